@@ -15,15 +15,17 @@ from typing import Final
 
 import numpy as np
 
+from anyrt.cli.exec.arrays import npy
 from anyrt.core.errors import BindingError
 from anyrt.ops._record import Array
+from anyrt.plan.disk import write_atomically
 
 CLASS: Final = "polygraphy_class"
 
 
 def write_inputs(feeds: Mapping[str, Array], path: Path) -> None:
     """The inputs of one run."""
-    path.write_text(json.dumps([{name: _encoded(x) for name, x in feeds.items()}]))
+    write_atomically(path, [json.dumps([{name: _encoded(x) for name, x in feeds.items()}]).encode()])
 
 
 def read_inputs(path: Path) -> dict[str, Array]:
@@ -52,13 +54,11 @@ def write_outputs(outputs: Mapping[str, Mapping[str, Array]], path: Path) -> Non
         ]
         for runner, arrays in outputs.items()
     ]
-    path.write_text(json.dumps({"lst": rows, CLASS: "RunResults"}))
+    write_atomically(path, [json.dumps({"lst": rows, CLASS: "RunResults"}).encode()])
 
 
 def _encoded(array: Array) -> dict[str, str]:
-    held = io.BytesIO()
-    np.save(held, array, allow_pickle=False)
-    return {"array": base64.b64encode(held.getvalue()).decode(), CLASS: "ndarray"}
+    return {"array": base64.b64encode(npy(array)).decode(), CLASS: "ndarray"}
 
 
 def _decoded(told: Mapping[str, str]) -> Array:

@@ -97,7 +97,7 @@ RESOURCES: dict[int, tuple[str, str, str]] = {
     802: ("out of memory", "The machine has no memory left", "free memory, or use smaller shapes"),
     803: (
         "cannot write",
-        "The disk is full or the cache directory cannot be written",
+        "The disk is full, or a file or its folder may not be written; what was there stays as it was",
         "free space on the disk, or name another folder",
     ),
 }

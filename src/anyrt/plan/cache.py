@@ -125,7 +125,8 @@ class KernelCache:
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._check_directory()
-            write_atomically(self._path(key), (_PREAMBLE.pack(MAGIC, nbytes, checksum), *parts))
+            head = _PREAMBLE.pack(MAGIC, nbytes, checksum)
+            write_atomically(self._path(key), (head, *parts), anew=True)
         except (OSError, ResourceError) as error:
             self.warn(f"kernel cache not written: {self._told(error)}")
             return False

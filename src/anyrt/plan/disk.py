@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterable
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 from anyrt.core.errors import PlanError, ResourceError
+
+LINKS: Final = 40  # as many as Linux follows
 
 
 def open_regular(path: Path, where: str) -> BinaryIO:
@@ -24,28 +28,79 @@ def open_regular(path: Path, where: str) -> BinaryIO:
     return os.fdopen(handle, "rb")
 
 
-def write_atomically(path: Path, parts: Iterable[bytes | memoryview]) -> None:
-    """Make `path` hold `parts`, or leave it as it was; ResourceError AR803 when it cannot be written."""
-    name = path.parent / f".{path.name[:64]}.{secrets.token_hex(8)}"
+def write_atomically(path: Path, parts: Iterable[bytes | memoryview], anew: bool = False) -> None:
+    """Make `path` hold `parts`, or leave it as it was; ResourceError AR803 when it cannot be written.
+
+    Links are followed, and a file that is there keeps its rights. What is no regular file, as a FIFO or
+    /dev/stdout, gets the bytes as they come. `anew`: a new file takes the place of whatever is there.
+    """
     try:
-        # Not mkstemp: the file shall have the rights that the user gives to new files.
-        handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        with open(handle, "wb") as file:
-            for part in parts:
-                file.write(part)
-            file.flush()
-            os.fsync(file.fileno())  # 1 ms; some disks say only here that they are full
-        os.replace(name, path)
+        place = path if anew else _followed(path)
+        found = None if anew else _facts(place)
+        if isinstance(place, int):
+            _write(os.dup(place), parts)
+        elif found is not None and not stat.S_ISREG(found.st_mode):
+            _write(os.open(place, os.O_WRONLY), parts)
+        else:
+            _replace(place, found, parts)
     except OSError as error:
         raise _cannot_write(path, error) from None
+
+
+def _followed(path: Path) -> Path | int:
+    """Where the links of a path lead; the number of an open file of this process where it names one."""
+    for _ in range(LINKS):
+        place = Path(os.path.realpath(path.parent, strict=True), path.name)
+        handle = re.fullmatch(rf"/proc/{os.getpid()}/fd/(\d+)", str(place))
+        if handle:  # what it leads to may be a file, whose name only others know it by
+            return int(handle[1])
+        if not place.is_symlink():
+            return place
+        path = place.parent / os.readlink(place)
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+
+
+def _facts(place: Path | int) -> os.stat_result | None:
+    try:
+        return os.stat(place)
+    except FileNotFoundError:
+        return None
+
+
+def _replace(place: Path, found: os.stat_result | None, parts: Iterable[bytes | memoryview]) -> None:
+    """Write beside a place, then move there; `found`: the file that is there."""
+    if found is not None and not os.access(place, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    beside = os.fsencode(place.name)[:64].decode(errors="ignore")
+    name = place.parent / f".{beside}.{secrets.token_hex(8)}"
+    try:
+        # Not mkstemp: the file shall have the rights that the user gives to new files.
+        handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        if found is not None:
+            with contextlib.suppress(OSError):  # for root alone
+                os.fchown(handle, found.st_uid, found.st_gid)
+            os.fchmod(handle, stat.S_IMODE(found.st_mode))
+        _write(handle, parts)
+        os.replace(name, place)
     finally:
         # Gone after the move; still there after an error or an interrupt.
         with contextlib.suppress(OSError):
             os.unlink(name)
 
 
+def _write(handle: int, parts: Iterable[bytes | memoryview]) -> None:
+    with open(handle, "wb") as file:
+        for part in parts:
+            file.write(part)
+        file.flush()
+        if stat.S_ISREG(os.fstat(handle).st_mode):
+            os.fsync(handle)  # 1 ms; some disks say only here that they are full
+
+
 def _cannot_write(path: Path, error: OSError) -> ResourceError:
-    do = "free some space, or choose another place"
-    return ResourceError(
-        "AR803", str(path), got=error.strerror or str(error), wanted="a file to write", do=do
-    )
+    do = "choose another place"
+    if error.errno == errno.ENOSPC:
+        do = "free some space, or choose another place"
+    elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY):
+        do = "choose another place: a new file takes the old one's, so that the folder must allow it"
+    return ResourceError("AR803", str(path), error.strerror or str(error), "a file to write", do)

@@ -15,12 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyrt.cli.command import Command
+from anyrt.cli.exec.arrays import npy
 from anyrt.cli.libraries import loaded
 from anyrt.cli.show import print_table
 from anyrt.compiler.cached import mixer
 from anyrt.core.counts import at_most
 from anyrt.core.dtype import numpy_dtype
 from anyrt.core.errors import ArgumentError, BindingError
+from anyrt.plan.disk import write_atomically
 from anyrt.plan.file import PlanFile, map_plan
 from anyrt.plan.plan import Plan, SymbolRecord
 
@@ -62,7 +64,8 @@ def run(args: Namespace) -> None:
         if name not in outputs:
             got = f"{name!r} of backend {args.backend}, which computes nothing"
             raise BindingError("AR706", "--output", got, "a backend that computes", f"--backend {NATIVE}")
-        np.save(path, outputs[name])
+        # As `numpy.save` names files.
+        write_atomically(Path(path if path.endswith(".npy") else f"{path}.npy"), [npy(outputs[name])])
 
 
 def _pairs(option: str, given: Sequence[str]) -> list[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ from anyrt.core.dtype import is_float, numpy_dtype
 from anyrt.core.enums import DataType
 from anyrt.core.errors import BindingError
 from anyrt.ops._record import Array
+from anyrt.plan.disk import write_atomically
 
 
 def loaded(path: Path, dtype: DataType, shape: tuple[int, ...], name: str) -> Array:
@@ -46,4 +48,11 @@ def write_outputs(outputs: Mapping[str, Array], path: Path) -> None:
         }
         for name, x in outputs.items()
     ]
-    path.write_text(json.dumps(rows, indent=1))
+    write_atomically(path, [json.dumps(rows, indent=1).encode()])
+
+
+def npy(array: Array) -> memoryview:
+    """An array as the content of a .npy file."""
+    held = io.BytesIO()
+    np.save(held, array, allow_pickle=False)
+    return held.getbuffer()

@@ -12,6 +12,7 @@ from anyrt.api.config import IBuilderConfig
 from anyrt.api.host_memory import IHostMemory
 from anyrt.api.interfaces import ILogger
 from anyrt.api.network import INetworkDefinition
+from anyrt.api.timing_cache import ITimingCache
 from anyrt.cli.exec.calib import calibrate
 from anyrt.cli.exec.flags import Given
 from anyrt.cli.exec.shapes import TYPES, add_profile, set_formats
@@ -21,10 +22,12 @@ from anyrt.core.enums import (
     MemoryPoolType,
     NetworkDefinitionCreationFlag,
     ProfilingVerbosity,
+    Severity,
 )
-from anyrt.core.errors import ArgumentError
+from anyrt.core.errors import ArgumentError, PlanError
 from anyrt.onnx.parser import OnnxParser
 from anyrt.onnx.session import refused
+from anyrt.plan.disk import open_regular, write_atomically
 
 FLAGS = {
     "fp16": (BuilderFlag.FP16,),
@@ -69,12 +72,24 @@ def plan_of(given: Given, logger: ILogger) -> IHostMemory:
     calibrate(given, network, config, logger)
     cache = Path(given.text("timingCacheFile")) if given.has("timingCacheFile") else None
     if cache is not None:
-        held = cache.read_bytes() if cache.exists() else b""
-        config.set_timing_cache(config.create_timing_cache(held), False)
+        config.set_timing_cache(_timing_cache(cache, logger), False)
     plan = builder.build_serialized_network(network, config)
     if cache is not None:
-        cache.write_bytes(config.get_timing_cache().serialize())
+        write_atomically(cache, [memoryview(config.get_timing_cache().serialize())])
     return plan
+
+
+def _timing_cache(path: Path, logger: ILogger) -> ITimingCache:
+    """The one in a file; a new one where there is none, or none that can be read, which is told."""
+    if not path.exists():
+        return ITimingCache()
+    with open_regular(path, str(path)) as file:
+        held = file.read()
+    try:
+        return ITimingCache(held)
+    except PlanError as error:
+        logger.log(Severity.WARNING, f"{path} is made anew: {error}")
+        return ITimingCache()
 
 
 def _configure(given: Given, config: IBuilderConfig) -> None:

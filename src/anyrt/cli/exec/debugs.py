@@ -11,11 +11,13 @@ import numpy as np
 from anyrt.api.context import IExecutionContext
 from anyrt.api.dims import Dims
 from anyrt.api.interfaces import IDebugListener
+from anyrt.cli.exec.arrays import npy
 from anyrt.cli.exec.flags import Given
 from anyrt.core.dtype import is_packed, numpy_dtype, storage_bytes, unpack4
 from anyrt.core.enums import DataType, TensorLocation
 from anyrt.core.errors import ArgumentError
 from anyrt.ops._record import Array
+from anyrt.plan.disk import write_atomically
 
 
 def save_debug_tensors(given: Given, context: IExecutionContext) -> None:
@@ -48,9 +50,11 @@ class Files(IDebugListener):
         count = int(np.prod(tuple(shape), dtype=np.int64))
         data = ctypes.string_at(addr, storage_bytes(type, count))
         if name in self.files:
-            Path(self.files[name]).write_bytes(data)
+            write_atomically(Path(self.files[name]), [data])
         for form in self.formats:
-            FORMATS[form](name, _array(data, type, tuple(shape)), data)
+            ending, content = FORMATS[form]
+            path = Path(f"{name.replace('/', '_')}.{ending}")
+            write_atomically(path, [content(name, _array(data, type, tuple(shape)), data)])
         return True
 
 
@@ -59,10 +63,6 @@ def _array(data: bytes, dtype: DataType, shape: tuple[int, ...]) -> Array:
     if is_packed(dtype):
         return unpack4(raw, int(np.prod(shape, dtype=np.int64)), dtype).reshape(shape)
     return raw.view(numpy_dtype(dtype)).reshape(shape)
-
-
-def _file(name: str, ending: str) -> Path:
-    return Path(f"{name.replace('/', '_')}.{ending}")
 
 
 def _summary(name: str, x: Array) -> str:
@@ -75,9 +75,9 @@ def _text(x: Array) -> str:
     return " ".join(f"{v:g}" for v in x.reshape(-1).astype(np.float64)) + "\n"
 
 
-FORMATS: Mapping[str, Callable[[str, Array, bytes], object]] = {
-    "summary": lambda name, x, data: _file(name, "summary.txt").write_text(_summary(name, x)),
-    "numpy": lambda name, x, data: np.save(_file(name, "npy"), x),
-    "string": lambda name, x, data: _file(name, "txt").write_text(_text(x)),
-    "raw": lambda name, x, data: _file(name, "raw").write_bytes(data),
+FORMATS: Mapping[str, tuple[str, Callable[[str, Array, bytes], bytes | memoryview]]] = {
+    "summary": ("summary.txt", lambda name, x, data: _summary(name, x).encode()),
+    "numpy": ("npy", lambda name, x, data: npy(x)),
+    "string": ("txt", lambda name, x, data: _text(x).encode()),
+    "raw": ("raw", lambda name, x, data: data),
 }

@@ -32,6 +32,7 @@ from anyrt.cli.libraries import loaded
 from anyrt.core.enums import EngineStat, LayerInformationFormat, Severity
 from anyrt.core.errors import AnyrtError, ArgumentError
 from anyrt.core.flags import strict
+from anyrt.plan.disk import write_atomically
 from anyrt.plan.file import FORMAT, map_plan
 
 LETTERS = {
@@ -123,7 +124,7 @@ def _engine(given: Given, lines: Lines) -> ICudaEngine:
         plan = plan_of(given, lines)
         lines.say(f"Engine built in {time.perf_counter() - began:g} sec.")
         if given.has("saveEngine"):
-            Path(given.text("saveEngine")).write_bytes(memoryview(plan))
+            write_atomically(Path(given.text("saveEngine")), [memoryview(plan)])
             lines.say(f"Engine saved to {given.text('saveEngine')}, {memoryview(plan).nbytes} bytes")
         return runtime.deserialize_cuda_engine(plan)
     began = time.perf_counter()
@@ -139,7 +140,7 @@ def _show_engine(given: Given, engine: ICudaEngine, lines: Lines) -> None:
         print(inspector.get_engine_information(LayerInformationFormat.ONELINE))
     if given.has("exportLayerInfo"):
         text = inspector.get_engine_information(LayerInformationFormat.JSON)
-        Path(given.text("exportLayerInfo")).write_text(text)
+        write_atomically(Path(given.text("exportLayerInfo")), [text.encode()])
     if given.has("dumpOptimizationProfile"):
         for i in range(engine.num_optimization_profiles):
             for name in engine:
@@ -212,7 +213,8 @@ def _outputs(given: Given, stream: Stream, lines: Lines) -> None:
     if given.has("dumpRawBindingsToFile"):
         for name, x in outputs.items():
             shape = ".".join(map(str, x.shape))
-            x.tofile(f"{name.replace('/', '_')}.output.{shape}.{x.dtype.name}.raw")
+            path = Path(f"{name.replace('/', '_')}.output.{shape}.{x.dtype.name}.raw")
+            write_atomically(path, [x.tobytes()])
 
 
 def _profile(given: Given, stream: Stream, lines: Lines) -> None:
@@ -229,7 +231,7 @@ def _profile(given: Given, stream: Stream, lines: Lines) -> None:
             told.append(
                 {"name": name, "timeMs": total, "averageMs": mean, "medianMs": middle, "percentage": share}
             )
-        Path(given.text("exportProfile")).write_text(json.dumps(told, indent=1))
+        write_atomically(Path(given.text("exportProfile")), [json.dumps(told, indent=1).encode()])
 
 
 def profile_rows(totals: Totals) -> list[tuple[str, float, float, float, float]]:

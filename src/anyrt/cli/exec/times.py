@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
 
+from anyrt.plan.disk import write_atomically
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -104,4 +106,4 @@ def write_times(runs: Sequence[Run], path: Path) -> None:
         }
         for r in runs
     ]
-    path.write_text(json.dumps(rows, indent=1))
+    write_atomically(path, [json.dumps(rows, indent=1).encode()])

@@ -1,0 +1,101 @@
+"""What commands write is whole, or what was there before; and what they read may be damaged."""
+
+import errno
+import json
+import os
+import re
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import helper
+
+import anyrt
+from anyrt.cli.exec.main import execute
+from anyrt.cli.main import main
+
+QUICK = ("--iterations=3", "--warmUp=0", "--duration=0")
+WRITTEN = ("saveEngine", "timingCacheFile", "exportLayerInfo", "exportTimes", "exportOutput", "exportProfile")
+WRITES = re.compile(
+    r"\.write_(text|bytes)\(|np\.save(z\w*)?\((?!held)|\.tofile\(|open\([^)\n]*[\"'][wax]b?\+?[\"']"
+)
+
+
+@pytest.fixture
+def model(tmp_path):
+    """y = max(x, 0)."""
+    x, y = (helper.make_tensor_value_info(n, 1, [2, 3]) for n in "xy")
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
+    return f"--onnx={tmp_path / 'm.onnx'}"
+
+
+@pytest.fixture
+def full(monkeypatch):
+    """A disk that says at the end of each file that it is full."""
+
+    def say(handle):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setenv("ANYRT_CACHE_DIR", "/nowhere/at/all")
+    monkeypatch.setattr(os, "fsync", say)
+
+
+@pytest.mark.parametrize("option", WRITTEN)
+def test_a_full_disk_leaves_what_was_there_and_the_file_is_named(model, option, tmp_path, full, capsys):
+    target = tmp_path / "kept"
+    target.write_bytes(b"anyrt timing cache 1\n{}" if option == "timingCacheFile" else b"old")
+    held = target.read_bytes()
+    assert execute((model, f"--{option}={target}", *QUICK), "trtexec") == 1
+    assert re.search(rf"\[E\] \[AR803\] {target}: got No space left on device", capsys.readouterr().err)
+    assert target.read_bytes() == held
+    assert not [p.name for p in tmp_path.iterdir() if p.name.startswith(".")]
+
+
+@pytest.mark.parametrize(
+    "words", [("draw", "net.plan", "-o", "y.svg"), ("run", "net.plan", "--input=x=x.npy", "--output=y=y.npy")]
+)
+def test_a_full_disk_fails_a_command(plan, words, tmp_path, full, capsys):
+    kept = tmp_path / words[-1].rpartition("=")[2]
+    kept.write_bytes(b"old")
+    assert main(words) == 2
+    assert f"[AR803] {kept.name}: got No space left on device" in capsys.readouterr().err
+    assert kept.read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("content", [b'anyrt timing cache 1\n{"k": [1', b"anyrt ti", b"\0" * 99])
+def test_a_truncated_timing_cache_is_told_once_and_made_anew(model, content, tmp_path, capsys):
+    cache = tmp_path / "timing.cache"
+    cache.write_bytes(content)
+    words = (model, f"--timingCacheFile={cache}", "--skipInference")
+    assert execute(words, "trtexec") == 0
+    assert capsys.readouterr().out.count(f"[W] [TRT] {cache} is made anew: [AR60") == 1
+    assert json.loads(cache.read_bytes().partition(b"\n")[2]) == {}
+    assert execute(words, "trtexec") == 0
+    assert "made anew" not in capsys.readouterr().out
+
+
+def test_a_timing_cache_that_is_a_fifo_is_refused(model, tmp_path, capsys):
+    os.mkfifo(tmp_path / "fifo")
+    assert execute((model, f"--timingCacheFile={tmp_path / 'fifo'}", "--skipInference"), "trtexec") == 1
+    assert "fifo: got mode prw-r--r--, wanted a regular file" in capsys.readouterr().err
+
+
+def test_every_file_is_written_by_the_one_function():
+    root = Path(anyrt.__file__).parent
+    found = [
+        f"{path.relative_to(root)}: {line.strip()}"
+        for path in sorted(root.rglob("*.py"))
+        for line in path.read_text().splitlines()
+        if WRITES.search(line) and not line.lstrip().startswith(("#", ">>>"))
+    ]
+    assert found == WRITERS
+
+
+# Examples, and what goes through no folder of the user's.
+WRITERS = [
+    'api/builder.py: Path("net.plan").write_bytes(plan)',
+    'api/calibrators.py: Path("net.calib").write_bytes(cache)',
+    "compat/kernels.py: file.write_bytes(image)",
+    'plan/disk.py: with open(handle, "wb") as file:',
+]
