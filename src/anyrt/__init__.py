@@ -45,7 +45,7 @@ _HOME: dict[str, tuple[str, ...]] = {
         *("IVersionedInterface", "InterfaceInfo", "Logger", "Profiler"),
     ),
     "api.layer": ("ILayer",),
-    "api.module": (*("get_builder_plugin_registry", "get_plugin_registry", "nptype", "volume"),),
+    "api.module": (*("_itemsize", "get_builder_plugin_registry", "get_plugin_registry", "nptype", "volume"),),
     "api.network": ("INetworkDefinition",),
     "onnx.custom": ("op",),
     "onnx.errors": ("ParserError",),

@@ -73,7 +73,9 @@ def enums():
 
 @pytest.mark.parametrize("kind", enums(), ids=lambda kind: kind.__qualname__)
 def test_enum_has_the_entries_that_pybind11_keeps(kind):
-    assert getattr(kind, "__entries") == {name: (m, None) for name, m in kind.__members__.items()}
+    entries = getattr(kind, "__entries")
+    assert {name: m for name, (m, _) in entries.items()} == dict(kind.__members__)
+    assert all(text.lower().startswith(name.lower().replace("_", " ")) for name, (_, text) in entries.items())
     for name, member in kind.__members__.items():
         number = int(member)
         assert (kind(number), getattr(kind, name), member.value) == (member, member, number)
@@ -82,6 +84,55 @@ def test_enum_has_the_entries_that_pybind11_keeps(kind):
         assert pickle.loads(pickle.dumps(member)) is copy.deepcopy(member) is member
         assert (member == number, member | 0, 1 << member) == (False, number, 1 << number)
         assert hash(member) == hash(kind(number))
+
+
+def test_enum_tells_its_kinds_as_pybind11_does():
+    assert getattr(trt.LayerType, "__entries")["RAGGED_SOFTMAX"][1] == "Ragged softmax layer type"
+    assert {type(kind).__name__ for kind in enums()} == {"pybind11_type"}
+    assert {type(c).__name__ for c in (trt.ILayer, trt.Dims, trt.ILogger, trt.Builder)} == {"pybind11_type"}
+    assert (trt.DataType.name.fget(trt.int8), trt.DataType.value.fget(trt.int8)) == ("INT8", 2)
+    assert {"name", "value", "INT8", "itemsize"} <= set(dir(trt.DataType))
+
+
+def test_itemsize_is_a_function_of_the_module():
+    assert [trt._itemsize(t) for t in (trt.float32, trt.int64, trt.bool, trt.int4)] == [4, 8, 1, 0.5]
+
+
+def classes():
+    named = (getattr(module, name) for module in (trt, trt.plugin) for name in dir(module))
+    return sorted({c for c in named if inspect.isclass(c)}, key=lambda c: c.__qualname__)
+
+
+@pytest.mark.parametrize("kind", classes(), ids=lambda kind: kind.__qualname__)
+def test_dir_of_a_class_names_what_can_be_had(kind):
+    assert [name for name in dir(kind) if not hasattr(kind, name)] == []
+
+
+def things():
+    """Objects of public classes, and layers that a program gave another class."""
+    made = layer()
+    network, builder = made._network, trt.Builder(trt.Logger(trt.Logger.ERROR))
+    yield from (made, made.get_input(0), network, builder, builder.create_builder_config())
+    yield from (builder.create_optimization_profile(), trt.Runtime(trt.Logger()), weights(), trt.int8)
+    for kind in (c for c in classes() if issubclass(c, trt.ILayer)):
+        other = layer()
+        other.__class__ = kind
+        yield other
+
+
+@pytest.mark.parametrize("thing", [*things()], ids=lambda x: type(x).__name__)
+def test_dir_of_an_object_names_what_can_be_had(thing):
+    assert [name for name in dir(thing) if not hasattr(thing, name)] == []
+    assert "__class__" in dir(thing)
+
+
+def test_attribute_of_another_kind_of_layer_is_refused_by_name():
+    relu = layer()
+    relu.__class__ = trt.IPoolingLayer
+    with pytest.raises(AttributeError, match=r"\[AR313\].*'window_size_nd', wanted an attribute of IActiv"):
+        _ = relu.window_size_nd
+    relu.window_size_nd = (2, 2)
+    assert not hasattr(relu, "window_size_nd")
 
 
 @pytest.mark.parametrize("module", [trt, trt.plugin])

@@ -166,7 +166,7 @@ print(int(trt.NetworkDefinitionCreationFlag.EXPLICIT_PRECISION), trt.LayerType.C
         "1 1 False",
         "True ProfilingVerbosity.DETAILED",
         "SampleMode.STRICT_BOUNDS EngineCapability.DLA_STANDALONE LayerType.FULLY_CONNECTED",
-        "0 LayerType.CAST",
+        "1 LayerType.CAST",
     ]
 
 
@@ -339,3 +339,24 @@ engine = trt.Runtime(logger).deserialize_cuda_engine(open(plan, "rb").read())
 print(engine.get_binding_name(1), *trt.load(model).run({{"x": np.ones((2, 3), np.float32)}}).values())
 """
     assert run(START + body)[:3] == ["0", "0", "y [[-1. -1. -1.]"]
+
+
+def test_numbers_of_enums_are_those_of_86(run):
+    body = """
+print(5, trt.BuilderFlag(5), 47, trt.LayerType(47))
+print(int(trt.LayerType.FULLY_CONNECTED), int(trt.LayerType.RNN_V2), int(trt.LayerType.NORMALIZATION))
+print([int(m) for m in trt.PreviewFeature][:3], int(trt.PreviewFeature.PROFILE_SHARING_0806))
+print([m.name for m in trt.NetworkDefinitionCreationFlag][:3], bin(config.flags))
+for kind in (trt.BuilderFlag, trt.LayerType, trt.PreviewFeature, trt.NetworkDefinitionCreationFlag):
+    assert [int(m) for m in kind] == list(range(len(kind))), kind
+    assert [kind(int(m)) for m in kind] == list(kind), kind
+config.set_flag(trt.BuilderFlag.REFIT)
+print(config.flags >> 5 & 1, *map(config.get_flag, (trt.BuilderFlag.TF32, trt.BuilderFlag.SAFETY_SCOPE)))
+"""
+    assert [line for line in run(START + body) if "[TRT]" not in line] == [
+        "5 BuilderFlag.REFIT 47 LayerType.CAST",
+        "1 20 46",
+        "[0, 1, 2] 2",
+        "['EXPLICIT_BATCH', 'EXPLICIT_PRECISION', 'STRONGLY_TYPED'] 0b10000000",
+        "1 True False",
+    ]

@@ -94,11 +94,11 @@ class IBuilderConfig(Fixed, Managed):
     )
     engine_capability = Setting(EngineCapability, EngineCapability.STANDARD, "Kept; engines are STANDARD.")
     flags = Flags(
-        BuilderFlag, 1 << BuilderFlag.TF32, BUILD_FLAGS, "All builder flags, see `set_flag`, as a bit mask."
+        BuilderFlag, (BuilderFlag.TF32,), BUILD_FLAGS, "All builder flags, see `set_flag`, as a bit mask."
     )
     default_device_type = Setting(DeviceType, DeviceType.GPU, "Kept: where layers would run unless told.")
     DLA_core = Setting(int, -1, "Kept: the DLA core to build for; none exist here.")
-    quantization_flags = Flags(QuantizationFlag, 0, (), "Kept: all quantisation flags as a bit mask.")
+    quantization_flags = Flags(QuantizationFlag, (), (), "Kept: all quantisation flags as a bit mask.")
     profile_stream = Setting(int, 0, "Kept: the stream that a measurement would use.")
     profiling_verbosity = Setting(
         ProfilingVerbosity, ProfilingVerbosity.LAYER_NAMES_ONLY, "How much the engine tells about its layers."

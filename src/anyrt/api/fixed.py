@@ -16,8 +16,10 @@ from collections.abc import Iterable
 from inspect import getattr_static, isdatadescriptor
 
 from anyrt.core.errors import WrongName
+from anyrt.core.trt_enum import named_as_in_pybind
 
 
+@named_as_in_pybind
 class Listed(type):
     """The class of public classes: `dir` shows no private names of ours, but those of classes that programs
     derive, of a class as of its objects."""
@@ -26,15 +28,22 @@ class Listed(type):
         return listed(cls, type.__dir__(cls))
 
 
+@named_as_in_pybind
 class ListedABC(Listed, ABCMeta):
     """The same for classes that Python's abstract classes are bases of."""
 
 
+class Absent:
+    """Base of what stands in a class for a name that it lacks."""
+
+    __slots__ = ()
+
+
 def listed(kind: type, names: Iterable[str]) -> list[str]:
-    """Those of the names that classes of ours, which `kind` derives from, do not hide."""
+    """Those of the names that classes of ours, which `kind` derives from, do not hide, and that exist."""
     ours = [base for base in kind.__mro__ if base.__module__.split(".")[0] == "anyrt"]
     hidden = {name for base in ours for name in vars(base) if name[0] == "_" != name[1:2]}
-    return [name for name in names if name not in hidden]
+    return [n for n in names if n not in hidden and not isinstance(getattr_static(kind, n, None), Absent)]
 
 
 class Fixed(metaclass=Listed):

@@ -41,11 +41,17 @@ def tell_idle(channel: Channel, bits: int, kind: type[TrtEnum], effective: Itera
 
 
 class Flags:
-    """A setting that holds flags of one kind as a bit mask; those not in `effective` change nothing yet."""
+    """A setting that holds flags of one kind as a bit mask; those not in `effective` change nothing yet.
 
-    def __init__(self, kind: type[TrtEnum], default: int, effective: Iterable[TrtEnum], doc: str) -> None:
+    `default`: the flags that are set at first. `implied`: what a flag sets as well, as one of TensorRT 8.6
+    does."""
+
+    def __init__(
+        self, kind: type[TrtEnum], default: Iterable[TrtEnum], effective: Iterable[TrtEnum], doc: str
+    ) -> None:
         self.kind = kind
-        self.default = default
+        self.default = (*default,)
+        self.implied: dict[TrtEnum, TrtEnum] = {}
         self.effective = frozenset(effective)
         self.__doc__ = doc
 
@@ -57,7 +63,10 @@ class Flags:
     @overload
     def __get__(self, owner: HasSettings, cls: type) -> int: ...
     def __get__(self, owner: HasSettings | None, cls: type) -> Self | int:
-        return self if owner is None else int(owner._settings.get(self.name, self.default))
+        if owner is None:
+            return self
+        kept = owner._settings.get(self.name)
+        return sum(1 << flag for flag in self.default) if kept is None else int(kept)
 
     def __set__(self, owner: HasSettings, value: int) -> None:
         _set(owner, self, value)
@@ -68,5 +77,7 @@ def _set(owner: HasSettings, flags: Flags, value: int) -> None:
     where = f"{type_name(owner)}.{flags.name}"
     bits = integer(value, where)
     check_bits(where, bits, flags.kind)
+    for flag, other in flags.implied.items():
+        bits |= (bits >> flag & 1) << other
     tell_idle(owner._channel, bits & ~flags.__get__(owner, type(owner)), flags.kind, flags.effective)
     owner._settings[flags.name] = bits

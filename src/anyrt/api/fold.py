@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from inspect import cleandoc
+from inspect import cleandoc, getattr_static
 from types import new_class
 from typing import NoReturn, SupportsIndex, TypeVar
 
@@ -39,7 +39,8 @@ def fold(cls: type[T]) -> type[T]:
         slots |= declared
     body["_is_folded"] = True
     body["__reduce_ex__"] = _refuse_to_copy
-    body.setdefault("__dir__", public_names)
+    if not any("_is_folded" in vars(base) for base in cls.__mro__[1:]):  # that one has it
+        body.setdefault("__dir__", public_names)
     body["__doc__"] = f"{cleandoc(cls.__doc__ or '')}\n\nAs in TensorRT {API}."
     if "__slots__" in vars(cls):
         body["__slots__"] = (*slots,)
@@ -55,8 +56,14 @@ def _is_helper(base: type) -> bool:
 
 
 def public_names(instance: object) -> list[str]:
-    """What `dir` shows of an object (api/fixed.py)."""
-    return listed(type(instance), object.__dir__(instance))
+    """What `dir` shows of an object (api/fixed.py): what can be read of it."""
+    kind = type(instance)
+    return [n for n in listed(kind, object.__dir__(instance)) if not _is_write_only(kind, n)]
+
+
+def _is_write_only(kind: type, name: str) -> bool:
+    found = getattr_static(kind, name, None)
+    return isinstance(found, property) and found.fget is None
 
 
 def _refuse_to_copy(instance: object, protocol: SupportsIndex) -> NoReturn:

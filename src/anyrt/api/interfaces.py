@@ -29,6 +29,7 @@ from anyrt.core.enums import DataType, ErrorCodeTRT, TensorLocation
 from anyrt.core.enums import Severity as SeverityLevel
 from anyrt.core.enums_more import APILanguage, SeekPosition
 from anyrt.core.errors import ArgumentError
+from anyrt.core.trt_enum import named_as_in_pybind
 
 if TYPE_CHECKING:
     from anyrt.api.dims import Dims
@@ -55,6 +56,7 @@ def call_user(default: R, callback: Callable[[*Ts], R], *args: *Ts) -> R:
     return answer  # type: ignore[return-value]  # None only where that is the answer
 
 
+@named_as_in_pybind
 class InterfaceType(Listed):
     """Refuses an object whose class overrides `__init__` without calling the base."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from anyrt.api.edge import Channel, WrongType, integer, nothing, quiet, wrong_type
-from anyrt.api.fold import fold
+from anyrt.api.fold import fold, public_names
 from anyrt.api.hints import FAILED
 from anyrt.api.named import Named, checked_text
 from anyrt.api.oneline import listed, one_line, quoted, shape_text
@@ -98,6 +98,10 @@ class ILayer(Named):
 
     def _changed(self) -> None:
         self._network._expansion.forget(self)
+
+    def __dir__(self) -> list[str]:
+        # A program may have given it another layer's class, whose attributes it lacks.
+        return [name for name in public_names(self) if hasattr(self, name)]
 
     @one_line
     def __repr__(self) -> str:

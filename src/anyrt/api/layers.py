@@ -22,7 +22,7 @@ from anyrt.api.scope import Between
 from anyrt.api.setters import setters
 from anyrt.api.tensor import ITensor
 from anyrt.core.enums import DataType
-from anyrt.core.errors import ArgumentError
+from anyrt.core.errors import ArgumentError, WrongName
 from anyrt.ir.graph import Value
 from anyrt.ops import ALL_OPS, BORDERS, OPS
 from anyrt.ops._record import AnyOp, Attrs, AttrSpec, Input, Layer, Query, Scope
@@ -161,10 +161,18 @@ def _passed_on(of_layer: property) -> property:
     return property(get, assign if of_layer.fset else None, doc=of_layer.__doc__)
 
 
+def _check_kind(layer: ILayer, spec: AttrSpec) -> None:
+    """WrongName where a program gave the layer a class that is not that of its kind."""
+    if not spec.sets and spec.name not in layer._attributes:
+        wanted = f"an attribute of {layer._op.owner}, which it is"
+        raise WrongName("AR313", layer._place, repr(spec.name), wanted, "leave it the class that it had")
+
+
 def _property(op: AnyOp, spec: AttrSpec) -> property:
     def get(self: ILayer) -> object:
         if spec.sets:
             return getattr(self, spec.sets[0])
+        _check_kind(self, spec)
         value = self._attributes[spec.name]
         first = self._inputs[0] if self._inputs else None
         if value is None and spec.from_rank is not None and first is not None:
@@ -177,6 +185,7 @@ def _property(op: AnyOp, spec: AttrSpec) -> property:
 
     @quiet(None)
     def assign(self: ILayer, value: object) -> None:
+        _check_kind(self, spec)
         given = take(spec, value, f"{self._op.owner}.{spec.name}")
         if spec.name in WEAK_ONLY:
             self._refuse_when_strong(spec.name)

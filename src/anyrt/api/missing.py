@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from inspect import getattr_static
 from typing import NoReturn
 
-from anyrt.api.fold import public_names
+from anyrt.api.fixed import Absent
 from anyrt.core.errors import MissingName
 
 
@@ -131,7 +131,7 @@ def lookup_error(owner: str, name: str) -> AttributeError:
     return AttributeError(f"module {owner!r} has no attribute {name!r}")
 
 
-class Absence:
+class Absence(Absent):
     """Stands in a class for a name that is missing there: reading it, or setting it, raises."""
 
     __anyrt_stub__ = True
@@ -154,11 +154,5 @@ def mark_absences(owner: type) -> None:
     known = [n.removeprefix(prefix) for n in ADVICE if n.startswith(prefix)]
     known += REMOVED.get(owner.__name__, ())
     absent = {n: Absence(owner.__name__, n) for n in known if getattr_static(owner, n, None) is None}
-    for name, member in {"__dir__": _present, **absent}.items():
+    for name, member in absent.items():
         setattr(owner, name, member)
-
-
-def _present(instance: object) -> list[str]:
-    """The names of an object but for those that it lacks, so that editors do not offer them."""
-    kind = type(instance)
-    return [n for n in public_names(instance) if not isinstance(getattr_static(kind, n, None), Absence)]

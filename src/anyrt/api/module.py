@@ -52,3 +52,8 @@ def get_builder_plugin_registry(arg0: EngineCapability) -> IPluginRegistry:
     if not isinstance(arg0, EngineCapability):
         raise wrong_type("get_builder_plugin_registry", arg0, EngineCapability)
     return the_registry()
+
+
+def _itemsize(trt_type: DataType) -> int | float:
+    """Bytes of one element, as `DataType.itemsize`."""
+    return trt_type.itemsize

@@ -35,7 +35,6 @@ from anyrt.runtime.pool import MAX_THREADS, Pool, shared_pool
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-TEMPFILES = 1 << TempfileControlFlag.ALLOW_IN_MEMORY_FILES | 1 << TempfileControlFlag.ALLOW_TEMPORARY_FILES
 
 # A plan comes from elsewhere, and cannot make its reader start more than this; numbers do not depend on it.
 PLAN_THREADS = 64
@@ -55,7 +54,7 @@ class Runtime(Logged, Managed):
     temporary_directory = Setting(str, "", "Kept: where temporary files may go; none are made.")
     tempfile_control_flags = Flags(
         TempfileControlFlag,
-        TEMPFILES,
+        TempfileControlFlag,
         TempfileControlFlag,
         "Kept: which temporary files are allowed, as bits; none are made.",
     )

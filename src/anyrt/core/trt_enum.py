@@ -11,13 +11,34 @@
 from __future__ import annotations
 
 import enum
+import re
+from collections.abc import Sequence
+from itertools import count
 from typing import Final, Self, TypeVar
 
 # Two underscores in a class's body would become another name.
 _ENTRIES: Final = "__entries"
 
 
-class TrtEnum(enum.Enum):
+K = TypeVar("K", bound=type[type])
+
+
+def named_as_in_pybind(kind: K) -> K:
+    """The class of public classes with the name of pybind11's, which programs ask for."""
+    kind.__name__ = kind.__qualname__ = "pybind11_type"
+    return kind
+
+
+@named_as_in_pybind
+class EnumClass(enum.EnumMeta):
+    """The class of enums."""
+
+    def __dir__(cls) -> list[str]:
+        shown = (n for kind in cls.__mro__ for n in vars(kind) if kind is not enum.Enum and n[0] != "_")
+        return sorted({*super().__dir__(), *shown})
+
+
+class TrtEnum(enum.Enum, metaclass=EnumClass):
     """An enum with integer values that converts to int where asked, and takes part in flag arithmetic."""
 
     _value_: int
@@ -25,7 +46,18 @@ class TrtEnum(enum.Enum):
     def __init_subclass__(cls, **more: object) -> None:
         super().__init_subclass__(**more)
         # What pybind11 keeps of its enums, which programs iterate over: members with their texts.
-        setattr(cls, _ENTRIES, {n: (m, None) for n, m in cls.__members__.items()})
+        setattr(cls, _ENTRIES, {n: (m, _text(cls, n)) for n, m in cls.__members__.items()})
+
+    # Those of Python's enums are refused to the class, which in pybind11 has properties.
+    @property
+    def name(self) -> str:
+        """The name of the member."""
+        return self._name_
+
+    @property
+    def value(self) -> int:
+        """Its number."""
+        return self._value_
 
     __hash__ = object.__hash__  # members are equal to themselves alone, and looked up all the time
 
@@ -76,6 +108,12 @@ class TrtEnum(enum.Enum):
 E = TypeVar("E", bound=TrtEnum)
 
 
+def _text(kind: type[TrtEnum], name: str) -> str:
+    """What a member is, in words: "Ragged softmax layer type"."""
+    words = [*name.split("_"), *re.findall("[A-Z]+(?=[A-Z][a-z])|[A-Z][a-z]+|[A-Z]+", kind.__name__)]
+    return " ".join(words).capitalize()
+
+
 def unlisted(kind: type[E], name: str) -> E:
     """A member of `kind` that it does not list, with a number that none of the listed ones has."""
     member = object.__new__(kind)
@@ -97,4 +135,15 @@ def add_name(member: TrtEnum, name: str) -> None:
     kind = type(member)
     setattr(kind, name, member)
     kind._member_map_[name] = member
-    getattr(kind, _ENTRIES)[name] = (member, None)
+    getattr(kind, _ENTRIES)[name] = (member, _text(kind, name))
+
+
+def renumber(kind: type[TrtEnum], names: Sequence[str]) -> None:
+    """Give the members of these names the numbers 0, 1, ...; all others follow behind, in their order."""
+    first = [kind.__members__[n] for n in names]
+    members = [*first, *(m for m in kind if m not in first)]
+    for member, number in zip(members, count(), strict=False):
+        member._value_ = number
+    kind._member_names_[:] = [m.name for m in members]
+    kind._value2member_map_.clear()
+    kind._value2member_map_.update((m._value_, m) for m in members)

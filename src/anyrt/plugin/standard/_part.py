@@ -29,7 +29,6 @@ from anyrt.ops._record import Array
 from anyrt.plugin.standard._record import Given, Standard
 
 T = TypeVar("T")
-STRONG = 1 << NetworkDefinitionCreationFlag.STRONGLY_TYPED
 OPSET = 22  # of ONNX's operators that plug-ins are
 
 
@@ -127,7 +126,7 @@ def composed(
         wanted = f"{least}" if least == most else f"{least} to {most}"
         raise GraphError("AR406", name, f"{len(given)} inputs", f"{wanted} of {standard.name}")
     # Not by create_network, which refuses flags without EXPLICIT_BATCH where the API is that of 8.6.
-    network = INetworkDefinition(Builder(Silence()), STRONG)
+    network = INetworkDefinition(Builder(Silence()), 1 << NetworkDefinitionCreationFlag.STRONGLY_TYPED)
     inputs = [_input(network, f"{name}.{k}", value) for k, value in enumerate(given)]
     try:
         with strict():
