@@ -832,10 +832,10 @@ class IIteratorLayer(ILoopBoundaryLayer):
 
 class IKVCacheUpdateLayer(ILayer):
     """The cache, with token t of each batch at position write_indices + t. The cache is an input of the
-    network that no other layer reads, its number of positions is static, and the output is an output
-    of the network, which is bound to the cache's memory. Indices that are known before a run must
-    leave room for all tokens; so must others, or the run is refused before anything is written.
-    Nothing but the tokens is written.
+    network, its number of positions is static, and the output is an output of the network, which is
+    bound to the cache's memory. Other layers read the cache as it was before the run, from a copy.
+    Indices that are known before a run must leave room for all tokens; so must others, or the run is
+    refused before anything is written. Nothing but the tokens is written.
     """
     @property
     def cache_mode(self) -> KVCacheMode:
@@ -2705,10 +2705,10 @@ class INetworkDefinition(_INetworkDefinition):
         self, cache: ITensor, update: ITensor, write_indices: ITensor, cache_mode: KVCacheMode
     ) -> IKVCacheUpdateLayer:
         """The cache, with token t of each batch at position write_indices + t. The cache is an input of the
-        network that no other layer reads, its number of positions is static, and the output is an output
-        of the network, which is bound to the cache's memory. Indices that are known before a run must
-        leave room for all tokens; so must others, or the run is refused before anything is written.
-        Nothing but the tokens is written.
+        network, its number of positions is static, and the output is an output of the network, which is
+        bound to the cache's memory. Other layers read the cache as it was before the run, from a copy.
+        Indices that are known before a run must leave room for all tokens; so must others, or the run is
+        refused before anything is written. Nothing but the tokens is written.
 
         cache: float32, float16, bfloat16
         update: float32, float16, bfloat16; the type of input 0

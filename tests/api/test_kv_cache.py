@@ -147,11 +147,7 @@ def test_running_with_arrays_leaves_the_cache_as_it_is(net):
 
 def test_what_is_no_cache_is_refused_while_building(net):
     cache, layer = updating(net, mark=False)
-    other = net.add_identity(cache)
-    net.mark_output(other.get_output(0))
-    with trt.strict(), pytest.raises(GraphError, match=r"AR409.*cache, which .*Identity.* reads, too"):
-        built(net)
-    other.set_input(0, layer.get_output(0))
+    net.mark_output(net.add_identity(layer.get_output(0)).get_output(0))
     with trt.strict(), pytest.raises(GraphError, match=r"AR409.*an update that is no output"):
         built(net)
     net.mark_output(layer.get_output(0))
@@ -159,6 +155,65 @@ def test_what_is_no_cache_is_refused_while_building(net):
     layer.set_input(0, net.add_identity(cache).get_output(0))
     with trt.strict(), pytest.raises(GraphError, match=r"AR409.*which is computed, wanted a network input"):
         built(net)
+
+
+def test_a_cache_with_two_updates_is_refused_while_building(net):
+    cache, layer = updating(net)
+    again = net.add_kv_cache_update(cache, *(layer.get_input(k) for k in (1, 2)), LINEAR)
+    again.get_output(0).name = "again"
+    net.mark_output(again.get_output(0))
+    with trt.strict(), pytest.raises(GraphError, match=r"AR409.*which .*KVCacheUpdate.* updates, too"):
+        built(net)
+
+
+READERS = {
+    "element by element": lambda net, cache, y: net.add_unary(cache, trt.UnaryOperation.NEG),
+    "passed on": lambda net, cache, y: net.add_identity(cache),
+    "with the update": lambda net, cache, y: net.add_elementwise(y, cache, trt.ElementWiseOperation.SUB),
+    "across positions": lambda net, cache, y: net.add_reduce(cache, trt.ReduceOperation.SUM, 1 << 2, True),
+    "in a product": lambda net, cache, y: net.add_matrix_multiply(
+        cache, trt.MatrixOperation.NONE, y, trt.MatrixOperation.TRANSPOSE
+    ),
+}
+WANTED = {
+    "element by element": lambda old, new: -old,
+    "passed on": lambda old, new: old,
+    "with the update": lambda old, new: new - old,
+    "across positions": lambda old, new: old.sum(2, keepdims=True),
+    "in a product": lambda old, new: old @ new.swapaxes(2, 3),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_another_layer_reads_the_cache_as_it_was(net, reader):
+    cache, layer = updating(net)
+    read = READERS[reader](net, cache, layer.get_output(0)).get_output(0)
+    read.name = "read"
+    net.mark_output(read)
+    old = np.arange(24, dtype=np.float32).reshape(2, 1, 6, 2)
+    arrays = {"cache": old.copy(), "new": np.full((2, 1, 2, 2), 50, np.float32), "at": np.int32([4, 1])}
+    context = built(net).create_execution_context()
+    arrays |= {"updated": arrays["cache"], "read": np.empty(tuple(read.shape), np.float32)}
+    assert all(context.set_tensor_address(name, array) for name, array in arrays.items())
+    assert context.execute_async_v3(0)
+    assert arrays["cache"][:, 0, :, 0].tolist() == [[0, 2, 4, 6, 50, 50], [12, 50, 50, 18, 20, 22]]
+    assert arrays["read"].tolist() == WANTED[reader](old, arrays["cache"]).tolist()
+
+
+def test_what_is_written_may_be_made_of_the_cache(net):
+    cache, layer = updating(net)
+    shifted = net.add_slice(cache, (0, 0, 1, 0), (2, 1, 2, 2), (1, 1, 1, 1))
+    layer.set_input(1, shifted.get_output(0))
+    old = np.arange(24, dtype=np.float32).reshape(2, 1, 6, 2)
+    new = np.zeros((2, 1, 2, 2), np.float32)
+    y = built(net).run(cache=old, new=new, at=np.int32([2, 0]))["updated"]
+    assert y[:, 0, :, 0].tolist() == [[0, 2, 2, 4, 8, 10], [14, 16, 16, 18, 20, 22]]
+
+
+def test_a_cache_that_nothing_alive_reads_is_not_copied(net):
+    cache, _ = updating(net)
+    net.add_unary(cache, trt.UnaryOperation.NEG)
+    assert built(net).num_layers == 2
 
 
 def test_the_sizes_of_a_cache_may_be_read(net):

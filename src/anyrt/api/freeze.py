@@ -179,17 +179,16 @@ def _judge(network: INetworkDefinition, expansion: Expansion) -> None:
 
 
 def _check_updates(network: INetworkDefinition) -> None:
-    """What is updated in place is an input that nobody else reads, and its update is an output."""
+    """What is updated in place is an input with one update, and that is an output."""
+    first: dict[ITensor, ILayer] = {}
     every = [(layer, *pair) for layer in network._layers for pair in _updates(layer)]
     for layer, output, source in every:
         if source._layer is not None:
             got, do = f"{source._name}, which is computed", "pass an input of the network itself"
             raise GraphError("AR409", layer._place, got, "a network input", do)
-        others = [c for c in source._consumers if c is not layer and c._passes_values]
-        if others or source._consumers.count(layer) > 1:
-            got = f"{source._name}, which {others[0]._place if others else 'another input'} reads, too"
-            do = "read the update, the output of this layer, instead"
-            raise GraphError("AR409", layer._place, got, "a cache that nothing else reads", do)
+        if (other := first.setdefault(source, layer)) is not layer:
+            got, do = f"{source._name}, which {other._place} updates, too", "give each update its own input"
+            raise GraphError("AR409", layer._place, got, "a cache with one update", do)
         if output not in network._outputs:
             do = "call network.mark_output(layer.get_output(0))"
             raise GraphError("AR409", layer._place, "an update that is no output", "one that is marked", do)

@@ -56,6 +56,7 @@ from anyrt.ir.graph import Graph, Value, nested, walk
 from anyrt.ir.text import parse_graph, print_graph
 from anyrt.passes import with_tiles
 from anyrt.passes.beside import beside, only
+from anyrt.passes.copy_caches import copy_caches
 from anyrt.plan.abi import align
 from anyrt.plan.content import Content
 from anyrt.plan.file import CHUNK, DIGEST_BYTES, PlanFile, PlanParts, plan_parts
@@ -325,9 +326,9 @@ class _Build:
         graph, aside = self.request.graph, self.request.aside
         names = [name for name, _ in graph.outputs]
         if not aside.intersection(names):
-            return self._passed(graph)
+            return copy_caches(self._passed(graph))
         shown = self._passed(only(graph, {name for name in names if name not in aside}))
-        return beside(shown, self._passed(only(graph, aside)), names)
+        return copy_caches(beside(shown, self._passed(only(graph, aside)), names))
 
     def _passed(self, graph: Graph) -> Graph:
         settings = self.request.settings

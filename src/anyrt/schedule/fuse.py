@@ -81,7 +81,9 @@ class Fusion:
         outputs = [v for _, v in self.graph.outputs]
         # Sizes that data decide are told, and conditions judged, before all else is written.
         judged = [v.args[-1] for v in walk(outputs) if v.op.asserts is not None]
-        self.order = {v: k for k, v in enumerate(walk((*in_turn(self.graph, judged), *outputs)))}
+        kept = self._kept()
+        self.order = {v: k for k, v in enumerate(walk((*in_turn(self.graph, judged), *kept, *outputs)))}
+        self.alone |= frozenset(kept)
         self._leaves()
         self._outputs()
         self._nested()
@@ -97,6 +99,12 @@ class Fusion:
         )
         marked = _marked(found.everywhere)
         return found.on(marked) if marked else found
+
+    def _kept(self) -> list[Value]:
+        """Copies of inputs that are updated in place, which are made first (passes/copy_caches.py)."""
+        inputs, readers = dict(self.graph.inputs), users(self.graph)
+        found = (v for _, source in self.graph.updates for v in readers.get(inputs[source], ()))
+        return [v for v in found if isinstance(v.compute, Elements) and v.compute.same and v.compute.moves]
 
     def _judged(self) -> None:
         """What conditions on data find is stored; a constant is judged here."""

@@ -1,0 +1,62 @@
+"""Inputs that an output updates in place are read by that update alone; whatever else reads one reads a copy.
+
+    y = select(inside, written, cache)                    copy = checked(cache)
+    z = exp(cache)                              ->        y = select(inside, written, cache)
+                                                          z = exp(copy)
+
+Copies are made before anything is written (schedule/fuse.py). Where nothing else reads a cache, none is made.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from anyrt.ir.graph import Graph, Value, apply, apply_all, walk
+from anyrt.ir.rewrite import transformed
+from anyrt.prims.asserted import Asserted
+from anyrt.prims.checked import Checked
+from anyrt.prims.map import Map
+
+
+def copy_caches(graph: Graph) -> Graph:
+    """The graph with such copies; the same where no input is read beside its update."""
+    inputs, outputs = dict(graph.inputs), dict(graph.outputs)
+    for output, source in graph.updates:
+        made, cache = _chosen(outputs[output]), inputs[source]
+        if made != cache and _is_read_beside(graph, made, cache):
+            graph = _with_copy(graph, made, cache)
+            outputs = dict(graph.outputs)
+    return graph
+
+
+def _is_read_beside(graph: Graph, made: Value, cache: Value) -> bool:
+    reads = Counter(v for v in walk(v for _, v in graph.outputs) for a in v.args if a == cache)
+    marked = any(v == cache for _, v in graph.outputs)
+    return marked or reads != Counter({made: 1} if _own(made, cache) is not None else {})
+
+
+def _own(made: Value, cache: Value) -> int | None:
+    """The operand by which an update keeps what it does not write, element for element."""
+    found = [k for k, a in enumerate(made.args) if a == cache]
+    return found[-1] if found and isinstance(made.op, Map) and made.type == cache.type else None
+
+
+def _chosen(value: Value) -> Value:
+    """What makes an update's elements, without the conditions that it waits for."""
+    while isinstance(value.op, Checked | Asserted):
+        value = value.args[0]
+    return value
+
+
+def _with_copy(graph: Graph, made: Value, cache: Value) -> Graph:
+    copy, own = apply(Checked(()), cache), _own(made, cache)
+
+    def change(old: Value, new: Value) -> Value:
+        if old == cache:
+            return copy
+        if old != made or own is None:
+            return new
+        args = [cache if k == own else a for k, a in enumerate(new.args)]
+        return apply_all(new.op, *args)[new.index]
+
+    return transformed(graph, change)
