@@ -240,9 +240,10 @@ OPS = (
         expand=expand,
         ref=ref,
         doc="The cache, with token t of each batch at position write_indices + t. The cache is an input of "
-        "the network, its number of positions is static, and the output is an output of the network, which is "
-        "bound to the cache's memory. Other layers read the cache as it was before the run, from a copy. Indices that are known before a run "
-        "must leave room for all tokens; so must others, or the run is refused before anything is written. "
+        "the network, its number of positions is static, and the output is an output of the network, which "
+        "is bound to the cache's memory. Other layers read the cache as it was before the run, from a copy. "
+        "Indices that are known before a run must leave room for all tokens; so must others, or the run is "
+        "refused before anything is written. "
         "Nothing but the tokens is written.",
         cases=cases,
         mistakes=mistakes,
