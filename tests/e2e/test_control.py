@@ -246,6 +246,23 @@ def test_a_condition_that_is_known_leaves_the_other_branch_away(w, engine_of, fl
     assert len(engine._loaded.program.kernels) == 1
 
 
+@pytest.mark.parametrize("depth", [20, 40])  # 18 took minutes when time doubled with each
+def test_conditionals_inside_one_another_build_in_linear_time(w, engine_of, depth):
+    x, flag = w.net.add_input("x", trt.float32, (3, 5)), w.net.add_input("flag", trt.bool, ())
+    inner, now, ends = x, flag, []
+    for _ in range(depth):
+        choice = w.net.add_if_conditional()
+        choice.set_condition(now)
+        inner, now = (choice.add_input(t).get_output(0) for t in (inner, now))
+        ends.append((choice, w.unary(inner, trt.UnaryOperation.NEG)))
+        inner = w.add(inner, w.net.add_constant((1, 1), np.ones((1, 1), np.float32)).get_output(0))
+    for choice, other in reversed(ends):
+        inner = choice.add_output(inner, other).get_output(0)
+    engine = engine_of(w.net, inner)
+    assert (engine.run(x=X, flag=np.array(True))["y"] == reduce(np.add, [np.float32(1)] * depth, X)).all()
+    assert (engine.run(x=X, flag=np.array(False))["y"] == -X).all()
+
+
 def test_a_conditional_in_a_loop_is_judged_in_each_turn(w, engine_of):
     x = w.net.add_input("x", trt.float32, (3, 5))
     loop = w.net.add_loop()

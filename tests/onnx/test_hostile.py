@@ -56,6 +56,11 @@ def test_few_functions_that_stand_for_billions_of_nodes_are_refused(monkeypatch)
     assert any("over 1000 nodes in functions and inner graphs" in t for t in told)
 
 
+def test_zeros_are_refused_at_the_first_byte():
+    (told,) = problems(bytes(50_000_000))  # half a second for each million, when they were read as fields
+    assert told.startswith("[AR416] the model: got a field of number 0, wanted an ONNX model")
+
+
 def test_conditionals_thirty_deep_are_described():
     def graph(k, *nodes):
         return helper.make_graph(nodes, f"g{k}", [], [helper.make_empty_tensor_value_info(f"z{k}")])

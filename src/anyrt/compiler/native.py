@@ -172,13 +172,11 @@ def _places(
 
 def _constants(schedule: Schedule, blobs: Mapping[Blob, int]) -> Iterator[tuple[Buffer, tuple[int, Dim]]]:
     """Where the constants of a graph and its regions lie."""
-    for value in walk(v for _, v in schedule.graph.outputs):
-        buffer = schedule.buffers.get(value)
-        if isinstance(value.op, Const) and buffer is not None and buffer.space is Space.CONST:
-            yield buffer, (abi.CONSTS, blobs[value.op.blob])
-    for apart in schedule.apart:
-        for part in apart.parts:
-            yield from _constants(part, blobs)
+    for part in schedule.nested:
+        for value in walk(v for _, v in part.graph.outputs):
+            buffer = part.buffers.get(value)
+            if isinstance(value.op, Const) and buffer is not None and buffer.space is Space.CONST:
+                yield buffer, (abi.CONSTS, blobs[value.op.blob])
 
 
 def text(lowered: Lowered, target: processors.Processor) -> str:

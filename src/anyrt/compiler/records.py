@@ -46,12 +46,11 @@ def _fences(lowered: Lowered, fences: Sequence[Fence]) -> Iterator[Fence]:
 
 
 def _names(schedule: Schedule) -> Iterator[tuple[str, str]]:
-    """What the tensors of a graph and its regions are called, by the names of their buffers."""
-    for apart in schedule.apart:
-        for part in apart.parts:
-            yield from _names(part)
-    tensors = _tensors(schedule.graph, schedule, Layers.in_graph(schedule.graph))
-    yield from ((buffer, record.name) for buffer, record in tensors.items())
+    """What the tensors of a graph and its regions are called, by the names of their buffers; a tensor that
+    both know as the graph around calls it."""
+    for part in reversed([*schedule.nested]):
+        tensors = _tensors(part.graph, part, Layers.in_graph(part.graph))
+        yield from ((buffer, record.name) for buffer, record in tensors.items())
 
 
 def _of_graph(schedule: Schedule, around: Mapping[str, TensorRecord]) -> Iterator[KernelRecord]:

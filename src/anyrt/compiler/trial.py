@@ -165,8 +165,7 @@ class Trial:
 
     def _constant_values(self) -> list[tuple[Buffer, object]]:
         schedules = self.loaded.lowered.schedules
-        parts = (x for s in schedules for x in (s, *(p for nest in s.nests for p in nest.parts)))
-        found = (pair for part in parts for pair in part.buffers.items())
+        found = (pair for s in schedules for part in s.nested for pair in part.buffers.items())
         return [(b, v.op) for v, b in found if b.space is Space.CONST and isinstance(v.op, Const)]
 
     def _pool(self) -> int:

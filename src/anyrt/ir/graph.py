@@ -162,11 +162,19 @@ def walk(roots: Iterable[Value]) -> Iterator[Value]:
 
 
 def nested(graph: Graph) -> Iterator[Graph]:
-    """`graph`, and the regions of what its outputs need, at any depth."""
-    yield graph
-    for node in dict.fromkeys(v.node for v in walk(v for _, v in graph.outputs)):
-        for region in node.op.regions:
-            yield from nested(region)
+    """`graph`, and the regions of what its outputs need, at any depth: each once, before those inside it."""
+    seen: set[Graph] = set()
+    order: list[Graph] = []
+    todo = [(graph, False)]  # a stack: regions are deeper than Python recurses
+    while todo:
+        inner, ready = todo.pop()
+        if ready:
+            order.append(inner)
+        elif inner not in seen:
+            seen.add(inner)
+            nodes = dict.fromkeys(v.node for v in walk(v for _, v in inner.outputs))
+            todo += [(inner, True), *((region, False) for node in nodes for region in node.op.regions)]
+    return reversed(order)
 
 
 def users(graph: Graph) -> dict[Value, list[Value]]:

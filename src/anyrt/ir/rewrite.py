@@ -24,7 +24,7 @@ from functools import lru_cache
 from typing import Final, TypeAlias
 
 from anyrt.ir.attributes import with_regions
-from anyrt.ir.graph import Graph, Value, apply_all, walk
+from anyrt.ir.graph import Graph, Value, apply_all, nested, walk
 from anyrt.ir.prim import Prim
 
 OUT: Final = "out"
@@ -197,21 +197,16 @@ def transformed(graph: Graph, change: Callable[[Value, Value], Value]) -> Graph:
 
 def in_regions(graph: Graph, change: Callable[[Graph], Graph]) -> Graph:
     """`graph` with every region changed, those within it first; `graph` itself when nothing changes."""
-    if not any(v.op.regions for v in walk(v for _, v in graph.outputs)):
-        return graph
-
     done: dict[Graph, Graph] = {}
 
-    def changed(region: Graph) -> Graph:
-        if region not in done:
-            done[region] = change(in_regions(region, change))
-        return done[region]
-
     def inside(_: Value, new: Value) -> Value:
-        op = with_regions(new.op, changed)
+        op = with_regions(new.op, done.__getitem__)
         return new if op is new.op else apply_all(op, *new.args)[new.index]
 
-    return transformed(graph, inside)
+    _, *regions = nested(graph)
+    for region in reversed(regions):
+        done[region] = change(transformed(region, inside))
+    return transformed(graph, inside) if regions else graph
 
 
 def _moved(graph: Graph, done: Mapping[Value, Value]) -> Graph:

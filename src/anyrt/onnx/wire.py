@@ -45,6 +45,8 @@ def _stripped(data: memoryview, at: int, end: int, kind: str, depth: int) -> lis
         start = at
         key, at = _varint(data, at, end)
         field, wire = key >> 3, key & 7
+        if field == 0:  # no message has it, so that zeros are refused at the first one
+            raise damaged("a field of number 0")
         at, size = _skip(data, at, end, wire)
         begin = at - size
         inner = INSIDE[kind].get(field)

@@ -185,21 +185,27 @@ class Schedule:
     @property
     def apart(self) -> Iterator[Nest | Outside]:
         """All but launches, each before what is inside it."""
-        for step in self.steps:
-            if not isinstance(step, Launch):
-                yield step
-                for part in step.parts:
-                    yield from part.apart
+        return (step for step in self._every() if not isinstance(step, Launch))
 
     @property
     def everywhere(self) -> Iterator[Launch]:
         """All launches in order, those of regions at any depth included."""
-        for step in self.steps:
-            if isinstance(step, Launch):
-                yield step
-            else:
-                for part in step.parts:
-                    yield from part.everywhere
+        return (step for step in self._every() if isinstance(step, Launch))
+
+    @property
+    def nested(self) -> Iterator[Schedule]:
+        """This one and those of regions at any depth, each once and before what is inside it."""
+        yield self
+        yield from (part for step in self.apart for part in step.parts)
+
+    def _every(self) -> Iterator[Step]:
+        """All steps in order, each before those inside it; without recursion, so that depth costs nothing."""
+        todo = [*reversed(self.steps)]
+        while todo:
+            step = todo.pop()
+            yield step
+            if not isinstance(step, Launch):
+                todo += reversed([x for part in step.parts for x in part.steps])
 
     def on(self, swap: Mapping[Buffer, Buffer]) -> Schedule:
         """The same on other memory."""
