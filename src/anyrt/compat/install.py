@@ -16,6 +16,7 @@ import importlib
 import os
 from pathlib import Path
 from types import ModuleType
+from typing import Final
 
 import anyrt
 from anyrt.compat import libraries
@@ -35,7 +36,7 @@ def install(force: bool = False, api: str = "10") -> None:
         raise ArgumentError("AR304", "anyrt.compat.install", f"api={api!r}", "'10' or '8.6'")
     if api == "8.6":
         importlib.import_module("anyrt.compat.api86").offer()
-    offer(Names(force, {"torch": _torch, "pkg_resources": _tell_versions}))
+    offer(Names(force, _AFTER))
     libraries.offer()
     os.environ["ANYRT_COMPAT"] = f"{api} force" if force else api
     paths = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p and p != CHILDREN]
@@ -51,3 +52,10 @@ def _tell_versions(resources: ModuleType) -> None:
 
 def _torch(torch: ModuleType) -> None:
     importlib.import_module("anyrt.compat.torch_host").offer(torch)
+
+
+def _traced(tensors: ModuleType) -> None:
+    importlib.import_module("anyrt.compat.torch_host").offer_traced(tensors)
+
+
+_AFTER: Final = {"torch": _torch, "torch._dynamo.variables.tensor": _traced, "pkg_resources": _tell_versions}

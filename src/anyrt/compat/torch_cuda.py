@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType, TracebackType
 from typing import Final
@@ -195,25 +195,35 @@ class Properties:
     L2_cache_size: int = host.ATTRIBUTES[38]
 
 
-def _asks_for_itself() -> bool:
-    """Whether PyTorch asks: its own modules choose code by what was compiled in, which is none for CUDA."""
-    module = sys._getframe(2).f_globals.get("__name__")
+def is_pytorch(names: Mapping[str, object]) -> bool:
+    """Whether a module's names are those of one of PyTorch's own."""
+    module = names.get("__name__")
     return isinstance(module, str) and module.partition(".")[0] == "torch"
+
+
+def asks_for_itself() -> bool:
+    """Whether PyTorch asks: its own modules choose code by what was compiled in, which is none for CUDA."""
+    return is_pytorch(sys._getframe(2).f_globals)
 
 
 def is_available() -> bool:
     """True, except to PyTorch itself."""
-    return not _asks_for_itself()
+    return not asks_for_itself()
 
 
 def device_count() -> int:
     """One device, except to PyTorch itself."""
-    return 0 if _asks_for_itself() else 1
+    return 0 if asks_for_itself() else 1
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """True."""
+    return True
 
 
 def is_initialized() -> bool:
     """True, except to PyTorch itself."""
-    return not _asks_for_itself()
+    return not asks_for_itself()
 
 
 def current_device() -> int:
@@ -267,6 +277,7 @@ def reset_peak_memory_stats(device: object = None) -> None:
 
 _FUNCTIONS: Final = (
     *(current_stream, default_stream, set_stream, stream, is_available, device_count, is_initialized),
+    is_bf16_supported,
     *(current_device, init, set_device, synchronize, empty_cache, ipc_collect, get_device_name),
     *(get_device_capability, get_device_properties, mem_get_info, reset_peak_memory_stats),
 )
@@ -284,6 +295,7 @@ def members(torch: ModuleType) -> dict[str, Callable[..., object]]:
         **{f.__name__: f for f in functions},
         **classes,
         "StreamContext": StreamContext,
+        "_CudaDeviceProperties": Properties,
         "device": Device,
         **{f"{kind}Tensor": getattr(torch, f"{kind}Tensor") for kind in _KINDS},
         "device_of": type("device_of", (Device,), {}),

@@ -4,8 +4,8 @@
     context.set_tensor_address("x", x.data_ptr())
     context.execute_async_v3(torch.cuda.current_stream().cuda_stream)
 
-Tensors say of themselves that they are on the CPU. Every name gets a function of its own, because PyTorch
-knows its functions by identity, and refuses tables in which one has two names.
+Tensors say that their device is the CPU, and `is_cuda`. Every name gets a function of its own, because
+PyTorch knows its functions by identity, and refuses tables in which one has two names.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ import importlib
 import re
 from collections.abc import Callable, Iterable
 from types import ModuleType
-from typing import Final, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
-from anyrt.compat import torch_cuda, torch_graphs
+from anyrt.compat import torch_autocast, torch_cuda, torch_graphs
 from anyrt.compat.device import DEVICE
 
+# Any: what PyTorch traces a program with.
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -45,6 +46,7 @@ def offer(torch: ModuleType) -> None:
         setattr(torch.cuda, function.__name__, function)
     for name in ("mark", "range_pop", "range_push"):
         setattr(torch.cuda.nvtx, name, _nothing(name))
+    torch_autocast.offer(torch)
 
 
 def _take_host(torch: ModuleType) -> None:
@@ -69,6 +71,9 @@ def _take_host(torch: ModuleType) -> None:
     torch.Tensor.pin_memory = _itself(torch.Tensor.pin_memory)
     torch.Tensor.record_stream = _itself(torch.Tensor.record_stream)
     setattr(torch, "Generator", _generator(torch))  # noqa: B010  # mypy knows no such name
+    setattr(torch, "device", _numbered(torch.device))  # noqa: B010  # the same
+    torch._C._CudaDeviceProperties = torch_cuda.Properties
+    torch.Tensor.is_cuda = _is_cuda(torch.Tensor.is_cuda)
     devices.DeviceContext.__init__ = hosted(torch, devices.DeviceContext.__init__)
 
 
@@ -102,6 +107,56 @@ def _generator(torch: ModuleType) -> type:
     known = type("Known", (type(made),), {"__instancecheck__": knows})
     kind: type = known("Generator", (made,), {"__new__": create, "__module__": made.__module__})
     return kind
+
+
+def _numbered(made: type) -> type:
+    """`torch.device`, of which a number is a device of CUDA.
+
+    PyTorch's class cannot be derived from: this one makes its instances, and is equal to it, since tables of
+    PyTorch hold the one or the other."""
+
+    class Kind(type):
+        def __instancecheck__(cls, thing: object) -> bool:
+            return isinstance(thing, made)
+
+        def __subclasscheck__(cls, kind: type) -> bool:
+            return kind == cls
+
+        def __eq__(cls, other: object) -> bool:
+            return other is made or other is cls
+
+        def __hash__(cls) -> int:
+            return hash(made)
+
+    def create(cls: type, *args: object, **kwargs: object) -> object:
+        number = args[0] if args else kwargs.get("device")
+        if type(number) is int and len(args) + len(kwargs) == 1:
+            return made("cuda", number)
+        return made(*args, **kwargs)
+
+    names = {"__new__": create, "__module__": made.__module__, "__doc__": made.__doc__}
+    return Kind("device", (), names)
+
+
+def _is_cuda(known: property) -> property:
+    """`is_cuda` of a tensor: True, except to PyTorch itself, which chooses by it the code for a device."""
+
+    def is_cuda(self: object) -> bool:
+        return bool(known.__get__(self)) if torch_cuda.asks_for_itself() else True
+
+    return property(is_cuda, doc=known.__doc__)
+
+
+def offer_traced(tensors: ModuleType) -> None:
+    """Have programs that PyTorch compiles be told of their tensors what they are told as they stand."""
+    torch = importlib.import_module("torch")
+    if "anyrt" not in vars(torch.cuda):
+        return
+
+    def is_cuda(self: object, tx: Any) -> object:
+        return tensors.VariableTracker.build(tx, not torch_cuda.is_pytorch(tx.f_globals))
+
+    tensors.TensorVariable.method_attr_is_cuda = is_cuda
 
 
 def _known_to_scripts(taken: Callable[P, R], call: Callable[P, R]) -> Callable[P, R]:
