@@ -1,25 +1,33 @@
-"""What the everyday run of the tests leaves out: ANYRT_FUZZ=1 runs all of it, in an hour or two.
+"""What the everyday run of the tests leaves out: ANYRT_FUZZ=1 runs all of it.
 
 @pytest.mark.rare  # in a long run alone, as what it repeats is tried every day in another way
 
-@pytest.mark.sampled(5)  # every fifth of the cases of a test, and what else it takes to meet every
-@pytest.mark.parametrize("dtype", DTYPES)  # value of a parameter that several cases share
+@pytest.mark.sampled(5)  # a fifth of the cases of a test, or more: see `choose`
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", SHAPES)
 
 for seed in range(tries(20)):  # 20 of them, ANYRT_FUZZ=2000 tries 2000
-for case in sample(CASES, 8):  # every eighth
+for case in sample(CASES, 8):  # an eighth
+
+A sample is fair. Each value of a parameter keeps its share: of k cases that run as many have it as k times
+its share among all cases, within a fifth, or rounded up or down (`fair`). Every pair of values of two
+parameters occurs; a value that only one case has says which case it is, and makes no pairs. To take every
+fifth case would not do: where a parameter has five values, in turn, that is always the same one.
 """
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Hashable, Iterator, Sequence
+from itertools import combinations, groupby
+from random import Random
 from typing import Any, Final, TypeVar
 
 import pytest
 
 T = TypeVar("T")
+Value = tuple[str, Hashable]
 FUZZ: Final = int(os.environ.get("ANYRT_FUZZ", "0"))
+FOUND: Final = pytest.StashKey[list[pytest.Item]]()  # all tests that a run of pytest has collected
 
 
 def tries(everyday: int) -> int:
@@ -28,18 +36,21 @@ def tries(everyday: int) -> int:
 
 
 def sample(cases: Sequence[T], stride: int) -> Sequence[T]:
-    """All cases in a long run, otherwise every `stride`-th."""
-    return cases if FUZZ else cases[::stride]
+    """All cases in a long run, otherwise one of `stride`. The parameters of a tuple are its places."""
+    if FUZZ:
+        return cases
+    places = [tuple(enumerate(case)) if isinstance(case, tuple) else () for case in cases]
+    return [cases[n] for n in choose([[_value(str(at), it) for at, it in each] for each in places], stride)]
 
 
 def everyday(items: Sequence[pytest.Item]) -> Iterator[pytest.Item]:
     """Of tests in the order of collection, those to run: no `rare` one, of each `sampled` one some cases."""
     often = [item for item in items if FUZZ or item.get_closest_marker("rare") is None]
-    for _, cases in groupby(often, _test):
+    for _, cases in groupby(often, test_of):
         yield from _some(list(cases))
 
 
-def _test(item: Any) -> tuple[pytest.Collector, str]:
+def test_of(item: Any) -> tuple[pytest.Collector, str]:
     """What all cases of one test have in common."""
     return item.parent, getattr(item, "originalname", None) or item.name
 
@@ -49,17 +60,58 @@ def _some(cases: Sequence[pytest.Item]) -> Iterator[pytest.Item]:
     if FUZZ or mark is None:
         return iter(cases)
     (stride,) = mark.args
-    values = [_values(case) for case in cases]
-    shared = {value for value, count in Counter(v for each in values for v in each).items() if count > 1}
-    chosen = set(range(0, len(cases), stride))
-    met = set().union(*(values[n] for n in chosen))
-    while missing := shared - met:  # cases that differ in many values at once tell more than those in one
-        best = max(range(len(cases)), key=lambda n: len(values[n] & missing))
-        chosen.add(best)
-        met |= values[best]
-    return (cases[n] for n in sorted(chosen))
+    return (cases[n] for n in choose([values(case) for case in cases], stride))
 
 
-def _values(case: Any) -> set[tuple[str, int]]:
-    """The values of the parameters of a case: cases that share one have the same object."""
-    return {(name, id(value)) for name, value in case.callspec.params.items()}
+def values(case: Any) -> list[Value]:
+    """The values of the parameters of a case."""
+    return [_value(name, value) for name, value in case.callspec.params.items()]
+
+
+def _value(name: str, value: object) -> Value:
+    """What equal values have in common; those that cannot be compared are equal where they are one object."""
+    try:
+        hash(value)
+    except TypeError:
+        return name, id(value)
+    return name, (type(value), value)
+
+
+def pairs(case: Sequence[Value], shared: Counter[Value]) -> set[tuple[Value, Value]]:
+    """Those of values that several cases have. A value of one case alone says which case it is."""
+    return set(combinations([value for value in case if shared[value] > 1], 2))
+
+
+def fair(count: int, wanted: float) -> bool:
+    """Whether so many cases are the share that a value should have. There are no fractions of cases."""
+    return abs(count - wanted) < 1 or abs(count - wanted) <= 0.2 * wanted
+
+
+def choose(cases: Sequence[Sequence[Value]], stride: int) -> list[int]:
+    """Which cases to run, by their values: at least one of `stride`, and a fair sample; always the same ones.
+
+    One at a time, the case is taken that meets most pairs that are missing, and of these the one whose values
+    are farthest behind their shares. Neighbours are alike, so the part of the list where a case is counts as
+    a value.
+    """
+    counts = Counter(value for case in cases for value in case)
+    every = [pairs(case, counts) | {(v, v) for v in case if counts[v] > 1} for case in cases]
+    parts = [[*case, ("part", n // stride)] for n, case in enumerate(cases)]
+    shares = {value: count / len(cases) for value, count in Counter(v for p in parts for v in p).items()}
+    left = Random(len(cases)).sample(range(len(cases)), len(cases))
+    missing, had, chosen = set().union(*every), Counter[Value](), list[int]()
+
+    def gain(n: int) -> tuple[int, float]:
+        behind = sum((len(chosen) + 1) * shares[value] - had[value] for value in parts[n])
+        return len(every[n] & missing), behind
+
+    def unfair() -> bool:
+        return not all(fair(had[value], len(chosen) * shares[value]) for value in counts)
+
+    while missing or len(chosen) * stride < len(cases) or unfair():
+        best = max(left, key=gain)
+        left.remove(best)
+        chosen.append(best)
+        missing -= every[best]
+        had.update(parts[best])
+    return sorted(chosen)

@@ -1,5 +1,7 @@
 """What of sampled tests runs every day."""
 
+from collections import Counter
+from itertools import combinations, groupby
 from types import SimpleNamespace
 
 import pytest
@@ -27,9 +29,12 @@ def _every_day(monkeypatch):
     monkeypatch.setattr(sampling, "FUZZ", 0)
 
 
-def test_every_third_case_of_a_sampled_test_runs_and_all_of_others():
+def test_a_third_of_the_cases_of_a_sampled_test_runs_and_all_of_others():
     whole, some = cases("a", [{"x": n} for n in range(4)]), cases("b", [{"x": n} for n in range(7)], 3)
-    assert list(sampling.everyday([*whole, *some])) == [*whole, some[0], some[3], some[6]]
+    found = list(sampling.everyday([*whole, *some]))
+    assert found[:4] == whole
+    assert len(found[4:]) == 3
+    assert [case for case in some if case in found] == found[4:]
 
 
 def test_a_rare_test_runs_in_a_long_run_alone(monkeypatch):
@@ -39,20 +44,64 @@ def test_a_rare_test_runs_in_a_long_run_alone(monkeypatch):
     assert list(sampling.everyday(found)) == found
 
 
-def test_a_value_that_several_cases_share_is_met_by_one():
-    found = cases("a", [{"x": x, "y": y} for y in range(2) for x in range(4)], 4)
-    met = [case.callspec.params for case in sampling.everyday(found)]
-    assert met == [{"x": 0, "y": 0}, {"x": 1, "y": 0}, {"x": 2, "y": 0}, {"x": 3, "y": 0}, {"x": 0, "y": 1}]
+def test_values_of_a_parameter_in_turn_have_their_share():
+    found = cases("a", [{"x": x, "y": y} for x in range(30) for y in ("dynamic", "static")], 2)
+    assert len(list(sampling.everyday(found))) == 60  # every pair of the two
+    found = [(n // 6, "static" if n % 2 else "dynamic", n) for n in range(60)]
+    assert Counter(kind for _, kind, _ in sampling.sample(found, 3)) == {"static": 10, "dynamic": 10}
+    assert set(Counter(x for x, _, _ in sampling.sample(found, 3)).values()) == {2}
 
 
-def test_cases_that_have_several_missing_values_come_first():
-    found = cases("a", [{"x": x, "y": y} for y in range(3) for x in range(3)], 9)
+def test_cases_that_differ_in_several_values_meet_all_pairs():
+    found = cases("a", [{"x": x, "y": y, "z": z} for x in range(3) for y in range(3) for z in range(3)], 9)
     met = [case.callspec.params for case in sampling.everyday(found)]
-    assert met == [{"x": 0, "y": 0}, {"x": 1, "y": 1}, {"x": 2, "y": 2}]
+    assert {(m["x"], m["y"]) for m in met} == {(x, y) for x in range(3) for y in range(3)}
+    assert {(m["y"], m["z"]) for m in met} == {(x, y) for x in range(3) for y in range(3)}
+    assert len(met) == 9
+
+
+def test_a_list_is_sampled_everywhere():
+    found = sampling.sample(range(1000), 10)
+    assert len(found) == 100
+    assert [len([n for n in found if n // 100 == k]) for k in range(10)] == [10] * 10
+    assert set(Counter(n % 10 for n in found)) == set(range(10))
+
+
+@pytest.mark.parametrize(("least", "wanted", "most"), [(0, 0.5, 1), (2, 2.1, 3), (8, 10, 12)])
+def test_a_fifth_more_or_less_and_the_next_numbers_are_fair(least, wanted, most):
+    assert [n for n in range(20) if sampling.fair(n, wanted)] == list(range(least, most + 1))
+
+
+def met(items):
+    """How many cases have a value, and how many each pair of values."""
+    held = [sampling.values(item) for item in items]
+    return Counter(v for case in held for v in case), Counter(
+        p for case in held for p in combinations(case, 2)
+    )
+
+
+def unfair(items):
+    """The values and pairs of the cases of one test that its sample does wrong."""
+    some = list(sampling.everyday(items))
+    (values, pairs), (kept, met_pairs) = met(items), met(some)
+    wanted = {value: count * len(some) / len(items) for value, count in values.items()}
+    yield from (v for v in values if abs(kept[v] - wanted[v]) >= 1 and abs(kept[v] / wanted[v] - 1) > 0.2001)
+    yield from (p for p in pairs if min(values[v] for v in p) > 1 and p not in met_pairs)
+
+
+def test_every_sampled_test_of_the_suite_has_a_fair_sample(request):
+    """Of all that this run of pytest has found: each value has its share, and every pair is met."""
+    tests = [list(cases) for _, cases in groupby(request.config.stash[sampling.FOUND], sampling.test_of)]
+    marks = [{mark.name for mark in cases[0].iter_markers()} for cases in tests]
+    sampled = [
+        cases for cases, names in zip(tests, marks, strict=True) if "sampled" in names and "rare" not in names
+    ]
+    assert len(sampled) > 0
+    assert [(cases[0].nodeid, *unfair(cases)) for cases in sampled if any(unfair(cases))] == []
 
 
 def test_a_long_run_leaves_nothing_out(monkeypatch):
-    assert (sampling.tries(5), sampling.sample(range(7), 3)) == (5, range(0, 7, 3))
+    assert (sampling.tries(5), len(sampling.sample(range(7), 3))) == (5, 3)
     monkeypatch.setattr(sampling, "FUZZ", 20)
     found = cases("a", [{"x": n} for n in range(7)], 3)
     assert list(sampling.everyday(found)) == found

@@ -13,7 +13,6 @@ import sys
 import warnings
 
 import numpy as np
-from quick import hurry
 
 import anyrt as trt
 from anyrt.api.edge import Refused, WrongType, WrongValue
@@ -349,5 +348,4 @@ def main(first, last):
 
 
 if __name__ == "__main__":
-    hurry()
     main(int(sys.argv[1]), int(sys.argv[2]))

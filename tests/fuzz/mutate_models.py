@@ -21,7 +21,6 @@ from models import DATA, MODELS
 from mutate_calls import Log
 from mutate_plans import change_bytes
 from onnx import ModelProto
-from quick import hurry
 
 import anyrt as trt
 
@@ -210,5 +209,4 @@ def main(first, last):
 
 
 if __name__ == "__main__":
-    hurry()
     main(int(sys.argv[1]), int(sys.argv[2]))

@@ -13,7 +13,6 @@ import struct
 import sys
 
 import numpy as np
-from quick import hurry
 
 import anyrt as trt
 from anyrt.api.edge import Refused
@@ -335,5 +334,4 @@ def main(first, last):
 
 
 if __name__ == "__main__":
-    hurry()
     main(int(sys.argv[1]), int(sys.argv[2]))
