@@ -328,11 +328,15 @@ class IAttentionOutputLayer(IAttentionBoundaryLayer):
     """Where IAttention begins or ends; made by `network.add_attention` or `network.add_attention_v2`."""
 
 class ICastLayer(ILayer):
-    """Another element type. Floats are truncated towards zero and saturate, NaN gives 0; integers wrap
-    where they do not fit (300 is 44 as int8 and as uint8), as in ONNX and NumPy; bool is x ≠ 0. int8
-    codes are converted as integers, without a scale. fp8, int4, fp4, e8m0 and types that ONNX has and
-    TensorRT has not (float64, int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2,
-    fp8e4m3fnuz, fp8e5m2fnuz) are an extension; floats of 8 bits saturate, unless NaN is asked for.
+    """Another element type. Floats are truncated towards zero and saturate, NaN gives 0, but as uint8
+    they wrap above 255 as on a GPU (-30, 250, 260 and 290 are 0, 250, 4 and 34; from 2³¹ on 255,
+    which is a choice, as 0 for NaN is); integers wrap where they do not fit (300 is 44 as int8 and as
+    uint8), as in ONNX and NumPy; bool is x ≠ 0. Floats become int8 without a scale, unless the output
+    has a dynamic range: then in steps of the range / 127, rounded half to even and saturated (-300
+    and 290 are -127 and 123 with (-300, 300)). int8 codes are converted as integers. fp8, int4, fp4,
+    e8m0 and types that ONNX has and TensorRT has not (float64, int16, uint16, uint32, uint64, uint4,
+    int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz) are an extension; floats of 8 bits saturate,
+    unless NaN is asked for.
     """
     @property
     def to_type(self) -> DataType:
@@ -1920,11 +1924,15 @@ class INetworkDefinition(_INetworkDefinition):
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """
     def add_cast(self, input: ITensor, to_type: DataType) -> ICastLayer:
-        """Another element type. Floats are truncated towards zero and saturate, NaN gives 0; integers wrap
-        where they do not fit (300 is 44 as int8 and as uint8), as in ONNX and NumPy; bool is x ≠ 0. int8
-        codes are converted as integers, without a scale. fp8, int4, fp4, e8m0 and types that ONNX has and
-        TensorRT has not (float64, int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2,
-        fp8e4m3fnuz, fp8e5m2fnuz) are an extension; floats of 8 bits saturate, unless NaN is asked for.
+        """Another element type. Floats are truncated towards zero and saturate, NaN gives 0, but as uint8
+        they wrap above 255 as on a GPU (-30, 250, 260 and 290 are 0, 250, 4 and 34; from 2³¹ on 255,
+        which is a choice, as 0 for NaN is); integers wrap where they do not fit (300 is 44 as int8 and as
+        uint8), as in ONNX and NumPy; bool is x ≠ 0. Floats become int8 without a scale, unless the output
+        has a dynamic range: then in steps of the range / 127, rounded half to even and saturated (-300
+        and 290 are -127 and 123 with (-300, 300)). int8 codes are converted as integers. fp8, int4, fp4,
+        e8m0 and types that ONNX has and TensorRT has not (float64, int16, uint16, uint32, uint64, uint4,
+        int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz) are an extension; floats of 8 bits saturate,
+        unless NaN is asked for.
 
         input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, e8m0, float64,
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz

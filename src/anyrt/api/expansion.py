@@ -25,7 +25,7 @@ from anyrt.ops._expand import expand_layer, output_scale
 from anyrt.ops._record import Attrs, Layer
 from anyrt.ops._regions import Made
 from anyrt.ops._scales import Scale
-from anyrt.prims.build import cast
+from anyrt.prims.build import cast, converted
 from anyrt.prims.const import Blob, Const, Param
 
 if TYPE_CHECKING:
@@ -275,7 +275,7 @@ class Expansion:
         if stage is None:
             values = expand_layer(layer._op, record, scales, asked, dtype)
             types = [t._dtype for t in layer._outputs[1:]]
-            rest = (cast(v, t or v.dtype) for v, t in zip(values[1:], types, strict=True))
+            rest = (converted(v, t or v.dtype) for v, t in zip(values[1:], types, strict=True))
             values = (values[0], *rest)
         else:
             values = _otherwise(layer, stage, asked)
@@ -342,4 +342,4 @@ def _otherwise(layer: ILayer, stage: Stage, asked: Scale | None) -> tuple[Value,
     values = expand_layer(layer._op, stage.record, stage.scales, asked, first)
     if stage.rounds:
         values = tuple(map(rounded, values))
-    return tuple(cast(v, t) for v, t in zip(values, types, strict=True))
+    return tuple(converted(v, t) for v, t in zip(values, types, strict=True))

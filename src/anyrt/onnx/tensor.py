@@ -121,6 +121,11 @@ class Tensor:
         """In another type."""
         return self.layers.cast(self, dtype)
 
+    def nearest(self, dtype: DataType) -> Tensor:
+        """The nearest numbers of an integer type, at its ends at most: a cast to uint8 alone would wrap."""
+        whole = self.layers.unary(UnaryOperation.ROUND, self)
+        return (whole.minimum(255.0) if dtype is DataType.UINT8 else whole).cast(dtype)
+
     def reshape(self, sizes: Sequence[int | Tensor] | Tensor) -> Tensor:
         """The elements in another shape: -1 once for what is left over, tensors of one element for sizes."""
         return self.layers.reshape(self, sizes)

@@ -181,6 +181,8 @@ def _expected(
     op: AnyOp, case: AnyCase, arrays: tuple[Array, ...], scales: tuple[float, ...], out_scale: float | None
 ) -> tuple[Array, ...]:
     int8 = [dtype_of(case, i) is DataType.INT8 and a is not ABSENT for i, a in enumerate(arrays)]
+    if out_scale is not None and op.becomes_codes(case.attrs):
+        return tuple(_coded(x, float(np.float32(out_scale))) for x in arrays)
     if not any(int8):
         return op.ref(case.attrs, arrays)
     steps = [float(np.float32(scales[i])) if i < len(scales) else 1.0 for i in range(len(arrays))]

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from anyrt.core.counts import highest
 from anyrt.core.dims import always_le, product
-from anyrt.core.dtype import short_name
+from anyrt.core.dtype import is_float, short_name
 from anyrt.core.enums import DataType
 from anyrt.core.errors import AnyrtError, DTypeError, GraphError, ShapeError
 from anyrt.core.requirement import Relation
@@ -25,7 +25,7 @@ from anyrt.ops._check import check_dtype, check_rank, checked, need, show
 from anyrt.ops._quantized import codes as to_codes
 from anyrt.ops._record import A, Layer, Op
 from anyrt.ops._scales import Scale, over, ratio, times
-from anyrt.prims.build import cast
+from anyrt.prims.build import cast, converted
 
 DLA_TYPES = frozenset({DataType.HALF, DataType.INT8})
 DLA_BATCH, DLA_SIZE = 4096, 8192
@@ -134,6 +134,9 @@ def _limited(op: Op[A], layer: Layer[A], outputs: tuple[Value, ...]) -> tuple[Va
 def _stage_int8(
     op: Op[A], layer: Layer[A], in_scales: tuple[Scale, ...], out_scale: Scale | None
 ) -> Layer[A]:
+    if out_scale is not None and op.becomes_codes(layer.attrs) and is_float(layer.input(0).dtype):
+        made = _quantize(cast(layer.input(0), DataType.FLOAT), out_scale)
+        return replace(layer, inputs=(made, *layer.inputs[1:]))
     if op.coded or not any(map(_is_int8, layer.inputs)):
         return layer
     real = op.real_int8(layer.attrs)
@@ -162,7 +165,7 @@ def _is_int8(value: Value | None) -> bool:
 def _convert(op: Op[A], layer: Layer[A], value: Value, wanted: DataType, scale: Scale) -> Value:
     if wanted is DataType.INT8 and value.dtype is not DataType.INT8 and op.real_int8(layer.attrs):
         return _quantize(cast(value, DataType.FLOAT), scale)
-    return cast(value, wanted)
+    return converted(value, wanted)
 
 
 def _dequantize(value: Value, scale: Scale) -> Value:

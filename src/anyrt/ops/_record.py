@@ -269,6 +269,7 @@ class Op(Generic[A]):
     real_int8: whether INT8 operands stand for real numbers (dequantised before, quantised after, with the
     tensors' scales);
     otherwise their codes are copied.
+    becomes_codes: whether numbers become INT8 codes by the dynamic range of the output, where there is one.
     coded: INT8 operands and results are codes here, whatever dynamic ranges they have.
     within: the class of a part of the network, as ILoop, that has the add methods; "" for the network itself.
     What such an operator means, the part as a whole says (api/parts.py).
@@ -300,6 +301,7 @@ class Op(Generic[A]):
     setters: tuple[Setter, ...] = ()
     asked: Callable[[A], int] | None = None
     coded: bool = False
+    becomes_codes: Callable[[A], bool] = lambda attrs: False
     exchanges: bool = False
     within: str = ""
 

@@ -25,7 +25,7 @@ from anyrt.ir.graph import Value
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
 from anyrt.ops._types import EVERY, FLOATS, INTS
 from anyrt.prims._convert import limits
-from anyrt.prims.build import cast, const, identity, map_, pattern, scalar
+from anyrt.prims.build import cast, const, converted, identity, map_, pattern, scalar
 
 THEIRS = FLOATS | INTS | {DataType.BOOL, DataType.INT8, DataType.UINT8}
 TYPES = EVERY
@@ -61,7 +61,7 @@ def expand(layer: Layer[CastAttrs]) -> tuple[Value, ...]:
     x, target = layer.input(0), layer.attrs.to_type
     if layer.attrs.bits and x.dtype is not target:
         return (_same_bits(layer, x, target),)
-    y = identity(x) if x.dtype is target else cast(x, target)
+    y = identity(x) if x.dtype is target else converted(x, target)
     if layer.attrs.saturate or target not in BEYOND or not is_float(x.dtype):
         return (y,)
     wide = cast(x, DataType.FLOAT)
@@ -98,7 +98,9 @@ def ref(attrs: CastAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
         whole = [0 if np.isnan(v) else int(np.clip(v, -1e30, 1e30)) for v in x.reshape(-1)]
     else:
         whole = [int(v) for v in x.reshape(-1)]
-    if x.dtype.kind == "f":
+    if x.dtype.kind == "f" and target is DataType.UINT8:
+        numbers = [min(max(v, 0), 2**31 - 1) % 256 for v in whole]
+    elif x.dtype.kind == "f":
         numbers = [min(max(v, low), high) for v in whole]
     else:
         numbers = [(v - low) % (high - low + 1) + low for v in whole]
@@ -113,6 +115,7 @@ def cases() -> tuple[Case[CastAttrs], ...]:
     wider = np.array([300, -300, 2**31, -(2**31) - 1, 2**40 + 5, 2**63 - 1, -(2**63)])
     bytes_ = [(DataType.INT8, np.arange(-128, 128, 5)), (DataType.UINT8, np.arange(0, 256, 5))]
     some = {DataType.FLOAT, DataType.INT32, DataType.DOUBLE, DataType.UINT64}  # for AnyRT's own to meet
+    beyond = np.array([-30.0, 250.9, 255.9, 256.0, 260.0, 290.0, 511.5, -0.9])
     pairs = [(a, b) for a in types for b in types if {a, b} <= THEIRS or {a, b} & some]
     out = [
         Case(CastAttrs(b), ((3, 17),), (a,), low=-100 if is_signed(a) and is_signed(b) else 0, high=100)
@@ -124,6 +127,9 @@ def cases() -> tuple[Case[CastAttrs], ...]:
     out += [Case(CastAttrs(t), ((52,),), (b,), (codes,)) for t in types for b, codes in bytes_]
     fine = np.array([1 / 3, 2.0**53 - 1, 2.0**63, 2.0**64, 1.8e19, -1.0, 4294967295.0, 4294967296.0, 1e300])
     out += [Case(CastAttrs(t), ((9,),), (DataType.DOUBLE,), (fine,), rtol=0.0, atol=0.0) for t in types]
+    out += [Case(CastAttrs(DataType.UINT8), ((8,),), (t,), (beyond,)) for t in types if is_float(t)]
+    real = np.array([-400.0, -300.0, 290.0, 300.0, 1.1811024, 3.5433073, 0.0, np.nan])
+    out += [Case(CastAttrs(DataType.INT8), ((8,),), data=(real,), int8=((), 300 / 127))]
     large = np.array([1e6, -1e6, 448, 464, 464.1, 247.9, 248, 61439, -61440, np.inf, -np.inf, np.nan, 0.0])
     out += [Case(CastAttrs(t, False), ((13,),), data=(large,)) for t in BEYOND]
     pairs = [(a, b) for a in EXACT for b in EXACT if bits(a) == bits(b) and b is not DataType.BOOL]
@@ -153,13 +159,18 @@ OPS = (
         attrs=CastAttrs,
         expand=expand,
         ref=ref,
-        doc="Another element type. Floats are truncated towards zero and saturate, NaN gives 0; integers "
-        "wrap where they do not fit (300 is 44 as int8 and as uint8), as in ONNX and NumPy; bool is x ≠ 0. "
-        "int8 codes are converted as integers, without a scale. fp8, int4, fp4, e8m0 and types that ONNX has "
-        "and TensorRT has not (float64, int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, "
-        "fp8e4m3fnuz, fp8e5m2fnuz) are an extension; floats of 8 bits saturate, unless NaN is asked for.",
+        doc="Another element type. Floats are truncated towards zero and saturate, NaN gives 0, but as uint8 "
+        "they wrap above 255 as on a GPU (-30, 250, 260 and 290 are 0, 250, 4 and 34; from 2³¹ on 255, "
+        "which is a choice, as 0 for NaN is); integers wrap where they do not fit (300 is 44 as int8 and "
+        "as uint8), as in ONNX and NumPy; bool is x ≠ 0. Floats become int8 without a scale, unless the "
+        "output has a dynamic range: then in steps of the range / 127, rounded half to even and saturated "
+        "(-300 and 290 are -127 and 123 with (-300, 300)). int8 codes are converted as integers. fp8, "
+        "int4, fp4, e8m0 and types that ONNX has and TensorRT has not (float64, int16, uint16, uint32, "
+        "uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz) are an extension; floats of 8 "
+        "bits saturate, unless NaN is asked for.",
         cases=cases,
         mistakes=mistakes,
+        becomes_codes=lambda attrs: attrs.to_type is DataType.INT8 and not attrs.bits,
         onnx=("Cast", "CastLike"),
         source="operator page Cast",
     ),

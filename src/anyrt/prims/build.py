@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from anyrt.core.dims import Dim, Sym, product
 from anyrt.core.dtype import cast as round_to
+from anyrt.core.dtype import is_float
 from anyrt.core.enums import DataType
 from anyrt.core.errors import ShapeError
 from anyrt.ir.graph import Shape as Dims
@@ -80,6 +81,15 @@ def map_(fn: str, *values: Value) -> Value:
 def cast(v: Value, dtype: DataType) -> Value:
     """`v` as `dtype`; `v` itself when it has that type."""
     return v if v.dtype is dtype else apply(Map(CAST, dtype), v)
+
+
+def converted(v: Value, dtype: DataType) -> Value:
+    """`v` as `dtype`, as layers convert: a float becomes uint8 as the lowest byte of its int32, and 0
+    below zero (260 is 4, -30 is 0; from 2³¹ on 255, NaN 0). All else is as `cast` does it."""
+    if dtype is not DataType.UINT8 or not is_float(v.dtype):
+        return cast(v, dtype)
+    whole = cast(v, DataType.INT32)
+    return cast(map_("max", whole, scalar(0, whole)), dtype)
 
 
 def pattern(v: Value, dtype: DataType) -> Value:

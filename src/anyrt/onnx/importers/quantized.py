@@ -55,7 +55,7 @@ def stored(y: Tensor, to: DataType) -> Tensor:
     if is_float(to):
         most = LARGEST.get(to)
         return (y if most is None else y.clip(-most, most)).cast(to)
-    return y.layers.unary(UnaryOperation.ROUND, y).cast(to)
+    return y.nearest(to)
 
 
 def _one(x: Tensor) -> Tensor:

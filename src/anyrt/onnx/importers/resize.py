@@ -196,7 +196,7 @@ def _resized(node: Node, x: Tensor, how: How, lines: Sequence[Line]) -> Tensor:
         inside = here if inside is None or here is None else inside & here
     if inside is not None:
         y = node.where_(inside, y, node.like(how.beyond, y))
-    return _back(node, y, x.dtype)
+    return _back(y, x.dtype)
 
 
 def _by_layer(node: Node, x: Tensor, how: How, lines: Sequence[Line]) -> Tensor:
@@ -233,11 +233,11 @@ def _wide(x: Tensor, how: How) -> Tensor:
     return x if stays else x.cast(DataType.FLOAT)
 
 
-def _back(node: Node, y: Tensor, dtype: DataType) -> Tensor:
+def _back(y: Tensor, dtype: DataType) -> Tensor:
     """In the type of the input: integers are the nearest ones."""
     if y.dtype is dtype or is_float(dtype):
         return y.cast(dtype)
-    return node.unary(UnaryOperation.ROUND, y).cast(dtype)
+    return y.nearest(dtype)
 
 
 def _along(node: Node, x: Tensor, how: How, line: Line) -> tuple[Tensor, Tensor | None]:
