@@ -135,3 +135,13 @@ def test_driver_fills_half_words_and_manages_memory():
 def test_code_for_gpus_is_refused_by_name(module, name):
     with pytest.raises(NotSupportedError, match=rf"AR901.*{name}: got code for a GPU, wanted code for this"):
         getattr(module, name)(b"image", 0)
+
+
+@pytest.mark.parametrize("way", ["from", "to"])
+def test_host_addresses_that_lead_nowhere_are_refused(way):
+    host, (_, block) = np.zeros(64, np.uint8), runtime.cudaMalloc(64)
+    given = (block, 12345) if way == "from" else (12345, block)
+    assert runtime.cudaMemcpy(*given, 64, KIND.cudaMemcpyDefault) == (INVALID,)
+    assert runtime.cudaMemcpy(host.ctypes.data, host.ctypes.data, 64, KIND.cudaMemcpyDefault) == (OK,)
+    assert runtime.cudaHostRegister(12345, 64, 0) == (INVALID,)
+    runtime.cudaFree(block)

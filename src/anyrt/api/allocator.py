@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyrt.api.interfaces import IGpuAllocator, IGpuAsyncAllocator, call_user
-from anyrt.core.errors import ResourceError
+from anyrt.core.errors import BindingError, ResourceError
 from anyrt.plan.abi import ALIGNMENT
 from anyrt.plan.device import Code, Device, Memory
 from anyrt.plan.program import Compiled
+from anyrt.runtime import reach
 
 
 class Block:
@@ -55,6 +56,10 @@ class AllocatedDevice:
                 f"{nbytes:,} bytes",
                 "return an address of so much, or use smaller shapes",
             )
+        lacks = reach.lack(int(address), nbytes, writes=True)
+        if lacks:
+            got, wanted = f"address {int(address):#x}, {lacks}", f"one of {nbytes:,} bytes"
+            raise BindingError("AR712", "gpu_allocator", got, wanted)
         return Block(int(address), nbytes, self._release)
 
     def _release(self, address: int) -> object:

@@ -208,10 +208,11 @@ class IExecutionContext(Reporting, Managed):
         loaded, context = self._context.loaded, self._context
         sizes = context.sizes()
         for name, elements in self._engine._marks.values:
-            address = context.bound_address(name)
+            index, address = loaded.find(name), context.bound_address(name)
             if address:
-                dtype = numpy_dtype(loaded.plan.bindings[loaded.find(name)].dtype)
+                dtype = numpy_dtype(loaded.plan.bindings[index].dtype)
                 values = np.array([value_of(x, sizes) for x in elements], dtype)
+                context.check_place(index, values.nbytes)
                 ctypes.memmove(address, values.ctypes.data, values.nbytes)
 
     @quiet(-1)
@@ -245,7 +246,8 @@ class IExecutionContext(Reporting, Managed):
 
             context.set_tensor_address("x", array.ctypes.data)
 
-        Memory at an address must be large enough, and live until the run is over: nobody can check that.
+        Memory at an address must live until the run is over. The run refuses an address (AR712) that leads
+        nowhere, or to a block of the compat layer that is smaller than the tensor.
         Refused: AR706, no such tensor; AR703, an array of another type; AR705, a strided one."""
         self._context.set_address(self._tensor(name), memory)
         return True
@@ -307,9 +309,10 @@ class IExecutionContext(Reporting, Managed):
         """One inference, and True; outputs are written when it returns, the stream only reaches callbacks.
 
         Refused: AR707, an input without a shape; AR701, a tensor without an address; AR704, an array of
-        another shape; AR708, another thread is running this context; AR711, an output that lies where an
-        input does, or the update of a cache that does not lie where this does; AR802, no memory. Answers
-        False then, with code and cause in the log; under anyrt.strict() it raises."""
+        another shape; AR712, an address where no memory is; AR708, another thread is running this context;
+        AR711, an output that lies where an input does, or the update of a cache that does not lie where this
+        does; AR802, no memory. Answers False then, with code and cause in the log; under anyrt.strict() it
+        raises."""
         if type(stream_handle) is int and not self._is_watched and self._context.run_again():
             return True
         return self._execute_async_v3(stream_handle)

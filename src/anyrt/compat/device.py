@@ -31,6 +31,7 @@ import numpy.typing as npt
 
 from anyrt.compat.capture import Captures, Steps
 from anyrt.core.lent import is_lent
+from anyrt.runtime.reach import freed, lack, tell_rooms
 
 NAME = "AnyRT host memory"
 COMPUTE_CAPABILITY = (8, 0)
@@ -189,11 +190,13 @@ class Device:
             if block is not None:
                 del self._blocks[address]
                 self._addresses.remove(address)
+        if block is not None:
+            freed(address, block.nbytes)
 
     def adopt(self, pointer: Pointer, nbytes: int, flags: int = 0) -> None:
         """Take memory of the program for host memory of the device, as it stays where it is."""
         span = span_of(pointer)
-        if not span.address or nbytes <= 0 or self.find(pointer) is not None:
+        if not span.address or nbytes <= 0 or self.find(pointer) or lack(span.address, nbytes, writes=False):
             raise DeviceFault(Fault.INVALID_VALUE)
         memory = np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(span.address))
         with self._lock:
@@ -213,6 +216,11 @@ class Device:
             at = bisect_right(self._addresses, address) - 1
             block = self._blocks[self._addresses[at]] if at >= 0 else None
         return block if block is not None and address < block.address + block.nbytes else None
+
+    def room(self, address: int) -> int | None:
+        """Bytes from an address to the end of its allocation; None where it lies in none."""
+        block = self.find(address)
+        return None if block is None else block.address + block.nbytes - address
 
     def array(self, address: int, nbytes: int) -> npt.NDArray[np.uint8]:
         """Bytes at an address; those of an allocation stay as long as the array."""
@@ -278,7 +286,8 @@ class Device:
         if not nbytes:
             return
         with self._lock:
-            target, start = self._checked(to, nbytes, to_device), self._checked(source, nbytes, from_device)
+            target = self._checked(to, nbytes, to_device, writes=True)
+            start = self._checked(source, nbytes, from_device)
             if not target.writable:
                 raise DeviceFault(Fault.INVALID_VALUE)
             # What a graph copies is held by it: the arrays, not only their addresses.
@@ -294,7 +303,7 @@ class Device:
             return
         pattern = (value & ((1 << 8 * width) - 1)).to_bytes(width, sys.byteorder)
         with self._lock:
-            address = self._checked(pointer, count * width, on_device=True).address
+            address = self._checked(pointer, count * width, True, writes=True).address
             if self.captures.note(stream, lambda: self.fill(pointer, value, count, width=width)):
                 return
             if width == 1:
@@ -302,19 +311,20 @@ class Device:
             else:
                 ctypes.memmove(address, pattern * count, count * width)
 
-    def _checked(self, pointer: Pointer, nbytes: int, on_device: bool) -> Span:
+    def _checked(self, pointer: Pointer, nbytes: int, on_device: bool, writes: bool = False) -> Span:
         """The span of `pointer`, if `nbytes` fit and device memory is memory of ours."""
         span = span_of(pointer)
         at = bisect_right(self._addresses, span.address) - 1
         block = self._blocks[self._addresses[at]] if at >= 0 else None
         room = block.address + block.nbytes - span.address if block else 0
-        # What is not ours is an array of the program or a wild address; for host memory nobody can know.
+        # What is not ours is an array of the program or a wild address, which may lead nowhere.
         # Host memory of ours may be named as device memory: the real libraries map it to the same addresses.
         foreign = room <= 0
         limits = [span.nbytes, None if foreign else room]
         fits = 0 <= nbytes <= min(x for x in (*limits, nbytes) if x is not None)
         is_wild = foreign and on_device and self.knows_all and not is_lent()
-        if not fits or not span.address or is_wild:
+        is_bare = foreign and span.nbytes is None and fits and not is_wild
+        if not fits or not span.address or is_wild or (is_bare and lack(span.address, nbytes, writes=writes)):
             raise DeviceFault(Fault.INVALID_VALUE)
         return span
 
@@ -452,3 +462,4 @@ class Device:
 
 DEVICE = Device()
 """The one device of this process. It is shared state, because what it stands in for is."""
+tell_rooms(DEVICE.room)

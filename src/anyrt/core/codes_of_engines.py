@@ -86,6 +86,12 @@ BINDINGS: dict[int, tuple[str, str, str]] = {
         "An output has memory of its own, but the update of a cache, which has the cache's",
         "bind the output to another array, and the update of a cache to the cache's",
     ),
+    712: (
+        "no memory at the address",
+        "An address leads to memory of this process, as much as the tensor has, that may be read, or written "
+        "for an output; a block that the program has given back is no memory any more",
+        "give the address of memory that is there, or the array itself, which is kept",
+    ),
 }
 
 RESOURCES: dict[int, tuple[str, str, str]] = {

@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from anyrt.core.counts import counts, is_open
+from anyrt.core.dtype import storage_bytes
 from anyrt.core.enums import TensorFormat
 from anyrt.core.errors import AnyrtError, BindingError, CompileError, PlanError, RefitError, ResourceError
 from anyrt.plan import abi
 from anyrt.plan.abi import Status
 from anyrt.plan.device import Memory
 from anyrt.plan.plan import Binding, Plan
-from anyrt.runtime import pauses
+from anyrt.runtime import pauses, reach
 from anyrt.runtime.arrays import UNBOUND, Bindable, Bound, bind, read_values
 from anyrt.runtime.loaded import Loaded, static_shape
 from anyrt.runtime.memory import EMPTY, Policy, Workspace, adopt, take, workspace_bytes
@@ -30,6 +31,7 @@ from anyrt.runtime.shared import check, rivals
 
 _ALLOCATOR_ALIGNMENT = 256
 SHOWN = 5  # names in a message
+MOST_PLACES = 64  # of one tensor that are known to be there
 
 
 class OutputAllocator(Protocol):
@@ -83,7 +85,10 @@ class Context:
         self._late = loaded.late
         self._run = self._run_anew if loaded.held.can_change else loaded.run
         self._use_lock()
+        # Of each tensor the addresses where so many bytes were there when they were looked at.
+        self._places: list[dict[int, int]] = [{} for _ in range(count)]
         loaded.pool.listeners.add(self)
+        reach.listen(self)
         self._enter_profile(profile)
         if policy is Policy.STATIC:
             self._use(take(loaded.device, loaded.workspace_bytes(), limit))
@@ -186,7 +191,9 @@ class Context:
             bound, binding, shape = self._bound[i], self.loaded.plan.bindings[i], self._shapes[i]
             assert bound is not None, f"{binding.name} has no address"
             assert shape is not None, f"{binding.name} has no shape"
-            values[i] = read_values(binding, bound.address, shape[0] if shape else 1)
+            count = shape[0] if shape else 1
+            self.check_place(i, storage_bytes(binding.dtype, count))
+            values[i] = read_values(binding, bound.address, count)
             limits = self.loaded.limits(self.profile, binding.name, is_values=True)
             if limits is not None:
                 check_limits(binding.name, values[i] or (), limits)
@@ -213,7 +220,35 @@ class Context:
         if self.is_ready and self._prepared is not None:
             nbytes = self._prepared.nbytes[index]
             fits = bool(bound.address) and bound.nbytes in (None, nbytes)
-            self.is_ready = fits and (bound.address == before or self._stays_apart(self._prepared, index))
+            self.is_ready = fits and (bound.address == before or self._may_move(index, bound, self._prepared))
+
+    def forget(self, begin: int, end: int) -> None:
+        """Look again at what lies there before the next run."""
+        for places in self._places:
+            for address in [a for a in places if begin <= a < end]:
+                places.pop(address, None)
+        if any(b is not None and b.nbytes is None and begin <= b.address < end for b in self._bound):
+            self.is_ready = False
+
+    def _lack(self, index: int, nbytes: int) -> str:
+        """What the bare address of a tensor lacks, "" where nothing does."""
+        address, places = (self._bound[index] or UNBOUND).address, self._places[index]
+        if places.get(address, -1) >= nbytes:
+            return ""
+        lacks = reach.lack(address, nbytes, writes=not self.loaded.plan.bindings[index].is_input)
+        if not lacks:
+            if len(places) >= MOST_PLACES:
+                places.clear()
+            places[address] = nbytes
+        return lacks
+
+    def check_place(self, index: int, nbytes: int) -> None:
+        """BindingError AR712 where the address of a tensor leads to less than so many bytes."""
+        bound, name = self._bound[index], self.loaded.plan.bindings[index].name
+        lacks = "" if bound is None or bound.nbytes is not None or not nbytes else self._lack(index, nbytes)
+        if bound is not None and lacks:
+            got, wanted = f"address {bound.address:#x}, {lacks}", f"one of {nbytes} bytes"
+            raise BindingError("AR712", name, got, wanted)
 
     def bound_address(self, name: str) -> int:
         """The address of a tensor, 0 when none is set."""
@@ -423,12 +458,18 @@ class Context:
             if index in self._allocators:
                 self._ask(index, self._allocators[index], resolved)
             _check_bound(self.loaded.plan.bindings[index], self._bound[index], resolved.nbytes[index])
+            self.check_place(index, resolved.nbytes[index])
         loaded = self.loaded
         check(loaded.plan.bindings, loaded.sources, self._addresses(), resolved.nbytes, loaded.lenders)
 
     def _addresses(self) -> array[int]:
         """Of all inputs and outputs."""
         return self.words[abi.FIRST_BINDING : abi.FIRST_BINDING + len(self._bound)]
+
+    def _may_move(self, index: int, bound: Bound, resolved: Resolved) -> bool:
+        """Whether a tensor may lie there, with all else as it was; False where `check` has to say."""
+        is_there = bound.nbytes is not None or not self._lack(index, resolved.nbytes[index])
+        return is_there and self._stays_apart(resolved, index)
 
     def _stays_apart(self, resolved: Resolved, index: int) -> bool:
         """Whether the tensor surely meets none that it must not; False where `check` has to say."""

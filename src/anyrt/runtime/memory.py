@@ -9,6 +9,7 @@ from typing import Final
 from anyrt.core.errors import BindingError, ResourceError
 from anyrt.plan.abi import ALIGNMENT
 from anyrt.plan.device import Device, Memory
+from anyrt.runtime import reach
 from anyrt.runtime.shapes import Resolved
 
 
@@ -53,4 +54,8 @@ def adopt(address: int, nbytes: int) -> Workspace:
     if address % ALIGNMENT or address < 0 or nbytes < 0:
         got, wanted = f"{nbytes} bytes at {address:#x}", f"a multiple of {ALIGNMENT}"
         raise BindingError("AR705", "device memory", got, wanted, "round the address up")
+    lacks = reach.lack(address, nbytes, writes=True)
+    if lacks:
+        got = f"address {address:#x}, {lacks}"
+        raise BindingError("AR712", "device memory", got, f"one of {nbytes:,} bytes")
     return Workspace(address, nbytes)

@@ -1,0 +1,180 @@
+"""Addresses without memory are refused before anything goes there; each of these ended the process."""
+
+import ctypes
+import mmap
+
+import numpy as np
+import pytest
+
+import anyrt as trt
+from anyrt.compat import cuda_runtime as cudart
+from anyrt.core.errors import BindingError
+from anyrt.runtime import reach
+
+PAGE = mmap.PAGESIZE
+X = np.linspace(-1, 1, 1024, dtype=np.float32)
+WILD = {"low": 12345, "no user's": 1 << 47, "the last": (1 << 63) - PAGE}
+
+
+def built(shape):
+    """y = max(x, 0)."""
+    builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
+    network = builder.create_network()
+    x = network.add_input("x", trt.float32, shape)
+    y = network.add_activation(x, trt.ActivationType.RELU).get_output(0)
+    y.name = "y"
+    network.mark_output(y)
+    return builder.build_engine_with_config(network, builder.create_builder_config())
+
+
+@pytest.fixture(scope="module")
+def engine():
+    return built((1024,))
+
+
+@pytest.fixture
+def bound(engine):
+    """A context that has run with these arrays."""
+    context, arrays = engine.create_execution_context(), {"x": X.copy(), "y": np.zeros(1024, np.float32)}
+    for name, array in arrays.items():
+        context.set_tensor_address(name, array.ctypes.data)
+    assert context.execute_async_v3(0)
+    return context, arrays
+
+
+def refused(context):
+    with trt.strict(), pytest.raises(BindingError, match="AR712") as told:
+        context.execute_async_v3(0)
+    return str(told.value)
+
+
+@pytest.mark.parametrize("name", ["x", "y"])
+@pytest.mark.parametrize("address", WILD.values(), ids=WILD)
+def test_an_address_without_memory_is_refused(bound, name, address):
+    context, arrays = bound
+    assert context.set_tensor_address(name, address)
+    assert f"got address {address:#x}, no memory of this process, wanted one of 4096" in refused(context)
+    context.set_tensor_address(name, arrays[name].ctypes.data)
+    assert context.execute_async_v3(0)
+    np.testing.assert_array_equal(arrays["y"], np.maximum(X, 0))
+
+
+@pytest.mark.parametrize("address", WILD.values(), ids=WILD)
+def test_a_list_of_bindings_without_memory_is_refused(engine, address):
+    with trt.strict(), pytest.raises(BindingError, match="AR712"):
+        engine.create_execution_context().execute_v2([address, X.ctypes.data])
+
+
+def test_memory_that_ends_too_early_is_refused(bound):
+    context, _ = bound
+    pages = mmap.mmap(-1, 2 * PAGE)
+    first = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+    context.set_tensor_address("x", first)
+    assert context.execute_async_v3(0)
+    ctypes.CDLL(None).munmap(ctypes.c_void_p(first + PAGE), PAGE)
+    context.set_tensor_address("x", first + 16)
+    assert "memory that ends before" in refused(context)
+
+
+def test_an_output_in_memory_that_may_only_be_read_is_refused(bound, tmp_path):
+    context, _ = bound
+    (tmp_path / "file").write_bytes(bytes(2 * PAGE))
+    with (tmp_path / "file").open("rb") as file:
+        array = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.float32)
+    context.set_tensor_address("x", array.ctypes.data)
+    assert context.execute_async_v3(0)
+    context.set_tensor_address("y", array.ctypes.data + PAGE)
+    assert "memory that may not be written" in refused(context)
+
+
+def test_memory_that_nobody_may_read_is_refused(bound):
+    context, _ = bound
+    libc = ctypes.CDLL(None)
+    libc.mmap.restype, libc.mmap.argtypes = ctypes.c_void_p, [ctypes.c_void_p, *[ctypes.c_size_t] * 5]
+    place = libc.mmap(None, PAGE, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, (1 << 64) - 1, 0)
+    context.set_tensor_address("x", place)
+    assert "memory that may not be read" in refused(context)
+
+
+def test_sizes_at_an_address_without_memory_are_refused():
+    builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
+    network, config = builder.create_network(), builder.create_builder_config()
+    x, n = network.add_input("x", trt.float32, (-1,)), network.add_input("n", trt.int32, (1,))
+    layer = network.add_shuffle(x)
+    layer.set_input(1, n)
+    network.mark_output(layer.get_output(0))
+    profile = builder.create_optimization_profile()
+    profile.set_shape("x", (1,), (4,), (8,))
+    profile.set_shape_input("n", (1,), (4,), (8,))
+    config.add_optimization_profile(profile)
+    context = builder.build_engine_with_config(network, config).create_execution_context()
+    context.set_input_shape("x", (4,))
+    context.set_tensor_address("n", 12345)
+    with trt.strict(), pytest.raises(BindingError, match=r"AR712. n .*got address 0x3039"):
+        context.infer_shapes()
+
+
+def test_working_memory_without_memory_is_refused(engine):
+    context = engine.create_execution_context(trt.ExecutionContextAllocationStrategy.USER_MANAGED)
+    with trt.strict(), pytest.raises(BindingError, match=r"AR712.* device memory .*got address 0x100000"):
+        context.set_device_memory(1 << 20, 4096)
+
+
+def test_an_allocator_that_answers_with_no_memory_is_refused(engine):
+    class Wild(trt.IOutputAllocator):
+        def reallocate_output(self, name, memory, size, alignment):
+            return 12345
+
+        def notify_shape(self, name, shape):
+            pass
+
+    context, wild = engine.create_execution_context(), Wild()
+    context.set_tensor_address("x", X.ctypes.data)
+    context.set_output_allocator("y", wild)
+    assert "address 0x3039" in refused(context)
+
+
+def test_a_block_that_is_too_small_is_refused(bound):
+    context, arrays = bound
+    _, block = cudart.cudaMalloc(4096)
+    context.set_tensor_address("x", block)
+    assert context.execute_async_v3(0)
+    context.set_tensor_address("x", block + 256)
+    assert "an allocation that ends after 3840, wanted one of 4096 bytes" in refused(context)
+    context.set_tensor_address("x", arrays["x"].ctypes.data)
+    assert context.execute_async_v3(0)
+    cudart.cudaFree(block)
+
+
+def test_a_block_that_was_given_back_is_refused(bound):
+    context, _ = bound
+    _, block = cudart.cudaMalloc(1 << 26)  # which the system takes back at once
+    context.set_tensor_address("y", block)
+    assert context.execute_async_v3(0)
+    cudart.cudaFree(block)
+    assert "no memory of this process" in refused(context)
+
+
+def test_a_smaller_block_at_the_same_place_is_refused(bound, monkeypatch):
+    context, arrays = bound
+    rooms = {arrays["x"].ctypes.data: 4096}
+    monkeypatch.setattr(reach, "_rooms", [rooms.get])
+    context.set_tensor_address("x", arrays["x"].ctypes.data)
+    reach.freed(arrays["x"].ctypes.data, 4096)
+    assert context.execute_async_v3(0)
+    rooms[arrays["x"].ctypes.data] = 1024
+    reach.freed(arrays["x"].ctypes.data, 4096)
+    assert "an allocation that ends after 1024" in refused(context)
+
+
+def test_addresses_are_looked_at_once(bound, monkeypatch):
+    context, arrays = bound
+    other = np.zeros(1024, np.float32)
+    places = (arrays["x"].ctypes.data, other.ctypes.data)
+    for place in places:
+        context.set_tensor_address("x", place)
+        assert context.execute_async_v3(0)
+    monkeypatch.setattr(reach, "lack", None)
+    for place in places * 3:
+        context.set_tensor_address("x", place)
+        assert context.execute_async_v3(0)
