@@ -257,3 +257,10 @@ def test_an_aliased_tensor_has_no_more_elements_than_its_memory(build):
     engine = build(lambda x: trtp.op.run.more(x), x=(2, 2))
     with pytest.raises(trt.errors.PluginError, match="got 5 elements, wanted at most 4"):
         engine.run(x=np.zeros((2, 2), np.float32))
+
+
+def test_array_without_axes_is_one_of_one_element(build):
+    values = {**VALUES, "h": np.array(0.5, np.float16), "m": np.array(True)}
+    engine = build(lambda x: trtp.op.run.mixed(x, **values), x=(3,))
+    engine.run(x=np.zeros(3, np.float32))
+    assert (KEPT["mixed"]["h"], KEPT["mixed"]["m"]) == ([0.5], [True])

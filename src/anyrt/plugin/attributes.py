@@ -68,10 +68,10 @@ def _array(where: str, name: str, kind: object, given: object) -> Array:
         raise _wrong(where, name, type_name(given), told, do)
     if given.dtype not in FIELDS or (wanted is not None and given.dtype != wanted):
         raise _wrong(where, name, f"an array of {given.dtype}", told, f"convert it: {name}.astype(...)")
-    if given.ndim != 1:
+    if given.ndim > 1:
         do = f"pass {name}.reshape(-1), and its shape as another attribute"
-        raise _wrong(where, name, f"{given.ndim} axes", "one axis", do)
-    return given.copy()
+        raise _wrong(where, name, f"{given.ndim} axes", "one axis or none", do)
+    return given.copy().reshape(-1)  # a field of a plan has one axis
 
 
 def _is_array(given: object) -> bool:

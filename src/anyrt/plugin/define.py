@@ -26,7 +26,7 @@ from anyrt.core.errors import ArgumentError
 from anyrt.plugin.attributes import to_field, value
 from anyrt.plugin.creator import QuickCreator
 from anyrt.plugin.quick import Definition
-from anyrt.plugin.signature import place, read, read_aot_impl, read_autotune, read_impl, split
+from anyrt.plugin.signature import Function, place, read, read_aot_impl, read_autotune, read_impl, split
 
 F = TypeVar("F", bound=Callable[..., object])
 Made: TypeAlias = tuple[list[ITensor], list[ITensor], IPluginV3]
@@ -36,9 +36,6 @@ class Decorator(Protocol):
     """Gives a function back as it is."""
 
     def __call__(self, function: F, /) -> F: ...
-
-
-_DEFINED: Final[dict[str, Definition]] = {}
 
 
 class PluginDef(Fixed):
@@ -59,6 +56,41 @@ class PluginDef(Fixed):
     def plugin_id(self) -> str:
         """ "namespace::name"."""
         return self._definition.plugin_id
+
+    @property
+    def input_tensor_names(self) -> list[str]:
+        """Names of the tensors, in the order of `register`'s arguments."""
+        return list(self._definition.signature.inputs)
+
+    @property
+    def input_attrs(self) -> dict[str, object]:
+        """Of each attribute, in the same order, its annotation."""
+        return dict(self._definition.signature.attributes)
+
+    @property
+    def num_outputs(self) -> int:
+        """How many tensors `register` says that there are."""
+        return self._definition.signature.outputs
+
+    @property
+    def register_func(self) -> Function:
+        """The function that describes it."""
+        return self._definition.register
+
+    @property
+    def impl_func(self) -> Function | None:
+        """The function that computes it, if there is one."""
+        return self._definition.impl
+
+    @property
+    def autotune_func(self) -> Function | None:
+        """The function that says its types, formats and tactics, if there is one."""
+        return self._definition.autotune
+
+    @property
+    def aot_impl_func(self) -> Function | None:
+        """The function that gives its kernel, if there is one."""
+        return self._definition.aot_impl
 
     def __call__(
         self, *args: ITensor, **kwargs: object
@@ -117,6 +149,9 @@ class _Space(ModuleType):
         return sorted(n for n in vars(self) if not n.startswith("_"))
 
 
+QDP_REGISTRY: Final[dict[str, PluginDef]] = {}
+"""All that were registered, by "namespace::name"; a name that a program deletes is free again."""
+
 op = _Space("anyrt.plugin.op", "The plug-ins that were registered: op.my_namespace.my_plugin(x).")
 
 
@@ -127,7 +162,8 @@ def register(plugin_id: str, lazy_register: bool = False) -> Decorator:
     def scaled(x: trtp.TensorDesc, factor: float) -> trtp.TensorDesc:
         return x.like()
 
-    Tensors come first, then attributes: int, float, bool, str, bytes, or numpy.typing.NDArray of one axis.
+    Tensors come first, then attributes: int, float, bool, str, bytes, or numpy.typing.NDArray of one axis (or
+    without any, of one element).
     Every argument has an annotation, and none a default; `Tuple[TensorDesc, TensorDesc]` says two outputs.
 
     plugin_id: "namespace::name". lazy_register: leave the plug-in registry alone until the plug-in is called.
@@ -137,17 +173,17 @@ def register(plugin_id: str, lazy_register: bool = False) -> Decorator:
     space, name = split(plugin_id)
 
     def wrap(function: F) -> F:
-        before = _DEFINED.get(plugin_id)
-        if before is not None and not _is_again(before.register, function):
-            got, do = f"{plugin_id!r} again, as {place(before.register)} is", "give it another name"
+        before = QDP_REGISTRY.get(plugin_id)
+        if before is not None and not _is_again(before.register_func, function):
+            got, do = f"{plugin_id!r} again, as {place(before.register_func)} is", "give it another name"
             raise WrongValue(ArgumentError("AR304", "register", got, "one definition of a name", do))
         d = Definition(plugin_id, read(plugin_id, function, lazy_register), function)
         if not lazy_register:
             _creator(d)
-        _DEFINED[plugin_id] = d
+        QDP_REGISTRY[plugin_id] = made = PluginDef(d)
         if space not in vars(op):
             setattr(op, space, _Space(f"{op.__name__}.{space}", f"The plug-ins of {space}."))
-        setattr(vars(op)[space], name, PluginDef(d))
+        setattr(vars(op)[space], name, made)
         return function
 
     return wrap
@@ -219,13 +255,13 @@ def aot_impl(plugin_id: str) -> Decorator:
 
 
 def _defined(plugin_id: str) -> Definition:
-    if plugin_id not in _DEFINED:
-        near = difflib.get_close_matches(str(plugin_id), _DEFINED, 1)
+    if plugin_id not in QDP_REGISTRY:
+        near = difflib.get_close_matches(str(plugin_id), QDP_REGISTRY, 1)
         do = f"the nearest is {near[0]!r}" if near else f"write @register({plugin_id!r}) first"
         raise WrongValue(
             ArgumentError("AR304", "plugin_id", repr(plugin_id), "a plug-in that is registered", do)
         )
-    return _DEFINED[plugin_id]
+    return QDP_REGISTRY[plugin_id]._definition
 
 
 def _is_again(before: Callable[..., object], function: Callable[..., object]) -> bool:

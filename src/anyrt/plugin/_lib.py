@@ -1,0 +1,9 @@
+"""Where programs look for the plug-ins that were registered.
+
+from tensorrt.plugin._lib import QDP_REGISTRY
+QDP_REGISTRY["my::scaled"].input_attrs          # {"factor": float}
+"""
+
+from anyrt.plugin.define import QDP_REGISTRY
+
+__all__ = ["QDP_REGISTRY"]
