@@ -13,6 +13,7 @@ from anyrt.ops import OPS
 from anyrt.ops._record import AnyOp, Kind
 from anyrt.ops._types import OWN
 from anyrt.prims.scalar import SCALARS, ResultKind, ScalarFn
+from anyrt.prims.scalar import Kind as Numbers
 from docgen.operators import NOTE, page_name, table, title, types_text
 
 CODES_HEAD = """# Diagnostics
@@ -27,12 +28,12 @@ SCALARS_HEAD = """# Scalar functions
 
 What the primitive `Map` applies to elements. Native code computes them by expansion into kernel expressions,
 without calling a mathematics library. *ulp* bounds the error of the float32 expansion in units of the last
-place of the exact result, for operands in the domain; a test measures it. 0.5 is correct rounding. *double*:
-float64, which is computed in float64.
+place of the exact result, for operands in the domain, and *ulp of double* that of float64, which is computed
+in float64, for all operands; tests measure both. 0.5 is correct rounding.
 
 Subnormal operands and results are numbers like all others: a result below 2⁻¹²⁶ is right within its ulp,
-whose unit is 2⁻¹⁴⁹ there. This, and how results are rounded, does not depend on what another library has
-asked of the calling thread's processor, such as to take subnormal numbers for 0.
+whose unit is 2⁻¹⁴⁹ there; of float64, 2⁻¹⁰²² and 2⁻¹⁰⁷⁴. This, and how results are rounded, does not depend
+on what another library has asked of the calling thread's processor, such as to take subnormal numbers for 0.
 
 """
 MISSING_HEAD = """# What is missing
@@ -84,7 +85,7 @@ def scalars() -> dict[str, str]:
     """The page of scalar functions."""
     head = NOTE.format("src/anyrt/prims/scalar/") + SCALARS_HEAD
     rows = [_scalar(f) for f in SCALARS.values()]
-    columns = ("function", "operands", "applies to", "result", "ulp", "domain", "note")
+    columns = ("function", "operands", "applies to", "result", "ulp", "ulp of double", "domain", "note")
     return {"docs/scalar.md": head + table(columns, rows)}
 
 
@@ -92,11 +93,11 @@ def _scalar(f: ScalarFn) -> tuple[str, ...]:
     kinds = ", ".join(sorted(k.value for k in f.kinds))
     domain = "all" if math.isinf(f.domain[1]) else f"{f.domain[0]:g} … {f.domain[1]:g}"
     result = "bool" if f.result is ResultKind.BOOL else "same"
-    return f"`{f.name}`", str(f.arity), kinds, result, _ulp(f), domain, f.note
+    return f"`{f.name}`", str(f.arity), kinds, result, f"{f.ulp:g}", _double_ulp(f), domain, f.note
 
 
-def _ulp(f: ScalarFn) -> str:
-    return f"{f.ulp:g}"
+def _double_ulp(f: ScalarFn) -> str:
+    return f"{f.error(Numbers.DOUBLE)[0]:g}" if Numbers.DOUBLE in f.kinds else ""
 
 
 def works() -> str:

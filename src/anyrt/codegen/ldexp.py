@@ -7,18 +7,20 @@ from functools import lru_cache
 from anyrt.ir.buffer import Scalar
 from anyrt.ir.kernel import Alu, Expr, bitcast
 
-ROUNDER = 1.5 * 2.0**23  # a whole number added to it stands in the low bits of the sum
-BIAS = 127 << 23
+# The integers of as many bits, the bits of a fraction, and what is added to exponents.
+PARTS = {Scalar.F32: (Scalar.I32, 23, 127), Scalar.F64: (Scalar.I64, 52, 1023)}
 
 
 @lru_cache(maxsize=1 << 12)
 def expanded(x: Alu) -> Expr:
     """The exponent in halves, as 2ⁿ itself need not be a normal number: only the last product rounds."""
     factor, exponent = x.args
-    bits = bitcast(exponent + ROUNDER, Scalar.I32)
+    whole, fraction, bias = PARTS[x.type]
+    # A whole number added to this stands in the low bits of the sum.
+    bits = bitcast(exponent + 1.5 * 2.0**fraction, whole)
     half = bits >> 1
-    return factor * _power(half) * _power(bits - half)
 
+    def power(n: Expr) -> Expr:
+        return bitcast((n << fraction) + (bias << fraction), x.type)
 
-def _power(n: Expr) -> Expr:
-    return bitcast((n << 23) + BIAS, Scalar.F32)
+    return factor * power(half) * power(bits - half)

@@ -6,7 +6,7 @@ carries a bound for every element, to first order (Higham, "Accuracy and Stabili
 2002, section 3.3). With u = 2^-24, or 2^-53 where they compute in float64:
 
 * a scalar function moves by as much as moving each operand by its own bound moves it, and rounds:
-  ulp × 2u × |result|, where `ulp` is what its record states;
+  ulp × 2u × |result|, where `ulp` is what its record states for the type;
 * a sum over n elements adds the elements' bounds, and u (8 + 2√n) times the sum of their magnitudes, for
   rounding errors of either sign in any order;
 * a sum of products does the same with the bounds of the products, of which each may be rounded below the
@@ -43,7 +43,7 @@ from anyrt.prims.chosen import Chosen
 from anyrt.prims.contract import Contract
 from anyrt.prims.foremost import Foremost
 from anyrt.prims.gather import Gather
-from anyrt.prims.map import CAST, PATTERN, Map
+from anyrt.prims.map import CAST, PATTERN, Map, kind_of
 from anyrt.prims.nonzero import NonZero
 from anyrt.prims.ranked import Ranked
 from anyrt.prims.reduce import FOLDS, Reduce
@@ -67,6 +67,7 @@ EXACT: Final[Errors] = np.zeros(())
 EQUALITIES: Final = ("eq", "ne")
 WAVES: Final = ("sin", "cos")
 QUOTIENTS: Final = ("div", "div_short", "recip", "floordiv", "mod")
+ROUNDED: Final = 0.5  # ulp of what is rounded to the nearest number
 EXACT_TURNS: Final = 2.0**47  # of a remainder: the quotient, up to which it is one
 
 
@@ -290,12 +291,13 @@ def _rounding(op: Map, args: tuple[Bounded, ...], result: Array, p: Precision, *
         return p.unit * _size(result) + p.tiny * narrowed if rounds else EXACT
     if op.fn == PATTERN:
         return EXACT
-    fn = SCALARS[op.fn]
-    if fn.ulp == 0:
+    ulp, (low, high) = SCALARS[op.fn].error(kind_of(op.dtype))
+    if ulp == 0:
         return EXACT
-    low, high = fn.domain
     outside = [np.less(a.array, low) | np.greater(a.array, high) for a in args if a.array.dtype.kind == "f"]
-    error: Errors = fn.ulp * 2 * p.unit * _size(result) + p.tiny
+    # NumPy rounds in float64 as well, and its functions are right within one unit.
+    ulp += 1.0 if p is DOUBLE and ulp > ROUNDED else 0.0
+    error: Errors = ulp * 2 * p.unit * _size(result) + p.tiny
     for away in outside:
         error = np.where(away, np.inf, error)
     return error

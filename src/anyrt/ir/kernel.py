@@ -64,7 +64,9 @@ class Op(enum.Enum):
     DOT2 = "dot2"  # of words of two bfloat16 each: the sum of their products, a float32
     DOT4 = "dot4"  # of words of four signed bytes each: the sum of their products
     DOT4U = "dot4u"  # the first word's bytes unsigned
-    LDEXP = "ldexp"  # a × 2ᵇ, b a whole float32 of −252 … 254; of normal results rounded once
+    LDEXP = (
+        "ldexp"  # a × 2ᵇ, b a whole number of −252 … 254, or of −2044 … 2046; of normal results rounded once
+    )
     SELECT = "select"
     BITCAST = "bitcast"  # same width
 

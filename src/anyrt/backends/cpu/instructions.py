@@ -35,7 +35,7 @@ class CpuInstructions:
         """`x` without what old processors lack, and without quotients where products give the same."""
         if isinstance(x, Alu) and x.op in DOTS:
             return expanded(x)
-        if isinstance(x, Alu) and x.op is Op.LDEXP and not self._scales:
+        if isinstance(x, Alu) and x.op is Op.LDEXP and not (self._scales and x.type is Scalar.F32):
             return ldexp_expanded(x)
         if self.machine.has_fma and isinstance(x, Alu) and x.op is Op.DIV:
             return quotients.replacement(x)

@@ -7,6 +7,7 @@ series would do the same with a division, which costs more.
 
 A small exponent that is known beforehand needs less: it does not magnify the error of the logarithm's
 fraction, so that only its linear part and the product with the exponent are carried as sums.
+How it is with float64 is told in `power_double.py`.
 """
 
 from __future__ import annotations
@@ -16,16 +17,20 @@ import math
 import numpy as np
 
 from anyrt.ir.buffer import Scalar
-from anyrt.ir.kernel import Const, Expr, Op, alu, cast, const, fma, select
-from anyrt.prims.scalar.exponential import SQRT_HALF_BITS, ldexp, split
+from anyrt.ir.kernel import Const, Expr, Op, alu, const, fma, select
+from anyrt.prims.scalar.exponential import SQRT_HALF_BITS, ldexp, normal_split
+from anyrt.prims.scalar.power_double import positive_power
 from anyrt.prims.scalar.table import (
+    REALS,
     ScalarFn,
     absolute,
     at_least,
     at_most,
+    by_type,
     equal,
     flip_sign,
     nearest,
+    number,
     poly,
     sign_of,
 )
@@ -74,14 +79,12 @@ def _log_pair(f: Expr) -> tuple[Expr, Expr]:
 
 def _log2_pair(x: Expr) -> tuple[Expr, Expr]:
     """log2 x for finite x > 0 as a sum of two, the second below 2⁻²² of the first."""
-    tiny = x < 2.0**-126
-    k, m = split(select(tiny, x * 2.0**23, x), _LOWEST_BITS)
+    k, m = normal_split(x, _LOWEST_BITS)
     high, low = m > 1.105, m < 0.888
     one, zero = const(1.0, Scalar.F32), const(0.0, Scalar.F32)
     factor = select(high, _HIGH, select(low, _LOW, one))
     head, rest = _log_pair(fma(m, factor, -1.0))
-    exponent = cast(k - select(tiny, const(23, Scalar.I32), 0), Scalar.F32)
-    whole = exponent + select(high, _LOG_HIGH[0], select(low, _LOG_LOW[0], zero))
+    whole = number(k) + select(high, _LOG_HIGH[0], select(low, _LOG_LOW[0], zero))
     total = whole + head
     rest = rest + select(high, _LOG_HIGH[1], select(low, _LOG_LOW[1], zero)) + ((whole - total) + head)
     return total, rest
@@ -104,10 +107,8 @@ def _positive_power(a: Expr, y: Expr) -> Expr:
 
 def _small_power(a: Expr, y: float) -> Expr:
     """aʸ for a ≥ 0 and 0 < |y| ≤ 3."""
-    tiny = a < 2.0**-126
-    k, m = split(select(tiny, a * 2.0**23, a), SQRT_HALF_BITS)
-    exponent = cast(k - select(tiny, const(23, Scalar.I32), 0), Scalar.F32)
-    f = m - 1.0
+    k, m = normal_split(a, SQRT_HALF_BITS[a.type])
+    exponent, f = number(k), m - 1.0
     head = f * _LOG2_E[0]
     tail = fma(f * f, poly(f, *_LOG2), fma(f, _LOG2_E[1], fma(f, _LOG2_E[0], -head)))
     whole, part = exponent * y, head * y
@@ -138,9 +139,9 @@ def _known_power(x: Expr, y: float) -> Expr:
 
 def power(x: Expr, y: Expr) -> Expr:
     """All special cases of IEEE 754-2019, section 9.2.1 (pow)."""
-    if isinstance(y, Const) and 0.0 < abs(y.value) <= SMALL:
+    if isinstance(y, Const) and 0.0 < abs(y.value) <= SMALL and y.type is Scalar.F32:
         return _known_power(x, float(y.value))
-    value = _positive_power(absolute(x), y)
+    value = by_type(_positive_power, positive_power)(absolute(x), y)
     whole = equal(alu(Op.FLOOR, y), y)
     half = y * 0.5
     odd = whole & alu(Op.NE, alu(Op.FLOOR, half), half)
@@ -150,4 +151,4 @@ def power(x: Expr, y: Expr) -> Expr:
     return select(equal(y, 0.0) | equal(x, 1.0), 1.0, value)
 
 
-FUNCTIONS = (ScalarFn("pow", 2, np.float_power, power, ulp=1.5),)
+FUNCTIONS = (ScalarFn("pow", 2, np.float_power, power, REALS, ulp=1.5, double_ulp=1.7),)

@@ -16,11 +16,12 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from anyrt.ir.buffer import Scalar
-from anyrt.ir.kernel import Expr, Op, alu, bitcast, const, fma, select
+from anyrt.ir.buffer import BITS, Scalar
+from anyrt.ir.kernel import Expr, Op, alu, bitcast, cast, const, fma, select
 
 Array = NDArray[np.generic]
 Ints = NDArray[np.int64]  # or any other width
+ALL = (-math.inf, math.inf)
 
 
 class Kind(enum.Enum):
@@ -57,7 +58,8 @@ class ScalarFn:
     `conditions` are BOOL.
     `ulp` bounds the error of the float32 expansion against `ref`, in units of the last place of the exact
     result (2⁻¹⁴⁹ for subnormals), for operands within `domain`: measured on every fifth float32 pattern,
-    `pow` on 10⁹ random pairs, and rounded up.
+    `pow` on 10⁹ random pairs, and rounded up. `double_ulp` bounds that of the float64 expansion, for all
+    operands (2⁻¹⁰⁷⁴ for subnormals); None where it is the same.
     `short` names the function that does instead where the result becomes a half type, of which a unit is
     8192 of float32 or more; if that is `repeated`, only for a last operand that is the same for a whole row,
     so that what is made of it alone is made once.
@@ -70,18 +72,59 @@ class ScalarFn:
     kinds: frozenset[Kind] = FLOATS
     result: ResultKind = ResultKind.SAME
     ulp: float = 0.0
-    domain: tuple[float, float] = (-math.inf, math.inf)
+    double_ulp: float | None = None
+    domain: tuple[float, float] = ALL
     note: str = ""
     conditions: int = 0
     short: str = ""
     repeated: bool = False
 
+    def error(self, kind: Kind) -> tuple[float, tuple[float, float]]:
+        """The bound in ulp, and the operands for which it holds."""
+        if kind is not Kind.DOUBLE:
+            return self.ulp, self.domain
+        return (self.ulp if self.double_ulp is None else self.double_ulp), ALL
 
-SIGN_BIT = -(1 << 31)
-# Adding 1.5 × 2²³ rounds to an integer, half to even, and leaves it in the low bits of the pattern: two cheap
-# instructions where rint and a saturating conversion take six (Cephes, and P. H. Muller et al., "Handbook of
-# Floating-Point Arithmetic", 2nd ed., section 10.2).
-ROUNDER = 1.5 * 2.0**23
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """How a float lies in the integer of its width: the bits of its fraction below those of its exponent."""
+
+    real: Scalar
+    whole: Scalar
+    fraction: int
+    bias: int
+
+    @property
+    def sign(self) -> int:
+        """The sign bit, alone."""
+        return -(1 << BITS[self.whole] - 1)
+
+    @property
+    def rounder(self) -> float:
+        """Adding 1.5 × 2²³ (or 2⁵²) rounds to an integer, half to even, and leaves it in the low bits of the
+        pattern: two cheap instructions where rint and a saturating conversion take six (Cephes, and
+        P. H. Muller et al., "Handbook of Floating-Point Arithmetic", 2nd ed., section 10.2)."""
+        return 1.5 * 2.0**self.fraction
+
+    @property
+    def least(self) -> float:
+        """The least normal number."""
+        return 2.0 ** (1 - self.bias)
+
+
+SINGLE = Pattern(Scalar.F32, Scalar.I32, 23, 127)
+DOUBLE = Pattern(Scalar.F64, Scalar.I64, 52, 1023)
+
+
+def pattern(x: Expr) -> Pattern:
+    """That of a float, or of the integer of its width."""
+    return DOUBLE if x.type in (Scalar.F64, Scalar.I64) else SINGLE
+
+
+def by_type(single: Callable[..., Expr], double: Callable[..., Expr]) -> Callable[..., Expr]:
+    """The expansion that suits the last operand: the one place where the types part."""
+    return lambda *args: (double if args[-1].type is Scalar.F64 else single)(*args)
 
 
 def poly(x: Expr, *coefficients: float) -> Expr:
@@ -111,26 +154,59 @@ def at_least(x: Expr, limit: float) -> Expr:
 
 
 def bits_of(x: Expr) -> Expr:
-    """The pattern of a float32 as int32."""
-    return bitcast(x, Scalar.I32)
+    """The pattern of a float as the integer of its width."""
+    return bitcast(x, pattern(x).whole)
 
 
 def sign_of(x: Expr) -> Expr:
-    """The sign bit of a float32, alone."""
-    return bits_of(x) & SIGN_BIT
+    """The sign bit of a float, alone."""
+    return bits_of(x) & pattern(x).sign
 
 
 def flip_sign(x: Expr, sign: Expr) -> Expr:
     """`x` negated where the bit `sign` is set."""
-    return bitcast(bits_of(x) ^ sign, Scalar.F32)
+    return bitcast(bits_of(x) ^ sign, x.type)
 
 
 def power_of_two(n: Expr) -> Expr:
-    """2ⁿ for int32 n in −126 … 127; bits of n above the ninth are ignored."""
-    return bitcast((n << 23) + (127 << 23), Scalar.F32)
+    """2ⁿ for int32 n in −126 … 127, as float32, and for int64 n in −1022 … 1023, as float64; bits of n above
+    those of the exponent and sign are ignored."""
+    p = pattern(n)
+    return bitcast((n << p.fraction) + (p.bias << p.fraction), p.real)
+
+
+def number(n: Expr) -> Expr:
+    """An integer below 2²² as the float of its width; of int64 without the conversion, which AVX2 lacks."""
+    if n.type is Scalar.I32:
+        return cast(n, Scalar.F32)
+    return bitcast(n + _HELD, Scalar.F64) - DOUBLE.rounder
 
 
 def nearest(x: Expr, factor: float) -> tuple[Expr, Expr]:
-    """(n, bits): n = x × factor rounded to an integer, |n| < 2²², as float32; bits ≡ n modulo 2⁹ as int32."""
-    shifted = fma(x, factor, ROUNDER)
-    return shifted - ROUNDER, bits_of(shifted)
+    """(n, bits): n = x × factor rounded to an integer, |n| < 2²², as a float; bits ≡ n modulo 2⁹ (of float64
+    2¹²) as an integer."""
+    rounder = pattern(x).rounder
+    shifted = fma(x, factor, rounder)
+    return shifted - rounder, bits_of(shifted)
+
+
+def two_sum(a: Expr, b: Expr) -> tuple[Expr, Expr]:
+    """a + b, and what rounding took from it (Knuth)."""
+    total = a + b
+    back = total - a
+    return total, (a - (total - back)) + (b - back)
+
+
+def fast_two_sum(a: Expr, b: Expr) -> tuple[Expr, Expr]:
+    """The same where |a| ≥ |b|, or a is 0 (Dekker)."""
+    total = a + b
+    return total, b - (total - a)
+
+
+def two_product(a: Expr, b: Expr) -> tuple[Expr, Expr]:
+    """a × b, and what rounding took from it."""
+    product = a * b
+    return product, fma(a, b, -product)
+
+
+_HELD = 0x4338000000000000  # the pattern of the rounder of float64
