@@ -251,11 +251,12 @@ class IAttention(_Between):
     """Scores are the products of queries and keys, which are not scaled: scale the queries. The mask is
     added, or, of bool, says where a query may look; softmax over the keys makes weights of scores,
     and the result is the values' weighted sum. A query that may look nowhere gives zeros; without
-    normalisation, scores where it may not look are 0. Whether infinity or NaN among the values that a
-    causal kind hides from a query reaches its result is open. Where there are more heads of queries
-    than of keys, neighbours share one. Everything between the two products is computed in float32;
-    half types of weights are rounded to them. Lengths of packed tokens ascend, none below 0 or beyond
-    the tokens; else there is an error, AR133, before anything is computed from them.
+    normalisation, scores where it may not look are 0. −∞ in a mask that is added hides as false in
+    one of bool does. What is hidden from a query never reaches its result, be it infinite or NaN, nor
+    does what weighs 0 where anything may be hidden. Where there are more heads of queries than of
+    keys, neighbours share one. Everything between the two products is computed in float32; half types
+    of weights are rounded to them. Lengths of packed tokens ascend, none below 0 or beyond the
+    tokens; else there is an error, AR133, before anything is computed from them.
     """
     @property
     def norm_op(self) -> AttentionNormalizationOp:
@@ -1826,11 +1827,12 @@ class INetworkDefinition(_INetworkDefinition):
         """Scores are the products of queries and keys, which are not scaled: scale the queries. The mask is
         added, or, of bool, says where a query may look; softmax over the keys makes weights of scores,
         and the result is the values' weighted sum. A query that may look nowhere gives zeros; without
-        normalisation, scores where it may not look are 0. Whether infinity or NaN among the values that a
-        causal kind hides from a query reaches its result is open. Where there are more heads of queries
-        than of keys, neighbours share one. Everything between the two products is computed in float32;
-        half types of weights are rounded to them. Lengths of packed tokens ascend, none below 0 or beyond
-        the tokens; else there is an error, AR133, before anything is computed from them.
+        normalisation, scores where it may not look are 0. −∞ in a mask that is added hides as false in
+        one of bool does. What is hidden from a query never reaches its result, be it infinite or NaN, nor
+        does what weighs 0 where anything may be hidden. Where there are more heads of queries than of
+        keys, neighbours share one. Everything between the two products is computed in float32; half types
+        of weights are rounded to them. Lengths of packed tokens ascend, none below 0 or beyond the
+        tokens; else there is an error, AR133, before anything is computed from them.
 
         query: float32, float16, bfloat16
         key: float32, float16, bfloat16; the type of input 0
@@ -1880,11 +1882,12 @@ class INetworkDefinition(_INetworkDefinition):
         """Scores are the products of queries and keys, which are not scaled: scale the queries. The mask is
         added, or, of bool, says where a query may look; softmax over the keys makes weights of scores,
         and the result is the values' weighted sum. A query that may look nowhere gives zeros; without
-        normalisation, scores where it may not look are 0. Whether infinity or NaN among the values that a
-        causal kind hides from a query reaches its result is open. Where there are more heads of queries
-        than of keys, neighbours share one. Everything between the two products is computed in float32;
-        half types of weights are rounded to them. Lengths of packed tokens ascend, none below 0 or beyond
-        the tokens; else there is an error, AR133, before anything is computed from them.
+        normalisation, scores where it may not look are 0. −∞ in a mask that is added hides as false in
+        one of bool does. What is hidden from a query never reaches its result, be it infinite or NaN, nor
+        does what weighs 0 where anything may be hidden. Where there are more heads of queries than of
+        keys, neighbours share one. Everything between the two products is computed in float32; half types
+        of weights are rounded to them. Lengths of packed tokens ascend, none below 0 or beyond the
+        tokens; else there is an error, AR133, before anything is computed from them.
 
         query: float32, float16, bfloat16
         key: float32, float16, bfloat16; the type of input 0

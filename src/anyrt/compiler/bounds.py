@@ -331,11 +331,22 @@ def _contracted(op: Contract, args: tuple[Bounded, ...], p: Precision, bfloat: b
     error = product(x, y + b) + product(a, y)
     if args[0].array.dtype.kind != "f":
         return error
+    # What may be 0, or have either sign, times what is no number may be anything.
+    unsure, endless = ([_unsure(z) for z in args], [~np.isfinite(z.array) for z in args])
+    for left, right in ((unsure[0], endless[1]), (endless[0], unsure[1])):
+        if left.any() and right.any():
+            pairs = product(left.astype(np.float64), right.astype(np.float64))
+            error = np.where(pairs > 0, np.inf, error)
     grown, terms = product(a, b), product(np.ones_like(a), np.ones_like(b))
     error = error + p.unit * (8 + 2 * np.sqrt(terms)) * grown + (LEAST if bfloat else p.tiny) * terms
     if bfloat:
         error = error + product(_lost(a, x), b) + product(a, _lost(b, y))
     return np.where(grown > p.largest, np.inf, error)
+
+
+def _unsure(x: Bounded) -> NDArray[np.bool_]:
+    """Where a number may be 0, or of either sign, and is not known to be that."""
+    return np.broadcast_to((np.abs(x.array) <= x.error) & (x.error > 0), x.array.shape)
 
 
 def _lost(size: Errors, error: Errors) -> Errors:

@@ -69,13 +69,14 @@ class Elements:
     """Each element by itself. `same`: from operand elements at its own index, along axes of size 1 at 0.
     `cost`: instructions for an element of a type. `moves`: operand elements as they are. `border`: what lies
     around the operand's elements, which then are as they are, too. `positions`: which operands' elements say
-    where others are read."""
+    where others are read. `spreads`: NaN of an operand makes the result NaN, where its type has it."""
 
     same: bool = False
     cost: Callable[[DataType], int] = lambda dtype: 0
     moves: bool = False
     border: Border | None = None
     positions: tuple[int, ...] = ()
+    spreads: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +91,13 @@ class Folded:
 @dataclass(frozen=True, slots=True)
 class Contracted:
     """The sum of products of two operands' elements. Labels name the loops: those of each operand's axes, and
-    those of the result's; the others are summed over."""
+    those of the result's; the others are summed over. `hides`: where the left element is 0, the right one
+    adds nothing, whatever it is."""
 
     left: tuple[int, ...]
     right: tuple[int, ...]
     out: tuple[int, ...]
+    hides: bool = False
 
 
 class Rule(Protocol):

@@ -145,10 +145,12 @@ def expand(layer: Layer[AttentionAttrs]) -> tuple[Value, ...]:
         seen.append(mask)
     elif mask is not None:
         scores = map_("add", scores, cast(mask, DataType.FLOAT))
+        seen.append(map_("ne", mask, scalar(-math.inf, mask)))
     sure = layer.attrs.kind is not C.LOWER_RIGHT and len(seen) == (layer.attrs.kind is not C.NONE)
     weights = _normalised(layer, _hidden(layer, scores, seen), sure and mask is None)
     weights = cast(_quantised(layer, weights), v.tokens.dtype)
-    y = reshape(contract(f"b{n}st,bnth->b{n}sh", weights, v.tokens), q.tokens.shape)
+    hides = bool(seen) or mask is not None
+    y = reshape(contract(f"b{n}st,bnth->b{n}sh", weights, v.tokens, hides=hides), q.tokens.shape)
     if q.first is not None:  # what other batches' queries were given is 0
         y = transpose(reshape(reduce_("sum", y, (0,)), y.shape[1:]), (1, 0, 2))
     return (checked(y, (*rules, *mask_rules, *q_rules, *k_rules)),)
@@ -366,7 +368,7 @@ def ref(attrs: AttentionAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
         if mask is not None:
             own = np.broadcast_to(mask[b % len(mask)], (*added.shape[:2], mask.shape[3]))
             own = own[..., : keys.shape[1]]
-            added, seen = (added, own > 0) if arrays[MASK].dtype == bool else (own, seen)
+            added, seen = (added, own > 0) if arrays[MASK].dtype == bool else (own, own != -np.inf)
         if attrs.kind is not C.NONE:
             beyond = keys.shape[1] - rows.shape[1] if attrs.kind is C.LOWER_RIGHT else 0
             seen = seen & (np.tri(added.shape[1], added.shape[2], beyond) > 0)
@@ -374,7 +376,7 @@ def ref(attrs: AttentionAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
             of, see = n * len(keys) // len(rows), seen[n, i]
             weights = np.zeros(len(see))
             weights[see] = _weights(attrs, keys[of][see] @ rows[n, i] + added[n, i][see], step)
-            out[n, i] = weights @ values[of]
+            out[n, i] = weights[see] @ values[of][see]
     return (y,)
 
 
@@ -410,7 +412,10 @@ def cases() -> tuple[Case[AttentionAttrs], ...]:
     hidden[..., 4, :] = 1.0
     numbers = (*(np.arange(n).reshape(s) % 5 - 2.0 for n, s in ((320, q), (448, k), (448, k))),)
     endless = numbers[1] + np.where(np.arange(7) < 5, 0.0, np.inf)[:, None]  # where no query may look
-    none, lower = a(N.NONE, C.UPPER_LEFT), a(causal_kind=C.LOWER_RIGHT)
+    unknown = np.where(np.isfinite(endless), numbers[2], np.nan)
+    early = some & (np.arange(7) < 5)
+    hidden[..., 5:] = -np.inf
+    none, upper, lower = a(N.NONE, C.UPPER_LEFT), a(causal=True), a(causal_kind=C.LOWER_RIGHT)
     int8, fp8 = (a(N.NONE, normalization_quantize_to_type=t) for t in (DataType.INT8, DataType.FP8))
     return (
         _case(a(), q, k),
@@ -427,6 +432,12 @@ def cases() -> tuple[Case[AttentionAttrs], ...]:
         _case(none, q, k),
         _case(none, q, k, data=(numbers[0], endless, numbers[2])),
         _case(a(causal_kind=C.UPPER_LEFT), q, k, data=(numbers[0], endless, numbers[2])),
+        *(_case(n, q, k, data=(numbers[0], endless, unknown)) for n in (none, upper)),
+        *(_case(a(o), q, k, (1, 1, 5, 7), data=(numbers[0], unknown, unknown, hidden))
+          for o in (N.SOFTMAX, N.NONE)),
+        _case(a(), q, k, (2, 4, 5, 7), kinds=(f, f, f, flag), data=(numbers[0], unknown, endless, early)),
+        _case(a(), q, k, None, None, None, (2,),
+              data=(numbers[0], endless, unknown, *[None] * 3, np.array([4, 5]))),
         _case(a(N.NONE), q, k, (2, 1, 5, 7), kinds=(f, f, f, flag)),
         _case(int8, q, k, None, (), data=(*numbers, None, np.array(0.5))),
         _case(fp8, q, k, None, (1,), data=(*numbers, None, np.array([0.25]))),
@@ -536,9 +547,10 @@ OPS = (
         doc="Scores are the products of queries and keys, which are not scaled: scale the queries. The mask "
         "is added, or, of bool, says where a query may look; softmax over the keys makes weights of scores, "
         "and the result is the values' weighted sum. A query that may look nowhere gives zeros; without "
-        "normalisation, scores where it may not look are 0. Whether infinity or NaN among the values that a "
-        "causal kind hides from a query reaches its result is open. Where there are more heads of queries "
-        "than of keys, neighbours share one. Everything between the two products is computed in float32; "
+        "normalisation, scores where it may not look are 0. −∞ in a mask that is added hides as false in one "
+        "of bool does. What is hidden from a query never reaches its result, be it infinite or NaN, nor does "
+        "what weighs 0 where anything may be hidden. Where there are more heads of queries than of keys, "
+        "neighbours share one. Everything between the two products is computed in float32; "
         "half types of weights are rounded to them. Lengths of packed tokens ascend, none below 0 or "
         "beyond the tokens; else there is an error, AR133, before anything is computed from them.",
         cases=cases,

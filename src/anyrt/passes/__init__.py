@@ -1,9 +1,9 @@
 """The one list of passes: each takes a graph and gives one that computes the same, or the same object.
 
 >>> [p.name for p in PASSES]  # doctest: +NORMALIZE_WHITESPACE
-['round layers', 'contract codes', 'contract integers', 'fold constants', 'narrow constants', 'simplify',
- 'split sums', 'split scans', 'fill words', 'fold constants', 'hoist products', 'shorten', 'winograd',
- 'pack constants', 'turn operands', 'update states']
+['round layers', 'contract codes', 'contract integers', 'fold constants', 'narrow constants', 'hide values',
+ 'simplify', 'split sums', 'split scans', 'fill words', 'fold constants', 'hoist products', 'shorten',
+ 'winograd', 'pack constants', 'turn operands', 'update states']
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from anyrt.passes.contract_codes import contract_codes
 from anyrt.passes.contract_integers import contract_integers
 from anyrt.passes.fill_words import fill_words
 from anyrt.passes.fold_constants import fold_constants
+from anyrt.passes.hide_values import hide_values
 from anyrt.passes.hoist_products import hoist_products
 from anyrt.passes.narrow_constants import narrow_constants
 from anyrt.passes.pack_constants import pack_constants
@@ -62,6 +63,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     Pass("contract integers", contract_integers),
     Pass("fold constants", fold_constants),
     Pass("narrow constants", narrow_constants),
+    Pass("hide values", hide_values),
     Pass("simplify", simplify),
     Pass("split sums", split_sums),
     Pass("split scans", split_scans),

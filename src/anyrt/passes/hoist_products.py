@@ -134,11 +134,11 @@ def _along(value: Value, whole: Sequence[Value | None], given: Sequence[Value]) 
         case Map():
             wide = (x if x in whole else build.reshape(x, (1, *x.shape)) for x in found)
             return apply(value.op, *wide)
-        case Contract(left, right, out, dtype):
+        case Contract(left, right, out, dtype, hides):
             new = 1 + max((*left, *right))
             sides = zip((left, right), whole, strict=True)
             a, b = ((new, *labels) if w is not None else labels for labels, w in sides)
-            return apply(Contract(a, b, (new, *out), dtype), *found)
+            return apply(Contract(a, b, (new, *out), dtype, hides), *found)
         case Reshape(shape):
             return build.reshape(found[0], (size, *shape))
         case View(shape, axes):

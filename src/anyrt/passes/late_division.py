@@ -90,9 +90,7 @@ def _divided_late(
     powers, total = found
     if not always_le(1, powers.shape[-1]):
         total = _positive(total, powers) or total
-    made = build.map_(
-        "mul", apply(Contract(left, right, to, out.dtype), powers, v), build.map_("recip", total)
-    )
+    made = build.map_("mul", apply(out.op, powers, v), build.map_("recip", total))
     return made if made.type == out.type else Fail("its sizes are only known to be equal while running")
 
 

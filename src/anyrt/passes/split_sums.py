@@ -11,7 +11,7 @@ How many parts there are follows from sizes alone, so that results depend neithe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
@@ -60,11 +60,11 @@ def _in_parts(value: Value) -> Value:
     sides = tuple(zip(value.args, (op.left, op.right), strict=True))
     a, b = (_cut(_some(x, labels, found.label, 0, of), labels, found) for x, labels in sides)
     left, right = (_labels(labels, found.label, label) for labels in (op.left, op.right))
-    each = apply(Contract(left, right, (label, *op.out), dtype), a, b)
+    each = apply(Contract(left, right, (label, *op.out), dtype, op.hides), a, b)
     whole = build.reshape(build.reduce_("sum", each, (0,)), value.shape)
     if found.rest:
         a, b = (_some(x, labels, found.label, of, found.rest) for x, labels in sides)
-        whole = build.map_("add", whole, apply(Contract(op.left, op.right, op.out, dtype), a, b))
+        whole = build.map_("add", whole, apply(replace(op, dtype=dtype), a, b))
     return build.cast(whole, op.dtype)
 
 

@@ -5,6 +5,8 @@ nchw,ckab->nkhawb     ->     nhwc,ckab->nkhawb    of the transposed operand
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from anyrt.ir.graph import Graph, Value, apply
 from anyrt.ir.rewrite import transformed
 from anyrt.prims import build
@@ -22,7 +24,7 @@ def _turned(value: Value) -> Value:
     if not isinstance(op, Contract):
         return value
     (a, left), (b, right) = (_operand(value, side) for side in (0, 1))
-    return value if (a, b) == value.args else apply(Contract(left, right, op.out, op.dtype), a, b)
+    return value if (a, b) == value.args else apply(replace(op, left=left, right=right), a, b)
 
 
 def _operand(value: Value, side: int) -> tuple[Value, tuple[int, ...]]:

@@ -102,12 +102,15 @@ def reduce_(fn: str, v: Value, axes: Sequence[int]) -> Value:
     return apply(Reduce(fn, tuple(sorted(axes))), v) if axes else v
 
 
-def contract(equation: str, a: Value, b: Value, dtype: DataType | None = None) -> Value:
-    """Sums of products as einsum writes them, "mk,nk->mn"; of `dtype`, or of the operands' type."""
+def contract(
+    equation: str, a: Value, b: Value, dtype: DataType | None = None, *, hides: bool = False
+) -> Value:
+    """Sums of products as einsum writes them, "mk,nk->mn"; of `dtype`, or of the operands' type. `hides`:
+    where `a` is 0, `b` adds nothing, whatever it is."""
     left, right, out = equation.replace("->", ",").split(",")
     label = {c: n for n, c in enumerate(dict.fromkeys(left + right))}
     labels = [tuple(label[c] for c in part) for part in (left, right, out)]
-    return apply(Contract(labels[0], labels[1], labels[2], dtype or a.dtype), a, b)
+    return apply(Contract(labels[0], labels[1], labels[2], dtype or a.dtype, hides), a, b)
 
 
 def windows(v: Value, axes: Sequence[Axis], shape: Dims) -> Value:

@@ -37,16 +37,19 @@ class Contract(Prim):
     Each axis of the operands and of the result has a label, a number; equal ones move together, and each
     occurs in an operand. A label that only one operand has is summed over that operand alone. Halves are
     summed as float32; 8-bit integers have sums of `dtype` INT32, all others of their own type.
+    `hides`: where an element of the left operand is 0, that of the right one adds nothing, be it infinite or
+    NaN: what a mask excludes weighs 0.
     """
 
     left: tuple[int, ...]
     right: tuple[int, ...]
     out: tuple[int, ...]
     dtype: DataType
+    hides: bool = False
 
     def compute(self) -> Compute:
         """A sum of products."""
-        return Contracted(self.left, self.right, self.out)
+        return Contracted(self.left, self.right, self.out, self.hides)
 
     def sizes(self, args: tuple[Type, ...]) -> dict[int, Dim]:
         """The extent of each label: a number where one operand knows it."""
@@ -98,7 +101,23 @@ class Contract(Prim):
         """NumPy's einsum; integers are summed as int64, and wrap."""
         a, b = (x if x.dtype.kind == "f" else x.astype(np.int64) for x in args)
         with np.errstate(all="ignore"):
-            return wrap_array(self.contracted(a, b), self.dtype)
+            whole = self._hidden(a, b) if self.hides and b.dtype.kind == "f" else self.contracted(a, b)
+            return wrap_array(whole, self.dtype)
+
+    def _hidden(self, a: Array, b: Array) -> Array:
+        """The sums where 0 times what is no number is 0: those of numbers, and what others make of them."""
+        numbers = np.isfinite(b)
+        if numbers.all():
+            return self.contracted(a, b)
+        found = self.contracted(a, np.where(numbers, b, 1.0))
+        over, under, plus, minus = np.greater(a, 0), np.less(a, 0), np.equal(b, np.inf), np.equal(b, -np.inf)
+        for signs, end in (((over, plus), (under, minus)), np.inf), (((over, minus), (under, plus)), -np.inf):
+            found = found + np.where(sum(self._times(*x) for x in signs), end, 0.0)
+        return np.where(self._times(over | under | np.isnan(a), np.isnan(b)), np.nan, found)
+
+    def _times(self, a: Array, b: Array) -> Array:
+        """How many pairs of both there are in a sum."""
+        return self.contracted(a.astype(np.float64), b.astype(np.float64))
 
     def contracted(self, a: Array, b: Array) -> Array:
         """The sums of products of arrays, in their own type."""

@@ -20,7 +20,7 @@ from anyrt.ir.buffer import COMPUTED, Buffer, Space
 from anyrt.ir.compute import Contracted, Folded, Tapped, Written
 from anyrt.ir.compute import Elements as Each
 from anyrt.ir.graph import Value
-from anyrt.ir.kernel import Expr, Load, Op, const, load
+from anyrt.ir.kernel import Expr, Load, Op, alu, const, load, select
 from anyrt.ir.prim import Read
 from anyrt.ir.visit import parts
 from anyrt.loops.nest import Names
@@ -69,7 +69,8 @@ class Elements:
     `first` which of their elements these begin with, `layouts` how they lie there, where that is not the
     usual way.
 
-    `folding`: how many reductions enclose the element that is asked for."""
+    `careful`: what sums of products hide is looked at term by term. `folding`: how many reductions enclose
+    the element that is asked for."""
 
     buffers: Mapping[Value, Buffer]
     tables: Tables
@@ -81,6 +82,7 @@ class Elements:
     tapped: Access | None = None
     memo: dict[tuple[Value, tuple[Dim, ...]], Expr] = field(default_factory=dict)
     allow_reductions: bool = True
+    careful: bool = False
     folding: int = 0
 
     def at(self, value: Value, index: Sequence[Dim]) -> Expr:
@@ -168,6 +170,8 @@ class Elements:
             )
             self.folding -= 1
             register, start = Buffer(self.names.name("acc"), kind, Space.REGISTER), const(0, kind)
+            if self.careful and how.hides:  # of a product, which is summed in one step
+                right = select(alu(Op.EQ, left, const(0, left.type)), 0, right)
             self.reductions[key] = Reduction(
                 value, index, register, Op.ADD, start, tuple(inner.values()), left * right
             )

@@ -29,6 +29,7 @@ from anyrt.ir.statements import buffers_in_order, with_buffers
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.elements import Refusal
 from anyrt.schedule.group import Group, Inside, Part, Signature, signed
+from anyrt.schedule.hidden import hides, is_searched, stored_apart
 from anyrt.schedule.launch import Launch, Nest, Outside, Schedule, Step
 from anyrt.schedule.layout import Layout, keeps_order, row_major
 from anyrt.schedule.layouts import layouts
@@ -88,6 +89,8 @@ class Fusion:
         self._outputs()
         self._nested()
         for stored in partition(self.graph, self.sizes, self.alone, self.machine):
+            self._store(stored)
+        for stored in [*stored_apart(self.order, users(self.graph), self.buffers)]:
             self._store(stored)
         self._judged()
         if not self.parts:
@@ -153,7 +156,7 @@ class Fusion:
         for name, value in self.graph.outputs:
             buffer = self._output(name, value)
             # The graph around a strip knows how large all of them are together.
-            if self.is_whole and name not in updated:
+            if self.is_whole and name not in updated and not is_searched(value):
                 self.past[buffer] = past[value]
             self.buffers.setdefault(value, buffer)
         self._reshaped()
@@ -527,7 +530,13 @@ class Fusion:
                 of = self.parts[value][0] if value in self.parts else None
                 whole = None if of is None else value
                 yield Group(value, buffer, also, of, whole, layout=layout, strip=strip)
+                if strip is None and self._hides(value):
+                    yield Group(value, buffer, (), of, whole, layout=layout, mends=True)
         yield from self._copies()
+
+    def _hides(self, root: Value) -> bool:
+        """True where a kernel for the root sums products that hide something."""
+        return any(hides(v) for v in (root, *self._reads(root)) if v is root or v not in self.buffers)
 
     def _parts(self, value: Value, how: Pieced, buffer: Buffer) -> Iterator[Group]:
         at: Dim = 0

@@ -28,7 +28,8 @@ class Group:
     """`root` and what is inlined into it, stored to `buffer`; `also` are fused reductions that other kernels
     read too. `copy`: the root lies in memory, and is stored once more. `border`: nothing but the border of
     the root is stored, whose other elements are a part of their own. `layout`: how elements lie in the
-    buffer, None for the usual way. `strip`: the root is made in strips."""
+    buffer, None for the usual way. `strip`: the root is made in strips. `mends`: the root is there; rows
+    of it that hold NaN are made once more, without what its sums of products hide."""
 
     root: Value
     buffer: Buffer
@@ -39,6 +40,7 @@ class Group:
     border: Border | None = None
     layout: Layout | None = None
     strip: Strip | None = None
+    mends: bool = False
 
     @property
     def makes(self) -> tuple[Value, ...]:
@@ -156,6 +158,7 @@ def signed(
         group.border,
         group.layout,
         group.strip and group.strip.shape,
+        group.mends,
     )
     return Signature(key, tuple(buffers), tuple(order), tuple(inlined), sections)
 

@@ -123,6 +123,9 @@ class Builder:
         if self.group.root.dtype in storage.PACKED:
             return self._kernel(self._packed()), self.strategies.map
         elements, store = self._refined()
+        if self.group.mends:
+            self.chosen = "mend"
+            return self._kernel(self._mended(elements, store)), self.strategies.mend
         if self.window is not None:
             return self._kernel(self._window(store)), self.strategies.stencil
         if elements.reductions:
@@ -220,7 +223,13 @@ class Builder:
 
     def _elements(self, reductions: bool = True) -> Elements:
         return Elements(
-            self.buffers, self.tables, self.names, self.first, self.layouts, allow_reductions=reductions
+            self.buffers,
+            self.tables,
+            self.names,
+            self.first,
+            self.layouts,
+            allow_reductions=reductions,
+            careful=self.group.mends,
         )
 
     def _lower(self, axes: Sequence[Dim]) -> tuple[Elements, Store]:
@@ -282,6 +291,21 @@ class Builder:
                 )
             )
         return out
+
+    def _mended(self, elements: Elements, store: Store) -> tuple[Stmt, ...]:
+        """Each row that holds NaN, made once more."""
+        there = storage.read(self.group.buffer, self.group.root.dtype, store.index)
+        is_none, body = alu(Op.NE, there, there), list[Stmt]()
+        for r in elements.reductions.values():
+            body += self._folding(r)
+        if not self.vars:
+            return (If(is_none, (*body, store)),)
+        *rows, last = self.vars
+        found = Buffer(self.names.name("none"), Scalar.F32, Space.REGISTER)
+        look = Fold(found, Op.MAX, select(is_none, 1.0, const(0.0, Scalar.F32)))
+        any_none = alu(Op.NE, load(found, 0), const(0.0, Scalar.F32))
+        again = If(any_none, (For(last, Loop.VECTOR, (*body, store)),))
+        return serial(rows, (Alloc(found, const(0.0, Scalar.F32)), For(last, Loop.VECTOR, (look,)), again))
 
     # ---- rows that taps read again ------------------------------------------------------------
 

@@ -5,7 +5,7 @@
 Row i of the weights is 0 from column i + 1 on, whatever the scores are, and neither the largest score nor the
 sum of powers knows of these columns. Found by structure: where the comparison of positions turns, each
 element is followed through all that is computed with it. It must end as what leaves a fold as it is, and as
-0 in front of a product. 0 · v counts as 0, also where `v` is not finite.
+0 in front of a product that hides its values there (`Contracted.hides`), be they infinite or NaN.
 
     s = select(mask, s, −inf)     or     s = s + mask
 

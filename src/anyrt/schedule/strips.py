@@ -48,6 +48,7 @@ from anyrt.ir.rewrite import with_args
 from anyrt.prims import build
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.elements import Refusal
+from anyrt.schedule.hidden import hides, spreads
 from anyrt.schedule.layout import Block, Layout, row_major
 from anyrt.schedule.reach import Mask, masks, reach
 from anyrt.schedule.strategies.words import PANEL
@@ -212,6 +213,7 @@ def _strip(
     kept: Set[Value],
 ) -> Iterator[Strip]:
     for arg, labels, others in zip(value.args, (how.left, how.right), (how.right, how.left), strict=True):
+        excludes = hides(value) and labels is how.left
         rows = [n for n, label in enumerate(how.out) if label in labels and label not in others]
         # Several axes of rows, as heads that share keys are one: a strip has rows of the last of them.
         batches = tuple(n for n, label in enumerate(how.out) if label in labels and n not in rows[-1:])
@@ -230,7 +232,8 @@ def _strip(
         if sizes.of(value.shape[rows[-1]]) >= TALL and sizes.volume(arg) * FLOAT >= machine.l2_bytes // SMALL:
             block = BLOCK * machine.lanes
             strip = Strip(root, frozenset(found), batches, rows[-1], most, value, after, arg, block)
-            strip = _partial(replace(strip, places=tuple(how.out.index(x) for x in labels[:-1])))
+            strip = replace(strip, places=tuple(how.out.index(x) for x in labels[:-1]))
+            strip = _partial(strip) if excludes else strip
             yield _shared(strip, most, sizes, machine) or _sized(strip, most, sizes, machine)
 
 
@@ -357,7 +360,12 @@ def _outside(
         v = todo.pop()
         if v in inside or v in beside or v in after:
             continue
-        if set(uses[after[-1]]) == {v} and _is_each(v) and v.shape == product.shape:
+        if (
+            set(uses[after[-1]]) == {v}
+            and _is_each(v)
+            and v.shape == product.shape
+            and (spreads(v) or not hides(product))
+        ):
             after.append(v)
         elif _leads(v, product) and not isinstance(v.compute, Contracted) and v.shape[-1] == 1:
             beside.add(v)

@@ -2,8 +2,8 @@
 
 A group's kernel begins with serial loops (schedule/naive.py). What it holds decides about its strategy:
 rows that taps read again (stencil), sums of products (contraction), those of the windows of an image
-(window), folds (reduction), what is there already (update), statements of a primitive's own (written), or
-neither (map). Each
+(window), folds (reduction), what is there already (update), or has to be looked at (mend), statements of a
+primitive's own (written), or neither (map). Each
 step is tried on what the steps before have left; where it does not apply it says why, and the next one is
 tried. A step is switched off by leaving it out of the list, `STRATEGIES.without("tile")`, and done otherwise
 by another step in its place, `STRATEGIES.instead("cache read", Step("cache read for two loops", …))`.
@@ -16,6 +16,7 @@ from dataclasses import dataclass, fields, replace
 
 from anyrt.schedule.strategies.contraction import CONTRACTION
 from anyrt.schedule.strategies.map import MAP
+from anyrt.schedule.strategies.mend import MEND
 from anyrt.schedule.strategies.reduction import REDUCTION
 from anyrt.schedule.strategies.stencil import STENCIL
 from anyrt.schedule.strategies.step import Step, Strategy
@@ -39,6 +40,7 @@ class Strategies:
     stencil: Strategy = STENCIL
     update: Strategy = UPDATE
     written: Strategy = WRITTEN
+    mend: Strategy = MEND
     tuning: Tuning = MODEL
 
     def __str__(self) -> str:

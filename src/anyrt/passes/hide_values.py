@@ -1,0 +1,143 @@
+"""What a mask excludes adds nothing: products with the weights of a softmax whose scores are masked.
+
+    softmax(select(seen, s, −inf)) · v     ->     the same, where a weight of 0 hides its value
+    softmax(s + mask) · v                  ->     softmax(select(mask = −inf, −inf, s + mask)) · v, likewise
+
+Layer by layer 0 · NaN is NaN, and NaN − inf, too: what nobody may look at, as padding that was never written,
+would reach every row. Kernels leave out what masks exclude (schedule/reach.py), more or less of it as sizes
+and vectors are. So the graph says what is hidden, and the result is the same at every size. A mask that is
+added and has no −inf excludes nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from anyrt.core.dtype import is_float
+from anyrt.ir.compute import Elements, Given
+from anyrt.ir.graph import Graph, Value, apply
+from anyrt.ir.rewrite import transformed, with_args
+from anyrt.passes.facts import number
+from anyrt.prims import build
+from anyrt.prims.const import Const
+from anyrt.prims.contract import Contract
+from anyrt.prims.map import SELECT, Map
+from anyrt.prims.reduce import Reduce
+
+
+def hide_values(graph: Graph) -> Graph:
+    """The graph with what masks exclude hidden."""
+    return transformed(graph, lambda old, new: _hiding(new))
+
+
+def _hiding(value: Value) -> Value:
+    op = value.op
+    if not isinstance(op, Contract) or op.hides or not is_float(value.dtype):
+        return value
+    (a, b), turned = value.args, replace(op, left=op.right, right=op.left)
+    for weights, other, product in ((a, b, op), (b, a, turned)):
+        masks, scores = _Masks(), _scores(weights)
+        if scores is not None and masks.are_in(scores):
+            return apply(replace(product, hides=True), masks.excluding(weights), other)
+    return value
+
+
+def _scores(weights: Value) -> Value | None:
+    """What the weights are powers of, less the largest of it."""
+    todo = [weights]
+    while todo:
+        v = todo.pop()
+        match v.op:
+            case Map(fn="exp"):
+                (x,) = v.args
+                return x.args[0] if isinstance(x.op, Map) and x.op.fn == "sub" else None
+            case Map(fn="cast" | "div"):
+                todo.append(v.args[0])
+            case Map(fn="mul"):
+                todo += v.args
+            case _ if _moves(v):
+                todo += v.args
+    return None
+
+
+def _moves(v: Value) -> bool:
+    how = v.compute
+    return isinstance(how, Elements) and how.moves
+
+
+@dataclass(slots=True)
+class _Masks:
+    """What masks scores: selections, and sums with what may be −inf, with that."""
+
+    added: dict[Value, Value] = field(default_factory=dict)
+    done: dict[Value, Value] = field(default_factory=dict)
+
+    def are_in(self, scores: Value) -> bool:
+        """True where something excludes."""
+        found, todo, seen = False, [scores], set[Value]()
+        while todo:
+            v = todo.pop()
+            if v in seen or not (isinstance(v.op, Map) or _moves(v)):
+                continue
+            seen.add(v)
+            todo += v.args
+            if isinstance(v.op, Map) and v.op.fn == SELECT:
+                found = found or any(_is_least(a) for a in v.args[1:])
+            elif isinstance(v.op, Map) and v.op.fn == "add":
+                for s, mask in (v.args, v.args[::-1]):
+                    if _may_be_least(mask) and any(isinstance(x.op, Contract) for x in _inside(s)):
+                        self.added[v] = mask
+        return found or bool(self.added)
+
+    def excluding(self, v: Value) -> Value:
+        """The same with −inf wherever it is added."""
+        if v not in self.done:
+            made = v
+            if isinstance(v.op, Map | Reduce) or _moves(v):
+                made = with_args(v, [self.excluding(a) for a in v.args])
+            if v in self.added:
+                least = build.scalar(-math.inf, made)
+                mask = build.cast(self.added[v], made.dtype)
+                made = build.map_(SELECT, build.map_("eq", mask, least), least, made)
+            self.done[v] = made
+        return self.done[v]
+
+
+def _is_least(v: Value) -> bool:
+    return number(v) == -math.inf
+
+
+def _inside(v: Value) -> Iterator[Value]:
+    """A value and what single elements make it of, as far as that goes."""
+    todo, seen = [v], set[Value]()
+    while todo:
+        x = todo.pop()
+        if x not in seen:
+            seen.add(x)
+            yield x
+            todo += x.args if isinstance(x.op, Map) or _moves(x) else ()
+
+
+def _may_be_least(mask: Value) -> bool:
+    """True for what is given, or chosen, as −inf; what is computed otherwise is taken for numbers."""
+    todo = [mask]
+    while todo:
+        v = todo.pop()
+        match v.op:
+            case Const() as c:
+                if is_float(v.dtype) and bool(np.isneginf(c.blob.data.astype(np.float64)).any()):
+                    return True
+            case Map(fn="select"):
+                todo += v.args[1:]
+            case Map(fn="cast" | "add" | "identity"):
+                todo += v.args
+            case _ if _moves(v):
+                todo += v.args
+            case _:
+                if isinstance(v.compute, Given) and is_float(v.dtype):
+                    return True
+    return False
