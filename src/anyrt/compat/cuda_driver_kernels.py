@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, SupportsIndex
@@ -154,7 +155,7 @@ def cuModuleLoad(fname: bytes | str) -> CUmodule:
 
 def _read(name: bytes | str) -> bytes:
     path = Path(name if isinstance(name, str) else name.decode())
-    if not path.is_file():
+    if not os.path.isfile(path):  # which names of any length can be asked of
         raise DeviceFault(Fault.INVALID_VALUE)
     return path.read_bytes()
 

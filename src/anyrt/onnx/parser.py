@@ -37,7 +37,7 @@ from anyrt.onnx.graph import MALFORMED, Failure
 from anyrt.onnx.model import Model, read
 from anyrt.onnx.node import Held, importer_of
 from anyrt.onnx.subgraphs import split
-from anyrt.onnx.weights import data_type, mapped
+from anyrt.onnx.weights import data_type, mapped, readable, shortened
 from anyrt.ops._record import Array
 
 if TYPE_CHECKING:
@@ -234,12 +234,10 @@ class OnnxParser(Reporting, Managed):
             raise GraphError(
                 "AR416", repr(str(found)), "a path with a NUL", "a file that can be read", "check it"
             )
-        try:
-            self._path = str(found)
-            self._model = read(mapped(found), found.absolute().parent)
-        except OSError as error:
-            do, got = "check the path", error.strerror or str(error)
-            raise GraphError("AR416", str(found), got, "a file that can be read", do) from None
+        self._path = str(found)
+        with readable("AR416", shortened(str(found))):
+            folder = found.absolute().parent
+        self._model = read(mapped(found), folder)
         return True
 
     def _load(self, data: memoryview, path: str | None) -> bool:

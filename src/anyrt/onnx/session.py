@@ -26,6 +26,7 @@ from anyrt.core.enums import DataType, Severity, TensorIOMode
 from anyrt.core.errors import ArgumentError
 from anyrt.core.flags import strict
 from anyrt.onnx.parser import OnnxParser
+from anyrt.plan.disk import open_regular
 from anyrt.plan.file import MAGIC
 
 
@@ -79,7 +80,10 @@ def _plan(model: object, logger: ILogger) -> IHostMemory | bytes:
         wanted = "a path, the bytes of a model or plan, or an onnx.ModelProto"
         raise ArgumentError("AR304", "anyrt.load", f"a {type(model).__name__}", wanted)
     found = Path(os.fspath(model))
-    return build(found, logger) if found.suffix == ".onnx" else found.read_bytes()
+    if found.suffix == ".onnx":
+        return build(found, logger)
+    with open_regular(found, "plan") as file:
+        return file.read()
 
 
 def build(model: Path | bytes, logger: ILogger, path: str | None = None) -> IHostMemory:

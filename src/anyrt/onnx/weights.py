@@ -6,7 +6,11 @@ array = reader.array(tensor)
 
 from __future__ import annotations
 
+import errno
 import mmap
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -17,10 +21,13 @@ from onnx import TensorProto, numpy_helper
 from anyrt.api.weights import Weights
 from anyrt.core.dtype import numpy_dtype, storage_bytes
 from anyrt.core.enums import DataType
-from anyrt.core.errors import GraphError, NotSupportedError
+from anyrt.core.errors import GraphError, NotSupportedError, PlanError, ResourceError
+from anyrt.onnx.wire import OWN
 from anyrt.ops._record import Array
+from anyrt.plan.disk import open_regular
 
 D = DataType
+LONGEST = 255  # of a name in a message
 # ONNX's numbers of element types, in their order from 1 on; None: what no network holds.
 _TYPES: tuple[DataType | None, ...] = (
     *(
@@ -96,7 +103,7 @@ class Reader:
         data = self._file(where, told.get("location", ""))
         if offset < 0 or offset + needed > len(data):
             got, wanted = f"{len(data)} bytes", f"at least {offset + needed}"
-            raise GraphError("AR418", f"{where}: {told.get('location') or 'the model'}", got, wanted)
+            raise GraphError("AR418", f"{where}: {told['location']}", got, wanted)
         part = data[offset : offset + needed]
         if dtype.itemsize < 1:  # elements that share bytes are unpacked, one in each byte
             copy = TensorProto(data_type=tensor.data_type, dims=shape, raw_data=bytes(part))
@@ -104,10 +111,11 @@ class Reader:
         return np.frombuffer(part, numpy_dtype(dtype)).reshape(shape)
 
     def _file(self, where: str, location: str) -> memoryview:
-        if not location:
+        if location == OWN:
             return self.model
         if location not in self._files:
-            self._files[location] = mapped(self._inside(where, location))
+            with readable("AR418", f"{where}: {shortened(location)}"):
+                self._files[location] = _mapped(self._inside(where, location))
         return self._files[location]
 
     def _inside(self, where: str, location: str) -> Path:
@@ -115,15 +123,24 @@ class Reader:
         folder `blobs` of the cache of models that the folder is a snapshot of."""
         path = PurePosixPath(location)
         plain = "\0" not in location and not PureWindowsPath(location).drive and "\\" not in location
+        if not location:
+            raise GraphError(
+                "AR418", where, "external data without a location", "a file in the model's folder"
+            )
         if self.folder is None or path.is_absolute() or ".." in path.parts or not plain:
-            got, do = f"data in {location!r}", "give the path of the model, and keep data in its folder"
+            got, do = (
+                f"data in {shortened(location)!r}",
+                "give the path of the model, and keep data in its folder",
+            )
             raise GraphError("AR418", where, got, "a file in the model's folder", do)
         found, root = (self.folder / path).resolve(), self.folder.resolve()
         if not any(found.is_relative_to(place) for place in (root, *_stores(root))):
             got = f"{location!r}, a link out of the folder"
             raise GraphError("AR418", where, got, "a file in the model's folder")
-        if not found.is_file():
-            raise GraphError("AR418", where, f"no file {location!r}", "a file in the model's folder")
+        if not found.exists() or found.is_dir():
+            raise GraphError(
+                "AR418", where, f"no file {shortened(location)!r}", "a file in the model's folder"
+            )
         return found
 
 
@@ -133,10 +150,35 @@ def _stores(folder: Path) -> list[Path]:
 
 
 def mapped(path: Path) -> memoryview:
-    """The bytes of a file, read when they are asked for."""
-    with path.open("rb") as file:
-        size = path.stat().st_size
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b"")
+    """The bytes of a model's file, read when they are asked for; raises what `readable` does."""
+    with readable("AR416", shortened(str(path))):
+        return _mapped(path)
+
+
+@contextmanager
+def readable(code: str, where: str) -> Iterator[None]:
+    """GraphError of `code` for a file that cannot be read inside; ResourceError AR802 where memory lacks."""
+    try:
+        yield
+    except PlanError as error:
+        raise GraphError(code, where, error.got, error.wanted, "give the path of a file") from None
+    except (OSError, RuntimeError) as error:  # until Python 3.12 links in a circle are RuntimeErrors
+        if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+            lack = "no memory to map the file"
+            raise ResourceError("AR802", where, lack, "as much as the file has") from None
+        got = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise GraphError(code, where, got, "a file that can be read", "check the path") from None
+
+
+def _mapped(path: Path) -> memoryview:
+    with open_regular(path, "model") as file:  # which waits for no FIFO
+        size = os.fstat(file.fileno()).st_size
+        return memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b"")
+
+
+def shortened(name: str) -> str:
+    """A name as messages show it."""
+    return name if len(name) <= LONGEST else f"{name[:LONGEST]}…"
 
 
 def to_weights(array: Array, dtype: DataType) -> Weights:

@@ -2,15 +2,20 @@
 
 A model is a message of Protocol Buffers. Its weights are fields of bytes, `TensorProto.raw_data`; a parser of
 messages copies all of them. Here each large one is taken out and replaced by what ONNX calls external data,
-with an empty location: an offset and a length in the file itself.
+at a location that no model knows: an offset and a length in the file itself.
 
 Source: https://protobuf.dev/programming-guides/encoding and onnx.proto, fields by number.
 """
 
 from __future__ import annotations
 
+import secrets
+from typing import Final
+
 from anyrt.core.errors import GraphError
 
+# The location of a model's own bytes; drawn anew by each process, so that no model can name it.
+OWN: Final = f"\0{secrets.token_hex(8)}"
 LARGE = 4096  # bytes; smaller weights are copied with the rest
 DEEPEST = 64  # messages inside one another; graphs in graphs are as deep as that in no real model
 RAW_DATA = 9
@@ -28,7 +33,7 @@ FIXED = {1: 8, 5: 4}
 
 
 def without_weights(model: memoryview) -> bytes:
-    """The bytes of the model in which large weights are external data of an empty location.
+    """The bytes of the model in which large weights are external data at `OWN`.
 
     Raises GraphError AR416 for bytes that are no message."""
     return b"".join(_stripped(model, 0, len(model), "model", 0))
@@ -113,7 +118,7 @@ def _text(field: int, content: bytes) -> bytes:
 
 def _external(offset: int, size: int) -> bytes:
     """`external_data` (13) with entries of key (1) and value (2), and `data_location` (14) EXTERNAL."""
-    entries = {b"location": b"", b"offset": b"%d" % offset, b"length": b"%d" % size}
+    entries = {b"location": OWN.encode(), b"offset": b"%d" % offset, b"length": b"%d" % size}
     told = b"".join(_text(13, _text(1, key) + _text(2, value)) for key, value in entries.items())
     return told + _number(14 << 3) + _number(1)
 

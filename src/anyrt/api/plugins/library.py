@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import inspect
 import itertools
+import os
 import re
 from dataclasses import dataclass
 from functools import partial
@@ -54,7 +55,7 @@ def load(path: str) -> Library:
     if THEIRS.fullmatch(name):
         do = "register creators of your own, in Python or in C; the standard plug-ins are here without it"
         raise PluginError("AR826", path, "a library of NVIDIA's", "one for this machine", do)
-    if not Path(path).is_file():
+    if not os.path.isfile(path):  # which names of any length can be asked of
         raise PluginError(
             "AR826", path, "no such file", "a file of Python, or a shared object", "look at the path"
         )

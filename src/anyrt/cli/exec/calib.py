@@ -24,6 +24,7 @@ from anyrt.core.dtype import is_float, numpy_dtype
 from anyrt.core.enums import BuilderFlag, Severity
 from anyrt.core.enums_more import CalibrationAlgoType
 from anyrt.core.errors import ArgumentError
+from anyrt.plan.disk import open_regular
 
 INPUT, OTHER = 2.0, 4.0  # the ranges of trtexec
 MEANINGLESS = "results of int8 mean nothing, only times do"
@@ -63,7 +64,10 @@ class File(IInt8Calibrator):
 
     def __init__(self, path: Path, network: INetworkDefinition, profile: IOptimizationProfile) -> None:
         IInt8Calibrator.__init__(self)
-        self._cache = path.read_bytes() if path.exists() else None
+        self._cache: bytes | None = None
+        if path.exists():
+            with open_regular(path, str(path)) as file:
+                self._cache = file.read()
         random = np.random.default_rng(0)
         self._batches: list[list[npt.NDArray[np.generic]]] = [[]]
         for tensor in network._inputs:

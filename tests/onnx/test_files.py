@@ -1,0 +1,156 @@
+"""Models and weights in files that cannot be read end in a named error, at once."""
+
+import errno
+import mmap
+import os
+import re
+import socket
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import anyrt as trt
+from anyrt.cli.main import main
+from anyrt.core.errors import PlanError, PluginError
+from anyrt.onnx.session import load
+from anyrt.onnx.wire import OWN
+
+W = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+
+def model(location):
+    """y = x + w, whose bytes lie at `location`; None: of which nothing is said."""
+    w = TensorProto(name="w", dims=W.shape, data_type=1, data_location=TensorProto.EXTERNAL)
+    if location is not None:
+        w.external_data.add(key="location", value=location)
+    x, y = (helper.make_tensor_value_info(n, 1, W.shape) for n in "xy")
+    graph = helper.make_graph([helper.make_node("Add", ["x", "w"], ["y"])], "g", [x], [y], [w])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+
+
+def problems(path):
+    log = trt.Logger(trt.Logger.INTERNAL_ERROR)
+    parser = trt.OnnxParser(trt.Builder(log).create_network(), log)
+    assert parser.parse_from_file(str(path)) is False
+    return [parser.get_error(i).desc() for i in range(parser.num_errors)]
+
+
+def loop(path):
+    path.symlink_to(path.name)
+    return path
+
+
+def fifo(path):
+    os.mkfifo(path)
+    return path
+
+
+def bound(path):
+    with socket.socket(socket.AF_UNIX) as held:
+        held.bind(str(path))
+    return path
+
+
+def directory(path):
+    path.mkdir()
+    return path
+
+
+FILES = {
+    "loop": (loop, "Too many levels of symbolic links|Symlink loop"),
+    "fifo": (fifo, "mode prw-.*, wanted a regular file"),
+    "socket": (bound, "No such device or address"),
+    "directory": (directory, "mode drwx.*, wanted a regular file|no file"),
+    "long": (lambda path: path.with_name("n" * 5000), "File name too long"),
+    "deep": (lambda path: path.parent / ("d/" * 4000 + "m"), "File name too long"),
+    "absent": (lambda path: path.with_name("none"), "No such file or directory|no file"),
+    "device": (
+        lambda path: path.parent / "dev",
+        "mode crw.*, wanted a regular file|a link out of the folder",
+    ),
+}
+
+
+@pytest.fixture(params=FILES)
+def odd(request, tmp_path):
+    """A path that is no file, and what is said of it."""
+    if request.param == "device":
+        (tmp_path / "dev").symlink_to("/dev/zero")
+    make, message = FILES[request.param]
+    return make(tmp_path / "odd"), message
+
+
+def test_a_model_that_is_no_file_is_refused(odd):
+    path, message = odd
+    (told,) = problems(path)
+    assert told.startswith("[AR416]")
+    assert re.search(message, told)
+    assert len(told) < 1000
+
+
+def test_weights_that_are_no_file_are_refused(odd, tmp_path):
+    path, message = odd
+    onnx.save(model(str(path.relative_to(tmp_path))), tmp_path / "m.onnx")
+    (told,) = problems(tmp_path / "m.onnx")
+    assert told.startswith("[AR418] initializer w")
+    assert re.search(message, told)
+    assert len(told) < 1000
+
+
+@pytest.mark.parametrize("location", [None, ""])
+def test_weights_elsewhere_without_a_location_are_refused(location, tmp_path):
+    onnx.save(model(location), tmp_path / "m.onnx")
+    (told,) = problems(tmp_path / "m.onnx")
+    assert "[AR418] initializer w: got external data without a location" in told
+
+
+def test_the_location_of_a_models_own_bytes_cannot_be_guessed(tmp_path):
+    assert len(OWN) >= 16
+    for location in ("\0", OWN[:-1], OWN + "0"):
+        onnx.save(model(location), tmp_path / "m.onnx")
+        assert problems(tmp_path / "m.onnx")[0].startswith("[AR418]")
+
+
+@pytest.mark.parametrize("which", ["m.onnx", "w.bin"])
+def test_a_file_that_there_is_no_memory_to_map_is_told(which, tmp_path, monkeypatch):
+    onnx.save(model("w.bin"), tmp_path / "m.onnx")
+    (tmp_path / "w.bin").write_bytes(W.tobytes())
+    assert load(tmp_path / "m.onnx").outputs[0].name == "y"
+    lacking, real = (tmp_path / which).stat().st_ino, mmap.mmap
+
+    def lack(handle, *args, **more):
+        if os.fstat(handle).st_ino == lacking:
+            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+        return real(handle, *args, **more)
+
+    monkeypatch.setattr(mmap, "mmap", lack)
+    (told,) = problems(tmp_path / "m.onnx")
+    assert told.startswith("[AR802]")
+    assert which in told
+
+
+def test_a_folder_that_is_gone_is_told(tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    (told,) = problems("m.onnx")
+    assert told.startswith("[AR416] m.onnx: got No such file or directory")
+
+
+def test_fifos_are_refused_wherever_a_file_is_read(tmp_path, capsys):
+    path = fifo(tmp_path / "net.plan")
+    with pytest.raises(PlanError, match="AR604"):
+        load(path)
+    with trt.strict(), pytest.raises(PlanError, match="AR604"):
+        trt.Runtime(trt.Logger(trt.Logger.INTERNAL_ERROR)).deserialize_cuda_engine(path)
+    assert main(["inspect", str(path)]) == 2
+    assert "AR604" in capsys.readouterr().err
+    assert main(["inspect", str(fifo(tmp_path / "m.onnx"))]) == 2
+    assert "AR416" in capsys.readouterr().err
+
+
+def test_a_library_with_a_long_name_is_refused():
+    with trt.strict(), pytest.raises(PluginError, match=r"AR826.*no such file"):
+        trt.get_plugin_registry().load_library("n" * 5000 + ".so")
