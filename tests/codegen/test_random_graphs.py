@@ -19,7 +19,7 @@ from anyrt.core.enums import DataType
 from anyrt.ir.counted import told
 from anyrt.passes import PASSES, with_tiles
 from anyrt.schedule.cost import Sizes
-from anyrt.schedule.fuse import port_names
+from anyrt.schedule.ports import port_names
 from benchmarks.random_graphs import filtered_case, random_case
 from tests.sampling import FUZZ, tries
 

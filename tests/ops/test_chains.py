@@ -22,7 +22,7 @@ from anyrt.ops._chains import chain, joined
 from anyrt.passes import PASSES
 from anyrt.plan import abi
 from anyrt.schedule.cost import Sizes
-from anyrt.schedule.fuse import port_names
+from anyrt.schedule.ports import port_names
 from tests.sampling import FUZZ, sample
 
 # Nothing but constants follows a constant, and no shape is empty.

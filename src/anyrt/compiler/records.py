@@ -13,9 +13,9 @@ from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.graph import Graph, Value
 from anyrt.plan.kernels import KernelRecord, TensorRecord, print_records
 from anyrt.plan.program import Compiled
-from anyrt.schedule.fuse import port_names
 from anyrt.schedule.labels import Layers, distinct
 from anyrt.schedule.launch import Nest, Outside, Schedule
+from anyrt.schedule.ports import port_names
 
 COPY = "copy"
 TURNS, WAYS, PLUGIN = "loop", "conditional", "plug-in"

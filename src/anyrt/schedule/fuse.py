@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from itertools import count as counting
 
 from anyrt.core.dims import Dim, add, maximum, product
 from anyrt.core.machine import Machine
@@ -38,6 +37,7 @@ from anyrt.schedule.nest import Around, at_first, nest, outside
 from anyrt.schedule.nontemporal import Past, past_caches
 from anyrt.schedule.partition import Stored, partition
 from anyrt.schedule.pieces import pieces
+from anyrt.schedule.ports import port_names
 from anyrt.schedule.storage import PACKED
 from anyrt.schedule.strategies import STRATEGIES, Strategies
 from anyrt.schedule.stripkernel import Piece, joined
@@ -587,22 +587,3 @@ def _marked(launches: Iterable[Launch]) -> dict[Buffer, Buffer]:
 
 def _different(pairs: Iterable[tuple[Buffer, Buffer]]) -> dict[Buffer, Buffer]:
     return {a: b for a, b in pairs if a != b}
-
-
-def port_names(graph: Graph) -> list[str]:
-    """For the memory of each input, then of each output, a name like no other's, though tensors are called
-    "a b" and "a_b"."""
-    names: dict[str, None] = {}
-    for kind, ends in (("in", graph.inputs), ("out", graph.outputs)):
-        for name, _ in ends:
-            unique = plain = f"{kind}_{ident(name)}"
-            more = counting(2)
-            while unique in names:
-                unique = f"{plain}_{next(more)}"
-            names[unique] = None
-    return list(names)
-
-
-def ident(name: str) -> str:
-    """A name made of letters, digits and underscores."""
-    return "".join(c if c.isascii() and c.isalnum() else "_" for c in name)

@@ -17,8 +17,8 @@ from itertools import count
 from anyrt.core.lines import in_line
 from anyrt.ir.graph import Graph, Value, users, walk
 from anyrt.ir.kernel import Kernel
-from anyrt.schedule.fuse import port_names
 from anyrt.schedule.launch import Launch, Nest, Outside, Schedule, Step
+from anyrt.schedule.ports import port_names
 
 MOST = 100  # characters of a name, without the suffix
 ELSEWHERE = " (any sizes)"  # of the version that serves what the ones before it do not

@@ -18,8 +18,8 @@ from anyrt.core.dtype import short_name, storage_bytes
 from anyrt.ir.compute import Given
 from anyrt.ir.graph import Graph, Value, users, walk
 from anyrt.plan.plan import LayerRecord, Plan
-from anyrt.schedule.fuse import port_names
 from anyrt.schedule.launch import Launch, Schedule
+from anyrt.schedule.ports import port_names
 
 
 class Kind(Enum):
