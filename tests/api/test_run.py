@@ -392,8 +392,6 @@ def test_engine_figures(engine):
     assert engine.profiling_verbosity is trt.ProfilingVerbosity.DETAILED
     assert engine.engine_capability is trt.EngineCapability.STANDARD
     assert engine.hardware_compatibility_level is trt.HardwareCompatibilityLevel.NONE
-    engine.weight_streaming_budget_v2 = engine.weight_streaming_budget = 9
-    assert (engine.weight_streaming_budget_v2, engine.weight_streaming_budget) == (9, 9)
     assert engine.minimum_weight_streaming_budget + engine.weight_streaming_scratch_memory_size == 0
     assert engine.get_weight_streaming_automatic_budget() == 0
 

@@ -174,7 +174,7 @@ def test_a_cache_that_cannot_be_written_is_a_warning(tmp_path, warnings):
 
 
 def test_the_least_recently_used_entry_goes_first(tmp_path, warnings):
-    cache = KernelCache(tmp_path, warnings.append, limit=3700)
+    cache = KernelCache(tmp_path, warnings.append, limit=3800)
     big = Compiled(CODE.program, bytes(1000))
     for i, name in enumerate("abc"):
         cache.put(name, big)

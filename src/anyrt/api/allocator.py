@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from anyrt.api.interfaces import IGpuAllocator, IGpuAsyncAllocator, call_user
 from anyrt.core.errors import BindingError, ResourceError
 from anyrt.plan.abi import ALIGNMENT
-from anyrt.plan.device import Code, Device, Memory
+from anyrt.plan.device import Code, Device, Memory, Reserve
 from anyrt.plan.program import Compiled
 from anyrt.runtime import reach
 
@@ -37,6 +37,10 @@ class AllocatedDevice:
     def load(self, compiled: Compiled) -> Code:
         """Code is mapped by the device itself."""
         return self._device.load(compiled)
+
+    def reserve(self, nbytes: int) -> Reserve:
+        """Addresses are the device's own, as an allocator gives memory alone."""
+        return self._device.reserve(nbytes)
 
     def allocate(self, nbytes: int) -> Block:
         """A block of the allocator; ResourceError when it gives none."""

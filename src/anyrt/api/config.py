@@ -58,6 +58,7 @@ BUILD_FLAGS = frozenset(
         BuilderFlag.REFIT_IDENTICAL,
         BuilderFlag.REFIT_INDIVIDUAL,
         BuilderFlag.STRIP_PLAN,
+        BuilderFlag.WEIGHT_STREAMING,
     }
 )
 
@@ -215,7 +216,8 @@ class IBuilderConfig(Fixed, Managed):
         REFIT lets a Refitter exchange all weights, REFIT_INDIVIDUAL those of `mark_weights_refittable`; their
         numbers decide nothing then, which may cost speed. REFIT_IDENTICAL lets it give the weights of the
         build again, and costs none. STRIP_PLAN leaves all these out of the plan; alone it means
-        REFIT_IDENTICAL, too. The others change no engine yet, which is logged once."""
+        REFIT_IDENTICAL, too. WEIGHT_STREAMING lets `ICudaEngine.weight_streaming_budget_v2` bound the weights
+        that are in memory. The others change no engine yet, which is logged once."""
         self.flags |= 1 << _member(BuilderFlag, flag, "set_flag")
 
     def clear_flag(self, flag: BuilderFlag) -> None:

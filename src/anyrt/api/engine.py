@@ -21,7 +21,6 @@ from anyrt.api.marks import marks_of
 from anyrt.api.missing import mark_absences
 from anyrt.api.notebook import engine_table
 from anyrt.api.oneline import bindings_text, one_line, quoted
-from anyrt.api.setting import Setting
 from anyrt.compiler.cached import mixer
 from anyrt.core.enums import (
     DataType,
@@ -34,11 +33,11 @@ from anyrt.core.enums import (
     TensorIOMode,
     TensorLocation,
 )
-from anyrt.core.errors import BindingError, PlanError, RefitError
+from anyrt.core.errors import ArgumentError, BindingError, PlanError, RefitError
 from anyrt.core.formats import vector_axis, vector_length
-from anyrt.plan.content import lent
 from anyrt.plan.file import PlanParts, plan_parts
 from anyrt.plan.plan import Binding, Plan, stripped
+from anyrt.plan.room import free_bytes
 from anyrt.runtime.engine import Engine
 from anyrt.runtime.memory import Policy
 
@@ -58,11 +57,6 @@ class ICudaEngine(Reporting, Managed):
     """A loaded plan: `engine.run(x=array)["y"]` runs it at once, contexts run it step by step."""
 
     __slots__ = ("_engine", "_io", "_loaded", "_marks", "_plan", "_runtime", "_settings")
-
-    weight_streaming_budget_v2 = Setting(
-        int, 0, "Kept: bytes of weights to hold ready; all of them are.", low=0
-    )
-    weight_streaming_budget = Setting(int, 0, "Kept: the same, as older programs set it.", low=-1)
 
     def __init__(self, runtime: Runtime, parent: Channel, engine: Engine, plan: Plan) -> None:
         self._settings: dict[str, object] = {}
@@ -181,8 +175,47 @@ class ICudaEngine(Reporting, Managed):
 
     @property
     def streamable_weights_size(self) -> int:
-        """Bytes of weights that could be streamed: none, they lie where they are used."""
-        return 0
+        """Bytes of all weights where they may be streamed (BuilderFlag.WEIGHT_STREAMING), else 0."""
+        return self._plan.blob_bytes if self._loaded.held.can_stream else 0
+
+    @property
+    def weight_streaming_budget_v2(self) -> int:
+        """Bytes of weights that stay in memory, from the next run on; at first `streamable_weights_size`.
+
+            engine.weight_streaming_budget_v2 = engine.streamable_weights_size // 2
+
+        Less than that streams the others: each is read from the plan when a kernel needs it, so that
+        `weight_streaming_scratch_memory_size` bytes more are in memory. Those of a plan in a file are read
+        from the file; those of a plan in memory are copied from there. Contexts may exist, and take turns,
+        kernel by kernel. Refused: AR304, a budget below 0, or of an engine built without WEIGHT_STREAMING."""
+        held = self._loaded.held
+        return self.streamable_weights_size if held.budget is None else held.budget
+
+    @weight_streaming_budget_v2.setter
+    def weight_streaming_budget_v2(self, budget: int) -> None:
+        self._keep("weight_streaming_budget_v2", integer(budget, "weight_streaming_budget_v2"), 0)
+
+    @property
+    def weight_streaming_budget(self) -> int:
+        """The same, as older programs set it: 0 for the automatic budget, −1 for all weights."""
+        return -1 if self._loaded.held.budget is None else self.weight_streaming_budget_v2
+
+    @weight_streaming_budget.setter
+    def weight_streaming_budget(self, budget: int) -> None:
+        bytes_of = {-1: self.streamable_weights_size, 0: self.get_weight_streaming_automatic_budget()}
+        number = integer(budget, "weight_streaming_budget")
+        self._keep("weight_streaming_budget", bytes_of.get(number, number), -1)
+
+    @quiet(None)
+    def _keep(self, name: str, budget: int, least: int) -> None:
+        if budget < 0:
+            do = f"it stays {self.weight_streaming_budget_v2}"
+            raise ArgumentError("AR304", f"ICudaEngine.{name}", f"{budget}", f"{least} or more", do)
+        if self._loaded.held.can_stream:
+            self._loaded.held.keep(budget)
+        elif budget:
+            got, do = f"{budget}", "build it with BuilderFlag.WEIGHT_STREAMING"
+            raise ArgumentError("AR304", f"ICudaEngine.{name}", got, "0, as its weights all stay", do)
 
     @property
     def minimum_weight_streaming_budget(self) -> int:
@@ -191,12 +224,13 @@ class ICudaEngine(Reporting, Managed):
 
     @property
     def weight_streaming_scratch_memory_size(self) -> int:
-        """Bytes that streaming needs besides."""
-        return 0
+        """Bytes of streamed weights that are in memory besides those that stay: of the kernel that reads
+        most; 0 where all stay."""
+        return self._loaded.held.largest_step
 
     def get_weight_streaming_automatic_budget(self) -> int:
-        """The budget that suits the machine."""
-        return 0
+        """As many bytes of weights as fit into half of the memory that the machine has left."""
+        return min(self.streamable_weights_size, free_bytes() // 2)
 
     def get_engine_stat(self, stat: EngineStat = EngineStat.TOTAL_WEIGHTS_SIZE) -> int:
         """A figure about the engine: bytes of all weights, or of those that it was stripped of."""
@@ -416,7 +450,7 @@ class ICudaEngine(Reporting, Managed):
                 "the file that was loaded",
                 "copy the file instead, or load it again",
             )
-        views = [lent(now.address + b.offset, b.nbytes, now).data for b in plan.blobs]
+        views = [now.bytes(b.offset, b.nbytes).data for b in plan.blobs]
         parts = plan_parts(plan, views, mixer, self._loaded.checksums if now.lacks else None)
         return replace(parts, owner=now)
 

@@ -46,7 +46,7 @@ from anyrt.compiler.verify import Mismatch, groups_failed, verify
 from anyrt.core.counts import at_most
 from anyrt.core.dims import Dim
 from anyrt.core.dtype import numpy_dtype, pack4, storage_bytes, unpack4
-from anyrt.core.enums import Severity
+from anyrt.core.enums import BuilderFlag, Severity
 from anyrt.core.errors import AnyrtError, PlanError, ResourceError
 from anyrt.core.flags import default_threads, read_flags
 from anyrt.core.machine import Machine, this_machine
@@ -60,7 +60,7 @@ from anyrt.passes.copy_caches import copy_caches
 from anyrt.plan.abi import align
 from anyrt.plan.content import Content
 from anyrt.plan.file import CHUNK, DIGEST_BYTES, PlanFile, PlanParts, plan_parts
-from anyrt.plan.plan import Binding, BlobRecord, Plan, lay_out
+from anyrt.plan.plan import STREAMS, Binding, BlobRecord, Plan, lay_out
 from anyrt.plan.program import Compiled, Program
 from anyrt.plan.refit import Refit
 from anyrt.plan.report import Report, kernel_lines, parse_report, print_report, totals
@@ -544,15 +544,13 @@ def _settings(
     request: BuildRequest, graph: Graph, alone: frozenset[Value], tunings: Mapping[Value, Tuning]
 ) -> tuple[tuple[str, str], ...]:
     order, s = _order(graph), request.settings
-    pairs = [
-        ("level", str(s.optimization_level)),
-        ("verify", s.verify.value),
-        ("verbosity", s.verbosity.name),
-    ]
+    pairs = [("level", str(s.optimization_level)), ("verify", s.verify.value)]
+    pairs += [("verbosity", s.verbosity.name)]
     pairs += [("threads", str(s.num_threads))] if s.num_threads is not None else []
     pairs += [("memory_limit", str(s.memory_limit))] if s.memory_limit is not None else []
     pairs += [("winograd", s.winograd.value)] if s.winograd is not Winograd.AUTO else []
     pairs += [(CHECKED, "on")] if s.checked else []
+    pairs += [(STREAMS, "on")] if s.flags >> BuilderFlag.WEIGHT_STREAMING & 1 else []
     pairs += [(ALONE, " ".join(str(order[v]) for v in alone))] if alone else []
     pairs += [(TUNINGS, print_tunings(tunings, order))] if tunings else []
     pairs += [(STRATEGY, str(request.strategies))] if request.strategies is not None else []

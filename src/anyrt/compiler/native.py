@@ -25,7 +25,7 @@ from anyrt.ir.compute import External
 from anyrt.ir.counted import sizes_of
 from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.kernel import Kernel
-from anyrt.ir.program import Guarded, Module, Outward, Step, Turns, Ways
+from anyrt.ir.program import Call, Guarded, Module, Outward, Step, Turns, Ways, every
 from anyrt.ir.statements import decided
 from anyrt.ir.verify import assert_kernel
 from anyrt.plan import abi
@@ -222,9 +222,27 @@ def compile_lowered(
             inside=lowered.module.inside,
             fences=_fences(lowered.module),
             plugins=_plugins(lowered),
+            guards=tuple(_guards(lowered.module)),
+            reads=tuple(_reads(lowered.module)),
         ),
         image,
     )
+
+
+def _guards(module: Module) -> Iterator[tuple[Dim, int]]:
+    """When each version runs, and its first step."""
+    first = 0
+    for version in module.versions:
+        yield version.guard, first
+        first += sum(1 for _ in every(version.steps))
+
+
+def _reads(module: Module) -> Iterator[tuple[int, ...]]:
+    """The places of the constants that each step reads, and at the end of those that tables are made of."""
+    fills = [b for call in module.fills for b in call.buffers]
+    for read in (*(x.buffers if isinstance(x, Call | Outward) else () for x in module.steps), fills):
+        places = [module.places[b] for b in read if b.space is Space.CONST]
+        yield tuple(sorted({at for _, at in places if isinstance(at, int)}))
 
 
 def _plugins(lowered: Lowered) -> tuple[PluginCall, ...]:

@@ -23,6 +23,21 @@ class Memory(Protocol):
         """Its size."""
 
 
+class Reserve(Protocol):
+    """Addresses for many bytes, which take memory only where something was written: 0 elsewhere."""
+
+    @property
+    def address(self) -> int:
+        """Where they begin, with a page of the system."""
+
+    @property
+    def bytes(self) -> npt.NDArray[np.uint8]:
+        """All of them, for writing."""
+
+    def release(self, begin: int, end: int) -> None:
+        """Give back the memory of these bytes, which are whole pages of the system."""
+
+
 class Code(Protocol):
     """Compiled code in memory; stays there as long as this object is held; its functions do not hold it."""
 
@@ -41,6 +56,9 @@ class Device(Protocol):
 
     def write(self, memory: Memory, content: npt.NDArray[np.uint8]) -> None:
         """Copy bytes of the host to the start of `memory`."""
+
+    def reserve(self, nbytes: int) -> Reserve:
+        """Addresses without memory; ResourceError AR802 when there are none."""
 
     def allocate(self, nbytes: int) -> Memory:
         """New memory, its content undefined; ResourceError AR802 when there is none."""

@@ -35,7 +35,7 @@ from anyrt.plan.abi import align
 from anyrt.plan.checksum import Mixer, checksums, portable
 from anyrt.plan.content import Content, parts, write
 from anyrt.plan.json import Json, Reader, dump, load
-from anyrt.plan.mapped import map_file, watch
+from anyrt.plan.mapped import MappedFile, map_file, watch
 from anyrt.plan.plan import Plan, parse_plan
 
 if TYPE_CHECKING:
@@ -60,7 +60,8 @@ class PlanFile:
     those of all constants. `digest`: SHA-256 of the header, which has the checksums. `code`: what stands for
     the plan's code: the same digest, without what a refit changes.
     `in_place`: nobody writes to `weights` as long as they are held, so that they need not be copied.
-    `is_intact`: says whether a mapped file is still what it was; None where nothing is mapped.
+    `is_intact`: says whether a mapped file is still what it was; None where nothing is mapped. `mapped`: the
+    file that was mapped here, which `weights` lie at the end of.
     """
 
     plan: Plan
@@ -70,6 +71,7 @@ class PlanFile:
     checksums: tuple[str, ...] = ()
     in_place: bool = False
     is_intact: Callable[[], bool] | None = None
+    mapped: MappedFile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +192,7 @@ def map_plan(path: Path, check_weights: bool = True, mixer: Callable[[], Mixer] 
         raise PlanError(
             "AR608", str(path), "a file that changed", "one at rest", "load it when it is complete"
         )
-    return file
+    return replace(file, mapped=mapped)
 
 
 def _checksum(preamble: bytes | memoryview, header: bytes | memoryview) -> bytes:

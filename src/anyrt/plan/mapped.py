@@ -26,6 +26,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
+from anyrt.core.errors import PlanError
 from anyrt.plan.disk import open_regular
 
 
@@ -43,6 +47,21 @@ class MappedFile:
             return _facts(self.handle) == self.facts
         except OSError:  # somebody closed what is not theirs: it cannot be known
             return False
+
+    def read(self, start: int, offset: int, out: NDArray[np.uint8]) -> None:
+        """Fill `out` with what lies `offset` bytes behind `start`, without touching pages of the mapping;
+        PlanError AR608 where the file has become shorter."""
+        at, room = start + offset, out.data
+        while room and (count := os.preadv(self.handle, [room], at)):
+            at, room = at + count, room[count:]
+        if room:
+            do = "load it again"
+            raise PlanError("AR608", "inference", "a plan file that was cut", "the file as it was loaded", do)
+
+    def forget(self) -> None:
+        """Give back the memory of pages that were touched; what touches them again reads the file."""
+        if isinstance(self.content.obj, mmap.mmap):
+            self.content.obj.madvise(mmap.MADV_DONTNEED)
 
 
 def map_file(path: Path, where: str) -> MappedFile:

@@ -32,6 +32,7 @@ MAX_PROFILES: Final = 1024
 LENT_BY: Final = "over"  # of a layer, in its details: the input in whose memory its output may lie
 REFIT: Final = "refit"  # the field of plans whose weights may change
 MEMORY_OF: Final = "memory of"  # of a layer, in its details: the input whose memory its output has
+STREAMS: Final = "streams"  # the setting of a plan whose weights may be streamed
 MAX_RECORDS: Final = 1 << 20  # blobs, requirements, layers, settings
 
 T = TypeVar("T")
@@ -192,6 +193,11 @@ class Plan:
         told = ((layer.outputs, x) for layer in self.layers for key, x in layer.details if key == detail)
         found = {place[y]: place[x] for ys, x in told for y in ys if x in place and y in place}
         return {y: x for y, x in found.items() if _is_update(self.bindings[y], self.bindings[x])}
+
+    @property
+    def streams(self) -> bool:
+        """Whether its weights may be read step by step, see runtime/stream.py."""
+        return STREAMS in dict(self.settings)
 
     def number(self, setting: str) -> int | None:
         """A setting that counts something; None when it is not there."""

@@ -98,7 +98,9 @@ class Program:
     the order of step(); `inside`: for some of them how many that follow are inside it. `entries`: (name,
     offset in the image). `about`: what else is told of the kernels (see plan/kernels.py). `assertions`: what
     runs find out, in the order of their statuses; behind them comes a status for each of `fences`, what the
-    accesses of a kernel are held to. `plugins`: what is called outside, by number.
+    accesses of a kernel are held to. `plugins`: what is called outside, by number. `guards`: for each version
+    when it runs, the first whose guard is not 0, and its first step; `reads`: for each step the offsets of
+    the constants that it reads, and at the end those that tables are made of.
     """
 
     slots: tuple[Dim, ...]
@@ -113,6 +115,8 @@ class Program:
     inside: tuple[tuple[int, int], ...] = ()
     fences: tuple[Fence, ...] = ()
     plugins: tuple[PluginCall, ...] = ()
+    guards: tuple[tuple[Dim, int], ...] = ()
+    reads: tuple[tuple[int, ...], ...] = ()
 
     def found(self, fault: int, words: Sequence[int]) -> tuple[str, AnyrtError]:
         """Where the run ended whose status was so far behind `FIRST_FAULT`, and the error for the numbers in
@@ -139,6 +143,8 @@ class Program:
             "inside": [list(pair) for pair in self.inside],
             "fences": [[f.where, *f.tensors] for f in self.fences],
             "plugins": [p.as_json() for p in self.plugins],
+            "guards": [[print_dim(guard), first] for guard, first in self.guards],
+            "reads": [list(offsets) for offsets in self.reads],
         }
 
     @staticmethod
@@ -146,8 +152,8 @@ class Program:
         """The program that `as_json` wrote; PlanError for anything else."""
         reader = Reader(value, "program")
         names = ("slots", "frames", "arena", "tables", "scratch", "kernels", "entries", "about", "assertions")
-        *sizes, about, assertions, inside, fences, plugins = reader.fields(
-            *names, "inside", "fences", "plugins"
+        *sizes, about, assertions, inside, fences, plugins, guards, reads = reader.fields(
+            *names, "inside", "fences", "plugins", "guards", "reads"
         )
         slots, frames, arena, tables, scratch, kernels, entries = sizes
         return Program(
@@ -163,12 +169,19 @@ class Program:
             tuple(_pair(x) for x in inside.items(MAX_KERNELS)),
             tuple(_fence(x) for x in fences.items(MAX_KERNELS)),
             tuple(PluginCall.parse(x) for x in plugins.items(MAX_KERNELS)),
+            tuple(_guard(x, symbols) for x in guards.items(MAX_KERNELS)),
+            tuple(tuple(n.integer() for n in x.items(MAX_KERNELS)) for x in reads.items(MAX_KERNELS + 1)),
         )
 
 
 def _pair(reader: Reader) -> tuple[int, int]:
     step, count = (x.integer(0, MAX_KERNELS) for x in reader.exactly(2))
     return step, count
+
+
+def _guard(reader: Reader, symbols: Mapping[str, Sym]) -> tuple[Dim, int]:
+    guard, first = reader.exactly(2)
+    return parse_dim(guard.text(), symbols, guard.where), first.integer(0, MAX_KERNELS)
 
 
 def _entry(reader: Reader) -> tuple[str, int]:

@@ -12,6 +12,13 @@ from anyrt.core.errors import ResourceError
 THREAD_ROOM: Final = 32 << 20
 
 
+def free_bytes() -> int:
+    """The memory that the system could give to programs now, as it states it."""
+    with open("/proc/meminfo", encoding="ascii") as lines:
+        facts = dict(line.split(":", 1) for line in lines)
+    return int(facts["MemAvailable"].split()[0]) << 10
+
+
 def require_room(nbytes: int, where: str) -> None:
     """ResourceError AR802 unless the system would give so many bytes now; none are kept."""
     try:

@@ -10,7 +10,7 @@ import ctypes
 import threading
 import time
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from anyrt.core.counts import counts, is_open
@@ -26,7 +26,7 @@ from anyrt.runtime.arrays import UNBOUND, Bindable, Bound, bind, read_values
 from anyrt.runtime.loaded import Loaded, static_shape
 from anyrt.runtime.memory import EMPTY, Policy, Workspace, adopt, take, workspace_bytes
 from anyrt.runtime.pauses import Told
-from anyrt.runtime.shapes import Resolved, Shape, check_limits, check_shape, found_shape
+from anyrt.runtime.shapes import Resolved, Shape, check_limits, check_shape, found_shape, value_of
 from anyrt.runtime.shared import check, rivals
 
 _ALLOCATOR_ALIGNMENT = 256
@@ -308,23 +308,16 @@ class Context:
         """One inference, kernel by kernel; `report` is told the name of each and its milliseconds."""
         if not self._acquire(False):
             raise self._busy()
-        times, behind = list[tuple[str, float]](), 0
-        program = self.loaded.program
-        inside = dict(program.inside)
+        times, names = list[tuple[str, float]](), self.loaded.program.kernels
         try:
             self._make_ready()
             self._take_constants()
             self._forget()
-            known = pauses.told(self.words, self.loaded.open_outputs)
-            for k, name in enumerate(program.kernels):
-                if k < behind:  # a part of another one
-                    continue
-                if (told := pauses.told(self.words, self.loaded.open_outputs)) != known:
-                    self._take_over(known := told)
-                behind = k + 1 + inside.get(k, 0)
+            for k in self._steps(range(len(names))):
                 begin = time.perf_counter()
-                status = self.loaded.step(self.address, k)
-                times.append((name, (time.perf_counter() - begin) * 1e3))
+                with self._constants.step(k):
+                    status = self.loaded.step(self.address, k)
+                times.append((names[k], (time.perf_counter() - begin) * 1e3))
                 if status:
                     raise self._failed(status)
             self._has_found = True
@@ -333,6 +326,18 @@ class Context:
         self._notify()
         for name, milliseconds in times:
             report(name, milliseconds)
+
+    def _steps(self, numbers: range) -> Iterator[int]:
+        """The steps of these numbers but for parts of others, each when sizes that were found are known."""
+        behind, inside = numbers.start, dict(self.loaded.program.inside)
+        known = pauses.told(self.words, self.loaded.open_outputs)
+        for k in numbers:
+            if k < behind:  # a part of another one
+                continue
+            if (told := pauses.told(self.words, self.loaded.open_outputs)) != known:
+                self._take_over(known := told)
+            behind = k + 1 + inside.get(k, 0)
+            yield k
 
     def _carried_out(self) -> int:
         """The status of a run, which pauses where it has found sizes."""
@@ -344,9 +349,21 @@ class Context:
         return status
 
     def _run_anew(self, address: int) -> int:
-        """A run with the constants of the moment, of an engine that can be refitted."""
+        """A run with the constants of the moment, of an engine whose constants may change."""
         self._take_constants()
-        return self.loaded.run(address)
+        return self.loaded.run(address) if self._constants.stream is None else self._run_streamed(address)
+
+    def _run_streamed(self, address: int) -> int:
+        """A run of the version that the sizes choose, step by step."""
+        guards, sizes = self.loaded.program.guards, self.sizes()
+        chosen = next(k for k, (guard, _) in enumerate(guards) if value_of(guard, sizes))
+        ends = [first for _, first in guards[1:]] + [len(self.loaded.program.kernels)]
+        for k in self._steps(range(guards[chosen][1], ends[chosen])):
+            with self._constants.step(k):
+                status = self.loaded.step(address, k)
+            if status:
+                return status
+        return Status.OK
 
     def _take_constants(self) -> None:
         """Hold the constants of the moment for a run; frames are filled again where they are new."""

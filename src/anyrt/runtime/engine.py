@@ -15,9 +15,10 @@ from anyrt.plan.device import Device
 from anyrt.plan.file import PlanFile
 from anyrt.plan.program import Compiled
 from anyrt.runtime.arrays import Array
+from anyrt.runtime.constants import Held
 from anyrt.runtime.context import Context
 from anyrt.runtime.direct import DirectCall
-from anyrt.runtime.loaded import Held, Loaded, guarded, place_constants
+from anyrt.runtime.loaded import Loaded, guarded
 from anyrt.runtime.memory import Policy
 from anyrt.runtime.outward import Host
 from anyrt.runtime.pauses import late_outputs, open_outputs
@@ -63,7 +64,7 @@ def load(
     plugins = compiled.program.plugins
     assert host is not None or not plugins, f"{plan.name} has plug-ins, which nobody calls"
     code = device.load(compiled)
-    held = Held(place_constants(file, device), plan.refit is not None)
+    held = Held(file, compiled.program, device)
     position = {b.name: i for i, b in enumerate(plan.bindings)}
     loaded = Loaded(
         plan=plan,

@@ -2,60 +2,24 @@
 
 from __future__ import annotations
 
-import ctypes
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ParamSpec
 
-import numpy as np
-
 from anyrt.core.counts import highest, is_open
 from anyrt.core.dims import INF, bounds, symbols
 from anyrt.core.errors import AnyrtError, BindingError, ProfileError
-from anyrt.plan import abi
 from anyrt.plan.abi import Status, align
 from anyrt.plan.device import Code, Device
-from anyrt.plan.file import PlanFile
 from anyrt.plan.plan import Binding, Plan, Range
 from anyrt.plan.program import Program
+from anyrt.runtime.constants import Held
 from anyrt.runtime.memory import workspace_bytes
 from anyrt.runtime.outward import Callers
 from anyrt.runtime.pool import Pool
 from anyrt.runtime.shapes import Resolver, Shape, value_of
 
 P = ParamSpec("P")
-
-
-@dataclass(frozen=True, slots=True)
-class Constants:
-    """Constants where kernels read them, as long as `owner` is held. `is_intact`: whether those in a mapped
-    file are what they were; None where they are in memory. `lacks`: those of them that nobody has given."""
-
-    address: int
-    owner: object
-    is_intact: Callable[[], bool] | None = None
-    lacks: tuple[str, ...] = ()
-
-
-class Held:
-    """The constants that runs begin with, and a lock for those who replace them. A run that has begun stays
-    with those that it has begun with."""
-
-    __slots__ = ("can_change", "lock", "now")
-
-    def __init__(self, constants: Constants, can_change: bool) -> None:
-        self.now = constants
-        self.can_change = can_change
-        self.lock = threading.Lock()
-
-    @property
-    def is_intact(self) -> Callable[[], bool] | None:
-        """What says whether constants in a mapped file are what they were, those of the moment if they may be
-        replaced; None where none are mapped."""
-        if not self.can_change or self.now.is_intact is None:
-            return self.now.is_intact
-        return lambda: self.now.is_intact is None or self.now.is_intact()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,32 +142,6 @@ def static_shape(binding: Binding) -> Shape | None:
     """The shape of a tensor without dynamic dimensions, else None."""
     known = tuple(d for d in binding.shape if isinstance(d, int))
     return known if len(known) == len(binding.shape) else None
-
-
-def place_constants(file: PlanFile, device: Device) -> Constants:
-    """Used in place where they may be and are aligned, else copied to aligned memory."""
-    if file.plan.held != file.plan.blobs:
-        return _stripped(file, device)
-    if not file.weights.nbytes:
-        return Constants(0, None)
-    source = np.frombuffer(file.weights, np.uint8)
-    address = int(source.ctypes.data)
-    if file.in_place and address % abi.ALIGNMENT == 0:
-        return Constants(address, source, file.is_intact)
-    memory = device.allocate(source.size)
-    device.write(memory, source)
-    return Constants(memory.address, memory)
-
-
-def _stripped(file: PlanFile, device: Device) -> Constants:
-    """Memory for all constants, with those in it that the file has."""
-    plan, memory = file.plan, device.allocate(file.plan.blob_bytes)
-    found = {b.name: file.weights[b.offset : b.offset + b.nbytes] for b in plan.held}
-    for blob in plan.blobs:
-        if blob.name in found and blob.nbytes:
-            source = np.frombuffer(found[blob.name], np.uint8)
-            ctypes.memmove(memory.address + blob.offset, source.ctypes.data, blob.nbytes)
-    return Constants(memory.address, memory, lacks=tuple(b.name for b in plan.blobs if b.name not in found))
 
 
 def guarded(function: Callable[P, int], is_intact: Callable[[], bool] | None) -> Callable[P, int]:

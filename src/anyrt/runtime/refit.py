@@ -12,13 +12,14 @@ from anyrt.plan.checksum import Mixer, checksums
 from anyrt.plan.content import SHARED_BYTES, Array, Bytes, Content, copy, lent
 from anyrt.plan.crew import share
 from anyrt.plan.plan import BlobRecord
-from anyrt.runtime.loaded import Constants, Loaded
+from anyrt.runtime.constants import Constants
+from anyrt.runtime.loaded import Loaded
 
 
 def elements(loaded: Loaded, record: BlobRecord) -> Array:
     """The elements of a constant as they are now: a view, but of types whose elements share bytes."""
     now = loaded.held.now
-    raw = lent(now.address + record.offset, record.nbytes, now)
+    raw = now.bytes(record.offset, record.nbytes)
     packed = is_packed(record.dtype)
     return unpack4(raw, record.count, record.dtype) if packed else raw.view(numpy_dtype(record.dtype))
 
@@ -31,12 +32,12 @@ def exchange(
     where some differ, nothing changes, and their names are the answer."""
     plan, new = loaded.plan, {record.name: (record, _words(record, array)) for record, array in pieces}
     memory, now = loaded.device.allocate(plan.blob_bytes), loaded.held.now
-    room, before = (lent(x.address, plan.blob_bytes, x) for x in (memory, now))
-    kept = [(b, before[b.offset : b.offset + b.nbytes]) for b in plan.blobs if b.name not in new]
+    room = lent(memory.address, plan.blob_bytes, memory)
+    kept = [(b, now.bytes(b.offset, b.nbytes)) for b in plan.blobs if b.name not in new]
     _write([*new.values(), *kept], room)
     others = [] if same is None else _others(loaded, [record for record, _ in new.values()], room, same)
     if not others:
-        loaded.held.now = Constants(memory.address, memory)
+        loaded.held.put(Constants(memory.address, memory))
     return others
 
 

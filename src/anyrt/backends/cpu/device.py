@@ -23,6 +23,7 @@ from anyrt.plan.device import Memory
 from anyrt.plan.program import Compiled
 
 _PROT_READ, _PROT_EXEC = 1, 4
+_MAP_NORESERVE: Final = 0x4000  # of Linux; Python 3.12 knows it
 # NumPy and malloc refuse sizes beyond this with errors of various kinds; no machine has as much.
 _MOST_BYTES: Final = 1 << 47
 
@@ -38,6 +39,23 @@ class HostMemory:
     def nbytes(self) -> int:
         """Their number."""
         return self.bytes.size
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reserved:
+    """Addresses of pages that have memory once they are written."""
+
+    bytes: npt.NDArray[np.uint8]
+    pages: mmap.mmap
+
+    @property
+    def address(self) -> int:
+        """Where they begin."""
+        return int(self.bytes.ctypes.data)
+
+    def release(self, begin: int, end: int) -> None:
+        """Give back the memory of these bytes."""
+        self.pages.madvise(mmap.MADV_DONTNEED, begin, end - begin)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +89,7 @@ class CpuDevice:
         if outside:
             raise CompileError("AR806", "compiled code", got=f"entry {outside[0]!r} outside its image")
         size = align(len(image), mmap.PAGESIZE)
-        pages = _private_pages(size)
+        pages = _private_pages(size, "memory for code")
         pages.write(image)
         base = ctypes.addressof(ctypes.c_char.from_buffer(pages))
         _make_executable(base, size)
@@ -81,6 +99,12 @@ class CpuDevice:
         """Copy bytes to the start of `memory`."""
         assert content.size <= memory.nbytes, f"{content.size} bytes for {memory.nbytes}"
         ctypes.memmove(memory.address, content.ctypes.data, content.size)
+
+    def reserve(self, nbytes: int) -> Reserved:
+        """Addresses without memory, in small pages, which can be given back one by one."""
+        pages = _private_pages(align(nbytes, mmap.PAGESIZE), "addresses of weights", _MAP_NORESERVE)
+        pages.madvise(mmap.MADV_NOHUGEPAGE)
+        return Reserved(np.frombuffer(pages, np.uint8), pages)
 
     def allocate(self, nbytes: int) -> HostMemory:
         """New aligned memory."""
@@ -107,13 +131,13 @@ def _prototype(arguments: int) -> Callable[[int], Callable[..., int]]:
     return ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * arguments)
 
 
-def _private_pages(size: int) -> mmap.mmap:
+def _private_pages(size: int, what: str, more: int = 0) -> mmap.mmap:
     # Private, or a forked child would share them with its parent.
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | more
     try:
         return mmap.mmap(-1, size, flags=flags, prot=mmap.PROT_READ | mmap.PROT_WRITE)
     except (OSError, MemoryError, OverflowError) as error:
-        raise ResourceError("AR802", "memory for code", got=str(error), wanted=f"{size:,} bytes") from None
+        raise ResourceError("AR802", what, got=str(error), wanted=f"{size:,} bytes") from None
 
 
 def _make_executable(address: int, size: int) -> None:

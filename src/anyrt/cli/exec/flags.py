@@ -82,7 +82,7 @@ FLAGS: Final[dict[str, Flag]] = {
         markDebug="let these tensors be debug tensors: x,y",
         saveDebugTensors="write debug tensors to files of their bytes: x:x.raw,y:y.raw",
         saveAllDebugTensors="write each debug tensor to files: summary,numpy,string,raw",
-        weightStreamingBudget="kept: bytes of weights to hold ready, 50%, -1 or -2; all are held",
+        weightStreamingBudget="weights that stay in memory: bytes, 50%, -1 (as the machine allows), -2 (all)",
     ),
     **_flags(
         REPEATED,
@@ -101,7 +101,7 @@ FLAGS: Final[dict[str, Flag]] = {
         timeRefit="the time of giving the weights of the model again",
         dumpRefit="print the layers whose weights may change",
         markUnfusedTensorsAsDebugTensors="let tensors that are stored be debug tensors",
-        allowWeightStreaming="kept by the configuration: weights lie where they are used",
+        allowWeightStreaming="let --weightStreamingBudget bound the weights in memory",
         bf16="allow bfloat16",
         int8="allow int8",
         fp8="allow fp8",

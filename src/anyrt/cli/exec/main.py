@@ -187,7 +187,8 @@ def _budget(given: Given, engine: ICudaEngine) -> int:
         raise ArgumentError("AR304", "--weightStreamingBudget", repr(text), "bytes, -1, -2, or 0% to 100%")
     if share:
         return int(engine.streamable_weights_size * number / 100)
-    return int(number) if number >= 0 else engine.get_weight_streaming_automatic_budget()
+    some = {-1: engine.get_weight_streaming_automatic_budget(), -2: engine.streamable_weights_size}
+    return some.get(int(number), int(number))
 
 
 def _percents(given: Given) -> list[float]:
