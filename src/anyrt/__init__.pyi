@@ -494,10 +494,10 @@ class ICumulativeLayer(ILayer):
 class IDeconvolutionLayer(ILayer):
     """Each element of the input times a kernel (channels, output maps of a group, spatial sizes), added
     up in the output where kernels overlap, the stride apart, plus a bias. The input is (N, C, spatial
-    sizes), the output is (N, num_output_maps, …): along an axis (size - 1) · stride + 1 + dilation ·
-    (kernel size - 1) elements, of which padding cuts off some before and behind. Halves are summed in
-    float32 and rounded once; int8 is computed as in Convolution. One spatial axis, bfloat16, and
-    groups of int8 of any size, are extensions.
+    sizes), the output is (N, num_output_maps, …); further axes before C count batches, too. Along an
+    axis (size - 1) · stride + 1 + dilation · (kernel size - 1) elements, of which padding cuts off
+    some before and behind. Halves are summed in float32 and rounded once; int8 is computed as in
+    Convolution. One spatial axis, bfloat16, and groups of int8 of any size, are extensions.
     """
     @property
     def num_output_maps(self) -> int:
@@ -2169,10 +2169,10 @@ class INetworkDefinition(_INetworkDefinition):
     ) -> IDeconvolutionLayer:
         """Each element of the input times a kernel (channels, output maps of a group, spatial sizes), added
         up in the output where kernels overlap, the stride apart, plus a bias. The input is (N, C, spatial
-        sizes), the output is (N, num_output_maps, …): along an axis (size - 1) · stride + 1 + dilation ·
-        (kernel size - 1) elements, of which padding cuts off some before and behind. Halves are summed in
-        float32 and rounded once; int8 is computed as in Convolution. One spatial axis, bfloat16, and
-        groups of int8 of any size, are extensions.
+        sizes), the output is (N, num_output_maps, …); further axes before C count batches, too. Along an
+        axis (size - 1) · stride + 1 + dilation · (kernel size - 1) elements, of which padding cuts off
+        some before and behind. Halves are summed in float32 and rounded once; int8 is computed as in
+        Convolution. One spatial axis, bfloat16, and groups of int8 of any size, are extensions.
 
         input: float32, float16, int8, int32, bfloat16
         num_output_maps: channels of the output
@@ -2199,7 +2199,6 @@ class INetworkDefinition(_INetworkDefinition):
             not divide
         AR120: padding that cuts off more than there is
         AR123: a bias of another shape; a kernel of another shape; an input without channels
-        AR124: an input of more dimensions than the kernel's and two
         AR202: a bias of int8; a type that the layer does not take
         AR203: a bias of another type; a kernel of another type
         AR205: a bias neither of float32 nor of the input's type; a kernel neither of float32 nor of the
@@ -2230,10 +2229,10 @@ class INetworkDefinition(_INetworkDefinition):
     ) -> IDeconvolutionLayer:
         """Each element of the input times a kernel (channels, output maps of a group, spatial sizes), added
         up in the output where kernels overlap, the stride apart, plus a bias. The input is (N, C, spatial
-        sizes), the output is (N, num_output_maps, …): along an axis (size - 1) · stride + 1 + dilation ·
-        (kernel size - 1) elements, of which padding cuts off some before and behind. Halves are summed in
-        float32 and rounded once; int8 is computed as in Convolution. One spatial axis, bfloat16, and
-        groups of int8 of any size, are extensions.
+        sizes), the output is (N, num_output_maps, …); further axes before C count batches, too. Along an
+        axis (size - 1) · stride + 1 + dilation · (kernel size - 1) elements, of which padding cuts off
+        some before and behind. Halves are summed in float32 and rounded once; int8 is computed as in
+        Convolution. One spatial axis, bfloat16, and groups of int8 of any size, are extensions.
 
         input: float32, float16, int8, int32, bfloat16
         num_output_maps: channels of the output
@@ -2260,7 +2259,6 @@ class INetworkDefinition(_INetworkDefinition):
             not divide
         AR120: padding that cuts off more than there is
         AR123: a bias of another shape; a kernel of another shape; an input without channels
-        AR124: an input of more dimensions than the kernel's and two
         AR202: a bias of int8; a type that the layer does not take
         AR203: a bias of another type; a kernel of another type
         AR205: a bias neither of float32 nor of the input's type; a kernel neither of float32 nor of the

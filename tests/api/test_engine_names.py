@@ -56,7 +56,7 @@ TYPES = {
     trt.float16: "FP16",
     trt.bfloat16: "BFloat16",
     trt.int8: "Int8",
-    trt.int32: "Int32",
+    trt.int32: "INT32",
     trt.int64: "Int64",
     trt.bool: "Bool",
     trt.fp8: "FP8",

@@ -54,3 +54,132 @@ def test_cast_to_int8_counts_steps_of_the_range_of_its_output(builder):
     network.mark_output(y)
     (y,) = run(builder, network, config, x=np.float32([-300, 290, 0])).values()
     assert y.tolist() == [-127, 123, 0]
+
+
+def test_deconvolution_sums_over_the_axis_before_the_kernels_axes(builder):
+    network = builder.create_network()
+    x = network.add_input("x", trt.float32, (1, 1, 2, 3, 3))
+    kernel = np.float32([10.0**k for k in range(4, -5, -1)])
+    layer = network.add_deconvolution_nd(x, 1, (3, 3), np.append(kernel, kernel), np.zeros(1, np.float32))
+    network.mark_output(layer.get_output(0))
+    (y,) = run(builder, network, x=np.tile(np.arange(1, 10, dtype=np.float32), 2).reshape(x.shape)).values()
+    assert y.shape == (1, 1, 1, 5, 5)
+    np.testing.assert_allclose(y[0, 0, 0, 0], [20000, 42000, 64200, 6400, 600], rtol=1e-6)
+    np.testing.assert_allclose(y[0, 0, 0, 2, 1:3], [174108.05, 197530.86], rtol=1e-6)
+
+
+@pytest.mark.parametrize("flag", ["FP16", "BF16", "INT8", "FP8", "INT4", "FP4"])
+def test_strongly_typed_network_refuses_flags_that_allow_types(flag):
+    lines = Lines()
+    builder = trt.Builder(lines)
+    network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
+    network.mark_output(network.add_identity(network.add_input("x", trt.float32, (2,))).get_output(0))
+    config = builder.create_builder_config()
+    assert builder.build_serialized_network(network, config) is not None
+    config.set_flag(trt.BuilderFlag[flag])
+    assert builder.is_network_supported(network, config) is False
+    assert builder.build_serialized_network(network, config) is None
+    assert lines.errors[-1].startswith("[AR310] build")
+    assert f"got BuilderFlag.{flag} for a strongly typed network" in lines.errors[-1]
+
+
+class Lines(trt.ILogger):
+    """A logger that keeps lines."""
+
+    def __init__(self):
+        trt.ILogger.__init__(self)
+        self.errors, self.warnings = [], []
+
+    def log(self, severity, msg):
+        if severity in (trt.ILogger.ERROR, trt.ILogger.WARNING):
+            (self.errors if severity is trt.ILogger.ERROR else self.warnings).append(msg)
+
+
+def test_build_without_outputs_is_an_invalid_configuration(builder):
+    builder.error_recorder = recorder = Recording()
+    network = builder.create_network()
+    network.add_input("x", trt.float32, (2,))
+    assert builder.build_serialized_network(network, builder.create_builder_config()) is None
+    assert recorder.codes == [trt.ErrorCodeTRT.INVALID_CONFIG]
+
+
+class Recording(trt.IErrorRecorder):
+    """Keeps the codes of errors."""
+
+    def __init__(self):
+        trt.IErrorRecorder.__init__(self)
+        self.codes = []
+
+    def report_error(self, code, text):
+        self.codes.append(code)
+        return True
+
+    def num_errors(self):
+        return len(self.codes)
+
+    def has_overflowed(self):
+        return False
+
+    def clear(self):
+        self.codes.clear()
+
+
+def test_defaults_of_configurations_and_contexts(builder):
+    config, network = builder.create_builder_config(), builder.create_network()
+    assert config.get_preview_feature(trt.PreviewFeature.PROFILE_SHARING_0806) is True
+    assert config.l2_limit_for_tiling == 0
+    network.mark_output(network.add_identity(network.add_input("n", trt.int32, (2,))).get_output(0))
+    engine = builder.build_engine_with_config(network, config)
+    assert engine.get_tensor_format_desc("n") == "Row major linear INT32 format (kLINEAR)"
+    made = engine.create_runtime_config()
+    strategy = trt.ExecutionContextAllocationStrategy.STATIC
+    assert engine.create_execution_context().get_runtime_config() is None
+    assert engine.create_execution_context(strategy).get_runtime_config() is None
+    assert engine.create_execution_context(runtime_config=made).get_runtime_config() is made
+
+
+def test_formats_of_a_tensor_inside_are_all_with_a_warning():
+    lines = Lines()
+    network = trt.Builder(lines).create_network()
+    y = network.add_identity(network.add_input("x", trt.float32, (2,))).get_output(0)
+    assert (y.allowed_formats, y.is_execution_tensor) == ((1 << 13) - 1, False)
+    assert "formats of what is no input or output are determined by the build" in lines.warnings[0]
+    network.mark_output(y)
+    assert (y.allowed_formats, y.is_execution_tensor, len(lines.warnings)) == (1, True, 1)
+
+
+def test_default_names_are_those_of_tensorrt(builder):
+    network = builder.create_network()
+    x = network.add_input("x", trt.float32, (1, 2, 3, 4))
+    best = network.add_topk(x, trt.TopKOperation.MAX, 2, 8)
+    names = [best.get_output(0).name, best.get_output(1).name, network.add_softmax(x).name]
+    scale = network.add_constant((1, 2, 1, 1), np.ones(2, np.float32)).get_output(0)
+    names += [network.add_normalization_v2(x, scale, scale, 12).name]
+    names += [network.add_normalization(x, scale, scale, 12).name]
+    branch = network.add_if_conditional()
+    branch.set_condition(network.add_input("c", trt.bool, ()))
+    names += [branch.add_output(x, network.add_identity(x).get_output(0)).get_output(0).name]
+    assert [n.partition(") ")[2] for n in names] == [
+        *("[TopK]_output", "[TopK]_output (1)", "[Softmax]", "[NormalizationV2]", "[Normalization]"),
+        "[Output]_output",
+    ]
+
+
+def test_weights_are_shown_in_one_dimension():
+    given = np.arange(6, dtype=np.float32).reshape(2, 3)
+    assert trt.Weights(given).numpy().tolist() == [0, 1, 2, 3, 4, 5]
+    assert np.shares_memory(trt.Weights(given).numpy(), given)
+
+
+def test_size_of_a_plugin_that_is_not_set_is_none():
+    sizes = trt.DimsExprs(2)
+    assert (sizes[0], sizes[1], len(sizes), list(sizes)) == (None, None, 2, [None, None])
+
+
+def test_fill_takes_a_list_of_one_number(builder):
+    network = builder.create_network()
+    layer = network.add_fill((3,), trt.FillOperation.LINSPACE, trt.float32)
+    layer.alpha, layer.beta = [1000], [np.float32(2)]
+    assert (layer.alpha, layer.beta) == (1000, 2.0)
+    with pytest.raises(TypeError, match="AR311"):
+        layer.alpha = [1, 2]

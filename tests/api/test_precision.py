@@ -94,7 +94,8 @@ def test_a_range_that_float16_does_not_hold_keeps_float32(build, tiles):
 
 
 def test_a_strongly_typed_network_takes_no_permission(build, tiles):
-    assert (build(Flag.FP16, Flag.BF16, strong=True).run(x=X)["y"] == build().run(x=X)["y"]).all()
+    assert (build(strong=True).run(x=X)["y"] == build().run(x=X)["y"]).all()
+    assert build(Flag.FP16, Flag.BF16, strong=True) is None
 
 
 @pytest.mark.parametrize("dtype", [HALF, BF16])

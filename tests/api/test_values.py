@@ -71,7 +71,7 @@ def test_weights_of_an_array_are_zero_copy():
     array = np.zeros((2, 2), np.float32)
     weights = trt.Weights(array)
     array[1, 1] = 5
-    assert weights.numpy()[1, 1] == 5
+    assert weights.numpy()[3] == 5
     assert (weights.dtype, weights.size, len(weights), weights.nbytes) == (trt.float32, 4, 4, 16)
 
 

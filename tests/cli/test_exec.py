@@ -10,6 +10,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import anyrt as trt
+from anyrt.cli.exec.build import _pool
 from anyrt.cli.exec.flags import FLAGS, read
 from anyrt.cli.exec.main import execute
 from anyrt.cli.exec.times import Run, percentile, spread, summary
@@ -40,6 +41,24 @@ def test_a_model_is_built_run_and_reported(model, capsys):
 def test_open_sizes_are_one_unless_told(model, capsys):
     assert execute((model, *QUICK), "trtexec") == 0
     assert "Created 1x3 float32 for x" in capsys.readouterr().out
+
+
+def test_profiles_have_the_shapes_behind_their_number(model, tmp_path):
+    words = ("--profile=0", "--minShapes=x:1x3", "--maxShapes=x:4x3", "--profile=1", "--optShapes=x:8x3")
+    plan, more = tmp_path / "m.plan", ("--skipInference", "--memPoolSize=workspace:1024MiB")
+    assert execute((model, f"--saveEngine={plan}", *words, *more), "trtexec") == 0
+    engine = trt.Runtime(trt.Logger()).deserialize_cuda_engine(plan.read_bytes())
+    shapes = [[tuple(s) for s in engine.get_tensor_profile_shape("x", i)] for i in (0, 1)]
+    assert shapes == [[(1, 3), (4, 3), (4, 3)], [(8, 3)] * 3]
+
+
+@pytest.mark.parametrize(
+    ("size", "count"), [("1024MiB", 1 << 30), ("2KiB", 2048), ("3G", 3 << 30), ("5", 5 << 20)]
+)
+def test_sizes_of_pools_have_units(size, count):
+    config = trt.Builder(trt.Logger()).create_builder_config()
+    _pool(config, "workspace", size)
+    assert config.get_memory_pool_limit(trt.MemoryPoolType.WORKSPACE) == count
 
 
 def test_values_come_from_files_and_go_to_files(model, tmp_path, capsys):

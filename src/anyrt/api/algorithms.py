@@ -16,6 +16,8 @@ import sys
 import traceback
 from collections.abc import Sequence
 
+import numpy as np
+
 from anyrt.api.dims import Dims
 from anyrt.api.edge import integer, nothing, type_name
 from anyrt.api.fixed import Fixed
@@ -186,6 +188,7 @@ class Selecting:
             raise _unusable(task, f"{type(error).__name__}: {error}", len(choices)) from error
         if not isinstance(answer, list | tuple):
             raise _unusable(task, type_name(answer), len(choices))
+        answer = [int(n) if isinstance(n, np.integer) else n for n in answer]
         wrong = [n for n in answer if not isinstance(n, int) or not 0 <= n < len(choices)]
         if wrong or len({*answer}) < len(answer) or (self._rejects and not answer):
             raise _unusable(task, f"{answer}", len(choices))

@@ -29,10 +29,16 @@ from anyrt.api.setting import Setting
 from anyrt.api.tensor import ITensor
 from anyrt.api.timing_cache import ITimingCache
 from anyrt.compiler.request import BuildRequest
-from anyrt.core.enums import NetworkDefinitionCreationFlag, Severity
+from anyrt.core.enums import BuilderFlag, NetworkDefinitionCreationFlag, Severity
 from anyrt.core.errors import AnyrtError, ArgumentError, ResourceError
 from anyrt.plan.file import CHUNK, PlanParts
 from anyrt.plan.pool import Threads
+
+# What allows other types than those of tensors, which strong typing refuses; TF32 is none.
+TYPE_FLAGS = (
+    *(BuilderFlag.FP16, BuilderFlag.BF16, BuilderFlag.INT8),
+    *(BuilderFlag.FP8, BuilderFlag.INT4, BuilderFlag.FP4),
+)
 
 
 @fold
@@ -222,6 +228,12 @@ def _check_kinds(network: INetworkDefinition, config: IBuilderConfig) -> None:
         raise wrong_type(
             "build: config", config, "an IBuilderConfig", "write builder.create_builder_config()"
         )
+    if not network._strongly_typed:
+        return
+    if asked := [flag.name for flag in TYPE_FLAGS if config.get_flag(flag)]:
+        got = f"BuilderFlag.{' and '.join(asked)} for a strongly typed network"
+        do = "clear the flag, or make the network without STRONGLY_TYPED"
+        raise ArgumentError("AR310", "build", got, "no flag that allows types: its tensors have theirs", do)
 
 
 def _request(

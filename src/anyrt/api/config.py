@@ -135,7 +135,7 @@ class IBuilderConfig(Fixed, Managed):
     tiling_optimization_level = Setting(
         TilingOptimizationLevel, TilingOptimizationLevel.NONE, "Kept; tiles come from a cost model."
     )
-    l2_limit_for_tiling = Setting(int, -1, "Kept: bytes of cache that tiles might fill.", low=-1)
+    l2_limit_for_tiling = Setting(int, 0, "Kept: bytes of cache that tiles might fill.", low=-1)
     remote_auto_tuning_config = Setting(str, "", "Kept: where to measure remotely.")
     build_route = Setting(str, "", 'Kept: the route of the build; only the standard one, "", exists.')
     verify = Setting(str, "", '"off", "sample" or "full": check kernels against the interpreter.')
@@ -167,7 +167,7 @@ class IBuilderConfig(Fixed, Managed):
         self._calibration_profile: IOptimizationProfile | None = None
         self._pools: dict[MemoryPoolType, int] = {}
         self._devices: dict[ILayer, DeviceType] = {}
-        self._previews: set[PreviewFeature] = set()
+        self._previews = {PreviewFeature.PROFILE_SHARING_0806}  # which TensorRT 10 always does
         self._sources = SOURCES
         self._plugins: list[str] = []
         self._timing_cache: ITimingCache | None = None

@@ -67,7 +67,7 @@ class IExecutionContext(Reporting, Managed):
     unfused_tensors_debug_state = Setting(bool, False, "Whether unfused debug tensors are shown.")
 
     def __init__(
-        self, engine: ICudaEngine, parent: Channel, context: Context, config: IRuntimeConfig
+        self, engine: ICudaEngine, parent: Channel, context: Context, config: IRuntimeConfig | None
     ) -> None:
         self._settings: dict[str, object] = {}
         self._engine = engine
@@ -134,8 +134,8 @@ class IExecutionContext(Reporting, Managed):
             return
         self._nvtx_verbosity = verbosity
 
-    def get_runtime_config(self) -> IRuntimeConfig:
-        """The configuration that it was made with."""
+    def get_runtime_config(self) -> IRuntimeConfig | None:
+        """The configuration that it was made with; None without one."""
         return self._config
 
     def _tensor(self, name: object) -> str:

@@ -64,6 +64,8 @@ def take(spec: AttrSpec, x: object, where: str) -> object:  # noqa: C901  # one 
         case Kind.FLOAT:
             return number(x, where)
         case Kind.NUMBER:
+            if isinstance(x, list | tuple) and len(x) == 1:  # as TensorRT takes it
+                x = x[0]
             return int(x) if isinstance(x, int | np.integer) else number(x, where)
         case Kind.BOOL:
             return boolean(x, where)
@@ -97,9 +99,9 @@ def show(spec: AttrSpec, x: object) -> object:
     """What the property's getter answers."""
     match x:
         case Weights():
-            return x.flat()
+            return x.numpy()
         case Blob():
-            return Weights(x.dtype).flat()
+            return Weights(x.dtype).numpy()
         case tuple() if spec.kind is Kind.DIMS:
             return Dims(x)
         case None if spec.kind is Kind.DIMS:

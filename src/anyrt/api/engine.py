@@ -379,17 +379,15 @@ class ICudaEngine(Reporting, Managed):
         `strategy` says when it gets its memory. Refused: AR801, more than the limit of the build; AR802, none
         left."""
         chosen = strategy if strategy is not None else runtime_config
-        if chosen is None:
-            chosen = IRuntimeConfig()
-        if isinstance(chosen, Strategy):
-            config = IRuntimeConfig()
-            config.set_execution_context_allocation_strategy(chosen)
-            chosen = config
-        if not isinstance(chosen, IRuntimeConfig):
+        config = chosen if isinstance(chosen, IRuntimeConfig) else None
+        if config is not None:
+            chosen = config.get_execution_context_allocation_strategy()
+        elif chosen is None:
+            chosen = Strategy.STATIC
+        if not isinstance(chosen, Strategy):
             raise wrong_type("create_execution_context", chosen, "a strategy or an IRuntimeConfig")
-        policy = POLICIES[chosen.get_execution_context_allocation_strategy()]
-        context = self._engine.create_context(policy, limit=self._plan.number("memory_limit"))
-        return IExecutionContext(self, self._channel, context, chosen)
+        context = self._engine.create_context(POLICIES[chosen], limit=self._plan.number("memory_limit"))
+        return IExecutionContext(self, self._channel, context, config)
 
     def create_execution_context_without_device_memory(self) -> IExecutionContext:
         """A context whose memory the user gives with `set_device_memory`, before the first run."""

@@ -27,7 +27,7 @@ _NAMES: Final = {
     DataType.INT8: "Int8",
     DataType.UINT8: "UInt8",
     DataType.INT64: "Int64",
-    DataType.INT32: "Int32",
+    DataType.INT32: "INT32",
     DataType.INT4: "Int4",
     DataType.BOOL: "Bool",
 }

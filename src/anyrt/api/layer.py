@@ -288,4 +288,4 @@ def _index(index: object) -> int:
 
 
 def _output_name(layer: str, index: int) -> str:
-    return f"{layer}_output" if index == 0 else f"{layer}_output_{index}"
+    return f"{layer}_output" if index == 0 else f"{layer}_output ({index})"

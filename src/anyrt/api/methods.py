@@ -48,7 +48,7 @@ def _adder(op: AnyOp, method: Method) -> Adder:
             spec = specs.get(renamed.get(name, name))
             if spec is not None and name not in _operand_names(op, method):
                 attributes[spec.name] = take(spec, value, f"{method.name}: {name}")
-        label = f"(Unnamed Layer* {len(network._layers)}) [{op.title}]"
+        label = f"(Unnamed Layer* {len(network._layers)}) [{method.label or op.title}]"
         layer = layer_class(op.cls)(network, op, label, tensors, attributes, user_line())
         network._layers.append(layer)
         if op.within:

@@ -12,7 +12,7 @@ from anyrt.api.fold import fold
 from anyrt.api.named import Named
 from anyrt.api.oneline import one_line, quoted, tensor_text
 from anyrt.core.dtype import is_float, is_integer
-from anyrt.core.enums import DataType, TensorFormat, TensorLocation
+from anyrt.core.enums import DataType, Severity, TensorFormat, TensorLocation
 from anyrt.core.errors import ArgumentError, ShapeError
 from anyrt.ir.graph import Type
 from anyrt.prims._check import VALUE_LIMIT
@@ -150,12 +150,21 @@ class ITensor(Named):
             x.allowed_formats = 1 << int(trt.TensorFormat.CHW4)
 
         LINEAR is used where it is allowed, else the first one that takes the type; kernels then read or write
-        it as they go. A build without such a one fails with AR415."""
+        it as they go. A build without such a one fails with AR415. Of a tensor inside of the network all are
+        reported, with a warning, since the build decides."""
+        if not self._is_at_the_edge:
+            text = f"{self._name}: formats of what is no input or output are determined by the build"
+            self._channel.log(Severity.WARNING, text)
+            return sum(1 << f for f in TensorFormat)
         return self._formats
 
     @allowed_formats.setter
     def allowed_formats(self, formats: int) -> None:
         self._allow(formats)
+
+    @property
+    def _is_at_the_edge(self) -> bool:
+        return self.is_network_input or self.is_network_output
 
     @quiet(None)
     def _allow(self, formats: int) -> None:
@@ -200,8 +209,11 @@ class ITensor(Named):
 
     @property
     def is_execution_tensor(self) -> bool:
-        """Whether its values are computed while running: every tensor that is more than a shape tensor."""
-        return not self.is_shape_tensor or self in self._network._outputs or self._feeds_values()
+        """Whether it is an input or output whose values are those of a run: one that is more than a shape
+        tensor."""
+        if self.is_network_output:
+            return True
+        return self.is_network_input and (not self.is_shape_tensor or self._feeds_values())
 
     def _feeds_values(self) -> bool:
         uses = [(c, i) for c in self._consumers for i, t in enumerate(c._inputs) if t is self]

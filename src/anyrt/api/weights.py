@@ -141,18 +141,13 @@ class Weights(Fixed):
         )
 
     def numpy(self) -> Array | Weights:
-        """A view of the memory where NumPy has the type, else these weights themselves."""
-        if self._dtype not in PLAIN:
-            return self
-        return self._view() if self._array is None else self._array
-
-    def flat(self) -> Array | Weights:
-        """What a layer's getter shows: `numpy()` with one dimension."""
+        """A view of the memory in one dimension where NumPy has the type, else these weights themselves."""
         return self.elements() if self._dtype in PLAIN else self
 
     def elements(self) -> Array:
         """Every element in one dimension, as `numpy_dtype(dtype)`; a view but for packed memory."""
-        return self._view() if self._array is None else self._array.reshape(-1)
+        array = self._view() if self._array is None else self._array
+        return array if array.ndim == 1 else array.reshape(-1)
 
     def _is_steady(self) -> bool:
         """Whether the elements are known to be what they were whenever this was asked. Nobody writes to the

@@ -296,12 +296,15 @@ ARGUMENTS: dict[int, tuple[str, str, str]] = {
     ),
 }
 
-GRAPH: dict[int, tuple[str, str, str]] = {
+OUTPUTS: dict[int, tuple[str, str, str]] = {
     401: (
         "output not marked",
         "A network needs at least one marked output",
         "call network.mark_output(tensor)",
     ),
+}
+
+GRAPH: dict[int, tuple[str, str, str]] = {
     402: ("duplicate names", "Names of inputs, outputs and layers are unique", "give another name"),
     403: (
         "tensor of another network",
@@ -419,6 +422,7 @@ CODES: dict[str, Code] = {
     **_block(Kind.DTYPE, Trt.INVALID_ARGUMENT, DTYPES),
     **_block(Kind.ARGUMENT, Trt.INVALID_ARGUMENT, ARGUMENTS),
     **_block(Kind.GRAPH, Trt.INVALID_STATE, GRAPH),
+    **_block(Kind.GRAPH, Trt.INVALID_CONFIG, OUTPUTS),
     **_block(Kind.PROFILE, Trt.INVALID_ARGUMENT, PROFILES),
     **_block(Kind.PLAN, Trt.INVALID_ARGUMENT, PLANS),
     **_block(Kind.BINDING, Trt.INVALID_ARGUMENT, BINDINGS),

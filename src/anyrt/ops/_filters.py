@@ -7,12 +7,14 @@ Sums of products are FLOAT, so that a bias is added before anything is rounded; 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
+from anyrt.core.dims import product
 from anyrt.core.dtype import short_name
 from anyrt.core.enums import DataType, PaddingMode
 from anyrt.core.errors import ArgumentError, DTypeError, GraphError, ShapeError
@@ -188,16 +190,31 @@ def _slides(layer: Layer[FilterAttrs]) -> tuple[Slide, ...]:
     return slides(layer.name, attrs.kernel_size_nd, attrs.stride_nd, attrs.dilation_nd)
 
 
+def of_batches(layer: Layer[FilterAttrs], compute: Callable[[Layer[FilterAttrs]], Value]) -> Value:
+    """What `compute` makes of the layer on (N, C, spatial sizes): axes before the channels are one, of all
+    batches."""
+    x = layer.input(0)
+    lead = x.type.rank - len(layer.attrs.kernel_size_nd) - 1
+    if lead <= 1:
+        return compute(layer)
+    stored = (None if c is None else (_flat(c[0], lead), c[1]) for c in layer.codes[:1])
+    inputs, codes = (_flat(x, lead), *layer.inputs[1:]), (*stored, *layer.codes[1:])
+    y = compute(replace(layer, inputs=inputs, codes=codes))
+    return reshape(y, (*x.shape[:lead], *y.shape[1:]))
+
+
+def _flat(x: Value, lead: int) -> Value:
+    """With its first axes as one."""
+    return reshape(x, (product(x.shape[:lead]), *x.shape[lead:]))
+
+
 def _channels(layer: Layer[FilterAttrs], x: Value, axes: int) -> int:
     """The channels of the input, which the groups divide, as they do the output maps."""
     name, rank, groups = layer.name, x.type.rank, layer.attrs.num_groups
     if rank != axes + 2:
-        code, do = (
-            "AR101" if rank < axes + 2 else "AR124",
-            "reshape the input, or give another kernel_size_nd",
-        )
+        do = "reshape the input, or give another kernel_size_nd"
         got, wanted = f"rank {rank} for a kernel with {axes} spatial axes", f"rank {axes + 2}: (N, C, …)"
-        raise ShapeError(code, name, got, wanted, do)
+        raise ShapeError("AR101", name, got, wanted, do)
     (channels,) = static_shape(name, x.shape[1:2], "channels of size")
     if channels == 0:
         do = "give the input a channel: a sum over none has no kernel"

@@ -159,6 +159,7 @@ class Method:
     defaults: Python-level defaults by name. fixed: attributes this method sets itself (is_v2=True).
     renamed: (parameter, attribute) where the names differ (axesMask).
     variadic: the first parameter is a list of tensors (Concatenation).
+    label: what default names call the layer, where that is not the operator's title.
     example: a line or two of a program, whose tensors are named as the parameters, or x, a and b.
     """
 
@@ -169,6 +170,7 @@ class Method:
     renamed: tuple[tuple[str, str], ...] = ()
     variadic: bool = False
     example: str = ""
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)

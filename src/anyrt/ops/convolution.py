@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from anyrt.core.dims import product
 from anyrt.core.enums import DataType, LayerType, PaddingMode
 from anyrt.ir.graph import Value
 from anyrt.ops import _filters
@@ -22,21 +21,8 @@ from anyrt.prims.build import reshape
 
 
 def expand(layer: Layer[FilterAttrs]) -> tuple[Value, ...]:
-    """One `Contract` of all windows with the kernel; what belongs to a group has a label of its own. Axes
-    before the channels are one, of all batches."""
-    x = layer.input(0)
-    lead = x.type.rank - len(layer.attrs.kernel_size_nd) - 1
-    if lead <= 1:
-        return (_convolved(layer),)
-    stored = (None if c is None else (_flat(c[0], lead), c[1]) for c in layer.codes[:1])
-    inputs, codes = (_flat(x, lead), *layer.inputs[1:]), (*stored, *layer.codes[1:])
-    y = _convolved(replace(layer, inputs=inputs, codes=codes))
-    return (reshape(y, (*x.shape[:lead], *y.shape[1:])),)
-
-
-def _flat(x: Value, lead: int) -> Value:
-    """With its first axes as one."""
-    return reshape(x, (product(x.shape[:lead]), *x.shape[lead:]))
+    """One `Contract` of all windows with the kernel; what belongs to a group has a label of its own."""
+    return (_filters.of_batches(layer, _convolved),)
 
 
 def _convolved(layer: Layer[FilterAttrs]) -> Value:

@@ -153,13 +153,18 @@ class Spread:
 def expand(layer: Layer[FilterAttrs]) -> tuple[Value, ...]:
     """One `Contract` for each class of outputs that sum the same elements of the kernel, the results
     interleaved; one for all of them where kernels do not overlap, or classes are many."""
+    return (_filters.of_batches(layer, _spread_out),)
+
+
+def _spread_out(layer: Layer[FilterAttrs]) -> Value:
+    """The layer on (N, C, spatial sizes)."""
     f = _filters.read(layer, channels_first=True)
     at, rules = _spans(layer, f)
     tracks = tracks_of(layer.name, f.by, at)
     x, before = _around(layer, checked(f.x, rules), tracks)
     of = Spread(layer, f, tracks, x, before)
     pieces = [_filters.finished(f, layer, _sums(of, each)) for each in product(*(t.taps for t in tracks))]
-    return (_interleaved(pieces, tracks),)
+    return _interleaved(pieces, tracks)
 
 
 def _spans(layer: Layer[FilterAttrs], f: Filter) -> tuple[list[Span], Requirements]:
@@ -234,7 +239,8 @@ def _interleaved(pieces: list[Value], tracks: tuple[Track, ...]) -> Value:
 def ref(attrs: FilterAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
     """One element of the kernel after the other: its weights times the input, added where it puts them."""
     x, size, groups = arrays[0].astype(np.float64), attrs.kernel_size_nd, attrs.num_groups
-    batch, channels, *spatial = x.shape
+    *lead, channels = x.shape[: x.ndim - len(size)]
+    batch, spatial = math.prod(lead), x.shape[x.ndim - len(size) :]
     weights, bias = _filters.given(attrs, arrays)
     stride, gap = (v or (1,) * len(size) for v in (attrs.stride_nd, attrs.dilation_nd))
     reach = [1 + d * (f - 1) for d, f in zip(gap, size, strict=True)]
@@ -249,7 +255,7 @@ def ref(attrs: FilterAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
         )
         y[:, :, :, *put] += np.einsum("ngc...,gck->ngk...", x, kernel[:, :, :, *at])
     kept = tuple(_kept(attrs, k, whole[k], r - stride[k]) for k, r in enumerate(reach))
-    y = y[:, :, :, *kept].reshape(batch, attrs.num_output_maps, *(k.stop - k.start for k in kept))
+    y = y[:, :, :, *kept].reshape(*lead, attrs.num_output_maps, *(k.stop - k.start for k in kept))
     return (y + bias.reshape(-1, *(1 for _ in size)),)
 
 
@@ -291,6 +297,8 @@ def cases() -> tuple[Case[FilterAttrs], ...]:
         case((1, 5, 3, 4), a(5, (3, 4), stride_nd=(1, 2), padding_mode=lower, num_groups=5)),
         case((1, 6, 3, 4), a(4, (3, 2), dilation_nd=(2, 3), stride_nd=(3, 1), padding_mode=up), bias=True),
         case((0, 3, 3, 4), a(2, (3, 3), padding_nd=(1, 1))),
+        case((1, 1, 2, 3, 3), a(1, (3, 3))),
+        case((2, 1, 3, 4, 2, 3), a(6, (3, 2), stride_nd=(2, 1), num_groups=2), half, bias=True),
         case(x, a(6, (3, 4), stride_nd=(1, 2)), half, bias=True),
         case(x, a(6, (2, 4), stride_nd=(2, 2)), DataType.BF16, bias=True),
         case(x, a(3, (3, 2), stride_nd=(2, 2)), operands=((4, 3, 3, 2), (3,))),
@@ -305,7 +313,6 @@ def mistakes() -> tuple[Mistake[FilterAttrs], ...]:
     x = (1, 3, 5, 4)
     return (
         *_filters.mistakes((6, 2, 3, 3), (4, 3, 3, 3)),
-        Mistake("AR124", "an input of more dimensions than the kernel's and two", plain, ((1, 1, 3, 5, 5),)),
         Mistake("AR120", "padding that cuts off more than there is", replace(plain, padding_nd=(4, 0)), (x,)),
         Mistake("AR111", "more than 2^31 elements", replace(plain, stride_nd=(2**15, 2**15)), (x,)),
         Mistake(
@@ -328,7 +335,8 @@ OPS = (
         ref=ref,
         doc="Each element of the input times a kernel (channels, output maps of a group, spatial sizes), "
         "added up in the output where kernels overlap, the stride apart, plus a bias. The input is (N, C, "
-        "spatial sizes), the output is (N, num_output_maps, …): along an axis (size - 1) · stride + 1 + "
+        "spatial sizes), the output is (N, num_output_maps, …); further axes "
+        "before C count batches, too. Along an axis (size - 1) · stride + 1 + "
         "dilation · (kernel size - 1) elements, of which padding cuts off some before and behind. Halves are "
         "summed in float32 and rounded once; int8 is computed as in Convolution. One spatial axis, bfloat16, "
         "and groups of int8 of any size, are extensions.",

@@ -196,6 +196,7 @@ OPS = (
             "add_output",
             ("true_subgraph_output", "false_subgraph_output"),
             example="layer = conditional.add_output(y, z)",
+            label="Output",
         ),
         (Input("true_subgraph_output", EVERY), Input("false_subgraph_output", EVERY)),
         "The first tensor if the condition is true, else the second one, of the same type and rank. Where "

@@ -280,6 +280,7 @@ OPS = (
                 PARAMS,
                 fixed=(("is_v2", True),),
                 renamed=RENAMED,
+                label="NormalizationV2",
                 example="layer = network.add_normalization_v2(x, scale, bias, 1 << 2 | 1 << 3)\n"
                 "layer.num_groups = 1",
             ),

@@ -122,7 +122,12 @@ OPS = (
         layer=LayerType.SOFTMAX,
         cls="ISoftMaxLayer",
         methods=(
-            Method("add_softmax", ("input",), example="layer = network.add_softmax(x)\nlayer.axes = 1 << 3"),
+            Method(
+                "add_softmax",
+                ("input",),
+                example="layer = network.add_softmax(x)\nlayer.axes = 1 << 3",
+                label="Softmax",
+            ),
         ),
         inputs=(Input("input", FLOATS),),
         attrs=SoftMaxAttrs,

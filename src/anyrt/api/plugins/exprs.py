@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from anyrt.api.dims import MAX_DIMS
-from anyrt.api.edge import WrongValue, integer, wrong_type
+from anyrt.api.edge import WrongValue, integer, nothing, wrong_type
 from anyrt.api.fixed import Fixed
 from anyrt.api.fold import fold
 from anyrt.api.oneline import one_line
@@ -69,10 +69,7 @@ class DimsExprs(Fixed):
 
     def __getitem__(self, arg0: int) -> IDimensionExpr:
         found = self._exprs[arg0]
-        if found is None:
-            got, do = f"size {arg0}, which is not set", "set every size: dims[0] = expr_builder.constant(1)"
-            raise WrongValue(ShapeError("AR123", "DimsExprs", got, "sizes that are set", do))
-        return found
+        return nothing() if found is None else found  # which is not set
 
     def __setitem__(self, arg0: int, arg1: IDimensionExpr) -> None:
         self._exprs[arg0] = _expr(arg1, "DimsExprs")

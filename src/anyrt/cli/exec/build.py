@@ -121,9 +121,10 @@ def _configure(given: Given, config: IBuilderConfig) -> None:
 
 def _pool(config: IBuilderConfig, name: str, size: str) -> None:
     pools = {p.name.lower().replace("_", ""): p for p in MemoryPoolType}
-    unit = size[-1:].upper()
+    text = size.upper().removesuffix("IB")  # 1024MiB is 1024M
+    unit = text[-1:]
     try:
-        many = float(size[:-1] if unit in UNITS else size)
+        many = float(text[:-1] if unit in UNITS else text)
     except ValueError:
         many = -1.0
     if name.lower() not in pools or many < 0:

@@ -52,6 +52,7 @@ FLAGS: Final[dict[str, Flag]] = {
         inputIOFormats="type and format of each input: fp32:chw,fp16:hwc8",
         outputIOFormats="type and format of each output",
         memPoolSize="workspace:MiB, or workspace:16G",
+        profile="the profile, from 0 on, that the options of shapes behind this one are for",
         profilingVerbosity="layer_names_only, detailed or none",
         builderOptimizationLevel="0 to 5",
         timingCacheFile="read measurements from this file, and add to it",
@@ -179,10 +180,12 @@ FLAGS: Final[dict[str, Flag]] = {
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The options of a command line; `idle`: those that change nothing, each with why."""
+    """The options of a command line; `idle`: those that change nothing, each with why. `profiles`: those that
+    stand behind a --profile=N, by N."""
 
     values: dict[str, str] = field(default_factory=dict)
     idle: dict[str, str] = field(default_factory=dict)
+    profiles: dict[int, dict[str, str]] = field(default_factory=dict)
 
     def has(self, name: str) -> bool:
         """Whether a switch or value was given."""
@@ -245,6 +248,9 @@ def read(words: Sequence[str]) -> Given:
             raise ArgumentError("AR304", word, "no value", f"--{name}=…")
         if flag.kind == SWITCH and equals and value not in ("", "1", "true"):
             raise ArgumentError("AR304", word, f"a value, {value!r}", f"--{name} alone")
+        if name in ("minShapes", "optShapes", "maxShapes") and given.has("profile"):
+            given.profiles.setdefault(given.count("profile", 0), {})[name] = value
+            continue
         before = f"{given.values[name]}\n" if flag.kind == REPEATED and name in given.values else ""
         given.values[name] = before + value
         if flag.why:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from anyrt.api.config import IBuilderConfig
 from anyrt.api.network import INetworkDefinition
@@ -43,8 +44,15 @@ def shapes(pairs: Sequence[tuple[str, str]], option: str) -> Shapes:
 
 
 def add_profile(given: Given, network: INetworkDefinition, config: IBuilderConfig) -> None:
-    """The ranges of all open sizes: what --shapes or the three of them say; else each open size is 1."""
-    config.add_optimization_profile(profile_of(given, network, "Shapes"))
+    """The ranges of all open sizes, of each profile: what --shapes or the three of them say; else each open
+    size is 1."""
+    told = [given.profiles[n] for n in sorted(given.profiles)]
+    if told and sorted(given.profiles) != [*range(len(told))]:
+        got = ", ".join(map(str, sorted(given.profiles)))
+        raise ArgumentError("AR304", "--profile", got, "all numbers from 0 on", "number profiles 0, 1, 2")
+    for more in told or [{}]:
+        each = replace(given, values=given.values | more)
+        config.add_optimization_profile(profile_of(each, network, "Shapes"))
 
 
 def profile_of(given: Given, network: INetworkDefinition, ending: str) -> IOptimizationProfile:
