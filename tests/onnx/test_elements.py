@@ -165,6 +165,11 @@ def test_activations_take_their_parameters(agrees):
     agrees("ThresholdedRelu", x, alpha=2.0)
 
 
+def test_what_is_below_comes_first_where_all_numbers_shrink(run):
+    x = np.float32([-3, -0.5, 0.5, 3])
+    assert run("Shrink", {"x": x}, lambd=-1.0, bias=2.0).tolist() == [-1, 1.5, 2.5, 1]
+
+
 def test_integers_shrink_at_fractions_and_slopes_are_theirs(run):
     x = np.int32([-3, -1, 0, 1, 3])
     assert run("Shrink", {"x": x}, lambd=0.5, bias=1.0).tolist() == [-2, 0, 0, 0, 2]

@@ -28,6 +28,16 @@ def test_extremes_lie_at_the_first_or_the_last_place(run, name, kind, last):
     np.testing.assert_array_equal(got, 6 - found if last else found)
 
 
+@pytest.mark.parametrize("last", [0, 1])
+@pytest.mark.parametrize("name", ["ArgMax", "ArgMin"])
+@pytest.mark.parametrize("kind", ["f2", "f4", "f8"])
+def test_nan_is_behind_all_others_and_still_at_a_place_that_is_there(run, kind, name, last):
+    x = np.array([[np.nan, 2, 2, np.nan], [np.nan] * 4], kind)
+    found = run(name, {"x": x}, axis=1, keepdims=0, select_last_index=last)
+    assert found[0] == 1 + last
+    assert 0 <= found[1] < 4
+
+
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", [k for k in KINDS if k != "f8"])
 @pytest.mark.parametrize("largest", [0, 1])

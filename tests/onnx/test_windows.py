@@ -121,3 +121,11 @@ def test_convolutions_of_nothing_are_empty(run):
     w = {"w": random(5, 3, 3, 3)}
     assert run("Conv", {"x": random(0, 3, 6, 6)}, w, dynamic=("x",)).shape == (0, 5, 4, 4)
     assert run("MaxPool", {"x": random(0, 3, 6, 6)}, kernel_shape=[2, 2]).shape == (0, 3, 5, 5)
+
+
+@pytest.mark.parametrize("op", ["LpPool", "GlobalLpPool"])
+def test_third_roots_of_half_types_are_those_of_numbers_beyond_them(run, op):
+    x = np.float16([[[[1827, 300], [5, 0.25]]]])
+    more = {"kernel_shape": [1, 1], "p": 3} if op == "LpPool" else {"p": 3}
+    wanted = x if op == "LpPool" else np.full((1, 1, 1, 1), 1829.7, np.float16)
+    np.testing.assert_allclose(run(op, {"x": x}, **more), wanted, 2**-10)

@@ -175,8 +175,9 @@ def celu(node: Node) -> Tensor:
 
 @importer("Shrink")
 def shrink(node: Node) -> Tensor:
-    """0 between −λ and λ, and what lies outside brought nearer by a bias; integers are compared exactly."""
+    """0 between −λ and λ, and what lies outside brought nearer by a bias; integers are compared exactly.
+    Where λ is negative both may hold: then what is below it comes first."""
     given, bias, most = node.input(0), node.attr("bias", 0.0), node.attr("lambd", 0.5)
     x = given if given.is_float else given.cast(DataType.DOUBLE)
-    below = node.where_(x < -most, x + bias, node.like(0.0, x))
-    return node.where_(x > most, x - bias, below).cast(given.dtype)
+    above = node.where_(x > most, x - bias, node.like(0.0, x))
+    return node.where_(x < -most, x + bias, above).cast(given.dtype)

@@ -81,7 +81,9 @@ def best(node: Node, x: Tensor, op: TopKOperation, axis: int, last: bool = False
 
 
 def _where_equal(node: Node, x: Tensor, op: TopKOperation, axis: int, last: bool) -> Tensor:
-    """The same by comparison with the extreme."""
+    """The same by comparison with the extreme; NaN, which equals nothing, is behind all others."""
+    if x.is_float:
+        x = node.where_(x.equal(x), x, node.like(-np.inf if op is TopKOperation.MAX else np.inf, x))
     fold, pick, none = ReduceOperation, ReduceOperation.MAX if last else ReduceOperation.MIN, -1
     most = node.reduce(fold.MAX if op is TopKOperation.MAX else fold.MIN, x, [axis])
     count = node.counted(length(x, axis))

@@ -292,11 +292,17 @@ def averaged(node: Node, x: Tensor) -> Tensor:
 @importer("LpPool")
 def lp_pool(node: Node) -> Tensor:
     """The p-th root of the sum of each window's p-th powers."""
-    pool, p = pool_of(node, node.input(0)), node.attr("p", 2)
+    x, p = node.input(0), node.attr("p", 2)
+    pool = pool_of(node, _wide(x))
     powers = Pool(node, powered(pool.x, p), _rounded_up(pool.by) if pool.ceil else pool.by, pool.ceil)
     layer = powers.layer(PoolingType.AVERAGE, DOWN, average_count_excludes_padding=False)
     sums = pool.finished(node.tensor(layer.get_output(0))) * float(prod(pool.by.size))
-    return rooted(sums, p)
+    return rooted(sums, p).cast(x.dtype)
+
+
+def _wide(x: Tensor) -> Tensor:
+    """In float32, where powers and an exponent like 1/3 are not rounded to half types."""
+    return x.cast(DataType.FLOAT) if x.dtype in (DataType.HALF, DataType.BF16) else x
 
 
 def _rounded_up(by: Windows) -> Windows:
@@ -335,8 +341,8 @@ def global_max_pool(node: Node) -> Tensor:
 @importer("GlobalLpPool")
 def global_lp_pool(node: Node) -> Tensor:
     """The norm of each channel."""
-    p = node.attr("p", 2)
-    return rooted(_whole(node, ReduceOperation.SUM, powered(node.input(0), p)), p)
+    x, p = node.input(0), node.attr("p", 2)
+    return rooted(_whole(node, ReduceOperation.SUM, powered(_wide(x), p)), p).cast(x.dtype)
 
 
 def _whole(node: Node, op: ReduceOperation, x: Tensor) -> Tensor:
