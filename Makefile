@@ -10,7 +10,7 @@ STAMP := $(VENV)/stamp
 HOUSE := ../shared/tools/house.py
 
 # make onnx-report: ONNX's backend tests beside ONNX Runtime, half an hour, into docs/onnx.md.
-.PHONY: venv onnx-report demo photo sentences model test check bench docs clean
+.PHONY: venv onnx-report demo photo sentences model test fuzz check bench docs clean
 
 venv: $(STAMP)
 
@@ -36,6 +36,10 @@ model: sentences
 
 test: $(STAMP)
 	$(RUN) -m pytest -q -n 2 --dist worksteal
+
+# make fuzz: random graphs, models, rules, plans, calls and files for an hour; goes on where it ended.
+fuzz: $(STAMP)
+	$(RUN) -m tools.fuzz
 
 check: $(STAMP)
 	$(RUN) -m ruff check .

@@ -1,0 +1,98 @@
+"""How many cases the tests have, beside tests/counts.txt: none may get lost.
+
+python tools/count_tests.py            compare; exit status 1 where there are others than the file says
+python tools/count_tests.py --renew    write the file anew, after cases were added
+
+It collects what `make long` runs, and says how many of these today's third leaves out.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+FILE = ROOT / "tests" / "counts.txt"
+RENEW = "`.venv/bin/python tools/count_tests.py --renew` writes tests/counts.txt anew"
+os.environ["ANYRT_FUZZ"] = "1"
+os.chdir(ROOT)
+sys.path.insert(0, str(ROOT))
+
+import pytest  # noqa: E402
+
+from tests import sampling  # noqa: E402
+
+
+class Found:
+    """Hears of everything that pytest collects."""
+
+    def __init__(self) -> None:
+        self.cases: Counter[str] = Counter()
+        self.skipped: dict[str, str] = {}
+        self.left_out = 0
+
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
+        if item.get_closest_marker("static") is None:  # `make check` runs these
+            self.cases[item.nodeid.split("::")[0]] += 1
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.skipped:
+            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+            self.skipped[report.nodeid] = reason.removeprefix("Skipped: ")
+
+    def pytest_deselected(self, items: list[pytest.Item]) -> None:
+        self.left_out += sum(sampling.rotates(item) for item in items)
+
+
+def collected() -> Found:
+    found = Found()
+    status = pytest.main(["--collect-only", "-qq", "-p", "no:terminal", "-p", "no:cacheprovider"], [found])
+    if status is not pytest.ExitCode.OK:
+        raise SystemExit(f"tests cannot be collected: pytest ends with {status!r}")
+    return found
+
+
+def wrong(found: Found, wanted: dict[str, int]) -> list[str]:
+    """What differs from the file, a line for each of the tests' files."""
+    told = []
+    for name in sorted({*wanted, *found.cases}):
+        have, want = found.cases[name], wanted.get(name, 0)
+        if name in found.skipped:
+            print(f"{name}: {want} cases are not here: {found.skipped[name]}")
+        elif have < want:
+            told.append(f"{name}: {want - have} of {want} cases are gone")
+        elif have > want:
+            told.append(f"{name}: {have - want} cases are new, beside {want}")
+    return told
+
+
+def main() -> int:
+    """0 where all cases are there."""
+    found = collected()
+    if sys.argv[1:] == ["--renew"]:
+        kept = {n: c for n, c in read().items() if n in found.skipped}
+        lines = sorted({**kept, **found.cases}.items())
+        FILE.write_text("".join(f"{name} {count}\n" for name, count in lines), encoding="utf-8")
+        return 0
+    if told := wrong(found, read()):
+        print(*told, f"If that is meant: {RENEW}.", sep="\n")
+        return 1
+    count = found.cases.total()
+    if sampling.THIRD:
+        runs = count - found.left_out
+        print(
+            f"Third {sampling.THIRD} of 0, 1, 2: {runs} of {count} cases run, {found.left_out} on other days"
+        )
+    return 0
+
+
+def read() -> dict[str, int]:
+    """Path and number of cases of each file."""
+    lines = FILE.read_text(encoding="utf-8").splitlines() if FILE.exists() else []
+    return {name: int(count) for name, count in (line.rsplit(" ", 1) for line in lines)}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

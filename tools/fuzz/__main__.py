@@ -1,0 +1,163 @@
+"""`make fuzz`: an hour of random cases; it goes on where the last one ended.
+
+python -m tools.fuzz                             all parts in turn, for an hour
+python -m tools.fuzz --seconds 600 --parts models,rules
+python -m tools.fuzz --cases rules --first 17 --last 18    these seeds, once more
+
+graphs     graphs of primitives: native code beside the interpreter
+rules      rules run backwards: graphs that must be equal
+models     ONNX models by a generator, beside onnx's reference and ONNX Runtime
+plans, calls, files   changed plans, calls in any order, changed models: errors with names, no crash
+nnsmith    models by NNSmith, where it is installed
+
+Each part runs in processes of its own, which may die. Seeds are printed, and kept in fuzz/seeds.json;
+what went wrong is a line there in found.jsonl. What it finds becomes a test."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import time
+import traceback
+from pathlib import Path
+
+from tools.fuzz import models
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "fuzz"
+TURN = {
+    "graphs": 40,
+    "rules": 100,
+    "models": 200,
+    "plans": 200,
+    "calls": 100,
+    "files": 400,
+    "nnsmith": 50,
+}  # cases
+PROGRAMS = {"plans": "mutate_plans.py", "calls": "mutate_calls.py", "files": "mutate_models.py"}
+LIMIT = 5.0  # seconds for a case, on average
+
+
+def one(part: str, seed: int) -> str:
+    """What is wrong with a case; "" where nothing is."""
+    match part:
+        case "graphs":
+            from tools.fuzz import graphs
+
+            return graphs.wrong(seed)
+        case "rules":
+            from tools.fuzz import rules
+
+            return rules.wrong(seed)
+        case "nnsmith":
+            from tools.fuzz import foreign
+
+            return foreign.wrong(seed)
+    raise SystemExit(f"no part is called {part}; there are {', '.join(TURN)}")
+
+
+def cases(part: str, first: int, last: int) -> None:
+    """Tries seeds and prints a line of JSON before and after each one."""
+    for seed in range(first, last):
+        print(json.dumps([part, seed, None]), flush=True)
+        try:
+            told = one(part, seed)
+        except Exception:
+            told = traceback.format_exc()[-2000:]
+        print(json.dumps([part, seed, told]), flush=True)
+
+
+def found(part: str, first: int, last: int) -> list[dict[str, object]]:
+    """What is wrong with the seeds of a part."""
+    if part == "models":
+        file = FOLDER / "models.jsonl"
+        models.run(range(first, last), file)
+        return [
+            {"part": part, **r}
+            for r in models.rows(file)
+            if first <= r["seed"] < last and r["kind"] != "same"
+        ]
+    environment = {**os.environ, "ANYRT_CACHE_DIR": str(FOLDER / "cache"), "PYTHONFAULTHANDLER": "1"}
+    words = (
+        [str(ROOT / "tests" / "fuzz" / PROGRAMS[part])]
+        if part in PROGRAMS
+        else ["-m", "tools.fuzz", "--cases", part]
+    )
+    words += [str(first), str(last)] if part in PROGRAMS else ["--first", str(first), "--last", str(last)]
+    try:
+        limit = 120 + LIMIT * (last - first)
+        done = subprocess.run(
+            [sys.executable, *words], env=environment, cwd=ROOT, capture_output=True, text=True, timeout=limit
+        )
+    except subprocess.TimeoutExpired as late:
+        return [
+            {"part": part, "seed": first, "told": f"not ready within {late.timeout} s, up to seed {last}"}
+        ]
+    if part in PROGRAMS:
+        lines = [line for line in done.stdout.splitlines() if line]
+        died = [f"ended with {done.returncode}: {done.stderr[-1500:]}"] if done.returncode else []
+        return [{"part": part, "seed": first, "told": line} for line in (*lines, *died)]
+    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('["')]
+    ended = {seed for _, seed, told in rows if told is not None}
+    wrong = [{"part": part, "seed": seed, "told": told} for _, seed, told in rows if told]
+    if open_ := [seed for _, seed, told in rows if told is None and seed not in ended]:
+        wrong.append(
+            {"part": part, "seed": open_[0], "told": f"ended with {done.returncode}: {done.stderr[-1500:]}"}
+        )
+    elif done.returncode:
+        wrong.append(
+            {"part": part, "seed": first, "told": f"ended with {done.returncode}: {done.stderr[-1500:]}"}
+        )
+    return wrong
+
+
+def fuzz(parts: list[str], seconds: float) -> int:
+    """All parts in turn until the time is up; how much was found."""
+    FOLDER.mkdir(exist_ok=True)
+    state = FOLDER / "seeds.json"
+    seeds: dict[str, int] = json.loads(state.read_text()) if state.exists() else {}
+    end, count = time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        for part in parts:
+            if time.monotonic() > end:
+                break
+            first = seeds.get(part, 0)
+            last = first + TURN[part]
+            wrong = found(part, first, last)
+            with (FOLDER / "found.jsonl").open("a") as out:
+                out.writelines(json.dumps(row) + "\n" for row in wrong)
+            print(f"{part}: seeds {first} to {last - 1}, {len(wrong)} found", flush=True)
+            for row in wrong:
+                print("  ", *(f"{k}={v}" for k, v in row.items() if v and k != "part"), flush=True)
+            seeds[part], count = last, count + len(wrong)
+            state.write_text(json.dumps(seeds))
+    print(f"{count} found; next seeds: {seeds}; all that was found is in {FOLDER / 'found.jsonl'}")
+    return count
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seconds", type=float, default=3600)
+    parser.add_argument("--parts", default=",".join(TURN))
+    parser.add_argument("--cases", help="seeds of this part alone, in this process")
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--last", type=int, default=1)
+    asked = parser.parse_args()
+    if asked.cases:
+        cases(asked.cases, asked.first, asked.last)
+        return 0
+    parts = asked.parts.split(",")
+    if "nnsmith" in parts and importlib.util.find_spec("nnsmith") is None:
+        print("nnsmith: not installed, so that its models are left out (pip install nnsmith)")
+        parts.remove("nnsmith")
+    return 1 if fuzz(parts, asked.seconds) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

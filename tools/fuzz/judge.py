@@ -1,0 +1,293 @@
+"""Whether AnyRT computes what a model says: `judged(case)`.
+
+The model runs twice: as it is, and with all of its tensors as outputs. In the second run each node is
+judged alone: the reference computes it in double precision from what AnyRT gave its inputs, so that
+errors do not add up. In the first run outputs are compared with those of the second one, within what the
+errors allowed to each node make of them. Tolerances depend on the type of a tensor and on how many terms
+an element sums, and on nothing that was seen:
+
+* integers and bools are equal; a number that was rounded to an integer may be the neighbour if it lay
+  between two;
+* floats may differ by `UNITS` of their type, and by what `DRIFT` of the type that they are computed in
+  makes of the node's inputs, times the root of the number of terms: of sums, what it makes of the sum of
+  the terms' magnitudes;
+* no number is asked for more than the least normal one of its type.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import ModelProto, NodeProto, helper, numpy_helper
+
+from tools.fuzz import oracles
+from tools.fuzz.grow import Case
+
+Array = NDArray[Any]
+UNITS = {"float64": 8.0, "float32": 8.0, "float16": 1.0, "bfloat16": 1.0}  # relative steps of the type
+DRIFT = {"float64": 2.0**-51, "float32": 2.0**-22, "float16": 2.0**-22, "bfloat16": 2.0**-22}
+DRAWS = 4
+SUMS = {
+    "MatMul", "Gemm", "Einsum", "Conv", "ConvTranspose", "ReduceSum", "ReduceMean", "CumSum", "AveragePool",
+    "GlobalAveragePool", "Col2Im", "Sum", "Mean", "Add", "Sub", "Det", "BatchNormalization", "Resize",
+    "GridSample", "ScatterElements", "ScatterND", "ReduceLogSum", "ReduceL1",
+}  # fmt: skip
+LIMIT = 120  # seconds for a model
+
+
+@dataclass(slots=True)
+class Verdict:
+    """A line of the report. kind: same, refused, shape, type, node (a result) or fused (an output)."""
+
+    seed: int
+    form: str
+    mood: str
+    opset: int
+    nodes: list[str]
+    types: list[str]
+    kind: str = "same"
+    op: str = ""
+    told: str = ""
+    ort: str = ""
+
+
+def judged(case: Case) -> Verdict:
+    graph = case.model.graph
+    types = sorted(
+        {onnx.TensorProto.DataType.Name(x.type.tensor_type.elem_type).lower() for x in graph.input}
+    )
+    out = Verdict(case.seed, case.form, case.mood, case.model.opset_import[0].version,
+                  [n.op_type for n in graph.node], types)  # fmt: skip
+    signal.alarm(LIMIT)  # ends the process, which counts as a difference
+    for feeds in case.feeds:
+        with np.errstate(all="ignore"):
+            _judge(case.model, feeds, out)
+        if out.kind != "same":
+            break
+    signal.alarm(0)
+    return out
+
+
+def _judge(model: ModelProto, feeds: Mapping[str, Array], out: Verdict) -> None:
+    import anyrt
+
+    whole = marked(model, oracles.chain(model, feeds))
+    try:
+        few, every = (anyrt.load(m.SerializeToString()).run(feeds) for m in (model, whole))
+    except Exception as error:
+        if type(error).__name__ == "AssertionError":
+            raise
+        out.kind, out.told = "refused", f"{type(error).__name__}: {error}".splitlines()[0][:300]
+        made = {name: node.op_type for node in model.graph.node for name in node.output}
+        first = re.search(r"\bt\d+\b", out.told)
+        out.op = made.get(first[0], out.form) if first else out.form
+        out.ort = _ort_says(model, feeds)
+        return
+    held = {x.name: numpy_helper.to_array(x) for x in model.graph.initializer} | dict(feeds) | every
+    opset = model.opset_import[0].version
+    for node in model.graph.node:
+        for name, told, kind in _differences(node, held, opset):
+            out.kind, out.op, out.told = kind, node.op_type, f"{name}: {told}"
+            out.ort = _ort_of(node, held, opset, name)
+            return
+    _fused(model, feeds, few, every, out)
+
+
+def marked(model: ModelProto, types: Mapping[str, Array]) -> ModelProto:
+    """The model with all tensors as outputs, which are of these types."""
+    whole = ModelProto()
+    whole.CopyFrom(model)
+    have = {x.name for x in model.graph.output}
+    for name in (n for node in model.graph.node for n in node.output if n and n not in have):
+        kind = helper.np_dtype_to_tensor_dtype(types[name].dtype)
+        whole.graph.output.append(helper.make_tensor_value_info(name, kind, None))
+    return whole
+
+
+def _differences(node: NodeProto, held: Mapping[str, Array], opset: int) -> list[tuple[str, str, str]]:
+    """What is wrong with a node's results: (tensor, in words, kind)."""
+    feeds = oracles.reads(node, held)
+    typed = oracles.evaluate(node, feeds, opset)
+    wanted = oracles.exact(node, feeds, opset, typed)
+    out, rooms = [], None
+    for n, (name, want, t) in enumerate(zip(node.output, wanted, typed, strict=True)):
+        got = held[name]
+        if got.dtype != t.dtype:
+            out.append((name, f"{got.dtype} for {t.dtype}", "type"))
+        elif got.shape != t.shape:
+            out.append((name, f"{got.shape} for {t.shape}", "shape"))
+        elif not _equal(got, want, t).all():
+            rooms = rooms or room(node, feeds, opset, typed, wanted)
+            bad = ~_equal(got, want, t, rooms[n])
+            if bad.any():
+                out.append((name, _words(got, want, bad, feeds), "node"))
+    return out
+
+
+def _equal(got: Array, want: Array, typed: Array, room: Array | float = 0.0) -> Array:
+    """Which elements are as wanted: `want` in double precision, `typed` rounded by the reference."""
+    if got.dtype.kind in "biu":
+        near = np.abs(got.astype(np.float64) - typed.astype(np.float64)) <= room
+        return np.asarray((got == typed) | (near if got.dtype.kind != "b" else room > 0))
+    a, b = got.astype(np.float64), want.astype(np.float64)
+    info = ml_dtypes.finfo(got.dtype)
+    top = float(info.max)
+    over = (
+        np.abs(b) * (1 + UNITS[got.dtype.name] * float(info.eps)) + room > top
+    )  # what rounds beyond the type
+    same = (a == b) | (np.isnan(a) & np.isnan(b)) | (over & np.isinf(a) & (np.sign(a) == np.sign(b)))
+    allowed = UNITS[got.dtype.name] * float(info.eps) * np.abs(b) + float(info.tiny) + room
+    return np.asarray(same | (np.abs(a - b) <= allowed))
+
+
+def room(
+    node: NodeProto, feeds: dict[str, Array], opset: int, typed: list[Array], wanted: list[Array]
+) -> list[Array]:
+    """What each result may differ beside its own rounding: what small changes of the inputs make of it."""
+    terms = max((x.size for x in feeds.values()), default=1)
+    scale = 4 * math.sqrt(max(1, terms))
+    moved = [np.zeros(y.shape) for y in wanted]
+    drift = max((DRIFT[x.dtype.name] if x.dtype.name != "float64" else DRIFT["float64"]
+                 for x in feeds.values() if x.dtype.name in DRIFT), default=0.0)  # fmt: skip
+    for draw in range(DRAWS):
+        changed = _changed(feeds, drift * scale, draw)
+        try:
+            found = oracles.exact(node, changed, opset, typed, moved=True)
+        except Exception:
+            continue
+        for m, y, w in zip(moved, found, wanted, strict=True):
+            if y.shape == w.shape:
+                step = np.abs(y.astype(np.float64) - w.astype(np.float64))
+                np.maximum(m, np.where(np.isfinite(step), step, 0), out=m)
+    if node.op_type in SUMS:
+        size = _magnitudes(node, feeds, opset, typed)
+        moved = [
+            np.maximum(m, s * drift * math.sqrt(max(1, terms))) for m, s in zip(moved, size, strict=True)
+        ]
+    return [np.ceil(m) if t.dtype.kind in "iub" else m for m, t in zip(moved, typed, strict=True)]
+
+
+def _changed(feeds: Mapping[str, Array], by: float, draw: int) -> dict[str, Array]:
+    """The inputs in double precision, each float off by so much: all up, all down, or any of them."""
+    rng = np.random.default_rng(draw)
+    out = {}
+    for name, x in feeds.items():
+        if x.dtype.name in DRIFT:
+            signs = (1.0, -1.0)[draw] if draw < 2 else rng.choice((-1.0, 1.0), x.shape)
+            out[name] = x.astype(np.float64) * (1 + signs * by)
+        else:
+            out[name] = x
+    return out
+
+
+def _magnitudes(node: NodeProto, feeds: Mapping[str, Array], opset: int, typed: list[Array]) -> list[Array]:
+    """The sums of the magnitudes of what is summed."""
+    absolute = {n: np.abs(x.astype(np.float64)) if x.dtype.name in DRIFT else x for n, x in feeds.items()}
+    plain = NodeProto()
+    plain.CopyFrom(node)
+    plain.op_type = {"Sub": "Add"}.get(node.op_type, node.op_type)
+    try:
+        found = oracles.exact(plain, absolute, opset, typed, moved=True)
+    except Exception:
+        return [np.zeros(y.shape) for y in typed]
+    return [np.where(np.isfinite(y.astype(np.float64)), np.abs(y.astype(np.float64)), 0) if y.shape == t.shape
+            else np.zeros(t.shape) for y, t in zip(found, typed, strict=True)]  # fmt: skip
+
+
+def _fused(
+    model: ModelProto,
+    feeds: Mapping[str, Array],
+    few: Mapping[str, Array],
+    every: Mapping[str, Array],
+    out: Verdict,
+) -> None:
+    """Whether outputs are what they are when all tensors are outputs."""
+    for x in model.graph.output:
+        a, b = few[x.name], every[x.name]
+        if a.dtype != b.dtype or a.shape != b.shape:
+            out.kind, out.told = "fused", f"{x.name}: {a.dtype} {a.shape} for {b.dtype} {b.shape}"
+            return
+        bad = ~_equal(a, b, b)
+        if bad.any():
+            spread = _spread(model, feeds)[x.name]
+            bad = ~_equal(a, b, b, spread if spread.shape == b.shape else np.inf)
+        if bad.any():
+            out.kind, out.op, out.told = "fused", "+".join(out.nodes), f"{x.name}: {_words(a, b, bad, {})}"
+            return
+
+
+def _spread(model: ModelProto, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """How far tensors move when all results are off by a little before they are rounded."""
+    base = oracles.chain(model, feeds)
+    spread = {n: np.zeros(x.shape) for n, x in base.items()}
+    opset = model.opset_import[0].version
+    for draw in range(2 * DRAWS):
+        rng = np.random.default_rng(draw)
+        held = {x.name: numpy_helper.to_array(x) for x in model.graph.initializer} | dict(feeds)
+        for node in model.graph.node:
+            read = oracles.reads(node, held)
+            typed = oracles.evaluate(node, read, opset)
+            for name, y, t in zip(node.output, oracles.exact(node, read, opset, typed), typed, strict=True):
+                if t.dtype.name in DRIFT:
+                    y = y.astype(np.float64)
+                    y = y + np.abs(y) * DRIFT[t.dtype.name] * 4 * rng.choice((-1.0, 1.0), y.shape)
+                held[name] = oracles.rounded(y, t.dtype)
+                if held[name].shape == base[name].shape:
+                    a, b = held[name].astype(np.float64), base[name].astype(np.float64)
+                    step = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0, np.abs(a - b))
+                    np.maximum(spread[name], np.where(np.isnan(step), np.inf, 4 * step), out=spread[name])
+    return spread
+
+
+def _words(got: Array, want: Array, bad: Array, feeds: Mapping[str, Array]) -> str:
+    at = tuple(int(i) for i in np.argwhere(bad)[0]) if bad.ndim else ()
+    read = ", ".join(f"{x.dtype}{list(x.shape)}" for x in feeds.values())
+    same = [repr(x[at].item()) for x in feeds.values() if x.shape == got.shape]
+    of = f" of {', '.join(same)}" if same else ""
+    return (
+        f"{int(bad.sum())} of {bad.size} differ, at {list(at)} {got[at]!r} for {want[at]!r}{of}; reads {read}"
+    )
+
+
+def _ort_says(model: ModelProto, feeds: Mapping[str, Array]) -> str:
+    """What ONNX Runtime makes of a whole model: as the reference, or not, or why it refuses it."""
+    found = oracles.onnxruntime(model, feeds)
+    if isinstance(found, str):
+        return found
+    base, spread = oracles.chain(model, feeds), _spread(model, feeds)
+    for x in model.graph.output:
+        a, b = found[x.name], base[x.name]
+        if a.shape != b.shape or not _equal(a, b, b, spread[x.name] * 4).all():
+            return "differs from the reference"
+    return "as the reference"
+
+
+def _ort_of(node: NodeProto, held: Mapping[str, Array], opset: int, name: str) -> str:
+    """What ONNX Runtime makes of one node: whom it agrees with."""
+    feeds = oracles.reads(node, held)
+    typed = oracles.evaluate(node, feeds, opset)
+    wanted = oracles.exact(node, feeds, opset, typed)
+    model = oracles.alone(node, feeds, typed, opset)
+    found = oracles.onnxruntime(model, feeds)
+    if isinstance(found, str):
+        return found
+    n = list(node.output).index(name)
+    got, theirs = held[name], found[name]
+    if theirs.shape != typed[n].shape:
+        return f"shape {theirs.shape}" + (", as ours" if theirs.shape == got.shape else "")
+    extra = room(node, feeds, opset, typed, wanted)[n]
+    if _equal(theirs, wanted[n], typed[n], extra).all():
+        return "as the reference"
+    ours = (
+        got.shape == theirs.shape and got.dtype == theirs.dtype and _equal(got, theirs, theirs, extra).all()
+    )
+    return "as AnyRT" if ours else "as neither"
