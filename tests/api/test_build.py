@@ -314,7 +314,7 @@ def test_settings_reach_the_compiler(builder, config, asked):
     builder.build_serialized_network(net, config)
     found = asked[0].settings
     assert (found.verify, found.num_threads, found.optimization_level) == (Verify.FULL, 3, 1)
-    assert (found.memory_limit, found.round_layers, found.flags) == (4096, True, config.flags)
+    assert (found.memory_limit, found.flags) == (4096, config.flags)
     assert (found.winograd, found.checked) == (Winograd.F4, True)
 
 

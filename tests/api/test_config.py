@@ -196,15 +196,24 @@ def test_flags_are_documented_as_kept_but_for_some(config):
         config.flags = "FP16"
 
 
-@pytest.mark.parametrize(("obey", "expected"), [(False, 1), (True, 0)])
-def test_obeying_precision_constraints_rounds_after_every_layer(builder, config, obey, expected):
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        ([], 0),
+        ([Flag.EXCESS_PRECISION], 1),
+        ([Flag.FP16], 1),
+        ([Flag.BF16], 1),
+        ([Flag.FP16, Flag.OBEY_PRECISION_CONSTRAINTS], 0),
+    ],
+)
+def test_tensors_are_rounded_to_their_types_unless_a_flag_allows_more(builder, config, flags, expected):
     network, total = builder.create_network(), trt.ElementWiseOperation.SUM
     x = network.add_input("x", HALF, (2,))
     big, small = (network.add_constant((2,), np.full(2, v, np.float16)).get_output(0) for v in (2048, -2048))
     larger = network.add_elementwise(x, big, total).get_output(0)
     network.mark_output(network.add_elementwise(larger, small, total).get_output(0))
-    if obey:
-        config.set_flag(Flag.OBEY_PRECISION_CONSTRAINTS)
+    for flag in flags:
+        config.set_flag(flag)
     engine = builder.build_engine_with_config(network, config)
     (y,) = engine.run(x=np.ones(2, np.float16)).values()
     assert y.tolist() == [expected] * 2  # 1 + 2048 is no float16

@@ -161,8 +161,8 @@ def test_types_of_outputs_that_are_set_stay(build, tiles):
     assert engine.run(x=X)["y"].dtype == np.float16
 
 
-@pytest.mark.parametrize("flag", [None, Flag.PREFER_PRECISION_CONSTRAINTS, OBEY])
-def test_an_output_in_half_is_rounded_where_that_is_an_order(flag, log):
+@pytest.mark.parametrize("flag", [None, PREFER, OBEY, Flag.FP16, Flag.EXCESS_PRECISION])
+def test_an_output_in_half_is_rounded_unless_a_flag_allows_more(flag, log):
     builder = trt.Builder(log)
     network, config = builder.create_network(), builder.create_builder_config()
     exp = network.add_unary(network.add_input("x", F, (64,)), trt.UnaryOperation.EXP)
@@ -176,7 +176,7 @@ def test_an_output_in_half_is_rounded_where_that_is_an_order(flag, log):
     (y,) = builder.build_engine_with_config(network, config).run(x=x).values()
     rounded = -np.exp(x.astype(float)).astype(np.float16).astype(np.float32)
     np.testing.assert_allclose(y, rounded, rtol=2**-10)
-    assert flag is not OBEY or np.array_equal(y, rounded)
+    assert np.array_equal(y, rounded) == (flag not in (Flag.FP16, Flag.EXCESS_PRECISION))
 
 
 def test_every_precision_of_a_chain_may_be_ordered(log):

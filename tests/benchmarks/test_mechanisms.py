@@ -30,7 +30,7 @@ def text(asked: BuildRequest, description: Description) -> tuple[str, str]:
     """A case's kernels, and their LLVM text."""
     graph = asked.graph
     for step in PASSES if asked.passes is None else asked.passes:
-        graph = step.run(graph, asked.settings.round_layers)
+        graph = step.run(graph)
     strategies = asked.strategies or STRATEGIES
     sizes, machine = (
         Sizes(asked.sizes(0, Point.OPT)),

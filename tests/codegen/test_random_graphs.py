@@ -100,7 +100,7 @@ def test_native_code_agrees_with_the_interpreter(case, level, optimise, checked)
     assume(case.sizes)
     graph = case.graph
     for step in PASSES if optimise else ():
-        graph = step.run(graph, False)
+        graph = step.run(graph)
     assert_agrees(case, graph, level, checked)
 
 
@@ -115,7 +115,7 @@ def test_windows_that_take_fewer_products_agree_with_their_sums(case, level, til
     assume(case.sizes)
     graph = case.graph
     for step in with_tiles((tile,), True):
-        graph = step.run(graph, False)
+        graph = step.run(graph)
     assert_agrees(case, graph, level)
 
 

@@ -58,7 +58,7 @@ def lowered(kind, size):
 def made(network):
     graph = freeze(network, [], Settings()).graph
     for step in PASSES:
-        graph = step.run(graph, False)
+        graph = step.run(graph)
     return native.lower(graph, constant_offsets(graph), Sizes({}))
 
 

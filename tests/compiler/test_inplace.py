@@ -50,7 +50,7 @@ def lowered(make, rows=SIDE):
     symbols = () if isinstance(rows, int) else (Symbol(N, "x", 0),)
     graph = Graph((("x", x),), (("y", product(make(product(x, 5)), 6)),), {}, symbols)
     for step in PASSES:
-        graph = step.run(graph, False)
+        graph = step.run(graph)
     return native.lower(graph, constant_offsets(graph), Sizes({N.name: 100}), machine=REFERENCE)
 
 

@@ -260,23 +260,15 @@ def test_regions_can_be_exchanged():
 
 @pytest.mark.parametrize("each", PASSES, ids=[p.name for p in PASSES])
 def test_passes_keep_regions_in_which_there_is_nothing_to_do(each):
-    assert each.run(EITHER, round_each_layer=True) is EITHER
+    assert each.run(EITHER) is EITHER
 
 
 def test_passes_change_regions_at_any_depth():
     inner = region(b.map_("neg", b.map_("neg", b.map_("exp", A))))
     either = graph(apply(Branch(region(apply(Repeat(2, inner), A)), region(A)), YES, X))
-    simple = next(p for p in PASSES if p.name == "simplify").run(either, round_each_layer=False)
+    simple = next(p for p in PASSES if p.name == "simplify").run(either)
     assert [g.outputs[0][1] for g in nested(simple)][-2] == b.map_("exp", A)
     assert simple.outputs[0][1].type == either.outputs[0][1].type
-
-
-def test_layers_in_regions_are_rounded():
-    h = b.param("h", (2,), DataType.HALF)
-    y = b.map_("exp", h)
-    loop = apply(Repeat(2, Graph((("h", h),), (("o", y),), {y: "layer"})), h)
-    rounded = PASSES[0].run(Graph((("h", h),), (("y", loop),)), round_each_layer=True)
-    assert rounded.outputs[0][1].op.regions[0].outputs == (("o", b.map_("to_half", y)),)
 
 
 def test_what_regions_ask_of_sizes_is_asked_of_the_run():

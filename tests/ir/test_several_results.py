@@ -156,7 +156,7 @@ def test_a_rule_matches_the_result_that_it_names():
 
 def test_passes_keep_results_apart():
     for each in PASSES:
-        assert each.run(BOTH, round_each_layer=True) is BOTH
+        assert each.run(BOTH) is BOTH
 
 
 def test_each_result_of_constants_is_folded():

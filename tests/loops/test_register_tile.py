@@ -37,7 +37,7 @@ def product(equation, left, right, dtype=F, sums=F, constant=False):
     inputs = (("x", x),) if constant else (("x", x), ("w", w))
     graph = Graph(inputs, (("y", b.contract(equation, x, w, sums)),), {}, symbols)
     for step in PASSES:
-        graph = step.run(graph, False)
+        graph = step.run(graph)
     return graph
 
 
@@ -52,7 +52,7 @@ def convolution(channels, size, outputs, dtype=F, sums=F, depthwise=False, strid
     y = b.contract("nchwij,cij->nchw" if depthwise else "nchwij,ocij->nohw", windows, w, sums)
     graph = Graph((("x", x),), (("y", y),))
     for step in PASSES:
-        graph = step.run(graph, False)
+        graph = step.run(graph)
     return graph
 
 

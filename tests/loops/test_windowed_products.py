@@ -74,7 +74,7 @@ def test_kernels_agree_with_the_interpreter(make, level):
     inputs = tuple((v.op.name, v) for v in walk([y]) if isinstance(v.op, Param))
     graph = Graph(inputs, (("y", y),))
     for step in PASSES:
-        graph = step.run(graph, False)
+        graph = step.run(graph)
     target = choose(level)
     found = native.lower(graph, constant_offsets(graph), Sizes({}), machine=target.limited(REFERENCE))
     assert verify(found, target, [{}]) == ()

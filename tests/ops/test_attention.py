@@ -53,7 +53,7 @@ def test_attention_is_made_in_strips_and_agrees_with_the_interpreter(kind):
     inputs = tuple((x.op.name, x) for x in operands if x is not None)
     graph = Graph(inputs, (("y", y),), {}, (Symbol(S, "query", 2), Symbol(T, "key", 2)))
     for step in PASSES:
-        graph = step.run(graph, False)
+        graph = step.run(graph)
     usual = Sizes({S.name: 70, T.name: 90})
     lowered = native.lower(graph, constant_offsets(graph), usual, machine=SMALL)
     assert "strips" in {x.kind for x in lowered.schedules[0].launches}

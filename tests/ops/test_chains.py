@@ -34,7 +34,7 @@ SAMPLE = 5  # triples in each of the tests
 
 def run_natively(run):
     """The outputs by name; tensors without elements have the address 0."""
-    graph = reduce(lambda g, step: step.run(g, False), PASSES, run.graph)
+    graph = reduce(lambda g, step: step.run(g), PASSES, run.graph)
     lowered = native.lower(graph, constant_offsets(graph), Sizes(run.sizes))
     trial, buffers = Trial(load(lowered, host()), run.sizes), {b.name: b for b in lowered.module.places}
     ports, arrays = port_names(graph), [*run.feeds.values(), *run.expected]

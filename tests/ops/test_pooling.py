@@ -36,7 +36,7 @@ def pooled(array, *given, **attributes):
 
 def scheduled(kind, shape, window, **attributes):
     """The kernels of the layer alone, as text, line by line."""
-    built = reduce(lambda g, step: step.run(g, False), PASSES, graph(shape, kind, window, **attributes))
+    built = reduce(lambda g, step: step.run(g), PASSES, graph(shape, kind, window, **attributes))
     launches = Fusion(built, Sizes({}), REFERENCE, frozenset()).schedule().launches
     return print_kernels([launch.kernel for launch in launches]).splitlines()
 

@@ -13,7 +13,6 @@ from anyrt.passes import PASSES
 from anyrt.passes.fold_constants import fold_constants
 from anyrt.passes.narrow_constants import narrow_constants
 from anyrt.passes.requirements import requirements
-from anyrt.passes.round_layers import round_layers
 from anyrt.passes.simplify import simplify
 from anyrt.prims import build
 from anyrt.prims.checked import Checked
@@ -156,19 +155,10 @@ def test_a_constant_that_gives_the_result_its_shape_stays():
     assert narrow_constants(graph) is graph
 
 
-def test_half_types_are_rounded_after_every_named_value_that_is_computed():
-    assert printed(round_layers(parsed(CASTS)))[3:7] == [
-        'v3: HALF[4] = Map(fn="exp", dtype=HALF)(v2)',
-        'v4: HALF[4] = Map(fn="to_half", dtype=HALF)(v3) "exp"',
-        'v5: BF16[4] = Map(fn="cast", dtype=BF16)(v4)',
-        'v6: HALF[4] = Map(fn="cast", dtype=HALF)(v5)',
-    ]
-
-
 @pytest.mark.parametrize("step", PASSES, ids=lambda p: p.name)
 def test_a_pass_with_nothing_to_do_gives_the_same_object(step):
     graph = output(build.map_("exp", build.param("x", (3,), DataType.HALF)))
-    assert step.run(graph, True) is graph
+    assert step.run(graph) is graph
 
 
 def test_requirements_name_the_layer_and_leave_out_what_always_holds():

@@ -20,7 +20,7 @@ X, ROW = b.param("x", (4, 6), F), b.param("row", (4, 1), F)
 def optimised(out: Value) -> Value:
     graph = Graph(tuple((v.op.name, v) for v in walk([out]) if isinstance(v.op, Param)), (("y", out),))
     for step in PASSES:
-        graph = step.run(graph, False)
+        graph = step.run(graph)
     return graph.outputs[0][1]
 
 

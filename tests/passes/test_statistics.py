@@ -28,7 +28,7 @@ EPSILON = 1e-5
 def optimised(out: Value) -> Value:
     graph = Graph(tuple((v.op.name, v) for v in walk([out]) if isinstance(v.op, Param)), (("y", out),))
     for step in PASSES:
-        graph = step.run(graph, False)
+        graph = step.run(graph)
     return graph.outputs[0][1]
 
 

@@ -52,7 +52,7 @@ def contractions(graph):
 
 def built(graph, tiles, always=True):
     for step in with_tiles(tiles, always):
-        graph = step.run(graph, False)
+        graph = step.run(graph)
     return graph
 
 

@@ -76,7 +76,7 @@ def test_kernels_are_verified_whatever_random_data_say():
 def test_passes_and_texts_keep_conditions():
     graph = judged()
     for step in PASSES:
-        graph = step.run(graph, False)
+        graph = step.run(graph)
     words = vocabulary(named_blobs(graph))
     text = print_graph(graph, words)
     assert "Asserted(assertion=Assertion(" in text

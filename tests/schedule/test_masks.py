@@ -38,7 +38,7 @@ def lowered(hide, mask, rows=40, keys=100, dtype=F, least=None, cores=2):
     symbols = (Symbol(N, "k", 2),) if keys == N.dim else ()
     graph = Graph(tuple(inputs.items()), (("y", y),), {}, symbols)
     for step in PASSES:
-        graph = step.run(graph, False)
+        graph = step.run(graph)
     machine = replace(SMALL, cores=cores)
     return native.lower(graph, constant_offsets(graph), Sizes({N.name: 90}), machine=machine)
 

@@ -52,7 +52,7 @@ def attention(rows, keys, dtype=F, mask=None, also=False, seen=None, machine=SMA
     symbols = tuple(Symbol(s, name, 2) for s, name, size in open_sizes if size == s.dim)
     graph = Graph(tuple(inputs.items()), outputs, {}, symbols)
     for step in PASSES:
-        graph = step.run(graph, False)
+        graph = step.run(graph)
     return native.lower(graph, constant_offsets(graph), Sizes({M.name: 70, N.name: 90}), machine=machine)
 
 
@@ -163,7 +163,7 @@ def test_strips_of_more_and_more_columns_have_one_place_for_each_buffer():
     y = b.contract("bmn,bnd->bmd", b.map_("div", e, b.reduce_("sum", e, (2,))), v)
     graph = Graph((("q", q), ("k", k), ("v", v)), (("y", y),), {}, (Symbol(m, "v", 1), Symbol(n, "v", 2)))
     for step in PASSES:
-        graph = step.run(graph, False)
+        graph = step.run(graph)
     machine = replace(SMALL, vector_bits=256, registers=16)
     lowered = native.lower(graph, constant_offsets(graph), Sizes({m.name: 37, n.name: 1}), machine=machine)
     assert verify(lowered, host(), [{m.name: 37, n.name: size} for size in (0, 1, 20)]) == ()
@@ -230,7 +230,7 @@ def test_results_of_strips_lie_as_what_they_are_made_of_where_that_is_another_or
     inputs = tuple((v.op.name, v) for v in walk([y]) if isinstance(v.op, Param))
     graph = Graph(inputs, (("y", b.reshape(y, (2, 34, 17, 3))),))
     for step in PASSES:
-        graph = step.run(graph, False)
+        graph = step.run(graph)
     found = native.lower(graph, constant_offsets(graph), Sizes({}))
     assert any(x.group.strip is not None for x in found.schedule.launches)
     assert verify(found, host(), [{}]) == ()

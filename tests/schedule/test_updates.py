@@ -37,7 +37,7 @@ def written(dtype, updates=(("y", "x"),), terms=1):
     y = b.map_("select", here, new, x)
     graph = Graph((("x", x), ("n", n), ("at", at)), (("y", y),), {}, (), {}, updates)
     for step in PASSES:
-        graph = step.run(graph, False)
+        graph = step.run(graph)
     return graph
 
 

@@ -44,7 +44,7 @@ def scheduled(layer):
     x = b.param("x", (1, CHANNELS, EDGE, EDGE), DataType.FLOAT)
     graph = Graph((("x", x),), (("y", layer(x)),))
     for step in PASSES:
-        graph = step.run(graph, False)
+        graph = step.run(graph)
     return native.lower(graph, constant_offsets(graph), Sizes({}), machine=REFERENCE).schedules[0]
 
 

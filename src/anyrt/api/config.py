@@ -47,6 +47,7 @@ SOURCES = 1 << TacticSource.EDGE_MASK_CONVOLUTIONS | 1 << TacticSource.JIT_CONVO
 GIB = 1 << 30
 BUILD_FLAGS = frozenset(
     {
+        BuilderFlag.EXCESS_PRECISION,
         BuilderFlag.OBEY_PRECISION_CONSTRAINTS,
         BuilderFlag.PREFER_PRECISION_CONSTRAINTS,
         BuilderFlag.FP16,
@@ -208,10 +209,13 @@ class IBuilderConfig(Fixed, Managed):
 
         FP16, BF16 and INT8 allow layers of weakly typed networks that sum products these types: the half
         types where the machine multiplies them faster, int8 where the range of the tensor is known.
-        OBEY_PRECISION_CONSTRAINTS makes `layer.precision` an order, and rounds to half types after every
-        layer; PREFER_PRECISION_CONSTRAINTS makes it a wish. FP16 and INT8 let DLA take float32,
-        DISABLE_TIMING_CACHE keeps a build that measures from the timing cache, REJECT_EMPTY_ALGORITHMS fails
-        one whose algorithm selector leaves nothing.
+        OBEY_PRECISION_CONSTRAINTS makes `layer.precision` an order, PREFER_PRECISION_CONSTRAINTS a wish.
+        Each tensor is rounded to its type, stored or not. EXCESS_PRECISION, which is AnyRT's own, lets
+        kernels keep half types in float32 between layers, so that numbers depend on what is stored; FP16 and
+        BF16 let them in weakly typed networks, unless precisions are orders.
+
+        FP16 and INT8 let DLA take float32, DISABLE_TIMING_CACHE keeps a build that measures from the timing
+        cache, and REJECT_EMPTY_ALGORITHMS fails one whose algorithm selector leaves nothing.
 
         REFIT lets a Refitter exchange all weights, REFIT_INDIVIDUAL those of `mark_weights_refittable`; their
         numbers decide nothing then, which may cost speed. REFIT_IDENTICAL lets it give the weights of the
@@ -373,7 +377,6 @@ class IBuilderConfig(Fixed, Managed):
             num_threads=self.num_threads,
             memory_limit=self._pools.get(MemoryPoolType.WORKSPACE),
             verbosity=self.profiling_verbosity,
-            round_layers=self.get_flag(BuilderFlag.OBEY_PRECISION_CONSTRAINTS),
             flags=self.flags,
             max_tactics=self.max_num_tactics,
             winograd=Winograd(tiles),

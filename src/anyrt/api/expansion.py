@@ -16,7 +16,6 @@ from typing import cast as typed
 from anyrt.api.layer import ILayer
 from anyrt.api.tensor import ITensor
 from anyrt.api.weights import Weights
-from anyrt.compiler.precision import rounded
 from anyrt.core.dims import INF, Dim, Sym
 from anyrt.core.enums import DataType, LayerType
 from anyrt.core.errors import AnyrtError, DTypeError, GraphError
@@ -25,6 +24,7 @@ from anyrt.ops._expand import expand_layer, output_scale
 from anyrt.ops._record import Attrs, Layer
 from anyrt.ops._regions import Made
 from anyrt.ops._scales import Scale
+from anyrt.passes.round_layers import rounded, rounded_outputs
 from anyrt.prims.build import cast, converted
 from anyrt.prims.const import Blob, Const, Param
 
@@ -76,8 +76,8 @@ class Expansion:
     `report` is told the mistakes that `type_of` meets. `all_values`: give every short integer input symbols
     for its elements; otherwise only shape tensors get them. `staged`: a layer that computes in another type
     than its tensors have, see `precision`. `refittable`: the constants that weights are which may be given
-    again. `building`: what plug-ins are told when an engine is built; until then they are asked for types
-    and sizes alone.
+    again. `rounds`: tensors are rounded to their types, stored or not. `building`: what plug-ins are told
+    when an engine is built; until then they are asked for types and sizes alone.
     """
 
     def __init__(
@@ -87,8 +87,10 @@ class Expansion:
         all_values: bool = True,
         staged: Staged = as_they_are,
         refittable: Refittable | None = None,
+        rounds: bool = True,
     ) -> None:
         self._refittable = refittable
+        self._rounds = rounds
         self._limits = limits
         self._staged = staged
         self._report = report
@@ -243,6 +245,9 @@ class Expansion:
     def _judge(self, layer: ILayer) -> Outcome:
         expands = layer._expands_itself
         outcome = self._of_itself(typed("Border", layer)) if expands else self._of_layer(layer)
+        if self._rounds and outcome.values and not layer._op.within:  # what leaves a part was rounded in it
+            operands = [self.value(t) for t in layer._inputs if t is not None]
+            outcome = replace(outcome, values=rounded_outputs(operands, outcome.values))
         for value in outcome.values:
             self._names.setdefault(value, layer._name)
         return outcome

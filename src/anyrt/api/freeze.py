@@ -22,6 +22,7 @@ from anyrt.api.profile import IOptimizationProfile
 from anyrt.api.refittable import Refittable, refit_kind
 from anyrt.api.tensor import ITensor
 from anyrt.api.weights import Weights
+from anyrt.compiler.precision import rounds_tensors
 from anyrt.compiler.request import BuildRequest, Settings
 from anyrt.core.counts import counts
 from anyrt.core.dtype import short_name
@@ -83,7 +84,8 @@ def _frozen(
     outputs = list(dict.fromkeys([*_outputs(network), *shown]))
     _check_names([*network._inputs, *outputs])
     ranges = profiles_of(network, profiles)
-    expansion = _expansion(network, limits_of(network, ranges), precisions, refittable)
+    rounds = rounds_tensors(network._strongly_typed, settings.flags)
+    expansion = _expansion(network, limits_of(network, ranges), precisions, refittable, rounds)
     if expansion is not network._expansion:
         weak = not network._strongly_typed
         expansion.building = Building(ranges, expansion.symbols, weak, {} if timings is None else timings)
@@ -129,16 +131,20 @@ def _frozen(
 
 
 def _expansion(
-    network: INetworkDefinition, limits: Limits, precisions: Precisions | None, refittable: Refittable | None
+    network: INetworkDefinition,
+    limits: Limits,
+    precisions: Precisions | None,
+    refittable: Refittable | None,
+    rounds: bool,
 ) -> Expansion:
     """What layers mean to this build: what is known of them, where that says enough."""
     staged = as_they_are if precisions is None or not precisions.may_differ else precisions.staged
-    is_usual = staged is as_they_are and refittable is None
+    is_usual = staged is as_they_are and refittable is None and rounds
     if is_usual and network._expansion.holds_of(network._inputs, network._layers):
         return network._expansion
     if precisions is not None and refittable is not None:
         precisions.held = refittable.scale
-    return Expansion(limits, all_values=False, staged=staged, refittable=refittable)
+    return Expansion(limits, all_values=False, staged=staged, refittable=refittable, rounds=rounds)
 
 
 def _outputs(network: INetworkDefinition) -> list[ITensor]:
@@ -154,13 +160,8 @@ def _check_names(tensors: Iterable[ITensor]) -> None:
     seen: set[str] = set()
     for tensor in tensors:
         if tensor._name in seen:
-            raise GraphError(
-                "AR402",
-                tensor._name,
-                "a second input or output of this name",
-                "another name",
-                "set tensor.name",
-            )
+            got = "a second input or output of this name"
+            raise GraphError("AR402", tensor._name, got, "another name", "set tensor.name")
         seen.add(tensor._name)
 
 

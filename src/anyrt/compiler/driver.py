@@ -335,7 +335,7 @@ class _Build:
         sizes = self.request.sizes(0, Point.OPT)
         usual = with_tiles(settings.winograd.tiles, settings.winograd is not Winograd.AUTO, sizes)
         for step in usual if self.request.passes is None else self.request.passes:
-            graph = step.run(graph, settings.round_layers)
+            graph = step.run(graph)
             self.progress.check()
         return graph
 

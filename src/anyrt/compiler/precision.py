@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from anyrt.core.enums import DataType, MatrixOperation
+from anyrt.core.enums import BuilderFlag, DataType, MatrixOperation
 from anyrt.core.machine import Machine
 from anyrt.ir.graph import Graph, Shape, Value
 from anyrt.ir.interpret import interpret
@@ -28,6 +28,7 @@ from anyrt.ops._scales import Scale, number
 from anyrt.ops._types import FLOATS
 from anyrt.ops.fully_connected import FullyConnectedAttrs
 from anyrt.ops.matrix_multiply import MatrixMultiplyAttrs
+from anyrt.passes.round_layers import rounded
 from anyrt.prims.build import cast, const, map_
 from anyrt.prims.const import Blob, Const
 from anyrt.prims.map import CAST, Map
@@ -38,9 +39,17 @@ FLOAT, HALF, BF16, INT8 = DataType.FLOAT, DataType.HALF, DataType.BF16, DataType
 LARGEST_HALF: Final = 65504.0
 LEAST: Final = 1 << 17  # products of a layer that half types make faster, as was measured
 USUAL: Final = 64
-ROUNDINGS: Final = {HALF: "to_half", BF16: "to_bf16"}
+EXCESS: Final = (BuilderFlag.EXCESS_PRECISION, BuilderFlag.FP16, BuilderFlag.BF16)
 # What layers that sum products have, which are what other types make faster.
 PRODUCTS: Final = (FilterAttrs, FullyConnectedAttrs, MatrixMultiplyAttrs)
+
+
+def rounds_tensors(is_strong: bool, flags: int) -> bool:
+    """Whether tensors are rounded to their types wherever they are: unless a flag says no, or the network is
+    weakly typed, where those that allow half types say it, but not where precisions are orders."""
+    given = {flag for flag in BuilderFlag if flags >> int(flag) & 1}
+    is_told = is_strong or BuilderFlag.OBEY_PRECISION_CONSTRAINTS in given
+    return given.isdisjoint(EXCESS[:1] if is_told else EXCESS)
 
 
 def is_faster(dtype: DataType, machine: Machine, layer: Layer[Attrs]) -> bool:
@@ -101,11 +110,6 @@ def _widened(attrs: Attrs, dtype: DataType) -> Attrs:
     other = FLOATS - {dtype, FLOAT}
     changed = {n: Blob(_real(x), FLOAT) for n, x in held.items() if isinstance(x, Blob) and x.dtype in other}
     return replace(attrs, **changed)
-
-
-def rounded(value: Value) -> Value:
-    """`value` as its type would store it."""
-    return map_(ROUNDINGS[value.dtype], value) if value.dtype in ROUNDINGS else value
 
 
 def weights_of(layer: Layer[Attrs]) -> tuple[int, Blob] | None:

@@ -75,8 +75,7 @@ class Settings:
     """How to build.
 
     `memory_limit`: bytes of intermediate memory, None without limit. `num_threads`: None for the machine's
-    own number. `round_layers`: half types are rounded after every layer, not only where a value is stored.
-    `flags`: every BuilderFlag, as bits. `max_tactics`: most variants of a kernel to measure,
+    own number. `flags`: every BuilderFlag, as bits. `max_tactics`: most variants of a kernel to measure,
     below 0 as the level says. `checked`: kernels check every access.
     """
 
@@ -85,7 +84,6 @@ class Settings:
     num_threads: int | None = None
     memory_limit: int | None = None
     verbosity: ProfilingVerbosity = ProfilingVerbosity.LAYER_NAMES_ONLY
-    round_layers: bool = False
     flags: int = 0
     max_tactics: int = -1
     winograd: Winograd = Winograd.AUTO

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from anyrt.core.trt_enum import TrtEnum
 
+EXTENSIONS = 128  # the first number of a member that TensorRT has not
+
 
 class ActivationType(TrtEnum):
     """The function of an activation layer."""
@@ -19,7 +21,7 @@ class ActivationType(TrtEnum):
 
 
 class BuilderFlag(TrtEnum):
-    """Switches of a builder configuration."""
+    """Switches of a builder configuration; EXCESS_PRECISION is AnyRT's own."""
 
     FP16, INT8, DEBUG, GPU_FALLBACK, REFIT, DISABLE_TIMING_CACHE, TF32, SPARSE_WEIGHTS = range(8)
     SAFETY_SCOPE, OBEY_PRECISION_CONSTRAINTS, PREFER_PRECISION_CONSTRAINTS, DIRECT_IO = range(8, 12)
@@ -27,9 +29,12 @@ class BuilderFlag(TrtEnum):
     ERROR_ON_TIMING_CACHE_MISS, BF16, DISABLE_COMPILATION_CACHE, WEIGHTLESS = range(16, 20)
     STRIP_PLAN, REFIT_IDENTICAL, WEIGHT_STREAMING, INT4, REFIT_INDIVIDUAL, STRICT_NANS = range(19, 25)
     MONITOR_MEMORY, FP4, EDITABLE_TIMING_CACHE, DISTRIBUTIVE_INDEPENDENCE = range(25, 29)
+    EXCESS_PRECISION = EXTENSIONS
 
-
-EXTENSIONS = 128  # the first number of a member that TensorRT has not
+    @property
+    def is_extension(self) -> bool:
+        """Whether TensorRT has no such flag, only AnyRT."""
+        return self._value_ >= EXTENSIONS
 
 
 class CumulativeOperation(TrtEnum):

@@ -1,6 +1,7 @@
 """The reference interpreter: a graph computed node by node with NumPy, by the primitives' references.
 
-Float types are held as float64 and rounded only where an output is made (ir/reference.py).
+Float types are held as float64 and rounded only where an output is made (ir/reference.py), or what statements
+store, as they do in any backend.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from anyrt.core.dimvalues import evaluate, substitute
 from anyrt.core.dtype import cast
 from anyrt.core.errors import BindingError
 from anyrt.ir.attributes import with_sizes
+from anyrt.ir.compute import Written
 from anyrt.ir.counted import results, told, told_inside
 from anyrt.ir.graph import Graph, Node, Type, Value, walk
 from anyrt.ir.prim import Array, Prim
@@ -72,6 +74,8 @@ def _results(node: Node, args: tuple[Array, ...], sizes: Mapping[str, int]) -> t
     results = concrete(node.op, sizes).results(args, shapes[0])
     got = [r.shape for r in results]
     assert got == shapes, f"{Value(node)}: the reference gave {got} instead of {shapes}"
+    if isinstance(Value(node).compute, Written):
+        return tuple(widen(cast(r, of.dtype), of.dtype) for r, of in zip(results, node.types, strict=True))
     return results
 
 

@@ -72,6 +72,7 @@ class Op(enum.Enum):
 
 
 DOTS = {Op.DOT2: Scalar.F32, Op.DOT4: Scalar.I32, Op.DOT4U: Scalar.I32}  # and what they give
+HALVES: Final = frozenset({Scalar.F16, Scalar.BF16})
 COMPARES = frozenset({Op.LT, Op.LE, Op.EQ, Op.NE})
 
 
@@ -296,7 +297,9 @@ def bitcast(x: Expr, type: Scalar) -> Expr:
 
 
 def cast(x: Expr, type: Scalar) -> Expr:
-    """`x` converted; nothing when it has the type already."""
+    """`x` converted; nothing when it has the type already, as a half has that was only widened."""
+    if isinstance(x, Cast) and x.arg.type is type and type in HALVES and x.type is Scalar.F32:
+        return x.arg
     return x if x.type is type else _intern(Cast(x, type), x, type)
 
 

@@ -17,6 +17,7 @@ from anyrt.core.dims import Sym, bounds
 from anyrt.core.machine import Costs
 from anyrt.ir.buffer import Scalar
 from anyrt.ir.kernel import (
+    HALVES,
     Alu,
     Cast,
     Const,
@@ -35,7 +36,6 @@ from anyrt.ir.rewrite import Fail
 from anyrt.ir.visit import Rewrite, parts, statements, written
 from anyrt.loops.nest import Names, reserve
 
-HALVES = frozenset({Scalar.BF16, Scalar.F16})
 COMMON = "row"  # the variable of all loops, while they are compared
 
 

@@ -1,7 +1,7 @@
 """The one list of passes: each takes a graph and gives one that computes the same, or the same object.
 
 >>> [p.name for p in PASSES]  # doctest: +NORMALIZE_WHITESPACE
-['round layers', 'contract codes', 'contract integers', 'fold constants', 'narrow constants', 'hide values',
+['contract codes', 'contract integers', 'fold constants', 'narrow constants', 'hide values',
  'simplify', 'split sums', 'split scans', 'fill words', 'fold constants', 'hoist products', 'shorten',
  'winograd', 'pack constants', 'turn operands', 'update states']
 """
@@ -25,7 +25,6 @@ from anyrt.passes.hoist_products import hoist_products
 from anyrt.passes.narrow_constants import narrow_constants
 from anyrt.passes.pack_constants import pack_constants
 from anyrt.passes.requirements import requirements
-from anyrt.passes.round_layers import round_layers
 from anyrt.passes.shorten import shorten
 from anyrt.passes.simplify import simplify
 from anyrt.passes.split_scans import split_scans
@@ -40,17 +39,13 @@ __all__ = ["PASSES", "Pass", "requirements", "with_tiles"]
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A change of the graph and the regions in it; `rounds` marks what is only done where every layer shall
-    round."""
+    """A change of the graph and the regions in it."""
 
     name: str
     change: Callable[[Graph], Graph]
-    rounds: bool = False
 
-    def run(self, graph: Graph, round_each_layer: bool) -> Graph:
+    def run(self, graph: Graph) -> Graph:
         """The graph after this pass, checked."""
-        if self.rounds and not round_each_layer:
-            return graph
         after = self.change(in_regions(graph, self.change))
         if after is not graph:
             assert_graph(after, Param, self.name)
@@ -58,7 +53,6 @@ class Pass:
 
 
 PASSES: Final[tuple[Pass, ...]] = (
-    Pass("round layers", round_layers, rounds=True),
     Pass("contract codes", contract_codes),  # of weights, too, which folding would make numbers of
     Pass("contract integers", contract_integers),
     Pass("fold constants", fold_constants),

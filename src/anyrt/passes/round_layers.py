@@ -1,40 +1,169 @@
-"""Round half types after every layer, as if each had stored its result.
+"""Outputs of layers, rounded to their types: what a tensor holds does not depend on where it is stored.
 
-Values that a layer's name is known for are the layers' results. What only moves elements needs no rounding.
+Kernels compute half types in float32, and round what they store. A value that a kernel reads where it is
+computed would be another one than that which is loaded; so a rounding is part of each output that may hold
+more than its type does. What lies between the primitives of one layer is the layer's own: it is float32,
+stored or not, but for the factors of sums of products, which have the type that the layer says.
+
+>>> from anyrt.core.enums import DataType
+>>> from anyrt.prims.build import map_, param
+>>> x = param("x", (3,), DataType.HALF)
+>>> (y,) = rounded_outputs((x,), (map_("exp", x),))
+>>> y.op.fn, y.args[0].op.fn
+('to_half', 'exp')
+>>> rounded_outputs((x,), (map_("neg", x),))[0].op.fn
+'neg'
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+import numpy as np
+
+from anyrt.core.dtype import numpy_dtype
 from anyrt.core.enums import DataType
-from anyrt.ir.graph import Graph, Value
-from anyrt.ir.rewrite import transformed
-from anyrt.prims import build
-from anyrt.prims.map import Map
+from anyrt.ir.compute import Elements, Given, Pieced, Tapped, Written
+from anyrt.ir.graph import Value, apply_all
+from anyrt.prims.build import cast, map_
+from anyrt.prims.const import Const
+from anyrt.prims.contract import Contract
+from anyrt.prims.map import CAST, PATTERN, SELECT, Map
+from anyrt.prims.pad import Pad
 from anyrt.prims.reduce import Reduce
-from anyrt.prims.taps import Taps
+from anyrt.prims.reshape import Reshape
+from anyrt.prims.taprules import TapRule
+from anyrt.prims.view import View
 
+FLOAT: Final = DataType.FLOAT
 ROUNDINGS: Final = {DataType.HALF: "to_half", DataType.BF16: "to_bf16"}
+# Functions and folds whose results a half type holds where it holds the operands.
+EXACT: Final = frozenset(
+    {SELECT, PATTERN, "neg", "abs", "max", "min", "identity", "sign", *ROUNDINGS.values()}
+)
+WHOLE: Final = frozenset({"floor", "ceil", "round", "trunc"})  # no half type has fractions above its integers
 
 
-def round_layers(graph: Graph) -> Graph:
-    """`graph` with a rounding after every layer that computes a half type."""
+def rounded(value: Value) -> Value:
+    """`value` as its type would store it."""
+    return map_(ROUNDINGS[value.dtype], value) if value.dtype in ROUNDINGS else value
 
-    def change(old: Value, new: Value) -> Value:
-        return build.map_(ROUNDINGS[new.dtype], new) if old in graph.names and _computes(old) else new
 
-    return transformed(graph, change)
+def rounded_outputs(operands: Iterable[Value | None], outputs: tuple[Value, ...]) -> tuple[Value, ...]:
+    """The outputs of one layer, which reads these operands, as tensors of their types hold them."""
+    inner = list(_inside({v for v in operands if v is not None}, outputs))
+    if not any(v.dtype in ROUNDINGS and _computes(v) for v in inner):
+        return outputs
+    layer = _Layer()
+    for value in inner:
+        layer.take(value)
+    return tuple(map(layer.output, outputs))
+
+
+def _inside(operands: set[Value], outputs: Iterable[Value]) -> Iterator[Value]:
+    """What a layer makes of its operands, producers before consumers."""
+    seen, todo = set(operands), [(v, False) for v in outputs]
+    while todo:
+        value, ready = todo.pop()
+        if ready:
+            yield value
+        elif value not in seen:
+            seen.add(value)
+            todo.append((value, True))
+            todo += [(a, False) for a in value.args if a not in seen]
 
 
 def _computes(value: Value) -> bool:
-    if value.dtype not in ROUNDINGS:
-        return False
-    match value.op:
-        case Map(fn=fn):
-            return fn not in ROUNDINGS.values()
-        case Reduce():
-            return True
-        case Taps(rule=rule):
+    """Whether elements come about that the type may not hold, though it holds those of the operands. What
+    statements, regions or plug-ins make lies in memory."""
+    match value.op, value.compute:
+        case Map(fn=fn), _:
+            return fn not in EXACT | WHOLE
+        case Reduce(fn=fn), _:
+            return fn not in EXACT
+        case Pad(value=border), _:
+            return float(np.float64(border).astype(numpy_dtype(value.dtype))) != border == border
+        case _, Tapped(rule=TapRule() as rule):
             return rule.weighs
-    return False
+        case _, Given() | Written() | Elements() | Pieced():
+            return False
+    return True
+
+
+@dataclass(slots=True)
+class _Layer:
+    """One layer on its way. `kept`: what takes the place of a value; `wide`: the same in float32, where its
+    half type may not hold it."""
+
+    kept: dict[Value, Value] = field(default_factory=dict)
+    wide: dict[Value, Value] = field(default_factory=dict)
+
+    def take(self, value: Value) -> None:
+        """Decide about a value whose operands were taken."""
+        is_half, is_open = value.dtype in ROUNDINGS, any(a in self.wide for a in value.args)
+        is_stored = isinstance(value.compute, Given | Written)
+        if is_half and _rounds(value):
+            self.kept[value] = self.output(value.args[0])
+        elif is_half and _is_constant(value):
+            self.kept[value] = rounded(self._again(value, self.output))
+        elif is_stored or isinstance(value.op, Contract):
+            self.kept[value] = self._again(value, self.output)
+        elif is_open and not is_half:
+            self.kept[value] = self._again(value, self._in_float)
+        else:
+            self.kept[value] = self._again(value, self._same)
+        if (
+            is_half
+            and not (_rounds(value) or _is_constant(value) or is_stored)
+            and (is_open or _computes(value))
+        ):
+            self.wide[value] = self._widened(value)
+
+    def output(self, value: Value) -> Value:
+        """An output of the layer, rounded where it has to be."""
+        if value not in self.wide:
+            return self._same(value)
+        once = isinstance(value.op, Contract) or all(a not in self.wide for a in value.args)
+        return rounded(self.kept[value] if once else cast(self.wide[value], value.dtype))
+
+    def _widened(self, value: Value) -> Value:
+        """The same in float32."""
+        match value.op:
+            case Map(fn=fn) if fn == CAST:
+                (arg,) = value.args
+                return cast(self.wide.get(arg, self._same(arg)), FLOAT)
+            case Map() | Contract() as op:
+                reads = self.output if isinstance(op, Contract) else self._in_float
+                return apply_all(replace(op, dtype=FLOAT), *map(reads, value.args))[value.index]
+        return apply_all(value.op, *map(self._in_float, value.args))[value.index]
+
+    def _again(self, value: Value, reads: Callable[[Value], Value]) -> Value:
+        args = tuple(map(reads, value.args))
+        if isinstance(value.op, Map) and value.op.fn == CAST:
+            return cast(args[0], value.dtype)
+        return value if args == value.args else apply_all(value.op, *args)[value.index]
+
+    def _same(self, value: Value) -> Value:
+        return self.kept.get(value, value)
+
+    def _in_float(self, value: Value) -> Value:
+        if value in self.wide:
+            return self.wide[value]
+        same = self._same(value)
+        return cast(same, FLOAT) if same.dtype in ROUNDINGS else same
+
+
+def _rounds(value: Value) -> bool:
+    return isinstance(value.op, Map) and value.op.fn == ROUNDINGS.get(value.dtype)
+
+
+def _is_constant(value: Value) -> bool:
+    """Weights in a half type, which are rounded to it."""
+    if not isinstance(value.op, Map) or value.op.fn != CAST:
+        return False
+    (source,) = value.args
+    while isinstance(source.op, View | Reshape):
+        (source,) = source.args
+    return isinstance(source.op, Const)

@@ -49,6 +49,7 @@ _FLOATS: Final = {
 }
 UNSIGNED_ZERO: Final = frozenset({DataType.FP8E4M3FNUZ, DataType.FP8E5M2FNUZ})
 ROUNDINGS: Final = ("to_half", "to_bf16", "to_fp8", "to_fp4", "to_e8m0")
+NARROWING: Final = (CAST, *ROUNDINGS)
 IDEMPOTENT: Final = ("abs", "floor", "ceil", "round", "trunc", "sign", *ROUNDINGS)
 
 
@@ -134,6 +135,16 @@ def _crosses_what_grows(x: Value, out: Value, taps: Value, axis: int, axes: tupl
     if not grows(taps):
         return Fail("it does not grow by half")
     return None
+
+
+def _crosses_what_narrows(x: Value, out: Value, fn: str, axes: tuple[Axis, ...]) -> Fail | None:
+    if fn not in NARROWING:
+        return Fail("it computes")
+    while isinstance(x.op, Map) and x.op.fn in NARROWING:
+        (x,) = x.args
+    if not isinstance(x.op, Taps):
+        return Fail("no taps have grown it")
+    return _crosses_what_grows(x.args[0], out, x, x.op.axis, axes)
 
 
 def _crossed(x: Value, out: Value, axis: int, rule: TapRule, axes: tuple[Axis, ...]) -> Value:
@@ -277,7 +288,9 @@ def _growing_example(draw: Below, dtype: DataType | None = None) -> Value:
     rule = Linear(ResizeCoordinateTransformation.HALF_PIXEL, ResizeSelector.FORMULA)
     x = build.param("x", shape, FLOATS[draw(len(FLOATS))])
     grown = build.taps(x, axis, 2 * shape[axis] + draw(3), rule)
-    return build.transpose(build.cast(grown, dtype or grown.dtype), ((1, 2, 0), (2, 1, 0))[draw(2)])
+    if dtype is not None:
+        grown = build.cast(build.map_("to_half", grown) if draw(2) else grown, dtype)
+    return build.transpose(grown, ((1, 2, 0), (2, 1, 0))[draw(2)])
 
 
 def _taps_example(draw: Below) -> Value:
@@ -374,13 +387,9 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         "transposing what taps have grown and a cast has narrowed",
-        find=lambda x: op(
-            View,
-            op(Map, named("taps", op(Taps, x, axis=Bind("axis"))), fn=CAST, dtype=Bind("dtype")),
-            axes=Bind("axes"),
-        ),
-        make=lambda taps, out, dtype, axes: build.cast(apply(View(out.shape, axes), taps), dtype),
-        guard=_crosses_what_grows,
+        find=lambda x: op(View, named("narrow", op(Map, x, fn=Bind("fn"))), axes=Bind("axes")),
+        make=lambda x, out, narrow, axes: apply(narrow.op, apply(View(out.shape, axes), x)),
+        guard=_crosses_what_narrows,
         example=lambda draw: _growing_example(draw, DataType.INT32),
     ),
     Rule(

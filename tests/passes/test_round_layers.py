@@ -1,0 +1,84 @@
+"""Outputs of layers hold what their types hold."""
+
+import numpy as np
+import pytest
+
+from anyrt.core.enums import DataType
+from anyrt.ir.graph import Graph, apply
+from anyrt.ir.interpret import interpret
+from anyrt.passes.round_layers import rounded_outputs
+from anyrt.prims import build as b
+from anyrt.prims.pad import Pad
+from anyrt.prims.reduce import Reduce
+from anyrt.prims.scan import Scan
+
+FLOAT, HALF, BF16 = DataType.FLOAT, DataType.HALF, DataType.BF16
+X, Y = b.param("x", (2, 4), HALF), b.param("y", (4, 3), HALF)
+
+
+def output(value, *operands):
+    (found,) = rounded_outputs(operands or (X,), (value,))
+    return found
+
+
+def test_what_a_function_computes_is_rounded():
+    assert output(b.map_("exp", X)) == b.map_("to_half", b.map_("exp", X))
+    assert output(b.map_("add", X, X)) == b.map_("to_half", b.map_("add", X, X))
+
+
+@pytest.mark.parametrize("fn", ["neg", "abs", "ceil", "sign"])
+def test_functions_that_round_nothing_stay(fn):
+    assert output(b.map_(fn, X)) == b.map_(fn, X)
+
+
+def test_what_only_moves_stays():
+    for value in (b.transpose(X, (1, 0)), b.reshape(X, (8,)), apply(Pad((1, 0), (0, 0), 0.5), X)):
+        assert output(value) == value
+
+
+def test_a_border_that_the_type_does_not_hold_is_rounded():
+    value = apply(Pad((1, 0), (0, 0), 0.1), X)
+    assert output(value) == b.map_("to_half", value)
+
+
+def test_folds_are_rounded_where_they_compute():
+    assert output(b.reduce_("max", X, (1,))) == b.reduce_("max", X, (1,))
+    assert output(b.reduce_("sum", X, (1,))) == b.map_("to_half", b.reduce_("sum", X, (1,)))
+
+
+def test_what_lies_between_the_primitives_of_a_layer_is_float32():
+    wide = b.cast(X, FLOAT)
+    value = b.map_("mul", b.map_("exp", X), X)
+    assert output(value) == b.map_("to_half", b.cast(b.map_("mul", b.map_("exp", wide), wide), HALF))
+    total = apply(Reduce("sum", (1,)), b.map_("exp", X))
+    assert output(total).args[0].args[0] == apply(Reduce("sum", (1,)), b.map_("exp", wide))
+
+
+def test_a_result_of_another_type_is_made_of_float32():
+    wide = b.map_("exp", b.cast(X, FLOAT))
+    assert output(b.map_("lt", b.map_("exp", X), X)) == b.map_("lt", wide, b.cast(X, FLOAT))
+    assert output(b.cast(b.map_("exp", X), FLOAT)) == wide
+
+
+def test_factors_of_sums_of_products_have_the_type_that_the_layer_says():
+    weights = b.cast(b.map_("exp", b.cast(X, FLOAT)), HALF)
+    value = b.contract("ij,jk->ik", weights, Y)
+    assert output(value, X, Y) == b.map_("to_half", b.contract("ij,jk->ik", b.map_("to_half", weights), Y))
+
+
+def test_constants_that_are_cast_are_rounded():
+    ones = b.cast(b.const([[0.1] * 4], FLOAT), HALF)
+    assert output(b.map_("max", X, ones)) == b.map_("max", X, b.map_("to_half", ones))
+
+
+def test_what_statements_store_is_rounded_by_the_interpreter_too():
+    graph = Graph((("x", X),), (("y", b.map_("ceil", apply(Scan("sum", 1), X))),))
+    assert graph.outputs[0][1] == output(graph.outputs[0][1])
+    x = np.float16([[2048, 0.5, 0, 0]] * 2)
+    assert interpret(graph, {"x": x})["y"].tolist() == [[2048] * 4] * 2
+
+
+def test_layers_read_no_further_than_their_operands():
+    operand = b.map_("exp", X)
+    assert output(b.map_("neg", operand), operand) == b.map_("neg", operand)
+    assert output(operand, operand) == operand
