@@ -74,12 +74,14 @@ def net(builder):
 def plan_of(builder):
     """plan_of(network, outputs, **profiles): outputs become `y`, `y1`, …; a profile is (min, opt, max)."""
 
-    def build(network, *outputs, verify="", threads=None, **profiles):
+    def build(network, *outputs, verify="", threads=None, flags=(), **profiles):
         for number, tensor in enumerate(outputs):
             tensor.name = f"y{number}" if number else "y"
             network.mark_output(tensor)
         config = builder.create_builder_config()
         config.verify, config.num_threads = verify, threads
+        for flag in flags:
+            config.set_flag(flag)
         if profiles:
             profile = builder.create_optimization_profile()
             for name, shapes in profiles.items():

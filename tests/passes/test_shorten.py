@@ -55,3 +55,9 @@ def test_one_user_that_adds_is_enough_to_keep_it():
     y = b.map_("sigmoid", X)
     both = b.map_("mul", y, b.cast(halved(b.map_("add", y, X)), DataType.FLOAT))
     assert functions(halved(both)) == {"sigmoid", "mul", "add", "cast"}
+
+
+def test_a_float32_that_a_layer_gives_keeps_its_form():
+    y = b.map_("sigmoid", X)
+    graph = Graph((("x", X),), (("half", halved(y)),), {y: "layer"}, ())
+    assert shorten(graph) is graph

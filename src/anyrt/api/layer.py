@@ -236,8 +236,8 @@ class ILayer(Named):
     def set_output_type(self, index: int, dtype: DataType) -> None:
         """Ask for the type of an output, which its tensor has from then on; its values are converted.
 
-        OBEY_PRECISION_CONSTRAINTS rounds each value to a half type that was asked for. Otherwise that is a
-        wish: values are rounded where they are stored.
+        Each value is rounded to it; with FP16, BF16 or EXCESS_PRECISION only where it is stored, unless
+        OBEY_PRECISION_CONSTRAINTS makes it an order.
 
         Refused: AR310, a strongly typed network; AR312, no such output."""
         if not isinstance(dtype, DataType):

@@ -1,8 +1,9 @@
 """Outputs that are computed apart from the others, so that these have the same numbers as without them.
 
-A value that is stored, as every output is, is read by what follows, rounded to its type, and no longer
-computed inside its readers. Debug tensors must not do that to the outputs of a network. So they have nodes of
-their own down to the inputs, which `Checked` tells apart: two graphs in one.
+A value that is stored, as every output is, is read by what follows, and no longer computed inside its
+readers: sums of these are cut otherwise, and half types rounded where excess precision is allowed. Debug
+tensors must not do that to the outputs of a network. So they have nodes of their own down to the inputs,
+which `Checked` tells apart: two graphs in one.
 
 >>> from anyrt.core.enums import DataType
 >>> from anyrt.prims.build import map_, param

@@ -33,11 +33,12 @@ def shorten(graph: Graph, types: frozenset[DataType] = HALVES) -> Graph:
 
 
 def _rounded(graph: Graph, types: frozenset[DataType]) -> frozenset[Value]:
-    """Values of `types`, and of float32 that only products and moves lead from there to them."""
+    """Values of `types`, and of float32 that only products and moves lead from there to them. A float32 that
+    is the result of a layer has its digits, whoever reads it."""
     found: set[Value] = set()
-    uses, outputs = users(graph), {v for _, v in graph.outputs}
+    uses, results = users(graph), {*graph.names, *(v for _, v in graph.outputs)}
     for value in reversed(list(walk(v for _, v in graph.outputs))):
-        inside = value.dtype is DataType.FLOAT and value not in outputs
+        inside = value.dtype is DataType.FLOAT and value not in results
         if value.dtype in types or (inside and all(u in found and _keeps(u) for u in uses[value])):
             found.add(value)
     return frozenset(found)

@@ -1,7 +1,8 @@
 """What a cast means, for kernels and for NumPy, and how narrow integers wrap after arithmetic in int32.
 
 Float to integer truncates and saturates (NaN gives 0); integers wrap, two's complement, as in ONNX.
-Narrower floats are not rounded here: rounding happens where a value is stored.
+Narrower floats are not rounded here: a value is where it is stored, and outputs of layers are by functions
+(passes/round_layers.py).
 
 >>> convert_array(np.array([-200.7, 300.0, np.nan]), DataType.INT8)
 array([-128,  127,    0], dtype=int8)

@@ -37,7 +37,7 @@ STARTS: Final = {"sum": 0, "prod": 1}  # of nothing
 @dataclass(frozen=True, slots=True)
 class Scan(Prim):
     """`fn` (a key of FOLDS) of all elements along `axis` up to each one, it included; `reverse`: from each
-    one on; `exclusive`: it not included. What is summed is kept as it is computed, rounded only where it is
+    one on; `exclusive`: it not included. What is summed is kept as it is computed, and rounded as it is
     stored. A second operand, of size 1 along the axis, is what rows begin with."""
 
     fn: str
