@@ -7,7 +7,8 @@ import anyrt as trt
 
 STRONG = 1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED)
 EXCESS, FP16 = trt.BuilderFlag.EXCESS_PRECISION, trt.BuilderFlag.FP16
-PROD, CEIL = trt.ElementWiseOperation.PROD, trt.UnaryOperation.CEIL
+PROD, SUM, CEIL = trt.ElementWiseOperation.PROD, trt.ElementWiseOperation.SUM, trt.UnaryOperation.CEIL
+NONE = trt.MatrixOperation.NONE
 
 
 def ceiling(log, *flags, strong=STRONG, also=(), dtype=trt.float16, x=1e-4):
@@ -36,3 +37,20 @@ def test_excess_precision_is_kept_where_a_flag_allows_it(log, strong, flag):
 
 def test_a_weakly_typed_network_without_flags_rounds(log):
     assert ceiling(log, strong=0) == 0
+
+
+@pytest.mark.parametrize("size", [7, 64])
+def test_masked_attention_in_layers_of_half_types_hides_values(log, size):
+    builder = trt.Builder(log)
+    network = builder.create_network(STRONG)
+    q, k, mask, v = (network.add_input(n, trt.float16, (1, size, size)) for n in ("q", "k", "mask", "v"))
+    scores = network.add_matrix_multiply(q, NONE, k, NONE).get_output(0)
+    softmax = network.add_softmax(network.add_elementwise(scores, mask, SUM).get_output(0))
+    softmax.axes = 0b100
+    network.mark_output(network.add_matrix_multiply(softmax.get_output(0), NONE, v, NONE).get_output(0))
+    engine = builder.build_engine_with_config(network, builder.create_builder_config())
+    zeros, values = (np.full((1, size, size), x, np.float16) for x in (0, 1))
+    hidden = np.where(np.arange(size) < size - 1, zeros, -np.inf).astype(np.float16)
+    values[0, -1] = np.nan
+    (y,) = engine.run(q=zeros, k=zeros, mask=hidden, v=values).values()
+    np.testing.assert_allclose(y, 1, rtol=2**-10)

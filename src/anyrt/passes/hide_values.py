@@ -55,7 +55,7 @@ def _scores(weights: Value) -> Value | None:
             case Map(fn="exp"):
                 (x,) = v.args
                 return x.args[0] if isinstance(x.op, Map) and x.op.fn == "sub" else None
-            case Map(fn="cast" | "div"):
+            case Map(fn="cast" | "div" | "to_half" | "to_bf16"):
                 todo.append(v.args[0])
             case Map(fn="mul"):
                 todo += v.args
@@ -133,7 +133,7 @@ def _may_be_least(mask: Value) -> bool:
                     return True
             case Map(fn="select"):
                 todo += v.args[1:]
-            case Map(fn="cast" | "add" | "identity"):
+            case Map(fn="cast" | "add" | "identity" | "to_half" | "to_bf16"):
                 todo += v.args
             case _ if _moves(v):
                 todo += v.args

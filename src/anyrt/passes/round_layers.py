@@ -103,41 +103,29 @@ class _Layer:
     def take(self, value: Value) -> None:
         """Decide about a value whose operands were taken."""
         is_half, is_open = value.dtype in ROUNDINGS, any(a in self.wide for a in value.args)
-        is_stored = isinstance(value.compute, Given | Written)
-        if is_half and _rounds(value):
-            self.kept[value] = self.output(value.args[0])
-        elif is_half and _is_constant(value):
+        if is_half and _is_rounded(value):
             self.kept[value] = rounded(self._again(value, self.output))
-        elif is_stored or isinstance(value.op, Contract):
-            self.kept[value] = self._again(value, self.output)
-        elif is_open and not is_half:
-            self.kept[value] = self._again(value, self._in_float)
-        else:
-            self.kept[value] = self._again(value, self._same)
-        if (
-            is_half
-            and not (_rounds(value) or _is_constant(value) or is_stored)
-            and (is_open or _computes(value))
-        ):
+            return
+        is_stored = isinstance(value.compute, Given | Written)
+        reads = self._same if is_half or not is_open else self._in_float
+        self.kept[value] = self._again(value, self.output if is_stored or _multiplies(value) else reads)
+        if is_half and not is_stored and (is_open or _computes(value)):
             self.wide[value] = self._widened(value)
 
     def output(self, value: Value) -> Value:
         """An output of the layer, rounded where it has to be."""
         if value not in self.wide:
             return self._same(value)
-        once = isinstance(value.op, Contract) or all(a not in self.wide for a in value.args)
+        once = _multiplies(value) or all(a not in self.wide for a in value.args)
         return rounded(self.kept[value] if once else cast(self.wide[value], value.dtype))
 
     def _widened(self, value: Value) -> Value:
         """The same in float32."""
-        match value.op:
-            case Map(fn=fn) if fn == CAST:
-                (arg,) = value.args
-                return cast(self.wide.get(arg, self._same(arg)), FLOAT)
-            case Map() | Contract() as op:
-                reads = self.output if isinstance(op, Contract) else self._in_float
-                return apply_all(replace(op, dtype=FLOAT), *map(reads, value.args))[value.index]
-        return apply_all(value.op, *map(self._in_float, value.args))[value.index]
+        if isinstance(value.op, Map) and value.op.fn == CAST:
+            return cast(self._in_float(value.args[0]), FLOAT)
+        op = replace(value.op, dtype=FLOAT) if isinstance(value.op, Map | Contract) else value.op
+        reads = self.output if _multiplies(value) else self._in_float
+        return apply_all(op, *map(reads, value.args))[value.index]
 
     def _again(self, value: Value, reads: Callable[[Value], Value]) -> Value:
         args = tuple(map(reads, value.args))
@@ -155,14 +143,14 @@ class _Layer:
         return cast(same, FLOAT) if same.dtype in ROUNDINGS else same
 
 
-def _rounds(value: Value) -> bool:
-    return isinstance(value.op, Map) and value.op.fn == ROUNDINGS.get(value.dtype)
+def _multiplies(value: Value) -> bool:
+    return isinstance(value.op, Contract)
 
 
-def _is_constant(value: Value) -> bool:
-    """Weights in a half type, which are rounded to it."""
+def _is_rounded(value: Value) -> bool:
+    """True for what a layer rounds itself, and for weights in a half type."""
     if not isinstance(value.op, Map) or value.op.fn != CAST:
-        return False
+        return isinstance(value.op, Map) and value.op.fn in ROUNDINGS.values()
     (source,) = value.args
     while isinstance(source.op, View | Reshape):
         (source,) = source.args
