@@ -124,7 +124,7 @@ def test_names_tell_requests_apart():
 
 def test_every_field_of_a_request_is_named_or_idle_or_absent():
     usual = {f.name: f.default for f in fields(BuildRequest)}
-    apart = {"passes", "strategies", "selector", "weights", "refit"}
+    apart = {"passes", "strategies", "selector", "weights", "refit", "needs", "implied"}
     assert {name for name in usual if name not in NAMED | IDLE} == apart
     assert usual["passes"] is usual["strategies"] is usual["selector"] is None
 

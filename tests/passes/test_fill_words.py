@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
+from anyrt.core.dims import Sym
 from anyrt.core.dtype import numpy_dtype
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph, walk
@@ -122,6 +123,12 @@ def test_weights_that_are_refitted_are_filled_up_again():
     assert refitter.refit_cuda_engine()
     image = {"x": np.random.default_rng(3).standard_normal((2, 3, 9, 9)).astype(np.float32)}
     np.testing.assert_array_equal(engines[0].run(**image)["y"], engines[1].run(**image)["y"])
+
+
+def test_terms_that_data_count_are_left_as_they_are():
+    image = b.param("x", (5, Sym("count", most=20).dim), I8)
+    graph = Graph((("x", image),), (("y", summed("mk,kn->mn", image, w(15, 8))),))
+    assert fill_words(graph) is graph
 
 
 def quantised(weights):

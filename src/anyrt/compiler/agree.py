@@ -7,20 +7,19 @@ code can read or write outside the caller's memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from anyrt.core.dims import Dim, equal
+from anyrt.core.dims import Dim, Sym, equal
 from anyrt.core.dimtext import print_dim
+from anyrt.core.dimvalues import substitute
 from anyrt.core.dtype import short_name
-from anyrt.core.enums import DataType
 from anyrt.core.errors import AnyrtError, PlanError
 from anyrt.core.requirement import Requirement
 from anyrt.ir.graph import Graph
 from anyrt.passes import requirements
+from anyrt.passes.implied_sizes import implied
 from anyrt.plan.plan import Binding, LayerRecord, Plan, SymbolRecord
-
-Port = tuple[str, bool, DataType, tuple[Dim, ...]]
 
 
 def symbol_records(graph: Graph) -> tuple[SymbolRecord, ...]:
@@ -28,12 +27,15 @@ def symbol_records(graph: Graph) -> tuple[SymbolRecord, ...]:
     return tuple(SymbolRecord.of(s.sym, s.tensor, s.axis, s.is_value) for s in graph.symbols)
 
 
-def conditions(layers: Iterable[LayerRecord], *graphs: Graph) -> tuple[Requirement, ...]:
-    """What a run must check for all of the graphs, each condition once, as the first graph words it.
+def conditions(
+    layers: Iterable[LayerRecord], *graphs: Graph, before: Iterable[Requirement] = ()
+) -> tuple[Requirement, ...]:
+    """What a run must check for all of the graphs, each condition once, as the first graph words it, or what
+    is known `before`.
 
     Each is told with the line of the user's program that added its layer."""
     places = {x.name: f"{x.name} ({source})" for x in layers if (source := dict(x.details).get("source"))}
-    found: dict[tuple[str, str, str], Requirement] = {}
+    found = {_condition(need): need for need in before}
     try:
         for graph in graphs:
             for need in requirements(graph):
@@ -48,7 +50,7 @@ def check_agreement(plan: Plan, graph: Graph) -> None:
     if sorted(map(repr, plan.symbols)) != sorted(map(repr, symbol_records(graph))):
         got, wanted = _names(plan.symbols), _names(symbol_records(graph))
         raise PlanError("AR607", "plan, symbols", got=got, wanted=f"{wanted}, as the graph has them")
-    _check_bindings(plan.bindings, graph)
+    _check_bindings(plan, graph)
     _check_updates(plan, graph)
     for profile in plan.profiles or ((),):
         given = {(s.tensor, s.is_value) for s in plan.symbols if s.most is None}
@@ -72,15 +74,24 @@ def _names(symbols: tuple[SymbolRecord, ...]) -> str:
     return ", ".join(f"{s.name} ({s.lo} to {s.hi})" for s in symbols) or "none"
 
 
-def _check_bindings(bindings: tuple[Binding, ...], graph: Graph) -> None:
-    inputs = [(n, True, v.dtype, v.shape) for n, v in graph.inputs]
-    ports: list[Port] = [*inputs, *((n, False, v.dtype, v.shape) for n, v in graph.outputs)]
+def bindings_of(graph: Graph) -> tuple[Binding, ...]:
+    """Those of a bare graph."""
+    inputs = [Binding(n, True, v.dtype, v.shape) for n, v in graph.inputs]
+    return (*inputs, *(Binding(n, False, v.dtype, v.shape) for n, v in graph.outputs))
+
+
+def _check_bindings(plan: Plan, graph: Graph) -> None:
+    bindings, ports = plan.bindings, bindings_of(graph)
     if len(ports) != len(bindings):
         wanted = f"{len(ports)}, as the graph has them"
         raise PlanError("AR607", "plan, bindings", got=f"{len(bindings)} tensors", wanted=wanted)
+    try:
+        sizes = implied(plan.requirements, [s.sym for s in plan.symbols])
+    except AnyrtError as error:
+        raise PlanError("AR607", "plan, requirements", str(error), "conditions that can hold") from None
     for binding, port in zip(bindings, ports, strict=True):
-        if not _fits(binding, port):
-            got = _show((binding.name, binding.is_input, binding.dtype, binding.memory))
+        if not _fits(binding, port, sizes):
+            got = _show(binding)
             raise PlanError("AR607", f"plan, binding {binding.name!r}", got=got, wanted=_show(port))
 
 
@@ -94,16 +105,19 @@ def _check_updates(plan: Plan, graph: Graph) -> None:
         raise PlanError("AR607", "plan, layers", f"outputs in inputs: {got or 'none'}", wanted or "none")
 
 
-def _fits(binding: Binding, port: Port) -> bool:
-    name, is_input, dtype, shape = port
-    readable = not (binding.is_shape and is_input) or len(shape) <= 1
-    same = (binding.name, binding.is_input, binding.dtype) == (name, is_input, dtype)
-    if not same or not readable or len(binding.memory) != len(shape):
+def _fits(binding: Binding, port: Binding, sizes: Mapping[Sym, Dim]) -> bool:
+    """`sizes`: what runs hold sizes to, so that a graph may have numbers there."""
+    shape = port.shape
+    readable = not (binding.is_shape and port.is_input) or len(shape) <= 1
+    names = (binding.name, binding.is_input, binding.dtype) == (port.name, port.is_input, port.dtype)
+    if not names or not readable or len(binding.memory) != len(shape):
         return False
-    return all(equal(a, b) == 1 for a, b in zip(binding.memory, shape, strict=True))
+    pairs = ((substitute(d, sizes) for d in pair) for pair in zip(binding.memory, shape, strict=True))
+    return all(equal(a, b) == 1 for a, b in pairs)
 
 
-def _show(port: Port) -> str:
-    name, is_input, dtype, shape = port
-    sizes = ", ".join(map(print_dim, shape))
-    return f"{'input' if is_input else 'output'} {name!r} of {short_name(dtype)}, shape ({sizes})"
+def _show(port: Binding) -> str:
+    sizes = ", ".join(map(print_dim, port.memory))
+    return (
+        f"{'input' if port.is_input else 'output'} {port.name!r} of {short_name(port.dtype)}, shape ({sizes})"
+    )

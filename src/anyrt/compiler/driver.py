@@ -41,6 +41,7 @@ from anyrt.compiler.recall import Recall
 from anyrt.compiler.records import with_records
 from anyrt.compiler.report import build_report, written_lines
 from anyrt.compiler.request import BuildRequest, Point, Verify, Winograd
+from anyrt.compiler.settled import settled
 from anyrt.compiler.tune import Tuned, tune
 from anyrt.compiler.verify import Mismatch, groups_failed, verify
 from anyrt.core.counts import at_most
@@ -60,7 +61,7 @@ from anyrt.passes.copy_caches import copy_caches
 from anyrt.plan.abi import align
 from anyrt.plan.content import Content
 from anyrt.plan.file import CHUNK, DIGEST_BYTES, PlanFile, PlanParts, plan_parts
-from anyrt.plan.plan import STREAMS, Binding, BlobRecord, Plan, lay_out
+from anyrt.plan.plan import STREAMS, BlobRecord, Plan, lay_out
 from anyrt.plan.program import Compiled, Program
 from anyrt.plan.refit import Refit
 from anyrt.plan.report import Report, kernel_lines, parse_report, print_report, totals
@@ -233,6 +234,7 @@ class _Build:
         if same is not None:
             self._done(phase)
             return self._again(phase, *same)
+        self.request = settled(self.request)
         graph = self._optimised()
         source = _Source.of(self.request, graph)
         self._done(phase)
@@ -445,9 +447,8 @@ class _Source:
             blobs, refit = {**blobs, **derived.constants}, derived.refit
         records = lay_out((name, b.dtype, b.size) for name, b in blobs.items())
         text = print_graph(graph, vocabulary(blobs))
-        return _Source(
-            request, graph, conditions(request.layers, request.graph, graph), blobs, records, text, refit
-        )
+        needs = conditions(request.layers, request.graph, graph, before=request.needs)
+        return _Source(request, graph, needs, blobs, records, text, refit)
 
     def sizes(self) -> Sizes:
         """What the engine should be best at."""
@@ -473,7 +474,7 @@ class _Source:
             name=self.request.name,
             graph_text=self.text,
             blobs=self.records,
-            bindings=_bindings(self.request, self.graph),
+            bindings=self.request.bindings,
             symbols=symbol_records(self.graph),
             requirements=self.needs,
             profiles=self.request.profiles,
@@ -524,14 +525,6 @@ class _Source:
         made = f"{self.request.strategies} {self.request.settings.checked}"
         refit = () if self.refit is None else (repr(self.refit.made), str(self.refit.is_free))
         return report_key(self.text, sizes, made, b"".join(literals), *refit)
-
-
-def _bindings(request: BuildRequest, graph: Graph) -> tuple[Binding, ...]:
-    """The bindings as the API describes them, or plain ones for a bare graph."""
-    if request.bindings:
-        return request.bindings
-    inputs = [Binding(n, True, v.dtype, v.shape) for n, v in graph.inputs]
-    return (*inputs, *(Binding(n, False, v.dtype, v.shape) for n, v in graph.outputs))
 
 
 def _order(graph: Graph) -> dict[Value, int]:

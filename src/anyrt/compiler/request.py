@@ -17,8 +17,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from anyrt.core.counts import at_most
-from anyrt.core.dims import Sym
+from anyrt.core.dims import Dim, Sym
+from anyrt.core.dimvalues import evaluate
 from anyrt.core.enums import DataType, ProfilingVerbosity, Severity
+from anyrt.core.requirement import Requirement
 from anyrt.ir.counted import sizes_of
 from anyrt.ir.graph import Graph, Symbol
 from anyrt.plan.plan import Binding, LayerRecord, Range
@@ -152,7 +154,8 @@ class BuildRequest:
     graph, `strategies`: how kernels are made, None for as usual; a plan that is loaded where its code is not
     in the cache gets kernels as usual. `aside`: outputs that change nothing of the others, see
     passes/beside.py. `weights`: the graph's constants that may be given again, under which names;
-    `refit`: how, None for not at all.
+    `refit`: how, None for not at all. `needs`: what runs must check besides what the graph asks for;
+    `implied`: what symbols stand for where that holds.
     """
 
     name: str
@@ -173,12 +176,15 @@ class BuildRequest:
     aside: frozenset[str] = frozenset()
     weights: tuple[tuple[Blob, WeightsRecord], ...] = ()
     refit: RefitKind | None = None
+    needs: tuple[Requirement, ...] = ()
+    implied: tuple[tuple[Sym, Dim], ...] = ()
 
     def sizes(self, profile: int, point: Point) -> dict[str, int]:
-        """The value of every size of the graph and its regions at one corner of a profile; the most of those
-        that data decide."""
+        """The value of every size of the graph and its regions at one corner of a profile, or what else is
+        implied; the most of those that data decide."""
         ranges = self.profiles[profile] if self.profiles else ()
         corners = {(r.tensor, r.is_values): (r.min, r.opt, r.max)[point] for r in ranges}
         known = (s for s in self.graph.symbols if self.profiles and s.sym.most is None)
         given = {s.sym.name: corners[s.tensor, s.is_value][s.axis] for s in known}
+        given |= {sym.name: evaluate(size, given) for sym, size in self.implied if given}
         return at_most(given, sizes_of(self.graph))

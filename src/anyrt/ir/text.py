@@ -101,6 +101,7 @@ class _Printer:
         for output, v in graph.outputs:
             maker = f" {json.dumps(graph.makers[output])}" if output in graph.makers else ""
             lines.append(f"output {json.dumps(output)} {names[v]}{maker}")
+        self.sizes |= {s.sym for s in graph.symbols}
         for s in graph.symbols:
             kind = "follow value" if s.is_value else "follow"
             lines.append(f"{kind} {print_name(s.sym.name)} {json.dumps(s.tensor)} {s.axis}")

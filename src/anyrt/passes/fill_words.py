@@ -53,6 +53,8 @@ def _short(
     size = value.shape[labels.index(found[0])] if len(found) == 1 else None
     if not isinstance(size, int) or size % WORD[value.dtype] == 0:
         return None
+    if other.shape[others.index(found[0])] != size:
+        return None  # data decide that of the other factor, which a run holds to this one
     return found[0] if _whole(size, value) <= size * MOST else None
 
 

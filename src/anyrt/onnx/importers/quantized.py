@@ -13,7 +13,14 @@ import numpy as np
 
 from anyrt.core.dtype import is_float
 from anyrt.core.enums import DataType, ReduceOperation, UnaryOperation
-from anyrt.onnx.importers.windows import Windows, channels_of, filtered, kernel_size, windows_of
+from anyrt.onnx.importers.windows import (
+    Windows,
+    channels_of,
+    filtered,
+    kernel_size,
+    windows_of,
+    with_channels,
+)
 from anyrt.onnx.node import Node, importer
 from anyrt.onnx.tensor import Tensor
 
@@ -210,7 +217,8 @@ def convolved(
 ) -> Tensor:
     """Exact sums of products of a convolution: INT32."""
     by: Windows = windows_of(node, kernel_size(node, kernel))
-    maps = channels_of(node, kernel, 0)
+    maps, each = (channels_of(node, kernel, k) for k in (0, 1))
+    x = with_channels(node, x, each * node.attr("group", 1))
     if kernel_zero is not None and kernel_zero.rank == 1:
         kernel_zero = kernel_zero.reshape([-1, *(1 for _ in kernel.sizes[1:])])
     if x_zero is not None:
