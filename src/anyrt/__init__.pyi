@@ -1592,7 +1592,7 @@ class ITopKLayer(ILayer):
     def k(self, value: int) -> None: ...
     @property
     def axes(self) -> int:
-        """the axis along which they are found, one of the last four"""
+        """the axis along which they are found; beyond the last four, an extension"""
 
     @axes.setter
     def axes(self, value: int) -> None: ...
@@ -3791,7 +3791,8 @@ class INetworkDefinition(_INetworkDefinition):
         input: float32, float16, int32, bfloat16, int64
         op: whether the largest or the smallest
         k: how many; 1 to 3840, and no more than the axis has; -1, an extension: all, which sorts
-        axes: the axis along which they are found, one of the last four (bit i stands for dimension i)
+        axes: the axis along which they are found; beyond the last four, an extension (bit i stands for
+            dimension i)
         indices_type: the type of the indices, int32 or int64
 
         The new ITopKLayer; shape and type of its output answer at once. AR403 refuses a tensor of another
@@ -3804,7 +3805,7 @@ class INetworkDefinition(_INetworkDefinition):
         AR123: a list of numbers for k
         AR132: a k larger than the axis; a k of 0; a k over 3840
         AR202: a k that is no int32; a type that TopK does not take; indices that are no integers
-        AR302: a mask of 0; an axis before the last four; an axis beyond the rank; two axes
+        AR302: a mask of 0; an axis beyond the rank; two axes
 
         Refused in a run:
         AR132: a k larger than an axis of dynamic size; a k of 0 from an operand; a k over 3840 from an

@@ -49,6 +49,16 @@ def test_the_largest_of_every_type_are_in_order(run, kind, largest):
     np.testing.assert_array_equal(np.take_along_axis(x, at, 1), values)
 
 
+@pytest.mark.parametrize(("rank", "axis"), [(rank, axis) for rank in (5, 6, 7, 8) for axis in range(rank)])
+def test_extremes_are_found_along_every_axis_of_every_rank(run, rank, axis):
+    x = RNG.permutation(2 * 3**3 * 2 ** (rank - 4)).reshape(2, 3, 3, 3, *(2,) * (rank - 4)).astype(np.float32)
+    np.testing.assert_array_equal(run("ArgMax", {"x": x}, axis=axis, keepdims=0), np.argmax(x, axis))
+    np.testing.assert_array_equal(run("ArgMin", {"x": x}, axis=axis, keepdims=0), np.argmin(x, axis))
+    values, at = run("TopK", {"x": x}, {"k": np.int64([2])}, outputs=2, axis=axis)
+    np.testing.assert_array_equal(at, np.argsort(-x, axis).take([0, 1], axis))
+    np.testing.assert_array_equal(values, np.take_along_axis(x, at, axis))
+
+
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_how_many_may_come_from_data(agrees, axis):
     x = RNG.permutation(120).reshape(4, 5, 6).astype(np.float32)

@@ -28,7 +28,6 @@ from anyrt.prims.ranked import Ranked
 
 MOST = 3840
 ALL = -1  # in place of a count
-LAST = 4  # axes, of which one may be chosen
 MAX, MIN = TopKOperation.MAX, TopKOperation.MIN
 
 
@@ -40,7 +39,7 @@ class TopKAttrs(Attrs):
     k: int = attr(
         Kind.INT, "how many; 1 to 3840, and no more than the axis has; -1, an extension: all, which sorts"
     )
-    axes: int = attr(Kind.AXES, "the axis along which they are found, one of the last four")
+    axes: int = attr(Kind.AXES, "the axis along which they are found; beyond the last four, an extension")
     indices_type: DataType = attr(
         Kind.ENUM, "the type of the indices, int32 or int64", DataType.INT32, enum=DataType
     )
@@ -113,9 +112,8 @@ def _axis(layer: Layer[TopKAttrs]) -> int:
     if rank == 0:
         raise ShapeError("AR101", layer.name, "rank 0", "rank >= 1", "add a dimension of size 1")
     axes = axes_of(layer.name, mask, rank)
-    if len(axes) > 1 or axes[0] < rank - LAST:
-        got, wanted = f"axes {bin(mask)} for rank {rank}", f"one bit, for one of the last {LAST} axes"
-        raise ArgumentError("AR302", layer.name, got, wanted, "transpose the input, or merge axes, before")
+    if len(axes) > 1:
+        raise ArgumentError("AR302", layer.name, f"axes {bin(mask)} for rank {rank}", "one bit", "merge axes")
     return axes[0]
 
 
@@ -174,7 +172,9 @@ def cases() -> tuple[Case[TopKAttrs], ...]:
         Case(k(MAX, ALL, 0b10), ((1, 5000),)),
         Case(k(MIN, ALL, 0b10), ((2, 0),)),
         Case(k(MAX, 1, 0b1), ((31,),)),
-        Case(k(MIN, 2, 1 << 5), ((1, 2, 1, 2, 1, 3, 1, 2),)),
+        *(Case(k((MAX, MIN)[axis % 2], n, 1 << axis), ((2, 3, 1, 2, 4, 1, 3, 2)[:rank],))
+          for rank in range(1, 9) for axis in range(rank) for n in ((1, 2) if axis in (0, 1, 4) else (1,))
+          if n <= (2, 3, 1, 2, 4, 1, 3, 2)[axis]),
     )  # fmt: skip
 
 
@@ -195,7 +195,6 @@ def mistakes() -> tuple[Mistake[TopKAttrs], ...]:
         Mistake("AR302", "a mask of 0", k(MAX, 1, 0), ((2, 5),)),
         Mistake("AR302", "two axes", k(MAX, 1, 0b11), ((2, 5),)),
         Mistake("AR302", "an axis beyond the rank", k(MAX, 1, 0b100), ((2, 5),)),
-        Mistake("AR302", "an axis before the last four", k(MAX, 1, 0b1), ((2, 1, 1, 1, 5),)),
         Mistake("AR101", "an input of rank 0", k(MAX, 1, 0b1), ((),)),
         Mistake("AR202", "a type that TopK does not take", one, ((2, 5),), (DataType.BOOL,)),
         Mistake("AR202", "indices that are no integers", k(MAX, 1, 0b10, f), ((2, 5),)),
