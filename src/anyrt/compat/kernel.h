@@ -24,9 +24,24 @@
 #define __launch_bounds__(...)
 #define __align__(n) alignas(n)
 
-struct uint3 {
-    unsigned x, y, z;
-};
+#define ANYRT_VECTORS(type, name)                                                                 \
+    struct name##2 { type x, y; };                                                                \
+    struct name##3 { type x, y, z; };                                                             \
+    struct alignas(4 * sizeof(type) > 16 ? 16 : 4 * sizeof(type)) name##4 { type x, y, z, w; };   \
+    static inline name##2 make_##name##2(type x, type y) { return {x, y}; }                       \
+    static inline name##3 make_##name##3(type x, type y, type z) { return {x, y, z}; }            \
+    static inline name##4 make_##name##4(type x, type y, type z, type w) { return {x, y, z, w}; }
+ANYRT_VECTORS(float, float)
+ANYRT_VECTORS(double, double)
+ANYRT_VECTORS(int, int)
+ANYRT_VECTORS(unsigned, uint)
+ANYRT_VECTORS(signed char, char)
+ANYRT_VECTORS(unsigned char, uchar)
+ANYRT_VECTORS(short, short)
+ANYRT_VECTORS(unsigned short, ushort)
+ANYRT_VECTORS(long long, longlong)
+ANYRT_VECTORS(unsigned long long, ulonglong)
+
 struct dim3 {
     unsigned x, y, z;
     dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
@@ -38,17 +53,6 @@ static const int warpSize = 32;
 // Shared memory whose size a launch tells: `extern __shared__ T name[]` is a pointer to it.
 static thread_local std::vector<std::max_align_t> anyrt_room;
 template <class T> static inline T *anyrt_shared() { return reinterpret_cast<T *>(anyrt_room.data()); }
-
-#define ANYRT_VECTORS(type, name)                                                                 \
-    struct name##2 { type x, y; };                                                                \
-    struct name##3 { type x, y, z; };                                                             \
-    struct alignas(4 * sizeof(type) > 16 ? 16 : 4 * sizeof(type)) name##4 { type x, y, z, w; };   \
-    static inline name##2 make_##name##2(type x, type y) { return {x, y}; }                       \
-    static inline name##3 make_##name##3(type x, type y, type z) { return {x, y, z}; }            \
-    static inline name##4 make_##name##4(type x, type y, type z, type w) { return {x, y, z, w}; }
-ANYRT_VECTORS(float, float)
-ANYRT_VECTORS(double, double)
-ANYRT_VECTORS(int, int)
 
 // Numbers of 16 bits, which are computed as float and rounded to the nearest, ties to even.
 struct __half {
@@ -80,20 +84,91 @@ static inline float __half2float(__half x) { return x; }
 
 template <class A, class B> static inline std::common_type_t<A, B> min(A a, B b) { return a < b ? a : b; }
 template <class A, class B> static inline std::common_type_t<A, B> max(A a, B b) { return a < b ? b : a; }
-template <class T> static inline T __ldg(const T *p) { return *p; }
+#define ANYRT_READ(name) template <class T> static inline T name(const T *p) { return *p; }
+ANYRT_READ(__ldg)
+ANYRT_READ(__ldca)
+ANYRT_READ(__ldcg)
+ANYRT_READ(__ldcs)
+ANYRT_READ(__ldcv)
+ANYRT_READ(__ldlu)
+#define ANYRT_WRITE(name) template <class T> static inline void name(T *p, T x) { *p = x; }
+ANYRT_WRITE(__stcg)
+ANYRT_WRITE(__stcs)
+ANYRT_WRITE(__stwb)
+ANYRT_WRITE(__stwt)
+
+// What one thread has written the others see, as they run one after the other.
+static inline void __threadfence() {}
+static inline void __threadfence_block() {}
+static inline void __threadfence_system() {}
+
+// The same bits as another type.
+#define ANYRT_BITS(name, from, to)                              \
+    static inline to name(from x) {                             \
+        to bits;                                                \
+        static_assert(sizeof(bits) == sizeof(x), "same bits");  \
+        std::memcpy(&bits, &x, sizeof(x));                      \
+        return bits;                                            \
+    }
+ANYRT_BITS(__float_as_int, float, int)
+ANYRT_BITS(__int_as_float, int, float)
+ANYRT_BITS(__float_as_uint, float, unsigned)
+ANYRT_BITS(__uint_as_float, unsigned, float)
+ANYRT_BITS(__double_as_longlong, double, long long)
+ANYRT_BITS(__longlong_as_double, long long, double)
+ANYRT_BITS(__half_as_short, __half, short)
+ANYRT_BITS(__half_as_ushort, __half, unsigned short)
+ANYRT_BITS(__short_as_half, short, __half)
+ANYRT_BITS(__ushort_as_half, unsigned short, __half)
+static inline int __double2hiint(double x) { return int(__double_as_longlong(x) >> 32); }
+static inline int __double2loint(double x) { return int(__double_as_longlong(x)); }
+static inline double __hiloint2double(int high, int low) {
+    return __longlong_as_double((long long)((unsigned long long)unsigned(high) << 32 | unsigned(low)));
+}
 static inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
 static inline double rsqrt(double x) { return 1.0 / std::sqrt(x); }
 static inline float __saturatef(float x) { return x < 0 ? 0 : x < 1 ? x : 1; }
 static inline float __fdividef(float x, float y) { return x / y; }
 static inline int __float2int_rn(float x) { return int(std::nearbyint(x)); }
+static inline int __float2int_rz(float x) { return int(x); }
+static inline int __float2int_rd(float x) { return int(std::floor(x)); }
+static inline int __float2int_ru(float x) { return int(std::ceil(x)); }
+static inline unsigned __float2uint_rn(float x) { return unsigned(std::nearbyint(x)); }
+static inline unsigned __float2uint_rz(float x) { return unsigned(x); }
+static inline float __int2float_rn(int x) { return float(x); }
+static inline float __uint2float_rn(unsigned x) { return float(x); }
+static inline float __fadd_rn(float x, float y) { return x + y; }
+static inline float __fsub_rn(float x, float y) { return x - y; }
+static inline float __fmul_rn(float x, float y) { return x * y; }
+static inline float __fdiv_rn(float x, float y) { return x / y; }
+static inline float __fmaf_rn(float x, float y, float z) { return std::fma(x, y, z); }
+static inline float __frcp_rn(float x) { return 1.0f / x; }
+static inline float __fsqrt_rn(float x) { return std::sqrt(x); }
+static inline float __frsqrt_rn(float x) { return 1.0f / std::sqrt(x); }
+static inline int __mul24(int x, int y) { return x * y; }
+static inline unsigned __umul24(unsigned x, unsigned y) { return x * y; }
+static inline int __mulhi(int x, int y) { return int((long long)x * y >> 32); }
+static inline unsigned __umulhi(unsigned x, unsigned y) { return unsigned((unsigned long long)x * y >> 32); }
 static inline int __popc(unsigned x) { return __builtin_popcount(x); }
+static inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
 static inline int __clz(int x) { return x ? __builtin_clz(x) : 32; }
+static inline int __clzll(long long x) { return x ? __builtin_clzll(x) : 64; }
 static inline int __ffs(int x) { return __builtin_ffs(x); }
+static inline int __ffsll(long long x) { return __builtin_ffsll(x); }
+static inline unsigned __brev(unsigned x) {
+    unsigned y = 0;
+    for (int k = 0; k < 32; k++) y |= (x >> k & 1) << (31 - k);
+    return y;
+}
 #define __expf expf
 #define __logf logf
 #define __sinf sinf
 #define __cosf cosf
 #define __powf powf
+#define __tanf tanf
+#define __log2f log2f
+#define __log10f log10f
+#define __exp10f exp10f
 
 // One thread runs after the other, so that what is read and written in one call stays together.
 #define ANYRT_ATOMIC(name, value)                                               \
@@ -117,7 +192,37 @@ template <class T> static inline T atomicCAS(T *p, T wanted, T x) {
 }
 
 #ifdef ANYRT_TOGETHER
+#include <sys/mman.h>
 #include <ucontext.h>
+
+// Where threads of a block have their variables: as much as a GPU gives a thread, and room for calls. Below each
+// stack lies a page that nobody may touch, so that what grows beyond ends the process with SIGSEGV, and never
+// writes into memory of others.
+struct anyrt_stacks {
+    static constexpr size_t SIZE = (512 + 64) << 10, GUARD = 1 << 16;  // no page is larger
+    char *memory = nullptr;
+    size_t count = 0;
+    anyrt_stacks() = default;
+    anyrt_stacks(const anyrt_stacks &) = delete;
+    ~anyrt_stacks() { give_back(); }
+    void give_back() {
+        if (memory) munmap(memory, count * (GUARD + SIZE));
+        memory = nullptr, count = 0;
+    }
+    char *of(size_t k) { return memory + k * (GUARD + SIZE) + GUARD; }
+    // Room for so many threads; false where the system has none.
+    bool fit(size_t wanted) {
+        if (wanted <= count) return true;
+        give_back();
+        void *found = mmap(nullptr, wanted * (GUARD + SIZE), PROT_NONE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (found == MAP_FAILED) return false;
+        memory = static_cast<char *>(found), count = wanted;
+        for (size_t k = 0; k < wanted; k++)
+            if (mprotect(of(k), SIZE, PROT_READ | PROT_WRITE)) return give_back(), false;
+        return true;
+    }
+};
 
 enum anyrt_state { ANYRT_READY, ANYRT_AT_BLOCK, ANYRT_AT_WARP, ANYRT_OVER };
 struct anyrt_thread {
@@ -128,10 +233,8 @@ struct anyrt_thread {
     uint64_t told;  // to other lanes
 };
 struct anyrt_block {
-    static constexpr size_t STACK = 1 << 16;
     std::vector<anyrt_thread> threads;
-    std::unique_ptr<char[]> stacks;
-    size_t room = 0;
+    anyrt_stacks stacks;
     ucontext_t home;
     anyrt_thread *now;
     void (*body)(void **);
@@ -174,16 +277,16 @@ static void anyrt_enter() {
     anyrt_now.body(anyrt_now.arguments);
     anyrt_now.now->state = ANYRT_OVER;
 }
-// Runs a block; false where its threads wait for others that never come.
+// Runs a block; false where its threads wait for others that never come, or there is no memory for their stacks.
 static bool anyrt_run(void (*body)(void **), void **arguments) {
     auto &b = anyrt_now;
     size_t count = size_t(blockDim.x) * blockDim.y * blockDim.z, left = count;
     b.threads.resize(count), b.body = body, b.arguments = arguments;
-    if (b.room < count) b.stacks.reset(new char[count * b.STACK]), b.room = count;
+    if (!b.stacks.fit(count)) return false;
     for (size_t k = 0; k < count; k++) {
         auto &t = b.threads[k];
         getcontext(&t.context);
-        t.context.uc_stack.ss_sp = &b.stacks[k * b.STACK], t.context.uc_stack.ss_size = b.STACK;
+        t.context.uc_stack.ss_sp = b.stacks.of(k), t.context.uc_stack.ss_size = b.stacks.SIZE;
         t.context.uc_link = &b.home, t.state = ANYRT_READY;
         t.place = {unsigned(k % blockDim.x), unsigned(k / blockDim.x % blockDim.y), unsigned(k / blockDim.x / blockDim.y)};
         makecontext(&t.context, anyrt_enter, 0);
@@ -202,8 +305,6 @@ static bool anyrt_run(void (*body)(void **), void **arguments) {
 
 static inline void __syncthreads() { anyrt_now.wait(ANYRT_AT_BLOCK, 0); }
 static inline void __syncwarp(unsigned mask = ~0u) { anyrt_now.wait(ANYRT_AT_WARP, mask); }
-static inline void __threadfence() {}
-static inline void __threadfence_block() {}
 template <class T> static T anyrt_from(unsigned mask, T value, unsigned lane) {
     static_assert(sizeof(T) <= 8, "lanes tell each other 8 bytes");
     std::memcpy(&anyrt_now.now->told, &value, sizeof(T));

@@ -5,16 +5,17 @@ block and thread, one after the other; threads that wait for each other have sta
     kernel = loaded(image).kernel("twice")
     kernel.launch((1, 1, 1), (n, 1, 1), [x.ctypes.data])
 
-The image of a module is a shared object, which programs keep and load as they do with code of a GPU.
+The image of a module is a shared object, which programs load as they do with code of a GPU. It runs as code
+of this process, so that only what this process has compiled is loaded, no image that another one kept.
 """
 
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import re
 import shutil
 import struct
-import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,11 +26,15 @@ from typing import Final, SupportsInt, cast
 
 import numpy as np
 
+from anyrt.codegen.foreign import Late, run
 from anyrt.compat.device import DeviceFault, Fault
 from anyrt.core.errors import NotSupportedError
+from anyrt.runtime.reach import lack
 
 HEADER: Final = Path(__file__).with_name("kernel.h")
 LAUNCH: Final = "anyrt_launch_"
+HEAD: Final = 64  # bytes of the header of an image
+MOST: Final = 1 << 30
 # What has threads wait for each other; other forms of it are not here.
 _TOGETHER: Final = re.compile(
     r"\b(__syncthreads|__syncwarp|__(?:shfl|shfl_up|shfl_down|shfl_xor|ballot|any|all)_sync)\b"
@@ -49,7 +54,14 @@ _CUDA_HEADER: Final = re.compile(
     r"^[ \t]*#[ \t]*include[ \t]*[<\"](cuda\w*|device_\w+|math_constants)\.h(pp)?[>\"]", re.M
 )
 _COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
-_FLAGS: Final = ("-O3", "-march=native", "-std=c++17", "-shared", "-fPIC", "-w", "-fno-math-errno")
+# For every machine of this kind, as programs keep images. A frame holds what a thread of a GPU may have, less
+# than a stack of `kernel.h`; each of its pages is touched, so that none is skipped that guards.
+FRAME: Final = 516 << 10
+_FLAGS: Final = (
+    *("-O3", "-std=c++17", "-shared", "-fPIC", "-fno-math-errno"),
+    *("-fstack-clash-protection", f"-Werror=frame-larger-than={FRAME}"),
+)
+_COMPILED: Final[set[bytes]] = set()  # digests of images
 
 
 class Rejected(Exception):
@@ -82,11 +94,10 @@ class Module:
     """What `compiled` gave, loaded."""
 
     def __init__(self, image: bytes) -> None:
-        if LAUNCH.encode() not in image:
-            what = "machine code of a GPU" if image[:4] == b"\x7fELF" else "code of another compiler"
+        if _digest(image) not in _COMPILED:
             do = "compile the kernel's text by nvrtc here, or use NumPy or ctypes on the same memory"
             raise NotSupportedError(
-                "AR901", "a module of kernels", what, "what nvrtc gave on this machine", do
+                "AR901", "a module of kernels", _sort(image), "what nvrtc gave in this process", do
             )
         with tempfile.TemporaryDirectory(prefix="anyrt-kernels-") as folder:
             file = Path(folder, "kernels.so")
@@ -138,10 +149,36 @@ def compiled(code: str, options: tuple[str, ...] = (), names: tuple[str, ...] = 
         together = ["-DANYRT_TOGETHER"] if _TOGETHER.search(bare) else []
         given = (*together, *_kept(options), "-include", str(HEADER))
         command = [compiler, *_FLAGS, *given, "-x", "c++", "-", "-o", str(file)]
-        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise Rejected(done.stderr or f"status {done.returncode} of {compiler}")
-        return file.read_bytes()
+        try:
+            status, said = run(command, text)
+        except Late as late:
+            raise Rejected(f"{compiler}: {late}") from None
+        if status:
+            raise Rejected(said or f"status {status} of {compiler}")
+        image = file.read_bytes()
+    _COMPILED.add(_digest(image))
+    return image
+
+
+def _digest(image: bytes) -> bytes:
+    """Of an image without what programs have behind it, or with the zeros at its end that they lack."""
+    size = _size(image)
+    return hashlib.sha256(image[:size].ljust(size, b"\0") if size <= MOST else image).digest()
+
+
+def _size(head: bytes) -> int:
+    """How long an image is, as its header says."""
+    if head[:4] != b"\x7fELF" or len(head) < HEAD:
+        return len(head)
+    (sections,) = struct.unpack_from("<Q", head, 40)
+    size, count = struct.unpack_from("<HH", head, 58)
+    return int(sections + size * count)
+
+
+def _sort(image: bytes) -> str:
+    if LAUNCH.encode() in image:
+        return "what another process compiled"
+    return "machine code of a GPU" if image[:4] == b"\x7fELF" else "code of another compiler"
 
 
 def _kept(options: Sequence[str]) -> list[str]:
@@ -159,12 +196,13 @@ def _kept(options: Sequence[str]) -> list[str]:
 
 def image_at(address: int) -> bytes:
     """The image that lies at an address; its header says how long it is."""
-    head = ctypes.string_at(address, 64)
-    if head[:4] != b"\x7fELF":
+    if lack(address, HEAD, writes=False):
+        raise DeviceFault(Fault.INVALID_VALUE)
+    head = ctypes.string_at(address, HEAD)
+    size = min(_size(head), MOST)
+    if head[:4] != b"\x7fELF" or lack(address, size, writes=False):
         return head[:4]
-    (sections,) = struct.unpack_from("<Q", head, 40)
-    size, count = struct.unpack_from("<HH", head, 58)
-    return ctypes.string_at(address, sections + size * count)
+    return ctypes.string_at(address, size)
 
 
 def laid_out(values: Sequence[object]) -> list[np.ndarray]:

@@ -8,6 +8,7 @@
     ANYRT_VERIFY=full       off, sample or full: check kernels against the reference while building
     ANYRT_CHECKED=1         kernels that check every access, where the configuration does not say
     ANYRT_CHECK_WEIGHTS=0   load plans without comparing their weights with the checksums
+    ANYRT_COMPILER_SECONDS=9  how long a C or C++ compiler may take for a kernel, at first 120
 
 >>> read_flags({"ANYRT_NUM_THREADS": "4"}).num_threads
 4
@@ -43,6 +44,7 @@ class Flags:
     verify: str | None = None
     checked: bool = False
     check_weights: bool = True
+    compiler_seconds: int = 120
 
 
 def read_flags(environ: Mapping[str, str] = os.environ) -> Flags:
@@ -60,13 +62,14 @@ def read_flags(environ: Mapping[str, str] = os.environ) -> Flags:
 
     return Flags(
         strict=switch("ANYRT_STRICT", "0"),
-        num_threads=_count("ANYRT_NUM_THREADS", text("ANYRT_NUM_THREADS")),
+        num_threads=_count("ANYRT_NUM_THREADS", text("ANYRT_NUM_THREADS"), 4096),
         cache_dir=path("ANYRT_CACHE_DIR"),
         cpu=(text("ANYRT_CPU") or "").lower() or None,
         machine=path("ANYRT_MACHINE"),
         verify=_choice("ANYRT_VERIFY", (text("ANYRT_VERIFY") or "").lower(), ("", *VERIFY_LEVELS)) or None,
         checked=switch("ANYRT_CHECKED", "0"),
         check_weights=switch("ANYRT_CHECK_WEIGHTS", "1"),
+        compiler_seconds=_count("ANYRT_COMPILER_SECONDS", text("ANYRT_COMPILER_SECONDS"), 86400) or 120,
     )
 
 
@@ -93,12 +96,12 @@ def _choice(name: str, value: str, allowed: tuple[str, ...]) -> str:
     return value
 
 
-def _count(name: str, value: str | None) -> int | None:
+def _count(name: str, value: str | None, most: int) -> int | None:
     if value is None:
         return None
-    if not (value.isascii() and value.isdigit()) or not 1 <= int(value) <= 4096:
+    if not (value.isascii() and value.isdigit()) or not 1 <= int(value) <= most:
         where = f"environment variable {name}"
-        raise ArgumentError("AR304", where, got=repr(value), wanted="a number from 1 to 4096")
+        raise ArgumentError("AR304", where, got=repr(value), wanted=f"a number from 1 to {most}")
     return int(value)
 
 

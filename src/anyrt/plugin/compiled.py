@@ -16,7 +16,6 @@ from __future__ import annotations
 import ctypes
 import re
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from functools import lru_cache
@@ -26,6 +25,7 @@ from typing import Final
 from anyrt.backends.cpu.device import CpuDevice
 from anyrt.backends.cpu.image import flatten
 from anyrt.backends.cpu.processors import host
+from anyrt.codegen.foreign import Late, run
 from anyrt.codegen.llvm import Effort, compile_text, parameters
 from anyrt.core.errors import CompileError, NotSupportedError, PluginError
 from anyrt.plan.program import Compiled, Program
@@ -137,10 +137,13 @@ def _of_c(text: Text) -> tuple[int, object]:
         command = [compiler, *flags, "-x", "c", "-", "-o", str(file), "-lm"]
         code = re.sub(r'extern\s+"C"', "", text.code)
         whole = f"{_PRELUDE}{code}\n{_c_launch(text)}"
-        done = subprocess.run(command, input=whole, capture_output=True, text=True, check=False)
-        if done.returncode:
-            first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr)
-            raise _wrong(text, first.strip() or f"status {done.returncode} of {compiler}", "C that compiles")
+        try:
+            status, said = run(command, whole)
+        except Late as late:
+            raise _wrong(text, f"{compiler}: {late}", "C that compiles soon") from None
+        if status:
+            first = next((line for line in said.splitlines() if "error" in line), said)
+            raise _wrong(text, first.strip() or f"status {status} of {compiler}", "C that compiles")
         try:
             library = ctypes.CDLL(str(file))
         except OSError as error:
