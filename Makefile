@@ -10,7 +10,7 @@ STAMP := $(VENV)/stamp
 HOUSE := ../shared/tools/house.py
 
 # make onnx-report: ONNX's backend tests beside ONNX Runtime, half an hour, into docs/onnx.md.
-.PHONY: venv onnx-report demo photo sentences model test fuzz check bench docs clean
+.PHONY: venv onnx-report demo photo sentences model test long fuzz check bench docs clean
 
 venv: $(STAMP)
 
@@ -36,6 +36,12 @@ model: sentences
 
 test: $(STAMP)
 	$(RUN) -m pytest -q -n 2 --dist worksteal
+
+# make long: all tests, of the longest ones a third, which changes from day to day; with THIRD=0, 1 or 2 this one.
+THIRD ?= $(shell echo $$(( $$(date +%s) / 86400 % 3 )))
+long: $(STAMP)
+	ANYRT_THIRD=$(THIRD) $(RUN) tools/count_tests.py
+	ANYRT_THIRD=$(THIRD) ANYRT_FUZZ=1 $(RUN) -m pytest -q -n 2 --dist worksteal
 
 # make fuzz: random graphs, models, rules, plans, calls and files for an hour; goes on where it ended.
 fuzz: $(STAMP)

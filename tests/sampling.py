@@ -1,6 +1,8 @@
-"""What the everyday run of the tests leaves out: ANYRT_FUZZ=1 runs all of it.
+"""What the everyday run of the tests leaves out: ANYRT_FUZZ=1 runs all of it, as `make long` does.
 
 @pytest.mark.rare  # in a long run alone, as what it repeats is tried every day in another way
+
+@pytest.mark.thirds  # in `make long` a third of its cases, which the date says (ANYRT_THIRD=0, 1 or 2)
 
 @pytest.mark.sampled(5)  # a fifth of the cases of a test, or more: see `choose`
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -21,12 +23,17 @@ from collections.abc import Hashable, Iterator, Sequence
 from itertools import combinations, groupby
 from random import Random
 from typing import Any, Final, TypeVar
+from zlib import crc32
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 T = TypeVar("T")
 Value = tuple[str, Hashable]
+FAR: Final = 1 << 40  # what a pair counts for, beside which no share does
 FUZZ: Final = int(os.environ.get("ANYRT_FUZZ", "0"))
+THIRD: Final = os.environ.get("ANYRT_THIRD", "")
 FOUND: Final = pytest.StashKey[list[pytest.Item]]()  # all tests that a run of pytest has collected
 
 
@@ -43,9 +50,16 @@ def sample(cases: Sequence[T], stride: int) -> Sequence[T]:
     return [cases[n] for n in choose([[_value(str(at), it) for at, it in each] for each in places], stride)]
 
 
+def waits(item: pytest.Item) -> bool:
+    """Whether a case is for a long run of another day: which one follows from its name for good."""
+    rotates = FUZZ and THIRD and item.get_closest_marker("thirds") is not None
+    return bool(rotates and crc32(item.nodeid.encode()) % 3 != int(THIRD))
+
+
 def everyday(items: Sequence[pytest.Item]) -> Iterator[pytest.Item]:
     """Of tests in the order of collection, those to run: no `rare` one, of each `sampled` one some cases."""
     often = [item for item in items if FUZZ or item.get_closest_marker("rare") is None]
+    often = [item for item in often if not waits(item)]
     for _, cases in groupby(often, test_of):
         yield from _some(list(cases))
 
@@ -77,11 +91,6 @@ def _value(name: str, value: object) -> Value:
     return name, (type(value), value)
 
 
-def pairs(case: Sequence[Value], shared: Counter[Value]) -> set[tuple[Value, Value]]:
-    """Those of values that several cases have. A value of one case alone says which case it is."""
-    return set(combinations([value for value in case if shared[value] > 1], 2))
-
-
 def fair(count: int, wanted: float) -> bool:
     """Whether so many cases are the share that a value should have. There are no fractions of cases."""
     return abs(count - wanted) < 1 or abs(count - wanted) <= 0.2 * wanted
@@ -95,23 +104,31 @@ def choose(cases: Sequence[Sequence[Value]], stride: int) -> list[int]:
     a value.
     """
     counts = Counter(value for case in cases for value in case)
-    every = [pairs(case, counts) | {(v, v) for v in case if counts[v] > 1} for case in cases]
-    parts = [[*case, ("part", n // stride)] for n, case in enumerate(cases)]
-    shares = {value: count / len(cases) for value, count in Counter(v for p in parts for v in p).items()}
-    left = Random(len(cases)).sample(range(len(cases)), len(cases))
-    missing, had, chosen = set().union(*every), Counter[Value](), list[int]()
-
-    def gain(n: int) -> tuple[int, float]:
-        behind = sum((len(chosen) + 1) * shares[value] - had[value] for value in parts[n])
-        return len(every[n] & missing), behind
+    shared = [[value for value in case if counts[value] > 1] for case in cases]
+    order = Random(len(cases)).sample(range(len(cases)), len(cases))
+    meets = _table([[*combinations(shared[n], 2), *((v, v) for v in shared[n])] for n in order])
+    holds = _table([shared[n] for n in order])
+    near = _table([[*shared[n], ("part", n // stride)] for n in order])
+    missing, left, chosen = np.ones(meets.shape[1], np.int64), np.ones(len(cases), np.bool_), list[int]()
 
     def unfair() -> bool:
-        return not all(fair(had[value], len(chosen) * shares[value]) for value in counts)
+        had, all_had = holds[~left].sum(0), holds.sum(0)
+        return not all(fair(n, len(chosen) * of / len(cases)) for n, of in zip(had, all_had, strict=True))
 
-    while missing or len(chosen) * stride < len(cases) or unfair():
-        best = max(left, key=gain)
-        left.remove(best)
-        chosen.append(best)
-        missing -= every[best]
-        had.update(parts[best])
+    while missing.any() or len(chosen) * stride < len(cases) or unfair():
+        behind = (len(chosen) + 1) * near.sum(0) - near[~left].sum(0) * len(cases)
+        gains = (meets @ missing) * FAR + near @ behind
+        best = int(np.where(left, gains, gains.min() - 1).argmax())
+        missing[meets[best] > 0] = 0
+        left[best] = False
+        chosen.append(order[best])
     return sorted(chosen)
+
+
+def _table(rows: Sequence[Sequence[Hashable]]) -> NDArray[np.int64]:
+    """A row for each case, with a 1 for everything that it has."""
+    found = {thing: n for n, thing in enumerate(dict.fromkeys(thing for row in rows for thing in row))}
+    table = np.zeros((len(rows), len(found)), np.int64)
+    for n, row in enumerate(rows):
+        table[n, [found[thing] for thing in row]] = 1
+    return table

@@ -63,6 +63,7 @@ def wrong(chains):
     return [(line, told[line.split(":")[0]]) for answer in answers for line in differences(run, answer)]
 
 
+@pytest.mark.thirds
 @pytest.mark.sampled(99)
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("first", LAYERS, ids=lambda op: op.layer.name)
@@ -75,6 +76,7 @@ def test_two_layers_around_nothing(first, dynamic):
 
 
 @pytest.mark.rare
+@pytest.mark.thirds
 @pytest.mark.sampled(9)
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("part", sample(range(5), 2))
