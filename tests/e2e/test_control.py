@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
+from anyrt.core.errors import ShapeError
 
 OP, LAST = trt.ElementWiseOperation, trt.LoopOutput.LAST_VALUE
 COUNT, WHILE = trt.TripLimit.COUNT, trt.TripLimit.WHILE
@@ -292,6 +293,20 @@ def test_a_loop_in_a_branch_runs_where_it_is_chosen(w, engine_of):
     engine = engine_of(w.net, y)
     for value, factor in ((True, 4), (False, 1)):
         np.testing.assert_allclose(engine.run(x=X, flag=np.array([value]))["y"], factor * X, rtol=1e-6)
+
+
+@pytest.mark.parametrize("first", [(3, 5), (3, -1), (-1, -1)])
+def test_a_state_takes_values_whose_sizes_may_be_its_own(w, engine_of, first):
+    """What the first turn gets, and another tensor in the next ones, of open sizes, which are checked."""
+    x, other = w.net.add_input("x", trt.float32, first), w.net.add_input("other", trt.float32, (3, -1))
+    loop = w.net.add_loop()
+    state = loop.add_recurrence(x)
+    state.set_input(1, w.add(other, other))
+    loop.add_trip_limit(w.number(2), COUNT)
+    engine = engine_of(w.net, w.last(loop, state.get_output(0)))
+    assert (engine.run(x=X, other=X)["y"] == X + X).all()
+    with pytest.raises(ShapeError, match=r"AR123.* other.shape\[1\] = 4"):
+        engine.run(x=X, other=X[:, 1:])
 
 
 @pytest.mark.sampled(2)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
+from anyrt.core.dimvalues import evaluate
 
 
 def placed(shape, dtype, offset):
@@ -49,3 +50,22 @@ def test_an_engine_needs_neither_plan_nor_network(net, plan_of, log):
     del data, net, y
     gc.collect()
     assert np.array_equal(engine.run(x=np.zeros(1000, np.float32))["y"], np.arange(1000))
+
+
+def attentions(net, *widths):
+    """An output for each, of as many open rows."""
+    for n, width in enumerate(widths):
+        x = net.add_input(f"x{n}", trt.float32, (1, 4, -1, width))
+        x.set_dimension_name(2, "rows")
+        yield net.add_attention(x, x, x, trt.AttentionNormalizationOp.SOFTMAX, False).get_output(0)
+
+
+def test_a_thread_needs_what_the_greediest_kernel_does(net, builder, engine_of):
+    widths = (16, 24, 40, 64)
+    every = engine_of(net, *attentions(net, *widths))
+    alone = []
+    for width in widths:
+        other = builder.create_network(net.flags)
+        alone.append(engine_of(other, *attentions(other, width)))
+    most, *each = (evaluate(e._loaded.program.scratch_bytes, {"rows": 512}) for e in (every, *alone))
+    assert most == max(each) > min(each) > 0

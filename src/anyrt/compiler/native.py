@@ -5,7 +5,7 @@ compiled = compile_lowered(lower(graph, blobs, sizes), target)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -16,7 +16,7 @@ from anyrt.backends.cpu.objects import Told as Hears
 from anyrt.codegen.emit import Function
 from anyrt.compiler.inplace import taken_over
 from anyrt.core.counts import at_most, highest, is_open
-from anyrt.core.dims import Dim, Sym, add, maximum, mul
+from anyrt.core.dims import Dim, Sym, maximum
 from anyrt.core.errors import NotSupportedError
 from anyrt.core.machine import REFERENCE, Machine
 from anyrt.core.requirement import Fence
@@ -267,10 +267,6 @@ def _fences(module: Module) -> tuple[Fence, ...]:
 
 
 def scratch_bytes(lowered: Lowered) -> Dim:
-    """An upper bound of what a thread needs: the largest of fixed sizes plus every symbolic one."""
-    sizes = [highest(k.scratch) for k in lowered.module.distinct]
-    fixed = max((s for s in sizes if isinstance(s, int)), default=0)
-    total: Dim = fixed
-    for size in {s for s in sizes if not isinstance(s, int)}:
-        total = add(total, mul(size, 1))
-    return total
+    """An upper bound of what a thread needs: the most of any kernel, which it runs one after the other."""
+    sizes: Iterable[Dim] = dict.fromkeys(highest(k.scratch) for k in lowered.module.distinct)
+    return reduce(maximum, sizes, 0)

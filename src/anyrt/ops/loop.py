@@ -18,10 +18,10 @@ from anyrt.core.counts import counts, open_count
 from anyrt.core.dims import Dim, Sym, always_le
 from anyrt.core.enums import DataType, LayerType, LoopOutput, TripLimit
 from anyrt.core.errors import GraphError, ShapeError
-from anyrt.core.requirement import FINE, Assertion
+from anyrt.core.requirement import FINE, Assertion, Relation
 from anyrt.ir.graph import Value, apply, apply_all
 from anyrt.ir.symbolic import known
-from anyrt.ops._check import check_axis
+from anyrt.ops._check import check_axis, checked, need
 from anyrt.ops._math import number
 from anyrt.ops._record import AnyOp, Array, Attrs, Input, Kind, Layer, Method, Op, attr
 from anyrt.ops._regions import (
@@ -40,7 +40,7 @@ from anyrt.ops._regions import (
 from anyrt.ops._told import tied
 from anyrt.ops._types import EVERY, INTS, PACKED
 from anyrt.prims.asserted import Asserted
-from anyrt.prims.build import cast, expand, gather, iota, map_, param, reshape, scalar
+from anyrt.prims.build import cast, expand, gather, iota, map_, param, reshape, scalar, slice_
 from anyrt.prims.const import Param
 from anyrt.prims.count import Count
 from anyrt.prims.repeated import Repeated
@@ -57,6 +57,20 @@ class Recurrence:
     inner: Value
     first: Value
     next: Value
+
+    def of_one_shape(self) -> Recurrence:
+        """The same, whose next value has the first one's shape, where that may be."""
+        first, following = self.first.type, self.next.type
+        if first == following:
+            return self
+        got, wanted = f"{following} for the next turn", f"{first}, as in the first one"
+        do = "give both inputs of the recurrence the same shape and type"
+        if (first.rank, first.dtype) != (following.rank, following.dtype):
+            raise ShapeError("AR123", self.where, got, wanted, do)
+        pairs = [(a, b) for a, b in zip(following.shape, first.shape, strict=True) if a != b]
+        rules = [x for a, b in pairs for x in need(self.where, a, Relation.EQ, b, "AR123", got, wanted, do)]
+        same = slice_(checked(self.next, rules), (0,) * first.rank, first.shape, (1,) * first.rank)
+        return replace(self, next=same)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +114,9 @@ class Loop:
     def values(self, network: Network) -> Made:
         """The outputs in the network around."""
         self._check()
+        return replace(self, recurrences=[r.of_one_shape() for r in self.recurrences])._values(network)
+
+    def _values(self, network: Network) -> Made:
         if any(x.length is None for x in self.outputs):
             loop, tells = self._measured(network)
             made = loop.values(network)
@@ -178,11 +195,6 @@ class Loop:
         if self.count is None and self.condition is None:
             do = "add one with loop.add_trip_limit"
             raise GraphError("AR411", self.where, "no trip limit", "a COUNT, a WHILE, or both", do)
-        for r in self.recurrences:
-            if r.next.type != r.first.type:
-                got = f"{r.next.type} for the next turn"
-                do = "give both inputs of the recurrence the same shape and type"
-                raise ShapeError("AR123", r.where, got, f"{r.first.type}, as in the first one", do)
         if self.condition is not None:
             slices = [x.inner for x in self.iterated]
             if self.condition in depending([self.condition], slices) and slices:
