@@ -1237,12 +1237,13 @@ class IPoolingLayer(ILayer):
 class IQuantizeLayer(ILayer):
     """clamp(round(x / scale) + zero point) as int8, int4, fp8 or fp4: rounded half to even and saturated
     at the type's limits, −128 and 127, −8 and 7, ±448, ±6; floats are rounded to the nearest number
-    of their type. NaN becomes the lowest code of an integer type, NaN of fp8, 6 of fp4. The
-    arithmetic is float32's. One scale serves the tensor (one element), each slice along `axis` (a
-    vector; activations may have one, too, as an extension), or each block (a scale of the input's
-    rank): the sizes of blocks are those of the input divided by those of the scale, unless
-    `block_shape` names them. Scales may be computed; constant ones must be above 0. Zero points of
-    int8 and int4 may be any codes, as an extension. Dynamic ranges are not looked at.
+    of their type. A zero point of float32 zeros is none. NaN becomes the lowest code of an integer
+    type, NaN of fp8, 6 of fp4. The arithmetic is float32's. One scale serves the tensor (one
+    element), each slice along `axis` (a vector; activations may have one, too, as an extension), or
+    each block (a scale of the input's rank): the sizes of blocks are those of the input divided by
+    those of the scale, unless `block_shape` names them. Scales may be computed; constant ones must be
+    above 0. Zero points of int8 and int4 may be any codes, as an extension. Dynamic ranges are not
+    looked at.
     """
     @property
     def to_type(self) -> DataType:
@@ -1520,8 +1521,8 @@ class IShuffleLayer(ILayer):
 class ISliceLayer(ILayer):
     """Output position i reads start + stride·i on every sliced axis. Outside the input STRICT_BOUNDS is
     an error, also where another axis is empty; WRAP counts on from the other end, CLAMP repeats the
-    edge, REFLECT mirrors without repeating the edge, and FILL gives the fill value, or 0. uint8 and
-    fp4, and CLAMP, FILL and REFLECT of int64 and bfloat16, are extensions.
+    edge, REFLECT mirrors without repeating the edge, and FILL gives the fill value (one element, of
+    any rank) or 0. uint8 and fp4, and CLAMP, FILL and REFLECT of int64 and bfloat16, are extensions.
     """
     @property
     def start(self) -> Dims:
@@ -3235,12 +3236,13 @@ class INetworkDefinition(_INetworkDefinition):
     ) -> IQuantizeLayer:
         """clamp(round(x / scale) + zero point) as int8, int4, fp8 or fp4: rounded half to even and saturated
         at the type's limits, −128 and 127, −8 and 7, ±448, ±6; floats are rounded to the nearest number
-        of their type. NaN becomes the lowest code of an integer type, NaN of fp8, 6 of fp4. The
-        arithmetic is float32's. One scale serves the tensor (one element), each slice along `axis` (a
-        vector; activations may have one, too, as an extension), or each block (a scale of the input's
-        rank): the sizes of blocks are those of the input divided by those of the scale, unless
-        `block_shape` names them. Scales may be computed; constant ones must be above 0. Zero points of
-        int8 and int4 may be any codes, as an extension. Dynamic ranges are not looked at.
+        of their type. A zero point of float32 zeros is none. NaN becomes the lowest code of an integer
+        type, NaN of fp8, 6 of fp4. The arithmetic is float32's. One scale serves the tensor (one
+        element), each slice along `axis` (a vector; activations may have one, too, as an extension), or
+        each block (a scale of the input's rank): the sizes of blocks are those of the input divided by
+        those of the scale, unless `block_shape` names them. Scales may be computed; constant ones must be
+        above 0. Zero points of int8 and int4 may be any codes, as an extension. Dynamic ranges are not
+        looked at.
 
         input: float32, float16, bfloat16
         scale: float32, float16, bfloat16, e8m0
@@ -3357,7 +3359,6 @@ class INetworkDefinition(_INetworkDefinition):
 
         Refused when the shape is asked for, and by the build:
         AR101: CUBIC on an input of fewer than 2 dimensions
-        AR107: no shape, no scales and no second input
         AR108: a shape of another length than the input's rank; a tensor of scales of another length;
             scales of another length than the input's rank
         AR109: CUBIC on other than the last 2 axes; LINEAR on more than the last 3 axes
@@ -3683,8 +3684,8 @@ class INetworkDefinition(_INetworkDefinition):
     ) -> ISliceLayer:
         """Output position i reads start + stride·i on every sliced axis. Outside the input STRICT_BOUNDS is
         an error, also where another axis is empty; WRAP counts on from the other end, CLAMP repeats the
-        edge, REFLECT mirrors without repeating the edge, and FILL gives the fill value, or 0. uint8 and
-        fp4, and CLAMP, FILL and REFLECT of int64 and bfloat16, are extensions.
+        edge, REFLECT mirrors without repeating the edge, and FILL gives the fill value (one element, of
+        any rank) or 0. uint8 and fp4, and CLAMP, FILL and REFLECT of int64 and bfloat16, are extensions.
 
         input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz

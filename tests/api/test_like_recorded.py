@@ -183,3 +183,54 @@ def test_fill_takes_a_list_of_one_number(builder):
     assert (layer.alpha, layer.beta) == (1000, 2.0)
     with pytest.raises(TypeError, match="AR311"):
         layer.alpha = [1, 2]
+
+
+@pytest.mark.parametrize("rank", [0, 1, 4])
+def test_slice_fills_with_one_element_of_any_rank(builder, rank):
+    network = builder.create_network()
+    value = network.add_constant((1,) * rank, np.float32([7])).get_output(0)
+    layer = network.add_slice(network.add_input("x", trt.float32, (2,)), (-1,), (4,), (1,))
+    layer.mode = trt.SampleMode.FILL
+    layer.set_input(4, value)
+    network.mark_output(layer.get_output(0))
+    (y,) = run(builder, network, x=np.float32([1, 2])).values()
+    assert y.tolist() == [7, 1, 2, 7]
+
+
+def test_resize_with_nothing_set_is_the_input(builder):
+    network = builder.create_network()
+    x = network.add_input("x", trt.float32, (-1, 2, 3))
+    layer = network.add_resize(x)
+    assert layer.get_output(0).shape == (-1, 2, 3)
+    network.mark_output(layer.get_output(0))
+    profile, config = builder.create_optimization_profile(), builder.create_builder_config()
+    profile.set_shape("x", (1, 2, 3), (1, 2, 3), (4, 2, 3))
+    config.add_optimization_profile(profile)
+    given = np.arange(12, dtype=np.float32).reshape(2, 2, 3)
+    (y,) = run(builder, network, config, x=given).values()
+    assert (y == given).all()
+
+
+def test_zero_point_of_float32_zeros_is_none(builder):
+    network = builder.create_network()
+    x = network.add_input("x", trt.float32, (3,))
+    scale, zero = (network.add_constant((), np.float32([n])).get_output(0) for n in (0.5, 0))
+    codes, back = network.add_quantize(x, scale), None
+    codes.set_input(2, zero)
+    back = network.add_dequantize(codes.get_output(0), scale)
+    back.set_input(2, zero)
+    network.mark_output(back.get_output(0))
+    (y,) = run(builder, network, x=np.float32([0.2, 0.3, -7])).values()
+    assert y.tolist() == [0, 0.5, -7]
+
+
+def test_algorithms_are_chosen_by_numbers_of_numpy(builder):
+    class First(trt.IAlgorithmSelector):
+        def select_algorithms(self, context, choices):
+            return [np.int64(0)]
+
+    network, config = builder.create_network(), builder.create_builder_config()
+    x = network.add_input("x", trt.float32, (64, 64))
+    network.mark_output(network.add_softmax(x).get_output(0))
+    config.algorithm_selector = First()
+    assert builder.build_serialized_network(network, config) is not None

@@ -404,7 +404,6 @@ PROVOKED = {
     "AR104": lambda p: shape(p.add_shuffle(p.x(2, 3)), reshape_dims=(-1, -1)),
     "AR105": lambda p: shape(p.add_shuffle(p.x(2, 0)), reshape_dims=(-1, 0)),
     "AR106": lambda p: shape(p.add_shuffle(p.x(2, 3)), reshape_dims=(2, 3, 0)),
-    "AR107": lambda p: shape(p.net.add_resize(p.x(1, 1, 4, 4))),
     "AR108": lambda p: shape(p.net.add_resize(p.x(1, 1, 4, 4)), scales=(2, 2)),
     "AR109": lambda p: shape(
         p.net.add_resize(p.x(2, 2, 4, 4, 4)), shape=(3,) * 5, resize_mode=trt.InterpolationMode.LINEAR
@@ -423,7 +422,7 @@ PROVOKED = {
     "AR121": lambda p: shape(p.add_squeeze(p.x(2, 1), p.x(1, dtype=trt.int32, name="axes"))),
     "AR122": lambda p: shape(p.net.add_elementwise(p.x(2), p.x(2, 2, name="z"), SUM)),
     "AR123": lambda p: p.context().set_input_shape("x", (2, 4)),
-    "AR124": lambda p: shape(p.net.add_deconvolution_nd(p.x(1, 1, 1, 3), 1, (3,), np.ones(3, np.float32))),
+    "AR124": lambda p: shape(p.net.add_fill((2, 3), trt.FillOperation.LINSPACE, trt.float32)),
     "AR125": lambda p: shape(p.net.add_slice(p.x(3), (0,), (2,), (1 << 33,)), mode=trt.SampleMode.FILL),
     "AR126": lambda p: shape(p.net.add_convolution_nd(p.x(1, 1, 2), 1, (3,), np.ones(3, np.float32))),
     "AR130": lambda p: shape(p.net.add_matrix_multiply(p.x(2, 3), PLAIN, p.x(2, 3, name="z"), PLAIN)),

@@ -78,11 +78,6 @@ SHAPES: dict[int, tuple[str, str, str]] = {
         "A 0 copies the input dimension at its own position, which must exist",
         "give the size instead of 0",
     ),
-    107: (
-        "resize without a size",
-        "Resize needs a shape, scales, or a second input",
-        "set shape or scales, or connect input 1",
-    ),
     108: (
         "wrong number of sizes",
         "Shape, scales, sizes and strides have one entry for each dimension",

@@ -81,7 +81,7 @@ def ref(attrs: ResizeAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
     elif attrs.shape is not None:
         sizes = attrs.shape
     else:
-        scales = attrs.scales if factors is ABSENT else factors.tolist()
+        scales = (attrs.scales or (1,) * x.ndim) if factors is ABSENT else factors.tolist()
         sizes = tuple(
             int(np.floor(np.float32(d) * np.float32(s))) for d, s in zip(x.shape, scales, strict=True)
         )

@@ -22,6 +22,7 @@ from anyrt.ops._record import ABSENT, Array, Attrs, Case, Input, Kind, Layer, Me
 from anyrt.ops._types import FLOATS
 from anyrt.prims._convert import limits
 from anyrt.prims.build import cast, map_
+from anyrt.prims.const import Const
 
 SCALE, ZERO = 1, 2
 INT8, FLOAT = DataType.INT8, DataType.FLOAT
@@ -76,10 +77,15 @@ def _beside(layer: Layer[QuantizeAttrs], narrow: DataType) -> tuple[Value, Value
     check_scale(layer.name, scale)
     grain = Grain(layer.name, layer.attrs.axis, layer.attrs.block_shape)
     laid = cast(beside(grain, scale, x, "scale"), FLOAT)
-    if zero is None:
+    if zero is None or _is_nothing(zero):
         return laid, None
     _check_zero(layer, zero, narrow)
     return laid, beside(grain, zero, x, "zero point") if is_integer(narrow) else None
+
+
+def _is_nothing(zero: Value) -> bool:
+    """Whether a zero point is a constant of float32 zeros, which programs give for none."""
+    return zero.dtype is FLOAT and isinstance(zero.op, Const) and not np.any(held(zero))
 
 
 def _check_zero(layer: Layer[QuantizeAttrs], zero: Value, narrow: DataType) -> None:
@@ -202,6 +208,7 @@ def cases_quantize() -> tuple[Case[QuantizeAttrs], ...]:
     out += [_case(to, (4, 32), _scales(4, 2), block=(1, 16)) for to in narrow]
     out += [_case(to, (3, 5), _scales(3), axis=0, zero=np.array([0, 3, -5])) for to in (INT8, DataType.INT4)]
     out += [_case(to, (5,), _scales(), zero=np.array(0.0)) for to in narrow]
+    out += [_case(INT8, (3, 5), _scales(3), axis=0, zero=np.zeros(3), narrow=FLOAT)]
     return (*out, *_grains(make))
 
 
@@ -219,6 +226,7 @@ def cases_dequantize() -> tuple[Case[QuantizeAttrs], ...]:
     out += [_case(FLOAT, (4, 32), _scales(4, 2), t, block=(1, 16), low=-6, high=6) for t in narrow]
     out += [_case(FLOAT, (3, 5), _scales(3), t, axis=0, zero=np.array([0, 3, -5]), low=-8, high=7, narrow=t)
             for t in (INT8, DataType.INT4)]  # fmt: skip
+    out += [_case(FLOAT, (5,), _scales(), INT8, zero=np.array(0.0), low=-6, high=6, narrow=FLOAT)]
     out += [_case(FLOAT, (5,), _scales(), t, zero=np.array(0.0), low=-6, high=6, narrow=t) for t in narrow]
     return (*out, *_grains(make))
 
@@ -290,7 +298,10 @@ GRAINS = (
     "ranges are not looked at."
 )
 CODED = "The arithmetic is float32's. "
-STEPS = (Input("scale", SCALES), Input("zero_point", NARROW, required=False, build_time=True))
+STEPS = (
+    Input("scale", SCALES),
+    Input("zero_point", NARROW | {FLOAT}, required=False, build_time=True),  # of FLOAT zeros: none
+)
 OPS = (
     Op(
         layer=LayerType.QUANTIZE,
@@ -311,7 +322,8 @@ OPS = (
         ref=ref_quantize,
         doc="clamp(round(x / scale) + zero point) as int8, int4, fp8 or fp4: rounded half to even and "
         "saturated at the type's limits, −128 and 127, −8 and 7, ±448, ±6; floats are rounded to the nearest "
-        "number of their type. NaN becomes the lowest code of an integer type, NaN of fp8, 6 of fp4. "
+        "number of their type. A zero point of float32 zeros is none. "
+        "NaN becomes the lowest code of an integer type, NaN of fp8, 6 of fp4. "
         + CODED
         + GRAINS,
         cases=cases_quantize,

@@ -174,9 +174,8 @@ def _sizes(layer: Layer[ResizeAttrs], x: Value) -> tuple[tuple[Dim, ...], tuple[
     if attrs.shape is not None:
         return _one_each(layer, attrs.shape, x), ()
     scales: Sequence[Factor] = attrs.scales if factors is None else _factors(layer, factors, x.type.rank)
-    if not scales and x.type.rank > 0:
-        do = "set shape or scales, or connect input 1"
-        raise ShapeError("AR107", layer.name, "neither shape nor scales nor input 1", "one of them", do)
+    if not scales and factors is None:
+        return x.shape, ()
     for scale in scales:
         if isinstance(scale, float | int) and not (math.isfinite(scale) and scale >= 0):
             do = "give one factor for each dimension"
@@ -359,7 +358,15 @@ def cases() -> tuple[Case[ResizeAttrs], ...]:
         Case(ResizeAttrs(LINEAR), ((2, 10, 5), None, (3,)), (DataType.FLOAT,), (None, None, factors)),
         Case(ResizeAttrs(NEAREST), ((), None, (0,))),
     ]
-    parts = (_nearest_cases(), _smooth_cases(), _special_cases(), _antialiased_cases(), _cropped_cases())
+    as_it_is = [Case(ResizeAttrs(mode), ((1, 2, 3, 5),)) for mode in (NEAREST, LINEAR, CUBIC)]
+    parts = (
+        as_it_is,
+        _nearest_cases(),
+        _smooth_cases(),
+        _special_cases(),
+        _antialiased_cases(),
+        _cropped_cases(),
+    )
     return (*others, *given, *(case for part in parts for case in part))
 
 
@@ -442,7 +449,6 @@ def mistakes() -> tuple[Mistake[ResizeAttrs], ...]:
     nchw3, empty = ResizeAttrs(LINEAR, (1, 2, 3, 4)), ((1, 2, 0, 5),)
     below, outer = (None, np.array([1, 2, -1, 5])), (None, np.array([2, 2, 4, 5]))
     return (
-        Mistake("AR107", "no shape, no scales and no second input", ResizeAttrs(), nchw),
         Mistake("AR108", "a shape of another length than the input's rank", ResizeAttrs(shape=(6, 6)), nchw),
         Mistake("AR108", "scales of another length than the input's rank", ResizeAttrs(scales=(2, 2)), nchw),
         Mistake("AR109", "LINEAR on more than the last 3 axes", ResizeAttrs(LINEAR, (2, 4, 6, 9)), nchw),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anyrt.core.dims import Dim, add, always_le, maximum, minimum, mul
+from anyrt.core.dims import Dim, add, always_le, maximum, minimum, mul, product
 from anyrt.core.enums import DataType, LayerType, SampleMode
 from anyrt.core.errors import ArgumentError, ShapeError
 from anyrt.core.requirement import Relation
@@ -185,9 +185,10 @@ def _bordered(layer: Layer[SliceAttrs], x: Value, windows: list[Window]) -> tupl
 def _filled(layer: Layer[SliceAttrs], x: Value, windows: list[Window]) -> Value:
     """The input within borders just wide enough, viewed; a fill that no border holds comes by a mask."""
     fill, rank = layer.optional(4), x.type.rank
-    if fill is not None and fill.type.rank != 0:
-        got = f"a fill value of shape {show(fill.shape)}"
-        raise ShapeError("AR123", layer.name, got, "rank 0", "give a single value")
+    if fill is not None:
+        got, many = f"a fill value of shape {show(fill.shape)}", product(fill.shape)
+        rules = need(layer.name, many, Relation.EQ, 1, "AR123", got, "one element", "give a single value")
+        fill = checked(fill, rules)
     lo = [0 if w.inside else maximum(0, mul(w.low, -1)) for w in windows]
     hi = [0 if w.inside else maximum(0, add(add(w.high, 1), mul(w.length, -1))) for w in windows]
 
@@ -234,7 +235,7 @@ def _row(x: Array, axis: int, position: int | None, fill: Array) -> Array:
         return np.take(x, np.array([position]), axis)
     shape = list(x.shape)
     shape[axis] = 1
-    return np.full(shape, fill, x.dtype)
+    return np.full(shape, fill.reshape(()), x.dtype)
 
 
 def _reflect(p: int, n: int) -> int:
@@ -316,6 +317,10 @@ def cases() -> tuple[Case[SliceAttrs], ...]:
         )
         for t in (DataType.FLOAT, DataType.INT32, DataType.INT64, DataType.BOOL, DataType.HALF)
     ]
+    out += [
+        Case(s((-1, 0), (5, 3), (1, 2), M.FILL), ((3, 4), None, None, None, one), (f,) * 5, low=1, high=5)
+        for one in ((1,), (1, 1), (1, 1, 1))
+    ]
     out.append(
         Case(s((1,), (2,), (1,)), ((2, 3), None, None, None, None, (1,)), (f, i, i, i, f, i),
              (None,) * 5 + (np.array([1]),), static_only=True)  # axes are constants
@@ -346,7 +351,7 @@ def mistakes() -> tuple[Mistake[SliceAttrs], ...]:
         Mistake("AR203", "a fill value of another type", s((0, 0), (5, 1), (1, 1), M.FILL), fill,
                 (f, f, f, f, DataType.HALF)),
         Mistake("AR123", "a fill value that is not a single one", s((0, 0), (5, 1), (1, 1), M.FILL),
-                ((3, 4), None, None, None, (1,))),
+                ((3, 4), None, None, None, (2,))),
         Mistake("AR202", "a type that Slice does not take", s((0, 0), (1, 1), (1, 1)), x, (DataType.E8M0,)),
         Mistake("AR114", "a window beyond the input at run time", s(None, (2, 4), (1, 1)), run, ints,
                 far, True),
@@ -384,8 +389,9 @@ OPS = (
         ref=ref,
         doc="Output position i reads start + stride·i on every sliced axis. Outside the input "
         "STRICT_BOUNDS is an error, also where another axis is empty; WRAP counts on from the other end, "
-        "CLAMP repeats the edge, REFLECT mirrors without repeating the edge, and FILL gives the fill value, "
-        "or 0. uint8 and fp4, and CLAMP, FILL and REFLECT of int64 and bfloat16, are extensions.",
+        "CLAMP repeats the edge, REFLECT mirrors without repeating the edge, and FILL gives the fill value "
+        "(one element, of any rank) or 0. uint8 and fp4, and CLAMP, FILL "
+        "and REFLECT of int64 and bfloat16, are extensions.",
         cases=cases,
         mistakes=mistakes,
         dla=dla,
