@@ -434,7 +434,7 @@ def _squeeze(g: Grower) -> None:
     ones = [a for a, n in enumerate(x.shape) if n == 1]
     if g.open and not ones:
         raise Unfit("nothing to squeeze")
-    some = g.dice.sample(ones, g.int(0, len(ones)))
+    some = g.dice.sample(ones, g.int(int(g.open), len(ones)))  # which axes are 1 would be open
     g.node(
         "Squeeze", [x, g.given(np.array([a - g.pick(0, x.rank) for a in some], np.int64))] if some else [x]
     )

@@ -32,6 +32,7 @@ ONNX = {name: getattr(TensorProto, name.upper()) for name in NUMPY}
 NAMES = {np.dtype(t): name for name, t in NUMPY.items()}
 TRIES = 12  # nodes that are drawn where one is wanted
 MOST = 4096  # elements of a tensor
+WINDOWED = ("Conv", "ConvTranspose", "ConvInteger", "MaxPool", "AveragePool", "LpPool")
 MOODS = ("usual", "usual", "usual", "ties", "small", "large", "ends")
 
 
@@ -273,7 +274,8 @@ class Grower:
         except Exception as error:
             raise Unfit(f"{op}: {error}") from None
         for array in found:
-            if array.dtype not in NAMES or array.size > MOST:
+            empty = op in WINDOWED and 0 in array.shape and all(0 not in x.shape for x in inputs if x)
+            if array.dtype not in NAMES or array.size > MOST or empty:
                 raise Unfit(f"{op}: {array.dtype} {array.shape}")
         self.nodes.append(made)
         self.made += names

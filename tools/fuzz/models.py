@@ -1,5 +1,6 @@
 """Generated ONNX models through AnyRT, onnx's reference and ONNX Runtime, in a process that may die.
 
+python -m tools.fuzz.models models.jsonl 0 5000    these seeds, in twenty minutes; goes on where it ended
 run(range(5000), Path("models.jsonl"), seconds=3600)
 
 Each model is a line of a file; seeds that it has are not tried again.
@@ -27,7 +28,14 @@ def run(seeds: Iterable[int], file: Path, seconds: float = float("inf")) -> int:
     left = [seed for seed in seeds if seed not in {row["seed"] for row in rows(file)}]
     while left and time.monotonic() < end:
         some = left[:BATCH]
-        words = [sys.executable, "-m", "tools.fuzz.models", str(file), str(end - time.monotonic())]
+        words = [
+            sys.executable,
+            "-m",
+            "tools.fuzz.models",
+            "--worker",
+            str(file),
+            str(end - time.monotonic()),
+        ]
         done = subprocess.run(words, input=" ".join(map(str, some)), text=True, stderr=subprocess.PIPE)
         begun = {row["seed"]: row for row in rows(file)}
         if (row := next((r for r in begun.values() if r["kind"] == "begun"), None)) is not None:
@@ -74,5 +82,17 @@ def _worker(file: Path, seconds: float, seeds: Iterable[int]) -> None:
             out.write(json.dumps(row) + "\n")
 
 
+def main() -> int:
+    """Judges the seeds that the command line names."""
+    file, first, last = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    run(range(first, last), file)
+    found = [row for row in rows(file) if first <= row["seed"] < last]
+    print(f"{len(found)} models, {sum(row['kind'] != 'same' for row in found)} differ: {file}")
+    return 0
+
+
 if __name__ == "__main__":
-    _worker(Path(sys.argv[1]), float(sys.argv[2]), map(int, sys.stdin.read().split()))
+    if sys.argv[1] == "--worker":
+        _worker(Path(sys.argv[2]), float(sys.argv[3]), map(int, sys.stdin.read().split()))
+    else:
+        sys.exit(main())

