@@ -9,6 +9,7 @@ python -m benchmarks contractions --only '^product_512' --quick --threads 1
 python -m benchmarks contractions --list          names of its cases
 python -m benchmarks families                     gathers, scatters, top k, sums, samples, fills, codes
 python -m benchmarks mechanisms --json new.jsonl  what each mechanism of the compiler gives
+python -m benchmarks rounding                     half types rounded to their type, and with excess precision
 python -m benchmarks build                        what building networks costs
 python -m benchmarks build --only '^mixed' --runs 3 --tree ../older
 python -m benchmarks trees --old ../older         two source trees in turn
@@ -31,7 +32,18 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks import build_session, builds, document, load, mechanisms, record, report, session, trees
+from benchmarks import (
+    build_session,
+    builds,
+    document,
+    load,
+    mechanisms,
+    record,
+    report,
+    rounding,
+    session,
+    trees,
+)
 from benchmarks.attempts import ATTEMPTS
 from benchmarks.cases import ALL
 from benchmarks.compare import comparison
@@ -119,6 +131,12 @@ def _parser() -> argparse.ArgumentParser:
     mechanisms.add_argument("--threads", type=int, default=2)
     mechanisms.add_argument("--quick", action="store_true", help="few runs: figures are rough")
     mechanisms.add_argument("--json", type=Path, metavar="FILE", help="add JSON lines to those of `ops`")
+    halves = commands.add_parser("rounding", help="what rounding each tensor to its half type costs")
+    halves.set_defaults(action=_rounding)
+    halves.add_argument("--only", default="", metavar="REGEX", help="cases whose name matches")
+    halves.add_argument("--threads", type=int, default=2)
+    halves.add_argument("--quick", action="store_true", help="few runs: figures are rough")
+    halves.add_argument("--markdown", type=Path, metavar="FILE", help="write the table")
     build = commands.add_parser("build", help="what building networks costs")
     build.set_defaults(action=_build)
     build.add_argument("--only", default="", metavar="REGEX", help="rows whose name matches")
@@ -204,6 +222,16 @@ def _mechanisms(options: argparse.Namespace) -> None:
         if options.json:
             session.append(options.json, record.line_of("gain", gain))
     show(report.mechanisms(found))
+
+
+def _rounding(options: argparse.Namespace) -> None:
+    limit_threads(options.threads)
+    names = _names(options.only, rounding.described())
+    found = [*rounding.rows(names, options.threads, QUICK if options.quick else Effort())]
+    table = rounding.table(found, options.threads)
+    show([table])
+    if options.markdown:
+        options.markdown.write_text(markdown(table))
 
 
 def _open(options: argparse.Namespace) -> None:

@@ -1,6 +1,7 @@
 """What a network computes does not depend on what is marked: each tensor is rounded to its type."""
 
 import numpy as np
+import onnx.parser
 import pytest
 
 import anyrt as trt
@@ -54,3 +55,55 @@ def test_masked_attention_in_layers_of_half_types_hides_values(log, size):
     values[0, -1] = np.nan
     (y,) = engine.run(q=zeros, k=zeros, mask=hidden, v=values).values()
     np.testing.assert_allclose(y, 1, rtol=2**-10)
+
+
+ONNX = """
+<ir_version: 10, opset_import: ["" : 21]>
+chain (float16[4, 9] x) => (float16[4, 9] y) {
+    squares = Mul(x, x)
+    thirds = Div(squares, x)
+    up = Ceil(thirds)
+    wide = Cast<to = 1>(squares)
+    root = Sqrt(wide)
+    back = Cast<to = 10>(root)
+    y = Sub(up, back)
+}
+"""
+
+
+@pytest.mark.parametrize("flag", [None, EXCESS])
+def test_an_onnx_model_computes_the_same_whatever_is_marked(log, flag):
+    x, found = np.linspace(1e-4, 3, 36, dtype=np.float16).reshape(4, 9), []
+    for marks in (False, True):
+        builder = trt.Builder(log)
+        network, config = builder.create_network(), builder.create_builder_config()
+        model = onnx.parser.parse_model(ONNX)
+        assert trt.OnnxParser(network, log).parse(model.SerializeToString())
+        for i in range(network.num_layers if marks else 0):
+            tensor = network.get_layer(i).get_output(0)
+            if not tensor.is_network_output:
+                network.mark_output(tensor)
+        if flag is not None:
+            config.set_flag(flag)
+        found.append(builder.build_engine_with_config(network, config).run(x=x)["y"])
+    squares = x * x
+    wanted = np.ceil(squares / x) - np.sqrt(squares.astype(np.float32)).astype(np.float16)
+    assert np.array_equal(*found) == np.array_equal(found[0], wanted) == (flag is None)
+
+
+def test_what_a_loop_computes_is_rounded_in_every_turn(log):
+    builder = trt.Builder(log)
+    network, config = builder.create_network(STRONG), builder.create_builder_config()
+    x = network.add_input("x", trt.float16, (8,))
+    loop = network.add_loop()
+    loop.add_trip_limit(network.add_constant((), np.array(5, np.int32)).get_output(0), trt.TripLimit.COUNT)
+    state = loop.add_recurrence(x)
+    squared = network.add_elementwise(state.get_output(0), x, PROD).get_output(0)
+    state.set_input(1, network.add_elementwise(squared, x, SUM).get_output(0))
+    network.mark_output(loop.add_loop_output(state.get_output(0), trt.LoopOutput.LAST_VALUE).get_output(0))
+    given = np.linspace(-1, 1, 8, dtype=np.float16)
+    (y,) = builder.build_engine_with_config(network, config).run(x=given).values()
+    wanted = given
+    for _ in range(5):
+        wanted = wanted * given + given  # NumPy rounds after each of them
+    np.testing.assert_array_equal(y, wanted)

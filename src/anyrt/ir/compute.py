@@ -69,7 +69,8 @@ class Elements:
     """Each element by itself. `same`: from operand elements at its own index, along axes of size 1 at 0.
     `cost`: instructions for an element of a type. `moves`: operand elements as they are. `border`: what lies
     around the operand's elements, which then are as they are, too. `positions`: which operands' elements say
-    where others are read. `spreads`: NaN of an operand makes the result NaN, where its type has it."""
+    where others are read. `spreads`: NaN of an operand makes the result NaN, where its type has it. `rounds`:
+    the operand, rounded as storing it does, too."""
 
     same: bool = False
     cost: Callable[[DataType], int] = lambda dtype: 0
@@ -77,6 +78,7 @@ class Elements:
     border: Border | None = None
     positions: tuple[int, ...] = ()
     spreads: bool = False
+    rounds: bool = False
 
 
 @dataclass(frozen=True, slots=True)

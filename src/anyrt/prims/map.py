@@ -33,7 +33,8 @@ from anyrt.prims.scalar import SCALARS
 from anyrt.prims.scalar.table import Kind, ResultKind
 
 CAST = "cast"
-SPREADING = frozenset({CAST, "add", "sub", "mul", "div", "neg", "identity"})  # of NaN
+ROUNDING = frozenset({"to_half", "to_bf16"})
+SPREADING = ROUNDING | {CAST, "add", "sub", "mul", "div", "neg", "identity"}  # of NaN
 PATTERN = "pattern"  # a number as the integer of its bits, or the other way
 SELECT = "select"  # the one function whose operands differ in type: the first is bool
 # Types of numbers and of integers whose bits each other's are, and what lies in memory of both.
@@ -204,7 +205,8 @@ def _along(size: Dim, out: Dim, i: Dim) -> Dim:
 
 @lru_cache(maxsize=512)
 def _each(fn: str) -> Compute:
-    return Elements(same=True, cost=partial(instructions, fn), spreads=fn in SPREADING)
+    cost = partial(instructions, fn)
+    return Elements(same=True, cost=cost, spreads=fn in SPREADING, rounds=fn in ROUNDING)
 
 
 @lru_cache(maxsize=512)

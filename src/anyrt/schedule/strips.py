@@ -372,7 +372,13 @@ def _outside(
             todo += uses[v]
         else:
             return None
+    while len(last := uses.get(after[-1], ())) == 1 and _rounds(last[0]):
+        after += last
     return tuple(after[1:]), beside
+
+
+def _rounds(v: Value) -> bool:
+    return isinstance(v.compute, Elements) and v.compute.rounds
 
 
 def _is_each(v: Value) -> bool:

@@ -1,0 +1,113 @@
+"""What it costs that each tensor is rounded to its type: cases of half types so, and with excess precision.
+
+python -m benchmarks rounding --only '^chain'
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypeAlias
+
+import numpy as np
+
+import anyrt as trt
+from anyrt.compiler.driver import lower_plan
+from anyrt.core.dtype import numpy_dtype
+from anyrt.ir.kerneltext import print_kernels
+from anyrt.plan.file import read_plan
+from benchmarks import cases as layer_cases
+from benchmarks.contractions import cases as contraction_cases
+from benchmarks.contractions.peers import anyrt as contractions
+from benchmarks.measure import Effort, Times, measure, paired
+from benchmarks.peers import Way
+from benchmarks.peers import anyrt as layers
+from benchmarks.probe import Probe
+from benchmarks.steps import Element, types
+from benchmarks.table import Table, digits, geometric_mean
+
+HALVES: Final = frozenset({Element.F16, Element.BF16})
+SAME: Final = "the same kernels"
+Described: TypeAlias = tuple[trt.Builder, trt.INetworkDefinition, trt.IBuilderConfig]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A case with excess precision, and rounded; `ratio`: of rounded to excess, the median over turns; times
+    are None where both have the same kernels."""
+
+    case: str
+    excess: Times | None = None
+    rounded: Times | None = None
+    ratio: float = 1.0
+
+
+def described() -> dict[str, Callable[[int], Described]]:
+    """The networks of half types by name, for a number of threads."""
+    every: dict[str, Callable[[int], Described]] = {
+        c.name: partial(layers.described, c, "")
+        for c in layer_cases.ALL
+        if any(t.dtype in HALVES for t in types(c.steps, c.input))
+    }
+    return every | {
+        c.name: partial(contractions.described, c) for c in contraction_cases.ALL if c.dtype in HALVES
+    }
+
+
+def rows(names: Sequence[str], threads: int, effort: Effort) -> Iterator[Row]:
+    """Each of these cases, in turn with excess precision and rounded."""
+    probe, every = Probe(threads, effort.patience_s), described()
+    for name in names:
+        print(name, file=sys.stderr, flush=True)
+        plans = [plan(every[name](threads), flag) for flag in (trt.BuilderFlag.EXCESS_PRECISION, None)]
+        if kernels(plans[0]) == kernels(plans[1]):
+            yield Row(name)
+            continue
+        excess, rounded = measure([_bound(p) for p in plans], effort, probe)
+        yield Row(name, excess, rounded, paired(excess, rounded))
+
+
+def plan(network: Described, flag: trt.BuilderFlag | None) -> bytes:
+    """The plan of a network, with a flag perhaps."""
+    builder, net, config = network
+    if flag is not None:
+        config.set_flag(flag)
+    made = builder.build_serialized_network(net, config)
+    assert made is not None, "the network is refused"
+    return bytes(made)
+
+
+def kernels(plan: bytes) -> str:
+    """What a plan computes, as text."""
+    return print_kernels(lower_plan(read_plan(plan)).module.kernels)
+
+
+def _bound(plan: bytes) -> Way:
+    engine = trt.Runtime(layers.LOGGER).deserialize_cuda_engine(plan)
+    context, random = engine.create_execution_context(), np.random.default_rng(7)
+    held = {}
+    for name in engine:
+        shape, dtype = tuple(engine.get_tensor_shape(name)), numpy_dtype(engine.get_tensor_dtype(name))
+        held[name] = random.random(shape, np.float32).astype(dtype)
+        context.set_tensor_address(name, held[name].ctypes.data)
+    return Way("", partial(context.execute_async_v3, 0), lambda: held["y"])
+
+
+def table(found: Sequence[Row], threads: int) -> Table:
+    """The cases, those first that became slower."""
+    slower = sorted(found, key=lambda r: -r.ratio)
+    lines = tuple(
+        (r.case, digits(r.excess.median), digits(r.rounded.median), digits(r.ratio))
+        if r.excess is not None and r.rounded is not None
+        else (r.case, SAME, SAME, "1.00")
+        for r in slower
+    )
+    mean = geometric_mean([r.ratio for r in found])
+    return Table(
+        f"Rounding to half types, {threads} threads",
+        ("case", "excess precision µs", "rounded µs", "times as long"),
+        lines,
+        f"Each case in turn with EXCESS_PRECISION and without. Medians; geometric mean {digits(mean)}.",
+    )
