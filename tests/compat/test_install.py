@@ -1,6 +1,7 @@
 """Installing the names, and running a script under them; each in a process of its own."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import anyrt
+from anyrt.compat.install import CHILDREN
 
 CODE = """
 import anyrt, anyrt.compat
@@ -150,3 +152,87 @@ def test_command_of_another_language_runs_with_the_names_for_its_children(tmp_pa
     command.write_text(f"#!/bin/sh\n{sys.executable} -c 'import tensorrt; print(tensorrt.__name__)' $1\n")
     command.chmod(0o755)
     assert run("-m", "anyrt.compat", str(command), "a").stdout == "anyrt\n"
+
+
+def child(text: str, *folders: Path | str, python: str = sys.executable, api: str = "10") -> str:
+    """What a child of a program that has installed prints; `folders` come first on its PYTHONPATH."""
+    path = os.pathsep.join([CHILDREN, *map(str, folders), str(Path(anyrt.__file__).parents[1])])
+    environ = {**os.environ, "PYTHONPATH": path, "ANYRT_COMPAT": api, "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run([python, "-c", text], capture_output=True, text=True, env=environ, cwd="/")
+    return done.stdout + done.stderr
+
+
+def test_a_child_imports_nothing_before_it_needs_it():
+    text = "import sys; print(*sorted(sys.modules))"
+    plain = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True).stdout.split()
+    assert set(child(text).split()) - set(plain) <= {"__future__", "_thread", "anyrt_later", "sitecustomize"}
+    assert "numpy" not in child(f"import ctypes, json; ctypes.CDLL(None); {text}").split()
+
+
+NAMES = ("python2", "python2.7", *(f"python3.{n}" for n in range(6, 15)))
+HERE = (shutil.which(name) for name in NAMES)
+MANY = (str(p) for name in NAMES for p in Path.home().glob(f".pyenv/versions/*/bin/{name}"))
+PYTHONS = sorted(p for p in {*HERE, *MANY} if p and "shims" not in p)
+UNHARMED = """
+import sys, ctypes
+print("children" in "".join(sys.path))
+try:
+    import tensorrt
+except ImportError:
+    print("none")
+try:
+    ctypes.CDLL("libcudart.so.12")
+except OSError:
+    print("none")
+"""
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_another_python_runs_unharmed(python: str):
+    assert child(UNHARMED, python=python).splitlines() in (["False", "none", "none"], ["False"])
+
+
+@pytest.mark.parametrize(
+    "text", ["match = = 1", "import nothing_of_the_sort", "raise ImportError('no numpy')"]
+)
+def test_a_child_that_cannot_have_anyrt_runs_unharmed(tmp_path: Path, text: str):
+    (tmp_path / "anyrt").mkdir()
+    (tmp_path / "anyrt" / "__init__.py").write_text(text + "\n")
+    (tmp_path / "torch.py").write_text("word = 'its own'\n")
+    assert child(UNHARMED, tmp_path) == "False\nnone\nnone\n"
+    assert child("import torch; print(torch.word)", tmp_path) == "its own\n"
+
+
+LIBRARIES = "anyrt.compat.libraries"
+LATE = {
+    "import tensorrt.tensorrt as t; print(t.__name__)": "anyrt",
+    "from cuda.bindings import runtime; print(runtime.__name__)": "anyrt.compat.cuda_runtime",
+    "import pycuda.driver as d, cupy; print(d.__name__)": "anyrt.compat.pycuda_driver",
+    "import importlib.metadata as m; print(m.version('TensorRT'))": anyrt.__version__,
+    "import importlib.util as u; print(u.find_spec('tensorrt') is not None)": "True",
+    "import ctypes as c; print(c.CDLL('libcuda.so.1').cuInit(0))": "0",
+    "import ctypes as c; print(type(c.cdll.LoadLibrary('/a/libnvinfer_plugin.so.10')).__module__)": LIBRARIES,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", LATE)
+def test_a_child_has_each_name_when_it_asks(text: str):
+    assert child(text) == f"{LATE[text]}\n"
+
+
+def test_threads_of_a_child_that_ask_at_once_all_get_an_answer():
+    text = """
+import threading, importlib
+out = []
+ask = lambda: out.append(importlib.import_module("tensorrt").__name__)
+threads = [threading.Thread(target=ask) for _ in range(12)]
+[t.start() for t in threads], [t.join() for t in threads]
+print(len(out), *set(out))
+"""
+    assert child(text) == "12 anyrt\n"
+
+
+def test_a_child_of_8_6_has_its_names_under_both():
+    for name in ("anyrt", "tensorrt"):
+        text = f"import {name} as t; print(hasattr(t.ICudaEngine, 'num_bindings'))"
+        assert child(text, api="8.6") == "True\n"
