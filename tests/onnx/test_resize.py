@@ -90,3 +90,8 @@ def test_sizes_follow_those_that_an_input_gets_after_it_was_parsed(size):
     x = np.float32(np.random.default_rng(size).normal(size=(size, 2, 4, 3)))
     y = Session(trt.Runtime(builder.logger).deserialize_cuda_engine(plan)).run({"x": x})["y"]
     np.testing.assert_array_equal(y, x.repeat(2, 2).repeat(3, 3))
+
+
+def test_one_axis_is_resized_by_cubics(agrees):
+    x = np.float32([1, 4, 2, 8, 5, 7, 1])
+    agrees("Resize", {"x": x}, {"sizes": np.array([12])}, order=["x", "", "", "sizes"], mode="cubic")

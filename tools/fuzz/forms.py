@@ -243,7 +243,9 @@ def _cumsum(g: Grower) -> None:
 def _topk(g: Grower) -> None:
     x = g.tensor(kinds(g, "TopK"), 1)
     axis = g.axis(x.rank)
-    k = g.given(np.array([g.int(0 if g.some(0.1) else 1, x.shape[axis]) if x.shape[axis] else 0], np.int64))
+    if not x.shape[axis]:
+        raise Unfit("nothing to choose from")
+    k = g.given(np.array([g.int(1, x.shape[axis])], np.int64))
     g.node(
         "TopK",
         [x, k],

@@ -19,7 +19,7 @@ def wrong(seed: int) -> str:
     if not case.sizes:  # no sizes that the graph can have
         return ""
     for step in (with_tiles((dice.pick(2, 4),), True) if tiles else PASSES) if optimise else ():
-        graph = step.run(graph, False)
+        graph = step.run(graph)
     try:
         assert_agrees(case, graph, level, checked)
     except AssertionError as error:

@@ -44,13 +44,8 @@ SUMS = {
 LIMIT = 120  # seconds for a model
 LOGARITHMS = {"LogSoftmax", "ReduceLogSumExp", "ReduceLogSum"}
 STEPPED = {
-    "RNN",
-    "GRU",
-    "LSTM",
-    "Attention",
-    "ScatterND",
-    "ScatterElements",
-}  # of half types these round between steps, as ONNX defines them
+    "RNN", "GRU", "LSTM", "Attention", "ScatterND", "ScatterElements", "Sum", "Mean", "Loop", "If",
+}  # fmt: skip
 
 
 @dataclass(slots=True)

@@ -33,6 +33,7 @@ TO_FLOAT = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16}
 
 def evaluate(node: NodeProto, feeds: Mapping[str, Array], opset: int) -> list[Array]:
     """The results of one node in its own types. Raises what the reference raises."""
+    node = _with_borders(node, feeds)
     model = alone(node, feeds, [None] * len(node.output), opset)
     with np.errstate(all="ignore"):
         if node.op_type in SHAPES:
@@ -41,6 +42,26 @@ def evaluate(node: NodeProto, feeds: Mapping[str, Array], opset: int) -> list[Ar
     if node.op_type == "Loop":  # the reference joins what turns give; ONNX has a new first axis
         found[1] = np.reshape(found[1], (int(feeds[node.input[0]]), *np.shape(found[0])))
     return [np.asarray(x) for x in found]
+
+
+def _with_borders(node: NodeProto, feeds: Mapping[str, Array]) -> NodeProto:
+    """A pool of SAME borders with these written out: the reference puts the odd one at the wrong end."""
+    given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    same = given.get("auto_pad", b"")
+    if not node.op_type.endswith("Pool") or not same.startswith(b"SAME"):
+        return node
+    sizes = given["kernel_shape"]
+    ones = [1] * len(sizes)
+    before, after = [], []
+    shape = feeds[node.input[0]].shape[2:]
+    places = zip(shape, sizes, given.get("strides", ones), given.get("dilations", ones), strict=True)
+    for n, size, stride, dilation in places:
+        total = max(0, (-(-n // stride) - 1) * stride + (size - 1) * dilation + 1 - n)
+        half = total // 2
+        before.append(total - half if same == b"SAME_LOWER" else half)
+        after.append(total - before[-1])
+    kept = {k: v for k, v in given.items() if k not in ("auto_pad", "ceil_mode")}
+    return helper.make_node(node.op_type, node.input, node.output, **{**kept, "pads": before + after})
 
 
 def alone(node: NodeProto, feeds: Mapping[str, Array], results: list[Array | None], opset: int) -> ModelProto:

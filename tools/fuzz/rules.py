@@ -40,7 +40,7 @@ def wrong(seed: int) -> str:
                 return f"{names}: the interpreter gives {one[odd[0]]} for {other[odd[0]]} of {feeds}"
         graph = found
         for step in PASSES:
-            graph = step.run(graph, False)
+            graph = step.run(graph)
         lowered = native.lower(graph, constant_offsets(graph), Sizes({}))
         differ = {
             name: count for name, count in whole_run(load(lowered, choose()), {}, made).items() if count

@@ -339,8 +339,8 @@ def _attention(g: Grower) -> None:
     heads, batch, size = g.pick(1, 2, 4), g.int(1, 2), g.pick(1, 4, 8)
     kv = g.dice.choice([h for h in (1, 2, 4) if heads % h == 0])
     rows, keys = g.int(1, 6), g.int(1, 9)
-    q = g.tensor([kind], 4, 4, (batch, heads, rows, size))
-    k, v = (g.fresh(kind, (batch, kv, keys, size)) for _ in "kv")
+    q = g.tensor([kind], 4, 4, (batch, heads, rows, size), True)
+    k, v = (g.fresh(kind, (batch, kv, keys, size), None, True) for _ in "kv")
     mask = g.fresh(*g.pick((kind, (rows, keys)), ("bool", (rows, keys)))) if g.some(0.3) else None
     if mask is not None and mask.type == "bool":
         mask = g.constant(mask.array | (np.arange(keys) == 0))

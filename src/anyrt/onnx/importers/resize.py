@@ -187,6 +187,7 @@ def _resized(node: Node, x: Tensor, how: How, lines: Sequence[Line]) -> Tensor:
     if how.region is None:
         lines = [line for line in lines if not line.stays]
     within = all(line.axis >= x.rank - REACH[how.mode] for line in lines)
+    within &= x.rank > 1 or how.mode is not InterpolationMode.CUBIC  # which the layer takes of planes
     has = how.coordinates in LAYERS and x.dtype in FLOATS | {DataType.UINT8}
     if has and within and how.region is None and all(line.exact for line in lines):
         return _by_layer(node, x, how, lines)
