@@ -262,7 +262,15 @@ def test_terabytes_are_refused_without_taking_memory():
     assert "AR111" in problems(made)[0]
 
 
-def test_support_is_told_by_runs_of_nodes_that_are_and_leaves_the_network_alone():
+def test_support_that_is_told_fills_an_empty_network():
+    network = trt.Builder(trt.Logger(trt.Logger.ERROR)).create_network()
+    parser = trt.OnnxParser(network, trt.Logger(trt.Logger.ERROR))
+    data = model([helper.make_node("Relu", ["x"], ["y"])]).SerializeToString()
+    assert parser.supports_model(data) == (True, [([0], True)])
+    assert (len(network), network.num_inputs, network.num_outputs) == (1, 1, 1)
+
+
+def test_support_is_told_by_runs_of_nodes_that_are_and_leaves_other_networks_alone():
     nodes = [
         helper.make_node("Relu", ["x"], ["a"]),
         helper.make_node("Nothing", ["a"], ["b"]),

@@ -23,7 +23,7 @@ from anyrt.api.calibration_cache import parse_cache, print_cache
 from anyrt.api.calibrators import IInt8Calibrator
 from anyrt.api.compile import compile_request
 from anyrt.api.config import IBuilderConfig
-from anyrt.api.edge import type_name
+from anyrt.api.edge import OfProgram, type_name
 from anyrt.api.host_memory import IHostMemory
 from anyrt.api.interfaces import tried
 from anyrt.api.network import INetworkDefinition
@@ -76,10 +76,11 @@ def calibrated(network: INetworkDefinition, config: IBuilderConfig) -> dict[ITen
 
 def _hand_over(network: INetworkDefinition, calibrator: IInt8Calibrator, cache: bytes) -> None:
     """A cache that cannot be kept costs no engine."""
-    try:
-        _ask(calibrator, "write_calibration_cache", memoryview(cache))
-    except ArgumentError as error:
-        network._channel.log(Severity.WARNING, str(error))
+    _, error = tried(calibrator.write_calibration_cache, memoryview(cache))
+    if error is not None:
+        traceback.print_exception(error, file=sys.stderr)
+        told = _unusable("write_calibration_cache", f"{type(error).__name__}: {error}", "an answer")
+        network._channel.log(Severity.WARNING, str(told))
 
 
 def _cached(network: INetworkDefinition, scales: Mapping[str, float]) -> dict[ITensor, float]:
@@ -97,12 +98,16 @@ def _cached(network: INetworkDefinition, scales: Mapping[str, float]) -> dict[IT
 
 
 def _ask(calibrator: IInt8Calibrator, method: str, *args: object) -> Any:  # Any: the caller judges the answer
-    """What a method of a calibrator answers."""
+    """What a method of a calibrator answers; what it raises ends the build as it is."""
     answer, error = tried(lambda: getattr(calibrator, method)(*args))
     if error is not None:
-        traceback.print_exception(error, file=sys.stderr)
-        raise _unusable(method, f"{type(error).__name__}: {error}", "an answer") from error
+        raise OfProgram(error)
     return answer
+
+
+def _no_batch() -> ArgumentError:
+    do = "return addresses for at least one batch before None"
+    return ArgumentError("AR331", "calibrator.get_batch", "no batch at all", "at least one", do)
 
 
 def _unusable(method: str, got: str, wanted: str) -> ArgumentError:
@@ -126,7 +131,9 @@ class _Calibration:
         most = algorithm in (CalibrationAlgoType.MINMAX_CALIBRATION, CalibrationAlgoType.LEGACY_CALIBRATION)
         some = algorithm is not CalibrationAlgoType.MINMAX_CALIBRATION
         watched = watch(self.network, self.profile, size, most=most, some=some)
-        if not watched.tensors:
+        if not watched.tensors:  # programs count on being asked all the same
+            if not sum(1 for _ in self._batches(watched)):
+                raise _no_batch()
             return {}
         engine = self._engine(watched)
         spreads, many = self._spreads(engine, watched)
@@ -158,8 +165,7 @@ class _Calibration:
                 found, many = [*map(joined, found, new)] if many else new, many + 1
                 waiting += [_started(pool, engine, batch) for batch in islice(batches, 1)]
         if not many:
-            do = "return addresses for at least one batch before None"
-            raise ArgumentError("AR331", "calibrator.get_batch", "no batch at all", "at least one", do)
+            raise _no_batch()
         return found, many
 
     def _batches(self, watched: Watched) -> Iterator[dict[str, Array]]:

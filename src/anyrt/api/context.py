@@ -166,8 +166,8 @@ class IExecutionContext(Reporting, Managed):
     def get_tensor_shape(self, name: str) -> Dims:
         """The shape of an input or output of the next run, −1 for what is not known yet.
 
-        Outputs are known when every input has a shape. Of rank −1, with AR706 in the log, for an unknown
-        name."""
+        Outputs are known when every input has a shape, but for sizes that data decide: these stay −1, and an
+        output allocator is told them. Of rank −1, with AR706 in the log, for an unknown name."""
         shape = self._shape(_text(name))
         return self._engine.get_tensor_shape(name) if shape is None else shape
 
@@ -175,11 +175,11 @@ class IExecutionContext(Reporting, Managed):
     def _shape(self, name: str) -> Dims | None:
         if name not in self._context.loaded.position or name in self._engine._marks.hidden:
             return None  # the engine reports it
-        return Dims(self._context.shape(name))
+        return Dims(self._context.shape(name, is_found=False))
 
     @quiet(None)
     def _strides(self, name: str) -> Dims | None:
-        shape = self._context.shape(self._tensor(name))
+        shape = self._context.shape(self._tensor(name), is_found=False)
         binding = self._context.loaded.plan.bindings[self._context.loaded.find(name)]
         sizes = [d if d >= 0 else Sym(f"{name}.{k}").dim for k, d in enumerate(shape)]
         steps = strides(binding.format, binding.dtype, tuple(sizes))

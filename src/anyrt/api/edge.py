@@ -49,6 +49,13 @@ class Refused(RuntimeError):
     """A call that TensorRT answers with RuntimeError."""
 
 
+class OfProgram(Exception):  # it ends no call by itself: `error` does
+    """What a program's own code raised, `error`, which the call that asked it raises as it is."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
 def wrong_type(where: str, got: object, wanted: str | type[TrtEnum], do: str = "") -> WrongType:
     """The TypeError for `got`, by its type; `wanted`: what is expected, in words or as an enum."""
     if isinstance(wanted, str):
@@ -214,6 +221,8 @@ def quiet(fallback: F) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Co
                 return method(self, *args, **kwargs)
             except (WrongType, WrongValue, Refused):
                 raise
+            except OfProgram as own:
+                raise own.error from own.error.__cause__
             except AnyrtError as error:
                 self._channel.fail(error)
             except Exception as error:  # the contract: the core never throws

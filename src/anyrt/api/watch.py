@@ -52,7 +52,10 @@ def watch(
         if tensor._scale is None and not _is_inside(value, given):
             found[tensor] = value
     if not found:
-        return Watched((), (), BuildRequest(network.name, Graph((), ())))
+        sizes = {(r.tensor, r.is_values): r.opt for r in ranges[0]}
+        seen = ((t._name, inputs[t._name]) for t in network._inputs)
+        bound = tuple(Binding(n, True, v.dtype, sizes.get((n, False), v.shape)) for n, v in seen)
+        return Watched((), bound, BuildRequest(network.name, Graph((), ())))
     named = tuple((str(n), v) for n, v in enumerate(found.values()))
     plain = Graph(tuple(inputs.items()), named, names_of(network, expansion), (*expansion.symbols.values(),))
     sized = told_once(counted(plain, expansion.tells()))

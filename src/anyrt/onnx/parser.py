@@ -93,7 +93,7 @@ class OnnxParser(Reporting, Managed):
     ) -> tuple[bool, list[tuple[list[int], bool]]]:
         """Whether everything in a model is supported, and the nodes that are, in runs.
 
-        The network of the parser stays as it is."""
+        The network of the parser, where it was empty, has the layers of a model that is supported."""
         good = self.supports_model_v2(model, path)
         return good, [(list(nodes), flag) for nodes, flag in self._parts]
 
@@ -102,8 +102,10 @@ class OnnxParser(Reporting, Managed):
 
         def judge() -> bool:
             self._load(as_bytes(model), path)
-            spare = Builder(self._channel.logger).create_network(self._network.flags)
-            good = self._describe(spare)
+            network = self._network
+            if network.num_layers or network.num_inputs:  # which would have names twice
+                network = Builder(self._channel.logger).create_network(network.flags)
+            good = self._describe(network)
             assert self._model is not None, "a model was loaded"
             self._parts = split(self._model, [e._failure for e in self._errors])
             return good

@@ -135,13 +135,14 @@ class Context:
         self._shapes[index] = shape
         self.is_ready = self._has_found = False
 
-    def shape(self, name: str) -> Shape:
-        """The shape of an input or output, −1 for what is not known yet."""
+    def shape(self, name: str, is_found: bool = True) -> Shape:
+        """The shape of an input or output, −1 for what is not known yet; with `is_found` as the last run left
+        it, else −1 for all that data decide."""
         index = self.loaded.find(name)
         known = self._shapes[index] if index < len(self._shapes) else None
         if known is None and not self.missing():
             known = self.resolve().shapes[index]
-            known = self.found_shape(index) if -1 in known else known
+            known = self.found_shape(index) if is_found and -1 in known else known
         if known is not None:
             return known
         return _declared(self.loaded.plan.bindings[index])
