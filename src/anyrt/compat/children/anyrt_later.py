@@ -39,7 +39,10 @@ class Later:
     ) -> ModuleSpec | None:
         """What the other finders find, after installing where the name asks for that."""
         if name.startswith("tensorrt") or name.partition(".")[0] in NAMES:
+            is_reload = name in sys.modules
             self.install()
+            if not is_reload:  # or Python would take the module's own spec, and run AnyRT a second time
+                sys.modules.pop(name, None)
             return self.found(name, path, target)
         if self.is_done:
             return None
