@@ -5,6 +5,8 @@ import onnx.parser
 import pytest
 
 import anyrt as trt
+from anyrt.compiler.driver import lower_plan
+from anyrt.plan.file import read_plan
 
 STRONG = 1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED)
 EXCESS, FP16 = trt.BuilderFlag.EXCESS_PRECISION, trt.BuilderFlag.FP16
@@ -107,3 +109,13 @@ def test_what_a_loop_computes_is_rounded_in_every_turn(log):
     for _ in range(5):
         wanted = wanted * given + given  # NumPy rounds after each of them
     np.testing.assert_array_equal(y, wanted)
+
+
+def test_attention_rounds_its_result_where_it_makes_it(log):
+    builder = trt.Builder(log)
+    network = builder.create_network(STRONG)
+    q, k, v = (network.add_input(n, trt.float16, (1, 8, 512, 64)) for n in "qkv")
+    attention = network.add_attention(q, k, v, trt.AttentionNormalizationOp.SOFTMAX, False)
+    network.mark_output(attention.get_output(0))
+    plan = builder.build_serialized_network(network, builder.create_builder_config())
+    assert len(lower_plan(read_plan(bytes(plan))).module.kernels) == 1

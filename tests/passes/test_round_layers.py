@@ -1,16 +1,24 @@
 """Outputs of layers hold what their types hold."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from anyrt.compiler import native
+from anyrt.compiler.trial import constant_offsets
 from anyrt.core.enums import DataType
+from anyrt.core.machine import REFERENCE
 from anyrt.ir.graph import Graph, apply
 from anyrt.ir.interpret import interpret
+from anyrt.ops._cases import all_cases, case_run
+from anyrt.passes import PASSES
 from anyrt.passes.round_layers import rounded_outputs
 from anyrt.prims import build as b
 from anyrt.prims.pad import Pad
 from anyrt.prims.reduce import Reduce
 from anyrt.prims.scan import Scan
+from anyrt.schedule.cost import Sizes
 
 FLOAT, HALF, BF16 = DataType.FLOAT, DataType.HALF, DataType.BF16
 X, Y = b.param("x", (2, 4), HALF), b.param("y", (4, 3), HALF)
@@ -82,3 +90,22 @@ def test_layers_read_no_further_than_their_operands():
     operand = b.map_("exp", X)
     assert output(b.map_("neg", operand), operand) == b.map_("neg", operand)
     assert output(operand, operand) == operand
+
+
+HALVES = [(op, case) for op, case in all_cases() if {HALF, BF16} & {*(case.dtypes or ())}]
+
+
+def kernels(graph, sizes):
+    for step in PASSES:
+        graph = step.run(graph)
+    return len(native.lower(graph, constant_offsets(graph), Sizes(sizes), machine=REFERENCE).module.kernels)
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize(("op", "case"), HALVES, ids=[f"{op.title}-{i}" for i, (op, _) in enumerate(HALVES)])
+def test_rounding_the_outputs_of_a_layer_needs_no_kernel_of_its_own(op, case):
+    run = case_run(op, case, dynamic=False)
+    names, outputs = zip(*run.graph.outputs, strict=True)
+    made = rounded_outputs([v for _, v in run.graph.inputs], outputs)
+    rounded = replace(run.graph, outputs=tuple(zip(names, made, strict=True)))
+    assert kernels(rounded, run.sizes) == kernels(run.graph, run.sizes)
