@@ -167,6 +167,21 @@ def test_a_smaller_block_at_the_same_place_is_refused(bound, monkeypatch):
     assert "an allocation that ends after 1024" in refused(context)
 
 
+def test_memory_may_be_given_back_while_memory_is_given_back(bound, monkeypatch):
+    class Ends:
+        def forget(self, begin, end):
+            if begin == 64:
+                reach.freed(128, 64)
+
+    ends, told = Ends(), []
+    monkeypatch.setattr(
+        reach, "_listeners", [ends, type("", (), {"forget": lambda s, b, e: told.append(b)})()]
+    )
+    with reach._lock:
+        reach.freed(64, 64)
+    assert told == [128, 64]
+
+
 def test_addresses_are_looked_at_once(bound, monkeypatch):
     context, arrays = bound
     other = np.zeros(1024, np.float32)

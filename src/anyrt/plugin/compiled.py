@@ -111,6 +111,8 @@ def _ir_launch(text: Text, types: Sequence[str] | None) -> str:
     return "\n".join([*lines, "end:", "ret void", "}"])
 
 
+# Each page of a frame is touched, so that a stack that is too small is a signal, and no memory of others.
+_GUARDED: Final = ("-fstack-clash-protection",)
 # A function that nobody declared is no warning, but a mistake.
 _MISTAKES: Final = ("-Werror=implicit-function-declaration", "-Werror=incompatible-pointer-types")
 _PRELUDE: Final = """#include <stdint.h>
@@ -133,7 +135,7 @@ def _of_c(text: Text) -> tuple[int, object]:
         raise NotSupportedError("AR901", text.plugin, "a kernel in C", "a compiler, cc, on PATH", do)
     with tempfile.TemporaryDirectory(prefix="anyrt-kernel-") as folder:
         file = Path(folder, "kernel.so")
-        flags = ("-O3", "-march=native", "-std=gnu11", "-shared", "-fPIC", *_MISTAKES)
+        flags = ("-O3", "-march=native", "-std=gnu11", "-shared", "-fPIC", *_GUARDED, *_MISTAKES)
         command = [compiler, *flags, "-x", "c", "-", "-o", str(file), "-lm"]
         code = re.sub(r'extern\s+"C"', "", text.code)
         whole = f"{_PRELUDE}{code}\n{_c_launch(text)}"

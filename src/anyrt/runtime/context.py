@@ -226,7 +226,7 @@ class Context:
     def forget(self, begin: int, end: int) -> None:
         """Look again at what lies there before the next run."""
         for places in self._places:
-            for address in [a for a in places if begin <= a < end]:
+            for address in [a for a in list(places) if begin <= a < end]:  # while others look there
                 places.pop(address, None)
         if any(b is not None and b.nbytes is None and begin <= b.address < end for b in self._bound):
             self.is_ready = False

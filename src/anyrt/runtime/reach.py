@@ -35,7 +35,8 @@ _ASYNC, _POPULATE_READ, _POPULATE_WRITE = 1, 22, 23  # of Linux
 _PLACE: Final = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 _rooms: Final[list[Room]] = []
 _listeners: Final[WeakSet[Listener]] = WeakSet()
-_lock: Final = threading.Lock()
+# Taken again where what the collector ends meanwhile gives memory back.
+_lock: Final = threading.RLock()
 
 
 def tell_rooms(room: Room) -> None:
