@@ -2,10 +2,12 @@
 within the tolerance that the rule states."""
 
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from anyrt.compiler.bounds import Bounded, bounded, exact
 from anyrt.core.dims import Sym
 from anyrt.core.dtype import cast, is_float, numpy_dtype
 from anyrt.core.enums import DataType
@@ -18,7 +20,9 @@ from anyrt.passes.rules import RULES, holds
 from anyrt.passes.simplify import simplify
 from anyrt.prims import build as b
 from anyrt.prims.const import Param
+from anyrt.prims.contract import Contract
 from anyrt.prims.gather import Gather
+from anyrt.prims.reduce import Reduce
 
 SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-45, 1.0, -1.0, 0.5, -2.5, 300.7, 3.3e38, 127.5]
 TYPES = [DataType.FLOAT, DataType.HALF, DataType.BF16, DataType.FP8, DataType.FP4, DataType.INT64]
@@ -84,6 +88,69 @@ def test_rule_keeps_its_tolerance_and_every_special_value(rule):
         assert bits(before[special]) == bits(after[special]), (feeds, before, after)
 
 
+def whole_range(value: Value, rng: random.Random) -> np.ndarray:
+    """Elements of every size that a type has: magnitudes evenly spread over exponents, those below the
+    normal range, the ends, zeros of both signs, infinities and NaN, and rows of one size."""
+    if not is_float(value.dtype):
+        return special(value, rng)
+    count, near = int(np.prod(value.shape)), rng.choice([None, -140, -126, -60, 0, 60, 120, 126])
+    ends = [0.0, -0.0, np.inf, -np.inf, np.nan, 3.4028234e38, -3.4028234e38, 2.0**-126, 2.0**-149]
+
+    def element() -> float:
+        if near is None and rng.random() < 0.2:
+            return rng.choice(ends)
+        exponent = rng.uniform(-149, 128) if near is None else near + rng.random()
+        return rng.choice([-1.0, 1.0]) * 2.0**exponent
+
+    with np.errstate(all="ignore"):
+        return cast(np.array([element() for _ in range(count)]), value.dtype).reshape(value.shape)
+
+
+def with_bounds(root: Value, feeds: dict[str, np.ndarray]) -> Bounded:
+    """What kernels may compute of it in float32."""
+    found: dict[Value, Bounded] = {}
+    for v in walk([root]):
+        given = isinstance(v.op, Param)
+        found[v] = (
+            exact(feeds[v.op.name], v.dtype) if given else bounded(v, tuple(found[a] for a in v.args), {})
+        )
+    return found[root]
+
+
+def in_range(root: Value, feeds: dict[str, np.ndarray]) -> np.ndarray:
+    """What is computed step by step where nothing is larger than float32 holds, no sum on its way either."""
+    found: dict[Value, np.ndarray] = {}
+    for v in walk([root]):
+        if isinstance(v.op, Param):
+            found[v] = widen(feeds[v.op.name], v.dtype)
+            continue
+        args = [found[a] for a in v.args]
+        made = compute(v, args, {})
+        if is_float(v.dtype):
+            sizes = [np.where(np.isfinite(a), np.abs(a), 0) if a.dtype.kind == "f" else a for a in args]
+            sums = isinstance(v.op, Contract) or (isinstance(v.op, Reduce) and v.op.fn == "sum")
+            most = compute(v, sizes, {}) if sums else np.abs(made)
+            made = np.where(most > np.finfo(np.float32).max, np.copysign(np.inf, made), made)
+        found[v] = made
+    return found[root]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: r.name)
+def test_rule_holds_for_numbers_of_every_size(rule):
+    """Wherever float32 holds all that was written, it holds all that the rule makes of it, and both agree."""
+    for seed in range(300):
+        value, made, _ = applied(rule, seed)
+        rng = random.Random(seed)
+        feeds = {v.op.name: whole_range(v, rng) for v in walk([value]) if isinstance(v.op, Param)}
+        before, after = with_bounds(value, feeds), with_bounds(made, feeds)
+        with np.errstate(all="ignore"):
+            a, b = np.asarray(before.array, np.float64), np.asarray(in_range(made, feeds), np.float64)
+            allowed = before.error + np.where(np.isfinite(after.error), after.error, 0.0)
+            agree = (a == b) | ((a != a) & (b != b)) | (np.abs(a - b) <= allowed + rule.tolerance * np.abs(a))
+        wrong = np.isfinite(before.error) & ~agree
+        assert not wrong.any(), (feeds, a[wrong], b[wrong])
+
+
 @pytest.mark.parametrize("rule", RULES, ids=lambda r: r.name)
 def test_rule_is_applied_wherever_its_example_stands(rule):
     value = rule.example(random.Random(1).randrange)
@@ -114,6 +181,19 @@ def special_of(t: DataType) -> np.ndarray:
             return cast(np.array(SPECIAL), t)
     limits = np.iinfo(numpy_dtype(t))
     return np.array([limits.min, -1, 0, 1, 2**24 + 1, limits.max], numpy_dtype(t))
+
+
+def test_documents_say_where_rules_lose_digits():
+    text = (Path(__file__).parents[2] / "docs/architecture.md").read_text()
+    assert [r.name for r in RULES if r.range and f"| {r.name} | {r.range} |" not in text] == []
+
+
+@pytest.mark.parametrize("scale", [1.5, -3.0, 2.0**16])
+def test_no_factor_is_scaled_out_of_the_range_of_its_type(scale):
+    """The smaller factor may hold 3e38 where the larger one, which is scaled, holds 1."""
+    x, k = b.param("x", (1, 1, 5), DataType.FLOAT), b.param("k", (1, 7, 5), DataType.FLOAT)
+    y = b.contract("bik,bjk->bij", x, b.map_("mul", k, b.scalar(scale, k)))
+    assert isinstance({r.name: r for r in RULES}["scale of the larger factor of a product"].apply(y), Fail)
 
 
 def test_a_guard_says_why_it_refuses():

@@ -86,7 +86,8 @@ def result(index: int, pattern: Op) -> Op:
 @dataclass(frozen=True, slots=True)
 class Rule:
     """`make` in place of what `find` finds, unless `guard` refuses; `example` makes a value that it applies
-    to, from a function that gives a random number below its argument."""
+    to, from a function that gives a random number below its argument. `range`: where it loses digits that
+    were there before; no rule leaves the range of a type where what it replaces did not."""
 
     name: str
     find: Callable[..., Pattern]
@@ -94,6 +95,7 @@ class Rule:
     example: Callable[[Callable[[int], int]], Value]
     guard: Callable[..., Fail | None] = lambda: None
     tolerance: float = 0.0
+    range: str = ""
 
     def apply(self, value: Value) -> Value | Fail:
         """What takes the place of `value`, or why nothing does."""

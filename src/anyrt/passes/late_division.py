@@ -1,18 +1,21 @@
 """A rule for products with the weights of a softmax: divided is what comes of them.
 
-    (exp(x − max) / sum) · v     ->     (exp(x − max) · v) · (1 / sum)
+    (exp(x − max) / sum) · v     ->     (p · v) · (1 / sum of p)     with p = exp(x − max) · 2⁻ᵏ
 
 A row has as many weights as keys, but only as many results as a value has elements; and one reciprocal
-serves all of them. Powers are at most 1 and their sum is at least 1: nothing leaves the range of float32 but
-what comes within a factor of the number of keys to its end. Where there may be no keys at all, the result
-is 0 as before: the sum is made 1 where it is less.
+serves all of them. A power is at most 1, and one of them is 1: with k so that 2ᵏ is twice the number of keys
+at least, no sum of the products is larger than the largest value, as no sum of weights was. Powers below
+2ᵏ⁻¹²⁶ lose digits, which is less than 2ᵏ⁻¹⁴⁹ of the largest value. Where there may be no keys at all, the
+result is 0 as before: the sum is made 2⁻ᵏ where it is less.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from anyrt.core.dims import always_le
+import numpy as np
+
+from anyrt.core.dims import Dim, always_le, bounds
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Value, apply
 from anyrt.ir.rewrite import Bind, Fail, Rule, op
@@ -24,6 +27,9 @@ from anyrt.prims.map import Map
 from anyrt.prims.reduce import Reduce
 
 Labels = tuple[int, ...]
+LEAST: Final = -float(np.finfo(np.float32).max)
+MOST_KEYS: Final = 2**31 - 1
+SMALL: Final = 2.0**-64  # what sums are made at least, which scaled is a normal number
 
 
 def _divided(weights: Value) -> tuple[Value, Value] | None:
@@ -49,19 +55,25 @@ def _is_late(weights: Value, out: Value, left: Labels, right: Labels, to: Labels
         return Fail("they are no powers of differences from the largest, and their sums")
     if left[last] in to or left[last] not in right or len(to) != len(left) or to[:-1] != left[:-1]:
         return Fail("not the last axis is summed, or the result's rows are others")
-    if not always_le(1, powers.shape[last]) and _positive(total, powers) is None:
+    if not always_le(1, powers.shape[last]) and not _positive(total, powers):
         return Fail("there may be no powers, and their sum may be 0 elsewhere, too")
+    if isinstance(total.op, Map) and 0 < (number(total.args[1]) or 0.0) < SMALL:
+        return Fail("what sums are at least is too small to be scaled")
     return None
 
 
-def _positive(total: Value, powers: Value) -> Value | None:
-    """The sum, positive even where nothing is summed. Where the largest of its powers is 1, it is 1 at
-    least."""
+def _positive(total: Value, powers: Value) -> bool:
+    """True where the sum is, even of nothing, or can be made so: where the largest of its powers is 1, it is
+    1 at least."""
     if isinstance(total.op, Map):
         least = number(total.args[1])
-        return total if least is not None and least > 0 else None
-    most = powers.args[0].args[1]
-    return build.map_("max", total, build.scalar(1.0, total)) if isinstance(most.op, Reduce) else None
+        return least is not None and least > 0
+    return isinstance(powers.args[0].args[1].op, Reduce)
+
+
+def _halvings(keys: Dim) -> int:
+    """k, as above."""
+    return 1 + (min(max(1, bounds(keys)[1]), MOST_KEYS) - 1).bit_length()
 
 
 def _is_at_most_one(powers: Value, last: int) -> bool:
@@ -71,6 +83,8 @@ def _is_at_most_one(powers: Value, last: int) -> bool:
     if not isinstance(difference.op, Map) or difference.op.fn != "sub":
         return False
     x, most = difference.args
+    if isinstance(most.op, Map) and (number(most.args[1]) or 0.0) > LEAST:
+        return False  # all of them might be small
     return _folded(most, "max", last) == x
 
 
@@ -88,9 +102,15 @@ def _divided_late(
     found = _divided(weights)
     assert found is not None, "the guard has looked"
     powers, total = found
-    if not always_le(1, powers.shape[-1]):
-        total = _positive(total, powers) or total
-    made = build.map_("mul", apply(out.op, powers, v), build.map_("recip", total))
+    by = 2.0 ** -_halvings(powers.shape[-1])
+    scaled = build.map_("mul", powers, build.scalar(by, powers))
+    least = number(total.args[1]) if isinstance(total.op, Map) else None
+    if least is None and not always_le(1, powers.shape[-1]):
+        least = 1.0
+    total = build.reduce_("sum", scaled, (powers.type.rank - 1,))
+    if least is not None:
+        total = build.map_("max", total, build.scalar(least * by, total))
+    made = build.map_("mul", apply(out.op, scaled, v), build.map_("recip", total))
     return made if made.type == out.type else Fail("its sizes are only known to be equal while running")
 
 
@@ -98,9 +118,8 @@ def _example(draw: Below) -> Value:
     x = build.param("x", (1 + draw(3), 1 + draw(4), 2 + draw(5)), DataType.FLOAT)
     powers = build.map_("exp", build.map_("sub", x, build.reduce_("max", x, (2,))))
     weights = build.map_("div", powers, build.reduce_("sum", powers, (2,)))
-    values = build.const([[[k + 1.0, 1.0] for k in range(7)]] * 3, DataType.FLOAT)
-    values = build.slice_(values, (0, 0, 0), (x.shape[0], x.shape[2], 2), (1, 1, 1))
-    return build.contract("bij,bjk->bik", weights, values)
+    values = build.param("v", (x.shape[0], x.shape[2], 2), DataType.FLOAT)
+    return build.contract("bij,bjk->bik", weights, build.map_("abs", values))
 
 
 LATE_DIVISION: Final = Rule(
@@ -117,4 +136,5 @@ LATE_DIVISION: Final = Rule(
     guard=_is_late,
     example=_example,
     tolerance=4 * UNIT,
+    range="weights below 2⁻¹²⁶ times four times the number of keys lose digits",
 )
