@@ -12,8 +12,9 @@ added and has no −inf excludes nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
 
@@ -25,8 +26,10 @@ from anyrt.passes.facts import number
 from anyrt.prims import build
 from anyrt.prims.const import Const
 from anyrt.prims.contract import Contract
-from anyrt.prims.map import SELECT, Map
+from anyrt.prims.map import CAST, SELECT, Map
 from anyrt.prims.reduce import Reduce
+
+ROUNDING: Final = frozenset({CAST, "identity", "to_half", "to_bf16"})
 
 
 def hide_values(graph: Graph) -> Graph:
@@ -48,20 +51,17 @@ def _hiding(value: Value) -> Value:
 
 def _scores(weights: Value) -> Value | None:
     """What the weights are powers of, less the largest of it."""
-    todo = [weights]
-    while todo:
-        v = todo.pop()
-        match v.op:
-            case Map(fn="exp"):
-                (x,) = v.args
-                return x.args[0] if isinstance(x.op, Map) and x.op.fn == "sub" else None
-            case Map(fn="cast" | "div" | "to_half" | "to_bf16"):
-                todo.append(v.args[0])
-            case Map(fn="mul"):
-                todo += v.args
-            case _ if _moves(v):
-                todo += v.args
+    for v in _behind(weights, lambda v: v.args if _scales(v) else ()):
+        if isinstance(v.op, Map) and v.op.fn == "exp":
+            (x,) = v.args
+            while isinstance(x.op, Map) and x.op.fn in ROUNDING:
+                (x,) = x.args
+            return x.args[0] if isinstance(x.op, Map) and x.op.fn == "sub" else None
     return None
+
+
+def _scales(v: Value) -> bool:
+    return _moves(v) or (isinstance(v.op, Map) and v.op.fn in ("mul", "div", *ROUNDING))
 
 
 def _moves(v: Value) -> bool:
@@ -74,70 +74,71 @@ class _Masks:
     """What masks scores: selections, and sums with what may be −inf, with that."""
 
     added: dict[Value, Value] = field(default_factory=dict)
-    done: dict[Value, Value] = field(default_factory=dict)
 
     def are_in(self, scores: Value) -> bool:
         """True where something excludes."""
-        found, todo, seen = False, [scores], set[Value]()
-        while todo:
-            v = todo.pop()
-            if v in seen or not (isinstance(v.op, Map) or _moves(v)):
-                continue
-            seen.add(v)
-            todo += v.args
+        found = False
+        for v in _behind(scores, _each):
             if isinstance(v.op, Map) and v.op.fn == SELECT:
                 found = found or any(_is_least(a) for a in v.args[1:])
             elif isinstance(v.op, Map) and v.op.fn == "add":
                 for s, mask in (v.args, v.args[::-1]):
-                    if _may_be_least(mask) and any(isinstance(x.op, Contract) for x in _inside(s)):
+                    if _may_be_least(mask) and any(isinstance(x.op, Contract) for x in _behind(s, _each)):
                         self.added[v] = mask
         return found or bool(self.added)
 
-    def excluding(self, v: Value) -> Value:
+    def excluding(self, weights: Value) -> Value:
         """The same with −inf wherever it is added."""
-        if v not in self.done:
-            made = v
-            if isinstance(v.op, Map | Reduce) or _moves(v):
-                made = with_args(v, [self.excluding(a) for a in v.args])
+        done: dict[Value, Value] = {}
+        if not self.added:
+            return weights
+        todo = [weights]
+        while todo:
+            v = todo[-1]
+            inside = v.args if isinstance(v.op, Map | Reduce) or _moves(v) else ()
+            if missing := [a for a in inside if a not in done]:
+                todo += missing
+                continue
+            made = with_args(v, [done[a] for a in inside]) if inside else v
             if v in self.added:
                 least = build.scalar(-math.inf, made)
                 mask = build.cast(self.added[v], made.dtype)
                 made = build.map_(SELECT, build.map_("eq", mask, least), least, made)
-            self.done[v] = made
-        return self.done[v]
+            done[todo.pop()] = made
+        return done[weights]
 
 
 def _is_least(v: Value) -> bool:
     return number(v) == -math.inf
 
 
-def _inside(v: Value) -> Iterator[Value]:
-    """A value and what single elements make it of, as far as that goes."""
+def _behind(v: Value, operands: Callable[[Value], Iterable[Value]]) -> Iterator[Value]:
+    """A value and the operands that lead on, each once."""
     todo, seen = [v], set[Value]()
     while todo:
         x = todo.pop()
         if x not in seen:
             seen.add(x)
             yield x
-            todo += x.args if isinstance(x.op, Map) or _moves(x) else ()
+            todo += operands(x)
+
+
+def _each(v: Value) -> tuple[Value, ...]:
+    return v.args if isinstance(v.op, Map) or _moves(v) else ()
 
 
 def _may_be_least(mask: Value) -> bool:
     """True for what is given, or chosen, as −inf; what is computed otherwise is taken for numbers."""
-    todo = [mask]
-    while todo:
-        v = todo.pop()
-        match v.op:
-            case Const() as c:
-                if is_float(v.dtype) and bool(np.isneginf(c.blob.data.astype(np.float64)).any()):
-                    return True
-            case Map(fn="select"):
-                todo += v.args[1:]
-            case Map(fn="cast" | "add" | "identity" | "to_half" | "to_bf16"):
-                todo += v.args
-            case _ if _moves(v):
-                todo += v.args
-            case _:
-                if isinstance(v.compute, Given) and is_float(v.dtype):
-                    return True
-    return False
+
+    def passed(v: Value) -> tuple[Value, ...]:
+        if isinstance(v.op, Map):
+            return v.args[1:] if v.op.fn == SELECT else v.args if v.op.fn in ("add", *ROUNDING) else ()
+        return v.args if _moves(v) else ()
+
+    return any(_is_given_least(v) for v in _behind(mask, passed) if is_float(v.dtype))
+
+
+def _is_given_least(v: Value) -> bool:
+    if isinstance(v.op, Const) and v.op.blob.is_known:
+        return bool(np.isneginf(v.op.blob.data.astype(np.float64)).any())
+    return isinstance(v.compute, Given)
