@@ -16,6 +16,7 @@ from typing import cast as typed
 from anyrt.api.layer import ILayer
 from anyrt.api.tensor import ITensor
 from anyrt.api.weights import Weights
+from anyrt.core.dimlimits import SizeTooLong
 from anyrt.core.dims import INF, Dim, Sym
 from anyrt.core.enums import DataType, LayerType
 from anyrt.core.errors import AnyrtError, DTypeError, GraphError
@@ -78,6 +79,10 @@ class Expansion:
     than its tensors have, see `precision`. `refittable`: the constants that weights are which may be given
     again. `rounds`: tensors are rounded to their types, stored or not. `building`: what plug-ins are told
     when an engine is built; until then they are asked for types and sizes alone.
+
+    Before there are profiles an input's values may be negative or 0, which mean other things than sizes to
+    many layers. Where that makes a size too complicated, they are taken for positive: then a tensor can tell
+    its rank and what of its shape is known, and the build, which has the limits, judges anew.
     """
 
     def __init__(
@@ -100,6 +105,7 @@ class Expansion:
         self._blobs: dict[int, tuple[Weights, Blob]] = {}
         self._parts: dict[Part, Made] = {}
         self._names: dict[Value, str] = {}
+        self._least = -INF  # that an input's value can be
         self.symbols: dict[str, Symbol] = {}
         self.building: Building | None = None
 
@@ -121,7 +127,7 @@ class Expansion:
         if tensor._layer is None:
             return self._input(tensor).type
         known = tensor._layer in self._layers
-        outcome = self._outcome(tensor._layer)
+        outcome = self._told(tensor._layer)
         if outcome.error is not None and not known and self._report is not None:
             self._report(outcome.error)
         return None if outcome.error is not None else outcome.values[tensor._index].type
@@ -130,8 +136,9 @@ class Expansion:
         """`type_of`, reporting nothing now: mistakes found here are reported when `type_of` meets them."""
         if tensor._layer is None:
             return self._input(tensor).type
-        before = len(self._layers)
-        outcome = self._outcome(tensor._layer)
+        before, least = len(self._layers), self._least
+        outcome = self._told(tensor._layer)
+        before = before if self._least == least else 0  # all were judged anew
         if outcome.error is None:
             return outcome.values[tensor._index].type
         for layer in [*islice(reversed(self._layers), len(self._layers) - before)]:
@@ -219,6 +226,16 @@ class Expansion:
         self._inputs.pop(tensor, None)
         for layer in [tensor._layer] if tensor._layer is not None else tensor._consumers:
             self.forget(layer)
+
+    def _told(self, layer: ILayer) -> Outcome:
+        """What a layer means to who asks for its types, of positive values where that is too complicated."""
+        outcome = self._outcome(layer)
+        if not isinstance(outcome.error, SizeTooLong) or self._limits or self._least > 0:
+            return outcome
+        self._least = 1
+        for found in (self._layers, self._inputs, self._parts, self._names, self.symbols):
+            found.clear()
+        return self._outcome(layer)
 
     def _outcome(self, wanted: ILayer) -> Outcome:
         known = self._layers.get(wanted)
@@ -312,7 +329,7 @@ class Expansion:
 
     def _symbol(self, key: str, tensor: str, axis: int, is_value: bool) -> Sym:
         """The symbol named `key`; one that several dimensions share has the range that all of them allow."""
-        low, high = self._limits.get((tensor, axis, is_value), (-INF if is_value else 0, INF))
+        low, high = self._limits.get((tensor, axis, is_value), (self._least if is_value else 0, INF))
         if key not in self.symbols:
             self.symbols[key] = Symbol(Sym(key, low, high), tensor, axis, is_value)
         return self.symbols[key].sym

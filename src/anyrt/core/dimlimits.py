@@ -6,7 +6,7 @@ refused where it is made. Here, too, is how many axes there may be.
 
 >>> check_size(depth=65)
 Traceback (most recent call last):
-anyrt.core.errors.NotSupportedError: [AR901] sizes: got a size with 65 levels, wanted at most 64; ...
+anyrt.core.dimlimits.SizeTooLong: [AR901] sizes: got a size with 65 levels, wanted at most 64; ...
 """
 
 from __future__ import annotations
@@ -32,14 +32,18 @@ _MOST: Final = {
 }
 
 
+class SizeTooLong(NotSupportedError):
+    """A size that is more complicated than these limits."""
+
+
 def check_size(depth: int = 0, text: int = 0, degree: int = 0, terms: int = 0, written_out: int = 0) -> None:
-    """NotSupportedError for a function `depth` levels deep or `text` characters long, `written_out` if each
+    """SizeTooLong for a function `depth` levels deep or `text` characters long, `written_out` if each
     part were written as often as it occurs, or for a product of so many factors or terms."""
     for (what, most), amount in zip(_MOST.items(), (depth, text, degree, terms, written_out), strict=True):
         if amount > most:
             do = "compute sizes in fewer steps, or make dimensions static"
             got = f"a size with {amount} {what}"
-            raise NotSupportedError("AR901", "sizes", got=got, wanted=f"at most {most}", do=do)
+            raise SizeTooLong("AR901", "sizes", got=got, wanted=f"at most {most}", do=do)
 
 
 def shortened(text: str) -> str:
