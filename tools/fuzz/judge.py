@@ -11,6 +11,7 @@ an element sums, and on nothing that was seen:
 * floats may differ by `UNITS` of their type, and by what `DRIFT` of the type that they are computed in
   makes of the node's inputs, times the root of the number of terms: of sums, what it makes of the sum of
   the terms' magnitudes;
+* operators that are several layers, or take steps, round tensors of half types between them (`STEPPED`);
 * no number is asked for more than the least normal one of its type.
 """
 
@@ -43,8 +44,9 @@ SUMS = {
 }  # fmt: skip
 LIMIT = 120  # seconds for a model
 LOGARITHMS = {"LogSoftmax", "ReduceLogSumExp", "ReduceLogSum"}
+# These are several layers, or steps, between which tensors of half types are rounded.
 STEPPED = {
-    "RNN", "GRU", "LSTM", "Attention", "ScatterND", "ScatterElements", "Sum", "Mean", "Loop", "If",
+    "RNN", "GRU", "LSTM", "Attention", "ScatterND", "ScatterElements", "Sum", "Mean", "Gemm", "Loop", "If",
 }  # fmt: skip
 
 
