@@ -8,7 +8,7 @@ import pytest
 
 from anyrt.compat import cuda_driver as driver
 from anyrt.compat import nvrtc
-from anyrt.compat.kernels import compiled
+from anyrt.compat.kernels import compiled, loaded
 from anyrt.core.errors import NotSupportedError
 
 RESULT, GOOD = nvrtc.nvrtcResult, driver.CUresult.CUDA_SUCCESS
@@ -116,6 +116,26 @@ def test_templates_are_made_by_expressions():
     x = np.zeros(3)
     assert launch(kernel, (1, 1, 1), (3, 1, 1), x, np.float64(1.5)) == (GOOD,)
     assert x.tolist() == [1.5] * 3
+
+
+MACROS = r"""
+#define KERNEL(name, type, by) \
+    extern "C" __global__ void name##_##type(type *x) { x[threadIdx.x] *= by; }
+KERNEL(scale, float, 2)
+KERNEL(scale, int, FACTOR)
+#define WHOLE(name) extern "C" __global__ void name(int *x)
+WHOLE(negate) { x[threadIdx.x] = -x[threadIdx.x]; }
+"""
+
+
+@needs_compiler
+def test_kernels_whose_names_a_macro_makes_are_found():
+    image, x = loaded(compiled(MACROS, ("-DFACTOR=3",))), np.arange(4, dtype=np.int32)
+    at = np.array([x.ctypes.data])
+    for name in ("scale_int", "negate"):
+        image.kernel(name).launch((1, 1, 1), (4, 1, 1), [at.ctypes.data])
+    assert x.tolist() == [0, -3, -6, -9]
+    assert image.kernel("scale_float").sizes == (8,)
 
 
 @needs_compiler

@@ -53,6 +53,8 @@ _KERNEL: Final = re.compile(
 _CUDA_HEADER: Final = re.compile(
     r"^[ \t]*#[ \t]*include[ \t]*[<\"](cuda\w*|device_\w+|math_constants)\.h(pp)?[>\"]", re.M
 )
+# Kernels in a macro have the names that it makes of its arguments.
+_MACRO: Final = re.compile(r"^[ \t]*#[ \t]*define\b(?:[^\n]*\\\n)*[^\n]*__global__", re.M)
 _COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 # For every machine of this kind, as programs keep images. A frame holds what a thread of a GPU may have, less
 # than a stack of `kernel.h`; each of its pages is touched, so that none is skipped that guards.
@@ -139,10 +141,12 @@ def compiled(code: str, options: tuple[str, ...] = (), names: tuple[str, ...] = 
     if compiler is None:
         do = "install one, or use NumPy or ctypes on the same memory"
         raise NotSupportedError("AR901", "nvrtc", "a kernel in C++", "a C++ compiler, c++, on PATH", do)
-    kernels = [name for template, name in _KERNEL.findall(bare) if not template]
+    plain = _CUDA_HEADER.sub("", code)
+    seen = _expanded(compiler, plain, _kept(options)) if _MACRO.search(bare) else bare
+    kernels = [name for template, name in _KERNEL.findall(seen) if not template]
     offers = [f"ANYRT_KERNEL({name}, {name})" for name in kernels]
     offers += [f"ANYRT_KERNEL(named_{k}, {name})" for k, name in enumerate(names)]
-    plain = _ROOM.sub(r"\1 *\2 = anyrt_shared<\1>();", _CUDA_HEADER.sub("", code))
+    plain = _ROOM.sub(r"\1 *\2 = anyrt_shared<\1>();", plain)
     text = "\n".join(['#line 1 "kernel"', plain, *offers, ""])
     with tempfile.TemporaryDirectory(prefix="anyrt-kernels-") as folder:
         file = Path(folder, "kernels.so")
@@ -158,6 +162,15 @@ def compiled(code: str, options: tuple[str, ...] = (), names: tuple[str, ...] = 
         image = file.read_bytes()
     _COMPILED.add(_digest(image))
     return image
+
+
+def _expanded(compiler: str, code: str, options: Sequence[str]) -> str:
+    """A text with its macros written out; the text itself where the compiler refuses, as it will again."""
+    try:
+        status, said = run([compiler, "-E", "-P", *options, "-x", "c++", "-"], code)
+    except Late:
+        return code
+    return code if status else said
 
 
 def _digest(image: bytes) -> bytes:
