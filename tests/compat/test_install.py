@@ -99,6 +99,34 @@ def test_missing_program_gives_the_usage():
     )  # fmt: skip
 
 
+SIGNED = """
+import re, anyrt, anyrt.compat
+plain = anyrt.INetworkDefinition.add_scale.__doc__
+anyrt.compat.install(), anyrt.compat.install()
+import tensorrt as trt
+print(plain.startswith("add_scale("), trt.INetworkDefinition.add_scale.__doc__.count("add_scale(self"))
+print(trt.INetworkDefinition.add_convolution_nd.__doc__.splitlines()[0])
+print(trt.INetworkDefinition.add_quantize.__doc__.splitlines()[0])
+print(trt.IBuilderConfig.set_flag.__doc__.splitlines()[0])
+methods = {n: f for n, f in vars(trt.ICudaEngine).items() if n[0] != "_" and callable(f)}
+counts = {n: len(re.findall(": ", f.__doc__.splitlines()[0])) for n, f in methods.items()}
+print(counts["get_tensor_shape"], counts["serialize"], min(counts.values()))
+"""
+
+
+def test_docstrings_begin_with_the_signatures_of_pybind11():
+    of = "tensorrt.tensorrt."
+    assert run("-c", SIGNED).stdout.splitlines() == [
+        "False 1",
+        f"add_convolution_nd(self: {of}INetworkDefinition, input: {of}ITensor, num_output_maps: int, "
+        f"kernel_shape: {of}Dims, kernel: {of}Weights, bias: {of}Weights = None) -> {of}IConvolutionLayer",
+        f"add_quantize(self: {of}INetworkDefinition, input: {of}ITensor, scale: {of}ITensor, "
+        f"output_type: {of}DataType = <DataType.INT8: 2>) -> {of}IQuantizeLayer",
+        f"set_flag(self: {of}IBuilderConfig, flag: {of}BuilderFlag) -> None",
+        "2 1 1",
+    ]
+
+
 ALIASES = """
 import anyrt, anyrt.compat
 anyrt.compat.install()
