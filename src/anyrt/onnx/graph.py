@@ -20,6 +20,7 @@ from anyrt.api.tensor import ITensor
 from anyrt.core.enums import DataType
 from anyrt.core.errors import AnyrtError, GraphError, NotSupportedError
 from anyrt.onnx.functions import Key, bound, function_of, is_function, key
+from anyrt.onnx.joined import RanksDiffer, with_rest
 from anyrt.onnx.layers import Layers
 from anyrt.onnx.model import versions
 from anyrt.onnx.node import BROADCASTS, Border, Given, Held, Importer, Node, Told, importer_of
@@ -83,7 +84,8 @@ class Walk:
     """A model on its way into a network; `failures`: the problems so far.
 
     opsets: the version of each domain; functions: those of the model; made: what each named node made;
-    stack: the functions and graphs that are being walked; times: how often each was; inner: nodes in them.
+    stack: the functions and graphs that are being walked; times: how often each was; inner: nodes in them;
+    conditions: those of the branches among them.
     """
 
     network: INetworkDefinition
@@ -96,6 +98,7 @@ class Walk:
     named: set[ITensor] = field(default_factory=set)
     times: Counter[tuple[str, ...]] = field(default_factory=Counter)
     inner: int = 0
+    conditions: tuple[ITensor, ...] = ()
 
     def graph(self, graph: GraphProto, scope: Scope) -> None:
         """All initializers and nodes of a graph; its inputs are in `scope` already."""
@@ -105,7 +108,7 @@ class Walk:
         for sparse in graph.sparse_initializer:
             error = NotSupportedError("AR901", sparse.values.name, "sparse weights", "dense ones")
             self._failed(scope, (sparse.values.name,), Failure(error, stack=self.stack))
-        self.nodes(graph.node, scope)
+        self.nodes(graph.node, scope, [v.name for v in graph.output])
 
     def _initializer(self, tensor: TensorProto, scope: Scope) -> None:
         dtype = data_type(tensor.data_type, tensor.name)
@@ -116,17 +119,29 @@ class Walk:
         layers = Layers(self.network, name or "constant")
         return layers.weights(to_weights(array, dtype), array.shape, name).it
 
-    def nodes(self, nodes: Sequence[NodeProto], scope: Scope) -> None:
-        """Nodes in the order of the model, each of which needs results of earlier ones alone."""
+    def nodes(self, nodes: Sequence[NodeProto], scope: Scope, wanted: Sequence[str]) -> None:
+        """Nodes in the order of the model, each of which needs results of earlier ones alone; what else is
+        `wanted` of them."""
         self.inner += len(nodes) if self.stack else 0
         if self.inner > MOST:
             got, do = f"over {MOST} nodes in functions and inner graphs", "call fewer functions in functions"
             raise NotSupportedError("AR901", self.stack[-1], got, "fewer", do)
-        for index, node in enumerate(nodes):
+        todo = list(enumerate(nodes))
+        while todo:
+            (index, node), *todo = todo
             if any(scope.lost(name) for name in node.input):
                 scope.failed.update(node.output)
-            else:
+                continue
+            before = self.network.num_layers
+            try:
                 self._try(scope, node.output, partial(self.node, node, scope), index, node)
+            except RanksDiffer as differ:
+                self.network._retract(before)
+                apart, whole = with_rest(node, todo, wanted)
+                todo = [*apart, (index, whole)] if whole is not None else todo
+                if whole is None:
+                    failure = Failure(differ.error, index, node.name, node.op_type, self.stack)
+                    self._failed(scope, node.output, failure)
 
     def _try(
         self,
@@ -165,7 +180,8 @@ class Walk:
         else:
             bodies = {a.name: partial(self.body, a.g, scope) for a in proto.attribute if a.HasField("g")}
             version = self.opsets.get(name[0], 1)
-            node = Node(self.network, proto, version, held, bodies, self._array, self.stack)
+            around = self.stack, self.conditions
+            node = Node(self.network, proto, version, held, bodies, self._array, *around)
             if node.version < BROADCASTS and node.has("axis") and node.attr("broadcast", 0):
                 node.given[1] = _placed(node.input(0), node.input(1), node.attr("axis", 0))
             made = importer(node)
@@ -214,7 +230,7 @@ class Walk:
             opsets = self.opsets
             self.opsets = {**opsets, **versions(function.opset_import)}
             try:
-                self.nodes([bound(n, proto, function) for n in function.node], inner)
+                self.nodes([bound(n, proto, function) for n in function.node], inner, function.output)
             finally:
                 self.opsets = opsets
         asked = [made for made, name in zip(function.output, proto.output, strict=False) if name]
@@ -228,9 +244,12 @@ class Walk:
         given: Sequence[Given],
         border: Border | None = None,
         trial: bool = False,
+        holds: Tensor | None = None,
     ) -> list[Given]:
-        """What a graph inside a node gives for these inputs; it may read everything around it: a `Body`."""
-        before = len(self.failures)
+        """What a graph inside a node gives for these inputs; it may read everything around it: a `Body`.
+        `holds`: the condition under which it runs."""
+        before, around = len(self.failures), self.conditions
+        self.conditions += () if holds is None else (holds.it,)
         inner = Scope(scope, border)
         inner.held = {v.name: _plain(x) for v, x in zip(graph.input, given, strict=False)}
         node = Node(self.network, NodeProto(name=graph.name), 1, (), {}, self._array)
@@ -244,6 +263,8 @@ class Walk:
             first = self.failures[before].error
             del self.failures[before:]
             raise first from None
+        finally:
+            self.conditions = around
 
     def _results(self, names: Sequence[str], scope: Scope) -> list[Held]:
         if any(scope.lost(name) for name in names):

@@ -39,9 +39,14 @@ class Body(Protocol):
     """A graph among a node's attributes, which becomes layers each time it is called."""
 
     def __call__(
-        self, given: Sequence[Given], border: Border | None = None, trial: bool = False
+        self,
+        given: Sequence[Given],
+        border: Border | None = None,
+        trial: bool = False,
+        holds: Tensor | None = None,
     ) -> list[Given]:
-        """What it gives for these inputs; `border` is passed each tensor that it reads from around.
+        """What it gives for these inputs; `border` is passed each tensor that it reads from around, `holds`
+        is the condition under which it runs.
 
         Raises Told for problems, which are told already; for a trial the first of them, telling none."""
 
@@ -63,6 +68,7 @@ class Node(Layers):
         bodies: Mapping[str, Body],
         arrays: Callable[[AttributeProto], Array],
         around: Sequence[str] = (),
+        conditions: Sequence[ITensor] = (),
     ) -> None:
         name = proto.name or next(filter(None, proto.output), proto.op_type)
         Layers.__init__(self, network, "/".join((*around, name)))
@@ -74,6 +80,7 @@ class Node(Layers):
         self._arrays = arrays
         self._attributes = {a.name: a for a in proto.attribute}
         self.outputs_named = tuple(proto.output)
+        self.conditions = tuple(map(self.tensor, conditions))  # those under which it runs, outermost first
 
     def wrapped(self, held: Held) -> Given:
         """What a name stands for, with arithmetic."""

@@ -7,18 +7,23 @@ parsing is written out, turn by turn.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from anyrt.api.tensor import ITensor
 from anyrt.core.counts import counts
+from anyrt.core.dims import Dim, Expr, Fn
 from anyrt.core.enums import DataType
-from anyrt.core.errors import AnyrtError, DTypeError, GraphError, ShapeError
+from anyrt.core.errors import AnyrtError, ArgumentError, DTypeError, GraphError, ShapeError
 from anyrt.ir.counted import counted
 from anyrt.ir.graph import Graph
-from anyrt.onnx.node import Given, Node, importer
+from anyrt.onnx.joined import JOINED, RanksDiffer
+from anyrt.onnx.node import Border, Given, Node, importer
 from anyrt.onnx.regions import Choice, Turns
+from anyrt.onnx.sizes import window
 from anyrt.onnx.tensor import Tensor
 
 MOST_WRITTEN = 1024  # turns of a loop that is written out
+THEN, ELSE = "then_branch", "else_branch"
 
 
 @importer("If")
@@ -27,8 +32,65 @@ def if_(node: Node) -> list[Given]:
     flag = node.input(0).reshape(())
     found = node.ints(flag)
     if found is not None:
-        return node.body("then_branch" if found[0] else "else_branch")(())
-    choice = Choice(node, flag)
+        return node.body(THEN if found[0] else ELSE)(())
+    before, failed = node.network.num_layers, dict[str, AnyrtError]()
+    choice, made = Choice(node, flag), dict[str, list[Given]]()
+    joined = node.has(JOINED)
+    one = _is_one(node, flag)
+    for name, holds in ((THEN, flag), (ELSE, ~flag)):
+        enter = _narrowed(node, one, choice.enter) if name == THEN else choice.enter
+        try:
+            made[name] = node.body(name)((), enter, trial=joined, holds=holds)
+        except (ShapeError, ArgumentError, GraphError) as error:
+            if not joined:
+                raise
+            failed[name] = error
+    if not failed:
+        return [_either(node, choice, a, b) for a, b in zip(made[THEN], made[ELSE], strict=True)]
+    if len(failed) == 2:
+        raise failed[THEN]
+    node.network._retract(before)
+    return _only(node, flag, one, failed)
+
+
+def _only(node: Node, flag: Tensor, one: Dim | None, failed: Mapping[str, AnyrtError]) -> list[Given]:
+    """The branch that can run, where the condition asks for it: else a run is refused."""
+    ((name, error),) = failed.items()
+    right = ~flag if name == THEN else flag
+    around = node.conditions
+    if any(node.symbols(x) is None for x in around[1:]):
+        raise error
+    for x in around:
+        right = right | ~x
+    message = f"choose the other branch, as {name} cannot run: {error}"
+    node.add("add_assertion", right, message)
+    border = _narrowed(node, one, lambda x: x) if name == ELSE else None
+    return node.body(THEN if name == ELSE else ELSE)((), border)
+
+
+def _is_one(node: Node, flag: Tensor) -> Dim | None:
+    """The size that is 1 where a condition holds, if it asks for that."""
+    found = node.symbols(flag)
+    match None if found is None else found.reshape(-1)[0]:
+        case Expr(terms=(((Fn(op="eq", args=(1, size) | (size, 1)),), 1),)):
+            return size
+    return None
+
+
+def _narrowed(node: Node, one: Dim | None, border: Border) -> Border:
+    """A border behind which this size is 1."""
+
+    def narrow(it: ITensor) -> ITensor:
+        x = node.tensor(border(it))
+        for axis, size in enumerate(node.value(x).shape):
+            x = window(x, axis, 0, 1) if one is not None and size == one else x
+        return x.it
+
+    return narrow
+
+
+def _either(node: Node, choice: Choice, a: Given, b: Given) -> Given:
+    """What one of two branches has made."""
 
     def chosen(a: Tensor, b: Tensor) -> Tensor:
         if set(a.sizes) | set(b.sizes) <= {1}:  # one element each, of whatever rank, for what broadcasts
@@ -36,16 +98,12 @@ def if_(node: Node) -> list[Given]:
         _check_alike(node, a, b)
         return choice.leave(a, b)
 
-    def either(a: Given, b: Given) -> Given:
-        if isinstance(a, Tensor) and isinstance(b, Tensor):
-            return chosen(a, b)
-        if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
-            return [chosen(x, y) for x, y in zip(a, b, strict=True)]
-        got = f"{_kind(a)} if true and {_kind(b)} if not"
-        raise node.unsupported(got, "make the condition a constant of the model, or both branches alike")
-
-    then, otherwise = (node.body(name)((), choice.enter) for name in ("then_branch", "else_branch"))
-    return [either(a, b) for a, b in zip(then, otherwise, strict=True)]
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return chosen(a, b)
+    if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
+        return [chosen(x, y) for x, y in zip(a, b, strict=True)]
+    got = f"{_kind(a)} if true and {_kind(b)} if not"
+    raise node.unsupported(got, "make the condition a constant of the model, or both branches alike")
 
 
 def _kind(given: Given) -> str:
@@ -60,10 +118,8 @@ def _check_alike(node: Node, a: Tensor, b: Tensor) -> None:
         raise DTypeError("AR203", node.where, got, "one type", "cast one of them in its branch")
     if a.rank != b.rank:
         got = f"shape {a.sizes} if true and {b.sizes} if not"
-        do = (
-            "export the model with the sizes that the condition depends on, so that it is known while parsing"
-        )
-        raise ShapeError("AR123", node.where, got, "one rank", do)
+        do = "let what leaves the branches have one rank, or export the sizes that the condition depends on"
+        raise RanksDiffer(ShapeError("AR123", node.where, got, "one rank", do))
 
 
 @importer("Loop")
