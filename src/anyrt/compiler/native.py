@@ -5,7 +5,7 @@ compiled = compile_lowered(lower(graph, blobs, sizes), target)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -268,5 +268,5 @@ def _fences(module: Module) -> tuple[Fence, ...]:
 
 def scratch_bytes(lowered: Lowered) -> Dim:
     """An upper bound of what a thread needs: the most of any kernel, which it runs one after the other."""
-    sizes: Iterable[Dim] = dict.fromkeys(highest(k.scratch) for k in lowered.module.distinct)
-    return reduce(maximum, sizes, 0)
+    none: Dim = 0
+    return reduce(maximum, dict.fromkeys(highest(k.scratch) for k in lowered.module.distinct), none)
