@@ -7,6 +7,7 @@ import pytest
 
 from anyrt.compat import cuda_driver as driver
 from anyrt.compat import cuda_runtime as runtime
+from anyrt.compat.device import DEVICE, DeviceFault, write
 from anyrt.core.errors import NotSupportedError
 
 OK, GOOD = runtime.cudaError_t.cudaSuccess, driver.CUresult.CUDA_SUCCESS
@@ -145,3 +146,14 @@ def test_host_addresses_that_lead_nowhere_are_refused(way):
     assert runtime.cudaMemcpy(host.ctypes.data, host.ctypes.data, 64, KIND.cudaMemcpyDefault) == (OK,)
     assert runtime.cudaHostRegister(12345, 64, 0) == (INVALID,)
     runtime.cudaFree(block)
+
+
+def test_arrays_at_addresses_that_lead_nowhere_are_refused():
+    with pytest.raises(DeviceFault, match="INVALID_VALUE"):
+        DEVICE.array(12345, 4096)
+    host = np.zeros(8, np.uint8)
+    assert np.shares_memory(DEVICE.array(host.ctypes.data, 8), host)
+    with pytest.raises(DeviceFault, match="INVALID_VALUE"):
+        write(12345, b"12345678")
+    write(host.ctypes.data, b"12345678")
+    assert host.tobytes() == b"12345678"

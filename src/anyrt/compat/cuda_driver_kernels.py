@@ -26,6 +26,7 @@ from anyrt.compat.cuda_driver_types import (
 from anyrt.compat.device import DEVICE, DeviceFault, Fault, span_of
 from anyrt.compat.kernels import Kernel, Module, image_at, loaded
 from anyrt.compat.refusing import refusing
+from anyrt.runtime.reach import lack
 
 _MODULES: Final[dict[int, Module]] = {}
 _KERNELS: Final[dict[int, Kernel]] = {}
@@ -113,7 +114,7 @@ def copied(kernel: Kernel, given: object) -> list[bytes]:
             raise DeviceFault(Fault.INVALID_VALUE)
         return [bytes(x)[:n].ljust(n, b"\0") for x, n in zip(held, kernel.sizes, strict=True)]
     address = span_of(given).address
-    if not address:
+    if not address or lack(address, 8 * len(kernel.sizes), writes=False):
         raise DeviceFault(Fault.INVALID_VALUE)
     return kernel.copies([*(ctypes.c_uint64 * len(kernel.sizes)).from_address(address)])
 

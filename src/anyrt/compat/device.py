@@ -144,7 +144,9 @@ def span_of(pointer: Pointer) -> Span:
 def write(buffer: Pointer, data: bytes) -> None:
     """Write bytes to the memory of a buffer, even one that Python keeps from being written."""
     span = span_of(buffer)
-    if not span.address or (span.nbytes is not None and span.nbytes < len(data)):
+    room = span.nbytes
+    is_short = bool(lack(span.address, len(data), writes=True)) if room is None else room < len(data)
+    if not span.address or is_short:
         raise DeviceFault(Fault.INVALID_VALUE)
     ctypes.memmove(span.address, data, len(data))
 
@@ -226,6 +228,8 @@ class Device:
         """Bytes at an address; those of an allocation stay as long as the array."""
         block = self.find(address)
         if block is None:
+            if lack(address, nbytes, writes=False):
+                raise DeviceFault(Fault.INVALID_VALUE)
             return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(address))
         start = address - _address(block.memory)
         return block.memory[start : start + nbytes]

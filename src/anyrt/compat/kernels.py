@@ -89,6 +89,8 @@ class Kernel:
 
     def copies(self, addresses: Sequence[int]) -> list[bytes]:
         """The bytes of all arguments, which a graph keeps."""
+        if any(lack(a, n, writes=False) for a, n in zip(addresses, self.sizes, strict=True)):
+            raise DeviceFault(Fault.INVALID_VALUE)
         return [ctypes.string_at(a, n) for a, n in zip(addresses, self.sizes, strict=True)]
 
 

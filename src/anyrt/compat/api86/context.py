@@ -128,6 +128,7 @@ def _own(self: IExecutionContext, binding: int) -> str:
 def _values(self: IExecutionContext, name: str, address: int) -> NDArray[np.generic]:
     dtype = _dtype(self, name)
     nbytes = math.prod(self.get_tensor_shape(name)) * dtype.itemsize
+    self._context.check_place(self._context.loaded.find(name), nbytes)
     return np.frombuffer(ctypes.string_at(address, nbytes), dtype)
 
 
