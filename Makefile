@@ -1,16 +1,18 @@
 # make demo: a photograph and sentences through the compiler.  make test: the tests.  make check: style, types, structure.
 # make bench: AnyRT beside other programs, a few hours, into docs/tables/layers.md and contractions.md.
-# Everything runs in .venv, which is made on first use; PYTHON=/path/to/python chooses another interpreter.
+# make programs: the tests that need PyTorch, Polygraphy or pyright, in .venv-programs.
+# Everything else runs in .venv, which is made on first use; PYTHON=/path/to/python chooses another interpreter.
 
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python3.14; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 VENV := .venv
+PROGRAMS := .venv-programs
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/stamp
 HOUSE := ../shared/tools/house.py
 
 # make onnx-report: ONNX's backend tests beside ONNX Runtime, half an hour, into docs/onnx.md.
-.PHONY: venv onnx-report demo photo sentences model test long fuzz check bench docs clean
+.PHONY: venv onnx-report demo photo sentences model test programs long fuzz check bench docs clean
 
 venv: $(STAMP)
 
@@ -47,6 +49,16 @@ long: $(STAMP)
 fuzz: $(STAMP)
 	$(RUN) -m tools.fuzz
 
+# What needs PyTorch, Polygraphy or pyright has a folder of its own, so that no other test finds these.
+programs: $(PROGRAMS)/stamp
+	PATH="$(CURDIR)/$(PROGRAMS)/bin:$$PATH" $(PROGRAMS)/bin/python -m pytest -q -n 2 --dist worksteal -m programs tests
+
+$(PROGRAMS)/stamp: pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3"; exit 1; }
+	$(PYTHON) -m venv $(PROGRAMS)
+	$(PROGRAMS)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,programs]'
+	@touch $(PROGRAMS)/stamp
+
 check: $(STAMP)
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
@@ -70,5 +82,5 @@ docs: $(STAMP)
 	$(RUN) tools/gen_docs.py
 
 clean:
-	rm -rf $(VENV) build dist demo/out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PROGRAMS) build dist demo/out .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -23,7 +23,7 @@ def median(x: trtp.TensorDesc, edge: int) -> trtp.TensorDesc:
 @trtp.impl("examples::median")
 def median_of_windows(x: trtp.Tensor, edge: int, outputs: tuple[trtp.Tensor], stream: int) -> None:
     """What is computed: arrays of NumPy are views of the tensors."""
-    windows = np.lib.stride_tricks.sliding_window_view(np.asarray(x), (edge, edge))
+    windows = np.lib.stride_tricks.sliding_window_view(np.asarray(x, np.float32), (edge, edge))
     np.asarray(outputs[0])[:] = np.median(windows, axis=(2, 3))
 
 

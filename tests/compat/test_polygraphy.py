@@ -1,6 +1,6 @@
 """Polygraphy's commands with TensorRT as their backend, started as their users do.
 
-/path/to/python -m pytest tests/compat/test_polygraphy.py
+make programs
 """
 
 import os
@@ -15,8 +15,11 @@ import pytest
 import anyrt
 from tests.compat.programs.onnx_graphs import model
 
-pytest.importorskip("polygraphy", reason="Polygraphy is not installed (extra: programs)")
-pytest.importorskip("onnx_graphsurgeon", reason="onnx-graphsurgeon is not installed (extra: programs)")
+pytest.importorskip("polygraphy", reason="Polygraphy is not installed: make programs runs this")
+GRAPHS = "onnx-graphsurgeon is not installed: make programs runs this"
+pytest.importorskip("onnx_graphsurgeon", reason=GRAPHS)
+
+pytestmark = pytest.mark.programs
 
 SHAPES = "--trt-min-shapes x:[1,1,8] --trt-opt-shapes x:[2,4,8] --trt-max-shapes x:[4,16,8]"
 NETWORK = """

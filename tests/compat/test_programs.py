@@ -69,8 +69,8 @@ def test_sample_runs_unchanged(program, tmp_path, environment):
     assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["PASSED"]), done.stdout + done.stderr
 
 
-@pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed (extra: programs)")
-@pytest.mark.sampled(2)
+@pytest.mark.programs
+@pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed: make programs runs this")
 @pytest.mark.parametrize("program", ["torch_on_cuda.py", "torch2trt_models.py", "yolo_torch.py"])
 def test_program_with_tensors_of_pytorch_runs_unchanged(program, environment, tmp_path):
     command = [sys.executable, "-m", "anyrt.compat", PROGRAMS / program, tmp_path]
@@ -78,7 +78,10 @@ def test_program_with_tensors_of_pytorch_runs_unchanged(program, environment, tm
     assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["PASSED"]), done.stdout + done.stderr
 
 
-@pytest.mark.skipif(find_spec("polygraphy") is None, reason="Polygraphy is not installed (extra: programs)")
+@pytest.mark.programs
+@pytest.mark.skipif(
+    find_spec("polygraphy") is None, reason="Polygraphy is not installed: make programs runs this"
+)
 def test_program_with_polygraphy_as_a_library_runs_unchanged(environment, tmp_path):
     command = [sys.executable, "-m", "anyrt.compat", PROGRAMS / "polygraphy_api.py", tmp_path]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
@@ -103,15 +106,24 @@ def models(tmp_path_factory):
 
 SURVEY = [
     *("detector_86.py", "streams_and_graphs.py", "backend_86.py", "profiles_pycuda.py", "ctypes_cuda.py"),
-    *("processes.py", "core_objects.py", "thread_pool.py", "torch_engine_graph.py", "torch_module.py"),
+    *("processes.py", "core_objects.py", "thread_pool.py"),
 ]
 
 
 @pytest.mark.sampled(9)
 @pytest.mark.parametrize("program", SURVEY)
 def test_program_as_many_write_it_runs_unchanged(program, models, environment):
-    if program.startswith("torch"):
-        pytest.importorskip("torch", reason="PyTorch is not installed (extra: programs)")
+    run_as_many_write_it(program, models, environment)
+
+
+@pytest.mark.programs
+@pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed: make programs runs this")
+@pytest.mark.parametrize("program", ["torch_engine_graph.py", "torch_module.py"])
+def test_program_as_many_write_it_with_pytorch_runs_unchanged(program, models, environment):
+    run_as_many_write_it(program, models, environment)
+
+
+def run_as_many_write_it(program, models, environment):
     api = "8.6" if program.endswith("_86.py") else "10"
     command = [sys.executable, "-m", "anyrt.compat", "--api", api, PROGRAMS / program]
     done = subprocess.run(command, env=environment, cwd=models, capture_output=True, text=True, timeout=120)

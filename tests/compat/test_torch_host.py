@@ -10,9 +10,12 @@ import pytest
 
 import anyrt
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None, reason="PyTorch is not installed (extra: programs)"
-)
+pytestmark = [
+    pytest.mark.programs,
+    pytest.mark.skipif(
+        importlib.util.find_spec("torch") is None, reason="PyTorch is not installed: make programs runs this"
+    ),
+]
 START = "import torch, io, warnings; warnings.simplefilter('ignore')\n"
 
 

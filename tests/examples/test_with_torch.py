@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-WHY = "PyTorch, with which examples are compared, is not installed: pip install 'anyrt[bench]' brings it"
-torch = pytest.importorskip("torch", reason=WHY)
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: make programs runs this")
+
+pytestmark = pytest.mark.programs
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 CLOSE = 2e-5  # of the largest number: both compute in float32, in another order

@@ -8,10 +8,11 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-pytest.importorskip("polygraphy", reason="Polygraphy is not installed (extra: programs)")
+pytest.importorskip("polygraphy", reason="Polygraphy is not installed: make programs runs this")
 
 from anyrt.integrations.polygraphy import AnyrtRunner, SessionFromModel
 
+pytestmark = pytest.mark.programs
 POLYGRAPHY = [sys.executable, "-c", "from polygraphy.tools import main; main()"]
 THREADS, MARKED = ["--anyrt-threads", "1"], ["--onnxrt", "--onnx-outputs", "mark", "all"]
 

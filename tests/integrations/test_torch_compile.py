@@ -5,15 +5,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed (extra: programs)")
-pytest.importorskip("onnxscript", reason="onnxscript is not installed (extra: programs)")
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: make programs runs this")
+pytest.importorskip("onnxscript", reason="onnxscript is not installed: make programs runs this")
 
 torch_compile = pytest.importorskip("anyrt.integrations.torch_compile")
 torch_engine = pytest.importorskip("anyrt.integrations.torch_engine")
 nn = torch.nn
 
 pytestmark = [
-    pytest.mark.filterwarnings(f"ignore::{kind}Warning") for kind in ("Deprecation", "Future", "User")
+    pytest.mark.programs,
+    *(pytest.mark.filterwarnings(f"ignore::{kind}Warning") for kind in ("Deprecation", "Future", "User")),
 ]
 
 

@@ -10,9 +10,11 @@ import pytest
 from anyrt.onnx.session import load
 
 if importlib.util.find_spec("torch") is None:
-    pytest.skip("torch is not installed", allow_module_level=True)
+    pytest.skip("PyTorch is not installed: make programs runs this", allow_module_level=True)
 
 from tests.onnx.exports import MODELS, built, export, results
+
+pytestmark = pytest.mark.programs
 
 
 @pytest.mark.filterwarnings("ignore")

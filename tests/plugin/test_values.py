@@ -185,8 +185,9 @@ def test_memory_of_types_that_numpy_lacks_is_handed_on():
         np.asarray(tensor(described((4,), trt.int4), memory.ctypes.data))
 
 
+@pytest.mark.programs
 def test_pytorch_works_on_the_memory_of_every_type():
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: make programs runs this")
     for dtype, kind in ((trt.float32, np.float32), (trt.bfloat16, ml_dtypes.bfloat16), (trt.bool, np.bool_)):
         memory = np.zeros((2, 3), kind)
         torch.as_tensor(tensor(described((2, 3), dtype), memory.ctypes.data))[1, 2] = 1
