@@ -152,7 +152,9 @@ def test_default_names_are_those_of_tensorrt(builder):
     network = builder.create_network()
     x = network.add_input("x", trt.float32, (1, 2, 3, 4))
     best = network.add_topk(x, trt.TopKOperation.MAX, 2, 8)
+    coded = network.add_dynamic_quantize(x, 3, 16, trt.fp8, trt.float32)
     names = [best.get_output(0).name, best.get_output(1).name, network.add_softmax(x).name]
+    names += [coded.get_output(1).name]
     scale = network.add_constant((1, 2, 1, 1), np.ones(2, np.float32)).get_output(0)
     names += [network.add_normalization_v2(x, scale, scale, 12).name]
     names += [network.add_normalization(x, scale, scale, 12).name]
@@ -160,8 +162,8 @@ def test_default_names_are_those_of_tensorrt(builder):
     branch.set_condition(network.add_input("c", trt.bool, ()))
     names += [branch.add_output(x, network.add_identity(x).get_output(0)).get_output(0).name]
     assert [n.partition(") ")[2] for n in names] == [
-        *("[TopK]_output", "[TopK]_output (1)", "[Softmax]", "[NormalizationV2]", "[Normalization]"),
-        "[Output]_output",
+        *("[TopK]_output", "[TopK]_output (1)", "[Softmax]", "[DynamicQuantize]_output_1"),
+        *("[NormalizationV2]", "[Normalization]", "[Output]_output"),
     ]
 
 
@@ -234,3 +236,22 @@ def test_algorithms_are_chosen_by_numbers_of_numpy(builder):
     network.mark_output(network.add_softmax(x).get_output(0))
     config.algorithm_selector = First()
     assert builder.build_serialized_network(network, config) is not None
+
+
+def test_recurrence_of_a_sum_whose_batches_are_open_one_by_one(builder):
+    network, config = builder.create_network(), builder.create_builder_config()
+    h, c = (network.add_input(n, trt.float32, (-1, 2)) for n in "hc")
+    loop, turns = network.add_loop(), network.add_constant((), np.int32([3])).get_output(0)
+    loop.add_trip_limit(turns, trt.TripLimit.COUNT)
+    state = loop.add_recurrence(h)
+    total = network.add_elementwise(state.get_output(0), c, trt.ElementWiseOperation.SUM)
+    state.set_input(1, total.get_output(0))
+    network.mark_output(loop.add_loop_output(state.get_output(0), trt.LoopOutput.LAST_VALUE).get_output(0))
+    profile = builder.create_optimization_profile()
+    for name in "hc":
+        profile.set_shape(name, (1, 2), (3, 2), (4, 2))
+    config.add_optimization_profile(profile)
+    (y,) = run(
+        builder, network, config, h=np.ones((3, 2), np.float32), c=np.ones((3, 2), np.float32)
+    ).values()
+    assert y.tolist() == [[4, 4]] * 3

@@ -69,7 +69,7 @@ class ILayer(Named):
         op = self._op
         count = len(op.outputs) if op.asked is None else op.asked(op.attrs(**self._attributes))
         for i in range(len(self._outputs), count):
-            self._outputs.append(ITensor(self._network, _output_name(self._name, i), self, i))
+            self._outputs.append(ITensor(self._network, _output_name(op, self._name, i), self, i))
 
     # Whether it says itself what it means, by `_expand`, and not its operator.
     _expands_itself = False
@@ -287,5 +287,5 @@ def _index(index: object) -> int:
     return integer(index, "index")
 
 
-def _output_name(layer: str, index: int) -> str:
-    return f"{layer}_output" if index == 0 else f"{layer}_output ({index})"
+def _output_name(op: AnyOp, layer: str, index: int) -> str:
+    return f"{layer}_output{op.more_outputs.format(index)}" if index else f"{layer}_output"

@@ -267,6 +267,7 @@ class Op(Generic[A]):
     common to all).
     outputs: their names. A layer without any expands to an operand of its own, `Checked` or `Asserted`, which
     an output of the network then is as well.
+    more_outputs: how default names of outputs behind the first one tell which one it is.
     shares: (output, operand) pairs: the output has the operand's memory, which is an input of the network.
     real_int8: whether INT8 operands stand for real numbers (dequantised before, quantised after, with the
     tensors' scales);
@@ -293,6 +294,7 @@ class Op(Generic[A]):
     dla: Callable[[Layer[A]], str | None] = lambda layer: "DLA does not run this layer"
     onnx: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ("output",)
+    more_outputs: str = "_{}"
     real_int8: Callable[[A], bool] = lambda attrs: False
     volume_limit: int = VOLUME_LIMIT
     source: str = ""

@@ -232,6 +232,7 @@ OPS = (
         cases=cases,
         mistakes=mistakes,
         onnx=("TopK", "ArgMax", "ArgMin"),
+        more_outputs=" ({})",
         outputs=("values", "indices"),
         source="operator page TopK; indices_type from 10.14",
     ),
