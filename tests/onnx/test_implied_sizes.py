@@ -87,3 +87,18 @@ def test_another_size_than_weights_imply_is_refused(name):
     session = anyrt.load(given)
     with pytest.raises(ShapeError, match=rf"x.shape\[{axis}\] = {x.shape[axis] + 1},.* wanted"):
         session.run({"x": np.concatenate([x, x.take([0], axis)], axis)})
+
+
+def test_a_sum_that_must_be_as_long_as_what_is_joined_to_it_is_an_output():
+    nodes = [
+        helper.make_node("Add", ["y", "x"], ["s"]),
+        helper.make_node("Concat", ["c", "s"], ["o"], axis=0),
+    ]
+    given = {"x": ["a", "b", 1], "y": ["b", "b", "d"]}
+    inputs = [helper.make_tensor_value_info(name, 1, sizes) for name, sizes in given.items()]
+    outputs = [helper.make_tensor_value_info(name, 1, None) for name in "os"]
+    weights = [numpy_helper.from_array(np.ones((2, 3, 1), np.float32), "c")]
+    session = anyrt.load(helper.make_model(helper.make_graph(nodes, "g", inputs, outputs, weights)))
+    one = np.ones((3, 3, 1), np.float32)
+    found = session.run({"x": one[:1], "y": one})
+    assert [found[name].shape for name in "os"] == [(5, 3, 1), (3, 3, 1)]
