@@ -505,6 +505,7 @@ PROVOKED = {
     "AR709": lambda p: refused(p, lambda context: None),
     "AR710": named_sizes,
     "AR711": lambda p: [p.context((2, 3), x=a, y=a).execute_async_v3(0) for a in (A.copy(),)],
+    "AR712": lambda p: p.context((2, 3), x=12345, y=A.copy()).execute_async_v3(0),
     "AR801": beyond,
     "AR802": no_memory,
     "AR803": lambda p: p.builder.build_serialized_network_to_stream(
