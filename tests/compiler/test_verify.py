@@ -14,7 +14,7 @@ from anyrt.compiler.verify import groups_failed, random_inputs, verify
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType, Severity
 from anyrt.ir.graph import Graph, Symbol, apply_all
-from anyrt.ir.kernel import select
+from anyrt.ir.kernel import Op, alu, select
 from anyrt.plan.file import read_plan
 from anyrt.plan.plan import Range
 from anyrt.plan.report import parse_report
@@ -22,6 +22,7 @@ from anyrt.prims import build as b
 from anyrt.prims.repeated import Repeated
 from anyrt.prims.scalar import SCALARS
 from anyrt.schedule.cost import Sizes
+from anyrt.schedule.fuse import Fusion
 
 N, M = Sym("x.0", 1, 64), Sym("y.0", 1, 64)
 
@@ -163,3 +164,23 @@ def test_a_wrong_part_of_a_concatenation_is_told_from_others_beside_an_empty_one
     graph = Graph((("x", x),), (("y", y),))
     found = verify(native.lower(graph, constant_offsets(graph), Sizes()), host(), [{}])
     assert "abs(" in found[0].text
+
+
+def test_verification_draws_what_is_no_number():
+    """Absolute values of NaN are 1 in a wrong kernel, all others are right."""
+    x = b.param("x", (40,), DataType.FLOAT)
+    graph = Graph((("x", x),), (("y", b.map_("abs", x)),))
+    right = SCALARS["abs"]
+    wrong = replace(right, expand=lambda v: select(alu(Op.NE, v, v), 1.0, right.expand(v)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(SCALARS, "abs", wrong)
+        (found,) = verify(lowered(graph), host(), [{}])
+    assert (found.element.got, found.element.wanted[:3]) == ("1.0", "nan")
+
+
+def test_verification_finds_nan_that_a_mask_should_hide(monkeypatch):
+    v, weights = b.param("v", (9, 40), DataType.FLOAT), b.const(np.eye(3, 9), DataType.FLOAT)
+    graph = Graph((("v", v),), (("y", b.contract("mk,kn->mn", weights, v, hides=True)),))
+    assert verify(lowered(graph), host(), [{}]) == ()
+    monkeypatch.setattr(Fusion, "_hides", lambda self, root: False)
+    assert len(verify(lowered(graph), host(), [{}])) == 1

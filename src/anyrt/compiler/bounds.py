@@ -332,7 +332,7 @@ def _contracted(op: Contract, args: tuple[Bounded, ...], p: Precision, bfloat: b
     if args[0].array.dtype.kind != "f":
         return error
     # What may be 0, or have either sign, times what is no number may be anything.
-    unsure, endless = ([_unsure(z) for z in args], [~np.isfinite(z.array) for z in args])
+    unsure, endless = ([_unsure(z, bfloat) for z in args], [~np.isfinite(z.array) for z in args])
     for left, right in ((unsure[0], endless[1]), (endless[0], unsure[1])):
         if left.any() and right.any():
             pairs = product(left.astype(np.float64), right.astype(np.float64))
@@ -344,9 +344,12 @@ def _contracted(op: Contract, args: tuple[Bounded, ...], p: Precision, bfloat: b
     return np.where(grown > p.largest, np.inf, error)
 
 
-def _unsure(x: Bounded) -> NDArray[np.bool_]:
+def _unsure(x: Bounded, bfloat: bool) -> NDArray[np.bool_]:
     """Where a number may be 0, or of either sign, and is not known to be that."""
-    return np.broadcast_to((np.abs(x.array) <= x.error) & (x.error > 0), x.array.shape)
+    size = np.abs(x.array.astype(np.float64))
+    unsure = (size <= x.error) & (x.error > 0)
+    lost = unsure | ((size > 0) & (size < LEAST)) if bfloat else unsure
+    return np.broadcast_to(lost, x.array.shape)
 
 
 def _lost(size: Errors, error: Errors) -> Errors:

@@ -2,8 +2,9 @@
 
 Kernels run one by one, natively and in this thread, each on the interpreter's values of what it loads
 (rounded to their types), so that one wrong kernel does not make its successors look wrong. The inputs of the
-graph are random, with zeros and both signs. What a kernel may differ by follows from types, scalar functions
-and lengths of reductions (compiler/bounds.py).
+graph are random, with zeros and both signs. At the first sizes each kernel runs once more, on operands of its
+own that hold infinities, NaN and numbers near the ends of their range, too. What a kernel may differ by
+follows from types, scalar functions and lengths of reductions (compiler/bounds.py).
 
     found = verify(lowered, target, [{"x.0": 1}])
     lower(graph, offsets, sizes, alone=groups_failed(found))
@@ -47,6 +48,15 @@ from anyrt.schedule.versions import originals, serving
 SEED: Final = 20
 NARROW: Final = frozenset({DataType.HALF, DataType.BF16, DataType.FP8})  # what strips round in scratch
 MEMORY: Final = frozenset({Space.INPUT, Space.OUTPUT, Space.CONST, Space.ARENA})
+HARD: Final = (
+    np.nan,
+    np.inf,
+    -np.inf,
+    3e38,
+    -3e38,
+    1e30,
+    2.0**-127,
+)  # of float32; others have their ends there
 INTEGERS: Final = 100  # random integers of 32 bits or more lie below: products of a few do not wrap
 
 
@@ -106,7 +116,9 @@ def verify(
     found: dict[str, Mismatch] = {}
     syms = sizes_of(lowered.graph)
     checks = [_Check(loaded, at_most(sizes, syms), seed) for sizes in sizes_list]
-    total, done = sum(len([*c.schedule.everywhere]) for c in checks), 0
+    done = 0
+    checks += [_Check(loaded, at_most(sizes, syms), seed, hard=True) for sizes in sizes_list[:1]]
+    total = sum(len([*c.schedule.everywhere]) for c in checks)
     with progress.counted(VERIFYING) as told:
         told(0, total)
         for check in checks:
@@ -122,9 +134,17 @@ def groups_failed(found: Iterable[Mismatch]) -> frozenset[Value]:
     return frozenset().union(*(m.values for m in found))
 
 
-def random_array(rng: np.random.Generator, dtype: DataType, shape: tuple[int, ...]) -> Array:
-    """Elements of either sign and some zeros, of moderate size; small integers over their whole range."""
+def random_array(
+    rng: np.random.Generator, dtype: DataType, shape: tuple[int, ...], hard: bool = False
+) -> Array:
+    """Elements of either sign and some zeros, of moderate size; small integers over their whole range.
+    `hard`: a few are none or close to the ends of their type's range."""
     count = prod(shape)
+    if hard and is_float(dtype):
+        numbers = random_array(rng, DataType.DOUBLE, (count,))
+        some = min(len(HARD), count // 4)
+        numbers[rng.choice(count, some, replace=False)] = rng.choice(HARD, some, replace=False)
+        return cast(numbers, dtype).reshape(shape)
     if is_float(dtype):
         numbers = rng.standard_normal(count) * rng.choice(
             [0.0, 0.5, 2.0, 8.0], count, p=[0.05, 0.4, 0.5, 0.05]
@@ -136,12 +156,14 @@ def random_array(rng: np.random.Generator, dtype: DataType, shape: tuple[int, ..
     return cast(rng.integers(0, 256, count) - 128, dtype).reshape(shape)
 
 
-def random_inputs(graph: Graph, sizes: Mapping[str, int], seed: int = SEED) -> dict[str, Array]:
+def random_inputs(
+    graph: Graph, sizes: Mapping[str, int], seed: int = SEED, hard: bool = False
+) -> dict[str, Array]:
     """Random arrays for the inputs of a graph; those whose values are sizes get these sizes."""
     rng, feeds = np.random.default_rng(seed), dict[str, Array]()
     for name, value in graph.inputs:
         shape = tuple(evaluate(d, sizes) for d in value.shape)
-        feeds[name] = random_array(rng, value.dtype, shape)
+        feeds[name] = random_array(rng, value.dtype, shape, hard)
         if isinstance(value.op, Param) and value.op.dynamic_values:
             known = [sizes[s.name] for s in value.op.dynamic_values]
             feeds[name] = np.array(known, numpy_dtype(value.dtype)).reshape(shape)
@@ -155,6 +177,7 @@ class _Check:
     loaded: Loaded
     sizes: dict[str, int]  # of what data decide the most, until it is found
     seed: int
+    hard: bool = False
 
     def run(self) -> Iterator[tuple[int, list[Mismatch]]]:
         """How many kernels were run, with what differs, each time that a tensor is complete."""
@@ -218,6 +241,9 @@ class _Check:
                 held[value] = np.array(self.sizes[sym.name])
             elif sym is not None:
                 self.sizes[sym.name] = int(np.clip(held[value], 0, at_most(self._given, [sym])[sym.name]))
+            elif self.hard and is_float(value.dtype):  # or all that follows would be NaN
+                rng = np.random.default_rng(self.seed + len(held))
+                held[value] = random_array(rng, value.dtype, held[value].shape, hard=True)
         return [*found, *self._overrun(schedule, launches)]
 
     @property
@@ -244,7 +270,7 @@ class _Check:
 
     def _leaves(self, graph: Graph) -> dict[Value, Array]:
         """Inputs and constants, as stored."""
-        feeds = random_inputs(graph, self.sizes, self.seed)
+        feeds = random_inputs(graph, self.sizes, self.seed, self.hard)
         held = {value: feeds[name] for name, value in graph.inputs}
         for value in walk(v for _, v in graph.outputs):
             if isinstance(value.op, Const):
@@ -256,7 +282,7 @@ class _Check:
         rng, found = np.random.default_rng(self.seed), dict[Value, Array]()
         for k, of in enumerate(node.types):
             shape = tuple(evaluate(d, self.sizes) for d in of.shape)
-            found[Value(node, k)] = random_array(rng, of.dtype, shape)
+            found[Value(node, k)] = random_array(rng, of.dtype, shape, self.hard)
         return found
 
     def _feed(self, schedule: Schedule, launches: Sequence[Launch], held: Mapping[Value, Array]) -> None:
@@ -307,7 +333,7 @@ class _Check:
             text=print_kernels([launch.kernel]),
             layers=tuple(dict.fromkeys(mine.name(v) for v in values)),
             values=frozenset(origin[v] for v in values if v in origin),
-            inputs=tuple(starmap(_describe, random_inputs(mine, self.sizes, self.seed).items())),
+            inputs=tuple(starmap(_describe, random_inputs(mine, self.sizes, self.seed, self.hard).items())),
             seed=self.seed,
             sizes=tuple(self.sizes.items()),
             finding=finding,
