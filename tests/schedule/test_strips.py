@@ -17,6 +17,7 @@ from anyrt.core.machine import REFERENCE
 from anyrt.ir.buffer import Space
 from anyrt.ir.graph import Graph, Symbol, walk
 from anyrt.ir.kernel import Loop
+from anyrt.ir.kernelread import parse_kernels
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.ir.statements import loops
 from anyrt.passes import PASSES
@@ -234,3 +235,9 @@ def test_results_of_strips_lie_as_what_they_are_made_of_where_that_is_another_or
     found = native.lower(graph, constant_offsets(graph), Sizes({}))
     assert any(x.group.strip is not None for x in found.schedule.launches)
     assert verify(found, host(), [{}]) == ()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_kernels_that_were_joined_print_to_text_that_gives_them_back(name):
+    for kernel in attention(*CASES[name][0]).module.distinct:
+        assert parse_kernels(print_kernels([kernel])) == (kernel,)

@@ -112,7 +112,7 @@ class _Printer:
         self.bounds: dict[Sym, str] = {}
         self.scope: set[Sym] = set()
         self.indent = 1
-        self.named = 0
+        self.named = self.bound = 0  # names so far
         self.uses = self._uses()
 
     def _uses(self) -> Counter[Expr]:
@@ -144,10 +144,15 @@ class _Printer:
         return f"{symbol_text(var)}{extent}"
 
     def body(self, body: Iterable[Stmt]) -> None:
-        before = set(self.scope)
+        before, told, bound = set(self.scope), len(self.texts), len(self.bounds)
         for stmt in body:
             self.statement(stmt)
         self.scope = before
+        # What a block names is unknown behind it: dictionaries give up first what came last.
+        while len(self.texts) > told:
+            self.texts.popitem()
+        while len(self.bounds) > bound:
+            self.bounds.popitem()
 
     def statement(self, stmt: Stmt) -> None:
         match stmt:
@@ -207,7 +212,8 @@ class _Printer:
                 self.sizes.add(s)
             return print_name(s.name)
         if s not in self.bounds:
-            self.bounds[s] = f"v.{len(self.bounds)}"
+            self.bounds[s] = f"v.{self.bound}"
+            self.bound += 1
             prefix = s.name.partition("{")[0]
             below = "" if s.extent is None else f" below {self.dim(s.extent)}"
             self.line(f"bound {self.bounds[s]} {prefix} {s.lo}..{s.hi}{below} = {self.expr(s.source)}")

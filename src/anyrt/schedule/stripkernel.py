@@ -12,11 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import chain
+from itertools import count as counting
 
 from anyrt.core.dims import Dim, Sym, add, ceildiv, depends, maximum, mul, product
 from anyrt.core.dimvalues import substitute
 from anyrt.ir.buffer import BITS, Buffer, Space
 from anyrt.ir.kernel import (
+    Alloc,
     For,
     If,
     Kernel,
@@ -28,7 +30,7 @@ from anyrt.ir.kernel import (
     index,
 )
 from anyrt.ir.statements import buffers_in_order, with_buffers
-from anyrt.ir.visit import Rewrite, substituted
+from anyrt.ir.visit import Rewrite, statements, substituted
 from anyrt.loops.both_ends import from_both_ends
 from anyrt.loops.nest import ALIGNMENT
 from anyrt.loops.parallelise import delinearise
@@ -66,7 +68,20 @@ def joined(name: str, pieces: Sequence[Piece], made: Buffer) -> Kernel:
     sizes = first.cut.strip.lets
     item = Sym("strip.item", extent=substitute(product(v.extent or 0 for v in loops), sizes))
     lets = (*(Let(v, x) for v, x in sizes.items()), *delinearise(loops, item.dim))
-    return Kernel(name, item, (*lets, *body), work, scratch)
+    return _called_apart(Kernel(name, item, (*lets, *body), work, scratch))
+
+
+def _called_apart(kernel: Kernel) -> Kernel:
+    """The kernel, whose buffers have names of their own: those of its parts were named apart."""
+    names, swap = set[str](), dict[Buffer, Buffer]()
+    registers = (s.buffer for s in statements(kernel.body) if isinstance(s, Alloc))
+    for buffer in dict.fromkeys((*buffers_in_order(kernel), *registers)):
+        name, more = buffer.name, counting(2)
+        while name in names:
+            name = f"{buffer.name}.{next(more)}"
+        names.add(name)
+        swap |= {} if name == buffer.name else {buffer: replace(buffer, name=name)}
+    return with_buffers(kernel, swap) if swap else kernel
 
 
 def _chosen(bodies: Sequence[tuple[Stmt, ...]], row: Sym) -> tuple[Stmt, ...]:
