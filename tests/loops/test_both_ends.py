@@ -24,7 +24,8 @@ SEARCH = """\
     e2 = i32(index(5 + -1*block.back))
     if eq(behind[0], e2) {
       store any[0] = mask[4 + -1*block.back]
-      store behind[0] = select(e1, e2, add(e2, -1:i32))
+      e3 = ne(any[0], 0:i32)
+      store behind[0] = select(e3, e2, add(e2, -1:i32))
     }
   }
 """
