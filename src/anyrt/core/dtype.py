@@ -78,6 +78,11 @@ def is_float(t: DataType) -> bool:
     return t in _FLOATS
 
 
+def wide(t: DataType) -> DataType:
+    """What real numbers of a type are computed in: float64 in itself, all others in float32."""
+    return DataType.DOUBLE if t is DataType.DOUBLE else DataType.FLOAT
+
+
 def is_integer(t: DataType) -> bool:
     """Whether `t` is an integer type; bool is not."""
     return t in _INTEGERS

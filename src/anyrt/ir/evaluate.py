@@ -206,16 +206,13 @@ def _is_integer(x: Array) -> bool:
 def _fma(a: Floats, b: Floats, c: Floats) -> Array:
     if _is_integer(a):
         return np.asarray(a * b + c)
-    return _fma_double(a, b, c) if a.dtype == np.float64 else fma_once(a, b, c)
-
-
-def _fma_double(a: Floats, b: Floats, c: Floats) -> Array:
-    """By products of halves, exact in 64-bit significands, so that what a product loses to rounding comes out
-    as it is. They leave a double rounding in one of 2048 cases; no expansion depends on it."""
+    if a.dtype != np.float64:
+        return fma_once(a, b, c)
+    # By products of halves, exact in 64-bit significands, so that what a product loses to rounding comes out
+    # as it is. They leave a double rounding in one of 2048 cases; no expansion depends on it.
     (a0, a1), (b0, b1) = _halves(a), _halves(b)
     total = ((c + a0 * b0) + (a0 * b1 + a1 * b0)) + a1 * b1
-    plain = a.astype(np.longdouble) * b + c
-    return np.where(np.isfinite(total), total, plain).astype(np.float64)
+    return np.where(np.isfinite(total), total, a.astype(np.longdouble) * b + c).astype(np.float64)
 
 
 def _halves(x: Floats) -> tuple[NDArray[np.longdouble], NDArray[np.longdouble]]:

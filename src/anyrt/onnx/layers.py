@@ -139,7 +139,7 @@ class Layers:
         return [self.unsqueeze(x, range(rank - x.rank)) for x in tensors]
 
     def unary(self, op: UnaryOperation, x: Tensor) -> Tensor:
-        """A function of each element; int8 is an integer, float64 rounded where there is no float64."""
+        """A function of each element; int8 is an integer."""
         if x.dtype in types_of(op):
             return self.layer("add_unary", x, op)
         wide = DataType.FLOAT if x.is_float else DataType.INT32
@@ -148,8 +148,7 @@ class Layers:
 
     def activation(self, op: ActivationType, x: Tensor, **parameters: float) -> Tensor:
         """An activation with its alpha and beta."""
-        wide = DataType.FLOAT if x.dtype is DataType.DOUBLE else x.dtype
-        return self.layer("add_activation", x.cast(wide), op, **parameters).cast(x.dtype)
+        return self.layer("add_activation", x, op, **parameters)
 
     def binary(self, op: ElementWiseOperation, a: Tensor, b: Tensor) -> Tensor:
         """A function of each two elements, with axes aligned as in NumPy; int8 is an integer."""

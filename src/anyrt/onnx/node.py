@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias, TypeVar
 
+import numpy as np
 from onnx import AttributeProto, NodeProto, ValueInfoProto, helper
 
 from anyrt.api.network import INetworkDefinition
@@ -127,9 +128,9 @@ class Node(Layers):
         return name in self._attributes
 
     def attr(self, name: str, default: A) -> A:
-        """An attribute of the default's type; text is decoded."""
+        """An attribute of the default's type; text is decoded. Defaults are float32, as a model's numbers."""
         if name not in self._attributes:
-            return default
+            return type(default)(np.float32(default)) if isinstance(default, float) else default
         value = helper.get_attribute_value(self._attributes[name])
         value = _like(value, default)
         if not isinstance(value, type(default)):

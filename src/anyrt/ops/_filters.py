@@ -1,7 +1,7 @@
 """What Convolution and Deconvolution share: attributes, kernels and biases with their checks, int8 codes.
 
-Sums of products are FLOAT, so that a bias is added before anything is rounded; those of int8 codes are exact
-(INT32), and become FLOAT then.
+Sums of products are FLOAT, or DOUBLE of that, so that a bias is added before anything is rounded; those of
+int8 codes are exact (INT32), and become FLOAT then.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyrt.core.dims import product
-from anyrt.core.dtype import short_name
+from anyrt.core.dtype import short_name, wide
 from anyrt.core.enums import DataType, PaddingMode
 from anyrt.core.errors import ArgumentError, DTypeError, GraphError, ShapeError
 from anyrt.core.requirement import Relation
@@ -37,7 +37,7 @@ from anyrt.ops._record import (
     weights,
 )
 from anyrt.ops._scales import Scale, single, times
-from anyrt.ops._types import FLOATS
+from anyrt.ops._types import REALS
 from anyrt.ops._windows import Slide, per_axis, slides
 from anyrt.prims.build import cast, const, contract, map_, reshape
 from anyrt.prims.const import Blob, Const
@@ -47,9 +47,9 @@ Numbers = NDArray[np.float64]
 MOST_AXES = 3
 POSITIONS, INSIDE = "xyz", "uvw"  # labels of contractions: where windows lie, and elements of a window
 INPUTS = (
-    Input("input", FLOATS | {DataType.INT8, DataType.INT32}),
-    Input("kernel", FLOATS | {DataType.INT8, DataType.INT32}, required=False, same_as=0),
-    Input("bias", FLOATS, required=False),
+    Input("input", REALS | {DataType.INT8, DataType.INT32}),
+    Input("kernel", REALS | {DataType.INT8, DataType.INT32}, required=False, same_as=0),
+    Input("bias", REALS, required=False),
 )
 
 
@@ -111,7 +111,7 @@ class Filter:
     the first two axes as the layer has them, before them one for groups where there are more than one.
 
     step: what a sum of products of codes is worth, one number, or one for each output map; None for numbers.
-    bias: FLOAT, one for each output map. before, after: the explicit paddings.
+    bias: FLOAT or DOUBLE, one for each output map. before, after: the explicit paddings.
     """
 
     x: Value
@@ -148,10 +148,10 @@ def read(layer: Layer[FilterAttrs], channels_first: bool) -> Filter:
 
 
 def summed(f: Filter, equation: str, windows: Value, kernel: Value) -> Value:
-    """The contraction of windows with a kernel: FLOAT, or INT32 from codes and integers."""
+    """The contraction of windows with a kernel: FLOAT or DOUBLE, or INT32 from codes and integers."""
     if f.step is None:
         whole = windows.dtype is DataType.INT32
-        return contract(equation, windows, kernel, DataType.INT32 if whole else DataType.FLOAT)
+        return contract(equation, windows, kernel, DataType.INT32 if whole else wide(windows.dtype))
     labels, out = equation.split("->")
     sizes = dict(zip(labels.split(",")[1], kernel.shape, strict=True))
     count = prod(d for k, d in sizes.items() if k not in out and isinstance(d, int))
@@ -164,7 +164,7 @@ def finished(f: Filter, layer: Layer[FilterAttrs], sums: Value) -> Value:
     """(N, K, …) sums with their worth and the bias, of the layer's type; FLOAT for int8."""
     if layer.input(0).dtype is DataType.INT32 and f.bias is None:
         return sums
-    y = cast(sums, DataType.FLOAT)
+    y = cast(sums, wide(sums.dtype))
     if f.step is not None and f.bias is not None:
         y = map_("fma", y, _beside(f.step, y), _beside(f.bias, y))
     elif f.step is not None:
@@ -301,7 +301,7 @@ def _bias(layer: Layer[FilterAttrs]) -> Value | None:
             raise ShapeError("AR102", layer.name, got, f"{maps}", do)
         _check_type(layer, blob, "bias")
         bias = apply(Const(blob, (maps,)))
-    return cast(bias, DataType.FLOAT)
+    return cast(bias, wide(layer.input(0).dtype))
 
 
 def _check_type(layer: Layer[FilterAttrs], blob: Blob, what: str) -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from anyrt.core.dims import Dim, product
-from anyrt.core.enums import DataType
+from anyrt.core.dtype import wide
 from anyrt.ir.graph import Value, apply
 from anyrt.prims.build import cast, map_, reduce_, reshape, scalar
 from anyrt.prims.const import Shape
 
 
 def in_float(value: Value, compute: Callable[[Value], Value]) -> Value:
-    """`compute` in float32, so that constants are not rounded to a half type;
+    """`compute` in float32, or float64, so that constants are not rounded to a half type;
     the result has the type of `value`."""
-    return cast(compute(cast(value, DataType.FLOAT)), value.dtype)
+    return cast(compute(cast(value, wide(value.dtype))), value.dtype)
 
 
 def mean(value: Value, axes: tuple[int, ...]) -> Value:

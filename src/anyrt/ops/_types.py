@@ -6,6 +6,7 @@ from anyrt.core.dtype import is_integer, is_packed
 from anyrt.core.enums import DataType
 
 FLOATS = frozenset({DataType.FLOAT, DataType.HALF, DataType.BF16})
+REALS = FLOATS | {DataType.DOUBLE}  # float64 is computed in itself
 INTS = frozenset({DataType.INT32, DataType.INT64})
 PACKED = frozenset(t for t in DataType if is_packed(t))
 EVERY = frozenset(DataType)

@@ -18,7 +18,7 @@ from anyrt.ir.graph import Value
 from anyrt.ops._check import check_dtype
 from anyrt.ops._math import in_float
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
-from anyrt.ops._types import FLOATS, INTS
+from anyrt.ops._types import INTS, REALS
 from anyrt.prims.build import map_, scalar
 
 Doubles = NDArray[np.float64]
@@ -59,7 +59,8 @@ def parameters(attrs: ActivationAttrs) -> tuple[float, float]:
 
 
 def expand(layer: Layer[ActivationAttrs]) -> tuple[Value, ...]:
-    """The function in float32; RELU of integers stays with integers, primitives round once by themselves."""
+    """The function in float32, of float64 in float64; RELU of integers stays with integers, primitives round
+    once by themselves."""
     x, attrs = layer.input(0), layer.attrs
     alpha, beta = parameters(attrs)
     for name, number in (("alpha", alpha), ("beta", beta)):
@@ -67,7 +68,7 @@ def expand(layer: Layer[ActivationAttrs]) -> tuple[Value, ...]:
             raise ArgumentError("AR308", layer.name, f"{name} {number}", "a finite number", f"set {name}")
     if attrs.type is T.RELU:
         return (map_("max", x, scalar(0, x)),)
-    check_dtype(layer.name, x.dtype, FLOATS, f"activation {attrs.type.name}")
+    check_dtype(layer.name, x.dtype, REALS, f"activation {attrs.type.name}")
     if attrs.type in PRIMITIVES:
         return (map_(PRIMITIVES[attrs.type], x),)
     function = FUNCTIONS[attrs.type]
@@ -199,7 +200,7 @@ def cases() -> tuple[Case[ActivationAttrs], ...]:
     out += [
         Case(ActivationAttrs(t, *pairs[t]), ((2, 3, 5),), (d,))
         for t in T
-        for d in (DataType.HALF, DataType.BF16)
+        for d in (DataType.HALF, DataType.BF16, DataType.DOUBLE)
     ]
     out += [
         Case(ActivationAttrs(t, *pairs[t]), ((9,),), data=(special,))
@@ -248,12 +249,13 @@ OPS = (
         methods=(Method("add_activation", ("input", "type"),
                 example="layer = network.add_activation(x, trt.ActivationType.LEAKY_RELU)\n"
                 "layer.alpha = 0.1"),),
-        inputs=(Input("input", FLOATS | INTS | {DataType.INT8}),),
+        inputs=(Input("input", REALS | INTS | {DataType.INT8}),),
         attrs=ActivationAttrs,
         expand=expand,
         ref=ref,
         doc="One function for every element, computed in float32; int8 stands for real numbers, and RELU "
-        "also takes int32 and int64, which stay integers. THRESHOLDED_RELU keeps x where x > alpha, and CLIP "
+        "also takes int32 and int64, which stay integers. float64, an extension, is computed in float64. "
+        "THRESHOLDED_RELU keeps x where x > alpha, and CLIP "
         "gives alpha where alpha > beta.",
         cases=cases,
         mistakes=mistakes,

@@ -13,6 +13,7 @@ from itertools import product
 import numpy as np
 
 from anyrt.core.dims import Dim, add, ceildiv, floordiv, maximum, mod, mul, total
+from anyrt.core.dtype import wide
 from anyrt.core.enums import DataType, LayerType, PaddingMode
 from anyrt.core.errors import NotSupportedError
 from anyrt.core.requirement import Relation
@@ -196,7 +197,7 @@ def _sums(of: Spread, taps: tuple[Taps, ...]) -> Value:
     for t in tracks:
         shape += [t.count, t.columns or 1]
     if not all(each.size for each in taps):
-        return expand_(const(np.zeros((1,) * len(shape)), DataType.FLOAT), tuple(shape))
+        return expand_(const(np.zeros((1,) * len(shape)), wide(of.x.dtype)), tuple(shape))
     by = [Slide(each.size, 1, each.gap) for each in taps]
     starts = [each.start + n for each, n in zip(taps, of.before, strict=True)]
     columns = [(t.columns, each.start_by) for t, each in zip(tracks, taps, strict=True)]

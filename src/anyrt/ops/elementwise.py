@@ -43,7 +43,7 @@ TABLE: dict[ElementWiseOperation, tuple[str, frozenset[DataType]]] = {
     E.MIN: ("min", NUMBERS),
     E.SUB: ("sub", NUMBERS),
     E.DIV: ("div", NUMBERS),
-    E.POW: ("pow", FLOATS),
+    E.POW: ("pow", FLOATS | {DataType.DOUBLE}),
     E.FLOOR_DIV: ("floordiv", NUMBERS),
     E.AND: ("and", BOOLS),
     E.OR: ("or", BOOLS),
@@ -304,7 +304,7 @@ OPS = (
         "down, and both give 0 for a zero divisor; int8 stands for real numbers, so that it saturates and "
         "rounds half to even (100 + 100 is 127, 5 / 2 is 2, 1 / 0 is 127). MAX and MIN give NaN where "
         "either operand is NaN. float64 is computed in float64, where FLOOR_DIV rounds the quotient "
-        "first, and has no POW; float64 and integers other than int32 and int64 are an extension. So are the "
+        "first; float64 and integers other than int32 and int64 are an extension. So are the "
         "operations that TensorRT has not: bits of integers (BIT_AND, BIT_OR, BIT_XOR), shifts, to the right "
         "with the sign, by fewer bits than there are, else all are gone; and remainders, MOD with the sign "
         "of the divisor, REMAINDER with that of the dividend, of integers 0 for a zero divisor.",

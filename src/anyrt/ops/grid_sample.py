@@ -15,13 +15,14 @@ from typing import Final
 import numpy as np
 
 from anyrt.core.dims import Dim, add, always_le, mul, product
+from anyrt.core.dtype import is_float, wide
 from anyrt.core.enums import DataType, InterpolationMode, LayerType, SampleMode
 from anyrt.core.errors import ArgumentError, ShapeError
 from anyrt.core.requirement import Relation
 from anyrt.ir.graph import Value, apply
 from anyrt.ops._check import Requirements, checked, need, show
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
-from anyrt.ops._types import FLOATS
+from anyrt.ops._types import REALS
 from anyrt.prims.build import cast, gather, map_, reshape, scalar, slice_
 from anyrt.prims.build import expand as expand_
 from anyrt.prims.const import Shape
@@ -82,14 +83,14 @@ class Line:
     def number(self, factor: int, addend: int, like: Value) -> Value:
         """The size times a factor, plus a number, of the type of `like`."""
         if isinstance(self.size, int):
-            return scalar((float if like.dtype is F else int)(self.size * factor + addend), like)
+            return scalar((float if is_float(like.dtype) else int)(self.size * factor + addend), like)
         return cast(reshape(apply(Shape((add(mul(self.size, factor), addend),))), (1, 1, 1)), like.dtype)
 
 
 def expand(layer: Layer[GridSampleAttrs]) -> tuple[Value, ...]:
     """For each element 1 to 4 taps along an axis, by twos where it is known to have two elements; of these a
     `Gather` from the image as one line, and sums of them times their weights, along the innermost axis first;
-    positions and sums are float32."""
+    positions and sums are float32, or float64."""
     x, grid, rules = layer.input(0), layer.input(1), _check(layer)
     batch, channels, *spatial = x.shape
     wanted = grid.shape[1:-1]
@@ -125,7 +126,7 @@ def _line(attrs: GridSampleAttrs, x: Value, grid: Value, axis: int) -> Line:
     batch, *wanted, _ = grid.shape
     start = (0,) * (count + 1) + (count - 1 - axis,)
     numbers = slice_(grid, start, (batch, *wanted, 1), (1,) * (count + 2))
-    g = cast(reshape(numbers, (batch, 1, product(wanted))), F)
+    g = cast(reshape(numbers, (batch, 1, product(wanted))), wide(x.dtype))
     line, one, half = Line(size, g), scalar(1.0, g), scalar(0.5, g)
     if attrs.align_corners:
         return Line(size, map_("mul", map_("mul", map_("add", g, one), half), line.number(1, -1, g)))
@@ -155,7 +156,7 @@ def _between(line: Line, p: Value) -> Neighbours:
     zero, one, two = (scalar(x, p) for x in (0.0, 1.0, 2.0))
     low = map_("min", map_("max", map_("floor", p), zero), line.number(1, -2, p))
     first = cast(low, DataType.INT32)
-    d = map_("sub", p, cast(first, F))
+    d = map_("sub", p, cast(first, p.dtype))
     near = map_("max", map_("sub", one, map_("abs", d)), zero)
     far = map_("max", map_("min", d, map_("sub", two, d)), zero)
     return Neighbours(first, (near, far))
@@ -280,7 +281,7 @@ def _read(flat: Value, lines: list[Line], of: list[Neighbours], steps: list[int]
         step, reach = add(mul(step, line.size), more), add(mul(reach, line.size), part.reach)
     batch, channels, length = flat.shape
     seen = slice_(flat, (0, 0, step), (batch, channels, add(length, mul(reach, -1))), (1, 1, 1))
-    read = cast(gather(seen, expand_(at, (batch, channels, at.shape[2])), 2), F)
+    read = cast(gather(seen, expand_(at, (batch, channels, at.shape[2])), 2), wide(flat.dtype))
     inside = [part.inside for part in of if part.inside is not None]
     return map_("select", reduce(partial(map_, "and"), inside), read, scalar(0.0, read)) if inside else read
 
@@ -357,7 +358,7 @@ def cases() -> tuple[Case[GridSampleAttrs], ...]:
         ),
         *(
             Case(a(LINEAR, False, mode), image, (t,), rtol=near, atol=1e-3)
-            for t in (DataType.HALF, DataType.BF16) for mode in modes
+            for t in (DataType.HALF, DataType.BF16, DataType.DOUBLE) for mode in modes
         ),
         *(Case(a(LINEAR, False, mode), image, low=-9, high=9, rtol=1e-4, atol=1e-4) for mode in modes),
         Case(a(), ((2, 20, 9, 9), (2, 4, 5, 2)), rtol=near, atol=near),
@@ -395,7 +396,7 @@ OPS = (
                 example="layer = network.add_grid_sample(x, grid)\nlayer.sample_mode = trt.SampleMode.CLAMP",
             ),
         ),
-        inputs=(Input("input", FLOATS), Input("grid", FLOATS, same_as=0)),
+        inputs=(Input("input", REALS), Input("grid", REALS, same_as=0)),
         attrs=GridSampleAttrs,
         expand=expand,
         ref=ref,

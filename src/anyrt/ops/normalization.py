@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from anyrt.core.dims import Dim, add, equal, floordiv, mod, mul
+from anyrt.core.dtype import wide
 from anyrt.core.enums import DataType, LayerType
 from anyrt.core.errors import ArgumentError, ShapeError
 from anyrt.core.requirement import Relation
@@ -19,7 +20,7 @@ from anyrt.ir.graph import Shape, Value
 from anyrt.ops._check import Requirements, axes_of, checked, need, show
 from anyrt.ops._math import mean
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
-from anyrt.ops._types import FLOATS
+from anyrt.ops._types import REALS
 from anyrt.prims.build import cast, map_, reshape, scalar
 from anyrt.prims.build import expand as expand_
 
@@ -45,7 +46,7 @@ class NormalizationAttrs(Attrs):
 
 
 def expand(layer: Layer[NormalizationAttrs]) -> tuple[Value, ...]:
-    """Mean, variance around it, and one multiply-add with scale and bias, all in float32.
+    """Mean, variance around it, and one multiply-add with scale and bias, all in float32, or float64.
 
     A compute precision of float16 is what a kernel for float16 gives between two casts: its arithmetic is in
     float32, too, what it reads and writes is not."""
@@ -54,21 +55,21 @@ def expand(layer: Layer[NormalizationAttrs]) -> tuple[Value, ...]:
     groups = layer.attrs.num_groups
     per_group = groups != 1 and not layer.attrs.is_v2
     rules = _check_affine(layer, x, groups if per_group else None)
-    wide, scale, bias = (cast(_rounded(layer.input(i), precision), DataType.FLOAT) for i in range(3))
+    y, scale, bias = (cast(_rounded(layer.input(i), precision), wide(x.dtype)) for i in range(3))
     if groups == 1:
-        centre, spread = _statistics(layer, wide, axes)
+        centre, spread = _statistics(layer, y, axes)
         factor = map_("mul", map_("recip", spread), scale)
     else:
         rules += _check_groups(layer, x.shape[1])
         each, channels = floordiv(x.shape[1], groups), (x.shape[1],) + (1,) * (x.type.rank - 2)
         split = (x.shape[0], groups, each, *x.shape[2:])
-        found = _statistics(layer, reshape(wide, split), tuple(range(2, len(split))))
+        found = _statistics(layer, reshape(y, split), tuple(range(2, len(split))))
         centre, spread = (_per_channel(v, each, channels) for v in found)
         if per_group:
             one = (1, groups) + (1,) * (len(split) - 2)
             scale, bias = (_per_channel(reshape(v, one), each, channels) for v in (scale, bias))
         factor = map_("div", scale, spread)  # once for each channel, where it costs little and rounds less
-    y = map_("fma", map_("sub", wide, centre), factor, bias)
+    y = map_("fma", map_("sub", y, centre), factor, bias)
     return (checked(cast(_rounded(y, precision), x.dtype), rules),)
 
 
@@ -87,8 +88,8 @@ def _per_channel(v: Value, each: Dim, channels: Shape) -> Value:
 
 
 def _rounded(x: Value, precision: DataType) -> Value:
-    """`x` as `precision` would store it."""
-    if precision is DataType.FLOAT or x.dtype is precision:
+    """`x` as `precision` would store it; float64 stays what it is."""
+    if precision is DataType.FLOAT or x.dtype in (precision, DataType.DOUBLE):
         return x
     return map_("to_half", cast(x, precision))
 
@@ -285,7 +286,7 @@ OPS = (
                 "layer.num_groups = 1",
             ),
         ),
-        inputs=(Input("input", FLOATS), Input("scale", FLOATS, same_as=0), Input("bias", FLOATS, same_as=0)),
+        inputs=(Input("input", REALS), Input("scale", REALS, same_as=0), Input("bias", REALS, same_as=0)),
         attrs=NormalizationAttrs,
         expand=expand,
         ref=ref,

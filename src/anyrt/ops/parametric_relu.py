@@ -14,10 +14,10 @@ from anyrt.core.requirement import Relation
 from anyrt.ir.graph import Value
 from anyrt.ops._check import Requirements, check_same_rank, checked, is_constant, need, show
 from anyrt.ops._record import Array, Attrs, Case, Input, Layer, Method, Mistake, Op
-from anyrt.ops._types import FLOATS
+from anyrt.ops._types import REALS
 from anyrt.prims.build import map_, scalar
 
-TYPES = FLOATS | {DataType.INT8}
+TYPES = REALS | {DataType.INT8}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def cases() -> tuple[Case[ParametricReLUAttrs], ...]:
     slopes = np.array([-1.0, -1.0, -2.0, -2.0, 1.0, 0.5, 0.0, 0.0])
     return (
         Case(a, (nchw, (1, 3, 1, 1))),
-        *(Case(a, ((3, 17), (3, 17)), (t,)) for t in sorted(FLOATS, key=int)),
+        *(Case(a, ((3, 17), (3, 17)), (t,)) for t in sorted(REALS, key=int)),
         Case(a, ((3, 17), (1, 17)), (DataType.INT8,), low=-120, high=120, int8=((0.05, 0.01), 0.02)),
         Case(a, ((3, 17), (3, 1)), (DataType.INT8,), low=-9, high=9),
         *(Case(a, (nchw, s)) for s in ((1, 1, 1, 1), (2, 1, 1, 5))),

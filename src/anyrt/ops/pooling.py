@@ -13,13 +13,14 @@ from functools import partial, reduce
 import numpy as np
 
 from anyrt.core.dims import Dim, add, total
+from anyrt.core.dtype import wide
 from anyrt.core.enums import DataType, LayerType, PaddingMode, PoolingType
 from anyrt.core.errors import ArgumentError, DTypeError, ShapeError
 from anyrt.ir.graph import Value, apply
 from anyrt.ops._check import checked, show
 from anyrt.ops._math import in_float, number
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
-from anyrt.ops._types import FLOATS, INTS
+from anyrt.ops._types import INTS, REALS
 from anyrt.ops._window_folds import fold
 from anyrt.ops._windows import Slide, Span, per_axis, slides, spans, windows
 from anyrt.prims.build import cast, iota, map_, reduce_, reshape, scalar
@@ -27,7 +28,7 @@ from anyrt.prims.const import Shape
 from anyrt.prims.reduce import lowest
 
 P, M = PoolingType, PaddingMode
-TYPES = FLOATS | {DataType.INT8}
+TYPES = REALS | {DataType.INT8}
 AXES = (2, 3)  # that windows slide along
 INT64, NOWHERE = DataType.INT64, (1 << 63) - 1
 
@@ -95,8 +96,8 @@ class PoolingAttrs(Attrs):
 
 
 def expand(layer: Layer[PoolingAttrs]) -> tuple[Value, ...]:
-    """Maxima, and sums divided by counts, of a view of windows; averages in float32. Positions of maxima are
-    the least of those where an element is equal."""
+    """Maxima, and sums divided by counts, of a view of windows; averages in float32, or float64. Positions of
+    maxima are the least of those where an element is equal."""
     x, attrs = layer.input(0), layer.attrs
     sliding = _sliding(layer)
     by, sizes = sliding.by, x.shape[-len(sliding.by) :]
@@ -183,7 +184,7 @@ def _elements(x: Value, axis: int, by: Slide, span: Span, excludes: bool) -> Val
     else:
         end = map_("min", map_("add", start, scalar(by.size, start)), _number(high, rank))
         count = map_("sub", end, map_("max", start, _number(low, rank)))
-    return cast(map_("max", count, scalar(0, count)), DataType.FLOAT)
+    return cast(map_("max", count, scalar(0, count)), wide(x.dtype))
 
 
 def _steps(distance: Value, step: int) -> Value:
@@ -317,7 +318,7 @@ def cases() -> tuple[Case[PoolingAttrs], ...]:
     special = np.array([np.nan, 1, -np.inf, np.inf, -1, 2, -np.inf, -np.inf, 0, -0.0, 1, 3])
     return (
         Case(a(P.MAX, (3, 3), (2, 2), padding_nd=(1, 1)), ((1, 4, 9, 11),)),
-        *(Case(average, x, (t,)) for t in sorted(FLOATS, key=int)),
+        *(Case(average, x, (t,)) for t in sorted(REALS, key=int)),
         *(Case(pair, x, (t,)) for t in (DataType.HALF, DataType.BF16)),
         Case(pair, x, int8, low=-100, high=100, int8=((0.05,), 0.02)),
         Case(a(P.MAX, (1, 2), padding_nd=(2, 2)), x, int8, low=-100, high=100),
@@ -410,7 +411,8 @@ OPS = (
         expand=expand,
         ref=ref,
         doc="Windows slide along the last two or three axes. MAX takes the largest element, AVERAGE the "
-        "mean, MAX_AVERAGE_BLEND (1 − blend_factor) · max + blend_factor · mean; computed in float32. "
+        "mean, MAX_AVERAGE_BLEND (1 − blend_factor) · max + blend_factor · mean; computed in float32, and "
+        "float64, an extension, in float64. "
         "Padding is no candidate for the maximum and adds 0 to the sum; what lies behind it, where "
         "EXPLICIT_ROUND_UP lets the last window reach, is never counted. Where a window has no element that "
         "counts, the mean is NaN, and the maximum −inf. int8 maxima are those of the codes. bfloat16 is an "

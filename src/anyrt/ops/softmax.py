@@ -6,7 +6,7 @@ layer.axes = 1 << 1
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from anyrt.ir.graph import Value
 from anyrt.ops._check import axes_of
 from anyrt.ops._math import in_float, softmax
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
-from anyrt.ops._types import FLOATS
+from anyrt.ops._types import REALS
 
 DLA_ALONE, DLA_AXIS = 8192, 1024
 
@@ -36,7 +36,7 @@ class SoftMaxAttrs(Attrs):
 
 
 def expand(layer: Layer[SoftMaxAttrs]) -> tuple[Value, ...]:
-    """exp(x - max) / sum in float32."""
+    """exp(x - max) / sum in float32, of float64 in float64."""
     x = layer.input(0)
     axis = _axis(layer, x.type.rank)
     return (in_float(x, lambda y: softmax(y, axis)),)
@@ -95,6 +95,7 @@ def cases() -> tuple[Case[SoftMaxAttrs], ...]:
         _case((2, 5, 3, 18), 1),
         _case((2, 3, 33), 2, DataType.HALF, 8),
         _case((2, 3, 33), 1, DataType.BF16),
+        replace(_case((2, 3, 33), 1, DataType.DOUBLE), rtol=1e-14, atol=0.0),
         _case((2, 1, 3, 2, 3)),
         _case((3, 4)),
         _case((1, 2, 1, 2, 1, 3, 1, 2), 5),
@@ -129,13 +130,14 @@ OPS = (
                 label="Softmax",
             ),
         ),
-        inputs=(Input("input", FLOATS),),
+        inputs=(Input("input", REALS),),
         attrs=SoftMaxAttrs,
         expand=expand,
         ref=ref,
         doc="exp(x − m) divided by the sum of these along one axis, where m is the largest x; computed in "
-        "float32, rounded once. By default the axis is the third from the end, or the first where there "
-        "are fewer than 3. A row that holds NaN, ∞, or −∞ alone is NaN throughout.",
+        "float32, rounded once; float64, an extension, in float64. By default the axis is the third from the "
+        "end, or the first where there are fewer than 3. A row that holds NaN, ∞, or −∞ alone is NaN "
+        "throughout.",
         cases=cases,
         mistakes=mistakes,
         dla=dla,

@@ -19,7 +19,7 @@ from anyrt.ir.symbolic import known
 from anyrt.ops._check import axes_of, checked, need
 from anyrt.ops._math import number
 from anyrt.ops._record import ABSENT, Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
-from anyrt.ops._types import FLOATS, INTS
+from anyrt.ops._types import INTS, REALS
 from anyrt.prims.asserted import Asserted
 from anyrt.prims.build import cast, gather, map_, pattern, scalar, transpose
 from anyrt.prims.count import Count
@@ -139,7 +139,7 @@ def ref(attrs: TopKAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
 def cases() -> tuple[Case[TopKAttrs], ...]:
     """Both operations in every type, every axis, counts from 1 to all, equal elements, orders that are hard,
     NaN and infinities, k from an operand, nothing."""
-    types = sorted(FLOATS | INTS, key=int)
+    types = sorted(REALS | INTS, key=int)
     rng = np.random.default_rng(5)
     few = rng.integers(-3, 4, (2, 700))
     up = np.arange(900.0).reshape(1, 900)
@@ -147,14 +147,16 @@ def cases() -> tuple[Case[TopKAttrs], ...]:
     edges = np.array([[2**63 - 1, -(2**63), 0, -1, 2**63 - 1]])
     half = np.array([[2**31 - 1, -(2**31), 0, -1, 2**31 - 1]])
     k, f, i32, i64, bf16 = TopKAttrs, DataType.FLOAT, DataType.INT32, DataType.INT64, DataType.BF16
-    own = ((0, 1), ())
+    own, f64 = ((0, 1), ()), DataType.DOUBLE
+    floats = (f, DataType.HALF, f64)
     return (
         *(Case(k(op, 3, 0b10), ((3, 17),), (t,), low=-9, high=9) for op in (MAX, MIN) for t in types),
         *(Case(k(op, n, 0b10), ((2, 700),), (t,), (few,))
-          for op, n, t in ((MAX, 5, f), (MIN, 5, bf16), (MAX, 150, i32), (MIN, 150, i64), (MAX, 700, f))),
+          for op, n, t in ((MAX, 5, f), (MIN, 5, bf16), (MAX, 150, i32), (MIN, 150, i64), (MAX, 700, f),
+                           (MAX, 150, f64), (MIN, 5, f64))),
         *(Case(k(op, n, 0b10), ((1, 900),), (f,), (up,)) for op in (MAX, MIN) for n in (1, 10, 200)),
         *(Case(k(MAX, 2, 1 << axis), ((2, 5, 33),)) for axis in (0, 1, 2)),
-        *(Case(k(op, 8, 0b10), ((2, 8),), (t,), (special,)) for op in (MAX, MIN) for t in (f, DataType.HALF)),
+        *(Case(k(op, 8, 0b10), ((2, 8),), (t,), (special,)) for op in (MAX, MIN) for t in floats),
         *(Case(k(op, 5, 0b10), ((1, 5),), (i64,), (edges,)) for op in (MAX, MIN)),
         *(Case(k(op, 5, 0b10), ((1, 5),), (i32,), (half,)) for op in (MAX, MIN)),
         *(Case(k(MIN, n, 0b10), ((2, size),)) for n, size in ((64, 256), (9, 70), (100, 448))),
@@ -216,7 +218,7 @@ OPS = (
             ),
         ),
         inputs=(
-            Input("input", FLOATS | INTS),
+            Input("input", REALS | INTS),
             Input("k", frozenset({DataType.INT32}), required=False, shape_values=True),
         ),
         attrs=TopKAttrs,

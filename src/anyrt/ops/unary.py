@@ -15,14 +15,12 @@ from anyrt.core.enums import DataType, LayerType, UnaryOperation
 from anyrt.ir.graph import Value
 from anyrt.ops._check import check_dtype
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
-from anyrt.ops._types import FLOATS, INTS, OWN_INTS, OWN_NUMBERS
+from anyrt.ops._types import INTS, OWN_INTS, OWN_NUMBERS, REALS
 from anyrt.prims.build import map_
 
 U = UnaryOperation
 BOOLS = frozenset({DataType.BOOL})
 SIGNED = frozenset({U.ABS, U.NEG, U.SIGN})  # also of integers
-# Also of float64.
-DOUBLE = frozenset({U.SQRT, U.RECIP, U.CEIL, U.FLOOR, U.ROUND, U.ISINF, U.ISNAN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +42,8 @@ def types_of(op: UnaryOperation) -> frozenset[DataType]:
     if op is U.NOT:
         return BOOLS
     if op in SIGNED:
-        return FLOATS | INTS | OWN_NUMBERS
-    return FLOATS | {DataType.DOUBLE} if op in DOUBLE else FLOATS
+        return REALS | INTS | OWN_NUMBERS
+    return REALS
 
 
 def ref(attrs: UnaryAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -136,14 +134,14 @@ OPS = (
         cls="IUnaryLayer",
         methods=(Method("add_unary", ("input", "op"),
                 example="layer = network.add_unary(x, trt.UnaryOperation.SQRT)"),),
-        inputs=(Input("input", FLOATS | INTS | BOOLS | OWN_NUMBERS | {DataType.INT8}),),
+        inputs=(Input("input", REALS | INTS | BOOLS | OWN_NUMBERS | {DataType.INT8}),),
         attrs=UnaryAttrs,
         expand=expand,
         ref=ref,
         doc="One function for every element. ROUND rounds half to even, SIGN of 0 is 0. int32 and int64 wrap "
         "(ABS and NEG of the lowest give it back); int8 stands for real numbers and saturates (NEG of −128 "
-        "is 127). ISINF, ISNAN and NOT give bool. float64 has ABS, NEG, SIGN, SQRT, RECIP, CEIL, FLOOR, "
-        "ROUND, ISINF and ISNAN; it, and integers other than int32 and int64, are an extension.",
+        "is 127). ISINF, ISNAN and NOT give bool. float64, which is computed in float64, and integers other "
+        "than int32 and int64 are an extension.",
         cases=cases,
         mistakes=mistakes,
         dla=lambda layer: None if layer.attrs.op is U.ABS else "DLA runs Unary for ABS only",

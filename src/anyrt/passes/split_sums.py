@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
-from anyrt.core.dtype import is_float
-from anyrt.core.enums import DataType
+from anyrt.core.dtype import is_float, wide
 from anyrt.ir.graph import Graph, Value, apply
 from anyrt.ir.rewrite import transformed
 from anyrt.prims import build
@@ -55,7 +54,7 @@ def _in_parts(value: Value) -> Value:
     found = _split(op, value)
     if found is None:
         return value
-    dtype = DataType.FLOAT if is_float(op.dtype) else op.dtype
+    dtype = wide(op.dtype) if is_float(op.dtype) else op.dtype
     of, label = found.terms * found.parts, 1 + max(*op.left, *op.right)
     sides = tuple(zip(value.args, (op.left, op.right), strict=True))
     a, b = (_cut(_some(x, labels, found.label, 0, of), labels, found) for x, labels in sides)

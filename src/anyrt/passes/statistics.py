@@ -78,6 +78,8 @@ def _is_shared_root(s: Value, out: Value) -> Fail | None:
     root = root_of(s)
     if root is None:
         return Fail("the reciprocal of what is no root may overflow or lose digits")
+    if out.dtype is DataType.DOUBLE:
+        return Fail("float64 is asked for where digits count")
     if product(root.shape) == product(out.shape):
         return Fail("every element has a root of its own")
     return None

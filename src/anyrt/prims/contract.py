@@ -71,7 +71,8 @@ class Contract(Prim):
         self._check_labels(args)
         of = args[0].dtype
         wanted = DataType.INT32 if of in (DataType.INT8, DataType.UINT8) else of
-        if self.dtype not in (wanted, DataType.FLOAT if is_float(of) else wanted):
+        wider = DataType.FLOAT if is_float(of) and of is not DataType.DOUBLE else wanted
+        if self.dtype not in (wanted, wider):
             got, names = f"{short_name(self.dtype)} as sum of {short_name(of)}", short_name(wanted)
             raise DTypeError("AR203", "contract", got=got, wanted=names)
         sizes = self.sizes(args)

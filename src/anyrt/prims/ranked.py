@@ -52,7 +52,9 @@ from anyrt.ir.kernel import (
 from anyrt.ir.prim import Array, Making, Prim, Read
 from anyrt.prims._check import check_axis, check_type, expect, show
 
-RANKED: Final = frozenset({DataType.FLOAT, DataType.HALF, DataType.BF16, DataType.INT32, DataType.INT64})
+RANKED: Final = frozenset(
+    {DataType.DOUBLE, DataType.FLOAT, DataType.HALF, DataType.BF16, DataType.INT32, DataType.INT64}
+)
 BLOCK: Final = 64  # elements that are looked at together
 FOUND: Final = 6  # elements of a block that are searched for, instead of comparing all of them one by one
 LEAST: Final = 16  # entries: a shorter list is not worth sorting
@@ -146,7 +148,7 @@ class _List:
     @staticmethod
     def of(make: Making, kind: Scalar, room: Dim) -> _List:
         """An empty one with `room` for elements that are computed as `kind`."""
-        key, few = Scalar.I64 if kind is Scalar.I64 else Scalar.I32, always_le(room, FEW)
+        key, few = Scalar.I64 if kind in (Scalar.I64, Scalar.F64) else Scalar.I32, always_le(room, FEW)
         pairs = [make.scratch(k, room) for k in (key, Scalar.I32) * 2]
         extra = make.scratch(Scalar.I32, room if few else BITS[key] // DIGIT * DIGITS)
         return _List(pairs[0], pairs[1], pairs[2], pairs[3], extra, few)
@@ -281,16 +283,17 @@ class _Task:
         """An integer that ascends as elements rank; of NaN the highest."""
         if not x.type.is_float:
             return x ^ -1 if self.prim.largest else x
-        turned = _turned(bitcast(x + 0.0, Scalar.I32))  # -0 + 0 is 0
-        return select(alu(Op.EQ, x, x), turned ^ -1 if self.prim.largest else turned, HIGH[Scalar.I32])
+        kind = self.list.kind
+        turned = _turned(bitcast(x + 0.0, kind))  # -0 + 0 is 0
+        return select(alu(Op.EQ, x, x), turned ^ -1 if self.prim.largest else turned, HIGH[kind])
 
     def _element(self, key: Expr) -> Expr:
         """What has this key; of NaN's, NaN."""
         found = key ^ -1 if self.prim.largest else key
         if not self.kind.is_float:
             return found
-        nan = alu(Op.EQ, key, const(HIGH[Scalar.I32], Scalar.I32))
-        return select(nan, float("nan"), bitcast(_turned(found), Scalar.F32))
+        nan = alu(Op.EQ, key, const(HIGH[self.list.kind], self.list.kind))
+        return select(nan, float("nan"), bitcast(_turned(found), self.kind))
 
     @property
     def kind(self) -> Scalar:
@@ -478,4 +481,4 @@ def _worst(kind: Scalar, is_largest: bool) -> float:
 
 def _turned(bits: Expr) -> Expr:
     """The bits of floats as integers that ascend as floats do, and the other way round."""
-    return bits ^ ((bits >> 31) & HIGH[Scalar.I32])
+    return bits ^ ((bits >> BITS[bits.type] - 1) & HIGH[bits.type])

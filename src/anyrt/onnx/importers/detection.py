@@ -9,12 +9,13 @@ import numpy as np
 
 from anyrt.core.enums import DataType, ReduceOperation, SampleMode, ScatterMode, UnaryOperation
 from anyrt.core.enums_more import BoundingBoxFormat
+from anyrt.onnx.importers.statistics import wide
 from anyrt.onnx.importers.windows import Windows, channels_of, filtered, kernel_size, windows_of
 from anyrt.onnx.node import Node, importer
 from anyrt.onnx.sizes import Size, length, volume
 from anyrt.onnx.tensor import Tensor
 
-FLOAT, INT32, INT64 = DataType.FLOAT, DataType.INT32, DataType.INT64
+INT32, INT64 = DataType.INT32, DataType.INT64
 LEAST = float(np.finfo(np.float32).min)
 EVERY = (1 << 31) - 1
 
@@ -65,45 +66,46 @@ def samples(node: Node, start: Tensor, extent: Tensor, bins: int, size: Size) ->
     """`start`, `extent`: of each region along an axis of `size` elements, (regions, 1, 1)."""
     each = extent / float(bins)
     ratio = node.attr("sampling_ratio", 0)
-    begin = start + each * counting(node, bins, 1)
+    begin = start + each * counting(node, bins, 1, start.dtype)
     if ratio > 0:
-        count = node.constant(np.full((1, 1, 1), ratio, np.float32))
-        index = counting(node, ratio, 2)
+        count = node.constant(np.full((1, 1, 1), ratio), start.dtype)
+        index = counting(node, ratio, 2, start.dtype)
     else:  # a bin's own number; of these only those that may lie on the axis, which are half apart at least
         count = node.unary(UnaryOperation.CEIL, each)
         apart = each / count.maximum(1.0)
         skipped = node.unary(UnaryOperation.FLOOR, (begin + 1.0) / apart.maximum(1e-6) * -1.0 - 0.5)
-        index = counting(node, size * 2 + 4, 2) + skipped.maximum(0.0)
+        index = counting(node, size * 2 + 4, 2, start.dtype) + skipped.maximum(0.0)
     place = begin + (index + 0.5) * each / count.maximum(1.0)
-    last = number(node, size) - 1.0
+    last = number(node, size, start.dtype) - 1.0
     inside = ~((place < -1.0) | (place > last + 1.0))
     kept = place.maximum(0.0).minimum(last)
     low = node.unary(UnaryOperation.FLOOR, kept)
     return Samples(low, kept - low, index < count, inside, count)
 
 
-def counting(node: Node, size: Size, axis: int) -> Tensor:
-    """0, 1, … along one axis of three, as FLOAT."""
-    return node.counted(size).cast(FLOAT).reshape([-1 if k == axis else 1 for k in range(3)])
+def counting(node: Node, size: Size, axis: int, dtype: DataType) -> Tensor:
+    """0, 1, … along one axis of three."""
+    return node.counted(size).cast(dtype).reshape([-1 if k == axis else 1 for k in range(3)])
 
 
-def number(node: Node, size: Size) -> Tensor:
-    """A size as FLOAT, of shape (1, 1, 1)."""
+def number(node: Node, size: Size, dtype: DataType) -> Tensor:
+    """A size, of shape (1, 1, 1)."""
     x = node.constant([size], INT64) if isinstance(size, int) else size
-    return x.cast(FLOAT).reshape((1, 1, 1))
+    return x.cast(dtype).reshape((1, 1, 1))
 
 
-def along(node: Node, size: Size) -> Tensor:
+def along(node: Node, size: Size, dtype: DataType) -> Tensor:
     """0, 1, … of an axis, behind those of samples."""
-    return node.counted(size).cast(FLOAT).reshape((1, 1, 1, -1))
+    return node.counted(size).cast(dtype).reshape((1, 1, 1, -1))
 
 
 def shares(node: Node, at: Samples, size: Size) -> Tensor:
     """How much each element of the axis counts for each bin: (regions, bins, size)."""
-    here = along(node, size)
+    dtype = at.low.dtype
+    here = along(node, size, dtype)
     low, share = at.low.unsqueeze(3), at.share.unsqueeze(3)
-    counts = (at.there & at.inside).cast(FLOAT).unsqueeze(3)
-    first, second = (low.equal(here).cast(FLOAT), (low + 1.0).equal(here).cast(FLOAT))
+    counts = (at.there & at.inside).cast(dtype).unsqueeze(3)
+    first, second = (low.equal(here).cast(dtype), (low + 1.0).equal(here).cast(dtype))
     weights = (first * (1.0 - share) + second * share) * counts
     sums = node.reduce(ReduceOperation.SUM, weights, [2], keep=False)
     return sums / at.count.maximum(1.0).reshape((-1, 1, 1))
@@ -112,12 +114,13 @@ def shares(node: Node, at: Samples, size: Size) -> Tensor:
 def extremes(node: Node, at: Samples, size: Size) -> tuple[Tensor, Tensor]:
     """The least and the largest weight that an element of the axis has for each bin, (regions, bins, size);
     those of elements that no sample reads are ∞ and −∞."""
-    here, last = along(node, size), number(node, size).reshape((1, 1, 1, 1)) - 1.0
-    inside = at.inside.unsqueeze(3).cast(FLOAT)
+    dtype = at.low.dtype
+    here, last = along(node, size, dtype), number(node, size, dtype).reshape((1, 1, 1, 1)) - 1.0
+    inside = at.inside.unsqueeze(3).cast(dtype)
     low, share = at.low.unsqueeze(3) * inside, at.share.unsqueeze(3)
     ends = []
     for op, beyond in ((ReduceOperation.MIN, np.inf), (ReduceOperation.MAX, -np.inf)):
-        nothing = node.constant(np.full((1,) * 4, beyond, np.float32))
+        nothing = node.constant(np.full((1,) * 4, beyond), dtype)
         parts = [
             node.where_(place.equal(here) & at.there.unsqueeze(3), weight * inside, nothing)
             for place, weight in ((low, 1.0 - share), ((low + 1.0).minimum(last), share))
@@ -131,7 +134,7 @@ def extremes(node: Node, at: Samples, size: Size) -> tuple[Tensor, Tensor]:
 def roi_align(node: Node) -> Tensor:
     """Means, or maxima, of samples in each bin of regions. Samples lie on a grid, so that what they make of
     an image is a product of matrices on both sides of it."""
-    x, rois = node.input(0), node.input(1).cast(FLOAT)
+    x, rois = node.input(0), wide(node.input(1))
     half = node.version >= 16 and node.attr("coordinate_transformation_mode", "half_pixel") == "half_pixel"
     corners = [column(node, rois, k) * node.attr("spatial_scale", 1.0) - 0.5 * half for k in range(4)]
     sizes = [length(x, 2), length(x, 3)]
@@ -140,7 +143,7 @@ def roi_align(node: Node) -> Tensor:
     for size, count, (a, b) in zip(sizes, bins, ((1, 3), (0, 2)), strict=True):
         extent = corners[b] - corners[a]
         at.append(samples(node, corners[a], extent if half else extent.maximum(1.0), count, size))
-    images = chosen(node, x.cast(FLOAT), node.input(2))
+    images = chosen(node, wide(x), node.input(2))
     if node.attr("mode", "avg") == "max":
         return largest(node, images, at, sizes).cast(x.dtype)
     rows, columns = (shares(node, a, s).unsqueeze(1) for a, s in zip(at, sizes, strict=True))
@@ -165,7 +168,7 @@ def largest(node: Node, images: Tensor, at: list[Samples], sizes: list[Size]) ->
         axes = (1, 2) if k else (1, 3)  # weights as (regions, 1, 1, bins, columns) or (…, bins, rows, 1)
         low, high = (w.unsqueeze(*axes) if k else w.unsqueeze(1, 4) for w in (low, high))
         v = y.unsqueeze(3) if k else y.unsqueeze(2)
-        nothing = node.constant(np.full((1,) * 5, -np.inf, np.float32))
+        nothing = node.constant(np.full((1,) * 5, -np.inf), images.dtype)
         products = node.where_(high > LEAST, (v * low).maximum(v * high), nothing)
         y = node.reduce(ReduceOperation.MAX, products, [4 if k else 3], keep=False)
     return node.where_(y > LEAST, y, node.like(0.0, y))
@@ -174,16 +177,16 @@ def largest(node: Node, images: Tensor, at: list[Samples], sizes: list[Size]) ->
 @importer("MaxRoiPool")
 def max_roi_pool(node: Node) -> Tensor:
     """The largest element of each bin of regions, whose corners are whole numbers."""
-    x, rois = node.input(0), node.input(1).cast(FLOAT)
+    x, rois = node.input(0), wide(node.input(1))
     scale, bins = node.attr("spatial_scale", 1.0), node.required("pooled_shape", (1, 1))
     corners = [node.unary(UnaryOperation.ROUND, column(node, rois, k) * scale) for k in range(1, 5)]
     y = chosen(node, x, column(node, rois, 0).cast(INT64).reshape((-1,)))
     for k, (a, b) in ((1, (0, 2)), (0, (1, 3))):
         extent = (corners[b] - corners[a] + 1.0).maximum(1.0) / float(bins[k])
-        bin_ = counting(node, bins[k], 1)
+        bin_ = counting(node, bins[k], 1, rois.dtype)
         low = node.unary(UnaryOperation.FLOOR, bin_ * extent) + corners[a]
         high = node.unary(UnaryOperation.CEIL, (bin_ + 1.0) * extent) + corners[a]
-        here = counting(node, length(x, 2 + k), 2)
+        here = counting(node, length(x, 2 + k), 2, rois.dtype)
         inside = ~(here < low) & (here < high)
         inside = inside.unsqueeze(1, 2) if k else inside.unsqueeze(1, 4)
         v = y.unsqueeze(3) if k else y.unsqueeze(2)
@@ -238,11 +241,11 @@ def _places(node: Node, by: Windows, moved: Tensor, k: int, rows: Size, columns:
     steps = node.counted(columns if k else rows) * by.stride[k]
     steps = steps.reshape([1, -1] if k else [-1, 1])
     window = node.expand(steps, [rows, columns]).reshape([1, 1, rows * columns])
-    place = (window + node.constant(element, INT64)).cast(FLOAT)
+    given, moved = moved.dtype, wide(moved)
+    place = (window + node.constant(element, INT64)).cast(moved.dtype)
     shift = node.gather(moved, node.constant([k], INT64), 2).squeeze(2)
-    whole = number(node, size)
-    at = ((place + shift.cast(FLOAT)) * 2.0 + 1.0) / whole - 1.0
-    return at.cast(moved.dtype).unsqueeze(3)
+    whole = number(node, size, moved.dtype)
+    return (((place + shift) * 2.0 + 1.0) / whole - 1.0).cast(given).unsqueeze(3)
 
 
 @importer("MaxUnpool")

@@ -154,7 +154,7 @@ def prelu(node: Node) -> Tensor:
     if node.version < BROADCASTS and slope.rank == 1:  # a slope for each channel
         slope = slope.unsqueeze(*range(1, x.rank - 1))
     x, slope = node.aligned(x, slope)
-    if x.is_float and x.dtype is not DataType.DOUBLE:
+    if x.is_float:
         return node.layer("add_parametric_relu", x, slope)
     return node.where_(x < 0, x * slope, x)
 

@@ -18,16 +18,12 @@ def power(node: Node) -> Tensor:
     x, n = node.input(0), node.input(1)
     if not x.is_float and not n.is_float:
         return _of_integers(node, x.cast(DataType.INT64), n.cast(DataType.INT64)).cast(x.dtype)
-    if x.is_float:
-        wide = x.dtype if x.dtype is n.dtype and x.dtype is not DataType.DOUBLE else DataType.FLOAT
-        return _of_floats(node, x.cast(wide), n.cast(wide)).cast(x.dtype)
+    if x.dtype is n.dtype:
+        return node.binary(ElementWiseOperation.POW, x, n)
+    both = DataType.FLOAT if x.is_float and x.dtype is not DataType.DOUBLE else DataType.DOUBLE
+    y = node.binary(ElementWiseOperation.POW, x.cast(both), n.cast(both))
     # What is a whole number but for rounding must not fall below it.
-    y = _of_floats(node, x.cast(DataType.FLOAT), n.cast(DataType.FLOAT)).cast(DataType.DOUBLE)
-    return (y * (1 + 2.0**-21)).cast(x.dtype)
-
-
-def _of_floats(node: Node, x: Tensor, n: Tensor) -> Tensor:
-    return node.binary(ElementWiseOperation.POW, x, n)
+    return (y if x.is_float else y * (1 + 2.0**-51)).cast(x.dtype)
 
 
 def _of_integers(node: Node, x: Tensor, n: Tensor) -> Tensor:

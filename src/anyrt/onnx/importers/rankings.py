@@ -53,8 +53,6 @@ def _known(node: Node, x: Tensor, op: TopKOperation, k: int, axis: int) -> list[
 
 def _ordered(node: Node, x: Tensor) -> Tensor:
     """Elements of a type that is sorted, in the order of `x`."""
-    if x.dtype is D.DOUBLE:
-        raise node.unsupported("float64 in order", "cast it to float32")
     if x.dtype is D.UINT64:
         return node.binary(ElementWiseOperation.BIT_XOR, x.cast(INT64), node.constant(SIGN))
     return x.cast(ORDERED.get(x.dtype, x.dtype))
@@ -75,7 +73,7 @@ def _best(op: TopKOperation, node: Node) -> Tensor:
 
 def best(node: Node, x: Tensor, op: TopKOperation, axis: int, last: bool = False) -> Tensor:
     """Where along an axis the largest or smallest element is, the first of equal ones, or the last."""
-    if x.dtype is D.DOUBLE or last:
+    if last:
         return _where_equal(node, x, op, axis, last)
     return node.outputs(node.add("add_topk", _ordered(node, x), op, 1, 1 << axis, INT64))[1]
 

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
-from anyrt.core.enums import DataType, ReduceOperation, TopKOperation, UnaryOperation
+from anyrt.core.enums import ReduceOperation, TopKOperation, UnaryOperation
 from anyrt.onnx.importers.rankings import best
+from anyrt.onnx.importers.statistics import wide
 from anyrt.onnx.node import Node, importer
 from anyrt.onnx.sizes import length
 from anyrt.onnx.tensor import Tensor
@@ -20,14 +21,13 @@ R, U = ReduceOperation, UnaryOperation
 
 
 def _softmax(node: Node, x: Tensor, axis: int) -> Tensor:
-    wide = DataType.FLOAT if x.dtype is DataType.DOUBLE else x.dtype
-    return node.layer("add_softmax", x.cast(wide), axes=1 << axis).cast(x.dtype)
+    return node.layer("add_softmax", x, axes=1 << axis)
 
 
 def log_softmax(node: Node, x: Tensor, axis: int) -> Tensor:
-    """log of softmax, in float32."""
-    wide = x.cast(DataType.FLOAT)
-    centred = wide - node.reduce(R.MAX, wide, [axis])
+    """log of softmax, in float32 or float64."""
+    y = wide(x)
+    centred = y - node.reduce(R.MAX, y, [axis])
     total = node.reduce(R.SUM, node.unary(U.EXP, centred), [axis])
     return (centred - node.unary(U.LOG, total)).cast(x.dtype)
 

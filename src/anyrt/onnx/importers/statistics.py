@@ -164,7 +164,7 @@ def lrn(node: Node) -> Tensor:
         return node.layer("add_lrn", x, size, alpha, beta, bias)
     if not 0 < size <= MOST_CHANNELS:
         raise node.unsupported(f"size {size}", f"give 1 to {MOST_CHANNELS}")
-    y = x.cast(D.FLOAT)
+    y = wide(x)
     squares, sizes = y * y, lengths(x)
     total = node.like(0.0, y)
     for k in range(size):

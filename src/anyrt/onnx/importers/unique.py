@@ -12,12 +12,12 @@ from anyrt.core.enums import CumulativeOperation, DataType, ReduceOperation, Sca
 from anyrt.onnx.node import Node, importer
 from anyrt.onnx.sizes import length, positions
 from anyrt.onnx.tensor import Tensor
-from anyrt.ops._types import FLOATS, INTS
+from anyrt.ops._types import INTS, REALS
 
 INT64 = DataType.INT64
 ALL = -1  # in place of a count
 FAR = 2**31  # more columns than there are
-RANKED = FLOATS | INTS
+RANKED = REALS | INTS
 
 
 @importer("Unique")
@@ -77,8 +77,7 @@ def _ranked_slices(node: Node, x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
 
 def _ranking(x: Tensor) -> Tensor:
     """In a type that is ranked."""
-    wide = DataType.FLOAT if x.is_float else INT64
-    return x if x.dtype in RANKED else x.cast(wide)
+    return x if x.dtype in RANKED else x.cast(DataType.FLOAT if x.is_float else INT64)
 
 
 def _begins(node: Node, differs: Tensor) -> Tensor:

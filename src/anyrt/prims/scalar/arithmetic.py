@@ -78,6 +78,12 @@ def _floor_divide(a: Array, b: Array) -> Array:
     return np.asarray(np.floor_divide(a, b))
 
 
+def _multiply_add(a: Array, b: Array, c: Array) -> Array:
+    """Rounded once, or nearly so, of float64, too."""
+    wide = np.add(np.multiply(a, b, dtype=np.longdouble), c)
+    return np.asarray(wide).astype(np.result_type(a, b, c))
+
+
 EXTREMA = "NaN when either is; of 0 and −0 either one"
 
 FUNCTIONS = (
@@ -95,7 +101,7 @@ FUNCTIONS = (
         short="div_short",
     ),
     ScalarFn("div_short", 2, np.divide, times_reciprocal, ulp=8, repeated=True),
-    ScalarFn("fma", 3, lambda a, b, c: a * b + c, fma, ulp=0.5),
+    ScalarFn("fma", 3, _multiply_add, fma, REALS, ulp=0.5),
     ScalarFn("floordiv", 2, _floor_divide, floordiv, NUMBERS, ulp=0.5),
     ScalarFn("mod", 2, np.mod, mod, NUMBERS, ulp=0.5, note="of floats with |a / b| < 2⁴⁷"),
     ScalarFn("min", 2, np.minimum, lambda a, b: alu(Op.MIN, a, b), NUMBERS, note=EXTREMA),

@@ -1,0 +1,241 @@
+"""Every operator of ONNX that takes float64 computes in it, as its reference does."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from onnx import TensorProto, defs, helper
+from onnx.reference import ReferenceEvaluator
+
+from anyrt.onnx.backend import prepare
+
+R = np.random.default_rng(3)
+
+
+def some(*shape: int) -> np.ndarray:
+    return R.uniform(0.1, 0.9, shape)
+
+
+def whole(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+X = some(2, 4, 6, 6)
+FLAT = some(3, 8)
+RECURRENT = {"hidden_size": 3}
+# Inputs, and attributes, of what is more than one or two tensors of any shape. Integers are constants.
+GIVEN: dict[str, tuple[list[np.ndarray], dict[str, object]]] = {
+    "Acosh": ([FLAT + 1], {}),
+    "AffineGrid": ([some(2, 2, 3), whole(2, 3, 4, 5)], {}),
+    "Attention": ([some(1, 2, 3, 4), some(1, 2, 5, 4), some(1, 2, 5, 4)], {}),
+    "AveragePool": ([X], {"kernel_shape": [2, 3], "pads": [1, 1, 1, 1]}),
+    "BatchNormalization": ([X, *(some(4) for _ in range(4))], {}),
+    "BitCast": ([FLAT], {"to": TensorProto.INT64}),
+    "Cast": ([FLAT], {"to": TensorProto.DOUBLE}),
+    "CastLike": ([FLAT, FLAT], {}),
+    "CenterCropPad": ([FLAT, whole(4, 6)], {}),
+    "Clip": ([FLAT, np.array(1 / 3), np.array(0.5)], {}),
+    "Col2Im": ([some(1, 8, 9), whole(4, 4), whole(2, 2)], {}),
+    "Compress": ([FLAT, np.array([True, False, True])], {"axis": 0}),
+    "Concat": ([FLAT, FLAT], {"axis": 0}),
+    "Conv": ([X, some(8, 4, 3, 3), some(8)], {"pads": [1, 1, 1, 1]}),
+    "ConvTranspose": ([X, some(4, 3, 3, 3), some(3)], {"strides": [2, 2]}),
+    "CumProd": ([FLAT, np.array(1)], {}),
+    "CumSum": ([FLAT, np.array(1)], {}),
+    "DFT": ([some(1, 6, 1)], {}),
+    "DeformConv": ([some(1, 2, 5, 5), some(3, 2, 3, 3), some(1, 18, 3, 3)], {}),
+    "DepthToSpace": ([X], {"blocksize": 2}),
+    "Det": ([some(2, 3, 3)], {}),
+    "Einsum": ([FLAT, some(8, 5)], {"equation": "ij,jk->ik"}),
+    "Expand": ([some(1, 8), whole(3, 8)], {}),
+    "GRU": ([some(4, 2, 5), some(1, 9, 5), some(1, 9, 3)], RECURRENT),
+    "Gather": ([FLAT, whole(2, 0)], {}),
+    "GatherElements": ([FLAT, np.array([[1, 0, 2] + [0] * 5])], {}),
+    "GatherND": ([FLAT, np.array([[1, 0], [2, 3]])], {}),
+    "Gemm": ([FLAT, some(8, 5), some(5)], {"alpha": 0.25, "beta": 0.5}),
+    "GridSample": ([some(1, 2, 5, 5), some(1, 3, 3, 2)], {}),
+    "GroupNormalization": ([X, some(4), some(4)], {"num_groups": 2, "stash_type": TensorProto.DOUBLE}),
+    "InstanceNormalization": ([X, some(4), some(4)], {}),
+    "LRN": ([X], {"size": 3, "alpha": 0.25, "beta": 0.5}),
+    "LSTM": ([some(4, 2, 5), some(1, 12, 5), some(1, 12, 3)], RECURRENT),
+    "LayerNormalization": ([FLAT, some(8), some(8)], {}),
+    "LpPool": ([X], {"kernel_shape": [2, 3]}),
+    "MatMul": ([FLAT, some(8, 5)], {}),
+    "MaxPool": ([X], {"kernel_shape": [2, 3], "strides": [2, 1]}),
+    "MaxRoiPool": ([X, np.array([[1.0, 0, 0, 5, 5]])], {"pooled_shape": [2, 2]}),
+    "MaxUnpool": (
+        [some(1, 1, 2, 2), whole(5, 7, 13, 15).reshape(1, 1, 2, 2)],
+        {"kernel_shape": [2, 2], "strides": [2, 2]},
+    ),
+    "NegativeLogLikelihoodLoss": ([FLAT, whole(1, 0, 7), some(8)], {}),
+    "OneHot": ([whole(1, 2), np.array(4), np.array([1 / 3, 1e300])], {}),
+    "Pad": ([FLAT, whole(1, 0, 1, 2), np.array(1 / 3)], {}),
+    "RMSNormalization": ([FLAT, some(8)], {}),
+    "RNN": ([some(4, 2, 5), some(1, 3, 5), some(1, 3, 3)], RECURRENT),
+    "Range": ([np.array(1 / 3), np.array(4.0), np.array(1 / 3)], {}),
+    "Reshape": ([FLAT, whole(4, 6)], {}),
+    "Resize": ([X, np.zeros(0), np.float32([1, 1, 2, 1.5])], {"mode": "linear"}),
+    "ReverseSequence": ([FLAT, whole(1, 2, 3, 1, 2, 3, 1, 2)], {}),
+    "RoiAlign": ([X, np.array([[0.5, 0.25, 4, 3]]), whole(1)], {"output_height": 2, "output_width": 2}),
+    "STFT": ([some(1, 16, 1), np.array(4), some(8)], {}),
+    "ScatterElements": ([FLAT, np.array([[1, 0, 2]]), some(1, 3)], {}),
+    "ScatterND": ([FLAT, np.array([[1], [2]]), some(2, 8)], {}),
+    "Slice": ([FLAT, whole(1), whole(3)], {}),
+    "SoftmaxCrossEntropyLoss": ([FLAT, whole(1, 0, 7)], {}),
+    "SpaceToDepth": ([X], {"blocksize": 2}),
+    "Split": ([FLAT], {"num_outputs": 1}),
+    "Squeeze": ([some(1, 3), whole(0)], {}),
+    "TensorScatter": ([some(1, 2, 4, 3), some(1, 2, 2, 3)], {}),
+    "Tile": ([FLAT, whole(2, 1)], {}),
+    "TopK": ([FLAT, whole(3)], {}),
+    "Trilu": ([some(3, 3)], {}),
+    "Unsqueeze": ([FLAT, whole(0)], {}),
+    "Where": ([np.array([[True, False] * 4]), FLAT, FLAT + 1], {}),
+}
+erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def log_softmax(x: np.ndarray) -> np.ndarray:
+    centred = x - x.max(axis=-1, keepdims=True)
+    return centred - np.log(np.exp(centred).sum(axis=-1, keepdims=True))
+
+
+def affine_grid(theta: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    rows, columns = ((2 * np.arange(n) + 1) / n - 1 for n in sizes[2:])
+    places = np.stack([*np.meshgrid(columns, rows), np.ones(sizes[2:])], -1)
+    return np.einsum("hwk,nik->nhwi", places, theta)
+
+
+def between(image: np.ndarray, y: float, x: float) -> np.ndarray:
+    """(C,) of an image (C, H, W) at a position inside it, with zeros behind its end."""
+    i, j = int(y), int(x)
+    a, b = y - i, x - j
+    corner = np.pad(image, [(0, 0), (0, 2), (0, 2)])[:, i : i + 2, j : j + 2]
+    return np.einsum("i,j,cij->c", [1 - a, a], [1 - b, b], corner)
+
+
+def grid_sample(x: np.ndarray, grid: np.ndarray) -> np.ndarray:
+    at = ((grid + 1) * 5 - 1) / 2
+    points = [between(x[0], at[0, i, j, 1], at[0, i, j, 0]) for i, j in np.ndindex(3, 3)]
+    return np.stack(points, -1).reshape(1, 2, 3, 3)
+
+
+def deform_conv(x: np.ndarray, kernel: np.ndarray, offset: np.ndarray) -> np.ndarray:
+    y = np.zeros((1, 3, 3, 3))
+    for i, j, u, v in np.ndindex(3, 3, 3, 3):
+        dy, dx = offset[0, 2 * (3 * u + v) :, i, j][:2]
+        y[0, :, i, j] += kernel[:, :, u, v] @ between(x[0], i + u + dy, j + v + dx)
+    return y
+
+
+def lrn(x: np.ndarray) -> np.ndarray:
+    squares = np.pad(x * x, [(0, 0), (1, 1), (0, 0), (0, 0)])
+    return x / np.sqrt(1 + 0.25 / 3 * (squares[:, :-2] + squares[:, 1:-1] + squares[:, 2:]))
+
+
+# Where ONNX's reference has none, rounds to float32, overflows, or (LRN) takes other channels.
+REFERENCES = {
+    "AffineGrid": affine_grid,
+    "DeformConv": deform_conv,
+    "Erf": erf,
+    "Gelu": lambda x: 0.5 * x * (1 + erf(x / math.sqrt(2))),
+    "GlobalLpPool": lambda x: np.sqrt((x * x).sum(axis=(2, 3), keepdims=True)),
+    "GridSample": grid_sample,
+    "LRN": lrn,
+    "LogSoftmax": log_softmax,
+    "MaxRoiPool": lambda x, _: x[1:].reshape(1, 4, 2, 3, 2, 3).max(axis=(3, 5)),
+}
+IMAGES = ("Global", "MeanVarianceNormalization")  # of operators that take these
+DRAWN = "it draws random numbers"
+HELD = "it holds tensors, or graphs that compute by themselves"
+# Operators that are not run here, and why.
+LEFT = {
+    **dict.fromkeys(("Bernoulli", "Dropout", "Multinomial", "RandomNormalLike", "RandomUniformLike"), DRAWN),
+    **dict.fromkeys(("Loop", "Scan", "SequenceMap", "Optional", "OptionalGetElement"), HELD),
+    **dict.fromkeys(("OptionalHasElement", "SequenceConstruct", "SequenceInsert", "SplitToSequence"), HELD),
+    **dict.fromkeys(("Scatter", "Upsample"), "it was replaced"),
+    "EyeLike": "it takes a shape alone",
+    "MelWeightMatrix": "its result is float32, unless asked for",
+}
+
+
+def schemas() -> dict[str, defs.OpSchema]:
+    """The latest form of each operator that takes float64."""
+    found: dict[str, defs.OpSchema] = {}
+    for schema in sorted(defs.get_all_schemas_with_history(), key=lambda s: s.since_version):
+        if schema.domain == "" and not schema.deprecated:
+            found[schema.name] = schema
+    return {name: schema for name, schema in sorted(found.items()) if takes_double(schema)}
+
+
+def takes_double(schema: defs.OpSchema) -> bool:
+    kinds = {c.type_param_str: c.allowed_type_strs for c in schema.type_constraints}
+    return any("tensor(double)" in kinds.get(i.type_str, [i.type_str]) for i in schema.inputs)
+
+
+SCHEMAS = schemas()
+NAMES = [name for name in SCHEMAS if name not in LEFT]
+
+
+def inputs_of(name: str) -> tuple[list[np.ndarray], dict[str, object]]:
+    if name in GIVEN:
+        return GIVEN[name]
+    x = X if name.startswith(IMAGES) else FLAT
+    return [x, *([x[::-1].copy()] if SCHEMAS[name].min_input == 2 else [])], {}
+
+
+def both(name: str, inputs: list[np.ndarray], attributes: dict[str, object]) -> tuple[list, list]:
+    """What AnyRT gives, and what ONNX's reference does."""
+    names = [f"x{k}" if x.size else "" for k, x in enumerate(inputs)]
+    fed = {n: x for n, x in zip(names, inputs, strict=True) if n and x.dtype == np.float64}
+    kept = {n: x for n, x in zip(names, inputs, strict=True) if n and n not in fed}
+    count = 2 if name == "TopK" else 1
+    node = helper.make_node(name, names, [f"y{k}" for k in range(count)], **attributes)
+    told = [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+        for n, x in fed.items()
+    ]
+    weights = [
+        helper.make_tensor(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape, x.reshape(-1))
+        for n, x in kept.items()
+    ]
+    outputs = [helper.make_empty_tensor_value_info(n) for n in node.output]
+    graph = helper.make_graph([node], "g", told, outputs, weights)
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", max(SCHEMAS[name].since_version, 13))]
+    )
+    with np.errstate(all="ignore"):
+        if name in REFERENCES:
+            return list(prepare(model).run(fed)), [REFERENCES[name](*inputs)]
+        return list(prepare(model).run(fed)), ReferenceEvaluator(model).run(None, fed)
+
+
+def terms(name: str, inputs: list[np.ndarray]) -> int:
+    """How many numbers a result may be a sum of."""
+    return max(x.size for x in inputs)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_operators_on_float64_compute_in_float64(name):
+    inputs, attributes = inputs_of(name)
+    for got, wanted in zip(*both(name, inputs, attributes), strict=True):
+        assert got.dtype == wanted.dtype
+        tolerance = 2.0**-51 * (8 + np.sqrt(terms(name, inputs)))
+        np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance)
+
+
+EXTREME = np.array([1 / 3, 1e300, 1e-300, -1 / 3, -1e300, -1e-300, 2.0, 0.0])
+ONE = [n for n in NAMES if n not in GIVEN and SCHEMAS[n].min_input == 1 and not n.startswith(IMAGES)]
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_numbers_that_float32_has_not_stay_what_they_are(name):
+    for x in (EXTREME.reshape(1, 8), EXTREME[:1].reshape(1, 1)):
+        for got, wanted in zip(*both(name, [x], {}), strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=1e-14, atol=0)
+
+
+def test_every_operator_that_is_left_out_takes_float64():
+    assert {*LEFT, *GIVEN} <= set(SCHEMAS)
