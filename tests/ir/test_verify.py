@@ -224,3 +224,23 @@ def test_broken_kernels(bad: Kernel, said: str):
     assert any(said in f for f in faults), faults
     with pytest.raises(CompileError, match="AR807"):
         assert_kernel(bad)
+
+
+WIDE = b.param("w", (4,), DataType.DOUBLE)
+
+
+def in_less(narrowed):
+    """What is said of float64 that was `narrowed`, doubled, and widened again."""
+    graph = Graph((("w", WIDE),), (("y", b.cast(b.map_("add", narrowed, narrowed), DataType.DOUBLE)),))
+    return list(graph_faults(graph, Param))
+
+
+def test_float64_that_is_computed_in_less_is_refused():
+    assert in_less(b.cast(WIDE, F)) == ["map is float64 and was computed in float32"]
+    assert in_less(b.cast(b.cast(WIDE, DataType.HALF), F)) == ["map is float64 and was computed in float32"]
+
+
+def test_float64_may_become_less_where_the_network_says_so():
+    assert in_less(b.converted(WIDE, F)) == []
+    graph = Graph((("w", WIDE),), (("y", b.cast(WIDE, F)),))
+    assert list(graph_faults(graph, Param)) == []

@@ -43,7 +43,7 @@ from anyrt.prims.chosen import Chosen
 from anyrt.prims.contract import Contract
 from anyrt.prims.foremost import Foremost
 from anyrt.prims.gather import Gather
-from anyrt.prims.map import CAST, PATTERN, Map, kind_of
+from anyrt.prims.map import CAST, CASTS, PATTERN, Map, kind_of
 from anyrt.prims.nonzero import NonZero
 from anyrt.prims.ranked import Ranked
 from anyrt.prims.reduce import FOLDS, Reduce
@@ -286,7 +286,7 @@ def _distance(a: Array, b: Array) -> Errors:
 def _rounding(op: Map, args: tuple[Bounded, ...], result: Array, p: Precision, *, narrowed: bool) -> Errors:
     if not is_float(op.dtype):
         return EXACT
-    if op.fn == CAST:
+    if op.fn in CASTS:
         rounds = narrowed or args[0].array.dtype.kind != "f"
         return p.unit * _size(result) + p.tiny * narrowed if rounds else EXACT
     if op.fn == PATTERN:

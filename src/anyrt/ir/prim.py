@@ -94,6 +94,11 @@ class Prim(ABC):
         return ()
 
     @property
+    def narrows(self) -> bool:
+        """Whether float64 may become less by it, because the network says so."""
+        return False
+
+    @property
     def asserts(self) -> Assertion | None:
         """A condition on data; the last operand, which is stored, is what a run finds of it, and nothing is
         computed from the result before that is judged."""

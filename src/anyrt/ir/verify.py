@@ -8,9 +8,11 @@ does); `assert_graph` and `assert_kernel` raise, for what can only be a fault of
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from anyrt.core.counts import is_open
+from anyrt.core.dtype import is_float, short_name
+from anyrt.core.enums import DataType
 from anyrt.core.errors import AnyrtError, CompileError
 from anyrt.ir.counted import told
 from anyrt.ir.graph import Graph, Value, walk
@@ -44,6 +46,7 @@ def graph_faults(graph: Graph, param: type[Prim]) -> Iterator[str]:
         if isinstance(value.op, param) and value not in declared:
             yield f"{graph.name(value)} ({value.op}) is used and is no input"
         yield from _type_faults(graph, value)
+    yield from _narrow_faults(graph, order)
     for node in dict.fromkeys(v.node for v in order):
         for number, region in enumerate(node.op.regions):
             where = f"region {number} of {graph.name(Value(node))}"
@@ -81,6 +84,20 @@ def _update_faults(graph: Graph) -> Iterator[str]:
             yield f"{output!r} lies in the memory of {source!r}, whose type is another one"
     for names in zip(*graph.updates, strict=True):
         yield from (f"{n!r} has two updates" for n, count in Counter(names).items() if count > 1)
+
+
+def _narrow_faults(graph: Graph, order: Iterable[Value]) -> Iterator[str]:
+    """float64 that was computed in less: on the way to it, through floats, lies a narrower one that was made
+    of float64, and not because the network says so (`Prim.narrows`). Regions are graphs of their own."""
+    less: set[Value] = set()
+    for value in order:
+        if not is_float(value.dtype) or value.op.regions:
+            continue
+        lossy = [a for a in value.args if a in less]
+        if value.dtype is DataType.DOUBLE and lossy:
+            yield f"{graph.name(value)} is float64 and was computed in {short_name(lossy[0].dtype)}"
+        if value.dtype is not DataType.DOUBLE and not value.op.narrows:
+            less.update({value} if lossy or any(a.dtype is DataType.DOUBLE for a in value.args) else ())
 
 
 def _type_faults(graph: Graph, value: Value) -> Iterator[str]:

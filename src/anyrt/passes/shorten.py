@@ -12,7 +12,7 @@ from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph, Value, users, walk
 from anyrt.ir.rewrite import transformed
 from anyrt.prims import build
-from anyrt.prims.map import CAST, PATTERN, SELECT, Map
+from anyrt.prims.map import CAST, SELECT, Map
 from anyrt.prims.reshape import Reshape
 from anyrt.prims.scalar import SCALARS
 from anyrt.prims.view import View
@@ -51,7 +51,7 @@ def _keeps(user: Value) -> bool:
 
 def _short(value: Value) -> str:
     """The short form of what makes `value`; "" when it has none that pays."""
-    if not isinstance(value.op, Map) or value.op.fn in (CAST, PATTERN):
+    if not isinstance(value.op, Map) or value.op.fn not in SCALARS:
         return ""
     name = SCALARS[value.op.fn].short
     if not name or not SCALARS[name].repeated:

@@ -27,7 +27,7 @@ from anyrt.prims.concat import Concat
 from anyrt.prims.const import Blob, Const, Iota, Param, Shape
 from anyrt.prims.contract import Contract
 from anyrt.prims.gather import Gather
-from anyrt.prims.map import CAST, PATTERN, Map
+from anyrt.prims.map import CAST, NARROW, PATTERN, Map
 from anyrt.prims.pad import Pad
 from anyrt.prims.reduce import Reduce
 from anyrt.prims.reshape import Reshape
@@ -85,7 +85,10 @@ def cast(v: Value, dtype: DataType) -> Value:
 
 def converted(v: Value, dtype: DataType) -> Value:
     """`v` as `dtype`, as layers convert: a float becomes uint8 as the lowest byte of its int32, and 0
-    below zero (260 is 4, -30 is 0; from 2³¹ on 255, NaN 0). All else is as `cast` does it."""
+    below zero (260 is 4, -30 is 0; from 2³¹ on 255, NaN 0). float64 becomes a narrower float because the
+    network says so. All else is as `cast` does it."""
+    if v.dtype is DataType.DOUBLE and is_float(dtype) and dtype is not v.dtype:
+        return apply(Map(NARROW, dtype), v)
     if dtype is not DataType.UINT8 or not is_float(v.dtype):
         return cast(v, dtype)
     whole = cast(v, DataType.INT32)

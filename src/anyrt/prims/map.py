@@ -35,6 +35,8 @@ from anyrt.prims.scalar.table import Kind, ResultKind
 CAST = "cast"
 ROUNDING = frozenset({"to_half", "to_bf16"})
 SPREADING = ROUNDING | {CAST, "add", "sub", "mul", "div", "neg", "identity"}  # of NaN
+NARROW = "narrow"  # the same of float64, to a narrower float, because the network says so
+CASTS = frozenset({CAST, NARROW})
 PATTERN = "pattern"  # a number as the integer of its bits, or the other way
 SELECT = "select"  # the one function whose operands differ in type: the first is bool
 # Types of numbers and of integers whose bits each other's are, and what lies in memory of both.
@@ -49,7 +51,7 @@ WIDENED = {"int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32
 
 @dataclass(frozen=True, slots=True)
 class Map(Prim):
-    """`fn` (a key of SCALARS, "cast" or "pattern") of the operands' elements, as `dtype`."""
+    """`fn` (a key of SCALARS, "cast", "narrow" or "pattern") of the operands' elements, as `dtype`."""
 
     fn: str
     dtype: DataType
@@ -60,7 +62,7 @@ class Map(Prim):
 
     def infer(self, args: tuple[Type, ...]) -> Type:
         """The operands' common shape; their types must suit the function."""
-        if self.fn == CAST:
+        if self.fn in CASTS:
             expect(args, 1, "map")
             return Type(args[0].shape, self.dtype)
         if self.fn == PATTERN:
@@ -72,6 +74,11 @@ class Map(Prim):
         expect(args, SCALARS[self.fn].arity, "map")
         self._check_types(tuple(a.dtype for a in args))
         return Type(reduce(broadcast, [a.shape for a in args]), self.dtype)
+
+    @property
+    def narrows(self) -> bool:
+        """Of what a network says."""
+        return self.fn == NARROW
 
     def _check_types(self, types: tuple[DataType, ...]) -> None:
         fn = SCALARS[self.fn]
@@ -102,7 +109,7 @@ class Map(Prim):
 
     def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> Array:
         """The function's NumPy definition; narrow integers compute in more bits and wrap."""
-        if self.fn == CAST:
+        if self.fn in CASTS:
             return convert_array(args[0], self.dtype)
         if self.fn == PATTERN:
             return _bits_of(args[0], self.dtype)
@@ -114,7 +121,7 @@ class Map(Prim):
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
         """The function's expansion for the operands' elements."""
         operands = [x.at(_aligned(x.type.shape, out.shape, index)) for x in args]
-        if self.fn == CAST:
+        if self.fn in CASTS:
             return convert(operands[0], args[0].type.dtype, self.dtype)
         if self.fn == PATTERN:
             made, kept = _pattern(args[0].type.dtype, self.dtype)
@@ -212,7 +219,7 @@ def _each(fn: str) -> Compute:
 @lru_cache(maxsize=512)
 def instructions(fn: str, dtype: DataType) -> int:
     """Instructions in the expansion of a scalar function."""
-    if fn in (CAST, PATTERN, SELECT):
+    if fn in {*CASTS, PATTERN, SELECT}:
         return 1
     operands = [load(Buffer(f"w{k}", COMPUTED[dtype], Space.REGISTER), 0) for k in range(SCALARS[fn].arity)]
     return sum(isinstance(x, Alu | KernelCast) for x in parts([SCALARS[fn].expand(*operands)], bound=False))

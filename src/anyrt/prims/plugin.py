@@ -66,6 +66,11 @@ class Plugin(Prim):
         sizes = tuple(d for tensor in self.sees for d in tensor.type.shape)
         return External(name=self.layer, over=self.over, sizes=sizes)
 
+    @property
+    def narrows(self) -> bool:
+        """Its code says what it makes of its operands."""
+        return True
+
     def infer(self, args: tuple[Type, ...]) -> tuple[Type, ...]:
         """The types that the plug-in has told."""
         if self.sees:
