@@ -212,8 +212,8 @@ uint8: Final = DataType.UINT8
 
 class IActivationLayer(ILayer):
     """One function for every element, computed in float32; int8 stands for real numbers, and RELU also
-    takes int32 and int64, which stay integers. THRESHOLDED_RELU keeps x where x > alpha, and CLIP
-    gives alpha where alpha > beta.
+    takes int32 and int64, which stay integers. float64, an extension, is computed in float64.
+    THRESHOLDED_RELU keeps x where x > alpha, and CLIP gives alpha where alpha > beta.
     """
     @property  # type: ignore[override]
     def type(self) -> ActivationType:
@@ -685,11 +685,11 @@ class IElementWiseLayer(ILayer):
     Integers wrap on overflow, their DIV truncates towards zero, FLOOR_DIV rounds down, and both give
     0 for a zero divisor; int8 stands for real numbers, so that it saturates and rounds half to even
     (100 + 100 is 127, 5 / 2 is 2, 1 / 0 is 127). MAX and MIN give NaN where either operand is NaN.
-    float64 is computed in float64, where FLOOR_DIV rounds the quotient first, and has no POW; float64
-    and integers other than int32 and int64 are an extension. So are the operations that TensorRT has
-    not: bits of integers (BIT_AND, BIT_OR, BIT_XOR), shifts, to the right with the sign, by fewer
-    bits than there are, else all are gone; and remainders, MOD with the sign of the divisor,
-    REMAINDER with that of the dividend, of integers 0 for a zero divisor.
+    float64 is computed in float64, where FLOOR_DIV rounds the quotient first; float64 and integers
+    other than int32 and int64 are an extension. So are the operations that TensorRT has not: bits of
+    integers (BIT_AND, BIT_OR, BIT_XOR), shifts, to the right with the sign, by fewer bits than there
+    are, else all are gone; and remainders, MOD with the sign of the divisor, REMAINDER with that of
+    the dividend, of integers 0 for a zero divisor.
     """
     @property
     def op(self) -> ElementWiseOperation:
@@ -1159,13 +1159,13 @@ class IParametricReLULayer(ILayer):
 
 class IPoolingLayer(ILayer):
     """Windows slide along the last two or three axes. MAX takes the largest element, AVERAGE the mean,
-    MAX_AVERAGE_BLEND (1 − blend_factor) · max + blend_factor · mean; computed in float32. Padding is
-    no candidate for the maximum and adds 0 to the sum; what lies behind it, where EXPLICIT_ROUND_UP
-    lets the last window reach, is never counted. Where a window has no element that counts, the mean
-    is NaN, and the maximum −inf. int8 maxima are those of the codes. bfloat16 is an extension, and so
-    are dilations, and positions: once `indices_type` is set, output 1 has each maximum's place in the
-    plane of the last two or three axes, counted row by row: the first of equal ones, and of NaN, and
-    −1 for a window without elements.
+    MAX_AVERAGE_BLEND (1 − blend_factor) · max + blend_factor · mean; computed in float32, and
+    float64, an extension, in float64. Padding is no candidate for the maximum and adds 0 to the sum;
+    what lies behind it, where EXPLICIT_ROUND_UP lets the last window reach, is never counted. Where a
+    window has no element that counts, the mean is NaN, and the maximum −inf. int8 maxima are those of
+    the codes. bfloat16 is an extension, and so are dilations, and positions: once `indices_type` is
+    set, output 1 has each maximum's place in the plane of the last two or three axes, counted row by
+    row: the first of equal ones, and of NaN, and −1 for a window without elements.
     """
     @property  # type: ignore[override]
     def type(self) -> PoolingType:
@@ -1557,8 +1557,9 @@ class ISliceLayer(ILayer):
 
 class ISoftMaxLayer(ILayer):
     """exp(x − m) divided by the sum of these along one axis, where m is the largest x; computed in
-    float32, rounded once. By default the axis is the third from the end, or the first where there are
-    fewer than 3. A row that holds NaN, ∞, or −∞ alone is NaN throughout.
+    float32, rounded once; float64, an extension, in float64. By default the axis is the third from
+    the end, or the first where there are fewer than 3. A row that holds NaN, ∞, or −∞ alone is NaN
+    throughout.
     """
     @property
     def axes(self) -> int:
@@ -1616,8 +1617,8 @@ class ITripLimitLayer(ILoopBoundaryLayer):
 class IUnaryLayer(ILayer):
     """One function for every element. ROUND rounds half to even, SIGN of 0 is 0. int32 and int64 wrap
     (ABS and NEG of the lowest give it back); int8 stands for real numbers and saturates (NEG of −128
-    is 127). ISINF, ISNAN and NOT give bool. float64 has ABS, NEG, SIGN, SQRT, RECIP, CEIL, FLOOR,
-    ROUND, ISINF and ISNAN; it, and integers other than int32 and int64, are an extension.
+    is 127). ISINF, ISNAN and NOT give bool. float64, which is computed in float64, and integers other
+    than int32 and int64 are an extension.
     """
     @property
     def op(self) -> UnaryOperation:
@@ -1775,10 +1776,10 @@ class INetworkDefinition(_INetworkDefinition):
     def add_if_conditional(self) -> IIfConditional: ...
     def add_activation(self, input: ITensor, type: ActivationType) -> IActivationLayer:
         """One function for every element, computed in float32; int8 stands for real numbers, and RELU also
-        takes int32 and int64, which stay integers. THRESHOLDED_RELU keeps x where x > alpha, and CLIP
-        gives alpha where alpha > beta.
+        takes int32 and int64, which stay integers. float64, an extension, is computed in float64.
+        THRESHOLDED_RELU keeps x where x > alpha, and CLIP gives alpha where alpha > beta.
 
-        input: float32, float16, int8, int32, bfloat16, int64
+        input: float32, float16, int8, int32, bfloat16, int64, float64
         type: the function
 
         The new IActivationLayer; shape and type of its output answer at once. AR403 refuses a tensor of
@@ -2025,7 +2026,7 @@ class INetworkDefinition(_INetworkDefinition):
         largest value of each output map being 127 steps. One spatial axis, groups of int8 of any size,
         and int32 with a kernel that is a tensor and without a bias, whose sums are int32, are extensions.
 
-        input: float32, float16, int8, int32, bfloat16
+        input: float32, float16, int8, int32, bfloat16, float64
         num_output_maps: channels of the output
         kernel_shape: elements of the kernel along each spatial axis
         kernel: the kernel's values; empty where input 1 has them
@@ -2085,7 +2086,7 @@ class INetworkDefinition(_INetworkDefinition):
         largest value of each output map being 127 steps. One spatial axis, groups of int8 of any size,
         and int32 with a kernel that is a tensor and without a bias, whose sums are int32, are extensions.
 
-        input: float32, float16, int8, int32, bfloat16
+        input: float32, float16, int8, int32, bfloat16, float64
         num_output_maps: channels of the output
         kernel_shape: elements of the kernel along each spatial axis
         kernel: the kernel's values; empty where input 1 has them
@@ -2175,7 +2176,7 @@ class INetworkDefinition(_INetworkDefinition):
         some before and behind. Halves are summed in float32 and rounded once; int8 is computed as in
         Convolution. One spatial axis, bfloat16, and groups of int8 of any size, are extensions.
 
-        input: float32, float16, int8, int32, bfloat16
+        input: float32, float16, int8, int32, bfloat16, float64
         num_output_maps: channels of the output
         kernel_shape: elements of the kernel along each spatial axis
         kernel: the kernel's values; empty where input 1 has them
@@ -2235,7 +2236,7 @@ class INetworkDefinition(_INetworkDefinition):
         some before and behind. Halves are summed in float32 and rounded once; int8 is computed as in
         Convolution. One spatial axis, bfloat16, and groups of int8 of any size, are extensions.
 
-        input: float32, float16, int8, int32, bfloat16
+        input: float32, float16, int8, int32, bfloat16, float64
         num_output_maps: channels of the output
         kernel_shape: elements of the kernel along each spatial axis
         kernel: the kernel's values; empty where input 1 has them
@@ -2495,11 +2496,11 @@ class INetworkDefinition(_INetworkDefinition):
         Integers wrap on overflow, their DIV truncates towards zero, FLOOR_DIV rounds down, and both give
         0 for a zero divisor; int8 stands for real numbers, so that it saturates and rounds half to even
         (100 + 100 is 127, 5 / 2 is 2, 1 / 0 is 127). MAX and MIN give NaN where either operand is NaN.
-        float64 is computed in float64, where FLOOR_DIV rounds the quotient first, and has no POW; float64
-        and integers other than int32 and int64 are an extension. So are the operations that TensorRT has
-        not: bits of integers (BIT_AND, BIT_OR, BIT_XOR), shifts, to the right with the sign, by fewer
-        bits than there are, else all are gone; and remainders, MOD with the sign of the divisor,
-        REMAINDER with that of the dividend, of integers 0 for a zero divisor.
+        float64 is computed in float64, where FLOOR_DIV rounds the quotient first; float64 and integers
+        other than int32 and int64 are an extension. So are the operations that TensorRT has not: bits of
+        integers (BIT_AND, BIT_OR, BIT_XOR), shifts, to the right with the sign, by fewer bits than there
+        are, else all are gone; and remainders, MOD with the sign of the divisor, REMAINDER with that of
+        the dividend, of integers 0 for a zero divisor.
 
         input1: float32, float16, int8, int32, bool, bfloat16, int64, float64, int16, uint16, uint32,
             uint64, uint4, int2, uint2
@@ -2667,8 +2668,8 @@ class INetworkDefinition(_INetworkDefinition):
         edges where the grid has them. A position that is NaN lies outside, below. Nothing is read outside
         the image. Volumes are an extension.
 
-        input: float32, float16, bfloat16
-        grid: float32, float16, bfloat16; the type of input 0
+        input: float32, float16, bfloat16, float64
+        grid: float32, float16, bfloat16, float64; the type of input 0
 
         The new IGridSampleLayer; shape and type of its output answer at once. AR403 refuses a tensor of
         another network; an argument of the wrong class is a TypeError (AR311).
@@ -2954,9 +2955,9 @@ class INetworkDefinition(_INetworkDefinition):
         groups, add_normalization takes one value per group (1, G, 1, …) and add_normalization_v2 one per
         channel. Computed in float32, the variance from centred values.
 
-        input: float32, float16, bfloat16
-        scale: float32, float16, bfloat16; the type of input 0
-        bias: float32, float16, bfloat16; the type of input 0
+        input: float32, float16, bfloat16, float64
+        scale: float32, float16, bfloat16, float64; the type of input 0
+        bias: float32, float16, bfloat16, float64; the type of input 0
         axesMask: the axes that statistics run over (bit i stands for dimension i)
 
         The new INormalizationLayer; shape and type of its output answer at once. AR403 refuses a tensor
@@ -2994,9 +2995,9 @@ class INetworkDefinition(_INetworkDefinition):
         groups, add_normalization takes one value per group (1, G, 1, …) and add_normalization_v2 one per
         channel. Computed in float32, the variance from centred values.
 
-        input: float32, float16, bfloat16
-        scale: float32, float16, bfloat16; the type of input 0
-        bias: float32, float16, bfloat16; the type of input 0
+        input: float32, float16, bfloat16, float64
+        scale: float32, float16, bfloat16, float64; the type of input 0
+        bias: float32, float16, bfloat16, float64; the type of input 0
         axesMask: the axes that statistics run over (bit i stands for dimension i)
 
         The new INormalizationLayer; shape and type of its output answer at once. AR403 refuses a tensor
@@ -3124,8 +3125,8 @@ class INetworkDefinition(_INetworkDefinition):
         """x · slope where x < 0, x elsewhere. The slopes broadcast to the input: each of their sizes is 1 or
         the input's.
 
-        input: float32, float16, int8, bfloat16
-        slopes: float32, float16, int8, bfloat16; the type of input 0
+        input: float32, float16, int8, bfloat16, float64
+        slopes: float32, float16, int8, bfloat16, float64; the type of input 0
 
         The new IParametricReLULayer; shape and type of its output answer at once. AR403 refuses a tensor
         of another network; an argument of the wrong class is a TypeError (AR311).
@@ -3149,15 +3150,15 @@ class INetworkDefinition(_INetworkDefinition):
         self, input: ITensor, type: PoolingType, window_size: Dims | Sequence[int]
     ) -> IPoolingLayer:
         """Windows slide along the last two or three axes. MAX takes the largest element, AVERAGE the mean,
-        MAX_AVERAGE_BLEND (1 − blend_factor) · max + blend_factor · mean; computed in float32. Padding is
-        no candidate for the maximum and adds 0 to the sum; what lies behind it, where EXPLICIT_ROUND_UP
-        lets the last window reach, is never counted. Where a window has no element that counts, the mean
-        is NaN, and the maximum −inf. int8 maxima are those of the codes. bfloat16 is an extension, and so
-        are dilations, and positions: once `indices_type` is set, output 1 has each maximum's place in the
-        plane of the last two or three axes, counted row by row: the first of equal ones, and of NaN, and
-        −1 for a window without elements.
+        MAX_AVERAGE_BLEND (1 − blend_factor) · max + blend_factor · mean; computed in float32, and
+        float64, an extension, in float64. Padding is no candidate for the maximum and adds 0 to the sum;
+        what lies behind it, where EXPLICIT_ROUND_UP lets the last window reach, is never counted. Where a
+        window has no element that counts, the mean is NaN, and the maximum −inf. int8 maxima are those of
+        the codes. bfloat16 is an extension, and so are dilations, and positions: once `indices_type` is
+        set, output 1 has each maximum's place in the plane of the last two or three axes, counted row by
+        row: the first of equal ones, and of NaN, and −1 for a window without elements.
 
-        input: float32, float16, int8, bfloat16
+        input: float32, float16, int8, bfloat16, float64
         type: the maximum or the average of a window, or a mean of both
         window_size: elements of a window along each of the last two or three axes
 
@@ -3192,15 +3193,15 @@ class INetworkDefinition(_INetworkDefinition):
         self, input: ITensor, type: PoolingType, window_size: Dims | Sequence[int]
     ) -> IPoolingLayer:
         """Windows slide along the last two or three axes. MAX takes the largest element, AVERAGE the mean,
-        MAX_AVERAGE_BLEND (1 − blend_factor) · max + blend_factor · mean; computed in float32. Padding is
-        no candidate for the maximum and adds 0 to the sum; what lies behind it, where EXPLICIT_ROUND_UP
-        lets the last window reach, is never counted. Where a window has no element that counts, the mean
-        is NaN, and the maximum −inf. int8 maxima are those of the codes. bfloat16 is an extension, and so
-        are dilations, and positions: once `indices_type` is set, output 1 has each maximum's place in the
-        plane of the last two or three axes, counted row by row: the first of equal ones, and of NaN, and
-        −1 for a window without elements.
+        MAX_AVERAGE_BLEND (1 − blend_factor) · max + blend_factor · mean; computed in float32, and
+        float64, an extension, in float64. Padding is no candidate for the maximum and adds 0 to the sum;
+        what lies behind it, where EXPLICIT_ROUND_UP lets the last window reach, is never counted. Where a
+        window has no element that counts, the mean is NaN, and the maximum −inf. int8 maxima are those of
+        the codes. bfloat16 is an extension, and so are dilations, and positions: once `indices_type` is
+        set, output 1 has each maximum's place in the plane of the last two or three axes, counted row by
+        row: the first of equal ones, and of NaN, and −1 for a window without elements.
 
-        input: float32, float16, int8, bfloat16
+        input: float32, float16, int8, bfloat16, float64
         type: the maximum or the average of a window, or a mean of both
         window_size: elements of a window along each of the last two or three axes
 
@@ -3729,10 +3730,11 @@ class INetworkDefinition(_INetworkDefinition):
         """
     def add_softmax(self, input: ITensor) -> ISoftMaxLayer:
         """exp(x − m) divided by the sum of these along one axis, where m is the largest x; computed in
-        float32, rounded once. By default the axis is the third from the end, or the first where there are
-        fewer than 3. A row that holds NaN, ∞, or −∞ alone is NaN throughout.
+        float32, rounded once; float64, an extension, in float64. By default the axis is the third from
+        the end, or the first where there are fewer than 3. A row that holds NaN, ∞, or −∞ alone is NaN
+        throughout.
 
-        input: float32, float16, bfloat16
+        input: float32, float16, bfloat16, float64
 
         The new ISoftMaxLayer; shape and type of its output answer at once. AR403 refuses a tensor of
         another network; an argument of the wrong class is a TypeError (AR311).
@@ -3789,7 +3791,7 @@ class INetworkDefinition(_INetworkDefinition):
         run is refused. An attribute k of −1, an extension, sorts: all elements and the permutation, of
         any number; where neighbours then differ, which NonZero finds, are the unique values.
 
-        input: float32, float16, int32, bfloat16, int64
+        input: float32, float16, int32, bfloat16, int64, float64
         op: whether the largest or the smallest
         k: how many; 1 to 3840, and no more than the axis has; -1, an extension: all, which sorts
         axes: the axis along which they are found; beyond the last four, an extension (bit i stands for
@@ -3822,8 +3824,8 @@ class INetworkDefinition(_INetworkDefinition):
     def add_unary(self, input: ITensor, op: UnaryOperation) -> IUnaryLayer:
         """One function for every element. ROUND rounds half to even, SIGN of 0 is 0. int32 and int64 wrap
         (ABS and NEG of the lowest give it back); int8 stands for real numbers and saturates (NEG of −128
-        is 127). ISINF, ISNAN and NOT give bool. float64 has ABS, NEG, SIGN, SQRT, RECIP, CEIL, FLOOR,
-        ROUND, ISINF and ISNAN; it, and integers other than int32 and int64, are an extension.
+        is 127). ISINF, ISNAN and NOT give bool. float64, which is computed in float64, and integers other
+        than int32 and int64 are an extension.
 
         input: float32, float16, int8, int32, bool, bfloat16, int64, float64, int16, uint16, uint32,
             uint64, uint4, int2, uint2
