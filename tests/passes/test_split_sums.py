@@ -98,3 +98,11 @@ def test_parts_of_a_constant_are_the_constant():
         graph = step.run(graph)
     (made,) = contractions(graph)
     assert np.shares_memory(made.args[1].op.blob.data, weights)
+
+
+def test_parts_of_sums_of_float64_are_float64():
+    x, y = b.param("x", (1, 1 << 20), DataType.DOUBLE), b.param("y", (1 << 20, 1), DataType.DOUBLE)
+    whole = Graph((("x", x), ("y", y)), (("z", b.contract("mk,kn->mn", x, y)),))
+    split = split_sums(whole)
+    assert split != whole
+    assert {v.dtype for v in walk(v for _, v in split.outputs)} == {DataType.DOUBLE}
