@@ -82,6 +82,7 @@ KINDS: Final = {
     "map": "PointWise",
     "reduction": "Reduce",
     "contraction": "MatrixMultiply",
+    "mend": "MatrixMultiply",
     "window": "Convolution",
     "strips": "Attention",
     "update": "KVCacheUpdate",
