@@ -158,10 +158,10 @@ def _methods(op: AnyOp) -> str:
 
 
 def _types(op: AnyOp) -> str:
-    """Those of the operand that takes most."""
+    """Those of the operand that takes most, of those that must be there."""
     if not op.inputs:
         return "those of its weights"
-    most = max((x.dtypes for x in op.inputs), key=len)
+    most = max((x.dtypes for x in op.inputs if x.required), key=len)
     return f"{types_text(most - OWN)}, AnyRT's own" if most >= OWN else types_text(most)
 
 
