@@ -158,10 +158,10 @@ def _methods(op: AnyOp) -> str:
 
 
 def _types(op: AnyOp) -> str:
-    """Those of the operand that takes most, of those that must be there."""
+    """Those of the operand that takes most, of those that must be there where any must."""
     if not op.inputs:
         return "those of its weights"
-    most = max((x.dtypes for x in op.inputs if x.required), key=len)
+    most = max((x.dtypes for x in [x for x in op.inputs if x.required] or op.inputs), key=len)
     return f"{types_text(most - OWN)}, AnyRT's own" if most >= OWN else types_text(most)
 
 
