@@ -25,6 +25,13 @@ def test_any_axes_may_come_from_data(run, axes, keep):
     np.testing.assert_allclose(got, X.sum(tuple(axes), keepdims=bool(keep)), rtol=1e-5)
 
 
+@pytest.mark.parametrize("axes", [[0], [-3, -2, 0]])
+def test_axes_that_a_run_decides_fold_what_is_open_everywhere(run, axes):
+    x = np.random.default_rng(4).uniform(0.5, 1.5, (3, 2, 4, 2)).astype(np.float32)
+    got = run("ReduceProd", {"x": x, "axes": np.int64(axes)}, dynamic=("x",), keepdims=0)
+    np.testing.assert_allclose(got, x.prod(tuple(axes)), rtol=1e-5)
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_axes_were_attributes(agrees, name):

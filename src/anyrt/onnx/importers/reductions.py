@@ -92,8 +92,9 @@ def _by_run(
     if axes.sizes[0] < 0:
         raise node.unsupported("as many axes as a run decides", "give the vector of axes a known length")
     folded, one = flags(axes, x.rank).equal(1), node.constant([1] * x.rank, D.INT64)
-    kept = entries(node.where_(folded, one, x.shape()))
-    gone = entries(node.where_(folded, x.shape(), one))
+    # A maximum is one term, whatever it is made of: products of sizes stay short.
+    kept = entries(node.where_(folded, one, x.shape()).maximum(0))
+    gone = entries(node.where_(folded, x.shape(), one).maximum(0))
     pairs = [size for pair in zip(kept, gone, strict=True) for size in pair]
     y = fold(x.reshape(pairs), range(1, 2 * x.rank, 2)).reshape(kept)
     if keep:
