@@ -255,3 +255,32 @@ def test_recurrence_of_a_sum_whose_batches_are_open_one_by_one(builder):
         builder, network, config, h=np.ones((3, 2), np.float32), c=np.ones((3, 2), np.float32)
     ).values()
     assert y.tolist() == [[4, 4]] * 3
+
+
+def of_codes(builder, network, dtype):
+    """A network whose output is 4 / 2, 0.7 / 2 … as codes."""
+    x = network.add_input("x", trt.float32, (1, 16))
+    scale = network.add_constant((1, 1), np.float32([[2]])).get_output(0)
+    layer = network.add_quantize(x, scale, dtype)
+    layer.axis, layer.get_output(0).name = 1, "y"
+    network.mark_output(layer.get_output(0))
+    engine = builder.build_engine_with_config(network, builder.create_builder_config())
+    given = np.float32([[4, 0.7, -1.6, 3, *[0] * 12]])
+    return layer.get_output(0), engine.get_tensor_dtype("y"), engine.run(x=given)["y"]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "numbers"), [(trt.fp8, [2, 0.34375, -0.8125, 1.5]), (trt.fp4, [2, 0.5, -1, 1.5])]
+)
+def test_codes_leave_weakly_typed_networks_as_numbers(builder, dtype, numbers):
+    tensor, told, y = of_codes(builder, builder.create_network(), dtype)
+    assert (tensor.dtype, told, y.dtype) == (dtype, trt.float32, np.float32)
+    assert y[0, :4].tolist() == numbers
+
+
+@pytest.mark.parametrize(("dtype", "name"), [(trt.fp8, "float8_e4m3fn"), (trt.fp4, "float4_e2m1fn")])
+def test_codes_leave_strongly_typed_networks_as_codes(builder, dtype, name):
+    strong = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
+    tensor, told, y = of_codes(builder, strong, dtype)
+    assert (tensor.dtype, told, y.dtype.name) == (dtype, dtype, name)
+    assert y[0, 0].astype(float) == 2

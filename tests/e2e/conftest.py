@@ -71,6 +71,11 @@ def net(builder):
 
 
 @pytest.fixture
+def strong(builder):
+    return builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
+
+
+@pytest.fixture
 def plan_of(builder):
     """plan_of(network, outputs, **profiles): outputs become `y`, `y1`, …; a profile is (min, opt, max)."""
 

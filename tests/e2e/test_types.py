@@ -63,29 +63,29 @@ FP8 = ml_dtypes.float8_e4m3fn
     ],
 )
 @pytest.mark.parametrize("least", [256, 1], ids=["static", "dynamic"])
-def test_slices_move_every_code_of_fp8_bit_by_bit(mode, ends, least, net, engine_of):
-    x = net.add_input("x", trt.fp8, (256 if least == 256 else -1,))
-    y = sliced(net, x, mode, -1, 258)
-    again = sliced(net, y, trt.SampleMode.REFLECT, 0, 260)
-    got = engine_of(net, y, again, x=[(least,), (256,), (256,)]).run(x=CODES.view(FP8))
+def test_slices_move_every_code_of_fp8_bit_by_bit(mode, ends, least, strong, engine_of):
+    x = strong.add_input("x", trt.fp8, (256 if least == 256 else -1,))
+    y = sliced(strong, x, mode, -1, 258)
+    again = sliced(strong, y, trt.SampleMode.REFLECT, 0, 260)
+    got = engine_of(strong, y, again, x=[(least,), (256,), (256,)]).run(x=CODES.view(FP8))
     want = [ends[0], *CODES.tolist(), ends[1]]
     assert got["y"].view(np.uint8).tolist() == want
     assert got["y1"].view(np.uint8).tolist() == [*want, *want[-2:-4:-1]]
 
 
-def test_fills_and_constants_keep_the_bits_of_their_nans(net, engine_of):
+def test_fills_and_constants_keep_the_bits_of_their_nans(strong, engine_of):
     """The values that are folded while building, and literals in kernels."""
     codes, minus = (
-        net.add_constant((256,), CODES.view(FP8)),
-        net.add_constant((), np.array(0xFF, np.uint8).view(FP8)),
+        strong.add_constant((256,), CODES.view(FP8)),
+        strong.add_constant((), np.array(0xFF, np.uint8).view(FP8)),
     )
-    folded = sliced(net, codes.get_output(0), trt.SampleMode.REFLECT, 0, 256)
-    x = net.add_input("x", trt.fp8, (2,))
-    filled = sliced(net, x, trt.SampleMode.FILL, -1, 4, minus.get_output(0))
+    folded = sliced(strong, codes.get_output(0), trt.SampleMode.REFLECT, 0, 256)
+    x = strong.add_input("x", trt.fp8, (2,))
+    filled = sliced(strong, x, trt.SampleMode.FILL, -1, 4, minus.get_output(0))
     single = np.array(0xFFC12345, np.uint32).view(np.float32)
-    wide = net.add_input("w", trt.float32, (1,))
-    payload = sliced(net, wide, trt.SampleMode.FILL, -1, 2, net.add_constant((), single).get_output(0))
-    got = engine_of(net, folded, filled, payload).run(x=np.uint8([0x7F, 1]).view(FP8), w=np.float32([0]))
+    wide = strong.add_input("w", trt.float32, (1,))
+    payload = sliced(strong, wide, trt.SampleMode.FILL, -1, 2, strong.add_constant((), single).get_output(0))
+    got = engine_of(strong, folded, filled, payload).run(x=np.uint8([0x7F, 1]).view(FP8), w=np.float32([0]))
     assert got["y"].view(np.uint8).tolist() == CODES.tolist()
     assert got["y1"].view(np.uint8).tolist() == [0xFF, 0x7F, 1, 0xFF]
     assert got["y2"].view(np.uint32).tolist() == [0xFFC12345, 0]

@@ -36,6 +36,7 @@ from anyrt.passes.found_sizes import with_conditions
 from anyrt.passes.open_sizes import told_once
 from anyrt.plan.plan import LENT_BY, MEMORY_OF, Binding, LayerRecord, Range
 from anyrt.prims.asserted import Asserted
+from anyrt.prims.build import cast
 from anyrt.prims.checked import Checked
 from anyrt.prims.const import Blob, Param
 from anyrt.prims.formats import with_formats
@@ -44,6 +45,7 @@ Profile = tuple[Range, ...]
 # A tensor that sizes are taken from may also be a long table; runs write it, inferring shapes does not.
 MANY_SIZES = 64
 
+CODES = frozenset({DataType.FP8, DataType.FP4})
 MOST = 2**31 - 1  # elements of a tensor, so that no size is greater
 OFTEN = 128  # the best size of an open axis behind the first, where no profile says
 
@@ -99,19 +101,20 @@ def _frozen(
     for t, value in seen.items():
         names.setdefault(value, t._name if t._layer is None else t._layer._name)
     _check_outside(network, expansion, {t._name: values[t] for t in outputs})
-    formats = _formats(network, values)
+    ends = _as_numbers(network, values | held, names)
+    formats = _formats(network, ends)
     plain = Graph(
         tuple((t._name, expansion.value(t)) for t in network._inputs),
-        tuple((t._name, held.get(t) or values[t]) for t in outputs),
+        tuple((t._name, ends[t]) for t in outputs),
         names,
         tuple(expansion.symbols.values()),
-        {t._name: t._layer._name for t in outputs if t._layer and names[values[t]] != t._layer._name},
+        {t._name: t._layer._name for t in outputs if t._layer and names[ends[t]] != t._layer._name},
         tuple((y._name, x._name) for layer in network._layers for y, x in _updates(layer)),
     )
     sized = told_once(counted(plain, [*expansion.tells(), *more]))
     _check_outside(network, expansion, dict(sized.outputs[len(outputs) :]))
     graph = with_conditions(sized, next(iter(held))._name)
-    ends = dict((*graph.inputs, *graph.outputs))
+    given = dict((*graph.inputs, *graph.outputs))
     tells = (Binding(name, False, v.dtype, v.shape) for name, v in graph.outputs[len(outputs) :])
     return BuildRequest(
         name=network.name,
@@ -119,7 +122,7 @@ def _frozen(
         profiles=ranges,
         settings=settings,
         bindings=(
-            *(_binding(t, ends[t._name], formats[t._name], t in seen) for t in values),
+            *(_binding(t, given[t._name], formats[t._name], t in seen) for t in values),
             *tells,
         ),
         layers=tuple(
@@ -263,6 +266,19 @@ def _held(
                 value = apply(asked.op, value, *asked.args[1:])
     names.setdefault(value, names[expansion.value(waits)])
     return {waits: value}
+
+
+def _as_numbers(
+    network: INetworkDefinition, ends: Mapping[ITensor, Value], names: dict[Value, str]
+) -> dict[ITensor, Value]:
+    """Inputs and outputs; of a weakly typed network, outputs of codes are the numbers that these stand for,
+    as TensorRT gives them."""
+    found = dict(ends)
+    for t in () if network._strongly_typed else network._marked:
+        if found[t].dtype in CODES:
+            found[t] = cast(ends[t], DataType.FLOAT)
+            names.setdefault(found[t], names[ends[t]])
+    return found
 
 
 def _formats(network: INetworkDefinition, values: Mapping[ITensor, Value]) -> dict[str, TensorFormat]:

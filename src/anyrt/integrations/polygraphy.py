@@ -21,12 +21,11 @@ from polygraphy.datatype import DataType
 from anyrt.api.builder import Builder
 from anyrt.api.host_memory import IHostMemory
 from anyrt.api.interfaces import Logger
-from anyrt.api.network import INetworkDefinition
 from anyrt.api.runtime import Runtime
 from anyrt.core.enums import Severity
 from anyrt.core.flags import strict
 from anyrt.onnx.parser import OnnxParser
-from anyrt.onnx.session import Session, refused
+from anyrt.onnx.session import Session, network_of, refused
 
 # Names of element types that Polygraphy calls otherwise.
 _NAMES: Final = {
@@ -66,7 +65,7 @@ class SessionFromModel(BaseLoader):  # type: ignore[misc]  # Polygraphy publishe
             with open(model, "rb") as file:
                 return file.read()
         builder = Builder(logger)
-        network, config = INetworkDefinition(builder, 0), builder.create_builder_config()
+        network, config = network_of(builder), builder.create_builder_config()
         parser = OnnxParser(network, logger)
         if not (parser.parse_from_file(model) if isinstance(model, str) else parser.parse(model)):
             raise refused(parser)

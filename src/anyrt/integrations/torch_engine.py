@@ -32,6 +32,7 @@ import anyrt
 from anyrt.core.errors import AnyrtError
 from anyrt.core.flags import strict
 from anyrt.integrations.torch_fused import FUSED
+from anyrt.onnx.session import network_of
 
 # Any: tensors in the order of the graph's inputs and outputs.
 Run: TypeAlias = Callable[..., Sequence[Any]]
@@ -168,7 +169,7 @@ def _plan(model: ModelProto) -> anyrt.IHostMemory:
     """The model, built; what the parser refuses is named by PyTorch's operators."""
     logger = anyrt.Logger(anyrt.Logger.INTERNAL_ERROR)
     builder = anyrt.Builder(logger)
-    network = anyrt.INetworkDefinition(builder, 0)
+    network = network_of(builder)
     parser = anyrt.OnnxParser(network, logger)
     try:
         if not parser.parse(model.SerializeToString()):

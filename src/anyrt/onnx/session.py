@@ -22,7 +22,7 @@ from anyrt.api.host_memory import IHostMemory
 from anyrt.api.interfaces import ILogger, Logger
 from anyrt.api.network import INetworkDefinition
 from anyrt.api.runtime import Runtime
-from anyrt.core.enums import DataType, Severity, TensorIOMode
+from anyrt.core.enums import DataType, NetworkDefinitionCreationFlag, Severity, TensorIOMode
 from anyrt.core.errors import ArgumentError
 from anyrt.core.flags import strict
 from anyrt.onnx.parser import OnnxParser
@@ -90,12 +90,18 @@ def build(model: Path | bytes, logger: ILogger, path: str | None = None) -> IHos
     """The plan of a model: of a file, or of bytes, whose other files lie beside `path`; raises what `load`
     does."""
     builder = Builder(logger)
-    network = INetworkDefinition(builder, 0)  # create_network may be that of TensorRT 8.6, with a needed flag
+    network = network_of(builder)
     parser = OnnxParser(network, logger)
     good = parser.parse(model, path) if isinstance(model, bytes) else parser.parse_from_file(str(model))
     if not good:
         raise refused(parser)
     return builder.build_serialized_network(network, builder.create_builder_config())
+
+
+def network_of(builder: Builder) -> INetworkDefinition:
+    """A network for a model, which says the types of all tensors, those of fp8 and fp4 outputs, too."""
+    # Builder.create_network may be that of TensorRT 8.6, with a needed flag.
+    return INetworkDefinition(builder, 1 << NetworkDefinitionCreationFlag.STRONGLY_TYPED)
 
 
 def refused(parser: OnnxParser) -> Exception:
