@@ -87,6 +87,21 @@ def test_a_tensor_of_a_branch_is_seen_where_it_is_computed(w, engine_of, flag):
     np.testing.assert_allclose(y, np.exp(X) if flag else -X, rtol=1e-6)
 
 
+@pytest.mark.parametrize("flag", [True, False])
+def test_a_tensor_that_no_branch_needs_is_seen_where_what_it_is_made_of_is_computed(w, engine_of, flag):
+    x, choice = w.net.add_input("x", F, (3, 5)), w.net.add_if_conditional()
+    choice.set_condition(w.net.add_input("flag", trt.bool, ()))
+    inner = choice.add_input(x).get_output(0)
+    sides = [w.unary(inner, op) for op in (trt.UnaryOperation.EXP, trt.UnaryOperation.ABS)]
+    for tensor in (inner, *sides):
+        assert w.net.mark_debug(w.unary(tensor, trt.UnaryOperation.NEG))
+    y = np.zeros((3, 5), np.float32)
+    made = choice.add_output(*sides).get_output(0)
+    seen = seen_of(engine_of(w.net, made), y, x=X, flag=np.array(flag))
+    np.testing.assert_allclose(seen, [-X, -y], rtol=1e-6)
+    np.testing.assert_allclose(y, np.exp(X) if flag else np.abs(X), rtol=1e-6)
+
+
 def test_a_tensor_of_a_loop_in_a_loop_is_refused(w, builder, log):
     rows = w.net.add_input("rows", F, (7, 3, 5))
     outer, inner = w.net.add_loop(), w.net.add_loop()

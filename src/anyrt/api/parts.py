@@ -22,7 +22,7 @@ from anyrt.core.errors import ArgumentError, DTypeError, GraphError, ShapeError
 from anyrt.ir.graph import Value, walk
 from anyrt.ir.symbolic import known
 from anyrt.ops._check import check_axis
-from anyrt.ops._regions import Made, Network
+from anyrt.ops._regions import Made, Network, depending
 from anyrt.ops._told import elements
 from anyrt.ops._types import INTS
 from anyrt.ops.if_conditional import Conditional, Either, Passed
@@ -306,11 +306,15 @@ class IIfConditional(Part):
 
     def _seen(self, expansion: Expansion, values: Mapping[str, Value]) -> Made:
         either, found = self._either(expansion), list[Either]()
-        then, otherwise = set(walk(x.then for x in either)), set(walk(x.otherwise for x in either))
+        inside = [expansion.value(x._outputs[0]) for x in self._of(LayerType.CONDITIONAL_INPUT)]
+        then = depending((x.then for x in either), inside)
+        otherwise = depending((x.otherwise for x in either), inside)
         for name, value in values.items():
+            needs = set(walk((value,)))
             once = reshape(value, (1, *value.shape))
             never = expand(scalar(0, once), (0, *value.shape))
-            sides = (once if value in branch else never for branch in (then, otherwise))
+            # What neither branch needs is computed with that which it is made of, in either where in neither.
+            sides = (never if needs & other else once for other in (otherwise - then, then - otherwise))
             found.append(Either(f"{self._place}: {name}", *sides))
         return self._conditional(expansion, found, f"{self._name} (debug tensors)")
 
