@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from anyrt.ir.graph import Graph, Node, Symbol, Type, Value, apply, apply_all, n
 from anyrt.ir.interpret import interpret, run_region
 from anyrt.ir.kernel import Expr
 from anyrt.ir.prim import Array, Prim, Read
-from anyrt.ir.text import Vocabulary, parse_graph, print_graph
+from anyrt.ir.text import MAX_REGIONS, Vocabulary, parse_graph, print_graph
 from anyrt.ir.verify import graph_faults
 from anyrt.passes import PASSES, requirements
 from anyrt.passes.fold_constants import fold_constants
@@ -106,22 +107,24 @@ FIBONACCI = region(B, b.map_("add", A, B), inputs=(A, B))
 FEEDS = {"yes": np.array(True), "x": np.float32([1, 2, 3])}
 
 
-def test_regions_are_printed_in_braces():
+def test_regions_are_printed_before_what_holds_them():
     assert print_graph(EITHER, WORDS).splitlines() == [
         "symbol n 1..64",
-        'v0: BOOL[] = Param(name="yes", type=BOOL[])()',
-        'v1: FLOAT[n] = Param(name="x", type=FLOAT[n])()',
-        "v2: FLOAT[n] = Branch(then={",
-        '  v0: FLOAT[n] = Param(name="a", type=FLOAT[n])()',
-        '  v1: FLOAT[n] = Map(fn="neg", dtype=FLOAT)(v0)',
-        '  input "a" v0',
-        '  output "o0" v1',
-        "}, otherwise={",
+        "region r1 {",
         '  v0: FLOAT[n] = Param(name="a", type=FLOAT[n])()',
         '  v1: FLOAT[n] = Map(fn="exp", dtype=FLOAT)(v0)',
         '  input "a" v0',
         '  output "o0" v1',
-        "})(v0, v1)",
+        "}",
+        "region r0 {",
+        '  v0: FLOAT[n] = Param(name="a", type=FLOAT[n])()',
+        '  v1: FLOAT[n] = Map(fn="neg", dtype=FLOAT)(v0)',
+        '  input "a" v0',
+        '  output "o0" v1',
+        "}",
+        'v0: BOOL[] = Param(name="yes", type=BOOL[])()',
+        'v1: FLOAT[n] = Param(name="x", type=FLOAT[n])()',
+        "v2: FLOAT[n] = Branch(then=r0, otherwise=r1)(v0, v1)",
         'input "yes" v0',
         'input "x" v1',
         'output "y0" v2',
@@ -159,8 +162,11 @@ def test_names_in_regions_are_kept():
     [
         ('fn="neg", dtype=FLOAT)(v0)', 'fn="neg", dtype=FLOAT)(v2)', "'v2', wanted a value defined above"),
         ('  input "a" v0\n', "", "got (), wanted"),
-        ("then={", "then=", "wanted '{'"),
-        ("}, otherwise", ", otherwise", "got ','"),
+        ("region r0 {", "region r0", "wanted '{'"),
+        ("region r0 {", "region r0 { region r2 {", "got region r2 inside another one"),
+        ("region r0 {", "region r1 {", "got a second region r1"),
+        ("then=r0", "then=r2", "got 'r2', wanted a region above"),
+        ("otherwise=r1", "otherwise=r0", "got 'r0', wanted a region above that nothing else holds"),
         (
             "type=FLOAT[n])()\n  v1",
             "type=FLOAT[2])()\n  v1",
@@ -168,7 +174,7 @@ def test_names_in_regions_are_kept():
         ),
         ('  output "o0" v1\n', '  output "o0" v1 output "o0" v1\n', "AR607"),
         ('  output "o0" v1\n', '  output "o0" v1 follow n "a" 0\n', "AR607"),
-        ("then={", "then=@", "wanted '{'"),
+        ("then=r0", "then={}", "wanted a name"),
     ],
 )
 def test_tampered_regions_are_refused(old, new, said):
@@ -179,10 +185,31 @@ def test_tampered_regions_are_refused(old, new, said):
     assert said in str(caught.value)
 
 
-def test_regions_in_regions_without_end_are_refused():
-    deep = "v0: FLOAT[1] = Repeat(count=1, body={ " * 40
-    with pytest.raises(PlanError, match="more than 64 levels"):
-        parse_graph(deep, WORDS)
+def inside_one_another(depth):
+    """Text of so many regions, each in the next one."""
+    held = "v1: FLOAT[1] = Repeat(count=1, body=r{})(v0)"
+    lines = ['v0: FLOAT[1] = Param(name="a", type=FLOAT[1])()', 'input "a" v0', 'output "o" v1']
+    first = ["region r0 {", lines[0], 'v1: FLOAT[1] = Map(fn="neg", dtype=FLOAT)(v0)', *lines[1:], "}"]
+    rest = [[f"region r{k} {{", lines[0], held.format(k - 1), *lines[1:], "}"] for k in range(1, depth)]
+    return "\n".join([*first, *chain(*rest), lines[0], held.format(depth - 1), *lines[1:]])
+
+
+def test_a_thousand_regions_inside_one_another_are_read_and_printed():
+    graph = parse_graph(inside_one_another(MAX_REGIONS), WORDS)
+    text = print_graph(graph, WORDS)
+    assert text.count("region r") == MAX_REGIONS
+    assert parse_graph(text, WORDS) == graph
+
+
+def test_text_and_its_making_grow_with_depth_and_no_faster():
+    texts = [print_graph(parse_graph(inside_one_another(n), WORDS), WORDS) for n in (100, 200)]
+    lines, more = (text.count("\n") for text in texts)
+    assert more == 2 * lines - 4  # all but what stands around regions
+
+
+def test_regions_inside_one_another_without_end_are_refused():
+    with pytest.raises(PlanError, match="more than 1000 regions inside one another"):
+        parse_graph(inside_one_another(MAX_REGIONS + 1), WORDS)
 
 
 def test_a_branch_runs_the_region_that_is_taken():

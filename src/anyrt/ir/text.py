@@ -11,7 +11,16 @@
 A node with several results is one line, `v3: FLOAT[2], INT32[2] = …`, and its results are `v3.0` and `v3.1`.
 An output whose maker goes by another name than its value has that behind it. `update "y" "x"` says that the
 output y lies in the memory of the input x.
-Regions stand in braces, statement by statement, and count their values from v0 again.
+Regions stand before the statement that holds them, which says their names; each counts its values from v0:
+
+    region r0 {
+      v0: FLOAT[n, 8] = Param(name="a", type=FLOAT[n, 8], dynamic_values=())()
+      input "a" v0
+      output "b" v0
+    }
+    v2: FLOAT[n, 8] = Chosen(then=r0, otherwise=r1)(v1, v0)
+
+They do not stand inside one another, so that neither printing nor reading recurses, however deep they are.
 The attributes of a primitive are read by the types that its fields declare, so that text which was
 tampered with cannot make a primitive of the wrong shape; `infer` and the verifier judge the rest.
 Constants stand as `@"name"`.
@@ -25,7 +34,7 @@ import math
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from textwrap import indent
+from itertools import chain
 from typing import Final, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from anyrt.core.counts import named
@@ -40,6 +49,7 @@ from anyrt.ir.verify import graph_faults
 Hints: TypeAlias = Mapping[str, Sequence[tuple[str, object]]]  # the declared types of a class's fields
 
 MAX_TEXT: Final = 1 << 24
+MAX_REGIONS: Final = 1000  # inside one another
 MAX_VOLUME_TERMS: Final = 4096  # sizes with more terms than any network has make products explode
 
 
@@ -58,8 +68,9 @@ def print_graph(graph: Graph, words: Vocabulary) -> str:
     """`graph` as text; every blob in it has a name in `words`."""
     show = _Printer(words)
     lines = show.statements(graph)
+    regions = [show.region(name, inner) for name, inner in show.regions]  # which grows while they are printed
     sizes = [f"symbol {size_text(s)}" for s in in_order(show.sizes)]
-    return "\n".join([*sizes, *lines]) + "\n"
+    return "\n".join([*sizes, *chain.from_iterable(reversed(regions)), *lines]) + "\n"
 
 
 def _named(node: Node, name: str) -> Iterator[tuple[Value, str]]:
@@ -85,12 +96,17 @@ def in_order(sizes: Iterable[Sym]) -> list[Sym]:
 
 
 class _Printer:
-    """Text of nodes and their attributes; collects the symbols that it meets."""
+    """Text of nodes and their attributes; collects the symbols and regions that it meets."""
 
     def __init__(self, words: Vocabulary) -> None:
         self.names = {id(blob): name for name, blob in words.blobs.items()}
         self.classes = frozenset(words.classes.values())
         self.sizes: set[Sym] = set()
+        self.regions: list[tuple[str, Graph]] = []
+
+    def region(self, name: str, graph: Graph) -> list[str]:
+        """A region under its name."""
+        return [f"region {name} {{", *(f"  {line}" for line in self.statements(graph)), "}"]
 
     def statements(self, graph: Graph) -> list[str]:
         """All but the symbols."""
@@ -137,7 +153,8 @@ class _Printer:
             case Type():
                 return f"{x.dtype.name}[{', '.join(map(self.attribute, x.shape))}]"
             case Graph():
-                return "\n".join(["{", *(indent(line, "  ") for line in self.statements(x)), "}"])
+                self.regions.append((f"r{len(self.regions)}", x))
+                return self.regions[-1][0]
         return self.structure(x)
 
     def structure(self, x: object) -> str:
@@ -158,7 +175,7 @@ def parse_graph(text: str, words: Vocabulary, where: str = "graph") -> Graph:
         raise PlanError("AR605", where, got=f"{len(text)} characters", wanted=f"at most {MAX_TEXT}")
     sizes: dict[str, Sym] = {}
     hints = {name: _hints(kind) for name, kind in words.classes.items()}
-    parser = _Parser(words, hints, sizes, Reader(text, sizes, where))
+    parser = _Parser(words, hints, sizes, Reader(text, sizes, where), {})
     while parser.reader.next:
         parser.statement()
     graph = parser.graph()
@@ -181,11 +198,21 @@ def read_symbol(reader: Reader) -> Sym:
 class _Parser:
     """A graph that grows statement by statement."""
 
-    def __init__(self, words: Vocabulary, hints: Hints, sizes: dict[str, Sym], reader: Reader) -> None:
+    def __init__(
+        self,
+        words: Vocabulary,
+        hints: Hints,
+        sizes: dict[str, Sym],
+        reader: Reader,
+        regions: dict[str, tuple[Graph, int]],
+    ) -> None:
         self.words = words
         self.hints = hints
         self.sizes = sizes
         self.reader = reader
+        self.regions = regions  # that no statement holds yet, each with how many are inside one another there
+        self.is_region = False
+        self.depth = 0
         self.values: dict[str, Value] = {}
         self.names: dict[Value, str] = {}
         self.inputs: list[tuple[str, Value]] = []
@@ -204,15 +231,30 @@ class _Parser:
             tuple(self.updates),
         )
 
-    def region(self) -> Graph:
+    def region(self) -> None:
         """A graph in braces: its values are its own, sizes are those of the whole text."""
-        inner = _Parser(self.words, self.hints, self.sizes, self.reader)
-        self.reader.enter()
+        place, name = self.reader.place, self.reader.word()
+        if self.is_region or name in self.regions:
+            got = f"region {name} inside another one" if self.is_region else f"a second region {name}"
+            raise PlanError("AR605", place, got=got, wanted="regions of different names side by side")
+        inner = _Parser(self.words, self.hints, self.sizes, self.reader, self.regions)
+        inner.is_region = True
         self.reader.expect("{")
         while not self.reader.skip("}"):
             inner.statement()
-        self.reader.leave()
-        return inner.graph()
+        if inner.depth >= MAX_REGIONS:
+            got = f"more than {MAX_REGIONS} regions inside one another"
+            raise PlanError("AR605", place, got=got, wanted="less")
+        self.regions[name] = inner.graph(), inner.depth + 1
+
+    def held(self) -> Graph:
+        """A region above, which one attribute holds: text that says it again would grow without end."""
+        place, name = self.reader.place, self.reader.word()
+        if name not in self.regions:
+            raise PlanError("AR607", place, got=repr(name), wanted="a region above that nothing else holds")
+        graph, depth = self.regions.pop(name)
+        self.depth = max(self.depth, depth)
+        return graph
 
     def statement(self) -> None:
         place, word = self.reader.place, self.reader.word()
@@ -392,6 +434,7 @@ STATEMENTS: Mapping[str, Callable[[_Parser], None]] = {
     "output": _Parser.output,
     "follow": _Parser.follow,
     "update": _Parser.update,
+    "region": _Parser.region,
 }
 ATOMS: Mapping[type, Callable[[_Parser], object]] = {
     bool: _Parser.flag,
@@ -400,7 +443,7 @@ ATOMS: Mapping[type, Callable[[_Parser], object]] = {
     str: lambda p: p.reader.string(),
     Sym: _Parser.size,
     Type: _Parser.value_type,
-    Graph: _Parser.region,
+    Graph: _Parser.held,
 }
 
 

@@ -8,7 +8,8 @@ does); `assert_graph` and `assert_kernel` raise, for what can only be a fault of
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias
 
 from anyrt.core.counts import is_open
 from anyrt.core.dtype import is_float, short_name
@@ -37,26 +38,48 @@ def _raise_first(faults: Iterator[str], where: str) -> None:
         raise CompileError("AR807", where, got=first, do="report this as a bug")
 
 
+Path: TypeAlias = "tuple[str, Path] | None"  # to a region, the innermost first
+
+
 def graph_faults(graph: Graph, param: type[Prim]) -> Iterator[str]:
-    """What is wrong with `graph`; inputs are made by the primitive `param`."""
+    """What is wrong with `graph` and its regions; inputs are made by the primitive `param`."""
+    todo: list[tuple[Graph, Path]] = [(graph, None)]  # regions are deeper than Python recurses
+    while todo:
+        inner, path = todo.pop()
+        order = list(walk(v for _, v in inner.outputs))
+        yield from (f"{_said(path)}{fault}" for fault in _faults(inner, order, param))
+        for node in dict.fromkeys(v.node for v in order):
+            for number, region in enumerate(node.op.regions):
+                below = f"region {number} of {inner.name(Value(node))}", path
+                yield from (f"{_said(below)}{fault}" for fault in _size_faults(region))
+                todo.append((region, below))
+
+
+def _said(path: Path) -> str:
+    said = ""
+    while path is not None:
+        said, path = f"{path[0]}: {said}", path[1]
+    return said
+
+
+def _faults(graph: Graph, order: Sequence[Value], param: type[Prim]) -> Iterator[str]:
+    """Those of a graph itself."""
     yield from _name_faults(graph, param)
     declared = {value for _, value in graph.inputs}
-    order = list(walk(v for _, v in graph.outputs))
     for value in order:
         if isinstance(value.op, param) and value not in declared:
             yield f"{graph.name(value)} ({value.op}) is used and is no input"
-        yield from _type_faults(graph, value)
-    yield from _narrow_faults(graph, order)
-    for node in dict.fromkeys(v.node for v in order):
-        for number, region in enumerate(node.op.regions):
-            where = f"region {number} of {graph.name(Value(node))}"
-            yield from (f"{where}: {fault}" for fault in graph_faults(region, param))
-            tells = dict(told(region))
-            for symbol in region.symbols:
-                if symbol.sym not in tells:
-                    yield f"{where}: {symbol.sym} is read off an input that only the run knows"
-                elif is_open(symbol.sym):
-                    yield f"{where}: {symbol.sym} has no upper bound"
+    types = [fault for value in order for fault in _type_faults(graph, value)]
+    yield from types or _narrow_faults(graph, order)
+
+
+def _size_faults(region: Graph) -> Iterator[str]:
+    tells = dict(told(region))
+    for symbol in region.symbols:
+        if symbol.sym not in tells:
+            yield f"{symbol.sym} is read off an input that only the run knows"
+        elif is_open(symbol.sym):
+            yield f"{symbol.sym} has no upper bound"
 
 
 def _name_faults(graph: Graph, param: type[Prim]) -> Iterator[str]:

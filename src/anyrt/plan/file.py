@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer  # in collections.abc from Python 3.12
 
 MAGIC: Final = b"\x89AnyRT\r\n"
-FORMAT: Final = 4
+FORMAT: Final = 5
 MAX_HEADER: Final = 256 << 20
 MAX_CONSTANTS: Final = 1 << 46  # bytes
 
