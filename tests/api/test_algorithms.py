@@ -1,5 +1,7 @@
 """Algorithm selectors: what they are asked, that their choice is made, and answers that are none."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -149,3 +151,58 @@ def test_the_setting_takes_selectors_only(log):
     forgetful = type("Forgetful", (trt.IAlgorithmSelector,), {"__init__": lambda self: None})
     with pytest.raises(TypeError, match=r"IAlgorithmSelector.__init__"):
         forgetful()
+
+
+def twins(net, x):
+    return [net.add_activation(x, trt.ActivationType.RELU).get_output(0) for _ in range(2)]
+
+
+def sizes_that_may_be_equal(net, x):
+    y = net.add_input("y", trt.float32, (-1, 8))
+    return [net.add_elementwise(x, y, trt.ElementWiseOperation.SUM).get_output(0)]
+
+
+def turns(net, x):
+    loop, three = net.add_loop(), net.add_constant((), np.int32([3])).get_output(0)
+    loop.add_trip_limit(three, trt.TripLimit.COUNT)
+    state = loop.add_recurrence(x)
+    state.set_input(1, net.add_softmax(state.get_output(0)).get_output(0))
+    return [loop.add_loop_output(state.get_output(0), trt.LoopOutput.LAST_VALUE).get_output(0)]
+
+
+def branches(net, x):
+    choice = net.add_if_conditional()
+    choice.set_condition(net.add_input("flag", trt.bool, ()))
+    inner = choice.add_input(x).get_output(0)
+    ways = (net.add_softmax(inner), net.add_activation(inner, trt.ActivationType.TANH))
+    return [choice.add_output(*(way.get_output(0) for way in ways)).get_output(0)]
+
+
+def kernels_of(engine):
+    told = engine.create_engine_inspector().get_engine_information(trt.LayerInformationFormat.JSON)
+    layers = json.loads(told)["Layers"]
+    return {x["Name"] for x in layers if x["LayerType"] not in ("Loop", "Conditional")}
+
+
+@pytest.mark.parametrize("describe", [twins, sizes_that_may_be_equal, turns, branches])
+def test_a_selector_is_asked_and_told_of_every_kernel_that_the_engine_has(net, describe):
+    selector = Selector(lambda choices: [np.int64(len(choices) - 1)])
+    config, profile = net.builder.create_builder_config(), net.builder.create_optimization_profile()
+    for tensor in describe(net, net.add_input("x", trt.float32, (-1, 8))):
+        net.mark_output(tensor)
+    for name in [net.get_input(i).name for i in range(net.num_inputs) if net.get_input(i).name in "xy"]:
+        profile.set_shape(name, (1, 8), (4, 8), (8, 8))
+    config.add_optimization_profile(profile)
+    config.profiling_verbosity, config.algorithm_selector = trt.ProfilingVerbosity.DETAILED, selector
+    kernels = kernels_of(net.builder.build_engine_with_config(net, config))
+    assert kernels == {context.name for context, _ in selector.asked}
+    assert kernels == {context.name for context, _ in selector.told}
+
+
+def test_a_selector_is_asked_where_nothing_is_measured(build, monkeypatch):
+    monkeypatch.setattr("anyrt.compiler.tune.ROOM", 1)
+    selector = Selector(lambda choices: [0])
+    build(selector)
+    ((context, choices),) = selector.asked
+    assert (context.name, [choice.timing_msec for choice in choices]) == ("minus", [0])
+    assert [told.name for told, _ in selector.told] == ["minus"]

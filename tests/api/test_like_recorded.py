@@ -228,14 +228,18 @@ def test_zero_point_of_float32_zeros_is_none(builder):
 
 def test_algorithms_are_chosen_by_numbers_of_numpy(builder):
     class First(trt.IAlgorithmSelector):
+        asked = ()
+
         def select_algorithms(self, context, choices):
+            self.asked = (*self.asked, context.name)
             return [np.int64(0)]
 
     network, config = builder.create_network(), builder.create_builder_config()
     x = network.add_input("x", trt.float32, (64, 64))
     network.mark_output(network.add_softmax(x).get_output(0))
-    config.algorithm_selector = First()
+    config.algorithm_selector = selector = First()
     assert builder.build_serialized_network(network, config) is not None
+    assert selector.asked == ("(Unnamed Layer* 0) [Softmax]",)
 
 
 def test_recurrence_of_a_sum_whose_batches_are_open_one_by_one(builder):

@@ -359,9 +359,9 @@ class _Build:
         optimum = self.request.sizes(
             0, Point.OPT
         )  # kernels may read outside of memory where a run is refused
+        unable = ""
         if self.request.profiles and not all(need.holds(optimum) for need in needs):
-            line = "no kernel was measured: the network cannot run at the optimum of the first profile"
-            return Tuned(lowered, lines=(line,))
+            unable = "no kernel was measured: the network cannot run at the optimum of the first profile"
         self._check_room(lowered.arena_bytes, native.scratch_bytes(lowered))  # as much is taken for measuring
         with self.progress.phase(MEASURING, max(len(s.launches) for s in lowered.schedules)) as phase:
             return tune(
@@ -371,6 +371,7 @@ class _Build:
                 target,
                 self.progress.check,
                 lambda number: phase.reach(number + 1),
+                unable,
             )
 
     def _verified(

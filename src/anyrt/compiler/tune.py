@@ -7,7 +7,9 @@ fastest one.
 Each kernel runs alone, on memory of its real sizes at the optimum of the first profile and on the engine's
 threads, its variants in turn. What was found goes to `request.timings`, under a name made of the kernel, the
 sizes, the threads and the machine; with an entry there nothing is measured. Where the request has a selector,
-all is measured, and it says what may be taken.
+all is measured, and it says what may be taken. It is asked for every kernel of the engine, also for those
+that are made in one way: of loops and branches, of versions that the optimum does not take, and all of them
+where nothing can be measured.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import numpy as np
 from anyrt.backends.cpu import processors
 from anyrt.backends.cpu.device import HostMemory
 from anyrt.compiler.native import Lowered
-from anyrt.compiler.request import Algorithm, BuildRequest, Point, Tensor
+from anyrt.compiler.request import Algorithm, BuildRequest, Point, Selector, Tensor
 from anyrt.compiler.request import Task as Asked
 from anyrt.compiler.trial import Trial, load
 from anyrt.compiler.verify import random_array
@@ -33,11 +35,12 @@ from anyrt.core.enums import BuilderFlag
 from anyrt.core.errors import ResourceError
 from anyrt.ir.buffer import Space
 from anyrt.ir.graph import Value
+from anyrt.ir.kernel import Kernel
 from anyrt.ir.program import Call, Guarded
 from anyrt.ir.statements import buffers_of
 from anyrt.plan.pool import Threads
 from anyrt.schedule.cost import Sizes
-from anyrt.schedule.launch import Schedule
+from anyrt.schedule.launch import Launch, Schedule
 from anyrt.schedule.measure import BUDGETS, Budget, fastest, measure
 from anyrt.schedule.tuning import MODEL, Tuning
 from anyrt.schedule.variants import Task, Variant, described, tasks, variants
@@ -64,22 +67,27 @@ def tune(
     target: processors.Processor,
     check: Callable[[], None],
     done: Callable[[int], None],
+    unable: str = "",
 ) -> Tuned:
     """The fastest of several variants of each kernel. `check` is called between runs, `done` with its number
-    after each kernel: what they raise stops the measuring."""
+    after each kernel: what they raise stops the measuring. `unable`: why nothing can be measured, if so."""
     sizes = Sizes(request.sizes(0, Point.OPT))
     ends = (*lowered.graph.inputs, *lowered.graph.outputs)
     needed = sum(storage_bytes(v.dtype, sizes.volume(v)) for _, v in ends) + sizes.of(lowered.arena_bytes)
-    if needed > ROOM:
-        return Tuned(lowered, lines=(f"no kernel was measured: {needed} bytes of tensors are too many",))
+    if needed > ROOM and not unable:
+        unable = f"no kernel was measured: {needed} bytes of tensors are too many"
+    if unable and request.selector is None:
+        return Tuned(lowered, lines=(unable,))
     pool = None if request.pool is None else request.pool()
     timings = {} if request.settings.flags & 1 << BuilderFlag.DISABLE_TIMING_CACHE else request.timings
     level, asked = request.settings.optimization_level, request.settings.max_tactics
     budget = BUDGETS.get(level, BUDGETS[min(BUDGETS)])
-    budget = replace(budget, variants=min(budget.variants, asked)) if asked >= 0 else budget
+    most = 1 if unable else min(budget.variants, asked) if asked >= 0 else budget.variants
+    budget = replace(budget, variants=most)
     version = serving((v.guard for v in lowered.module.versions), sizes.values)
     search = _Search(request, lowered, lower, target, check, sizes.values, version, pool, timings, budget)
-    return search.run(done)
+    tuned = search.run(done)
+    return replace(tuned, lines=(unable, *tuned.lines[1:])) if unable else tuned
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,10 +123,12 @@ class _Search:
                 tunings[task.root], line = self._measured(task, found[task.root])
             lines.append(f"  {task.kernel.name}: {line}")
             done(task.number)
-        if self.request.selector is not None:
-            self.request.selector.report([*self.chosen], [*self.chosen.values()])
         tunings = {root: tuning for root, tuning in tunings.items() if tuning != MODEL}
-        return Tuned(self.lower(tunings) if tunings else self.lowered, tunings, tuple(lines))
+        lowered = self.lower(tunings) if tunings else self.lowered
+        if self.request.selector is not None:
+            self._ask_for_others(lowered, self.request.selector)
+            self.request.selector.report([*self.chosen], [*self.chosen.values()])
+        return Tuned(lowered, tunings, tuple(lines))
 
     @property
     def threads(self) -> int:
@@ -173,17 +183,28 @@ class _Search:
         selector = self.request.selector
         if selector is None:
             return MODEL, line
-        asked, seconds = self._asked(task), least or [0.0] * len(variants)
-        choices = [self._algorithm(task, v, t) for v, t in zip(variants, seconds, strict=True)]
+        schedule = self.lowered.schedules[self.version]
+        launch, seconds = schedule.launches[task.number], least or [0.0] * len(variants)
+        asked = self._asked(schedule, launch)
+        made = [replace(launch, tuning=v.tuning) for v in variants]
+        choices = [self._algorithm(x, v.kernel, t) for x, v, t in zip(made, variants, seconds, strict=True)]
         kept = [*selector.select(asked, choices)] or [*range(len(choices))]
         best = kept[fastest([seconds[n] for n in kept])] if least else kept[0]
         self.chosen[asked] = choices[best]
         return variants[best].tuning, f"{variants[best].tuning}, as was selected, {line}"
 
-    def _asked(self, task: Task) -> Asked:
-        """The kernel as a selector sees it."""
-        schedule = self.lowered.schedules[self.version]
-        launch, read = schedule.launches[task.number], buffers_of(task.kernel.body)
+    def _ask_for_others(self, lowered: Lowered, selector: Selector) -> None:
+        """Those of regions and of other versions, which are made in one way by now."""
+        named = {asked.name for asked in self.chosen}
+        for schedule in (part for version in lowered.schedules for part in version.nested):
+            for launch in (x for x in schedule.launches if x.name not in named):
+                asked, only = self._asked(schedule, launch), self._algorithm(launch, launch.kernel, 0.0)
+                selector.select(asked, [only])
+                self.chosen[asked] = only
+
+    def _asked(self, schedule: Schedule, launch: Launch) -> Asked:
+        """A kernel as a selector sees it."""
+        read = buffers_of(launch.kernel.body)
         spaces, corners = (Space.INPUT, Space.ARENA), [self.request.sizes(0, point) for point in Point]
         inputs = (v for v, b in schedule.buffers.items() if b in read and b.space in spaces)
         taken = (v for v in inputs if v not in launch.makes)
@@ -191,10 +212,9 @@ class _Search:
             launch.name, *(tuple(_tensor(v, corners) for v in side) for side in (taken, launch.makes))
         )
 
-    def _algorithm(self, task: Task, variant: Variant, seconds: float) -> Algorithm:
-        kind = self.lowered.schedules[self.version].launches[task.number].kind
-        scratch = evaluate(variant.kernel.scratch, self.sizes) * self.threads
-        return Algorithm(crc32(kind.encode()), variant.tuning.tactic, seconds, scratch)
+    def _algorithm(self, launch: Launch, kernel: Kernel, seconds: float) -> Algorithm:
+        scratch = evaluate(kernel.scratch, self.sizes) * self.threads
+        return Algorithm(crc32(launch.kind.encode()), launch.tuning.tactic, seconds, scratch)
 
     def _calls(self, variants: Sequence[Variant]) -> list[Callable[[], None]]:
         """What runs each variant on the same memory."""

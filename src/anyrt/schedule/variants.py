@@ -57,6 +57,8 @@ def variants(
     found = {t.root: {print_kernels([t.kernel]): Variant(MODEL, t.kernel)} for t in tasks}
     for n in range(1, max(map(len, named.values()), default=0)):
         part = [t for t in tasks if n < len(named[t.root]) and len(found[t.root]) < most]
+        if not part:
+            break
         schedule = lower({t.root: named[t.root][n] for t in part})
         for t in part:
             kernel = schedule.launches[t.number].kernel
