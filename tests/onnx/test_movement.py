@@ -31,6 +31,14 @@ def test_ends_of_a_slice_may_lie_at_the_end_of_int64(run, dynamic):
     np.testing.assert_array_equal(run("Slice", {"x": X}, given, dynamic=dynamic), X[:, 1:, ::-2])
 
 
+@pytest.mark.parametrize("far", [2**63 - 1, 2**40])
+def test_ends_that_a_run_gives_may_lie_as_far_as_an_int64_says(run, far):
+    given = {"x": X, "starts": np.int64([-far - 1]), "ends": np.int64([far])}
+    np.testing.assert_array_equal(run("Slice", given, dynamic=("x",)), X)
+    given = {"x": X, "starts": np.int64([far]), "ends": np.int64([-far - 1])}
+    assert run("Slice", given).shape == (0, *X.shape[1:])
+
+
 def test_a_slice_of_opset_9_has_its_places_as_attributes(run):
     y = run("Slice", {"x": X}, opset=9, starts=[1, -9], ends=[9, -1], axes=[1, 2])
     np.testing.assert_array_equal(y, X[:, 1:, :-1])

@@ -47,6 +47,7 @@ MANY_SIZES = 64
 
 CODES = frozenset({DataType.FP8, DataType.FP4})
 MOST = 2**31 - 1  # elements of a tensor, so that no size is greater
+FAR = 2**62 - 1  # values that decide sizes, as the ends of slices
 OFTEN = 128  # the best size of an open axis behind the first, where no profile says
 
 
@@ -384,7 +385,7 @@ def _any_shapes(network: INetworkDefinition) -> IOptimizationProfile:
         if tensor.is_shape_tensor:
             told.append(tensor._name)
             count = shape[0] if shape else 1
-            profile.set_shape_input(tensor._name, [-MOST] * count, [1] * count, [MOST] * count)
+            profile.set_shape_input(tensor._name, [-FAR] * count, [1] * count, [FAR] * count)
     if told:
         network._channel.log(Severity.INFO, f"no profile: the engine takes every shape of {', '.join(told)}")
     return profile

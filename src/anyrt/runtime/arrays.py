@@ -39,6 +39,7 @@ Bindable: TypeAlias = "SupportsIndex | SupportsInt | Array | DLPack"
 
 # Kinds of DLPack devices whose memory the processor reads: CPU, page-locked, managed.
 _READABLE = frozenset({1, 3, 13})
+FARTHEST = 2**62 - 1  # that a value says which decides sizes; twice that still is an int64
 
 
 class Bound(NamedTuple):
@@ -147,10 +148,11 @@ def check_dtype(binding: Binding, array: Array) -> None:
 
 
 def read_values(binding: Binding, address: int, count: int) -> tuple[int, ...]:
-    """The elements of a shape tensor, as they stand in host memory now."""
+    """The elements of a shape tensor, as they stand in host memory now. Beyond `FARTHEST` they say no more:
+    ends of slices do, which are then those of the tensor."""
     dtype = numpy_dtype(binding.dtype)
     content = ctypes.string_at(address, count * dtype.itemsize)
-    return tuple(int(x) for x in np.frombuffer(content, dtype))
+    return tuple(max(-FARTHEST, min(int(x), FARTHEST)) for x in np.frombuffer(content, dtype))
 
 
 _first_byte = ctypes.c_char.from_buffer
