@@ -44,6 +44,12 @@ def test_determinants_of_one_matrix_of_permutations_and_of_dependent_rows(run):
     assert run("Det", {"x": np.zeros((2, 3, 3), np.float32)}).tolist() == [0, 0]
 
 
+def test_determinants_of_what_is_no_number_are_none(run):
+    x = np.zeros((9, 3, 3), np.float32)
+    x.reshape(9, 9)[np.arange(9), np.arange(9)] = np.nan
+    assert np.isnan(run("Det", {"x": x})).all()
+
+
 @pytest.mark.parametrize("kind", [1, 10, 11, 16])
 def test_random_numbers_have_their_distribution_and_come_again(run, kind):
     uniform = run("RandomUniform", {}, shape=[100, 100], low=-1.0, high=3.0, seed=2.0, dtype=kind)

@@ -109,6 +109,12 @@ def test_the_first_of_equal_ones_is_the_hard_maximum(run):
     assert run("Hardmax", {"x": np.float32([[1, 3, 3], [2, 2, 0]])}).tolist() == [[0, 1, 0], [1, 0, 0]]
 
 
+@pytest.mark.parametrize("dynamic", [(), ("x",)])
+@pytest.mark.parametrize("name", ["Softmax", "LogSoftmax", "Hardmax"])
+def test_of_nothing_there_is_no_largest(run, name, dynamic):
+    assert run(name, {"x": np.zeros((2, 0), np.float32)}, dynamic=dynamic).shape == (2, 0)
+
+
 @pytest.mark.parametrize("name", ["CumSum", "CumProd"])
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("axis", [0, 1, 2, -1, -3])

@@ -65,6 +65,9 @@ def determinant(node: Node) -> Tensor:
             a = window(a, -1, 1, n - 1 - k) - factor * window(row, -1, 1, n - 1 - k)
     assert product is not None, "there is a column"
     signed = product * _sign(node, places).cast(product.dtype)
+    if given.is_float:  # a pivot of 0 would hide it
+        spoilt = node.reduce(R.MAX, node.unary(UnaryOperation.ISNAN, given).cast(INT64), [-2, -1])
+        signed = node.where_(spoilt.equal(1), node.like(np.nan, signed), signed)
     return signed.squeeze(-2, -1).cast(given.dtype)
 
 

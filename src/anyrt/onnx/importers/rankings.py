@@ -74,12 +74,13 @@ def _best(op: TopKOperation, node: Node) -> Tensor:
 def best(node: Node, x: Tensor, op: TopKOperation, axis: int, last: bool = False) -> Tensor:
     """Where along an axis the largest or smallest element is, the first of equal ones, or the last."""
     if last:
-        return _where_equal(node, x, op, axis, last)
+        return where_equal(node, x, op, axis, last)
     return node.outputs(node.add("add_topk", _ordered(node, x), op, 1, 1 << axis, INT64))[1]
 
 
-def _where_equal(node: Node, x: Tensor, op: TopKOperation, axis: int, last: bool) -> Tensor:
-    """The same by comparison with the extreme; NaN, which equals nothing, is behind all others."""
+def where_equal(node: Node, x: Tensor, op: TopKOperation, axis: int, last: bool = False) -> Tensor:
+    """The same by comparison with the extreme, also where there is none; NaN, which equals nothing, is behind
+    all others."""
     if x.is_float:
         x = node.where_(x.equal(x), x, node.like(-np.inf if op is TopKOperation.MAX else np.inf, x))
     fold, pick, none = ReduceOperation, ReduceOperation.MAX if last else ReduceOperation.MIN, -1

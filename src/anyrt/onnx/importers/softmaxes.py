@@ -10,7 +10,7 @@ from functools import partial
 from typing import TypeAlias
 
 from anyrt.core.enums import ReduceOperation, TopKOperation, UnaryOperation
-from anyrt.onnx.importers.rankings import best
+from anyrt.onnx.importers.rankings import where_equal
 from anyrt.onnx.importers.statistics import wide
 from anyrt.onnx.node import Node, importer
 from anyrt.onnx.sizes import length
@@ -35,7 +35,7 @@ def log_softmax(node: Node, x: Tensor, axis: int) -> Tensor:
 def _hardmax(node: Node, x: Tensor, axis: int) -> Tensor:
     """1 where the first of the largest elements is, 0 elsewhere."""
     places = node.counted(length(x, axis)).reshape([-1 if k == axis else 1 for k in range(x.rank)])
-    return best(node, x, TopKOperation.MAX, axis).equal(places).cast(x.dtype)
+    return where_equal(node, x, TopKOperation.MAX, axis).equal(places).cast(x.dtype)
 
 
 def _parts(along: Along, node: Node) -> Tensor:
