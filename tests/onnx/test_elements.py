@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -185,3 +186,10 @@ def test_slopes_broadcast_and_sizes_may_be_open(agrees):
     )
     agrees("PRelu", {"x": x, "s": slope.reshape(3, 1)}, dynamic=("x",))
     agrees("PRelu", {"x": x[:, :, :0], "s": slope.reshape(3, 1)})
+
+
+@pytest.mark.parametrize("name", ["Sum", "Mean"])
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_sums_of_many_inputs_are_rounded_once(run, name, dtype):
+    given = {f"x{k}": np.array([v], dtype) for k, v in enumerate((1024.0, 0.25, 0.25, -1024.0))}
+    assert float(run(name, given)[0]) == (0.5 if name == "Sum" else 0.125)

@@ -74,3 +74,9 @@ def test_the_depth_of_one_hot_may_be_an_input_of_any_type(run, depth):
     y = run("OneHot", {"at": at, "depth": depth, "values": values}, axis=1)
     wanted = np.where(np.arange(5)[:, None] == np.where(at < 0, at + 5, at)[:, None], 7, 2)
     np.testing.assert_array_equal(y, wanted)
+
+
+def test_blocks_of_half_types_that_overlap_are_rounded_once(run):
+    x = np.float16([[[0, 0, 2048], [0, 1, 0], [1, 0, 0]]])  # blocks of three, each one further
+    got = run("Col2Im", {"x": x}, {"image": np.int64([1, 5]), "block": np.int64([1, 3])})
+    assert got.ravel().tolist() == [0, 0, 2050, 0, 0]

@@ -8,6 +8,7 @@ from functools import partial, reduce
 import numpy as np
 
 from anyrt.core.enums import ActivationType, DataType, ElementWiseOperation, UnaryOperation
+from anyrt.onnx.importers.statistics import wide
 from anyrt.onnx.node import BROADCASTS, Node, Outputs, importer
 from anyrt.onnx.tensor import Tensor
 
@@ -73,7 +74,6 @@ for _name, _two in BINARY.items():
     importer(_name)(partial(_binary, _two))
 for _name in ACTIVATIONS:
     importer(_name)(partial(_activation, _name))
-importer("Sum")(partial(_folded, Tensor.__add__))
 importer("Max")(partial(_folded, Tensor.maximum))
 importer("Min")(partial(_folded, Tensor.minimum))
 
@@ -85,10 +85,20 @@ def identity(node: Node) -> Outputs:
     return node.layer("add_identity", given) if isinstance(given, Tensor) else [given]
 
 
+@importer("Sum")
+def total(node: Node) -> Tensor:
+    """The sum of the inputs, rounded to a half type once."""
+    given = node.present()
+    if len(given) <= 2:
+        return _folded(Tensor.__add__, node)
+    return reduce(Tensor.__add__, map(wide, given)).cast(given[0].dtype)
+
+
 @importer("Mean")
 def mean(node: Node) -> Tensor:
-    """The average of the inputs."""
-    return _folded(Tensor.__add__, node) / len(node.present())
+    """The average of the inputs, rounded to a half type once."""
+    given = node.present()
+    return (reduce(Tensor.__add__, map(wide, given)) / len(given)).cast(given[0].dtype)
 
 
 @importer("BitwiseNot")

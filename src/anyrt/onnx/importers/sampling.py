@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anyrt.core.enums import DataType, InterpolationMode, ReduceOperation, SampleMode, ScatterMode
+from anyrt.onnx.importers.statistics import wide
 from anyrt.onnx.node import Node, importer
 from anyrt.onnx.sizes import Size, entries, lengths, positions, stack
 from anyrt.onnx.tensor import Tensor
@@ -70,8 +71,9 @@ def col2im(node: Node) -> Tensor:
         factor = factor * n
     places = node.where_(inside, at, factor).reshape((1, 1, -1))  # beyond all: passed over
     channels = x.size(1) // _product(node, block)
-    parts = x.reshape([x.size(0), channels, -1])
-    empty = node.full([x.size(0), channels, factor], node.constant(0, x.dtype))
+    parts = wide(x) if x.is_float else x  # else half types round what each block adds
+    parts = parts.reshape([x.size(0), channels, -1])
+    empty = node.full([x.size(0), channels, factor], node.constant(0, parts.dtype))
     added = node.layer(
         "add_scatter",
         empty,
@@ -81,7 +83,7 @@ def col2im(node: Node) -> Tensor:
         axis=2,
         reduction=ReduceOperation.SUM,
     )
-    return added.reshape([x.size(0), channels, *image])
+    return added.reshape([x.size(0), channels, *image]).cast(x.dtype)
 
 
 def _spread(place: Tensor, axis: int, rank: int) -> list[Size]:

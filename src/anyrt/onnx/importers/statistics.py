@@ -101,10 +101,10 @@ def group_normalization(node: Node) -> Tensor:
     batch, channels, *rest = lengths(x)
     apart = wide(x).reshape([batch, groups, channels // groups, *rest])
     _, rests, variance = _moments(node, apart, range(2, apart.rank))
-    y = (rests * _inverse(node, variance)).cast(x.dtype)
+    y = rests * _inverse(node, variance)
     inner = [-1 if node.version >= 21 else 1, *(1,) * len(rest)]
-    scale, shift = (node.input(i).cast(x.dtype).reshape([1, groups, *inner]) for i in (1, 2))
-    return (y * scale + shift).reshape(x.shape())
+    scale, shift = (node.input(i).cast(y.dtype).reshape([1, groups, *inner]) for i in (1, 2))
+    return (y * scale + shift).cast(x.dtype).reshape(x.shape())
 
 
 @importer("LayerNormalization")
