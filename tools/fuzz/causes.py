@@ -23,6 +23,7 @@ WRAPPING = {
     "ReduceSum", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp"
 }  # fmt: skip
 WHOLE = r"np\.u?int\d+\("
+RECURRENT = {"RNN", "GRU", "LSTM"}
 
 
 def _refused(code: str) -> Callable[[Row], bool]:
@@ -52,13 +53,32 @@ CAUSES: list[tuple[str, Callable[[Row], bool]]] = [
     ("a window is larger than its input with borders: there is no output, as AR126 says", _refused("AR126")),
     ("slopes broadcast one way only in ONNX; the reference lets NumPy broadcast", _refused("AR112")),
     ("a letter of Einsum has one size in ONNX; the reference lets NumPy broadcast", _refused("AR130")),
-    ("NaN has no order: which element is the largest is open", _of("node", ORDERED, told="nan")),
+    ("states have the batch of X in ONNX; the reference lets NumPy broadcast",
+     _of("refused", RECURRENT, told=r"\[AR123\].*recurrence")),
+    ("indices and updates have one shape in ONNX; the reference lets NumPy broadcast",
+     _of("refused", {"ScatterElements"}, told=r"\[AR123\]")),
+    ("NaN has no order: which element is the largest is open",
+     _of("node shape", ORDERED | {"ScatterElements", "ScatterND"}, told="nan|reads NaN")),
     ("NaN has no order: which element is the largest is open", _of("node shape", ORDERED, "ends")),
+    ("NaN is no integer: what becomes of it is open",
+     _of("node", {"DynamicQuantizeLinear", "QuantizeLinear", "Cast"}, told="int.*reads NaN")),
+    ("partial sums or products are beyond the type that ONNX computes in: what becomes infinite, or cancels, "
+     "follows from their order, which is open", _of("node", set(), told="terms are beyond the type")),
+    ("the reference takes NaN for what lies outside, and leaves it out",
+     _of("node", {"AveragePool", "LpPool", "MaxPool"}, told="nan.*reads NaN")),
+    ("infinities meet in an elimination, whose order is open",
+     _of("node", {"Det"}, told="nan.*reads infinities")),
+    ("the reference makes nearest elements of sums with 0 · NaN and 0 · ∞", 
+     _of("node", {"Resize"}, told="nan.*(reads NaN|reads infinities)")),
+    ("the reference leaves out windows of images without channels",
+     _of("shape", {"MaxPool"}, told=r"\(\d+, 0, ")),
     ("squares are beyond float32, in which ONNX computes here; the reference has more range",
      _of("node", SQUARED, "ends|large")),
     ("its definition in ONNX takes the square of a mean from a mean of squares, where all digits may cancel",
      _of("node", {"MeanVarianceNormalization"})),
     ("what does not fit an integer type is open", _of("node", WRAPPING, "ends", WHOLE)),
+    ("what does not fit an integer type is open",
+     _of("node", {"Shrink"}, told=r"(18446744073709551615|9223372036854775807)\)")),
     ("NaN or infinities meet in a sum, whose order is open",
      _of("node", set(), "ends", "nan|inf", "as AnyRT")),
     ("the reference divides in the half type, and ONNX before 23 does not say",

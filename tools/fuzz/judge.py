@@ -11,7 +11,12 @@ an element sums, and on nothing that was seen:
 * floats may differ by `UNITS` of their type, and by what `DRIFT` of the type that they are computed in
   makes of the node's inputs, times the root of the number of terms: of sums, what it makes of the sum of
   the terms' magnitudes;
-* operators that are several layers, or take steps, round tensors of half types between them (`STEPPED`);
+* operators that are several layers, or take steps, round tensors of half types between them (`STEPPED`):
+  half a unit of the type for each, times the root of the number of terms, in the place of that drift;
+* results of RNN, GRU and LSTM are sums of products of gates, which lie between −1 and 1: each turn may be off
+  by a unit of what it computes in, times the largest state;
+* sums and products may be anything where the magnitudes of their terms are beyond the type that they are
+  computed in: this is told as a difference, with that cause;
 * no number is asked for more than the least normal one of its type.
 """
 
@@ -42,11 +47,13 @@ SUMS = {
     "GlobalAveragePool", "Col2Im", "Sum", "Mean", "Add", "Sub", "Det", "BatchNormalization", "Resize",
     "GridSample", "ScatterElements", "ScatterND", "ReduceLogSum", "ReduceL1",
 }  # fmt: skip
+GATED = {"RNN", "GRU", "LSTM"}
+PRODUCTS = {"ReduceProd"}
 LIMIT = 120  # seconds for a model
 LOGARITHMS = {"LogSoftmax", "ReduceLogSumExp", "ReduceLogSum"}
 # These are several layers, or steps, between which tensors of half types are rounded.
 STEPPED = {
-    "RNN", "GRU", "LSTM", "Attention", "ScatterND", "ScatterElements", "Sum", "Mean", "Gemm", "Loop", "If",
+    "RNN", "GRU", "LSTM", "Attention", "ScatterND", "ScatterElements", "Gemm", "Loop", "If",
 }  # fmt: skip
 
 
@@ -136,8 +143,21 @@ def _differences(node: NodeProto, held: Mapping[str, Array], opset: int) -> list
             rooms = rooms or room(node, feeds, opset, typed, wanted)
             bad = ~_equal(got, want, t, rooms[n])
             if bad.any():
-                out.append((name, _words(got, want, bad, feeds), "node"))
+                beyond = "; terms are beyond the type" if _beyond(node, feeds, opset, typed, n, bad) else ""
+                out.append((name, _words(got, want, bad, feeds) + beyond, "node"))
     return out
+
+
+def _beyond(
+    node: NodeProto, feeds: Mapping[str, Array], opset: int, typed: list[Array], n: int, bad: Array
+) -> bool:
+    """Whether the magnitudes of the terms of all these results have sums, or products, that the type which
+    they are computed in does not hold: then what is infinite, or cancels, depends on their order."""
+    if node.op_type not in SUMS | PRODUCTS or typed[n].dtype.kind in "iub":
+        return False
+    size = _magnitudes(node, feeds, opset, typed, least=1.0 if node.op_type in PRODUCTS else 0.0)[n]
+    top = np.finfo(np.float64 if typed[n].dtype == np.float64 else np.float32).max
+    return bool((~(size[bad] <= top)).all())
 
 
 def _equal(got: Array, want: Array, typed: Array, room: Array | float = 0.0) -> Array:
@@ -177,12 +197,23 @@ def room(
     if node.op_type in SUMS:
         size = _magnitudes(node, feeds, opset, typed)
         moved = [
-            np.maximum(m, s * drift * math.sqrt(max(1, terms))) for m, s in zip(moved, size, strict=True)
+            np.maximum(m, np.where(np.isfinite(s), s, 0) * drift * math.sqrt(max(1, terms)))
+            for m, s in zip(moved, size, strict=True)
         ]
+    if node.op_type in GATED:
+        gate = _gate(node, feeds, typed, wanted)
+        moved = [np.maximum(m, gate) for m in moved]
     if node.op_type in LOGARITHMS:  # of what is near 1
         most = max((float(np.abs(x[np.isfinite(x)]).max(initial=1)) for x in changed.values()), default=1.0)
         moved = [np.maximum(m, drift * most) for m in moved]
     return [np.ceil(m) if t.dtype.kind in "iub" else m for m, t in zip(moved, typed, strict=True)]
+
+
+def _gate(node: NodeProto, feeds: Mapping[str, Array], typed: list[Array], wanted: list[Array]) -> float:
+    """What units of the gates of all turns make; whatever the layout, turns are one of the first two axes."""
+    states = [feeds[name] for name in node.input[5:7] if name] + wanted
+    held = [np.abs(x[np.isfinite(x)].astype(np.float64)).max(initial=1.0) for x in states]
+    return float(max(feeds[node.input[0]].shape[:2]) * ml_dtypes.finfo(typed[0].dtype).eps * max(held))
 
 
 def _drift(node: NodeProto, dtype: np.dtype[Any]) -> float:
@@ -204,9 +235,14 @@ def _changed(feeds: Mapping[str, Array], by: float, draw: int) -> dict[str, Arra
     return out
 
 
-def _magnitudes(node: NodeProto, feeds: Mapping[str, Array], opset: int, typed: list[Array]) -> list[Array]:
-    """The sums of the magnitudes of what is summed."""
-    absolute = {n: np.abs(x.astype(np.float64)) if x.dtype.name in DRIFT else x for n, x in feeds.items()}
+def _magnitudes(
+    node: NodeProto, feeds: Mapping[str, Array], opset: int, typed: list[Array], least: float = 0.0
+) -> list[Array]:
+    """The sums of the magnitudes of what is summed; of factors the product of those above 1."""
+    absolute = {
+        n: np.maximum(np.abs(x.astype(np.float64)), least) if x.dtype.name in DRIFT else x
+        for n, x in feeds.items()
+    }
     plain = NodeProto()
     plain.CopyFrom(node)
     plain.op_type = {"Sub": "Add"}.get(node.op_type, node.op_type)
@@ -214,8 +250,8 @@ def _magnitudes(node: NodeProto, feeds: Mapping[str, Array], opset: int, typed: 
         found = oracles.exact(plain, absolute, opset, typed, moved=True)
     except Exception:
         return [np.zeros(y.shape) for y in typed]
-    return [np.where(np.isfinite(y.astype(np.float64)), np.abs(y.astype(np.float64)), 0) if y.shape == t.shape
-            else np.zeros(t.shape) for y, t in zip(found, typed, strict=True)]  # fmt: skip
+    return [np.abs(y.astype(np.float64)) if y.shape == t.shape else np.zeros(t.shape)
+            for y, t in zip(found, typed, strict=True)]  # fmt: skip
 
 
 def _fused(
@@ -268,8 +304,12 @@ def _words(got: Array, want: Array, bad: Array, feeds: Mapping[str, Array]) -> s
     read = ", ".join(f"{x.dtype}{list(x.shape)}" for x in feeds.values())
     same = [repr(x[at].item()) for x in feeds.values() if x.shape == got.shape]
     of = f" of {', '.join(same)}" if same else ""
+    held = [x.astype(np.float64) for x in feeds.values() if x.dtype.name in DRIFT]
+    none = "; reads NaN" if any(np.isnan(x).any() for x in held) else ""
+    none += "; reads infinities" if any(np.isinf(x).any() for x in held) else ""
     return (
-        f"{int(bad.sum())} of {bad.size} differ, at {list(at)} {got[at]!r} for {want[at]!r}{of}; reads {read}"
+        f"{int(bad.sum())} of {bad.size} differ, at {list(at)} {got[at]!r} for {want[at]!r}{of}; "
+        f"reads {read}{none}"
     )
 
 

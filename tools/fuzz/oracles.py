@@ -6,7 +6,8 @@ same in double precision, before its results are rounded to their types."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import ml_dtypes
@@ -14,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
+from onnx.reference.ops import op_attention, op_resize
+from onnx.reference.ops.op_grid_sample import GridSample
 
 Array = NDArray[Any]
 HALVES = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
@@ -28,6 +31,13 @@ AS_TYPED = {
     "Identity",
     "QLinearMatMul",
 }
+# They compute float64 in float32 where an attribute, or its default, says so; AnyRT in float64.
+STASHED = {
+    "LayerNormalization": "stash_type",
+    "GroupNormalization": "stash_type",
+    "RMSNormalization": "stash_type",
+    "Attention": "softmax_precision",
+}
 TO_FLOAT = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16}
 
 
@@ -38,7 +48,7 @@ def evaluate(node: NodeProto, feeds: Mapping[str, Array], opset: int) -> list[Ar
     with np.errstate(all="ignore"):
         if node.op_type in SHAPES:
             return [SHAPES[node.op_type](*feeds.values())]
-        found = ReferenceEvaluator(model).run(None, dict(feeds))
+        found = ReferenceEvaluator(model, new_ops=[_GridSample]).run(None, dict(feeds))
     if node.op_type == "Loop":  # the reference joins what turns give; ONNX has a new first axis
         found[1] = np.reshape(found[1], (int(feeds[node.input[0]]), *np.shape(found[0])))
     return [np.asarray(x) for x in found]
@@ -84,14 +94,15 @@ def exact(
 ) -> list[Array]:
     """The results of one node as exact as double precision gives them, where `typed` are those in its types;
     `moved`: its inputs are in double precision already."""
-    if node.op_type in AS_TYPED or not any(x.dtype in NARROW or moved for x in feeds.values()):
-        return typed
-    if node.op_type in OWN:
+    if node.op_type in OWN and typed[0].dtype.kind not in "iu":
         wide = [x.astype(np.float64) for x in feeds.values()]
         with np.errstate(all="ignore"):
             return [OWN[node.op_type]({a.name: helper.get_attribute_value(a) for a in node.attribute}, *wide)]
+    is_narrow = any(x.dtype in NARROW or moved for x in feeds.values()) or node.op_type in STASHED
+    if node.op_type in AS_TYPED or not is_narrow:
+        return typed
     for to, number in ((np.float64, TensorProto.DOUBLE), (np.float32, TensorProto.FLOAT)):
-        changed = _of_type(node, number)
+        changed = _of_type(node, number, _stashes(node, opset))
         try:
             found = evaluate(
                 changed,
@@ -108,10 +119,13 @@ def exact(
     return typed
 
 
-def _of_type(node: NodeProto, number: int) -> NodeProto:
+def _of_type(node: NodeProto, number: int, stashes: bool) -> NodeProto:
     """The node with another float type for those that it names."""
     changed = NodeProto()
     changed.CopyFrom(node)
+    name = STASHED.get(node.op_type)
+    if stashes and name and all(a.name != name for a in node.attribute):
+        changed.attribute.append(helper.make_attribute(name, TensorProto.FLOAT))
     for a in changed.attribute:  # as EyeLike and LayerNormalization name types
         if a.name in ("dtype", "stash_type", "softmax_precision") and a.i in TO_FLOAT:
             a.i = number
@@ -119,6 +133,23 @@ def _of_type(node: NodeProto, number: int) -> NodeProto:
             if y.type.tensor_type.elem_type in TO_FLOAT:
                 y.type.tensor_type.elem_type = number
     return changed
+
+
+def _stashes(node: NodeProto, opset: int) -> bool:
+    return node.op_type in STASHED and (node.op_type != "GroupNormalization" or opset >= 21)
+
+
+def _erf(given: Mapping[str, Any], x: Array) -> Array:
+    """The reference computes it in float32."""
+    return np.vectorize(math.erf, otypes=[np.float64])(x)
+
+
+def _gelu(given: Mapping[str, Any], x: Array) -> Array:
+    """The reference computes erf in float32."""
+    if given.get("approximate", b"none") == b"tanh":
+        return np.asarray(x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2)
+    tail = np.vectorize(math.erfc, otypes=[np.float64])(-x / math.sqrt(2))
+    return np.asarray(np.where(np.isneginf(x), np.nan, x * tail / 2))
 
 
 def _mean_variance(given: Mapping[str, Any], x: Array) -> Array:
@@ -136,7 +167,11 @@ def _local_response(given: Mapping[str, Any], x: Array) -> Array:
     sums = np.stack(
         [(x[:, max(0, c - before) : c + behind + 1] ** 2).sum(1) for c in range(channels)] or [x[:, 0]], 1
     )
-    alpha, beta, bias = given.get("alpha", 1e-4), given.get("beta", 0.75), given.get("bias", 1.0)
+    alpha, beta, bias = (
+        given.get("alpha", float(np.float32(1e-4))),
+        given.get("beta", 0.75),
+        given.get("bias", 1.0),
+    )
     return np.asarray(x / (bias + alpha / size * sums) ** beta)
 
 
@@ -148,10 +183,47 @@ def _lp_normal(given: Mapping[str, Any], x: Array) -> Array:
 
 
 OWN = {
+    "Erf": _erf,
+    "Gelu": _gelu,
     "MeanVarianceNormalization": _mean_variance,
     "LRN": _local_response,
     "LpNormalization": _lp_normal,
 }
+
+
+def _in_double(coefficients: Callable[..., Array]) -> Callable[..., Array]:
+    """An attribute is a float32 in the reference, and positions are numbers of Python, which follow it."""
+    return lambda ratio, scale=None, A=-0.75: coefficients(ratio, scale, float(A))
+
+
+op_resize._cubic_coeffs = _in_double(op_resize._cubic_coeffs)
+op_resize._cubic_coeffs_antialias = _in_double(op_resize._cubic_coeffs_antialias)
+
+
+def _in_double_too(attention: Callable[..., Any]) -> Callable[..., Any]:
+    """The reference takes the root of a scale in float32."""
+
+    def compute(*given: Any, scale: Any = None, **named: Any) -> Any:
+        return attention(*given, scale=None if scale is None else float(scale), **named)
+
+    return compute
+
+
+op_attention._compute_attention = _in_double_too(op_attention._compute_attention)
+
+
+class _GridSample(GridSample):
+    """The reference rounds positions to float32."""
+
+    op_domain = ""
+
+    def _gs_denormalize_coordinates(self, n: Array, dims: tuple[int, ...], align_corners: bool) -> Array:
+        return np.array(
+            [self._gs_denormalize(v, d, align_corners) for v, d in zip(n, dims, strict=True)], np.float64
+        )
+
+
+_GridSample.__name__ = "GridSample"  # by which it is found
 # Of these the reference gives arrays of wrong shapes.
 SHAPES = {"GlobalMaxPool": lambda x: x.max(tuple(range(2, x.ndim)), keepdims=True)}
 
