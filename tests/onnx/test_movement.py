@@ -31,6 +31,23 @@ def test_ends_of_a_slice_may_lie_at_the_end_of_int64(run, dynamic):
     np.testing.assert_array_equal(run("Slice", {"x": X}, given, dynamic=dynamic), X[:, 1:, ::-2])
 
 
+def test_what_data_make_long_is_tiled():
+    nodes = [
+        helper.make_node("Compress", ["x", "kept"], ["some"], axis=1),
+        helper.make_node("Tile", ["some", "times"], ["y"]),
+    ]
+    sides = [
+        [helper.make_tensor_value_info("x", 1, [2, 3]), helper.make_tensor_value_info("kept", 9, [3])],
+        [helper.make_tensor_value_info("y", 1, None)],
+    ]
+    times = helper.make_tensor("times", 7, [2], [2, 3])
+    session = prepare(helper.make_model(helper.make_graph(nodes, "tile", *sides, [times])))
+    for kept in ([True, False, True], [False] * 3):
+        x = X[:, :, 0]
+        (got,) = session.run([x, np.array(kept)])
+        np.testing.assert_array_equal(got, np.tile(x[:, kept], (2, 3)))
+
+
 @pytest.mark.parametrize("far", [2**63 - 1, 2**40])
 def test_ends_that_a_run_gives_may_lie_as_far_as_an_int64_says(run, far):
     given = {"x": X, "starts": np.int64([-far - 1]), "ends": np.int64([far])}

@@ -80,3 +80,10 @@ def test_blocks_of_half_types_that_overlap_are_rounded_once(run):
     x = np.float16([[[0, 0, 2048], [0, 1, 0], [1, 0, 0]]])  # blocks of three, each one further
     got = run("Col2Im", {"x": x}, {"image": np.int64([1, 5]), "block": np.int64([1, 3])})
     assert got.ravel().tolist() == [0, 0, 2050, 0, 0]
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((0, 2), 1), ((0, 2), 0), ((2, 0), 0), ((1, 0, 7), -2)])
+def test_slices_without_elements_are_one_and_the_same(run, shape, axis):
+    found = run("Unique", {"x": np.zeros(shape, np.int8)}, axis=axis, outputs=4)
+    many = shape[axis]
+    assert [x.tolist() for x in found[1:]] == [[0][:many], [0] * many, [many][:many]]

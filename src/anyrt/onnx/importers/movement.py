@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from anyrt.core.counts import counts as found_by_data
 from anyrt.core.enums import DataType, SampleMode, UnaryOperation
 from anyrt.onnx.node import Node, importer
 from anyrt.onnx.sizes import (
@@ -58,8 +59,15 @@ def expand(node: Node) -> Tensor:
 def tile(node: Node) -> Tensor:
     """All elements repeated along each axis."""
     x = node.input(0)
-    sizes = [n * count for n, count in zip(lengths(x), entries(node.input(1)), strict=True)]
-    return node.slice(x, [0] * x.rank, sizes, mode=SampleMode.WRAP)
+    counts, whole = entries(node.input(1)), lengths(x)
+    sizes = [n * count for n, count in zip(whole, counts, strict=True)]
+    if not any(map(found_by_data, node.value(x).shape)):
+        return node.slice(x, [0] * x.rank, sizes, mode=SampleMode.WRAP)
+    for axis, (n, count) in enumerate(zip(whole, counts, strict=True)):
+        if count != 1:
+            place = positions(node, sizes[axis])
+            x = node.gather(x, place - place // n * n, axis)
+    return x
 
 
 @importer("Slice")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from anyrt.core.enums import CumulativeOperation, DataType, ReduceOperation, ScatterMode, TopKOperation
 from anyrt.onnx.node import Node, importer
-from anyrt.onnx.sizes import length, positions
+from anyrt.onnx.sizes import length, positions, volume
 from anyrt.onnx.tensor import Tensor
 from anyrt.ops._types import INTS, REALS
 
@@ -57,7 +57,7 @@ def _ranked_slices(node: Node, x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
     """The same for slices, by where each two of them differ first."""
     turned = _ranking(x.transpose(axis, *(k for k in range(x.rank) if k != axis)))
     n = length(x, axis)
-    rows = turned.reshape([n, -1])
+    rows = turned.reshape([n, volume(turned, range(1, turned.rank))])
     one, other = rows.unsqueeze(1), rows.unsqueeze(0)
     column = positions(node, length(rows, 1)) * 2
     far = node.constant([[[FAR]]], INT64)
@@ -65,7 +65,8 @@ def _ranked_slices(node: Node, x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
     first = node.reduce(ReduceOperation.MIN, where, [2], keep=False)
     place = positions(node, n)
     earlier = place.unsqueeze(1) < place.unsqueeze(0)
-    less = (first - first // 2 * 2).equal(0) & (first < FAR) | first.equal(FAR) & earlier
+    found = first < FAR  # the least of no columns is beyond that, too
+    less = (first - first // 2 * 2).equal(0) & found | ~found & earlier
     rank = node.reduce(ReduceOperation.SUM, less.cast(INT64), [0], keep=False)
     order = _stored(node, place * 0, rank, place)
     before = node.gather(order, (place - 1).maximum(0), 0)
