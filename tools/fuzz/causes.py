@@ -62,6 +62,8 @@ CAUSES: list[tuple[str, Callable[[Row], bool]]] = [
     ("NaN has no order: which element is the largest is open", _of("node shape", ORDERED, "ends")),
     ("NaN is no integer: what becomes of it is open",
      _of("node", {"DynamicQuantizeLinear", "QuantizeLinear", "Cast"}, told="int.*reads NaN")),
+    ("what does not fit an integer type is open",
+     _of("node", WRAPPING, told=WHOLE + ".*terms are beyond the type")),
     ("partial sums or products are beyond the type that ONNX computes in: what becomes infinite, or cancels, "
      "follows from their order, which is open", _of("node", set(), told="terms are beyond the type")),
     ("the reference takes NaN for what lies outside, and leaves it out",

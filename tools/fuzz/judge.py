@@ -48,6 +48,7 @@ SUMS = {
     "GridSample", "ScatterElements", "ScatterND", "ReduceLogSum", "ReduceL1",
 }  # fmt: skip
 GATED = {"RNN", "GRU", "LSTM"}
+SQUARES = {"ReduceL2", "ReduceSumSquare"}
 PRODUCTS = {"ReduceProd"}
 LIMIT = 120  # seconds for a model
 LOGARITHMS = {"LogSoftmax", "ReduceLogSumExp", "ReduceLogSum"}
@@ -153,6 +154,9 @@ def _beyond(
 ) -> bool:
     """Whether the magnitudes of the terms of all these results have sums, or products, that the type which
     they are computed in does not hold: then what is infinite, or cancels, depends on their order."""
+    if typed[n].dtype.kind in "iu" and node.op_type in SQUARES:
+        most = np.iinfo(typed[n].dtype).max
+        return bool((np.abs(feeds[node.input[0]].astype(np.float64)).max(initial=0) ** 2 > most).all())
     if node.op_type not in SUMS | PRODUCTS or typed[n].dtype.kind in "iub":
         return False
     size = _magnitudes(node, feeds, opset, typed, least=1.0 if node.op_type in PRODUCTS else 0.0)[n]
@@ -203,10 +207,20 @@ def room(
     if node.op_type in GATED:
         gate = _gate(node, feeds, typed, wanted)
         moved = [np.maximum(m, gate) for m in moved]
+    if node.op_type == "Resize" and typed[0].dtype.kind in "iu":
+        moved = [_between(node, feeds, opset)]
     if node.op_type in LOGARITHMS:  # of what is near 1
         most = max((float(np.abs(x[np.isfinite(x)]).max(initial=1)) for x in changed.values()), default=1.0)
         moved = [np.maximum(m, drift * most) for m in moved]
     return [np.ceil(m) if t.dtype.kind in "iub" else m for m, t in zip(moved, typed, strict=True)]
+
+
+def _between(node: NodeProto, feeds: Mapping[str, Array], opset: int) -> Array:
+    """1 where what is rounded to an integer lies between two, as far as float32 can tell."""
+    wide = {n: x.astype(np.float64) if n == node.input[0] else x for n, x in feeds.items()}
+    (found,) = oracles.evaluate(node, wide, opset)
+    room = DRIFT["float32"] * 4 * np.abs(wide[node.input[0]]).max(initial=1.0)
+    return np.asarray(np.abs(np.abs(found - np.trunc(found)) - 0.5) <= room, np.float64)
 
 
 def _gate(node: NodeProto, feeds: Mapping[str, Array], typed: list[Array], wanted: list[Array]) -> float:
