@@ -197,3 +197,19 @@ def test_kernels_that_convolve_tell_it_in_the_words_of_tensorrt(net, groups):
     assert (found["OutMaps"], found["Groups"], found["HasBias"]) == (6, groups, 1)
     shapes = [t["Dimensions"] for t in found["Inputs"] + found["Outputs"]]
     assert [(len(shape), shape[1]) for shape in shapes] == [(4, 6), (4, 6)]
+
+
+def test_sizes_that_a_branch_tells_inside_are_unknown(net):
+    x, choice = net.add_input("x", trt.float32, (6,)), net.add_if_conditional()
+    choice.set_condition(net.add_input("flag", trt.bool, ()))
+    found = net.add_non_zero(choice.add_input(x).get_output(0)).get_output(0)
+    ways = [net.add_unary(found, op) for op in (trt.UnaryOperation.NEG, trt.UnaryOperation.ABS)]
+    made = choice.add_output(*(way.get_output(0) for way in ways)).get_output(0)
+    net.mark_output(made)
+    config = net.builder.create_builder_config()
+    config.profiling_verbosity = Verbosity.DETAILED
+    told = net.builder.build_engine_with_config(net, config).create_engine_inspector()
+    shapes = [
+        t["Dimensions"] for x in json.loads(told.get_engine_information(JSON))["Layers"] for t in x["Inputs"]
+    ]
+    assert [1, -1] in shapes

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from anyrt.compiler.native import Lowered
+from anyrt.core.dims import symbols
 from anyrt.core.enums import DataType
 from anyrt.core.requirement import Fence
 from anyrt.ir.buffer import Buffer, Space
@@ -31,7 +32,15 @@ def with_records(compiled: Compiled, lowered: Lowered) -> Compiled:
 
 def kernel_records(lowered: Lowered) -> tuple[KernelRecord, ...]:
     """A record for each step of every version, in the order of the program's names."""
-    return tuple(record for schedule in lowered.schedules for record in _of_graph(schedule, {}))
+    records = (record for schedule in lowered.schedules for record in _of_graph(schedule, {}))
+    inner = frozenset(lowered.module.inner)
+
+    def known(tensors: Iterable[TensorRecord]) -> tuple[TensorRecord, ...]:
+        """With −1 for sizes that regions tell inside, as no plan knows them."""
+        shapes = ((t, (-1 if inner & symbols(d) else d for d in t.shape)) for t in tensors)
+        return tuple(replace(t, shape=tuple(shape)) for t, shape in shapes)
+
+    return tuple(replace(r, inputs=known(r.inputs), outputs=known(r.outputs)) for r in records)
 
 
 def _fences(lowered: Lowered, fences: Sequence[Fence]) -> Iterator[Fence]:
