@@ -49,7 +49,7 @@ def page(rows: list[causes.Row], runs: list[str]) -> str:
         rules + "\n",
         f"Units in the last place: {units}. Drift: {drifts}.\n",
         "Of LRN, LpNormalization, MeanVarianceNormalization, Erf, Gelu, GlobalMaxPool and Loop the reference "
-        "of this version is wrong, or less exact than AnyRT; formulas take its place (`tools/fuzz/oracles.py`). "
+        "of this version is wrong, or less exact than AnyRT; formulas take its place.\n",
         "GridSample, cubic Resize and Attention have their positions, coefficients and scales in double "
         "precision, and normalization ignores `stash_type`, which AnyRT takes for the least precision.\n",
         "## What became of them\n",
