@@ -35,7 +35,7 @@ from anyrt.prims.plugin import Plugin
 from anyrt.prims.table import named_blobs
 from anyrt.schedule.arena import Arena, arrange
 from anyrt.schedule.cost import Sizes
-from anyrt.schedule.fuse import Fusion
+from anyrt.schedule.fuse import Fusion, Numbers
 from anyrt.schedule.labels import labelled
 from anyrt.schedule.launch import Launch, Outside, Schedule, in_line, read_by, written_by
 from anyrt.schedule.ports import port_names
@@ -79,16 +79,16 @@ def lower(
     same machine gets the same kernels. `told` hears after each kernel how many there are of how many, from 0
     for every version, and what it raises ends the work. `checked`: kernels check every access."""
     sizes = Sizes(at_most(sizes.values, sizes_of(graph)))
-    tables, made, arenas, number = Tables(), [], [], 0
+    tables, made, arenas = Tables(), list[Schedule](), list[Arena]()
+    numbers = Numbers()  # a tensor of one version is none of another, which lies elsewhere
     places: dict[Buffer, tuple[int, Dim]] = {}
     kinds = versions(graph)
     for version in kinds:
         origin = originals(graph, version.graph)
         apart = frozenset(new for new, old in origin.items() if old in alone)
         own = {new: tunings[old] for new, old in origin.items() if old in tunings} if tunings else {}
-        fusion = Fusion(version.graph, sizes, machine, apart, own, tables, strategies, told, number=number)
+        fusion = Fusion(version.graph, sizes, machine, apart, own, tables, strategies, told, numbers=numbers)
         made.append(fusion.schedule())
-        number = fusion.number  # a tensor of one version is none of another, which lies elsewhere
         arenas.append(_arrange(made[-1]))
         places |= _places(version.graph, made[-1], arenas[-1], blobs)
     read = [b for s in made for x in s.everywhere for b in x.call.buffers if b.space is Space.TABLE]

@@ -69,7 +69,9 @@ class Fusion:
     is_whole: bool = True  # else what an item of another graph's kernel holds
     made: dict[Hashable, _Made | _Refused] = field(default_factory=dict)
     layouts: Mapping[Value, Layout] = field(default_factory=dict)
-    number: int = 0  # of the next tensor that is stored
+    numbers: Numbers = field(default_factory=lambda: Numbers())
+    inside: dict[Graph, list[Fusion]] = field(default_factory=dict)  # of regions that hold no nest yet
+    scheduled: Schedule | None = None
     nests: dict[Node, Nest | Outside] = field(default_factory=dict)
     assertions: dict[Value, Assertion] = field(default_factory=dict)
     strips: dict[Value, Strip] = field(default_factory=dict)
@@ -78,6 +80,26 @@ class Fusion:
     apart: Mapping[Dim, Dim] = field(default_factory=dict)  # how far rows of a length lie apart, if farther
 
     def schedule(self) -> Schedule:
+        """The schedules of all regions, each after those inside it, as they are deeper than Python recurses,
+        and that of the graph around them."""
+        order = [self]
+        for fusion in order:  # which grows
+            order += fusion._regions()
+        for fusion in reversed(order):
+            fusion.scheduled = fusion._schedule()
+        assert self.scheduled is not None, "it was made last"
+        found = self.scheduled.settled({}) if self.inside else self.scheduled
+        marked = _marked(found.everywhere)
+        return found.settled(marked) if marked else found
+
+    def _regions(self) -> Iterator[Fusion]:
+        """For each region of a node the decisions for it."""
+        for node in dict.fromkeys(v.node for v in walk(v for _, v in self.graph.outputs)):
+            for region in node.op.regions:
+                self.inside.setdefault(region, []).append(self._inner(region))
+                yield self.inside[region][-1]
+
+    def _schedule(self) -> Schedule:
         """Decide, build, and decide again wherever a kernel refuses a value."""
         outputs = [v for _, v in self.graph.outputs]
         # Sizes that data decide are told, and conditions judged, before all else is written.
@@ -97,11 +119,9 @@ class Fusion:
             self._cut()
         steps = tuple(self._steps())
         refused, made = tuple(self.refused), len(self.made)
-        found = Schedule(
+        return Schedule(
             self.graph, steps, self.tables, self.buffers, self.layouts, refused, made, self._again
         )
-        marked = _marked(found.everywhere)
-        return found.on(marked) if marked else found
 
     def _kept(self) -> list[Value]:
         """Copies of inputs that are updated in place, which are made first (passes/copy_caches.py)."""
@@ -205,8 +225,8 @@ class Fusion:
 
     def _next(self) -> int:
         """A number that no other tensor of this graph, nor of one inside it, has."""
-        number = max(self.number, len(self.buffers))
-        self.number = number + 1
+        number = max(self.numbers.next, len(self.buffers))
+        self.numbers.next = number + 1
         return number
 
     def _roomy(self, shape: Shape) -> Shape:
@@ -254,14 +274,22 @@ class Fusion:
         if isinstance(group, Group):
             return self._build(group, number)
         if group not in self.nests:
-            around = Around(self._region, port_names, self._fresh, self.buffers)
+            around = Around(self._region, self._copying, port_names, self._fresh, self.buffers)
             made = nest if isinstance(Value(group).compute, Nested) else outside
             self.nests[group] = made(group, around)
         return self.nests[group]
 
     def _region(self, graph: Graph) -> Schedule:
-        """The schedule of a region, or of copies for one."""
-        inner = Fusion(
+        found = self.inside[graph].pop().scheduled
+        assert found is not None, "regions come before what is around them"
+        return found
+
+    def _copying(self, graph: Graph) -> Schedule:
+        return self._inner(graph)._schedule()
+
+    def _inner(self, graph: Graph) -> Fusion:
+        """The decisions for a region, or for copies for one."""
+        return Fusion(
             graph,
             self.sizes,
             self.machine,
@@ -269,11 +297,8 @@ class Fusion:
             tables=self.tables,
             strategies=self.strategies,
             is_whole=False,
-            number=self._next(),
+            numbers=self.numbers,
         )
-        found = inner.schedule()
-        self.number = inner._next()
-        return found
 
     def _refuse(self, refusal: Refusal) -> None:
         """First refused, a value gets a buffer; refused by the kernel that was to fold it besides, a
@@ -558,6 +583,13 @@ class Fusion:
             buffer = self._output(name, value)
             if self.buffers[value] != buffer:
                 yield Group(value, buffer, copy=True)
+
+
+@dataclass(slots=True)
+class Numbers:
+    """Counts the tensors that are stored for a graph and its regions: `next` is that of the next one."""
+
+    next: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,10 @@ of code that is not ours."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import TypeAlias
 
 from anyrt.core.dims import product
@@ -89,7 +91,8 @@ class Launch:
 class Nest:
     """The regions of a node, on the memory of the values around them, and a bool in `flag`: `bodies` are run
     in order, again and again, as long as it is true (`turns`), or it chooses one of two. `before`: copies of
-    what the states are first."""
+    what the states are first. `ends`: for each body where lies what it calls otherwise, () where all bodies
+    call everything as the graph around does (`Schedule.settled`)."""
 
     node: Node
     flag: Buffer
@@ -97,6 +100,7 @@ class Nest:
     before: Schedule
     bodies: tuple[Schedule, ...]
     name: str
+    ends: tuple[Mapping[Buffer, Buffer], ...] = ()
 
     @property
     def parts(self) -> tuple[Schedule, ...]:
@@ -106,14 +110,29 @@ class Nest:
     @property
     def touched(self) -> frozenset[Buffer]:
         """All memory that is read or written."""
-        found = (b for s in self.parts for launch in s.everywhere for b in launch.call.buffers)
-        return frozenset((self.flag, *found))
+        found = {self.flag, *_mentioned(self.before)}
+        todo = list(self._named({}))
+        while todo:
+            body, names = todo.pop()
+            for step in body.steps:
+                if isinstance(step, Nest):
+                    found |= {names.get(b, b) for b in (step.flag, *_mentioned(step.before))}
+                    todo += step._named(names)
+                else:
+                    used = step.call.buffers if isinstance(step, Launch) else step.touched
+                    found |= {names.get(b, b) for b in used}
+        return frozenset(found)
 
     def on(self, swap: Mapping[Buffer, Buffer]) -> Nest:
-        """The same on other memory."""
-        bodies = tuple(s.on(swap) for s in self.bodies)
+        """The same on other memory; what is inside keeps its names."""
+        ends = tuple(names for _, names in self._named(swap))
         flag = swap.get(self.flag, self.flag)
-        return replace(self, flag=flag, before=self.before.on(swap), bodies=bodies)
+        return replace(self, flag=flag, before=self.before.on(swap), ends=ends)
+
+    def _named(self, swap: Mapping[Buffer, Buffer]) -> Iterator[tuple[Schedule, Mapping[Buffer, Buffer]]]:
+        """Each body with where lies what it calls otherwise, where `swap` says that of the graph around."""
+        for body, ends in zip_longest(self.bodies, self.ends):
+            yield body, swap if ends is None else {b: swap.get(to, to) for b, to in ends.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +231,23 @@ class Schedule:
         buffers = {v: swap.get(b, b) for v, b in self.buffers.items()}
         return replace(self, steps=tuple(x.on(swap) for x in self.steps), buffers=buffers)
 
+    def settled(self, swap: Mapping[Buffer, Buffer]) -> Schedule:
+        """The same on other memory, all that is inside, too, which calls it as this one does from then on."""
+        order = [(self, swap)]
+        for schedule, names in order:  # which grows: regions are deeper than Python recurses
+            order += (x for step in schedule.steps if isinstance(step, Nest) for x in step._named(names))
+        queue = deque[Schedule]()
+        for schedule, names in reversed(order):
+            own, steps = schedule.on(names), list[Step]()
+            for step in reversed(own.steps):
+                if isinstance(step, Nest):
+                    bodies = [queue.popleft() for _ in step.bodies]
+                    steps.append(replace(step, bodies=tuple(reversed(bodies)), ends=()))
+                else:
+                    steps.append(step)
+            queue.append(replace(own, steps=tuple(reversed(steps))))
+        return queue.pop()
+
     def trace(self, launch: Launch) -> list[Trace]:
         """The launch's kernel after each step of its strategy, or why the step did not apply. Of what is made
         in strips: the kernels of a strip, joined."""
@@ -239,6 +275,10 @@ class Line:
         for begin, end in self.turns:
             last |= {b: max(n, end) for b, n in last.items() if first[b] < begin <= n}
         return last
+
+
+def _mentioned(copies: Schedule) -> Iterator[Buffer]:
+    return (b for launch in copies.everywhere for b in launch.call.buffers)
 
 
 def written_by(step: Launch | Outside | Buffer) -> tuple[Buffer, ...]:

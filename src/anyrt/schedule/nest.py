@@ -33,10 +33,11 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What regions need of the graph around them: how to schedule a graph, the names of its memory, new
-    memory, and where values lie, which is nowhere for a number that is known."""
+    """What regions need of the graph around them: their schedules, those of copies, the names of a graph's
+    memory, new memory, and where values lie, which is nowhere for a number that is known."""
 
     schedule: Callable[[Graph], Schedule]
+    copies: Callable[[Graph], Schedule]
     names: Names
     fresh: Callable[[Type], Buffer]
     buffers: Mapping[Value, Buffer]
@@ -56,7 +57,7 @@ class Around:
         graph = Graph(tuple(inputs.items()), tuple(outputs.items()), names)
         ends = [name for name, _ in (*graph.inputs, *graph.outputs)]
         ports = dict(zip(self.names(graph), ends, strict=True))
-        made = self.schedule(graph)
+        made = self.copies(graph)
         own = {b for x in made.everywhere for b in x.call.buffers} | set(made.buffers.values())
         return made.on({b: swap[ports[b.name]] for b in own if b.name in ports})
 
@@ -101,12 +102,13 @@ def _chosen(node: Node, around: Around, name: str) -> Nest:
     moves = list[Move]()
     held = [_held(a, around, moves) for a in node.args]
     made = [around.buffers[Value(node, k)] for k in range(len(node.types))]
-    bodies = []
+    bodies, swaps = list[Schedule](), list[Mapping[Buffer, Buffer]]()
     for region in node.op.regions:
         ins, outs = _ends(region, around)
         places = [*made, *_places_of_sizes(region, around)]
-        bodies.append(around.schedule(region).on(_swap(ins, held[1:]) | _swap(outs, places)))
-    return Nest(node, held[0], False, around.moves(moves, name), tuple(bodies), name)
+        bodies.append(around.schedule(region))
+        swaps.append(_swap(ins, held[1:]) | _swap(outs, places))
+    return Nest(node, held[0], False, around.moves(moves, name), tuple(bodies), name, tuple(swaps))
 
 
 def _repeated(node: Node, around: Around, name: str) -> Nest:
@@ -130,8 +132,8 @@ def _repeated(node: Node, around: Around, name: str) -> Nest:
         else:
             swap[made] = around.fresh(result.type)
             back.append(Move(swap[made], result.type, states[number]))
-    bodies = (body.on(swap), around.moves(back, name))
-    return Nest(node, states[0], True, around.moves(moves, name), bodies, name)
+    bodies = (body, around.moves(back, name))
+    return Nest(node, states[0], True, around.moves(moves, name), bodies, name, (swap, {}))
 
 
 def _held(value: Value, around: Around, moves: list[Move]) -> Buffer:
