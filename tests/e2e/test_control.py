@@ -7,6 +7,7 @@ import pytest
 
 import anyrt as trt
 from anyrt.core.errors import ShapeError
+from anyrt.ir.graph import MAX_REGIONS
 
 OP, LAST = trt.ElementWiseOperation, trt.LoopOutput.LAST_VALUE
 COUNT, WHILE = trt.TripLimit.COUNT, trt.TripLimit.WHILE
@@ -247,8 +248,8 @@ def test_a_condition_that_is_known_leaves_the_other_branch_away(w, engine_of, fl
     assert len(engine._loaded.program.kernels) == 1
 
 
-@pytest.mark.parametrize("depth", [20, 40])  # 18 took minutes when time doubled with each
-def test_conditionals_inside_one_another_build_in_linear_time(w, engine_of, depth):
+def inside_one_another(w, depth):
+    """x and one for each of `depth` conditionals on `flag`, each in a branch of the one before; else -x."""
     x, flag = w.net.add_input("x", trt.float32, (3, 5)), w.net.add_input("flag", trt.bool, ())
     inner, now, ends = x, flag, []
     for _ in range(depth):
@@ -259,9 +260,28 @@ def test_conditionals_inside_one_another_build_in_linear_time(w, engine_of, dept
         inner = w.add(inner, w.net.add_constant((1, 1), np.ones((1, 1), np.float32)).get_output(0))
     for choice, other in reversed(ends):
         inner = choice.add_output(inner, other).get_output(0)
-    engine = engine_of(w.net, inner)
+    return inner
+
+
+@pytest.mark.parametrize("depth", [20, 200])  # 18 took minutes when time doubled with each
+def test_conditionals_inside_one_another_build_run_and_load_elsewhere(
+    w, plan_of, log, depth, tmp_path, monkeypatch
+):
+    plan = plan_of(w.net, inside_one_another(w, depth))
+    monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))  # where nothing of it is
+    with trt.strict():
+        engine = trt.Runtime(log).deserialize_cuda_engine(plan)
     assert (engine.run(x=X, flag=np.array(True))["y"] == reduce(np.add, [np.float32(1)] * depth, X)).all()
     assert (engine.run(x=X, flag=np.array(False))["y"] == -X).all()
+    told = engine.create_engine_inspector().get_engine_information(trt.LayerInformationFormat.ONELINE)
+    assert told.count("\n") >= 2 * depth
+
+
+def test_conditionals_inside_one_another_without_end_are_refused(w, builder, log):
+    inside_one_another(w, MAX_REGIONS + 1).name = "y"
+    w.net.mark_output(w.net.get_layer(w.net.num_layers - 1).get_output(0))
+    assert builder.build_serialized_network(w.net, builder.create_builder_config()) is None
+    assert any("AR901" in line and "401 loops and conditionals" in line for line in log.lines)
 
 
 def test_a_conditional_in_a_loop_is_judged_in_each_turn(w, engine_of):

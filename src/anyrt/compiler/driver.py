@@ -48,12 +48,12 @@ from anyrt.core.counts import at_most
 from anyrt.core.dims import Dim
 from anyrt.core.dtype import numpy_dtype, pack4, storage_bytes, unpack4
 from anyrt.core.enums import BuilderFlag, Severity
-from anyrt.core.errors import AnyrtError, PlanError, ResourceError
+from anyrt.core.errors import AnyrtError, NotSupportedError, PlanError, ResourceError
 from anyrt.core.flags import default_threads, read_flags
 from anyrt.core.machine import Machine, this_machine
 from anyrt.core.requirement import Requirement
 from anyrt.core.units import counted
-from anyrt.ir.graph import Graph, Value, nested, walk
+from anyrt.ir.graph import MAX_REGIONS, Graph, Value, depth, nested, walk
 from anyrt.ir.text import parse_graph, print_graph
 from anyrt.passes import with_tiles
 from anyrt.passes.beside import beside, only
@@ -202,6 +202,13 @@ def _interruptible(work: Callable[[], T], stopped: threading.Event, tick: Callab
     return results[0]
 
 
+def _check_depth(request: BuildRequest) -> None:
+    """What is deeper would be refused when its plan is read (ir/text.py)."""
+    if (found := depth(request.graph)) > MAX_REGIONS:
+        got, do = f"{found} loops and conditionals inside one another", "put conditions together with And"
+        raise NotSupportedError("AR901", request.name, got, f"at most {MAX_REGIONS}", do)
+
+
 @dataclass(slots=True)
 class _Build:
     """One build, step by step; `warn` is told what is wrong with the cache. `seconds`: what each step has
@@ -229,6 +236,7 @@ class _Build:
         return parts
 
     def _steps(self, phase: Phase) -> tuple[PlanParts, Report]:
+        _check_depth(self.request)
         recall = Recall.of(self.request) if self._is_plain() else None
         same = None if recall is None else self._recalled(recall)
         if same is not None:

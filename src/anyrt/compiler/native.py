@@ -35,9 +35,10 @@ from anyrt.prims.plugin import Plugin
 from anyrt.prims.table import named_blobs
 from anyrt.schedule.arena import Arena, arrange
 from anyrt.schedule.cost import Sizes
-from anyrt.schedule.fuse import Fusion, Numbers
+from anyrt.schedule.fuse import Fusion
 from anyrt.schedule.labels import labelled
 from anyrt.schedule.launch import Launch, Outside, Schedule, in_line, read_by, written_by
+from anyrt.schedule.nest import Numbers
 from anyrt.schedule.ports import port_names
 from anyrt.schedule.strategies import STRATEGIES, Strategies
 from anyrt.schedule.tables import Tables

@@ -13,7 +13,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from anyrt.core.dims import Dim, Sym
 from anyrt.core.enums import DataType
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from anyrt.ir.prim import Prim
 
 Shape = tuple[Dim, ...]
+
+MAX_REGIONS: Final = 400  # inside one another: what walks schedules and programs recurses twice for each
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +177,15 @@ def nested(graph: Graph) -> Iterator[Graph]:
             nodes = dict.fromkeys(v.node for v in walk(v for _, v in inner.outputs))
             todo += [(inner, True), *((region, False) for node in nodes for region in node.op.regions)]
     return reversed(order)
+
+
+def depth(graph: Graph) -> int:
+    """How many regions are inside one another at most."""
+    found: dict[Graph, int] = {}
+    for inner in reversed([*nested(graph)]):
+        nodes = dict.fromkeys(v.node for v in walk(v for _, v in inner.outputs))
+        found[inner] = max((1 + found[r] for node in nodes for r in node.op.regions), default=0)
+    return found[graph]
 
 
 def users(graph: Graph) -> dict[Value, list[Value]]:

@@ -42,14 +42,13 @@ from anyrt.core.dims import INF, Expr, Sym, symbols
 from anyrt.core.dimtext import Reader, print_dim, print_name
 from anyrt.core.enums import DataType
 from anyrt.core.errors import AnyrtError, PlanError
-from anyrt.ir.graph import Graph, Node, Symbol, Type, Value, apply_all, walk
+from anyrt.ir.graph import MAX_REGIONS, Graph, Node, Symbol, Type, Value, apply_all, walk
 from anyrt.ir.prim import Prim
 from anyrt.ir.verify import graph_faults
 
 Hints: TypeAlias = Mapping[str, Sequence[tuple[str, object]]]  # the declared types of a class's fields
 
 MAX_TEXT: Final = 1 << 24
-MAX_REGIONS: Final = 1000  # inside one another
 MAX_VOLUME_TERMS: Final = 4096  # sizes with more terms than any network has make products explode
 
 

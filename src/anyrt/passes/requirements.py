@@ -32,19 +32,20 @@ def _counts(rule: Requirement) -> frozenset[Sym]:
     return bounded_counts(rule.left) | bounded_counts(rule.right)
 
 
-def _required(
-    graph: Graph, inside: frozenset[Sym] = frozenset()
-) -> Iterator[tuple[Requirement, frozenset[Sym]]]:
+def _required(graph: Graph) -> Iterator[tuple[Requirement, frozenset[Sym]]]:
     """What a graph and its regions ask for, with the sizes that regions around each condition tell."""
-    for value in walk(v for _, v in graph.outputs):
-        for rule in value.op.requires(tuple(a.type for a in value.args), graph.name(value)):
-            if never_holds(rule):
-                raise broken(rule, str(rule.left), str(rule.right))
-            if not always_holds(rule):
-                yield rule, inside
-    for node in dict.fromkeys(v.node for v in walk(v for _, v in graph.outputs)):
-        for region in node.op.regions:
-            yield from _required(region, inside.union(sym for sym, _ in told(region)))
+    todo = [(graph, frozenset[Sym]())]  # regions are deeper than Python recurses
+    while todo:
+        around, inside = todo.pop()
+        values = [*walk(v for _, v in around.outputs)]
+        for value in values:
+            for rule in value.op.requires(tuple(a.type for a in value.args), around.name(value)):
+                if never_holds(rule):
+                    raise broken(rule, str(rule.left), str(rule.right))
+                if not always_holds(rule):
+                    yield rule, inside
+        regions = [r for node in dict.fromkeys(v.node for v in values) for r in node.op.regions]
+        todo += [(r, inside.union(sym for sym, _ in told(r))) for r in reversed(regions)]
 
 
 def always_holds(rule: Requirement) -> bool:

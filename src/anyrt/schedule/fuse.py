@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import chain
 
-from anyrt.core.dims import Dim, add, maximum, product
+from anyrt.core.dims import Dim, add, product
+from anyrt.core.errors import CompileError
 from anyrt.core.machine import Machine
 from anyrt.core.requirement import FINE, Assertion
 from anyrt.ir.buffer import Buffer, Space
@@ -29,11 +29,12 @@ from anyrt.schedule.cost import Sizes
 from anyrt.schedule.elements import Refusal
 from anyrt.schedule.group import Group, Inside, Part, Signature, signed
 from anyrt.schedule.hidden import hides, is_searched, stored_apart
-from anyrt.schedule.launch import Launch, Nest, Outside, Schedule, Step
+from anyrt.schedule.launch import Launch, Nest, Outside, Schedule, Step, marked
 from anyrt.schedule.layout import Layout, keeps_order, row_major
 from anyrt.schedule.layouts import layouts
+from anyrt.schedule.made import Made, Refused, different
 from anyrt.schedule.naive import Builder
-from anyrt.schedule.nest import Around, at_first, nest, outside
+from anyrt.schedule.nest import Around, Numbers, at_first, nest, outside
 from anyrt.schedule.nontemporal import Past, past_caches
 from anyrt.schedule.partition import Stored, partition
 from anyrt.schedule.pieces import pieces
@@ -67,9 +68,9 @@ class Fusion:
     order: dict[Value, int] = field(default_factory=dict)
     past: dict[Buffer, Past] = field(default_factory=dict)
     is_whole: bool = True  # else what an item of another graph's kernel holds
-    made: dict[Hashable, _Made | _Refused] = field(default_factory=dict)
+    made: dict[Hashable, Made | Refused] = field(default_factory=dict)
     layouts: Mapping[Value, Layout] = field(default_factory=dict)
-    numbers: Numbers = field(default_factory=lambda: Numbers())
+    numbers: Numbers = field(default_factory=Numbers)
     inside: dict[Graph, list[Fusion]] = field(default_factory=dict)  # of regions that hold no nest yet
     scheduled: Schedule | None = None
     nests: dict[Node, Nest | Outside] = field(default_factory=dict)
@@ -89,8 +90,8 @@ class Fusion:
             fusion.scheduled = fusion._schedule()
         assert self.scheduled is not None, "it was made last"
         found = self.scheduled.settled({}) if self.inside else self.scheduled
-        marked = _marked(found.everywhere)
-        return found.settled(marked) if marked else found
+        marks = marked(found.everywhere)
+        return found.settled(marks) if marks else found
 
     def _regions(self) -> Iterator[Fusion]:
         """For each region of a node the decisions for it."""
@@ -255,7 +256,7 @@ class Fusion:
             chosen = layouts(self.graph, stored, self.sizes)
             self.layouts = {**chosen, **self._apart_rows(stored), **self.given}
             steps: list[Step] = []
-            refusals: dict[Value, Refusal] = {}
+            refusals: dict[Value, tuple[Refusal, Group]] = {}
             groups = list(self._groups(self._hosts()))
             if not self.made:
                 self.told(0, len(groups))
@@ -263,18 +264,19 @@ class Fusion:
                 try:
                     steps.append(self._step(group, number))
                 except Refusal as refusal:
-                    refusals.setdefault(refusal.value, refusal)
+                    assert isinstance(group, Group), "what has steps of its own inlines nothing"
+                    refusals.setdefault(refusal.value, (refusal, group))
                 self.told(number + 1, len(groups))
             if not refusals:
                 return steps
             for refused in refusals.values():
-                self._refuse(refused)
+                self._refuse(*refused)
 
     def _step(self, group: Group | Node, number: int) -> Step:
         if isinstance(group, Group):
             return self._build(group, number)
         if group not in self.nests:
-            around = Around(self._region, self._copying, port_names, self._fresh, self.buffers)
+            around = Around(self._region, self._copies_of, port_names, self._fresh, self.buffers)
             made = nest if isinstance(Value(group).compute, Nested) else outside
             self.nests[group] = made(group, around)
         return self.nests[group]
@@ -284,7 +286,7 @@ class Fusion:
         assert found is not None, "regions come before what is around them"
         return found
 
-    def _copying(self, graph: Graph) -> Schedule:
+    def _copies_of(self, graph: Graph) -> Schedule:
         return self._inner(graph)._schedule()
 
     def _inner(self, graph: Graph) -> Fusion:
@@ -300,14 +302,22 @@ class Fusion:
             numbers=self.numbers,
         )
 
-    def _refuse(self, refusal: Refusal) -> None:
-        """First refused, a value gets a buffer; refused by the kernel that was to fold it besides, a
-        kernel."""
-        if refusal.value not in self.buffers:
-            self._store(Stored(refusal.value, refusal.reason))
-            return
-        assert refusal.value not in self.unhosted, f"refused twice: {refusal}"
-        self.unhosted.add(refusal.value)
+    def _refuse(self, refusal: Refusal, group: Group) -> None:
+        """First refused, a value gets a buffer; refused by the kernel that was to fold it besides, a kernel.
+        Where a kernel refuses its own root, what it folds besides gets kernels, and then all that it computes
+        buffers: each time there is less to refuse."""
+        value, reason = refusal.value, refusal.reason
+        guests = {v for v, _ in group.also}
+        inside = [v for v in self._reads(group.root) if v not in self.buffers and v.compute != Given()]
+        if value not in self.buffers:
+            self._store(Stored(value, reason))
+        elif guests:
+            self.unhosted |= {value} if value in guests else guests
+        elif inside:
+            for v in inside:
+                self._store(Stored(v, f"the kernel of {self.graph.name(value)} refuses it: {reason}"))
+        else:
+            raise CompileError("AR807", self.graph.name(value), got=reason, do="report this as a bug")
 
     def _build(self, group: Group, number: int) -> Launch:
         signature, name = signed(group, self._inside(group), self.past, self.layouts), f"k{number}"
@@ -315,14 +325,14 @@ class Fusion:
         if key not in self.made:
             self.made[key] = self._make(group, signature, name)
         found = self.made[key]
-        if isinstance(found, _Refused):
+        if isinstance(found, Refused):
             raise Refusal(signature.values[found.number], found.reason)
         pairs = list(zip(found.buffers, signature.buffers, strict=True))
         first = {formal: at for formal, b in pairs if (at := signature.first(b)) != 0}
         judged = ((self.buffers[v], self.assertions[v]) for v in group.makes if v in self.assertions)
         finds = next((Finding(b, a) for b, a in judged), None)
         tells = tuple((v.op.tells, self.buffers[v]) for v in group.makes if v.op.tells is not None)
-        call = Call(found.kernel, name, _different(pairs), first, finds, tells)
+        call = Call(found.kernel, name, different(pairs), first, finds, tells)
         inlined = tuple(v for v in signature.inlined if v not in group.makes)
         return Launch(call, group, inlined, found.kind, self._tuning(group))
 
@@ -339,7 +349,7 @@ class Fusion:
         root = () if piece or group.copy else (group.root,)
         return frozenset((*root, *(v for v, _ in group.also)))
 
-    def _make(self, group: Group, signature: Signature, name: str) -> _Made | _Refused:
+    def _make(self, group: Group, signature: Signature, name: str) -> Made | Refused:
         try:
             if group.strip is not None:
                 return self._in_strips(group, group.strip, signature, name)
@@ -348,18 +358,18 @@ class Fusion:
         except Refusal as refusal:
             if refusal.value not in signature.values:  # below what this group computes
                 raise
-            return _Refused(signature.values.index(refusal.value), refusal.reason)
+            return Refused(signature.values.index(refusal.value), refusal.reason)
         marked = {replace(b, nontemporal=0): b for b in buffers_in_order(kernel)}
         formal = (signature.formal(b) for b in signature.buffers)
-        return _Made(kernel, tuple(marked.get(b, b) for b in formal), builder.kind)
+        return Made(kernel, tuple(marked.get(b, b) for b in formal), builder.kind)
 
-    def _in_strips(self, group: Group, strip: Strip, signature: Signature, name: str) -> _Made:
+    def _in_strips(self, group: Group, strip: Strip, signature: Signature, name: str) -> Made:
         """The kernels of the graph of one strip, joined, and of another one with what rows are left."""
         known = isinstance(strip.root.shape[strip.row], int)
         both = (False, True) if known and not strip.is_even else (False,)
         found = [self._piece(group, Cut(strip, self.buffers, last)) for last in both]
         kernel = joined(name, found, group.buffer)
-        return _Made(kernel, tuple(map(signature.formal, signature.buffers)), "strips")
+        return Made(kernel, tuple(map(signature.formal, signature.buffers)), "strips")
 
     def _piece(self, group: Group, cut: Cut) -> Piece:
         graph = cut.graph()
@@ -583,39 +593,3 @@ class Fusion:
             buffer = self._output(name, value)
             if self.buffers[value] != buffer:
                 yield Group(value, buffer, copy=True)
-
-
-@dataclass(slots=True)
-class Numbers:
-    """Counts the tensors that are stored for a graph and its regions: `next` is that of the next one."""
-
-    next: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Made:
-    """The kernel of the first group of its sort, its buffers in the order of the signature, its strategy."""
-
-    kernel: Kernel
-    buffers: tuple[Buffer, ...]
-    kind: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Refused:
-    """What the first group of a kind refused: the number of a value in its signature."""
-
-    number: int
-    reason: str
-
-
-def _marked(launches: Iterable[Launch]) -> dict[Buffer, Buffer]:
-    """The outputs that some kernel writes past the caches, each with that mark."""
-    marks: dict[Buffer, Dim] = {}
-    for formal, actual in chain.from_iterable(x.call.binds.items() for x in launches):
-        marks[actual] = maximum(formal.nontemporal, marks.get(actual, 0))
-    return {b: replace(b, nontemporal=mark) for b, mark in marks.items() if mark != 0}
-
-
-def _different(pairs: Iterable[tuple[Buffer, Buffer]]) -> dict[Buffer, Buffer]:
-    return {a: b for a, b in pairs if a != b}

@@ -4,12 +4,12 @@ of code that is not ours."""
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import TypeAlias
 
-from anyrt.core.dims import product
+from anyrt.core.dims import Dim, maximum, product
 from anyrt.ir.buffer import Buffer
 from anyrt.ir.graph import Graph, Node, Value
 from anyrt.ir.kernel import Kernel
@@ -110,13 +110,13 @@ class Nest:
     @property
     def touched(self) -> frozenset[Buffer]:
         """All memory that is read or written."""
-        found = {self.flag, *_mentioned(self.before)}
+        found = {self.flag, *mentioned(self.before)}
         todo = list(self._named({}))
         while todo:
             body, names = todo.pop()
             for step in body.steps:
                 if isinstance(step, Nest):
-                    found |= {names.get(b, b) for b in (step.flag, *_mentioned(step.before))}
+                    found |= {names.get(b, b) for b in (step.flag, *mentioned(step.before))}
                     todo += step._named(names)
                 else:
                     used = step.call.buffers if isinstance(step, Launch) else step.touched
@@ -277,8 +277,17 @@ class Line:
         return last
 
 
-def _mentioned(copies: Schedule) -> Iterator[Buffer]:
+def mentioned(copies: Schedule) -> Iterator[Buffer]:
+    """The memory that copies read and write."""
     return (b for launch in copies.everywhere for b in launch.call.buffers)
+
+
+def marked(launches: Iterable[Launch]) -> dict[Buffer, Buffer]:
+    """The outputs that some kernel writes past the caches, each with that mark."""
+    marks: dict[Buffer, Dim] = {}
+    for formal, actual in chain.from_iterable(x.call.binds.items() for x in launches):
+        marks[actual] = maximum(formal.nontemporal, marks.get(actual, 0))
+    return {b: replace(b, nontemporal=mark) for b, mark in marks.items() if mark != 0}
 
 
 def written_by(step: Launch | Outside | Buffer) -> tuple[Buffer, ...]:

@@ -17,7 +17,7 @@ from anyrt.ir.compute import External, Nested
 from anyrt.ir.counted import results, told
 from anyrt.ir.graph import Graph, Node, Type, Value
 from anyrt.prims.build import param
-from anyrt.schedule.launch import Launch, Nest, Outside, Schedule, Step
+from anyrt.schedule.launch import Launch, Nest, Outside, Schedule, Step, mentioned
 
 Names = Callable[[Graph], Sequence[str]]  # of the memory of a graph's inputs, and then outputs
 
@@ -29,6 +29,13 @@ class Move:
     value: Value | Buffer
     type: Type
     to: Buffer
+
+
+@dataclass(slots=True)
+class Numbers:
+    """Counts the tensors that are stored for a graph and its regions: `next` is that of the next one."""
+
+    next: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +139,9 @@ def _repeated(node: Node, around: Around, name: str) -> Nest:
         else:
             swap[made] = around.fresh(result.type)
             back.append(Move(swap[made], result.type, states[number]))
-    bodies = (body, around.moves(back, name))
-    return Nest(node, states[0], True, around.moves(moves, name), bodies, name, (swap, {}))
+    after = around.moves(back, name)
+    same = {b: b for b in mentioned(after)}
+    return Nest(node, states[0], True, around.moves(moves, name), (body, after), name, (swap, same))
 
 
 def _held(value: Value, around: Around, moves: list[Move]) -> Buffer:
