@@ -1,0 +1,61 @@
+"""Kernels that refuse what they were to compute are taken apart until they do not."""
+
+import pytest
+
+from anyrt.backends.cpu.processors import choose
+from anyrt.compiler import native
+from anyrt.compiler.trial import constant_offsets
+from anyrt.compiler.verify import verify
+from anyrt.core.enums import DataType
+from anyrt.core.errors import CompileError
+from anyrt.ir.graph import Graph
+from anyrt.prims import build as b
+from anyrt.schedule.cost import Sizes
+from anyrt.schedule.elements import Refusal
+from anyrt.schedule.naive import Builder
+
+X = b.param("x", (64, 96), DataType.FLOAT)
+MOST = b.reduce_("max", X, (1,))
+TOTAL = b.reduce_("sum", b.map_("exp", b.map_("sub", X, MOST)), (1,))
+ENDS = (("total", TOTAL), ("below", b.transpose(b.map_("sub", X, MOST), (1, 0))))
+
+
+def lowered():
+    graph = Graph((("x", X),), ENDS)
+    return native.lower(graph, constant_offsets(graph), Sizes())
+
+
+@pytest.fixture
+def refusing(monkeypatch):
+    """Makes kernels refuse their root where `unlike` says so of the builder."""
+
+    def install(unlike):
+        build = Builder.build
+
+        def picky(builder):
+            if unlike(builder):
+                raise Refusal(builder.group.root, "its root does not suit it")
+            return build(builder)
+
+        monkeypatch.setattr(Builder, "build", picky)
+
+    return install
+
+
+def computes_more(builder):
+    """It folds for other kernels, or computes more than its root."""
+    return builder.group.also or any(a.args and a not in builder.buffers for a in builder.group.root.args)
+
+
+def test_a_kernel_that_refuses_its_root_again_and_again_is_taken_apart(refusing):
+    assert any(x.group.also for x in lowered().schedule.launches)  # the maximum, with the sum
+    refusing(computes_more)
+    found = lowered()
+    assert [len(x.inlined) for x in found.schedule.launches] == [0] * 5
+    assert verify(found, choose(None), [{}]) == ()
+
+
+def test_a_kernel_that_refuses_whatever_it_is_asked_is_told(refusing):
+    refusing(lambda builder: True)
+    with pytest.raises(CompileError, match=r"AR807.*its root does not suit it"):
+        lowered()
