@@ -35,6 +35,10 @@ def _ort_refuses(row: Row) -> bool:
     return row["sizes"] == 1 and re.match(r"Fail|InvalidArgument|RuntimeException", row["ort"]) is not None
 
 
+def _short_of_lengths(row: Row) -> bool:
+    return "ReverseSequence" in row["nodes"] and _refused("AR103")(row)
+
+
 def _of(kinds: str, ops: set[str], moods: str = "", told: str = "", ort: str = "") -> Callable[[Row], bool]:
     """Of these kinds and operators; values, words and ONNX Runtime's answer have these patterns."""
 
@@ -53,6 +57,7 @@ CAUSES: list[tuple[str, Callable[[Row], bool]]] = [
     ("a window is larger than its input with borders: there is no output, as AR126 says", _refused("AR126")),
     ("slopes broadcast one way only in ONNX; the reference lets NumPy broadcast", _refused("AR112")),
     ("a letter of Einsum has one size in ONNX; the reference lets NumPy broadcast", _refused("AR130")),
+    ("sequences have a length each in ONNX; the reference leaves out those without", _short_of_lengths),
     ("states have the batch of X in ONNX; the reference lets NumPy broadcast",
      _of("refused", RECURRENT, told=r"\[AR123\].*recurrence")),
     ("indices and updates have one shape in ONNX; the reference lets NumPy broadcast",

@@ -17,6 +17,7 @@ an element sums, and on nothing that was seen:
   by a unit of what it computes in, times the largest state;
 * sums and products may be anything where the magnitudes of their terms are beyond the type that they are
   computed in: this is told as a difference, with that cause;
+* Gelu of float64 may be off by its drift times x, since 1 + erf cancels, as ONNX defines it;
 * logarithms may be off by the drift times the largest magnitude, since what they are of may be near 1;
 * no number is asked for more than the least normal one of its type.
 """
@@ -205,6 +206,10 @@ def room(
             np.maximum(m, np.where(np.isfinite(s), s, 0) * drift * math.sqrt(max(1, terms)))
             for m, s in zip(moved, size, strict=True)
         ]
+    if (
+        node.op_type == "Gelu" and typed[0].dtype == np.float64
+    ):  # x / 2 · (1 + erf …), whose digits may cancel
+        moved = [np.maximum(m, DRIFT["float64"] * np.abs(feeds[node.input[0]])) for m in moved]
     if node.op_type in GATED:
         gate = _gate(node, feeds, typed, wanted)
         moved = [np.maximum(m, gate) for m in moved]
