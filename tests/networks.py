@@ -1,10 +1,18 @@
-"""What tests of several files do with a network: name its outputs, build it with all its kernels verified.
+"""What tests of several files do with a network: name its outputs, build it with all its kernels verified,
+also that each prints to text that parses back to it.
 
 marked(net, y=tensor)
 engine(net, x=((1, 2), (4, 2), (8, 2))).run(x=x)["y"]
 """
 
+from unittest.mock import patch
+
 import anyrt as trt
+from anyrt.compiler import native
+from anyrt.ir.kernel import Kernel
+from anyrt.ir.kernelread import parse_kernels
+from anyrt.ir.kernelrules import kernel_faults
+from anyrt.ir.kerneltext import print_kernels
 
 Shapes = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
@@ -16,6 +24,12 @@ def marked(net: trt.INetworkDefinition, **outputs: trt.ITensor) -> None:
         net.mark_output(tensor)
 
 
+def assert_readable(kernel: Kernel) -> None:
+    """It keeps the rules, and its text parses back to it."""
+    assert next(kernel_faults(kernel), None) is None
+    assert parse_kernels(print_kernels([kernel])) == (kernel,)
+
+
 def engine(net: trt.INetworkDefinition, **ranges: Shapes) -> trt.ICudaEngine:
     """The engine; inputs have these least, usual and largest shapes. Raises what a build would log."""
     config = net.builder.create_builder_config()
@@ -25,5 +39,5 @@ def engine(net: trt.INetworkDefinition, **ranges: Shapes) -> trt.ICudaEngine:
         profile.set_shape(name, *shapes)
     if ranges:
         config.add_optimization_profile(profile)
-    with trt.strict():
+    with trt.strict(), patch.object(native, "assert_kernel", assert_readable):
         return net.builder.build_engine_with_config(net, config)

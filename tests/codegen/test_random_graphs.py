@@ -1,4 +1,5 @@
-"""Random graphs: native code agrees with the interpreter, kernel by kernel and as a whole.
+"""Random graphs: native code agrees with the interpreter, kernel by kernel and as a whole. The text of each
+kernel parses back to it.
 
 ANYRT_FUZZ=2000 tries that many graphs, new ones each time, instead of the few that are always the same.
 """
@@ -21,6 +22,7 @@ from anyrt.passes import PASSES, with_tiles
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.ports import port_names
 from benchmarks.random_graphs import filtered_case, random_case
+from tests.networks import assert_readable
 from tests.sampling import FUZZ, tries
 
 LEVELS = [None, *(level.value for level in (Level.AVX2, Level.SSE2))]
@@ -122,6 +124,8 @@ def test_windows_that_take_fewer_products_agree_with_their_sums(case, level, til
 def assert_agrees(case, graph, level, checked=False):
     """The graph, made of the case's, computes what the interpreter does, kernel by kernel and as a whole."""
     lowered = native.lower(graph, constant_offsets(graph), Sizes(case.sizes[0]), checked=checked)
+    for kernel in lowered.module.distinct:
+        assert_readable(kernel)
     target = choose(level)
     assert [str(m) for m in verify(lowered, target, case.sizes)] == []
     for sizes in case.sizes:

@@ -16,6 +16,7 @@ from anyrt.passes import PASSES
 from anyrt.schedule.cost import Sizes
 from benchmarks import networks
 from benchmarks.builds import ROWS, Kind
+from tests.networks import assert_readable
 
 # Blocks or layers to begin with: few enough to be quick, so many that the first ones are not most of it.
 KINDS = {
@@ -68,6 +69,13 @@ def test_twice_the_network_is_about_twice_the_work(kind):
     once, twice = (astuple(counts(lowered(kind, n * KINDS[kind]))) for n in (1, 2))
     ratios = [b / a for a, b in zip(once, twice, strict=True)]
     assert max(ratios) <= 2 * SLACK, (once, twice)
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kernel_prints_to_text_that_parses_back(kind):
+    for kernel in lowered(kind, 3).module.distinct:
+        assert_readable(kernel)
 
 
 def test_a_long_chain_is_about_ten_times_the_work_of_a_tenth():
