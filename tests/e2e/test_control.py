@@ -315,6 +315,20 @@ def test_a_loop_in_a_branch_runs_where_it_is_chosen(w, engine_of):
         np.testing.assert_allclose(engine.run(x=X, flag=np.array([value]))["y"], factor * X, rtol=1e-6)
 
 
+def test_a_loop_in_a_branch_exchanges_its_states(w, engine_of):
+    x, flag = w.net.add_input("x", trt.float32, (3, 5)), w.net.add_input("flag", trt.bool, ())
+    choice = w.net.add_if_conditional()
+    choice.set_condition(flag)
+    inner, loop = choice.add_input(x).get_output(0), w.net.add_loop()
+    one, two = loop.add_recurrence(inner), loop.add_recurrence(w.unary(inner, trt.UnaryOperation.NEG))
+    one.set_input(1, two.get_output(0))
+    two.set_input(1, one.get_output(0))
+    loop.add_trip_limit(w.number(3), COUNT)
+    engine = engine_of(w.net, choice.add_output(w.last(loop, one.get_output(0)), inner).get_output(0))
+    assert (engine.run(x=X, flag=np.array(True))["y"] == -X).all()
+    assert (engine.run(x=X, flag=np.array(False))["y"] == X).all()
+
+
 @pytest.mark.parametrize("first", [(3, 5), (3, -1), (-1, -1)])
 def test_a_state_takes_values_whose_sizes_may_be_its_own(w, engine_of, first):
     """What the first turn gets, and another tensor in the next ones, of open sizes, which are checked."""
