@@ -206,10 +206,9 @@ def room(
             np.maximum(m, np.where(np.isfinite(s), s, 0) * drift * math.sqrt(max(1, terms)))
             for m, s in zip(moved, size, strict=True)
         ]
-    if (
-        node.op_type == "Gelu" and typed[0].dtype == np.float64
-    ):  # x / 2 · (1 + erf …), whose digits may cancel
-        moved = [np.maximum(m, DRIFT["float64"] * np.abs(feeds[node.input[0]])) for m in moved]
+    if node.op_type == "Gelu":  # x / 2 · (1 + erf …), whose digits may cancel
+        x = np.abs(feeds[node.input[0]].astype(np.float64))
+        moved = [np.maximum(m, drift * np.where(np.isfinite(x), x, 0)) for m in moved]
     if node.op_type in GATED:
         gate = _gate(node, feeds, typed, wanted)
         moved = [np.maximum(m, gate) for m in moved]
