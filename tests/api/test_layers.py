@@ -43,7 +43,7 @@ def test_name_and_metadata_reach_the_engine(net, engine_of):
 
 def test_messages_name_the_layer(net, log):
     layer = net.add_resize(net.add_input("x", F, (2,)))
-    layer.name = "enlarge"
+    layer.name, layer.shape = "enlarge", (2, 2)
     assert layer.get_output(0).shape.rank == -1
     assert "enlarge (test_layers.py:" in log.lines[0]
     layer.name = ""

@@ -273,13 +273,11 @@ def test_contexts_know_how_they_were_made(engine):
     config.set_execution_context_allocation_strategy(strategy)
     for context in (
         engine.create_execution_context(config),
-        engine.create_execution_context(strategy),
         engine.create_execution_context(runtime_config=config),
     ):
-        assert context.get_runtime_config().get_execution_context_allocation_strategy() is strategy
-    without = engine.create_execution_context_without_device_memory()
-    managed = trt.ExecutionContextAllocationStrategy.USER_MANAGED
-    assert without.get_runtime_config().get_execution_context_allocation_strategy() is managed
+        assert context.get_runtime_config() is config
+    assert engine.create_execution_context(strategy).get_runtime_config() is None
+    assert engine.create_execution_context_without_device_memory().get_runtime_config() is None
     with pytest.raises(TypeError):
         engine.create_execution_context(1)
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
+from anyrt.core.errors import ShapeError
 from anyrt.ops.nms import NMSAttrs, ref
 from tests.e2e.test_control import COUNT, OP, WHILE, Writer
 
@@ -226,15 +227,17 @@ def test_slices_whose_sizes_differ_from_turn_to_turn_are_not_put_side_by_side(w,
     assert "sizes that data decide in each turn, wanted slices of one shape" in line
 
 
-def test_a_recurrence_whose_size_each_turn_decides_is_refused(w, log):
+def test_a_recurrence_whose_size_each_turn_decides_ends_the_run_where_it_changes(w, engine_of):
     x = w.net.add_input("x", F, (9,))
     loop = w.net.add_loop()
     state = loop.add_recurrence(x)
     state.set_input(1, w.picked(state.get_output(0)))
     loop.add_trip_limit(w.number(5), COUNT)
-    assert w.last(loop, state.get_output(0)).shape.rank == -1
-    (line,) = [line for line in log.lines if "[AR123]" in line]
-    assert "#count] for the next turn, wanted float[9], as in the first one" in line
+    engine = engine_of(w.net, w.last(loop, state.get_output(0)))
+    whole = np.arange(1, 10, dtype=np.float32)
+    assert engine.run(x=whole)["y"].tolist() == whole.tolist()
+    with pytest.raises(ShapeError, match="AR123"):
+        engine.run(x=whole * (whole > 2))
 
 
 def test_a_size_that_a_turn_decides_is_not_read_outside(w, builder, log):

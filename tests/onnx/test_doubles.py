@@ -135,6 +135,11 @@ def lrn(x: np.ndarray) -> np.ndarray:
     return x / np.sqrt(1 + 0.25 / 3 * (squares[:, :-2] + squares[:, 1:-1] + squares[:, 2:]))
 
 
+def mean_variance(x):
+    across = {"axis": (0, 2, 3), "keepdims": True}
+    return (x - x.mean(**across)) / (np.sqrt((x * x).mean(**across) - x.mean(**across) ** 2) + 1e-9)
+
+
 # Where ONNX's reference has none, rounds to float32, overflows, or (LRN) takes other channels.
 REFERENCES = {
     "AffineGrid": affine_grid,
@@ -145,6 +150,7 @@ REFERENCES = {
     "GridSample": grid_sample,
     "LRN": lrn,
     "LogSoftmax": log_softmax,
+    "MeanVarianceNormalization": mean_variance,
     "MaxRoiPool": lambda x, _: x[1:].reshape(1, 4, 2, 3, 2, 3).max(axis=(3, 5)),
 }
 IMAGES = ("Global", "MeanVarianceNormalization")  # of operators that take these

@@ -19,6 +19,7 @@ from anyrt.ir.kernelread import parse_kernels
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.ops import OPS
 from anyrt.ops._cases import case_run
+from anyrt.passes.simplify import simplify
 from anyrt.prims import build as b
 from anyrt.schedule import fuse
 from anyrt.schedule.cost import Sizes
@@ -29,8 +30,8 @@ STRIDE = 24  # of the cases in order
 
 def kernels(op, case) -> tuple[Kernel, ...]:
     run = case_run(op, case, dynamic=True)
-    sizes = Sizes(infer_sizes(run.graph, run.feeds))
-    module = native.lower(run.graph, constant_offsets(run.graph), sizes).module
+    sizes, graph = Sizes(infer_sizes(run.graph, run.feeds)), simplify(run.graph)
+    module = native.lower(graph, constant_offsets(graph), sizes).module
     return (*module.tables, *module.kernels)
 
 
