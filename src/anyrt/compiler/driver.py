@@ -202,13 +202,6 @@ def _interruptible(work: Callable[[], T], stopped: threading.Event, tick: Callab
     return results[0]
 
 
-def _check_depth(request: BuildRequest) -> None:
-    """What is deeper would be refused when its plan is read (ir/text.py)."""
-    if (found := depth(request.graph)) > MAX_REGIONS:
-        got, do = f"{found} loops and conditionals inside one another", "put conditions together with And"
-        raise NotSupportedError("AR901", request.name, got, f"at most {MAX_REGIONS}", do)
-
-
 @dataclass(slots=True)
 class _Build:
     """One build, step by step; `warn` is told what is wrong with the cache. `seconds`: what each step has
@@ -236,7 +229,9 @@ class _Build:
         return parts
 
     def _steps(self, phase: Phase) -> tuple[PlanParts, Report]:
-        _check_depth(self.request)
+        if (found := depth(self.request.graph)) > MAX_REGIONS:  # its plan would be refused when it is read
+            got, do = f"{found} loops and conditionals inside one another", "put conditions together with And"
+            raise NotSupportedError("AR901", self.request.name, got, f"at most {MAX_REGIONS}", do)
         recall = Recall.of(self.request) if self._is_plain() else None
         same = None if recall is None else self._recalled(recall)
         if same is not None:
