@@ -78,9 +78,8 @@ def test_the_steps_of_a_monitor_move_with_every_kernel():
     kernels = len(listener.lines[Severity.VERBOSE])
     assert kernels >= 6
     assert listener.steps["Building engine"] == [0, 1, 2, 3, 4]
-    assert listener.steps["Verify kernels"] == [
-        *range(2 * kernels)
-    ]  # on usual numbers, and at ends of the range
+    twice = 2 * kernels  # on usual numbers, and on those at the ends of the range
+    assert listener.steps["Verify kernels"] == [*range(twice)]
     for phase in ("Schedule kernels", "Compile kernels"):
         assert listener.steps[phase] == [*range(len(listener.steps[phase]))]
         assert len(listener.steps[phase]) > 1
