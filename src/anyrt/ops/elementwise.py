@@ -230,10 +230,12 @@ def cases() -> tuple[Case[ElementWiseAttrs], ...]:
         ops = [op for op in (*INTEGERS, *SHIFTS) if t in TABLE[op][1]]
         out += [Case(ElementWiseAttrs(op), ((9, 1), (1, 9)), (t,), pair) for op in ops]
     wide = np.array([1 / 3, 1e300, 1 + 2.0**-50, -(2.0**70), 1e-300]).reshape(5, 1)
+    turns = np.array([1 / 3, 1e6, 1 + 2.0**-50, -(2.0**30), 1e-3]).reshape(5, 1)  # quotients below 2⁴⁷
     out += [
-        Case(ElementWiseAttrs(op), ((5, 1), (1, 5)), (DataType.DOUBLE,), (wide, wide.T), rtol=0.0, atol=0.0)
+        Case(ElementWiseAttrs(op), ((5, 1), (1, 5)), (DataType.DOUBLE,), (x, x.T), rtol=0.0, atol=0.0)
         for op in REALS
         if op not in (*LOGIC, E.POW)
+        for x in (turns if TABLE[op][0] in ("mod", "fmod", "remainder") else wide,)
     ]
     shapes = (
         ((), ()),

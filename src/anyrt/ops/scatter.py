@@ -8,7 +8,7 @@ add_scatter(data, indices, updates, ScatterMode.ND)                # data[tuple(
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,6 +31,8 @@ COMBINED_TYPES = FLOATS | INTS | (OWN_NUMBERS - PACKED) | {DataType.INT8, DataTy
 TYPES = STORAGE - PACKED
 ELEMENT, ND = ScatterMode.ELEMENT, ScatterMode.ND
 R = ReduceOperation
+HALVES = frozenset({DataType.HALF, DataType.BF16})
+WIDER = frozenset({R.SUM, R.PROD})
 FUNCTIONS = {R.NONE: LAST, R.SUM: "sum", R.PROD: "prod", R.MAX: "max", R.MIN: "min"}
 
 
@@ -61,7 +63,12 @@ def expand(layer: Layer[ScatterAttrs]) -> tuple[Value, ...]:
     if attrs.reduction is not R.NONE and data.dtype in TYPES - COMBINED_TYPES:
         got, do = f"{short_name(data.dtype)} with reduction {attrs.reduction.name}", "cast the data"
         raise DTypeError("AR202", layer.name, got, "numbers", do)
-    return (_elements(layer) if attrs.mode is ELEMENT else _rows(layer),)
+    made = _rows if attrs.mode is not ELEMENT else _elements
+    if attrs.reduction in WIDER and data.dtype in HALVES:  # many updates of one element round once
+        wide = [None if v is None or k == 1 else cast(v, DataType.FLOAT) for k, v in enumerate(layer.inputs)]
+        inputs = tuple(layer.inputs[k] if v is None else v for k, v in enumerate(wide))
+        return (cast(made(replace(layer, inputs=inputs)), data.dtype),)
+    return (made(layer),)
 
 
 def _elements(layer: Layer[ScatterAttrs]) -> Value:
