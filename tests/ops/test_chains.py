@@ -31,7 +31,7 @@ LAYERS = [op for op in OPS.values() if op.layer not in (LayerType.CONSTANT, Laye
 FOLLOWERS = {False: 1, True: 2}  # layers tried behind each one: of static sizes, and of open ones
 TRIES = 10_000 if FUZZ else 100
 SAMPLE = 5  # triples in each of the tests
-# Layers that tell the last place of what they read, the sign of a zero or on which side of a tie it is: behind
+# Layers that tell the last place of what they read, as the sign of a zero, or the side of a tie: behind
 # another layer they are run, and compared where they are alone (test_native.py).
 LAST_PLACE = re.compile(r"bits=True|\bQUANTIZE |DYNAMIC_QUANTIZE ")
 
