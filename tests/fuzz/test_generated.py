@@ -38,6 +38,7 @@ def test_a_result_that_is_off_is_seen(monkeypatch):
 
 def test_a_cause_is_told_of_differences_that_have_one():
     row = {"kind": "refused", "op": "MaxPool", "told": "[AR126] t0", "mood": "usual", "ort": "", "sizes": 0}
+    row["nodes"] = [row["op"]]
     assert "no output" in causes.cause(row)
     assert causes.cause({**row, "told": "[AR301] t0"}) == ""
 
