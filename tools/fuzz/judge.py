@@ -16,7 +16,7 @@ an element sums, and on nothing that was seen:
 * results of RNN, GRU and LSTM are sums of products of gates, which lie between −1 and 1: each turn may be off
   by a unit of what it computes in, times the largest state;
 * sums and products may be anything where the magnitudes of their terms are beyond the type that they are
-  computed in: this is told as a difference, with that cause;
+  computed in: this is listed as a difference, with that cause;
 * Gelu may be off by the drift times x, since 1 + erf cancels, as does 1 + tanh in its place;
 * logarithms may be off by the drift times the largest magnitude, since what they are of may be near 1;
 * no number is asked for more than the least normal one of its type.

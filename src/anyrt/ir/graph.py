@@ -149,9 +149,9 @@ class Symbol:
     is_value: bool = False
 
 
-def walk(roots: Iterable[Value]) -> Iterator[Value]:
-    """Every value that `roots` need, each once, producers before consumers."""
-    seen: set[Value] = set()
+def walk(roots: Iterable[Value], known: Iterable[Value] = ()) -> Iterator[Value]:
+    """Every value that `roots` need, each once, producers before consumers; none that is `known`."""
+    seen = set(known)
     todo = [(r, False) for r in reversed(list(roots))]
     while todo:
         value, ready = todo.pop()

@@ -17,7 +17,7 @@ stored or not, but for the factors of sums of products, which have the type that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -26,7 +26,7 @@ import numpy as np
 from anyrt.core.dtype import numpy_dtype
 from anyrt.core.enums import DataType
 from anyrt.ir.compute import Elements, Given, Pieced, Tapped, Written
-from anyrt.ir.graph import Value, apply_all
+from anyrt.ir.graph import Value, apply_all, walk
 from anyrt.prims.build import cast, map_
 from anyrt.prims.const import Const
 from anyrt.prims.contract import Contract
@@ -53,26 +53,13 @@ def rounded(value: Value) -> Value:
 
 def rounded_outputs(operands: Iterable[Value | None], outputs: tuple[Value, ...]) -> tuple[Value, ...]:
     """The outputs of one layer, which reads these operands, as tensors of their types hold them."""
-    inner = list(_inside({v for v in operands if v is not None}, outputs))
+    inner = list(walk(outputs, (v for v in operands if v is not None)))
     if not any(v.dtype in ROUNDINGS and _computes(v) for v in inner):
         return outputs
     layer = _Layer()
     for value in inner:
         layer.take(value)
     return tuple(map(layer.output, outputs))
-
-
-def _inside(operands: set[Value], outputs: Iterable[Value]) -> Iterator[Value]:
-    """What a layer makes of its operands, producers before consumers."""
-    seen, todo = set(operands), [(v, False) for v in outputs]
-    while todo:
-        value, ready = todo.pop()
-        if ready:
-            yield value
-        elif value not in seen:
-            seen.add(value)
-            todo.append((value, True))
-            todo += [(a, False) for a in value.args if a not in seen]
 
 
 def _computes(value: Value) -> bool:
