@@ -1,16 +1,17 @@
 """Which sizes code of its own assumes to be equal."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from anyrt.core.dims import Dim, Sym
 from anyrt.core.dimvalues import evaluate
 from anyrt.core.enums import DataType
-from anyrt.ir.graph import Graph, Symbol, Type, apply_all
+from anyrt.ir.graph import Graph, Symbol, Type, apply, apply_all
 from anyrt.ir.interpret import run_region
 from anyrt.ir.kernel import Expr
 from anyrt.ir.prim import Array, Prim, Read
 from anyrt.prims import build as b
+from anyrt.prims.checked import Checked
 from anyrt.schedule.versions import versions
 
 
@@ -43,6 +44,15 @@ def test_many_sizes_that_meet_may_be_equal():
 
 def test_sizes_without_a_common_value_are_never_equal():
     assert [v.guard for v in versions(sums(Sym("x.0", 3, 8), Sym("y.0", 1, 2)))] == [1]
+
+
+def test_an_operand_that_only_tells_a_size_meets_no_other():
+    first, second = Sym("x.0", 1, 8), Sym("y.0", 1, 8)
+    graph = sums(first, second)
+    number = b.param("n", (), DataType.INT64)
+    ((_, total),) = graph.outputs
+    told = apply(Checked(()), total, number)
+    assert [str(v.guard) for v in versions(replace(graph, outputs=(("z", told),)))] == ["eq(x.0, y.0)", "1"]
 
 
 def test_what_a_reshape_asks_for_may_exclude_that_sizes_are_equal():

@@ -75,7 +75,8 @@ def _ends(version: Graph, graph: Graph) -> list[tuple[Value, Value]]:
 def _meetings(value: Value) -> list[tuple[Dim, Dim]]:
     """Pairs of different symbolic sizes on one axis of the operands, but for those that data decide, of which
     nothing is known when a run begins."""
-    first, *others = value.args
+    # An operand of another rank only tells a size.
+    first, *others = (a for a in value.args if len(a.shape) == len(value.shape))
     pairs = [(a, b) for other in others for a, b in zip(first.shape, other.shape, strict=True)]
     return [(a, b) for a, b in pairs if a != b and all(isinstance(d, Expr) and not counts(d) for d in (a, b))]
 
