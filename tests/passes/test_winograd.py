@@ -205,6 +205,34 @@ def test_errors_stay_within_the_bound_of_the_sum_itself(shape, tiles):
     assert not differing(got, wanted, F).any()
 
 
+@pytest.mark.parametrize("tiles", ["F(2,3)", "F(4,3)"])
+@pytest.mark.parametrize("size", [2.0**-60, 1e-3, 1.0, 1e20])
+def test_the_largest_inputs_overflow_where_their_sum_does(tiles, size):
+    """Weights of all sizes, whose sums of each map are as large as an input, or less."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-3.4e38, 3.4e38, (1, 16, 9, 20)) / max(size, 1.0)
+    w = rng.standard_normal((24, 16, 3, 3)) * size
+    w *= np.exp2(-rng.integers(8, 40, (24, 1, 1, 1)))
+    x, w = x.astype(np.float32), w.astype(np.float32)
+    y = engine(x.shape, w, tiles).run(x=x)["y"]
+    wanted, most = summed(x, w), summed(np.abs(x), np.abs(w)).max((0, 2, 3), keepdims=True)
+    assert np.isfinite(y).all()
+    assert (np.abs(y - wanted) / most).max() < 2e-5
+
+
+def test_small_numbers_keep_their_digits():
+    x, w = (numbers(*s).astype(np.float32) for s in ((1, 16, 8, 8), (16, 16, 3, 3)))
+    plain, small = engine(x.shape, w, "F(4,3)"), np.float32(2.0**-80)
+    np.testing.assert_array_equal(plain.run(x=x * small)["y"], plain.run(x=x)["y"] * small)
+
+
+def summed(x, w):
+    """The convolution in float64, with a border of one element."""
+    x = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3))
+    return np.einsum("nchwij,kcij->nkhw", windows, w.astype(np.float64), optimize=True)
+
+
 def engine(shape, weights, tiles):
     """A convolution with a border of one element."""
     builder = trt.Builder(trt.Logger(trt.Logger.ERROR))

@@ -14,7 +14,9 @@ results that are too many are cut off.
 
 The differences of sums that results are cost digits, and how many follows from the points at which
 polynomials are evaluated: 0, ±3/4, ±3/2 and ∞, whose powers and products float32 holds exactly, halve the
-error that 0, ±1, ±2 and ∞ have in F(4, 3). An infinity or NaN in the input reaches all results of its tiles.
+error that 0, ±1, ±2 and ∞ have in F(4, 3). No sum inside is larger than the largest input, as B and the
+weights of each k are made smaller by powers of two, which y gets back at the end: so numbers overflow where
+the sum itself does. An infinity or NaN in the input reaches all results of its tiles.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import isfinite, prod
+from math import ceil, isfinite, log, log2, prod
 from types import MappingProxyType
 from typing import Final
 
@@ -55,6 +57,8 @@ NEAR: Final = 6  # of tiles, which are stored and loaded again
 FAR: Final = 10  # of weights, which are loaded once
 FLOAT: Final = 4  # bytes
 LARGE: Final = 1e30  # weights, whose transforms float32 may not hold
+LEAST_SCALE: Final = 2.0**-64  # of the weights of a map, as float32 holds it
+LARGEST_SCALE: Final = 2.0**112
 KNOWN: Final[Mapping[str, int]] = MappingProxyType({})
 ONE_OF_EACH: Final = [(False, True), (True, False)]  # a place of windows, and an element of one
 
@@ -187,13 +191,18 @@ def _tiled(f: _Windows, m: int) -> Value:
 
     turned, made = order(f.channels), order(f.maps)
     to = tuple(x for k in f.out for x in ((k, within[k]) if k in within else (k,)))
-    w, kernel = _transformed(f, weights, places, across)
-    v = sums(_square(inputs), (*places, *f.inside), _cut(f, m), f.seen, turned)
+    w, kernel, largest = _transformed(f, weights, outputs, places, across)
+    smaller = 2.0 ** -ceil(log2(np.abs(inputs).sum(1).max() ** 2))
+    v = sums(_square(inputs, smaller), (*places, *f.inside), _cut(f, m), f.seen, turned)
     z = sums(w, kernel, v, turned, made) if across else sums(v, turned, w, kernel, made)
     y = sums(_square(outputs), (*within.values(), *places), z, made, to)
     sizes = [f.size(k) for k in f.out]
     whole = tuple(mul(_count(f, f.at.index(k), m), m) if k in within else f.size(k) for k in f.out)
-    return build.slice_(build.reshape(y, whole), [0] * len(sizes), sizes, [1] * len(sizes))
+    y = build.slice_(build.reshape(y, whole), [0] * len(sizes), sizes, [1] * len(sizes))
+    scale = build.map_("mul", largest, build.scalar(1 / smaller, largest))
+    scale = constant(build.cast(scale, DataType.FLOAT), f.weights.blob.name)
+    along = build.transpose(scale, [f.maps.index(k) for k in f.out if k in f.maps])
+    return build.map_("mul", y, build.reshape(along, tuple(f.size(k) if k in f.maps else 1 for k in f.out)))
 
 
 def _count(f: _Windows, axis: int, m: int) -> Dim:
@@ -221,25 +230,43 @@ def _padded(x: Value, behind: Sequence[Dim]) -> Value:
     return build.pad(x, [0] * len(behind), behind, 0.0)
 
 
-def _transformed(f: _Windows, matrix: Array, places: Labels, across: bool) -> tuple[Value, Labels]:
-    """The weights at each place of a tile, with their labels: channels are rows and lie side by side, or
-    maps become lanes, which pack_constants.py lays in panels."""
+def _transformed(
+    f: _Windows, matrix: Array, outputs: Array, places: Labels, across: bool
+) -> tuple[Value, Labels, Value]:
+    """The weights at each place of a tile, with their labels, and what those of each map are divided by:
+    channels are rows and lie side by side, or maps become lanes, which pack_constants.py lays in panels."""
     labels = (*f.maps, *f.channels)
     order = [f.kernel.index(label) for label in (*labels, *f.inside)]
     turned = build.cast(build.transpose(apply(f.weights), order), DataType.DOUBLE)
     columns = build.reshape(turned, (prod(f.volume((k,)) or 0 for k in labels), SIZE * SIZE))
     both = build.const(np.kron(matrix, matrix), DataType.DOUBLE)
-    made = build.cast(build.contract("rs,us->ru", columns, both), DataType.FLOAT)
     sizes, count, name = turned.shape[: len(labels)], len(matrix), f.weights.blob.name
+    made = build.contract("rs,us->ru", columns, both)
+    each = build.reshape(made, (f.volume(f.maps) or 0, f.volume(f.channels) or 0, count * count))
+    scale = _scale(each, outputs)
+    made = build.reshape(build.map_("div", each, scale), made.shape)
+    made, scale = build.cast(made, DataType.FLOAT), build.reshape(scale, sizes[: len(f.maps)])
     if across:
         flat = build.reshape(build.transpose(made, (1, 0)), (build.volume(made),))
-        return build.reshape(constant(flat, name), (count, count, *sizes)), (*places, *labels)
-    return constant(build.reshape(made, (*sizes, count, count)), name), (*labels, *places)
+        return build.reshape(constant(flat, name), (count, count, *sizes)), (*places, *labels), scale
+    return constant(build.reshape(made, (*sizes, count, count)), name), (*labels, *places), scale
 
 
-def _square(matrix: Array) -> Value:
+def _scale(weights: Value, outputs: Array) -> Value:
+    """A power of two for each map, at least as large as what its transformed weights [map, channel, place]
+    and the last transform make of ones, whatever their signs."""
+    both = build.const(np.abs(np.kron(outputs, outputs)), DataType.DOUBLE)
+    sums = build.reduce_("sum", build.map_("abs", weights), (1,))
+    most = build.reduce_("max", build.contract("kcu,pu->kcp", sums, both), (2,))
+    most = build.map_("max", most, build.scalar(LEAST_SCALE, most))
+    exponent = build.map_("mul", build.map_("log", most), build.scalar(1 / log(2), most))
+    power = build.map_("pow", build.scalar(2.0, most), build.map_("ceil", exponent))
+    return build.map_("min", power, build.scalar(LARGEST_SCALE, power))
+
+
+def _square(matrix: Array, times: float = 1.0) -> Value:
     """The same along two axes: [r, s, u, v] of [r, u]. It lies as kernels read it, as a view says."""
-    both = np.einsum("ru,sv->rsuv", matrix, matrix)
+    both = times * np.einsum("ru,sv->rsuv", matrix, matrix)
     flat = both.reshape(-1).astype(np.float32)
     return build.reshape(apply(Const(Blob(flat, DataType.FLOAT), flat.shape)), both.shape)
 
