@@ -249,3 +249,10 @@ def test_debug_tensors_have_the_sizes_that_data_decide(net):
     context.set_tensor_address("y", y)
     assert context.execute_async_v3(0)
     assert (seen, int(y)) == ([("flat", (3,), [0, 2, 5])], 7)
+
+
+@pytest.mark.parametrize("name", [np.zeros(0), np.zeros(2), None, 3], ids=repr)
+def test_weights_are_marked_by_a_name_that_is_a_str(net, name):
+    for method in (net.mark_weights_refittable, net.unmark_weights_refittable):
+        with pytest.raises(TypeError, match=r"\[AR311\] mark_weights_refittable.*wanted a str"):
+            method(name)

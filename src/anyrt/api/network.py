@@ -379,7 +379,8 @@ class INetworkDefinition(Reporting, Managed):
 
     def _weights(self, name: str) -> str:
         by_default = (default_name(layer, key) for layer in self._layers for key in layer._attributes)
-        if not name or name not in itertools.chain(self._weight_names.values(), by_default):
+        known = itertools.chain(self._weight_names.values(), by_default)
+        if not checked_text(name, "mark_weights_refittable") or name not in known:
             do = "name them with set_weights_name first, or say layer and role, as in 'conv1 KERNEL'"
             raise ArgumentError("AR304", "mark_weights_refittable", repr(name), "the name of weights", do)
         return name
