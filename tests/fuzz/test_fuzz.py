@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import tools.fuzz.__main__ as runner
 from tests.sampling import FUZZ, tries
 
 HERE = Path(__file__).parent
@@ -34,3 +35,10 @@ def test_anything_gives_named_errors_only(program, batch, environment):
     limit = 60 + 2 * (last - first)
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=limit)
     assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr[-3000:]
+
+
+@pytest.mark.parametrize("part", ["plans", "files"])
+def test_make_fuzz_runs_the_same_programs(part, monkeypatch, tmp_path):
+    monkeypatch.setattr(runner, "FOLDER", tmp_path)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    assert runner.found(part, 0, 1) == []

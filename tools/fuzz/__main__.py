@@ -81,7 +81,13 @@ def found(part: str, first: int, last: int) -> list[dict[str, object]]:
             for r in models.rows(file)
             if first <= r["seed"] < last and r["kind"] != "same"
         ]
-    environment = {**os.environ, "ANYRT_CACHE_DIR": str(FOLDER / "cache"), "PYTHONFAULTHANDLER": "1"}
+    paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    environment = {
+        **os.environ,
+        "ANYRT_CACHE_DIR": str(FOLDER / "cache"),
+        "PYTHONFAULTHANDLER": "1",
+        "PYTHONPATH": paths,  # the programs are files of the package `tests`
+    }
     words = (
         [str(ROOT / "tests" / "fuzz" / PROGRAMS[part])]
         if part in PROGRAMS
