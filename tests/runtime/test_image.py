@@ -1,11 +1,12 @@
 """Images: what may become one, what is refused, and what mapping them gives."""
 
 import random
+import struct
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from anyrt.backends.cpu.image import flatten
+from anyrt.backends.cpu.image import _page, flatten
 from anyrt.backends.cpu.processors import Level, choose, forced, host
 from anyrt.codegen.llvm import assembly, compile_text, optimised
 from anyrt.core.errors import CompileError
@@ -51,9 +52,11 @@ def test_variables_are_refused():
     assert "data that can change" in refusal(text)
 
 
-def test_references_that_need_a_table_of_addresses_are_refused():
+@pytest.mark.parametrize(("level", "number"), [(Level.SSE2, 42), (Level.NEON, 311)])
+def test_references_that_need_a_table_of_addresses_are_refused(level, number):
     text = "define void @g() {\n ret void\n}\ndefine ptr @f() {\n ret ptr @g\n}"
-    assert "internal" in refusal(text)
+    with pytest.raises(CompileError, match=f"AR806.*'g': got relocation type {number},.*internal"):
+        flatten(compile_text(text, forced(level)))
 
 
 def test_tables_of_pointers_are_refused():
@@ -66,9 +69,33 @@ def test_tables_of_pointers_are_refused():
 
 
 def test_objects_for_other_processors_are_not_flattened():
-    obj = compile_text(TABLE, forced(Level.NEON))
-    with pytest.raises(CompileError, match="wanted ELF for x86-64"):
-        flatten(obj)
+    obj = bytearray(compile_text(TABLE, host()))
+    obj[0x12:0x14] = (243).to_bytes(2, "little")  # RISC-V
+    with pytest.raises(CompileError, match="wanted ELF for x86-64 or AArch64"):
+        flatten(bytes(obj))
+
+
+def test_code_of_aarch64_refers_to_pages_and_places_in_them():
+    text = """
+@table = internal constant [3 x i64] [i64 1, i64 2, i64 3]
+define i64 @get(i64 %i) {
+  %p = getelementptr i64, ptr @table, i64 %i
+  %v = load i64, ptr %p
+  ret i64 %v
+}"""
+    image, entries = flatten(compile_text(text, forced(Level.NEON)))
+    # adrp x8, this page; add x8, x8, #64; ldr x0, [x8, x0, lsl #3]; ret
+    code = [0x90000008, 0x91010108, 0xF8607900, 0xD65F03C0]
+    assert (entries, struct.unpack_from("<4I", image)) == ({"get": 0}, tuple(code))
+    assert struct.unpack_from("<3q", image, 64) == (1, 2, 3)
+
+
+@pytest.mark.parametrize(("to", "word"), [(0x5008, 0xB0000000), (0x3010, 0xF0FFFFE0), (0x9000, 0xB0000020)])
+def test_pages_are_counted_from_that_of_the_instruction(to, word):
+    image = bytearray(0x4004)
+    struct.pack_into("<I", image, 0x4000, 0x90000000)
+    _page(image, 0x4000, to)
+    assert struct.unpack_from("<I", image, 0x4000) == (word,)
 
 
 def test_damaged_objects_are_refused_not_crashed_on():

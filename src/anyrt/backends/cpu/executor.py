@@ -15,12 +15,10 @@ from __future__ import annotations
 from typing import Final
 
 from anyrt.backends.cpu.bytecode import CALLED, Code, Header, Token
+from anyrt.backends.cpu.processors import Processor
+from anyrt.backends.cpu.system import control
 from anyrt.core.requirement import FINE
 from anyrt.plan import abi
-
-# MXCSR: rounded to the nearest, subnormal numbers kept, no traps; and the bits that say so.
-USUAL: Final = 0x1F80
-CONTROL: Final = 0xFFC0
 
 _DIVISION: Final = """
 {name}:
@@ -52,9 +50,7 @@ _SIMPLE: Final = {
 _TEXT: Final = """
 declare i64 @llvm.smin.i64(i64, i64)
 declare i64 @llvm.smax.i64(i64, i64)
-declare void @llvm.x86.sse.stmxcsr(ptr)
-declare void @llvm.x86.sse.ldmxcsr(ptr)
-
+{control}
 ; args[code[at]] + code[at + 1], where a negative word stands for nothing
 define internal i64 @operand(ptr %args, ptr %code, i64 %at) alwaysinline {{
   %p = getelementptr i64, ptr %code, i64 %at
@@ -156,21 +152,16 @@ pushed:
 
 ; Instructions from `start` on, computed as usual.
 define internal i32 @execute(ptr %args, i64 %start, i64 %end, i1 %stale) #0 {{
-  %theirs = alloca i32, align 4
-  %ours = alloca i32, align 4
-  call void @llvm.x86.sse.stmxcsr(ptr %theirs)
-  %asked = load i32, ptr %theirs
-  %control = and i32 %asked, {CONTROL}
-  %usual = icmp eq i32 %control, {USUAL}
+  %theirs = call i64 @asked()
+  %usual = call i1 @usual(i64 %theirs)
   br i1 %usual, label %plain, label %odd
 plain:
   %status = call i32 @carry(ptr %args, i64 %start, i64 %end, i1 %stale, i1 false)
   ret i32 %status
 odd:
-  store i32 {USUAL}, ptr %ours
-  call void @llvm.x86.sse.ldmxcsr(ptr %ours)
+  call void @ask_usual()
   %done = call i32 @carry(ptr %args, i64 %start, i64 %end, i1 %stale, i1 false)
-  call void @llvm.x86.sse.ldmxcsr(ptr %theirs)
+  call void @ask(i64 %theirs)
   ret i32 %done
 }}
 
@@ -547,7 +538,7 @@ attributes #0 = {{ nounwind "no-builtins" "no-jump-tables"="true" }}
 """
 
 
-def text() -> str:
+def text(target: Processor) -> str:
     """The executor as LLVM text."""
     bodies = {"floordiv": _FLOORDIV, "mod": _MOD, "tdiv": _TDIV}
     divided = {Token[name.upper()]: _DIVISION.format(name=name, result=how) for name, how in bodies.items()}
@@ -571,8 +562,7 @@ def text() -> str:
         RAISED=int(abi.Status.RAISED),
         DONE=abi.DONE,
         FINE=FINE,
-        CONTROL=CONTROL,
-        USUAL=USUAL,
+        control=control(target),
         run=abi.RUN,
         prepare=abi.PREPARE,
         step=abi.STEP,

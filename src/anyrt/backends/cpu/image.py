@@ -1,33 +1,32 @@
 """Compiled code as a flat, relocated, symbol-free image: the run side needs only mmap and ctypes.
 
-An ELF object (x86-64, reloc=pic) is laid out section by section, its PC-relative relocations are applied, and
-any symbol from outside (a libcall, say) is refused. What remains is bytes and a table of entry offsets:
+An ELF object (x86-64 or AArch64, reloc=pic) is laid out section by section, the relocations that depend on
+places in the image alone are applied, and any symbol from outside (a libcall, say) is refused. What remains
+is bytes and a table of entry offsets:
 
     image, entries = flatten(compile_text(ir, target))
 
 Nothing in an image is written at run time: sections with data that may change are refused, since the image is
-mapped read-only and executable.
+mapped read-only and executable. It is mapped at a page: code of AArch64 counts pages (ADRP).
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from anyrt.core.errors import CompileError
 
 _MAGIC: Final = b"\x7fELF\x02\x01"
-_EM_X86_64: Final = 62
+_EM_X86_64, _EM_AARCH64 = 62, 183
 _SHT_SYMTAB, _SHT_RELA, _SHT_NOBITS, _SHT_UNWIND = 2, 4, 8, 0x70000001
 _SHF_WRITE, _SHF_ALLOC = 1, 2
 _STT_FUNC: Final = 2
 _STB_LOCAL: Final = 0
-# Relocation kinds that are differences of two places in the image, and the width they fill in.
-_PC32, _PLT32, _PC64 = 2, 4, 24
-_WIDTHS: Final = {_PC32: "<i", _PLT32: "<i", _PC64: "<q"}
 _ALIGNMENT: Final = 64
-_PAGE: Final = 4096  # images are mapped at pages, no section can ask for more
+PAGE: Final = 4096  # images are mapped at pages, no section can ask for more
 _DO: Final = (
     "define functions and constants whose address is taken as internal, or LLVM asks for a table of addresses"
 )
@@ -61,7 +60,7 @@ class _Symbol:
 
 
 def flatten(obj: bytes) -> tuple[bytes, dict[str, int]]:
-    """An x86-64 ELF object as (image, offset by function); CompileError where it cannot stand alone."""
+    """An ELF object as (image, offset by function); CompileError AR806 where it cannot stand alone."""
     try:
         return _flatten(obj)
     except (struct.error, IndexError, ValueError) as error:
@@ -71,17 +70,18 @@ def flatten(obj: bytes) -> tuple[bytes, dict[str, int]]:
 def _flatten(obj: bytes) -> tuple[bytes, dict[str, int]]:
     sections = _sections(obj)
     image, base = _place(obj, sections)
-    symbols = _symbols(obj, sections)
+    symbols, patches = _symbols(obj, sections), _PATCHES[_processor(obj)]
     for section in sections:
         if section.kind == _SHT_RELA and section.target in base:
-            _relocate(obj, section, image, base, symbols)
+            _relocate(obj, section, image, base, symbols, patches)
     exported = [s for s in symbols if s.section in base and s.kind == _STT_FUNC and s.binding != _STB_LOCAL]
     return bytes(image), {s.name: base[s.section] + s.value for s in exported}
 
 
 def _sections(obj: bytes) -> list[_Section]:
-    if obj[:6] != _MAGIC or struct.unpack_from("<H", obj, 0x12)[0] != _EM_X86_64:
-        raise CompileError("AR806", "object file", got=f"{bytes(obj[:20])!r}", wanted="ELF for x86-64")
+    if obj[:6] != _MAGIC or _processor(obj) not in _PATCHES:
+        wanted = "ELF for x86-64 or AArch64"
+        raise CompileError("AR806", "object file", got=f"{bytes(obj[:20])!r}", wanted=wanted)
     (table,) = struct.unpack_from("<Q", obj, 0x28)
     size, count, names = struct.unpack_from("<HHH", obj, 0x3A)
     rows = [struct.unpack_from("<IIQQQQIIQQ", obj, table + i * size) for i in range(count)]
@@ -90,6 +90,11 @@ def _sections(obj: bytes) -> list[_Section]:
         _Section(_text(obj, strings + name), kind, flags, offset, length, link, target, max(align, 1))
         for name, kind, flags, _, offset, length, link, target, align, _ in rows
     ]
+
+
+def _processor(obj: bytes) -> int:
+    (found,) = struct.unpack_from("<H", obj, 0x12)
+    return int(found)
 
 
 def _text(obj: bytes, at: int) -> str:
@@ -103,7 +108,7 @@ def _place(obj: bytes, sections: list[_Section]) -> tuple[bytearray, dict[int, i
         if not section.is_code_or_constant:
             continue
         is_variable = section.flags & _SHF_WRITE and not section.title.startswith(".data.rel.ro")
-        if is_variable or section.kind == _SHT_NOBITS or section.align > _PAGE:
+        if is_variable or section.kind == _SHT_NOBITS or section.align > PAGE:
             raise CompileError(
                 "AR806", f"section {section.title}", got="data that can change", wanted="constants only"
             )
@@ -125,8 +130,78 @@ def _symbols(obj: bytes, sections: list[_Section]) -> list[_Symbol]:
     ]
 
 
+# What is filled in: the image, the place that waits for it, the place that is meant.
+_Patch = Callable[[bytearray, int, int], None]
+
+
+def _distance(form: str) -> _Patch:
+    def patch(image: bytearray, at: int, to: int) -> None:
+        struct.pack_into(form, image, at, to - at)
+
+    return patch
+
+
+def _branch(image: bytearray, at: int, to: int) -> None:
+    """B and BL: so many instructions from here."""
+    _insert(image, at, 0, 26, _signed((to - at) >> 2, 26))
+
+
+def _page(image: bytearray, at: int, to: int) -> None:
+    """ADRP: so many pages from this one; the two lowest bits lie apart."""
+    pages = _signed(to // PAGE - at // PAGE, 21)
+    _insert(image, at, 29, 2, pages & 3)
+    _insert(image, at, 5, 19, pages >> 2)
+
+
+def _in_page(size: int) -> _Patch:
+    """ADD (size 1), and loads and stores of so many bytes: how far into its page."""
+
+    def patch(image: bytearray, at: int, to: int) -> None:
+        place = to % PAGE
+        if place % size:
+            raise ValueError(f"{size} bytes at {to:#x}")
+        _insert(image, at, 10, 12, place // size)
+
+    return patch
+
+
+def _signed(number: int, bits: int) -> int:
+    if not -(1 << bits - 1) <= number < 1 << bits - 1:
+        raise ValueError(f"{number} in {bits} bits")
+    return number & (1 << bits) - 1
+
+
+def _insert(image: bytearray, at: int, low: int, bits: int, number: int) -> None:
+    (word,) = struct.unpack_from("<I", image, at)
+    mask = (1 << bits) - 1 << low
+    struct.pack_into("<I", image, at, word & ~mask | number << low)
+
+
+# By processor and number. System V ABI for AMD64, table 4.9: PC32, PLT32, PC64. ELF for the Arm 64-bit
+# Architecture, 5.7: ADR_PREL_PG_HI21, ADD_ABS_LO12_NC, LDST8, JUMP26, CALL26, LDST16, 32, 64 and 128.
+_PATCHES: Final[Mapping[int, Mapping[int, _Patch]]] = {
+    _EM_X86_64: {2: _distance("<i"), 4: _distance("<i"), 24: _distance("<q")},
+    _EM_AARCH64: {
+        275: _page,
+        277: _in_page(1),
+        278: _in_page(1),
+        282: _branch,
+        283: _branch,
+        284: _in_page(2),
+        285: _in_page(4),
+        286: _in_page(8),
+        299: _in_page(16),
+    },
+}
+
+
 def _relocate(
-    obj: bytes, table: _Section, image: bytearray, base: dict[int, int], symbols: list[_Symbol]
+    obj: bytes,
+    table: _Section,
+    image: bytearray,
+    base: dict[int, int],
+    symbols: list[_Symbol],
+    patches: Mapping[int, _Patch],
 ) -> None:
     for k in range(table.size // 24):
         offset, number, addend = struct.unpack_from("<QQq", obj, table.offset + 24 * k)
@@ -135,10 +210,10 @@ def _relocate(
             raise CompileError(
                 "AR806", "compiled code", got=f"the undefined symbol {symbol.name!r}", wanted="none"
             )
-        if how not in _WIDTHS:
+        if how not in patches:
             where = f"compiled code, reference to {symbol.name or 'a section'!r}"
+            known = ", ".join(map(str, patches))
             raise CompileError(
-                "AR806", where, got=f"relocation type {how}", wanted="PC-relative ones", do=_DO
+                "AR806", where, got=f"relocation type {how}", wanted=f"one within the image ({known})", do=_DO
             )
-        at = base[table.target] + offset
-        struct.pack_into(_WIDTHS[how], image, at, base[symbol.section] + symbol.value + addend - at)
+        patches[how](image, base[table.target] + offset, base[symbol.section] + symbol.value + addend)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from anyrt.backends.cpu.bytecode import Encoded, encode
 from anyrt.codegen.emit import NAME, Function
@@ -17,8 +16,6 @@ from anyrt.core.machine import Machine
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.program import Module
 from anyrt.plan import abi
-
-ALIGNMENT: Final = 64  # of each piece: code begins at a cache line
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +32,11 @@ def link(
     functions: Mapping[int, Function],
     pieces: Mapping[str, Piece],
     machine: Machine,
+    alignment: int,
 ) -> tuple[bytes, tuple[tuple[str, int], ...], Encoded]:
-    """(image, entries, program): `functions` by the identity of a kernel, `pieces` by a function's text."""
-    start = abi.align(len(executor.image), ALIGNMENT)
+    """(image, entries, program): `functions` by the identity of a kernel, `pieces` by a function's text. Each
+    piece begins at a multiple of `alignment` bytes."""
+    start = abi.align(len(executor.image), alignment)
     used = list(dict.fromkeys(functions[id(k)].module for k in module.distinct))
 
     def encoded(places: Mapping[str, int]) -> Encoded:
@@ -47,19 +46,19 @@ def link(
         return encode(module, lambda kernel: functions[id(kernel)].frame, entry, machine)
 
     # The program's length does not depend on the places in it.
-    at = abi.align(8 * len(encoded(dict.fromkeys(used, 0)).words), ALIGNMENT)
+    at = abi.align(8 * len(encoded(dict.fromkeys(used, 0)).words), alignment)
     places: dict[str, int] = {}
     for text in used:
         places[text] = at + pieces[text].entries[NAME]
-        at = abi.align(at + len(pieces[text].image), ALIGNMENT)
+        at = abi.align(at + len(pieces[text].image), alignment)
     program = encoded(places)
     parts = (executor.image, program.bytes, *(pieces[text].image for text in used))
-    return _joined(parts), (*executor.entries.items(), (abi.CODE, start)), program
+    return _joined(parts, alignment), (*executor.entries.items(), (abi.CODE, start)), program
 
 
-def _joined(parts: Iterable[bytes]) -> bytes:
+def _joined(parts: Iterable[bytes], alignment: int) -> bytes:
     image = bytearray()
     for content in parts:
-        image += bytes(-len(image) % ALIGNMENT)
+        image += bytes(-len(image) % alignment)
         image += content
     return bytes(image)

@@ -22,91 +22,19 @@ Regions do not nest. The order of chunks is free: kernels must not depend on it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
-from anyrt.backends.cpu.executor import USUAL
 from anyrt.backends.cpu.image import flatten
-from anyrt.backends.cpu.processors import Arch, Processor, host
+from anyrt.backends.cpu.processors import Processor
+from anyrt.backends.cpu.system import control, threads
 from anyrt.codegen.llvm import compile_text
 from anyrt.plan import abi
 from anyrt.plan.pool import PART_WORDS, PoolWord
 from anyrt.plan.program import Compiled, Program
 
-
-@dataclass(frozen=True, slots=True)
-class _Machine:
-    """What differs between processors: a pause, a clock, how to sleep and wake, the number of the processor
-    that runs this, to compute as usual, and which processors a thread may run on, as LLVM text."""
-
-    pause: str
-    clock: str
-    wait: str
-    wake: str
-    yield_: str
-    here: str
-    usual: str
-    allowed: str
-    run: str
-
-
-_SYSCALL = (
-    'call i64 asm sideeffect "syscall",'
-    ' "={{rax}},{{rax}},{{rdi}},{{rsi}},{{rdx}},{{r10}},~{{rcx}},~{{r11}},~{{memory}}"'
-    "(i64 {number}, ptr %word, i64 {op}, i64 {value}, i64 0)"
-)
-_AFFINITY = (
-    'call i64 asm sideeffect "syscall",'
-    ' "={{rax}},{{rax}},{{rdi}},{{rsi}},{{rdx}},~{{rcx}},~{{r11}},~{{memory}}"'
-    "(i64 {number}, i64 0, i64 {size}, ptr %mask)"
-)
-_FUTEX, _SCHED_YIELD, _WAIT_PRIVATE, _WAKE_PRIVATE = 202, 24, 128, 129
-_SETAFFINITY, _GETAFFINITY = 203, 204
-_LINUX_X86: Final = _Machine(
-    pause='call void asm sideeffect "pause", ""()',
-    clock="call i64 @llvm.readcyclecounter()",
-    wait="  %r = " + _SYSCALL.format(number=_FUTEX, op=_WAIT_PRIVATE, value="%seen") + "\n  br label %awake",
-    wake=_SYSCALL.format(number=_FUTEX, op=_WAKE_PRIVATE, value="%count"),
-    yield_=_SYSCALL.format(number=_SCHED_YIELD, op=0, value=0),
-    here='call i64 asm sideeffect "rdtscp", "={rcx},~{rax},~{rdx}"()',
-    usual='call void asm sideeffect "ldmxcsr $0", "*m"(ptr elementtype(i32) %control)',
-    allowed=_AFFINITY.format(number=_GETAFFINITY, size=1024),
-    run=_AFFINITY.format(number=_SETAFFINITY, size="%bytes"),
-)
-# Elsewhere a worker goes back to its caller when idle, who sleeps and calls again; nobody needs waking.
-_PORTABLE: Final = _Machine(
-    pause="fence seq_cst",
-    clock="add i64 %before, 64",
-    wait="  br label %idle",
-    wake="add i64 0, 0",
-    yield_="add i64 0, 0",
-    here="add i64 0, 0",
-    usual="; nothing to set",
-    allowed="add i64 0, -1",
-    run="add i64 0, -1",
-)
-
 _TEXT: Final = """
-declare i64 @llvm.readcyclecounter()
 declare i64 @llvm.umin.i64(i64, i64)
-
-define internal i64 @clock(i64 %before) noinline {{
-  %now = {clock}
-  ret i64 %now
-}}
-
-define internal i64 @here() noinline {{
-  %number = {here}
-  %cpu = and i64 %number, 4095
-  ret i64 %cpu
-}}
-
-define internal void @wake(ptr %pool, i64 %count) noinline {{
-  %word = getelementptr i32, ptr %pool, i64 {gen32}
-  %r = {wake}
-  ret void
-}}
-
+{control}{threads}
 ; Claims chunks, first those of the thread's own part, then what others have left, or until somebody cancels.
 define internal void @work(ptr %pool, i64 %thread) {{
 enter:
@@ -274,7 +202,8 @@ offer:
   %awake = icmp eq i64 %sleepers, 0
   br i1 %awake, label %join, label %rouse
 rouse:
-  call void @wake(ptr %pool, i64 %seats)
+  %sleeping.at = getelementptr i32, ptr %pool, i64 {gen32}
+  call void @wake(ptr %sleeping.at, i64 %seats)
   br label %join
 join:
   call void @work(ptr %pool, i64 0)
@@ -286,7 +215,7 @@ join:
   %missed = and i1 %empty, %late
   br i1 %missed, label %let, label %wait
 let:
-  call void @yield(ptr %pool)
+  call void @yield()
   br label %wait
 wait:
   %spins = phi i64 [0, %join], [0, %let], [%spins1, %pause]
@@ -299,10 +228,10 @@ again:
   %long = icmp ugt i64 %spins1, {yield_after}
   br i1 %long, label %give, label %pause
 give:
-  call void @yield(ptr %pool)
+  call void @yield()
   br label %pause
 pause:
-  {pause}
+  call void @pause()
   br label %wait
 unlock:
   store atomic i64 0, ptr %lock.at release, align 8
@@ -311,17 +240,12 @@ leave:
   ret void
 }}
 
-define internal void @yield(ptr %word) noinline {{
-  %r = {yield_}
-  ret void
-}}
-
 ; Moves this thread to another processor, and lets it run on every one again; negative where there is none.
 ; It is done here since a thread that waits for the interpreter is woken up where its caller runs.
 define internal i64 @move(i64 %cpu) noinline {{
 enter:
   %mask = alloca [128 x i64], align 8
-  %bytes = {allowed}
+  %bytes = call i64 @allowed(ptr %mask)
   %fails = icmp slt i64 %bytes, 0
   br i1 %fails, label %leave, label %others
 others:
@@ -333,12 +257,12 @@ others:
   %every = load i64, ptr %at
   %rest = and i64 %every, %keep
   store i64 %rest, ptr %at
-  %moved = {run}
+  %moved = call i64 @allow(ptr %mask, i64 %bytes)
   %alone = icmp slt i64 %moved, 0
   br i1 %alone, label %leave, label %again
 again:
   store i64 %every, ptr %at
-  %back = {run}
+  %back = call i64 @allow(ptr %mask, i64 %bytes)
   br label %leave
 leave:
   %answer = phi i64 [%bytes, %enter], [%moved, %others], [0, %again]
@@ -349,9 +273,7 @@ leave:
 define i32 @worker(ptr %pool, i64 %thread) {{
 enter:
   ; What it asks of the processor a thread has from the one that started it.
-  %control = alloca i32, align 4
-  store i32 {USUAL}, ptr %control
-  {usual}
+  call void @ask_usual()
   %state.at = getelementptr i64, ptr %pool, i64 {STATE}
   %word = getelementptr i32, ptr %pool, i64 {gen32}
   %stop.at = getelementptr i64, ptr %pool, i64 {STOP}
@@ -407,14 +329,15 @@ worked:
   %unused = atomicrmw sub ptr %state.at, i64 1 release
   br label %fresh
 spin:
-  {pause}
+  call void @pause()
   %now = call i64 @clock(i64 %before)
   %idle.for = sub i64 %now, %start
   %tired = icmp ugt i64 %idle.for, %ticks
   br i1 %tired, label %sleep, label %look
 sleep:
   %u1 = atomicrmw add ptr %sleepers.at, i64 1 seq_cst
-{wait}
+  %slept = call i1 @sleep(ptr %word, i64 %seen)
+  br i1 %slept, label %awake, label %idle
 awake:
   %u2 = atomicrmw sub ptr %sleepers.at, i64 1 seq_cst
   br label %fresh
@@ -430,7 +353,8 @@ define void @stop(ptr %pool) {{
   store atomic i64 1, ptr %stop.at seq_cst, align 8
   %state.at = getelementptr i64, ptr %pool, i64 {STATE}
   %u = atomicrmw add ptr %state.at, i64 4294967296 seq_cst
-  call void @wake(ptr %pool, i64 2147483647)
+  %sleeping.at = getelementptr i32, ptr %pool, i64 {gen32}
+  call void @wake(ptr %sleeping.at, i64 2147483647)
   ret void
 }}
 """
@@ -438,9 +362,6 @@ define void @stop(ptr %pool) {{
 
 def pool_text(target: Processor) -> str:
     """The pool's module for `target`."""
-    # LLVM assembles inline code for the machine it runs on only, and the calls are those of Linux.
-    native = target.arch is Arch.X86_64 and host().arch is Arch.X86_64 and "linux" in target.triple
-    machine = _LINUX_X86 if native else _PORTABLE
     words = {word.name: int(word) for word in PoolWord}
     return _TEXT.format(
         **words,
@@ -450,16 +371,8 @@ def pool_text(target: Processor) -> str:
         stride=abi.SCRATCH_STRIDE,
         cancel=abi.CANCEL,
         yield_after=2000,
-        pause=machine.pause,
-        clock=machine.clock,
-        wait=machine.wait,
-        wake=machine.wake,
-        yield_=machine.yield_,
-        here=machine.here,
-        usual=machine.usual,
-        allowed=machine.allowed,
-        run=machine.run,
-        USUAL=USUAL,
+        control=control(target),
+        threads=threads(target),
     )
 
 

@@ -11,12 +11,16 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Final
 
+from anyrt.backends.cpu.image import PAGE
 from anyrt.backends.cpu.permission import permit_tiles
 from anyrt.backends.cpu.permute import REGISTER
 from anyrt.codegen import llvm
 from anyrt.core.errors import CompileError
 from anyrt.core.machine import Machine
+
+LINE: Final = 64
 
 
 class Arch(enum.Enum):
@@ -59,6 +63,16 @@ class Processor:
         """Equal for targets that run the same code: part of the cache key."""
         return f"{self.triple} {self.cpu} {self.features}"
 
+    @property
+    def family(self) -> Arch:
+        """That of the triple: what LLVM makes, also where nothing is known of the processor."""
+        return _family(self.triple)
+
+    @property
+    def alignment(self) -> int:
+        """Bytes at whose multiples code is put: a line of the cache; on AArch64 a page, which ADRP counts."""
+        return PAGE if self.family is Arch.AARCH64 else LINE
+
     def limited(self, machine: Machine) -> Machine:
         """`machine` without what this processor has not."""
         bytewise = "+avx512vbmi," in self.features
@@ -93,7 +107,7 @@ _LEVELS: dict[Level, _LevelFacts] = {
     Level.AVX512: _LevelFacts(Arch.X86_64, "x86-64-v4", 512, 32, _AVX512_NEEDS),
     Level.AVX2: _LevelFacts(Arch.X86_64, "x86-64-v3", 256, 16, _AVX2_NEEDS),
     Level.SSE2: _LevelFacts(Arch.X86_64, "x86-64", 128, 16, ()),
-    Level.NEON: _LevelFacts(Arch.AARCH64, "generic", 128, 32, ("neon",)),
+    Level.NEON: _LevelFacts(Arch.AARCH64, "generic", 128, 32, ()),
     Level.GENERIC: _LevelFacts(Arch.OTHER, "generic", 128, 16, ()),
 }
 _TILES = ("amx-tile", "amx-int8", "amx-bf16")
@@ -101,11 +115,15 @@ _TRIPLES = {Arch.X86_64: "x86_64-unknown-linux-gnu", Arch.AARCH64: "aarch64-unkn
 _ARCHS = {"x86_64": Arch.X86_64, "amd64": Arch.X86_64, "aarch64": Arch.AARCH64, "arm64": Arch.AARCH64}
 
 
+def _family(triple: str) -> Arch:
+    return _ARCHS.get(triple.split("-")[0], Arch.OTHER)
+
+
 @cache
 def host() -> Processor:
     """The processor of this machine, with every feature that its operating system enables."""
     triple, cpu, found = llvm.this_processor()
-    arch = _ARCHS.get(triple.split("-")[0], Arch.OTHER)
+    arch = _family(triple)
     for level, facts in _LEVELS.items():
         if facts.arch is arch and all(found.get(name, False) for name in facts.needs):
             features = ",".join(("+" if on else "-") + name for name, on in sorted(found.items()))

@@ -56,15 +56,16 @@ def assemble(
     as it pays on `machine`. Pieces come from `store` where it has them, the executor besides from what this
     process has compiled; `told` hears how many kernels there are of how many, and may stop the compilation of
     the others."""
-    loop, kernels = executor.text(), [f.module for f in functions.values()]
+    loop, kernels = executor.text(target), [f.module for f in functions.values()]
     known = _EXECUTORS.get(target.key) if store is None else None
     if known is not None:
-        return link(module, known, functions, pieces(kernels, target, Nowhere(), told), machine)
+        made = pieces(kernels, target, Nowhere(), told)
+        return link(module, known, functions, made, machine, target.alignment)
     # The executor is compiled first, and is no kernel.
     texts, kept = [loop, *kernels], Nowhere() if store is None else store
     made = pieces(texts, target, kept, lambda made, of: told(max(0, made - 1), of - 1))
     _EXECUTORS[target.key] = made[loop]
-    return link(module, made[loop], functions, made, machine)
+    return link(module, made[loop], functions, made, machine, target.alignment)
 
 
 class CpuTarget:

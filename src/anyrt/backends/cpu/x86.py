@@ -1,9 +1,12 @@
-"""Instructions of x86 that no operation of LLVM's comes to: products with powers of two, and extremes."""
+"""Instructions of x86 that no operation of LLVM's comes to: products with powers of two, and extremes; what
+the executor and the pool ask of it (`system.py`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
+from anyrt.backends.cpu import linux
 from anyrt.backends.cpu.transpose import shuffle
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.scope import Scope
@@ -80,3 +83,59 @@ def _part(w: Writer, scope: Scope, value: str, first: int, width: int, size: int
     if width == size:
         return value
     return shuffle(w, scope, value, "poison", FLOAT, width, [(first + k) % width for k in range(size)])
+
+
+# MXCSR: rounded to the nearest, subnormal numbers kept, no traps (0x1F80); and the bits that say so (0xFFC0).
+CONTROL: Final = """
+declare void @llvm.x86.sse.stmxcsr(ptr)
+declare void @llvm.x86.sse.ldmxcsr(ptr)
+
+define internal i64 @asked() alwaysinline {
+  %place = alloca i32, align 4
+  call void @llvm.x86.sse.stmxcsr(ptr %place)
+  %now = load i32, ptr %place
+  %asked = zext i32 %now to i64
+  ret i64 %asked
+}
+define internal i1 @usual(i64 %asked) alwaysinline {
+  %control = and i64 %asked, 65472
+  %usual = icmp eq i64 %control, 8064
+  ret i1 %usual
+}
+define internal void @ask(i64 %asked) alwaysinline {
+  %place = alloca i32, align 4
+  %word = trunc i64 %asked to i32
+  store i32 %word, ptr %place
+  call void @llvm.x86.sse.ldmxcsr(ptr %place)
+  ret void
+}
+define internal void @ask_usual() alwaysinline {
+  call void @ask(i64 8064)
+  ret void
+}
+"""
+
+_SYSTEM: Final = """
+declare i64 @llvm.readcyclecounter()
+
+define internal i64 @system(i64 %number, i64 %a, i64 %b, i64 %c, i64 %d) alwaysinline {
+  %r = call i64 asm sideeffect "syscall",
+    "={rax},{rax},{rdi},{rsi},{rdx},{r10},~{rcx},~{r11},~{memory}"
+    (i64 %number, i64 %a, i64 %b, i64 %c, i64 %d)
+  ret i64 %r
+}
+define internal void @pause() alwaysinline {
+  call void asm sideeffect "pause", ""()
+  ret void
+}
+define internal i64 @clock(i64 %before) noinline {
+  %now = call i64 @llvm.readcyclecounter()
+  ret i64 %now
+}
+define internal i64 @here() noinline {
+  %number = call i64 asm sideeffect "rdtscp", "={rcx},~{rax},~{rdx}"()
+  %cpu = and i64 %number, 4095
+  ret i64 %cpu
+}
+"""
+LINUX: Final = _SYSTEM + linux.calls(futex=202, yield_=24, setaffinity=203, getaffinity=204)
