@@ -337,7 +337,7 @@ class ICastLayer(ILayer):
     and 290 are -127 and 123 with (-300, 300)). int8 codes are converted as integers. fp8, int4, fp4,
     e8m0 and types that ONNX has and TensorRT has not (float64, int16, uint16, uint32, uint64, uint4,
     int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz) are an extension; floats of 8 bits saturate,
-    unless NaN is asked for.
+    unless `saturate` is off: then what is too large is infinite in fp8e5m2, NaN in the others.
     """
     @property
     def to_type(self) -> DataType:
@@ -347,7 +347,7 @@ class ICastLayer(ILayer):
     def to_type(self, value: DataType) -> None: ...
     @property
     def saturate(self) -> bool_:
-        """whether numbers too large for an 8-bit float are its largest, not NaN; an extension"""
+        """whether 8-bit floats are at most their largest, not infinite or NaN; an extension"""
 
     @saturate.setter
     def saturate(self, value: bool_) -> None: ...
@@ -1937,7 +1937,7 @@ class INetworkDefinition(_INetworkDefinition):
         and 290 are -127 and 123 with (-300, 300)). int8 codes are converted as integers. fp8, int4, fp4,
         e8m0 and types that ONNX has and TensorRT has not (float64, int16, uint16, uint32, uint64, uint4,
         int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz) are an extension; floats of 8 bits saturate,
-        unless NaN is asked for.
+        unless `saturate` is off: then what is too large is infinite in fp8e5m2, NaN in the others.
 
         input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, e8m0, float64,
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz

@@ -89,7 +89,7 @@ def test_unpacking_gives_back_every_number_of_few_bits(t: DataType):
         (DataType.INT16, [-32768.9, 1e9], [-32768, 32767]),
         (DataType.UINT4, [17, -1], [1, 15]),
         (DataType.INT2, [1, 2, 3, 5], [1, -2, -1, 1]),
-        (DataType.FP8E5M2, [1e9, np.inf, 1.1, -0.0], [57344, 57344, 1, 0]),
+        (DataType.FP8E5M2, [1e9, -np.inf, 61439, 61440, -0.0], [np.inf, -np.inf, 57344, np.inf, 0]),
         (DataType.FP8E4M3FNUZ, [1e9, -1e9, 1.1, -0.0], [240, -240, 1.125, 0]),
         (DataType.DOUBLE, [1 / 3], [1 / 3]),
     ],

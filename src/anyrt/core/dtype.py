@@ -51,12 +51,12 @@ _BY_NUMPY = {name: t for t, (_, name) in _NAMES.items()}
 _SATURATES = {
     DataType.FP8: 448.0,
     DataType.FP4: 6.0,
-    DataType.FP8E5M2: 57344.0,
     DataType.FP8E4M3FNUZ: 240.0,
     DataType.FP8E5M2FNUZ: 57344.0,
 }
 _FLOATS = frozenset(
-    {DataType.DOUBLE, DataType.FLOAT, DataType.HALF, DataType.BF16, DataType.E8M0, *_SATURATES}
+    {DataType.DOUBLE, DataType.FLOAT, DataType.HALF, DataType.BF16, DataType.E8M0, DataType.FP8E5M2}
+    | set(_SATURATES)
 )
 _UNSIGNED = frozenset(
     {t for t, (short, _) in _NAMES.items() if short[0] == "u"} | {DataType.BOOL, DataType.E8M0}
@@ -64,7 +64,8 @@ _UNSIGNED = frozenset(
 _INTEGERS = frozenset(_NAMES) - _FLOATS - {DataType.BOOL}
 # Those that NumPy has not without ml_dtypes.
 _FOREIGN = frozenset(
-    {DataType.BF16, DataType.E8M0, DataType.INT4, DataType.UINT4, DataType.INT2, DataType.UINT2, *_SATURATES}
+    {DataType.BF16, DataType.E8M0, DataType.INT4, DataType.UINT4, DataType.INT2, DataType.UINT2}
+    | {DataType.FP8E5M2, *_SATURATES}
 )
 
 
@@ -176,8 +177,8 @@ def cast(x: Array, t: DataType) -> Array:
     - float to integer: truncated toward zero and saturated, nan becomes 0
     - integer to narrower integer: wraps, two's complement
     - to a narrower float: nearest, ties to even, and through float32 when the target is narrower than that;
-      fp8 saturates at 448, as its other forms do at their largest number, and fp4 at 6 (fp4 has no nan and
-      takes 6 for it)
+      fp8 saturates at 448, as its forms without infinities do at their largest number, and fp4 at 6 (fp4 has
+      no nan and takes 6 for it); fp8e5m2 has infinities, as float16
     """
     target = numpy_dtype(t)
     if x.dtype == target:

@@ -28,14 +28,15 @@ from anyrt.prims._convert import limits
 from anyrt.prims.build import cast, const, converted, identity, map_, pattern, scalar
 
 THEIRS = FLOATS | INTS | {DataType.BOOL, DataType.INT8, DataType.UINT8}
-TYPES = EVERY
-# From which magnitude on a number is none of these types: half a step behind the largest one, where ties
-# round to the next even code.
+# From which magnitude on a number is none of these types, which have no infinities: half a step behind the
+# largest one, where ties round to the next even code.
 BEYOND = {
     DataType.FP8: float(np.nextafter(np.float32(464), np.float32(465))),
     DataType.FP8E4M3FNUZ: 248.0,
     DataType.FP8E5M2FNUZ: 61440.0,
 }
+# The largest number of 8-bit floats that have infinities.
+LARGEST = {DataType.FP8E5M2: 57344.0}
 # Types whose bits are told by a number, and signed integers.
 EXACT = frozenset(t for t in DataType if is_integer(t) and not is_packed(t)) | {
     *(DataType.BOOL, DataType.HALF, DataType.FLOAT, DataType.DOUBLE)
@@ -49,7 +50,7 @@ class CastAttrs(Attrs):
 
     to_type: DataType = attr(Kind.ENUM, "the type of the output", enum=DataType)
     saturate: bool = attr(
-        Kind.BOOL, "whether numbers too large for an 8-bit float are its largest, not NaN; an extension", True
+        Kind.BOOL, "whether 8-bit floats are at most their largest, not infinite or NaN; an extension", True
     )
     bits: bool = attr(
         Kind.BOOL, "whether the bits stay, as those of another type of as many; an extension", False
@@ -57,16 +58,22 @@ class CastAttrs(Attrs):
 
 
 def expand(layer: Layer[CastAttrs]) -> tuple[Value, ...]:
-    """One `Map`, and a selection where what is too large shall be NaN."""
+    """One `Map`. As `saturate` says, what is too large for a type with infinities becomes its largest number,
+    or what is too large for one without becomes NaN."""
     x, target = layer.input(0), layer.attrs.to_type
-    if layer.attrs.bits and x.dtype is not target:
+    if x.dtype is target:
+        return (identity(x),)
+    if layer.attrs.bits:
         return (_same_bits(layer, x, target),)
-    y = identity(x) if x.dtype is target else converted(x, target)
-    if layer.attrs.saturate or target not in BEYOND or not is_float(x.dtype):
-        return (y,)
+    if layer.attrs.saturate and target in LARGEST:
+        wide = converted(x, DataType.FLOAT)
+        below = map_("min", wide, scalar(LARGEST[target], wide))
+        return (cast(map_("max", below, scalar(-LARGEST[target], wide)), target),)
+    if layer.attrs.saturate or target not in BEYOND:
+        return (converted(x, target),)
     wide = cast(x, DataType.FLOAT)
     fits = map_("lt", map_("abs", wide), scalar(BEYOND[target], wide))
-    return (map_("select", fits, y, const(np.full((1,) * x.type.rank, np.nan), target)),)
+    return (map_("select", fits, converted(x, target), const(np.full((1,) * x.type.rank, np.nan), target)),)
 
 
 def _same_bits(layer: Layer[CastAttrs], x: Value, target: DataType) -> Value:
@@ -86,7 +93,8 @@ def ref(attrs: CastAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
         stored = x.astype(f"f{bits(target) // 8}") if x.dtype.kind == "f" else x
         return (stored.view(numpy_dtype(target)),)
     if is_float(target):
-        wide = x.astype(np.float64)
+        most = LARGEST.get(target, np.inf) if attrs.saturate else np.inf
+        wide = np.clip(x.astype(np.float64), -most, most)
         if not attrs.saturate and target in BEYOND:
             wide = np.where(np.abs(wide) < BEYOND[target], wide, np.nan)
         return (wide,)
@@ -109,7 +117,7 @@ def ref(attrs: CastAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
 
 def cases() -> tuple[Case[CastAttrs], ...]:
     """Every pair of types; what does not fit; ranks and empty tensors."""
-    types = sorted(TYPES, key=int)
+    types = sorted(EVERY, key=int)
     special = np.array([0.0, -0.0, 0.9, -0.9, 127.5, -128.9, 300.0, 3e9, -3e9, 1e19, np.inf, -np.inf, np.nan])
     wide = np.array([0, -1, 127, 128, 255, 300, 65536, 2**31 - 1, -(2**31)])
     wider = np.array([300, -300, 2**31, -(2**31) - 1, 2**40 + 5, 2**63 - 1, -(2**63)])
@@ -131,7 +139,9 @@ def cases() -> tuple[Case[CastAttrs], ...]:
     real = np.array([-400.0, -300.0, 290.0, 300.0, 1.1811024, 3.5433073, 0.0, np.nan])
     out += [Case(CastAttrs(DataType.INT8), ((8,),), data=(real,), int8=((), 300 / 127))]
     large = np.array([1e6, -1e6, 448, 464, 464.1, 247.9, 248, 61439, -61440, np.inf, -np.inf, np.nan, 0.0])
-    out += [Case(CastAttrs(t, False), ((13,),), data=(large,)) for t in BEYOND]
+    small = (*BEYOND, *LARGEST)
+    out += [Case(CastAttrs(t, s), ((13,),), data=(large,)) for t in small for s in (False, True)]
+    out += [Case(CastAttrs(t, False), ((9,),), (DataType.INT32,), (wide,)) for t in small]
     pairs = [(a, b) for a in EXACT for b in EXACT if bits(a) == bits(b) and b is not DataType.BOOL]
     out += [
         Case(CastAttrs(b, bits=True), ((3, 17),), (a,), low=-9 if is_signed(a) else 0, high=9)
@@ -155,7 +165,7 @@ OPS = (
         methods=(
             Method("add_cast", ("input", "to_type"), example="layer = network.add_cast(x, trt.float16)"),
         ),
-        inputs=(Input("input", TYPES),),
+        inputs=(Input("input", EVERY),),
         attrs=CastAttrs,
         expand=expand,
         ref=ref,
@@ -167,7 +177,8 @@ OPS = (
         "(-300 and 290 are -127 and 123 with (-300, 300)). int8 codes are converted as integers. fp8, "
         "int4, fp4, e8m0 and types that ONNX has and TensorRT has not (float64, int16, uint16, uint32, "
         "uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz) are an extension; floats of 8 "
-        "bits saturate, unless NaN is asked for.",
+        "bits saturate, unless `saturate` is off: then what is too large is infinite in fp8e5m2, NaN in "
+        "the others.",
         cases=cases,
         mistakes=mistakes,
         becomes_codes=lambda attrs: attrs.to_type is DataType.INT8 and not attrs.bits,

@@ -3,8 +3,8 @@ expressions.
 
 Half types and 8-bit floats are computed in float32, integers narrower than 32 bits in int32, uint32 in int64,
 bool as one bit; types of 4 bits lie two to a byte, those of 2 bits four, the first in its lowest bits. Each
-conversion to a float type rounds half to even; FP8 in all its forms and FP4 (E2M1) saturate. E8M0 has powers
-of two and NaN, which everything else becomes.
+conversion to a float type rounds half to even; FP8 and FP4 (E2M1) saturate where they have no infinity. E8M0
+has powers of two and NaN, which everything else becomes.
 """
 
 from __future__ import annotations
@@ -135,9 +135,10 @@ def encode(dtype: DataType, value: Expr) -> Expr:
 
 @dataclass(frozen=True, slots=True)
 class SmallFloat:
-    """Largest number, mantissa bits that float32 has more, exponent bias that float32 has more, a number
-    whose last bit is the denormals' step, the least normal number, the bits of NaN (of the largest number
-    where there is none), the sign's bit, whether there is a NaN of either sign, and a zero."""
+    """What greater numbers become, the largest one or that whose code is infinity; mantissa bits that float32
+    has more, exponent bias that float32 has more, a number whose last bit is the denormals' step, the least
+    normal number, the bits of NaN (of the largest number where there is none), the sign's bit, whether there
+    is a NaN of either sign, and a zero."""
 
     top: float
     drop: int
@@ -153,7 +154,7 @@ class SmallFloat:
 SMALL: Final = {
     DataType.FP8: SmallFloat(448.0, 20, 120, 2.0**14, 2.0**-6, 0x7F, 7, True),
     DataType.FP4: SmallFloat(6.0, 22, 126, 2.0**22, 1.0, 7, 3, False),
-    DataType.FP8E5M2: SmallFloat(57344.0, 21, 112, 2.0**7, 2.0**-14, 0x7E, 7, True),
+    DataType.FP8E5M2: SmallFloat(2.0**16, 21, 112, 2.0**7, 2.0**-14, 0x7E, 7, True),
     DataType.FP8E4M3FNUZ: SmallFloat(240.0, 20, 119, 2.0**13, 2.0**-7, 0x80, 7, False, False),
     DataType.FP8E5M2FNUZ: SmallFloat(57344.0, 21, 111, 2.0**6, 2.0**-15, 0x80, 7, False, False),
 }

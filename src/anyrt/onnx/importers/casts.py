@@ -49,7 +49,7 @@ def _cast(node: Node, dtype: DataType) -> Tensor:
         x = node.where_(
             x.equal(x), x, node.like(0, x)
         )  # of NaN, which it has not, the layer makes its largest
-    if x.is_float and not saturates:
+    if not saturates:
         return node.layer("add_cast", x, dtype, saturate=False)
     return x.cast(dtype)
 
