@@ -189,11 +189,11 @@ def reason_of_largest(report: str) -> str:
 
 def _llvm_text(plan: bytes) -> str:
     """All LLVM text of a plan: the one place that knows how to ask the compiler for it."""
-    driver, native, processors, file = (
+    driver, native, loader, file = (
         importlib.import_module(f"anyrt.{name}")
-        for name in ("compiler.driver", "compiler.native", "backends.cpu.processors", "plan.file")
+        for name in ("compiler.driver", "compiler.native", "backends.loader", "plan.file")
     )
-    text: str = native.text(driver.lower_plan(file.read_plan(plan)), processors.choose(None))
+    text: str = native.text(driver.lower_plan(file.read_plan(plan)), loader.target())
     return re.sub(r"^@.*\n?", "", text, flags=re.MULTILINE)  # without names of calls that share a kernel
 
 

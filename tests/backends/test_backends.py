@@ -8,7 +8,7 @@ import pytest
 from anyrt.backends.cpu.device import CpuDevice
 from anyrt.backends.loader import all_backends
 from anyrt.backends.null.target import Traffic, count
-from anyrt.backends.protocol import Job
+from anyrt.codegen.target import Job
 from anyrt.compiler.native import lower
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType

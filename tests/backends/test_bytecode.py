@@ -6,8 +6,6 @@ import pytest
 from anyrt.backends.cpu.bytecode import Token, claimed_work, encode, serial_work
 from anyrt.backends.cpu.device import CpuDevice
 from anyrt.backends.cpu.emit import emit
-from anyrt.backends.cpu.processors import host
-from anyrt.backends.cpu.target import assemble, written
 from anyrt.core.dims import Sym, add, equal, floordiv, maximum, minimum, mod, mul, scaled, tdiv
 from anyrt.core.dimvalues import evaluate
 from anyrt.core.enums import DataType
@@ -17,6 +15,7 @@ from anyrt.ir.kernel import Kernel, Store, const
 from anyrt.ir.program import Call, Guarded, Module, print_module
 from anyrt.plan import abi
 from anyrt.plan.program import Compiled, Program
+from tests.targets import assembled, host
 
 N, M = Sym("n", -50, 50), Sym("m", -50, 50)
 SIZES = (
@@ -29,6 +28,7 @@ SIZES = (
     scaled(N.dim, 1.5),
     mul(add(floordiv(mul(N.dim, N.dim), 4), M.dim), mod(M.dim, 3)),
 )
+
 Y = Buffer("y", DataType.INT64, Space.OUTPUT, 1)
 
 
@@ -42,9 +42,8 @@ def module() -> Module:
 def prepared():
     """(the slots that prepare filled for n and m, their sizes)."""
     made = module()
-    functions = written(made.distinct, host().limited(REFERENCE))
-    image, entries, program = assemble(made, functions, host(), REFERENCE)
-    code = CpuDevice().load(Compiled(Program((), 0, 0, 0, 0, (), entries), image))
+    program = assembled(made, host())
+    code = CpuDevice().load(Compiled(Program((), 0, 0, 0, 0, (), program.entries), program.image))
 
     def run(n: int, m: int) -> dict[object, int]:
         slots, behind = abi.slot_word(0, 0), abi.slot_word(0, len(program.slots))
@@ -83,9 +82,8 @@ def thrice():
     calls = [Call(kernel, "a"), Call(kernel, "b", {out[0]: out[1]}), Call(kernel, "c", {out[0]: out[2]})]
     places = {b: (abi.FIRST_BINDING + n, 0) for n, b in enumerate(out)}
     made = Module((), (Guarded(1, calls),), places, (), 3)
-    functions = written([kernel], host().limited(REFERENCE))
-    image, entries, program = assemble(made, functions, host(), REFERENCE)
-    code = CpuDevice().load(Compiled(Program((), 0, 0, 0, 0, (), entries), image))
+    program = assembled(made, host())
+    code = CpuDevice().load(Compiled(Program((), 0, 0, 0, 0, (), program.entries), program.image))
     args = np.zeros(abi.slot_word(3, 0) + program.frames, np.int64)
     args[abi.PROGRAM] = code.address(abi.CODE)
     return made, code, args

@@ -7,6 +7,7 @@ from functools import cache
 import pytest
 
 from anyrt.backends.cpu.processors import choose
+from anyrt.backends.cpu.target import CpuTarget
 from anyrt.compiler import native
 from anyrt.compiler.request import BuildRequest, Point
 from anyrt.compiler.trial import constant_offsets
@@ -23,7 +24,7 @@ from benchmarks.record import Gain, Results, read, write
 from benchmarks.report import mechanisms
 
 EVERY = (*MECHANISMS, *ATTEMPTS)
-TARGET = replace(choose("avx512"), has_bf16=True)  # some need what few processors have
+TARGET = CpuTarget(replace(choose("avx512"), has_bf16=True))  # some need what few processors have
 
 
 def text(asked: BuildRequest, description: Description) -> tuple[str, str]:

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from anyrt.backends.cpu.emit import emit
-from anyrt.backends.cpu.processors import host
 from anyrt.compiler import native
 from anyrt.compiler.trial import Trial, load
 from anyrt.core.enums import DataType
@@ -15,6 +14,7 @@ from anyrt.core.machine import REFERENCE, Machine
 from anyrt.ir.graph import Graph, Value
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
+from tests.targets import host
 
 
 def text_of(found: native.Lowered, machine: Machine) -> str:

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from anyrt.backends.cpu.processors import choose
 from anyrt.compiler import native
 from anyrt.compiler.records import with_records
 from anyrt.compiler.trial import Trial, constant_offsets, load
@@ -19,6 +18,7 @@ from anyrt.plan.program import Program
 from anyrt.prims import build as b
 from anyrt.prims.taps import Border, Linear
 from anyrt.schedule.cost import Sizes
+from tests.targets import choose
 
 F = DataType.FLOAT
 LEVELS = pytest.mark.parametrize("level", ["sse2", None])

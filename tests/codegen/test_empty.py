@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from anyrt.backends.cpu.emit import emit
-from anyrt.backends.cpu.processors import Level, choose
+from anyrt.backends.cpu.processors import Level
 from anyrt.compiler import native
 from anyrt.compiler.trial import Trial, constant_offsets, load
 from anyrt.core.dims import Sym
@@ -27,6 +27,7 @@ from anyrt.prims.pad import Pad
 from anyrt.prims.taps import Border, Cubic, Nearest
 from anyrt.prims.view import Axis, View
 from anyrt.schedule.cost import Sizes
+from tests.targets import choose
 
 N = Sym("x.0", 0, 64)
 NEAREST = Nearest(Coordinate.ASYMMETRIC, Selector.FORMULA, Rounding.FLOOR)

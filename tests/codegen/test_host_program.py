@@ -2,13 +2,13 @@
 
 import pytest
 
-from anyrt.backends.cpu.processors import host
 from anyrt.compiler import native
 from anyrt.compiler.trial import Trial, constant_offsets, load
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
+from tests.targets import host
 
 
 @pytest.mark.parametrize("outputs", [1, 2, 3, 4, 5, 9])

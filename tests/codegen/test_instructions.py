@@ -8,9 +8,7 @@ import pytest
 
 from anyrt.backends.cpu import processors
 from anyrt.backends.cpu.device import CpuDevice
-from anyrt.backends.cpu.target import assemble, written
 from anyrt.core.dims import Sym
-from anyrt.core.machine import REFERENCE
 from anyrt.ir.buffer import Buffer, Scalar, Space
 from anyrt.ir.evaluate import evaluate
 from anyrt.ir.kernel import (
@@ -32,6 +30,7 @@ from anyrt.ir.kernel import (
 from anyrt.ir.program import Call, Guarded, Module
 from anyrt.plan import abi
 from anyrt.plan.program import Compiled, Program
+from tests.targets import assembled, choose
 
 LENGTH = 37  # two vectors of 16 and a tail
 KINDS = (Loop.SERIAL, Loop.VECTOR)
@@ -172,12 +171,10 @@ def results(request):
     outs = [result(case, kind) for case in CASES for kind in KINDS]
     arrays |= {out: np.zeros(LENGTH, NUMPY[out.stored]) for out in outs}
     places = {x: (abi.FIRST_BINDING + n, 0) for n, x in enumerate(arrays)}
-    target = processors.choose(request.param)
     calls = [Call(kernel(kind), kind.value) for kind in KINDS]
     module = Module((), (Guarded(1, calls),), places, (), len(arrays))
-    functions = written(module.distinct, target.limited(REFERENCE))
-    code, entries, program = assemble(module, functions, target, REFERENCE)
-    loaded = CpuDevice().load(Compiled(Program((), 0, 0, 0, 0, (), entries), code))
+    program = assembled(module, choose(request.param))
+    loaded = CpuDevice().load(Compiled(Program((), 0, 0, 0, 0, (), program.entries), program.image))
     args = np.zeros(abi.slot_word(len(arrays), 0) + program.frames, np.int64)
     args[abi.PROGRAM] = loaded.address(abi.CODE)
     for n, array in enumerate(arrays.values()):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
-from anyrt.backends.cpu.processors import Level, choose
+from anyrt.backends.cpu.processors import Level
 from anyrt.compiler import native
 from anyrt.compiler.driver import build
 from anyrt.compiler.request import BuildRequest
@@ -17,6 +17,7 @@ from anyrt.ir.interpret import interpret
 from anyrt.prims import build as b
 from anyrt.prims.taprules import Linear
 from anyrt.schedule.cost import Sizes
+from tests.targets import choose
 
 F = DataType.FLOAT
 SPLIT = (1, 3, 2, 2, 3, 2, 2, 2, 2)  # nine axes of (3, 4, 6, 8), behind the batch

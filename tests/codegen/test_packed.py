@@ -2,7 +2,6 @@
 
 import pytest
 
-from anyrt.backends.cpu.processors import host
 from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
 from anyrt.compiler.verify import verify
@@ -10,6 +9,7 @@ from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
+from tests.targets import host
 
 
 @pytest.mark.parametrize("dtype", [DataType.INT4, DataType.FP4])

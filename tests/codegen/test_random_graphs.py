@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from anyrt.backends.cpu.processors import Level, choose
+from anyrt.backends.cpu.processors import Level
 from anyrt.compiler import native
 from anyrt.compiler.bounds import differing
 from anyrt.compiler.trial import Trial, constant_offsets, load
@@ -24,6 +24,7 @@ from anyrt.schedule.ports import port_names
 from benchmarks.random_graphs import filtered_case, random_case
 from tests.networks import assert_readable
 from tests.sampling import FUZZ, tries
+from tests.targets import choose
 
 LEVELS = [None, *(level.value for level in (Level.AVX2, Level.SSE2))]
 NARROW = frozenset(t for t in DataType if is_float(t)) - {DataType.FLOAT}

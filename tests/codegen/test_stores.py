@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from anyrt.backends.cpu.processors import Level, choose, host
+from anyrt.backends.cpu.processors import Level
 from anyrt.compiler import native
 from anyrt.compiler.verify import verify
 from anyrt.core.dims import Sym
@@ -18,6 +18,7 @@ from anyrt.ir.kernelread import parse_kernels
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
+from tests.targets import choose, host
 
 SMALL = replace(REFERENCE, last_bytes=4)
 LEVELS = [None, Level.AVX2.value, Level.SSE2.value]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from anyrt.backends.cpu.processors import Level, choose
+from anyrt.backends.cpu.processors import Level
 from anyrt.compiler import native
 from anyrt.compiler.trial import Trial, constant_offsets, load
 from anyrt.core.dims import Sym
@@ -11,6 +11,7 @@ from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph, Symbol
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
+from tests.targets import choose
 
 LEVELS = [None, Level.AVX2.value, Level.SSE2.value]
 NARROWING = [

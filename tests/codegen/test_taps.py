@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from anyrt.backends.cpu.processors import Level, choose, host
+from anyrt.backends.cpu.processors import Level
 from anyrt.compiler import native
 from anyrt.compiler.trial import Trial, constant_offsets, load
 from anyrt.compiler.verify import verify
@@ -19,6 +19,7 @@ from anyrt.prims import build as b
 from anyrt.prims.taps import Border, Cubic, Linear, Nearest
 from anyrt.prims.view import Axis
 from anyrt.schedule.cost import Sizes
+from tests.targets import choose, host
 
 N = Sym("x.0", 1, 100)
 M = Sym("m.0", 1, 100)

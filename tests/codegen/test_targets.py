@@ -14,6 +14,7 @@ from anyrt.ir.graph import Graph, Symbol
 from anyrt.prims import build as b
 from anyrt.prims.taps import Linear
 from anyrt.schedule.cost import Sizes
+from tests.targets import choose, forced
 
 N = Sym("x.3", 1, 64)
 LEVELS = [processors.Level.AVX512, processors.Level.AVX2, processors.Level.SSE2, processors.Level.GENERIC]
@@ -38,14 +39,14 @@ def lowered(graph: Graph) -> native.Lowered:
 @pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.value)
 @pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.HALF, DataType.BF16], ids=lambda t: t.name)
 def test_every_level_of_this_processor_agrees_with_the_interpreter(dtype, level):
-    target = processors.choose(level.value)
+    target = choose(level.value)
     assert verify(lowered(chain(dtype)), target, [{N.name: n} for n in (1, 11, 33)]) == ()
 
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.HALF, DataType.BF16, DataType.INT8, DataType.FP8])
 def test_engines_for_aarch64_are_made_on_any_machine(dtype):
-    made = native.compile_lowered(lowered(chain(dtype)), processors.forced(processors.Level.NEON))
+    made = native.compile_lowered(lowered(chain(dtype)), forced(processors.Level.NEON))
     entries = dict(made.program.entries)
     assert list(entries) == ["run", "prepare", "step", "resume", "program"]
     assert entries["program"] % 4096 == 0  # ADRP counts pages

@@ -8,7 +8,7 @@ import pytest
 
 import anyrt as trt
 from anyrt.api.freeze import freeze
-from anyrt.backends.cpu.processors import Level, forced, host
+from anyrt.backends.cpu.processors import Level
 from anyrt.compiler import native
 from anyrt.compiler.request import Settings
 from anyrt.compiler.trial import constant_offsets
@@ -17,6 +17,7 @@ from anyrt.schedule.cost import Sizes
 from benchmarks import networks
 from benchmarks.builds import ROWS, Kind
 from tests.networks import assert_readable
+from tests.targets import forced, host
 
 # Blocks or layers to begin with: few enough to be quick, so many that the first ones are not most of it.
 KINDS = {

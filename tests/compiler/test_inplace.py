@@ -5,7 +5,6 @@ import random
 import numpy as np
 import pytest
 
-from anyrt.backends.cpu.processors import host
 from anyrt.compiler import native
 from anyrt.compiler.inplace import taken_over
 from anyrt.compiler.trial import Trial, constant_offsets, load
@@ -24,6 +23,7 @@ from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.launch import in_line
 from tests.sampling import tries
+from tests.targets import host
 
 F, N = DataType.FLOAT, Sym("x.0", 1, 200)
 SIDE = 64

@@ -4,7 +4,7 @@ interpreter gives."""
 import numpy as np
 import pytest
 
-from anyrt.backends.cpu.processors import Level, choose
+from anyrt.backends.cpu.processors import Level
 from anyrt.compiler import native
 from anyrt.compiler.bounds import differing
 from anyrt.compiler.trial import Trial, constant_offsets, load, stored_bytes
@@ -30,6 +30,7 @@ from anyrt.prims.taps import Cubic, Linear
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.pieces import pieces
 from anyrt.schedule.versions import serving
+from tests.targets import choose
 
 F, H = DataType.FLOAT, DataType.HALF
 ROWS, LENGTH = Sym("x.0", 0, 512), Sym("x.1", 1, 512)
@@ -172,6 +173,6 @@ def test_sums_are_bit_for_bit_those_of_generated_code(length, level):
     trial.run()
     for kernel in found.module.kernels:
         given = {x: memory[x] for x in buffers.values()}
-        run(kernel, given, sizes, target.vector_bits // 32)
+        run(kernel, given, sizes, target.processor.vector_bits // 32)
     got, wanted = (each.read(buffers["out_y"], F, (5, 1)) for each in (memory, trial))
     assert got.tobytes() == wanted.tobytes()

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from anyrt.backends.cpu.processors import Level, choose, forced, host
+from anyrt.backends.cpu.processors import Level
 from anyrt.compiler import driver
 from anyrt.compiler.cached import plan_key, report_key
 from anyrt.compiler.request import BuildRequest
@@ -14,6 +14,7 @@ from anyrt.core.machine import REFERENCE, Machine, this_machine
 from anyrt.ir.graph import Graph
 from anyrt.plan.file import read_plan
 from anyrt.prims import build as b
+from tests.targets import choose, forced, host
 
 
 @pytest.fixture

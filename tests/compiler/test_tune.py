@@ -7,7 +7,6 @@ from itertools import cycle
 
 import pytest
 
-from anyrt.backends.cpu.processors import host
 from anyrt.compiler import driver, native, tune
 from anyrt.compiler.request import BuildRequest, Settings, Verify
 from anyrt.compiler.trial import STRIP, Trial, constant_offsets, load
@@ -38,6 +37,7 @@ from anyrt.schedule.tuning import (
     parse_tunings,
 )
 from tests.sampling import sample
+from tests.targets import host
 
 BILINEAR = Linear(ResizeCoordinateTransformation.HALF_PIXEL, ResizeSelector.FORMULA)
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from anyrt.backends.cpu.processors import host
 from anyrt.compiler import driver, native
 from anyrt.compiler.driver import build
 from anyrt.compiler.request import BuildRequest, Settings, Verify
@@ -23,6 +22,7 @@ from anyrt.prims.repeated import Repeated
 from anyrt.prims.scalar import SCALARS
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.fuse import Fusion
+from tests.targets import host
 
 N, M = Sym("x.0", 1, 64), Sym("y.0", 1, 64)
 

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 import anyrt as trt
-from anyrt.backends.cpu.processors import Level, forced
+from anyrt.backends.cpu.processors import Level
 from anyrt.cli.stages import Stages
 from anyrt.compiler.driver import lower_plan
 from anyrt.plan.file import read_plan
+from tests.targets import forced
 
 ODD = [
     '"quoted"',

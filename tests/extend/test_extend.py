@@ -150,7 +150,7 @@ RULE = """RULES: Final[tuple[Rule, ...]] = (
     ),
 """
 TARGET = '''"""Names what it is given."""
-from anyrt.backends.protocol import Answer
+from anyrt.codegen.target import Answer
 
 
 class EchoTarget:

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from anyrt.backends.cpu.processors import choose
 from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
 from anyrt.compiler.verify import verify
@@ -20,6 +19,7 @@ from anyrt.prims import build as b
 from anyrt.prims.const import Param
 from anyrt.prims.view import Axis
 from anyrt.schedule.cost import Sizes
+from tests.targets import choose
 
 F, BF16 = DataType.FLOAT, DataType.BF16
 

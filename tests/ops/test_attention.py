@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from anyrt.backends.cpu.processors import host
 from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
 from anyrt.compiler.verify import verify
@@ -19,6 +18,7 @@ from anyrt.ops._record import Layer
 from anyrt.passes import PASSES
 from anyrt.prims.build import param
 from anyrt.schedule.cost import Sizes
+from tests.targets import host
 
 SMALL = replace(REFERENCE, l2_bytes=1 << 15)  # so that few rows are many
 F, BOOL, INT32 = DataType.FLOAT, DataType.BOOL, DataType.INT32

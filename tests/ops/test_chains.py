@@ -11,7 +11,6 @@ from random import Random
 import numpy as np
 import pytest
 
-from anyrt.backends.cpu.processors import host
 from anyrt.compiler import native
 from anyrt.compiler.trial import Trial, constant_offsets, load
 from anyrt.core.dtype import numpy_dtype
@@ -25,6 +24,7 @@ from anyrt.plan import abi
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.ports import port_names
 from tests.sampling import FUZZ, sample
+from tests.targets import host
 
 # Nothing but constants follows a constant, and no shape is empty.
 LAYERS = [op for op in OPS.values() if op.layer not in (LayerType.CONSTANT, LayerType.SHAPE)]

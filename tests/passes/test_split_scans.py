@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from anyrt.backends.cpu.processors import host
 from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
 from anyrt.compiler.verify import verify
@@ -17,6 +16,7 @@ from anyrt.prims import build as b
 from anyrt.prims.scan import Scan
 from anyrt.prims.table import named_blobs, vocabulary
 from anyrt.schedule.cost import Sizes
+from tests.targets import host
 
 F, I32, HALF = DataType.FLOAT, DataType.INT32, DataType.HALF
 OPEN = Sym("x.0", 0, 9)

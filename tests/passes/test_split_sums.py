@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from anyrt.backends.cpu.processors import host
 from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
 from anyrt.compiler.verify import verify
@@ -18,6 +17,7 @@ from anyrt.prims.contract import Contract
 from anyrt.prims.table import named_blobs, vocabulary
 from anyrt.prims.view import Axis
 from anyrt.schedule.cost import Sizes
+from tests.targets import host
 
 F = DataType.FLOAT
 OPEN = Sym("x.1", 1, 1 << 20)

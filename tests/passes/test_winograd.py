@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import anyrt as trt
-from anyrt.backends.cpu.processors import choose
 from anyrt.compiler import native
 from anyrt.compiler.bounds import bounded, differing, exact
 from anyrt.compiler.trial import constant_offsets
@@ -24,6 +23,7 @@ from anyrt.prims.contract import Contract
 from anyrt.prims.table import named_blobs, vocabulary
 from anyrt.prims.view import Axis
 from anyrt.schedule.cost import Sizes
+from tests.targets import choose
 
 F = DataType.FLOAT
 N, H, W = Sym("x.0", 1, 9), Sym("x.2", 1, 90), Sym("x.3", 1, 90)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from anyrt.backends.cpu.processors import host
 from anyrt.compiler import native
 from anyrt.compiler.trial import Trial, constant_offsets, load
 from anyrt.compiler.verify import verify
@@ -21,6 +20,7 @@ from anyrt.prims import build as b
 from anyrt.prims.asserted import Asserted
 from anyrt.prims.table import named_blobs, vocabulary
 from anyrt.schedule.cost import Sizes
+from tests.targets import host
 
 I64, RULE = DataType.INT64, Assertion("AR131", "cache", "position {}", "none below 0", "write inside")
 

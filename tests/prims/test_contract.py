@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from anyrt.backends.cpu.processors import host
 from anyrt.compiler import native
 from anyrt.compiler.verify import verify
 from anyrt.core.dims import Sym
@@ -18,6 +17,7 @@ from anyrt.prims.contract import Contract
 from anyrt.prims.pad import Pad
 from anyrt.prims.view import Axis, View
 from anyrt.schedule.cost import Sizes
+from tests.targets import host
 
 F, H, I8, I32 = DataType.FLOAT, DataType.HALF, DataType.INT8, DataType.INT32
 N, M = Sym("x.0", 0, 9), Sym("w.0", 0, 9)

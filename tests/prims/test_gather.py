@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from anyrt.backends.cpu.processors import host
 from anyrt.compiler import native
 from anyrt.compiler.verify import verify
 from anyrt.core.dims import Sym
@@ -16,6 +15,7 @@ from anyrt.ir.kerneltext import print_kernels
 from anyrt.prims import build as b
 from anyrt.prims.gather import Gather
 from anyrt.schedule.cost import Sizes
+from tests.targets import host
 
 F, H, I8, I32, I64 = DataType.FLOAT, DataType.HALF, DataType.INT8, DataType.INT32, DataType.INT64
 N, M = Sym("x.0", 0, 40), Sym("at.0", 0, 40)

@@ -13,7 +13,7 @@ import pytest
 import anyrt as trt
 from anyrt.backends.cpu.device import CpuDevice
 from anyrt.backends.cpu.pool import compile_pool
-from anyrt.backends.cpu.processors import Level, choose, host
+from anyrt.backends.cpu.processors import Level
 from anyrt.compiler import native
 from anyrt.compiler.trial import Trial, constant_offsets, load
 from anyrt.core.enums import DataType
@@ -23,6 +23,7 @@ from anyrt.prims import build as b
 from anyrt.prims.scalar import SCALARS, Kind, ResultKind
 from anyrt.runtime.pool import Pool
 from anyrt.schedule.cost import Sizes
+from tests.targets import choose, host
 
 COUNT = 2000
 # Whose results are 0 or normal numbers, and what only chooses.
@@ -105,7 +106,7 @@ def test_subnormal_results_are_right_within_their_ulp(everything, asking, contro
 
 def test_threads_that_were_started_while_flushing_do_not(asking):
     with asking(CONTROLS["flushing"]):
-        pool = Pool(2, CpuDevice().load(compile_pool(host())))
+        pool = Pool(2, CpuDevice().load(compile_pool(host().processor)))
         pool.ensure()
     x = b.param("x", (1 << 20,), DataType.FLOAT)
     graph = Graph((("x", x),), (("y", b.map_("mul", x, b.scalar(1.05, x))),))

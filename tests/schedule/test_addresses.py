@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from anyrt.backends.cpu.processors import Level, choose, host
+from anyrt.backends.cpu.processors import Level
 from anyrt.compiler import native
 from anyrt.compiler.trial import Trial, constant_offsets, load
 from anyrt.compiler.verify import verify
@@ -25,6 +25,7 @@ from anyrt.plan import abi
 from anyrt.prims import build as b
 from anyrt.prims.taps import Cubic, Linear, Nearest
 from anyrt.schedule.cost import Sizes
+from tests.targets import choose, host
 
 LINEAR = Linear(Coordinate.HALF_PIXEL, Selector.FORMULA)
 CUBIC = Cubic(Coordinate.HALF_PIXEL, Selector.FORMULA, -0.75, exclude_outside=False)

@@ -2,7 +2,6 @@
 
 import pytest
 
-from anyrt.backends.cpu.processors import choose
 from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
 from anyrt.compiler.verify import verify
@@ -12,6 +11,7 @@ from anyrt.core.machine import REFERENCE
 from anyrt.ir.graph import Graph, Symbol
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
+from tests.targets import choose
 
 B, M = Sym("x.0", 0, 1 << 16), Sym("x.1", 0, 1 << 16)
 POINTS = [{B.name: n, M.name: m} for n, m in ((5, 8), (0, 3), (1, 1), (3, 0), (7, 33))]

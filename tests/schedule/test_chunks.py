@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from anyrt.backends.cpu.processors import host
 from anyrt.compiler import native
 from anyrt.compiler.trial import Trial, constant_offsets, load
 from anyrt.compiler.verify import verify
@@ -16,6 +15,7 @@ from anyrt.ops._math import mean
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.pieces import pieces
+from tests.targets import host
 
 CHUNK = pieces(REFERENCE).folded
 LENGTH = Sym("x.1", 0, 1 << 20)

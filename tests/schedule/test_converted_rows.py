@@ -4,7 +4,6 @@ import re
 
 import pytest
 
-from anyrt.backends.cpu.processors import host
 from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
 from anyrt.compiler.verify import verify
@@ -16,6 +15,7 @@ from anyrt.ops._math import mean
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.pieces import pieces
+from tests.targets import host
 
 
 def lowered(rows: int, length: int, dtype: DataType, around_mean: bool = True) -> native.Lowered:

@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from anyrt.backends.cpu.processors import host
 from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
 from anyrt.compiler.verify import verify
@@ -19,6 +18,7 @@ from anyrt.passes import PASSES
 from anyrt.prims import build as b
 from anyrt.prims.const import Param
 from anyrt.schedule.cost import Sizes
+from tests.targets import host
 
 N = Sym("k.2", 0, 300)
 SMALL = replace(REFERENCE, l2_bytes=1 << 15)  # so that few rows are many

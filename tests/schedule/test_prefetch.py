@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from anyrt.backends.cpu.processors import Level, choose
+from anyrt.backends.cpu.processors import Level
 from anyrt.compiler import native
 from anyrt.compiler.verify import verify
 from anyrt.core.dims import Sym
@@ -16,6 +16,7 @@ from anyrt.ir.kernelread import parse_kernels
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
+from tests.targets import choose
 
 N = Sym("x.0", 1, 400)
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from anyrt.backends.cpu.processors import choose
 from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
 from anyrt.compiler.verify import verify
@@ -13,6 +12,7 @@ from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.elements import Refusal
 from anyrt.schedule.naive import Builder
+from tests.targets import choose
 
 X = b.param("x", (64, 96), DataType.FLOAT)
 MOST = b.reduce_("max", X, (1,))

@@ -2,7 +2,6 @@
 
 import pytest
 
-from anyrt.backends.cpu.processors import choose
 from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
 from anyrt.compiler.verify import verify
@@ -14,6 +13,7 @@ from anyrt.ir.kerneltext import print_kernels
 from anyrt.prims import build as b
 from anyrt.prims.scatter import Scatter
 from anyrt.schedule.cost import Sizes
+from tests.targets import choose
 
 N, M = Sym("x.1", 0, 1 << 20), Sym("at.1", 0, 1 << 20)
 

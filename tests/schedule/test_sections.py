@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from anyrt.backends.cpu.processors import host
 from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
 from anyrt.compiler.verify import verify
@@ -14,6 +13,7 @@ from anyrt.ir.kerneltext import print_kernels
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.sections import Section, Walk, joined, part_section, walk_of
+from tests.targets import host
 
 FLOAT = DataType.FLOAT
 N = Sym("x.0", 1, 30)

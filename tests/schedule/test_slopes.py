@@ -5,7 +5,6 @@ import re
 import numpy as np
 import pytest
 
-from anyrt.backends.cpu.processors import host
 from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
 from anyrt.compiler.verify import verify
@@ -19,6 +18,7 @@ from anyrt.ir.kerneltext import print_kernels
 from anyrt.prims import build as b
 from anyrt.prims.taps import Linear, Nearest
 from anyrt.schedule.cost import Sizes
+from tests.targets import host
 
 ROWS, WIDTH = Sym("x.0", 1, 512), Sym("x.1", 1, 512)
 

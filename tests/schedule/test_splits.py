@@ -2,7 +2,6 @@
 
 import re
 
-from anyrt.backends.cpu.processors import host
 from anyrt.compiler import native
 from anyrt.compiler.verify import verify
 from anyrt.core.enums import DataType
@@ -13,6 +12,7 @@ from anyrt.ir.kerneltext import print_kernels
 from anyrt.prims import build as b
 from anyrt.prims.taps import Linear
 from anyrt.schedule.cost import Sizes
+from tests.targets import host
 
 
 def lowered(x: Value, y: Value) -> native.Lowered:

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from anyrt.backends.cpu.processors import host
 from anyrt.compiler import native
 from anyrt.compiler.trial import Trial, constant_offsets, load
 from anyrt.compiler.verify import verify
@@ -22,6 +21,7 @@ from anyrt.prims import build as b
 from anyrt.prims.const import Param
 from anyrt.prims.table import vocabulary
 from anyrt.schedule.cost import Sizes
+from tests.targets import host
 
 BATCH, HEADS, PLACES, SIZE = 2, 3, 9, 5
 TYPES = {DataType.FLOAT: np.float32, DataType.HALF: np.float16}

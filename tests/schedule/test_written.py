@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from anyrt.backends.cpu.processors import choose
 from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
 from anyrt.compiler.verify import verify
@@ -20,6 +19,7 @@ from anyrt.prims.ranked import Ranked
 from anyrt.prims.scan import Scan
 from anyrt.prims.scatter import Scatter
 from anyrt.schedule.cost import Sizes
+from tests.targets import choose
 
 N = Sym("x.1", 0, 400)
 

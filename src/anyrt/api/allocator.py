@@ -26,6 +26,11 @@ class Block:
         if address:
             weakref.finalize(self, call_user, None, release, address)
 
+    @property
+    def bytes(self) -> NDArray[np.uint8]:
+        """All of it, as long as somebody holds the block."""
+        return np.ctypeslib.as_array((ctypes.c_uint8 * self.nbytes).from_address(self.address))
+
 
 class AllocatedDevice:
     """Runs code on `device`, in memory of `allocator`."""
@@ -33,6 +38,10 @@ class AllocatedDevice:
     def __init__(self, device: Device, allocator: IGpuAllocator) -> None:
         self._device = device
         self._allocator = allocator
+
+    def identity(self) -> str:
+        """The processor is the device's own."""
+        return self._device.identity()
 
     def load(self, compiled: Compiled) -> Code:
         """Code is mapped by the device itself."""

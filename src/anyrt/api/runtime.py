@@ -22,12 +22,11 @@ from anyrt.api.plugins.host import callers
 from anyrt.api.registry import IPluginRegistry
 from anyrt.api.setting import Setting
 from anyrt.api.source import read_source
-from anyrt.backends.cpu.device import CpuDevice
+from anyrt.backends import loader
 from anyrt.compiler.cached import obtain, obtain_pool, once
 from anyrt.core.enums import Severity, TempfileControlFlag
 from anyrt.core.errors import ArgumentError
 from anyrt.core.flags import read_flags
-from anyrt.plan.device import Device
 from anyrt.plan.file import PlanFile
 from anyrt.runtime.engine import load
 from anyrt.runtime.pool import MAX_THREADS, Pool, shared_pool
@@ -105,7 +104,7 @@ class Runtime(Logged, Managed):
         return self._load(read_source(serialized_engine, check))
 
     def _load(self, file: PlanFile) -> ICudaEngine:
-        device: Device = CpuDevice()
+        device = loader.device()
         if self._gpu_allocator is not None:
             device = AllocatedDevice(device, self._gpu_allocator)
         warn = once(self._warn)
@@ -137,4 +136,4 @@ class Runtime(Logged, Managed):
 def engine_pool(wanted: int | None, warn: Callable[[str], None]) -> Pool:
     """The threads of an engine that wants so many; None: the machine's own number."""
     threads = PLAN_THREADS if wanted in range(PLAN_THREADS, MAX_THREADS + 1) else wanted
-    return shared_pool(threads, CpuDevice(), lambda: obtain_pool(warn))
+    return shared_pool(threads, loader.device(), lambda: obtain_pool(warn))

@@ -10,7 +10,7 @@ from anyrt.api.edge import type_name, wrong_type
 from anyrt.api.hints import FAILED
 from anyrt.api.host_memory import IHostMemory
 from anyrt.api.interfaces import IStreamReader, IStreamReaderV2, call_user
-from anyrt.backends.cpu.device import allocate
+from anyrt.backends.loader import device
 from anyrt.compiler.cached import mixer
 from anyrt.core.errors import ArgumentError, PlanError
 from anyrt.plan.disk import open_regular
@@ -66,7 +66,7 @@ def _read_all(reader: IStreamReader | IStreamReaderV2) -> memoryview:
     total = stated_bytes(start)
     if total is None:
         return memoryview(start)
-    memory = allocate(max(total, len(start))).bytes.data
+    memory = device().allocate(max(total, len(start))).bytes.data
     memory[: len(start)] = start
     at = len(start)
     while at < total and (piece := _read(reader, min(CHUNK, total - at))):

@@ -5,6 +5,9 @@ The first line of the folder's docstring says what it is. Nothing is imported be
 
 >>> sorted(all_backends())
 ['cpu', 'interp', 'null']
+
+Engines are compiled for and run by the backend called `NATIVE`; who builds or runs one asks `target()` or
+`device()` here and hands it on.
 """
 
 from __future__ import annotations
@@ -13,12 +16,16 @@ import pkgutil
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from anyrt import backends
-from anyrt.backends.protocol import Target
 from anyrt.core.errors import NotSupportedError
 from anyrt.plan.device import Device
+
+if TYPE_CHECKING:  # a warm engine needs a device alone
+    from anyrt.codegen.target import NativeTarget, Target
+
+NATIVE: Final = "cpu"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,16 @@ class Backend:
             )
         module = import_module(f"{backends.__name__}.{self.name}.{part}")
         return getattr(module, self.name.capitalize() + part.capitalize())()
+
+
+def device() -> Device:
+    """The run side of engines."""
+    return Backend(NATIVE, "").device()
+
+
+def target() -> NativeTarget:
+    """The compile side of engines, for the processor that we are on."""
+    return cast("NativeTarget", Backend(NATIVE, "").target())
 
 
 def all_backends() -> dict[str, Backend]:

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from anyrt.backends.cpu import processors
+from anyrt.backends import loader
 from anyrt.codegen import llvm
 from anyrt.codegen.llvmtext import symbol
+from anyrt.codegen.target import NativeTarget
 from anyrt.compiler import native
 from anyrt.core.dimtext import print_dim
-from anyrt.core.errors import ArgumentError, CompileError
+from anyrt.core.errors import ArgumentError
 from anyrt.ir.graph import Graph, Value, users, walk
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.kerneltext import print_kernels
@@ -36,7 +37,7 @@ class Stages:
     several."""
 
     lowered: native.Lowered
-    target: processors.Processor
+    target: NativeTarget
     node: str | None = None
 
     def graph(self) -> str:
@@ -90,11 +91,11 @@ class Stages:
         """Their assembly, after LLVM's own passes."""
         text = native.text(self.lowered, self.target)
         if self.node is None:
-            return llvm.assembly(text, self.target)
+            return self.target.assembly(text)
         called, shared = ([f'"?{re.escape(llvm.quoted(x))}"?' for x in names] for names in self._names())
         patterns = [rf"^{label}:.*?^\t\.size\t{label},[^\n]*$" for label in called]
         patterns += [rf"^{label} = [^\n]*$" for label in shared]
-        return _found(llvm.assembly(text, self.target), patterns)
+        return _found(self.target.assembly(text), patterns)
 
     def _versions(self) -> Iterator[tuple[str, Schedule, list[Launch]]]:
         """Each version with its heading, where there are several, and with what computes the node."""
@@ -177,12 +178,6 @@ def _own(graph: Graph, part: str) -> frozenset[Value]:
     return frozenset(mine)
 
 
-def choose_target(level: str | None) -> processors.Processor:
+def choose_target(level: str | None) -> NativeTarget:
     """The host, or the plainest processor of a level, which need not be this machine's."""
-    if level is None:
-        return processors.host()
-    known: Sequence[processors.Level] = list(processors.Level)
-    for candidate in known:
-        if candidate.value == level:
-            return processors.forced(candidate)
-    raise CompileError("AR809", "--cpu", repr(level), f"one of {', '.join(x.value for x in known)}")
+    return loader.target().named(level)

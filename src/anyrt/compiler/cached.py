@@ -17,14 +17,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final, Protocol, cast
 
-from anyrt.backends.cpu.device import CpuCode, CpuDevice
-from anyrt.backends.cpu.identity import processor
+from anyrt.backends.loader import device
 from anyrt.core.enums import Severity
 from anyrt.core.errors import CompileError, ResourceError
 from anyrt.core.flags import read_flags
 from anyrt.core.machine import this_machine
 from anyrt.plan.cache import KernelCache, cache_key, default_directory
 from anyrt.plan.checksum import MIX, Mixer, Words, mix
+from anyrt.plan.device import Code
 from anyrt.plan.file import PlanFile
 from anyrt.plan.json import Json, Reader, dump, load
 from anyrt.plan.plan import Plan
@@ -136,11 +136,11 @@ def mixer() -> Mixer:
 def _native_mixer() -> Mixer:
     store = kernel_cache(lambda text: None)
     compiled = store.obtain(cache_key("mix", *_machine()), {}, lambda: _compiler().compile_mix())
-    code = CpuDevice().load(compiled)
+    code = device().load(compiled)
     return partial(_mix, code, code.function(MIX, 3))
 
 
-def _mix(code: CpuCode, native: Callable[..., int], rows: Words, lanes: Words) -> None:
+def _mix(code: Code, native: Callable[..., int], rows: Words, lanes: Words) -> None:
     """`code` is mapped as long as this may be called."""
     native(rows.ctypes.data, len(rows), lanes.ctypes.data)
 
@@ -189,7 +189,7 @@ def _machine() -> tuple[str, str, str, str]:
     """All that decides what a graph is scheduled and compiled to: this machine is as the compiler sees it but
     for the instructions that the processor lacks."""
     flags = read_flags()
-    return codegen_version(), processor(), flags.cpu or "", str(this_machine(flags))
+    return codegen_version(), device().identity(), flags.cpu or "", str(this_machine(flags))
 
 
 def load_driver() -> ModuleType:

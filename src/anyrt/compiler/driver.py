@@ -17,9 +17,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from anyrt.backends.cpu import processors
-from anyrt.backends.cpu.mix import compile_mix as mix_code
-from anyrt.backends.cpu.pool import compile_pool as pool_code
+from anyrt.backends import loader
+from anyrt.codegen.target import NativeTarget
 from anyrt.compiler import native
 from anyrt.compiler.agree import check_agreement, conditions, symbol_records
 from anyrt.compiler.cached import (
@@ -115,16 +114,16 @@ def compile_plan(file: PlanFile, warn: Warn, log: Log) -> Compiled:
 
 def compile_pool() -> Compiled:
     """Native code of the thread pool on this machine."""
-    return pool_code(_target())
+    return loader.target().compile_pool()
 
 
 def compile_mix() -> Compiled:
     """Native code of checksums on this machine."""
-    return mix_code(_target())
+    return loader.target().compile_mix()
 
 
 def lower_plan(
-    file: PlanFile, target: processors.Processor | None = None, told: Told = lambda made, of: None
+    file: PlanFile, target: NativeTarget | None = None, told: Told = lambda made, of: None
 ) -> native.Lowered:
     """The kernels of a plan for the machine that we are on, as a target (None: its own) can use it; `told`
     hears of each, see `native.lower`."""
@@ -135,21 +134,17 @@ def lower_plan(
     settings = dict(file.plan.settings)
     alone = frozenset(places[n] for n in settings.get(ALONE, "").split() if n in places)
     tunings = parse_tunings(settings.get(TUNINGS, ""), places)
-    sizes, machine = Sizes(plan_sizes(file.plan, Point.OPT)), _machine(target or _target())
+    sizes, machine = Sizes(plan_sizes(file.plan, Point.OPT)), _machine(target or loader.target())
     checked = CHECKED in settings
     return native.lower(graph, offsets, sizes, alone, tunings, machine, told=told, checked=checked)
 
 
-def _target() -> processors.Processor:
-    return processors.choose(read_flags().cpu)
-
-
 def build_machine() -> Machine:
     """The machine that kernels are made for."""
-    return _machine(_target())
+    return _machine(loader.target())
 
 
-def _machine(target: processors.Processor) -> Machine:
+def _machine(target: NativeTarget) -> Machine:
     return target.limited(this_machine(read_flags()))
 
 
@@ -162,7 +157,7 @@ def plan_sizes(plan: Plan, point: Point, profile: int = 0) -> dict[str, int]:
 
 
 def _compile_plan(file: PlanFile, warn: Warn, progress: Progress) -> Compiled:
-    target = _target()
+    target = loader.target()
     with progress.counted(SCHEDULING) as told:
         lowered = lower_plan(file, target, told)
     with progress.counted(COMPILING) as told:
@@ -246,7 +241,7 @@ class _Build:
             parts, _, text = known
             self._remember(recall, source, parts, text)
             return self._again(phase, *known)
-        target = _target()
+        target = loader.target()
         lower = source.lower(_machine(target))
         tuned = self._tuned(lower, target, source.needs)
         self._done(phase)
@@ -267,9 +262,7 @@ class _Build:
         keep_seconds(source.text, text, self.seconds, self.warn)
         return parts, report
 
-    def _compiled(
-        self, lowered: native.Lowered, target: processors.Processor
-    ) -> tuple[Compiled, tuple[str, ...]]:
+    def _compiled(self, lowered: native.Lowered, target: NativeTarget) -> tuple[Compiled, tuple[str, ...]]:
         """The code, and what the report says of it."""
         functions = native.written(lowered, target)
         pieces = PieceCache(kernel_cache(self.warn))
@@ -352,7 +345,7 @@ class _Build:
         phase.reach(phase.done + 1)
 
     def _tuned(
-        self, lower: partial[native.Lowered], target: processors.Processor, needs: Sequence[Requirement]
+        self, lower: partial[native.Lowered], target: NativeTarget, needs: Sequence[Requirement]
     ) -> Tuned:
         """Kernels cut as measuring shows, at the levels that measure."""
         with self.progress.counted(SCHEDULING) as told:
@@ -381,7 +374,7 @@ class _Build:
         self,
         tuned: Tuned,
         lower: partial[native.Lowered],
-        target: processors.Processor,
+        target: NativeTarget,
         needs: Sequence[Requirement],
     ) -> tuple[Tuned, frozenset[Value]]:
         """Compare kernels with the interpreter at the corners of profiles where the network can run; what

@@ -9,11 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from anyrt.backends.cpu import processors
-from anyrt.backends.cpu import target as cpu
-from anyrt.backends.cpu.objects import Store
-from anyrt.backends.cpu.objects import Told as Hears
 from anyrt.codegen.emit import Function
+from anyrt.codegen.target import NativeTarget, Store
+from anyrt.codegen.target import Told as Hears
 from anyrt.compiler.inplace import taken_over
 from anyrt.core.counts import at_most, highest, is_open
 from anyrt.core.dims import Dim, Sym, maximum
@@ -181,23 +179,23 @@ def _constants(schedule: Schedule, blobs: Mapping[Blob, int]) -> Iterator[tuple[
                 yield buffer, (abi.CONSTS, blobs[value.op.blob])
 
 
-def text(lowered: Lowered, target: processors.Processor) -> str:
+def text(lowered: Lowered, target: NativeTarget) -> str:
     """LLVM text of all kernels for a processor, each under its own name; the names of calls that share one
     stand for it, too."""
     module = lowered.module
     shared = [(c.name, c.kernel.name) for c in module.calls if c.name != c.kernel.name]
-    return cpu.text(module.distinct, target.limited(lowered.machine), shared, checked=module.checked)
+    return target.text(module.distinct, target.limited(lowered.machine), shared, checked=module.checked)
 
 
-def written(lowered: Lowered, target: processors.Processor) -> dict[int, Function]:
+def written(lowered: Lowered, target: NativeTarget) -> dict[int, Function]:
     """Each kernel as LLVM text, by the kernel's identity."""
-    module = lowered.module
-    return cpu.written(module.distinct, target.limited(lowered.machine), checked=module.checked)
+    module, machine = lowered.module, target.limited(lowered.machine)
+    return {id(k): target.emit(k, machine, checked=module.checked) for k in module.distinct}
 
 
 def compile_lowered(
     lowered: Lowered,
-    target: processors.Processor,
+    target: NativeTarget,
     store: Store | None = None,
     told: Hears = lambda made, of: None,
     functions: Mapping[int, Function] | None = None,
@@ -206,19 +204,18 @@ def compile_lowered(
     them; `told` hears how many kernels there are of how many, and may stop the compilation of the others.
     `functions`: what is written already."""
     functions = written(lowered, target) if functions is None else functions
-    machine = lowered.machine
-    image, entries, program = cpu.assemble(lowered.module, functions, target, machine, store, told)
+    made = target.assemble(lowered.module, functions, lowered.machine, store, told)
     symbols: tuple[Dim, ...] = tuple(s.sym.dim for s in lowered.graph.symbols)
     return Compiled(
         Program(
             # `prepare` fills the slots behind the symbols; the caller only has to make room for them.
-            symbols + (0,) * (len(program.slots) - len(symbols)),
-            program.frames,
+            symbols + (0,) * (len(made.slots) - len(symbols)),
+            made.frames,
             lowered.arena_bytes,
             lowered.schedule.tables.bytes,
             scratch_bytes(lowered),
             tuple(x.name for x in lowered.module.steps),
-            entries,
+            made.entries,
             assertions=lowered.module.assertions,
             inside=lowered.module.inside,
             fences=_fences(lowered.module),
@@ -226,7 +223,7 @@ def compile_lowered(
             guards=tuple(_guards(lowered.module)),
             reads=tuple(_reads(lowered.module)),
         ),
-        image,
+        made.image,
     )
 
 

@@ -19,9 +19,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from anyrt.backends.cpu import processors
-from anyrt.backends.cpu.device import CpuCode, CpuDevice, HostMemory, allocate
-from anyrt.backends.cpu.objects import Told
+from anyrt.backends import loader
+from anyrt.codegen.target import NativeTarget, Told
 from anyrt.compiler import native
 from anyrt.core.counts import at_most
 from anyrt.core.dimvalues import evaluate
@@ -33,6 +32,7 @@ from anyrt.ir.counted import sizes_of
 from anyrt.ir.graph import Graph, nested, walk
 from anyrt.ir.prim import Array
 from anyrt.plan import abi
+from anyrt.plan.device import Code, Memory
 from anyrt.plan.pool import Threads
 from anyrt.plan.program import Compiled
 from anyrt.prims.const import Blob, Const
@@ -52,13 +52,13 @@ class Loaded:
 
     lowered: native.Lowered
     compiled: Compiled
-    code: CpuCode
+    code: Code
 
 
-def load(lowered: native.Lowered, target: processors.Processor, told: Told = lambda made, of: None) -> Loaded:
+def load(lowered: native.Lowered, target: NativeTarget, told: Told = lambda made, of: None) -> Loaded:
     """Compile and map a lowered graph; `told` hears of each kernel, see `native.compile_lowered`."""
     compiled = native.compile_lowered(lowered, target, told=told)
-    return Loaded(lowered, compiled, CpuDevice().load(compiled))
+    return Loaded(lowered, compiled, loader.device().load(compiled))
 
 
 @dataclass(slots=True, eq=False)
@@ -69,7 +69,7 @@ class Trial:
     loaded: Loaded
     sizes: Mapping[str, int]
     pool: Threads | None = None
-    blocks: dict[str, HostMemory] = field(default_factory=dict)
+    blocks: dict[str, Memory] = field(default_factory=dict)
     args: NDArray[np.int64] = field(init=False)
     _kept: list[object] = field(init=False)
 
@@ -147,7 +147,7 @@ class Trial:
     def _block(self, word: int, name: str, nbytes: int) -> None:
         memory = self.blocks.get(name)
         if memory is None or memory.nbytes < nbytes + STRIP:
-            memory = self.blocks[name] = allocate(nbytes + STRIP)
+            memory = self.blocks[name] = loader.device().allocate(nbytes + STRIP)
             memory.bytes[:] = FILL
         self.args[word] = memory.address
 

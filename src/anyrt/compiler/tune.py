@@ -22,8 +22,7 @@ from zlib import crc32
 
 import numpy as np
 
-from anyrt.backends.cpu import processors
-from anyrt.backends.cpu.device import HostMemory
+from anyrt.codegen.target import NativeTarget
 from anyrt.compiler.native import Lowered
 from anyrt.compiler.request import Algorithm, BuildRequest, Point, Selector, Tensor
 from anyrt.compiler.request import Task as Asked
@@ -38,6 +37,7 @@ from anyrt.ir.graph import Value
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.program import Call, Guarded
 from anyrt.ir.statements import buffers_of
+from anyrt.plan.device import Memory
 from anyrt.plan.pool import Threads
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.launch import Launch, Schedule
@@ -64,7 +64,7 @@ def tune(
     request: BuildRequest,
     lowered: Lowered,
     lower: Lower,
-    target: processors.Processor,
+    target: NativeTarget,
     check: Callable[[], None],
     done: Callable[[int], None],
     unable: str = "",
@@ -97,14 +97,14 @@ class _Search:
     request: BuildRequest
     lowered: Lowered
     lower: Lower
-    target: processors.Processor
+    target: NativeTarget
     check: Callable[[], None]
     sizes: Mapping[str, int]
     version: int
     pool: Threads | None
     timings: MutableMapping[str, tuple[int, float]]
     budget: Budget
-    blocks: dict[str, HostMemory] = field(default_factory=dict)
+    blocks: dict[str, Memory] = field(default_factory=dict)
     chosen: dict[Asked, Algorithm] = field(default_factory=dict)
 
     def run(self, done: Callable[[int], None]) -> Tuned:

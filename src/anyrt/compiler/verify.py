@@ -21,7 +21,7 @@ from typing import Final
 
 import numpy as np
 
-from anyrt.backends.cpu import processors
+from anyrt.codegen.target import NativeTarget
 from anyrt.compiler.bounds import SAFETY, Bounded, bounded, differing, exact, stored
 from anyrt.compiler.native import Lowered
 from anyrt.compiler.progress import COMPILING, VERIFYING, Progress
@@ -103,7 +103,7 @@ class Mismatch:
 
 def verify(
     lowered: Lowered,
-    target: processors.Processor,
+    target: NativeTarget,
     sizes_list: Sequence[Mapping[str, int]],
     progress: Progress | None = None,
     seed: int = SEED,

@@ -22,6 +22,10 @@ class Memory(Protocol):
     def nbytes(self) -> int:
         """Its size."""
 
+    @property
+    def bytes(self) -> npt.NDArray[np.uint8]:
+        """All of it, for reading and writing."""
+
 
 class Reserve(Protocol):
     """Addresses for many bytes, which take memory only where something was written: 0 elsewhere."""
@@ -50,6 +54,9 @@ class Code(Protocol):
 
 class Device(Protocol):
     """Runs compiled code."""
+
+    def identity(self) -> str:
+        """Which processor it is, told without a compiler: part of the name under which its code is kept."""
 
     def load(self, compiled: Compiled) -> Code:
         """Map code for execution; CompileError when the system refuses."""

@@ -22,18 +22,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from anyrt.backends.cpu.device import CpuDevice
-from anyrt.backends.cpu.image import flatten
-from anyrt.backends.cpu.processors import host
+from anyrt.backends import loader
 from anyrt.codegen.foreign import Late, run
-from anyrt.codegen.llvm import Effort, compile_text, parameters
+from anyrt.codegen.llvm import parameters
 from anyrt.core.errors import CompileError, NotSupportedError, PluginError
-from anyrt.plan.program import Compiled, Program
 from anyrt.plugin.source import Launch, Text
 
 ENTRY: Final = "anyrt_launch"
 PLACES: Final = 6  # numbers before those of the kernel: blocks and threads along three axes each
-_HARD: Final = Effort(speed=3, vectorize=True)
 _TOGETHER: Final = re.compile(r"\b(__shared__|__syncthreads|__syncwarp|__shfl\w*|atomic[A-Z]\w*)")
 _IR: Final = re.compile(r"^\s*define\s[^\n]*@", re.M)
 
@@ -60,11 +56,10 @@ def compiled(text: Text) -> Launch:
 def _of_ir(text: Text) -> tuple[int, object]:
     try:
         types = parameters(text.code, text.name)
-        obj = compile_text(f"{text.code}\n{_ir_launch(text, types)}", host(), _HARD)
-        image, entries = flatten(obj)
+        made = loader.target().named(None).compile_text(f"{text.code}\n{_ir_launch(text, types)}")
     except CompileError as error:
         raise _wrong(text, f"{error.where}: {error.got}", "LLVM IR that calls nothing outside") from error
-    code = CpuDevice().load(Compiled(Program((), 0, 0, 0, 0, (), (*entries.items(),)), image))
+    code = loader.device().load(made)
     return code.address(ENTRY), code
 
 

@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from anyrt.backends.cpu.identity import processor
 from anyrt.backends.cpu.permission import permit_tiles
 from anyrt.core.errors import CompileError, ResourceError
 from anyrt.plan.abi import ALIGNMENT, align
@@ -107,23 +108,22 @@ class CpuDevice:
         return Reserved(np.frombuffer(pages, np.uint8), pages)
 
     def allocate(self, nbytes: int) -> HostMemory:
-        """New aligned memory."""
-        return allocate(nbytes)
+        """Memory of this machine, `ALIGNMENT` aligned, its content undefined."""
+        if nbytes == 0:
+            return HostMemory(0, np.empty(0, np.uint8))
+        try:
+            if nbytes > _MOST_BYTES:
+                raise MemoryError
+            raw = np.empty(nbytes + ALIGNMENT, np.uint8)
+        except MemoryError:
+            raise ResourceError("AR802", "host memory", wanted=f"{nbytes:,} bytes") from None
+        start = -raw.ctypes.data % ALIGNMENT
+        view = raw[start : start + nbytes]
+        return HostMemory(view.ctypes.data, view)
 
-
-def allocate(nbytes: int) -> HostMemory:
-    """Memory of this machine, `ALIGNMENT` aligned, its content undefined."""
-    if nbytes == 0:
-        return HostMemory(0, np.empty(0, np.uint8))
-    try:
-        if nbytes > _MOST_BYTES:
-            raise MemoryError
-        raw = np.empty(nbytes + ALIGNMENT, np.uint8)
-    except MemoryError:
-        raise ResourceError("AR802", "host memory", wanted=f"{nbytes:,} bytes") from None
-    start = -raw.ctypes.data % ALIGNMENT
-    view = raw[start : start + nbytes]
-    return HostMemory(view.ctypes.data, view)
+    def identity(self) -> str:
+        """Vendor, model and instruction sets of the processor."""
+        return processor()
 
 
 @cache

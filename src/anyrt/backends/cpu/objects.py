@@ -8,12 +8,13 @@ share it.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from anyrt.backends.cpu import image, processors
 from anyrt.backends.cpu.link import Piece
 from anyrt.codegen import llvm
+from anyrt.codegen.target import Store, Told
 from anyrt.codegen.workers import compile_texts
 from anyrt.core.errors import PlanError
 from anyrt.plan.cache import cache_key
@@ -21,18 +22,7 @@ from anyrt.plan.json import Reader, dump, load
 
 MAX_ENTRIES: Final = 1 << 10
 MAX_TEXT: Final = 1 << 20
-Told = Callable[[int, int], None]  # so many are made, of so many
 _LENGTH: Final = struct.Struct("<Q")
-
-
-class Store(Protocol):
-    """Where pieces are kept; a problem there is a miss."""
-
-    def get_bytes(self, key: str) -> bytes | None:
-        """What was put at `key`, or None."""
-
-    def put_bytes(self, key: str, parts: Sequence[bytes | memoryview]) -> bool:
-        """Keep `parts`, joined."""
 
 
 class Nowhere:

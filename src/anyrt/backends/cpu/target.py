@@ -1,80 +1,135 @@
 """The compile side of the CPU: kernels as LLVM text, and a host program with its kernels as an image.
 
-image, entries, program = assemble(module, written(module.distinct, machine), target, machine)
+target = CpuTarget()
+made = target.assemble(module, {id(k): target.emit(k, machine) for k in module.distinct}, machine)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from anyrt.backends.cpu import executor, processors
-from anyrt.backends.cpu.bytecode import Encoded
 from anyrt.backends.cpu.emit import FUNCTION, emit
+from anyrt.backends.cpu.image import flatten
 from anyrt.backends.cpu.link import Piece, link
-from anyrt.backends.cpu.objects import Nowhere, Store, Told, pieces
-from anyrt.backends.protocol import Answer, Job
+from anyrt.backends.cpu.mix import compile_mix
+from anyrt.backends.cpu.objects import Nowhere, pieces
+from anyrt.backends.cpu.pool import compile_pool
+from anyrt.codegen import llvm
 from anyrt.codegen.emit import ATTRIBUTES, Function
 from anyrt.codegen.llvmtext import symbol
+from anyrt.codegen.target import Answer, Assembled, Job, Store, Told
+from anyrt.core.errors import CompileError
+from anyrt.core.flags import read_flags
 from anyrt.core.machine import REFERENCE, Machine
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.prim import Array
 from anyrt.ir.program import Module
+from anyrt.plan.program import Compiled, Program
 
 _EXECUTORS: Final[dict[str, Piece]] = {}  # that this process has compiled, by processor
+_HARD: Final = llvm.Effort(speed=3, vectorize=True)
 
 
-def text(
-    kernels: Iterable[Kernel],
-    machine: Machine,
-    shared: Iterable[tuple[str, str]] = (),
-    *,
-    checked: bool = False,
-) -> str:
-    """LLVM text of kernels for a machine, each under its own name. `shared`: further names, each with the
-    kernel that it is for."""
-    made = [emit(k, machine, symbol(k.name), checked=checked) for k in kernels]
-    declared = sorted(frozenset().union(*(f.declared for f in made)))
-    aliases = [f"@{symbol(a)} = alias {FUNCTION}, ptr @{symbol(kernel)}" for a, kernel in shared]
-    return "\n\n".join([*declared, *(f.text for f in made), *aliases, *ATTRIBUTES])
+def _chosen() -> processors.Processor:
+    return processors.choose(read_flags().cpu)
 
 
-def written(kernels: Iterable[Kernel], machine: Machine, *, checked: bool = False) -> dict[int, Function]:
-    """Each kernel as LLVM text for a machine, by the kernel's identity."""
-    return {id(k): emit(k, machine, checked=checked) for k in kernels}
-
-
-def assemble(
-    module: Module,
-    functions: Mapping[int, Function],
-    target: processors.Processor,
-    machine: Machine,
-    store: Store | None = None,
-    told: Told = lambda made, of: None,
-) -> tuple[bytes, tuple[tuple[str, int], ...], Encoded]:
-    """(image, entries, program) of a host program whose kernels are written as `functions`, with work shared
-    as it pays on `machine`. Pieces come from `store` where it has them, the executor besides from what this
-    process has compiled; `told` hears how many kernels there are of how many, and may stop the compilation of
-    the others."""
-    loop, kernels = executor.text(target), [f.module for f in functions.values()]
-    known = _EXECUTORS.get(target.key) if store is None else None
-    if known is not None:
-        made = pieces(kernels, target, Nowhere(), told)
-        return link(module, known, functions, made, machine, target.alignment)
-    # The executor is compiled first, and is no kernel.
-    texts, kept = [loop, *kernels], Nowhere() if store is None else store
-    made = pieces(texts, target, kept, lambda made, of: told(max(0, made - 1), of - 1))
-    _EXECUTORS[target.key] = made[loop]
-    return link(module, made[loop], functions, made, machine, target.alignment)
-
-
+@dataclass(frozen=True, slots=True)
 class CpuTarget:
-    """Compiling as a backend: what runs the code is the device."""
+    """A processor to compile for: the one that we are on, as far as ANYRT_CPU lets it be used."""
+
+    processor: processors.Processor = field(default_factory=_chosen)
+
+    @property
+    def key(self) -> str:
+        """Equal for targets that run the same code."""
+        return self.processor.key
+
+    @property
+    def facts(self) -> Sequence[tuple[str, str]]:
+        """Names of LLVM, level, vectors."""
+        p = self.processor
+        return (
+            ("processor", f"{p.cpu} ({p.triple})"),
+            ("feature level", p.level.value),
+            ("vectors", f"{p.vector_bits} bits, {p.registers} registers"),
+        )
+
+    def named(self, level: str | None) -> CpuTarget:
+        """The plainest processor of a level; None: this machine's."""
+        if level is None:
+            return CpuTarget(processors.host())
+        known = {x.value: x for x in processors.Level}
+        if level not in known:
+            raise CompileError("AR809", "--cpu", repr(level), f"one of {', '.join(known)}")
+        return CpuTarget(processors.forced(known[level]))
+
+    def limited(self, machine: Machine) -> Machine:
+        """`machine` without what this processor has not."""
+        return self.processor.limited(machine)
+
+    def emit(self, kernel: Kernel, machine: Machine, *, checked: bool = False) -> Function:
+        """A kernel as LLVM text."""
+        return emit(kernel, machine, checked=checked)
+
+    def text(
+        self,
+        kernels: Iterable[Kernel],
+        machine: Machine,
+        shared: Iterable[tuple[str, str]] = (),
+        *,
+        checked: bool = False,
+    ) -> str:
+        """LLVM text of kernels, each under its own name."""
+        made = [emit(k, machine, symbol(k.name), checked=checked) for k in kernels]
+        declared = sorted(frozenset().union(*(f.declared for f in made)))
+        aliases = [f"@{symbol(a)} = alias {FUNCTION}, ptr @{symbol(kernel)}" for a, kernel in shared]
+        return "\n\n".join([*declared, *(f.text for f in made), *aliases, *ATTRIBUTES])
+
+    def assembly(self, text: str) -> str:
+        """The assembly of LLVM text, after LLVM's own passes."""
+        return llvm.assembly(text, self.processor)
+
+    def assemble(
+        self,
+        module: Module,
+        functions: Mapping[int, Function],
+        machine: Machine,
+        store: Store | None = None,
+        told: Told = lambda made, of: None,
+    ) -> Assembled:
+        """Executor, program and kernels, linked. The executor comes besides from what this process has
+        compiled."""
+        loop, kernels = executor.text(self.processor), [f.module for f in functions.values()]
+        known = _EXECUTORS.get(self.key) if store is None else None
+        if known is not None:
+            made = pieces(kernels, self.processor, Nowhere(), told)
+        else:  # the executor is compiled first, and is no kernel
+            texts, kept = [loop, *kernels], Nowhere() if store is None else store
+            made = pieces(texts, self.processor, kept, lambda made, of: told(max(0, made - 1), of - 1))
+            known = _EXECUTORS[self.key] = made[loop]
+        image, entries, program = link(module, known, functions, made, machine, self.processor.alignment)
+        return Assembled(image, entries, program.slots, program.frames)
+
+    def compile_pool(self) -> Compiled:
+        """The pool of threads."""
+        return compile_pool(self.processor)
+
+    def compile_mix(self) -> Compiled:
+        """What mixes checksums."""
+        return compile_mix(self.processor)
+
+    def compile_text(self, text: str) -> Compiled:
+        """Functions of LLVM IR that calls nothing outside."""
+        image, entries = flatten(llvm.compile_text(text, self.processor, _HARD))
+        return Compiled(Program((), 0, 0, 0, 0, (), tuple(entries.items())), image)
 
     def run(self, job: Job, feeds: Mapping[str, Array]) -> Answer:
-        """No outputs; how much code this processor needs as a note."""
-        target = processors.host()
-        functions = written(job.kernels, target.limited(REFERENCE))
-        made = pieces((f.module for f in functions.values()), target, Nowhere())
+        """No outputs, as what runs code is the device; how much of it there is as a note."""
+        machine = self.limited(REFERENCE)
+        made = pieces((emit(k, machine).module for k in job.kernels), self.processor, Nowhere())
         code = sum(len(piece.image) for piece in made.values())
         return Answer({}, f"kernels: {len(job.kernels)}, bytes of code: {code}")

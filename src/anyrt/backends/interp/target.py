@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from anyrt.backends.protocol import Answer, Job
+from anyrt.codegen.target import Answer, Job
 from anyrt.ir.interpret import interpret
 from anyrt.ir.prim import Array
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from anyrt.backends.protocol import Answer, Job
+from anyrt.codegen.target import Answer, Job
 from anyrt.core.dimvalues import evaluate
 from anyrt.core.dtype import storage_bytes
 from anyrt.core.enums import DataType

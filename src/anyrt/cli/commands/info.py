@@ -38,16 +38,12 @@ def _versions() -> list[tuple[str, str]]:
 
 
 def _processor(flags: Flags) -> list[tuple[str, str]]:
-    from anyrt.backends.cpu import processors
+    from anyrt.backends import loader
 
-    target = processors.choose(flags.cpu)
+    target = loader.target()
     forced = ", set by ANYRT_CPU" if flags.cpu else ""
-    return [
-        ("processor", f"{target.cpu} ({target.triple})"),
-        ("feature level", f"{target.level.value}{forced}"),
-        ("vectors", f"{target.vector_bits} bits, {target.registers} registers"),
-        ("machine", str(target.limited(this_machine(flags)))),
-    ]
+    facts = ((what, f"{is_}{forced if what == 'feature level' else ''}") for what, is_ in target.facts)
+    return [*facts, ("machine", str(target.limited(this_machine(flags))))]
 
 
 def _threads(flags: Flags) -> str:

@@ -108,7 +108,7 @@ def _other(file: PlanFile, feeds: Mapping[str, Array], name: str) -> Mapping[str
     from anyrt.api.module import get_plugin_registry
     from anyrt.api.plugins.called import callable_plugins
     from anyrt.backends.loader import all_backends
-    from anyrt.backends.protocol import Job
+    from anyrt.codegen.target import Job
     from anyrt.compiler.driver import lower_plan
     from anyrt.runtime.formats import from_memory, to_memory
     from anyrt.runtime.shapes import check_shape, value_of

@@ -1,0 +1,125 @@
+"""What the compiler asks of a backend's compile side: a `Target`, and of one that makes native code.
+
+The run side, which native code needs, is `plan.device.Device`; it must work without any compiler.
+`backends/loader.py` finds both, and the compiler is handed them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+from anyrt.codegen.emit import Function
+from anyrt.core.dims import Dim
+from anyrt.core.machine import Machine
+from anyrt.ir.graph import Graph
+from anyrt.ir.kernel import Kernel
+from anyrt.ir.prim import Array
+from anyrt.ir.program import Module
+from anyrt.plan.program import Compiled
+
+Told: TypeAlias = Callable[[int, int], None]  # so many are made, of so many
+
+
+class Store(Protocol):
+    """Where pieces of code are kept; a problem there is a miss."""
+
+    def get_bytes(self, key: str) -> bytes | None:
+        """What was put at `key`, or None."""
+
+    def put_bytes(self, key: str, parts: Sequence[bytes | memoryview]) -> bool:
+        """Keep `parts`, joined."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A network at particular sizes: its graph, its kernels in order, the value of every size symbol."""
+
+    graph: Graph
+    kernels: tuple[Kernel, ...]
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The outputs by name, none from a backend that computes nothing; `notes` is for people."""
+
+    outputs: Mapping[str, Array]
+    notes: str = ""
+
+
+class Target(Protocol):
+    """The compile side of a backend."""
+
+    def run(self, job: Job, feeds: Mapping[str, Array]) -> Answer:
+        """What the backend makes of the network for these inputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """A host program with its kernels as an image: `entries` by name and offset, the values `slots` that its
+    caller puts behind the bindings, first those of the symbols, and the words `frames` behind these."""
+
+    image: bytes
+    entries: tuple[tuple[str, int], ...]
+    slots: tuple[Dim, ...]
+    frames: int
+
+
+class NativeTarget(Target, Protocol):
+    """The compile side of a backend whose device runs native code: one processor to compile for."""
+
+    @property
+    def key(self) -> str:
+        """Equal for targets that run the same code: part of the names under which code is kept."""
+
+    @property
+    def facts(self) -> Sequence[tuple[str, str]]:
+        """What people want to know of the processor, each with what it is."""
+
+    def named(self, level: str | None) -> NativeTarget:
+        """The plainest processor of this name, which need not be this machine's; None: this machine's.
+        CompileError AR809 for a name that there is not."""
+
+    def limited(self, machine: Machine) -> Machine:
+        """`machine` without what this processor has not."""
+
+    def emit(self, kernel: Kernel, machine: Machine, *, checked: bool = False) -> Function:
+        """A kernel as text, with every access checked or not."""
+
+    def text(
+        self,
+        kernels: Iterable[Kernel],
+        machine: Machine,
+        shared: Iterable[tuple[str, str]] = (),
+        *,
+        checked: bool = False,
+    ) -> str:
+        """The text of kernels, for people, each under its own name. `shared`: further names, each with the
+        kernel that it is for."""
+
+    def assembly(self, text: str) -> str:
+        """What the processor is told by such a text."""
+
+    def assemble(
+        self,
+        module: Module,
+        functions: Mapping[int, Function],
+        machine: Machine,
+        store: Store | None = None,
+        told: Told = lambda made, of: None,
+    ) -> Assembled:
+        """A host program whose kernels are written as `functions`, by their identity, with work shared as it
+        pays on `machine`. Pieces come from `store` where it has them; `told` hears how many kernels there are
+        of how many, and may stop the compilation of the others."""
+
+    def compile_pool(self) -> Compiled:
+        """The pool of threads (`plan/crew.py`)."""
+
+    def compile_mix(self) -> Compiled:
+        """What mixes checksums (`plan/checksum.py`)."""
+
+    def compile_text(self, text: str) -> Compiled:
+        """Functions that a program has written for itself, as well as the compiler can; CompileError for what
+        it does not take."""

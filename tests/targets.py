@@ -1,0 +1,29 @@
+"""Processors to compile for, as tests name them."""
+
+from anyrt.backends.cpu import processors
+from anyrt.backends.cpu.processors import Level
+from anyrt.backends.cpu.target import CpuTarget
+from anyrt.codegen.target import Assembled
+from anyrt.core.machine import REFERENCE
+from anyrt.ir.program import Module
+
+
+def host() -> CpuTarget:
+    """The processor of this machine, whatever ANYRT_CPU says."""
+    return CpuTarget(processors.host())
+
+
+def choose(level: str | None) -> CpuTarget:
+    """The host, or a level that it can run."""
+    return CpuTarget(processors.choose(level))
+
+
+def forced(level: Level) -> CpuTarget:
+    """The plainest processor of a level, which need not be here."""
+    return CpuTarget(processors.forced(level))
+
+
+def assembled(module: Module, target: CpuTarget) -> Assembled:
+    """A host program with its kernels."""
+    functions = {id(k): target.emit(k, target.limited(REFERENCE)) for k in module.distinct}
+    return target.assemble(module, functions, REFERENCE)
