@@ -64,11 +64,15 @@ def as_they_are(layer: ILayer, record: Layer[Attrs], scales: tuple[Scale, ...]) 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a layer: values and the scale of an INT8 output, or the mistake that prevents them."""
+    """What became of a layer: values and the scale of an INT8 output, or the mistake that prevents them.
+    `inner`: the values as layers of the same node of a model read them, which are not rounded; `reads`: what
+    such a node reads to make them."""
 
     values: tuple[Value, ...] = ()
     scale: Scale = 1.0
     error: AnyrtError | None = None
+    inner: tuple[Value, ...] = ()
+    reads: frozenset[Value] = frozenset()
 
 
 class Expansion:
@@ -148,7 +152,7 @@ class Expansion:
 
     def record(self, layer: ILayer) -> Layer[Attrs]:
         """`layer` as its operator sees it."""
-        inputs = tuple(None if t is None else self.value(t) for t in layer._inputs)
+        inputs = tuple(None if t is None else self._read(layer, t) for t in layer._inputs)
         given = layer._attributes.items()
         attributes = {n: self._blob(layer, n, x) if isinstance(x, Weights) else x for n, x in given}
         return Layer(layer._name, layer._op.attrs(**attributes), inputs)
@@ -263,11 +267,35 @@ class Expansion:
         expands = layer._expands_itself
         outcome = self._of_itself(typed("Border", layer)) if expands else self._of_layer(layer)
         if self._rounds and outcome.values and not layer._op.within:  # what leaves a part was rounded in it
-            operands = [self.value(t) for t in layer._inputs if t is not None]
-            outcome = replace(outcome, values=rounded_outputs(operands, outcome.values))
+            reads = frozenset[Value]().union(*(self._reads(layer, t) for t in layer._inputs if t is not None))
+            values = rounded_outputs(reads, outcome.values)
+            outcome = replace(outcome, values=values, inner=outcome.values, reads=reads)
         for value in outcome.values:
             self._names.setdefault(value, layer._name)
         return outcome
+
+    def _read(self, layer: ILayer, tensor: ITensor) -> Value:
+        """An operand of a layer: not rounded where the layer that makes it is part of the same node."""
+        maker = tensor._layer
+        if maker is None or not self._shares_node(layer, maker):
+            return self.value(tensor)
+        outcome = self._outcome(maker)
+        if outcome.error is not None:
+            raise outcome.error
+        return outcome.inner[tensor._index]
+
+    def _reads(self, layer: ILayer, tensor: ITensor) -> frozenset[Value]:
+        """What the node of a layer reads, so that this operand of it is there."""
+        maker = tensor._layer
+        if maker is None or not self._shares_node(layer, maker):
+            return frozenset({self.value(tensor)})
+        return self._outcome(maker).reads
+
+    def _shares_node(self, layer: ILayer, maker: ILayer) -> bool:
+        """Whether both layers are one node of a model, whose own tensors alone are rounded."""
+        if not self._rounds or layer._op.within or maker._op.within:
+            return False
+        return layer._node is not None and layer._node is maker._node
 
     def _of_itself(self, layer: Border | PluginLayer) -> Outcome:
         try:

@@ -30,6 +30,7 @@ class ILayer(Named):
         "_inputs",
         "_metadata",
         "_network",
+        "_node",
         "_num_ranks",
         "_op",
         "_outputs",
@@ -50,6 +51,7 @@ class ILayer(Named):
         source: str,
     ) -> None:
         self._network = network
+        self._node = network._node  # what it is one layer of several of
         self._op = op
         self._name = name
         self._source = source

@@ -56,6 +56,7 @@ class INetworkDefinition(Reporting, Managed):
         "_inputs",
         "_layers",
         "_name",
+        "_node",
         "_outputs",
         "_parts",
         "_refittable",
@@ -88,6 +89,8 @@ class INetworkDefinition(Reporting, Managed):
         self._debug_unfused = False
         self._refittable: set[str] = set()
         self._imported: set[ILayer] = set()  # by an importer of models, whose own weights have names
+        # The node of a model that layers are added for, of which only the results are rounded to their types.
+        self._node: object = None
         self._weight_names: dict[int, str] = {}
         self._name = f"Unnamed Network {next(_COUNT)}"
 

@@ -184,10 +184,17 @@ class Walk:
             node = Node(self.network, proto, version, held, bodies, self._array, *around)
             if node.version < BROADCASTS and node.has("axis") and node.attr("broadcast", 0):
                 node.given[1] = _placed(node.input(0), node.input(1), node.attr("axis", 0))
-            made = importer(node)
-            given: Sequence[Given] = [made] if isinstance(made, Tensor) else made
-            outputs = [_plain(x) for x in given]
+            outputs = [_plain(x) for x in self._described(node, importer)]
         self._keep(proto, outputs, scope)
+
+    def _described(self, node: Node, importer: Importer) -> Sequence[Given]:
+        """What layers give that are part of this node; those of nodes inside of it are not."""
+        before, self.network._node = self.network._node, node
+        try:
+            made = importer(node)
+            return [made] if isinstance(made, Tensor) else made
+        finally:
+            self.network._node = before
 
     def _is_function(self, name: Key) -> bool:
         return name in self.functions or is_function(name, self.opsets.get(name[0], 1))

@@ -37,6 +37,7 @@ from anyrt.ops.unary import types_of
 from anyrt.prims.const import Const
 
 INT64 = DataType.INT64
+HALVES = frozenset({DataType.HALF, DataType.BF16})
 LONG = 1024  # characters of a size that a run may better find out
 # What integers are computed in that elementwise layers do not take, or take for real numbers.
 _BYTES = {DataType.INT8: DataType.INT32, DataType.UINT8: DataType.INT32}
@@ -87,11 +88,15 @@ class Layers:
         return [self.tensor(layer.get_output(i)) for i in range(layer.num_outputs)]
 
     def constant(self, values: object, dtype: DataType | None = None) -> Tensor:
-        """A tensor of these numbers, of the array's own type where no other one is asked for."""
+        """A tensor of these numbers, of the array's own type where no other one is asked for. What a half
+        type does not hold is kept as it is: the node that this is part of is computed with it."""
         array = np.asarray(values)
-        if dtype is not None:
-            array = array.astype(numpy_dtype(dtype))
-        return self.weights(Weights(np.ascontiguousarray(array)), array.shape)
+        held = array if dtype is None else array.astype(numpy_dtype(dtype))
+        if dtype not in HALVES or np.array_equal(held.astype(np.float64), array, equal_nan=True):
+            return self.weights(Weights(np.ascontiguousarray(held)), held.shape)
+        exact = self.weights(Weights(np.ascontiguousarray(array, np.float64)), array.shape)
+        exact.it._dtype = dtype
+        return exact
 
     def weights(self, weights: Weights, shape: Sequence[int], name: str = "") -> Tensor:
         """A tensor of weights, which are refitted under the name that they have in the model."""

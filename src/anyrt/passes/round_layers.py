@@ -95,7 +95,8 @@ class _Layer:
             return
         is_stored = isinstance(value.compute, Given | Written)
         reads = self._same if is_half or not is_open else self._in_float
-        self.kept[value] = self._again(value, self.output if is_stored or _multiplies(value) else reads)
+        is_exact = is_stored or _multiplies(value) or _is_pattern(value)
+        self.kept[value] = self._again(value, self.output if is_exact else reads)
         if is_half and not is_stored and (is_open or _computes(value)):
             self.wide[value] = self._widened(value)
 
@@ -132,6 +133,10 @@ class _Layer:
 
 def _multiplies(value: Value) -> bool:
     return isinstance(value.op, Contract)
+
+
+def _is_pattern(value: Value) -> bool:
+    return isinstance(value.op, Map) and value.op.fn == PATTERN
 
 
 def _is_rounded(value: Value) -> bool:

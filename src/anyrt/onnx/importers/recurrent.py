@@ -1,6 +1,7 @@
 """RNN, LSTM and GRU: loops over contractions.
 
-What the inputs of all steps give is one product before the loop; a turn multiplies the state alone.
+What the inputs of all steps give is one product before the loop; a turn multiplies the state alone. Of half
+types are the factors of products and the results; all else, states between turns included, is float32.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TypeAlias
 
 from anyrt.core.enums import ActivationType, DataType
 from anyrt.core.errors import ArgumentError
+from anyrt.onnx.layers import HALVES
 from anyrt.onnx.node import Given, Node, importer
 from anyrt.onnx.regions import Turns
 from anyrt.onnx.tensor import Tensor
@@ -61,6 +63,10 @@ class Way:
         start[axis], size[axis] = at, count * self.hidden
         return self.node.slice(x, start, size)
 
+    def product(self, state: Tensor, weights: Tensor) -> Tensor:
+        """What a state gives by these weights."""
+        return _wide(self.node.matmul(state.cast(weights.dtype), weights, turn_b=True))
+
 
 Cell: TypeAlias = Callable[[Way, Tensor, Sequence[Tensor]], tuple[Tensor, ...]]
 
@@ -70,7 +76,7 @@ def rnn(node: Node) -> list[Given]:
     """Ht = f(Xt W + Ht-1 R + b)."""
 
     def cell(way: Way, x: Tensor, states: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        return (way.functions[0](x + node.matmul(states[0], way.recurrent, turn_b=True)),)
+        return (way.functions[0](x + way.product(states[0], way.recurrent)),)
 
     return _recurrent(node, cell, gates=1, default=("Tanh",))
 
@@ -82,7 +88,7 @@ def lstm(node: Node) -> list[Given]:
 
     def cell(way: Way, x: Tensor, states: Sequence[Tensor]) -> tuple[Tensor, ...]:
         (h, c), (f, g, out) = states, way.functions
-        gates = x + node.matmul(h, way.recurrent, turn_b=True)
+        gates = x + way.product(h, way.recurrent)
         i, o, keep, new = (way.gate(gates, k) for k in range(4))
         if way.peepholes:
             i, keep = i + way.peepholes[0] * c, keep + way.peepholes[2] * c
@@ -101,14 +107,14 @@ def gru(node: Node) -> list[Given]:
     def cell(way: Way, x: Tensor, states: Sequence[Tensor]) -> tuple[Tensor, ...]:
         (h,), (f, g) = states, way.functions
         if before:
-            made = node.matmul(h, way.recurrent, turn_b=True)
+            made = way.product(h, way.recurrent)
             z, r = (f(way.gate(x, k) + way.gate(made, k)) for k in (0, 1))
             inner = way.gate(made, 2)
             inner = r * (inner if way.rest is None else inner + way.gate(way.rest, 2).unsqueeze(0))
         else:
-            made = node.matmul(h, way.gate(way.recurrent, 0, 2), turn_b=True)
+            made = way.product(h, way.gate(way.recurrent, 0, 2))
             z, r = (f(way.gate(x, k) + way.gate(made, k)) for k in (0, 1))
-            inner = node.matmul(r * h, way.gate(way.recurrent, 2), turn_b=True)
+            inner = way.product(r * h, way.gate(way.recurrent, 2))
         new = g(way.gate(x, 2) + inner)
         return ((1 - z) * new + z * h,)
 
@@ -145,8 +151,8 @@ def _run(way: Way, cell: Cell, wanted: bool) -> tuple[Tensor | None, list[Tensor
         made = [node.where_(valid, new, old) for new, old in zip(made, inner, strict=True)]
     for state, new in zip(inner, made, strict=True):
         turns.then(state, new)
-    every = turns.all(y, 0, way.backwards) if wanted else None
-    return every, [turns.last(s) for s in inner]
+    every = turns.all(y.cast(way.recurrent.dtype), 0, way.backwards) if wanted else None
+    return every, [turns.last(s).cast(way.recurrent.dtype) for s in inner]
 
 
 def _ways(node: Node, gates: int, default: tuple[str, ...], states: int, held: int) -> Iterator[Way]:
@@ -165,7 +171,7 @@ def _ways(node: Node, gates: int, default: tuple[str, ...], states: int, held: i
     valid = _valid(node, x)
     for k, back in enumerate(backwards):
         bias, rest = _biases(node, k, gates, hidden, held)
-        of_x = node.matmul(x, _of_way(node.input(1), k), turn_b=True)
+        of_x = _wide(node.matmul(x, _of_way(node.input(1), k), turn_b=True))
         yield Way(
             node,
             hidden,
@@ -173,7 +179,7 @@ def _ways(node: Node, gates: int, default: tuple[str, ...], states: int, held: i
             of_x if bias is None else of_x + bias,
             _of_way(node.input(2), k),
             rest,
-            [_zeros(node, x, hidden) if s is None else _of_way(s, k) for s in given],
+            [_zeros(node, x, hidden) if s is None else _wide(_of_way(s, k)) for s in given],
             _peepholes(node, k, hidden),
             valid,
             back,
@@ -186,9 +192,14 @@ def _of_way(x: Tensor, k: int) -> Tensor:
     return x.layers.slice(x, [k, *[0] * (x.rank - 1)], [1, *sizes[1:]]).squeeze(0)
 
 
+def _wide(x: Tensor) -> Tensor:
+    """Half types as float32."""
+    return x.cast(DataType.FLOAT) if x.dtype in HALVES else x
+
+
 def _zeros(node: Node, x: Tensor, hidden: int) -> Tensor:
     batch = x.sizes[1] if x.sizes[1] >= 0 else x.size(1)
-    return node.full([batch, hidden], node.constant(0, x.dtype))
+    return node.full([batch, hidden], _wide(node.constant(0, x.dtype)))
 
 
 def _valid(node: Node, x: Tensor) -> Tensor | None:
@@ -205,7 +216,7 @@ def _biases(node: Node, k: int, gates: int, hidden: int, held: int) -> tuple[Ten
     given = node.optional(3)
     if given is None:
         return None, None
-    both = _of_way(given, k)
+    both = _wide(_of_way(given, k))
     ours, state = (node.slice(both, [n * gates * hidden], [gates * hidden]) for n in (0, 1))
     if not held:
         return ours + state, None
@@ -220,7 +231,7 @@ def _peepholes(node: Node, k: int, hidden: int) -> list[Tensor]:
     given = node.optional(7)
     if given is None:
         return []
-    own = _of_way(given, k)
+    own = _wide(_of_way(given, k))
     return [node.slice(own, [n * hidden], [hidden]).unsqueeze(0) for n in range(3)]
 
 

@@ -127,6 +127,7 @@ def composed(
         raise GraphError("AR406", name, f"{len(given)} inputs", f"{wanted} of {standard.name}")
     # Not by create_network, which refuses flags without EXPLICIT_BATCH where the API is that of 8.6.
     network = INetworkDefinition(Builder(Silence()), 1 << NetworkDefinitionCreationFlag.STRONGLY_TYPED)
+    network._node = standard  # one layer to who uses it
     inputs = [_input(network, f"{name}.{k}", value) for k, value in enumerate(given)]
     try:
         with strict():

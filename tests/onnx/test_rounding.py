@@ -1,0 +1,79 @@
+"""A node has the values of its operator rounded once, however many layers it is."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
+
+import anyrt
+from anyrt.ir.graph import walk
+from tests.networks import engine
+from tests.onnx.conftest import of_node
+
+DICE = np.random.default_rng(0)
+
+
+def halves(*shape, dtype=np.float16):
+    return DICE.standard_normal(shape).astype(dtype)
+
+
+def exact(op, inputs, **attributes):
+    """What the operator gives for these numbers in float64."""
+    node = helper.make_node(op, [*inputs], ["y"], **attributes)
+    wide = {n: x.astype(np.float64) for n, x in inputs.items()}
+    (found,) = ReferenceEvaluator(of_node(node, wide, {}, 21)).run(None, wide)
+    return found
+
+
+def steps(got, wanted):
+    """How far off results are, in halves of the last place of the largest."""
+    unit = ml_dtypes.finfo(got.dtype).eps / 2 * np.abs(wanted).max()
+    return np.abs(got.astype(np.float64) - wanted).max() / unit
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_gemm_rounds_the_sum_of_both_products_once(run, dtype):
+    given = {n: halves(*s, dtype=dtype) for n, s in (("a", (5, 33)), ("b", (33, 7)), ("c", (7,)))}
+    wide = {n: x.astype(np.float64) for n, x in given.items()}
+    wanted = np.float32(1.3) * (wide["a"] @ wide["b"]) + np.float32(0.7) * wide["c"]
+    assert np.array_equal(run("Gemm", given, alpha=1.3, beta=0.7), wanted.astype(dtype))
+
+
+@pytest.mark.parametrize(("op", "gates"), [("RNN", 1), ("GRU", 3), ("LSTM", 4)])
+def test_turns_of_recurrences_round_the_factors_of_their_products_alone(run, op, gates):
+    shapes = {"x": (6, 2, 9), "w": (1, gates * 5, 9), "r": (1, gates * 5, 5), "b": (1, gates * 10)}
+    given = {n: halves(*s) for n, s in shapes.items()}
+    assert steps(run(op, given, hidden_size=5), exact(op, given, hidden_size=5)) < 1.2
+
+
+@pytest.fixture
+def network():
+    """Gemm with an alpha that no half type holds, as a node "n": a product, a constant, a product, a sum."""
+    node = helper.make_node("Gemm", ["a", "b", "c"], ["y"], name="n", alpha=1.3)
+    strong = 1 << anyrt.NetworkDefinitionCreationFlag.STRONGLY_TYPED
+    network = anyrt.Builder(anyrt.Logger()).create_network(strong)
+    model = of_node(node, {n: halves(4, 4) for n in "abc"}, {}, 21)
+    assert anyrt.OnnxParser(network, anyrt.Logger()).parse(model.SerializeToString())
+    return network
+
+
+def test_layers_of_a_node_read_what_is_not_rounded_and_all_others_what_is(network):
+    value, tensors = network._expansion.value, [layer.get_output(0) for layer in network]
+    assert [value(t).op.fn for t in tensors] == ["to_half"] * 4
+    assert value(tensors[0]) not in set(walk([value(tensors[2])]))
+    behind = network.add_unary(tensors[0], anyrt.UnaryOperation.NEG)
+    assert value(tensors[0]) in set(walk([value(behind.get_output(0))]))
+
+
+def test_layers_of_a_node_show_their_names_and_types(network):
+    found = [(layer.name, layer.get_output(0).dtype) for layer in network]
+    assert found == [(name, anyrt.float16) for name in ("n", "n.1", "n.2", "n.3")]
+
+
+def test_what_is_marked_inside_of_a_node_changes_no_result(network):
+    a, b, c = (halves(4, 4) for _ in "abc")
+    network.mark_output(network.get_layer(2).get_output(0))
+    found = [*engine(network).run(a=a, b=b, c=c).values()]
+    product = np.float32(1.3) * (a.astype(np.float64) @ b.astype(np.float64))
+    assert [x.tolist() for x in found] == [x.astype(np.float16).tolist() for x in (product + c, product)]
