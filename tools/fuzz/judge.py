@@ -11,8 +11,9 @@ an element sums, and on nothing that was seen:
 * floats may differ by `UNITS` of their type, and by what `DRIFT` of the type that they are computed in
   makes of the node's inputs, times the root of the number of terms: of sums, what it makes of the sum of
   the terms' magnitudes;
-* operators that are several layers, or take steps, round tensors of half types between them (`STEPPED`):
-  half a unit of the type for each, times the root of the number of terms, in the place of that drift;
+* the nodes that a Loop holds, and those of the function that ONNX defines Attention as, have results of half
+  types (`STEPPED`): half a unit of the type for each, times the root of the number of terms, in the place of
+  that drift; all other nodes round their own results alone;
 * results of RNN, GRU and LSTM are sums of products of gates, which lie between −1 and 1: each turn may be off
   by a unit of what it computes in, times the largest state;
 * sums and products may be anything where the magnitudes of their terms are beyond the type that they are
@@ -54,10 +55,8 @@ SQUARES = {"ReduceL2", "ReduceSumSquare"}
 PRODUCTS = {"ReduceProd"}
 LIMIT = 120  # seconds for a model
 LOGARITHMS = {"LogSoftmax", "ReduceLogSumExp", "ReduceLogSum"}
-# These are several layers, or steps, between which tensors of half types are rounded.
-STEPPED = {
-    "RNN", "GRU", "LSTM", "Attention", "ScatterND", "ScatterElements", "Gemm", "Loop", "If",
-}  # fmt: skip
+# Nodes in the body of a Loop, and those of the function that ONNX defines Attention as, round what they give.
+STEPPED = {"Attention", "Loop"}
 
 
 @dataclass(slots=True)

