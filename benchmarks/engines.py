@@ -39,6 +39,20 @@ LOG = Log()
 
 def described(name: str, size: int, threads: int) -> Callable[[], bytes]:
     """A network with its configuration, ready to be built."""
+    builder, network, config = network_of(name, size, threads)
+
+    def ask() -> bytes:
+        plan = builder.build_serialized_network(network, config)
+        assert plan is not None, "; ".join(LOG.lines)
+        return bytes(plan)
+
+    return ask
+
+
+def network_of(
+    name: str, size: int, threads: int
+) -> tuple[trt.Builder, trt.INetworkDefinition, trt.IBuilderConfig]:
+    """A network with its configuration."""
     describe: networks.Network = getattr(networks, name, None) or getattr(random_networks, name)
     builder = trt.Builder(LOG)
     network, config = builder.create_network(), builder.create_builder_config()
@@ -51,13 +65,7 @@ def described(name: str, size: int, threads: int) -> Callable[[], bytes]:
         profile = builder.create_optimization_profile()
         profile.set_shape("x", *(tuple(n if d < 0 else d for d in shape) for n in OPEN))
         config.add_optimization_profile(profile)
-
-    def ask() -> bytes:
-        plan = builder.build_serialized_network(network, config)
-        assert plan is not None, "; ".join(LOG.lines)
-        return bytes(plan)
-
-    return ask
+    return builder, network, config
 
 
 def engine_of(plan: object, verified: bool = True) -> trt.ICudaEngine:

@@ -175,6 +175,18 @@ def rows_of(opened: Opened, threads: int, effort: Effort) -> Iterator[Row]:
 
 def _engine(sizes: Sequence[Case], threads: int) -> trt.ICudaEngine:
     """For one size, or for all from the first to the last one."""
+    builder, network, config = described(sizes, threads)
+    plan = builder.build_serialized_network(network, config)
+    assert plan is not None, "the network is refused"
+    engine = trt.Runtime(LOGGER).deserialize_cuda_engine(plan)
+    assert engine is not None, "the plan is refused"
+    return engine
+
+
+def described(
+    sizes: Sequence[Case], threads: int
+) -> tuple[trt.Builder, trt.INetworkDefinition, trt.IBuilderConfig]:
+    """The network with its configuration, for one size or for all from the first to the last one."""
     builder = trt.Builder(LOGGER)
     network, config = builder.create_network(), builder.create_builder_config()
     config.num_threads, profile, given = threads, builder.create_optimization_profile(), {}
@@ -190,11 +202,7 @@ def _engine(sizes: Sequence[Case], threads: int) -> trt.ICudaEngine:
     y = describe(usual, Layers(network, usual.dtype), given)
     y.name = "y"
     network.mark_output(y)
-    plan = builder.build_serialized_network(network, config)
-    assert plan is not None, "the network is refused"
-    engine = trt.Runtime(LOGGER).deserialize_cuda_engine(plan)
-    assert engine is not None, "the plan is refused"
-    return engine
+    return builder, network, config
 
 
 def joined(shapes: Sequence[Shape]) -> Shape:
