@@ -12,7 +12,10 @@ STAMP := $(VENV)/stamp
 HOUSE := ../shared/tools/house.py
 
 # make onnx-report: ONNX's backend tests beside ONNX Runtime, half an hour, into docs/onnx.md.
-.PHONY: venv onnx-report demo photo sentences model test programs long fuzz check bench docs clean
+# make replay: kernels of a sample of networks for five machines, beside the digests in tests/replay.txt, a minute or two;
+# REPLAY="--old HEAD~1" shows how those of another commit differ, "--old HEAD~1 --full" of all networks, "--renew" writes
+# the file anew. make check does the same without arguments.
+.PHONY: venv replay onnx-report demo photo sentences model test programs long fuzz check bench docs clean
 
 venv: $(STAMP)
 
@@ -60,11 +63,15 @@ $(PROGRAMS)/stamp: pyproject.toml
 	$(PROGRAMS)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,programs]'
 	@touch $(PROGRAMS)/stamp
 
+replay: $(STAMP)
+	$(RUN) -m tools.replay $(REPLAY)
+
 check: $(STAMP)
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
 	$(RUN) -m pytest -q -m static tests/docs tests/extend
+	$(RUN) -m tools.replay
 	@if [ -f $(HOUSE) ]; then $(RUN) $(HOUSE) src/anyrt; \
 	else echo "structure check skipped: $(HOUSE) is not here"; fi
 	@if [ -f tools/gen_docs.py ]; then $(RUN) tools/gen_docs.py --check; \

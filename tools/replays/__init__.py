@@ -1,0 +1,1 @@
+"""Kernels of many networks for many machines, and their digests: `python -m tools.replay --help`."""

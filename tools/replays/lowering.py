@@ -1,0 +1,79 @@
+"""From a network to the kernels and the LLVM text that a machine gets: all that replay knows of the compiler.
+
+Nothing is compiled to machine code, so that any machine can be asked for. A tree that is compared with
+another one brings its own version of this file (`trees.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Final, TypeAlias
+
+from anyrt.api.freeze import freeze
+from anyrt.backends import loader
+from anyrt.compiler import driver
+from anyrt.compiler.progress import Progress
+from anyrt.compiler.request import BuildRequest
+from anyrt.compiler.settled import settled
+from anyrt.core.errors import AnyrtError
+from anyrt.core.machine import REFERENCE, Machine
+from anyrt.ir.kernel import Kernel
+from anyrt.ir.kerneltext import print_kernels
+from tools.replays.canonical import canonical_kernel, canonical_llvm
+
+Lower: TypeAlias = Callable[[Machine], Sequence[Kernel]]
+HERE: Final = "here"  # the machine that we are on: what times are taken of
+_WHOLE: Final = replace(REFERENCE, has_tiles=True)
+_LEVELS: Final = ("avx2", "sse2", "neon")  # the plainest processors of these
+# AVX-512 is the machine where sizes were measured: with dots of bytes and of bfloat16.
+MACHINES: Final = ("amx", "avx512", *_LEVELS)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A kernel in canonical form: its loops and its LLVM text. `name`: that of its first call."""
+
+    name: str
+    loops: str
+    llvm: str
+
+
+@cache
+def machine(name: str) -> Machine:
+    """One of MACHINES, or HERE."""
+    match name:
+        case "amx":
+            return _WHOLE
+        case "avx512":
+            return REFERENCE
+        case "here":
+            return driver.build_machine()
+    return loader.target().named(name).limited(_WHOLE)
+
+
+def request_of(network: Any, config: Any) -> BuildRequest:  # Any: objects of the API
+    """What a network and its configuration ask of the compiler."""
+    return freeze(network, config._profiles, config._build_settings())
+
+
+def lowering(request: BuildRequest) -> Lower:
+    """What makes the kernels of a request for a machine, in the order in which they are called first."""
+    build = driver._Build(settled(request), Progress(request.name, request.log))
+    source = driver._Source.of(build.request, build._optimised())
+    return lambda machine: source.lower(machine)().module.distinct
+
+
+def texts(lower: Lower, machine_name: str) -> Iterator[Text]:
+    """Each kernel for a machine."""
+    here, target = machine(machine_name), loader.target()
+    for kernel in lower(here):
+        same = canonical_kernel(kernel)
+        text = target.emit(same, here).module
+        yield Text(kernel.name, print_kernels([same]), canonical_llvm(text))
+
+
+def refusal(error: Exception) -> str:
+    """What stands for the kernels of a network that a machine does not get."""
+    return error.code if isinstance(error, AnyrtError) else type(error).__name__

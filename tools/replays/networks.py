@@ -1,0 +1,146 @@
+"""The networks that replay lowers: those of the benchmarks, and random ones with fixed seeds.
+
+    contractions/product_512x512x512_bf16    family/case, as the benchmarks call it; @ and the engine's kind
+    random/graph_17                          of a seed
+
+The quick set is a sample of each family: those whose names have the least digests. So it does not follow what
+anybody is working on, and a new case rarely changes it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import groupby
+from typing import Any, Final
+
+from anyrt.compiler.request import BuildRequest
+from benchmarks import cases as layer_cases
+from benchmarks import random_graphs
+from benchmarks.contractions import cases as contraction_cases
+from benchmarks.contractions import opened
+from benchmarks.contractions.forms import Group
+from benchmarks.contractions.peers import anyrt as contraction_peer
+from benchmarks.engines import OPEN, network_of
+from benchmarks.families import cases as family_cases
+from benchmarks.families.case import inputs, wanted
+from benchmarks.families.peers import Task
+from benchmarks.families.peers import anyrt as family_peer
+from benchmarks.peers import anyrt as layer_peer
+from benchmarks.random_networks import LAYERS
+from tools.replays.lowering import request_of
+
+THREADS: Final = 2
+QUICK: Final = 5  # networks of a family in the quick set
+# These reach the tiles of AMX, which run on few machines: all of them are in the quick set.
+WHOLE: Final = (Group.HALF, Group.INT8)
+SEEDS: Final = 100  # of each kind of random network
+BUILT: Final = (
+    *(("residual", 3), ("gelu", 2), ("linear", 9), ("cubic", 4), ("normalizations", 10)),
+    *(("mixed", 50), ("varied", 50)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A network under its name. family: what it is a sample of; case: what `benchmarks trees` calls it, ""
+    where that has no such case; request: what the compiler is asked."""
+
+    name: str
+    family: str
+    request: Callable[[], BuildRequest]
+    case: str = ""
+    whole: bool = False
+
+
+def every() -> list[Network]:
+    """All networks, sorted by name."""
+    found = [*_layers(), *_contractions(), *_opened(), *_families(), *_built(), *_random()]
+    return sorted(found, key=lambda n: n.name)
+
+
+def quick(networks: Sequence[Network]) -> list[Network]:
+    """The sample of each family."""
+    chosen = set[str]()
+    for _, group in groupby(sorted(networks, key=lambda n: n.family), key=lambda n: n.family):
+        mine = sorted(group, key=lambda n: sha256(n.name.encode()).digest())
+        chosen |= {n.name for k, n in enumerate(mine) if k < QUICK or n.whole}
+    return [n for n in networks if n.name in chosen]
+
+
+def matching(networks: Sequence[Network], pattern: str) -> list[Network]:
+    """Those whose names match."""
+    return [n for n in networks if re.search(pattern, n.name)]
+
+
+def _asked(describe: Callable[..., Any], *arguments: object) -> BuildRequest:  # Any: objects of the API
+    _, network, config = describe(*arguments)
+    return request_of(network, config)
+
+
+def _layers() -> Iterator[Network]:
+    for case in layer_cases.ALL:
+        for label in ("", layer_peer.DYNAMIC)[: 1 + bool(case.dynamic)]:
+            name = f"layers/{case.name}" + (f"@{label}" if label else "")
+            family = f"layers, {case.layer.value}, {case.input.dtype.name}"
+
+            def request(case: Any = case, label: str = label) -> BuildRequest:
+                return _asked(layer_peer.described, case, label, THREADS)
+
+            yield Network(name, family, request, case.name)
+
+
+def _contractions() -> Iterator[Network]:
+    for case in contraction_cases.ALL:
+        family = f"contractions, {case.group.value}, {type(case.form).__name__}"
+        for label, sizes in (("", ()), ("@open", case.open))[: 1 + bool(case.open)]:
+
+            def request(case: Any = case, sizes: Any = sizes) -> BuildRequest:
+                return _asked(contraction_peer.described, case, THREADS, sizes)
+
+            name, whole = f"contractions/{case.name}{label}", case.group in WHOLE
+            yield Network(name, family + label, request, f"contractions/{case.name}", whole)
+
+
+def _opened() -> Iterator[Network]:
+    for case in opened.ALL:
+
+        def request(case: Any = case) -> BuildRequest:
+            return _asked(opened.described, case.cases, THREADS)
+
+        yield Network(f"open/{case.name}", f"open, {type(case.forms[0]).__name__}", request)
+
+
+def _families() -> Iterator[Network]:
+    for case in family_cases.ALL:
+
+        def request(case: Any = case) -> BuildRequest:
+            given = inputs(case)
+            return _asked(family_peer.described, Task(case, given, wanted(case, given), THREADS))
+
+        name = f"families/{case.name}"
+        yield Network(name, f"families, {case.family.value}", request, name)
+
+
+def _built() -> Iterator[Network]:
+    for name, size in BUILT:
+
+        def request(name: str = name, size: int = size) -> BuildRequest:
+            return _asked(network_of, name, size, THREADS)
+
+        yield Network(f"build/{name}_{size}", "build", request, f"{name} {size}")
+
+
+def _random() -> Iterator[Network]:
+    for seed in range(SEEDS):
+
+        def layers(seed: int = seed) -> BuildRequest:
+            return _asked(network_of, "random_network", seed, THREADS)
+
+        def graph(seed: int = seed) -> BuildRequest:
+            return random_graphs.request(seed, LAYERS, *OPEN)
+
+        yield Network(f"random/layers_{seed}", "random layers", layers)
+        yield Network(f"random/graph_{seed}", "random graphs", graph)

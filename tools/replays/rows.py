@@ -1,0 +1,117 @@
+"""Digests of kernels as lines, sorted: one for each network and machine, so that what two changes renew
+together is seldom the same line.
+
+    contractions/product_1x4096x4096 avx2 1 kernel loops 2a55ab0a2d llvm 5bd8ea94e1
+    families/gather_1 neon none AR901
+
+Loops are those of the loop language; two lines with equal loops have the same kernels, written otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+DIGITS: Final = 10
+SHOWN: Final = 20  # networks that a message names
+_LINE: Final = re.compile(
+    r"(?P<network>\S+) (?P<machine>\S+) (?:(?P<count>\d+) kernels? loops (?P<loops>\S+) llvm (?P<llvm>\S+)"
+    r"|none (?P<refused>\S+))"
+)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Row:
+    """What became of a network for a machine: how many kernels and two digests, or why there are none."""
+
+    network: str
+    machine: str
+    count: int = 0
+    loops: str = ""
+    llvm: str = ""
+    refused: str = ""
+
+    def __str__(self) -> str:
+        if self.refused:
+            return f"{self.network} {self.machine} none {self.refused}"
+        kernels = "kernel" if self.count == 1 else "kernels"
+        return f"{self.network} {self.machine} {self.count} {kernels} loops {self.loops} llvm {self.llvm}"
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What it is of."""
+        return self.network, self.machine
+
+
+def digest(texts: Iterable[str]) -> str:
+    """Of texts in their order."""
+    found = sha256()
+    for text in texts:
+        found.update(text.encode())
+        found.update(b"\0")
+    return found.hexdigest()[:DIGITS]
+
+
+def read(text: str, where: str) -> dict[tuple[str, str], Row]:
+    """The rows of lines; SystemExit for a line that is none, as a merge may leave them."""
+    rows = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        match = _LINE.fullmatch(line)
+        if match is None:
+            raise SystemExit(
+                f"{where}, line {number}: got {line!r}, wanted a network's digests; renew the file"
+            )
+        cells = match.groupdict(default="")
+        row = Row(**{**cells, "count": int(cells["count"] or 0)})
+        rows[row.key] = row
+    return rows
+
+
+def write(path: Path, rows: Iterable[Row]) -> None:
+    """The file anew."""
+    path.write_text("".join(f"{row}\n" for row in sorted(rows)))
+
+
+def difference(old: Row | None, new: Row | None) -> str:
+    """What changed, in a few words; "" where nothing did."""
+    if old == new:
+        return ""
+    if old is None or new is None:
+        return "has no line yet" if old is None else "is no longer lowered"
+    if old.refused or new.refused:
+        return f"was {_made(old)}, is {_made(new)}"
+    if old.count != new.count:
+        return f"{old.count} kernels became {new.count}"
+    return "loops" if old.loops != new.loops else "LLVM text, of the same loops"
+
+
+def _made(row: Row) -> str:
+    return f"refused ({row.refused})" if row.refused else "lowered"
+
+
+def changes(old: Mapping[tuple[str, str], Row], new: Mapping[tuple[str, str], Row]) -> list[str]:
+    """A line for each network whose rows differ: what changed, on which machines."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for network, machine in sorted({*old, *new}):
+        said = difference(old.get((network, machine)), new.get((network, machine)))
+        if said:
+            found.setdefault(network, {}).setdefault(said, []).append(machine)
+    return [
+        f"{network}: " + "; ".join(f"{said} ({', '.join(on)})" for said, on in what.items())
+        for network, what in found.items()
+    ]
+
+
+def summary(lines: Sequence[str]) -> str:
+    """The lines of `changes`, of very many the first ones, with how many there are of each family."""
+    families = Counter(line.partition("/")[0] for line in lines)
+    more = [f"  … and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else []
+    head = ", ".join(f"{n} of {family}" for family, n in families.items())
+    return "\n".join(
+        [f"{len(lines)} networks have other kernels: {head}", *(f"  {x}" for x in lines[:SHOWN]), *more]
+    )

@@ -1,0 +1,146 @@
+"""The work of lowering, in several processes, each with the AnyRT and the networks of a source tree.
+
+    python -m tools.replays.work amx,neon texts
+
+A line on its input is the name of a network, a line on its output the answer for all machines, in JSON; of
+each kernel that is its name and two digests, and with `texts` also what these are of:
+
+    [{"machine": "amx", "kernels": [["add", "2a55ab0a2d", "5bd8ea94e1", "kernel …", "define …"]]},
+     {"machine": "neon", "refused": "AR901"}]
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from tools.replays import rows
+
+ROOT = Path(__file__).resolve().parents[2]
+Lines: TypeAlias = list[dict[str, Any]]  # Any: as JSON has it
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """Digests of a kernel's loops and LLVM text, and where they were asked for the texts."""
+
+    name: str
+    loops: str
+    llvm: str
+    loops_text: str = ""
+    llvm_text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of a network for a machine: its kernels, or why there are none."""
+
+    network: str
+    machine: str
+    kernels: tuple[Kernel, ...] = ()
+    refused: str = ""
+
+    @property
+    def row(self) -> rows.Row:
+        """Its digests."""
+        if self.refused:
+            return rows.Row(self.network, self.machine, refused=self.refused)
+        loops, llvm = rows.digest(k.loops for k in self.kernels), rows.digest(k.llvm for k in self.kernels)
+        return rows.Row(self.network, self.machine, len(self.kernels), loops, llvm)
+
+
+def answers(
+    tree: Path, names: Sequence[str], machines: Sequence[str], jobs: int, texts: bool = False
+) -> Iterator[Answer]:
+    """Each network for each machine, by the AnyRT of a source tree, in no order."""
+    todo, command = deque(names), [sys.executable, "-m", "tools.replays.work", ",".join(machines)]
+    own = tree if (tree / "tools" / "replays").is_dir() else ROOT  # networks and what knows the compiler
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("ANYRT_")}
+    path = f"{tree.resolve() / 'src'}{os.pathsep}{own.resolve()}"
+
+    def share() -> list[Answer]:
+        with subprocess.Popen(
+            command + ["texts"] * texts,
+            env={**kept, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"},
+            cwd=own,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as child:
+            return list(_asked(child, todo))
+
+    with ThreadPoolExecutor(jobs) as pool:
+        for made in [pool.submit(share) for _ in range(jobs)]:
+            yield from made.result()
+
+
+def _asked(child: subprocess.Popen[str], todo: deque[str]) -> Iterator[Answer]:
+    """What a process answers, as long as there is something to ask."""
+    assert child.stdin is not None, "a pipe was asked for"
+    assert child.stdout is not None, "a pipe was asked for"
+    while todo:
+        try:
+            name = todo.popleft()
+        except IndexError:  # another process was asked for the last one
+            break
+        print(name, file=child.stdin, flush=True)
+        line = child.stdout.readline()
+        if not line:
+            raise SystemExit(f"{name}: the process that lowers it ended with status {child.wait()}")
+        for part in json.loads(line):
+            kernels = tuple(Kernel(*k) for k in part.get("kernels", ()))
+            yield Answer(name, part["machine"], kernels, part.get("refused", ""))
+    child.stdin.close()
+
+
+def main(machines: Sequence[str], texts: bool) -> None:
+    """Answer until the input ends."""
+    import anyrt
+    from tools.replays.networks import every
+
+    answers, networks = os.fdopen(os.dup(1), "w"), {n.name: n for n in every()}
+    os.dup2(2, 1)  # whatever else is printed is no answer
+    source = Path(os.environ["PYTHONPATH"].split(os.pathsep)[0])
+    assert Path(anyrt.__file__).resolve().is_relative_to(source), f"{anyrt.__file__} is not below {source}"
+    for line in sys.stdin:
+        name = line.rstrip("\n")
+        made = _lowered(networks[name], machines, texts) if name in networks else _none(machines, "unknown")
+        print(json.dumps(made), file=answers, flush=True)
+
+
+def _lowered(network: Any, machines: Sequence[str], texts: bool) -> Lines:  # Any: imported by the child alone
+    from tools.replays import lowering
+
+    try:
+        lower = lowering.lowering(network.request())
+    except Exception as error:  # whatever a tree raises is an answer
+        return _none(machines, lowering.refusal(error))
+    lines: Lines = []
+    for machine in machines:
+        try:
+            made = [_kernel(k, texts) for k in lowering.texts(lower, machine)]
+            lines.append({"machine": machine, "kernels": made})
+        except Exception as error:  # as above
+            lines += _none([machine], lowering.refusal(error))
+    return lines
+
+
+def _kernel(text: Any, texts: bool) -> list[str]:
+    made = [text.name, rows.digest([text.loops]), rows.digest([text.llvm])]
+    return [*made, text.loops, text.llvm] if texts else made
+
+
+def _none(machines: Sequence[str], why: str) -> Lines:
+    return [{"machine": machine, "refused": why} for machine in machines]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1].split(","), "texts" in sys.argv[2:])
