@@ -72,6 +72,7 @@ check: $(STAMP)
 	$(RUN) -m mypy
 	$(RUN) -m pytest -q -m static tests/docs tests/extend
 	$(RUN) -m tools.replay
+	$(RUN) -m tools.replays.rule
 	@if [ -f $(HOUSE) ]; then $(RUN) $(HOUSE) src/anyrt; \
 	else echo "structure check skipped: $(HOUSE) is not here"; fi
 	@if [ -f tools/gen_docs.py ]; then $(RUN) tools/gen_docs.py --check; \

@@ -13,6 +13,7 @@ python -m benchmarks rounding                     half types rounded to their ty
 python -m benchmarks build                        what building networks costs
 python -m benchmarks build --only '^mixed' --runs 3 --tree ../older
 python -m benchmarks trees --old ../older         two source trees in turn
+python -m benchmarks trees --old HEAD --changed   those cases whose kernels differ
 python -m benchmarks load                         100 MB of weights, from a file and from memory
 python -m benchmarks list
 python -m benchmarks compare old.jsonl new.jsonl
@@ -151,7 +152,10 @@ def _parser() -> argparse.ArgumentParser:
     build.add_argument("--tree", type=Path, default=build_session.ROOT, help="another checkout, which builds")
     two = commands.add_parser("trees", help="this source tree beside another one, in turn")
     two.set_defaults(action=_trees)
-    two.add_argument("--old", type=Path, required=True, metavar="DIR", help="the other checkout")
+    two.add_argument("--old", required=True, metavar="TREE", help="the other checkout, or a commit")
+    two.add_argument(
+        "--changed", action="store_true", help="only cases whose kernels differ (tools/replay.py)"
+    )
     two.add_argument("--only", default="", metavar="REGEX", help="cases whose name matches")
     two.add_argument("--threads", type=int, default=2)
     two.add_argument("--runs", type=int, help=f"bursts of each tree (default: {Effort().runs})")
@@ -266,18 +270,23 @@ def _build(options: argparse.Namespace) -> None:
 
 
 def _trees(options: argparse.Namespace) -> None:
+    from tools.replays.trees import changed, source_tree
+
     processors(options.threads)
     effort = QUICK if options.quick else Effort()
     effort = replace(effort, runs=options.runs) if options.runs else effort
-    order = trees.Order(options.old, trees.ROOT, options.threads, effort)
     if options.json:
         options.json.write_text(record.line_of("machine", this_machine({}, {})) + "\n")
     found = []
-    for pair in trees.pairs(_names(options.only, trees.LAYERS), order):
-        found.append(pair)
-        if options.json:
-            session.append(options.json, trees.line_of(pair))
+    with source_tree(options.old) as old:
+        names = _names(options.only, trees.LAYERS)  # a pattern that is none is told at once
+        names = changed(old, options.only) if options.changed else names
+        for pair in trees.pairs(names, trees.Order(old, trees.ROOT, options.threads, effort)):
+            found.append(pair)
+            if options.json:
+                session.append(options.json, trees.line_of(pair))
     show(trees.tables(found))
+    print("\n".join(map(trees.said, found)) if options.changed else "", end="\n" * options.changed)
 
 
 def _compare(options: argparse.Namespace) -> None:

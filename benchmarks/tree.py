@@ -6,8 +6,8 @@ A line of JSON on its input is a request, a line on its output the answer:
     {"case": "norm_ln_8x512x768"}     [["", 61.2], …]: its ways and microseconds of each; a text, if it fails
     {"way": 0, "runs": 20}            59.8: the median in microseconds
 
-A network of networks.py with its size, such as "residual 1", is a case, too. Only the public API of AnyRT is
-used, so that any tree will do.
+A network of networks.py with its size, such as "residual 1", is a case, too, and so are those of contractions
+and families, as "families/topk_32x1000_1". Only the public API of AnyRT is used, so that any tree will do.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyrt
-from benchmarks.cases import CASES, Case
+from benchmarks.cases import ALL, Case
 from benchmarks.engines import bound, described
 from benchmarks.measure import burst, limit_threads, once
 from benchmarks.peers import Way
 from benchmarks.peers import anyrt as ours
 from benchmarks.values import Array, input_values
 
-WANTED = {c.name: c for c in CASES}
+WANTED = {c.name: c for c in ALL}
 
 
 def main(threads: int) -> None:
@@ -60,12 +60,43 @@ class Ready:
     def prepare(self, name: str) -> list[tuple[str, float]] | str:
         """Add the ways of a case."""
         try:
-            made = self._case(WANTED[name]) if name in WANTED else self._network(*name.split())
+            made = self._made(name)
             found = [(way.label, 1e6 * once(way.run)) for way in made]
         except Exception as error:  # whatever a tree raises is an answer
             return f"{type(error).__name__}: {error}"[:200]
         self.ways.extend(made)
         return found
+
+    def _made(self, name: str) -> tuple[Way, ...]:
+        if name in WANTED:
+            return self._case(WANTED[name])
+        match name.partition("/"):
+            case ("contractions", _, str(case)) if case:
+                return self._contraction(case)
+            case ("families", _, str(case)) if case:
+                return self._family(case)
+        return self._network(*name.split())
+
+    def _contraction(self, name: str) -> tuple[Way, ...]:
+        from benchmarks.contractions import cases, describe  # not of every tree
+        from benchmarks.contractions.peers import anyrt as peer
+
+        (case,) = (c for c in cases.ALL if c.name == name)
+        given = describe.values_of(case)
+        self.inputs.extend(given.values())
+        return peer.prepare(case, given, self.threads)
+
+    def _family(self, name: str) -> tuple[Way, ...]:
+        from benchmarks.families import case as kept  # as above
+        from benchmarks.families import cases
+        from benchmarks.families.peers import Task
+        from benchmarks.families.peers import anyrt as peer
+
+        (case,) = (c for c in cases.ALL if c.name == name)
+        given = kept.inputs(case)
+        self.inputs.extend(given.values())
+        made = peer.prepare(Task(case, given, kept.wanted(case, given), self.threads))
+        return tuple(results.way for results in made)
 
     def _case(self, case: Case) -> tuple[Way, ...]:
         self.inputs.append(input_values(case.input, case.low, case.high))

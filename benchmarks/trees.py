@@ -1,11 +1,12 @@
 """Two source trees, case by case and in turn: what a change of the compiler made faster or slower.
 
     python -m benchmarks trees --old ../older
+    python -m benchmarks trees --old HEAD --changed    only cases whose kernels differ, as replay finds
 
 Each tree has a process, which builds a few cases with its own AnyRT. Then they run in turn, a burst each,
 and never both; what counts is the median of the ratios of neighbouring bursts, so that a machine that becomes
-slower meanwhile does no harm. Where memory lies differs from process to process: a case that seems slower is
-measured again in new ones.
+slower meanwhile does no harm. Where memory lies differs from process to process: a case that seems slower or
+faster is measured again in new ones, and the middle ratio counts.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeAlias
 
-from benchmarks.cases import CASES
+from benchmarks.cases import ALL as layer_cases
+from benchmarks.contractions.cases import ALL as contraction_cases
+from benchmarks.families.cases import ALL as family_cases
 from benchmarks.measure import Effort, length
 from benchmarks.table import Table, digits, geometric_mean
 
@@ -34,10 +37,15 @@ BATCH = 8  # cases for which both processes hold engines and memory
 MOST_BURST = 1000  # of calls that take a microsecond
 NOTABLE = 0.03
 CLEAR, PATIENCE = 0.01, 4  # so many times the bursts, as long as a ratio may be off by more than that
-AGAIN = 2  # times that a slower case is measured again
+AGAIN = 2  # times that a case is measured again
 NOTCH = 1.57  # of the quartiles' distance, by the root of the count: 95 % of a median (McGill 1978)
 NETWORKS = ("residual 1", "gelu 1", "normalizations 1")
-LAYERS = {c.name: c.layer.value for c in CASES} | dict.fromkeys(NETWORKS, "networks")
+LAYERS = {
+    **{c.name: c.layer.value for c in layer_cases},
+    **dict.fromkeys(NETWORKS, "networks"),
+    **{f"contractions/{c.name}": f"contractions: {c.group.value}" for c in contraction_cases},
+    **{f"families/{c.name}": c.family.value for c in family_cases},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +92,7 @@ def pairs(names: Sequence[str], order: Order) -> Iterator[Pair]:
     """Every way of every case."""
     for start in range(0, len(names), BATCH):
         for pair in _batch(names[start : start + BATCH], order):
-            yield _again(pair, order) if pair.verdict == "slower" else pair
+            yield _again(pair, order) if pair.verdict in ("slower", "faster", "unclear") else pair
 
 
 def _again(pair: Pair, order: Order) -> Pair:
@@ -239,12 +247,21 @@ def line_of(pair: Pair) -> str:
     return json.dumps({"kind": "pair", **asdict(pair), "verdict": pair.verdict})
 
 
+def said(pair: Pair) -> str:
+    """What a commit says of a case whose kernels it changes."""
+    if pair.error:
+        return f"times: none, {pair.name}: {pair.error}"
+    old, new = digits(pair.old_us), digits(pair.new_us)
+    return f"times: {pair.name.replace(' ', '_')} {old} → {new} µs, {pair.ratio:.3f} ± {pair.noise:.3f}"
+
+
 def tables(found: Sequence[Pair]) -> list[Table]:
     """Every case, the slower ones first; each layer."""
     right = [p for p in found if not p.error]
     cases = [_line(p) for p in sorted(found, key=lambda p: -math.inf if p.error else -p.ratio)]
     groups = [
-        (layer, [p for p in right if LAYERS[p.case] == layer]) for layer in dict.fromkeys(LAYERS.values())
+        (layer, [p for p in right if LAYERS.get(p.case, "networks") == layer])
+        for layer in dict.fromkeys(LAYERS.values())
     ]
     note = (
         "Medians; new / old: the median of the ratios of neighbouring bursts; ±: how far that may be off, or "

@@ -7,6 +7,7 @@ lowered by its own AnyRT with its own networks; a tree that is older than replay
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 import tarfile
 import tempfile
@@ -15,7 +16,9 @@ from contextlib import contextmanager
 from difflib import SequenceMatcher, unified_diff
 from pathlib import Path
 
-from tools.replays.work import ROOT, Answer, Kernel
+from tools.replays.lowering import HERE
+from tools.replays.networks import every
+from tools.replays.work import ROOT, Answer, Kernel, answers
 
 PARTS = ("src", "tools", "benchmarks")  # of a tree, which lowering needs
 
@@ -66,3 +69,13 @@ def _lines(before: Kernel | None, after: Kernel | None, texts: Sequence[str], wh
     names = [f"{tree}: {k.name}, {what}" if k else "(none)" for tree, k in (("old", before), ("new", after))]
     old, new = (text.splitlines() for text in texts)
     yield from unified_diff(old, new, *names, lineterm="")
+
+
+def changed(old: Path, pattern: str = "", jobs: int = 2) -> list[str]:
+    """The cases of `python -m benchmarks trees` whose kernels are others on the machine that we are on, of
+    those whose names match."""
+    networks = [n for n in every() if n.case and re.search(pattern, n.case)]
+    names = [n.name for n in networks]
+    before, after = ({a.row for a in answers(tree, names, [HERE], jobs)} for tree in (old, ROOT))
+    other = {row.network for row in before ^ after}
+    return list(dict.fromkeys(n.case for n in networks if n.name in other))
