@@ -20,8 +20,8 @@ from anyrt.plan.report import parse_report
 from anyrt.prims import build as b
 from anyrt.prims.repeated import Repeated
 from anyrt.prims.scalar import SCALARS
+from anyrt.schedule import groups
 from anyrt.schedule.cost import Sizes
-from anyrt.schedule.fuse import Fusion
 from tests.targets import host
 
 N, M = Sym("x.0", 1, 64), Sym("y.0", 1, 64)
@@ -182,5 +182,5 @@ def test_verification_finds_nan_that_a_mask_should_hide(monkeypatch):
     v, weights = b.param("v", (9, 40), DataType.FLOAT), b.const(np.eye(3, 9), DataType.FLOAT)
     graph = Graph((("v", v),), (("y", b.contract("mk,kn->mn", weights, v, hides=True)),))
     assert verify(lowered(graph), host(), [{}]) == ()
-    monkeypatch.setattr(Fusion, "_hides", lambda self, root: False)
+    monkeypatch.setattr(groups, "_hides", lambda root, memory: False)
     assert len(verify(lowered(graph), host(), [{}])) == 1

@@ -17,7 +17,8 @@ from anyrt.ops._record import Layer
 from anyrt.passes import PASSES
 from anyrt.prims.build import param
 from anyrt.schedule.cost import Sizes
-from anyrt.schedule.fuse import Fusion
+from anyrt.schedule.fuse import schedule
+from anyrt.schedule.task import Task
 
 POOLING = OPS[LayerType.POOLING]
 MAX, AVERAGE, _ = PoolingType
@@ -37,7 +38,7 @@ def pooled(array, *given, **attributes):
 def scheduled(kind, shape, window, **attributes):
     """The kernels of the layer alone, as text, line by line."""
     built = reduce(lambda g, step: step.run(g), PASSES, graph(shape, kind, window, **attributes))
-    launches = Fusion(built, Sizes({}), REFERENCE, frozenset()).schedule().launches
+    launches = schedule(Task(built, Sizes({}), REFERENCE)).launches
     return print_kernels([launch.kernel for launch in launches]).splitlines()
 
 

@@ -10,7 +10,7 @@ from anyrt.core.errors import CompileError
 from anyrt.ir.graph import Graph
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
-from anyrt.schedule.elements import Refusal
+from anyrt.schedule.elements import FusionFailure
 from anyrt.schedule.naive import Builder
 from tests.targets import choose
 
@@ -34,7 +34,7 @@ def refusing(monkeypatch):
 
         def picky(builder):
             if unlike(builder):
-                raise Refusal(builder.group.root, "its root does not suit it")
+                return FusionFailure(builder.group.root, "its root does not suit it")
             return build(builder)
 
         monkeypatch.setattr(Builder, "build", picky)

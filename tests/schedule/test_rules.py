@@ -21,8 +21,8 @@ from anyrt.ops import OPS
 from anyrt.ops._cases import case_run
 from anyrt.passes.simplify import simplify
 from anyrt.prims import build as b
-from anyrt.schedule import fuse
 from anyrt.schedule.cost import Sizes
+from anyrt.schedule.naive import Builder
 from tests.sampling import sample
 
 STRIDE = 24  # of the cases in order
@@ -61,6 +61,6 @@ def test_a_kernel_that_breaks_a_rule_is_not_compiled(monkeypatch):
         wrong = Store(builder.group.buffer, Sym("i", extent=4).dim, const(1.0, Scalar.F32))
         return Kernel(builder.name, Sym("p", extent=4), (wrong,))
 
-    monkeypatch.setattr(fuse.Builder, "build", build)
+    monkeypatch.setattr(Builder, "build", build)
     with pytest.raises(CompileError, match=r"AR807.*index of out_y uses i outside its loop"):
         native.lower(Graph((("x", x),), (("y", b.map_("neg", x)),)), {}, Sizes())

@@ -13,8 +13,9 @@ from anyrt.prims import build as b
 from anyrt.prims.const import Param
 from anyrt.prims.taps import Linear
 from anyrt.schedule.cost import Sizes
-from anyrt.schedule.fuse import Fusion
+from anyrt.schedule.fuse import schedule
 from anyrt.schedule.strategies import STRATEGIES
+from anyrt.schedule.task import Task
 
 BILINEAR = Linear(Coordinate.HALF_PIXEL, Selector.FORMULA)
 
@@ -26,8 +27,8 @@ def kernels(out: Value) -> list[str]:
     inputs = tuple((v.op.name, v) for v in walk([out]) if isinstance(v.op, Param))
     graph = Graph(inputs, (("y", out),))
 
-    schedule = Fusion(graph, Sizes({}), REFERENCE, frozenset(), strategies=ONE_VERSION).schedule()
-    text = print_kernels([launch.kernel for launch in schedule.launches])
+    made = schedule(Task(graph, Sizes({}), REFERENCE, strategies=ONE_VERSION))
+    text = print_kernels([launch.kernel for launch in made.launches])
     text = re.sub(r"(for \w+) \w+ 0\.\. < (.*) {", r"\1 \2", text)
     text = re.sub(r"(store \w+|fold \w+ \w+)\b.*", r"\1", text)
     text = re.sub(r"kernel \"\w+\" \w+ 0\.\. < (.*) work .*", r"kernel: \1", text)

@@ -33,13 +33,14 @@ from anyrt.prims.plugin import Plugin
 from anyrt.prims.table import named_blobs
 from anyrt.schedule.arena import Arena, arrange
 from anyrt.schedule.cost import Sizes
-from anyrt.schedule.fuse import Fusion
+from anyrt.schedule.fuse import schedule
 from anyrt.schedule.labels import labelled
 from anyrt.schedule.launch import Launch, Outside, Schedule, in_line, read_by, written_by
 from anyrt.schedule.nest import Numbers
 from anyrt.schedule.ports import port_names
 from anyrt.schedule.strategies import STRATEGIES, Strategies
 from anyrt.schedule.tables import Tables
+from anyrt.schedule.task import Task
 from anyrt.schedule.tuning import Tuning
 from anyrt.schedule.versions import Version, originals, versions
 
@@ -86,8 +87,8 @@ def lower(
         origin = originals(graph, version.graph)
         apart = frozenset(new for new, old in origin.items() if old in alone)
         own = {new: tunings[old] for new, old in origin.items() if old in tunings} if tunings else {}
-        fusion = Fusion(version.graph, sizes, machine, apart, own, tables, strategies, told, numbers=numbers)
-        made.append(fusion.schedule())
+        task = Task(version.graph, sizes, machine, apart, own, tables, strategies, told, numbers)
+        made.append(schedule(task))
         arenas.append(_arrange(made[-1]))
         places |= _places(version.graph, made[-1], arenas[-1], blobs)
     read = [b for s in made for x in s.everywhere for b in x.call.buffers if b.space is Space.TABLE]

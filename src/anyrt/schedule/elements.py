@@ -36,9 +36,10 @@ AGAIN: Final = "it would be folded again for every row of the window"
 MOVES: Final = 32  # weighed so many times, an int64 does not leave the range of float32
 
 
-class Refusal(Exception):
-    """`value` cannot be part of this kernel, because of `reason`; it gets a buffer of its own, and the build
-    report says so."""
+class FusionFailure(Exception):
+    """`value` cannot be computed inside this kernel, because of `reason`; it gets a buffer, and the build
+    report says so. Raised where elements are inlined into one another, at any depth; what makes a kernel
+    gives it back as its result."""
 
     def __init__(self, value: Value, reason: str) -> None:
         super().__init__(reason)
@@ -107,7 +108,7 @@ class Elements:
             case Tapped():
                 return (self.tapped or self.taps)(value, index)
             case Written():
-                raise Refusal(value, "its own statements make the whole of it")
+                raise FusionFailure(value, "its own statements make the whole of it")
             case Each(positions=operands):
                 for k in operands:
                     self._check_position(value.args[k], index)
@@ -119,14 +120,14 @@ class Elements:
         read = {x.buffer for x in parts([self.at(value, index)]) if isinstance(x, Load)}
         for reduction in self.reductions.values():
             if reduction.register in read:
-                raise Refusal(reduction.value, "it says where something is read")
+                raise FusionFailure(reduction.value, "it says where something is read")
 
     def _folded(self, value: Value, fold: Folded, index: tuple[Dim, ...]) -> Expr:
         """What is folded over nothing is where folding starts."""
         total = const(fold.start(value.dtype), COMPUTED[value.dtype])
         if 0 not in value.args[0].shape:
             if not self.allow_reductions:
-                raise Refusal(value, AGAIN)
+                raise FusionFailure(value, AGAIN)
             total = load(self._reduction(value, fold, index).register, 0)
         return wrap(total, fold.op.value, value.dtype)
 
@@ -157,9 +158,9 @@ class Elements:
         if 0 in summed.values():
             return const(0, kind)
         if self.folding or not self.allow_reductions:
-            raise Refusal(value, "a contraction has loops of its own")
+            raise FusionFailure(value, "a contraction has loops of its own")
         if any(isinstance(r.value.compute, Contracted) for k, r in self.reductions.items() if k != key):
-            raise Refusal(value, "the kernel contracts something else")
+            raise FusionFailure(value, "the kernel contracts something else")
         if key not in self.reductions:
             inner = {k: self.names.var(n, "k") for k, n in summed.items() if n != 1}
             at |= {k: inner[k].dim if k in inner else 0 for k in summed}

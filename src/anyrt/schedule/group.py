@@ -47,6 +47,13 @@ class Group:
         """The values that the kernel writes (a part of)."""
         return (self.whole or self.root, *(v for v, _ in self.also))
 
+    @property
+    def own(self) -> frozenset[Value]:
+        """What the kernel makes although it lies in memory."""
+        piece = self.part is not None and self.whole is not self.root
+        root = () if piece or self.copy else (self.root,)
+        return frozenset((*root, *(v for v, _ in self.also)))
+
     def place(self, at: Sequence[Dim]) -> Dim:
         """Where in the buffer the root's element at `at` goes."""
         layout = self.layout or row_major(self.root.shape if self.part is None else self.part.shape)

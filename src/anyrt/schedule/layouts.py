@@ -15,17 +15,28 @@ from dataclasses import replace
 from math import prod
 
 from anyrt.core.dims import Dim, linear, symbols
-from anyrt.ir.compute import Contracted, Elements, Folded, Given
+from anyrt.ir.buffer import Space
+from anyrt.ir.compute import Apart, Contracted, Elements, Folded, Given
 from anyrt.ir.graph import Graph, Shape, Value, walk
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.layout import Layout, row_major
 from anyrt.schedule.positions import Position, own, read
+from anyrt.schedule.store import Memory
+from anyrt.schedule.task import Task
 
 FEW = 16  # results of a window: fewer make poor lanes
 LEAST = 3  # axes: of fewer the last one is innermost, whatever reads them
 
 
-def layouts(graph: Graph, stored: Collection[Value], sizes: Sizes) -> dict[Value, Layout]:
+def layouts(task: Task, memory: Memory) -> dict[Value, Layout]:
+    """How values lie in memory, where that is not the usual way; the third of four steps (fuse.py)."""
+    nested = {x for v in memory.order if isinstance(v.compute, Apart) for x in (v, *v.args)}
+    stored = [v for v, b in memory.buffers.items() if b.space is Space.ARENA and v not in nested]
+    wide = {v: row_major(task.shape(v)) for v in stored if v in task.item.pitch and v not in task.item.parts}
+    return {**orders(task.graph, stored, task.sizes), **wide, **task.item.layouts}
+
+
+def orders(graph: Graph, stored: Collection[Value], sizes: Sizes) -> dict[Value, Layout]:
     """The tensors among `stored` whose axes have another order than the usual one."""
     given = (v for v in walk(v for _, v in graph.outputs) if isinstance(v.compute, Given))
     leaves = {*stored, *given, *(v for _, v in graph.outputs)}

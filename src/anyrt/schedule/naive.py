@@ -43,7 +43,7 @@ from anyrt.loops.nest import Names, is_few, loads_of, serial, stride
 from anyrt.loops.strip_mine import MAX_SPLITS, divided, split
 from anyrt.schedule import storage
 from anyrt.schedule.cost import Sizes, heavy, weight
-from anyrt.schedule.elements import AGAIN, Elements, Reduction, Refusal, tapped
+from anyrt.schedule.elements import AGAIN, Elements, FusionFailure, Reduction, tapped
 from anyrt.schedule.group import Group
 from anyrt.schedule.layout import Layout, row_major
 from anyrt.schedule.nontemporal import Past
@@ -93,9 +93,12 @@ class Builder:
     folded: dict[Buffer, Value] = field(default_factory=dict)
     chosen: str = "map"
 
-    def build(self) -> Kernel:
-        """The kernel; raises Refusal with the value that needs a buffer of its own."""
-        kernel, strategy = self.naive()
+    def build(self) -> Kernel | FusionFailure:
+        """The kernel, or which value needs a buffer of its own."""
+        try:
+            kernel, strategy = self.naive()
+        except FusionFailure as failure:
+            return failure
         return carry_out(strategy, kernel, self._context())
 
     @property
@@ -249,7 +252,7 @@ class Builder:
         inner = [v for v in self.vars if v not in outside]
         outer = [v for v in self.vars if v in outside]
         if self._narrow(outer, reductions):
-            raise Refusal(reductions[0].value, "too few rows to share among threads")
+            raise FusionFailure(reductions[0].value, "too few rows to share among threads")
         folds = [s for r in reductions for s in self._folding(r)]
         return serial(outer, [*folds, *self._also(reductions), *serial(inner, (store,))])
 
@@ -263,9 +266,9 @@ class Builder:
         folded = [v for r in reductions for v in r.vars]
         for r, n in zip(reductions, needs, strict=True):
             if any(depends(i, v) for i in r.index for v in folded):
-                raise Refusal(r.value, "it would be folded again for every element of another fold")
+                raise FusionFailure(r.value, "it would be folded again for every element of another fold")
             if n != widest:
-                raise Refusal(r.value, "it is folded over other axes than the rest of the row")
+                raise FusionFailure(r.value, "it is folded over other axes than the rest of the row")
         return widest
 
     def _narrow(self, outer: Sequence[Sym], reductions: Sequence[Reduction]) -> bool:
@@ -282,7 +285,7 @@ class Builder:
         for value, buffer in self.group.also:
             found = [r for r in reductions if r.value == value]
             if not found:
-                raise Refusal(value, "its consumer does not fold it")
+                raise FusionFailure(value, "its consumer does not fold it")
             out.append(
                 Store(
                     buffer,
@@ -316,11 +319,11 @@ class Builder:
             return elements.taps(value, at)
         row = next((v for v in self.vars if at[op.axis] == v.dim), None)
         if row is None or self.window is not None:
-            raise Refusal(arg, "taps read it at positions that are no row of the output")
+            raise FusionFailure(arg, "taps read it at positions that are no row of the output")
         if elements.folding:
-            raise Refusal(arg, "its rows would be kept for a fold, which has loops of its own")
+            raise FusionFailure(arg, "its rows would be kept for a fold, which has loops of its own")
         for reduction in elements.reductions.values():
-            raise Refusal(reduction.value, AGAIN)
+            raise FusionFailure(reduction.value, AGAIN)
         elements.allow_reductions = False
         self.window = row
         self.beside = self._side_by_side(arg, at, row)

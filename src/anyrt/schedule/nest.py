@@ -37,6 +37,11 @@ class Numbers:
 
     next: int = 0
 
+    def take(self) -> int:
+        """A number that no other tensor has."""
+        self.next += 1
+        return self.next - 1
+
 
 @dataclass(frozen=True, slots=True)
 class Around:

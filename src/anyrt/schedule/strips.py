@@ -47,7 +47,7 @@ from anyrt.ir.kernel import bound, cast, load
 from anyrt.ir.rewrite import with_args
 from anyrt.prims import build
 from anyrt.schedule.cost import Sizes
-from anyrt.schedule.elements import Refusal
+from anyrt.schedule.elements import FusionFailure
 from anyrt.schedule.hidden import hides, spreads
 from anyrt.schedule.layout import Block, Layout, row_major
 from anyrt.schedule.reach import Mask, masks, reach
@@ -432,6 +432,13 @@ class Cut:
     def _inputs(self) -> tuple[tuple[str, Value], ...]:
         return tuple((f"leaf{n}", p) for n, p in enumerate(self.leaves.values()))
 
+    @property
+    def wide(self) -> list[Value]:
+        """What holds a row's columns: all that leads to the factor, but what is folded from columns."""
+        later = {self.strip.product, *self.strip.after}
+        inside = {v for v in self.strip.inside - later if v.shape[-1] != 1}
+        return [made for (v, _), made in self._done.items() if v in inside]
+
     def copying(self) -> tuple[Graph, Layout, Value] | None:
         """What makes the panels, how they lie, and what stands for them in the strips."""
         if self.panels is None or self.strip.across is None:
@@ -534,5 +541,5 @@ class Cut:
         if not v.args:
             return v
         if not isinstance(v.compute, Elements):
-            raise Refusal(v, "strips of what reads it would each make the whole of it")
+            raise FusionFailure(v, "strips of what reads it would each make the whole of it")
         return with_args(v, [self._whole(a) for a in v.args])

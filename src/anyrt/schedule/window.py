@@ -15,7 +15,7 @@ from anyrt.loops.nest import Names, Nest
 from anyrt.loops.strip_mine import delinearised
 from anyrt.loops.tables import LEAST
 from anyrt.schedule.cost import heavy, weight
-from anyrt.schedule.elements import Elements, Refusal, tapped
+from anyrt.schedule.elements import Elements, FusionFailure, tapped
 from anyrt.schedule.layout import Layout, row_major
 from anyrt.schedule.tables import Tables
 
@@ -54,7 +54,7 @@ class Window:
         free = [k for k, d in enumerate(self.at) if k == self.also or any(depends(d, v) for v in self.inner)]
         for k in free:
             if k != self.also and any(depends(self.at[k], v) for v in self.owner.vars if v not in self.inner):
-                raise Refusal(self.value, "its rows are cut across")
+                raise FusionFailure(self.value, "its rows are cut across")
         besides = {k: any(depends(d, v) for v in self.owner.beside) for k, d in enumerate(self.at)}
         self.axes = tuple(sorted(free, key=lambda k: besides[k]))
         length = maximum(LEAST, mul(self.length, self.rows))  # so that whole registers can be read anywhere

@@ -19,7 +19,7 @@ from anyrt.ir.kernel import Expr, Stmt, Store
 from anyrt.ir.prim import Read
 from anyrt.loops.nest import Names, room, serial
 from anyrt.schedule import storage
-from anyrt.schedule.elements import Elements, Refusal
+from anyrt.schedule.elements import Elements, FusionFailure
 
 
 @dataclass(slots=True)
@@ -75,5 +75,5 @@ def _check_stored(value: Value, buffers: Mapping[Value, Buffer]) -> None:
     while value not in buffers and not isinstance(value.compute, Given):
         how = value.compute
         if not isinstance(how, Each) or not how.moves or len(value.args) != 1:
-            raise Refusal(value, "what is written from it reads it several times")
+            raise FusionFailure(value, "what is written from it reads it several times")
         (value,) = value.args

@@ -23,7 +23,7 @@ from anyrt.loops.prefetch import prefetch
 from anyrt.loops.store_in_place import store_in_place
 from anyrt.loops.sum_in_blocks import sum_in_blocks
 from anyrt.loops.unroll_and_jam import unroll_and_jam
-from anyrt.schedule.elements import Refusal
+from anyrt.schedule.elements import FusionFailure
 from anyrt.schedule.strategies.common import (
     COLLAPSE,
     INTERLEAVE,
@@ -44,13 +44,13 @@ SMALL = 4  # times fewer bytes than a buffer that counts
 TERMS = 512  # that an accumulator adds up by itself
 
 
-def _leave_tiles(kernel: Kernel, c: Context) -> Kernel | Fail:
+def _leave_tiles(kernel: Kernel, c: Context) -> Fail | FusionFailure:
     """A row that is stored across memory is better left to a kernel of tiles."""
     nests = [n for s in statements(kernel.body) if (n := nest_of(s)) is not None]
     rest = [n for n in nests if not any(isinstance(s, Fold) for s in n.body) and not interleaves(n)]
     if any(read_across(nest) is not None for nest in rest):
         first = allocations(kernel.body)[0].buffer
-        raise Refusal(c.folded[first], "the rest of its row is transposed, and better in tiles")
+        return FusionFailure(c.folded[first], "the rest of its row is transposed, and better in tiles")
     return Fail("the rest of its rows lies along memory")
 
 
@@ -74,7 +74,7 @@ def _weight(kernel: Kernel) -> int:
 def together(make: Apply) -> Apply:
     """The step where several rows may share an item, and do not yet."""
 
-    def apply(kernel: Kernel, c: Context) -> Kernel | Fail:
+    def apply(kernel: Kernel, c: Context) -> Kernel | Fail | FusionFailure:
         if kernel.var.extent == 1:
             return Fail("there is one row")
         if not any(isinstance(s, Let) for s in kernel.body):

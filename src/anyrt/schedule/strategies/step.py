@@ -14,6 +14,7 @@ from anyrt.ir.kernel import Kernel
 from anyrt.ir.rewrite import Fail
 from anyrt.loops.nest import Names
 from anyrt.schedule.cost import Sizes
+from anyrt.schedule.elements import FusionFailure
 from anyrt.schedule.nontemporal import Past
 from anyrt.schedule.pieces import Pieces
 from anyrt.schedule.tables import Tables
@@ -24,7 +25,7 @@ class Trace:
     """A kernel after a step, or why the step did not apply."""
 
     step: str
-    result: Kernel | Fail
+    result: Kernel | Fail | FusionFailure
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +56,12 @@ class Context:
         return self.sizes.of(buffer.entries) * BITS[buffer.stored] // 8
 
 
-Apply: TypeAlias = Callable[[Kernel, Context], Kernel | Fail]
+Apply: TypeAlias = Callable[[Kernel, Context], Kernel | Fail | FusionFailure]
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A transformation with its parameters chosen; raises Refusal where a value needs a buffer first."""
+    """A transformation with its parameters chosen; a FusionFailure is a value that needs a buffer first."""
 
     name: str
     apply: Apply
@@ -69,11 +70,13 @@ class Step:
 Strategy: TypeAlias = tuple[Step, ...]
 
 
-def carry_out(strategy: Strategy, kernel: Kernel, context: Context) -> Kernel:
+def carry_out(strategy: Strategy, kernel: Kernel, context: Context) -> Kernel | FusionFailure:
     """The kernel after all steps that apply."""
     context.trace.append(Trace("serial loops", kernel))
     for step in strategy:
         result = step.apply(kernel, context)
         context.trace.append(Trace(step.name, result))
+        if isinstance(result, FusionFailure):
+            return result
         kernel = kernel if isinstance(result, Fail) else result
     return kernel

@@ -1,0 +1,110 @@
+"""Fused tiles: the kernels of what one item holds (strips.py), made as those of any graph, and joined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from anyrt.ir.buffer import Buffer, Space
+from anyrt.ir.graph import Graph, Value
+from anyrt.ir.kernel import Kernel
+from anyrt.ir.statements import with_buffers
+from anyrt.schedule.cost import Sizes
+from anyrt.schedule.elements import FusionFailure
+from anyrt.schedule.group import Group, Part, Signature
+from anyrt.schedule.kernels import Made, Plan
+from anyrt.schedule.launch import Schedule
+from anyrt.schedule.layout import Layout
+from anyrt.schedule.stripkernel import Piece, joined
+from anyrt.schedule.strips import ANY, Cut
+from anyrt.schedule.task import Item, Task
+
+
+def fused_tile(
+    schedule: Callable[[Task], Schedule], plan: Plan, group: Group, signature: Signature, name: str
+) -> Made | FusionFailure:
+    """The kernels of the graph of one strip, joined, and of another one with what rows are left. `schedule`
+    makes those of a graph."""
+    strip = group.strip
+    assert strip is not None, "the group is made in strips"
+    known = isinstance(strip.root.shape[strip.row], int)
+    both = (False, True) if known and not strip.is_even else (False,)
+    try:
+        cuts = [(cut := Cut(strip, plan.memory.buffers, last), cut.graph()) for last in both]
+    except FusionFailure as failure:
+        return failure
+    found = [_Tile(schedule, plan, group, cut).piece(graph) for cut, graph in cuts]
+    formal = tuple(map(signature.formal, signature.buffers))
+    return Made(joined(name, found, group.buffer), formal, "strips")
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """One of them while its kernels are made."""
+
+    schedule: Callable[[Task], Schedule]
+    plan: Plan
+    group: Group
+    cut: Cut
+
+    def piece(self, graph: Graph) -> Piece:
+        """Its kernels, and what lies where they read."""
+        cut, ((_, made),) = self.cut, graph.outputs
+        layouts, copying = self.plan.layouts, cut.copying()
+        given = {} if copying is None else {copying[2]: copying[1]}
+        if cut.strip.root in layouts:
+            given[made] = layouts[cut.strip.root]
+        inner = self._within(graph, given, {made: (Part(cut.strip.root.shape, cut.start), self.group.buffer)})
+        looking, leaves = self._looking()
+        calls, swap = _kernels(inner), self._leaves(inner) | leaves
+        if copying is None:
+            return Piece(cut, calls, swap, looking=looking)
+        before, layout, panels = copying
+        ((_, copied),) = before.outputs
+        own = Buffer("strip.panels", copied.dtype, Space.SCRATCH, layout.entries)
+        swap |= {inner.buffers[panels]: own}
+        if cut.last:  # they are there
+            return Piece(cut, calls, swap, looking=looking)
+        filling = self._within(before, {copied: layout}, {})
+        swap |= self._leaves(filling) | {filling.buffers[copied]: own}
+        return Piece(cut, calls, swap, _kernels(filling), looking, own)
+
+    def _looking(self) -> tuple[list[Kernel], dict[Buffer, Buffer]]:
+        """The kernels that look at a block of a strip's columns, and what lies where they read."""
+        graph = self.cut.looking()
+        if graph is None:
+            return [], {}
+        inner = self._within(graph, {}, {})
+        ((_, seen),) = graph.outputs
+        kernels = [with_buffers(k, {inner.buffers[seen]: ANY}) for k in _kernels(inner)]
+        return kernels, self._leaves(inner)
+
+    def _within(
+        self,
+        graph: Graph,
+        given: Mapping[Value, Layout],
+        parts: Mapping[Value, tuple[Part, Buffer]],
+    ) -> Schedule:
+        """The schedule of what an item holds."""
+        task, cut, layouts = self.plan.task, self.cut, self.plan.layouts
+        found = {p: layouts[leaf] for leaf, p in cut.leaves.items() if leaf in layouts}
+        past = {b: self.plan.memory.past[b] for _, b in parts.values() if b in self.plan.memory.past}
+        inner = Task(
+            graph,
+            Sizes({**task.sizes.values, **cut.usual(task.sizes)}),
+            replace(task.machine, cores=1),
+            tables=task.tables,
+            strategies=task.strategies,
+            item=Item(parts, past, {**found, **given}, dict.fromkeys(cut.wide, cut.strip.pitch)),
+            is_whole=False,
+        )
+        return self.schedule(inner)
+
+    def _leaves(self, inner: Schedule) -> dict[Buffer, Buffer]:
+        """What the kernels of an item read, and what lies there for the whole."""
+        leaves = {p: leaf for leaf, p in self.cut.leaves.items() if p in inner.buffers}
+        return {inner.buffers[p]: self.plan.memory.buffers[leaf] for p, leaf in leaves.items()}
+
+
+def _kernels(inner: Schedule) -> list[Kernel]:
+    return [x.call.bound for x in inner.everywhere]

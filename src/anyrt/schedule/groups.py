@@ -1,0 +1,125 @@
+"""Group: what each kernel of a graph computes, when it is known what lies in memory; the second of four steps
+(fuse.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import replace
+
+from anyrt.core.dims import Dim, add
+from anyrt.ir.buffer import Buffer, Space
+from anyrt.ir.compute import Apart, Contracted, Elements, Folded, Given, Pieced
+from anyrt.ir.counted import mentioned
+from anyrt.ir.graph import Node, Value
+from anyrt.schedule.group import Group, Part
+from anyrt.schedule.hidden import hides
+from anyrt.schedule.layout import Layout
+from anyrt.schedule.storage import PACKED
+from anyrt.schedule.store import Memory, shared_folds
+from anyrt.schedule.task import Task
+
+
+def groups(
+    task: Task, memory: Memory, layouts: Mapping[Value, Layout], unhosted: Container[Value]
+) -> tuple[Group | Node, ...]:
+    """The kernels in order, and between them nodes with steps of their own: what computes anything, as where
+    it is empty there is nothing to do. `unhosted`: reductions that no other kernel folds."""
+    hosts = _hosts(memory, unhosted)
+    guests: dict[Value, list[Value]] = {}
+    for guest, host in hosts.items():
+        guests.setdefault(host, []).append(guest)
+    found: list[Group | Node] = []
+    done: set[Value] = {*hosts, *memory.reshaped}
+    for plain in memory.order:
+        # A host is made as soon as what it folds for others can be.
+        hosted = plain in hosts and _needs_nothing_after(memory, plain, hosts[plain])
+        value = hosts[plain] if hosted else plain
+        buffer = memory.buffers.get(value)
+        if buffer is None or buffer.space is Space.CONST or value.compute == Given() or value in done:
+            continue
+        done.add(value)
+        also = tuple((v, memory.buffers[v]) for v in guests.get(value, ()))
+        found += _groups_of(value, also, task, memory, layouts.get(value))
+    for name, value in task.graph.outputs:
+        if memory.buffers[value] != memory.outputs[name]:
+            found.append(Group(value, memory.outputs[name], copy=True))
+    nodes = {g: n for n, g in reversed([*enumerate(found)]) if isinstance(g, Node)}
+    return tuple(
+        g for n, g in enumerate(found) if (nodes[g] == n if isinstance(g, Node) else 0 not in g.root.shape)
+    )
+
+
+def _groups_of(
+    value: Value,
+    also: tuple[tuple[Value, Buffer], ...],
+    task: Task,
+    memory: Memory,
+    layout: Layout | None,
+) -> Iterator[Group | Node]:
+    """What makes one stored value; `also`: reductions that are folded besides."""
+    how, buffer = value.compute, memory.buffers[value]
+    # Parts of 4-bit elements may share a byte, so that no kernel could write one alone.
+    whole = value.dtype in PACKED
+    if isinstance(how, Apart):
+        yield value.node
+    elif isinstance(how, Pieced) and not whole:
+        yield from _parts(value, how, buffer, layout)
+    elif isinstance(how, Elements) and how.border is not None and not whole and _is_bordered(value, memory):
+        part = Part(value.shape, how.border.lo)
+        yield Group(value, buffer, border=how.border, layout=layout)
+        yield Group(value.args[0], buffer, part=part, whole=value, layout=layout)
+    else:
+        strip = memory.strips.get(value)
+        group = Group(value, buffer, also, layout=layout, strip=strip)
+        if value in task.item.parts:
+            group = replace(group, part=task.item.parts[value][0], whole=value)
+        yield group
+        if strip is None and _hides(value, memory):
+            yield replace(group, also=(), mends=True)
+
+
+def _parts(value: Value, how: Pieced, buffer: Buffer, layout: Layout | None) -> Iterator[Group]:
+    at: Dim = 0
+    for arg in value.args:
+        start = (*(0,) * how.axis, at, *(0,) * (len(value.shape) - how.axis - 1))
+        yield Group(arg, buffer, part=Part(value.shape, start), whole=value, layout=layout)
+        at = add(at, arg.shape[how.axis])
+
+
+def _is_bordered(value: Value, memory: Memory) -> bool:
+    """True where a border is better written by loops of its own: around what is summed, and where sums of
+    products read it."""
+    inside = (v for v in memory.reads(value) if v not in memory.buffers)
+    sums = any(isinstance(v.compute, Contracted) for v in inside)
+    return sums or memory.buffers[value].space is Space.ARENA
+
+
+def _hides(root: Value, memory: Memory) -> bool:
+    """True where a kernel for the root sums products that hide something."""
+    return hides(root) or any(hides(v) for v in memory.reads(root) if v not in memory.buffers)
+
+
+def _hosts(memory: Memory, unhosted: Container[Value]) -> dict[Value, Value]:
+    """Reductions that several kernels read are folded by one of them that folds over the same loops and can
+    come first."""
+    hosted: dict[Value, Value] = {}
+    taken = set(memory.alone)  # who is a host is not hosted: it needs a kernel of its own
+    for v, found in shared_folds(memory).items():
+        if v not in memory.buffers or v in taken or v in unhosted:
+            continue
+        same = (r for r in found if isinstance(r.compute, Folded) and v.shape == r.shape)
+        able = (r for r in same if r is found[0] or _needs_nothing_after(memory, v, r))
+        host = next((r for r in able if r not in hosted), None)
+        if host is not None:
+            hosted[v] = host
+            taken.add(host)
+    return hosted
+
+
+def _needs_nothing_after(memory: Memory, value: Value, host: Value) -> bool:
+    """True when all that `host` reads from memory is there before `value` is."""
+    read = memory.reads(host)
+    if mentioned(read) - mentioned(memory.reads(value)):  # sizes that are known later
+        return False
+    stored = (v for v in read if v in memory.buffers and v is not host)
+    return all(memory.order[v] <= memory.order[value] for v in stored)

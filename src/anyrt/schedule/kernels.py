@@ -1,0 +1,145 @@
+"""Build: the kernel of a group; the last of four steps (fuse.py).
+
+Groups that are alike, down to sizes, types and what is stored, get one kernel, which each calls with its own
+buffers. A group may find, while its kernel is made, that a value cannot be computed inside it: that is a
+`FusionFailure`, which says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, replace
+
+from anyrt.ir.buffer import Buffer
+from anyrt.ir.graph import Value
+from anyrt.ir.kernel import Kernel
+from anyrt.ir.program import Call, Finding
+from anyrt.ir.statements import buffers_in_order
+from anyrt.schedule.elements import FusionFailure
+from anyrt.schedule.group import Group, Inside, Signature, signed
+from anyrt.schedule.launch import Launch
+from anyrt.schedule.layout import Layout
+from anyrt.schedule.naive import Builder
+from anyrt.schedule.pieces import pieces
+from anyrt.schedule.store import Memory
+from anyrt.schedule.task import Task
+from anyrt.schedule.tuning import Tuning
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The kernel of the first group of its sort, its buffers in the order of the signature, its strategy."""
+
+    kernel: Kernel
+    buffers: tuple[Buffer, ...]
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """What the first group of its sort could not compute: the number of a value in its signature."""
+
+    number: int
+    reason: str
+
+
+Fused = Callable[["Plan", Group, Signature, str], Made | FusionFailure]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is decided before kernels are made: where values lie, and how."""
+
+    task: Task
+    memory: Memory
+    layouts: Mapping[Value, Layout]
+
+    def tuning(self, group: Group) -> Tuning:
+        """How the pieces of a group's kernel are cut."""
+        return self.task.tunings.get(group.root, self.task.strategies.tuning)
+
+    def inside(self, group: Group) -> Mapping[Value, Buffer]:
+        """What a kernel for the group finds in memory."""
+        return Inside(self.memory.buffers, group.own)
+
+    def builder(self, group: Group, name: str) -> Builder:
+        """What makes the kernel of a group on the buffers that it has."""
+        tuning, task = self.tuning(group), self.task
+        return Builder(
+            group,
+            self.inside(group),
+            task.tables,
+            task.sizes,
+            task.machine,
+            pieces(task.machine, tuning),
+            name,
+            task.strategies.without(*tuning.without),
+            self.memory.past,
+            layouts=self.layouts,
+        )
+
+    def again(self, launch: Launch) -> Builder:
+        """What makes a launch's kernel once more, as it was before it was found to write past the caches."""
+        plain = replace(launch.group, buffer=replace(launch.group.buffer, nontemporal=0))
+        return self.builder(plain, launch.call.name)
+
+
+def build(
+    plan: Plan, group: Group, name: str, made: dict[Hashable, Made | Failed], fused: Fused
+) -> Launch | FusionFailure:
+    """The call of a group's kernel. `made`: what became of groups of its sort, which grows; `fused`: makes
+    the kernels of fused tiles."""
+    memory, tuning = plan.memory, plan.tuning(group)
+    signature = signed(group, plan.inside(group), memory.past, plan.layouts)
+    key = (signature.key, tuning)
+    if key not in made:
+        first = _first(plan, group, signature, name, fused)
+        if isinstance(first, FusionFailure):
+            if first.value not in signature.values:  # below what this group computes
+                return first
+            made[key] = Failed(signature.values.index(first.value), first.reason)
+        else:
+            made[key] = first
+    found = made[key]
+    if isinstance(found, Failed):
+        return FusionFailure(signature.values[found.number], found.reason)
+    pairs = list(zip(found.buffers, signature.buffers, strict=True))
+    binds = {formal: b for formal, b in pairs if formal != b}
+    begins = {formal: at for formal, b in pairs if (at := signature.first(b)) != 0}
+    judged = ((memory.buffers[v], memory.assertions[v]) for v in group.makes if v in memory.assertions)
+    finds = next((Finding(b, a) for b, a in judged), None)
+    tells = tuple((v.op.tells, memory.buffers[v]) for v in group.makes if v.op.tells is not None)
+    inlined = tuple(v for v in signature.inlined if v not in group.makes)
+    return Launch(Call(found.kernel, name, binds, begins, finds, tells), group, inlined, found.kind, tuning)
+
+
+def _first(plan: Plan, group: Group, signature: Signature, name: str, fused: Fused) -> Made | FusionFailure:
+    """The kernel of the first group of a sort."""
+    if group.strip is not None:
+        return fused(plan, group, signature, name)
+    builder = _sectioned(plan, group, signature, name)
+    kernel = builder.build()
+    if isinstance(kernel, FusionFailure):
+        return kernel
+    marked = {replace(b, nontemporal=0): b for b in buffers_in_order(kernel)}
+    formal = (signature.formal(b) for b in signature.buffers)
+    return Made(kernel, tuple(marked.get(b, b) for b in formal), builder.kind)
+
+
+def _sectioned(plan: Plan, group: Group, signature: Signature, name: str) -> Builder:
+    """What makes the kernel for all groups of a signature: of a buffer it knows its section alone."""
+    if not signature.sections:
+        return plan.builder(group, name)
+    stored, past = plan.memory.buffers, plan.memory.past
+    found = ((v, stored.get(v)) for v in signature.values)
+    leaves = {v: b for v, b in found if b is not None and b in signature.sections}
+    instead = {v: signature.formal(b) for v, b in leaves.items()}
+    part = group.part
+    if part is not None and group.layout is None:
+        part = replace(part, start=(0,) * len(part.start))
+    return replace(
+        plan.builder(replace(group, buffer=signature.formal(group.buffer), part=part), name),
+        buffers=Inside(stored, group.own, instead),
+        first={v: signature.first(b) for v, b in leaves.items()},
+        past={signature.formal(b): past[b] for b in signature.buffers if b in past},
+    )

@@ -1,0 +1,216 @@
+"""Store: which values of a graph lie in memory, and why; the first of four steps (fuse.py).
+
+Inputs, outputs and constants do, what regions and code that is not ours read and make, what partition.py
+finds dear to compute again, and what kernels have failed to compute inside them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from anyrt.core.dims import product
+from anyrt.core.enums import DataType
+from anyrt.core.requirement import FINE, Assertion
+from anyrt.ir.buffer import Buffer, Space
+from anyrt.ir.compute import Apart, Elements, Folded, Given, Written
+from anyrt.ir.counted import in_turn, mentioned
+from anyrt.ir.graph import Shape, Value, users, walk
+from anyrt.schedule.hidden import is_searched, stored_apart
+from anyrt.schedule.layout import keeps_order
+from anyrt.schedule.nest import Numbers, at_first
+from anyrt.schedule.nontemporal import Past, past_caches
+from anyrt.schedule.partition import Stored, partition
+from anyrt.schedule.ports import port_names
+from anyrt.schedule.strips import Strip, strips
+from anyrt.schedule.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Where the values of a graph lie: `buffers`, and why those have one that need not. `order`: all
+    values, each after its operands; `outputs`: the buffer of each output by its name; `alone`: what
+    nothing is fused with; `past`: outputs that may be written past the caches; `reshaped`: outputs that
+    others are, under their shape; `assertions`: what conditions on data find; `strips`: what is made in
+    strips, by what they make."""
+
+    buffers: Mapping[Value, Buffer]
+    reasons: tuple[Stored, ...]
+    order: Mapping[Value, int]
+    outputs: Mapping[str, Buffer]
+    alone: frozenset[Value]
+    past: Mapping[Buffer, Past]
+    reshaped: frozenset[Value] = frozenset()
+    assertions: Mapping[Value, Assertion] = field(default_factory=dict)
+    strips: Mapping[Value, Strip] = field(default_factory=dict)
+
+    def reads(self, root: Value) -> tuple[Value, ...]:
+        """What a kernel for `root` computes or loads."""
+        seen: dict[Value, None] = {}
+        todo = list(root.args)
+        while todo:
+            v = todo.pop()
+            if v not in seen:
+                seen[v] = None
+                if v not in self.buffers or v is root:
+                    todo += v.args
+        return tuple(seen)
+
+    def storing(self, more: Iterable[Stored], task: Task) -> Memory:
+        """The same with buffers for more values."""
+        buffers, reasons = dict(self.buffers), list(self.reasons)
+        for stored in more:
+            if stored.value not in buffers:
+                buffers[stored.value] = arena(stored.value.dtype, task.shape(stored.value), task.numbers)
+                reasons.append(stored)
+        return replace(self, buffers=buffers, reasons=tuple(reasons))
+
+
+def store(task: Task) -> Memory:
+    """What lies in memory before any kernel is made."""
+    graph, outputs = task.graph, [v for _, v in task.graph.outputs]
+    # Sizes that data decide are told, and conditions judged, before all else is written.
+    judged = [v.args[-1] for v in walk(outputs) if v.op.asserts is not None]
+    copied = _copies_of_states(task)
+    order = {v: k for k, v in enumerate(walk((*in_turn(graph, judged), *copied, *outputs)))}
+    places = _outputs(task)
+    buffers = _leaves(task, places, order)
+    past = past_caches(graph, task.machine) if task.is_whole else {}
+    updated = {name for name, _ in graph.updates}
+    wide = {
+        places[n]: past[v] for n, v in graph.outputs if v in past and n not in updated and not is_searched(v)
+    }
+    for name, value in graph.outputs:
+        buffers.setdefault(value, places[name])
+    reshaped = _reshaped(task, buffers)
+    fed = _regions(order, buffers, task.numbers)
+    alone = task.alone | frozenset(copied)
+    past_them = wide | dict(task.item.past)
+    memory = Memory(buffers, (), order, places, alone, past_them, reshaped).storing(fed, task)
+    memory = memory.storing(partition(graph, task.sizes, alone, task.machine), task)
+    memory = memory.storing([*stored_apart(order, users(graph), memory.buffers)], task)
+    memory = _judged(memory, task)
+    return memory if task.item.parts else _in_strips(memory, task)
+
+
+def arena(dtype: DataType, shape: Shape, numbers: Numbers) -> Buffer:
+    """New memory for a tensor between kernels."""
+    return Buffer(f"v{numbers.take()}", dtype, Space.ARENA, product(shape))
+
+
+def _copies_of_states(task: Task) -> list[Value]:
+    """Copies of inputs that are updated in place, which are made first (passes/copy_caches.py)."""
+    inputs, readers = dict(task.graph.inputs), users(task.graph)
+    found = (v for _, source in task.graph.updates for v in readers.get(inputs[source], ()))
+    return [v for v in found if isinstance(v.compute, Elements) and v.compute.same and v.compute.moves]
+
+
+def _outputs(task: Task) -> dict[str, Buffer]:
+    """The buffer of each output; a part lies in that of the whole."""
+    names = port_names(task.graph)[len(task.graph.inputs) :]
+    return {
+        name: task.item.parts[v][1]
+        if v in task.item.parts
+        else Buffer(port, v.dtype, Space.OUTPUT, product(v.shape))
+        for (name, v), port in zip(task.graph.outputs, names, strict=True)
+    }
+
+
+def _leaves(task: Task, outputs: Mapping[str, Buffer], order: Iterable[Value]) -> dict[Value, Buffer]:
+    """Inputs and constants. An input in whose memory an output lies has that output's buffer: what stays as
+    it is need not be stored then (loops/keep.py)."""
+    graph, buffers = task.graph, dict[Value, Buffer]()
+    for (_, value), name in zip(graph.inputs, port_names(graph), strict=False):
+        buffers[value] = Buffer(name, value.dtype, Space.INPUT, product(value.shape))
+    inputs, results = dict(graph.inputs), dict(graph.outputs)
+    first = {value: name for name, value in reversed(graph.outputs)}
+    for output, source in graph.updates:
+        if first[results[output]] == output:
+            buffers[inputs[source]] = outputs[output]
+    for value in order:
+        match value.compute:
+            case Given(constant=True, literal=None):
+                name, size = f"const{task.numbers.take()}", product(value.shape)
+                buffers[value] = Buffer(name, value.dtype, Space.CONST, size)
+    return buffers
+
+
+def _reshaped(task: Task, buffers: dict[Value, Buffer]) -> frozenset[Value]:
+    """What is made as a whole, and read by nothing but an output that has the same elements in the same
+    order, under another shape, is written there; unless a run gives memory of sizes that it finds."""
+    readers, found = users(task.graph), set[Value]()
+    for value in dict.fromkeys(v for _, v in task.graph.outputs):
+        if not task.is_whole or buffers[value].space is not Space.OUTPUT or not keeps_order(value):
+            continue
+        (made,) = value.args
+        whole = isinstance(made.compute, Written | Apart) and not mentioned((made, value))
+        if whole and readers[made] == [value]:
+            buffers[made] = buffers[value]
+            found.add(value)
+    return frozenset(found)
+
+
+def _regions(order: Iterable[Value], buffers: dict[Value, Buffer], numbers: Numbers) -> list[Stored]:
+    """Memory for the results of steps of their own. What a result is at first, as a state, is made in its
+    place where nothing else reads it; what else such a step reads is to be stored."""
+    nodes = dict.fromkeys(v.node for v in order if isinstance(v.compute, Apart))
+    uses = Counter(a for node in dict.fromkeys(v.node for v in order) for a in node.args)
+    for node in nodes:
+        for k in range(len(node.types)):
+            result = Value(node, k)
+            if result not in buffers:
+                buffers[result] = arena(result.dtype, result.shape, numbers)
+        for k, result in at_first(node).items():
+            arg = node.args[k]
+            if uses[arg] == 1 and not isinstance(arg.compute, Given):
+                buffers.setdefault(arg, buffers[result])
+    fed = (a for node in nodes for a in node.args if not isinstance(a.compute, Given))
+    return [Stored(a, "a region or plug-in reads it") for a in fed]
+
+
+def _judged(memory: Memory, task: Task) -> Memory:
+    """What conditions on data find is stored; a constant is judged here."""
+    assertions: dict[Value, Assertion] = {}
+    for value in memory.order:
+        assertion = value.op.asserts
+        if assertion is None:
+            continue
+        match value.args[-1].compute:
+            case Given(literal=bytes() as literal):
+                if (number := int.from_bytes(literal, "little", signed=True)) != FINE:
+                    raise assertion.broken(number)
+            case _:
+                assertions.setdefault(value.args[-1], assertion)
+    return replace(memory, assertions=assertions).storing(
+        (Stored(v, "it is judged") for v in assertions), task
+    )
+
+
+def _in_strips(memory: Memory, task: Task) -> Memory:
+    """What is made in strips has a buffer; what is in scratch then has none."""
+    kept = {v for _, v in task.graph.outputs} | memory.alone
+    found = strips(task.graph, task.sizes, task.machine, kept)
+    scratch = {v for strip in found for v in strip.inside - {strip.root}}
+    buffers = {v: b for v, b in memory.buffers.items() if v not in scratch}
+    made = replace(memory, buffers=buffers, strips={strip.root: strip for strip in found})
+    roots = (s.root for n, s in enumerate(found) if not any(s.root in t.inside for t in found[n + 1 :]))
+    return made.storing((Stored(root, "it is made in strips") for root in roots), task)
+
+
+def shared_folds(memory: Memory) -> dict[Value, list[Value]]:
+    """For each reduction the kernels that read it, in order."""
+    readers: dict[Value, list[Value]] = {}
+    for root in (v for v in memory.order if v in memory.buffers and not isinstance(v.compute, Given)):
+        for v in memory.reads(root):
+            if isinstance(v.compute, Folded):
+                readers.setdefault(v, []).append(root)
+    return readers
+
+
+def storing_shared(memory: Memory, task: Task) -> Memory:
+    """The same with buffers for reductions that several kernels read, so that one of them may fold for all
+    (group.py)."""
+    found = shared_folds(memory).items()
+    more = [Stored(v, f"{len(roots)} kernels read it") for v, roots in found if len(roots) > 1]
+    return memory.storing(more, task)

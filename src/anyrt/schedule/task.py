@@ -1,0 +1,74 @@
+"""What is to be scheduled: a graph, and all that decides how."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from anyrt.core.dims import Dim
+from anyrt.core.machine import Machine
+from anyrt.ir.buffer import Buffer
+from anyrt.ir.graph import Graph, Shape, Value
+from anyrt.schedule.cost import Sizes
+from anyrt.schedule.group import Part
+from anyrt.schedule.layout import Layout
+from anyrt.schedule.nest import Numbers
+from anyrt.schedule.nontemporal import Past
+from anyrt.schedule.strategies import STRATEGIES, Strategies
+from anyrt.schedule.tables import Tables
+from anyrt.schedule.tuning import Tuning
+
+Told = Callable[[int, int], None]  # hears how many kernels are made of how many
+
+
+def _nobody(made: int, of: int) -> None:
+    """Hears nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """Of what one item of another graph's kernel holds: `parts`: which values are parts of what lies in that
+    graph's memory; `past`: what of that is written past the caches; `layouts`: how what is read lies there;
+    `pitch`: how far the rows of its own tensors lie apart, if farther than they are long."""
+
+    parts: Mapping[Value, tuple[Part, Buffer]] = field(default_factory=dict)
+    past: Mapping[Buffer, Past] = field(default_factory=dict)
+    layouts: Mapping[Value, Layout] = field(default_factory=dict)
+    pitch: Mapping[Value, Dim] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A graph to schedule for these sizes and this machine. `alone`: values that nothing is fused with;
+    `tunings`: how to make the kernels with these roots otherwise; `item`: for what an item of a kernel
+    holds; `is_whole`: it is no part, region or copy of another graph. `tables` and `numbers` are shared by
+    all graphs of a program, and grow."""
+
+    graph: Graph
+    sizes: Sizes
+    machine: Machine
+    alone: frozenset[Value] = frozenset()
+    tunings: Mapping[Value, Tuning] = field(default_factory=dict)
+    tables: Tables = field(default_factory=Tables)
+    strategies: Strategies = STRATEGIES
+    told: Told = _nobody
+    numbers: Numbers = field(default_factory=Numbers)
+    item: Item = Item()
+    is_whole: bool = True
+
+    def shape(self, value: Value) -> Shape:
+        """The sizes of a stored value with what lies between its rows."""
+        return (*value.shape[:-1], self.item.pitch[value]) if value in self.item.pitch else value.shape
+
+    def inner(self, graph: Graph) -> Task:
+        """The task of a region, or of copies for one."""
+        return Task(
+            graph,
+            self.sizes,
+            self.machine,
+            self.alone,
+            tables=self.tables,
+            strategies=self.strategies,
+            numbers=self.numbers,
+            is_whole=False,
+        )
