@@ -6,6 +6,7 @@ import pytest
 from anyrt.backends.cpu.processors import Level
 from anyrt.compiler import native
 from anyrt.compiler.trial import Trial, constant_offsets, load
+from anyrt.core.dtype import numpy_dtype
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph
 from anyrt.prims import build as b
@@ -14,20 +15,27 @@ from anyrt.schedule.cost import Sizes
 from tests.targets import choose
 
 LARGE = np.random.default_rng(0).standard_normal(301) * np.float64(2.0) ** np.linspace(-20, 40, 301)
-DIVISORS = np.random.default_rng(1).standard_normal(301)
+NUMBERS = np.random.default_rng(1).bytes(4000 * 8)
+EDGES = np.array([0, 1, 3, 0.1, 2.0**53 - 1, 2.0**-149, 2.0**-126, 5e-324, 3.4e38, 1.7e308, np.inf, np.nan])
+SOME = np.concatenate([LARGE, EDGES, -EDGES])
 
 
 @pytest.mark.parametrize("level", [None, Level.AVX2.value, Level.SSE2.value])
-def test_remainders_of_doubles_are_exact_where_products_are_not_fused(level):
-    x, y = (b.param(name, (301,), DataType.DOUBLE) for name in "xy")
-    graph = Graph((("x", x), ("y", y)), (("z", b.map_("mod", x, y)),))
-    trial = Trial(load(native.lower(graph, {}, Sizes()), choose(level)), {})
-    buffers = {buffer.name: buffer for buffer in trial.loaded.lowered.module.places}
-    for name, array in zip(("in_x", "in_y"), (LARGE, DIVISORS), strict=True):
-        trial.write(buffers[name], array, DataType.DOUBLE)
+@pytest.mark.parametrize("kind", [DataType.DOUBLE, DataType.FLOAT], ids=["float64", "float32"])
+def test_remainders_are_exact_for_all_numbers(level, kind):
+    real = numpy_dtype(kind)
+    with np.errstate(over="ignore"):
+        numbers = np.concatenate([np.frombuffer(NUMBERS, real)[:600], SOME.astype(real)])
+    x, y = (m.reshape(-1) for m in np.meshgrid(numbers[::2], numbers[::5]))
+    pair = b.const(x, kind), b.const(y, kind)
+    graph = Graph((), tuple((f, b.map_(f, *pair)) for f in ("mod", "fmod")))
+    trial = Trial(load(native.lower(graph, constant_offsets(graph), Sizes()), choose(level)), {})
     trial.run()
-    found, sure = trial.read(buffers["out_z"], DataType.DOUBLE, (301,)), np.abs(LARGE / DIVISORS) < 2.0**47
-    np.testing.assert_allclose(found[sure], np.mod(LARGE, DIVISORS)[sure], rtol=1e-15)
+    for f, (_, value) in zip((np.mod, np.fmod), trial.loaded.lowered.graph.outputs, strict=True):
+        found = trial.read(trial.loaded.lowered.schedule.buffers[value], kind, x.shape)
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_equal(found, f(x, y))
+            np.testing.assert_array_equal(np.signbit(found)[found == 0], np.signbit(f(x, y))[found == 0])
 
 
 FUNCTIONS = [f for f in SCALARS.values() if Kind.DOUBLE in f.kinds and f.double_ulp is not None]

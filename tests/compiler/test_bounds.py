@@ -118,9 +118,10 @@ def test_a_remainder_by_a_rounded_divisor_is_any_below_it_where_the_quotient_is_
     assert differ(left, [0.3] * 4, [0.05, 0.05, 0.06, 0.08]) == [False, False, True, True]
 
 
-def test_a_remainder_of_more_turns_than_are_counted_is_any_below_the_divisor():
-    left = b.map_("mod", b.scalar(1.0, X), X)
-    assert differ(left, [4.1e-16] * 4, [1e-16, -4e-16, 2e-15, 0.1]) == [False, False, True, True]
+def test_a_remainder_of_many_turns_is_one_number():
+    left, by = b.map_("mod", b.scalar(1.0, X), X), np.float32(4.1e-16)
+    rest = np.mod(1.0, np.float64(by))
+    assert differ(left, [by] * 4, [rest, 1.1 * rest, rest - by, 0.1]) == [False, True, True, True]
 
 
 def test_nan_that_a_type_without_it_may_have_held_is_left_open_further_on():

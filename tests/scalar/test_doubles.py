@@ -11,8 +11,8 @@ from anyrt.prims.scalar import SCALARS, Kind, ResultKind
 
 Long = np.longdouble
 DOUBLES = [f for f in SCALARS.values() if Kind.DOUBLE in f.kinds and f.result is ResultKind.SAME]
-# Of remainders, rounded quotients and what cancels a wider type says nothing; a condition is no number.
-EXACTLY = ("mod", "floordiv", "fma", "select")
+# Of rounded quotients and what cancels a wider type says nothing; a condition is no number.
+EXACTLY = ("floordiv", "fma", "select")
 REAL = [f for f in DOUBLES if f.name not in EXACTLY]
 SMALL = [0, 5e-324, 1e-310, 2.2250738585072014e-308, 1e-300, 1e-20, 2.0**-27, 0.25, 1 / 3, 0.5, 0.66, 0.92]
 USUAL = [1 - 2.0**-53, 1, 1 + 2.0**-52, 1.5, 2, 2.5, 3, 7, 19, 20, 40]

@@ -7,6 +7,7 @@ from typing import Final
 
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.bfloat import widened
+from anyrt.codegen.remainder import remainder
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.writer import Writer
 from anyrt.ir.buffer import Scalar
@@ -55,6 +56,8 @@ def _float(w: Writer, scope: Scope, op: Op, texts: list[str], type: Scalar, widt
         return w.put(scope, f"fneg {kind} {texts[0]}")
     if op is Op.FMA and not w.instructions.has_fma:
         return (_wide_fma if type is Scalar.F32 else _parted_fma)(w, scope, texts, width)
+    if op is Op.REM:
+        return remainder(w, scope, texts, type, width)
     if op is Op.LDEXP:
         return w.instructions.ldexp(w, scope, texts, width)
     return intrinsic(w, scope, op, texts, type, width)

@@ -66,9 +66,9 @@ SAFETY: Final = 2.0
 EXACT: Final[Errors] = np.zeros(())
 EQUALITIES: Final = ("eq", "ne")
 WAVES: Final = ("sin", "cos")
-QUOTIENTS: Final = ("div", "div_short", "recip", "floordiv", "mod")
+QUOTIENTS: Final = ("div", "div_short", "recip", "floordiv", "mod", "fmod")
 ROUNDED: Final = 0.5  # ulp of what is rounded to the nearest number
-EXACT_TURNS: Final = 2.0**47  # of a remainder: the quotient, up to which it is one
+REMAINDERS: Final = ("mod", "fmod")
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +213,7 @@ def _mapped(op: Map, run: Run, args: tuple[Bounded, ...], result: Array) -> Erro
     if op.fn in WAVES:  # both ends of a range may lie whole turns apart
         return np.maximum(error, np.minimum(args[0].error, 2.0))
     if op.fn in QUOTIENTS and is_float(op.dtype):
-        error = error + _turned(*args) if op.fn == "mod" else error
+        error = error + _turned(*args) if op.fn in REMAINDERS else error
         return np.where(_may_divide_by_0(args[-1]), np.inf, error)
     if op.fn == "pow":
         return np.where(_may_be_none(*args), np.inf, error)
@@ -240,10 +240,9 @@ def _may_be_equal(a: Bounded, b: Bounded | None = None) -> Errors:
 
 def _turned(a: Bounded, b: Bounded) -> Errors:
     """The whole divisor where a remainder may have moved by much of it: there both ends of a range may lie
-    close together, a turn apart; and where there are more turns than a quotient counts."""
+    close together, a turn apart."""
     period, turns = np.abs(b.array), np.abs(np.divide(a.array, b.array))
-    unsure = (a.error + turns * b.error > period / 4) | (turns >= EXACT_TURNS)
-    return np.where(unsure, period, 0.0)
+    return np.where(a.error + turns * b.error > period / 4, period, 0.0)
 
 
 def _shaken(run: Run, args: tuple[Bounded, ...], result: Array, factor: float = 1.0) -> Errors:

@@ -260,6 +260,7 @@ OPS: dict[Op, Callable[..., Array]] = {
     Op.DIV: _divide,
     Op.FLOORDIV: np.floor_divide,
     Op.MOD: np.mod,
+    Op.REM: np.fmod,
     Op.FMA: _fma,
     Op.NEG: np.negative,
     Op.ABS: np.abs,

@@ -40,6 +40,7 @@ class Op(enum.Enum):
     DIV = "div"
     FLOORDIV = "floordiv"
     MOD = "mod"
+    REM = "rem"  # of floats 0 ≤ a < ∞ and b > 0: a − b × floor(a / b), exact; of others nothing is said
     FMA = "fma"
     NEG = "neg"
     ABS = "abs"

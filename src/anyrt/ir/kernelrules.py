@@ -42,7 +42,7 @@ from anyrt.ir.visit import parts, statements
 WRITTEN = frozenset({Space.OUTPUT, Space.ARENA, Space.TABLE, Space.SCRATCH, Space.SHARED, Space.REGISTER})
 INTEGER_OPS = frozenset({Op.SHL, Op.SHR, Op.LSHR, *DOTS})
 ROUNDING_OPS = frozenset({Op.SQRT, Op.FLOOR, Op.CEIL, Op.RINT, Op.TRUNC})
-FLOAT_OPS = ROUNDING_OPS | {Op.LDEXP}
+FLOAT_OPS = ROUNDING_OPS | {Op.LDEXP, Op.REM}
 BIT_OPS = frozenset({Op.AND, Op.OR, Op.XOR, Op.NOT})
 
 # The loops that blocks and threads may stand in.

@@ -5,6 +5,8 @@ Integers follow `Op` of the kernel IR: sums and products wrap, division by zero 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from anyrt.ir.buffer import Scalar
@@ -19,6 +21,7 @@ from anyrt.prims.scalar.table import (
     absolute,
     equal,
     flip_sign,
+    pattern,
     sign_of,
 )
 
@@ -41,20 +44,29 @@ def times_reciprocal(a: Expr, b: Expr) -> Expr:
     return a * (1.0 / (b * scale)) * scale
 
 
+def fmod(a: Expr, b: Expr) -> Expr:
+    """a − b × trunc(a / b), with the sign of a. Most quotients are floats, and one too large at most, so that
+    one product gives the rest; the others are divided by hand."""
+    x, d = absolute(a), absolute(b)
+    quotient = alu(Op.TRUNC, x / d)
+    rest = fma(-quotient, d, x)
+    # An infinite b has quotient 0 and must not be multiplied.
+    near = select(x < d, x, select(rest < 0.0, rest + d, rest))
+    far = quotient >= 2.0 ** (pattern(a).fraction + 1)
+    if a.type is Scalar.F64:  # beyond, products lose bits where there is no instruction for `fma`
+        far = far | ((d <= x) & ((x > 2.0**900) | (d < 2.0**-900)))
+    far = far & (x < math.inf) & (d > 0.0)
+    return flip_sign(select(far, alu(Op.REM, select(far, x, 0.0), select(far, d, 1.0)), near), sign_of(a))
+
+
 def mod(a: Expr, b: Expr) -> Expr:
-    """a − b × floor(a / b), with the sign of b; each of two steps takes 24 bits off the quotient, or 53."""
+    """a − b × floor(a / b), with the sign of b."""
     if not a.type.is_float:
         return alu(Op.MOD, a, b)
-    rest = a
-    for _ in range(2):
-        quotient = alu(Op.TRUNC, rest / b)
-        # An infinite b has quotient 0 and must not be multiplied.
-        rest = select(equal(quotient, 0.0), rest, fma(-quotient, b, rest))
+    rest = fmod(a, b)
     other_sign = ((rest < 0.0) & (b > 0.0)) | ((rest > 0.0) & (b < 0.0))
-    rest = select(other_sign, rest + b, rest)
-    if a.type is Scalar.F64:  # which zero it is stays open
-        return rest
-    return select(equal(rest, 0.0), flip_sign(rest * 0.0, sign_of(rest * 0.0) ^ sign_of(b)), rest)
+    zero = flip_sign(absolute(rest), sign_of(b))
+    return select(other_sign, rest + b, select(equal(rest, 0.0), zero, rest))
 
 
 def sign(x: Expr) -> Expr:
@@ -103,7 +115,8 @@ FUNCTIONS = (
     ScalarFn("div_short", 2, np.divide, times_reciprocal, ulp=8, repeated=True),
     ScalarFn("fma", 3, _multiply_add, fma, REALS, ulp=0.5),
     ScalarFn("floordiv", 2, _floor_divide, floordiv, NUMBERS, ulp=0.5),
-    ScalarFn("mod", 2, np.mod, mod, NUMBERS, ulp=0.5, note="of floats with |a / b| < 2⁴⁷"),
+    ScalarFn("mod", 2, np.mod, mod, NUMBERS, ulp=0.5),
+    ScalarFn("fmod", 2, np.fmod, fmod, REALS),
     ScalarFn("min", 2, np.minimum, lambda a, b: alu(Op.MIN, a, b), NUMBERS, note=EXTREMA),
     ScalarFn("max", 2, np.maximum, lambda a, b: alu(Op.MAX, a, b), NUMBERS, note=EXTREMA),
     ScalarFn("neg", 1, np.negative, lambda x: -x, NUMBERS),
