@@ -161,6 +161,7 @@ def _parser() -> argparse.ArgumentParser:
     two.add_argument("--runs", type=int, help=f"bursts of each tree (default: {Effort().runs})")
     two.add_argument("--quick", action="store_true", help="few runs and short pauses: figures are rough")
     two.add_argument("--json", type=Path, metavar="FILE", help="write JSON lines")
+    two.add_argument("--resume", action="store_true", help="go on where FILE of --json ends")
     loading = commands.add_parser("load", help="how long loading weights takes")
     loading.set_defaults(action=lambda options: show([load.table()]))
     listing = commands.add_parser("list", help="names of all cases")
@@ -275,18 +276,21 @@ def _trees(options: argparse.Namespace) -> None:
     processors(options.threads)
     effort = QUICK if options.quick else Effort()
     effort = replace(effort, runs=options.runs) if options.runs else effort
+    names = _names(options.only, trees.LAYERS)
+    found = trees.read(options.json) if options.resume and options.json and options.json.exists() else []
     if options.json:
-        options.json.write_text(record.line_of("machine", this_machine({}, {})) + "\n")
-    found = []
+        lines = [record.line_of("machine", this_machine({}, {})), *map(trees.line_of, found)]
+        options.json.write_text("".join(f"{line}\n" for line in lines))
     with source_tree(options.old) as old:
-        names = _names(options.only, trees.LAYERS)  # a pattern that is none is told at once
         names = changed(old, options.only) if options.changed else names
-        for pair in trees.pairs(names, trees.Order(old, trees.ROOT, options.threads, effort)):
+        left = [n for n in names if n not in {p.case for p in found}]
+        for pair in trees.pairs(left, trees.Order(old, trees.ROOT, options.threads, effort)):
             found.append(pair)
             if options.json:
                 session.append(options.json, trees.line_of(pair))
     show(trees.tables(found))
-    print("\n".join(map(trees.said, found)) if options.changed else "", end="\n" * options.changed)
+    if options.changed:
+        print("\n".join(map(trees.said, found)))
 
 
 def _compare(options: argparse.Namespace) -> None:

@@ -42,6 +42,28 @@ def test_a_case_that_is_slower_in_one_process_only_is_not_slower():
     assert joined([pair(1.2), pair(1.22), pair(1.21)]).verdict == "slower"
 
 
+@pytest.mark.parametrize("first", [1.2, 0.8])
+def test_what_seems_slower_or_faster_is_measured_again_in_new_processes(first, monkeypatch):
+    ratios = iter([first, 1.0, 1.01])
+    monkeypatch.setattr(trees, "_batch", lambda names, order: [pair(next(ratios))])
+    (found,) = trees.pairs(["norm_ln_8x512x768"], trees.Order(ROOT, ROOT, 1, trees.Effort()))
+    assert found.ratio in (1.0, 1.01)
+    assert list(ratios) == []
+
+
+def test_a_file_of_a_run_that_was_stopped_is_read_but_for_its_last_case(tmp_path):
+    found = [pair(1.1), pair(1.2, case="a"), pair(0.9, case="b"), Pair("b", "dynamic", error="old: no")]
+    lines = [trees.line_of(p) for p in found]
+    (tmp_path / "lines").write_text("\n".join(['{"kind": "machine"}', *lines, lines[0][:20]]))
+    assert trees.read(tmp_path / "lines") == found[:2]
+
+
+def test_a_line_of_a_commit_has_no_spaces_in_its_case():
+    assert trees.said(Pair("residual 1", "", 12.0, 11.0, 0.92, 0.01)) == (
+        "times: residual_1 12.0 → 11.0 µs, 0.920 ± 0.010"
+    )
+
+
 def test_tables_show_the_slower_ones_first_and_count_by_layer():
     found = [pair(0.5), pair(1.2), pair(1.0, case="scale_u_8x64x112x112"), Pair("list", "", error="old: no")]
     cases, layers = tables(found)
