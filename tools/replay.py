@@ -14,6 +14,7 @@ matter.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from pathlib import Path
 
 from tools.replays import rows, trees, work
 from tools.replays.lowering import HERE, MACHINES
-from tools.replays.networks import Network, every, matching, quick
+from tools.replays.networks import every, quick
 
 ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT / "tests" / "replay.txt"
@@ -33,21 +34,29 @@ HELP = """
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 1 where kernels differ."""
     options = _parser().parse_args(arguments)
-    chosen = _chosen(options)
-    machines = options.machines.split(",")
-    unknown = set(machines) - {*MACHINES, HERE}
-    if unknown or not chosen:
-        wanted = (
-            f"some of {', '.join(MACHINES)}, {HERE}" if unknown else "a pattern that a network's name matches"
-        )
-        raise SystemExit(f"got {options.machines if unknown else options.only!r}, wanted {wanted}")
+    names, machines = _names(options.only, options.full), options.machines.split(",")
+    if not {*machines} <= {*MACHINES, HERE}:
+        raise SystemExit(f"got {options.machines!r}, wanted some of {', '.join(MACHINES)}, {HERE}")
     if options.list:
-        print("\n".join(n.name for n in chosen))
+        print("\n".join(names))
         return 0
     began = time.monotonic()
-    names = [n.name for n in chosen]
     found = _beside(options, names, machines) if options.old else _held(options, names, machines)
-    print(f"{len(chosen)} networks for {len(machines)} machines in {time.monotonic() - began:.0f} s")
+    print(f"{len(names)} networks for {len(machines)} machines in {time.monotonic() - began:.0f} s")
+    return found
+
+
+def _names(pattern: str, full: bool) -> list[str]:
+    """The networks whose names match, of all or of the quick set."""
+    networks = every()
+    try:
+        found = [n.name for n in (networks if full else quick(networks)) if re.search(pattern, n.name)]
+    except re.error as error:
+        raise SystemExit(f"got {pattern!r}, wanted a regular expression ({error})") from None
+    if not found:
+        raise SystemExit(
+            f"got {pattern!r}, wanted a pattern that a network's name matches; --list shows them"
+        )
     return found
 
 
@@ -59,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", default="", metavar="REGEX", help="networks whose name matches")
     parser.add_argument("--machines", default=",".join(MACHINES), help="default: %(default)s; also: here")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: %(default)s)")
-    parser.add_argument("--renew", action="store_true", help=f"write {FILE.relative_to(ROOT)} anew")
+    parser.add_argument("--renew", action="store_true", help="write tests/replay.txt anew")
     parser.add_argument("--old", metavar="TREE", help="a folder or a commit: show how its kernels differ")
     parser.add_argument("--llvm", action="store_true", help="with --old: LLVM text also where loops differ")
     parser.add_argument("--names", action="store_true", help="with --old: only say which differ")
@@ -67,15 +76,10 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _chosen(options: argparse.Namespace) -> list[Network]:
-    networks = every()
-    return matching(networks if options.full else quick(networks), options.only)
-
-
 def _held(options: argparse.Namespace, names: Sequence[str], machines: Sequence[str]) -> int:
     """The digests of this tree beside those of the file."""
     found = {a.row.key: a.row for a in work.answers(ROOT, names, machines, options.jobs)}
-    known = rows.read(FILE.read_text(), str(FILE.relative_to(ROOT))) if FILE.exists() else {}
+    known = rows.read(FILE.read_text(), FILE.name) if FILE.exists() else {}
     whole = not options.only and not options.full and set(machines) == set(MACHINES)
     if options.renew:
         rows.write(FILE, found.values() if whole else {**known, **found}.values())
@@ -94,27 +98,22 @@ def _beside(options: argparse.Namespace, names: Sequence[str], machines: Sequenc
             {a.row.key: a.row for a in work.answers(tree, names, machines, options.jobs)}
             for tree in (old, ROOT)
         )
-        changed = sorted(
-            {network for network, machine in before if before[network, machine] != after[network, machine]}
-        )
-        for name in () if options.names else changed:
-            _show(old, name, machines, options.llvm)
+        other = sorted({key[0] for key in before if before[key] != after[key]})
+        if other and not options.names:
+            _show(old, other, machines, options.llvm)
     lines = rows.changes(before, after)
     print("\n" + rows.summary(lines) if lines else "every kernel is the same in both trees")
     return 1 if lines else 0
 
 
-def _show(old: Path, name: str, machines: Sequence[str], llvm: bool) -> None:
-    """How the kernels of a network differ."""
-    found = (
-        {a.machine: a for a in work.answers(tree, [name], machines, 1, texts=True)} for tree in (old, ROOT)
-    )
-    before, after = found
-    for machine in machines:
-        said = rows.difference(before[machine].row, after[machine].row)
+def _show(old: Path, names: Sequence[str], machines: Sequence[str], llvm: bool) -> None:
+    """How the kernels of networks differ."""
+    both = (work.answers(tree, names, machines, 1, texts=True) for tree in (old, ROOT))
+    for before, after in zip(*both, strict=True):
+        said = rows.difference(before.row, after.row)
         if said:
-            print(f"\n=== {name}, {machine}: {said}")
-            print("\n".join(trees.diff(before[machine], after[machine], llvm)), flush=True)
+            print(f"\n=== {before.network}, {before.machine}: {said}")
+            print("\n".join(trees.diff(before, after, llvm)), flush=True)
 
 
 if __name__ == "__main__":

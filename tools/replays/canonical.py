@@ -1,13 +1,15 @@
 """Canonical form: equal for kernels that differ in names alone.
 
-Variables are numbered in the order in which loops declare them, buffers in the order in which they are met.
-Terms of an index stand in the order of these names; so LLVM text is written from the canonical kernel, not
-from the one that a build compiles, and where it computes addresses it may add in another order than that.
+Variables of each kind of loop are numbered in the order in which loops declare them, buffers of each kind in
+the order in which they are met. Terms of an index stand in the order of these names; so LLVM text is written
+from the canonical kernel, not from the one that a build compiles, and where it computes addresses it may add
+in another order than that.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
@@ -23,7 +25,7 @@ _LOCAL: Final = re.compile(r'"[^"\n]*"|%[-\w.$]+|^[-\w.$]+(?=:)', re.M)
 def canonical_kernel(kernel: Kernel) -> Kernel:
     """The same loops with canonical names."""
     names = _Names()
-    var = names.variable(kernel.var, {})
+    var = names.variable(kernel.var, "item", {})
     body = tuple(names.body(kernel.body, {kernel.var: var.dim}))
     return Kernel("kernel", var, body, kernel.work, kernel.scratch, kernel.shared)
 
@@ -32,26 +34,30 @@ class _Names:
     """Names as they are met; a variable that is declared again is another one."""
 
     def __init__(self) -> None:
-        self.variables, self.buffers = 0, dict[Buffer, Buffer]()
+        self.counts, self.buffers = Counter[str](), dict[Buffer, Buffer]()
 
-    def variable(self, var: Sym, symbols: Mapping[Sym, Dim]) -> Sym:
-        """The next one."""
-        self.variables += 1
+    def next(self, kind: str) -> str:
+        """Another name of a kind."""
+        self.counts[kind] += 1
+        return f"{kind}{self.counts[kind]:03}"
+
+    def variable(self, var: Sym, kind: str, symbols: Mapping[Sym, Dim]) -> Sym:
+        """A variable under its new name."""
         extent = None if var.extent is None else Rewrite(symbols, self.access).dim(var.extent)
-        return replace(var, name=f"i{self.variables:04}", extent=extent)
+        return replace(var, name=self.next(kind), extent=extent)
 
     def body(self, body: Iterable[Stmt], symbols: Mapping[Sym, Dim]) -> Iterator[Stmt]:
         """Statements in order, those in loops with the loops' variables."""
         known = Rewrite(symbols, self.access)
         for stmt in body:
             match stmt:
-                case For(var=var, body=inner):
-                    new = self.variable(var, symbols)
+                case For(var=var, kind=kind, body=inner):
+                    new = self.variable(var, kind.value, symbols)
                     yield replace(stmt, var=new, body=tuple(self.body(inner, {**symbols, var: new.dim})))
                 case If(condition=condition, body=inner):
                     yield If(known.expr(condition), tuple(self.body(inner, symbols)))
                 case Let(var=var, value=value):
-                    new = self.variable(var, symbols)
+                    new = self.variable(var, "let", symbols)
                     yield Let(new, known.dim(value))
                     symbols = {**symbols, var: new.dim}
                     known = Rewrite(symbols, self.access)
@@ -69,7 +75,7 @@ class _Names:
             if tables is not None:
                 starts, offsets = self.buffer(tables.starts), self.buffer(tables.offsets)
                 tables = replace(tables, starts=starts, offsets=offsets)
-            self.buffers[old] = replace(old, name=f"b{len(self.buffers):04}", addresses=tables)
+            self.buffers[old] = replace(old, name=self.next(f"{old.space.value}_"), addresses=tables)
         return self.buffers[old]
 
 

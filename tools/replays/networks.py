@@ -9,7 +9,6 @@ anybody is working on, and a new case rarely changes it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -68,11 +67,6 @@ def quick(networks: Sequence[Network]) -> list[Network]:
         mine = sorted(group, key=lambda n: sha256(n.name.encode()).digest())
         chosen |= {n.name for k, n in enumerate(mine) if k < QUICK or n.whole}
     return [n for n in networks if n.name in chosen]
-
-
-def matching(networks: Sequence[Network], pattern: str) -> list[Network]:
-    """Those whose names match."""
-    return [n for n in networks if re.search(pattern, n.name)]
 
 
 def _asked(describe: Callable[..., Any], *arguments: object) -> BuildRequest:  # Any: objects of the API

@@ -60,26 +60,35 @@ class Answer:
 def answers(
     tree: Path, names: Sequence[str], machines: Sequence[str], jobs: int, texts: bool = False
 ) -> Iterator[Answer]:
-    """Each network for each machine, by the AnyRT of a source tree, in no order."""
-    todo, command = deque(names), [sys.executable, "-m", "tools.replays.work", ",".join(machines)]
-    own = tree if (tree / "tools" / "replays").is_dir() else ROOT  # networks and what knows the compiler
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("ANYRT_")}
-    path = f"{tree.resolve() / 'src'}{os.pathsep}{own.resolve()}"
+    """Each network for each machine, by the AnyRT of a source tree. One process answers in their order, and
+    each as it is made."""
+    if jobs == 1:
+        with _process(tree, machines, texts) as child:
+            yield from _asked(child, deque(names))
+        return
+    todo = deque(names)
 
     def share() -> list[Answer]:
-        with subprocess.Popen(
-            command + ["texts"] * texts,
-            env={**kept, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"},
-            cwd=own,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        ) as child:
+        with _process(tree, machines, texts) as child:
             return list(_asked(child, todo))
 
     with ThreadPoolExecutor(jobs) as pool:
         for made in [pool.submit(share) for _ in range(jobs)]:
             yield from made.result()
+
+
+def _process(tree: Path, machines: Sequence[str], texts: bool) -> subprocess.Popen[str]:
+    own = tree if (tree / "tools" / "replays").is_dir() else ROOT  # networks and what knows the compiler
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("ANYRT_")}
+    path = f"{tree.resolve() / 'src'}{os.pathsep}{own.resolve()}"
+    return subprocess.Popen(
+        [sys.executable, "-m", "tools.replays.work", ",".join(machines), *["texts"] * texts],
+        env={**kept, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"},
+        cwd=own,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
 
 
 def _asked(child: subprocess.Popen[str], todo: deque[str]) -> Iterator[Answer]:
