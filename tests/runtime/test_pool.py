@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 
+from anyrt.backends.cpu import executor
 from anyrt.backends.cpu.pool import compile_pool, pool_text
 from anyrt.backends.cpu.processors import Arch, Level, forced, host
 from anyrt.plan import abi
@@ -298,6 +299,36 @@ def test_workers_sleep_in_python_where_they_cannot_natively(device, build, code)
 def test_the_pool_compiles_for_arm():
     entries = dict(compile_pool(forced(Level.NEON)).program.entries)
     assert sorted(entries) == ["parallel", "stop", "worker"]
+
+
+def plain_accesses(text):
+    """Loads and stores of a pool's memory that are not atomic, among functions of LLVM text."""
+    found = []
+    for function in re.findall(r"^define.*?^}", text, re.M | re.S):
+        shared = {"%pool", *re.findall(r"(%[\w.]+) = getelementptr \w+, ptr %pool,", function)}
+        accesses = re.findall(r"^\s*((?:%[\w.]+ = load|store) [^\n]*ptr (%[\w.]+)[^\n]*)$", function, re.M)
+        found += [line for line, at in accesses if at in shared and " atomic " not in line]
+    return found
+
+
+@pytest.mark.parametrize("level", [Level.SSE2, Level.NEON, Level.GENERIC])
+def test_no_access_to_the_memory_of_a_pool_is_plain(level):
+    text = pool_text(forced(level)) + executor.text(forced(level))
+    assert plain_accesses(text) == []
+    assert len(re.findall(r"(?:load|store) atomic [^\n]*\.at ", text)) > 20
+    assert plain_accesses(text.replace("store atomic i64 %items", "store i64 %items")) != []
+
+
+def test_a_job_is_published_and_left_in_order():
+    """The words that order all others keep their orders, which an emulator on x86-64 would not miss."""
+    text = pool_text(forced(Level.NEON))
+    found = re.findall(r"ptr %(state|lock|stop|sleepers)\.at[, ].*?(acq_rel|seq_cst|acquire|release)", text)
+    assert {word: [how for at, how in found if at == word] for word in dict(found)} == {
+        "state": ["seq_cst", "acq_rel", "acquire", "acquire", "acq_rel", "release", "seq_cst"],
+        "lock": ["acquire", "release"],
+        "stop": ["acquire", "seq_cst"],
+        "sleepers": ["seq_cst", "seq_cst", "seq_cst", "seq_cst"],
+    }
 
 
 def test_the_environment_sets_the_number_of_threads(monkeypatch):

@@ -17,24 +17,49 @@ STOP: Final = "stop"
 
 
 class PoolWord(enum.IntEnum):
-    """Places in the memory of a pool."""
+    """Places in the memory of a pool, each with why its accesses are ordered as they are in
+    `backends/cpu/pool.py`. All are atomic; those without a word about it order nothing (monotonic)."""
 
-    PARALLEL = 0  # address of parallel()
-    WORKERS = 1  # threads beside the caller; 0 makes every region serial
+    # parallel()'s address, and ticks before a worker sleeps: written before there are threads, which starting
+    # one orders; never changed after.
+    PARALLEL = 0
+    # Threads beside the caller; 0 makes every region serial. A caller that sees an old number offers too many
+    # seats, or too few: it waits for those who sit down alone.
+    WORKERS = 1
     SPIN_TICKS = 2
-    APART = 3  # 1 where a worker on the caller's processor can be moved to another one
+    # 1 where a worker on the caller's processor can be moved to another one: a hint, that may come late.
+    APART = 3
+    # Publishes a job: a caller has written it before it opens seats (sequentially consistent, so release),
+    # and a worker reads it after it took one (acquire and release); other seats are taken in between by such
+    # steps, which carry the caller's release on. A worker that leaves releases what its chunks have stored;
+    # the caller, who waits until nobody is left (acquire), has seen all of it, and may write the next job.
+    # Against SLEEPERS: a caller opens seats, then looks for sleepers; a worker says that it sleeps, then
+    # Linux compares the generation, behind a barrier of its own (futex). In one order of all four
+    # (sequential consistency), one of them sees what the other did, and no wake-up is lost.
     STATE = 16
-    LOCK = 32  # 1 while a caller owns the pool
+    # 1 while a caller owns the pool: taking it (acquire) sees what the last owner did before it let go
+    # (release), so that two jobs are never mixed.
+    LOCK = 32
+    # The job. STATE orders these: written by LOCK's owner before seats open, read by who has one.
     FUNCTION = 48
     ARGS = 49
     ITEMS = 50
     GRAIN = 51
     CHUNKS = 52
     PARTS = 53
-    CALLER = 54  # the processor that the caller runs on
+    # The processor that the caller runs on. It is read before a seat is taken, perhaps while the next job is
+    # written: a hint, that may be that of another job.
+    CALLER = 54
+    # Threads that sleep, or are about to: see STATE. Where it only says whether to give way, nothing is
+    # ordered.
     SLEEPERS = 64
+    # 1 when workers shall end. Written before the generation of STATE changes, read after a change of it was
+    # seen (acquire): who is woken by that change sees it.
     STOP = 80
-    NEXT = 96  # per part, PART_WORDS apart: chunks of it that were claimed
+    # Per part, PART_WORDS apart: chunks of it that were claimed. Each is claimed once, as additions are
+    # atomic. What a chunk reads is the job, which STATE orders; set to 0 are these before the job is
+    # published, and with it.
+    NEXT = 96
 
 
 def pool_words(threads: int) -> int:

@@ -344,7 +344,7 @@ there:
   %chunk.at = add i64 %pc, {chunk}
   %chunk = call i64 @operand(ptr %args, ptr %code, i64 %chunk.at)
   %pool = load ptr, ptr %args
-  %parallel = load ptr, ptr %pool
+  %parallel = load atomic ptr, ptr %pool monotonic, align 8
   call void %parallel(ptr %pool, ptr %kernel, ptr %frame, i64 %items, i64 %chunk)
   br label %called
 called:

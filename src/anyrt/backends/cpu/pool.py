@@ -17,6 +17,8 @@ that is done before somebody has woken up gives way; else milliseconds pass.
 A job is rewritten only when nobody is at work and no seat is left, so that a seat is for one job only.
 Idle workers spin for `SPIN_TICKS`, then sleep. Sleepers announce themselves before the kernel compares the
 generation, callers publish before they look for sleepers (both sequentially consistent): no wake-up is lost.
+Why each word of the pool's memory is read and written in the order that it is stands beside it in
+`plan/pool.py`; the frame that a job works on is ordered as the job is.
 Regions do not nest. The order of chunks is free: kernels must not depend on it.
 """
 
@@ -39,17 +41,17 @@ declare i64 @llvm.umin.i64(i64, i64)
 define internal void @work(ptr %pool, i64 %thread) {{
 enter:
   %fn.at = getelementptr i64, ptr %pool, i64 {FUNCTION}
-  %fn = load ptr, ptr %fn.at
+  %fn = load atomic ptr, ptr %fn.at monotonic, align 8
   %args.at = getelementptr i64, ptr %pool, i64 {ARGS}
-  %args = load ptr, ptr %args.at
+  %args = load atomic ptr, ptr %args.at monotonic, align 8
   %items.at = getelementptr i64, ptr %pool, i64 {ITEMS}
-  %items = load i64, ptr %items.at
+  %items = load atomic i64, ptr %items.at monotonic, align 8
   %grain.at = getelementptr i64, ptr %pool, i64 {GRAIN}
-  %grain = load i64, ptr %grain.at
+  %grain = load atomic i64, ptr %grain.at monotonic, align 8
   %chunks.at = getelementptr i64, ptr %pool, i64 {CHUNKS}
-  %chunks = load i64, ptr %chunks.at
+  %chunks = load atomic i64, ptr %chunks.at monotonic, align 8
   %parts.at = getelementptr i64, ptr %pool, i64 {PARTS}
-  %parts = load i64, ptr %parts.at
+  %parts = load atomic i64, ptr %parts.at monotonic, align 8
   %scratch = call ptr @scratch(ptr %args, i64 %thread)
   %first = urem i64 %thread, %parts
   br label %visit
@@ -163,21 +165,21 @@ serial:
   ret void
 publish:
   %fn.at = getelementptr i64, ptr %pool, i64 {FUNCTION}
-  store ptr %fn, ptr %fn.at
+  store atomic ptr %fn, ptr %fn.at monotonic, align 8
   %args.at = getelementptr i64, ptr %pool, i64 {ARGS}
-  store ptr %args, ptr %args.at
+  store atomic ptr %args, ptr %args.at monotonic, align 8
   %items.at = getelementptr i64, ptr %pool, i64 {ITEMS}
-  store i64 %items, ptr %items.at
+  store atomic i64 %items, ptr %items.at monotonic, align 8
   %grain.at = getelementptr i64, ptr %pool, i64 {GRAIN}
-  store i64 %grain, ptr %grain.at
+  store atomic i64 %grain, ptr %grain.at monotonic, align 8
   %caller = call i64 @here()
   %caller.at = getelementptr i64, ptr %pool, i64 {CALLER}
-  store i64 %caller, ptr %caller.at
+  store atomic i64 %caller, ptr %caller.at monotonic, align 8
   %chunks.at = getelementptr i64, ptr %pool, i64 {CHUNKS}
-  store i64 %chunks, ptr %chunks.at
+  store atomic i64 %chunks, ptr %chunks.at monotonic, align 8
   %parts = add i64 %seats, 1
   %parts.at = getelementptr i64, ptr %pool, i64 {PARTS}
-  store i64 %parts, ptr %parts.at
+  store atomic i64 %parts, ptr %parts.at monotonic, align 8
   br label %reset
 reset:
   %part = phi i64 [0, %publish], [%part1, %reset]
@@ -279,7 +281,7 @@ enter:
   %stop.at = getelementptr i64, ptr %pool, i64 {STOP}
   %ticks.at = getelementptr i64, ptr %pool, i64 {SPIN_TICKS}
   %sleepers.at = getelementptr i64, ptr %pool, i64 {SLEEPERS}
-  %ticks = load i64, ptr %ticks.at
+  %ticks = load atomic i64, ptr %ticks.at monotonic, align 8
   br label %fresh
 fresh:
   %seen0 = phi i64 [-1, %enter], [%seen, %awake], [%g, %worked], [%g, %full]
@@ -298,11 +300,11 @@ news:
   br i1 %stopped, label %leave, label %where
 where:
   %caller.at = getelementptr i64, ptr %pool, i64 {CALLER}
-  %caller = load i64, ptr %caller.at
+  %caller = load atomic i64, ptr %caller.at monotonic, align 8
   %mine.now = call i64 @here()
   %together = icmp eq i64 %caller, %mine.now
   %apart.at = getelementptr i64, ptr %pool, i64 {APART}
-  %apart = load i64, ptr %apart.at
+  %apart = load atomic i64, ptr %apart.at monotonic, align 8
   %wanted = icmp ne i64 %apart, 0
   %moves = and i1 %together, %wanted
   br i1 %moves, label %move, label %offer
@@ -311,7 +313,7 @@ move:
   %stays = icmp slt i64 %aside, 0
   br i1 %stays, label %forget, label %offer
 forget:
-  store i64 0, ptr %apart.at
+  store atomic i64 0, ptr %apart.at monotonic, align 8
   br label %offer
 offer:
   %seats = and i64 %state, 4294901760
