@@ -40,7 +40,7 @@ def test_a_shape_stays_open_when_a_run_has_found_it(net):
     context.set_tensor_address("x", X)
     context.set_tensor_address("y", room)
     assert context.execute_async_v3(0)
-    assert (tuple(context.get_tensor_shape("y")), context._context.shape("y")) == ((2, -1), (2, 3))
+    assert (tuple(context.get_tensor_shape("y")), context._context.sizing.of("y")) == ((2, -1), (2, 3))
     assert tuple(context.get_tensor_strides("y")) == (-1, 1)
     assert room.tolist() == [0, 1, 1, 1, 0, 2, 0, 0, 0, 0, 0, 0]
 
@@ -54,10 +54,10 @@ def test_each_run_finds_its_own_size_and_other_shapes_forget_it(net):
     found = []
     for x[2] in (3, 0, 4):
         assert context.execute_async_v3(0)
-        found.append(context._context.shape("y"))
+        found.append(context._context.sizing.of("y"))
     assert found == [(1, 2), (1, 1), (1, 2)]
     context.set_input_shape("x", (2,))
-    assert context._context.shape("y") == (1, -1)
+    assert context._context.sizing.of("y") == (1, -1)
 
 
 def test_an_allocator_gives_room_for_all_elements_and_is_told_how_many_there_were(net):
@@ -151,6 +151,6 @@ def test_a_profiler_runs_kernel_by_kernel_with_the_sizes_found(net):
     context.set_tensor_address("x", X)
     context.set_tensor_address("y", y.ctypes.data)
     assert context.execute_async_v3(0)
-    assert context._context.shape("y") == (2, 3)
+    assert context._context.sizing.of("y") == (2, 3)
     assert (ctypes.c_int32 * 6).from_buffer(y)[:] == [0, 2, 2, 2, 0, 4]
     assert len(names) > 2

@@ -50,7 +50,7 @@ def test_memory_is_kept_for_what_a_constant_number_of_boxes_allows(net):
         context.set_tensor_address(name, array)
     assert context.execute_async_v3(0)
     assert room.tolist() == [0, 1, 2, 0, 0, 1]
-    assert context._context.shape("y") == (2, 3)
+    assert context._context.sizing.of("y") == (2, 3)
 
 
 def test_boxes_are_gathered_behind_it_whatever_their_number(net):

@@ -100,7 +100,7 @@ def test_a_bound_array_gives_its_shape_and_stays_alive(engine):
     context, y = engine.create_context(), np.zeros((5, 3), np.float32)
     context.set_address("x", ramp(5))
     context.set_address("y", y)
-    assert context.shape("y") == (5, 3)
+    assert context.sizing.of("y") == (5, 3)
     context.run()
     assert np.array_equal(y, ramp(5) + 1)
 
@@ -116,10 +116,10 @@ def test_a_flat_buffer_may_be_larger_than_the_tensor(engine):
 
 def test_shapes_are_unknown_until_they_are_set(engine):
     context = engine.create_context()
-    assert (context.shape("x"), context.shape("y")) == ((-1, 3), (-1, 3))
-    assert context.missing() == ["x"]
+    assert (context.sizing.of("x"), context.sizing.of("y")) == ((-1, 3), (-1, 3))
+    assert context.sizing.missing() == ["x"]
     context.set_shape("x", (7, 3))
-    assert (context.shape("y"), context.missing()) == ((7, 3), [])
+    assert (context.sizing.of("y"), context.sizing.missing()) == ((7, 3), [])
 
 
 def test_each_mistake_of_a_run_has_its_code(engine):
@@ -164,7 +164,7 @@ def test_another_profile_allows_other_shapes(engine):
     context = engine.create_context()
     context.set_shape("x", (4, 3))
     context.set_profile(1)
-    assert context.missing() == ["x"]
+    assert context.sizing.missing() == ["x"]
     context.set_shape("x", (60_000, 3))
     assert code_of(lambda: context.set_profile(2)) == "AR507"
 
@@ -174,7 +174,7 @@ def test_zero_elements_need_no_address(engine):
     context.set_shape("x", (0, 3))
     context.set_address("x", 0)
     context.run()
-    assert context.shape("y") == (0, 3)
+    assert context.sizing.of("y") == (0, 3)
 
 
 def test_workspace_sizes_follow_profiles_and_shapes(engine):
@@ -333,15 +333,15 @@ def shape_tensor_engine(device, pool, add_one, relation=Relation.LE):
 def test_values_of_shape_tensors_decide_sizes(device, pool, add_one):
     context = shape_tensor_engine(device, pool, add_one).create_context()
     s = np.array([1, 40])
-    assert context.missing() == ["s"]
+    assert context.sizing.missing() == ["s"]
     context.set_address("s", s)
-    assert context.shape("y") == (40, 3)
+    assert context.sizing.of("y") == (40, 3)
     s[1] = 7
-    assert context.shape("y") == (7, 3)
+    assert context.sizing.of("y") == (7, 3)
     s[1] = 91
-    assert code_of(lambda: context.shape("y")) == "AR505"
+    assert code_of(lambda: context.sizing.of("y")) == "AR505"
     s[:] = 6, 7
-    assert code_of(lambda: context.shape("y")) == "AR303"
+    assert code_of(lambda: context.sizing.of("y")) == "AR303"
 
 
 def test_errors_are_of_their_class(engine):

@@ -65,7 +65,7 @@ def _room(context: Any, name: str) -> Array:  # Any: see above
 def _found(context: Any, held: tuple[Array, ...], like: tuple[Array, ...]) -> tuple[Array, ...]:
     """What the last run found, of sizes that it decided."""
     # An output allocator would be told them, and would be asked in every run.
-    shapes = [context._context.shape(f"y{i}") for i in range(len(like))]
+    shapes = [context._context.sizing.of(f"y{i}") for i in range(len(like))]
     return tuple(
         x[: prod(shape) * y.itemsize].view(y.dtype).reshape(shape)
         for x, y, shape in zip(held, like, shapes, strict=True)

@@ -85,8 +85,8 @@ class IExecutionContext(Reporting, Managed):
 
     @one_line
     def __repr__(self) -> str:
-        io = [replace(b, shape=self._context.shape(b.name)) for b in self._engine._io]
-        return f" of {quoted(self._engine.name)}: profile {self._context.profile}, {bindings_text(io)}"
+        io = [replace(b, shape=self._context.sizing.of(b.name)) for b in self._engine._io]
+        return f" of {quoted(self._engine.name)}: profile {self._context.sizing.profile}, {bindings_text(io)}"
 
     @property
     def engine(self) -> ICudaEngine:
@@ -96,19 +96,19 @@ class IExecutionContext(Reporting, Managed):
     @property
     def active_optimization_profile(self) -> int:
         """The profile in force."""
-        return self._context.profile
+        return self._context.sizing.profile
 
     @property
     def all_binding_shapes_specified(self) -> bool:
         """Whether every input has a shape."""
-        return None not in self._context._shapes
+        return self._context.sizing.are_set
 
     @property
     def all_shape_inputs_specified(self) -> bool:
         """Whether every input whose values are sizes has an address."""
         bindings = self._context.loaded.plan.bindings
         return not {bindings[i].name for i in self._context.loaded.value_inputs} & set(
-            self._context.missing()
+            self._context.sizing.missing()
         )
 
     @property
@@ -175,11 +175,11 @@ class IExecutionContext(Reporting, Managed):
     def _shape(self, name: str) -> Dims | None:
         if name not in self._context.loaded.position or name in self._engine._marks.hidden:
             return None  # the engine reports it
-        return Dims(self._context.shape(name, is_found=False))
+        return Dims(self._context.sizing.of(name, is_found=False))
 
     @quiet(None)
     def _strides(self, name: str) -> Dims | None:
-        shape = self._context.shape(self._tensor(name), is_found=False)
+        shape = self._context.sizing.of(self._tensor(name), is_found=False)
         binding = self._context.loaded.plan.bindings[self._context.loaded.find(name)]
         sizes = [d if d >= 0 else Sym(f"{name}.{k}").dim for k, d in enumerate(shape)]
         steps = strides(binding.format, binding.dtype, tuple(sizes))
@@ -194,7 +194,7 @@ class IExecutionContext(Reporting, Managed):
 
     def infer_shapes(self) -> list[str]:
         """Inputs that lack a shape, or an address if their values are sizes; RuntimeError on mistakes."""
-        missing = self._context.missing()
+        missing = self._context.sizing.missing()
         if not missing:
             try:
                 self._write_shape_outputs()
@@ -206,13 +206,13 @@ class IExecutionContext(Reporting, Managed):
     def _write_shape_outputs(self) -> None:
         """Values of the outputs that have an address and are made of sizes alone."""
         loaded, context = self._context.loaded, self._context
-        sizes = context.sizes()
+        sizes = context.sizing.sizes()
         for name, elements in self._engine._marks.values:
             index, address = loaded.find(name), context.bound_address(name)
             if address:
                 dtype = numpy_dtype(loaded.plan.bindings[index].dtype)
                 values = np.array([value_of(x, sizes) for x in elements], dtype)
-                context.check_place(index, values.nbytes)
+                context.tensors.check_place(index, values.nbytes)
                 ctypes.memmove(address, values.ctypes.data, values.nbytes)
 
     @quiet(-1)
@@ -222,8 +222,8 @@ class IExecutionContext(Reporting, Managed):
         index = context.loaded.find(self._tensor(name))
         if index in context.loaded.late:
             return -1
-        if not context.missing():
-            return context.resolve().nbytes[index]
+        if not context.sizing.missing():
+            return context.sizing.resolve().nbytes[index]
         binding = context.loaded.plan.bindings[index]
         most = bounds(product(binding.memory))[1]
         return -1 if most >= INF else storage_bytes(binding.dtype, most)

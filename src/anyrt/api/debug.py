@@ -48,9 +48,9 @@ class DebugTensors:
 
     def prepare(self) -> None:
         """Give memory to the tensors that the user does not know of."""
-        if not self._hidden or self._context.missing():
+        if not self._hidden or self._context.sizing.missing():
             return
-        resolved = self._context.resolve()
+        resolved = self._context.sizing.resolve()
         for name in self._hidden:
             needed = max(1, resolved.nbytes[self._context.loaded.find(name)])
             if name not in self._memory or self._memory[name].nbytes < needed:
@@ -64,7 +64,7 @@ class DebugTensors:
         for name in names if listener is not None else ():
             binding = self._context.loaded.plan.bindings[self._context.loaded.find(name)]
             assert listener is not None, "nothing is shown without a listener"
-            look, shape = listener.process_debug_tensor, self._context.shape(name)
+            look, shape = listener.process_debug_tensor, self._context.sizing.of(name)
             times, shape = (shape[0], shape[1:]) if name in self._again else (1, shape)
             first, size = self._context.bound_address(name), storage_bytes(binding.dtype, prod(shape))
             # As the engine says it of tensors: programs choose by it how to copy.

@@ -168,11 +168,11 @@ class EngineInspector(Reporting):
         """The sizes that the context knows."""
         if self._context is None:
             return {}
-        shapes = {b.name: self._context._context.shape(b.name) for b in self._bindings if b.is_input}
+        shapes = {b.name: self._context._context.sizing.of(b.name) for b in self._bindings if b.is_input}
         known = {s.name: shapes[s.tensor][s.axis] for s in self._plan.symbols if not s.is_value}
         known = {name: size for name, size in known.items() if size >= 0}
         try:
-            return known | self._context._context.sizes()
+            return known | self._context._context.sizing.sizes()
         except AnyrtError:  # a shape or an address is not set yet, or a value is out of its range
             return known
 

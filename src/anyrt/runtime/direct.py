@@ -99,7 +99,7 @@ class DirectCall:
     def _cut(self, outputs: dict[str, Array]) -> None:
         """Outputs whose sizes data decide, which were kept room for what they may be at most."""
         plan, counts = self._context.loaded.plan, self._context.loaded.counts
-        sizes = self._context.sizes()
+        sizes = self._context.sizing.sizes()
         sizes |= {name: int(outputs[plan.bindings[k].name]) for name, k in counts.items()}
         self._packed = [p for p in self._packed if p[0] not in self._found]
         self._turned = [t for t in self._turned if t[0].name not in self._found]
@@ -119,7 +119,7 @@ class DirectCall:
             if context.loaded.position[name] in context.loaded.value_inputs:
                 context.set_address(name, self._words[word])
         self._set_shapes(shapes)
-        resolved = context.resolve()
+        resolved = context.sizing.resolve()
         context.fit(resolved)
         every = resolved.shapes
         self._outputs, self._packed, self._turned, self._found = [], [], [], {}
@@ -143,7 +143,7 @@ class DirectCall:
     def _set_shapes(self, shapes: Sequence[Shape]) -> None:
         """By the profile in force, or else by the first that allows them."""
         context = self._context
-        others = (p for p in range(len(context.loaded.plan.profiles)) if p != context.profile)
+        others = (p for p in range(len(context.loaded.plan.profiles)) if p != context.sizing.profile)
         while True:
             try:
                 for (name, *_), shape in zip(self._inputs, shapes, strict=True):

@@ -52,7 +52,7 @@ def _bind(context: Context, feeds: Mapping[str, Array]) -> list[Array]:
             array = feeds[binding.name]
             held.append(pack4(array) if is_packed(binding.dtype) else np.ascontiguousarray(array))
             context.set_address(binding.name, held[-1].ctypes.data)
-    nbytes = context.resolve().nbytes
+    nbytes = context.sizing.resolve().nbytes
     for number, binding in enumerate(bindings):
         if not binding.is_input:
             source = context.loaded.sources.get(number)

@@ -128,7 +128,7 @@ def _own(self: IExecutionContext, binding: int) -> str:
 def _values(self: IExecutionContext, name: str, address: int) -> NDArray[np.generic]:
     dtype = _dtype(self, name)
     nbytes = math.prod(self.get_tensor_shape(name)) * dtype.itemsize
-    self._context.check_place(self._context.loaded.find(name), nbytes)
+    self._context.tensors.check_place(self._context.loaded.find(name), nbytes)
     return np.frombuffer(ctypes.string_at(address, nbytes), dtype)
 
 
@@ -138,7 +138,7 @@ def _dtype(self: IExecutionContext, name: str) -> np.dtype[np.generic]:
 
 def active_optimization_profile(self: IExecutionContext) -> int:
     """The profile in force, which may be set."""
-    return self._context.profile
+    return self._context.sizing.profile
 
 
 def _set_profile(self: IExecutionContext, index: int) -> None:

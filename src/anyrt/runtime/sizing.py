@@ -1,0 +1,136 @@
+"""The sizes of a context: its profile, the shapes that were set, and what follows from them."""
+
+from __future__ import annotations
+
+import ctypes
+
+from anyrt.core.dtype import storage_bytes
+from anyrt.core.errors import BindingError
+from anyrt.plan import abi
+from anyrt.plan.plan import Binding
+from anyrt.runtime.arrays import read_values
+from anyrt.runtime.loaded import Loaded, static_shape
+from anyrt.runtime.pauses import Told
+from anyrt.runtime.shapes import Resolved, Shape, check_limits, check_shape, found_shape
+from anyrt.runtime.tensors import Tensors
+
+
+class Sizing:
+    """Which sizes a run has. `has_found`: of sizes that data decide, whether they are those of a run for the
+    shapes that are set now."""
+
+    def __init__(self, loaded: Loaded, tensors: Tensors, profile: int) -> None:
+        self.loaded, self._tensors = loaded, tensors
+        self.profile = profile
+        self._shapes: list[Shape | None] = []
+        self.has_found = False
+        self.enter(profile)
+
+    def enter(self, profile: int) -> None:
+        """Use another profile; the shapes that were set are forgotten."""
+        self.loaded.check_profile(profile)
+        self.profile, self.has_found = profile, False
+        self._shapes = [self._pinned(b) for b in self.loaded.resolver.inputs]
+
+    def _pinned(self, binding: Binding) -> Shape | None:
+        """The only shape that is possible, None when there are several."""
+        limits = self.loaded.limits(self.profile, binding.name, is_values=False)
+        if limits is not None and limits.min == limits.max:
+            return limits.min
+        return static_shape(binding)
+
+    def input(self, name: str) -> int:
+        """The index of an input."""
+        index = self.loaded.find(name)
+        if index >= len(self._shapes):
+            do = "shapes of outputs follow from those of inputs"
+            raise BindingError("AR706", name, got="an output", wanted="an input", do=do)
+        return index
+
+    def given(self, index: int) -> Shape | None:
+        """The shape of an input as it is set, None for outputs, too."""
+        return self._shapes[index] if index < len(self._shapes) else None
+
+    def awaits(self, index: int) -> bool:
+        """True for an input whose shape was not set yet."""
+        return index < len(self._shapes) and self._shapes[index] is None
+
+    @property
+    def are_set(self) -> bool:
+        """True when all inputs have shapes."""
+        return None not in self._shapes
+
+    def set(self, index: int, shape: Shape) -> None:
+        """The shape of an input from now on; ProfileError, ShapeError where it may not have it."""
+        binding = self.loaded.plan.bindings[index]
+        check_shape(binding, shape, self.loaded.limits(self.profile, binding.name, is_values=False))
+        self._shapes[index] = shape
+        self.has_found = False
+
+    def of(self, name: str, is_found: bool = True) -> Shape:
+        """The shape of an input or output, −1 for what is not known yet; with `is_found` as the last run left
+        it, else −1 for all that data decide."""
+        index = self.loaded.find(name)
+        known = self.given(index)
+        if known is None and not self.missing():
+            known = self.resolve().shapes[index]
+            known = self.found(index) if is_found and -1 in known else known
+        return _declared(self.loaded.plan.bindings[index]) if known is None else known
+
+    def found(self, index: int) -> Shape:
+        """The shape of an output as the last run left it, −1 for what data decide and no run has found."""
+        sizes = self.sizes()
+        for name, at in self.loaded.counts.items():
+            del sizes[name]
+            if self.has_found:
+                word = self._tensors.words[abi.FIRST_BINDING + at]
+                sizes[name] = ctypes.c_int64.from_address(word).value
+        return found_shape(self.loaded.plan.bindings[index].shape, sizes)
+
+    def missing(self) -> list[str]:
+        """Inputs without a shape, and shape tensors without an address."""
+        bindings = self.loaded.plan.bindings
+        no_shape = {i for i, shape in enumerate(self._shapes) if shape is None}
+        no_values = {i for i in self.loaded.value_inputs if not self._tensors.address(i)}
+        return [bindings[i].name for i in sorted(no_shape | no_values)]
+
+    def resolve(self, told: Told = ()) -> Resolved:
+        """All sizes for the shapes, and the elements of shape tensors, as they are now; `told`: what the run
+        has found."""
+        missing = self.missing()
+        if missing:
+            raise self._incomplete(missing[0])
+        shapes = tuple(s for s in self._shapes if s is not None)
+        return self.loaded.resolver.resolve(shapes, self._values(), told)
+
+    def sizes(self) -> dict[str, int]:
+        """The value of every dynamic size, where shapes and the elements of shape tensors are known."""
+        self.resolve()
+        return self.loaded.resolver.sizes(tuple(s for s in self._shapes if s is not None), self._values())
+
+    def _incomplete(self, name: str) -> BindingError:
+        index = self.loaded.find(name)
+        if self._shapes[index] is None:
+            declared = _declared(self.loaded.plan.bindings[index])
+            got, do = f"no shape for {declared}", f"call context.set_input_shape({name!r}, shape)"
+            return BindingError("AR707", name, got, "all of its sizes", do)
+        got, do = "no address", f"call context.set_tensor_address({name!r}, array)"
+        return BindingError("AR707", name, got, "one, as sizes depend on its values", do)
+
+    def _values(self) -> tuple[Shape | None, ...]:
+        values: list[Shape | None] = [None] * len(self._shapes)
+        for i in self.loaded.value_inputs:
+            binding, shape = self.loaded.plan.bindings[i], self._shapes[i]
+            assert shape is not None, f"{binding.name} has no shape"
+            count = shape[0] if shape else 1
+            self._tensors.check_place(i, storage_bytes(binding.dtype, count))
+            values[i] = read_values(binding, self._tensors.address(i), count)
+            limits = self.loaded.limits(self.profile, binding.name, is_values=True)
+            if limits is not None:
+                check_limits(binding.name, values[i] or (), limits)
+        return tuple(values)
+
+
+def _declared(binding: Binding) -> Shape:
+    """The shape in the network, −1 for dynamic sizes."""
+    return tuple(d if isinstance(d, int) else -1 for d in binding.shape)
