@@ -89,3 +89,29 @@ def test_half_types_hide_values_as_float32_does(size, dtype):
     y = attention(size, causal=True, dtype=dtype).run(**feeds)["y"]
     assert rows_not_finite(y) == [size - 1]
     assert np.isposinf(y[0, :, -1].astype(np.float32)).all()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("size", SIZES)
+def test_what_lies_behind_the_bounds_of_ragged_rows_reaches_no_result(net, size, threads):
+    """Neither in the rows, nor in the values that they weigh."""
+    given = [net.add_input("x", F, (5, size)), net.add_input("n", INT32, (5, 1))]
+    v, weights = net.add_input("v", F, (size, 8)), net.add_ragged_softmax(*given).get_output(0)
+    made = net.add_matrix_multiply(weights, trt.MatrixOperation.NONE, v, trt.MatrixOperation.NONE)
+    for name, tensor in (("w", weights), ("y", made.get_output(0))):
+        tensor.name = name
+        net.mark_output(tensor)
+    engine, rng = built(net, threads), np.random.default_rng(size)
+    x, v = (rng.standard_normal(s).astype(np.float32) for s in ((5, size), (size, 8)))
+    n = np.int32([[0], [size // 2], [size - 1], [1], [size // 3]]).clip(0, size - 1)
+    clean, behind = engine.run(x=x, n=n, v=v), np.arange(size) >= n
+    v[size - 1] = np.nan
+    got = engine.run(x=np.where(behind, np.nan, x), n=n, v=v)
+    for name in "wy":
+        np.testing.assert_array_equal(got[name], clean[name])
+
+
+def built(net, threads):
+    config = net.builder.create_builder_config()
+    config.num_threads = threads
+    return net.builder.build_engine_with_config(net, config)

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx import helper
 
+import anyrt as trt
+from tests.onnx.conftest import of_node
+
+SIZES = [1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64, 65, 100, 128, 130]
 RNG = np.random.default_rng(9)
 
 
@@ -85,3 +90,48 @@ def test_angles_turn_the_pairs_of_heads(agrees, interleaved, flat):
     given |= {"cos": random(12, 3), "sin": random(12, 3), "ids": RNG.integers(0, 12, (2, 5))}
     more = {"num_heads": 3} if flat else {}
     agrees("RotaryEmbedding", given, opset=23, interleaved=interleaved, rotary_embedding_dim=6, **more)
+
+
+def engine(node, given, opset, threads):
+    """An engine of a model of one node."""
+    builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
+    net, config = builder.create_network(), builder.create_builder_config()
+    model = of_node(node, given, {}, opset)
+    assert trt.OnnxParser(net, builder.logger).parse(model.SerializeToString())
+    config.num_threads = threads
+    return builder.build_engine_with_config(net, config)
+
+
+@pytest.mark.sampled(10)
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("causal", [0, 1])
+@pytest.mark.parametrize("size", SIZES)
+def test_what_lies_behind_the_lengths_of_a_cache_reaches_no_row(size, causal, threads):
+    given = {n: random(2, 2, size, 8) for n in "qkv"}
+    given["q"], given["n"] = given["q"][:, :, :3], np.int64([max(size // 2, min(3, size)), size])
+    node = helper.make_node("Attention", ["q", "k", "v", "", "", "", "n"], ["y"], is_causal=causal)
+    made = engine(node, given, 24, threads)
+    clean = made.run(**given)["y"]
+    for n in "kv":
+        given[n][0, :, given["n"][0] :] = np.nan
+    np.testing.assert_array_equal(made.run(**given)["y"], clean)
+
+
+@pytest.mark.sampled(10)
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("tokens", [1, 3])
+@pytest.mark.parametrize("size", SIZES[2:])
+def test_what_lies_behind_the_lengths_of_groups_reaches_no_row(size, tokens, threads):
+    """What the cache holds behind the past of each item, before the new tokens are put there."""
+    given = {n: random(2, tokens, m * 8) for n, m in (("q", 4), ("k", 2), ("v", 2))}
+    given |= {n: random(2, 2, size, 8) for n in ("pk", "pv")}
+    last = np.int32([max(size // 2, tokens) - 1 if tokens == 1 else size - 1, size - 1])
+    given |= {"last": last, "total": np.int32([size])}
+    more = {"num_heads": 4, "kv_num_heads": 2, "domain": "com.microsoft"}
+    node = helper.make_node("GroupQueryAttention", [*given], ["y", "nk", "nv"], **more)
+    made = engine(node, given, 21, threads)
+    clean = made.run(**given)["y"]
+    for n in ("pk", "pv"):
+        for k in range(2):
+            given[n][k, :, last[k] + 1 - tokens :] = np.nan
+    np.testing.assert_array_equal(made.run(**given)["y"], clean)

@@ -51,7 +51,7 @@ def _hiding(value: Value) -> Value:
 
 def _scores(weights: Value) -> Value | None:
     """What the weights are powers of, less the largest of it."""
-    for v in _behind(weights, lambda v: v.args if _scales(v) else ()):
+    for v in _behind(weights, _scaled):
         if isinstance(v.op, Map) and v.op.fn == "exp":
             (x,) = v.args
             while isinstance(x.op, Map) and x.op.fn in ROUNDING:
@@ -60,8 +60,11 @@ def _scores(weights: Value) -> Value | None:
     return None
 
 
-def _scales(v: Value) -> bool:
-    return _moves(v) or (isinstance(v.op, Map) and v.op.fn in ("mul", "div", *ROUNDING))
+def _scaled(v: Value) -> tuple[Value, ...]:
+    """Operands whose zeros are zeros of the value: where 0 is chosen, the other choice."""
+    if isinstance(v.op, Map) and v.op.fn == SELECT:
+        return tuple(a for a, b in (v.args[1:], v.args[:0:-1]) if number(b) == 0)
+    return v.args if _moves(v) or (isinstance(v.op, Map) and v.op.fn in ("mul", "div", *ROUNDING)) else ()
 
 
 def _moves(v: Value) -> bool:
