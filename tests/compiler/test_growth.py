@@ -1,6 +1,8 @@
 """What building costs grows with the network and not faster: no clock, the compiler's work is counted."""
 
 import re
+import sys
+import threading
 from dataclasses import astuple, dataclass
 
 import numpy as np
@@ -120,3 +122,58 @@ def test_a_changed_layer_compiles_one_kernel():
 
 def test_the_kinds_are_those_that_the_benchmark_builds():
     assert {r.network for r in ROWS if r.kind is Kind.COLD} == set(KINDS)
+
+
+def nested_branches(network, depth):
+    """Branches inside one another, each with a layer on both sides."""
+    given, flag = network.add_input("x", trt.float32, (4,)), network.add_input("flag", trt.bool, ())
+    sides = list[tuple[object, object]]()
+    for _ in range(depth):
+        choice = network.add_if_conditional()
+        choice.set_condition(flag)
+        sides.append((choice, choice.add_input(given).get_output(0)))
+        given = network.add_unary(sides[-1][1], trt.UnaryOperation.ABS).get_output(0)
+    for choice, inner in reversed(sides):
+        other = network.add_unary(inner, trt.UnaryOperation.EXP).get_output(0)
+        given = choice.add_output(given, other).get_output(0)
+    return given
+
+
+def nested_loops(network, depth):
+    """Loops inside one another, of one turn each."""
+    given, states = network.add_input("x", trt.float32, (4,)), list[object]()
+    one = network.add_constant((), np.ones((), np.int32)).get_output(0)
+    for _ in range(depth):
+        loop = network.add_loop()
+        loop.add_trip_limit(one, trt.TripLimit.COUNT)
+        states.append((loop, loop.add_recurrence(given)))
+        given = network.add_unary(states[-1][1].get_output(0), trt.UnaryOperation.ABS).get_output(0)
+    for loop, state in reversed(states):
+        state.set_input(1, given)
+        given = loop.add_loop_output(state.get_output(0), trt.LoopOutput.LAST_VALUE, 0).get_output(0)
+    return given
+
+
+def calls_of_a_build(kind, depth):
+    """How many functions a whole build calls, on all threads."""
+    builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
+    network, found = builder.create_network(), list[None]()
+    network.mark_output(kind(network, depth))
+    count = lambda frame, event, arg: found.append(None) if event == "call" else None  # noqa: E731
+    try:
+        threading.setprofile(count)
+        sys.setprofile(count)
+        assert builder.build_serialized_network(network, builder.create_builder_config()) is not None
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    return len(found)
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("depth", [25, 50])
+@pytest.mark.parametrize("kind", [nested_branches, nested_loops], ids=lambda kind: kind.__name__)
+def test_four_times_the_depth_is_about_four_times_the_work(kind, depth, tmp_path, monkeypatch):
+    monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
+    once, more = (calls_of_a_build(kind, n * depth) for n in (1, 4))
+    assert more <= 4 * SLACK * once

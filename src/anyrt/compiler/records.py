@@ -62,24 +62,23 @@ def _names(schedule: Schedule) -> Iterator[tuple[str, str]]:
         yield from ((buffer, record.name) for buffer, record in tensors.items())
 
 
-def _of_graph(schedule: Schedule, around: Mapping[str, TensorRecord]) -> Iterator[KernelRecord]:
+def _of_graph(schedule: Schedule, around: Mapping[str, TensorRecord]) -> list[KernelRecord]:
     """Those of a graph and its regions; `around`: the tensors of the graphs around it."""
     graph = schedule.graph
     layers = Layers.in_graph(graph)
-    tensors = {**_tensors(graph, schedule, layers), **around}
+    tensors, found = {**_tensors(graph, schedule, layers), **around}, list[KernelRecord]()
     for step in schedule.steps:
         if isinstance(step, Nest):
-            yield from _of_nest(step, tensors)
+            found += _of_nest(step, tensors)
             continue
         if isinstance(step, Outside):
-            yield from _of_graph(step.before, tensors)
-            yield _of_plugin(step, tensors)
+            found += (*_of_graph(step.before, tensors), _of_plugin(step, tensors))
             continue
         touched = [b for b in step.call.buffers if b.space in TENSORS]
         written = {b.name for b in step.written}
         for name in written:  # a copy for the next turn of a loop is no value of its own
             tensors.setdefault(name, TensorRecord(name, "", step.root.dtype, step.root.shape))
-        yield KernelRecord(
+        record = KernelRecord(
             COPY if step.group.copy else step.kind,
             str(step.tuning),
             step.tuning.tactic,
@@ -88,6 +87,8 @@ def _of_graph(schedule: Schedule, around: Mapping[str, TensorRecord]) -> Iterato
             tuple(tensors[b.name] for b in touched if b.name in written),
             tuple(_weights(step.call.buffers)),
         )
+        found.append(record)
+    return found
 
 
 def _of_plugin(step: Outside, tensors: Mapping[str, TensorRecord]) -> KernelRecord:
@@ -100,13 +101,12 @@ def _of_plugin(step: Outside, tensors: Mapping[str, TensorRecord]) -> KernelReco
     return KernelRecord(PLUGIN, "", 0, (step.name,), takes, gives, tuple(_weights(step.reads)))
 
 
-def _of_nest(nest: Nest, tensors: Mapping[str, TensorRecord]) -> Iterator[KernelRecord]:
-    yield from _of_graph(nest.before, tensors)
+def _of_nest(nest: Nest, tensors: Mapping[str, TensorRecord]) -> list[KernelRecord]:
     before = _tensors(nest.before.graph, nest.before, Layers.in_graph(nest.before.graph))
     flag = {**before, **tensors}[nest.flag.name]  # what is decided before may be a constant of its own
-    yield KernelRecord(TURNS if nest.turns else WAYS, "", 0, (nest.name,), (flag,), (), ())
-    for body in nest.bodies:
-        yield from _of_graph(body, tensors)
+    own = KernelRecord(TURNS if nest.turns else WAYS, "", 0, (nest.name,), (flag,), (), ())
+    inside = [record for body in nest.bodies for record in _of_graph(body, tensors)]
+    return [*_of_graph(nest.before, tensors), own, *inside]
 
 
 def _tensors(graph: Graph, schedule: Schedule, layers: Layers) -> Mapping[str, TensorRecord]:

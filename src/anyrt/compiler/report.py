@@ -57,15 +57,16 @@ def build_report(lowered: Lowered, sizes: Sizes, at: Iterable[str] = (), notes: 
     )
 
 
-def _traffics(schedule: Schedule, sizes: Sizes) -> Iterator[KernelTraffic]:
+def _traffics(schedule: Schedule, sizes: Sizes) -> list[KernelTraffic]:
     """Those of a graph, and what one turn of its loops moves, and each branch."""
-    layers = Layers.in_graph(schedule.graph)
+    layers, found = Layers.in_graph(schedule.graph), list[KernelTraffic]()
     for step in schedule.steps:
         if isinstance(step, Launch):
-            yield kernel_traffic(layers, step, sizes)
+            found.append(kernel_traffic(layers, step, sizes))
         else:
             for part in step.parts:
-                yield from _traffics(part, sizes)
+                found += _traffics(part, sizes)
+    return found
 
 
 def _computing(graph: Graph) -> Iterator[str]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass, replace
 
 from anyrt.core.dims import Dim, Expr, Sym
-from anyrt.ir.graph import Graph, Node, Value, apply_all, walk
+from anyrt.ir.graph import Graph, Node, Value, apply_all, gathered, walk
 from anyrt.ir.prim import Prim
 
 Change = Callable[[Expr], Dim]
@@ -25,7 +25,15 @@ def open_sizes(op: Prim) -> Iterator[Expr]:
         x = todo.pop()
         if isinstance(x, Expr):
             yield x
-        todo += (node.op for node in _nodes(x)) if isinstance(x, Graph) else _parts(x)
+        elif isinstance(x, Graph):
+            yield from gathered(x, _own_sizes)
+        else:
+            todo += _parts(x)
+
+
+def _own_sizes(graph: Graph) -> Iterator[Expr]:
+    """Those of a graph, whose regions know theirs."""
+    return (size for node in _nodes(graph) for size in open_sizes(node.op))
 
 
 def with_sizes(op: Prim, change: Change) -> Prim:

@@ -15,7 +15,7 @@ from anyrt.core.counts import counts, is_open
 from anyrt.core.dims import Sym
 from anyrt.core.errors import GraphError, NotSupportedError
 from anyrt.ir.attributes import open_sizes
-from anyrt.ir.graph import Graph, Symbol, Value, nested, walk
+from anyrt.ir.graph import Graph, Symbol, Value, gathered, nested, walk
 from anyrt.ir.prim import Prim
 
 
@@ -45,7 +45,7 @@ def counted(graph: Graph, others: Iterable[Value] = ()) -> Graph:
 def _check_inside(graph: Graph, found: Mapping[Sym, Value]) -> None:
     """A size is another one than those that regions tell, which change while it is read around them."""
     called = {sym.name: sym for sym in found}
-    for inner in nested(graph):
+    for inner in nested(graph) if gathered(graph, told) else ():
         for sym, value in told(inner):
             if called.setdefault(sym.name, sym) != sym or found.get(sym, value) != value:
                 raise _two(sym)
@@ -91,7 +91,7 @@ def results(graph: Graph) -> tuple[tuple[str, Value], ...]:
 
 def told_inside(op: Prim) -> frozenset[Sym]:
     """The sizes that data decide in the regions of a primitive, at any depth."""
-    return frozenset(sym for region in op.regions for inner in nested(region) for sym, _ in told(inner))
+    return frozenset(sym for region in op.regions for sym, _ in gathered(region, told))
 
 
 def sizes_of(graph: Graph) -> tuple[Sym, ...]:

@@ -11,9 +11,9 @@ sizes: what it computes with are its inputs, which the primitive feeds.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from anyrt.core.dims import Dim, Sym
 from anyrt.core.enums import DataType
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from anyrt.ir.prim import Prim
 
 Shape = tuple[Dim, ...]
+T = TypeVar("T")
 
 MAX_REGIONS: Final = 400  # inside one another: what walks schedules and programs recurses twice for each
 
@@ -124,7 +125,7 @@ class Graph:
     messages. `makers`: for outputs the layer that makes them, where the value goes by another name, as it is
     an input or another layer's result, too. `updates`: outputs that lie in an input's memory, with that
     input: each of their elements depends on that element of the input alone, and computed again stays as it
-    is."""
+    is. `kept`: what was asked of it, as a region is asked again by all that is around it."""
 
     inputs: tuple[tuple[str, Value], ...]
     outputs: tuple[tuple[str, Value], ...]
@@ -132,6 +133,15 @@ class Graph:
     symbols: tuple[Symbol, ...] = ()
     makers: dict[str, str] = field(default_factory=dict, compare=False)
     updates: tuple[tuple[str, str], ...] = ()
+    kept: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def regions(self) -> tuple[Graph, ...]:
+        """Those of what the outputs need, not those inside them."""
+        if "regions" not in self.kept:
+            nodes = dict.fromkeys(v.node for v in walk(v for _, v in self.outputs))
+            self.kept["regions"] = tuple(region for node in nodes for region in node.op.regions)
+        return cast("tuple[Graph, ...]", self.kept["regions"])
 
     def name(self, value: Value) -> str:
         """The name a person knows `value` by."""
@@ -174,17 +184,29 @@ def nested(graph: Graph) -> Iterator[Graph]:
             order.append(inner)
         elif inner not in seen:
             seen.add(inner)
-            nodes = dict.fromkeys(v.node for v in walk(v for _, v in inner.outputs))
-            todo += [(inner, True), *((region, False) for node in nodes for region in node.op.regions)]
+            todo += [(inner, True), *((region, False) for region in inner.regions)]
     return reversed(order)
+
+
+def gathered(graph: Graph, find: Callable[[Graph], Iterable[T]]) -> frozenset[T]:
+    """What `find` gives for `graph` and its regions at any depth; each of them is asked once."""
+    todo = [] if find in graph.kept else [graph]
+    while todo:
+        inner = todo[-1]
+        missing = [region for region in inner.regions if find not in region.kept]
+        if missing:
+            todo += missing
+            continue
+        todo.pop()
+        inner.kept[find] = frozenset(find(inner)).union(*(region.kept[find] for region in inner.regions))
+    return cast("frozenset[T]", graph.kept[find])
 
 
 def depth(graph: Graph) -> int:
     """How many regions are inside one another at most."""
     found: dict[Graph, int] = {}
     for inner in reversed([*nested(graph)]):
-        nodes = dict.fromkeys(v.node for v in walk(v for _, v in inner.outputs))
-        found[inner] = max((1 + found[r] for node in nodes for r in node.op.regions), default=0)
+        found[inner] = max((1 + found[r] for r in inner.regions), default=0)
     return found[graph]
 
 

@@ -115,9 +115,10 @@ def inside(step: Step) -> tuple[Step, ...]:
 
 def every(steps: Iterable[Step]) -> Iterator[Step]:
     """All steps in order, each before those inside it."""
-    for step in steps:
-        yield step
-        yield from every(inside(step))
+    todo = [*reversed([*steps])]
+    while todo:
+        yield (step := todo.pop())
+        todo += reversed(inside(step))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +157,15 @@ class Module:
     @property
     def inside(self) -> tuple[tuple[int, int], ...]:
         """The numbers of the steps that others are inside of, and how many these are."""
-        found = ((n, sum(1 for _ in every(inside(x)))) for n, x in enumerate(self.steps))
-        return tuple((n, count) for n, count in found if count)
+        found, behind = (
+            list[tuple[int, int]](),
+            list[int](),
+        )
+        for n, step in reversed([*enumerate(self.steps)]):  # those behind it are counted
+            count = sum(behind.pop() for _ in inside(step))
+            found += [(n, count)] if count else []
+            behind.append(1 + count)
+        return tuple(reversed(found))
 
     @property
     def calls(self) -> tuple[Call, ...]:

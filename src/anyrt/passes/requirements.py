@@ -24,7 +24,7 @@ def later(graph: Graph) -> tuple[Requirement, ...]:
     """Those of sizes that data decide, within bounds, and that the graph itself tells, not one around it or a
     region: a run checks them when it knows these."""
     own = {sym for sym, _ in told(graph)}
-    found = ((rule, _counts(rule), inside) for rule, inside in _required(graph))
+    found = ((rule, _counts(rule), inside) for rule, inside in (_required(graph) if own else ()))
     return tuple(dict.fromkeys(rule for rule, sizes, inside in found if sizes & own and not sizes & inside))
 
 

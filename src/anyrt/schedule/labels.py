@@ -37,20 +37,21 @@ def labelled(schedules: Sequence[Schedule], taken: Iterable[str] = ()) -> tuple[
     return tuple(_renamed(schedule, names, {}) for schedule in schedules)
 
 
-def _plain(schedule: Schedule) -> Iterator[str]:
+def _plain(schedule: Schedule) -> list[str]:
     """What each launch is called for itself, and each nest, before what is inside."""
     graph = schedule.graph
-    layers, pieces = Layers.in_graph(graph), dict[Value, Iterator[int]]()
+    layers, pieces, found = Layers.in_graph(graph), dict[Value, Iterator[int]](), list[str]()
     for step in schedule.steps:
         if not isinstance(step, Launch):
-            yield in_line(step.name)
+            found.append(in_line(step.name))
             for part in step.parts:
-                yield from _plain(part)
+                found += _plain(part)
             continue
         group = step.group
         name = joined([in_line(x) for x in layers.computed(step)]) or graph.name(step.makes[0])
         piece = "" if group.whole is None else f"[{next(pieces.setdefault(group.whole, count()))}]"
-        yield name + piece
+        found.append(name + piece)
+    return found
 
 
 def _renamed(schedule: Schedule, names: Iterator[str], kernels: dict[int, Kernel]) -> Schedule:

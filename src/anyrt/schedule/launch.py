@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, zip_longest
 from typing import TypeAlias
 
@@ -23,6 +23,8 @@ from anyrt.schedule.partition import Stored
 from anyrt.schedule.strategies.step import Trace
 from anyrt.schedule.tables import Tables
 from anyrt.schedule.tuning import Tuning
+
+Memory: TypeAlias = frozenset[Buffer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,7 @@ class Nest:
     bodies: tuple[Schedule, ...]
     name: str
     ends: tuple[Mapping[Buffer, Buffer], ...] = ()
+    kept: list[tuple[Memory, Memory]] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def parts(self) -> tuple[Schedule, ...]:
@@ -108,20 +111,31 @@ class Nest:
         return (self.before, *self.bodies)
 
     @property
-    def touched(self) -> frozenset[Buffer]:
+    def touched(self) -> Memory:
         """All memory that is read or written."""
-        found = {self.flag, *mentioned(self.before)}
-        todo = list(self._named({}))
+        todo: list[Nest] = [self]  # deeper than Python recurses
         while todo:
-            body, names = todo.pop()
-            for step in body.steps:
-                if isinstance(step, Nest):
-                    found |= {names.get(b, b) for b in (step.flag, *mentioned(step.before))}
-                    todo += step._named(names)
-                else:
-                    used = step.call.buffers if isinstance(step, Launch) else step.touched
-                    found |= {names.get(b, b) for b in used}
-        return frozenset(found)
+            nest = todo[-1]
+            inner = [x for body in nest.bodies for x in body.steps if isinstance(x, Nest) and not x.kept]
+            if inner:
+                todo += inner
+                continue
+            nest.kept[:] = [nest._touches()]
+            todo.pop()
+        return frozenset().union(*self.kept[0])
+
+    def _touches(self) -> tuple[Memory, Memory]:
+        """The memory that is read or written as the graph around calls it, and what nobody calls otherwise;
+        all nests inside know theirs."""
+        called, fixed = {self.flag, *mentioned(self.before)}, set[Buffer]()
+        for body, ends in zip_longest(self.bodies, self.ends):
+            inner = [x.kept[0] for x in body.steps if isinstance(x, Nest)]
+            used = [x.call.buffers if isinstance(x, Launch) else x.touched
+                    for x in body.steps if not isinstance(x, Nest)]  # fmt: skip
+            own = frozenset[Buffer]().union(*used, *(names for names, _ in inner))
+            fixed = fixed.union(*(names for _, names in inner), () if ends is None else own - ends.keys())
+            called |= own if ends is None else {ends[b] for b in own & ends.keys()}
+        return frozenset(called), frozenset(fixed)
 
     def on(self, swap: Mapping[Buffer, Buffer]) -> Nest:
         """The same on other memory; what is inside keeps its names."""
