@@ -1,5 +1,7 @@
 """The steps that made a kernel can be looked at when it is made."""
 
+from dataclasses import replace
+
 import pytest
 
 from anyrt.compiler import native
@@ -8,6 +10,7 @@ from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
 from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
 from anyrt.core.enums import ResizeSelector as Selector
+from anyrt.core.machine import REFERENCE
 from anyrt.ir.graph import Graph, Symbol
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.ir.rewrite import Fail
@@ -69,3 +72,15 @@ def test_what_is_written_past_the_caches_is_marked_last():
     found = lowered(lambda x: b.transpose(x, (1, 0)), (N.dim, 4096))
     step = found.schedule.trace(found.schedule.launches[0])[-1]
     assert (step.step, "nontemporal" in print_kernels([step.result])) == ("non-temporal stores", True)
+
+
+def test_of_what_one_item_holds_each_kernel_is_shown_and_then_all_of_them():
+    q, k, v = (b.param(n, (8, 128, 16), DataType.FLOAT) for n in "qkv")
+    e = b.map_("exp", b.contract("bmd,bnd->bmn", q, k))
+    y = b.contract("bmn,bnd->bmd", b.map_("div", e, b.reduce_("sum", e, (2,))), v)
+    graph = Graph((("q", q), ("k", k), ("v", v)), (("y", y),))
+    (schedule,) = native.lower(graph, {}, Sizes({}), machine=replace(REFERENCE, l2_bytes=1 << 15)).schedules
+    (launch,) = (x for x in schedule.launches if x.kind == "strips")
+    trace = schedule.trace(launch)
+    assert {s.step.split(":")[0] for s in trace[:-1]} == {"k0", "k1", "k2"}
+    assert (trace[-1].step, trace[-1].result) == ("compute at", launch.kernel)

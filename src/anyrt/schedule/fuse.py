@@ -20,7 +20,7 @@ from anyrt.ir.buffer import Buffer
 from anyrt.ir.compute import Given, Nested
 from anyrt.ir.graph import Graph, Node, Type, Value, walk
 from anyrt.schedule.elements import FusionFailure
-from anyrt.schedule.fused_tile import fused_tile
+from anyrt.schedule.fused_tile import fused_tile, traced
 from anyrt.schedule.group import Group
 from anyrt.schedule.groups import groups
 from anyrt.schedule.kernels import Failed, Made, Plan, build
@@ -73,8 +73,8 @@ def _schedule(task: Task, regions: Regions) -> Schedule:
         for failure, group in failures.values():
             memory, unhosted = _taken_apart(failure, group, task, memory, unhosted)
     everything = tuple(_step(x, plan, regions) for x in steps)
-    kept, reasons = plan.memory.buffers, plan.memory.reasons
-    return Schedule(task.graph, everything, task.tables, kept, plan.layouts, reasons, len(made), plan.again)
+    kept, reasons, trace = plan.memory.buffers, plan.memory.reasons, partial(traced, schedule, plan)
+    return Schedule(task.graph, everything, task.tables, kept, plan.layouts, reasons, len(made), trace)
 
 
 Failures = dict[Value, tuple[FusionFailure, Group]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from anyrt.ir.buffer import Buffer, Space
@@ -13,8 +13,9 @@ from anyrt.schedule.cost import Sizes
 from anyrt.schedule.elements import FusionFailure
 from anyrt.schedule.group import Group, Part, Signature
 from anyrt.schedule.kernels import Made, Plan
-from anyrt.schedule.launch import Schedule
+from anyrt.schedule.launch import Launch, Schedule
 from anyrt.schedule.layout import Layout
+from anyrt.schedule.strategies.step import Trace
 from anyrt.schedule.stripkernel import Piece, joined
 from anyrt.schedule.strips import ANY, Cut
 from anyrt.schedule.task import Item, Task
@@ -38,6 +39,20 @@ def fused_tile(
     return Made(joined(name, found, group.buffer), formal, "strips")
 
 
+def traced(schedule: Callable[[Task], Schedule], plan: Plan, launch: Launch) -> list[Trace]:
+    """A launch's kernel, as it was before it was found to write past the caches, after each step; of a fused
+    tile each of its kernels, and all of them joined."""
+    group = replace(launch.group, buffer=replace(launch.group.buffer, nontemporal=0))
+    if group.strip is None:
+        return plan.builder(group, launch.call.name).traced()
+    cut = Cut(group.strip, plan.memory.buffers)
+    found: list[Trace] = []
+    for inner in _Tile(schedule, plan, group, cut).schedules(cut.graph()):
+        for each in inner.everywhere:
+            found += (replace(t, step=f"{each.name}: {t.step}") for t in inner.trace(each))
+    return [*found, Trace("compute at", launch.kernel)]
+
+
 @dataclass(frozen=True, slots=True)
 class _Tile:
     """One of them while its kernels are made."""
@@ -49,12 +64,7 @@ class _Tile:
 
     def piece(self, graph: Graph) -> Piece:
         """Its kernels, and what lies where they read."""
-        cut, ((_, made),) = self.cut, graph.outputs
-        layouts, copying = self.plan.layouts, cut.copying()
-        given = {} if copying is None else {copying[2]: copying[1]}
-        if cut.strip.root in layouts:
-            given[made] = layouts[cut.strip.root]
-        inner = self._within(graph, given, {made: (Part(cut.strip.root.shape, cut.start), self.group.buffer)})
+        cut, copying, inner = self.cut, self.cut.copying(), self._own(graph)
         looking, leaves = self._looking()
         calls, swap = _kernels(inner), self._leaves(inner) | leaves
         if copying is None:
@@ -68,6 +78,25 @@ class _Tile:
         filling = self._within(before, {copied: layout}, {})
         swap |= self._leaves(filling) | {filling.buffers[copied]: own}
         return Piece(cut, calls, swap, _kernels(filling), looking, own)
+
+    def schedules(self, graph: Graph) -> Iterator[Schedule]:
+        """Those of all its kernels, in order."""
+        looking, copying = self.cut.looking(), self.cut.copying()
+        if looking is not None:
+            yield self._within(looking, {}, {})
+        if copying is not None:
+            ((_, copied),) = copying[0].outputs
+            yield self._within(copying[0], {copied: copying[1]}, {})
+        yield self._own(graph)
+
+    def _own(self, graph: Graph) -> Schedule:
+        """The schedule of the tile's graph."""
+        cut, ((_, made),) = self.cut, graph.outputs
+        layouts, copying = self.plan.layouts, cut.copying()
+        given = {} if copying is None else {copying[2]: copying[1]}
+        if cut.strip.root in layouts:
+            given[made] = layouts[cut.strip.root]
+        return self._within(graph, given, {made: (Part(cut.strip.root.shape, cut.start), self.group.buffer)})
 
     def _looking(self) -> tuple[list[Kernel], dict[Buffer, Buffer]]:
         """The kernels that look at a block of a strip's columns, and what lies where they read."""

@@ -78,11 +78,6 @@ class Plan:
             layouts=self.layouts,
         )
 
-    def again(self, launch: Launch) -> Builder:
-        """What makes a launch's kernel once more, as it was before it was found to write past the caches."""
-        plain = replace(launch.group, buffer=replace(launch.group.buffer, nontemporal=0))
-        return self.builder(plain, launch.call.name)
-
 
 def build(
     plan: Plan, group: Group, name: str, made: dict[Hashable, Made | Failed], fused: Fused

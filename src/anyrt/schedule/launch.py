@@ -18,7 +18,6 @@ from anyrt.ir.statements import buffers_in_order
 from anyrt.loops.overwrite import reads_what_it_stores, stores_of
 from anyrt.schedule.group import Group
 from anyrt.schedule.layout import Layout
-from anyrt.schedule.naive import Builder
 from anyrt.schedule.partition import Stored
 from anyrt.schedule.strategies.step import Trace
 from anyrt.schedule.tables import Tables
@@ -189,7 +188,8 @@ Step: TypeAlias = Launch | Nest | Outside
 class Schedule:
     """Launches and nests of a graph in order, the tables they need (shared with other versions), where values
     lie, and how where that is not the usual way, what was not fused, and how many kernels were made for it,
-    those that were refused included. `builder`: what makes a launch's kernel once more."""
+    those that failed included. `trace`: a launch's kernel after each step of its strategy, or why the step
+    did not apply."""
 
     graph: Graph
     steps: tuple[Step, ...]
@@ -198,7 +198,7 @@ class Schedule:
     layouts: Mapping[Value, Layout]
     refused: tuple[Stored, ...]
     made: int
-    builder: Callable[[Launch], Builder]
+    trace: Callable[[Launch], list[Trace]]
 
     @property
     def launches(self) -> tuple[Launch, ...]:
@@ -261,13 +261,6 @@ class Schedule:
                     steps.append(step)
             queue.append(replace(own, steps=tuple(reversed(steps))))
         return queue.pop()
-
-    def trace(self, launch: Launch) -> list[Trace]:
-        """The launch's kernel after each step of its strategy, or why the step did not apply. Of what is made
-        in strips: the kernels of a strip, joined."""
-        if launch.group.strip is not None:
-            return [Trace("strips", launch.kernel)]
-        return self.builder(launch).traced()
 
 
 @dataclass(frozen=True, slots=True)
