@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from anyrt.backends.cpu.strategies import STRATEGIES
+from anyrt.backends.cpu.strategies.reduction import together
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph
 from anyrt.ir.kernel import Kernel
@@ -18,9 +20,7 @@ from anyrt.loops.fuse_folds import fuse_folds
 from anyrt.loops.nontemporal import nontemporal
 from anyrt.loops.precompute_addresses import precompute_addresses
 from anyrt.passes.shorten import shorten
-from anyrt.schedule.strategies import STRATEGIES, Strategies
-from anyrt.schedule.strategies.reduction import together
-from anyrt.schedule.strategies.step import Apply, Context, Step
+from anyrt.schedule.step import Apply, Context, Step, Strategies
 from anyrt.schedule.tuning import Tuning
 from benchmarks.mechanisms import Mechanism, Passes, instead_of_pass
 from benchmarks.peers.anyrt import DYNAMIC
@@ -104,7 +104,7 @@ def _started_apart(kernel: Kernel, c: Context) -> Kernel:
 def _together(case: str) -> tuple[Mechanism, ...]:
     return (
         _instead("cache read", "converted once for two loops", case, _converted_for_two),
-        _tried("one row at a time", "schedule/strategies/reduction.py", case, ONE_BY_ONE),
+        _tried("one row at a time", "backends/cpu/strategies/reduction.py", case, ONE_BY_ONE),
         _batches("batches of longer rows", case, {"short": 8192}),
     )
 
@@ -150,7 +150,7 @@ ATTEMPTS = (
     _batches("larger batches", BF16_ROWS, {"bytes": 40960}),
     _batches("batches of 2", BF16_ROWS, {"rows": 2}),
     _batches("batches of longer rows", ROWS, {"short": 4096}),
-    _tried("one row at a time", "schedule/strategies/reduction.py", ROWS, ONE_BY_ONE),
+    _tried("one row at a time", "backends/cpu/strategies/reduction.py", ROWS, ONE_BY_ONE),
     _instead("non-temporal stores", "wherever an output is written", PLANES, _all_past),
     *(attempt for case in (PLANES, HALF_PLANES, LONG_ROWS, GN_BF16) for attempt in _chunks(case)),
     *(attempt for case in RMS_HALVES for attempt in _together(case)),

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from anyrt.api.freeze import freeze
+from anyrt.backends.cpu.strategies import STRATEGIES
+from anyrt.backends.cpu.strategies.common import tiled
 from anyrt.compiler import driver
 from anyrt.compiler.cached import kernel_cache, plan_key
 from anyrt.compiler.request import BuildRequest
@@ -22,9 +24,7 @@ from anyrt.passes import PASSES, Pass
 from anyrt.passes.rules import RULES
 from anyrt.passes.simplify import simplify
 from anyrt.plan.file import read_plan
-from anyrt.schedule.strategies import STRATEGIES, Strategies
-from anyrt.schedule.strategies.common import tiled
-from anyrt.schedule.strategies.step import Context, Step
+from anyrt.schedule.step import Context, Step, Strategies
 from benchmarks.cases import CASES, Case
 from benchmarks.measure import Effort, measure
 from benchmarks.peers import Way
@@ -150,7 +150,7 @@ MECHANISMS = (
     ),
     Mechanism(
         "factors of channels stored where tiles would compute them again",
-        "schedule/strategies/map.py",
+        "backends/cpu/strategies/map.py",
         "chain_gn_scale_silu_resize2x_nhwc_1x320x64x64",
         STRATEGIES.without("store repeated"),
     ),

@@ -7,8 +7,8 @@ import pytest
 
 import anyrt as trt
 from anyrt.api import inspector
+from anyrt.backends.cpu.strategies import STRATEGIES
 from anyrt.plan.kernels import parse_records
-from anyrt.schedule.strategies import STRATEGIES
 
 JSON, ONELINE = trt.LayerInformationFormat.JSON, trt.LayerInformationFormat.ONELINE
 Verbosity = trt.ProfilingVerbosity

@@ -7,6 +7,7 @@ from functools import cache
 import pytest
 
 from anyrt.backends.cpu.processors import choose
+from anyrt.backends.cpu.strategies import STRATEGIES
 from anyrt.backends.cpu.target import CpuTarget
 from anyrt.compiler import native
 from anyrt.compiler.request import BuildRequest, Point
@@ -15,7 +16,6 @@ from anyrt.core.machine import REFERENCE, parse_machine
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.passes import PASSES
 from anyrt.schedule.cost import Sizes
-from anyrt.schedule.strategies import STRATEGIES
 from benchmarks.attempts import ATTEMPTS
 from benchmarks.cases import CASES
 from benchmarks.machine import Machine

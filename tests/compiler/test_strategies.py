@@ -1,7 +1,10 @@
 """Builds by other strategies than the usual ones: what they make, and that caches do not mix them up."""
 
+from dataclasses import replace
+
 import pytest
 
+from anyrt.backends.cpu.strategies import STRATEGIES
 from anyrt.compiler import cached, driver, native
 from anyrt.compiler.request import BuildRequest
 from anyrt.compiler.trial import constant_offsets
@@ -12,7 +15,7 @@ from anyrt.ops._math import mean
 from anyrt.plan.file import read_plan
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
-from anyrt.schedule.strategies import STRATEGIES, Strategies
+from anyrt.schedule.step import Strategies
 from anyrt.schedule.tuning import Tuning
 
 
@@ -52,7 +55,7 @@ def test_a_step_that_is_left_out_does_nothing():
 
 
 def test_sizes_of_pieces_are_those_of_the_strategies():
-    narrow = Strategies(tuning=Tuning(line=32))
+    narrow = replace(STRATEGIES, tuning=Tuning(line=32))
     assert "0.. < 16" in kernels(transposed(), STRATEGIES)
     assert "0.. < 16" not in kernels(transposed(), narrow)
 

@@ -7,6 +7,7 @@ from itertools import cycle
 
 import pytest
 
+from anyrt.backends.cpu.strategies import STRATEGIES
 from anyrt.compiler import driver, native, tune
 from anyrt.compiler.request import BuildRequest, Settings, Verify
 from anyrt.compiler.trial import STRIP, Trial, constant_offsets, load
@@ -24,7 +25,6 @@ from anyrt.plan.report import parse_report
 from anyrt.prims import build as b
 from anyrt.prims.taps import Linear
 from anyrt.schedule.cost import Sizes
-from anyrt.schedule.strategies import NAMES
 from anyrt.schedule.tuning import (
     MODEL,
     POINTS,
@@ -334,7 +334,7 @@ def test_tunings_print_to_text_and_numbers_of_their_own():
 def test_tunings_leave_out_steps_that_there_are():
     every = {name for shape in (ROWS, UNTILED) for some in shape for c in some for name in c.without}
     assert every == {"distribute", "prefetch", "tile", "unroll and jam"}
-    assert every <= NAMES
+    assert every <= STRATEGIES.names
 
 
 # ---- every candidate is right ----------------------------------------------------------------------------

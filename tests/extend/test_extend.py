@@ -136,8 +136,8 @@ def is_short(stmt, most):
 STRATEGY = '''"""Tiny: kernels of a few elements are one loop, widened."""
 from __future__ import annotations
 
-from anyrt.schedule.strategies.common import COLLAPSE, VECTORISE
-from anyrt.schedule.strategies.step import Strategy
+from anyrt.backends.cpu.strategies.common import COLLAPSE, VECTORISE
+from anyrt.schedule.step import Strategy
 
 TINY: Strategy = (COLLAPSE, VECTORISE)
 '''
@@ -193,7 +193,7 @@ def test_a_primitive_is_a_file_and_its_name(copy):
 
 def test_a_transformation_of_loops_is_a_file_and_a_step(copy):
     (copy.package / "loops/unroll.py").write_text(TRANSFORMATION)
-    strategy = "schedule/strategies/map.py"
+    strategy = "backends/cpu/strategies/map.py"
     copy.replace(
         strategy, "from anyrt.loops.tile", "from anyrt.loops.unroll import unroll\nfrom anyrt.loops.tile"
     )
@@ -205,24 +205,20 @@ def test_a_transformation_of_loops_is_a_file_and_a_step(copy):
     assert "for unroll" in made.split("#")[0]
 
 
-def test_a_strategy_is_a_list_a_field_and_a_line_that_tells_its_kernels(copy):
-    (copy.package / "schedule/strategies/tiny.py").write_text(STRATEGY)
-    lists, naive = "schedule/strategies/__init__.py", "schedule/naive.py"
-    copy.replace(
-        lists,
-        "from anyrt.schedule.tuning",
-        "from anyrt.schedule.strategies.tiny import TINY\nfrom anyrt.schedule.tuning",
-    )
-    copy.replace(lists, "    tuning: Tuning", "    tiny: Strategy = TINY\n    tuning: Tuning")
-    last = 'self.chosen = "update" if keeps(kernel) else "map"'
-    line = 'self.chosen = "tiny" if self.sizes.volume(self.group.root) < 9 else self.chosen'
-    copy.replace(naive, last, f"{last}\n        {line}")
+def test_a_strategy_is_a_list_its_name_and_a_line_that_tells_its_kernels(copy):
+    (copy.package / "backends/cpu/strategies/tiny.py").write_text(STRATEGY)
+    lists = "backends/cpu/strategies/__init__.py"
+    imports = "from anyrt.backends.cpu.strategies.tiny import TINY\nfrom anyrt.ir.statements import stores\n"
+    copy.replace(lists, "from anyrt.schedule.step", f"{imports}from anyrt.schedule.step")
+    copy.replace(lists, '"mend": MEND,', '"mend": MEND, "tiny": TINY,')
+    line = 'if stores(kernel.body)[0].buffer.size < 9: return "tiny"'
+    copy.replace(lists, '    if kind != "contraction"', f'    {line}\n    if kind != "contraction"')
     program = RUN_GRAPH.format(value='map_("neg", x)')
     printed = copy.run("-c", program).splitlines()[0]
     assert printed == " ".join(["[[-1.0, -2.0, -3.0], [1.0, 2.0, -4.0]]"] * 2)
     steps = copy.anyrt("explain", "net.plan", "--stage", "loops")
     assert [x for x in steps.splitlines() if x[0] == "#"] == ["# serial loops", "# collapse", "# vectorise"]
-    program = "from anyrt.schedule.strategies import STRATEGIES; print(STRATEGIES.without('collapse'))"
+    program = "from anyrt.backends.cpu.strategies import STRATEGIES; print(STRATEGIES.without('collapse'))"
     assert "tiny: vectorise;" in copy.run("-c", program)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from anyrt.backends.cpu.emit import emit
+from anyrt.backends.cpu.strategies.contraction import best_shape
 from anyrt.compiler import native
 from anyrt.compiler.trial import Trial, constant_offsets, load
 from anyrt.compiler.verify import verify
@@ -20,7 +21,6 @@ from anyrt.prims import build as b
 from anyrt.prims.pad import Pad
 from anyrt.prims.view import Axis
 from anyrt.schedule.cost import Sizes
-from anyrt.schedule.strategies.contraction import best_shape
 from tests.targets import choose, host
 
 F, BF16, I8, I32 = DataType.FLOAT, DataType.BF16, DataType.INT8, DataType.INT32

@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 import pytest
 
+from anyrt.backends.cpu.strategies import reduction
 from anyrt.compiler import native
 from anyrt.compiler.bounds import differing
 from anyrt.compiler.trial import constant_offsets, stored_bytes
@@ -44,7 +45,6 @@ from anyrt.prims.contract import Contract
 from anyrt.prims.taps import Cubic, Linear, Nearest
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.launch import Launch, Schedule
-from anyrt.schedule.strategies import reduction
 from anyrt.schedule.versions import serving
 from benchmarks.random_graphs import KNOWN, Case, Maker, Seeded, fits, random_case
 from tests.sampling import sample, tries

@@ -6,6 +6,7 @@ from functools import reduce
 import numpy as np
 import pytest
 
+from anyrt.backends.cpu.strategies import STRATEGIES
 from anyrt.core.enums import DataType, LayerType, PaddingMode, PoolingType
 from anyrt.core.machine import REFERENCE
 from anyrt.ir.graph import Graph
@@ -38,7 +39,7 @@ def pooled(array, *given, **attributes):
 def scheduled(kind, shape, window, **attributes):
     """The kernels of the layer alone, as text, line by line."""
     built = reduce(lambda g, step: step.run(g), PASSES, graph(shape, kind, window, **attributes))
-    launches = schedule(Task(built, Sizes({}), REFERENCE)).launches
+    launches = schedule(Task(built, Sizes({}), REFERENCE, STRATEGIES)).launches
     return print_kernels([launch.kernel for launch in launches]).splitlines()
 
 

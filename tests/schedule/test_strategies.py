@@ -2,9 +2,9 @@
 
 import pytest
 
+from anyrt.backends.cpu.strategies import STRATEGIES
 from anyrt.ir.rewrite import Fail
-from anyrt.schedule.strategies import STRATEGIES
-from anyrt.schedule.strategies.step import Step
+from anyrt.schedule.step import Step
 
 IDLE = Step("idle", lambda kernel, context: Fail("idle"))
 
@@ -15,8 +15,8 @@ def names(strategy) -> list[str]:
 
 def test_a_step_that_is_left_out_is_gone_from_every_list():
     edited = STRATEGIES.without("tile", "prefetch")
-    assert "tile" not in {*names(edited.map), *names(edited.reduction), *names(edited.stencil)}
-    assert names(edited.reduction) == [n for n in names(STRATEGIES.reduction) if n != "prefetch"]
+    assert "tile" not in edited.names
+    assert names(edited.of("reduction")) == [n for n in names(STRATEGIES.of("reduction")) if n != "prefetch"]
     assert STRATEGIES.without() == STRATEGIES != edited
 
 
@@ -26,9 +26,9 @@ def test_a_step_that_is_gone_already_may_be_left_out_again():
 
 def test_another_step_stands_where_the_first_one_stood():
     edited = STRATEGIES.instead("tile", IDLE)
-    assert names(edited.map).index("idle") == names(STRATEGIES.map).index("tile")
-    assert names(edited.stencil).index("idle") == names(STRATEGIES.stencil).index("tile")
-    assert edited.reduction == STRATEGIES.reduction
+    assert names(edited.of("map")).index("idle") == names(STRATEGIES.of("map")).index("tile")
+    assert names(edited.of("stencil")).index("idle") == names(STRATEGIES.of("stencil")).index("tile")
+    assert edited.of("reduction") == STRATEGIES.of("reduction")
 
 
 def test_a_name_that_no_step_has_is_a_mistake():

@@ -2,6 +2,7 @@
 
 import re
 
+from anyrt.backends.cpu.strategies import STRATEGIES
 from anyrt.core.enums import DataType
 from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
 from anyrt.core.enums import ResizeSelector as Selector
@@ -14,7 +15,6 @@ from anyrt.prims.const import Param
 from anyrt.prims.taps import Linear
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.fuse import schedule
-from anyrt.schedule.strategies import STRATEGIES
 from anyrt.schedule.task import Task
 
 BILINEAR = Linear(Coordinate.HALF_PIXEL, Selector.FORMULA)
@@ -27,7 +27,7 @@ def kernels(out: Value) -> list[str]:
     inputs = tuple((v.op.name, v) for v in walk([out]) if isinstance(v.op, Param))
     graph = Graph(inputs, (("y", out),))
 
-    made = schedule(Task(graph, Sizes({}), REFERENCE, strategies=ONE_VERSION))
+    made = schedule(Task(graph, Sizes({}), REFERENCE, ONE_VERSION))
     text = print_kernels([launch.kernel for launch in made.launches])
     text = re.sub(r"(for \w+) \w+ 0\.\. < (.*) {", r"\1 \2", text)
     text = re.sub(r"(store \w+|fold \w+ \w+)\b.*", r"\1", text)

@@ -62,7 +62,7 @@ def lowering(request: BuildRequest) -> Lower:
     """What makes the kernels of a request for a machine, in the order in which they are called first."""
     build = driver._Build(settled(request), Progress(request.name, request.log))
     source = driver._Source.of(build.request, build._optimised())
-    return lambda machine: source.lower(machine)().module.distinct
+    return lambda machine: source.lower(machine, loader.target().strategies)().module.distinct
 
 
 def texts(lower: Lower, machine_name: str) -> Iterator[Text]:

@@ -24,6 +24,7 @@ from anyrt.plan.device import Device
 
 if TYPE_CHECKING:  # a warm engine needs a device alone
     from anyrt.codegen.target import NativeTarget, Target
+    from anyrt.schedule.step import Strategies
 
 NATIVE: Final = "cpu"
 
@@ -40,9 +41,9 @@ class Backend:
         made: Device = self._part("device")
         return made
 
-    def target(self) -> Target:
+    def target(self) -> Target[Strategies]:
         """Its compile side; NotSupportedError when it has none."""
-        made: Target = self._part("target")
+        made: Target[Strategies] = self._part("target")
         return made
 
     def has(self, part: str) -> bool:
@@ -63,9 +64,9 @@ def device() -> Device:
     return Backend(NATIVE, "").device()
 
 
-def target() -> NativeTarget:
+def target() -> NativeTarget[Strategies]:
     """The compile side of engines, for the processor that we are on."""
-    return cast("NativeTarget", Backend(NATIVE, "").target())
+    return cast("NativeTarget[Strategies]", Backend(NATIVE, "").target())
 
 
 def all_backends() -> dict[str, Backend]:

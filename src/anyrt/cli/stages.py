@@ -11,7 +11,6 @@ from difflib import get_close_matches
 from anyrt.backends import loader
 from anyrt.codegen import llvm
 from anyrt.codegen.llvmtext import symbol
-from anyrt.codegen.target import NativeTarget
 from anyrt.compiler import native
 from anyrt.core.dimtext import print_dim
 from anyrt.core.errors import ArgumentError
@@ -23,7 +22,7 @@ from anyrt.ir.rewrite import Fail
 from anyrt.ir.text import print_graph
 from anyrt.prims.table import named_blobs, vocabulary
 from anyrt.schedule.launch import Launch, Schedule
-from anyrt.schedule.strategies.step import Trace
+from anyrt.schedule.step import Trace
 from anyrt.schedule.versions import versions
 
 FEW = 6  # names that are listed whole
@@ -37,7 +36,7 @@ class Stages:
     several."""
 
     lowered: native.Lowered
-    target: NativeTarget
+    target: native.Target
     node: str | None = None
 
     def graph(self) -> str:
@@ -178,6 +177,6 @@ def _own(graph: Graph, part: str) -> frozenset[Value]:
     return frozenset(mine)
 
 
-def choose_target(level: str | None) -> NativeTarget:
+def choose_target(level: str | None) -> native.Target:
     """The host, or the plainest processor of a level, which need not be this machine's."""
     return loader.target().named(level)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 from anyrt.codegen.emit import Function
 from anyrt.core.dims import Dim
@@ -19,6 +19,7 @@ from anyrt.ir.prim import Array
 from anyrt.ir.program import Module
 from anyrt.plan.program import Compiled
 
+S = TypeVar("S", covariant=True)  # strategies, of which scheduling knows what they are (schedule/step.py)
 Told: TypeAlias = Callable[[int, int], None]  # so many are made, of so many
 
 
@@ -49,8 +50,12 @@ class Answer:
     notes: str = ""
 
 
-class Target(Protocol):
+class Target(Protocol[S]):
     """The compile side of a backend."""
+
+    @property
+    def strategies(self) -> S:
+        """How it makes kernels of serial loops."""
 
     def run(self, job: Job, feeds: Mapping[str, Array]) -> Answer:
         """What the backend makes of the network for these inputs."""
@@ -67,7 +72,7 @@ class Assembled:
     frames: int
 
 
-class NativeTarget(Target, Protocol):
+class NativeTarget(Target[S], Protocol[S]):
     """The compile side of a backend whose device runs native code: one processor to compile for."""
 
     @property
@@ -78,7 +83,7 @@ class NativeTarget(Target, Protocol):
     def facts(self) -> Sequence[tuple[str, str]]:
         """What people want to know of the processor, each with what it is."""
 
-    def named(self, level: str | None) -> NativeTarget:
+    def named(self, level: str | None) -> NativeTarget[S]:
         """The plainest processor of this name, which need not be this machine's; None: this machine's.
         CompileError AR809 for a name that there is not."""
 

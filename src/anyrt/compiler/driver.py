@@ -18,7 +18,6 @@ from typing import TypeVar
 import numpy as np
 
 from anyrt.backends import loader
-from anyrt.codegen.target import NativeTarget
 from anyrt.compiler import native
 from anyrt.compiler.agree import check_agreement, conditions, symbol_records
 from anyrt.compiler.cached import (
@@ -69,8 +68,8 @@ from anyrt.prims.const import Blob, Origin
 from anyrt.prims.table import named_blobs, vocabulary
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.measure import BUDGETS
+from anyrt.schedule.step import Strategies
 from anyrt.schedule.storage import PACKED
-from anyrt.schedule.strategies import STRATEGIES
 from anyrt.schedule.tuning import Tuning, parse_tunings, print_tunings
 
 T = TypeVar("T")
@@ -123,7 +122,7 @@ def compile_mix() -> Compiled:
 
 
 def lower_plan(
-    file: PlanFile, target: NativeTarget | None = None, told: Told = lambda made, of: None
+    file: PlanFile, target: native.Target | None = None, told: Told = lambda made, of: None
 ) -> native.Lowered:
     """The kernels of a plan for the machine that we are on, as a target (None: its own) can use it; `told`
     hears of each, see `native.lower`."""
@@ -134,9 +133,9 @@ def lower_plan(
     settings = dict(file.plan.settings)
     alone = frozenset(places[n] for n in settings.get(ALONE, "").split() if n in places)
     tunings = parse_tunings(settings.get(TUNINGS, ""), places)
-    sizes, machine = Sizes(plan_sizes(file.plan, Point.OPT)), _machine(target or loader.target())
-    checked = CHECKED in settings
-    return native.lower(graph, offsets, sizes, alone, tunings, machine, told=told, checked=checked)
+    sizes, target = Sizes(plan_sizes(file.plan, Point.OPT)), target or loader.target()
+    made_for, checked = (_machine(target), target.strategies), CHECKED in settings
+    return native.lower(graph, offsets, sizes, alone, tunings, *made_for, told=told, checked=checked)
 
 
 def build_machine() -> Machine:
@@ -144,7 +143,7 @@ def build_machine() -> Machine:
     return _machine(loader.target())
 
 
-def _machine(target: NativeTarget) -> Machine:
+def _machine(target: native.Target) -> Machine:
     return target.limited(this_machine(read_flags()))
 
 
@@ -242,7 +241,7 @@ class _Build:
             self._remember(recall, source, parts, text)
             return self._again(phase, *known)
         target = loader.target()
-        lower = source.lower(_machine(target))
+        lower = source.lower(_machine(target), target.strategies)
         tuned = self._tuned(lower, target, source.needs)
         self._done(phase)
         tuned, alone = self._verified(tuned, lower, target, source.needs)
@@ -262,7 +261,7 @@ class _Build:
         keep_seconds(source.text, text, self.seconds, self.warn)
         return parts, report
 
-    def _compiled(self, lowered: native.Lowered, target: NativeTarget) -> tuple[Compiled, tuple[str, ...]]:
+    def _compiled(self, lowered: native.Lowered, target: native.Target) -> tuple[Compiled, tuple[str, ...]]:
         """The code, and what the report says of it."""
         functions = native.written(lowered, target)
         pieces = PieceCache(kernel_cache(self.warn))
@@ -345,7 +344,7 @@ class _Build:
         phase.reach(phase.done + 1)
 
     def _tuned(
-        self, lower: partial[native.Lowered], target: NativeTarget, needs: Sequence[Requirement]
+        self, lower: partial[native.Lowered], target: native.Target, needs: Sequence[Requirement]
     ) -> Tuned:
         """Kernels cut as measuring shows, at the levels that measure."""
         with self.progress.counted(SCHEDULING) as told:
@@ -374,7 +373,7 @@ class _Build:
         self,
         tuned: Tuned,
         lower: partial[native.Lowered],
-        target: NativeTarget,
+        target: native.Target,
         needs: Sequence[Requirement],
     ) -> tuple[Tuned, frozenset[Value]]:
         """Compare kernels with the interpreter at the corners of profiles where the network can run; what
@@ -451,17 +450,16 @@ class _Source:
         """What the engine should be best at."""
         return Sizes(self.request.sizes(0, Point.OPT))
 
-    def lower(self, machine: Machine) -> partial[native.Lowered]:
+    def lower(self, machine: Machine, strategies: Strategies) -> partial[native.Lowered]:
         """What schedules the graph for a machine."""
         offsets = {self.blobs[r.name]: r.offset for r in self.records}
-        strategies = self.request.strategies or STRATEGIES
         return partial(
             native.lower,
             self.graph,
             offsets,
             self.sizes(),
             machine=machine,
-            strategies=strategies,
+            strategies=self.request.strategies or strategies,
             checked=self.request.settings.checked,
         )
 

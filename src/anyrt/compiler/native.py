@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import TypeAlias
 
+from anyrt.backends import loader
 from anyrt.codegen.emit import Function
 from anyrt.codegen.target import NativeTarget, Store
 from anyrt.codegen.target import Told as Hears
@@ -38,11 +40,13 @@ from anyrt.schedule.labels import labelled
 from anyrt.schedule.launch import Launch, Outside, Schedule, in_line, read_by, written_by
 from anyrt.schedule.nest import Numbers
 from anyrt.schedule.ports import port_names
-from anyrt.schedule.strategies import STRATEGIES, Strategies
+from anyrt.schedule.step import Strategies
 from anyrt.schedule.tables import Tables
 from anyrt.schedule.task import Task
 from anyrt.schedule.tuning import Tuning
 from anyrt.schedule.versions import Version, originals, versions
+
+Target: TypeAlias = NativeTarget[Strategies]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +73,18 @@ def lower(
     alone: frozenset[Value] = frozenset(),
     tunings: Mapping[Value, Tuning] | None = None,
     machine: Machine = REFERENCE,
-    strategies: Strategies = STRATEGIES,
+    strategies: Strategies | None = None,
     told: Hears = lambda made, of: None,
     *,
     checked: bool = False,
 ) -> Lowered:
     """Schedule a graph and place its buffers; `blobs` gives each constant's byte offset in the plan,
-    `tunings` how to make the kernels with these roots otherwise, `strategies` how to make all of them. The
-    same machine gets the same kernels. `told` hears after each kernel how many there are of how many, from 0
-    for every version, and what it raises ends the work. `checked`: kernels check every access."""
+    `tunings` how to make the kernels with these roots otherwise, `strategies` how to make all of them (None:
+    as the usual target does). The same machine gets the same kernels. `told` hears after each kernel how many
+    there are of how many, from 0 for every version, and what it raises ends the work. `checked`: kernels
+    check every access."""
     sizes = Sizes(at_most(sizes.values, sizes_of(graph)))
+    how = strategies or loader.target().strategies
     tables, made, arenas = Tables(), list[Schedule](), list[Arena]()
     numbers = Numbers()  # a tensor of one version is none of another, which lies elsewhere
     places: dict[Buffer, tuple[int, Dim]] = {}
@@ -87,7 +93,7 @@ def lower(
         origin = originals(graph, version.graph)
         apart = frozenset(new for new, old in origin.items() if old in alone)
         own = {new: tunings[old] for new, old in origin.items() if old in tunings} if tunings else {}
-        task = Task(version.graph, sizes, machine, apart, own, tables, strategies, told, numbers)
+        task = Task(version.graph, sizes, machine, how, apart, own, tables, told, numbers)
         made.append(schedule(task))
         arenas.append(_arrange(made[-1]))
         places |= _places(version.graph, made[-1], arenas[-1], blobs)
@@ -180,7 +186,7 @@ def _constants(schedule: Schedule, blobs: Mapping[Blob, int]) -> Iterator[tuple[
                 yield buffer, (abi.CONSTS, blobs[value.op.blob])
 
 
-def text(lowered: Lowered, target: NativeTarget) -> str:
+def text(lowered: Lowered, target: Target) -> str:
     """LLVM text of all kernels for a processor, each under its own name; the names of calls that share one
     stand for it, too."""
     module = lowered.module
@@ -188,7 +194,7 @@ def text(lowered: Lowered, target: NativeTarget) -> str:
     return target.text(module.distinct, target.limited(lowered.machine), shared, checked=module.checked)
 
 
-def written(lowered: Lowered, target: NativeTarget) -> dict[int, Function]:
+def written(lowered: Lowered, target: Target) -> dict[int, Function]:
     """Each kernel as LLVM text, by the kernel's identity."""
     module, machine = lowered.module, target.limited(lowered.machine)
     return {id(k): target.emit(k, machine, checked=module.checked) for k in module.distinct}
@@ -196,7 +202,7 @@ def written(lowered: Lowered, target: NativeTarget) -> dict[int, Function]:
 
 def compile_lowered(
     lowered: Lowered,
-    target: NativeTarget,
+    target: Target,
     store: Store | None = None,
     told: Hears = lambda made, of: None,
     functions: Mapping[int, Function] | None = None,

@@ -30,7 +30,7 @@ from anyrt.prims.const import Blob
 
 if TYPE_CHECKING:  # whoever describes a network need not wait for passes and scheduler
     from anyrt.passes import Pass
-    from anyrt.schedule.strategies import Strategies
+    from anyrt.schedule.step import Strategies
 
 __all__ = ["BuildRequest", "Monitor", "Point", "Settings", "Sym", "Symbol", "Verify", "Winograd"]
 

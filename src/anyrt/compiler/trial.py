@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyrt.backends import loader
-from anyrt.codegen.target import NativeTarget, Told
+from anyrt.codegen.target import Told
 from anyrt.compiler import native
 from anyrt.core.counts import at_most
 from anyrt.core.dimvalues import evaluate
@@ -55,7 +55,7 @@ class Loaded:
     code: Code
 
 
-def load(lowered: native.Lowered, target: NativeTarget, told: Told = lambda made, of: None) -> Loaded:
+def load(lowered: native.Lowered, target: native.Target, told: Told = lambda made, of: None) -> Loaded:
     """Compile and map a lowered graph; `told` hears of each kernel, see `native.compile_lowered`."""
     compiled = native.compile_lowered(lowered, target, told=told)
     return Loaded(lowered, compiled, loader.device().load(compiled))

@@ -22,8 +22,7 @@ from zlib import crc32
 
 import numpy as np
 
-from anyrt.codegen.target import NativeTarget
-from anyrt.compiler.native import Lowered
+from anyrt.compiler.native import Lowered, Target
 from anyrt.compiler.request import Algorithm, BuildRequest, Point, Selector, Tensor
 from anyrt.compiler.request import Task as Asked
 from anyrt.compiler.trial import Trial, load
@@ -64,7 +63,7 @@ def tune(
     request: BuildRequest,
     lowered: Lowered,
     lower: Lower,
-    target: NativeTarget,
+    target: Target,
     check: Callable[[], None],
     done: Callable[[int], None],
     unable: str = "",
@@ -97,7 +96,7 @@ class _Search:
     request: BuildRequest
     lowered: Lowered
     lower: Lower
-    target: NativeTarget
+    target: Target
     check: Callable[[], None]
     sizes: Mapping[str, int]
     version: int

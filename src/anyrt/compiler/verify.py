@@ -21,9 +21,8 @@ from typing import Final
 
 import numpy as np
 
-from anyrt.codegen.target import NativeTarget
 from anyrt.compiler.bounds import SAFETY, Bounded, bounded, differing, exact, stored
-from anyrt.compiler.native import Lowered
+from anyrt.compiler.native import Lowered, Target
 from anyrt.compiler.progress import COMPILING, VERIFYING, Progress
 from anyrt.compiler.trial import Loaded, Trial, load
 from anyrt.core.counts import at_most, is_open
@@ -103,7 +102,7 @@ class Mismatch:
 
 def verify(
     lowered: Lowered,
-    target: NativeTarget,
+    target: Target,
     sizes_list: Sequence[Mapping[str, int]],
     progress: Progress | None = None,
     seed: int = SEED,

@@ -74,6 +74,12 @@ class Machine:
         """Elements of float32 in a vector."""
         return self.vector_bits // 32
 
+    @property
+    def panel(self) -> int:
+        """Lanes of float32 in which constants are laid out for sums of products: two lines of cache, which
+        are fetched together and serve vectors of every width."""
+        return 2 * self.line_bytes // 4
+
 
 # Every size that depends on the machine was measured on this one (AMD EPYC, family 26 model 2); what cannot
 # be found of another machine is taken from it.

@@ -122,8 +122,8 @@ class _Tile:
             graph,
             Sizes({**task.sizes.values, **cut.usual(task.sizes)}),
             replace(task.machine, cores=1),
+            task.strategies,
             tables=task.tables,
-            strategies=task.strategies,
             item=Item(parts, past, {**found, **given}, dict.fromkeys(cut.wide, cut.strip.pitch)),
             is_whole=False,
         )

@@ -19,7 +19,7 @@ from anyrt.loops.overwrite import reads_what_it_stores, stores_of
 from anyrt.schedule.group import Group
 from anyrt.schedule.layout import Layout
 from anyrt.schedule.partition import Stored
-from anyrt.schedule.strategies.step import Trace
+from anyrt.schedule.step import Trace
 from anyrt.schedule.tables import Tables
 from anyrt.schedule.tuning import Tuning
 

@@ -48,10 +48,7 @@ from anyrt.schedule.group import Group
 from anyrt.schedule.layout import Layout, row_major
 from anyrt.schedule.nontemporal import Past
 from anyrt.schedule.pieces import Pieces
-from anyrt.schedule.strategies import STRATEGIES, Strategies
-from anyrt.schedule.strategies.contraction import is_tileable
-from anyrt.schedule.strategies.step import Context, Strategy, Trace, carry_out
-from anyrt.schedule.strategies.window import is_windowed
+from anyrt.schedule.step import Context, Strategies, Strategy, Trace, carry_out
 from anyrt.schedule.tables import Tables
 from anyrt.schedule.window import Window, moved
 from anyrt.schedule.written import Maker, written
@@ -78,7 +75,7 @@ class Builder:
     machine: Machine
     pieces: Pieces
     name: str
-    strategies: Strategies = STRATEGIES
+    strategies: Strategies
     past: Mapping[Buffer, Past] = field(default_factory=dict)
     first: Mapping[Value, Dim] = field(default_factory=dict)
     layouts: Mapping[Value, Layout] = field(default_factory=dict)
@@ -116,33 +113,33 @@ class Builder:
     def naive(self) -> tuple[Kernel, Strategy]:
         """The serial loops, and the strategy for them."""
         if self.group.border is not None:
-            return self._kernel(self._bordered(self.group.border)), self.strategies.map
+            return self._kernel(self._bordered(self.group.border)), self.strategies.of("map")
         how = self.group.root.compute
         if isinstance(how, Written) and self.group.root not in self.buffers:
             maker = Maker(self.group.root, self.group.buffer, self.group.place, self.names)
             body = written(how, maker, self._elements(reductions=False), self.buffers)
             self.scratch, self.chosen = maker.bytes, "written"
-            return self._kernel(body), self.strategies.written
+            return self._kernel(body), self.strategies.of("written")
         if self.group.root.dtype in storage.PACKED:
-            return self._kernel(self._packed()), self.strategies.map
+            return self._kernel(self._packed()), self.strategies.of("map")
         elements, store = self._refined()
         if self.group.mends:
             self.chosen = "mend"
-            return self._kernel(self._mended(elements, store)), self.strategies.mend
+            return self._kernel(self._mended(elements, store)), self.strategies.of("mend")
         if self.window is not None:
-            return self._kernel(self._window(store)), self.strategies.stencil
+            return self._kernel(self._window(store)), self.strategies.of("stencil")
         if elements.reductions:
             self.folded = {r.register: r.value for r in elements.reductions.values()}
             kernel = self._kernel(self._rows_folded(elements, store))
             contracts = any(isinstance(v.compute, Contracted) for v in self.folded.values())
-            self.chosen = _kind(kernel) if contracts else "reduction"
-            return kernel, self.strategies.lists[self.chosen]
+            self.chosen = self.strategies.choice("contraction" if contracts else "reduction", kernel)
+            return kernel, self.strategies.of(self.chosen)
         layout = self.group.layout
         if layout is not None and layout.block is not None:  # within blocks elements lie side by side
             self.vars.sort(key=lambda v: stride(store.index, v) == 1)
         kernel = self._kernel(serial(self.vars, (store,)))
-        self.chosen = "update" if keeps(kernel) else "map"
-        return kernel, self.strategies.lists[self.chosen]
+        self.chosen = self.strategies.choice("update" if keeps(kernel) else "map", kernel)
+        return kernel, self.strategies.of(self.chosen)
 
     def _kernel(self, body: Sequence[Stmt]) -> Kernel:
         return Kernel(self.name, self.names.var(1, "p"), tuple(body), 1, self.scratch)
@@ -442,13 +439,6 @@ class Builder:
             position.insert(0, mod(at, size))
             at = floordiv(at, size)
         return cast(storage.encode(root.dtype, elements.at(root, position)), Scalar.I32)
-
-
-def _kind(kernel: Kernel) -> str:
-    """The strategy for sums of products."""
-    if is_windowed(kernel):
-        return "window"
-    return "contraction" if is_tileable(kernel) else "reduction"
 
 
 def _beside(at: Dim, few: Sym, moving: Sequence[Sym]) -> bool:

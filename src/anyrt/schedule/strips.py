@@ -51,7 +51,6 @@ from anyrt.schedule.elements import FusionFailure
 from anyrt.schedule.hidden import hides, spreads
 from anyrt.schedule.layout import Block, Layout, row_major
 from anyrt.schedule.reach import Mask, masks, reach
-from anyrt.schedule.strategies.words import PANEL
 
 TALL = 14  # rows of a tile: strips of an open number hold a multiple of them
 MOST = 128  # rows
@@ -75,11 +74,13 @@ SHOWN: Final = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Across:
-    """The operand of a contraction whose `axis` becomes lanes, although another one is innermost."""
+    """The operand of a contraction whose `axis` becomes lanes, in panels of so many, although another one is
+    innermost."""
 
     reader: Value
     operand: Value
     axis: int
+    panel: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,14 +234,14 @@ def _strip(
             block = BLOCK * machine.lanes
             strip = Strip(root, frozenset(found), batches, rows[-1], most, value, after, arg, block)
             strip = replace(strip, places=tuple(how.out.index(x) for x in labels[:-1]))
-            strip = _partial(strip) if excludes else strip
+            strip = _partial(strip, machine) if excludes else strip
             yield _shared(strip, most, sizes, machine) or _sized(strip, most, sizes, machine)
 
 
 def _shared(strip: Strip, most: int, sizes: Sizes, machine: Machine) -> Strip | None:
     """The strips of a batch as one item, where there are enough batches and strips are so low that copying
     counts."""
-    across = _across(strip)
+    across = _across(strip, machine)
     rows, columns = strip.root.shape[strip.row], strip.factor.shape[-1]
     batches = prod(sizes.of(strip.root.shape[k]) for k in strip.batches)
     if across is None or batches < 2 * machine.cores:
@@ -252,7 +253,7 @@ def _shared(strip: Strip, most: int, sizes: Sizes, machine: Machine) -> Strip | 
     return replace(shared, size=size) if size < MOST and 2 * size <= rows else None
 
 
-def _across(strip: Strip) -> Across | None:
+def _across(strip: Strip, machine: Machine) -> Across | None:
     """What the factor's contraction reads so."""
     (reader,) = (v for v in strip.inside if v != strip.product and isinstance(v.compute, Contracted))
     how = reader.compute
@@ -265,7 +266,7 @@ def _across(strip: Strip) -> Across | None:
             and labels[-1] not in how.out
             and arg.dtype is DataType.FLOAT
         ):
-            return Across(reader, arg, labels.index(lane))
+            return Across(reader, arg, labels.index(lane), machine.panel)
     return None
 
 
@@ -309,7 +310,7 @@ def _size(strip: Strip, most: int, sizes: Sizes, machine: Machine) -> int:
     return next(even, -(-rows // least))
 
 
-def _partial(strip: Strip) -> Strip:
+def _partial(strip: Strip, machine: Machine) -> Strip:
     """The strip with what tells which columns count for a row."""
     loops = {**strip.loops, strip.row: AT}
     column = Sym("strip.column", extent=strip.factor.shape[-1])
@@ -318,7 +319,8 @@ def _partial(strip: Strip) -> Strip:
     end = next((end for end in ends if linear(end, AT) is not None), None)
     hiding = masks(strip.factor, strip.inside, at)
     # Panels begin at whole blocks.
-    return replace(strip, reach=end, masks=hiding, block=max(strip.block, PANEL) if hiding else strip.block)
+    block = max(strip.block, machine.panel) if hiding else strip.block
+    return replace(strip, reach=end, masks=hiding, block=block)
 
 
 def _has_batches(value: Value, how: Contracted) -> bool:
@@ -444,7 +446,7 @@ class Cut:
         if self.panels is None or self.strip.across is None:
             return None
         panels, whole = self.panels
-        layout = replace(row_major(whole.shape), block=Block(self.strip.across.axis, PANEL))
+        layout = replace(row_major(whole.shape), block=Block(self.strip.across.axis, self.strip.across.panel))
         return Graph(self._inputs, (("panels", build.identity(whole)),)), layout, panels
 
     def looking(self) -> Graph | None:

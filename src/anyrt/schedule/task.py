@@ -14,7 +14,7 @@ from anyrt.schedule.group import Part
 from anyrt.schedule.layout import Layout
 from anyrt.schedule.nest import Numbers
 from anyrt.schedule.nontemporal import Past
-from anyrt.schedule.strategies import STRATEGIES, Strategies
+from anyrt.schedule.step import Strategies
 from anyrt.schedule.tables import Tables
 from anyrt.schedule.tuning import Tuning
 
@@ -47,10 +47,10 @@ class Task:
     graph: Graph
     sizes: Sizes
     machine: Machine
+    strategies: Strategies
     alone: frozenset[Value] = frozenset()
     tunings: Mapping[Value, Tuning] = field(default_factory=dict)
     tables: Tables = field(default_factory=Tables)
-    strategies: Strategies = STRATEGIES
     told: Told = _nobody
     numbers: Numbers = field(default_factory=Numbers)
     item: Item = Item()
@@ -66,9 +66,9 @@ class Task:
             graph,
             self.sizes,
             self.machine,
+            self.strategies,
             self.alone,
             tables=self.tables,
-            strategies=self.strategies,
             numbers=self.numbers,
             is_whole=False,
         )

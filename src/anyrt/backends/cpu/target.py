@@ -17,6 +17,7 @@ from anyrt.backends.cpu.link import Piece, link
 from anyrt.backends.cpu.mix import compile_mix
 from anyrt.backends.cpu.objects import Nowhere, pieces
 from anyrt.backends.cpu.pool import compile_pool
+from anyrt.backends.cpu.strategies import STRATEGIES
 from anyrt.codegen import llvm
 from anyrt.codegen.emit import ATTRIBUTES, Function
 from anyrt.codegen.llvmtext import symbol
@@ -28,6 +29,7 @@ from anyrt.ir.kernel import Kernel
 from anyrt.ir.prim import Array
 from anyrt.ir.program import Module
 from anyrt.plan.program import Compiled, Program
+from anyrt.schedule.step import Strategies
 
 _EXECUTORS: Final[dict[str, Piece]] = {}  # that this process has compiled, by processor
 _HARD: Final = llvm.Effort(speed=3, vectorize=True)
@@ -47,6 +49,11 @@ class CpuTarget:
     def key(self) -> str:
         """Equal for targets that run the same code."""
         return self.processor.key
+
+    @property
+    def strategies(self) -> Strategies:
+        """Of backends/cpu/strategies/."""
+        return STRATEGIES
 
     @property
     def facts(self) -> Sequence[tuple[str, str]]:

@@ -17,6 +17,7 @@ from anyrt.ir.buffer import BITS, Buffer, Space
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.prim import Array
 from anyrt.ir.statements import buffers_of
+from anyrt.schedule.step import Strategies
 
 MEMORY = frozenset({Space.INPUT, Space.OUTPUT, Space.CONST, Space.ARENA})
 
@@ -44,6 +45,11 @@ def _bytes(buffer: Buffer, sizes: Mapping[str, int]) -> int:
 
 class NullTarget:
     """Counting as a backend."""
+
+    @property
+    def strategies(self) -> Strategies:
+        """Serial loops, as nothing is run."""
+        return Strategies({})
 
     def run(self, job: Job, feeds: Mapping[str, Array]) -> Answer:
         """No outputs; the counts as a note."""

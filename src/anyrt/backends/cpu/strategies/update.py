@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
+from anyrt.backends.cpu.strategies.common import VECTORISE, parallel
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import stores
 from anyrt.loops.keep import keep
 from anyrt.loops.nest import around, loads_of
-from anyrt.schedule.strategies.common import VECTORISE, parallel
-from anyrt.schedule.strategies.step import Context, Step, Strategy
+from anyrt.schedule.step import Context, Step, Strategy
 
 
 def _parallelise(kernel: Kernel, c: Context) -> Kernel | Fail:

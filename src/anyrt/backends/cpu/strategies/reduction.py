@@ -8,6 +8,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from anyrt.backends.cpu.strategies.common import (
+    COLLAPSE,
+    INTERLEAVE,
+    NONTEMPORAL,
+    PARALLELISE,
+    PRECOMPUTE,
+    SPLIT_BY_RANGE,
+    VECTORISE,
+    VERSION,
+)
 from anyrt.core.dims import Sym
 from anyrt.ir.buffer import Space
 from anyrt.ir.kernel import Fold, For, Kernel, Let, Loop
@@ -24,17 +34,7 @@ from anyrt.loops.store_in_place import store_in_place
 from anyrt.loops.sum_in_blocks import sum_in_blocks
 from anyrt.loops.unroll_and_jam import unroll_and_jam
 from anyrt.schedule.elements import FusionFailure
-from anyrt.schedule.strategies.common import (
-    COLLAPSE,
-    INTERLEAVE,
-    NONTEMPORAL,
-    PARALLELISE,
-    PRECOMPUTE,
-    SPLIT_BY_RANGE,
-    VECTORISE,
-    VERSION,
-)
-from anyrt.schedule.strategies.step import Apply, Context, Step, Strategy
+from anyrt.schedule.step import Apply, Context, Step, Strategy
 
 LONG = 32  # parts: two rows of a longer body at once only crowd the first cache
 TWICE = 192  # parts of expressions of a row: longer ones hide their latencies, and are not written twice

@@ -9,17 +9,7 @@ from __future__ import annotations
 
 from math import prod
 
-from anyrt.core.dims import Sym
-from anyrt.ir.kernel import Kernel, Loop
-from anyrt.ir.rewrite import Fail
-from anyrt.ir.statements import loops
-from anyrt.loops.nest import Nest, around, interleaves, takes_apart
-from anyrt.loops.reorder import few_last
-from anyrt.loops.share import share
-from anyrt.loops.strip_mine import strip_mine
-from anyrt.loops.tile import is_tileable
-from anyrt.schedule.elements import FusionFailure
-from anyrt.schedule.strategies.common import (
+from anyrt.backends.cpu.strategies.common import (
     COLLAPSE,
     INTERLEAVE,
     NONTEMPORAL,
@@ -30,7 +20,17 @@ from anyrt.schedule.strategies.common import (
     VERSION,
     parallel,
 )
-from anyrt.schedule.strategies.step import Context, Step, Strategy
+from anyrt.core.dims import Sym
+from anyrt.ir.kernel import Kernel, Loop
+from anyrt.ir.rewrite import Fail
+from anyrt.ir.statements import loops
+from anyrt.loops.nest import Nest, around, interleaves, takes_apart
+from anyrt.loops.reorder import few_last
+from anyrt.loops.share import share
+from anyrt.loops.strip_mine import strip_mine
+from anyrt.loops.tile import is_tileable
+from anyrt.schedule.elements import FusionFailure
+from anyrt.schedule.step import Context, Step, Strategy
 
 PIECE = 64  # elements: pieces are whole numbers of them
 

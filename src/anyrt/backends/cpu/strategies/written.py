@@ -6,11 +6,11 @@ are on their way at a time.
 
 from __future__ import annotations
 
+from anyrt.backends.cpu.strategies.common import PARALLELISE, VERSION
 from anyrt.ir.kernel import Alloc, Fold, For, Kernel, Let, Loop, Stmt, Store
 from anyrt.ir.rewrite import Fail
 from anyrt.loops.unroll_and_jam import unroll_and_jam
-from anyrt.schedule.strategies.common import PARALLELISE, VERSION
-from anyrt.schedule.strategies.step import Context, Step, Strategy
+from anyrt.schedule.step import Context, Step, Strategy
 
 ROWS = 4  # that an item has: more additions than are on their way at a time
 LONG = 256  # elements of a row

@@ -10,6 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
+from anyrt.backends.cpu.strategies.common import COLLAPSE, NONTEMPORAL, VECTORISE, VERSION, parallel
+from anyrt.backends.cpu.strategies.words import (
+    PANEL,
+    SIDE,
+    WORTH,
+    Words,
+    splits,
+    stride_in_panel,
+    takes_words,
+    words_for,
+)
 from anyrt.core.dims import Dim, Sym, bounds
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import BITS, Scalar, Space
@@ -23,18 +34,7 @@ from anyrt.loops.whole_turns import whole_turns
 from anyrt.loops.words import narrow
 from anyrt.schedule.nontemporal import NOT_PAST
 from anyrt.schedule.pieces import FLOAT
-from anyrt.schedule.strategies.common import COLLAPSE, NONTEMPORAL, VECTORISE, VERSION, parallel
-from anyrt.schedule.strategies.step import Context, Step, Strategy
-from anyrt.schedule.strategies.words import (
-    PANEL,
-    SIDE,
-    WORTH,
-    Words,
-    splits,
-    stride_in_panel,
-    takes_words,
-    words_for,
-)
+from anyrt.schedule.step import Context, Step, Strategy
 
 LIGHT = 12  # instructions that are made of a sum in registers, where their text is there once for each row
 COLLIDE = 1024  # elements: rows that lie a multiple of it apart meet in the same lines of the nearest cache

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 from anyrt.core.dims import Dim, Sym, add, ceildiv, linear, mul, product
 from anyrt.core.dimvalues import substitute
-from anyrt.core.machine import Machine
+from anyrt.core.machine import REFERENCE, Machine
 from anyrt.ir.buffer import Scalar
 from anyrt.ir.kernel import Expr, Load, Op
 from anyrt.loops.nest import stride
 from anyrt.loops.register_tile import SQUARE, Product
 from anyrt.loops.words import PARTS, counted, narrow, word
 
-PANEL = 32  # lanes of a constant's panels
+PANEL = REFERENCE.panel
 SIDE = 32  # rows and lanes of the tiles that four registers for matrices hold
 NEARLY = 24  # rows of a tile that is not worth filling up by copying
 WORTH = 8  # rows from which words are worth making

@@ -14,7 +14,7 @@ from anyrt.ir.kernel import For, Kernel
 from anyrt.ir.rewrite import Fail
 from anyrt.loops.nest import around
 from anyrt.loops.parallelise import parallelise
-from anyrt.schedule.strategies.step import Context, Step, Strategy
+from anyrt.schedule.step import Context, Step, Strategy
 
 
 def _parallelise(kernel: Kernel, c: Context) -> Kernel | Fail:

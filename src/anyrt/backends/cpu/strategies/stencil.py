@@ -8,11 +8,7 @@ from __future__ import annotations
 
 from math import prod
 
-from anyrt.ir.kernel import For, Kernel
-from anyrt.ir.rewrite import Fail
-from anyrt.loops.nest import around
-from anyrt.loops.sliding_window import sliding_window
-from anyrt.schedule.strategies.common import (
+from anyrt.backends.cpu.strategies.common import (
     COLLAPSE,
     INTERLEAVE,
     NONTEMPORAL,
@@ -23,7 +19,11 @@ from anyrt.schedule.strategies.common import (
     VECTORISE,
     VERSION,
 )
-from anyrt.schedule.strategies.step import Context, Step, Strategy
+from anyrt.ir.kernel import For, Kernel
+from anyrt.ir.rewrite import Fail
+from anyrt.loops.nest import around
+from anyrt.loops.sliding_window import sliding_window
+from anyrt.schedule.step import Context, Step, Strategy
 
 LEAST_BAND = 4  # rows
 

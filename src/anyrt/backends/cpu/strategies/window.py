@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from math import prod
 
+from anyrt.backends.cpu.strategies.common import COLLAPSE, NONTEMPORAL, VERSION, parallel
 from anyrt.ir.buffer import BITS
 from anyrt.ir.kernel import Kernel, Load
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.visit import parts
 from anyrt.loops.nest import stride
 from anyrt.loops.window_tile import Size, Slide, Windows, window_tile, windows_of
-from anyrt.schedule.strategies.common import COLLAPSE, NONTEMPORAL, VERSION, parallel
-from anyrt.schedule.strategies.step import Context, Step, Strategy
+from anyrt.schedule.step import Context, Step, Strategy
 
 SHARE = 2  # of the nearest cache: what one copy has
 WIDE = 2  # registers of a row of windows

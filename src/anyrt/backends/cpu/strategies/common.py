@@ -20,7 +20,7 @@ from anyrt.loops.split_by_range import split_by_range
 from anyrt.loops.vectorise import vectorise
 from anyrt.loops.version import version
 from anyrt.loops.work import work
-from anyrt.schedule.strategies.step import Context, Step
+from anyrt.schedule.step import Context, Step
 
 SPLIT = 256  # parts of expressions that the ranges of a loop may have together
 LONGER = 4  # times: the runs of large outputs, of which fewer ends share a cache line
