@@ -6,7 +6,7 @@ told once, and everything that depends on it is simply unknown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import prod
@@ -73,6 +73,15 @@ class Outcome:
     error: AnyrtError | None = None
     inner: tuple[Value, ...] = ()
     reads: frozenset[Value] = frozenset()
+
+    def forms(self, index: int) -> tuple[Value, ...]:
+        """An output as others read it, and the float32 that layers of the same node compute with."""
+        value, inner = self.values[index], self.inner[index] if self.inner else self.values[index]
+        return (
+            (value,)
+            if inner is value
+            else (value, *rounded_outputs(self.reads, (cast(inner, DataType.FLOAT),)))
+        )
 
 
 class Expansion:
@@ -185,7 +194,7 @@ class Expansion:
     def _pop(self, layer: ILayer) -> bool:
         """Forget what a layer means; False where nobody has asked."""
         outcome = self._layers.pop(layer, None)
-        for value in () if outcome is None else outcome.values:
+        for value in () if outcome is None else self._named(layer, outcome):
             self._names.pop(value, None)
         return outcome is not None
 
@@ -224,6 +233,19 @@ class Expansion:
     def layer_of(self, value: Value) -> str | None:
         """The layer whose output a value is, as far as layers have been judged."""
         return self._names.get(value)
+
+    def forms(self, tensor: ITensor) -> tuple[Value, ...]:
+        """The value of a tensor, and what takes its place inside of its node of a model."""
+        if tensor._layer is None or tensor._layer._node is None:
+            return (self.value(tensor),)
+        self.value(tensor)
+        return self._outcome(tensor._layer).forms(tensor._index)
+
+    @staticmethod
+    def _named(layer: ILayer, outcome: Outcome) -> Iterator[Value]:
+        """The values that have the name of a layer."""
+        for n, value in enumerate(outcome.values):
+            yield from (value,) if layer._node is None else outcome.forms(n)
 
     def forget_tensor(self, tensor: ITensor) -> None:
         """`tensor` has changed."""
@@ -270,7 +292,7 @@ class Expansion:
             reads = frozenset[Value]().union(*(self._reads(layer, t) for t in layer._inputs if t is not None))
             values = rounded_outputs(reads, outcome.values)
             outcome = replace(outcome, values=values, inner=outcome.values, reads=reads)
-        for value in outcome.values:
+        for value in self._named(layer, outcome):
             self._names.setdefault(value, layer._name)
         return outcome
 

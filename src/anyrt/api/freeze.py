@@ -244,8 +244,8 @@ def _updates(layer: ILayer) -> Iterator[tuple[ITensor, ITensor]]:
 def names_of(network: INetworkDefinition, expansion: Expansion) -> dict[Value, str]:
     names = {expansion.value(t): t._name for t in network._inputs}
     for layer in network._layers:
-        for tensor in layer._outputs:
-            names.setdefault(expansion.value(tensor), layer._name)
+        for value in (v for tensor in layer._outputs for v in expansion.forms(tensor)):
+            names.setdefault(value, layer._name)
     return names
 
 

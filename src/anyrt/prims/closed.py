@@ -10,7 +10,8 @@ computed by first, which the constant keeps as its origin.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -31,14 +32,21 @@ from anyrt.prims.reshape import Reshape
 from anyrt.prims.taps import Taps
 from anyrt.prims.view import View
 
+WHOLE: Final = frozenset({"floor", "ceil", "round", "trunc", "sign"})
+
 
 def evaluate(root: Value, given: Mapping[Value, Array] | None = None) -> Array:
     """The elements of `root`, a view of constants where it only moves them: as they are stored while they are
     only moved, which keeps every bit of a NaN, else as the interpreter holds them. `given`: the elements of
-    inputs, as they are stored."""
+    inputs, as they are stored.
+
+    Floats are float64 until all is done, but for those by which something is decided: a run decides by
+    float32, and the constant is what a run would give."""
     stored: dict[Value, Array] = {**(given or {})}
     wide: dict[Value, Array] = {}
-    for value in walk([root]):
+    order = list(walk([root]))
+    narrow = _deciding(order)
+    for value in order:
         if value in stored:
             continue
         if isinstance(value.op, Const):
@@ -47,8 +55,19 @@ def evaluate(root: Value, given: Mapping[Value, Array] | None = None) -> Array:
             stored[value] = compute(value, tuple(stored[a] for a in value.args), {})
         else:
             args = (wide[a] if a in wide else widen(stored[a], a.dtype) for a in value.args)
-            wide[value] = compute(value, tuple(args), {})
+            made = compute(value, tuple(args), {})
+            wide[value] = widen(round_to(made, value.dtype), value.dtype) if value in narrow else made
     return wide[root] if root in wide else stored[root]
+
+
+def _deciding(order: Sequence[Value]) -> set[Value]:
+    """The values of float32 from which whole numbers or bools are made."""
+    found = set[Value]()
+    for value in reversed(order):
+        decides = isinstance(value.op, Map) and (value.op.fn in WHOLE or not is_float(value.dtype))
+        if decides or value in found:
+            found.update(a for a in value.args if a.dtype is DataType.FLOAT)
+    return found
 
 
 def rounded(array: Array, dtype: DataType) -> Array:
