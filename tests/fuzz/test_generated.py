@@ -11,7 +11,7 @@ from tools.fuzz import causes, forms, judge, oracles, rules, weighed  # noqa: F4
 from tools.fuzz.grow import grow
 
 # Of half types, whose leading operator is several layers: Gemm, norms, LayerNormalization, Shrink and others.
-SEVERAL = (30171, 30256, 30473, 30633, 30719, 30859, 31013, 31087, 31160)
+SEVERAL = (30171, 30256, 30473, 30633, 30719, 30859, 31013, 31087, 31160, 31239, 31465, 31539)
 SEEDS = (2, 4, 6, 8, 10, 11, 14, 16, 2511)
 
 
