@@ -113,3 +113,12 @@ def test_products_of_whole_numbers_are_whole(run, dtype):
     got = run("MatMul", {"a": a, "b": b})
     assert got.dtype == dtype
     np.testing.assert_array_equal(got, a @ b)
+
+
+def test_codes_of_numbers_that_are_known_are_those_that_a_run_gives(run):
+    x = np.float32(
+        [-5, 4, -4.5]
+    )  # -4.5 · 255 / 9 lies between two codes, -4.5 by the scale in float32 does not
+    codes = np.rint(x / (np.float32(9) / np.float32(255))) + 142
+    assert run("DynamicQuantizeLinear", {"x": x}, outputs=3)[0].tolist() == codes.tolist()
+    assert run("DynamicQuantizeLinear", {}, {"x": x}, outputs=3)[0].tolist() == codes.tolist()
