@@ -15,7 +15,7 @@ from anyrt.schedule.group import Group, Part, Signature
 from anyrt.schedule.kernels import Made, Plan
 from anyrt.schedule.launch import Launch, Schedule
 from anyrt.schedule.layout import Layout
-from anyrt.schedule.strategies.step import Trace
+from anyrt.schedule.step import Trace
 from anyrt.schedule.stripkernel import Piece, joined
 from anyrt.schedule.strips import ANY, Cut
 from anyrt.schedule.task import Item, Task
