@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import settings
 # NumPy's threads wait for each other by turning round and round, and tests run side by side: before NumPy.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+from tests.emulated import emulated
 from tests.sampling import FOUND, everyday
 
 settings.register_profile("fixed", derandomize=True, deadline=None, database=None, max_examples=20)
@@ -29,6 +31,18 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 gc.disable()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--emulated` runs tests as on an AArch64 (tests/emulated.py), as `make neon` does."""
+    parser.addoption("--emulated", action="store_true", help="compile and run for AArch64, by Unicorn")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _processor(request: pytest.FixtureRequest) -> Iterator[None]:
+    """That of this machine, or an emulated one."""
+    with emulated() if request.config.getoption("emulated") else nullcontext():
+        yield
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     """All tests there are, before any are left out: a test of samples looks at them."""
     item.config.stash.setdefault(FOUND, []).append(item)
@@ -37,6 +51,10 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of sampled tests some cases; all of one that is asked for by name."""
+    if config.getoption("emulated"):
+        reason = "it is about the processor of this machine"
+        for item in (i for i in items if i.get_closest_marker("here") is not None):
+            item.add_marker(pytest.mark.skip(reason=reason))
     if any("::" in argument for argument in config.args):
         return
     kept = list(everyday(items))

@@ -1,0 +1,100 @@
+"""Code for AArch64, run by an emulator in this process: kernels beside the interpreter, and what they need.
+
+`make neon` runs all tests of kernels so. That other threads may see memory change in another order, no
+emulator on x86-64 shows: tests/runtime/test_pool.py reads the pool's text instead.
+"""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from anyrt.backends.cpu.device import CpuDevice
+from anyrt.backends.cpu.mix import compile_mix
+from anyrt.backends.cpu.pool import compile_pool
+from anyrt.compiler import native
+from anyrt.compiler.trial import Trial, load
+from anyrt.compiler.verify import verify
+from anyrt.core.enums import DataType
+from anyrt.core.machine import REFERENCE
+from anyrt.ir.graph import Graph
+from anyrt.plan.checksum import MIX, ROW_BYTES, mix
+from anyrt.plan.pool import WORKER, PoolWord, pool_words
+from anyrt.prims import build as b
+from anyrt.schedule.cost import Sizes
+from tests.codegen.test_random_graphs import LIMITS, assert_agrees, cases
+from tests.compiler import test_kernels_run as pipeline
+from tests.emulated import ARM, MISSING, Emulated, Machine, arm, emulated, unicorn
+from tests.loops import test_register_tile as products
+from tests.sampling import tries
+from tests.targets import host
+
+pytestmark = pytest.mark.skipif(unicorn is None, reason=MISSING)
+
+
+@pytest.fixture(autouse=True)
+def _aarch64():
+    with emulated():
+        yield
+
+
+@pytest.mark.parametrize("name", pipeline.CASES)
+def test_kernels_agree_with_the_interpreter(name):
+    lowered = pipeline.lowered(name)
+    assert verify(lowered, host(), pipeline.SIZES if lowered.graph.symbols else [{}]) == ()
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("name", products.CASES)
+def test_products_agree_with_the_interpreter(name):
+    graph = products.CASES[name]
+    sizes = [{products.N.name: n} for n in (0, 1, 13, 33)] if graph.symbols else [{}]
+    assert verify(products.lowered(graph, ARM.limited(REFERENCE)), host(), sizes) == ()
+
+
+@given(cases(), st.booleans())
+@settings(LIMITS, max_examples=tries(4))
+def test_random_graphs_agree_with_the_interpreter(case, checked):
+    assume(case.sizes)
+    assert_agrees(case, case.graph, None, checked)
+
+
+def test_what_the_thread_asks_of_the_processor_changes_no_number_and_stays():
+    """FPCR: small numbers are 0, and numbers are rounded towards 0."""
+    x = b.param("x", (64,), DataType.FLOAT)
+    graph = Graph((("x", x),), (("y", b.map_("mul", x, b.scalar(1.05, x))),))
+    trial = Trial(load(native.lower(graph, {}, Sizes()), host()), {})
+    read, written = (trial.blocks[f"{n}"].bytes[:256].view(np.float32) for n in ("tensor x", "tensor y"))
+    read[:] = 7.97e-40
+    trial.loaded.code.machine.uc.reg_write(arm.UC_ARM64_REG_FPCR, asked := 1 << 24 | 3 << 22)
+    trial.run()
+    assert (written == np.float32(8.368498e-40)).all()
+    assert trial.loaded.code.machine.uc.reg_read(arm.UC_ARM64_REG_FPCR) == asked
+
+
+def test_checksums_are_mixed_as_by_numpy():
+    code = Emulated().load(compile_mix(ARM))
+    raw = np.random.default_rng(3).integers(0, 256, 77 * ROW_BYTES + 3, np.uint8)
+    rows = np.frombuffer(raw[3:], np.uint64).reshape(-1, 64)  # begins at an odd address
+    ours, theirs = np.arange(64, dtype=np.uint64), np.arange(64, dtype=np.uint64)
+    mix(rows, ours)
+    assert code.function(MIX, 3)(rows.ctypes.data, len(rows), theirs.ctypes.data) == 0
+    assert ours.tolist() == theirs.tolist()
+
+
+def test_a_worker_calls_linux_by_the_numbers_of_aarch64():
+    """getcpu, then futex: it waits as long as the generation, the upper half of STATE, is 0."""
+    machine, code, calls = Machine(), CpuDevice().load(compile_pool(ARM)), []
+    words = np.zeros(pool_words(2), np.int64)
+
+    def system(number, *arguments):
+        calls.append((number, *arguments))
+        if number == 98:
+            words[PoolWord.STOP], words[PoolWord.STATE] = 1, 1 << 32
+        return 0
+
+    machine.system = system
+    machine.execute(code)
+    assert machine.call(code.address(WORKER), (at := words.ctypes.data, 1)) == 0
+    assert [(c[0], c[1:4]) for c in calls][1:] == [(98, (at + 8 * PoolWord.STATE + 4, 128, 0))]
+    assert (calls[0][0], words[PoolWord.SLEEPERS]) == (168, 0)

@@ -1,0 +1,153 @@
+"""AArch64 emulated in this process, by Unicorn: code for it runs as that of the device would.
+
+    with emulated():
+        assert verify(lowered, host(), [{}]) == ()
+
+Addresses are those of this process, so that whatever holds addresses of it, an array of arguments say, serves
+as it is. Threads are not emulated: memory would keep an order here that it need not keep elsewhere.
+"""
+
+import bisect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+
+from anyrt.backends import loader
+from anyrt.backends.cpu import processors
+from anyrt.backends.cpu.device import CpuCode, CpuDevice
+from anyrt.backends.cpu.pool import compile_pool
+from anyrt.backends.cpu.processors import Level, forced
+from anyrt.plan.pool import PARALLEL, WORKER
+from anyrt.plan.program import Compiled
+
+try:
+    import unicorn
+    from unicorn import arm64_const as arm
+except ImportError:  # an extra of development
+    unicorn = None
+
+MISSING = "unicorn is not installed: it comes with the extra dev"
+ARM = forced(Level.NEON)
+STACK = 1 << 20
+MOST = 1 << 24  # bytes that are mapped at once
+PAGE = 1 << 12
+
+
+@contextmanager
+def emulated() -> Iterator[None]:
+    """What asks for this machine's processor, or for its device, finds an AArch64."""
+    chosen = patch.multiple(processors, host=lambda: ARM, choose=lambda level: ARM)
+    with chosen, patch.object(loader, "device", Emulated):
+        yield
+
+
+class Emulated(CpuDevice):
+    """Memory of this process, and code that Unicorn runs."""
+
+    def identity(self) -> str:
+        """That of no machine."""
+        return "emulated AArch64"
+
+    def load(self, compiled: Compiled) -> "EmulatedCode":
+        """An image, where the emulator finds it."""
+        return EmulatedCode(super().load(compiled), Machine())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EmulatedCode:
+    """An image for AArch64."""
+
+    code: CpuCode
+    machine: "Machine"
+
+    def address(self, entry: str) -> int:
+        """Where `entry` begins."""
+        return self.code.address(entry)
+
+    def function(self, entry: str, arguments: int) -> Callable[..., int]:
+        """`entry` as a callable of so many 64-bit arguments that gives an int32."""
+        if entry == WORKER:  # a thread that goes at once
+            return lambda *given: 0
+        self.machine.execute(self.code)
+        return lambda *given: self.machine.call(self.address(entry), given)
+
+
+@cache
+def _pool() -> CpuCode:
+    """Regions of a pool without threads: run by the caller, one chunk after the other."""
+    return CpuDevice().load(compile_pool(ARM))
+
+
+class Machine:
+    """A processor: memory of this process is its own as soon as it asks for it."""
+
+    def __init__(self) -> None:
+        self.uc = unicorn.Uc(unicorn.UC_ARCH_ARM64, unicorn.UC_MODE_ARM)
+        self.uc.ctl_set_cpu_model(arm.UC_CPU_ARM64_MAX)
+        self.parts: list[tuple[int, int]] = []  # of memory that it knows, in order
+        self.stack = np.zeros(STACK, np.uint8)
+        self.system: Callable[..., int] = lambda number, *arguments: 0  # what calls of it give
+        self.uc.hook_add(
+            unicorn.UC_HOOK_MEM_READ_UNMAPPED | unicorn.UC_HOOK_MEM_WRITE_UNMAPPED,
+            lambda uc, access, address, size, value, data: self.find(address),
+        )
+        self.uc.hook_add(unicorn.UC_HOOK_INTR, lambda uc, number, data: self.answer())
+        self.execute(_pool())
+
+    def execute(self, code: CpuCode) -> None:
+        """Let it run an image."""
+        begin = code.base
+        if (begin, begin + len(code.pages)) not in self.parts:
+            self._map(begin, begin + len(code.pages), unicorn.UC_PROT_READ | unicorn.UC_PROT_EXEC)
+
+    def call(self, address: int, given: tuple[int, ...]) -> int:
+        """A function's answer."""
+        end = _pool().base  # as good as any: a function returns there, and all ends
+        top = self.stack.ctypes.data + STACK & -16
+        registers = {arm.UC_ARM64_REG_SP: top, arm.UC_ARM64_REG_LR: end}
+        registers |= {arm.UC_ARM64_REG_X0 + n: x for n, x in enumerate(given)}
+        for register, x in registers.items():
+            self.uc.reg_write(register, x & (1 << 64) - 1)
+        while address != end:
+            try:
+                self.uc.emu_start(address, end)
+                address = self.uc.reg_read(arm.UC_ARM64_REG_PC)
+            except unicorn.UcError as error:
+                if error.errno not in (unicorn.UC_ERR_FETCH_UNMAPPED, unicorn.UC_ERR_FETCH_PROT):
+                    where = self.uc.reg_read(arm.UC_ARM64_REG_PC)
+                    raise AssertionError(f"{error} at {where:#x}") from error
+                address = _pool().address(
+                    PARALLEL
+                )  # a pool of this machine's own code: that of AArch64 instead
+        return (self.uc.reg_read(arm.UC_ARM64_REG_X0) + (1 << 31)) % (1 << 32) - (1 << 31)
+
+    def answer(self) -> None:
+        """Have the system called."""
+        taken = [arm.UC_ARM64_REG_X8, *range(arm.UC_ARM64_REG_X0, arm.UC_ARM64_REG_X0 + 4)]
+        given = self.system(*map(self.uc.reg_read, taken))
+        self.uc.reg_write(arm.UC_ARM64_REG_X0, given)
+
+    def find(self, address: int) -> bool:
+        """Map what this process has around an address; False where that is nothing."""
+        for line in Path("/proc/self/maps").read_text().splitlines():
+            begin, end = (int(x, 16) for x in line.split(" ", 1)[0].split("-"))
+            if begin <= address < end:
+                begin, end = max(begin, address - MOST & -PAGE), min(end, address + MOST & -PAGE)
+                at = bisect.bisect(self.parts, (address, address))
+                begin = max([begin, *(e for _, e in self.parts[at - 1 : at])])
+                end = min([end, *(b for b, _ in self.parts[at : at + 1])])
+                self._map(begin, end, unicorn.UC_PROT_READ | unicorn.UC_PROT_WRITE)
+                return True
+        return False
+
+    def _map(self, begin: int, end: int, how: int) -> None:
+        for part in [p for p in self.parts if p[0] < end and begin < p[1]]:
+            self.uc.mem_unmap(part[0], part[1] - part[0])
+            self.parts.remove(part)
+        self.uc.mem_map_ptr(begin, end - begin, how, begin)
+        bisect.insort(self.parts, (begin, end))
