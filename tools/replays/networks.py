@@ -32,7 +32,7 @@ from benchmarks.random_networks import LAYERS
 from tools.replays.lowering import request_of
 
 THREADS: Final = 2
-QUICK: Final = 5  # networks of a family in the quick set
+QUICK, RANDOM = 5, 20  # networks of a family in the quick set, of random ones, which are small and unlike
 # These reach the tiles of AMX, which run on few machines: all of them are in the quick set.
 WHOLE: Final = (Group.HALF, Group.INT8)
 SEEDS: Final = 100  # of each kind of random network
@@ -63,9 +63,10 @@ def every() -> list[Network]:
 def quick(networks: Sequence[Network]) -> list[Network]:
     """The sample of each family."""
     chosen = set[str]()
-    for _, group in groupby(sorted(networks, key=lambda n: n.family), key=lambda n: n.family):
+    for family, group in groupby(sorted(networks, key=lambda n: n.family), key=lambda n: n.family):
         mine = sorted(group, key=lambda n: sha256(n.name.encode()).digest())
-        chosen |= {n.name for k, n in enumerate(mine) if k < QUICK or n.whole}
+        count = RANDOM if family.startswith("random") else QUICK
+        chosen |= {n.name for k, n in enumerate(mine) if k < count or n.whole}
     return [n for n in networks if n.name in chosen]
 
 
