@@ -29,7 +29,7 @@ try:
     import unicorn
     from unicorn import arm64_const as arm
 except ImportError:  # an extra of development
-    unicorn = None
+    unicorn = arm = None
 
 MISSING = "unicorn is not installed: it comes with the extra dev"
 ARM = forced(Level.NEON)
