@@ -33,6 +33,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from anyrt.plan.disk import write_text
 from benchmarks import (
     build_session,
     builds,
@@ -236,7 +237,7 @@ def _rounding(options: argparse.Namespace) -> None:
     table = rounding.table(found, options.threads)
     show([table])
     if options.markdown:
-        options.markdown.write_text(markdown(table))
+        write_text(options.markdown, markdown(table))
 
 
 def _open(options: argparse.Namespace) -> None:
@@ -261,7 +262,7 @@ def _build(options: argparse.Namespace) -> None:
     rows = [r for r in rows if r.name in names]
     order = build_session.Order(options.runs, options.threads, options.timeout, options.tree)
     if options.json:
-        options.json.write_text(record.line_of("machine", this_machine({}, {})) + "\n")
+        write_text(options.json, record.line_of("machine", this_machine({}, {})) + "\n")
     found = []
     for built in build_session.run(rows, order):
         found.append(built)
@@ -280,7 +281,7 @@ def _trees(options: argparse.Namespace) -> None:
     found = trees.read(options.json) if options.resume and options.json and options.json.exists() else []
     if options.json:
         lines = [record.line_of("machine", this_machine({}, {})), *map(trees.line_of, found)]
-        options.json.write_text("".join(f"{line}\n" for line in lines))
+        write_text(options.json, "".join(f"{line}\n" for line in lines))
     with source_tree(options.old) as old:
         names = changed(old, options.only) if options.changed else names
         left = [n for n in names if n not in {p.case for p in found}]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from anyrt.plan.disk import write_text
 from benchmarks.record import Results
 from benchmarks.report import tables
 from benchmarks.table import markdown
@@ -27,4 +28,4 @@ def write(path: Path, results: Results) -> None:
     """Write the document."""
     machine = "\n".join(f"- {line}" for line in results.machine.lines())
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join([HEAD, machine, "", HOW, *map(markdown, tables(results))]))
+    write_text(path, "\n".join([HEAD, machine, "", HOW, *map(markdown, tables(results))]))

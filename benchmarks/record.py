@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from anyrt.plan.disk import write_text
 from benchmarks.machine import Machine
 
 SAME_AS_BEST = 0.03  # differences below this are a tie
@@ -140,7 +141,7 @@ def write(path: Path, results: Results) -> None:
     lines += [line_of("call", r) for r in results.calls]
     lines += [line_of("crowd", c) for c in results.crowds]
     lines += [line_of("gain", g) for g in results.gains]
-    path.write_text("\n".join(lines) + "\n")
+    write_text(path, "\n".join(lines) + "\n")
 
 
 def _row(fields: dict[str, object]) -> Row:

@@ -24,6 +24,7 @@ sys.path.insert(0, str(ROOT))
 
 import pytest  # noqa: E402
 
+from anyrt.plan.disk import write_text  # noqa: E402
 from tests import sampling  # noqa: E402
 
 
@@ -77,7 +78,7 @@ def main() -> int:
     if sys.argv[1:] == ["--renew"]:
         kept = {n: c for n, c in read().items() if n in found.skipped}
         lines = sorted({**kept, **found.cases}.items())
-        FILE.write_text("".join(f"{name} {count}\n" for name, count in lines), encoding="utf-8")
+        write_text(FILE, "".join(f"{name} {count}\n" for name, count in lines))
         return 0
     if told := wrong(found, read()):
         print(*told, f"If that is meant: {RENEW}.", sep="\n")

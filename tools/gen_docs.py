@@ -17,6 +17,8 @@ from docgen.blocks import with_outputs
 from docgen.console import replayed
 from docgen.tables import works as generated_table
 
+from anyrt.plan.disk import write_text
+
 ROOT = Path(__file__).resolve().parents[1]
 TOUR, FIRST_HOUR = "docs/tour.md", "docs/first_hour.md"
 WORKS = re.compile(r"(<!-- begin: what works[^\n]*-->\n).*?(<!-- end: what works -->)", re.S)
@@ -55,7 +57,7 @@ def main() -> int:
         return 1 if old or gone else 0
     for name in old:
         (ROOT / name).parent.mkdir(parents=True, exist_ok=True)
-        (ROOT / name).write_text(files[name], encoding="utf-8")
+        write_text(ROOT / name, files[name])
         print(f"wrote {name}")
     for path in gone:
         path.unlink()

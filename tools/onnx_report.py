@@ -26,6 +26,8 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from anyrt.plan.disk import write_text
+
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
 SUITE = 2033
 PARTS = 16
@@ -196,7 +198,7 @@ def main() -> None:
         results = _parts(asked.jobs, asked.ort)
         _told(results, asked.ort)
         if asked.markdown:
-            asked.markdown.write_text(page(results))
+            write_text(asked.markdown, page(results))
         return
     results = []
     for number, test in enumerate(tests()):
@@ -208,7 +210,7 @@ def main() -> None:
             print(f"{result.name}: {result.anyrt}", flush=True)
     _told(results, asked.ort)
     if asked.json:
-        Path(asked.json).write_text(json.dumps([asdict(r) for r in results]))
+        write_text(Path(asked.json), json.dumps([asdict(r) for r in results]))
 
 
 def _told(results: list[Result], ort: bool) -> None:

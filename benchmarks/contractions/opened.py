@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import anyrt as trt
+from anyrt.plan.disk import write_text
 from benchmarks.contractions import reference
 from benchmarks.contractions.describe import describe, values_of
 from benchmarks.contractions.forms import (
@@ -255,4 +256,4 @@ def write(path: Path, rows: Sequence[Row]) -> None:
     """Write the document."""
     machine = "\n".join(f"- {line}" for line in this_machine({"AnyRT": trt.__anyrt_version__}, {}).lines())
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join([HEAD, machine, "", HOW, *map(markdown, tables(rows))]))
+    write_text(path, "\n".join([HEAD, machine, "", HOW, *map(markdown, tables(rows))]))

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from anyrt.plan.disk import write_text
 from benchmarks import report
 from benchmarks.contractions import goals
 from benchmarks.contractions.forms import Group
@@ -58,7 +59,7 @@ def write(path: Path, results: Results) -> None:
     """Write the document."""
     machine = "\n".join(f"- {line}" for line in results.machine.lines())
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join([HEAD, machine, "", HOW, *map(markdown, tables(results))]))
+    write_text(path, "\n".join([HEAD, machine, "", HOW, *map(markdown, tables(results))]))
 
 
 def groups(rows: Sequence[Row], threads: str) -> Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from anyrt.plan.disk import write_text
 from benchmarks.families.case import Family
 from benchmarks.families.peers import NAMES, OURS
 from benchmarks.record import SAME_AS_BEST, Entry, Results, Row
@@ -53,7 +54,7 @@ def write(path: Path, results: Results) -> None:
     """Write the document."""
     machine = "\n".join(f"- {line}" for line in results.machine.lines())
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join([HEAD, machine, "", HOW, *map(markdown, tables(results))]))
+    write_text(path, "\n".join([HEAD, machine, "", HOW, *map(markdown, tables(results))]))
 
 
 def lead(row: Row) -> float | None:

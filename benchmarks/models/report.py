@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from anyrt.plan.disk import write_text
 from benchmarks.machine import Machine
 from benchmarks.models.programs import OURS, PROGRAMS
 from benchmarks.models.session import Measured, Timed
@@ -44,7 +45,7 @@ def write(path: Path, machine: Machine, rows: Sequence[Measured]) -> None:
     """Write the document."""
     lines = "\n".join(f"- {line}" for line in machine.lines())
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join([HEAD, lines, "", HOW, *map(markdown, tables(rows))]))
+    write_text(path, "\n".join([HEAD, lines, "", HOW, *map(markdown, tables(rows))]))
 
 
 def _ours(found: Measured) -> Timed | None:

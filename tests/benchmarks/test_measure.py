@@ -1,10 +1,13 @@
 """The machinery: AnyRT and NumPy agree with the reference, limits move all bytes, tables, comparison."""
 
+import errno
+import os
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from anyrt.core.errors import ResourceError
 from benchmarks import __main__ as cli
 from benchmarks import document, goals, limit, measure, record, reference, report, table
 from benchmarks.cases import CASES, SPELLED, TINY, Case, Layer
@@ -237,3 +240,16 @@ def test_one_case_from_end_to_end(tmp_path):
 def test_every_peer_has_a_file():
     assert NAMES[0] == "anyrt"
     assert len(CASES) > 100
+
+
+@pytest.mark.parametrize("write", [record.write, document.write], ids=["record", "document"])
+def test_results_are_written_whole_or_not_at_all(write, tmp_path, monkeypatch):
+    def full(handle):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path = tmp_path / "results"
+    path.write_text("those before")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ResourceError, match=r"AR803.*results"):
+        write(path, Results(MACHINE, (row(),), ()))
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("results", "those before")]

@@ -25,6 +25,7 @@ import time
 import traceback
 from pathlib import Path
 
+from anyrt.plan.disk import write_text
 from tools.fuzz import models
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -140,7 +141,7 @@ def fuzz(parts: list[str], seconds: float) -> int:
             for row in wrong:
                 print("  ", *(f"{k}={v}" for k, v in row.items() if v and k != "part"), flush=True)
             seeds[part], count = last, count + len(wrong)
-            state.write_text(json.dumps(seeds))
+            write_text(state, json.dumps(seeds))
     print(f"{count} found; next seeds: {seeds}; all that was found is in {FOLDER / 'found.jsonl'}")
     return count
 

@@ -19,6 +19,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from anyrt.plan.disk import write_text
+
 BATCH = 200  # seeds of one process
 
 
@@ -45,7 +47,7 @@ def run(seeds: Iterable[int], file: Path, seconds: float = float("inf")) -> int:
                 "op": row["form"],
                 "told": f"{done.returncode}: {lines[-1] if lines else ''}"[:300],
             }
-            file.write_text("".join(json.dumps(r) + "\n" for r in begun.values()))
+            write_text(file, "".join(json.dumps(r) + "\n" for r in begun.values()))
         left = [seed for seed in left if seed not in begun]
     return len(left)
 

@@ -16,6 +16,7 @@ import onnx
 import onnxruntime
 
 import anyrt
+from anyrt.plan.disk import write_text
 from tools.fuzz import causes, forms, grow, judge, models, weighed  # noqa: F401  # weighed adds forms
 
 NOTHING = {"op": "", "ort": "", "told": "", "mood": "", "sizes": 0}
@@ -87,7 +88,7 @@ def together(files: list[Path]) -> tuple[list[causes.Row], list[str]]:
 def main() -> int:
     """Writes the page; 1 where a difference has no known cause."""
     rows, runs = together([Path(name) for name in sys.argv[1:]])
-    FILE.write_text(page(rows, runs), encoding="utf-8")
+    write_text(FILE, page(rows, runs))
     unknown = [row["seed"] for row in rows if row["kind"] != "same" and not causes.cause(row)]
     differ = sum(row["kind"] != "same" for row in rows)
     print(f"{len(rows)} models, {differ} differ; without a known cause: {unknown}")

@@ -62,13 +62,33 @@ def _room(context: Any, name: str) -> Array:  # Any: see above
     return memory(np.empty(context.get_max_output_size(name), np.uint8))
 
 
+class _Shapes(trt.IOutputAllocator):
+    """The memory that outputs are bound to, for a run that tells their shapes."""
+
+    def __init__(self, held: dict[str, Array]) -> None:
+        super().__init__()
+        self.held, self.shapes = held, dict[str, tuple[int, ...]]()
+
+    def reallocate_output(self, tensor_name: str, memory: int, size: int, alignment: int) -> int:
+        return self.held[tensor_name].ctypes.data
+
+    def notify_shape(self, tensor_name: str, shape: trt.Dims) -> None:
+        self.shapes[tensor_name] = tuple(shape)
+
+
 def _found(context: Any, held: tuple[Array, ...], like: tuple[Array, ...]) -> tuple[Array, ...]:
-    """What the last run found, of sizes that it decided."""
-    # An output allocator would be told them, and would be asked in every run.
-    shapes = [context._context.sizing.of(f"y{i}") for i in range(len(like))]
+    """What a run finds, of sizes that it decides: one more run, as an allocator would be asked in every one
+    that is measured."""
+    told = _Shapes({f"y{i}": out for i, out in enumerate(held)})
+    for name in told.held:
+        context.set_output_allocator(name, told)
+    _run(context, held)
+    for name, out in told.held.items():
+        context.set_output_allocator(name, None)
+        context.set_tensor_address(name, out.ctypes.data)
     return tuple(
         x[: prod(shape) * y.itemsize].view(y.dtype).reshape(shape)
-        for x, y, shape in zip(held, like, shapes, strict=True)
+        for x, y, shape in zip(held, like, told.shapes.values(), strict=True)
     )
 
 

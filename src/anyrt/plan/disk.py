@@ -47,6 +47,11 @@ def write_atomically(path: Path, parts: Iterable[bytes | memoryview], anew: bool
         raise _cannot_write(path, error) from None
 
 
+def write_text(path: Path, text: str) -> None:
+    """The same of text, as UTF-8."""
+    write_atomically(path, [text.encode()])
+
+
 def _followed(path: Path) -> Path | int:
     """Where the links of a path lead; the number of an open file of this process where it names one."""
     for _ in range(LINKS):
