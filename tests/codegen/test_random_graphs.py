@@ -17,8 +17,9 @@ from anyrt.compiler.verify import random_inputs, reference, verify
 from anyrt.core.dimvalues import evaluate
 from anyrt.core.dtype import is_float
 from anyrt.core.enums import DataType
+from anyrt.core.machine import REFERENCE
 from anyrt.ir.counted import told
-from anyrt.passes import PASSES, with_tiles
+from anyrt.passes import PASSES, passes_for
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.ports import port_names
 from benchmarks.random_graphs import filtered_case, random_case
@@ -117,7 +118,7 @@ def filtered(draw):
 def test_windows_that_take_fewer_products_agree_with_their_sums(case, level, tile):
     assume(case.sizes)
     graph = case.graph
-    for step in with_tiles((tile,), True):
+    for step in passes_for(REFERENCE, (tile,), True):
         graph = step.run(graph)
     assert_agrees(case, graph, level)
 

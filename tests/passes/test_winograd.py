@@ -14,7 +14,7 @@ from anyrt.core.machine import REFERENCE
 from anyrt.ir.graph import Graph, Symbol, walk
 from anyrt.ir.interpret import interpret
 from anyrt.ir.text import parse_graph, print_graph
-from anyrt.passes import with_tiles
+from anyrt.passes import passes_for
 from anyrt.passes.winograd import matrices, winograd
 from anyrt.plan.file import read_plan
 from anyrt.prims import build as b
@@ -51,7 +51,7 @@ def contractions(graph):
 
 
 def built(graph, tiles, always=True):
-    for step in with_tiles(tiles, always):
+    for step in passes_for(REFERENCE, tiles, always):
         graph = step.run(graph)
     return graph
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 
-from anyrt.passes import PASSES, with_tiles
+from anyrt.core.machine import REFERENCE
+from anyrt.passes import PASSES, passes_for
 from benchmarks.random_graphs import Seeded, filtered_case, random_case
 from tests.codegen.test_random_graphs import LEVELS, assert_agrees
 
@@ -18,7 +19,7 @@ def wrong(seed: int) -> str:
     graph = case.graph
     if not case.sizes:  # no sizes that the graph can have
         return ""
-    for step in (with_tiles((dice.pick(2, 4),), True) if tiles else PASSES) if optimise else ():
+    for step in (passes_for(REFERENCE, (dice.pick(2, 4),), True) if tiles else PASSES) if optimise else ():
         graph = step.run(graph)
     try:
         assert_agrees(case, graph, level, checked)

@@ -61,8 +61,12 @@ def request_of(network: Any, config: Any) -> BuildRequest:  # Any: objects of th
 def lowering(request: BuildRequest) -> Lower:
     """What makes the kernels of a request for a machine, in the order in which they are called first."""
     build = driver._Build(settled(request), Progress(request.name, request.log))
-    source = driver._Source.of(build.request, build._optimised())
-    return lambda machine: source.lower(machine, loader.target().strategies)().module.distinct
+
+    def lower(machine: Machine) -> Sequence[Kernel]:
+        source = driver._Source.of(build.request, build._optimised(machine))
+        return source.lower(machine, loader.target().strategies)().module.distinct
+
+    return lower
 
 
 def texts(lower: Lower, machine_name: str) -> Iterator[Text]:

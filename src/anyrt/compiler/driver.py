@@ -53,7 +53,7 @@ from anyrt.core.requirement import Requirement
 from anyrt.core.units import counted
 from anyrt.ir.graph import MAX_REGIONS, Graph, Value, depth, nested, walk
 from anyrt.ir.text import parse_graph, print_graph
-from anyrt.passes import with_tiles
+from anyrt.passes import passes_for
 from anyrt.passes.beside import beside, only
 from anyrt.passes.copy_caches import copy_caches
 from anyrt.plan.abi import align
@@ -232,7 +232,9 @@ class _Build:
             self._done(phase)
             return self._again(phase, *same)
         self.request = settled(self.request)
-        graph = self._optimised()
+        target = loader.target()
+        machine = _machine(target)
+        graph = self._optimised(machine)
         source = _Source.of(self.request, graph)
         self._done(phase)
         known = source.known(self.warn) if self._is_plain() else None
@@ -240,8 +242,7 @@ class _Build:
             parts, _, text = known
             self._remember(recall, source, parts, text)
             return self._again(phase, *known)
-        target = loader.target()
-        lower = source.lower(_machine(target), target.strategies)
+        lower = source.lower(machine, target.strategies)
         tuned = self._tuned(lower, target, source.needs)
         self._done(phase)
         tuned, alone = self._verified(tuned, lower, target, source.needs)
@@ -319,18 +320,17 @@ class _Build:
             self.progress.check()  # an interrupted build has no time left for another file
             obtain_pool(self.warn)  # so that loading needs no LLVM
 
-    def _optimised(self) -> Graph:
+    def _optimised(self, machine: Machine) -> Graph:
         graph, aside = self.request.graph, self.request.aside
         names = [name for name, _ in graph.outputs]
         if not aside.intersection(names):
-            return copy_caches(self._passed(graph))
-        shown = self._passed(only(graph, {name for name in names if name not in aside}))
-        return copy_caches(beside(shown, self._passed(only(graph, aside)), names))
+            return copy_caches(self._passed(graph, machine))
+        shown = self._passed(only(graph, {name for name in names if name not in aside}), machine)
+        return copy_caches(beside(shown, self._passed(only(graph, aside), machine), names))
 
-    def _passed(self, graph: Graph) -> Graph:
-        settings = self.request.settings
-        sizes = self.request.sizes(0, Point.OPT)
-        usual = with_tiles(settings.winograd.tiles, settings.winograd is not Winograd.AUTO, sizes)
+    def _passed(self, graph: Graph, machine: Machine) -> Graph:
+        winograd, sizes = self.request.settings.winograd, self.request.sizes(0, Point.OPT)
+        usual = passes_for(machine, winograd.tiles, winograd is not Winograd.AUTO, sizes)
         for step in usual if self.request.passes is None else self.request.passes:
             graph = step.run(graph)
             self.progress.check()

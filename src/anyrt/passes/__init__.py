@@ -1,4 +1,5 @@
-"""The one list of passes: each takes a graph and gives one that computes the same, or the same object.
+"""The one list of passes: each takes a graph and gives one that computes the same, or the same object. Where
+it depends on the machine, it takes that, too; those of the list are for the reference.
 
 >>> [p.name for p in PASSES]  # doctest: +NORMALIZE_WHITESPACE
 ['contract codes', 'contract integers', 'fold constants', 'narrow constants', 'hide values',
@@ -13,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+from anyrt.core.machine import Machine
 from anyrt.ir.graph import Graph
 from anyrt.ir.rewrite import in_regions
 from anyrt.ir.verify import assert_graph
@@ -31,10 +33,10 @@ from anyrt.passes.split_scans import split_scans
 from anyrt.passes.split_sums import split_sums
 from anyrt.passes.turn_operands import turn_operands
 from anyrt.passes.update_states import update_states
-from anyrt.passes.winograd import KNOWN, winograd
+from anyrt.passes.winograd import KNOWN, TILES, winograd
 from anyrt.prims.const import Param
 
-__all__ = ["PASSES", "Pass", "requirements", "with_tiles"]
+__all__ = ["PASSES", "Pass", "passes_for", "requirements"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +74,14 @@ PASSES: Final[tuple[Pass, ...]] = (
 )
 
 
-def with_tiles(tiles: Sequence[int], always: bool, usual: Mapping[str, int] = KNOWN) -> tuple[Pass, ...]:
-    """All passes, with tiles of these sizes for sums over windows, `always` or where they are less work at
-    the `usual` sizes."""
-    change = partial(winograd, tiles=tiles, always=always, usual=usual)
-    return tuple(replace(p, change=change) if p.change is winograd else p for p in PASSES)
+def passes_for(
+    machine: Machine, tiles: Sequence[int] = TILES, always: bool = False, usual: Mapping[str, int] = KNOWN
+) -> tuple[Pass, ...]:
+    """All passes for a machine, with tiles of these sizes for sums over windows, `always` or where they are
+    less work at the `usual` sizes."""
+    made: dict[Callable[[Graph], Graph], Callable[[Graph], Graph]] = {
+        pack_constants: partial(pack_constants, machine=machine),
+        split_sums: partial(split_sums, machine=machine),
+        winograd: partial(winograd, tiles=tiles, always=always, usual=usual),
+    }
+    return tuple(replace(p, change=made.get(p.change, p.change)) for p in PASSES)

@@ -1,9 +1,9 @@
 """Constant factors of sums of products, in the order in which kernels read them.
 
 A register tile reads, for each term of the sum, the lanes of a panel. So the constant is cut into panels of
-32 lanes, which serve vectors of every width, each with its terms one behind the other; the graph has a view
-of it with the old shape in its place. The terms of a window's position, its channels, come last, as what is
-read beside them lies side by side then (schedule/layouts.py).
+as many lanes as the machine says, 32 say, each with its terms one behind the other; the graph has a view of
+it with the old shape in its place. The terms of a window's position, its channels, come last, as what is read
+beside them lies side by side then (schedule/layouts.py).
 
     w: [k, n]    ->    transpose(reshape(w': [n/32, k, 32]))
 
@@ -23,6 +23,7 @@ import numpy as np
 
 from anyrt.core.dims import Dim, add, mul
 from anyrt.core.enums import DataType
+from anyrt.core.machine import REFERENCE, Machine
 from anyrt.ir.graph import Graph, Value, apply
 from anyrt.ir.prim import Array
 from anyrt.ir.rewrite import transformed
@@ -33,25 +34,26 @@ from anyrt.prims.contract import Contract
 from anyrt.prims.view import View
 from anyrt.schedule.storage import PACKED
 
-PANEL: Final = 32  # lanes
 LEAST: Final = 64  # elements: fewer lie near the core in any order
 WORD: Final = {DataType.INT8: 4, DataType.BF16: 2}  # terms in 32 bits
 
 
-def pack_constants(graph: Graph) -> Graph:
+def pack_constants(graph: Graph, machine: Machine = REFERENCE) -> Graph:
     """The graph with every large constant factor in panels."""
-    return transformed(graph, lambda old, new: _packed(new))
+    return transformed(graph, lambda old, new: _packed(new, machine.panel))
 
 
-def _packed(value: Value) -> Value:
+def _packed(value: Value, panel: int) -> Value:
     match value.op, value.args:
         case Contract(left=left, right=right) as op, (a, b):
-            first, second = _panels(a, left, b, right, op), _panels(b, right, a, left, op)
+            first, second = _panels(a, left, b, right, op, panel), _panels(b, right, a, left, op, panel)
             return value if (first, second) == (a, b) else apply(op, first, second)
     return value
 
 
-def _panels(value: Value, labels: Sequence[int], other: Value, others: Sequence[int], op: Contract) -> Value:
+def _panels(
+    value: Value, labels: Sequence[int], other: Value, others: Sequence[int], op: Contract, panel: int
+) -> Value:
     """A constant in panels of the lanes that it alone has, and where there are none, with those innermost
     that move both factors; `value` itself where that gains nothing."""
     if not isinstance(value.op, Const) or value.op.blob.size < LEAST or value.dtype in PACKED:
@@ -64,14 +66,14 @@ def _panels(value: Value, labels: Sequence[int], other: Value, others: Sequence[
     both = sorted((k for k in kept if k not in alone), key=lambda k: value.shape[k] != 1)
     if not alone:
         return _stored(value, [*summed, *both]) if both and summed else value
-    lane = next((k for k in reversed(alone) if _fills(value.shape[k])), alone[-1])
+    lane = next((k for k in reversed(alone) if _fills(value.shape[k], panel)), alone[-1])
     rest = [k for k in alone if k != lane]
-    return _in_panels(value, [*both, *rest], lane, summed) if summed else value
+    return _in_panels(value, [*both, *rest], lane, summed, panel) if summed else value
 
 
-def _fills(size: Dim) -> bool:
+def _fills(size: Dim, panel: int) -> bool:
     """Whether so many lanes are a panel or more."""
-    return isinstance(size, int) and size >= PANEL
+    return isinstance(size, int) and size >= panel
 
 
 def window_labels(value: Value, labels: Sequence[int]) -> frozenset[int]:
@@ -89,13 +91,13 @@ def _stored(value: Value, order: Sequence[int]) -> Value:
     return _turned_back(_moved(value, partial(_ordered, order)), order)
 
 
-def _in_panels(value: Value, first: Sequence[int], lane: int, summed: Sequence[int]) -> Value:
+def _in_panels(value: Value, first: Sequence[int], lane: int, summed: Sequence[int], panel: int) -> Value:
     """The axes `first`, then panels of the lanes, then the terms, or words of them, then the lanes of a
     panel, then the terms of a word; the last panel is filled up with zeros."""
     outer = [*first, lane, *summed]
     shape, at = [d for k in outer if isinstance(d := value.shape[k], int)], len(first)
     word = WORD.get(value.dtype, 1) if shape[-1] % WORD.get(value.dtype, 1) == 0 else 1
-    size = min(PANEL, 1 << (shape[at] - 1).bit_length())
+    size = min(panel, 1 << (shape[at] - 1).bit_length())
     count = -(-shape[at] // size)
     whole = (*shape[:at], count * size, *shape[at + 1 :])
     cut = (*shape[:at], count, size, *shape[at + 1 : -1], shape[-1] // word, word)

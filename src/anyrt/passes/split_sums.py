@@ -5,7 +5,8 @@ equal parts, as many sums of which another kernel adds up, always in the same or
 
     mk,kn->mn     ->     sum over s of (msk,skn->smn)
 
-How many parts there are follows from sizes alone, so that results depend neither on threads nor on time.
+How many parts there are follows from sizes and the tiles of the machine, so that results depend neither on
+threads nor on time.
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ from math import prod
 from typing import Final
 
 from anyrt.core.dtype import is_float, wide
+from anyrt.core.machine import REFERENCE, Machine
 from anyrt.ir.graph import Graph, Value, apply
 from anyrt.ir.rewrite import transformed
 from anyrt.prims import build
 from anyrt.prims.contract import Contract
 from anyrt.prims.view import View
 
-ROWS: Final = 14
-LANES: Final = 32  # and rows of a large tile, the least that an item is
+ROWS: Final = 14  # of a large tile, the least that an item is
 FEW: Final = 8  # tiles, from which threads have enough of them
 ITEMS: Final = 16  # that are made of fewer
 LEAST: Final = 512  # terms of a part
+FLOAT: Final = 4  # bytes
 READ: Final = 1 << 18  # elements of both factors, from which reading them is worth a second kernel
 DONE: Final = 1 << 22  # products, from which summing them is
-STEP: Final = 16  # terms: whole vectors of float32 of every width
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +43,16 @@ class _Split:
     rest: int
 
 
-def split_sums(graph: Graph) -> Graph:
+def split_sums(graph: Graph, machine: Machine = REFERENCE) -> Graph:
     """The graph with long sums of products, where they have few results, in parts."""
-    return transformed(graph, lambda old, new: _in_parts(new))
+    return transformed(graph, lambda old, new: _in_parts(new, machine))
 
 
-def _in_parts(value: Value) -> Value:
+def _in_parts(value: Value, machine: Machine) -> Value:
     op = value.op
     if not isinstance(op, Contract) or any(_has_windows(a) for a in value.args):
         return value
-    found = _split(op, value)
+    found = _split(op, value, machine)
     if found is None:
         return value
     dtype = wide(op.dtype) if is_float(op.dtype) else op.dtype
@@ -67,7 +68,7 @@ def _in_parts(value: Value) -> Value:
     return build.cast(whole, op.dtype)
 
 
-def _split(op: Contract, value: Value) -> _Split | None:
+def _split(op: Contract, value: Value, machine: Machine) -> _Split | None:
     """How to cut the longest loop of the sum, None where that gains nothing."""
     sizes = {k: d for k, d in op.sizes(tuple(a.type for a in value.args)).items() if isinstance(d, int)}
     if len(sizes) < len({*op.left, *op.right}) or 0 in sizes.values():
@@ -77,20 +78,20 @@ def _split(op: Contract, value: Value) -> _Split | None:
     rows, lanes, both = (
         prod(sizes[k] for k in some & out) for some in (left - right, right - left, left & right)
     )
-    tiles = both * -(-rows // ROWS) * -(-lanes // LANES)
+    tiles = both * -(-rows // ROWS) * -(-lanes // machine.panel)
     read = prod(sizes[k] for k in left) + prod(sizes[k] for k in right)
     if not summed or tiles >= FEW or (read < READ and prod(sizes.values()) < DONE):
         return None
     label = max(summed, key=lambda k: (sizes[k], k))
     most = min(-(-ITEMS // tiles), sizes[label] // LEAST)
-    return _parts(label, sizes[label], most) if most > 1 else None
+    return _parts(label, sizes[label], most, machine.line_bytes // FLOAT) if most > 1 else None
 
 
-def _parts(label: int, size: int, most: int) -> _Split:
-    """About `most` parts of whole vectors; without a rest where that can be."""
-    even = [n for n in range(most, 2 * most) if size % (n * STEP) == 0]
+def _parts(label: int, size: int, most: int, line: int) -> _Split:
+    """About `most` parts of whole lines of cache; without a rest where that can be."""
+    even = [n for n in range(most, 2 * most) if size % (n * line) == 0]
     parts = even[0] if even else most
-    terms = size // parts // STEP * STEP
+    terms = size // parts // line * line
     return _Split(label, parts, terms, size - parts * terms)
 
 
