@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from anyrt.ir.buffer import Buffer, Space
@@ -46,11 +46,10 @@ def traced(schedule: Callable[[Task], Schedule], plan: Plan, launch: Launch) -> 
     if group.strip is None:
         return plan.builder(group, launch.call.name).traced()
     cut = Cut(group.strip, plan.memory.buffers)
-    found: list[Trace] = []
-    for inner in _Tile(schedule, plan, group, cut).schedules(cut.graph()):
-        for each in inner.everywhere:
-            found += (replace(t, step=f"{each.name}: {t.step}") for t in inner.trace(each))
-    return [*found, Trace("compute at", launch.kernel)]
+    tile, graph = _Tile(schedule, plan, group, cut), cut.graph()
+    inside = [x for x in (tile.looking(), tile.copying(), tile.own(graph)) if x is not None]
+    steps = ((each.name, t) for inner in inside for each in inner.everywhere for t in inner.trace(each))
+    return [*(replace(t, step=f"{name}: {t.step}") for name, t in steps), Trace("compute at", launch.kernel)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,32 +63,28 @@ class _Tile:
 
     def piece(self, graph: Graph) -> Piece:
         """Its kernels, and what lies where they read."""
-        cut, copying, inner = self.cut, self.cut.copying(), self._own(graph)
-        looking, leaves = self._looking()
-        calls, swap = _kernels(inner), self._leaves(inner) | leaves
+        cut, inner, looking = self.cut, self.own(graph), self.looking()
+        swap, looks = self._leaves(inner), list[Kernel]()
+        if looking is not None:
+            seen = {looking.buffers[looking.graph.outputs[0][1]]: ANY}
+            looks = [with_buffers(k, seen) for k in _kernels(looking)]
+            swap |= self._leaves(looking)
+        copying, filling = (
+            cut.copying(),
+            None if cut.last else self.copying(),
+        )  # for the last one they are there
         if copying is None:
-            return Piece(cut, calls, swap, looking=looking)
+            return Piece(cut, _kernels(inner), swap, looking=looks)
         before, layout, panels = copying
         ((_, copied),) = before.outputs
         own = Buffer("strip.panels", copied.dtype, Space.SCRATCH, layout.entries)
         swap |= {inner.buffers[panels]: own}
-        if cut.last:  # they are there
-            return Piece(cut, calls, swap, looking=looking)
-        filling = self._within(before, {copied: layout}, {})
+        if filling is None:
+            return Piece(cut, _kernels(inner), swap, looking=looks)
         swap |= self._leaves(filling) | {filling.buffers[copied]: own}
-        return Piece(cut, calls, swap, _kernels(filling), looking, own)
+        return Piece(cut, _kernels(inner), swap, _kernels(filling), looks, own)
 
-    def schedules(self, graph: Graph) -> Iterator[Schedule]:
-        """Those of all its kernels, in order."""
-        looking, copying = self.cut.looking(), self.cut.copying()
-        if looking is not None:
-            yield self._within(looking, {}, {})
-        if copying is not None:
-            ((_, copied),) = copying[0].outputs
-            yield self._within(copying[0], {copied: copying[1]}, {})
-        yield self._own(graph)
-
-    def _own(self, graph: Graph) -> Schedule:
+    def own(self, graph: Graph) -> Schedule:
         """The schedule of the tile's graph."""
         cut, ((_, made),) = self.cut, graph.outputs
         layouts, copying = self.plan.layouts, cut.copying()
@@ -98,15 +93,15 @@ class _Tile:
             given[made] = layouts[cut.strip.root]
         return self._within(graph, given, {made: (Part(cut.strip.root.shape, cut.start), self.group.buffer)})
 
-    def _looking(self) -> tuple[list[Kernel], dict[Buffer, Buffer]]:
-        """The kernels that look at a block of a strip's columns, and what lies where they read."""
+    def looking(self) -> Schedule | None:
+        """That of what looks at a block of its columns."""
         graph = self.cut.looking()
-        if graph is None:
-            return [], {}
-        inner = self._within(graph, {}, {})
-        ((_, seen),) = graph.outputs
-        kernels = [with_buffers(k, {inner.buffers[seen]: ANY}) for k in _kernels(inner)]
-        return kernels, self._leaves(inner)
+        return None if graph is None else self._within(graph, {}, {})
+
+    def copying(self) -> Schedule | None:
+        """That of what copies panels for all tiles of a batch."""
+        copying = self.cut.copying()
+        return copying and self._within(copying[0], {copying[0].outputs[0][1]: copying[1]}, {})
 
     def _within(
         self,

@@ -37,16 +37,14 @@ def groups(
         buffer = memory.buffers.get(value)
         if buffer is None or buffer.space is Space.CONST or value.compute == Given() or value in done:
             continue
-        done.add(value)
+        results = len(value.node.types) if isinstance(value.compute, Apart) else 0  # of one step
+        done |= {value, *(Value(value.node, k) for k in range(results))}
         also = tuple((v, memory.buffers[v]) for v in guests.get(value, ()))
         found += _groups_of(value, also, task, memory, layouts.get(value))
     for name, value in task.graph.outputs:
         if memory.buffers[value] != memory.outputs[name]:
             found.append(Group(value, memory.outputs[name], copy=True))
-    nodes = {g: n for n, g in reversed([*enumerate(found)]) if isinstance(g, Node)}
-    return tuple(
-        g for n, g in enumerate(found) if (nodes[g] == n if isinstance(g, Node) else 0 not in g.root.shape)
-    )
+    return tuple(g for g in found if isinstance(g, Node) or 0 not in g.root.shape)
 
 
 def _groups_of(

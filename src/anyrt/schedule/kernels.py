@@ -58,16 +58,12 @@ class Plan:
         """How the pieces of a group's kernel are cut."""
         return self.task.tunings.get(group.root, self.task.strategies.tuning)
 
-    def inside(self, group: Group) -> Mapping[Value, Buffer]:
-        """What a kernel for the group finds in memory."""
-        return Inside(self.memory.buffers, group.own)
-
     def builder(self, group: Group, name: str) -> Builder:
         """What makes the kernel of a group on the buffers that it has."""
         tuning, task = self.tuning(group), self.task
         return Builder(
             group,
-            self.inside(group),
+            Inside(self.memory.buffers, group.own),
             task.tables,
             task.sizes,
             task.machine,
@@ -85,7 +81,7 @@ def build(
     """The call of a group's kernel. `made`: what became of groups of its sort, which grows; `fused`: makes
     the kernels of fused tiles."""
     memory, tuning = plan.memory, plan.tuning(group)
-    signature = signed(group, plan.inside(group), memory.past, plan.layouts)
+    signature = signed(group, Inside(memory.buffers, group.own), memory.past, plan.layouts)
     key = (signature.key, tuning)
     if key not in made:
         first = _first(plan, group, signature, name, fused)

@@ -77,16 +77,13 @@ def store(task: Task) -> Memory:
     places = _outputs(task)
     buffers = _leaves(task, places, order)
     past = past_caches(graph, task.machine) if task.is_whole else {}
-    updated = {name for name, _ in graph.updates}
-    wide = {
-        places[n]: past[v] for n, v in graph.outputs if v in past and n not in updated and not is_searched(v)
-    }
+    plain = [(n, v) for n, v in graph.outputs if n not in dict(graph.updates) and not is_searched(v)]
+    past_them = {places[n]: past[v] for n, v in plain if v in past} | dict(task.item.past)
     for name, value in graph.outputs:
         buffers.setdefault(value, places[name])
     reshaped = _reshaped(task, buffers)
     fed = _regions(order, buffers, task.numbers)
     alone = task.alone | frozenset(copied)
-    past_them = wide | dict(task.item.past)
     memory = Memory(buffers, (), order, places, alone, past_them, reshaped).storing(fed, task)
     memory = memory.storing(partition(graph, task.sizes, alone, task.machine), task)
     memory = memory.storing([*stored_apart(order, users(graph), memory.buffers)], task)
@@ -194,8 +191,8 @@ def _in_strips(memory: Memory, task: Task) -> Memory:
     scratch = {v for strip in found for v in strip.inside - {strip.root}}
     buffers = {v: b for v, b in memory.buffers.items() if v not in scratch}
     made = replace(memory, buffers=buffers, strips={strip.root: strip for strip in found})
-    roots = (s.root for n, s in enumerate(found) if not any(s.root in t.inside for t in found[n + 1 :]))
-    return made.storing((Stored(root, "it is made in strips") for root in roots), task)
+    outer = [s.root for n, s in enumerate(found) if not any(s.root in t.inside for t in found[n + 1 :])]
+    return made.storing((Stored(root, "it is made in strips") for root in outer), task)
 
 
 def shared_folds(memory: Memory) -> dict[Value, list[Value]]:

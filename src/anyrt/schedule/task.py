@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from anyrt.core.dims import Dim
 from anyrt.core.machine import Machine
@@ -19,10 +19,6 @@ from anyrt.schedule.tables import Tables
 from anyrt.schedule.tuning import Tuning
 
 Told = Callable[[int, int], None]  # hears how many kernels are made of how many
-
-
-def _nobody(made: int, of: int) -> None:
-    """Hears nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +47,7 @@ class Task:
     alone: frozenset[Value] = frozenset()
     tunings: Mapping[Value, Tuning] = field(default_factory=dict)
     tables: Tables = field(default_factory=Tables)
-    told: Told = _nobody
+    told: Told = lambda made, of: None
     numbers: Numbers = field(default_factory=Numbers)
     item: Item = Item()
     is_whole: bool = True
@@ -62,13 +58,4 @@ class Task:
 
     def inner(self, graph: Graph) -> Task:
         """The task of a region, or of copies for one."""
-        return Task(
-            graph,
-            self.sizes,
-            self.machine,
-            self.strategies,
-            self.alone,
-            tables=self.tables,
-            numbers=self.numbers,
-            is_whole=False,
-        )
+        return replace(self, graph=graph, tunings={}, told=lambda made, of: None, item=Item(), is_whole=False)
