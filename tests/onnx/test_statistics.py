@@ -106,6 +106,22 @@ def test_roots_of_mean_squares(run, kind, tol, axis):
     np.testing.assert_allclose(got, wanted, rtol=tol, atol=tol)
 
 
+@pytest.mark.parametrize(("kind", "last"), [("f4", 4e-7), ("f8", 1e-10)])
+@pytest.mark.parametrize("stash", [None, 1, 10, 16, 11])
+@pytest.mark.parametrize("op", ["LayerNormalization", "GroupNormalization"])
+def test_moments_have_the_digits_that_the_node_asks_for(run, op, stash, kind, last):
+    grouped = op == "GroupNormalization"
+    x = random("f8", 2, 4, 60).astype(kind) + np.array(1e4, kind)  # means take four digits
+    s = np.ones(4 if grouped else 60, kind)
+    rows = x.astype("f8").reshape(2, 2 if grouped else 4, -1)
+    centred = rows - rows.mean(-1, keepdims=True)
+    wanted = (centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5)).reshape(x.shape)
+    more = ({} if stash is None else {"stash_type": stash}) | ({"num_groups": 2} if grouped else {})
+    off = np.abs(run(op, {"x": x}, {"s": s, "b": 0 * s}, opset=23, **more) - wanted).max()
+    assert (off < last) == (stash == 11 or (stash is None and kind == "f8"))
+    assert off < 1e-2
+
+
 @pytest.mark.parametrize("p", [1, 2])
 @pytest.mark.parametrize("axis", [0, -1])
 def test_rows_without_a_norm_stay(run, p, axis):

@@ -21,6 +21,12 @@ def wide(x: Tensor) -> Tensor:
     return x if x.dtype is D.DOUBLE else x.cast(D.FLOAT)
 
 
+def _staged(node: Node, x: Tensor) -> Tensor:
+    """As moments are computed: in float64 where the node asks for it, or says nothing and has numbers of
+    float64, which ONNX would make float32; else in float32, as between all layers of a node."""
+    return x.cast(D.DOUBLE if node.dtype("stash_type", x.dtype) is D.DOUBLE else D.FLOAT)
+
+
 def _moments(node: Node, x: Tensor, axes: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
     """Means, what is left without them, and the mean of the squares of that."""
     centre = node.reduce(R.AVG, x, axes)
@@ -38,8 +44,9 @@ def _bits(axes: Sequence[int]) -> int:
 
 
 def _is_native(node: Node, x: Tensor) -> bool:
-    """Whether a normalisation layer computes it."""
-    return x.dtype in FLOATS and node.attr("epsilon", 1e-5) > 0
+    """Whether a normalisation layer computes it, which has float32 for its first stage."""
+    asked = node.dtype("stash_type", x.dtype)
+    return x.dtype in FLOATS and asked is not D.DOUBLE and node.attr("epsilon", 1e-5) > 0
 
 
 def _column(v: Tensor, x: Tensor) -> Tensor:
@@ -57,18 +64,16 @@ def batch_normalization(node: Node) -> list[Given]:
     given = node.input(0)
     x = wide(given)
     scale, shift, mean, variance = (_column(node.input(i), x) for i in range(1, 5))
-    asked = any(node.outputs_named[1:])
-    trains = bool(node.attr("training_mode", 0)) if node.version >= 14 else asked
+    trains = node.attr("training_mode", 0) != 0 if node.version >= 14 else any(node.outputs_named[1:])
     if not trains:
         factor = scale * _inverse(node, variance)
         return [(x * factor + (shift - mean * factor)).cast(given.dtype)]
     own, rest, spread = _moments(node, x, [a for a in range(x.rank) if a != 1])
     y = rest * (scale * _inverse(node, spread)) + shift
     momentum = node.attr("momentum", 0.9)
-    pairs = ((3, mean, own), (4, variance, spread))
     running = [
         (old * momentum + new * (1 - momentum)).reshape((-1,)).cast(node.input(i).dtype)
-        for i, old, new in pairs
+        for i, old, new in ((3, mean, own), (4, variance, spread))
     ]
     saved = [v.reshape((-1,)).cast(given.dtype) for v in (own, spread)]
     return [y.cast(given.dtype), *running, *saved]
@@ -99,7 +104,7 @@ def group_normalization(node: Node) -> Tensor:
         more = {"num_groups": groups, "epsilon": node.attr("epsilon", 1e-5)}
         return node.layer(method, x, scale, shift, _bits(axes), **more)
     batch, channels, *rest = lengths(x)
-    apart = wide(x).reshape([batch, groups, channels // groups, *rest])
+    apart = _staged(node, x).reshape([batch, groups, channels // groups, *rest])
     _, rests, variance = _moments(node, apart, range(2, apart.rank))
     y = rests * _inverse(node, variance)
     inner = [-1 if node.version >= 21 else 1, *(1,) * len(rest)]
@@ -119,7 +124,7 @@ def layer_normalization(node: Node) -> list[Given]:
         _, one, other = node.aligned(x, scale, shift)
         epsilon = node.attr("epsilon", 1e-5)
         return [node.layer("add_normalization", x, one, other, _bits(axes), epsilon=epsilon)]
-    centre, rest, variance = _moments(node, wide(x), axes)
+    centre, rest, variance = _moments(node, _staged(node, x), axes)
     inverse = _inverse(node, variance)
     y = (rest * inverse).cast(x.dtype) * scale
     stash = node.dtype("stash_type", D.FLOAT)
@@ -129,7 +134,7 @@ def layer_normalization(node: Node) -> list[Given]:
 @importer("RMSNormalization")
 def rms_normalization(node: Node) -> Tensor:
     """The axes from one on by the root of their mean square; the result has the type of the scale."""
-    x, scale = wide(node.input(0)), node.input(1)
+    x, scale = _staged(node, node.input(0)), node.input(1)
     axes = range(node.axis(x, default=-1), x.rank)
     inverse = _inverse(node, node.reduce(R.AVG, x * x, axes))
     return (x * inverse).cast(node.input(0).dtype).cast(scale.dtype) * scale
@@ -138,9 +143,8 @@ def rms_normalization(node: Node) -> Tensor:
 @importer("MeanVarianceNormalization")
 def mean_variance_normalization(node: Node) -> Tensor:
     """Axes by their mean and standard deviation."""
-    x = node.input(0)
-    _, rest, variance = _moments(node, wide(x), node.attr("axes", (0, 2, 3)))
-    return (rest / (node.unary(U.SQRT, variance) + 1e-9)).cast(x.dtype)
+    _, rest, variance = _moments(node, wide(node.input(0)), node.attr("axes", (0, 2, 3)))
+    return (rest / (node.unary(U.SQRT, variance) + 1e-9)).cast(node.input(0).dtype)
 
 
 @importer("LpNormalization")
