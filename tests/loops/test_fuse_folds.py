@@ -1,6 +1,14 @@
 """Squares around a mean, summed in one pass."""
 
+import numpy as np
+import pytest
+
+from anyrt.ir.kernelread import parse_kernels
+from anyrt.ir.run import run
+from anyrt.ir.statements import buffers_of
 from anyrt.loops.fuse_folds import fuse_folds
+
+LARGEST = float(np.finfo(np.float32).max)
 
 BUFFERS = """
 buffer acc f32 register 1 offset 0
@@ -74,3 +82,38 @@ def test_squares_around_anything_else_are_summed_behind(after, names):
     text = BUFFERS + ROWS.replace("64.0:f32", "63.0:f32")
     reason = after(text, lambda k: fuse_folds(k, names, lambda v: 1 << 20, 16))
     assert reason == "no long row is folded around its mean"
+
+
+def squares(kernel, x):
+    """What a kernel leaves for 64 elements."""
+    rooms = {b.name: b for b in buffers_of(kernel.body)}
+    y = np.zeros(1, np.float32)
+    with np.errstate(all="ignore"):
+        run(kernel, {rooms["x"]: x.astype(np.float32), rooms["y"]: y}, {})
+    return y[0]
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_one_pass_stays_in_range_where_a_chunk_of_the_largest_difference_does(seed, names):
+    """Rows of every size, at every distance from 0, with steps between their chunks."""
+    (plain,), rng = parse_kernels(BUFFERS + ROWS), np.random.default_rng(seed)
+    fused = fuse_folds(plain, names, lambda v: 1 << 20, 16)
+    noise = rng.standard_normal(64) * 2.0 ** rng.uniform(-60, 0)
+    steps = np.repeat(rng.choice([-1.0, 0.0, 1.0], 4), 16)
+    x = ((noise + steps) * 2.0 ** rng.uniform(-60, 127) + rng.choice([0, 1, 2.0**30])).astype(np.float32)
+    exact, got = x.astype(np.float64), squares(fused, x)
+    wanted = ((exact - exact.mean()) ** 2).sum()
+    if 16 * np.ptp(exact) ** 2 < LARGEST and 64 * np.abs(exact).max() < LARGEST:
+        lost = 64 * (np.abs(exact).max() * 2.0**-21) ** 2  # of the mean, which float32 rounds
+        assert abs(got - wanted) <= 1e-5 * wanted + lost + 1e-37
+    else:
+        assert np.isfinite(squares(plain, x)) <= (np.isfinite(got) or wanted > LARGEST / 4)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("at", [0, 15, 16, 40, 63])
+def test_one_pass_is_no_number_where_two_are_none(at, bad, names):
+    (plain,), x = parse_kernels(BUFFERS + ROWS), np.arange(64.0)
+    x[at] = bad
+    for kernel in (plain, fuse_folds(plain, names, lambda v: 1 << 20, 16)):
+        assert np.isnan(squares(kernel, x))
