@@ -102,14 +102,67 @@ def test_a_tensor_that_no_branch_needs_is_seen_where_what_it_is_made_of_is_compu
     np.testing.assert_allclose(y, np.exp(X) if flag else np.abs(X), rtol=1e-6)
 
 
-def test_a_tensor_of_a_loop_in_a_loop_is_refused(w, builder, log):
+@pytest.mark.parametrize("turns", [(3, 2), (2, 0), (0, 2), (1, 3)])
+def test_a_tensor_of_a_loop_in_a_loop_is_seen_once_a_turn_of_both(w, engine_of, turns):
     rows = w.net.add_input("rows", F, (7, 3, 5))
     outer, inner = w.net.add_loop(), w.net.add_loop()
     row = outer.add_iterator(rows).get_output(0)
     line = w.unary(inner.add_iterator(row).get_output(0), trt.UnaryOperation.EXP)
-    for loop in (outer, inner):
-        loop.add_trip_limit(w.number(3), COUNT)
-    w.net.mark_output(w.collected(outer, w.collected(inner, line, 3), 3))
+    for loop, count in zip((outer, inner), turns, strict=True):
+        loop.add_trip_limit(w.number(count), COUNT)
     assert w.net.mark_debug(line)
+    y = np.zeros((*turns, 5), np.float32)
+    made = w.collected(outer, w.collected(inner, line, turns[1]), turns[0])
+    seen = seen_of(engine_of(w.net, made), y, rows=ROWS)
+    want = np.exp(ROWS[: turns[0], : turns[1]])
+    np.testing.assert_allclose(np.reshape(seen, (-1, 5)), want.reshape(-1, 5), rtol=1e-6)
+    np.testing.assert_allclose(y, want, rtol=1e-6)
+
+
+def test_a_state_of_a_loop_in_a_loop_is_seen_in_each_turn(w, engine_of):
+    x = w.net.add_input("x", F, (4,))
+    outer, inner = w.net.add_loop(), w.net.add_loop()
+    for loop, count in ((outer, 3), (inner, 2)):
+        loop.add_trip_limit(w.number(count), COUNT)
+    begin = outer.add_recurrence(x)
+    state = inner.add_recurrence(begin.get_output(0))
+    both = w.net.add_elementwise(state.get_output(0), begin.get_output(0), trt.ElementWiseOperation.SUM)
+    state.set_input(1, both.get_output(0))
+    begin.set_input(1, w.last(inner, state.get_output(0)))
+    assert w.net.mark_debug(both.get_output(0))
+    y = np.zeros(4, np.float32)
+    seen = seen_of(engine_of(w.net, w.last(outer, begin.get_output(0))), y, x=np.ones(4, np.float32))
+    assert [s[0] for s in seen] == [2, 3, 6, 9, 18, 27]
+    assert y[0] == 27
+
+
+def test_a_tensor_of_a_branch_in_a_loop_is_refused(w, builder, log):
+    x, flags = w.net.add_input("x", F, (4,)), w.net.add_input("flags", trt.bool, (3,))
+    loop, choice = w.net.add_loop(), w.net.add_if_conditional()
+    loop.add_trip_limit(w.number(3), COUNT)
+    state = loop.add_recurrence(x)
+    choice.set_condition(loop.add_iterator(flags).get_output(0))
+    inner = choice.add_input(state.get_output(0)).get_output(0)
+    twice = w.net.add_elementwise(inner, inner, trt.ElementWiseOperation.SUM).get_output(0)
+    state.set_input(1, choice.add_output(twice, inner).get_output(0))
+    assert w.net.mark_debug(twice)
+    w.net.mark_output(w.last(loop, state.get_output(0)))
     assert builder.build_serialized_network(w.net, builder.create_builder_config()) is None
-    assert any("[AR414]" in line for line in log.lines), log.lines
+    assert any("[AR123]" in line and "sizes that data decide in each turn" in line for line in log.lines)
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_a_tensor_of_a_loop_in_a_branch_is_seen_where_that_is_taken(w, engine_of, flag):
+    x, choice = w.net.add_input("x", F, (4,)), w.net.add_if_conditional()
+    choice.set_condition(w.net.add_input("flag", trt.bool, ()))
+    given = choice.add_input(x).get_output(0)
+    loop = w.net.add_loop()
+    loop.add_trip_limit(w.number(3), COUNT)
+    state = loop.add_recurrence(given)
+    twice = w.net.add_elementwise(*[state.get_output(0)] * 2, trt.ElementWiseOperation.SUM).get_output(0)
+    state.set_input(1, twice)
+    made = choice.add_output(w.last(loop, state.get_output(0)), given).get_output(0)
+    assert w.net.mark_debug(twice)
+    y, ones = np.zeros(4, np.float32), np.ones(4, np.float32)
+    seen = seen_of(engine_of(w.net, made), y, x=ones, flag=np.array(flag))
+    assert [s.tolist() for s in seen] == [[2**k] * 4 for k in (1, 2, 3)] * flag

@@ -65,7 +65,8 @@ class DebugTensors:
             binding = self._context.loaded.plan.bindings[self._context.loaded.find(name)]
             assert listener is not None, "nothing is shown without a listener"
             look, shape = listener.process_debug_tensor, self._context.sizing.of(name)
-            times, shape = (shape[0], shape[1:]) if name in self._again else (1, shape)
+            axes = self._again.get(name, 0)
+            times, shape = prod(shape[:axes]), shape[axes:]
             first, size = self._context.bound_address(name), storage_bytes(binding.dtype, prod(shape))
             # As the engine says it of tensors: programs choose by it how to copy.
             place = TensorLocation.HOST if binding.is_host else TensorLocation.DEVICE

@@ -5,6 +5,7 @@ Here every mistake that was only looked at so far becomes final; names, profiles
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import cast as typed
@@ -97,7 +98,7 @@ def _frozen(
     names = names_of(network, expansion)
     marked = network._marked
     held = _held(network, expansion, [t for t in outputs if t in marked], names)
-    seen, more = _seen(network, expansion, [t for t in outputs if t not in marked])
+    seen, turns, more = _seen(network, expansion, [t for t in outputs if t not in marked])
     values = {t: seen.get(t) or expansion.value(t) for t in (*network._inputs, *outputs)}
     for t, value in seen.items():
         names.setdefault(value, t._name if t._layer is None else t._layer._name)
@@ -127,7 +128,7 @@ def _frozen(
             *tells,
         ),
         layers=tuple(
-            _layers(network, expansion, outputs, seen, {} if precisions is None else precisions.chosen)
+            _layers(network, expansion, outputs, turns, {} if precisions is None else precisions.chosen)
         ),
         log=network._channel.log,
         aside=frozenset(t._name for t in outputs if t not in marked),
@@ -201,23 +202,42 @@ def _check_updates(network: INetworkDefinition) -> None:
 
 def _seen(
     network: INetworkDefinition, expansion: Expansion, tensors: Iterable[ITensor]
-) -> tuple[dict[ITensor, Value], list[Value]]:
-    """Debug tensors that are computed inside one loop or conditional: all their values in a run, and what
-    tells sizes that these need."""
+) -> tuple[dict[ITensor, Value], Counter[ITensor], list[Value]]:
+    """Debug tensors that are computed inside loops and conditionals: all their values in a run, inside how
+    many these are, each an axis, and what tells sizes that these need."""
     borders = [typed("Border", x) for x in network._layers if x._op.within and x._outputs]
     inside = {expansion.value(x._outputs[0]): x._part for x in borders}
-    parts: dict[Part, dict[str, ITensor]] = {}
-    for tensor in tensors:
-        value = expansion.value(tensor)
-        found = {inside[v] for v in walk([value]) if v in inside}
-        if len(found) == 1 and value.dtype not in PACKED:  # parts of bytes have no address
-            parts.setdefault(found.pop(), {})[tensor._name] = tensor
-    seen, tells = dict[ITensor, Value](), list[Value]()
-    for part, named in parts.items():
-        made = part._seen(expansion, {name: expansion.value(t) for name, t in named.items()})
-        seen |= dict(zip(named.values(), made.values, strict=True))
-        tells += made.tells
-    return seen, tells
+    inside = {v: part for v, part in inside.items() if isinstance(v.op, Param)}
+
+    def parts_of(values: Iterable[Value]) -> set[Part]:
+        return {inside[v] for v in walk(values) if v in inside}
+
+    # Those around each one, as far as values come from there.
+    around = {part: set[Part]() for part in inside.values()}
+    for x in borders:
+        if not x._is_output:
+            around[x._part] |= parts_of([expansion.value(x._first)]) - {x._part}
+    seen, depth, tells = dict[ITensor, Value](), Counter[ITensor](), list[Value]()
+    todo = {t: expansion.value(t) for t in tensors}
+    todo = {t: v for t, v in todo.items() if v.dtype not in PACKED}  # parts of bytes have no address
+    beside: dict[ITensor, tuple[Value, ...]] = dict.fromkeys(todo, ())
+    while todo:
+        parts: dict[Part, dict[ITensor, Value]] = {}
+        for tensor, value in todo.items():
+            found = parts_of([value])
+            innermost = found.difference(*(around[part] for part in found))
+            if len(innermost) == 1:
+                parts.setdefault(innermost.pop(), {})[tensor] = value
+        todo = {}
+        for part, named in parts.items():
+            made = part._seen(expansion, {t._name: (v, *beside[t]) for t, v in named.items()})
+            todo |= dict(zip(named, made.values, strict=True))
+            tells += made.tells
+            ends = expansion.part(part) if any(x._is_output for x in part._layers) else ()
+            beside |= {t: (*beside[t], *ends) for t in named}
+        seen |= todo
+        depth.update(todo.keys())
+    return seen, depth, tells
 
 
 def _check_outside(network: INetworkDefinition, expansion: Expansion, outputs: Mapping[str, Value]) -> None:
@@ -310,7 +330,7 @@ def _layers(
     network: INetworkDefinition,
     expansion: Expansion,
     outputs: Collection[ITensor],
-    seen: Collection[ITensor],
+    turns: Counter[ITensor],
     chosen: Mapping[ILayer, DataType],
 ) -> Iterator[LayerRecord]:
     shown = [(DEBUG, t._name) for t in network._inputs if t in network._debug]
@@ -324,7 +344,7 @@ def _layers(
         details += [(LENT_BY, x._name) for x in lenders if x is not None]
         for tensor in layer._outputs:
             details += _marks(network, expansion, tensor) if tensor in outputs else ()
-            details += [(AGAIN, tensor._name)] if tensor in seen else []
+            details += [(AGAIN, tensor._name)] * turns[tensor]
         inputs = tuple(t._name for t in layer._inputs if t is not None)
         makes = tuple(t._name for t in layer._outputs)
         yield LayerRecord(layer._name, layer._op.title, inputs, makes, tuple((k, v) for k, v in details if v))

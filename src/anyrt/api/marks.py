@@ -36,13 +36,13 @@ class Marks:
     """`debug`: tensors that a listener may see. `unfused`: tensors stored in any case, seen on demand.
 
     `hidden`: those of both that are no outputs otherwise, and what tells sizes that data decide. `again`:
-    those of loops and branches, which hold all values of a run along a first axis. `values`: the elements of
-    outputs that are computed while shapes are inferred."""
+    those of loops and branches, which hold all values of a run along so many first axes, inner loops' last.
+    `values`: the elements of outputs that are computed while shapes are inferred."""
 
     debug: tuple[str, ...]
     unfused: tuple[str, ...]
     hidden: tuple[str, ...]
-    again: frozenset[str]
+    again: Mapping[str, int]
     values: tuple[tuple[str, tuple[Dim, ...]], ...]
 
 
@@ -74,7 +74,8 @@ def marks_of(plan: Plan) -> Marks:
     for name, elements in known:
         _check_count(outputs[name], len(elements))
     counted = (s.tensor for s in plan.symbols if s.most is not None)
-    again = frozenset(b.name for b in plan.bindings if b.shape and (AGAIN, b.name) in details)
+    again = {b.name: details.count((AGAIN, b.name)) for b in plan.bindings}
+    again = {b.name: again[b.name] for b in plan.bindings if 0 < again[b.name] <= len(b.shape)}
     unseen = tuple(dict.fromkeys((*hidden, *unfused, *counted)))
     return Marks((*shown, *hidden), unfused, unseen, again, known)
 

@@ -290,9 +290,10 @@ class INetworkDefinition(Reporting, Managed):
 
         What is no output besides is computed apart, from the inputs on, so that outputs have the numbers that
         they have without it; this takes time in every run. A tensor inside a loop is shown once for each
-        turn, one inside a branch where that was taken, all of them after the run. Refused: AR402, it is one
-        already; AR403, a tensor of another network; by the build AR414, one of a loop or branch inside
-        another, and one of a loop whose elements have less than a byte."""
+        turn, with those of loops around it, one inside a branch where that was taken, all of them after the
+        run. Refused: AR402, it is one already; AR403, a tensor of another network; by the build AR123, one of
+        a loop of which data decide the turns, or of a branch, inside another loop; AR414, one of a loop whose
+        elements have less than a byte."""
         self._own("mark_debug", tensor)
         if tensor in self._debug:
             raise GraphError(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from anyrt.api.edge import Channel, WrongValue, integer, user_line
 from anyrt.api.fold import fold
@@ -32,6 +32,11 @@ from anyrt.prims.build import expand, param, reshape, scalar
 if TYPE_CHECKING:
     from anyrt.api.expansion import Expansion
     from anyrt.api.network import INetworkDefinition
+
+
+Seen: TypeAlias = Mapping[
+    str, Sequence[Value]
+]  # by names values, each before those that are computed with it
 
 
 class Part(Named):
@@ -77,8 +82,8 @@ class Part(Named):
         """Those of all outputs, in the order in which they were added."""
         raise NotImplementedError
 
-    def _seen(self, expansion: Expansion, values: Mapping[str, Value]) -> Made:
-        """What values inside are each time that they are computed, along a new first axis; by names."""
+    def _seen(self, expansion: Expansion, values: Seen) -> Made:
+        """What values inside are each time that they are computed, along a new first axis."""
         raise NotImplementedError
 
 
@@ -215,11 +220,11 @@ class ILoop(Part):
         outputs = [_output(x, expansion) for x in self._of(LayerType.LOOP_OUTPUT)]
         return self._loop(expansion, outputs).values(Network(expansion.layer_of, expansion.tells))
 
-    def _seen(self, expansion: Expansion, values: Mapping[str, Value]) -> Made:
+    def _seen(self, expansion: Expansion, values: Seen) -> Made:
         loop, kind = self._loop(expansion, ()), LoopOutput.CONCATENATE
         turns = None if loop.count is None or loop.condition is not None else known(loop.count)
         length = None if turns is None else maximum(0, turns.reshape(-1)[0])
-        outputs = [Output(f"{self._place}: {name}", v, kind, 0, length) for name, v in values.items()]
+        outputs = [Output(f"{self._place}: {name}", v, kind, 0, length) for name, (v, *_) in values.items()]
         loop = replace(loop, outputs=outputs, name=f"{self._name} (debug tensors)")
         return loop.values(Network(expansion.layer_of, expansion.tells))
 
@@ -304,13 +309,13 @@ class IIfConditional(Part):
     def _values(self, expansion: Expansion) -> Made:
         return self._conditional(expansion, self._either(expansion), self._name)
 
-    def _seen(self, expansion: Expansion, values: Mapping[str, Value]) -> Made:
+    def _seen(self, expansion: Expansion, values: Seen) -> Made:
         either, found = self._either(expansion), list[Either]()
         inside = [expansion.value(x._outputs[0]) for x in self._of(LayerType.CONDITIONAL_INPUT)]
         then = depending((x.then for x in either), inside)
         otherwise = depending((x.otherwise for x in either), inside)
-        for name, value in values.items():
-            needs = set(walk((value,)))
+        for name, (value, *beside) in values.items():
+            needs = set(walk((value, *beside)))
             once = reshape(value, (1, *value.shape))
             never = expand(scalar(0, once), (0, *value.shape))
             # What neither branch needs is computed with that which it is made of, in either where in neither.
