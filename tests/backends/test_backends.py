@@ -10,6 +10,7 @@ from anyrt.backends.loader import all_backends
 from anyrt.backends.null.target import Traffic, count
 from anyrt.codegen.target import Job
 from anyrt.compiler.native import lower
+from anyrt.compiler.trial import job as job_of
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
 from anyrt.core.errors import NotSupportedError
@@ -24,8 +25,7 @@ def job(value: Value, sizes: dict[str, int]) -> Job:
     """`value` of the input x, scheduled; n is its first size."""
     x = param("x", (N.dim, 64), DataType.FLOAT)
     graph = Graph((("x", x),), (("y", value),), symbols=(Symbol(N, "x", 0),))
-    launches = lower(graph, {}, Sizes(sizes)).schedule.launches
-    return Job(graph, tuple(launch.kernel for launch in launches), sizes)
+    return job_of(lower(graph, {}, Sizes(sizes)), sizes)
 
 
 def test_what_a_backend_has_is_what_its_folder_holds():
@@ -39,7 +39,7 @@ def test_a_missing_side_is_an_error():
         all_backends()["null"].device()
 
 
-def test_interp_computes_the_graph():
+def test_interp_runs_the_kernels():
     x = param("x", (N.dim, 64), DataType.FLOAT)
     feeds = {"x": np.arange(128, dtype=np.float32).reshape(2, 64)}
     answer = all_backends()["interp"].target().run(job(map_("neg", x), {"n": 2}), feeds)

@@ -7,11 +7,11 @@ import pytest
 from anyrt.backends.cpu.processors import Level
 from anyrt.compiler import native
 from anyrt.compiler.bounds import differing
-from anyrt.compiler.trial import Trial, constant_offsets, load, stored_bytes
+from anyrt.compiler.trial import Trial, constant_offsets, load
 from anyrt.compiler.verify import random_inputs, reference
 from anyrt.core.dims import Sym
 from anyrt.core.dimvalues import evaluate
-from anyrt.core.dtype import is_packed, numpy_dtype, unpack4
+from anyrt.core.dtype import is_packed, numpy_dtype, stored_bytes, unpack4
 from anyrt.core.enums import DataType
 from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
 from anyrt.core.enums import ResizeSelector as Selector

@@ -18,12 +18,12 @@ import pytest
 from anyrt.backends.cpu.strategies import reduction
 from anyrt.compiler import native
 from anyrt.compiler.bounds import differing
-from anyrt.compiler.trial import constant_offsets, stored_bytes
+from anyrt.compiler.trial import constant_offsets
 from anyrt.compiler.verify import reference
 from anyrt.core.counts import at_most
 from anyrt.core.dims import Sym, product
 from anyrt.core.dimvalues import evaluate
-from anyrt.core.dtype import cast, is_packed, numpy_dtype, unpack4
+from anyrt.core.dtype import cast, is_packed, numpy_dtype, stored_bytes, unpack4
 from anyrt.core.enums import DataType, LayerType
 from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
 from anyrt.core.enums import ResizeRoundMode as Rounding

@@ -10,13 +10,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from anyrt.codegen.emit import Function
 from anyrt.core.dims import Dim
+from anyrt.core.dimvalues import evaluate
 from anyrt.core.machine import Machine
-from anyrt.ir.graph import Graph
+from anyrt.ir.graph import Graph, Node
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.prim import Array
-from anyrt.ir.program import Module
+from anyrt.ir.program import Call, Module, every
 from anyrt.plan.program import Compiled
 
 S = TypeVar("S", covariant=True)  # strategies, of which scheduling knows what they are (schedule/step.py)
@@ -35,11 +39,22 @@ class Store(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A network at particular sizes: its graph, its kernels in order, the value of every size symbol."""
+    """A network for a machine, at particular sizes: its graph and its host program, the value of every size
+    symbol, of those that data decide the most. `memory`: constants, and room for what lies between kernels,
+    by the words of the argument array (`plan/abi.py`). `outside`: the nodes of `module.outward`, in order."""
 
     graph: Graph
-    kernels: tuple[Kernel, ...]
+    module: Module
+    machine: Machine
     sizes: Mapping[str, int] = field(default_factory=dict)
+    memory: Mapping[int, NDArray[np.uint8]] = field(default_factory=dict)
+    outside: tuple[Node, ...] = ()
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """Those of the version that runs at these sizes, in order, on the buffers of their calls."""
+        version = next(v for v in self.module.versions if evaluate(v.guard, self.sizes))
+        return tuple(s.bound for s in every(version.steps) if isinstance(s, Call))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +71,9 @@ class Target(Protocol[S]):
     @property
     def strategies(self) -> S:
         """How it makes kernels of serial loops."""
+
+    def limited(self, machine: Machine) -> Machine:
+        """`machine` without what the target has not."""
 
     def run(self, job: Job, feeds: Mapping[str, Array]) -> Answer:
         """What the backend makes of the network for these inputs."""
@@ -86,9 +104,6 @@ class NativeTarget(Target[S], Protocol[S]):
     def named(self, level: str | None) -> NativeTarget[S]:
         """The plainest processor of this name, which need not be this machine's; None: this machine's.
         CompileError AR809 for a name that there is not."""
-
-    def limited(self, machine: Machine) -> Machine:
-        """`machine` without what this processor has not."""
 
     def emit(self, kernel: Kernel, machine: Machine, *, checked: bool = False) -> Function:
         """A kernel as text, with every access checked or not."""

@@ -18,6 +18,7 @@ from typing import TypeVar
 import numpy as np
 
 from anyrt.backends import loader
+from anyrt.codegen.target import Target
 from anyrt.compiler import native
 from anyrt.compiler.agree import check_agreement, conditions, symbol_records
 from anyrt.compiler.cached import (
@@ -122,7 +123,7 @@ def compile_mix() -> Compiled:
 
 
 def lower_plan(
-    file: PlanFile, target: native.Target | None = None, told: Told = lambda made, of: None
+    file: PlanFile, target: Target[Strategies] | None = None, told: Told = lambda made, of: None
 ) -> native.Lowered:
     """The kernels of a plan for the machine that we are on, as a target (None: its own) can use it; `told`
     hears of each, see `native.lower`."""
@@ -133,8 +134,8 @@ def lower_plan(
     settings = dict(file.plan.settings)
     alone = frozenset(places[n] for n in settings.get(ALONE, "").split() if n in places)
     tunings = parse_tunings(settings.get(TUNINGS, ""), places)
-    sizes, target = Sizes(plan_sizes(file.plan, Point.OPT)), target or loader.target()
-    made_for, checked = (_machine(target), target.strategies), CHECKED in settings
+    sizes, to = Sizes(plan_sizes(file.plan, Point.OPT)), target or loader.target()
+    made_for, checked = (_machine(to), to.strategies), CHECKED in settings
     return native.lower(graph, offsets, sizes, alone, tunings, *made_for, told=told, checked=checked)
 
 
@@ -143,7 +144,7 @@ def build_machine() -> Machine:
     return _machine(loader.target())
 
 
-def _machine(target: native.Target) -> Machine:
+def _machine(target: Target[Strategies]) -> Machine:
     return target.limited(this_machine(read_flags()))
 
 

@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyrt.backends import loader
-from anyrt.codegen.target import Told
+from anyrt.codegen.target import Job, Told
 from anyrt.compiler import native
 from anyrt.core.counts import at_most
 from anyrt.core.dimvalues import evaluate
-from anyrt.core.dtype import is_packed, numpy_dtype, pack4, storage_bytes, unpack4
+from anyrt.core.dtype import is_packed, numpy_dtype, storage_bytes, stored_bytes, unpack4
 from anyrt.core.enums import DataType
 from anyrt.core.errors import CompileError
 from anyrt.ir.buffer import Buffer, Space
@@ -152,21 +152,9 @@ class Trial:
         self.args[word] = memory.address
 
     def _constants(self) -> None:
-        places, pieces = self.loaded.lowered.module.places, {}
-        for buffer, value in self._constant_values():
-            assert isinstance(value, Const), f"{buffer.name} holds no constant"
-            offset = places[buffer][1]
-            assert isinstance(offset, int), f"constant {buffer.name} has no fixed place"
-            if value.blob.size:  # an empty one shares its place with the next
-                pieces[offset] = stored_bytes(value.blob.data, value.blob.dtype)
-        self._block(abi.CONSTS, "constants", max((at + p.size for at, p in pieces.items()), default=0))
-        for at, piece in pieces.items():
-            self.blocks["constants"].bytes[at : at + piece.size] = piece
-
-    def _constant_values(self) -> list[tuple[Buffer, object]]:
-        schedules = self.loaded.lowered.schedules
-        found = (pair for s in schedules for part in s.nested for pair in part.buffers.items())
-        return [(b, v.op) for v, b in found if b.space is Space.CONST and isinstance(v.op, Const)]
+        held = constants(self.loaded.lowered)
+        self._block(abi.CONSTS, "constants", held.size)
+        self.blocks["constants"].bytes[: held.size] = held
 
     def _pool(self) -> int:
         """A pool without threads: its `parallel` runs all items here."""
@@ -181,10 +169,31 @@ class Trial:
         return pool.ctypes.data
 
 
-def stored_bytes(array: Array, dtype: DataType) -> NDArray[np.uint8]:
-    """Elements as they lie in memory."""
-    data = pack4(array) if is_packed(dtype) else array
-    return np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+def constants(lowered: native.Lowered) -> NDArray[np.uint8]:
+    """What lies where a plan has its constants."""
+    places, pieces = lowered.module.places, {}
+    found = (pair for s in lowered.schedules for part in s.nested for pair in part.buffers.items())
+    for value, buffer in found:
+        if buffer.space is not Space.CONST or not isinstance(value.op, Const):
+            continue
+        offset = places[buffer][1]
+        assert isinstance(offset, int), f"constant {buffer.name} has no fixed place"
+        if value.op.blob.size:  # an empty one shares its place with the next
+            pieces[offset] = stored_bytes(value.op.blob.data, value.op.blob.dtype)
+    block = np.zeros(max((at + p.size for at, p in pieces.items()), default=0), np.uint8)
+    for at, piece in pieces.items():
+        block[at : at + piece.size] = piece
+    return block
+
+
+def job(lowered: native.Lowered, sizes: Mapping[str, int]) -> Job:
+    """A lowered graph for a backend that runs its steps itself (backends/steps.py)."""
+    sizes = at_most(sizes, sizes_of(lowered.graph))
+    rooms = {abi.ARENA: lowered.arena_bytes, abi.TABLES: lowered.schedule.tables.bytes}
+    memory = {word: np.zeros(evaluate(n, sizes), np.uint8) for word, n in rooms.items()}
+    outside = tuple(x.node for s in lowered.schedules for x in s.outside)
+    memory[abi.CONSTS] = constants(lowered)
+    return Job(lowered.graph, lowered.module, lowered.machine, sizes, memory, outside)
 
 
 def constant_offsets(graph: Graph) -> dict[Blob, int]:

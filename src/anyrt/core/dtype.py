@@ -149,6 +149,12 @@ def pack4(x: Array) -> npt.NDArray[np.uint8]:
     return np.asarray(np.bitwise_or.reduce(rows << places, axis=1), np.uint8)
 
 
+def stored_bytes(x: Array, t: DataType) -> npt.NDArray[np.uint8]:
+    """Elements of `numpy_dtype(t)` as they lie in memory."""
+    data = pack4(x) if is_packed(t) else x
+    return np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+
+
 def unpack4(buf: Array | bytes | memoryview, count: int, t: DataType) -> Array:
     """The first `count` elements of packed bytes as a flat array of `numpy_dtype(t)`."""
     assert is_packed(t), f"{short_name(t)} is not packed"

@@ -49,7 +49,7 @@ def _outputs(graph: Graph, args: tuple[Array, ...], sizes: Mapping[str, int]) ->
     arrays = {value: array for (_, value), array in zip(graph.inputs, args, strict=True)}
     for value in walk((*(v for _, v in told(graph)), *(v for _, v in graph.outputs))):
         if value not in arrays:
-            made = _results(value.node, tuple(arrays[a] for a in value.args), sizes)
+            made = all_results(value.node, tuple(arrays[a] for a in value.args), sizes)
             arrays |= {Value(value.node, k): array for k, array in enumerate(made)}
             if value.op.tells is not None:
                 sizes = {**sizes, value.op.tells.name: int(made[0])}
@@ -65,11 +65,11 @@ def _fed(name: str, given: Array, value: Value, sizes: Mapping[str, int]) -> Arr
 
 def compute(value: Value, args: tuple[Array, ...], sizes: Mapping[str, int]) -> Array:
     """One value for the arrays of its operands."""
-    return _results(value.node, args, sizes)[value.index]
+    return all_results(value.node, args, sizes)[value.index]
 
 
-def _results(node: Node, args: tuple[Array, ...], sizes: Mapping[str, int]) -> tuple[Array, ...]:
-    """All results of a node for the arrays of its operands."""
+def all_results(node: Node, args: tuple[Array, ...], sizes: Mapping[str, int]) -> tuple[Array, ...]:
+    """All results of a node for the arrays of its operands, as the interpreter holds them."""
     shapes = [_shape(of, sizes) for of in node.types]
     results = concrete(node.op, sizes).results(args, shapes[0])
     got = [r.shape for r in results]

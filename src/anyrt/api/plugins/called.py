@@ -1,10 +1,11 @@
 """Plug-ins of a plan for the interpreter: made of what it holds, and called with arrays.
 
-graph = callable_plugins(lowered.graph, get_plugin_registry())
+nodes = callable_plugins(job.outside, get_plugin_registry())
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -14,28 +15,24 @@ from anyrt.api.plugins.host import made_again
 from anyrt.api.plugins.kinds import Kind
 from anyrt.api.plugins.trying import interpreted
 from anyrt.api.registry import IPluginRegistry
-from anyrt.ir.graph import Graph, Value, apply_all
-from anyrt.ir.rewrite import in_regions, transformed
+from anyrt.ir.graph import Node, apply_all
 from anyrt.prims.const import Blob
 from anyrt.prims.plugin import Made, Plugin
 
 
-def callable_plugins(graph: Graph, registry: IPluginRegistry) -> Graph:
-    """The same graph, whose plug-ins may be called; PluginError AR823 then for one that is not registered."""
+def callable_plugins(nodes: Sequence[Node], registry: IPluginRegistry) -> tuple[Node, ...]:
+    """The same nodes, whose plug-ins may be called; PluginError AR823 then for one that is not registered."""
     known: dict[Blob, Made] = {}
 
-    def change(_: Value, value: Value) -> Value:
-        op = value.op
+    def change(node: Node) -> Node:
+        op = node.op
         if not isinstance(op, Plugin) or isinstance(op.made, Made):
-            return value
+            return node
         if op.made not in known:
             known[op.made] = _made(op, registry)
-        return apply_all(replace(op, made=known[op.made]), *value.args)[value.index]
+        return apply_all(replace(op, made=known[op.made]), *node.args)[0].node
 
-    def whole(part: Graph) -> Graph:
-        return transformed(part, change)
-
-    return whole(in_regions(graph, whole))
+    return tuple(map(change, nodes))
 
 
 def _made(op: Plugin, registry: IPluginRegistry) -> Made:

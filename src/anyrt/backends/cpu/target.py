@@ -24,7 +24,7 @@ from anyrt.codegen.llvmtext import symbol
 from anyrt.codegen.target import Answer, Assembled, Job, Store, Told
 from anyrt.core.errors import CompileError
 from anyrt.core.flags import read_flags
-from anyrt.core.machine import REFERENCE, Machine
+from anyrt.core.machine import Machine
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.prim import Array
 from anyrt.ir.program import Module
@@ -136,7 +136,7 @@ class CpuTarget:
 
     def run(self, job: Job, feeds: Mapping[str, Array]) -> Answer:
         """No outputs, as what runs code is the device; how much of it there is as a note."""
-        machine = self.limited(REFERENCE)
-        made = pieces((emit(k, machine).module for k in job.kernels), self.processor, Nowhere())
+        machine = self.limited(job.machine)
+        made = pieces((emit(k, machine).module for k in job.module.distinct), self.processor, Nowhere())
         code = sum(len(piece.image) for piece in made.values())
         return Answer({}, f"kernels: {len(job.kernels)}, bytes of code: {code}")

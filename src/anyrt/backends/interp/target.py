@@ -1,23 +1,33 @@
-"""Runs the graph itself, node by node: what compiled code is compared with."""
+"""Runs the kernels that engines are made of, in the order of the host program, with NumPy: what compiled code
+is compared with, and where every access is checked."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
+from anyrt.backends import loader
+from anyrt.backends.steps import run
 from anyrt.codegen.target import Answer, Job
-from anyrt.ir.interpret import interpret
+from anyrt.core.machine import Machine
 from anyrt.ir.prim import Array
+from anyrt.ir.run import run as run_kernel
 from anyrt.schedule.step import Strategies
 
 
 class InterpTarget:
-    """The interpreter as a backend."""
+    """The interpreter of kernels as a backend."""
 
     @property
     def strategies(self) -> Strategies:
-        """Serial loops: whatever is made of them, the interpreter runs."""
-        return Strategies({})
+        """Those of native code, so that its kernels are run."""
+        return loader.target().strategies
+
+    def limited(self, machine: Machine) -> Machine:
+        """The machine of native code."""
+        return loader.target().limited(machine)
 
     def run(self, job: Job, feeds: Mapping[str, Array]) -> Answer:
-        """The outputs; kernels are not used."""
-        return Answer(interpret(job.graph, feeds, job.sizes), "computed by the reference interpreter")
+        """The outputs; CompileError AR810 for a kernel that reads or writes outside of its memory."""
+        outputs = run(job, feeds, partial(run_kernel, lanes=job.machine.lanes))
+        return Answer(outputs, f"computed by the interpreter, {len(job.kernels)} kernels")

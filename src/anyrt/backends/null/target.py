@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from anyrt.backends import loader
 from anyrt.codegen.target import Answer, Job
 from anyrt.core.dimvalues import evaluate
 from anyrt.core.dtype import storage_bytes
 from anyrt.core.enums import DataType
+from anyrt.core.machine import Machine
 from anyrt.ir.buffer import BITS, Buffer, Space
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.prim import Array
@@ -48,8 +50,12 @@ class NullTarget:
 
     @property
     def strategies(self) -> Strategies:
-        """Serial loops, as nothing is run."""
-        return Strategies({})
+        """Those of native code, whose kernels are counted."""
+        return loader.target().strategies
+
+    def limited(self, machine: Machine) -> Machine:
+        """The machine of native code."""
+        return loader.target().limited(machine)
 
     def run(self, job: Job, feeds: Mapping[str, Array]) -> Answer:
         """No outputs; the counts as a note."""

@@ -1,13 +1,14 @@
 """`anyrt run PLAN --input x=x.npy`: one inference with arrays from files.
 
 anyrt run net.plan --input x=photo.npy --output y=result.npy
-anyrt run net.plan --input x=photo.npy --backend interp      the reference interpreter's numbers
+anyrt run net.plan --input x=photo.npy --backend interp      its kernels in the interpreter
 """
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -108,24 +109,24 @@ def _other(file: PlanFile, feeds: Mapping[str, Array], name: str) -> Mapping[str
     from anyrt.api.module import get_plugin_registry
     from anyrt.api.plugins.called import callable_plugins
     from anyrt.backends.loader import all_backends
-    from anyrt.codegen.target import Job
     from anyrt.compiler.driver import lower_plan
+    from anyrt.compiler.trial import job
     from anyrt.runtime.formats import from_memory, to_memory
     from anyrt.runtime.shapes import check_shape, value_of
 
     found = all_backends()
     if name not in found:
         raise ArgumentError("AR304", "--backend", repr(name), f"one of {', '.join(found)}")
-    lowered = lower_plan(file)
-    kernels = tuple(x.kernel for x in lowered.schedule.launches)
+    target = found[name].target()
+    lowered = lower_plan(file, target)
     bindings = {b.name: b for b in file.plan.bindings}
     for tensor, array in feeds.items():
         check_shape(bindings[tensor], array.shape, None)
     sizes = _sizes(file.plan, feeds)
-    most = at_most(sizes, file.plan.sym_by_name.values())  # where data decide
     memory = {n: to_memory(bindings[n], x) for n, x in feeds.items()}
-    graph = callable_plugins(lowered.graph, get_plugin_registry())
-    answer = found[name].target().run(Job(graph, kernels, most), memory)
+    asked = job(lowered, at_most(sizes, file.plan.sym_by_name.values()))  # where data decide
+    outside = callable_plugins(asked.outside, get_plugin_registry())
+    answer = target.run(replace(asked, outside=outside), memory)
     print(answer.notes)
     counts = {s.tensor for s in file.plan.symbols} - feeds.keys()
     outputs = {n: x for n, x in answer.outputs.items() if n not in counts}
