@@ -64,8 +64,9 @@ class Session:
 def load(model: str | os.PathLike[str] | bytes | ModelProto) -> Session:
     """The model or plan in a file, or a model itself, ready to run.
 
-    Raises GraphError or NotSupportedError with all problems of a model, PlanError for a damaged plan,
-    ArgumentError AR304 for what is neither."""
+    Tensors have the types that the model says, also those that plug-ins read and make: one that takes other
+    types alone is a PluginError AR822. Raises GraphError or NotSupportedError with all problems of a model,
+    PlanError for a damaged plan, ArgumentError AR304 for what is neither."""
     logger = Logger(Severity.ERROR)
     with strict():
         return Session(Runtime(logger).deserialize_cuda_engine(_plan(model, logger)))
