@@ -179,7 +179,7 @@ def test_an_inspector_reads_its_records_once(engine_of_chain, monkeypatch):
 
 
 def test_every_kind_of_kernel_has_a_name_of_tensorrt():
-    assert {*STRATEGIES.lists, "strips", "copy", "loop", "conditional"} == {*inspector.KINDS}
+    assert {*STRATEGIES.lists, "fused tile", "copy", "loop", "conditional"} == {*inspector.KINDS}
 
 
 @pytest.mark.parametrize("groups", [1, 6])

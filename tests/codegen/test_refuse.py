@@ -7,7 +7,20 @@ from anyrt.core.dims import Sym
 from anyrt.core.errors import NotSupportedError
 from anyrt.core.machine import REFERENCE
 from anyrt.ir.buffer import Buffer, Scalar, Space
-from anyrt.ir.kernel import Alloc, Barrier, Fold, For, JointFold, Kernel, Let, Loop, Op, bound, const, load
+from anyrt.ir.kernel import (
+    Alloc,
+    Barrier,
+    Fold,
+    For,
+    Kernel,
+    Let,
+    Loop,
+    MultiReduction,
+    Op,
+    bound,
+    const,
+    load,
+)
 from anyrt.ir.kernelrules import kernel_faults
 
 P, I = Sym("p", extent=2), Sym("i", extent=8)  # noqa: E741 - loop variables
@@ -24,7 +37,7 @@ ZERO = const(0.0, Scalar.F32)
     ("body", "said"),
     [
         (
-            [Alloc(ACC, ZERO), JointFold((ACC,), (ZERO,), (ZERO,), (OTHER,), (ZERO,))],
+            [Alloc(ACC, ZERO), MultiReduction((ACC,), (ZERO,), (ZERO,), (OTHER,), (ZERO,))],
             "a fold of several registers",
         ),
         ([For(I, Loop.BLOCK, (For(T, Loop.THREAD, (Barrier(),)),))], "block loop i"),

@@ -13,7 +13,7 @@ from anyrt.core.enums import DataType
 from anyrt.core.errors import PlanError
 from anyrt.ir import kernel as k
 from anyrt.ir.buffer import Buffer, Scalar, Space
-from anyrt.ir.kernel import Alloc, Barrier, Expr, Fold, For, If, JointFold, Kernel, Let, Loop, Op, Store
+from anyrt.ir.kernel import Alloc, Barrier, Expr, Fold, For, If, Kernel, Let, Loop, MultiReduction, Op, Store
 from anyrt.ir.kernelread import parse_kernels
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.ir.visit import statements
@@ -92,7 +92,7 @@ KERNELS = [
     ),
     one(
         Alloc(ACC, k.const(0.0, Scalar.F32)),
-        JointFold(
+        MultiReduction(
             (ACC,),
             (k.load(ACC, 0) * k.load(X, AT) + k.load(ACC, 0),),
             (k.const(1.0, Scalar.F32),),
@@ -187,7 +187,9 @@ def test_blocks_and_what_they_share_have_words():
 
 
 def test_a_fold_of_several_registers_names_its_steps_starts_and_merge():
-    text = print_kernels([next(x for x in KERNELS for s in statements(x.body) if isinstance(s, JointFold))])
+    text = print_kernels(
+        [next(x for x in KERNELS for s in statements(x.body) if isinstance(s, MultiReduction))]
+    )
     assert "    fold (acc) step (add(mul(acc[0], x[8*i + j]), acc[0])) from (1.0:f32)" in text
     assert " merge (acc.o) (mul(acc[0], acc.o[0]))\n" in text
 

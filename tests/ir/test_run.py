@@ -16,10 +16,10 @@ from anyrt.ir.kernel import (
     Fold,
     For,
     If,
-    JointFold,
     Kernel,
     Let,
     Loop,
+    MultiReduction,
     Op,
     Store,
     alu,
@@ -259,7 +259,7 @@ def argmax(var, x):
     """Greatest element and the first place where it is."""
     step = larger(x, index(var.dim))
     merge = larger(load(OTHER_BEST, 0), load(OTHER_PLACE, 0))
-    return JointFold((BEST, PLACE), step, (LEAST, NOWHERE), (OTHER_BEST, OTHER_PLACE), merge)
+    return MultiReduction((BEST, PLACE), step, (LEAST, NOWHERE), (OTHER_BEST, OTHER_PLACE), merge)
 
 
 @pytest.mark.parametrize("kind", [Loop.SERIAL, Loop.UNROLL, Loop.VECTOR])
@@ -296,7 +296,7 @@ def test_a_running_maximum_and_sum_is_merged_across_lanes():
     step = both(load(ACC, 0), load(X, AT), load(total, 0), ONE)
     merge = both(load(ACC, 0), load(OTHER_BEST, 0), load(total, 0), load(more, 0))
     low = const(-99.0, Scalar.F32)
-    fold = JointFold((ACC, total), step, (low, ZERO), (OTHER_BEST, more), merge)
+    fold = MultiReduction((ACC, total), step, (low, ZERO), (OTHER_BEST, more), merge)
     begin = Alloc(ACC, low), Alloc(total, ZERO)
     found = ran(*begin, vector(fold), Store(Y, P.dim, load(total, 0)), x=[1, 3, 2, 3, 5, 1, 5, 5], lanes=2)
     assert found[:2] == [2 + 2.0**-1 + 2.0**-2, 3 + 2.0**-4]

@@ -19,10 +19,10 @@ from anyrt.ir.kernel import (
     Fold,
     For,
     If,
-    JointFold,
     Kernel,
     Let,
     Loop,
+    MultiReduction,
     Op,
     Stmt,
     Store,
@@ -85,7 +85,7 @@ BEGIN = Alloc(BEST, ONE), Alloc(SUM, const(0, Scalar.I64))
 
 def joint(**changes):
     """The greatest element, and how many there are."""
-    whole = JointFold(
+    whole = MultiReduction(
         (BEST, SUM),
         (alu(Op.MAX, load(BEST, 0), load(IN, AT)), load(SUM, 0) + 1),
         (ONE, const(0, Scalar.I64)),

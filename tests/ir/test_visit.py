@@ -10,10 +10,10 @@ from anyrt.ir.kernel import (
     Fold,
     For,
     If,
-    JointFold,
     Let,
     Load,
     Loop,
+    MultiReduction,
     Op,
     Store,
     bitcast,
@@ -123,7 +123,7 @@ def test_bits_keep_their_type():
 
 def test_what_loops_and_folds_say_besides_stays():
     other = Buffer("acc.o", Scalar.F32, Space.REGISTER)
-    joint = JointFold((ACC,), (load(X, I.dim),), (const(0.0, Scalar.F32),), (other,), (load(other, 0),))
+    joint = MultiReduction((ACC,), (load(X, I.dim),), (const(0.0, Scalar.F32),), (other,), (load(other, 0),))
     tile = Buffer("tile", Scalar.F32, Space.REGISTER, 4)
     body = For(J, Loop.VECTOR, (joint, Fold(tile, Op.MAX, load(X, I.dim), 3), Barrier()), 2)
     twin, twin2 = Buffer("a", Scalar.F32, Space.REGISTER), Buffer("b", Scalar.F32, Space.REGISTER)
@@ -132,7 +132,9 @@ def test_what_loops_and_folds_say_besides_stays():
             J,
             Loop.VECTOR,
             (
-                JointFold((twin,), (load(X, 7),), (const(0.0, Scalar.F32),), (twin2,), (load(twin2, 0),)),
+                MultiReduction(
+                    (twin,), (load(X, 7),), (const(0.0, Scalar.F32),), (twin2,), (load(twin2, 0),)
+                ),
                 Fold(tile, Op.MAX, load(X, 7), 3),
                 Barrier(),
             ),

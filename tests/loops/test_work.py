@@ -44,10 +44,10 @@ def test_a_piece_that_ends_with_an_open_number_counts_as_the_first_one():
     assert [evaluate(count, {"n": n}) for n in (4, 50)] == [3 * 21, 3 * 21]
 
 
-def test_what_is_known_of_a_strip_stays_known():
-    """A number that a kernel does not count itself, as the columns of a strip, is not the first of any."""
+def test_what_is_known_of_a_tile_stays_known():
+    """A number that a kernel does not count itself, as the columns of a tile, is not the first of any."""
     (kernel,) = parse_kernels(TEXT)
-    columns = Sym("strip.columns", extent=101)
+    columns = Sym("tile.columns", extent=101)
     loop = For(Sym("k", extent=add(columns.dim, kernel.var.dim)), Loop.VECTOR, kernel.body[0].body[-1:])
     count = work(replace(kernel, body=(loop,)), lambda x: 1)
     assert evaluate(substitute(count, {columns: 40}), {}) == 40

@@ -1,4 +1,4 @@
-"""Attention of every kind at sizes at which its rows are made in strips."""
+"""Attention of every kind at sizes at which its rows are made in tiles."""
 
 from dataclasses import replace
 
@@ -40,7 +40,7 @@ KINDS = {
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS)
-def test_attention_is_made_in_strips_and_agrees_with_the_interpreter(kind):
+def test_attention_is_made_in_tiles_and_agrees_with_the_interpreter(kind):
     given, heads, others = KINDS[kind]
     shapes = {
         0: ((2, 4, S.dim, 16), F),
@@ -56,6 +56,6 @@ def test_attention_is_made_in_strips_and_agrees_with_the_interpreter(kind):
         graph = step.run(graph)
     usual = Sizes({S.name: 70, T.name: 90})
     lowered = native.lower(graph, constant_offsets(graph), usual, machine=SMALL)
-    assert "strips" in {x.kind for x in lowered.schedules[0].launches}
+    assert "fused tile" in {x.kind for x in lowered.schedules[0].launches}
     sizes = [{S.name: s, T.name: t} for s, t in ((70, 40), (1, 200), (33, 0))]
     assert [(m.kernel, m.finding, m.sizes) for m in verify(lowered, host(), sizes)] == []

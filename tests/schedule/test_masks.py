@@ -1,4 +1,4 @@
-"""Columns that masks hide from all rows of a strip: found while running, and in none of its loops."""
+"""Columns that masks hide from all rows of a tile: found while running, and in none of its loops."""
 
 import math
 from dataclasses import replace
@@ -76,7 +76,7 @@ RANGES = {"half": (0, 50), "end": (70, 100), "middle": (33, 64), "last": (99, 10
 @pytest.mark.parametrize("name", RANGES)
 def test_columns_outside_of_what_a_mask_shows_are_in_no_loop(name):
     made = lowered(shown, b.const(between(*RANGES[name]), BOOL), least=-3e38)
-    assert "< strip.columns {" in text(made)
+    assert "< tile.columns {" in text(made)
     assert findings(made) == []
 
 
@@ -84,12 +84,12 @@ def test_columns_outside_of_what_a_mask_shows_are_in_no_loop(name):
 def test_infinity_that_is_added_hides_in_every_type(dtype):
     mask = b.const(np.where(between(20, 60), 0.5, ENDLESS), dtype)
     made = lowered(added, mask, dtype=dtype)
-    assert "strip.first" in text(made)
+    assert "tile.first" in text(made)
     assert findings(made) == []
 
 
 def test_rows_without_any_key_are_what_softmax_of_nothing_is():
-    """NaN, in rows beside others that see some keys, and in strips that see none."""
+    """NaN, in rows beside others that see some keys, and in tiles that see none."""
     mask = np.array(between(20, 60, (1, 1, 40, 100)))
     mask[..., ::3, :] = False
     mask[..., 14:, :] = False
@@ -98,7 +98,7 @@ def test_rows_without_any_key_are_what_softmax_of_nothing_is():
 
 def test_a_mask_may_say_what_is_hidden():
     made = lowered(hidden, b.const(~between(64, 96), BOOL))
-    assert "strip.first" in text(made)
+    assert "tile.first" in text(made)
     assert findings(made) == []
 
 
@@ -113,7 +113,7 @@ def test_keys_of_an_open_number_are_looked_at_as_far_as_they_go():
         "lt", b.iota((1, 1, 1, N.dim), 3, DataType.INT32), b.param("mask", (1, 1, 1, 1), DataType.INT32)
     )
     made = lowered(shown, mask, keys=N.dim)
-    assert "strip.columns" in text(made)
+    assert "tile.columns" in text(made)
     assert [findings(made, {N.name: n}) for n in (0, 1, 31, 32, 33, 200)] == [[]] * 6
 
 
@@ -121,7 +121,7 @@ def test_rows_that_are_hidden_wholly_leave_one_block():
     mask = np.zeros((1, 1, 40, 1), bool)
     mask[..., 3, :] = True
     made = lowered(shown, b.const(mask, BOOL), least=-3e38)
-    assert "strip.first" in text(made)
+    assert "tile.first" in text(made)
     assert findings(made) == []
 
 
@@ -129,13 +129,13 @@ def test_large_negative_numbers_hide_nothing_for_certain():
     made = lowered(
         lambda s, mask: b.map_("select", mask, s, b.scalar(-1e4, s)), b.param("mask", (1, 1, 40, 100), BOOL)
     )
-    assert "strip.first" not in text(made)
+    assert "tile.first" not in text(made)
     assert findings(made) == []
 
 
 def test_from_each_end_blocks_are_looked_at_until_one_shows_something():
     made = lowered(shown, b.param("mask", (1, 1, 1, 96), BOOL), keys=96)
-    assert text(made).count("store strip.any[0]") == 2
-    assert "if eq(strip.first[0], " in text(made)
-    assert "if eq(strip.behind[0], " in text(made)
+    assert text(made).count("store tile.any[0]") == 2
+    assert "if eq(tile.first[0], " in text(made)
+    assert "if eq(tile.behind[0], " in text(made)
     assert findings(made) == []

@@ -80,7 +80,7 @@ def test_of_what_one_item_holds_each_kernel_is_shown_and_then_all_of_them():
     y = b.contract("bmn,bnd->bmd", b.map_("div", e, b.reduce_("sum", e, (2,))), v)
     graph = Graph((("q", q), ("k", k), ("v", v)), (("y", y),))
     (schedule,) = native.lower(graph, {}, Sizes({}), machine=replace(REFERENCE, l2_bytes=1 << 15)).schedules
-    (launch,) = (x for x in schedule.launches if x.kind == "strips")
+    (launch,) = (x for x in schedule.launches if x.kind == "fused tile")
     trace = schedule.trace(launch)
     assert {s.step.split(":")[0] for s in trace[:-1]} == {"k0", "k1", "k2"}
     assert (trace[-1].step, trace[-1].result) == ("compute at", launch.kernel)

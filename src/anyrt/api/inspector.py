@@ -84,7 +84,7 @@ KINDS: Final = {
     "contraction": "MatrixMultiply",
     "mend": "MatrixMultiply",
     "window": "Convolution",
-    "strips": "Attention",
+    "fused tile": "Attention",
     "update": "KVCacheUpdate",
     "written": "Scatter",
     "stencil": "Resize",

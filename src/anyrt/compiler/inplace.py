@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from anyrt.ir.buffer import Buffer, Space
-from anyrt.schedule.launch import Launch, Outside
+from anyrt.schedule.launch import ExternalStep, Launch
 from anyrt.schedule.storage import PACKED
 
 
 def taken_over(
-    steps: Sequence[Launch | Outside | Buffer], last: Mapping[Buffer, int]
+    steps: Sequence[Launch | ExternalStep | Buffer], last: Mapping[Buffer, int]
 ) -> dict[Buffer, Buffer]:
     """For each tensor that may have another one's memory, that one; `last`: the last step that needs each."""
     launches = {n: x for n, x in enumerate(steps) if isinstance(x, Launch)}

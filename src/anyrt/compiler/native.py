@@ -25,7 +25,7 @@ from anyrt.ir.compute import External
 from anyrt.ir.counted import sizes_of
 from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.kernel import Kernel
-from anyrt.ir.program import Call, Guarded, Module, Outward, Step, Turns, Ways, every
+from anyrt.ir.program import Branch, Call, ExternalCall, Guarded, Module, Step, While, every
 from anyrt.ir.statements import decided
 from anyrt.ir.verify import assert_kernel
 from anyrt.plan import abi
@@ -37,7 +37,7 @@ from anyrt.schedule.arena import Arena, arrange
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.fuse import schedule
 from anyrt.schedule.labels import labelled
-from anyrt.schedule.launch import Launch, Outside, Schedule, in_line, read_by, written_by
+from anyrt.schedule.launch import ExternalStep, Launch, Schedule, in_line, read_by, written_by
 from anyrt.schedule.nest import Numbers
 from anyrt.schedule.ports import port_names
 from anyrt.schedule.step import Strategies
@@ -136,19 +136,19 @@ def _steps(schedule: Schedule) -> list[Step]:
             continue
         before, *bodies = map(_steps, step.parts)
         found += before
-        if isinstance(step, Outside):
-            found.append(_outward(step))
+        if isinstance(step, ExternalStep):
+            found.append(_external_call(step))
         elif step.turns:
-            found.append(Turns(step.name, step.flag, [x for body in bodies for x in body]))
+            found.append(While(step.name, step.flag, [x for body in bodies for x in body]))
         else:
-            found.append(Ways(step.name, step.flag, *bodies))
+            found.append(Branch(step.name, step.flag, *bodies))
     return found
 
 
-def _outward(step: Outside) -> Outward:
+def _external_call(step: ExternalStep) -> ExternalCall:
     how = Value(step.node).compute
     assert isinstance(how, External), f"{step.name} is computed here"
-    return Outward(step.name, (*step.reads, *step.writes), how.sizes)
+    return ExternalCall(step.name, (*step.reads, *step.writes), how.sizes)
 
 
 def _arrange(schedule: Schedule) -> Arena:
@@ -245,7 +245,7 @@ def _guards(module: Module) -> Iterator[tuple[Dim, int]]:
 def _reads(module: Module) -> Iterator[tuple[int, ...]]:
     """The places of the constants that each step reads, and at the end of those that tables are made of."""
     fills = [b for call in module.fills for b in call.buffers]
-    for read in (*(x.buffers if isinstance(x, Call | Outward) else () for x in module.steps), fills):
+    for read in (*(x.buffers if isinstance(x, Call | ExternalCall) else () for x in module.steps), fills):
         places = [module.places[b] for b in read if b.space is Space.CONST]
         yield tuple(sorted({at for _, at in places if isinstance(at, int)}))
 
@@ -256,7 +256,7 @@ def _plugins(lowered: Lowered) -> tuple[PluginCall, ...]:
     return tuple(_plugin_call(x, names) for s in lowered.schedules for x in s.outside)
 
 
-def _plugin_call(step: Outside, names: Mapping[Blob, str]) -> PluginCall:
+def _plugin_call(step: ExternalStep, names: Mapping[Blob, str]) -> PluginCall:
     op = step.node.op
     assert isinstance(op, Plugin), f"{op} is no plug-in"
     told = tuple(Told(x.type.dtype, len(x.type.shape), x.format, x.scale) for x in op.sees)

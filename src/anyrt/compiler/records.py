@@ -15,7 +15,7 @@ from anyrt.ir.graph import Graph, Value
 from anyrt.plan.kernels import KernelRecord, TensorRecord, print_records
 from anyrt.plan.program import Compiled
 from anyrt.schedule.labels import Layers, distinct
-from anyrt.schedule.launch import Nest, Outside, Schedule
+from anyrt.schedule.launch import ExternalStep, Nest, Schedule
 from anyrt.schedule.ports import port_names
 
 COPY = "copy"
@@ -71,7 +71,7 @@ def _of_graph(schedule: Schedule, around: Mapping[str, TensorRecord]) -> list[Ke
         if isinstance(step, Nest):
             found += _of_nest(step, tensors)
             continue
-        if isinstance(step, Outside):
+        if isinstance(step, ExternalStep):
             found += (*_of_graph(step.before, tensors), _of_plugin(step, tensors))
             continue
         touched = [b for b in step.call.buffers if b.space in TENSORS]
@@ -91,7 +91,7 @@ def _of_graph(schedule: Schedule, around: Mapping[str, TensorRecord]) -> list[Ke
     return found
 
 
-def _of_plugin(step: Outside, tensors: Mapping[str, TensorRecord]) -> KernelRecord:
+def _of_plugin(step: ExternalStep, tensors: Mapping[str, TensorRecord]) -> KernelRecord:
     own = (x for x in zip(step.writes, step.node.types, strict=True) if x[0].name not in tensors)
     known = {**tensors, **{b.name: TensorRecord(b.name, "", t.dtype, t.shape) for b, t in own}}
     takes, gives = (

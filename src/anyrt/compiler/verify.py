@@ -40,12 +40,12 @@ from anyrt.ir.program import Guarded, every
 from anyrt.ir.statements import stores
 from anyrt.prims.concat import Concat
 from anyrt.prims.const import Const, Param
-from anyrt.schedule.launch import Launch, Nest, Outside, Schedule, Step
+from anyrt.schedule.launch import ExternalStep, Launch, Nest, Schedule, Step
 from anyrt.schedule.layout import Layout, row_major
 from anyrt.schedule.versions import originals, serving
 
 SEED: Final = 20
-NARROW: Final = frozenset({DataType.HALF, DataType.BF16, DataType.FP8})  # what strips round in scratch
+NARROW: Final = frozenset({DataType.HALF, DataType.BF16, DataType.FP8})  # what tiles round in scratch
 MEMORY: Final = frozenset({Space.INPUT, Space.OUTPUT, Space.CONST, Space.ARENA})
 HARD: Final = (
     np.nan,
@@ -195,10 +195,10 @@ class _Check:
                 held[value] = self.trial.read(buffer, value.dtype, held[value].shape)
         fitting = _fitting(schedule.graph)
         for steps in _writers(schedule.steps):
-            if isinstance(steps, Nest | Outside):
+            if isinstance(steps, Nest | ExternalStep):
                 yield from self._part(steps.before, number)
                 number += _numbered(steps.before) + 1
-            if isinstance(steps, Outside):
+            if isinstance(steps, ExternalStep):
                 held |= self._left(steps.node)
                 continue
             if isinstance(steps, Nest):
@@ -224,7 +224,7 @@ class _Check:
         made = _made(schedule, launches)
         is_copy = any(x.group.copy for x in launches)
         stops = {v: a for v, a in held.items() if v not in made.values() or is_copy}
-        on_the_way = NARROW if any(x.group.strip is not None for x in launches) else frozenset()
+        on_the_way = NARROW if any(x.group.tile is not None for x in launches) else frozenset()
         references = {v: reference(v, stops, self.sizes, on_the_way) for v in made.values()}
         self._feed(schedule, launches, held)
         for k in range(len(launches)):
@@ -397,9 +397,9 @@ def _layout(schedule: Schedule, value: Value) -> Layout:
     return schedule.layouts.get(value) or row_major(value.shape)
 
 
-def _writers(steps: Sequence[Step]) -> list[list[Launch] | Nest | Outside]:
+def _writers(steps: Sequence[Step]) -> list[list[Launch] | Nest | ExternalStep]:
     """Kernels in order, those together that write parts of one buffer."""
-    groups: list[list[Launch] | Nest | Outside] = []
+    groups: list[list[Launch] | Nest | ExternalStep] = []
     together: list[Launch] = []
     last: frozenset[Buffer] = frozenset()
     for step in steps:

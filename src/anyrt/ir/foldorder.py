@@ -12,7 +12,7 @@ import numpy as np
 from anyrt.core.dims import Sym
 from anyrt.ir.buffer import Buffer
 from anyrt.ir.evaluate import DTYPES, Array, Evaluation, Ints
-from anyrt.ir.kernel import Const, For, JointFold, Load
+from anyrt.ir.kernel import Const, For, Load, MultiReduction
 
 CHAINS: Final = 4  # accumulators that generated code gives to a fold across a vector loop
 
@@ -57,13 +57,13 @@ def in_lanes(op: Operation, start: Array, lanes: tuple[int, int], turns: Array) 
     return total[:, 0]
 
 
-def starts(fold: JointFold) -> list[tuple[Buffer, Array]]:
+def starts(fold: MultiReduction) -> list[tuple[Buffer, Array]]:
     """What each lane begins with in each register."""
     pairs = zip(fold.buffers, fold.neutral, strict=True)
     return [(b, np.array(x.value, DTYPES[b.stored])) for b, x in pairs if isinstance(x, Const)]
 
 
-def merged(fold: JointFold, first: Sequence[Array], second: Sequence[Array]) -> list[Array]:
+def merged(fold: MultiReduction, first: Sequence[Array], second: Sequence[Array]) -> list[Array]:
     """Two partial results of several registers as one."""
     both = _Partial(dict(zip((*fold.buffers, *fold.others), (*first, *second), strict=True)))
     return [np.broadcast_to(Evaluation(both, {}).value(x), first[0].shape) for x in fold.merge]
@@ -83,7 +83,7 @@ class _Partial:
         """No symbols are used."""
 
 
-def halved(fold: JointFold, lanes: Sequence[Array]) -> list[Array]:
+def halved(fold: MultiReduction, lanes: Sequence[Array]) -> list[Array]:
     """Partial results of (rows, accumulators, lanes) as one for each row: accumulators first, then lanes."""
     while lanes[0].shape[1] > 1:
         lanes = merged(fold, [x[:, ::2] for x in lanes], [x[:, 1::2] for x in lanes])

@@ -411,7 +411,7 @@ class Fold:
 
 
 @dataclass(frozen=True, slots=True)
-class JointFold:
+class MultiReduction:
     """Several registers fold at once: each becomes its expression in `step`, which may read all their old
     values. Across a vector loop every lane begins with `neutral`; then two partial results, of whichever
     turns, become one by `merge`, which reads nothing but the one in `buffers` and the other in `others`
@@ -447,7 +447,7 @@ class Let:
     value: Dim
 
 
-Stmt: TypeAlias = For | If | Let | Alloc | Store | Fold | JointFold | Fetch | Barrier
+Stmt: TypeAlias = For | If | Let | Alloc | Store | Fold | MultiReduction | Fetch | Barrier
 
 
 @dataclass(frozen=True, slots=True)

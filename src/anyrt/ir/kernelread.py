@@ -21,10 +21,10 @@ from anyrt.ir.kernel import (
     Fold,
     For,
     If,
-    JointFold,
     Kernel,
     Let,
     Loop,
+    MultiReduction,
     Op,
     Stmt,
     Store,
@@ -174,21 +174,21 @@ class _Parser:
         self.reader.expect("=")
         return Store(buffer, at, self.expr())
 
-    def fold(self) -> Fold | JointFold:
+    def fold(self) -> Fold | MultiReduction:
         if self.reader.follows("("):
-            return self.joint()
+            return self.multi_reduction()
         buffer = self.buffer()
         at = self.subscript() if self.reader.follows("[") else 0
         return Fold(buffer, self.member(OPS), self.expr(), at)
 
-    def joint(self) -> JointFold:
+    def multi_reduction(self) -> MultiReduction:
         buffers = self.several(self.buffer)
         self.reader.expect("step")
         step = self.several(self.expr)
         self.reader.expect("from")
         neutral = self.several(self.expr)
         self.reader.expect("merge")
-        return JointFold(buffers, step, neutral, self.several(self.buffer), self.several(self.expr))
+        return MultiReduction(buffers, step, neutral, self.several(self.buffer), self.several(self.expr))
 
     def several(self, item: Callable[[], T]) -> tuple[T, ...]:
         out: list[T] = []

@@ -25,11 +25,11 @@ from anyrt.ir.kernel import (
     For,
     If,
     Index,
-    JointFold,
     Kernel,
     Let,
     Load,
     Loop,
+    MultiReduction,
     Op,
     Stmt,
     Store,
@@ -108,8 +108,8 @@ def _stmt_faults(stmt: Stmt, scope: _Scope) -> Iterator[str]:
             yield from _store_faults(stmt, scope)
         case Fold():
             yield from _fold_faults(stmt, scope)
-        case JointFold():
-            yield from _joint_faults(stmt, scope)
+        case MultiReduction():
+            yield from _multi_reduction_faults(stmt, scope)
         case Fetch():
             yield from _fetch_faults(stmt, scope)
         case Barrier():
@@ -147,7 +147,7 @@ def _shared_faults(buffer: Buffer, scope: _Scope) -> Iterator[str]:
         yield f"blocks or threads fold into register {buffer.name}, which they share"
 
 
-def _joint_faults(stmt: JointFold, scope: _Scope) -> Iterator[str]:
+def _multi_reduction_faults(stmt: MultiReduction, scope: _Scope) -> Iterator[str]:
     name = "a fold of " + ", ".join(b.name for b in stmt.buffers)
     counts = {len(x) for x in (stmt.buffers, stmt.step, stmt.neutral, stmt.others, stmt.merge)}
     both = {*stmt.buffers, *stmt.others}
@@ -238,7 +238,7 @@ def _lane_faults(loop: For) -> Iterator[str]:
             case Fold(buffer=buffer, op=op):
                 ways.setdefault(buffer, set()).add(op)
                 others.append(stmt)
-            case JointFold():
+            case MultiReduction():
                 for buffer in stmt.buffers:
                     ways.setdefault(buffer, set()).add((stmt.neutral, stmt.merge))
             case For() | If():

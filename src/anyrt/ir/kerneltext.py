@@ -35,10 +35,10 @@ from anyrt.ir.kernel import (
     For,
     If,
     Index,
-    JointFold,
     Kernel,
     Let,
     Load,
+    MultiReduction,
     Op,
     Stmt,
     Store,
@@ -172,14 +172,14 @@ class _Printer:
             case Fold(buffer=buffer, op=op, value=folded, index=at):
                 element = "" if at == 0 and buffer.size == 1 else f"[{self.dim(at)}]"
                 self.line(f"fold {self.buffer(buffer)}{element} {op.value} {self.expr(folded)}")
-            case JointFold():
-                self.line(self.joint(stmt))
+            case MultiReduction():
+                self.line(self.multi_reduction(stmt))
             case Fetch(buffer=buffer, index=at, nearest=nearest):
                 self.line(f"fetch {self.buffer(buffer)}[{self.dim(at)}]{' nearest' if nearest else ''}")
             case Barrier():
                 self.line("barrier")
 
-    def joint(self, stmt: JointFold) -> str:
+    def multi_reduction(self, stmt: MultiReduction) -> str:
         into, other = (", ".join(map(self.buffer, b)) for b in (stmt.buffers, stmt.others))
         step, neutral, merge = (", ".join(map(self.expr, e)) for e in (stmt.step, stmt.neutral, stmt.merge))
         return f"fold ({into}) step ({step}) from ({neutral}) merge ({other}) ({merge})"

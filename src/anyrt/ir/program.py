@@ -1,9 +1,9 @@
 """The host program: what one native call of an engine does, between its kernels.
 
 A `Module` has kernels that fill tables when sizes change, and versions of an inference, each a list of steps
-behind a guard. A `Call` applies a kernel to buffers, so that layers that are alike share one kernel; `Turns`
-and `Ways` take other steps again, or some of them; `Outward` calls code that is not ours. Nothing here is
-code of a processor; a backend encodes a module (backends/cpu/bytecode.py).
+behind a guard. A `Call` applies a kernel to buffers, so that layers that are alike share one kernel; `While`
+and `Branch` take other steps again, or some of them; `ExternalCall` calls code that is not ours. Nothing here
+is code of a processor; a backend encodes a module (backends/cpu/bytecode.py).
 
     sizes:
       n 1..64
@@ -72,7 +72,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
+class While:
     """Steps that are taken again as long as the bool in `flag` is true."""
 
     name: str
@@ -81,7 +81,7 @@ class Turns:
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
+class Branch:
     """The steps `then` where the bool in `flag` is true, else `otherwise`."""
 
     name: str
@@ -91,7 +91,7 @@ class Ways:
 
 
 @dataclass(frozen=True, slots=True)
-class Outward:
+class ExternalCall:
     """A call of code that is not ours: where `buffers` lie, and `sizes`."""
 
     name: str
@@ -99,17 +99,17 @@ class Outward:
     sizes: Sequence[Dim]
 
 
-Step: TypeAlias = Call | Turns | Ways | Outward
+Step: TypeAlias = Call | While | Branch | ExternalCall
 
 
 def inside(step: Step) -> tuple[Step, ...]:
     """The steps that a step consists of."""
     match step:
-        case Call() | Outward():
+        case Call() | ExternalCall():
             return ()
-        case Turns(body=body):
+        case While(body=body):
             return tuple(body)
-        case Ways(then=then, otherwise=otherwise):
+        case Branch(then=then, otherwise=otherwise):
             return (*then, *otherwise)
 
 
@@ -173,9 +173,9 @@ class Module:
         return tuple(s for s in self.steps if isinstance(s, Call))
 
     @property
-    def outward(self) -> tuple[Outward, ...]:
+    def external(self) -> tuple[ExternalCall, ...]:
         """The calls of code that is not ours, in the order in which that is told their numbers."""
-        return tuple(s for s in self.steps if isinstance(s, Outward))
+        return tuple(s for s in self.steps if isinstance(s, ExternalCall))
 
     @property
     def assertions(self) -> tuple[Assertion, ...]:
@@ -202,7 +202,7 @@ def _lines(module: Module) -> Iterator[str]:
     if sizes := (*module.symbols, *module.inner):
         yield "sizes:"
         yield from (f"  {size_text(s)}" for s in sizes)
-    calls: tuple[Call | Outward, ...] = (*module.fills, *module.calls, *module.outward)
+    calls: tuple[Call | ExternalCall, ...] = (*module.fills, *module.calls, *module.external)
     buffers = dict.fromkeys(b for c in calls for b in c.buffers)
     if buffers:
         yield "memory:"
@@ -220,13 +220,13 @@ def _steps(steps: Iterable[Step], indent: str) -> Iterator[str]:
         match step:
             case Call():
                 yield indent + print_call(step)
-            case Outward(name, buffers, sizes):
+            case ExternalCall(name, buffers, sizes):
                 told = ", ".join(map(print_dim, sizes)) or "nothing"
                 yield f"{indent}  {name}({', '.join(b.name for b in buffers)}) outside, told {told}"
-            case Turns(name, flag, body):
+            case While(name, flag, body):
                 yield f"{indent}  {name} while {flag.name}:"
                 yield from _steps(body, f"{indent}  ")
-            case Ways(name, flag, then, otherwise):
+            case Branch(name, flag, then, otherwise):
                 yield f"{indent}  {name} if {flag.name}:"
                 yield from _steps(then, f"{indent}  ")
                 yield f"{indent}  else:"

@@ -37,11 +37,11 @@ from anyrt.ir.kernel import (
     Fold,
     For,
     If,
-    JointFold,
     Kernel,
     Let,
     Load,
     Loop,
+    MultiReduction,
     Stmt,
     Store,
     load,
@@ -74,7 +74,7 @@ class _Traits:
 
     is_separate: bool  # no turn can tell whether another one came before it, but for the order of folds
     width: int  # elements of a vector
-    joint: Sequence[JointFold]  # folds of several registers at once across lanes
+    several: Sequence[MultiReduction]  # folds of several registers at once across lanes
 
 
 @dataclass(slots=True, eq=False)
@@ -146,7 +146,7 @@ class _Run:
                 step.write(buffer, step.dim(at), step.value(value))
             case Fold():
                 self._fold(stmt, step)
-            case JointFold(buffers=buffers, step=values):
+            case MultiReduction(buffers=buffers, step=values):
                 step.assign(buffers, [step.value(x) for x in values])
             case Barrier():
                 self.memory.barrier(step.points)
@@ -158,7 +158,7 @@ class _Run:
         """All turns together, or those of one vector after the other, or one by one."""
         assert loop.var.extent is not None, f"loop {loop.var} has no extent"
         turns, traits = np.maximum(step.dim(loop.var.extent), 0), self._traits(loop)
-        if traits.joint:
+        if traits.several:
             for count in np.unique(turns[turns > 0]):
                 self._in_lanes(loop, step.points.pick(np.flatnonzero(turns == count)), count)
             return
@@ -188,7 +188,7 @@ class _Run:
         width, chains = shape(loop, traits.width)
         lanes = width * chains
         whole = count // lanes * lanes
-        sums = {b: np.full((rows * lanes, 1), x) for f in traits.joint for b, x in starts(f)}
+        sums = {b: np.full((rows * lanes, 1), x) for f in traits.several for b, x in starts(f)}
         for first in (*range(0, whole, lanes), *range(whole, count, width)):
             size = lanes if first < whole else min(width, count - first)
             inner = points.spread(loop, first, np.full(rows, size))
@@ -197,7 +197,7 @@ class _Run:
                 inner = inner.holding(buffer, Cell(values, places))
             self.body(loop.body, inner)
         step = _Step(self.memory, points)
-        for fold in traits.joint:
+        for fold in traits.several:
             total = halved(fold, [sums[b].reshape(rows, chains, width) for b in fold.buffers])
             old = [step.value(load(b, 0)) for b in fold.buffers]
             step.assign(fold.buffers, merged(fold, old, total))
@@ -206,13 +206,13 @@ class _Run:
         if id(loop) not in self.traits:
             inside = list(statements(loop.body))
             own = {s.buffer for s in inside if isinstance(s, Alloc)}
-            several = [s for s in inside if isinstance(s, JointFold) and own.isdisjoint(s.buffers)]
-            joint = {s.buffers: s for s in several if loop.kind is Loop.VECTOR}
+            several = [s for s in inside if isinstance(s, MultiReduction) and own.isdisjoint(s.buffers)]
+            found = {s.buffers: s for s in several if loop.kind is Loop.VECTOR}
             separate = loop.kind in (Loop.BLOCK, Loop.THREAD) or self._is_separate(
                 loop.body, own, loop.kind is Loop.UNROLL
             )
             width = lanes_for(loop.body, 32 * self.lanes)
-            self.traits[id(loop)] = _Traits(separate, width, tuple(joint.values()))
+            self.traits[id(loop)] = _Traits(separate, width, tuple(found.values()))
         return self.traits[id(loop)]
 
     def _is_separate(self, body: Sequence[Stmt], own: Container[Buffer], unrolled: bool) -> bool:
@@ -327,7 +327,7 @@ def describe(stmt: Stmt) -> str:
             return f"store {buffer.name}[{at!r}]"
         case Fold(buffer=buffer, op=op):
             return f"fold {buffer.name} {op.value}"
-        case JointFold(buffers=buffers):
+        case MultiReduction(buffers=buffers):
             return f"fold {', '.join(b.name for b in buffers)}"
         case Fetch(buffer=buffer, index=at):
             return f"fetch {buffer.name}[{at!r}]"

@@ -32,9 +32,9 @@ from anyrt.ir.kernel import (
     For,
     If,
     Index,
-    JointFold,
     Let,
     Load,
+    MultiReduction,
     Op,
     Stmt,
     Store,
@@ -70,7 +70,7 @@ def held(stmt: Stmt) -> tuple[Expr | Dim, ...]:
             return (value,)
         case Store(index=at, value=value) | Fold(index=at, value=value):
             return (at, value)
-        case JointFold(step=step, neutral=neutral, merge=merge):
+        case MultiReduction(step=step, neutral=neutral, merge=merge):
             return (*step, *neutral, *merge)
         case Fetch(index=at):
             return (at,)
@@ -83,7 +83,7 @@ def written(stmt: Stmt) -> tuple[Buffer, ...]:
     match stmt:
         case Alloc(buffer=buffer) | Store(buffer=buffer) | Fold(buffer=buffer):
             return (buffer,)
-        case JointFold(buffers=buffers):
+        case MultiReduction(buffers=buffers):
             return buffers
         case _:
             return ()
@@ -155,17 +155,17 @@ class Rewrite:
             case Store(value=value) | Fold(value=value):
                 buffer, at = self.access(stmt.buffer, self.dim(stmt.index))
                 return replace(stmt, buffer=buffer, index=at, value=self.expr(value))
-            case JointFold():
-                return self._joint(stmt)
+            case MultiReduction():
+                return self._multi_reduction(stmt)
             case Fetch():
                 return Fetch(*self.access(stmt.buffer, self.dim(stmt.index)), stmt.nearest)
             case Barrier():
                 return stmt
 
-    def _joint(self, stmt: JointFold) -> JointFold:
+    def _multi_reduction(self, stmt: MultiReduction) -> MultiReduction:
         step, neutral, merge = (tuple(map(self.expr, some)) for some in (stmt.step, stmt.neutral, stmt.merge))
         buffers, others = (tuple(self.access(b, 0)[0] for b in some) for some in (stmt.buffers, stmt.others))
-        return JointFold(buffers, step, neutral, others, merge)
+        return MultiReduction(buffers, step, neutral, others, merge)
 
     def _variable(self, var: Sym) -> Sym:
         """A loop's variable, another one where its extent changes."""

@@ -23,10 +23,10 @@ from anyrt.ir.symbolic import known
 from anyrt.ops._check import show
 from anyrt.ops._record import AnyOp, Array, Attrs, Input, Layer, Method, Op
 from anyrt.ops._regions import (
-    Cut,
     Made,
     Network,
     Tells,
+    TileGraph,
     depending,
     replaced,
     size_of,
@@ -93,7 +93,7 @@ class Conditional:
         dynamic = depending([], tensors, tells)
         inside = frozenset(sym for sym, value in tells.items() if value in dynamic)
         branches = [self._results(branch, inside) for branch in branches]
-        cut = Cut(tuple(tensors), tells)
+        cut = TileGraph(tuple(tensors), tells)
         cut.inside([v for branch in branches for v in branch])
         named = [(f"input{n}", v) for n, v in enumerate(tensors)]
         results = [[(f"output{n}", v) for n, v in enumerate(branch)] for branch in branches]

@@ -25,10 +25,10 @@ from anyrt.ops._check import check_axis, checked, need
 from anyrt.ops._math import number
 from anyrt.ops._record import AnyOp, Array, Attrs, Input, Kind, Layer, Method, Op, attr
 from anyrt.ops._regions import (
-    Cut,
     Made,
     Network,
     Tells,
+    TileGraph,
     depending,
     replaced,
     size_of,
@@ -134,7 +134,7 @@ class Loop:
         then = [map_("add", counter, scalar(1, counter)), *nexts, *(x for _, _, x in more)]
         go, before = self._goes_on(dict(zip(states, first, strict=True)), turn, "first")
         again, after = self._goes_on(dict(zip(states, then, strict=True)), turn, "next")
-        cut = Cut(states, {**turn.tells, **after})
+        cut = TileGraph(states, {**turn.tells, **after})
         cut.inside([again, *then])
         flag = param("\0goes on", (), FLAG)
         ends = [f"state{n}" for n in range(len(states))]

@@ -21,7 +21,7 @@ from anyrt.ir.kernel import Expr
 from anyrt.ir.prim import Array, Prim, Read, Symbolic
 from anyrt.prims._check import check_shape, differ, expect, short_shape, show
 
-Piece = tuple[tuple[int, ...], tuple[int, ...]]
+TileKernels = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def elements_of(value: Value) -> Value:
     return value
 
 
-def pieces(before: Shape, after: Shape) -> tuple[Piece, ...]:
+def pieces(before: Shape, after: Shape) -> tuple[TileKernels, ...]:
     """The shortest runs of axes (of `before`, of `after`) with equal volumes; axes of size 1 belong to none.
 
     What is left without a provably equal partner is the last piece.
@@ -94,7 +94,7 @@ def pieces(before: Shape, after: Shape) -> tuple[Piece, ...]:
     """
     sources = [k for k, d in enumerate(before) if d != 1]
     targets = [k for k, d in enumerate(after) if d != 1]
-    found: list[Piece] = []
+    found: list[TileKernels] = []
     while sources or targets:
         i, j = _shortest([before[k] for k in sources], [after[k] for k in targets])
         found.append((tuple(sources[:i]), tuple(targets[:j])))

@@ -24,7 +24,7 @@ from anyrt.schedule.fused_tile import fused_tile, traced
 from anyrt.schedule.group import Group
 from anyrt.schedule.groups import groups
 from anyrt.schedule.kernels import Failed, Made, Plan, build
-from anyrt.schedule.launch import Launch, Nest, Outside, Schedule, marked
+from anyrt.schedule.launch import ExternalStep, Launch, Nest, Schedule, marked
 from anyrt.schedule.layouts import layouts
 from anyrt.schedule.nest import Around, nest, outside
 from anyrt.schedule.partition import Stored
@@ -115,7 +115,7 @@ def _taken_apart(
     raise CompileError("AR807", task.graph.name(value), got=reason, do="report this as a bug")
 
 
-def _step(step: Launch | Node, plan: Plan, regions: Regions) -> Launch | Nest | Outside:
+def _step(step: Launch | Node, plan: Plan, regions: Regions) -> Launch | Nest | ExternalStep:
     """A launch, or the steps of a node on the memory around it."""
     if isinstance(step, Launch):
         return step

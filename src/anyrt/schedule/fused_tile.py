@@ -1,4 +1,4 @@
-"""Fused tiles: the kernels of what one item holds (strips.py), made as those of any graph, and joined."""
+"""Fused tiles: the kernels of what one item holds (compute_at.py), made as those of any graph, and joined."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.graph import Graph, Value
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.statements import with_buffers
+from anyrt.schedule.compute_at import ANY, TileGraph
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.elements import FusionFailure
 from anyrt.schedule.group import Group, Part, Signature
@@ -16,36 +17,35 @@ from anyrt.schedule.kernels import Made, Plan
 from anyrt.schedule.launch import Launch, Schedule
 from anyrt.schedule.layout import Layout
 from anyrt.schedule.step import Trace
-from anyrt.schedule.stripkernel import Piece, joined
-from anyrt.schedule.strips import ANY, Cut
 from anyrt.schedule.task import Item, Task
+from anyrt.schedule.tile_kernel import TileKernels, joined
 
 
 def fused_tile(
     schedule: Callable[[Task], Schedule], plan: Plan, group: Group, signature: Signature, name: str
 ) -> Made | FusionFailure:
-    """The kernels of the graph of one strip, joined, and of another one with what rows are left. `schedule`
+    """The kernels of the graph of one tile, joined, and of another one with what rows are left. `schedule`
     makes those of a graph."""
-    strip = group.strip
-    assert strip is not None, "the group is made in strips"
-    known = isinstance(strip.root.shape[strip.row], int)
-    both = (False, True) if known and not strip.is_even else (False,)
+    tile = group.tile
+    assert tile is not None, "the group is made in tiles"
+    known = isinstance(tile.root.shape[tile.row], int)
+    both = (False, True) if known and not tile.is_even else (False,)
     try:
-        cuts = [(cut := Cut(strip, plan.memory.buffers, last), cut.graph()) for last in both]
+        cuts = [(cut := TileGraph(tile, plan.memory.buffers, last), cut.graph()) for last in both]
     except FusionFailure as failure:
         return failure
     found = [_Tile(schedule, plan, group, cut).piece(graph) for cut, graph in cuts]
     formal = tuple(map(signature.formal, signature.buffers))
-    return Made(joined(name, found, group.buffer), formal, "strips")
+    return Made(joined(name, found, group.buffer), formal, "fused tile")
 
 
 def traced(schedule: Callable[[Task], Schedule], plan: Plan, launch: Launch) -> list[Trace]:
     """A launch's kernel, as it was before it was found to write past the caches, after each step; of a fused
     tile each of its kernels, and all of them joined."""
     group = replace(launch.group, buffer=replace(launch.group.buffer, nontemporal=0))
-    if group.strip is None:
+    if group.tile is None:
         return plan.builder(group, launch.call.name).traced()
-    cut = Cut(group.strip, plan.memory.buffers)
+    cut = TileGraph(group.tile, plan.memory.buffers)
     tile, graph = _Tile(schedule, plan, group, cut), cut.graph()
     inside = [x for x in (tile.looking(), tile.copying(), tile.own(graph)) if x is not None]
     steps = ((each.name, t) for inner in inside for each in inner.everywhere for t in inner.trace(each))
@@ -59,9 +59,9 @@ class _Tile:
     schedule: Callable[[Task], Schedule]
     plan: Plan
     group: Group
-    cut: Cut
+    cut: TileGraph
 
-    def piece(self, graph: Graph) -> Piece:
+    def piece(self, graph: Graph) -> TileKernels:
         """Its kernels, and what lies where they read."""
         cut, inner, looking = self.cut, self.own(graph), self.looking()
         swap, looks = self._leaves(inner), list[Kernel]()
@@ -74,24 +74,24 @@ class _Tile:
             None if cut.last else self.copying(),
         )  # for the last one they are there
         if copying is None:
-            return Piece(cut, _kernels(inner), swap, looking=looks)
+            return TileKernels(cut, _kernels(inner), swap, looking=looks)
         before, layout, panels = copying
         ((_, copied),) = before.outputs
-        own = Buffer("strip.panels", copied.dtype, Space.SCRATCH, layout.entries)
+        own = Buffer("tile.panels", copied.dtype, Space.SCRATCH, layout.entries)
         swap |= {inner.buffers[panels]: own}
         if filling is None:
-            return Piece(cut, _kernels(inner), swap, looking=looks)
+            return TileKernels(cut, _kernels(inner), swap, looking=looks)
         swap |= self._leaves(filling) | {filling.buffers[copied]: own}
-        return Piece(cut, _kernels(inner), swap, _kernels(filling), looks, own)
+        return TileKernels(cut, _kernels(inner), swap, _kernels(filling), looks, own)
 
     def own(self, graph: Graph) -> Schedule:
         """The schedule of the tile's graph."""
         cut, ((_, made),) = self.cut, graph.outputs
         layouts, copying = self.plan.layouts, cut.copying()
         given = {} if copying is None else {copying[2]: copying[1]}
-        if cut.strip.root in layouts:
-            given[made] = layouts[cut.strip.root]
-        return self._within(graph, given, {made: (Part(cut.strip.root.shape, cut.start), self.group.buffer)})
+        if cut.tile.root in layouts:
+            given[made] = layouts[cut.tile.root]
+        return self._within(graph, given, {made: (Part(cut.tile.root.shape, cut.start), self.group.buffer)})
 
     def looking(self) -> Schedule | None:
         """That of what looks at a block of its columns."""
@@ -119,7 +119,7 @@ class _Tile:
             replace(task.machine, cores=1),
             task.strategies,
             tables=task.tables,
-            item=Item(parts, past, {**found, **given}, dict.fromkeys(cut.wide, cut.strip.pitch)),
+            item=Item(parts, past, {**found, **given}, dict.fromkeys(cut.wide, cut.tile.pitch)),
             is_whole=False,
         )
         return self.schedule(inner)

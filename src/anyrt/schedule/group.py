@@ -9,10 +9,10 @@ from anyrt.core.dims import Dim, add, mul
 from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.compute import Border, Given
 from anyrt.ir.graph import Shape, Value
+from anyrt.schedule.compute_at import FusedTile
 from anyrt.schedule.layout import Layout, row_major
 from anyrt.schedule.nontemporal import NOT_PAST, Past
 from anyrt.schedule.sections import Section, Walk, part_section, read_sections, walk_of
-from anyrt.schedule.strips import Strip
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Group:
     """`root` and what is inlined into it, stored to `buffer`; `also` are fused reductions that other kernels
     read too. `copy`: the root lies in memory, and is stored once more. `border`: nothing but the border of
     the root is stored, whose other elements are a part of their own. `layout`: how elements lie in the
-    buffer, None for the usual way. `strip`: the root is made in strips. `mends`: the root is there; rows
+    buffer, None for the usual way. `tile`: the root is made in tiles. `mends`: the root is there; rows
     of it that hold NaN are made once more, without what its sums of products hide."""
 
     root: Value
@@ -39,7 +39,7 @@ class Group:
     copy: bool = False
     border: Border | None = None
     layout: Layout | None = None
-    strip: Strip | None = None
+    tile: FusedTile | None = None
     mends: bool = False
 
     @property
@@ -130,7 +130,7 @@ def signed(
     walks = {v: walk for v in inlined if (walk := _walk(v, stored)) is not None}
     whole = {stored[a] for v in inlined if v not in walks for a in v.args if a in stored}
     whole |= {stored[group.root]} if group.root in stored else set()
-    whole |= {stored[v] for v in order if v in stored and (v in layouts or group.strip is not None)}
+    whole |= {stored[v] for v in order if v in stored and (v in layouts or group.tile is not None)}
     sections = read_sections(walks, whole, stored)
     if group.part is not None and group.layout is None:
         sections[group.buffer] = part_section(group.part.shape, group.part.start, group.root.shape)
@@ -164,7 +164,7 @@ def signed(
         part,
         group.border,
         group.layout,
-        group.strip and group.strip.shape,
+        group.tile and group.tile.shape,
         group.mends,
     )
     return Signature(key, tuple(buffers), tuple(order), tuple(inlined), sections)

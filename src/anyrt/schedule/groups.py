@@ -67,12 +67,12 @@ def _groups_of(
         yield Group(value, buffer, border=how.border, layout=layout)
         yield Group(value.args[0], buffer, part=part, whole=value, layout=layout)
     else:
-        strip = memory.strips.get(value)
-        group = Group(value, buffer, also, layout=layout, strip=strip)
+        tile = memory.tiles.get(value)
+        group = Group(value, buffer, also, layout=layout, tile=tile)
         if value in task.item.parts:
             group = replace(group, part=task.item.parts[value][0], whole=value)
         yield group
-        if strip is None and _hides(value, memory):
+        if tile is None and _hides(value, memory):
             yield replace(group, also=(), mends=True)
 
 

@@ -106,7 +106,7 @@ def build(
 
 def _first(plan: Plan, group: Group, signature: Signature, name: str, fused: Fused) -> Made | FusionFailure:
     """The kernel of the first group of a sort."""
-    if group.strip is not None:
+    if group.tile is not None:
         return fused(plan, group, signature, name)
     builder = _sectioned(plan, group, signature, name)
     kernel = builder.build()

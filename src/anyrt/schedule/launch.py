@@ -149,7 +149,7 @@ class Nest:
 
 
 @dataclass(frozen=True, slots=True)
-class Outside:
+class ExternalStep:
     """A call of code that is not ours, on the memory of the values around it: what it `reads` and `writes`,
     after copies `before`."""
 
@@ -175,13 +175,13 @@ class Outside:
         copied = (b for launch in self.before.everywhere for b in launch.call.buffers)
         return frozenset((*self.reads, *self.writes, *copied))
 
-    def on(self, swap: Mapping[Buffer, Buffer]) -> Outside:
+    def on(self, swap: Mapping[Buffer, Buffer]) -> ExternalStep:
         """The same on other memory."""
         reads, writes = (tuple(swap.get(b, b) for b in side) for side in (self.reads, self.writes))
         return replace(self, before=self.before.on(swap), reads=reads, writes=writes)
 
 
-Step: TypeAlias = Launch | Nest | Outside
+Step: TypeAlias = Launch | Nest | ExternalStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,12 +211,12 @@ class Schedule:
         return (step for step in self.apart if isinstance(step, Nest))
 
     @property
-    def outside(self) -> Iterator[Outside]:
+    def outside(self) -> Iterator[ExternalStep]:
         """The calls of code that is not ours, those of regions included."""
-        return (step for step in self.apart if isinstance(step, Outside))
+        return (step for step in self.apart if isinstance(step, ExternalStep))
 
     @property
-    def apart(self) -> Iterator[Nest | Outside]:
+    def apart(self) -> Iterator[Nest | ExternalStep]:
         """All but launches, each before what is inside it."""
         return (step for step in self._every() if not isinstance(step, Launch))
 
@@ -268,7 +268,7 @@ class Line:
     """All launches of a schedule one behind the other, around those of a nest its flag; `turns`: the first
     and the last of what is run again."""
 
-    steps: tuple[Launch | Outside | Buffer, ...]
+    steps: tuple[Launch | ExternalStep | Buffer, ...]
     turns: tuple[tuple[int, int], ...]
 
     def last_uses(self) -> dict[Buffer, int]:
@@ -297,17 +297,17 @@ def marked(launches: Iterable[Launch]) -> dict[Buffer, Buffer]:
     return {b: replace(b, nontemporal=mark) for b, mark in marks.items() if mark != 0}
 
 
-def written_by(step: Launch | Outside | Buffer) -> tuple[Buffer, ...]:
+def written_by(step: Launch | ExternalStep | Buffer) -> tuple[Buffer, ...]:
     """The memory that a step of a line writes."""
     return () if isinstance(step, Buffer) else step.written
 
 
-def read_by(step: Launch | Outside | Buffer) -> tuple[Buffer, ...]:
+def read_by(step: Launch | ExternalStep | Buffer) -> tuple[Buffer, ...]:
     """The memory that a step of a line asks for."""
     match step:
         case Buffer():
             return (step,)
-        case Outside(reads=reads, writes=writes):
+        case ExternalStep(reads=reads, writes=writes):
             return (*reads, *writes)
         case Launch(call=call):
             return call.buffers
@@ -315,7 +315,7 @@ def read_by(step: Launch | Outside | Buffer) -> tuple[Buffer, ...]:
 
 def in_line(schedule: Schedule) -> Line:
     """All launches in order; inner turns stand before those around them."""
-    steps, turns = list[Launch | Outside | Buffer](), list[tuple[int, int]]()
+    steps, turns = list[Launch | ExternalStep | Buffer](), list[tuple[int, int]]()
 
     def put(schedule: Schedule) -> None:
         for step in schedule.steps:
@@ -323,7 +323,7 @@ def in_line(schedule: Schedule) -> Line:
                 steps.append(step)
                 continue
             put(step.before)
-            if isinstance(step, Outside):
+            if isinstance(step, ExternalStep):
                 steps.append(step)
                 continue
             begin = len(steps)

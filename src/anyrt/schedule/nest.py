@@ -17,7 +17,7 @@ from anyrt.ir.compute import External, Nested
 from anyrt.ir.counted import results, told
 from anyrt.ir.graph import Graph, Node, Type, Value
 from anyrt.prims.build import param
-from anyrt.schedule.launch import Launch, Nest, Outside, Schedule, Step, mentioned
+from anyrt.schedule.launch import ExternalStep, Launch, Nest, Schedule, Step, mentioned
 
 Names = Callable[[Graph], Sequence[str]]  # of the memory of a graph's inputs, and then outputs
 
@@ -92,7 +92,7 @@ def nest(node: Node, around: Around) -> Nest:
     return _repeated(node, around, name) if how.turns else _chosen(node, around, name)
 
 
-def outside(node: Node, around: Around) -> Outside:
+def outside(node: Node, around: Around) -> ExternalStep:
     """The call of code that is not ours, with the copies that it needs: a result that lies over an operand is
     that operand before."""
     how = Value(node).compute
@@ -106,7 +106,7 @@ def outside(node: Node, around: Around) -> Outside:
             source = around.buffers.get(arg, arg)
             moves += [Move(source, arg.type, over[k])] if source != over[k] else []
         reads.append(over[k] if k in over else _held(arg, around, moves))
-    return Outside(node, around.moves(moves, how.name), tuple(reads), writes, how.name)
+    return ExternalStep(node, around.moves(moves, how.name), tuple(reads), writes, how.name)
 
 
 def _chosen(node: Node, around: Around, name: str) -> Nest:

@@ -17,13 +17,13 @@ from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.compute import Apart, Elements, Folded, Given, Written
 from anyrt.ir.counted import in_turn, mentioned
 from anyrt.ir.graph import Shape, Value, users, walk
+from anyrt.schedule.compute_at import FusedTile, fused_tiles
 from anyrt.schedule.hidden import is_searched, stored_apart
 from anyrt.schedule.layout import keeps_order
 from anyrt.schedule.nest import Numbers, at_first
 from anyrt.schedule.nontemporal import Past, past_caches
 from anyrt.schedule.partition import Stored, partition
 from anyrt.schedule.ports import port_names
-from anyrt.schedule.strips import Strip, strips
 from anyrt.schedule.task import Task
 
 
@@ -32,8 +32,8 @@ class Memory:
     """Where the values of a graph lie: `buffers`, and why those have one that need not. `order`: all
     values, each after its operands; `outputs`: the buffer of each output by its name; `alone`: what
     nothing is fused with; `past`: outputs that may be written past the caches; `reshaped`: outputs that
-    others are, under their shape; `assertions`: what conditions on data find; `strips`: what is made in
-    strips, by what they make."""
+    others are, under their shape; `assertions`: what conditions on data find; `tiles`: what is made in
+    tiles, by what they make."""
 
     buffers: Mapping[Value, Buffer]
     reasons: tuple[Stored, ...]
@@ -43,7 +43,7 @@ class Memory:
     past: Mapping[Buffer, Past]
     reshaped: frozenset[Value] = frozenset()
     assertions: Mapping[Value, Assertion] = field(default_factory=dict)
-    strips: Mapping[Value, Strip] = field(default_factory=dict)
+    tiles: Mapping[Value, FusedTile] = field(default_factory=dict)
 
     def reads(self, root: Value) -> tuple[Value, ...]:
         """What a kernel for `root` computes or loads."""
@@ -88,7 +88,7 @@ def store(task: Task) -> Memory:
     memory = memory.storing(partition(graph, task.sizes, alone, task.machine), task)
     memory = memory.storing([*stored_apart(order, users(graph), memory.buffers)], task)
     memory = _judged(memory, task)
-    return memory if task.item.parts else _in_strips(memory, task)
+    return memory if task.item.parts else _in_tiles(memory, task)
 
 
 def arena(dtype: DataType, shape: Shape, numbers: Numbers) -> Buffer:
@@ -184,15 +184,15 @@ def _judged(memory: Memory, task: Task) -> Memory:
     )
 
 
-def _in_strips(memory: Memory, task: Task) -> Memory:
-    """What is made in strips has a buffer; what is in scratch then has none."""
+def _in_tiles(memory: Memory, task: Task) -> Memory:
+    """What is made in tiles has a buffer; what is in scratch then has none."""
     kept = {v for _, v in task.graph.outputs} | memory.alone
-    found = strips(task.graph, task.sizes, task.machine, kept)
-    scratch = {v for strip in found for v in strip.inside - {strip.root}}
+    found = fused_tiles(task.graph, task.sizes, task.machine, kept)
+    scratch = {v for tile in found for v in tile.inside - {tile.root}}
     buffers = {v: b for v, b in memory.buffers.items() if v not in scratch}
-    made = replace(memory, buffers=buffers, strips={strip.root: strip for strip in found})
+    made = replace(memory, buffers=buffers, tiles={tile.root: tile for tile in found})
     outer = [s.root for n, s in enumerate(found) if not any(s.root in t.inside for t in found[n + 1 :])]
-    return made.storing((Stored(root, "it is made in strips") for root in outer), task)
+    return made.storing((Stored(root, "it is made in tiles") for root in outer), task)
 
 
 def shared_folds(memory: Memory) -> dict[Value, list[Value]]:

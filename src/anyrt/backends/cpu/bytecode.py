@@ -48,7 +48,7 @@ from anyrt.core.errors import NotSupportedError
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import BITS, Buffer, Space
 from anyrt.ir.kernel import Kernel
-from anyrt.ir.program import Call, Finding, Module, Outward, Step, Turns, Ways, every
+from anyrt.ir.program import Branch, Call, ExternalCall, Finding, Module, Step, While, every
 from anyrt.ir.statements import decided, stores
 from anyrt.plan import abi
 
@@ -230,15 +230,15 @@ class _Encoder:
                         w for x, buffer in step.tells if not is_open(x) for w in self._load(x, buffer)
                     ]
                     self.told |= {x for x, _ in step.tells if is_open(x)}
-                case Outward():
+                case ExternalCall():
                     self.run += [Code.OUTWARD, self.sent, self.filled, *self._told(step)]
                     self.sent += 1
-                case Turns(flag=flag, body=body):
+                case While(flag=flag, body=body):
                     done = self._jump(Code.TEST, *self._address(flag))
                     self._steps(body, version)
                     self.run[self._jump(Code.UNLESS, *NEVER)] = begin
                     self._land([done])
-                case Ways(flag=flag, then=then, otherwise=otherwise):
+                case Branch(flag=flag, then=then, otherwise=otherwise):
                     other = self._jump(Code.TEST, *self._address(flag))
                     self._steps(then, version)
                     done = self._jump(Code.UNLESS, *NEVER)
@@ -251,7 +251,7 @@ class _Encoder:
         """The sizes that data decide in what a step, or one inside it, does and where it does that, and those
         that bound them."""
         found = set[Sym]()
-        for out in (x for x in every([step]) if isinstance(x, Outward)):
+        for out in (x for x in every([step]) if isinstance(x, ExternalCall)):
             places = (self.module.places.get(b, (0, 0))[1] for b in out.buffers)
             found.update(*map(named, (*out.sizes, *(b.entries for b in out.buffers), *places)))
         for call in (x for x in every([step]) if isinstance(x, Call)):
@@ -314,7 +314,7 @@ class _Encoder:
         words += [(self._word(d), 0) for d in frame.slots]
         return self._words(words, [at for _, at in lie], frame.own)
 
-    def _told(self, out: Outward) -> list[int]:
+    def _told(self, out: ExternalCall) -> list[int]:
         """The frame's words of a call of code that is not ours: where tensors lie, and then sizes."""
         lie = [self.module.places[b] for b in out.buffers]
         words = [(word, offset if isinstance(offset, int) else 0) for word, offset in lie]

@@ -19,7 +19,7 @@ from anyrt.plan import abi
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TileKernels:
     """Code without symbols, and where its functions begin."""
 
     image: bytes
@@ -28,9 +28,9 @@ class Piece:
 
 def link(
     module: Module,
-    executor: Piece,
+    executor: TileKernels,
     functions: Mapping[int, Function],
-    pieces: Mapping[str, Piece],
+    pieces: Mapping[str, TileKernels],
     machine: Machine,
     alignment: int,
 ) -> tuple[bytes, tuple[tuple[str, int], ...], Encoded]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anyrt.core.dims import Sym, depends
 from anyrt.core.errors import NotSupportedError
-from anyrt.ir.kernel import For, JointFold, Kernel, Let, Loop, Stmt
+from anyrt.ir.kernel import For, Kernel, Let, Loop, MultiReduction, Stmt
 from anyrt.ir.statements import allocations, folds
 from anyrt.ir.visit import statements
 
@@ -25,7 +25,7 @@ def _unwritten(stmt: Stmt) -> str | None:
             return next(filter(None, (_in_lanes(s, var) for s in statements(body))), None)
         case For(var=var, kind=Loop.BLOCK | Loop.THREAD as kind):
             return f"{kind.value} loop {var}"
-        case JointFold():
+        case MultiReduction():
             return "a fold of several registers at once"
         case _:
             return None

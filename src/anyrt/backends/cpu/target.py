@@ -13,7 +13,7 @@ from typing import Final
 from anyrt.backends.cpu import executor, processors
 from anyrt.backends.cpu.emit import FUNCTION, emit
 from anyrt.backends.cpu.image import flatten
-from anyrt.backends.cpu.link import Piece, link
+from anyrt.backends.cpu.link import TileKernels, link
 from anyrt.backends.cpu.mix import compile_mix
 from anyrt.backends.cpu.objects import Nowhere, pieces
 from anyrt.backends.cpu.pool import compile_pool
@@ -31,7 +31,7 @@ from anyrt.ir.program import Module
 from anyrt.plan.program import Compiled, Program
 from anyrt.schedule.step import Strategies
 
-_EXECUTORS: Final[dict[str, Piece]] = {}  # that this process has compiled, by processor
+_EXECUTORS: Final[dict[str, TileKernels]] = {}  # that this process has compiled, by processor
 _HARD: Final = llvm.Effort(speed=3, vectorize=True)
 
 

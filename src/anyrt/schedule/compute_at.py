@@ -1,14 +1,14 @@
-"""Strips: what one contraction makes of the rows of another one, a few rows at a time, without all rows in
+"""Tiles: what one contraction makes of the rows of another one, a few rows at a time, without all rows in
 memory.
 
-    s = q · kᵀ;  p = softmax(s);  y = p · v     ->     for each batch and strip of rows of y:
+    s = q · kᵀ;  p = softmax(s);  y = p · v     ->     for each batch and tile of rows of y:
                                                           s' = q' · kᵀ;  p' = softmax(s');  y' = p' · v
 
-The scores of attention are far larger than what they are made of and what is made of them. A strip of them
+The scores of attention are far larger than what they are made of and what is made of them. A tile of them
 lies in the second cache, in a thread's scratch. It is found by structure: a contraction reads, as its rows'
 factor, what single elements and folds of the last axis make of another contraction's result. The graph of one
-strip is an ordinary one, with slices of what is read; its kernels are made as all others, and run one after
-the other within an item. Columns behind the last one that a row of the strip counts (reach.py), as those that
+tile is an ordinary one, with slices of what is read; its kernels are made as all others, and run one after
+the other within an item. Columns behind the last one that a row of the tile counts (reach.py), as those that
 no query may look at, are left out of all of them; so are those before the first one and behind the last one
 that a mask shows to any row, which a kernel in front of the others looks for.
 """
@@ -52,18 +52,18 @@ from anyrt.schedule.hidden import hides, spreads
 from anyrt.schedule.layout import Block, Layout, row_major
 from anyrt.schedule.reach import Mask, masks, reach
 
-TALL = 14  # rows of a tile: strips of an open number hold a multiple of them
+TALL = 14  # rows of a register tile: tiles of an open number hold a multiple of them
 MOST = 128  # rows
 LEAST = 4 * TALL  # rows, of which the second cache may not hold the scores: all of them lie further away
-FEW = 4  # rows of a lower tile, which strips of an open number hold a multiple of where they are low
+FEW = 4  # rows of a lower register tile, which tiles of an open number hold a multiple of where they are low
 LINE = 64  # bytes
 SMALL = 64  # times: fewer scores than fill such a part of the second cache are soon stored and loaded
-COPIED = 8  # rows that take as long as copying what all rows of a strip are multiplied with
-NEAR = 1 << 16  # scores of a strip, beside which a batch's keys and values stay in the second cache
+COPIED = 8  # rows that take as long as copying what all rows of a tile are multiplied with
+NEAR = 1 << 16  # scores of a tile, beside which a batch's keys and values stay in the second cache
 FLOAT = 4  # bytes
 BOTH = 2  # scores, and what softmax makes of them
 BLOCK = 2  # registers: columns that are left out in one piece
-AT: Final = Sym("strip.at")
+AT: Final = Sym("tile.at")
 MANY: Final = 2**31 - 1  # blocks
 # Whether masks show any row something of a block, the first such block, and the one behind the last.
 ANY, FIRST, BEHIND = (Buffer(n, DataType.INT32, Space.ARENA, 1) for n in ("any", "first", "behind"))
@@ -92,13 +92,13 @@ class Columns:
 
 
 @dataclass(frozen=True, slots=True)
-class Strip:
-    """`root`: what is made in strips, a contraction, `product`, or what single elements `after` it make of it
-    and of folds of what it reads; `inside`: all that is computed for a strip. Along `batches` a strip has one
+class FusedTile:
+    """`root`: what is made in tiles, a contraction, `product`, or what single elements `after` it make of it
+    and of folds of what it reads; `inside`: all that is computed for a tile. Along `batches` a tile has one
     element, along `row` so many as `size` says, along the rest all. `factor`: what the product reads of them;
     `reach`: of that, how many columns count in row `AT`; `masks`: what hides its elements, with their axes
-    along `places` of the root. A strip computes whole `block`s of columns. `lets`: what stands for `size`.
-    `across`: which operand the factor's contraction reads across its rows; then the strips of a batch are one
+    along `places` of the root. A tile computes whole `block`s of columns. `lets`: what stands for `size`.
+    `across`: which operand the factor's contraction reads across its rows; then the tiles of a batch are one
     item, which begins with copying that to panels."""
 
     root: Value
@@ -124,13 +124,13 @@ class Strip:
 
     @property
     def loops(self) -> dict[int, Sym]:
-        """What numbers the strips, by axes, that along the rows last."""
-        found = {k: Sym(f"strip.{k}", extent=self.root.shape[k]) for k in self.batches}
-        return {**found, self.row: Sym("strip.row", extent=ceildiv(self.root.shape[self.row], self.size))}
+        """What numbers the tiles, by axes, that along the rows last."""
+        found = {k: Sym(f"tile.{k}", extent=self.root.shape[k]) for k in self.batches}
+        return {**found, self.row: Sym("tile.row", extent=ceildiv(self.root.shape[self.row], self.size))}
 
     @property
     def is_even(self) -> bool:
-        """True where all strips surely have as many rows."""
+        """True where all tiles surely have as many rows."""
         return mod(self.root.shape[self.row], self.size) == 0
 
     @property
@@ -143,7 +143,7 @@ class Strip:
     @property
     def at_block(self) -> Sym:
         """What numbers the blocks of columns."""
-        return Sym("strip.block", extent=ceildiv(self.factor.shape[-1], self.block))
+        return Sym("tile.block", extent=ceildiv(self.factor.shape[-1], self.block))
 
     @property
     def is_partial(self) -> bool:
@@ -151,7 +151,7 @@ class Strip:
         return self.reach is not None or bool(self.masks)
 
     def columns(self, row: Dim) -> Columns:
-        """Which columns of the factor the strip from a row on computes. Where sizes are open, or masks tell,
+        """Which columns of the factor the tile from a row on computes. Where sizes are open, or masks tell,
         a symbol stands for their number, so that it is known what the longest rows take."""
         whole = self.factor.shape[-1]
         if not self.is_partial:
@@ -166,11 +166,11 @@ class Strip:
             found = minimum(whole, mul(self.block, behind))
         if isinstance(whole, int) and isinstance(self.loops[self.row].extent, int):
             return Columns((0, found), {})
-        seen = Sym("strip.columns", extent=add(whole, 1))
+        seen = Sym("tile.columns", extent=add(whole, 1))
         return Columns((0, seen.dim), {seen: found})
 
     def _reached(self, reach: Dim, row: Dim) -> Dim:
-        """The blocks that the strip reaches."""
+        """The blocks that the tile reaches."""
         slope = linear(reach, AT)
         assert slope is not None, "a reach grows with rows, or falls"
         grows = isinstance(slope[0], int) and slope[0] > 0
@@ -181,42 +181,42 @@ class Strip:
         """What masks show, of what is before the block `behind`; where that is nothing, one block."""
         whole, low, end = self.factor.shape[-1], SHOWN[0].dim, SHOWN[1].dim
         blocks: Dim = self.at_block.extent or 0
-        first = Sym("strip.first", extent=blocks)
+        first = Sym("tile.first", extent=blocks)
         begin = maximum(0, minimum(low, add(blocks, -1)))
         last = end if behind is None else minimum(end, behind)
         count = maximum(1, add(last, mul(first.dim, -1)))
         start = mul(self.block, first.dim)
         if isinstance(whole, int) and whole % self.block == 0:
-            some = Sym("strip.blocks", extent=add(blocks, 1))
+            some = Sym("tile.blocks", extent=add(blocks, 1))
             return Columns((start, mul(self.block, some.dim)), {first: begin, some: count})
-        seen = Sym("strip.columns", extent=add(whole, 1))
+        seen = Sym("tile.columns", extent=add(whole, 1))
         found = minimum(add(whole, mul(start, -1)), mul(self.block, count))
         return Columns((start, seen.dim), {first: begin, seen: found})
 
 
-def strips(graph: Graph, sizes: Sizes, machine: Machine, kept: Set[Value]) -> list[Strip]:
-    """The contractions of a graph that are better made in strips; what is `kept` is wanted by others."""
+def fused_tiles(graph: Graph, sizes: Sizes, machine: Machine, kept: Set[Value]) -> list[FusedTile]:
+    """The contractions of a graph that are better made in tiles; what is `kept` is wanted by others."""
     uses = users(graph)
-    found: list[Strip] = []
+    found: list[FusedTile] = []
     for value in walk(v for _, v in graph.outputs):
         how = value.compute
         if isinstance(how, Contracted):
-            found += _strip(value, how, uses, sizes, machine, kept)
+            found += _fused_tile(value, how, uses, sizes, machine, kept)
     return found
 
 
-def _strip(
+def _fused_tile(
     value: Value,
     how: Contracted,
     uses: Mapping[Value, Sequence[Value]],
     sizes: Sizes,
     machine: Machine,
     kept: Set[Value],
-) -> Iterator[Strip]:
+) -> Iterator[FusedTile]:
     for arg, labels, others in zip(value.args, (how.left, how.right), (how.right, how.left), strict=True):
         excludes = hides(value) and labels is how.left
         rows = [n for n, label in enumerate(how.out) if label in labels and label not in others]
-        # Several axes of rows, as heads that share keys are one: a strip has rows of the last of them.
+        # Several axes of rows, as heads that share keys are one: a tile has rows of the last of them.
         batches = tuple(n for n, label in enumerate(how.out) if label in labels and n not in rows[-1:])
         whole = rows and all(label in how.out for label in labels[:-1]) and labels[-1] not in how.out
         inside = _inside(arg, _has_batches(value, how)) if whole else None
@@ -232,30 +232,30 @@ def _strip(
         most = max(LEAST, min(MOST, held))
         if sizes.of(value.shape[rows[-1]]) >= TALL and sizes.volume(arg) * FLOAT >= machine.l2_bytes // SMALL:
             block = BLOCK * machine.lanes
-            strip = Strip(root, frozenset(found), batches, rows[-1], most, value, after, arg, block)
-            strip = replace(strip, places=tuple(how.out.index(x) for x in labels[:-1]))
-            strip = _partial(strip, machine) if excludes else strip
-            yield _shared(strip, most, sizes, machine) or _sized(strip, most, sizes, machine)
+            tile = FusedTile(root, frozenset(found), batches, rows[-1], most, value, after, arg, block)
+            tile = replace(tile, places=tuple(how.out.index(x) for x in labels[:-1]))
+            tile = _partial(tile, machine) if excludes else tile
+            yield _shared(tile, most, sizes, machine) or _sized(tile, most, sizes, machine)
 
 
-def _shared(strip: Strip, most: int, sizes: Sizes, machine: Machine) -> Strip | None:
-    """The strips of a batch as one item, where there are enough batches and strips are so low that copying
+def _shared(tile: FusedTile, most: int, sizes: Sizes, machine: Machine) -> FusedTile | None:
+    """The tiles of a batch as one item, where there are enough batches and tiles are so low that copying
     counts."""
-    across = _across(strip, machine)
-    rows, columns = strip.root.shape[strip.row], strip.factor.shape[-1]
-    batches = prod(sizes.of(strip.root.shape[k]) for k in strip.batches)
+    across = _across(tile, machine)
+    rows, columns = tile.root.shape[tile.row], tile.factor.shape[-1]
+    batches = prod(sizes.of(tile.root.shape[k]) for k in tile.batches)
     if across is None or batches < 2 * machine.cores:
         return None
     if not isinstance(rows, int) or not isinstance(columns, int):
         return None
-    shared = replace(strip, across=across)
+    shared = replace(tile, across=across)
     size = _size(shared, min(most, max(2 * TALL, NEAR // columns)), sizes, machine)
     return replace(shared, size=size) if size < MOST and 2 * size <= rows else None
 
 
-def _across(strip: Strip, machine: Machine) -> Across | None:
+def _across(tile: FusedTile, machine: Machine) -> Across | None:
     """What the factor's contraction reads so."""
-    (reader,) = (v for v in strip.inside if v != strip.product and isinstance(v.compute, Contracted))
+    (reader,) = (v for v in tile.inside if v != tile.product and isinstance(v.compute, Contracted))
     how = reader.compute
     assert isinstance(how, Contracted), "it has been chosen so"
     for arg, labels, others in zip(reader.args, (how.left, how.right), (how.right, how.left), strict=True):
@@ -270,38 +270,38 @@ def _across(strip: Strip, machine: Machine) -> Across | None:
     return None
 
 
-def _sized(strip: Strip, most: int, sizes: Sizes, machine: Machine) -> Strip:
-    """The strip with so many rows; where their number is open, a symbol for as many as it says: strips about
+def _sized(tile: FusedTile, most: int, sizes: Sizes, machine: Machine) -> FusedTile:
+    """The tile with so many rows; where their number is open, a symbol for as many as it says: tiles about
     as high as one another, shared by all threads, and held by the second cache."""
-    rows, columns = strip.root.shape[strip.row], strip.factor.shape[-1]
-    size = _size(strip, most, sizes, machine)
+    rows, columns = tile.root.shape[tile.row], tile.factor.shape[-1]
+    size = _size(tile, most, sizes, machine)
     if isinstance(rows, int):
-        return replace(strip, size=size)
+        return replace(tile, size=size)
     least, held = 2 * TALL, machine.l2_bytes // 2 // (BOTH * FLOAT)
-    others = product(strip.root.shape[k] for k in strip.batches)
+    others = product(tile.root.shape[k] for k in tile.batches)
     room = minimum(size, maximum(least, ceildiv(mul(rows, others), 2 * machine.cores)))
     if not isinstance(columns, int):
         room = minimum(room, maximum(least, floordiv(held, maximum(1, columns))))
     unit = TALL
-    if strip.reach is not None:  # about as many as of a known number
+    if tile.reach is not None:  # about as many as of a known number
         room, unit = minimum(room, maximum(MOST // 4, floordiv(rows, COPIED))), FEW
     count = maximum(1, ceildiv(rows, room))
     even = mul(unit, maximum(1, ceildiv(rows, mul(unit, count))))
-    found = Sym("strip.size", extent=size + unit)
+    found = Sym("tile.size", extent=size + unit)
     # It is no more anyway, but bounds of scratch take each part of a sum for itself.
-    return replace(strip, size=found.dim, lets={found: minimum(even, size + unit - 1)})
+    return replace(tile, size=found.dim, lets={found: minimum(even, size + unit - 1)})
 
 
-def _size(strip: Strip, most: int, sizes: Sizes, machine: Machine) -> int:
-    """Rows of a strip, at most so many: so many that all threads have some; of which the rows of all are a
+def _size(tile: FusedTile, most: int, sizes: Sizes, machine: Machine) -> int:
+    """Rows of a tile, at most so many: so many that all threads have some; of which the rows of all are a
     multiple, where that can be. Where columns are left out, so few that not many are computed for the sake of
-    other rows, and so many that what is copied for a strip is no matter."""
-    rows = strip.root.shape[strip.row]
+    other rows, and so many that what is copied for a tile is no matter."""
+    rows = tile.root.shape[tile.row]
     many = sizes.of(rows)
-    if strip.reach is not None and isinstance(rows, int):
-        copied = COPIED if strip.across is None else COPIED // 2
+    if tile.reach is not None and isinstance(rows, int):
+        copied = COPIED if tile.across is None else COPIED // 2
         most = min(most, max(MOST // 4, isqrt(copied * many)))
-    others = prod(sizes.of(strip.root.shape[k]) for k in strip.batches)
+    others = prod(sizes.of(tile.root.shape[k]) for k in tile.batches)
     most = min(most, max(2 * TALL, -(-many * others // (2 * machine.cores))))
     if not isinstance(rows, int):
         return most
@@ -310,21 +310,21 @@ def _size(strip: Strip, most: int, sizes: Sizes, machine: Machine) -> int:
     return next(even, -(-rows // least))
 
 
-def _partial(strip: Strip, machine: Machine) -> Strip:
-    """The strip with what tells which columns count for a row."""
-    loops = {**strip.loops, strip.row: AT}
-    column = Sym("strip.column", extent=strip.factor.shape[-1])
-    at = (*(loops[k].dim for k in strip.places), column.dim)
-    ends = reach(strip.factor, strip.inside, at, column)
+def _partial(tile: FusedTile, machine: Machine) -> FusedTile:
+    """The tile with what tells which columns count for a row."""
+    loops = {**tile.loops, tile.row: AT}
+    column = Sym("tile.column", extent=tile.factor.shape[-1])
+    at = (*(loops[k].dim for k in tile.places), column.dim)
+    ends = reach(tile.factor, tile.inside, at, column)
     end = next((end for end in ends if linear(end, AT) is not None), None)
-    hiding = masks(strip.factor, strip.inside, at)
+    hiding = masks(tile.factor, tile.inside, at)
     # Panels begin at whole blocks.
-    block = max(strip.block, machine.panel) if hiding else strip.block
-    return replace(strip, reach=end, masks=hiding, block=block)
+    block = max(tile.block, machine.panel) if hiding else tile.block
+    return replace(tile, reach=end, masks=hiding, block=block)
 
 
 def _has_batches(value: Value, how: Contracted) -> bool:
-    """True where each of several batches has operands of its own, not weights, which each strip would read
+    """True where each of several batches has operands of its own, not weights, which each tile would read
     again."""
     shared = set(how.left) & set(how.right)
     return any(label in shared and size != 1 for label, size in zip(how.out, value.shape, strict=True))
@@ -332,7 +332,7 @@ def _has_batches(value: Value, how: Contracted) -> bool:
 
 def _inside(arg: Value, batched: bool) -> frozenset[Value] | None:
     """What leads from a contraction to `arg`, itself included, by single elements and folds of the last axis;
-    None where nothing does. Without folds rows need not be whole, and strips serve batches alone."""
+    None where nothing does. Without folds rows need not be whole, and tiles serve batches alone."""
     leads: dict[Value, bool] = {}
 
     def is_inside(v: Value) -> bool:
@@ -398,14 +398,14 @@ def _leads(v: Value, last: Value) -> bool:
 
 
 @dataclass(slots=True)
-class Cut:
-    """The graph of one strip, or of the `last` one, where it is known to have fewer rows: `loops` number the
-    strips; `leaves` has what stands for the `stored` values it reads, and `start` is where in the
-    whole result the strip begins; `columns` of its rows are computed; `panels`: what stands
-    for what is copied for all strips of a batch, and what that is; `ranges`: of the root's
+class TileGraph:
+    """The graph of one tile, or of the `last` one, where it is known to have fewer rows: `loops` number the
+    tiles; `leaves` has what stands for the `stored` values it reads, and `start` is where in the
+    whole result the tile begins; `columns` of its rows are computed; `panels`: what stands
+    for what is copied for all tiles of a batch, and what that is; `ranges`: of the root's
     axes, where they are not whole."""
 
-    strip: Strip
+    tile: FusedTile
     stored: Container[Value]
     last: bool = False
     loops: tuple[Sym, ...] = ()
@@ -418,7 +418,7 @@ class Cut:
 
     def graph(self) -> Graph:
         """Its inputs are whole tensors, its output is a part of one."""
-        s, shape, loops = self.strip, self.strip.root.shape, self.strip.loops
+        s, shape, loops = self.tile, self.tile.root.shape, self.tile.loops
         first = mul(add(loops[s.row].extent or 0, -1) if self.last else loops[s.row].dim, s.size)
         left = add(shape[s.row], mul(first, -1))
         count = self._count(left)
@@ -428,7 +428,7 @@ class Cut:
         self.start = tuple(ranges[k][0] if k in ranges else 0 for k in range(len(shape)))
         made = self._cut(s.root, {k: (start, size) for k, (start, size) in ranges.items()})
         own = () if self.panels is None else (("panels", self.panels[0]),)
-        return Graph((*self._inputs, *own), (("strip", made),))
+        return Graph((*self._inputs, *own), (("tile", made),))
 
     @property
     def _inputs(self) -> tuple[tuple[str, Value], ...]:
@@ -437,61 +437,61 @@ class Cut:
     @property
     def wide(self) -> list[Value]:
         """What holds a row's columns: all that leads to the factor, but what is folded from columns."""
-        later = {self.strip.product, *self.strip.after}
-        inside = {v for v in self.strip.inside - later if v.shape[-1] != 1}
+        later = {self.tile.product, *self.tile.after}
+        inside = {v for v in self.tile.inside - later if v.shape[-1] != 1}
         return [made for (v, _), made in self._done.items() if v in inside]
 
     def copying(self) -> tuple[Graph, Layout, Value] | None:
-        """What makes the panels, how they lie, and what stands for them in the strips."""
-        if self.panels is None or self.strip.across is None:
+        """What makes the panels, how they lie, and what stands for them in the tiles."""
+        if self.panels is None or self.tile.across is None:
             return None
         panels, whole = self.panels
-        layout = replace(row_major(whole.shape), block=Block(self.strip.across.axis, self.strip.across.panel))
+        layout = replace(row_major(whole.shape), block=Block(self.tile.across.axis, self.tile.across.panel))
         return Graph(self._inputs, (("panels", build.identity(whole)),)), layout, panels
 
     def looking(self) -> Graph | None:
         """What finds out whether masks show anything of a block of columns."""
-        if not self.strip.masks:
+        if not self.tile.masks:
             return None
-        columns, at = self.strip.factor.shape[-1], mul(self.strip.block, self.strip.at_block.dim)
-        ranges = {k: self.ranges[n] for k, n in enumerate(self.strip.places) if n in self.ranges}
-        ranges[len(self.strip.places)] = at, minimum(self.strip.block, add(columns, mul(at, -1)))
+        columns, at = self.tile.factor.shape[-1], mul(self.tile.block, self.tile.at_block.dim)
+        ranges = {k: self.ranges[n] for k, n in enumerate(self.tile.places) if n in self.ranges}
+        ranges[len(self.tile.places)] = at, minimum(self.tile.block, add(columns, mul(at, -1)))
         shown: list[Value] = []
-        for mask in self.strip.masks:
+        for mask in self.tile.masks:
             v = self._cut(mask.value, ranges)
             shown.append(v if mask.hiding is False else build.map_("ne", v, build.scalar(mask.hiding, v)))
         seen = build.cast(reduce(partial(build.map_, "and"), shown), DataType.INT32)
         return Graph(self._inputs, ((ANY.name, build.reduce_("max", seen, tuple(range(len(seen.shape))))),))
 
     def usual(self, sizes: Sizes) -> dict[str, int]:
-        """The numbers of a strip in the middle, where masks hide nothing."""
-        found = {v.name: sizes.of(x) for v, x in self.strip.lets.items()}
+        """The numbers of a tile in the middle, where masks hide nothing."""
+        found = {v.name: sizes.of(x) for v, x in self.tile.lets.items()}
         sizes = Sizes({**sizes.values, **found})
         found |= {v.name: (sizes.of(v.extent or 0) - 1) // 2 for v in self.loops}
         row, (low, high) = self.loops[-1], SHOWN
-        found[self.strip.at_block.name] = 0
-        at = {row: found[row.name], low: 0, high: sizes.of(self.strip.at_block.extent or 0)}
+        found[self.tile.at_block.name] = 0
+        at = {row: found[row.name], low: 0, high: sizes.of(self.tile.at_block.extent or 0)}
         for v, x in self.columns.lets.items():
             at[v] = found[v.name] = sizes.of(substitute(x, at))
         return found
 
     def most(self, size: Dim) -> Dim:
-        """What is so large for a strip, for the one that takes the most: the first one, or where columns are
+        """What is so large for a tile, for the one that takes the most: the first one, or where columns are
         left out of the first ones, any."""
-        first: dict[Sym, Dim] = dict.fromkeys((*self.loops, self.strip.at_block), 0)
+        first: dict[Sym, Dim] = dict.fromkeys((*self.loops, self.tile.at_block), 0)
         first |= {v: add(v.extent or 0, -1) for v in self.columns.lets}
         row, found = self.loops[-1], substitute(size, first)
         if isinstance(row.extent, int) and depends(size, row):
             for n in range(1, row.extent):
                 found = maximum(found, substitute(size, {**first, row: n}))
-        return substitute(found, self.strip.lets)
+        return substitute(found, self.tile.lets)
 
     def _count(self, left: Dim) -> Dim:
-        """The rows of the strip."""
-        if self.strip.is_even or (isinstance(left, int) and self.last):
-            return left if self.last else self.strip.size
-        known = isinstance(self.strip.root.shape[self.strip.row], int)
-        return self.strip.size if known else minimum(self.strip.size, left)
+        """The rows of the tile."""
+        if self.tile.is_even or (isinstance(left, int) and self.last):
+            return left if self.last else self.tile.size
+        known = isinstance(self.tile.root.shape[self.tile.row], int)
+        return self.tile.size if known else minimum(self.tile.size, left)
 
     def _cut(self, v: Value, ranges: Mapping[int, tuple[Dim, Dim]]) -> Value:
         """These ranges of a value's axes; axes of size 1 stay."""
@@ -503,21 +503,21 @@ class Cut:
 
     def _made(self, v: Value, here: Mapping[int, tuple[Dim, Dim]]) -> Value:
         how = v.compute
-        if v not in self.strip.inside:
+        if v not in self.tile.inside:
             whole = self._whole(v)
             start, size = ([here.get(k, (0, d))[n] for k, d in enumerate(v.shape)] for n in (0, 1))
             return build.slice_(whole, start, size, (1,) * len(v.shape)) if here else whole
         if not isinstance(how, Contracted):
-            if self.strip.is_partial and v not in self.strip.after:  # folds have no axis of them
+            if self.tile.is_partial and v not in self.tile.after:  # folds have no axis of them
                 here = {**here, len(v.shape) - 1: self.columns.range}
             return apply(v.op, *(self._cut(a, here) for a in v.args))
         args: list[Value] = []
         for arg, labels in zip(v.args, (how.left, how.right), strict=True):
             of = {k: how.out.index(label) for k, label in enumerate(labels) if label in how.out}
             ranges = {k: here[n] for k, n in of.items() if n in here}
-            if v is self.strip.product and self.strip.is_partial:
+            if v is self.tile.product and self.tile.is_partial:
                 ranges |= {k: self.columns.range for k, label in enumerate(labels) if label not in how.out}
-            across = self.strip.across
+            across = self.tile.across
             shared = across is not None and v is across.reader and arg is across.operand
             args.append(
                 self._panels(arg, ranges, across.axis) if across and shared else self._cut(arg, ranges)
@@ -525,7 +525,7 @@ class Cut:
         return apply(v.op, *args)
 
     def _panels(self, v: Value, ranges: Mapping[int, tuple[Dim, Dim]], axis: int) -> Value:
-        """What is copied for all strips of a batch, and of that what one reads."""
+        """What is copied for all tiles of a batch, and of that what one reads."""
         whole = self._cut(v, {k: r for k, r in ranges.items() if k != axis})
         self.panels = build.param("panels", whole.shape, whole.dtype), whole
         start, size = (
@@ -535,7 +535,7 @@ class Cut:
         return build.slice_(self.panels[0], start, size, (1,) * len(start))
 
     def _whole(self, v: Value) -> Value:
-        """What is read from memory, or moved from there, for the strip."""
+        """What is read from memory, or moved from there, for the tile."""
         if v in self.stored:
             if v not in self.leaves:
                 self.leaves[v] = build.param(f"leaf{len(self.leaves)}", v.shape, v.dtype)
@@ -543,5 +543,5 @@ class Cut:
         if not v.args:
             return v
         if not isinstance(v.compute, Elements):
-            raise FusionFailure(v, "strips of what reads it would each make the whole of it")
+            raise FusionFailure(v, "tiles of what reads it would each make the whole of it")
         return with_args(v, [self._whole(a) for a in v.args])

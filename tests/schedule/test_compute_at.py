@@ -1,4 +1,4 @@
-"""Contractions of what a softmax makes of another contraction: in strips, without all rows in memory."""
+"""Contractions of what a softmax makes of another contraction: in tiles, without all rows in memory."""
 
 import math
 from dataclasses import replace
@@ -82,10 +82,10 @@ CASES = {
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CASES)
-def test_strips_agree_with_the_interpreter(name):
+def test_tiles_agree_with_the_interpreter(name):
     arguments, sizes = CASES[name]
     lowered = attention(*arguments)
-    assert [x.kind for x in lowered.schedules[0].launches] == ["strips", "map"]
+    assert [x.kind for x in lowered.schedules[0].launches] == ["fused tile", "map"]
     found = verify(lowered, host(), sizes)
     assert [(m.kernel, m.finding, m.sizes) for m in found] == []
 
@@ -94,13 +94,13 @@ def test_scores_lie_in_scratch():
     schedule = attention(42, 100).schedules[0]
     tensors = {b.size for b in schedule.buffers.values() if b.space is Space.ARENA}
     assert tensors == {3 * 42 * 16}
-    (kernel,) = {x.kernel for x in schedule.launches if x.kind == "strips"}
+    (kernel,) = {x.kernel for x in schedule.launches if x.kind == "fused tile"}
     assert kernel.var.extent == 3 * 2
 
 
-def test_scores_that_no_cache_holds_are_made_in_strips_all_the_same():
+def test_scores_that_no_cache_holds_are_made_in_tiles_all_the_same():
     schedule = attention(42, 1 << 20).schedules[0]
-    assert [x.kind for x in schedule.launches] == ["strips", "map"]
+    assert [x.kind for x in schedule.launches] == ["fused tile", "map"]
     assert max(b.size for b in schedule.buffers.values() if b.space is Space.ARENA) == 3 * 42 * 16
 
 
@@ -109,35 +109,35 @@ def test_what_open_rows_are_said_to_take_at_most_is_about_what_they_take():
     assert bounds(taken)[1] < 3 * evaluate(taken, {M.name: bounds(M.dim)[1]})
 
 
-def test_strips_of_an_open_number_of_rows_are_whole_tiles_about_as_high_as_one_another():
+def test_tiles_of_an_open_number_of_rows_are_whole_tiles_about_as_high_as_one_another():
     """Of 28 rows, as that is enough for each thread."""
     kernel = attention(M.dim, 100).schedules[0].launches[0].kernel
     items = [evaluate(kernel.var.extent, {M.name: rows}) for rows in (0, 1, 28, 29, 56)]
     assert items == [0, 3 * 1, 3 * 1, 3 * 2, 3 * 2]
 
 
-def test_columns_that_no_row_of_a_strip_sees_are_left_out():
+def test_columns_that_no_row_of_a_tile_sees_are_left_out():
     whole, causal = (attention(56, 96, seen=seen).schedules[0].launches[0].kernel for seen in (None, 0))
     extents = [{str(s.var.extent) for s in loops(k.body) if s.kind is Loop.SERIAL} for k in (whole, causal)]
     assert "96" in extents[0]  # of the sum over keys
     assert "96" not in extents[1]
-    assert any("strip.row" in extent for extent in extents[1])
+    assert any("tile.row" in extent for extent in extents[1])
 
 
 @pytest.mark.parametrize("rows", [120, 113])
-def test_keys_are_copied_once_for_all_strips_of_a_batch(rows):
+def test_keys_are_copied_once_for_all_tiles_of_a_batch(rows):
     lowered = attention(rows, 90, seen=0, machine=replace(SMALL, cores=1))
     text = print_kernels([lowered.schedules[0].launches[0].kernel])
-    assert text.count("store strip.panels") == 1
-    assert text.index("store strip.panels") < text.index("for serial strip.row")
+    assert text.count("store tile.panels") == 1
+    assert text.index("store tile.panels") < text.index("for serial tile.row")
     assert [(m.kernel, m.finding) for m in verify(lowered, host(), [{}])] == []
 
 
 def test_what_others_want_of_the_weights_keeps_them_in_memory():
-    assert "strips" not in {x.kind for x in attention(42, 100, also=True).schedules[0].launches}
+    assert "fused tile" not in {x.kind for x in attention(42, 100, also=True).schedules[0].launches}
 
 
-def test_what_strips_make_for_another_kernel_is_in_memory_however_large_it_is():
+def test_what_tiles_make_for_another_kernel_is_in_memory_however_large_it_is():
     machine = replace(SMALL, last_bytes=1 << 12)
     assert verify(attention(42, 100, machine=machine), host(), [{}]) == ()
 
@@ -150,11 +150,11 @@ def test_as_many_keys_as_elements_of_values_are_not_told_by_their_number():
     y = b.contract("bmn,bnd->bmd", b.map_("div", e, b.reduce_("sum", e, (2,))), k)
     graph = Graph((("q", q), ("k", k)), (("y", b.map_("div", y, b.reduce_("max", y, (1,)))),))
     lowered = native.lower(graph, {}, Sizes({}), machine=SMALL)
-    assert "strips" in [x.kind for x in lowered.schedules[0].launches]
+    assert "fused tile" in [x.kind for x in lowered.schedules[0].launches]
     assert verify(lowered, host(), [{}]) == ()
 
 
-def test_strips_of_more_and_more_columns_have_one_place_for_each_buffer():
+def test_tiles_of_more_and_more_columns_have_one_place_for_each_buffer():
     m, n = Sym("v.1", 0, 64), Sym("v.2", 0, 64)
     q, k, v = b.param("q", (9, 37, 1), F), b.param("k", (9, 37, 1), F), b.param("v", (9, m.dim, n.dim), F)
     scores = b.contract("bmd,bnd->bmn", q, k)
@@ -170,7 +170,7 @@ def test_strips_of_more_and_more_columns_have_one_place_for_each_buffer():
     assert verify(lowered, host(), [{m.name: 37, n.name: size} for size in (0, 1, 20)]) == ()
 
 
-def test_a_product_with_a_single_number_has_no_strips():
+def test_a_product_with_a_single_number_has_no_tiles():
     x, one = b.param("x", (300, 300), F), b.param("one", (), F)
     graph = Graph((("x", x), ("one", one)), (("y", b.contract("mn,->mn", x, one)),))
     lowered = native.lower(graph, constant_offsets(graph), Sizes({}), machine=SMALL)
@@ -187,35 +187,35 @@ def test_heads_side_by_side_are_read_where_products_left_them():
     y = b.contract("bhmn,bhnd->bhmd", b.map_("div", e, b.reduce_("sum", e, (3,))), v)
     graph = Graph((("x", x),), (("y", y),))
     lowered = native.lower(graph, constant_offsets(graph), Sizes({}), machine=SMALL)
-    assert [x.kind for x in lowered.schedules[0].launches] == [*["contraction"] * 3, "strips"]
+    assert [x.kind for x in lowered.schedules[0].launches] == [*["contraction"] * 3, "fused tile"]
     assert [(m.kernel, m.finding) for m in verify(lowered, host(), [{}])] == []
 
 
-def test_products_without_a_fold_between_them_are_not_made_in_strips():
+def test_products_without_a_fold_between_them_are_not_made_in_tiles():
     x, w = b.param("x", (200, 64), F), b.param("w", (64, 64), F)
     y = b.contract("mk,kn->mn", b.map_("tanh", b.contract("mk,kn->mn", x, w)), w)
     lowered = native.lower(Graph((("x", x), ("w", w)), (("y", y),)), {}, Sizes({}), machine=SMALL)
-    assert "strips" not in {x.kind for x in lowered.schedules[0].launches}
+    assert "fused tile" not in {x.kind for x in lowered.schedules[0].launches}
 
 
 @pytest.mark.parametrize("keys", [96, 101])
-def test_scores_of_batches_are_made_in_strips_without_a_fold_between(keys):
+def test_scores_of_batches_are_made_in_tiles_without_a_fold_between(keys):
     q, k, v = (b.param(n, (3, rows, 16), F) for n, rows in (("q", 60), ("k", keys), ("v", keys)))
     scores = b.contract("bmd,bnd->bmn", q, k)
     y = b.contract("bmn,bnd->bmd", b.map_("max", scores, b.scalar(0.0, scores)), v)
     lowered = native.lower(Graph((("q", q), ("k", k), ("v", v)), (("y", y),)), {}, Sizes({}), machine=SMALL)
-    assert [x.kind for x in lowered.schedules[0].launches] == ["strips"]
+    assert [x.kind for x in lowered.schedules[0].launches] == ["fused tile"]
     assert verify(lowered, host(), [{}]) == ()
 
 
-def test_products_of_one_batch_with_weights_are_not_made_in_strips():
+def test_products_of_one_batch_with_weights_are_not_made_in_tiles():
     x, w = b.param("x", (1, 60, 64), F), b.param("w", (1, 64, 64), F)
     y = b.contract("bmk,bkn->bmn", b.map_("tanh", b.contract("bmk,bkn->bmn", x, w)), w)
     lowered = native.lower(Graph((("x", x), ("w", w)), (("y", y),)), {}, Sizes({}), machine=SMALL)
-    assert "strips" not in {x.kind for x in lowered.schedules[0].launches}
+    assert "fused tile" not in {x.kind for x in lowered.schedules[0].launches}
 
 
-def test_results_of_strips_lie_as_what_they_are_made_of_where_that_is_another_order():
+def test_results_of_tiles_lie_as_what_they_are_made_of_where_that_is_another_order():
     """Rows of a grouped sum over windows have their channels innermost, and so has what softmax makes."""
     x = b.pad(b.param("x", (2, 4, 17, 3), F), (0, 0, 1, 0), (0, 0, 1, 1), 0.0)
     axes = (Axis(0, 0), Axis(0, 1, 2, ((2, 1),)), Axis(0, 3, 1, ((5, 1),)), Axis(0, 4, 1, ((6, 1),)))
@@ -233,7 +233,7 @@ def test_results_of_strips_lie_as_what_they_are_made_of_where_that_is_another_or
     for step in PASSES:
         graph = step.run(graph)
     found = native.lower(graph, constant_offsets(graph), Sizes({}))
-    assert any(x.group.strip is not None for x in found.schedule.launches)
+    assert any(x.group.tile is not None for x in found.schedule.launches)
     assert verify(found, host(), [{}]) == ()
 
 

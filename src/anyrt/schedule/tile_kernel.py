@@ -1,6 +1,6 @@
-"""The kernels of a strip (strips.py) as one kernel, whose items are the strips, or all of a batch.
+"""The kernels of a tile (compute_at.py) as one kernel, whose items are the tiles, or all of a batch.
 
-look at blocks of the mask; let first, columns      what the strip's kernels make for one another
+look at blocks of the mask; let first, columns      what the tile's kernels make for one another
 for rows, columns: scores                           lies in scratch
 for rows: softmax
 for rows, elements: y
@@ -34,15 +34,15 @@ from anyrt.ir.visit import Rewrite, statements, substituted
 from anyrt.loops.both_ends import from_both_ends
 from anyrt.loops.nest import ALIGNMENT
 from anyrt.loops.parallelise import delinearise
-from anyrt.schedule.strips import ANY, BEHIND, FIRST, Cut
+from anyrt.schedule.compute_at import ANY, BEHIND, FIRST, TileGraph
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """The kernels of a strip, `copies` for all strips of a batch before, and `looking` for what columns each
+class TileKernels:
+    """The kernels of a tile, `copies` for all tiles of a batch before, and `looking` for what columns each
     has; `swap`: what they read, and what lies there for the whole; `panels`: what the copies make."""
 
-    cut: Cut
+    cut: TileGraph
     kernels: Sequence[Kernel]
     swap: Mapping[Buffer, Buffer]
     copies: Sequence[Kernel] = ()
@@ -50,9 +50,9 @@ class Piece:
     panels: Buffer | None = None
 
 
-def joined(name: str, pieces: Sequence[Piece], made: Buffer) -> Kernel:
-    """The kernels of a strip as one, which stores to `made`: its items are the strips, or all of a batch, its
-    intermediate tensors lie in scratch. A second piece is that of the last strip."""
+def joined(name: str, pieces: Sequence[TileKernels], made: Buffer) -> Kernel:
+    """The kernels of a tile as one, which stores to `made`: its items are the tiles, or all of a batch, its
+    intermediate tensors lie in scratch. A second piece is that of the last tile."""
     first = pieces[0]
     *batches, row = first.cut.loops
     bodies, needs, works = zip(*(_body(piece, piece.kernels, made) for piece in pieces), strict=True)
@@ -65,8 +65,8 @@ def joined(name: str, pieces: Sequence[Piece], made: Buffer) -> Kernel:
         own = replace(first.panels, offset=scratch)
         scratch = add(scratch, _aligned(mul(own.size, BITS[own.stored] // 8)))
         body = Rewrite(access=lambda b, at: (own if b == first.panels else b, at)).body(body)
-    sizes = first.cut.strip.lets
-    item = Sym("strip.item", extent=substitute(product(v.extent or 0 for v in loops), sizes))
+    sizes = first.cut.tile.lets
+    item = Sym("tile.item", extent=substitute(product(v.extent or 0 for v in loops), sizes))
     lets = (*(Let(v, x) for v, x in sizes.items()), *delinearise(loops, item.dim))
     return _called_apart(Kernel(name, item, (*lets, *body), work, scratch))
 
@@ -85,7 +85,7 @@ def _called_apart(kernel: Kernel) -> Kernel:
 
 
 def _chosen(bodies: Sequence[tuple[Stmt, ...]], row: Sym) -> tuple[Stmt, ...]:
-    """The statements for a strip, others for the last one where there are some."""
+    """The statements for a tile, others for the last one where there are some."""
     if len(bodies) == 1:
         return bodies[0]
     is_last = alu(Op.EQ, index(row.dim), index(add(row.extent or 0, -1)))
@@ -93,9 +93,9 @@ def _chosen(bodies: Sequence[tuple[Stmt, ...]], row: Sym) -> tuple[Stmt, ...]:
 
 
 def _body(
-    piece: Piece, kernels: Sequence[Kernel], made: Buffer, before: bool = False
+    piece: TileKernels, kernels: Sequence[Kernel], made: Buffer, before: bool = False
 ) -> tuple[tuple[Stmt, ...], Dim, Dim]:
-    """(statements, scratch, work) of kernels that run one after the other, in a strip, or before all."""
+    """(statements, scratch, work) of kernels that run one after the other, in a tile, or before all."""
     cut, swap = piece.cut, dict(piece.swap)
     looks = () if before else piece.looking
     kernels = (*looks, *kernels)
@@ -103,7 +103,7 @@ def _body(
     scratch = _aligned(reduce(maximum, (need for _, need in own)))
     for buffer in (*_intermediate(kernels, made), *((FIRST, BEHIND) if looks else ())):
         size = cut.most(buffer.size)
-        swap[buffer] = Buffer(f"strip.{buffer.name}", buffer.type, Space.SCRATCH, size, scratch)
+        swap[buffer] = Buffer(f"tile.{buffer.name}", buffer.type, Space.SCRATCH, size, scratch)
         scratch = add(scratch, _aligned(mul(size, BITS[buffer.stored] // 8)))
     bodies: list[tuple[Stmt, ...]] = []
     work: Dim = 0
@@ -116,13 +116,13 @@ def _body(
         )
     looking = tuple(chain.from_iterable(bodies[: len(looks)]))
     lets = () if before else tuple(Let(v, x) for v, x in cut.columns.lets.items())
-    search = from_both_ends(cut.strip.at_block, looking, ANY, FIRST, BEHIND) if looks else ()
+    search = from_both_ends(cut.tile.at_block, looking, ANY, FIRST, BEHIND) if looks else ()
     found = substituted((*search, *lets), {}, swap)
     return (*found, *chain.from_iterable(bodies[len(looks) :])), scratch, maximum(work, 1)
 
 
-def _own_scratch(kernel: Kernel, cut: Cut) -> tuple[dict[Buffer, Buffer], Dim]:
-    """The buffers that a kernel has in scratch where they lie in every strip, and their bytes; strips differ
+def _own_scratch(kernel: Kernel, cut: TileGraph) -> tuple[dict[Buffer, Buffer], Dim]:
+    """The buffers that a kernel has in scratch where they lie in every tile, and their bytes; tiles differ
     in size, and their kernel has one place for each."""
     found = [b for b in buffers_in_order(kernel) if b.space is Space.SCRATCH]
     if not any(
