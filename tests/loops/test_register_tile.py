@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from anyrt.backends.cpu.emit import emit
-from anyrt.backends.cpu.strategies.contraction import best_shape
+from anyrt.backends.cpu.strategies.tile_choice import best_shape
 from anyrt.compiler import native
 from anyrt.compiler.trial import Trial, constant_offsets, load
 from anyrt.compiler.verify import verify
@@ -161,7 +161,7 @@ def test_results_that_take_turns_with_those_of_rows_leave_scratch_with_them():
 
 
 def test_lanes_of_low_tiles_are_asked_for_before_they_are_summed():
-    assert "fetch const1" in text(CASES["turns of rows of both"])
+    assert "fetch const" in text(CASES["turns of rows of both"])
     assert "nearest" not in text(product("mk,kn->mn", (56, 24), (24, 64), constant=True))
 
 
@@ -267,7 +267,8 @@ def test_lanes_that_lie_apart_are_copied_for_a_few_rows():
 
 def test_each_tile_asks_for_a_part_of_a_later_panel():
     made = text(product("mk,kn->mn", (56, 64), (64, 512), constant=True))
-    assert "fetch const1[4096 + 8*k7 + 2048*p14 + 4096*pc13 + 512*t12 + 1024*tc11]" in made
+    at = r"4096 \+ 8\*k\d+ \+ 2048\*p\d+ \+ 4096\*pc\d+ \+ 512\*t\d+ \+ 1024\*tc\d+"
+    assert re.search(rf"fetch const\d+\[{at}\]", made)
 
 
 def test_many_tiles_ask_for_no_panel():
@@ -281,7 +282,8 @@ def test_panels_that_a_cache_does_not_hold_at_once_are_in_like_parts():
 
 def test_tiles_ask_for_the_rows_that_only_the_next_item_reads():
     made = text(convolution(64, 56, 64, stride=2))
-    assert "fetch v3[11072 + 4*i15 + 7424*i2 + 768*k11 + 4608*p20 + 2304*t18]" in made
+    at = r"11072 \+ 4\*i\d+ \+ 7424\*i\d+ \+ 768\*k\d+ \+ 4608\*p\d+ \+ 2304\*t\d+"
+    assert re.search(rf"fetch v\d+\[{at}\]", made)
 
 
 def test_items_that_read_all_rows_ask_for_none():

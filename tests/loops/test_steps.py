@@ -60,7 +60,10 @@ REORDERING = (
     "fuse folds",
     "sum in blocks",
     "reorder sums",
-    "register tile",
+    "words",
+    "unsigned words",
+    "accumulate",
+    "reorder loops",
     "window tile",
 )
 OWN = (Space.SCRATCH, Space.REGISTER)

@@ -13,7 +13,6 @@ from typing import Any, Final, TypeAlias
 
 from anyrt.api.freeze import freeze
 from anyrt.backends import loader
-from anyrt.codegen.target import NativeTarget
 from anyrt.compiler import driver
 from anyrt.compiler.progress import Progress
 from anyrt.compiler.request import BuildRequest
@@ -28,7 +27,6 @@ Lower: TypeAlias = Callable[[Machine], Sequence[Kernel]]
 HERE: Final = "here"  # the machine that we are on: what times are taken of
 _WHOLE: Final = replace(REFERENCE, has_tiles=True)
 _LEVELS: Final = ("avx2", "sse2", "neon")  # the plainest processors of these
-_FAMILIES: Final = {"amx": "avx512"}
 # AVX-512 is the machine where sizes were measured: with dots of bytes and of bfloat16.
 MACHINES: Final = ("amx", "avx512", *_LEVELS)
 
@@ -52,13 +50,7 @@ def machine(name: str) -> Machine:
             return REFERENCE
         case "here":
             return driver.build_machine()
-    return target_of(name).limited(_WHOLE)
-
-
-@cache
-def target_of(name: str) -> NativeTarget:
-    """What writes text for one of MACHINES, or HERE: that of the plainest processor of the family."""
-    return loader.target().named(_FAMILIES.get(name, name) if name != HERE else None)
+    return loader.target().named(name).limited(_WHOLE)
 
 
 def request_of(network: Any, config: Any) -> BuildRequest:  # Any: objects of the API
@@ -79,7 +71,7 @@ def lowering(request: BuildRequest) -> Lower:
 
 def texts(lower: Lower, machine_name: str) -> Iterator[Text]:
     """Each kernel for a machine."""
-    here, target = machine(machine_name), target_of(machine_name)
+    here, target = machine(machine_name), loader.target()
     for kernel in lower(here):
         same = canonical_kernel(kernel)
         text = target.emit(same, here).module

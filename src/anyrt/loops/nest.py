@@ -92,6 +92,25 @@ def each_nest(body: Iterable[Stmt], change: Callable[[Nest], Sequence[Stmt]]) ->
     return tuple(out)
 
 
+def at_loop(
+    body: Sequence[Stmt], var: Sym, change: Callable[[For], Sequence[Stmt]], branches: bool = True
+) -> tuple[Stmt, ...]:
+    """Statements with every loop called as `var` is changed; without `branches`: none in loops within
+    these."""
+    out: list[Stmt] = []
+    for stmt in body:
+        if isinstance(stmt, For) and stmt.var.name == var.name:
+            out += change(stmt)
+        elif isinstance(stmt, If) and not branches:
+            own = (change(s) if isinstance(s, For) and s.var.name == var.name else (s,) for s in stmt.body)
+            out.append(replace(stmt, body=tuple(s for some in own for s in some)))
+        elif isinstance(stmt, For | If):
+            out.append(replace(stmt, body=at_loop(stmt.body, var, change, branches)))
+        else:
+            out.append(stmt)
+    return tuple(out)
+
+
 def changed(kernel: Kernel, body: tuple[Stmt, ...], otherwise: str) -> Kernel | Fail:
     """The kernel with another body, or the reason why it has none."""
     return Fail(otherwise) if body == kernel.body else replace(kernel, body=body)

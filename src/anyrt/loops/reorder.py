@@ -1,4 +1,6 @@
-"""Reorder: a loop over few elements that lie side by side at every position of the innermost one (channels of
+"""Reorder: the loops around a kernel's statements in another order.
+
+A loop over few elements that lie side by side at every position of the innermost one (channels of
 a photograph, on their way to planes) is put last, so that one piece of memory is read for all of them.
 
     for c: 0 … 3                          for i: 0 … 640
@@ -11,9 +13,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from anyrt.core.dims import Dim, Sym
 from anyrt.ir.kernel import Kernel, Stmt
 from anyrt.ir.rewrite import Fail
-from anyrt.loops.nest import Nest, each_nest, is_few, loads_of, stride
+from anyrt.ir.visit import substituted
+from anyrt.loops.nest import Nest, around, each_nest, is_few, loads_of, serial, stride
+
+
+def reorder(kernel: Kernel, order: Sequence[Sym]) -> Kernel | Fail:
+    """The loops in this order; one of a single turn may be left out."""
+    vars, body = around(kernel)
+    if tuple(order) == vars:
+        return Fail("its loops stand as they should")
+    rest: dict[Sym, Dim] = {v: 0 for v in vars if v not in order}
+    if any(v.extent != 1 for v in rest) or not set(order) <= set(vars):
+        return Fail(f"its loops are {vars}, not {tuple(order)}")
+    return replace(kernel, body=serial(order, substituted(body, rest)))
 
 
 def few_last(kernel: Kernel) -> Kernel | Fail:

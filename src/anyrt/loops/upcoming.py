@@ -12,15 +12,17 @@ rows side by side are one run of memory. One line of cache with each term is nex
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
 from anyrt.core.dims import Dim, Sym, add, depends, mul
 from anyrt.core.dimvalues import substitute
 from anyrt.ir.buffer import Buffer
-from anyrt.ir.kernel import Expr, Fetch, Load
-from anyrt.loops.nest import Names, flat, stride, turn
+from anyrt.ir.kernel import Alu, Expr, Fetch, Fold, For, Kernel, Load, Loop, Stmt, Store
+from anyrt.ir.rewrite import Fail
+from anyrt.loops.nest import Names, at_loop, changed, flat, stride, turn
+from anyrt.loops.product import Sums, at_sums
 from anyrt.loops.words import counted
 
 LINE = 16  # elements of a line of cache
@@ -66,6 +68,44 @@ class Run:
         panel = 0 if self.panel is None else mul(turn(self.panel), self.tiles)
         tiles = add(panel, tile) if self.tiles else 0
         return Fetch(self.buffer, add(self.start, mul(add(mul(tiles, terms), at), self.each)))
+
+
+def prefetch_terms(kernel: Kernel, row: Sym, runs: Sequence[Fetch], term: Sym, ahead: int) -> Kernel | Fail:
+    """The kernel that asks, with each term of the sums of tiles whose rows are called `row`, for a part of
+    each of `runs`, and for the lanes that are so many turns of `term` ahead."""
+
+    def change(loop: For) -> tuple[Stmt, ...]:
+        fold = loop.body[0]
+        lanes = fold.value.args[1] if isinstance(fold, Fold) and isinstance(fold.value, Alu) else None
+        if not ahead or not isinstance(lanes, Load):
+            return loop, *runs
+        later = substitute(lanes.index, {term: add(term.dim, ahead)})
+        return loop, *runs, Fetch(lanes.buffer, later, nearest=True)
+
+    return changed(kernel, at_loop(kernel.body, row, change), "all it reads is near by")
+
+
+def prefetch_results(
+    kernel: Kernel,
+    names: Names,
+    row: Sym,
+    stores: Sequence[Store],
+    at: Callable[[Sums], dict[Sym, Dim]],
+    each: int,
+) -> Kernel:
+    """The kernel that asks for the lines that results of a tile will be stored to, `each` at a row: memory
+    works while it is summed. `at`: where results begin, by the loops of `stores`."""
+
+    def change(sums: Sums) -> tuple[Stmt, ...]:
+        assert isinstance(sums.row.extent, int), "rows of a tile have a fixed number"
+        lane = names.var(sums.lane.extent or 0, "l")
+        next = names.var(-(-sums.row.extent * each // LINE) * LINE, "z")
+        begin = {**at(sums), sums.lane: lane.dim}
+        lines = ((s.buffer, add(substitute(s.index, begin), next.dim)) for s in stores)
+        asked = tuple(Fetch(buffer, index, nearest=True) for buffer, index in lines)
+        return For(lane, Loop.SERIAL, (For(next, Loop.VECTOR, asked),)), sums.statement
+
+    return at_sums(kernel, row, change)
 
 
 def next_panel(lanes: Expr, summed: tuple[Sym, ...], item: Item, later: int, names: Names) -> Run | None:

@@ -20,7 +20,7 @@ from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import dims_of
 from anyrt.ir.visit import Rewrite, substituted
 from anyrt.loops.nest import Names, around, moves, serial
-from anyrt.loops.register_tile import Product, product_of
+from anyrt.loops.product import Product, product_of
 
 MOST = 8  # elements of a turn
 

@@ -45,7 +45,8 @@ from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import dims_of, loops, stores
 from anyrt.ir.visit import Rewrite
 from anyrt.loops.nest import Estimate, Names, moves, reserve, serial, stride, turn
-from anyrt.loops.register_tile import pieces, product_of
+from anyrt.loops.product import product_of
+from anyrt.loops.split import pieces
 from anyrt.loops.split_by_range import first_inside, ranges
 
 SUMS = 8  # registers, whose sums hide each other's latencies

@@ -26,15 +26,14 @@ def narrow(x: Expr) -> Scalar | None:
     return x.arg.type if (x.arg.type, x.type) in SUMS else None
 
 
-def word(x: Expr, term: Sym, number: Sym, op: Op, *, first: bool) -> Expr:
-    """The word of a factor's terms from PARTS · `number` on, for the first or the second operand of `op`."""
+def word(x: Expr, term: Sym, number: Sym, op: Op) -> Expr:
+    """The word of a factor's terms from PARTS · `number` on."""
     count = PARTS[op]
     terms = [Rewrite({term: add(mul(number.dim, count), k)}).expr(x) for k in range(count)]
-    joined = _beside(terms) or _joined(terms, op)
-    return joined ^ OFFSET if op is Op.DOT4U and first else joined
+    return _beside(terms) or _joined(terms, op)
 
 
-def split(x: Expr) -> tuple[Expr, tuple[Expr, Expr]]:
+def halves(x: Expr) -> tuple[Expr, tuple[Expr, Expr]]:
     """A float16 as two bfloat16, whose sum it is: a word of both, and words of each twice. The dots of the
     first one with both of another number's give the product of the two. Nothing is split of infinities."""
     bits = bitcast(x, Scalar.I32)

@@ -41,7 +41,7 @@ class Context:
     large pieces are on it.
     `volume`: elements of the result. `repeated`: what every tile would compute again; `folded`: the value of
     each register; both for refusals. `past`: outputs that may be written past the caches. `trace` gets what
-    each step did."""
+    each step did, `chosen` what one has decided for those behind it, by the name of the strategy."""
 
     names: Names
     tables: Tables
@@ -53,6 +53,7 @@ class Context:
     folded: Mapping[Buffer, Value]
     past: Mapping[Buffer, Past]
     trace: list[Trace] = field(default_factory=list)
+    chosen: dict[str, object] = field(default_factory=dict)
 
     def estimate(self, var: Sym) -> int:
         """Turns of a loop, at least one."""

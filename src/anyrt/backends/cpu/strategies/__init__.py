@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from anyrt.backends.cpu.strategies.contraction import CONTRACTION, is_tileable
+from anyrt.backends.cpu.strategies.contraction import CONTRACTION
 from anyrt.backends.cpu.strategies.map import MAP
 from anyrt.backends.cpu.strategies.mend import MEND
 from anyrt.backends.cpu.strategies.reduction import REDUCTION
 from anyrt.backends.cpu.strategies.stencil import STENCIL
+from anyrt.backends.cpu.strategies.tile_choice import is_tileable
 from anyrt.backends.cpu.strategies.update import UPDATE
 from anyrt.backends.cpu.strategies.window import WINDOW, is_windowed
 from anyrt.backends.cpu.strategies.written import WRITTEN

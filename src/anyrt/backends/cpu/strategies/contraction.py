@@ -1,337 +1,245 @@
 """Contraction: a kernel that sums products, and computes with the sums.
 
-Rows and lanes become tiles whose sums stay in registers (register_tile.py). How large these are follows from
-the registers of the machine and from the sizes, so that little is wasted at their ends; an item holds as many
-of them as share what the second cache keeps, and so few that all threads have some.
+Its loops are split into items, panels and tiles, as large as tile_choice.py says. What is dear to read is
+packed, narrow terms become words that instructions for dots read, and the sums of a tile stay in registers.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from math import prod
+from collections.abc import Callable
+from dataclasses import replace
 
 from anyrt.backends.cpu.strategies.common import COLLAPSE, NONTEMPORAL, VECTORISE, VERSION, parallel
-from anyrt.backends.cpu.strategies.words import (
-    PANEL,
-    SIDE,
-    WORTH,
-    Words,
-    splits,
-    stride_in_panel,
-    takes_words,
-    words_for,
-)
-from anyrt.core.dims import Dim, Sym, bounds
-from anyrt.core.machine import Machine
-from anyrt.ir.buffer import BITS, Scalar, Space
-from anyrt.ir.kernel import Alu, Cast, Expr, Kernel, Load
+from anyrt.backends.cpu.strategies.tile_choice import choose, counts, ordered_sums, terms
+from anyrt.core.dims import Dim, Sym, add, floordiv, mul
+from anyrt.core.dimvalues import substitute
+from anyrt.ir.buffer import Space
+from anyrt.ir.kernel import For, Kernel, Load, Op, Store
 from anyrt.ir.rewrite import Fail
-from anyrt.ir.statements import dims_of, lanes_for
-from anyrt.ir.visit import parts
-from anyrt.loops.nest import moves, stride
-from anyrt.loops.register_tile import Product, Tiling, join_rows, product_of, register_tile, summed_in
+from anyrt.ir.statements import dims_of
+from anyrt.loops import upcoming
+from anyrt.loops.accumulate import accumulate
+from anyrt.loops.cache_write import cache_write, cache_write_at, each_row
+from anyrt.loops.dots import dots, dots_of_halves, finite, unsigned
+from anyrt.loops.fuse_loops import fuse_loops
+from anyrt.loops.nest import moves, turn
+from anyrt.loops.pack import pack_lanes, pack_rows
+from anyrt.loops.peel import Left, peel, specialize
+from anyrt.loops.product import Product, Sums, at_sums, multiplying, summed_in
+from anyrt.loops.register_tile import Tile, Tiled, tiled
+from anyrt.loops.reorder import reorder
+from anyrt.loops.round_up import round_up
+from anyrt.loops.split import several, split, split_within
 from anyrt.loops.whole_turns import whole_turns
-from anyrt.loops.words import narrow
 from anyrt.schedule.nontemporal import NOT_PAST
 from anyrt.schedule.pieces import FLOAT
 from anyrt.schedule.step import Context, Step, Strategy
 
-LIGHT = 12  # instructions that are made of a sum in registers, where their text is there once for each row
-COLLIDE = 1024  # elements: rows that lie a multiple of it apart meet in the same lines of the nearest cache
-WAYS = 10  # such rows that it holds beside lanes
-TILES, PANELS = 16, 8  # of an item, at most
-SHARE = 0.25  # of the second cache, what one of the things holds that are read again
-HELD = 0.6  # of it, what panels hold that all items of some rows read again
-LARGE = 0.125  # of it, what rows fill from which several panels are copied before all tiles
-ROWS = 4  # from which panels are worth copying
-COPIED = 4  # times as much is done at once where rows are made words, which other items do again
-WORST = 16  # less than any other score of a loop for the lanes
-FAR = 3  # products that take as long as loading a vector from the second cache
-FULL = 0.9  # of the lanes of vectors, from which the rest is no matter
-LONG = 28  # rows that fill tiles
-MANY = 1 << 20  # rows or lanes, where their number is open
+FEW = (4, 2, 1)  # rows of the smaller tiles that are left of an open number
+SUMS = 8  # registers, whose sums hide each other's latencies
 OFTEN = 8  # tiles that read a panel: with more of them, it does not matter where it came from
 MOVING = (Space.INPUT, Space.ARENA)  # where rows lie that come from further away
 AHEAD = 16  # terms between asking for lanes and summing them, where these come from far
 SOON, LOW = 8, 12  # the same where a tile has few rows, and how many these are
-BESIDE = (2, 3, 4)  # results that may be stored together between two lanes
-WIDE = (1, 2, 4, 8)  # registers that a tile may be wide
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """Rows × registers of a tile."""
+# ---- steps --------------------------------------------------------------------------------------
 
-    rows: int
-    registers: int
+Planned = Callable[[Kernel, Context, Tiled], Kernel | Fail]
 
 
-def shapes(machine: Machine) -> tuple[_Shape, ...]:
-    """The tiles that fit into registers beside the lanes of one term and a row's factor, tall ones first."""
-    return tuple(_Shape((machine.registers - w - 1) // w, w) for w in WIDE if machine.registers > 2 * w)
+def _step(name: str, apply: Planned) -> Step:
+    """A step on the loops of a tile, which the first one of them chooses."""
 
+    def planned(kernel: Kernel, c: Context) -> Kernel | Fail:
+        if "contraction" not in c.chosen:
+            tile = choose(kernel, c)
+            if isinstance(tile, Fail):
+                return tile
+            c.chosen["contraction"] = tiled(tile, c.names)
+        plan = c.chosen["contraction"]
+        assert isinstance(plan, Tiled), "contractions choose plans"
+        return apply(kernel, c, plan)
 
-def best_shape(rows: int, lanes: int, width: int, machine: Machine, most: int = MANY) -> _Shape:
-    """The tile that computes so many rows × lanes in the least time: a term of it takes as long as its
-    products, as its loads, or as the latency of a sum. No more than `most` lanes."""
-
-    def time(shape: _Shape) -> float:
-        tiles = -(-rows // shape.rows)
-        tall, wide = -(-rows // tiles), shape.registers
-        term = max(tall * wide, tall + FAR * wide, 2 * machine.costs.latency) + tall / 16 + wide / 4
-        return tiles * -(-lanes // (wide * width)) * term
-
-    return min((s for s in shapes(machine) if s.registers * width <= most), key=time)
-
-
-def is_tileable(kernel: Kernel) -> bool:
-    """Whether the sums of a kernel can be kept in registers."""
-    found = product_of(kernel)
-    sides = () if isinstance(found, Fail) else (found, found.turned)
-    return any(_deep(p) or (p.lanes and (p.rows or any(_reads_lanes(p, v) for v in p.lanes))) for p in sides)
-
-
-def _reads_lanes(p: Product, lane: Sym) -> bool:
-    """True where the lanes of a loop lie side by side in memory."""
-    loads = [x for x in parts([p.second], bound=False) if isinstance(x, Load)]
-    return all(stride_in_panel(x.index, lane) in (1, _elements(x, p)) for x in loads)
-
-
-def _elements(x: Load, p: Product) -> int:
-    """From one lane to the next, where terms lie in words."""
-    return BITS[Scalar.I32] // BITS[x.type] if narrow(p.second) is not None else 1
-
-
-def _tile(kernel: Kernel, c: Context) -> Kernel | Fail:
-    found = product_of(kernel)
-    if isinstance(found, Fail):
-        return found
-    p, lane = _oriented(found, c)
-    row = max(p.rows, key=lambda v: (min(c.estimate(v), LONG), -_distance(p.first, v)), default=None)
-    beside = 1
-    if row is not None:
-        p, row, beside = _together(p, row, lane, c)
-    p, row, unit = _joined(p, row, lane, c) if beside == 1 else (p, row, beside)
-    tiling = replace(_tiling(p, row, lane, unit, c), beside=beside)
-    tiled, items = register_tile(kernel, c.names, p, tiling)
-    return parallel(tiled, c, items)
-
-
-def _together(p: Product, row: Sym, lane: Sym, c: Context) -> tuple[Product, Sym, int]:
-    """Rows together with the few results that lie between two lanes, as where outputs of several kinds take
-    turns, and how many these are: what a tile stores then is whole runs of memory."""
-    found = _between(p, lane)
-    if found is None or found is row or words_for(p, row, lane, c.estimate(row), c.machine):
-        return p, row, 1
-    assert isinstance(found.extent, int), f"loop {found} has a fixed extent"
-    return (*join_rows(p, row, found, c.names), found.extent)
-
-
-def _between(p: Product, var: Sym) -> Sym | None:
-    """The loop over few results side by side that fill what lies between two turns of `var`."""
-    vars = (v for v in (*p.both, *p.rows, *p.lanes) if v is not var and v.extent in BESIDE)
-    return next((v for v in vars if all(_fills(s.index, v, var) for s in p.stores)), None)
-
-
-def _fills(at: Dim, inner: Sym, outer: Sym) -> bool:
-    return stride(at, inner) == 1 and stride(at, outer) == inner.extent
-
-
-def _joined(p: Product, row: Sym | None, lane: Sym, c: Context) -> tuple[Product, Sym | None, int]:
-    """Rows that are too few for a tile, together with those of the loop around them, and how many of them
-    belong together: tiles hold whole turns of that loop, so that their places are known beforehand."""
-    around = max((v for v in p.rows if v is not row), key=lambda v: -_distance(p.first, v), default=None)
-    if row is None or around is None or not isinstance(row.extent, int):
-        return p, row, 1
-    if 2 * row.extent > LONG and not splits(p, c.machine):
-        return p, row, 1
-    return (*join_rows(p, around, row, c.names), row.extent)
-
-
-def _distance(x: Expr, var: Sym) -> int:
-    """Elements between what neighbouring turns of a loop read."""
-    steps = [stride(at, var) for at in dims_of(x)]
-    return max((abs(n) for n in steps if isinstance(n, int)), default=MANY)
+    return Step(name, planned)
 
 
 def _reorder_sums(kernel: Kernel, c: Context) -> Kernel | Fail:
     """The loops of the sum, with neighbours of what has no lanes innermost."""
-    found = product_of(kernel)
-    if isinstance(found, Fail):
-        return found
-    p = _oriented(found, c)[0]
-    return summed_in(kernel, tuple(sorted(p.summed, key=lambda v: _distance(p.first, v), reverse=True)))
+    order = ordered_sums(kernel, c)
+    return order if isinstance(order, Fail) else summed_in(kernel, order)
 
 
-def _oriented(found: Product, c: Context) -> tuple[Product, Sym]:
-    """The product with its rows' factor first, and the loop for the lanes."""
-    choices = [(_score(p, v, c), p, v) for p in (found, found.turned) for v in (*p.lanes, *_deep(p))]
-    _, p, lane = max(choices, key=lambda x: x[0])
-    return p, lane
+def _fuse(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
+    fused = plan.tile.fused
+    return fuse_loops(kernel, *fused) if fused else Fail("its rows are enough for a tile")
 
 
-def _deep(p: Product) -> tuple[Sym, ...]:
-    """The batches that lie side by side in both factors, as the channels of a depthwise convolution."""
-    reads = [x.index for x in parts([p.first, p.second], bound=False) if isinstance(x, Load)]
-    return tuple(v for v in p.both if p.rows and all(stride(at, v) == 1 for at in reads))
+def _split_items(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
+    loops = (*several((plan.chunk,)), plan.own)
+    return split(kernel, plan.row, loops, add(plan.begin, plan.own.dim))
 
 
-def _score(p: Product, lane: Sym, c: Context) -> tuple[int, int]:
-    """How good a loop is for the lanes: long enough, read side by side, and stored so. Few rows are better
-    lanes than what is loaded as rows of words."""
-    stored = all(stride(s.index, lane) == 1 for s in p.stores) or _between(p, lane) is not None
-    read = _reads_lanes(p, lane)
-    lanes, width = c.estimate(lane), c.machine.lanes
-    panel = width * min(2, -(-lanes // width))
-    full = FULL * -(-lanes // panel) * panel <= lanes
-    found = 4 * (lanes >= width) + 2 * read + 2 * full + stored
-    few = max(map(c.estimate, p.rows), default=1) < WORTH
-    return found - (WORST if few and not read and takes_words(p.turned, c.machine) else 0), lanes
+def _split_lanes(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
+    """Into panels and the lanes of one; where these are all lanes, another loop's turns are panels."""
+    (lane, at), *cut = plan.lanes.items()
+    loops = several((plan.many, plan.panel))
+    made = split(kernel, lane, (*loops, plan.j) if not cut else (plan.j,), at)
+    return made if not cut or isinstance(made, Fail) else split(made, cut[0][0], loops, cut[0][1])
 
 
-def _tiling(p: Product, row: Sym | None, lane: Sym, unit: int, c: Context) -> Tiling:
-    alike = lane not in p.both and not _moves(p.second, row)  # for all lanes and rows, the other factor is
-    words = words_for(p, row, lane, _rows(row, c), c.machine) if alike else None
-    plain = _sized(p, row, lane, unit, c, PANEL if _divides(p.second, lane) else MANY)
-    plain = _copied(p, plain, c) if words is None else _worded(plain, words)
-    if words is None and _holds(p, plain, c):
-        plain = replace(_sized(p, row, lane, unit, c, PANEL), copy_lanes=True, held=True)
-    across, turns = _across(p, row, lane, plain)
-    plain = replace(plain, across=across or turns is not None, turns=turns)
-    at_once, wide = _item(p, plain, words, c)
-    tiles, more = _parts(p, plain, c)[0], _more_rows(p, row, c)
-    return replace(
-        plain,
-        tiles=at_once,
-        panels=wide,
-        ahead=_ahead(p, plain, c, tiles * more == 1) if words is None else 0,
-        stream=words is None and _is_windowed(p),
-        later=_later(p, wide if at_once < tiles else 1, plain, tiles * more),
-        apart=plain.matrix or plain.across or _weight(p) > LIGHT,
-        asked=all(c.past.get(s.buffer, NOT_PAST).tiles == 0 for s in p.stores),
-    )
-
-
-def _sized(p: Product, row: Sym | None, lane: Sym, unit: int, c: Context, widest: int) -> Tiling:
-    """Tiles of the best shape, of no more than so many lanes, with nothing copied."""
-    width = lanes_for(p.stores, c.machine.vector_bits)
-    width = min(width, c.machine.vector_bits // BITS[p.sum.buffer.stored])
-    known = row is None or isinstance(row.extent, int)
-    most = _rows(row, c) if known or row is None else min(MANY, bounds(row.extent or 0)[1])
-    shape = best_shape(most, c.estimate(lane), width, c.machine, widest)
-    rows = min(shape.rows, WAYS) if _collides(p.first, row) else shape.rows
-    return Tiling(row, lane, max(1, rows // unit) * unit, shape.registers, width, 1, 1, unit)
-
-
-def _worded(plain: Tiling, words: Words) -> Tiling:
-    """The tiling for words of terms, in tiles of matrices where there are such."""
-    made = replace(plain, dot=words.dot, copy_rows=words.copy_rows, copy_lanes=words.copy_lanes)
-    if not words.matrix_rows:
+def _reorder(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
+    """The loops around an item first, then those in it, with the factor that rows move first."""
+    made = reorder(kernel, plan.order)
+    made = kernel if isinstance(made, Fail) else made
+    if not plan.tile.turned:
         return made
-    registers = SIDE // plain.width
-    return replace(made, rows=words.matrix_rows, registers=registers, unit=1, matrix=True, split=words.split)
+
+    def turned(sums: Sums) -> tuple[For, ...]:
+        ((first, second),) = sums.factors
+        return (replace(sums, folds=(multiplying(sums.folds[0], second, first),)).statement,)
+
+    return at_sums(made, plan.own, turned)
 
 
-def _copied(p: Product, plain: Tiling, c: Context) -> Tiling:
-    """The tiling with what is dear to read in place copied first."""
-    row, lane = plain.row, plain.lane
-    (tiles, panels), rows, more = _parts(p, plain, c), _rows(row, c), _more_rows(p, row, c)
-    far = plain.registers == 1 and _kept(rows * more * _terms(p, c), c, 1) <= 1  # rows from the last cache
-    in_place = far or _side_by_side(p.second, lane, p.summed) or _moves(p.second, row)
-    # Lanes that lie apart would be gathered for each row.
-    worth = (tiles if _reads_lanes(p, lane) else rows) * more >= ROWS or _is_turned(p, lane)
-    copy_rows = lane not in p.both and panels > 1 and not isinstance(p.first, Load)
-    return replace(plain, copy_rows=copy_rows, copy_lanes=worth and not in_place)
+def _words(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
+    words = plan.tile.words
+    if words is None:
+        return Fail("no instruction sums several of its terms")
+    if words.split:
+        return dots_of_halves(kernel, plan.own)
+    return dots(kernel, c.names, plan.own, Op.DOT4 if words.dot is Op.DOT4U else words.dot)
 
 
-def _holds(p: Product, t: Tiling, c: Context) -> bool:
-    """Whether an item copies several panels before its tiles: where the rows' factor is too large to be read
-    again for each panel."""
-    stored = all(stride(s.index, t.lane) == 1 for s in p.stores)
-    plain = stored and t.copy_lanes and not t.copy_rows and _cut(p, t, c) is None
-    large = FLOAT * _rows(t.row, c) * _terms(p, c) >= LARGE * c.machine.l2_bytes
-    return plain and large and _more_rows(p, t.row, c) == 1
+def _pack_rows(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
+    if not plan.tile.copy_rows:
+        return Fail("its rows are read where they lie")
+    before, most = plan.behind(plan.items), plan.tile.tiles * plan.size
+    return pack_rows(kernel, c.names, before, plan.own, most, plan.tile.width, plan.deep)
 
 
-def _item(p: Product, t: Tiling, words: Words | None, c: Context) -> tuple[int, int]:
-    """Tiles and panels of an item."""
-    tiles, panels = _parts(p, t, c)
-    alone = t.copy_lanes and not t.copy_rows  # all rows of a panel are in one item
-    rest = (v for v in (*p.both, *p.lanes) if v not in (t.lane, _cut(p, t, c)))
-    beside = prod(map(c.estimate, rest)) * (1 if alone else _more_rows(p, t.row, c))
-    own = _terms(p, c) // (words.parts if words else 1)
-    each = 1 if t.turns is None else c.estimate(t.turns)  # an item reads a panel for each of them
-    held = _even(panels, _kept(t.panel * own * each, c, SHARE if t.turns else HELD))
-    if t.held:  # all tiles, where that leaves enough items, so that each panel is copied once
-        fewest = -(-c.pieces.items // (2 * beside))
-        wide = min(held, max(1, panels // fewest))
-        return -(-tiles // -(-fewest // -(-panels // wide))), wide
-    most, items = tiles, c.pieces.items
-    if words is not None and words.copy_rows:
-        most, held = 2 * _kept(t.rows * own, c, SHARE), panels
-        items //= COPIED if tiles <= most else COPIED // 2
-    return _grain((tiles, min(tiles, most)), min(panels, held), beside, alone, items)
+def _pack_lanes(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
+    t, before = plan.tile, plan.behind(plan.items, plan.panels)
+    if not t.copy_lanes:
+        return Fail("its lanes are read where they lie")
+    each = (t.panels if plan.held else 1, plan.held)
+    return pack_lanes(kernel, c.names, before, plan.own, t.panel, plan.deep, each)
 
 
-def _parts(p: Product, t: Tiling, c: Context) -> tuple[int, int]:
-    """How many tiles there are, and how many panels."""
-    cut = _cut(p, t, c)
-    panels = -(-c.estimate(t.lane) // t.panel) if cut is None else c.estimate(cut)
-    return -(-_rows(t.row, c) // t.rows), panels
+def _unsigned(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
+    if plan.tile.words is None or plan.tile.words.dot is not Op.DOT4U:
+        return Fail("no instruction needs a factor without signs")
+    before = plan.behind(plan.items, plan.panels)
+    return unsigned(kernel, c.names, before, plan.own, plan.j, plan.tile.panel)
 
 
-def _cut(p: Product, t: Tiling, c: Context) -> Sym | None:
-    """The loop whose turns are panels already."""
-    others = [v for v in p.lanes if v is not t.lane]
-    return others[-1] if others and c.estimate(t.lane) <= t.panel else None
+def _cache_items(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
+    if not plan.is_together:
+        return Fail("results leave the registers tile by tile")
+    t, around = plan.tile, plan.behind(plan.items, plan.panels, plan.inside)
+    return cache_write_at(kernel, c.names, around, plan.own, t.tiles * plan.size, t.panel, t.turns)
 
 
-def _rows(row: Sym | None, c: Context) -> int:
-    return 1 if row is None else c.estimate(row)
+def _split_tiles(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
+    around = (*plan.held, plan.own)[0]
+    value = add(mul(turn(plan.within), plan.size), plan.i.dim)
+    return split_within(kernel, around, plan.own, several((plan.within,)), plan.i, value)
 
 
-def _more_rows(p: Product, row: Sym | None, c: Context) -> int:
-    """Turns of the other loops over rows."""
-    return prod(c.estimate(v) for v in p.rows if v is not row)
+def _peel(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
+    """Of rows that are left of an open number the last few may all be the last one, as fewer sums take as
+    long; where tiles hold units, or results leave registers through scratch, they are summed unit by unit."""
+    unit, size = plan.tile.unit, plan.size
+    if plan.tile.is_whole:
+        return Fail("its tiles are always whole")
+    if unit == 1 and not plan.is_apart:
+        left = Left((min(size, max(1, SUMS // plan.tile.registers)),), again=True)
+    else:
+        left = Left(tuple(dict.fromkeys(-(-few // unit) * unit for few in FEW)), again=False)
+    return peel(kernel, c.names, plan.i, size, plan.first, plan.count, left)
 
 
-def _terms(p: Product, c: Context) -> int:
-    return prod(map(c.estimate, p.summed))
+def _specialize(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
+    if not plan.few:
+        return Fail("its last panel needs as many registers as the others")
+    return specialize(kernel, plan.i, plan.j, plan.whole, (plan.tile.panel, plan.last))
 
 
-def _across(p: Product, row: Sym | None, lane: Sym, t: Tiling) -> tuple[bool, Sym | None]:
-    """Whether results lie side by side along rows, not lanes; else the loop that takes turns with rows."""
-    if row is None or all(stride(s.index, lane) == 1 for s in p.stores):
-        return False, None
-    across = all(stride(s.index, row) == 1 for s in p.stores)
-    return across, None if across else _taking_turns(p, row, t)
+def _cache_tiles(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
+    if not plan.is_apart or plan.is_together:
+        return Fail("results leave the registers as they are, or scratch together")
+    t = plan.tile
+    made = cache_write(
+        kernel, c.names, plan.i, plan.size, lambda lanes: plan.registers(lanes) * t.width, t.across
+    )
+    if t.words is None or not t.words.split:
+        return made
+    return finite(made, c.names, plan.i, plan.product.at({plan.row: add(plan.first, plan.i.dim)}))
 
 
-def _taking_turns(p: Product, row: Sym, t: Tiling) -> Sym | None:
-    """The loop over results that fill what lies between two rows, where no copies depend on it."""
-    found = _between(p, row)
-    plain = t.unit == 1 and t.beside == 1 and t.dot is None and len(p.stores) == 1
-    return found if plain and found in (*p.both, *p.lanes) and not t.copy_rows and not t.copy_lanes else None
+def _round_up(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
+    if not plan.tile.is_whole:
+        return Fail("its tiles are as large as what is left")
+    return round_up(kernel, c.names, plan.i, (plan.size, plan.tile.panel), plan.deep)
 
 
-def _ahead(p: Product, t: Tiling, c: Context, once: bool) -> int:
+def _prefetch_results(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
+    """Of tiles whose results go through the caches together."""
+    t, stores, each = plan.tile, plan.product.stores, each_row(plan.tile.turns)
+    if not plan.is_together or any(c.past.get(s.buffer, NOT_PAST).tiles != 0 for s in stores):
+        return Fail("its results are not stored across memory, or past the caches")
+    turns = dict.fromkeys([t.turns] if t.turns else [], 0)
+
+    def at(sums: Sums) -> dict[Sym, Dim]:
+        (kept,) = sums.then
+        assert isinstance(kept, Store), "tiles leave sums in scratch"
+        begin = substitute(kept.index, {sums.row: 0, sums.lane: 0, **turns})
+        return {plan.row: add(plan.begin, floordiv(begin, each * t.panel)), **turns}
+
+    return upcoming.prefetch_results(kernel, c.names, plan.i, stores, at, each)
+
+
+def _accumulate(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
+    beside = 1 if plan.is_apart else plan.tile.beside
+    return accumulate(kernel, c.names, plan.i, plan.registers, beside)
+
+
+def _prefetch(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
+    """What comes after this item, and the lanes of later terms."""
+    t, p = plan.tile, plan.product
+    if t.words is not None:
+        return Fail("words lie near by")
+    item = upcoming.Item(
+        plan.row, plan.size, t.tiles, plan.chunk, plan.many, plan.panel, plan.j, t.panels, t.panel
+    )
+    tiles, more = counts(t, c)
+    later, rest = _later(t, tiles, more), [v for v in p.rows if v is not t.row]
+    lanes = upcoming.next_panel(p.second, p.summed, item, later, c.names) if later else None
+    rows = upcoming.next_rows(p.first, p.summed, item, rest, c.names) if _is_windowed(p) else None
+    runs = [run.part(turn(plan.within)) for run in (lanes, rows) if run is not None]
+    return upcoming.prefetch_terms(kernel, plan.i, runs, p.summed[-1], _ahead(t, c, tiles * more == 1))
+
+
+def _ahead(t: Tile, c: Context, once: bool) -> int:
     """How many terms ahead lanes are asked for: those from memory that are read once, those of low tiles,
     which are done sooner than the second cache brings the next, and of panels that only that one holds."""
+    p = t.product
     if t.held:
-        return AHEAD if FLOAT * t.panel * _terms(p, c) > c.machine.l1_bytes else 0
-    if _moves(p.second, t.row) or t.copy_lanes:
+        return AHEAD if FLOAT * t.panel * terms(p, c) > c.machine.l1_bytes else 0
+    if t.copy_lanes or (t.row is not None and moves(dims_of(p.second), t.row)):
         return 0
-    rows = _rows(t.row, c)
+    rows = 1 if t.row is None else c.estimate(t.row)
     tall = -(-rows // -(-rows // t.rows))
     return AHEAD if once else SOON if tall <= LOW and t.registers > 1 else 0
 
 
-def _later(p: Product, panels: int, plain: Tiling, tiles: int) -> int:
+def _later(t: Tile, tiles: int, more: int) -> int:
     """How many panels before they are summed constant lanes are brought to the second cache: those that
     follow, where so few tiles read one that its way matters. A single tile asks for its own."""
-    constant = isinstance(p.second, Load) and p.second.buffer.space is Space.CONST
-    few = 1 < tiles <= OFTEN and plain.dot is None and not plain.copy_lanes
-    return panels if constant and few else 0
+    lanes = t.product.second
+    constant = isinstance(lanes, Load) and lanes.buffer.space is Space.CONST
+    few = 1 < tiles * more <= OFTEN and not t.copy_lanes
+    return (t.panels if t.tiles < tiles else 1) if constant and few else 0
 
 
 def _is_windowed(p: Product) -> bool:
@@ -340,75 +248,32 @@ def _is_windowed(p: Product) -> bool:
     return len(p.summed) > 1 and isinstance(p.first, Load) and p.first.buffer.space in MOVING
 
 
-def _moves(x: Expr, row: Sym | None) -> bool:
-    return row is not None and moves(dims_of(x), row)
-
-
-def _divides(x: Expr, lane: Sym) -> bool:
-    """True where lanes lie in panels."""
-    return any(stride(at, lane) is None for at in dims_of(x))
-
-
-def _even(count: int, most: int) -> int:
-    """At most so many at once, in parts as alike as they can be."""
-    return -(-count // -(-count // most))
-
-
-def _kept(elements: int, c: Context, share: float) -> int:
-    """How many of so many elements a share of the second cache holds."""
-    return max(1, int(share * c.machine.l2_bytes) // (FLOAT * max(1, elements)))
-
-
-def _grain(tiles: tuple[int, int], panels: int, beside: int, alone: bool, most: int) -> tuple[int, int]:
-    """Tiles and panels of an item: many, but not so many that threads have nothing to do; `alone`: one panel
-    rather than fewer tiles; no more than `most` items. `tiles`: how many there are, and how many may be one
-    item."""
-    at_once, wide = min(tiles[1], TILES), min(panels, PANELS)
-
-    def items() -> int:
-        return beside * -(-tiles[0] // at_once) * -(-panels // wide)
-
-    while items() < most and (at_once > 1 or wide > 1):
-        if wide >= at_once or (alone and wide > 1):
-            wide = -(-wide // 2)
-        else:
-            at_once = -(-at_once // 2)
-    return at_once, wide
-
-
-def _collides(x: Expr, row: Sym | None) -> bool:
-    """True for one load of memory whose rows meet in the same lines of the nearest cache."""
-    step = stride(x.index, row) if isinstance(x, Load) and row is not None else None
-    return isinstance(step, int) and step != 0 and step % COLLIDE == 0
-
-
-def _side_by_side(x: Expr, lane: Sym, summed: tuple[Sym, ...]) -> bool:
-    """True for one load of memory whose lanes lie side by side, with terms that are not each on a page of its
-    own."""
-    if not isinstance(x, Load) or stride_in_panel(x.index, lane) != 1:
-        return False
-    steps = (stride(x.index, v) for v in summed)
-    return x.buffer.space is Space.CONST or all(isinstance(n, int) and n < COLLIDE // 4 for n in steps)
-
-
-def _is_turned(p: Product, lane: Sym) -> bool:
-    """True where terms lie side by side and lanes do not: squares of them are transposed in registers faster
-    than the lanes of each term are gathered."""
-    reads = [x.index for x in parts([p.second], bound=False) if isinstance(x, Load)]
-    last = p.summed[-1] if p.summed else None
-    return last is not None and all(stride(at, last) == 1 != stride(at, lane) for at in reads)
-
-
-def _weight(p: Product) -> int:
-    """Instructions that are made of a sum."""
-    return sum(isinstance(x, Alu | Cast) for x in parts([s.value for s in p.stores], bound=False))
+def _parallelise(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
+    return parallel(kernel, c, len(plan.items))
 
 
 CONTRACTION: Strategy = (
     Step("whole turns", lambda kernel, c: whole_turns(kernel, c.names)),
     Step("reorder sums", _reorder_sums),
     COLLAPSE,
-    Step("register tile", _tile),
+    _step("fuse loops", _fuse),
+    _step("split items", _split_items),
+    _step("split lanes", _split_lanes),
+    _step("reorder loops", _reorder),
+    _step("words", _words),
+    _step("pack rows", _pack_rows),
+    _step("pack lanes", _pack_lanes),
+    _step("unsigned words", _unsigned),
+    _step("cache write of items", _cache_items),
+    _step("split tiles", _split_tiles),
+    _step("peel", _peel),
+    _step("specialize", _specialize),
+    _step("cache write", _cache_tiles),
+    _step("round up", _round_up),
+    _step("prefetch results", _prefetch_results),
+    _step("accumulate", _accumulate),
+    _step("prefetch terms", _prefetch),
+    _step("parallelise items", _parallelise),
     VECTORISE,
     VERSION,
     NONTEMPORAL,

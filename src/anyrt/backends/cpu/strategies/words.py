@@ -7,15 +7,15 @@ memory, too, where a sum has whole tiles of words and no tile has rows beyond th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from anyrt.core.dims import Dim, Sym, add, ceildiv, linear, mul, product
 from anyrt.core.dimvalues import substitute
 from anyrt.core.machine import REFERENCE, Machine
 from anyrt.ir.buffer import Scalar
 from anyrt.ir.kernel import Expr, Load, Op
 from anyrt.loops.nest import stride
-from anyrt.loops.register_tile import SQUARE, Product
+from anyrt.loops.pack import SQUARE
+from anyrt.loops.product import Product
+from anyrt.loops.register_tile import Words
 from anyrt.loops.words import PARTS, counted, narrow, word
 
 PANEL = REFERENCE.panel
@@ -26,23 +26,6 @@ MANY = 24  # rows from which float16 is worth splitting
 APART = 2048  # bytes: rows that lie a multiple of it apart meet in few lines of the nearest cache
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
-    """The instruction, what is copied, and the rows of tiles of matrices (0: there are none). `split`: words
-    hold the two parts of one term."""
-
-    dot: Op
-    copy_rows: bool
-    copy_lanes: bool
-    matrix_rows: int = 0
-    split: bool = False
-
-    @property
-    def parts(self) -> int:
-        """Terms of a word."""
-        return 1 if self.split else PARTS[self.dot]
-
-
 def words_for(p: Product, row: Sym | None, lane: Sym, rows: int, machine: Machine) -> Words | None:
     """How narrow factors are summed; None for all that no instruction sums, and where words are not worth
     making. `rows`: an estimate."""
@@ -51,8 +34,8 @@ def words_for(p: Product, row: Sym | None, lane: Sym, rows: int, machine: Machin
         split = bool(p.summed) and splits(p, machine) and rows >= MANY
         return Words(Op.DOT2, True, True, _filled(row, rows), split=True) if split else None
     number = Sym("words", extent=(p.summed[-1].extent or 0) // PARTS[dot])
-    first = word(p.first, p.summed[-1], number, dot, first=True)
-    second = word(p.second, p.summed[-1], number, dot, first=False)
+    first = word(p.first, p.summed[-1], number, dot)
+    second = word(p.second, p.summed[-1], number, dot)
     panels = isinstance(second, Load) and stride_in_panel(second.index, lane) == second.elements
     few = rows < WORTH
     if not panels and few:
@@ -60,7 +43,7 @@ def words_for(p: Product, row: Sym | None, lane: Sym, rows: int, machine: Machin
     if dot is Op.DOT4 and not machine.has_tiles and not (panels and few):
         return None  # bytes are taken out of words faster than loaded across them, once
     if not machine.has_tiles:
-        return Words(dot, not isinstance(first, Load), not panels)
+        return Words(dot, dot is Op.DOT4U or not isinstance(first, Load), not panels)
     loops = (*p.summed[:-1], number)
     lanes_lie = panels and _step(second, loops) == PANEL * _elements(second)
     height = _height(row, rows)
@@ -79,7 +62,7 @@ def takes_words(p: Product, machine: Machine) -> bool:
     if dot is None:
         return False
     number = Sym("words", extent=(p.summed[-1].extent or 0) // PARTS[dot])
-    first = word(p.first, p.summed[-1], number, dot, first=True)
+    first = word(p.first, p.summed[-1], number, dot)
     return _step(first, (*p.summed[:-1], number)) == _elements(first)
 
 

@@ -1,0 +1,55 @@
+"""Accumulate: the sums of a tile stay in registers, those of neighbouring lanes in vectors.
+
+for i: 0 … 14                              vector j: 0 … 32 (two registers)
+  for j: 0 … 32                              acc[14] = 0
+    acc = 0                                  for k: …
+    for k: …                       ->          unroll i: 0 … 14
+      acc += x[i, k] · w[k, j]                   acc[i] += x[i, k] · w[k, j]
+    y[i, j] = f(acc)                         unroll e: 0 … 14
+                                               y[e, j] = f(acc[e])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from anyrt.core.dims import Dim, Sym, add, mul
+from anyrt.ir.kernel import Alloc, For, Kernel, Loop, Stmt, load
+from anyrt.loops.nest import Names, serial
+from anyrt.loops.product import Sums, at_sums
+
+SHORT = 2  # turns of a loop over few terms
+
+
+def accumulate(
+    kernel: Kernel, names: Names, row: Sym, registers: Callable[[Dim], int], beside: int = 1
+) -> Kernel:
+    """The sums of all tiles whose rows are called `row`, in vectors of as many `registers` as their lanes
+    take. `beside`: so many rows are stored between two lanes, and are stored together."""
+
+    def change(sums: Sums) -> tuple[Stmt, ...]:
+        size = sums.row.extent
+        assert isinstance(size, int), "rows of a tile have a fixed number"
+        total = replace(sums.begin.buffer, name=names.name("acc"), size=size)
+        folds = tuple(replace(s, buffer=total, index=sums.row.dim) for s in sums.folds)
+        e, b = names.var(size // beside, "e"), names.var(beside, "b")
+        at = e.dim if beside == 1 else add(mul(e.dim, beside), b.dim)
+        then = sums.sum(sums.then, {sums.row: at}, load(total, at))
+        body = (
+            Alloc(total, sums.begin.value),
+            *_summing(sums.summed, (For(sums.row, Loop.UNROLL, folds),)),
+            For(e, Loop.UNROLL, then if beside == 1 else (For(b, Loop.TILE, then),)),
+        )
+        return (For(sums.lane, Loop.VECTOR, body, registers(sums.lane.extent or 0)),)
+
+    return at_sums(kernel, row, change)
+
+
+def _summing(vars: Sequence[Sym], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """The loops of a sum. A last one of two turns is unrolled: left to LLVM, it moves many sums to memory and
+    back in each turn (four times slower). With three turns it does so when they are unrolled here."""
+    extent = vars[-1].extent
+    if len(vars) < 2 or not isinstance(extent, int) or extent > SHORT:
+        return serial(vars, body)
+    return serial(vars[:-1], (For(vars[-1], Loop.UNROLL, body),))

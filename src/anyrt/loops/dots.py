@@ -1,0 +1,103 @@
+"""Dots: neighbouring terms of a sum of narrow numbers become words, which one instruction multiplies and adds
+up (words.py).
+
+    for k: 0 … 64                              for w: 0 … 16
+      acc += x[k] · w[k, n]           ->         acc += dot4(word x[4w …], word w[4w …, n])
+
+A float16 is the sum of two bfloat16; two words hold both parts of a term, and two dots their four products.
+Sums of these that are not finite are made once more of the factors as they are: no part of an infinity is one
+times 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from anyrt.core.dims import Sym, ceildiv
+from anyrt.ir.buffer import Buffer, Scalar
+from anyrt.ir.kernel import Alloc, Fold, For, If, Kernel, Load, Loop, Op, Stmt, Store, alu, const, load
+from anyrt.ir.visit import Rewrite
+from anyrt.loops.nest import Names, reserve, serial
+from anyrt.loops.product import Product, Sums, at_sums, before_loop, found_sums
+from anyrt.loops.words import OFFSET, PARTS, halves, word
+
+
+def dots(kernel: Kernel, names: Names, row: Sym, dot: Op) -> Kernel:
+    """The sums of the tiles with these rows over words of terms."""
+
+    def change(sums: Sums) -> tuple[Stmt, ...]:
+        *outer, last = sums.summed
+        number = names.var(ceildiv(last.extent or 0, PARTS[dot]), "w")
+        ((first, second),) = sums.factors
+        words = (word(x, last, number, dot) for x in (first, second))
+        folds = (replace(sums.folds[0], value=alu(dot, *words)),)
+        return (replace(sums, summed=(*outer, number), folds=folds).statement,)
+
+    return at_sums(kernel, row, change)
+
+
+def dots_of_halves(kernel: Kernel, row: Sym) -> Kernel:
+    """The sums of the tiles with these rows over words of the two parts of each term."""
+
+    def change(sums: Sums) -> tuple[Stmt, ...]:
+        ((first, second),) = sums.factors
+        both, others = halves(first)[0], halves(second)[1]
+        folds = tuple(replace(sums.folds[0], value=alu(Op.DOT2, both, x)) for x in others)
+        return (replace(sums, folds=folds).statement,)
+
+    return at_sums(kernel, row, change)
+
+
+def unsigned(kernel: Kernel, names: Names, before: Sym, row: Sym, lane: Sym, count: int) -> Kernel:
+    """Dots of bytes as the processor has them: the first factor's bytes are stored in scratch with 128 added,
+    so that none is negative, and as much `less` of each sum is found out for `count` lanes before the loop
+    `before`."""
+    sums = found_sums(kernel, row)
+    ((first, second),) = sums.factors
+    assert isinstance(first, Load), "rows of bytes are copied"
+    kernel, less = reserve(kernel, names.name("less"), second.type, count)
+    total = replace(sums.begin.buffer, name=names.name("acc"))
+    term = Fold(total, Op.ADD, alu(Op.DOT4U, const(OFFSET, Scalar.I32), second))
+    store = Store(less, lane.dim, sums.begin.value - load(total, 0))
+    body = (Alloc(total, const(0, Scalar.I32)), *serial(sums.summed, (term,)), store)
+    dot = replace(sums.folds[0], value=alu(Op.DOT4U, first, second))
+    begin = replace(sums.begin, value=load(less, lane.dim))
+    kernel = at_sums(kernel, row, lambda sums: (replace(sums, begin=begin, folds=(dot,)).statement,))
+    kernel = before_loop(kernel, before, (For(lane, Loop.VECTOR, body),))
+    return replace(kernel, body=_offset(kernel.body, first.buffer))
+
+
+def _offset(body: Sequence[Stmt], buffer: Buffer) -> tuple[Stmt, ...]:
+    out: list[Stmt] = []
+    for stmt in body:
+        if isinstance(stmt, Store) and stmt.buffer == buffer:
+            out.append(replace(stmt, value=stmt.value ^ OFFSET))
+        else:
+            out.append(replace(stmt, body=_offset(stmt.body, buffer)) if isinstance(stmt, For | If) else stmt)
+    return tuple(out)
+
+
+def finite(kernel: Kernel, names: Names, row: Sym, factors: Product) -> Kernel:
+    """Sums that tiles have left in scratch made once more where one of them is not finite."""
+
+    def change(sums: Sums) -> tuple[Stmt, ...]:
+        (kept,) = sums.then
+        assert isinstance(kept, Store), "tiles leave sums in scratch"
+        e = names.var(row.extent or 0, "e")
+        at = Rewrite({row: e.dim})
+        odd, total = (replace(sums.begin.buffer, name=names.name(n), size=1) for n in ("odd", "acc"))
+        place = at.dim(kept.index)
+        look = For(sums.lane, Loop.VECTOR, (Fold(odd, Op.ADD, load(kept.buffer, place) * 0.0),))
+        is_odd = alu(Op.NE, load(odd, 0), load(odd, 0))
+        term = Fold(total, Op.ADD, at.expr(factors.first) * at.expr(factors.second))
+        sum = (Alloc(total, sums.begin.value), *serial(factors.summed, (term,)))
+        again = For(sums.lane, Loop.VECTOR, (*sum, Store(kept.buffer, place, load(total, 0))))
+        return (
+            sums.statement,
+            Alloc(odd, const(0.0, Scalar.F32)),
+            For(e, Loop.SERIAL, (look,)),
+            If(is_odd, (For(e, Loop.SERIAL, (again,)),)),
+        )
+
+    return at_sums(kernel, row, change)

@@ -1,0 +1,156 @@
+"""Sums of products: which loops move which factor, before they are tiled, and what stands in a tile's loops.
+
+Before: loops in any order around one sum, and what is made of it. `m` moves the first factor, `n` the second,
+batches both. After `split` the loop over the rows of a tile and that over its lanes stand around each sum:
+
+    for m: 0 … 28                          for i: 0 … 14
+      for n: 0 … 64                          for j: 0 … 32
+        acc = 0                                acc = 0
+        for k: …                     ->        for k: …
+          acc += x[m, k] · w[k, n]               acc += x[14t + i, k] · w[k, 32p + j]
+        y[m, n] = f(acc)                       y[14t + i, 32p + j] = f(acc)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from anyrt.core.dims import Dim, Sym
+from anyrt.ir.kernel import Alloc, Alu, Expr, Fold, For, Kernel, Load, Loop, Op, Stmt, Store, alu
+from anyrt.ir.rewrite import Fail
+from anyrt.ir.statements import dims_of, loops
+from anyrt.ir.visit import Rewrite
+from anyrt.loops.nest import around, at_loop, moves, nest_of, serial
+
+MOVED = ((True, True), (True, False), (False, True))  # which factors move with batches, rows, lanes
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A sum of products, alone inside loops: `rows` move the first factor, `lanes` the second, `both` both;
+    `summed` are the loops of the sum, and `stores` what is made of it."""
+
+    both: tuple[Sym, ...]
+    rows: tuple[Sym, ...]
+    lanes: tuple[Sym, ...]
+    summed: tuple[Sym, ...]
+    first: Expr
+    second: Expr
+    sum: Alloc
+    stores: tuple[Store, ...]
+
+    @property
+    def turned(self) -> Product:
+        """The same with the factors' parts exchanged."""
+        return replace(self, rows=self.lanes, lanes=self.rows, first=self.second, second=self.first)
+
+    def at(self, values: dict[Sym, Dim]) -> Product:
+        """The same at these values of loops."""
+        moved = Rewrite(values)
+        stores = tuple(s for s in moved.body(self.stores) if isinstance(s, Store))
+        return replace(self, first=moved.expr(self.first), second=moved.expr(self.second), stores=stores)
+
+
+def product_of(kernel: Kernel) -> Product | Fail:
+    """The sum of products that a kernel of serial loops is."""
+    vars, body = around(kernel)
+    nest = nest_of(body[1]) if len(body) > 1 else None
+    if not isinstance(body[0], Alloc) or nest is None or len(nest.body) != 1:
+        return Fail("it is no sum inside of loops")
+    (fold,), stores = nest.body, tuple(s for s in body[2:] if isinstance(s, Store))
+    if len(stores) < len(body) - 2 or not isinstance(fold, Fold) or fold.op is not Op.ADD:
+        return Fail("it is no sum with stores of what is made of it")
+    if not isinstance(fold.value, Alu) or fold.value.op is not Op.MUL:
+        return Fail("it is no sum of products")
+    first, second = fold.value.args
+    by = {v: (moves(dims_of(first), v), moves(dims_of(second), v)) for v in vars}
+    both, rows, lanes = (tuple(v for v in vars if by[v] == m) for m in MOVED)
+    if len(both) + len(rows) + len(lanes) < len(vars):
+        return Fail("a loop moves neither factor")
+    return Product(both, rows, lanes, nest.vars, first, second, body[0], stores)
+
+
+def summed_in(kernel: Kernel, order: tuple[Sym, ...]) -> Kernel | Fail:
+    """The kernel with the loops of its sum in another order."""
+    vars, (begin, *rest) = around(kernel)
+    nest = nest_of(rest[0])
+    if nest is None or nest.vars == order:
+        return Fail("its loops stand as they should")
+    return replace(kernel, body=serial(vars, (begin, *serial(order, nest.body), *rest[1:])))
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """The sums of a tile: loops over its `row` and its `lane`, in these a sum of `folds` over the loops
+    `summed`, and what is made of it."""
+
+    row: Sym
+    lane: Sym
+    begin: Alloc
+    summed: tuple[Sym, ...]
+    folds: tuple[Fold, ...]
+    then: tuple[Stmt, ...]
+
+    @property
+    def statement(self) -> For:
+        """Serial loops."""
+        body = (self.begin, *serial(self.summed, self.folds), *self.then)
+        return For(self.row, Loop.SERIAL, (For(self.lane, Loop.SERIAL, body),))
+
+    @property
+    def factors(self) -> tuple[tuple[Expr, Expr], ...]:
+        """Of each fold: that of the row, and that of the lane."""
+        return tuple(_factors(s.value) for s in self.folds)
+
+    def sum(self, then: Sequence[Stmt], values: dict[Sym, Dim], total: Expr) -> tuple[Stmt, ...]:
+        """Statements behind a sum at other rows and lanes, with `total` in the place of the sum."""
+        register = self.begin.buffer
+
+        def found(x: Expr) -> Expr | None:
+            return total if isinstance(x, Load) and x.buffer == register else None
+
+        return Rewrite(dict(values), rule=found).body(then)
+
+
+def _factors(x: Expr) -> tuple[Expr, Expr]:
+    assert isinstance(x, Alu), "what is summed has two factors"
+    first, second = x.args
+    return first, second
+
+
+def multiplying(fold: Fold, first: Expr, second: Expr) -> Fold:
+    """The same fold of other factors."""
+    assert isinstance(fold.value, Alu), "what is summed has two factors"
+    return replace(fold, value=alu(fold.value.op, first, second))
+
+
+def sums_of(loop: For) -> Sums:
+    """What stands in a loop over the rows of a tile."""
+    (inner,) = loop.body
+    assert isinstance(inner, For), "rows hold lanes"
+    begin, summing, *then = inner.body
+    nest = nest_of(summing)
+    assert isinstance(begin, Alloc), "lanes hold sums"
+    assert nest is not None, "sums have terms"
+    folds = tuple(s for s in nest.body if isinstance(s, Fold))
+    return Sums(loop.var, inner.var, begin, nest.vars, folds, tuple(then))
+
+
+def at_sums(
+    kernel: Kernel, row: Sym, change: Callable[[Sums], Sequence[Stmt]], branches: bool = True
+) -> Kernel:
+    """The kernel with all sums of the tiles changed whose rows are called so."""
+    body = at_loop(kernel.body, row, lambda loop: change(sums_of(loop)), branches)
+    return replace(kernel, body=body)
+
+
+def found_sums(kernel: Kernel, row: Sym) -> Sums:
+    """The sums of the one tile whose rows are called so."""
+    (loop,) = (s for s in loops(kernel.body) if s.var.name == row.name)
+    return sums_of(loop)
+
+
+def before_loop(kernel: Kernel, var: Sym, before: Sequence[Stmt]) -> Kernel:
+    """The kernel with statements before the loop called as `var` is."""
+    return replace(kernel, body=at_loop(kernel.body, var, lambda loop: (*before, loop)))

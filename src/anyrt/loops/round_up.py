@@ -1,0 +1,45 @@
+"""Round up: the loops of a tile have all the turns that it has room for, and the loops of its sum become one.
+
+    for i: 0 … min(32, 50 − 32t)               for i: 0 … 32
+      for j: 0 … 20                              for j: 0 … 32
+        acc = 0                                    acc = 0
+        for k: 0 … 3                   ->          for w: 0 … 16
+          for l: 0 … 5                               acc += rows[16i + w] · panel[32w + j]
+            acc += rows[16i + 5k + l] · …          tile[32i + j] = acc
+        tile[32i + j] = acc
+
+For what sums and stores whole tiles alone (tensorize.py): what lies behind the last row or lane in scratch is
+summed and left there, and the words behind the last one are zeros.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from anyrt.core.dims import Sym, ceildiv, mul
+from anyrt.ir.kernel import Expr, Kernel, Load, Stmt, load
+from anyrt.ir.visit import Rewrite
+from anyrt.loops.nest import Names, flat
+from anyrt.loops.product import Sums, at_sums, multiplying
+from anyrt.loops.words import counted
+
+
+def round_up(kernel: Kernel, names: Names, row: Sym, sizes: tuple[int, int], deep: int) -> Kernel:
+    """The tiles whose rows are called `row`, of `sizes` rows and lanes, over a multiple of `deep` words."""
+
+    def change(sums: Sums) -> tuple[Stmt, ...]:
+        one = names.var(mul(ceildiv(flat(sums.summed)[1], deep), deep), "w")
+
+        def by_one(x: Expr) -> Expr:
+            assert isinstance(x, Load), "whole tiles are loaded"
+            at = counted(x.index, sums.summed, one.dim)
+            assert at is not None, "whole tiles lie evenly"
+            return load(x.buffer, at, x.word)
+
+        pairs = zip(sums.folds, sums.factors, strict=True)
+        folds = tuple(multiplying(s, by_one(a), by_one(b)) for s, (a, b) in pairs)
+        i, j = replace(sums.row, extent=sizes[0]), replace(sums.lane, extent=sizes[1])
+        made = replace(sums, row=i, lane=j, summed=(one,), folds=folds).statement
+        return Rewrite({sums.row: i.dim, sums.lane: j.dim}).body((made,))
+
+    return at_sums(kernel, row, change)

@@ -1,0 +1,58 @@
+"""Split: a loop becomes several, one in the other, whose counters say together where it is.
+
+for m: 0 … 56                   for t: 0 … 4
+  y[m] = …             ->         for i: 0 … 14
+                                    y[14t + i] = …
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from anyrt.core.dims import Dim, Sym, add, ceildiv, minimum, mod, mul
+from anyrt.ir.kernel import For, Kernel, Stmt
+from anyrt.ir.rewrite import Fail
+from anyrt.ir.visit import substituted
+from anyrt.loops.nest import Names, around, at_loop, serial, turn
+
+
+def split(kernel: Kernel, var: Sym, loops: Sequence[Sym], value: Dim) -> Kernel | Fail:
+    """`loops` in the place of the loop `var`, which is at `value`. A loop that is not there has one turn."""
+    vars, body = around(kernel)
+    if var not in vars:
+        if var.extent != 1:
+            return Fail(f"{var} is no loop around the kernel's statements")
+        return replace(kernel, body=serial([*vars, *loops], body))
+    at = vars.index(var)
+    made = [*vars[:at], *loops, *vars[at + 1 :]]
+    return replace(kernel, body=serial(made, substituted(body, {var: value})))
+
+
+def split_within(
+    kernel: Kernel, around: Sym, var: Sym, outer: Sequence[Sym], inner: Sym, value: Dim
+) -> Kernel:
+    """`inner` in the place of the loop `var`, which is at `value`, and the loops `outer` around the loop
+    `around`, in which it is."""
+
+    def within(loop: For) -> tuple[Stmt, ...]:
+        return (replace(loop, var=inner, body=substituted(loop.body, {loop.var: value})),)
+
+    def change(loop: For) -> tuple[Stmt, ...]:
+        made = at_loop((loop,), var, within)
+        return (loop,) if made == (loop,) else serial(outer, made)
+
+    return replace(kernel, body=at_loop(kernel.body, around, change))
+
+
+def pieces(names: Names, count: Dim, size: int, stem: str) -> tuple[Sym, Sym, Dim]:
+    """(chunk, within, value): `count` turns in chunks of `size`."""
+    chunk = names.var(ceildiv(count, size), f"{stem}c")
+    left = add(count, mul(turn(chunk), -size))
+    within = names.var(size if mod(count, size) == 0 else minimum(size, left), stem)
+    return chunk, within, add(mul(turn(chunk), size), turn(within))
+
+
+def several(vars: Sequence[Sym]) -> tuple[Sym, ...]:
+    """Those of more than one turn."""
+    return tuple(v for v in vars if v.extent != 1)

@@ -1,0 +1,120 @@
+"""What sums read, in the order in which they read it."""
+
+from anyrt.core.dims import Sym
+from anyrt.loops.pack import pack_lanes, pack_rows
+
+M, N = Sym("m1", extent=5), Sym("n2", extent=10)
+
+TEXT = """
+buffer acc f32 register 1 offset 0
+buffer w FLOAT const 30 offset 0
+buffer x FLOAT input 15 offset 0
+buffer y FLOAT output 50 offset 0
+kernel "k" p0 0.. < 1 work 32 scratch 0 {
+  for serial m1 0.. < 5 {
+    for serial n2 0.. < 10 {
+      alloc acc = 0.0:f32
+      for serial k3 0.. < 3 {
+        fold acc add mul(x[3*m1 + k3], w[10*k3 + n2])
+      }
+      store y[10*m1 + n2] = acc[0]
+    }
+  }
+}
+"""
+
+
+def test_a_panel_has_the_lanes_of_each_term_side_by_side(after, names):
+    wanted = """\
+kernel "k" p0 0.. < 1 work 32 scratch 192 {
+  for serial k3 0.. < 3 {
+    for vector n2 0.. < 10 {
+      store panel11[16*k3 + n2] = w[10*k3 + n2]
+    }
+  }
+  for serial m1 0.. < 5 {
+    for serial n2 0.. < 10 {
+      alloc acc = 0.0:f32
+      for serial k3 0.. < 3 {
+        fold acc add mul(x[k3 + 3*m1], panel11[16*k3 + n2])
+      }
+      store y[10*m1 + n2] = acc[0]
+    }
+  }
+}
+"""
+    text = TEXT
+    made = after(text, lambda k: pack_lanes(k, names, M, M, 16))
+    assert made == wanted
+
+
+def test_squares_are_transposed_where_terms_lie_side_by_side(after, names):
+    wanted = """\
+kernel "k" p0 0.. < 1 work 32 scratch 192 {
+  for vector n2 0.. < 10 {
+    for tile k13 0.. < 3 {
+      store panel11[16*k13 + n2] = w[k13 + 3*n2]
+    }
+  }
+  for serial m1 0.. < 5 {
+    for serial n2 0.. < 10 {
+      alloc acc = 0.0:f32
+      for serial k3 0.. < 3 {
+        fold acc add mul(x[k3 + 3*m1], panel11[16*k3 + n2])
+      }
+      store y[10*m1 + n2] = acc[0]
+    }
+  }
+}
+"""
+    text = TEXT.replace("10*k3 + n2]", "k3 + 3*n2]")
+    made = after(text, lambda k: pack_lanes(k, names, M, M, 16))
+    assert made == wanted
+
+
+def test_each_row_has_its_terms_side_by_side_apart_from_the_next(after, names):
+    wanted = """\
+kernel "k" p0 0.. < 1 work 32 scratch 192 {
+  for vector k3 0.. < 3 {
+    for tile r15 0.. < 5 {
+      store rows12[k3 + 7*r15] = x[5*k3 + r15]
+    }
+  }
+  for serial m1 0.. < 5 {
+    for serial n2 0.. < 10 {
+      alloc acc = 0.0:f32
+      for serial k3 0.. < 3 {
+        fold acc add mul(rows12[k3 + 7*m1], w[10*k3 + n2])
+      }
+      store y[10*m1 + n2] = acc[0]
+    }
+  }
+}
+"""
+    text = TEXT.replace("3*m1 + k3", "m1 + 5*k3")
+    made = after(text, lambda k: pack_rows(k, names, M, M, 5, 4))
+    assert made == wanted
+
+
+def test_rows_of_terms_are_copied_as_they_are(after, names):
+    wanted = """\
+kernel "k" p0 0.. < 1 work 32 scratch 192 {
+  for serial r11 0.. < 5 {
+    for vector k3 0.. < 3 {
+      store rows12[k3 + 7*r11] = x[k3 + 3*r11]
+    }
+  }
+  for serial m1 0.. < 5 {
+    for serial n2 0.. < 10 {
+      alloc acc = 0.0:f32
+      for serial k3 0.. < 3 {
+        fold acc add mul(rows12[k3 + 7*m1], w[10*k3 + n2])
+      }
+      store y[10*m1 + n2] = acc[0]
+    }
+  }
+}
+"""
+    text = TEXT
+    made = after(text, lambda k: pack_rows(k, names, M, M, 5, 4))
+    assert made == wanted

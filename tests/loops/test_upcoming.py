@@ -1,0 +1,97 @@
+"""What is read next, on its way."""
+
+from anyrt.core.dims import Sym
+from anyrt.loops.product import product_of
+from anyrt.loops.upcoming import prefetch_results, prefetch_terms
+
+M, N = Sym("m1", extent=5), Sym("n2", extent=10)
+K = Sym("k3", extent=30)
+
+TEXT = """
+buffer acc f32 register 1 offset 0
+buffer w FLOAT const 30 offset 0
+buffer x FLOAT input 15 offset 0
+buffer y FLOAT output 50 offset 0
+kernel "k" p0 0.. < 1 work 32 scratch 0 {
+  for serial m1 0.. < 5 {
+    for serial n2 0.. < 10 {
+      alloc acc = 0.0:f32
+      for serial k3 0.. < 3 {
+        fold acc add mul(x[3*m1 + k3], w[10*k3 + n2])
+      }
+      store y[10*m1 + n2] = acc[0]
+    }
+  }
+}
+"""
+SUMS = """
+buffer acc f32 register 5 offset 0
+buffer w FLOAT const 300 offset 0
+buffer x FLOAT input 150 offset 0
+buffer y FLOAT output 50 offset 0
+kernel "k" p0 0.. < 1 work 32 scratch 0 {
+  for vector n2 0.. < 10 {
+    alloc acc = 0.0:f32
+    for serial k3 0.. < 30 {
+      for unroll m1 0.. < 5 {
+        fold acc[m1] add mul(x[k3 + 30*m1], w[10*k3 + n2])
+      }
+    }
+    for unroll e4 0.. < 5 {
+      store y[10*e4 + n2] = acc[e4]
+    }
+  }
+}
+"""
+
+
+def test_lanes_of_a_later_term_are_asked_for(after):
+    wanted = """\
+kernel "k" p0 0.. < 1 work 32 scratch 0 {
+  for vector n2 0.. < 10 {
+    alloc acc = 0.0:f32
+    for serial k3 0.. < 30 {
+      for unroll m1 0.. < 5 {
+        fold acc[m1] add mul(x[k3 + 30*m1], w[10*k3 + n2])
+      }
+      fetch w[160 + 10*k3 + n2] nearest
+    }
+    for unroll e4 0.. < 5 {
+      store y[10*e4 + n2] = acc[e4]
+    }
+  }
+}
+"""
+    text = SUMS
+    made = after(text, lambda k: prefetch_terms(k, M, [], K, 16))
+    assert made == wanted
+
+
+def test_nothing_is_asked_for_that_is_near_by(after):
+    text = SUMS
+    why = after(text, lambda k: prefetch_terms(k, M, [], K, 0))
+    assert why == "all it reads is near by"
+
+
+def test_lines_of_results_are_asked_for_before_they_are_summed(after, names):
+    wanted = """\
+kernel "k" p0 0.. < 1 work 32 scratch 0 {
+  for serial l11 0.. < 10 {
+    for vector z12 0.. < 16 {
+      fetch y[l11 + z12] nearest
+    }
+  }
+  for serial m1 0.. < 5 {
+    for serial n2 0.. < 10 {
+      alloc acc = 0.0:f32
+      for serial k3 0.. < 3 {
+        fold acc add mul(x[k3 + 3*m1], w[10*k3 + n2])
+      }
+      store y[10*m1 + n2] = acc[0]
+    }
+  }
+}
+"""
+    text = TEXT
+    made = after(text, lambda k: prefetch_results(k, names, M, product_of(k).stores, lambda sums: {M: 0}, 1))
+    assert made == wanted
