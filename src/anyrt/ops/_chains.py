@@ -30,10 +30,11 @@ from anyrt.ops._cases import AnyCase, Run, dtype_of, open_in, operands
 from anyrt.ops._expand import expand_layer
 from anyrt.ops._record import ABSENT, AnyOp, Attrs, Kind, Layer
 from anyrt.ops._types import OWN
-from anyrt.prims.build import const, param
+from anyrt.prims.build import const, map_, param
 
 # Others are no first operand, stand for real numbers (test_int8.py), or cannot be computed with.
 TYPES = frozenset(DataType) - OWN - {DataType.INT8, DataType.E8M0} | {DataType.DOUBLE, DataType.UINT16}
+ROUNDED = {DataType.HALF: "to_half", DataType.BF16: "to_bf16"}  # as outputs of layers of networks are
 RTOL = 1e-5  # layers that round more coarsely by themselves are in no chain
 
 
@@ -132,6 +133,7 @@ def _step(
     values = [None if a is ABSENT else const(a, dtype_of(case, k)) for k, a in enumerate(given)]
     values[place] = value
     after = expand_layer(op, Layer(name, attrs, tuple(values)))[0]
+    after = map_(ROUNDED[after.dtype], after) if after.dtype in ROUNDED else after
     rules = (r for v in walk([after]) for r in v.op.requires(tuple(a.type for a in v.args), "layer"))
     if not all(_holds(r, sizes) for r in rules):
         raise Unfit

@@ -217,10 +217,8 @@ def cases() -> tuple[Case[ElementWiseAttrs], ...]:
         for low in (0.25 if op is E.POW else -100 if t in INTS else 0 if t in WHOLE else -2,)
     ]
     special = np.array([0.0, -0.0, 1.0, -1.0, 2.5, -2.0, np.inf, -np.inf, np.nan])
-    rows, columns = special.reshape(9, 1), special.reshape(1, 9)
-    out += [
-        Case(ElementWiseAttrs(op), ((9, 1), (1, 9)), data=(rows, columns)) for op in REALS if op not in LOGIC
-    ]
+    pair = special.reshape(9, 1), special.reshape(1, 9)
+    out += [Case(ElementWiseAttrs(op), ((9, 1), (1, 9)), data=pair) for op in REALS if op not in LOGIC]
     for t in sorted(WHOLE, key=int):
         low, high = limits(t)
         edges = np.array([low, low + 1, -7, -1, 0, 1, 2, 7, high], object) % 2**64
