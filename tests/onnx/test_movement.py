@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
 import anyrt as trt
 from anyrt.onnx.backend import prepare
+from anyrt.onnx.session import load
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 DYNAMIC = pytest.mark.parametrize("dynamic", [(), ("x",)], ids=["static", "dynamic"])
@@ -158,3 +159,17 @@ def test_runs_find_the_sizes_of_a_slice_that_would_be_long_as_arithmetic():
     assert trt.OnnxParser(network, builder.logger).parse(model.SerializeToString())
     plan = builder.build_serialized_network(network, builder.create_builder_config())
     assert len(bytes(plan)) < 150_000  # 240 000 with the arithmetic
+
+
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "wrap"])
+def test_borders_surround_what_data_count(mode):
+    keep, around = helper.make_node("Compress", ["x", "c"], ["t"]), helper.make_node("Pad", ["t", "p"], ["y"])
+    around.attribute.append(helper.make_attribute("mode", mode))
+    info = [helper.make_tensor_value_info(n, kind, ["n"]) for n, kind in (("x", 1), ("c", 9))]
+    out = [helper.make_tensor_value_info("y", 1, None)]
+    graph = helper.make_graph(
+        [keep, around], "g", info, out, [numpy_helper.from_array(np.int64([2, 1]), "p")]
+    )
+    session = load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)]))
+    x, c = np.float32([1, 2, 3, 4, 5]), np.array([True, False, True, True, False])
+    assert session.run({"x": x, "c": c})["y"].tolist() == np.pad(x[c], (2, 1), mode).tolist()

@@ -125,7 +125,7 @@ def pad(node: Node) -> Tensor:
     fill = None
     if mode is SampleMode.FILL:
         fill = (node.constant(node.attr("value", 0.0), x.dtype) if value is None else value).reshape(())
-    if isinstance(axes, Tensor):
+    if isinstance(axes, Tensor) or any(map(found_by_data, node.value(x).shape)):
         return _padded(node, x, starts, sizes, mode, fill)
     return node.slice(x, starts, sizes, mode=mode, fill=fill)
 
@@ -133,7 +133,8 @@ def pad(node: Node) -> Tensor:
 def _padded(
     node: Node, x: Tensor, starts: list[Size], sizes: list[Size], mode: SampleMode, fill: Tensor | None
 ) -> Tensor:
-    """By gathers, as the conditions for a slice of axes that a run chooses would be too long."""
+    """By gathers, as conditions for a slice of axes that a run chooses would be too long, and a slice that
+    reads outside needs sizes that inputs tell."""
     inside: Tensor | None = None
     for axis in range(x.rank):
         at, n = positions(node, larger(sizes[axis], 0)) + starts[axis], x.size(axis)
