@@ -10,7 +10,7 @@ computed by first, which the constant keeps as its origin.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -44,9 +44,8 @@ def evaluate(root: Value, given: Mapping[Value, Array] | None = None) -> Array:
     float32, and the constant is what a run would give."""
     stored: dict[Value, Array] = {**(given or {})}
     wide: dict[Value, Array] = {}
-    order = list(walk([root]))
-    narrow = _deciding(order)
-    for value in order:
+    narrow = _deciding(root)
+    for value in walk([root]):
         if value in stored:
             continue
         if isinstance(value.op, Const):
@@ -60,13 +59,12 @@ def evaluate(root: Value, given: Mapping[Value, Array] | None = None) -> Array:
     return wide[root] if root in wide else stored[root]
 
 
-def _deciding(order: Sequence[Value]) -> set[Value]:
+def _deciding(root: Value) -> set[Value]:
     """The values of float32 from which whole numbers or bools are made."""
     found = set[Value]()
-    for value in reversed(order):
+    for value in reversed(list(walk([root]))):
         decides = isinstance(value.op, Map) and (value.op.fn in WHOLE or not is_float(value.dtype))
-        if decides or value in found:
-            found.update(a for a in value.args if a.dtype is DataType.FLOAT)
+        found.update(a for a in value.args if (decides or value in found) and a.dtype is DataType.FLOAT)
     return found
 
 
