@@ -44,6 +44,7 @@ from anyrt.prims.const import Param
 from anyrt.prims.contract import Contract
 from anyrt.prims.taps import Cubic, Linear, Nearest
 from anyrt.schedule.cost import Sizes
+from anyrt.schedule.group import Inside
 from anyrt.schedule.launch import Launch, Schedule
 from anyrt.schedule.versions import serving
 from benchmarks.random_graphs import KNOWN, Case, Maker, Seeded, fits, random_case
@@ -166,13 +167,15 @@ class Steps:
     schedule: Schedule
     launch: Launch
     sizes: dict[str, int]
+    lanes: int
 
     def check(self):
         before, text = None, ""
-        for step in self.schedule.trace(self.launch):
+        trace = self.schedule.trace(self.launch)
+        for step in trace if self.launch.group.tile is None else trace[-1:]:  # inner ones are of other memory
             if isinstance(step.result, Fail):
                 continue
-            where, text = f"{self.kind}, {step.step}, at {self.sizes}", f"{text}\n{step.step}:\n"
+            where, text = f"{self.launch.kind}, {step.step}, at {self.sizes}", f"{text}\n{step.step}:\n"
             text += print_kernels([step.result])
             assert list(kernel_faults(step.result)) == [], f"{where}\n{text}"
             after = self.outcome(step.result, f"{where}\n{text}")
@@ -180,23 +183,13 @@ class Steps:
             assert wrong is None, f"{where}: {wrong}\n{text}"
             before, text = after, print_kernels([step.result])
 
-    @cached_property
-    def builder(self):
-        return self.schedule.builder(self.launch)
-
-    @property
-    def kind(self):
-        builder = self.schedule.builder(self.launch)
-        _, strategy = builder.naive()
-        return next(name for name, steps in builder.strategies.lists.items() if steps is strategy)
-
     def outcome(self, kernel, text):
         """What a kernel leaves in memory."""
         used = [x for x in buffers_of(kernel.body) if x.space not in OWN]
         memory = {x: self.tables[x.offset].view(DTYPES[x.stored]) for x in used if x.space is Space.TABLE}
         memory |= {x: self.filled(x) for x in used if x.space is not Space.TABLE}
         try:
-            run(kernel, memory, self.sizes, self.builder.machine.lanes)
+            run(kernel, memory, self.sizes, self.lanes)
         except (CompileError, AssertionError) as fault:
             pytest.fail(f"{text}\n{fault}")
         return {x.name: memory[x] for x in used if x.space in (Space.OUTPUT, Space.ARENA)}
@@ -254,10 +247,10 @@ class Steps:
     @cached_property
     def wanted(self):
         values = (self.launch.group.root, *(v for v, _ in self.launch.group.also))
-        held = {}
+        stored, held = Inside(self.schedule.buffers, self.launch.group.own), {}
         for v in walk(values):
-            if v in self.builder.buffers:
-                buffer, shape = self.builder.buffers[v], self.shape(v.shape)
+            if v in stored:
+                buffer, shape = stored[v], self.shape(v.shape)
                 held[v] = self.integers(buffer.name, v.dtype, int(np.prod(shape))).reshape(shape)
         return {v: reference(v, held, self.sizes) for v in values}
 
@@ -267,7 +260,7 @@ def check(graph, sizes_list, machine):
     for sizes in sizes_list:
         schedule = lowered.schedules[serving((v.guard for v in lowered.module.versions), sizes)]
         for launch in {id(x.call.kernel): x for x in schedule.launches}.values():
-            Steps(schedule, launch, sizes).check()
+            Steps(schedule, launch, sizes, lowered.machine.lanes).check()
 
 
 def products(graph, sizes):
