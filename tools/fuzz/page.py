@@ -56,6 +56,10 @@ def page(rows: list[causes.Row], runs: list[str]) -> str:
         "| outcome | models |\n| --- | --- |",
         f"| as the reference | {len(rows) - len(wrong)} |",
         *(f"| {text} | {count} |" for text, count in told.most_common()),
+        "\n## Mended after the run\n",
+        "Each was tried again; where it differs since, for another reason, it is in the next table, too.\n",
+        "| seed | what it was |\n| --- | --- |",
+        *(f"| {seed} | {text} |" for seed, text in causes.MENDED.items()),
         "\n## Every difference\n",
         "| seed | operator | what differs | ONNX Runtime | cause |\n| --- | --- | --- | --- | --- |",
         *(f"| {row['seed']} | {row['op']} | {_cell(row['told'])} | {_cell(row['ort'])[:80]} "
