@@ -15,7 +15,7 @@ HOUSE := ../shared/tools/house.py
 # make replay: kernels of a sample of networks for five machines, beside the digests in tests/replay.txt, a minute or two;
 # REPLAY="--old HEAD~1" shows how those of another commit differ, "--old HEAD~1 --full" of all networks, "--renew" writes
 # the file anew. make check does the same without arguments.
-.PHONY: venv replay onnx-report demo photo sentences model test programs long fuzz check bench docs clean
+.PHONY: venv replay onnx-report demo photo sentences model test programs neon long fuzz check bench docs clean
 
 venv: $(STAMP)
 
@@ -52,6 +52,11 @@ long: $(STAMP)
 # make fuzz: random graphs, models, rules, plans, calls and files for an hour; goes on where it ended.
 fuzz: $(STAMP)
 	$(RUN) -m tools.fuzz
+
+# make neon: all tests of kernels on an AArch64, which Unicorn emulates.
+NEON := tests/codegen tests/loops tests/schedule tests/compiler tests/scalar
+neon: $(STAMP)
+	$(RUN) -m pytest -q -n 2 --dist worksteal --emulated $(NEON)
 
 # What needs PyTorch, Polygraphy or pyright has a folder of its own, so that no other test finds these.
 programs: $(PROGRAMS)/stamp

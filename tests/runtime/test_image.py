@@ -1,13 +1,21 @@
 """Images: what may become one, what is refused, and what mapping them gives."""
 
+import ctypes
+import mmap
 import random
+import re
 import struct
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
+from anyrt.backends.cpu import codepages, executor
 from anyrt.backends.cpu.image import _page, flatten
+from anyrt.backends.cpu.mix import mix_text
+from anyrt.backends.cpu.pool import pool_text
 from anyrt.backends.cpu.processors import Level, choose, forced, host
+from anyrt.codegen import llvm
 from anyrt.codegen.llvm import assembly, compile_text, optimised
 from anyrt.core.errors import CompileError
 from anyrt.plan.program import Compiled, Program
@@ -96,6 +104,38 @@ def test_pages_are_counted_from_that_of_the_instruction(to, word):
     struct.pack_into("<I", image, 0x4000, 0x90000000)
     _page(image, 0x4000, to)
     assert struct.unpack_from("<I", image, 0x4000) == (word,)
+
+
+@pytest.fixture
+def apple(monkeypatch):
+    """The processor that a program on Apple silicon is compiled for."""
+    told = ("arm64-apple-darwin24.0.0", "apple-m1", {"neon": True})
+    monkeypatch.setattr(llvm, "this_processor", lambda: told)
+    return host.__wrapped__()
+
+
+def test_code_for_apple_silicon_leaves_a_register_to_the_system(apple):
+    texts = [mix_text(), TABLE, *(pool_text(apple), executor.text(apple))]
+    codes = ["".join(assembly(text, how) for text in texts) for how in (apple, forced(Level.NEON))]
+    assert [bool(re.search(r"\b[xw]18\b", code)) for code in codes] == [False, True]
+    assert flatten(compile_text(pool_text(apple), apple))[1].keys() == {"parallel", "worker", "stop"}
+    assert "svc" not in pool_text(apple)
+
+
+def test_pages_on_apple_silicon_are_writable_to_their_writer_alone(monkeypatch):
+    """As it is written; never run."""
+    calls, system = [], SimpleNamespace()
+    for name in ("pthread_jit_write_protect_np", "sys_icache_invalidate"):
+        setattr(system, name, lambda *given, name=name: calls.append((name, bytes(pages[:2]), *given[:1])))
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: system)
+    pages = mmap.mmap(-1, mmap.PAGESIZE)
+    codepages._write_on_apple(pages, b"\xc0\x03", 4096)
+    assert [c[:2] for c in calls] == [
+        ("pthread_jit_write_protect_np", b"\0\0"),
+        ("pthread_jit_write_protect_np", b"\xc0\x03"),
+        ("sys_icache_invalidate", b"\xc0\x03"),
+    ]
+    assert [c[2] for c in calls[:2]] == [0, 1]
 
 
 def test_damaged_objects_are_refused_not_crashed_on():

@@ -1,4 +1,4 @@
-"""What the executor and the pool ask of AArch64 (`system.py`).
+"""What the executor and the pool ask of AArch64 (`system.py`), and what compiling for Apple's needs beside.
 
 There is no inline assembly: LLVM reads that for the machine it runs on only, and code for this processor is
 made, and tested, on others.
@@ -35,7 +35,7 @@ define internal void @ask_usual() alwaysinline {
 """
 
 # The counter ticks 24 million to 1000 million times a second, as CNTFRQ_EL0 says: made ticks of 0.5 ns.
-_WAITING: Final = """
+WAITING: Final = """
 declare void @llvm.aarch64.hint(i32)
 declare i64 @llvm.read_volatile_register.i64(metadata)
 declare i64 @llvm.read_register.i64(metadata)
@@ -78,4 +78,9 @@ define internal i64 @here() noinline {
   ret i64 %cpu
 }
 """
-LINUX: Final = _WAITING + _SYSTEM + linux.calls(futex=98, yield_=124, setaffinity=122, getaffinity=123)
+LINUX: Final = WAITING + _SYSTEM + linux.calls(futex=98, yield_=124, setaffinity=122, getaffinity=123)
+
+# Images are made of ELF objects, whatever the system's own are: AArch64 calls functions alike, but for
+# variadic ones. Darwin keeps x18 for itself. Written, never run: see `codepages.py`.
+APPLE: Final = "aarch64-unknown-none-elf"
+APPLE_NEEDS: Final = {"reserve-x18": True}  # in LLVM's words

@@ -1,13 +1,10 @@
-"""The run side of the CPU: images mapped for execution, aligned memory; needs ctypes and mmap, no compiler.
-
-A page is writable while an image is copied into it, and executable after that, never both.
-"""
+"""The run side of the CPU: images mapped for execution, aligned memory; needs ctypes and mmap alone."""
 
 from __future__ import annotations
 
 import ctypes
 import mmap
-import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -16,6 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from anyrt.backends.cpu.codepages import code_pages, private_pages
 from anyrt.backends.cpu.identity import processor
 from anyrt.backends.cpu.permission import permit_tiles
 from anyrt.core.errors import CompileError, ResourceError
@@ -23,7 +21,6 @@ from anyrt.plan.abi import ALIGNMENT, align
 from anyrt.plan.device import Memory
 from anyrt.plan.program import Compiled
 
-_PROT_READ, _PROT_EXEC = 1, 4
 _MAP_NORESERVE: Final = 0x4000  # of Linux; Python 3.12 knows it
 # NumPy and malloc refuse sizes beyond this with errors of various kinds; no machine has as much.
 _MOST_BYTES: Final = 1 << 47
@@ -89,11 +86,7 @@ class CpuDevice:
         outside = [name for name, offset in entries.items() if not 0 <= offset < len(image)]
         if outside:
             raise CompileError("AR806", "compiled code", got=f"entry {outside[0]!r} outside its image")
-        size = align(len(image), mmap.PAGESIZE)
-        pages = _private_pages(size, "memory for code")
-        pages.write(image)
-        base = ctypes.addressof(ctypes.c_char.from_buffer(pages))
-        _make_executable(base, size)
+        pages, base = code_pages(image)
         return CpuCode(base, entries, pages)
 
     def write(self, memory: Memory, content: npt.NDArray[np.uint8]) -> None:
@@ -103,8 +96,13 @@ class CpuDevice:
 
     def reserve(self, nbytes: int) -> Reserved:
         """Addresses without memory, in small pages, which can be given back one by one."""
-        pages = _private_pages(align(nbytes, mmap.PAGESIZE), "addresses of weights", _MAP_NORESERVE)
-        pages.madvise(mmap.MADV_NOHUGEPAGE)
+        pages = private_pages(
+            align(nbytes, mmap.PAGESIZE),
+            "addresses of weights",
+            _MAP_NORESERVE if sys.platform == "linux" else 0,
+        )
+        if sys.platform == "linux":  # elsewhere pages are what they are
+            pages.madvise(mmap.MADV_NOHUGEPAGE)
         return Reserved(np.frombuffer(pages, np.uint8), pages)
 
     def allocate(self, nbytes: int) -> HostMemory:
@@ -129,21 +127,3 @@ class CpuDevice:
 @cache
 def _prototype(arguments: int) -> Callable[[int], Callable[..., int]]:
     return ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * arguments)
-
-
-def _private_pages(size: int, what: str, more: int = 0) -> mmap.mmap:
-    # Private, or a forked child would share them with its parent.
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | more
-    try:
-        return mmap.mmap(-1, size, flags=flags, prot=mmap.PROT_READ | mmap.PROT_WRITE)
-    except (OSError, MemoryError, OverflowError) as error:
-        raise ResourceError("AR802", what, got=str(error), wanted=f"{size:,} bytes") from None
-
-
-def _make_executable(address: int, size: int) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    failed = libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(size), _PROT_READ | _PROT_EXEC)
-    if failed:
-        reason = os.strerror(ctypes.get_errno())
-        do = "allow this program to run code that it made (SELinux: execmem)"
-        raise CompileError("AR806", "memory for code", got=f"mprotect: {reason}", do=do)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
+from anyrt.backends.cpu import aarch64
 from anyrt.backends.cpu.image import PAGE
 from anyrt.backends.cpu.permission import permit_tiles
 from anyrt.backends.cpu.permute import REGISTER
@@ -124,6 +125,8 @@ def host() -> Processor:
     """The processor of this machine, with every feature that its operating system enables."""
     triple, cpu, found = llvm.this_processor()
     arch = _family(triple)
+    if arch is Arch.AARCH64 and "apple" in triple:
+        triple, found = aarch64.APPLE, {**found, **aarch64.APPLE_NEEDS}
     for level, facts in _LEVELS.items():
         if facts.arch is arch and all(found.get(name, False) for name in facts.needs):
             features = ",".join(("+" if on else "-") + name for name, on in sorted(found.items()))

@@ -43,8 +43,7 @@ define internal void @ask_usual() alwaysinline {
 }
 """
 
-# A worker goes back to its caller when idle, who sleeps and calls again; nobody needs waking.
-_THREADS: Final = """
+_WAITING: Final = """
 define internal void @pause() alwaysinline {
   fence seq_cst
   ret void
@@ -53,6 +52,9 @@ define internal i64 @clock(i64 %before) noinline {
   %now = add i64 %before, 64
   ret i64 %now
 }
+"""
+# A worker goes back to its caller when idle, who sleeps and calls again; nobody needs waking.
+_SYSTEM: Final = """
 define internal i64 @here() noinline {
   ret i64 0
 }
@@ -91,6 +93,6 @@ def threads(target: Processor) -> str:
     # LLVM assembles inline code for the machine it runs on only.
     if target.arch is Arch.X86_64 and linux and host().family is Arch.X86_64:
         return x86.LINUX
-    if target.arch is Arch.AARCH64 and linux:
-        return aarch64.LINUX
-    return _THREADS
+    if target.arch is Arch.AARCH64:
+        return aarch64.LINUX if linux else aarch64.WAITING + _SYSTEM
+    return _WAITING + _SYSTEM
