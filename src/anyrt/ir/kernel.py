@@ -366,12 +366,14 @@ class Loop(enum.Enum):
 @dataclass(frozen=True, slots=True)
 class For:
     """`var` from 0 to var.extent − 1; `registers`: the registers of each vector of a vector loop, and the
-    accumulators of what it folds (1: as code generation likes)."""
+    accumulators of what it folds (1: as code generation likes). `intrinsic`: the name of what a target has to
+    compute it at once; the body says what that is, for all others."""
 
     var: Sym
     kind: Loop
     body: tuple[Stmt, ...]
     registers: int = 1
+    intrinsic: str = ""
 
 
 @dataclass(frozen=True, slots=True)

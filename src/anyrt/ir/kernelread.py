@@ -150,9 +150,10 @@ class _Parser:
         var = self.variable()
         outside = dict(self.symbols)
         self.symbols[var.name] = var
+        intrinsic = self.reader.name() if self.reader.skip("by") else ""
         body = self.body()
         self.restore(outside)
-        return For(var, kind, body, registers)
+        return For(var, kind, body, registers, intrinsic)
 
     def branch(self) -> If:
         return If(self.expr(), self.body())

@@ -156,9 +156,9 @@ class _Printer:
 
     def statement(self, stmt: Stmt) -> None:
         match stmt:
-            case For(var=var, kind=kind, body=body, registers=registers):
-                several = "" if registers == 1 else f"*{registers}"
-                self.block(f"for {kind.value}{several} {self.variable(var)}", body)
+            case For(var=var, kind=kind, body=body, registers=registers, intrinsic=name):
+                several, by = f"*{registers}" * (registers != 1), f" by {print_name(name)}" if name else ""
+                self.block(f"for {kind.value}{several} {self.variable(var)}{by}", body)
                 self.scope.discard(var)
             case If(condition=condition, body=body):
                 self.block(f"if {self.expr(condition)}", body)

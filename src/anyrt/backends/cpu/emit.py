@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Set
 from dataclasses import dataclass
+from typing import TypeVar
 
 from anyrt.backends.cpu import matrix
 from anyrt.backends.cpu.instructions import CpuInstructions
@@ -25,8 +26,10 @@ from anyrt.codegen.writer import Writer
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.kernel import Alloc, Fetch, Fold, For, Kernel, Loop, Stmt, Store
+from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import changes_of, loops
 
+T = TypeVar("T")
 FUNCTION = "void (ptr, i64, i64, ptr)"  # the type of all of them
 
 
@@ -36,8 +39,8 @@ def emit(kernel: Kernel, machine: Machine, name: str = NAME, *, checked: bool = 
     refuse(kernel)
     writer = Writer(CpuInstructions(machine))
     values = Values(writer, {}, checks=Checks(writer) if checked else None)
-    products = map(matrix.found, loops(kernel.body)) if machine.has_tiles else ()
-    heights = {p.rows for p in products if p is not None}
+    marked = [s for s in loops(kernel.body) if s.intrinsic and s.kind is Loop.VECTOR and machine.has_tiles]
+    heights = {_met(matrix.product_of(s)).rows for s in marked}
     return Emitter(values, VectorLowering(Vectors(values, machine), heights)).function(kernel, name)
 
 
@@ -73,10 +76,10 @@ class VectorLowering:
         match stmt:
             case For(kind=Loop.PARALLEL):
                 self._share(to, stmt)
-            case For(kind=Loop.SERIAL) if self.vectors.machine.has_tiles and (c := matrix.chain(stmt)):
-                self._chain(to, c)
-            case For(kind=Loop.VECTOR) if self.vectors.machine.has_tiles and (p := matrix.found(stmt)):
-                self._product(to, p)
+            case For(intrinsic=matrix.CHAINED) if self.vectors.machine.has_tiles:
+                self._chain(to, _met(matrix.Chain.of(stmt)))
+            case For(kind=Loop.VECTOR, intrinsic=name) if name and self.vectors.machine.has_tiles:
+                self._product(to, _met(matrix.product_of(stmt)))
             case For(kind=Loop.VECTOR):
                 VectorLoop(self.vectors, to.block, stmt).emit()
             case _:
@@ -172,3 +175,9 @@ class VectorLowering:
             )
 
         fold(self.vectors.values, stmt, self.vectors.value, kept)
+
+
+def _met(found: T | Fail) -> T:
+    """What a loop is that is marked so."""
+    assert not isinstance(found, Fail), f"a loop for an intrinsic differs from its text: {found.reason}"
+    return found

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import product
 from typing import Final
 
@@ -18,15 +19,18 @@ from anyrt.codegen.checks import NOTHING, NOWHERE
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.values import Values, registers_of
 from anyrt.core.dims import Dim, Sym, add, bounds, linear, mul
-from anyrt.core.dimvalues import substitute
-from anyrt.ir.kernel import Alloc, Alu, Const, Expr, Fold, For, Load, Loop, Op, Stmt, Store
+from anyrt.ir.kernel import Alloc, Alu, Const, Fold, For, Load, Loop, Op, Stmt, Store, alu, load
+from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import expressions
+from anyrt.ir.visit import Rewrite
 
 SIDE: Final = 16  # rows of a tile, and words of each
 WORD: Final = 4  # bytes
 LANES: Final = 2 * SIDE
 FIRST, SECOND = (4, 5), (6, 7)  # the tiles of the factors; before them those of sums
 DOTS: Final = {Op.DOT2: "llvm.x86.tdpbf16ps", Op.DOT4: "llvm.x86.tdpbssd"}
+NAMES: Final = {Op.DOT2: "amx_bf16", Op.DOT4: "amx_int8"}
+CHAINED: Final = "amx_overlapped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,28 +47,31 @@ class Product:
     seconds: tuple[Load, ...]
     target: Store
 
+    def text(self, loop: For) -> For:
+        """What the instructions compute, with the variables and the register of `loop`."""
+        begin, words, ends = loop.body
+        assert isinstance(begin, Alloc), "sums begin"
+        assert isinstance(words, For), "sums have words"
+        assert isinstance(ends, For), "sums are stored"
+        (rows,) = words.body
+        assert isinstance(rows, For), "words are summed for rows"
+        lane, word, row, out = loop.var, words.var, rows.var, ends.var
+        sums = begin.buffer
+        size, deep = self.seconds[0].elements, len(self.seconds) * LANES
+        first = _at(self.first, mul(row.dim, self.pitch), mul(word.dim, self.first.elements))
+        at = add(mul(word.dim, deep * size), mul(lane.dim, size))
+        dots = (alu(self.op, first, _at(x, at)) for x in self.seconds)
+        folds = tuple(Fold(sums, Op.ADD, x, row.dim) for x in dots)
+        place = add(self.target.index, add(mul(out.dim, LANES), lane.dim))
+        store = Store(self.target.buffer, place, load(sums, out.dim))
+        summing = replace(words, body=(For(row, Loop.UNROLL, folds),))
+        return replace(loop, body=(begin, summing, replace(ends, body=(store,))))
 
-def found(loop: For) -> Product | None:
-    """The product that a vector loop is, None for any other loop."""
-    match loop:
-        case For(
-            var=lane,
-            kind=Loop.VECTOR,
-            body=(
-                Alloc(buffer=sums, value=Const(value=0 | 0.0)),
-                For(
-                    var=word,
-                    kind=Loop.SERIAL,
-                    body=(For(var=row, kind=Loop.UNROLL, body=folds),),
-                ),
-                For(var=out, kind=Loop.UNROLL, body=(Store(value=Load(buffer=stored)) as store,)),
-            ),
-        ) if lane.extent == LANES and sums == stored and height(sums.size) and folds:
-            terms = tuple(
-                s.value for s in folds if isinstance(s, Fold) and (s.buffer, s.op) == (sums, Op.ADD)
-            )
-            return _product((lane, word, row, out), terms, store) if len(terms) == len(folds) else None
-    return None
+
+def _at(x: Load, *by: Dim) -> Load:
+    moved = load(x.buffer, reduce(add, by, x.index), x.word)
+    assert isinstance(moved, Load), "a load further on is one"
+    return moved
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +101,20 @@ class Chain:
         )
         return first, end
 
-
-def chain(loop: For) -> Chain | None:
-    """What a serial loop is, if it is such a chain."""
-    match loop:
-        case For(kind=Loop.SERIAL, body=(For(kind=Loop.VECTOR) as tile, *after, For() as then)):
-            p = found(tile)
-            if p is None or then.kind is not Loop.SERIAL or bounds(then.var.extent or 0)[1] > LANES:
-                return None
-            alone = not any(map(registers_of, expressions((then,))))
-            return Chain(loop, p, tuple(after), then) if alone else None
-    return None
+    @staticmethod
+    def of(loop: For) -> Chain | Fail:
+        """What a serial loop is, if it is such a chain."""
+        match loop:
+            case For(kind=Loop.SERIAL, body=(For(intrinsic=name) as tile, *after, For() as then)) if name:
+                p = product_of(tile)
+                if isinstance(p, Fail):
+                    return p
+                if then.kind is not Loop.SERIAL or bounds(then.var.extent or 0)[1] > LANES:
+                    return Fail("what is made of a tile has more turns than it has lanes")
+                if any(map(registers_of, expressions((then,)))):
+                    return Fail("what is made of a tile reads registers")
+                return Chain(loop, p, tuple(after), then)
+        return Fail("it is no loop over a tile and what is made of it")
 
 
 def height(rows: Dim) -> int:
@@ -114,43 +124,53 @@ def height(rows: Dim) -> int:
     return rows if rows <= SIDE else rows // 2
 
 
-def _product(loops: tuple[Sym, Sym, Sym, Sym], terms: tuple[Expr, ...], store: Store) -> Product | None:
-    lane, word, row, out = loops
-    dots = [x for x in terms if isinstance(x, Alu) and x.op in DOTS]
-    loads = [x.args[1] for x in dots]
-    seconds = tuple(x for x in loads if isinstance(x, Load))
-    if len(seconds) < len(terms) or len({(x.op, x.args[0]) for x in dots}) > 1:
-        return None
-    op, first = dots[0].op, dots[0].args[0]
-    if not isinstance(first, Load) or len({x.buffer for x in seconds}) > 1:
-        return None
-    pitch, size = _step(first.index, row), seconds[0].elements
-    deep = len(seconds) * LANES * size
-    moves = (
-        (first.index, {word: first.elements, lane: 0}),
-        *((x.index, {lane: size, word: deep, row: 0}) for x in seconds),
-        (store.index, {lane: 1, out: LANES}),
-    )
-    even = all(_step(at, var) == step for at, steps in moves for var, step in steps.items())
-    if not even or pitch is None or not isinstance(row.extent, int):
-        return None
+def product_of(loop: For) -> Product | Fail:
+    """The product that a loop is, equal to its text."""
+    match loop:
+        case For(
+            kind=Loop.VECTOR,
+            body=(
+                Alloc(value=Const(value=0 | 0.0)),
+                For(var=word, kind=Loop.SERIAL, body=(For(var=row, kind=Loop.UNROLL, body=folds),)),
+                For(var=out, kind=Loop.UNROLL, body=(Store() as store,)),
+            ),
+        ):
+            p = _operands((loop.var, word, row, out), folds, store)
+            even = isinstance(p, Fail) or p.text(loop) == loop
+            return p if even else Fail("its rows and words do not lie evenly")
+    return Fail("it sums no dots for several rows, which are stored then")
+
+
+def intrinsic(loop: For) -> str | Fail:
+    """The name of the instruction that computes a loop."""
+    p = product_of(loop)
+    return p if isinstance(p, Fail) else NAMES[p.op]
+
+
+def overlapped(loop: For) -> str | Fail:
+    """The name of loops whose turns are shared out among each other's."""
+    c = Chain.of(loop)
+    return c if isinstance(c, Fail) else CHAINED
+
+
+def _operands(vars: tuple[Sym, Sym, Sym, Sym], folds: tuple[Stmt, ...], store: Store) -> Product | Fail:
+    """What stands at the first row, lane and word."""
+    lane, word, row, _ = vars
+    if lane.extent != LANES or not height(row.extent or 0) or not isinstance(row.extent, int):
+        return Fail(f"{row.extent} rows of {lane.extent} lanes fill no tiles")
     if not isinstance(word.extent, int) or word.extent % SIDE:
-        return None
-    zero = dict.fromkeys((lane, word, row, out), 0)
-    return Product(
-        op,
-        row.extent,
-        word.extent,
-        replace(first, index=substitute(first.index, zero)),
-        pitch,
-        tuple(replace(x, index=substitute(x.index, zero)) for x in seconds),
-        Store(store.buffer, substitute(store.index, zero), store.value),
-    )
-
-
-def _step(at: Dim, var: Sym) -> Dim | None:
-    moved = linear(at, var)
-    return None if moved is None else moved[0]
+        return Fail(f"{word.extent} words fill no tiles")
+    dots = [s.value for s in folds if isinstance(s, Fold) and isinstance(s.value, Alu)]
+    pairs = [x.args for x in dots if x.op in DOTS and all(isinstance(a, Load) for a in x.args)]
+    if len(pairs) < len(folds):
+        return Fail("it sums other things than dots of what is loaded")
+    at = Rewrite(dict.fromkeys(vars, 0))
+    first, *seconds = (x for x in map(at.expr, (pairs[0][0], *(b for _, b in pairs))) if isinstance(x, Load))
+    pitch = linear(pairs[0][0].index, row) if isinstance(pairs[0][0], Load) else None
+    if pitch is None:
+        return Fail("its rows do not lie evenly")
+    target = replace(store, index=at.dim(store.index))
+    return Product(dots[0].op, row.extent, word.extent, first, pitch[0], tuple(seconds), target)
 
 
 def configure(v: Values, scope: Scope, p: Product) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from anyrt.backends.cpu import matrix
 from anyrt.backends.cpu.strategies.common import COLLAPSE, NONTEMPORAL, VECTORISE, VERSION, parallel
 from anyrt.backends.cpu.strategies.tile_choice import choose, counts, ordered_sums, terms
 from anyrt.core.dims import Dim, Sym, add, floordiv, mul
@@ -30,6 +31,7 @@ from anyrt.loops.register_tile import Tile, Tiled, tiled
 from anyrt.loops.reorder import reorder
 from anyrt.loops.round_up import round_up
 from anyrt.loops.split import several, split, split_within
+from anyrt.loops.tensorize import overlap, tensorize
 from anyrt.loops.whole_turns import whole_turns
 from anyrt.schedule.nontemporal import NOT_PAST
 from anyrt.schedule.pieces import FLOAT
@@ -248,6 +250,19 @@ def _is_windowed(p: Product) -> bool:
     return len(p.summed) > 1 and isinstance(p.first, Load) and p.first.buffer.space in MOVING
 
 
+def _tensorize(kernel: Kernel, c: Context, tiled: Tiled) -> Kernel | Fail:
+    if not tiled.tile.is_whole:
+        return Fail("no instruction multiplies matrices of its words")
+    return tensorize(kernel, tiled.j, tiled.i, matrix.intrinsic)
+
+
+def _overlap(kernel: Kernel, c: Context, tiled: Tiled) -> Kernel | Fail:
+    """What is made of a tile of matrices, with the next one."""
+    if not tiled.tile.is_whole:
+        return Fail("no tiles are multiplied")
+    return overlap(kernel, matrix.overlapped)
+
+
 def _parallelise(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     return parallel(kernel, c, len(plan.items))
 
@@ -274,6 +289,8 @@ CONTRACTION: Strategy = (
     _step("accumulate", _accumulate),
     _step("prefetch terms", _prefetch),
     _step("parallelise items", _parallelise),
+    _step("tensorize", _tensorize),
+    _step("overlap", _overlap),
     VECTORISE,
     VERSION,
     NONTEMPORAL,

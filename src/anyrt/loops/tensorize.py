@@ -1,0 +1,61 @@
+"""Tensorize: loops that are equal to what an instruction computes are marked with its name, by which the
+target writes them.
+
+    vector j: 0 … 32                           vector j: 0 … 32 by amx_int8
+      acc[16] = 0                                acc[16] = 0
+      for w: 0 … 32                    ->        for w: 0 … 32
+        unroll i: 0 … 16                           unroll i: 0 … 16
+          acc[i] += dot4(x[32i + w], …)              acc[i] += dot4(x[32i + w], …)
+      unroll e: tile[32e + j] = acc[e]           unroll e: tile[32e + j] = acc[e]
+
+The loops stay, as the text of the instruction: they are what the interpreter runs, and a target without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from anyrt.core.dims import Sym
+from anyrt.ir.kernel import For, If, Kernel, Loop, Stmt
+from anyrt.ir.rewrite import Fail
+from anyrt.ir.statements import loops
+from anyrt.loops.nest import at_loop, changed
+
+Named: TypeAlias = Callable[
+    [For], str | Fail
+]  # the instruction for a loop, or how that differs from its text
+
+
+def tensorize(kernel: Kernel, lane: Sym, row: Sym, name: Named) -> Kernel | Fail:
+    """The loops over `lane` that hold one over `row` by the instructions for them, all or none."""
+    why: list[str] = []
+
+    def change(loop: For) -> tuple[Stmt, ...]:
+        if all(s.var.name != row.name for s in loops(loop.body)):
+            return (loop,)
+        found = name(loop)
+        why.extend([found.reason] if isinstance(found, Fail) else [])
+        return (loop if isinstance(found, Fail) else replace(loop, intrinsic=found),)
+
+    body = at_loop(kernel.body, lane, change)
+    return Fail(why[0]) if why else changed(kernel, body, "it has no such loops")
+
+
+def overlap(kernel: Kernel, name: Named) -> Kernel | Fail:
+    """Serial loops whose turns the target can write as overlapping."""
+    return changed(kernel, _overlapping(kernel.body, name), "no loop has turns that overlap")
+
+
+def _overlapping(body: Sequence[Stmt], name: Named) -> tuple[Stmt, ...]:
+    out: list[Stmt] = []
+    for stmt in body:
+        found = name(stmt) if isinstance(stmt, For) and stmt.kind is Loop.SERIAL else None
+        if isinstance(stmt, For) and isinstance(found, str):
+            out.append(replace(stmt, intrinsic=found))
+        elif isinstance(stmt, For | If):
+            out.append(replace(stmt, body=_overlapping(stmt.body, name)))
+        else:
+            out.append(stmt)
+    return tuple(out)
