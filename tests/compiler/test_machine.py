@@ -61,3 +61,9 @@ def test_another_machine_has_code_of_its_own_in_the_cache(described):
         described(machine)
         keys |= {plan_key(b"digest"), report_key("graph"), plan_key(b"digest")}
     assert len(keys) == 6
+
+
+def test_half_types_are_worth_it_where_instructions_sum_them():
+    plain = replace(REFERENCE, has_bf16=False)
+    found = [m.halves for m in (plain, REFERENCE, replace(plain, has_tiles=True))]
+    assert found == [set(), {DataType.BF16}, {DataType.BF16, DataType.HALF}]

@@ -59,7 +59,7 @@ def is_faster(dtype: DataType, machine: Machine, layer: Layer[Attrs]) -> bool:
     groups = layer.attrs.num_groups if isinstance(layer.attrs, FilterAttrs) else 1
     if products(layer) < LEAST or (dtype is HALF and groups not in (1, layer.input(0).shape[1])):
         return False
-    return machine.has_tiles or (dtype is BF16 and machine.has_bf16)
+    return dtype in machine.halves
 
 
 def products(layer: Layer[Attrs]) -> int:

@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, TypeVar
 
+from anyrt.core.enums import DataType
 from anyrt.core.errors import ArgumentError
 from anyrt.core.flags import Flags, processors
 
@@ -73,6 +74,13 @@ class Machine:
     def lanes(self) -> int:
         """Elements of float32 in a vector."""
         return self.vector_bits // 32
+
+    @property
+    def halves(self) -> frozenset[DataType]:
+        """Half types whose products take less time than those of float32: dots sum those of bfloat16, tiles
+        those of both, of float16 as four of bfloat16."""
+        tiled = {DataType.HALF, DataType.BF16} if self.has_tiles else set()
+        return frozenset(tiled | {DataType.BF16} if self.has_bf16 else tiled)
 
     @property
     def panel(self) -> int:
