@@ -1,5 +1,9 @@
 """What the README says of adding things, done: each test touches the places named there, and no others."""
 
+import shutil
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from anyrt.core.enums import LayerType
@@ -238,6 +242,23 @@ def test_a_backend_is_one_folder(copy):
     copy.run("-c", RUN_GRAPH.format(value='map_("neg", x)'))
     assert "backend echo    Names what it is given\n" in copy.anyrt("info")
     assert copy.anyrt("run", "net.plan", "--input", "x=x.npy", "--backend", "echo") == "1 kernels for x\n"
+
+
+SUM = 'map_("max", reduce_("sum", map_("mul", x, map_("add", x, x)), (1,)), scalar(11.0, x))'
+
+
+@pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")
+@pytest.mark.parametrize(
+    ("value", "result", "loops"),
+    [('map_("neg", x)', [[-1, -2, -3], [1, 2, -4]], 1), (SUM, [[28], [42]], 2)],
+    ids=["a map, whose loops its strategy merges", "a fold, in serial loops"],
+)
+def test_a_backend_with_a_strategy_and_a_writer_of_c_is_one_folder(copy, value, result, loops):
+    shutil.copytree(Path(__file__).parent / "demo", copy.package / "backends/demo")
+    copy.run("-c", RUN_GRAPH.format(value=value))
+    words = ("run", "net.plan", "--input", "x=x.npy", "--backend", "demo", "--output", "y=y.npy")
+    assert copy.anyrt(*words).splitlines()[0] == f"kernels in C: 1, loops of items: {loops}"
+    assert np.load(copy.folder / "y.npy").tolist() == result
 
 
 def test_a_device_is_found_by_its_name(copy):

@@ -1,0 +1,1 @@
+"""Writes kernels in C, which c++ compiles."""
