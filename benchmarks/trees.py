@@ -36,6 +36,7 @@ ROOT = Path(__file__).resolve().parents[1]
 BATCH = 8  # cases for which both processes hold engines and memory
 MOST_BURST = 1000  # of calls that take a microsecond
 NOTABLE = 0.03
+LEAST = 0.98  # of the speed before: what a layer or family shall keep on the mean
 CLEAR, PATIENCE = 0.01, 4  # so many times the bursts, as long as a ratio may be off by more than that
 AGAIN = 2  # times that a case is measured again
 NOTCH = 1.57  # of the quartiles' distance, by the root of the count: 95 % of a median (McGill 1978)
@@ -274,7 +275,7 @@ def tables(found: Sequence[Pair]) -> list[Table]:
     note = (
         "Medians; new / old: the median of the ratios of neighbouring bursts; ±: how far that may be off, or "
         f"how far processes differ. Slower, faster: by more than {NOTABLE:.0%} beyond that. Unclear: it may "
-        f"be off by more than {NOTABLE:.0%}."
+        f"be off by more than {NOTABLE:.0%}. Bold: a mean of less than {LEAST} of the speed before."
     )
     columns = ("case", "old µs", "new µs", "new / old", "±", "")
     return [
@@ -296,4 +297,6 @@ def _line(pair: Pair) -> tuple[str, ...]:
 
 def _group(layer: str, found: Sequence[Pair]) -> tuple[str, ...]:
     counts = (str(sum(p.verdict == v for p in found)) for v in ("slower", "faster", "unclear"))
-    return (layer, str(len(found)), f"{geometric_mean(p.ratio for p in found):.3f}", *counts)
+    mean = geometric_mean(p.ratio for p in found)
+    told = f"**{mean:.3f}**" if mean * LEAST > 1 else f"{mean:.3f}"
+    return (layer, str(len(found)), told, *counts)

@@ -75,6 +75,11 @@ def test_tables_show_the_slower_ones_first_and_count_by_layer():
     )
 
 
+def test_a_layer_that_is_slower_on_the_mean_is_bold():
+    means = [tables([pair(r), pair(1.0)])[1].rows[0][2] for r in (1.03, 1.06)]
+    assert means == ["1.015", "**1.030**"]
+
+
 def test_a_process_needs_nothing_of_the_compiler_beside_the_api():
     ask = "import sys, benchmarks.tree; print(*(m for m in sys.modules if m.startswith('benchmarks.')))"
     done = subprocess.run([sys.executable, "-c", ask], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -155,9 +155,15 @@ RULE = """RULES: Final[tuple[Rule, ...]] = (
 """
 TARGET = '''"""Names what it is given."""
 from anyrt.codegen.target import Answer
+from anyrt.schedule.step import Strategies
 
 
 class EchoTarget:
+    strategies = Strategies({})
+
+    def limited(self, machine):
+        return machine
+
     def run(self, job, feeds):
         return Answer({}, f"{len(job.kernels)} kernels for {', '.join(feeds)}")
 '''

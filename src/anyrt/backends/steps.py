@@ -24,7 +24,7 @@ from anyrt.ir.graph import Type
 from anyrt.ir.interpret import all_results
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.prim import Array
-from anyrt.ir.program import Call, Outward, Step, Turns, Ways
+from anyrt.ir.program import Branch, Call, ExternalCall, Step, While
 from anyrt.ir.reference import widen
 from anyrt.plan import abi
 
@@ -68,13 +68,13 @@ class _Walk:
             match step:
                 case Call():
                     self._call(step)
-                case Turns(flag=flag, body=body):
+                case While(flag=flag, body=body):
                     while self._at(flag)[0]:
                         self.steps(body)
-                case Ways(flag=flag, then=then, otherwise=otherwise):
+                case Branch(flag=flag, then=then, otherwise=otherwise):
                     self.steps(then if self._at(flag)[0] else otherwise)
-                case Outward():
-                    self._outward(step)
+                case ExternalCall():
+                    self._external(step)
 
     def _call(self, call: Call) -> None:
         buffers = {b: self._at(b) for b in call.buffers if b.space not in OWN}
@@ -84,9 +84,9 @@ class _Walk:
         for size, buffer in call.tells:
             self.sizes[size.name] = int(self._at(buffer)[0])
 
-    def _outward(self, step: Outward) -> None:
+    def _external(self, step: ExternalCall) -> None:
         """What the code makes of stored operands, by its reference."""
-        node = next(n for s, n in zip(self.job.module.outward, self.job.outside, strict=True) if s is step)
+        node = next(n for s, n in zip(self.job.module.external, self.job.external, strict=True) if s is step)
         count = len(node.args)
         given = tuple(self._operands(step.buffers[:count], [a.type for a in node.args]))
         for buffer, made, of in zip(

@@ -41,14 +41,15 @@ class Store(Protocol):
 class Job:
     """A network for a machine, at particular sizes: its graph and its host program, the value of every size
     symbol, of those that data decide the most. `memory`: constants, and room for what lies between kernels,
-    by the words of the argument array (`plan/abi.py`). `outside`: the nodes of `module.outward`, in order."""
+    by the words of the argument array (`plan/abi.py`). `external`: the nodes of `module.external`, in
+    order."""
 
     graph: Graph
     module: Module
     machine: Machine
     sizes: Mapping[str, int] = field(default_factory=dict)
     memory: Mapping[int, NDArray[np.uint8]] = field(default_factory=dict)
-    outside: tuple[Node, ...] = ()
+    external: tuple[Node, ...] = ()
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:

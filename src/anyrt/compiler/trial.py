@@ -191,9 +191,9 @@ def job(lowered: native.Lowered, sizes: Mapping[str, int]) -> Job:
     sizes = at_most(sizes, sizes_of(lowered.graph))
     rooms = {abi.ARENA: lowered.arena_bytes, abi.TABLES: lowered.schedule.tables.bytes}
     memory = {word: np.zeros(evaluate(n, sizes), np.uint8) for word, n in rooms.items()}
-    outside = tuple(x.node for s in lowered.schedules for x in s.outside)
+    external = tuple(x.node for s in lowered.schedules for x in s.outside)
     memory[abi.CONSTS] = constants(lowered)
-    return Job(lowered.graph, lowered.module, lowered.machine, sizes, memory, outside)
+    return Job(lowered.graph, lowered.module, lowered.machine, sizes, memory, external)
 
 
 def constant_offsets(graph: Graph) -> dict[Blob, int]:

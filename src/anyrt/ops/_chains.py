@@ -17,7 +17,7 @@ import numpy as np
 
 from anyrt.core.dims import Dim, Sym, as_symbol
 from anyrt.core.dims import symbols as symbols_of
-from anyrt.core.dtype import cast, is_float
+from anyrt.core.dtype import cast, is_float, is_integer
 from anyrt.core.enums import DataType
 from anyrt.core.errors import AnyrtError
 from anyrt.core.requirement import Requirement
@@ -139,6 +139,7 @@ def _step(
         raise Unfit
     with np.errstate(all="ignore"):
         answer = op.ref(attrs, tuple(given))[0]
+        answer = np.rint(answer) if is_integer(after.dtype) and answer.dtype.kind == "f" else answer
     return (
         after,
         answer,

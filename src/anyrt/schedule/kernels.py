@@ -69,7 +69,7 @@ class Plan:
             task.machine,
             pieces(task.machine, tuning),
             name,
-            task.strategies.without(*tuning.without),
+            task.strategies.without(*task.strategies.names.intersection(tuning.without)),
             self.memory.past,
             layouts=self.layouts,
         )

@@ -1,6 +1,6 @@
 """Plug-ins of a plan for the interpreter: made of what it holds, and called with arrays.
 
-nodes = callable_plugins(job.outside, get_plugin_registry())
+nodes = callable_plugins(job.external, get_plugin_registry())
 """
 
 from __future__ import annotations

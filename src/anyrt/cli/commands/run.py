@@ -125,8 +125,8 @@ def _other(file: PlanFile, feeds: Mapping[str, Array], name: str) -> Mapping[str
     sizes = _sizes(file.plan, feeds)
     memory = {n: to_memory(bindings[n], x) for n, x in feeds.items()}
     asked = job(lowered, at_most(sizes, file.plan.sym_by_name.values()))  # where data decide
-    outside = callable_plugins(asked.outside, get_plugin_registry())
-    answer = target.run(replace(asked, outside=outside), memory)
+    external = callable_plugins(asked.external, get_plugin_registry())
+    answer = target.run(replace(asked, external=external), memory)
     print(answer.notes)
     counts = {s.tensor for s in file.plan.symbols} - feeds.keys()
     outputs = {n: x for n, x in answer.outputs.items() if n not in counts}
