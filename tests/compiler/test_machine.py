@@ -67,3 +67,9 @@ def test_half_types_are_worth_it_where_instructions_sum_them():
     plain = replace(REFERENCE, has_bf16=False)
     found = [m.halves for m in (plain, REFERENCE, replace(plain, has_tiles=True))]
     assert found == [set(), {DataType.BF16}, {DataType.BF16, DataType.HALF}]
+
+
+def test_tiles_and_panels_follow_from_registers_and_lines():
+    found = [(m.tile_rows, m.panel) for m in (REFERENCE, forced(Level.AVX2).limited(REFERENCE))]
+    assert found == [(14, 32), (6, 32)]
+    assert replace(REFERENCE, line_bytes=128).panel == 64

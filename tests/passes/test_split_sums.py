@@ -1,5 +1,7 @@
 """Long sums of products with small results in parts."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from anyrt.compiler.trial import constant_offsets
 from anyrt.compiler.verify import verify
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
+from anyrt.core.machine import REFERENCE
 from anyrt.ir.graph import Graph, Symbol, walk
 from anyrt.ir.text import print_graph
 from anyrt.passes import PASSES
@@ -44,6 +47,12 @@ def test_a_long_sum_becomes_sums_of_its_parts():
         'input "y" v1',
         'output "z" v6',
     ]
+
+
+@pytest.mark.parametrize(("registers", "parts"), [(32, 16), (16, 8)])
+def test_lower_tiles_need_fewer_parts(registers, parts):
+    split = split_sums(product(12, 1 << 18, 4), replace(REFERENCE, registers=registers))
+    assert split.outputs[0][1].args[0].args[0].shape == (parts, 12, 4)
 
 
 @pytest.mark.parametrize(

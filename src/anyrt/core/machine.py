@@ -83,6 +83,12 @@ class Machine:
         return frozenset(tiled | {DataType.BF16} if self.has_bf16 else tiled)
 
     @property
+    def tile_rows(self) -> int:
+        """Rows of the largest tile whose sums stay in registers: two registers of lanes, beside those of a
+        term and a row's factor."""
+        return (self.registers - 3) // 2
+
+    @property
     def panel(self) -> int:
         """Lanes of float32 in which constants are laid out for sums of products: two lines of cache, which
         are fetched together and serve vectors of every width."""

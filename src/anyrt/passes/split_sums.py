@@ -24,7 +24,6 @@ from anyrt.prims import build
 from anyrt.prims.contract import Contract
 from anyrt.prims.view import View
 
-ROWS: Final = 14  # of a large tile, the least that an item is
 FEW: Final = 8  # tiles, from which threads have enough of them
 ITEMS: Final = 16  # that are made of fewer
 LEAST: Final = 512  # terms of a part
@@ -78,7 +77,7 @@ def _split(op: Contract, value: Value, machine: Machine) -> _Split | None:
     rows, lanes, both = (
         prod(sizes[k] for k in some & out) for some in (left - right, right - left, left & right)
     )
-    tiles = both * -(-rows // ROWS) * -(-lanes // machine.panel)
+    tiles = both * -(-rows // machine.tile_rows) * -(-lanes // machine.panel)
     read = prod(sizes[k] for k in left) + prod(sizes[k] for k in right)
     if not summed or tiles >= FEW or (read < READ and prod(sizes.values()) < DONE):
         return None

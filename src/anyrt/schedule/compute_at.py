@@ -52,9 +52,8 @@ from anyrt.schedule.hidden import hides, spreads
 from anyrt.schedule.layout import Block, Layout, row_major
 from anyrt.schedule.reach import Mask, masks, reach
 
-TALL = 14  # rows of a register tile: tiles of an open number hold a multiple of them
 MOST = 128  # rows
-LEAST = 4 * TALL  # rows, of which the second cache may not hold the scores: all of them lie further away
+LEAST = 4  # register tiles, of which the second cache may not hold the scores: all of them lie further away
 FEW = 4  # rows of a lower register tile, which tiles of an open number hold a multiple of where they are low
 LINE = 64  # bytes
 SMALL = 64  # times: fewer scores than fill such a part of the second cache are soon stored and loaded
@@ -229,8 +228,9 @@ def _fused_tile(
         if not found.isdisjoint(kept - {root}) or (beside and how.out[:-1] != labels[:-1]):
             continue
         held = machine.l2_bytes // 2 // (BOTH * FLOAT * max(1, sizes.of(arg.shape[-1])))
-        most = max(LEAST, min(MOST, held))
-        if sizes.of(value.shape[rows[-1]]) >= TALL and sizes.volume(arg) * FLOAT >= machine.l2_bytes // SMALL:
+        most = max(LEAST * machine.tile_rows, min(MOST, held))
+        scores = sizes.volume(arg) * FLOAT
+        if sizes.of(value.shape[rows[-1]]) >= machine.tile_rows and scores >= machine.l2_bytes // SMALL:
             block = BLOCK * machine.lanes
             tile = FusedTile(root, frozenset(found), batches, rows[-1], most, value, after, arg, block)
             tile = replace(tile, places=tuple(how.out.index(x) for x in labels[:-1]))
@@ -249,7 +249,7 @@ def _shared(tile: FusedTile, most: int, sizes: Sizes, machine: Machine) -> Fused
     if not isinstance(rows, int) or not isinstance(columns, int):
         return None
     shared = replace(tile, across=across)
-    size = _size(shared, min(most, max(2 * TALL, NEAR // columns)), sizes, machine)
+    size = _size(shared, min(most, max(2 * machine.tile_rows, NEAR // columns)), sizes, machine)
     return replace(shared, size=size) if size < MOST and 2 * size <= rows else None
 
 
@@ -277,12 +277,12 @@ def _sized(tile: FusedTile, most: int, sizes: Sizes, machine: Machine) -> FusedT
     size = _size(tile, most, sizes, machine)
     if isinstance(rows, int):
         return replace(tile, size=size)
-    least, held = 2 * TALL, machine.l2_bytes // 2 // (BOTH * FLOAT)
+    least, held = 2 * machine.tile_rows, machine.l2_bytes // 2 // (BOTH * FLOAT)
     others = product(tile.root.shape[k] for k in tile.batches)
     room = minimum(size, maximum(least, ceildiv(mul(rows, others), 2 * machine.cores)))
     if not isinstance(columns, int):
         room = minimum(room, maximum(least, floordiv(held, maximum(1, columns))))
-    unit = TALL
+    unit = machine.tile_rows  # of which tiles of an open number hold a multiple
     if tile.reach is not None:  # about as many as of a known number
         room, unit = minimum(room, maximum(MOST // 4, floordiv(rows, COPIED))), FEW
     count = maximum(1, ceildiv(rows, room))
@@ -302,7 +302,7 @@ def _size(tile: FusedTile, most: int, sizes: Sizes, machine: Machine) -> int:
         copied = COPIED if tile.across is None else COPIED // 2
         most = min(most, max(MOST // 4, isqrt(copied * many)))
     others = prod(sizes.of(tile.root.shape[k]) for k in tile.batches)
-    most = min(most, max(2 * TALL, -(-many * others // (2 * machine.cores))))
+    most = min(most, max(2 * machine.tile_rows, -(-many * others // (2 * machine.cores))))
     if not isinstance(rows, int):
         return most
     least = -(-rows // most)
