@@ -54,6 +54,14 @@ def test_what_makes_code_knows_no_primitive_by_its_class_and_no_setting_of_a_lay
     assert known <= {"anyrt.prims.taprules.TapRule", "anyrt.core.enums.DataType"}
 
 
+def test_backends_take_of_scheduling_the_protocol_of_steps_alone():
+    found = set()
+    for path in (Path(anyrt.__file__).parent / "backends").rglob("*.py"):
+        nodes = ast.walk(ast.parse(path.read_text()))
+        found |= {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
+    assert {name for name in found if name and name.startswith("anyrt.schedule")} == {"anyrt.schedule.step"}
+
+
 def test_a_kernel_that_breaks_a_rule_is_not_compiled(monkeypatch):
     x = b.param("x", (4,), DataType.FLOAT)
 

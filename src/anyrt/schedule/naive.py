@@ -132,17 +132,20 @@ class Builder:
             self.folded = {r.register: r.value for r in elements.reductions.values()}
             kernel = self._kernel(self._rows_folded(elements, store))
             contracts = any(isinstance(v.compute, Contracted) for v in self.folded.values())
-            self.chosen = self.strategies.choice("contraction" if contracts else "reduction", kernel)
+            self.chosen = self._chosen("contraction" if contracts else "reduction", kernel)
             return kernel, self.strategies.of(self.chosen)
         layout = self.group.layout
         if layout is not None and layout.block is not None:  # within blocks elements lie side by side
             self.vars.sort(key=lambda v: stride(store.index, v) == 1)
         kernel = self._kernel(serial(self.vars, (store,)))
-        self.chosen = self.strategies.choice("update" if keeps(kernel) else "map", kernel)
+        self.chosen = self._chosen("update" if keeps(kernel) else "map", kernel)
         return kernel, self.strategies.of(self.chosen)
 
     def _kernel(self, body: Sequence[Stmt]) -> Kernel:
         return Kernel(self.name, self.names.var(1, "p"), tuple(body), 1, self.scratch)
+
+    def _chosen(self, kind: str, kernel: Kernel) -> str:
+        return self.strategies.choice(kind, kernel, self.machine)
 
     def _context(self) -> Context:
         volume = self.sizes.volume(self.group.root)

@@ -21,10 +21,12 @@ from anyrt.ir.rewrite import Fail
 from anyrt.loops.nest import Names
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.elements import FusionFailure
-from anyrt.schedule.nontemporal import Past
+from anyrt.schedule.nontemporal import NOT_PAST, Past
 from anyrt.schedule.pieces import Pieces
 from anyrt.schedule.tables import Tables
 from anyrt.schedule.tuning import MODEL, Tuning
+
+Result: TypeAlias = Kernel | Fail | FusionFailure
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class Trace:
     """A kernel after a step, or why the step did not apply."""
 
     step: str
-    result: Kernel | Fail | FusionFailure
+    result: Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +65,16 @@ class Context:
         """Bytes of a buffer, roughly."""
         return self.sizes.of(buffer.entries) * BITS[buffer.stored] // 8
 
+    def past_of(self, buffer: Buffer) -> Past:
+        """When a buffer is written past the caches."""
+        return self.past.get(buffer, NOT_PAST)
 
-Apply: TypeAlias = Callable[[Kernel, Context], Kernel | Fail | FusionFailure]
+    def stored_first(self, value: Value, why: str) -> FusionFailure:
+        """What a step gives where a value needs a buffer before."""
+        return FusionFailure(value, why)
+
+
+Apply: TypeAlias = Callable[[Kernel, Context], Result]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +97,7 @@ class Strategies:
     """
 
     lists: Mapping[str, Strategy]
-    choice: Callable[[str, Kernel], str] = lambda kind, kernel: kind
+    choice: Callable[[str, Kernel, Machine], str] = lambda kind, kernel, machine: kind
     tuning: Tuning = MODEL
     left_out: frozenset[str] = frozenset()  # names of steps
 

@@ -22,15 +22,16 @@ from anyrt.backends.cpu.strategies.tile_choice import is_tileable
 from anyrt.backends.cpu.strategies.update import UPDATE
 from anyrt.backends.cpu.strategies.window import WINDOW, is_windowed
 from anyrt.backends.cpu.strategies.written import WRITTEN
+from anyrt.core.machine import Machine
 from anyrt.ir.kernel import Kernel
 from anyrt.schedule.step import Strategies
 
 
-def _choice(kind: str, kernel: Kernel) -> str:
+def _choice(kind: str, kernel: Kernel, machine: Machine) -> str:
     """Sums of products have a strategy for windows, one for all that registers hold, and that of folds."""
     if kind != "contraction":
         return kind
-    return "window" if is_windowed(kernel) else kind if is_tileable(kernel) else "reduction"
+    return "window" if is_windowed(kernel) else kind if is_tileable(kernel, machine) else "reduction"
 
 
 STRATEGIES: Final = Strategies(

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from anyrt.backends.cpu import matrix
 from anyrt.backends.cpu.strategies.common import COLLAPSE, NONTEMPORAL, VECTORISE, VERSION, parallel
-from anyrt.backends.cpu.strategies.tile_choice import choose, counts, ordered_sums, terms
+from anyrt.backends.cpu.strategies.tile_choice import FLOAT, choose, counts, ordered_sums, terms
 from anyrt.core.dims import Dim, Sym, add, floordiv, mul
 from anyrt.core.dimvalues import substitute
 from anyrt.ir.buffer import Space
@@ -33,8 +33,6 @@ from anyrt.loops.round_up import round_up
 from anyrt.loops.split import several, split, split_within
 from anyrt.loops.tensorize import overlap, tensorize
 from anyrt.loops.whole_turns import whole_turns
-from anyrt.schedule.nontemporal import NOT_PAST
-from anyrt.schedule.pieces import FLOAT
 from anyrt.schedule.step import Context, Step, Strategy
 
 FEW = (4, 2, 1)  # rows of the smaller tiles that are left of an open number
@@ -188,7 +186,7 @@ def _round_up(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
 def _prefetch_results(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     """Of tiles whose results go through the caches together."""
     t, stores, each = plan.tile, plan.product.stores, each_row(plan.tile.turns)
-    if not plan.is_together or any(c.past.get(s.buffer, NOT_PAST).tiles != 0 for s in stores):
+    if not plan.is_together or any(c.past_of(s.buffer).tiles != 0 for s in stores):
         return Fail("its results are not stored across memory, or past the caches")
     turns = dict.fromkeys([t.turns] if t.turns else [], 0)
 

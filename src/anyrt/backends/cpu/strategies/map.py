@@ -29,18 +29,17 @@ from anyrt.loops.reorder import few_last
 from anyrt.loops.share import share
 from anyrt.loops.strip_mine import strip_mine
 from anyrt.loops.tile import is_tileable
-from anyrt.schedule.elements import FusionFailure
-from anyrt.schedule.step import Context, Step, Strategy
+from anyrt.schedule.step import Context, Result, Step, Strategy
 
 PIECE = 64  # elements: pieces are whole numbers of them
 
 
-def _store_repeated(kernel: Kernel, c: Context) -> Fail | FusionFailure:
+def _store_repeated(kernel: Kernel, c: Context) -> Result:
     """Tiles come back to the same rows and columns again and again: what is computed for one of them (a
     factor for each channel) is better computed once."""
     value = c.repeated() if is_tileable(kernel) else None
     if value is not None:
-        return FusionFailure(value, "every tile would compute it again")
+        return c.stored_first(value, "every tile would compute it again")
     return Fail("no tile computes anything again")
 
 

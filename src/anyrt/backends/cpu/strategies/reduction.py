@@ -33,8 +33,7 @@ from anyrt.loops.prefetch import prefetch
 from anyrt.loops.store_in_place import store_in_place
 from anyrt.loops.sum_in_blocks import sum_in_blocks
 from anyrt.loops.unroll_and_jam import unroll_and_jam
-from anyrt.schedule.elements import FusionFailure
-from anyrt.schedule.step import Apply, Context, Step, Strategy
+from anyrt.schedule.step import Apply, Context, Result, Step, Strategy
 
 LONG = 32  # parts: two rows of a longer body at once only crowd the first cache
 TWICE = 192  # parts of expressions of a row: longer ones hide their latencies, and are not written twice
@@ -44,13 +43,13 @@ SMALL = 4  # times fewer bytes than a buffer that counts
 TERMS = 512  # that an accumulator adds up by itself
 
 
-def _leave_tiles(kernel: Kernel, c: Context) -> Fail | FusionFailure:
+def _leave_tiles(kernel: Kernel, c: Context) -> Result:
     """A row that is stored across memory is better left to a kernel of tiles."""
     nests = [n for s in statements(kernel.body) if (n := nest_of(s)) is not None]
     rest = [n for n in nests if not any(isinstance(s, Fold) for s in n.body) and not interleaves(n)]
     if any(read_across(nest) is not None for nest in rest):
         first = allocations(kernel.body)[0].buffer
-        return FusionFailure(c.folded[first], "the rest of its row is transposed, and better in tiles")
+        return c.stored_first(c.folded[first], "the rest of its row is transposed, and better in tiles")
     return Fail("the rest of its rows lies along memory")
 
 
@@ -74,7 +73,7 @@ def _weight(kernel: Kernel) -> int:
 def together(make: Apply) -> Apply:
     """The step where several rows may share an item, and do not yet."""
 
-    def apply(kernel: Kernel, c: Context) -> Kernel | Fail | FusionFailure:
+    def apply(kernel: Kernel, c: Context) -> Result:
         if kernel.var.extent == 1:
             return Fail("there is one row")
         if not any(isinstance(s, Let) for s in kernel.body):
@@ -127,7 +126,7 @@ def _store_in_place(kernel: Kernel, c: Context) -> Kernel | Fail:
     """Of rows that are computed once, unless results are written past the caches."""
     if _weight(kernel) <= LONG or not any(isinstance(s, Let) for s in kernel.body):
         return Fail("rows may come twice")
-    if any(c.past[s.buffer].rows != 0 for s in stores(kernel.body) if s.buffer in c.past):
+    if any(c.past_of(s.buffer).rows != 0 for s in stores(kernel.body)):
         return Fail("its results are written past the caches")
     return store_in_place(kernel)
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from anyrt.backends.cpu.strategies.words import (
-    PANEL,
     SIDE,
     WORTH,
     splits,
@@ -30,9 +29,9 @@ from anyrt.loops.nest import moves, stride
 from anyrt.loops.product import Product, product_of
 from anyrt.loops.register_tile import Tile, Words
 from anyrt.loops.words import narrow
-from anyrt.schedule.pieces import FLOAT
 from anyrt.schedule.step import Context
 
+FLOAT = BITS[Scalar.F32] // 8  # bytes
 COLLIDE = 1024  # elements: rows that lie a multiple of it apart meet in the same lines of the nearest cache
 WAYS = 10  # such rows that it holds beside lanes
 TILES, PANELS = 16, 8  # of an item, at most
@@ -76,17 +75,19 @@ def best_shape(rows: int, lanes: int, width: int, machine: Machine, most: int = 
     return min((s for s in shapes(machine) if s.registers * width <= most), key=time)
 
 
-def is_tileable(kernel: Kernel) -> bool:
+def is_tileable(kernel: Kernel, machine: Machine) -> bool:
     """Whether the sums of a kernel can be kept in registers."""
     found = product_of(kernel)
     sides = () if isinstance(found, Fail) else (found, found.turned)
-    return any(_deep(p) or (p.lanes and (p.rows or any(_reads_lanes(p, v) for v in p.lanes))) for p in sides)
+    return any(
+        _deep(p) or (p.lanes and (p.rows or any(_reads_lanes(p, v, machine) for v in p.lanes))) for p in sides
+    )
 
 
-def _reads_lanes(p: Product, lane: Sym) -> bool:
+def _reads_lanes(p: Product, lane: Sym, machine: Machine) -> bool:
     """True where the lanes of a loop lie side by side in memory."""
     loads = [x for x in parts([p.second], bound=False) if isinstance(x, Load)]
-    return all(stride_in_panel(x.index, lane) in (1, _elements(x, p)) for x in loads)
+    return all(stride_in_panel(x.index, lane, machine.panel) in (1, _elements(x, p)) for x in loads)
 
 
 def _elements(x: Load, p: Product) -> int:
@@ -161,10 +162,10 @@ def _joined(p: Product, row: Sym, c: Context) -> tuple[tuple[Sym, Sym, Sym] | No
 def _tile(p: Product, row: Sym | None, lane: Sym, unit: int, c: Context) -> Tile:
     alike = lane not in p.both and not _moves(p.second, row)  # for all lanes and rows, the other factor is
     words = words_for(p, row, lane, _rows(row, c), c.machine) if alike else None
-    plain = _sized(p, row, lane, unit, c, PANEL if _divides(p.second, lane) else MANY)
+    plain = _sized(p, row, lane, unit, c, c.machine.panel if _divides(p.second, lane) else MANY)
     plain = _copied(p, plain, c) if words is None else _worded(plain, words)
     if words is None and _holds(p, plain, c):
-        plain = replace(_sized(p, row, lane, unit, c, PANEL), copy_lanes=True, held=True)
+        plain = replace(_sized(p, row, lane, unit, c, c.machine.panel), copy_lanes=True, held=True)
     across, turns = _across(p, row, lane, plain)
     plain = replace(plain, across=across or turns is not None, turns=turns)
     tiles, panels = _item(p, plain, words, c)
@@ -204,7 +205,7 @@ def _score(p: Product, lane: Sym, c: Context) -> tuple[int, int]:
     """How good a loop is for the lanes: long enough, read side by side, and stored so. Few rows are better
     lanes than what is loaded as rows of words."""
     stored = all(stride(s.index, lane) == 1 for s in p.stores) or _between(p, lane) is not None
-    read = _reads_lanes(p, lane)
+    read = _reads_lanes(p, lane, c.machine)
     lanes, width = c.estimate(lane), c.machine.lanes
     panel = width * min(2, -(-lanes // width))
     full = FULL * -(-lanes // panel) * panel <= lanes
@@ -237,9 +238,9 @@ def _copied(p: Product, plain: Tile, c: Context) -> Tile:
     row, lane = plain.row, plain.lane
     (tiles, panels), rows, more = _parts(p, plain, c), _rows(row, c), _more_rows(p, row, c)
     far = plain.registers == 1 and _kept(rows * more * terms(p, c), c, 1) <= 1  # rows from the last cache
-    in_place = far or _side_by_side(p.second, lane, p.summed) or _moves(p.second, row)
+    in_place = far or _side_by_side(p.second, lane, p.summed, c.machine) or _moves(p.second, row)
     # Lanes that lie apart would be gathered for each row.
-    worth = (tiles if _reads_lanes(p, lane) else rows) * more >= ROWS or _is_turned(p, lane)
+    worth = (tiles if _reads_lanes(p, lane, c.machine) else rows) * more >= ROWS or _is_turned(p, lane)
     copy_rows = lane not in p.both and panels > 1 and not isinstance(p.first, Load)
     return replace(plain, copy_rows=copy_rows, copy_lanes=worth and not in_place)
 
@@ -357,10 +358,10 @@ def _collides(x: Expr, row: Sym | None) -> bool:
     return isinstance(step, int) and step != 0 and step % COLLIDE == 0
 
 
-def _side_by_side(x: Expr, lane: Sym, summed: tuple[Sym, ...]) -> bool:
+def _side_by_side(x: Expr, lane: Sym, summed: tuple[Sym, ...], machine: Machine) -> bool:
     """True for one load of memory whose lanes lie side by side, with terms that are not each on a page of its
     own."""
-    if not isinstance(x, Load) or stride_in_panel(x.index, lane) != 1:
+    if not isinstance(x, Load) or stride_in_panel(x.index, lane, machine.panel) != 1:
         return False
     steps = (stride(x.index, v) for v in summed)
     return x.buffer.space is Space.CONST or all(isinstance(n, int) and n < COLLIDE // 4 for n in steps)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from anyrt.core.dims import Dim, Sym, add, ceildiv, linear, mul, product
 from anyrt.core.dimvalues import substitute
-from anyrt.core.machine import REFERENCE, Machine
+from anyrt.core.machine import Machine
 from anyrt.ir.buffer import Scalar
 from anyrt.ir.kernel import Expr, Load, Op
 from anyrt.loops.nest import stride
@@ -18,7 +18,6 @@ from anyrt.loops.product import Product
 from anyrt.loops.register_tile import Words
 from anyrt.loops.words import PARTS, counted, narrow, word
 
-PANEL = REFERENCE.panel
 SIDE = 32  # rows and lanes of the tiles that four registers for matrices hold
 NEARLY = 24  # rows of a tile that is not worth filling up by copying
 WORTH = 8  # rows from which words are worth making
@@ -36,7 +35,9 @@ def words_for(p: Product, row: Sym | None, lane: Sym, rows: int, machine: Machin
     number = Sym("words", extent=(p.summed[-1].extent or 0) // PARTS[dot])
     first = word(p.first, p.summed[-1], number, dot)
     second = word(p.second, p.summed[-1], number, dot)
-    panels = isinstance(second, Load) and stride_in_panel(second.index, lane) == second.elements
+    panels = (
+        isinstance(second, Load) and stride_in_panel(second.index, lane, machine.panel) == second.elements
+    )
     few = rows < WORTH
     if not panels and few:
         return None
@@ -45,7 +46,7 @@ def words_for(p: Product, row: Sym | None, lane: Sym, rows: int, machine: Machin
     if not machine.has_tiles:
         return Words(dot, dot is Op.DOT4U or not isinstance(first, Load), not panels)
     loops = (*p.summed[:-1], number)
-    lanes_lie = panels and _step(second, loops) == PANEL * _elements(second)
+    lanes_lie = panels and _step(second, loops) == machine.panel * _elements(second)
     height = _height(row, rows)
     rows_lie = _step(first, loops) == _elements(first) and _rows_lie(first, row, height)
     return Words(dot, not rows_lie, not lanes_lie, height if rows_lie else _filled(row, rows))
@@ -117,8 +118,8 @@ def _filled(row: Sym | None, rows: int) -> int:
     return each if each <= SQUARE else each + each % 2
 
 
-def stride_in_panel(at: Dim, lane: Sym) -> Dim | None:
-    """How far an index moves with the lanes of a panel, within which that of a constant in panels is divided
-    by nothing."""
-    panel, within = Sym("panel", extent=ceildiv(lane.extent or 0, PANEL)), Sym("within", extent=PANEL)
-    return stride(substitute(at, {lane: add(mul(panel.dim, PANEL), within.dim)}), within)
+def stride_in_panel(at: Dim, lane: Sym, size: int) -> Dim | None:
+    """How far an index moves with the lanes of a panel of so many, within which that of a constant in panels
+    is divided by nothing."""
+    panel, within = Sym("panel", extent=ceildiv(lane.extent or 0, size)), Sym("within", extent=size)
+    return stride(substitute(at, {lane: add(mul(panel.dim, size), within.dim)}), within)
