@@ -31,7 +31,7 @@ from anyrt.ops.matrix_multiply import MatrixMultiplyAttrs
 from anyrt.passes.round_layers import rounded
 from anyrt.prims.build import cast, const, map_
 from anyrt.prims.const import Blob, Const
-from anyrt.prims.map import CAST, Map
+from anyrt.prims.map import CAST, fn_of
 from anyrt.prims.reshape import Reshape
 from anyrt.prims.view import View
 
@@ -154,9 +154,7 @@ def in_codes(layer: Layer[Attrs], step: Scale) -> Layer[Attrs]:
 def _constant(value: Value | None) -> Blob | None:
     """The numbers that a value is, where it is a constant that was moved and cast at most."""
     source = value
-    while source is not None and (
-        isinstance(source.op, Reshape | View) or (isinstance(source.op, Map) and source.op.fn == CAST)
-    ):
+    while source is not None and (isinstance(source.op, Reshape | View) or (fn_of(source) == CAST)):
         (source,) = source.args
     if value is None or source is None or not isinstance(source.op, Const):
         return None

@@ -26,7 +26,7 @@ from anyrt.prims.build import cast, reshape, slice_
 from anyrt.prims.checked import Checked
 from anyrt.prims.concat import Concat
 from anyrt.prims.count import Count
-from anyrt.prims.map import CAST, Map
+from anyrt.prims.map import CAST, Map, fn_of
 from anyrt.prims.reshape import Reshape
 from anyrt.prims.view import View
 
@@ -108,13 +108,13 @@ def _pairs(value: Value, fn: str) -> Iterator[tuple[Value, Value]]:
     """Both operands of a function of two, in either order, through what only moves them."""
     while isinstance(value.op, Checked | Reshape | View) or _is_integer_cast(value):
         value = value.args[0]
-    if isinstance(value.op, Map) and value.op.fn == fn:
+    if fn_of(value) == fn:
         a, b = value.args
         yield from ((a, b), (b, a))
 
 
 def _is_integer_cast(value: Value) -> bool:
-    return isinstance(value.op, Map) and value.op.fn == CAST and is_integer(value.args[0].dtype)
+    return fn_of(value) == CAST and is_integer(value.args[0].dtype)
 
 
 def _is_zero(value: Value) -> bool:

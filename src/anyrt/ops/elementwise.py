@@ -222,7 +222,8 @@ def cases() -> tuple[Case[ElementWiseAttrs], ...]:
     for t in sorted(WHOLE, key=int):
         low, high = limits(t)
         edges = np.array([low, low + 1, -7, -1, 0, 1, 2, 7, high], object) % 2**64
-        pair = tuple(edges.astype(np.uint64).view(np.int64).reshape(s) for s in ((9, 1), (1, 9)))
+        whole = edges.astype(np.uint64).view(np.int64)
+        pair = whole.reshape(9, 1), whole.reshape(1, 9)
         ops = [op for op in (*INTEGERS, *SHIFTS) if t in TABLE[op][1]]
         out += [Case(ElementWiseAttrs(op), ((9, 1), (1, 9)), (t,), pair) for op in ops]
     wide = np.array([1 / 3, 1e300, 1 + 2.0**-50, -(2.0**70), 1e-300]).reshape(5, 1)

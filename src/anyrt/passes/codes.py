@@ -16,7 +16,7 @@ from anyrt.ir.rewrite import Fail
 from anyrt.passes.facts import number
 from anyrt.prims import build
 from anyrt.prims.checked import Checked
-from anyrt.prims.map import CAST, Map
+from anyrt.prims.map import CAST, Map, fn_of
 from anyrt.prims.pad import Pad
 from anyrt.prims.reshape import Reshape, pieces
 from anyrt.prims.view import Axis, View
@@ -66,11 +66,11 @@ def _moves(value: Value) -> bool:
 
 def _product(value: Value) -> Codes | Fail:
     """(cast(codes) − zero) × scale, in either order."""
-    if not isinstance(value.op, Map) or value.op.fn != "mul" or value.dtype is not DataType.FLOAT:
+    if fn_of(value) != "mul" or value.dtype is not DataType.FLOAT:
         return Fail("it is no product")
     for steps, scale in (value.args, value.args[::-1]):
         codes, zero = _shifted(steps)
-        if not isinstance(codes.op, Map) or codes.op.fn != CAST or codes.args[0].dtype not in CODES:
+        if fn_of(codes) != CAST or codes.args[0].dtype not in CODES:
             continue
         fits = all(s in (1, d) for s, d in zip(scale.shape, codes.shape, strict=True))
         if codes.shape == value.shape and fits and zero == int(zero):
@@ -80,7 +80,7 @@ def _product(value: Value) -> Codes | Fail:
 
 def _shifted(steps: Value) -> tuple[Value, float]:
     """What one number is taken from, and that number, which is 0 where there is none."""
-    if isinstance(steps.op, Map) and steps.op.fn == "sub":
+    if fn_of(steps) == "sub":
         held = number(steps.args[1])
         if held is not None and abs(held) <= 128:
             return steps.args[0], held

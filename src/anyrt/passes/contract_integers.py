@@ -18,7 +18,7 @@ from anyrt.passes.facts import number
 from anyrt.prims import build
 from anyrt.prims.const import Shape
 from anyrt.prims.contract import Contract
-from anyrt.prims.map import CAST, Map
+from anyrt.prims.map import CAST, fn_of
 
 I8, U8, I32 = DataType.INT8, DataType.UINT8, DataType.INT32
 BELOW = 128  # from uint8 to int8
@@ -57,7 +57,7 @@ def _contracted(value: Value) -> Value:
 
 def _less_zero(value: Value) -> Codes | Fail:
     """cast(codes) − zero, where the zero takes the place of a scale."""
-    taken = isinstance(value.op, Map) and value.op.fn == "sub"
+    taken = fn_of(value) == "sub"
     steps = value.args[0] if taken else value
     if not _is_whole(steps) or steps.shape != value.shape:
         return Fail("it is no code")
@@ -75,8 +75,7 @@ def _less_zero(value: Value) -> Codes | Fail:
 
 def _is_whole(value: Value) -> bool:
     """True for codes as int32."""
-    is_cast = isinstance(value.op, Map) and value.op.fn == CAST and value.dtype is I32
-    return is_cast and value.args[0].dtype in (I8, U8)
+    return fn_of(value) == CAST and value.dtype is I32 and value.args[0].dtype in (I8, U8)
 
 
 def _total(codes: Value, labels: tuple[int, ...], out: tuple[int, ...]) -> Value:

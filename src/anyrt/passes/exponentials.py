@@ -17,7 +17,7 @@ from anyrt.ir.rewrite import Fail, Rule, op
 from anyrt.passes.examples import UNIT, Below
 from anyrt.passes.facts import number
 from anyrt.prims import build
-from anyrt.prims.map import Map
+from anyrt.prims.map import Map, fn_of
 from anyrt.prims.reduce import Reduce
 from anyrt.prims.view import View
 
@@ -33,7 +33,7 @@ def _repeated(value: Value) -> Value:
 
 
 def _is(value: Value, fn: str) -> bool:
-    return isinstance(value.op, Map) and value.op.fn == fn and value.dtype is DataType.FLOAT
+    return fn_of(value) == fn and value.dtype is DataType.FLOAT
 
 
 def _folded(value: Value, fn: str) -> tuple[Value, tuple[int, ...]] | None:

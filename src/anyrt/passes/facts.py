@@ -17,7 +17,7 @@ from anyrt.core.dtype import cast, is_float
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Value
 from anyrt.prims.const import Blob, Const, Shape
-from anyrt.prims.map import CAST, SELECT, Map
+from anyrt.prims.map import CAST, SELECT, Map, fn_of
 from anyrt.prims.reduce import Reduce
 from anyrt.prims.reshape import Reshape
 from anyrt.prims.view import View
@@ -115,7 +115,7 @@ def source(value: Value) -> Value:
 
 
 def _converts_float(value: Value) -> bool:
-    converts = isinstance(value.op, Map) and value.op.fn == CAST
+    converts = fn_of(value) == CAST
     return converts and is_float(value.dtype) and is_float(value.args[0].dtype)
 
 
@@ -142,4 +142,4 @@ def _is_small(x: float | None) -> bool:
 def is_reciprocal_root(value: Value) -> bool:
     """True for reciprocals of square roots, and forms of them."""
     found = source(value)
-    return isinstance(found.op, Map) and found.op.fn == "recip" and root_of(found.args[0]) is not None
+    return fn_of(found) == "recip" and root_of(found.args[0]) is not None

@@ -10,6 +10,7 @@ for elementwise functions, and known to the compiler.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 from typing import Final
 
@@ -53,19 +54,22 @@ def _constant(graph: Graph) -> dict[Value, int]:
     """The values worth folding, with the elements of the constants below each (counted once a use)."""
     sizes: dict[Value, int] = {}
     for value in walk(v for _, v in graph.outputs):
-        if isinstance(value.op, Param) or not _is_static(value) or any(a not in sizes for a in value.args):
-            continue
-        if _compares(value):
-            continue
-        below = sum(sizes[a] for a in value.args)
-        count = prod(d for d in value.shape if isinstance(d, int))
-        if isinstance(value.op, Const):
-            sizes[value] = count
-        elif isinstance(value.op, Shape | Iota):
-            sizes[value] = 0
-        elif count <= max(below, 1) or (count <= SMALL and not _repeats(value)):
+        known = not isinstance(value.op, Param) and _is_static(value) and all(a in sizes for a in value.args)
+        below = _below(value, sizes) if known and not _compares(value) else None
+        if below is not None:
             sizes[value] = below
     return sizes
+
+
+def _below(value: Value, sizes: Mapping[Value, int]) -> int | None:
+    """The elements of the constants below a value; None where it has more than these, and too many."""
+    count, below = prod(d for d in value.shape if isinstance(d, int)), sum(sizes[a] for a in value.args)
+    match value.op:
+        case Const():
+            return count
+        case Shape() | Iota():
+            return 0
+    return below if count <= max(below, 1) or (count <= SMALL and not _repeats(value)) else None
 
 
 def _compares(value: Value) -> bool:

@@ -26,7 +26,7 @@ from anyrt.passes.facts import number
 from anyrt.prims import build
 from anyrt.prims.const import Const
 from anyrt.prims.contract import Contract
-from anyrt.prims.map import CAST, SELECT, Map
+from anyrt.prims.map import CAST, SELECT, Map, fn_of
 from anyrt.prims.reduce import Reduce
 
 ROUNDING: Final = frozenset({CAST, "identity", "to_half", "to_bf16"})
@@ -52,19 +52,19 @@ def _hiding(value: Value) -> Value:
 def _scores(weights: Value) -> Value | None:
     """What the weights are powers of, less the largest of it."""
     for v in _behind(weights, _scaled):
-        if isinstance(v.op, Map) and v.op.fn == "exp":
+        if fn_of(v) == "exp":
             (x,) = v.args
-            while isinstance(x.op, Map) and x.op.fn in ROUNDING:
+            while fn_of(x) in ROUNDING:
                 (x,) = x.args
-            return x.args[0] if isinstance(x.op, Map) and x.op.fn == "sub" else None
+            return x.args[0] if fn_of(x) == "sub" else None
     return None
 
 
 def _scaled(v: Value) -> tuple[Value, ...]:
     """Operands whose zeros are zeros of the value: where 0 is chosen, the other choice."""
-    if isinstance(v.op, Map) and v.op.fn == SELECT:
+    if fn_of(v) == SELECT:
         return tuple(a for a, b in (v.args[1:], v.args[:0:-1]) if number(b) == 0)
-    return v.args if _moves(v) or (isinstance(v.op, Map) and v.op.fn in ("mul", "div", *ROUNDING)) else ()
+    return v.args if _moves(v) or fn_of(v) in ("mul", "div", *ROUNDING) else ()
 
 
 def _moves(v: Value) -> bool:
@@ -82,9 +82,9 @@ class _Masks:
         """True where something excludes."""
         found = False
         for v in _behind(scores, _each):
-            if isinstance(v.op, Map) and v.op.fn == SELECT:
+            if fn_of(v) == SELECT:
                 found = found or any(_is_least(a) for a in v.args[1:])
-            elif isinstance(v.op, Map) and v.op.fn == "add":
+            elif fn_of(v) == "add":
                 for s, mask in (v.args, v.args[::-1]):
                     if _may_be_least(mask) and any(isinstance(x.op, Contract) for x in _behind(s, _each)):
                         self.added[v] = mask

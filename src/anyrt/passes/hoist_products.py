@@ -22,7 +22,7 @@ from anyrt.prims import build
 from anyrt.prims.const import Const, Param
 from anyrt.prims.contract import Contract
 from anyrt.prims.gather import Gather
-from anyrt.prims.map import Map
+from anyrt.prims.map import Map, fn_of
 from anyrt.prims.repeated import Repeated
 from anyrt.prims.reshape import Reshape
 from anyrt.prims.view import View, moving
@@ -82,14 +82,12 @@ class _Turn:
         counted = {s for s, (_, v) in zip(inputs, self.body.outputs, strict=False) if _counts(s, v)}
         own = {sym for sym, _ in told(self.body)}
         for value in order:
-            if not own.isdisjoint(mentioned((value,))):  # of a size that each turn decides
-                continue
-            free = not isinstance(value.op, Param) and (not value.args or _moves(value))
-            if free and all(a in outside for a in value.args):
-                outside[value] = apply_all(value.op, *(outside[a] for a in value.args))[value.index]
-            if value.args and all(a in counted or (not a.args and a not in inputs) for a in value.args):
-                counted.add(value)
-            self._learn(value, outside, counted)
+            if own.isdisjoint(mentioned((value,))):  # else of a size that each turn decides
+                if _is_free(value) and all(a in outside for a in value.args):
+                    outside[value] = apply_all(value.op, *(outside[a] for a in value.args))[value.index]
+                if value.args and all(a in counted or (not a.args and a not in inputs) for a in value.args):
+                    counted.add(value)
+                self._learn(value, outside, counted)
         uses, ends = users(self.body), {v for _, v in self.body.outputs}
         last = [v for v in order if v in self.heavy and (v in ends or not self.heavy.issuperset(uses[v]))]
         return {v: self.whole[v] for v in last}
@@ -104,18 +102,13 @@ class _Turn:
         return build.reshape(taken, value.shape)
 
     def _learn(self, value: Value, outside: Mapping[Value, Value], counted: set[Value]) -> None:
+        """What a value is in all turns: of a slice the tensor, of others what they make of such."""
         if isinstance(value.op, Gather):
-            tensor, index = outside.get(value.args[0]), _scalar(value.args[1])
-            if tensor is not None and index in counted and value.shape[value.op.axis] == 1:
-                order = (value.op.axis, *(k for k in range(tensor.type.rank) if k != value.op.axis))
-                size = tensor.shape[value.op.axis]
-                whole = build.reshape(build.transpose(tensor, order), (size, *value.shape))
-                self.whole[value], self.at[value] = whole, index
+            self._learn_slice(value, value.op.axis, outside.get(value.args[0]), counted)
             return
         sliced = [a for a in value.args if a in self.whole]
-        if not sliced or any(a not in self.whole and a not in outside for a in value.args):
-            return
-        if len({self.at[a] for a in sliced}) > 1:
+        known = all(a in self.whole or a in outside for a in value.args)
+        if not known or len({self.at[a] for a in sliced}) != 1:
             return
         along = [self.whole.get(a) for a in value.args]
         found = _along(value, along, [outside.get(a, a) for a in value.args])
@@ -123,6 +116,19 @@ class _Turn:
             self.whole[value], self.at[value] = found, self.at[sliced[0]]
             if isinstance(value.op, Contract) or not self.heavy.isdisjoint(sliced):
                 self.heavy.add(value)
+
+    def _learn_slice(self, value: Value, axis: int, tensor: Value | None, counted: set[Value]) -> None:
+        index = _scalar(value.args[1])
+        if tensor is not None and index in counted and value.shape[axis] == 1:
+            order = (axis, *(k for k in range(tensor.type.rank) if k != axis))
+            whole = build.transpose(tensor, order)
+            self.whole[value] = build.reshape(whole, (tensor.shape[axis], *value.shape))
+            self.at[value] = index
+
+
+def _is_free(value: Value) -> bool:
+    """True for what follows from its operands alone, wherever it is computed."""
+    return not isinstance(value.op, Param) and (not value.args or _moves(value))
 
 
 def _along(value: Value, whole: Sequence[Value | None], given: Sequence[Value]) -> Value | None:
@@ -150,7 +156,7 @@ def _along(value: Value, whole: Sequence[Value | None], given: Sequence[Value]) 
 
 def _counts(state: Value, then: Value) -> bool:
     """True where each turn adds 1 to a state."""
-    if not isinstance(then.op, Map) or then.op.fn != "add" or state not in then.args:
+    if fn_of(then) != "add" or state not in then.args:
         return False
     others = [a for a in then.args if a != state]
     return len(others) == 1 and isinstance(others[0].op, Const) and number(others[0]) == 1

@@ -27,21 +27,22 @@ MANY: Final = 1 << 16  # positions that are looked at
 
 def _known(at: Value, axis: int) -> list[int] | None:
     """The positions along an axis, where they are constants and no other axis changes them."""
-    source, count = at.args[0] if isinstance(at.op, View) else at, at.shape[axis]
-    if (
-        not isinstance(source.op, Const)
-        or not source.op.blob.is_known
-        or not isinstance(count, int)
-        or not count <= MANY
-        or 0 in at.shape
-    ):
+    source, axes = (at.args[0], at.op.axes) if isinstance(at.op, View) else (at, _own(at.type.rank))
+    count = at.shape[axis]
+    if not isinstance(source.op, Const) or not isinstance(count, int):
         return None
-    axes = at.op.axes if isinstance(at.op, View) else tuple(Axis(0, k) for k in range(at.type.rank))
+    if not source.op.blob.is_known or count > MANY or 0 in at.shape:
+        return None
     array = source.op.blob.data.reshape(source.op.shape)
     sides = zip(axes, array.shape, strict=True)
     where = [_along(a, axis, count) if n > 1 else (0,) * count for a, n in sides]
     known = [w for w in where if w is not None]
     return [int(array[p]) for p in zip(*known, strict=True)] if len(known) == len(where) else None
+
+
+def _own(rank: int) -> tuple[Axis, ...]:
+    """Each axis as it is."""
+    return tuple(Axis(0, k) for k in range(rank))
 
 
 def _along(moved: Axis, axis: int, count: int) -> tuple[int, ...] | None:
@@ -57,12 +58,12 @@ def _sliced(x: Value, at: Value, axis: int, out: Value) -> Value | Fail:
     places, length = _known(at, axis), x.shape[axis]
     if places is None or not isinstance(length, int):
         return Fail("positions or the axis are known while running only")
-    step = places[1] - places[0] if len(places) > 1 else 1
-    if any(b - a != step for a, b in pairwise(places)) or not step:
+    steps = {b - a for a, b in pairwise(places)} or {1}
+    if len(steps) > 1 or 0 in steps:
         return Fail("positions are not as far apart as one another")
     if min(places) < 0 or max(places) >= length:
         return Fail("a position lies outside")
-    rank = x.type.rank
+    (step,), rank = steps, x.type.rank
     starts = [places[0] if k == axis else 0 for k in range(rank)]
     made = build.slice_(x, starts, out.shape, [step if k == axis else 1 for k in range(rank)])
     same = x.shape[:axis] == at.shape[:axis] and x.shape[axis + 1 :] == at.shape[axis + 1 :]

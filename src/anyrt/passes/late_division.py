@@ -23,7 +23,7 @@ from anyrt.passes.examples import UNIT, Below
 from anyrt.passes.facts import number
 from anyrt.prims import build
 from anyrt.prims.contract import Contract
-from anyrt.prims.map import Map
+from anyrt.prims.map import Map, fn_of
 from anyrt.prims.reduce import Reduce
 
 Labels = tuple[int, ...]
@@ -34,13 +34,12 @@ SMALL: Final = 2.0**-64  # what sums are made at least, which scaled is a normal
 
 def _divided(weights: Value) -> tuple[Value, Value] | None:
     """What is divided, and by what, be it as a product with a reciprocal."""
-    if not isinstance(weights.op, Map) or weights.op.fn not in ("div", "mul"):
+    if fn_of(weights) not in ("div", "mul"):
         return None
     powers, total = weights.args
-    if weights.op.fn == "div":
+    if fn_of(weights) == "div":
         return powers, total
-    is_reciprocal = isinstance(total.op, Map) and total.op.fn == "recip"
-    return (powers, total.args[0]) if is_reciprocal else None
+    return (powers, total.args[0]) if fn_of(total) == "recip" else None
 
 
 def _is_late(weights: Value, out: Value, left: Labels, right: Labels, to: Labels) -> Fail | None:
@@ -53,13 +52,19 @@ def _is_late(weights: Value, out: Value, left: Labels, right: Labels, to: Labels
         return Fail("its rows have no sums in float32")
     if _folded(total, "sum", last) != powers or not _is_at_most_one(powers, last):
         return Fail("they are no powers of differences from the largest, and their sums")
-    if left[last] in to or left[last] not in right or len(to) != len(left) or to[:-1] != left[:-1]:
+    if not _sums_last(left, right, to):
         return Fail("not the last axis is summed, or the result's rows are others")
     if not always_le(1, powers.shape[last]) and not _positive(total, powers):
         return Fail("there may be no powers, and their sum may be 0 elsewhere, too")
     if isinstance(total.op, Map) and 0 < (number(total.args[1]) or 0.0) < SMALL:
         return Fail("what sums are at least is too small to be scaled")
     return None
+
+
+def _sums_last(left: Labels, right: Labels, to: Labels) -> bool:
+    """True for products that sum the last axis of their left factor, whose other axes are the result's."""
+    sums = left[-1] not in to and left[-1] in right
+    return sums and len(to) == len(left) and to[:-1] == left[:-1]
 
 
 def _positive(total: Value, powers: Value) -> bool:
@@ -77,10 +82,10 @@ def _halvings(keys: Dim) -> int:
 
 
 def _is_at_most_one(powers: Value, last: int) -> bool:
-    if not isinstance(powers.op, Map) or powers.op.fn != "exp":
+    if fn_of(powers) != "exp":
         return False
     (difference,) = powers.args
-    if not isinstance(difference.op, Map) or difference.op.fn != "sub":
+    if fn_of(difference) != "sub":
         return False
     x, most = difference.args
     if isinstance(most.op, Map) and (number(most.args[1]) or 0.0) > LEAST:
@@ -90,7 +95,7 @@ def _is_at_most_one(powers: Value, last: int) -> bool:
 
 def _folded(value: Value, fn: str, axis: int) -> Value | None:
     """What `value` folds along an axis, where the result may have a least number."""
-    if isinstance(value.op, Map) and value.op.fn == "max" and number(value.args[1]) is not None:
+    if fn_of(value) == "max" and number(value.args[1]) is not None:
         value = value.args[0]
     folds = isinstance(value.op, Reduce) and value.op.fn == fn and value.op.axes == (axis,)
     return value.args[0] if folds else None

@@ -30,7 +30,7 @@ from anyrt.ir.graph import Value, apply_all, walk
 from anyrt.prims.build import cast, map_
 from anyrt.prims.const import Const
 from anyrt.prims.contract import Contract
-from anyrt.prims.map import CAST, PATTERN, SELECT, Map
+from anyrt.prims.map import CAST, PATTERN, SELECT, Map, fn_of
 from anyrt.prims.pad import Pad
 from anyrt.prims.reduce import Reduce
 from anyrt.prims.reshape import Reshape
@@ -95,8 +95,9 @@ class _Layer:
             return
         is_stored = isinstance(value.compute, Given | Written)
         reads = self._same if is_half or not is_open else self._in_float
-        is_exact = is_stored or _multiplies(value) or _is_pattern(value)
-        self.kept[value] = self._again(value, self.output if is_exact else reads)
+        if is_stored or _multiplies(value) or _is_pattern(value):
+            reads = self.output
+        self.kept[value] = self._again(value, reads)
         if is_half and not is_stored and (is_open or _computes(value)):
             self.wide[value] = self._widened(value)
 
@@ -109,7 +110,7 @@ class _Layer:
 
     def _widened(self, value: Value) -> Value:
         """The same in float32."""
-        if isinstance(value.op, Map) and value.op.fn == CAST:
+        if fn_of(value) == CAST:
             return cast(self._in_float(value.args[0]), FLOAT)
         op = replace(value.op, dtype=FLOAT) if isinstance(value.op, Map | Contract) else value.op
         reads = self.output if _multiplies(value) else self._in_float
@@ -117,7 +118,7 @@ class _Layer:
 
     def _again(self, value: Value, reads: Callable[[Value], Value]) -> Value:
         args = tuple(map(reads, value.args))
-        if isinstance(value.op, Map) and value.op.fn == CAST:
+        if fn_of(value) == CAST:
             return cast(args[0], value.dtype)
         return value if args == value.args else apply_all(value.op, *args)[value.index]
 
@@ -136,13 +137,13 @@ def _multiplies(value: Value) -> bool:
 
 
 def _is_pattern(value: Value) -> bool:
-    return isinstance(value.op, Map) and value.op.fn == PATTERN
+    return fn_of(value) == PATTERN
 
 
 def _is_rounded(value: Value) -> bool:
     """True for what a layer rounds itself, and for weights in a half type."""
-    if not isinstance(value.op, Map) or value.op.fn != CAST:
-        return isinstance(value.op, Map) and value.op.fn in ROUNDINGS.values()
+    if fn_of(value) != CAST:
+        return fn_of(value) in ROUNDINGS.values()
     (source,) = value.args
     while isinstance(source.op, View | Reshape):
         (source,) = source.args

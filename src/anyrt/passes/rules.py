@@ -29,7 +29,7 @@ from anyrt.passes.statistics import STATISTICS
 from anyrt.prims import build
 from anyrt.prims.checked import Checked
 from anyrt.prims.concat import Concat
-from anyrt.prims.map import CAST, SELECT, Map
+from anyrt.prims.map import CAST, SELECT, Map, fn_of
 from anyrt.prims.pad import Pad
 from anyrt.prims.reshape import Reshape
 from anyrt.prims.taps import Border, Cubic, Linear, Nearest, TapRule, Taps, grows
@@ -140,7 +140,7 @@ def _crosses_what_grows(x: Value, out: Value, taps: Value, axis: int, axes: tupl
 def _crosses_what_narrows(x: Value, out: Value, fn: str, axes: tuple[Axis, ...]) -> Fail | None:
     if fn not in NARROWING:
         return Fail("it computes")
-    while isinstance(x.op, Map) and x.op.fn in NARROWING:
+    while fn_of(x) in NARROWING:
         (x,) = x.args
     if not isinstance(x.op, Taps):
         return Fail("no taps have grown it")

@@ -19,7 +19,7 @@ from anyrt.passes.examples import UNIT, Below
 from anyrt.passes.facts import number
 from anyrt.prims import build
 from anyrt.prims.contract import Contract
-from anyrt.prims.map import Map
+from anyrt.prims.map import fn_of
 
 LEAST: Final = (
     2.0**-16
@@ -29,11 +29,11 @@ LEAST: Final = (
 
 def _scaled(factor: Value) -> tuple[Value, Value] | None:
     """What is scaled, and the scale."""
-    if not isinstance(factor.op, Map) or factor.op.fn != "mul" or factor.dtype is not DataType.FLOAT:
+    if fn_of(factor) != "mul" or factor.dtype is not DataType.FLOAT:
         return None
     for x, scale in (factor.args, factor.args[::-1]):
         found = number(scale)
-        if isinstance(x.op, Map) and x.op.fn == "exp":
+        if fn_of(x) == "exp":
             return None  # powers are scaled as they are made, so that their sums stay in range
         if found is not None and LEAST <= abs(found) <= 1 and x.shape == factor.shape:
             return x, scale

@@ -12,7 +12,7 @@ from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph, Value, users, walk
 from anyrt.ir.rewrite import transformed
 from anyrt.prims import build
-from anyrt.prims.map import CAST, SELECT, Map
+from anyrt.prims.map import CAST, SELECT, fn_of
 from anyrt.prims.reshape import Reshape
 from anyrt.prims.scalar import SCALARS
 from anyrt.prims.view import View
@@ -46,14 +46,13 @@ def _rounded(graph: Graph, types: frozenset[DataType]) -> frozenset[Value]:
 
 def _keeps(user: Value) -> bool:
     """True when the relative error of an operand is that of the result."""
-    return isinstance(user.op, View | Reshape) or (isinstance(user.op, Map) and user.op.fn in PRODUCTS)
+    return isinstance(user.op, View | Reshape) or fn_of(user) in PRODUCTS
 
 
 def _short(value: Value) -> str:
     """The short form of what makes `value`; "" when it has none that pays."""
-    if not isinstance(value.op, Map) or value.op.fn not in SCALARS:
-        return ""
-    name = SCALARS[value.op.fn].short
+    fn = fn_of(value)
+    name = SCALARS[fn].short if fn in SCALARS else ""
     if not name or not SCALARS[name].repeated:
         return name
     last = value.args[-1].shape[-1:]

@@ -69,8 +69,8 @@ def _in_parts(value: Value, machine: Machine) -> Value:
 
 def _split(op: Contract, value: Value, machine: Machine) -> _Split | None:
     """How to cut the longest loop of the sum, None where that gains nothing."""
-    sizes = {k: d for k, d in op.sizes(tuple(a.type for a in value.args)).items() if isinstance(d, int)}
-    if len(sizes) < len({*op.left, *op.right}) or 0 in sizes.values():
+    sizes = {k: d for k, d in op.sizes(tuple(a.type for a in value.args)).items() if isinstance(d, int) and d}
+    if len(sizes) < len({*op.left, *op.right}):
         return None
     left, right, out = set(op.left), set(op.right), set(op.out)
     summed = (left & right) - out
@@ -79,7 +79,8 @@ def _split(op: Contract, value: Value, machine: Machine) -> _Split | None:
     )
     tiles = both * -(-rows // machine.tile_rows) * -(-lanes // machine.panel)
     read = prod(sizes[k] for k in left) + prod(sizes[k] for k in right)
-    if not summed or tiles >= FEW or (read < READ and prod(sizes.values()) < DONE):
+    is_long = read >= READ or prod(sizes.values()) >= DONE
+    if not summed or tiles >= FEW or not is_long:
         return None
     label = max(summed, key=lambda k: (sizes[k], k))
     most = min(-(-ITEMS // tiles), sizes[label] // LEAST)

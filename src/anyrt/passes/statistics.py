@@ -26,7 +26,7 @@ from anyrt.ir.rewrite import Bind, Fail, Hole, Op, Rule, named, op
 from anyrt.passes.examples import FLOATS, HALVES, NUMBERS, UNIT, Below, like, operand
 from anyrt.passes.facts import constant, is_constant, is_reciprocal_root, number, root_of, source
 from anyrt.prims import build
-from anyrt.prims.map import CAST, Map
+from anyrt.prims.map import CAST, Map, fn_of
 from anyrt.prims.reduce import Reduce
 from anyrt.prims.reshape import Reshape
 
@@ -65,7 +65,7 @@ def _is_narrow_mean(mean: Value, out: Value) -> Fail | None:
 
 
 def _is_mean(x: Value) -> bool:
-    return isinstance(x.op, Map) and x.op.fn == "div" and isinstance(source(x.args[0]).op, Reduce)
+    return fn_of(x) == "div" and isinstance(source(x.args[0]).op, Reduce)
 
 
 def _is_one(c: Value, x: Value, out: Value) -> Fail | None:
@@ -102,12 +102,12 @@ def _place(x: Value) -> int:
 
 def _is_scaled_root(x: Value) -> bool:
     found = source(x)
-    scaled = isinstance(found.op, Map) and found.op.fn == "mul" and is_constant(found.args[1])
+    scaled = fn_of(found) == "mul" and is_constant(found.args[1])
     return is_reciprocal_root(found.args[0] if scaled else found)
 
 
 def _is_divided(x: Value) -> bool:
-    return isinstance(x.op, Map) and x.op.fn == "mul" and _is_scaled_root(x.args[1])
+    return fn_of(x) == "mul" and _is_scaled_root(x.args[1])
 
 
 def _belongs_last(first: Value, x: Value) -> Fail | None:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from anyrt.core.dtype import is_packed
 from anyrt.ir.graph import Graph, Node, Value, apply_all, users
 from anyrt.ir.rewrite import transformed
-from anyrt.prims.map import Map
+from anyrt.prims.map import fn_of
 from anyrt.prims.repeated import Repeated
 
 
@@ -46,6 +46,6 @@ def _updating(body: Graph) -> Graph:
 
 def _keeps(made: Value, state: Value) -> bool:
     """True for a selection between the state's elements and others, one for one."""
-    if not isinstance(made.op, Map) or made.op.fn != "select" or is_packed(made.dtype):
+    if fn_of(made) != "select" or is_packed(made.dtype):
         return False
     return state in made.args[1:] and state.type == made.type

@@ -21,7 +21,7 @@ from anyrt.core.errors import ArgumentError, DTypeError, ShapeError
 from anyrt.core.requirement import Relation, Requirement
 from anyrt.ir.buffer import COMPUTED, Buffer, Scalar, Space
 from anyrt.ir.compute import Compute, Elements
-from anyrt.ir.graph import Shape, Type
+from anyrt.ir.graph import Shape, Type, Value
 from anyrt.ir.kernel import Alu, Expr, bitcast, cast, load
 from anyrt.ir.kernel import Cast as KernelCast
 from anyrt.ir.prim import Array, Prim, Read, Symbolic
@@ -195,6 +195,11 @@ def _common(m: Dim, n: Dim, a: Shape, b: Shape) -> Dim:
     if differ(m, 1) or differ(n, 1):
         return m if differ(m, 1) else n
     return common_size(m, n)
+
+
+def fn_of(value: Value) -> str | None:
+    """The function that a map applies; None for what is no map."""
+    return value.op.fn if isinstance(value.op, Map) else None
 
 
 def _aligned(shape: Shape, out: Shape, index: tuple[Dim, ...]) -> tuple[Dim, ...]:
