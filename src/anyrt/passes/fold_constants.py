@@ -56,8 +56,7 @@ def _constant(graph: Graph) -> dict[Value, int]:
     for value in walk(v for _, v in graph.outputs):
         known = not isinstance(value.op, Param) and _is_static(value) and all(a in sizes for a in value.args)
         below = _below(value, sizes) if known and not _compares(value) else None
-        if below is not None:
-            sizes[value] = below
+        sizes |= {} if below is None else {value: below}
     return sizes
 
 
