@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from anyrt.backends.cpu.emit import emit
+from anyrt.backends.cpu.strategies import STRATEGIES
+from anyrt.backends.cpu.strategies.contraction import CONTRACTION
 from anyrt.backends.cpu.strategies.tile_choice import best_shape
 from anyrt.compiler import native
 from anyrt.compiler.trial import Trial, constant_offsets, load
@@ -141,6 +143,18 @@ def test_code_agrees_with_the_interpreter(name, machine):
 def test_other_processors_have_tiles_of_their_own(name, level):
     target = choose(level)
     assert verify(lowered(CASES[name], target.limited(REFERENCE)), target, [{}]) == ()
+
+
+@pytest.mark.sampled(7)
+@pytest.mark.parametrize("name", ["odd", "bytes", "halves", "open rows", "turns of rows", "convolution"])
+@pytest.mark.parametrize("left_out", [s.name for s in CONTRACTION])
+def test_any_step_can_be_left_out(name, left_out):
+    """Others that need what it makes say so, and leave the kernel as it is."""
+    graph, strategies = CASES[name], STRATEGIES.without(left_out)
+    machine = TILES if name == "halves" else REFERENCE
+    sizes, blobs = Sizes({N.name: 50}), constant_offsets(graph)
+    made = native.lower(graph, blobs, sizes, machine=machine, strategies=strategies)
+    assert verify(made, host(), [{N.name: 13}] if graph.symbols else [{}]) == ()
 
 
 def test_results_that_lie_along_the_rows_are_transposed_in_squares():

@@ -14,7 +14,7 @@ def whole(kernel, names):
     """Words in scratch, as far as they go, and zeros behind them."""
     made = pack_rows(dots(kernel, names, M, Op.DOT4), names, M, M, 5, 4, 16)
     made = cache_write(pack_lanes(made, names, M, M, 16, 16), names, M, 5, lambda lanes: 16, False)
-    return round_up(made, names, M, (5, 16), 16)
+    return round_up(made, names, M, (5, 16), 16, (True, True))
 
 
 WIDE = """

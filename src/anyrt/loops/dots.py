@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from anyrt.core.dims import Sym, ceildiv
-from anyrt.ir.buffer import Buffer, Scalar
-from anyrt.ir.kernel import Alloc, Fold, For, If, Kernel, Load, Loop, Op, Stmt, Store, alu, const, load
+from anyrt.ir.buffer import Buffer, Scalar, Space
+from anyrt.ir.kernel import Alloc, Alu, Fold, For, If, Kernel, Load, Loop, Op, Stmt, Store, alu, const, load
+from anyrt.ir.rewrite import Fail
 from anyrt.ir.visit import Rewrite
 from anyrt.loops.nest import Names, reserve, serial
 from anyrt.loops.product import Product, Sums, at_sums, before_loop, found_sums
@@ -49,21 +50,25 @@ def dots_of_halves(kernel: Kernel, row: Sym) -> Kernel:
     return at_sums(kernel, row, change)
 
 
-def unsigned(kernel: Kernel, names: Names, before: Sym, row: Sym, lane: Sym, count: int) -> Kernel:
+def unsigned(kernel: Kernel, names: Names, before: Sym, row: Sym, lane: Sym, count: int) -> Kernel | Fail:
     """Dots of bytes as the processor has them: the first factor's bytes are stored in scratch with 128 added,
     so that none is negative, and as much `less` of each sum is found out for `count` lanes before the loop
     `before`."""
     sums = found_sums(kernel, row)
     ((first, second),) = sums.factors
-    assert isinstance(first, Load), "rows of bytes are copied"
+    dot = sums.folds[0].value
+    if not isinstance(dot, Alu) or dot.op is not Op.DOT4:
+        return Fail("it sums no words of bytes")
+    if not isinstance(first, Load) or first.buffer.space is not Space.SCRATCH:
+        return Fail("its rows are not in scratch")
     kernel, less = reserve(kernel, names.name("less"), second.type, count)
     total = replace(sums.begin.buffer, name=names.name("acc"))
     term = Fold(total, Op.ADD, alu(Op.DOT4U, const(OFFSET, Scalar.I32), second))
     store = Store(less, lane.dim, sums.begin.value - load(total, 0))
     body = (Alloc(total, const(0, Scalar.I32)), *serial(sums.summed, (term,)), store)
-    dot = replace(sums.folds[0], value=alu(Op.DOT4U, first, second))
+    fold = replace(sums.folds[0], value=alu(Op.DOT4U, first, second))
     begin = replace(sums.begin, value=load(less, lane.dim))
-    kernel = at_sums(kernel, row, lambda sums: (replace(sums, begin=begin, folds=(dot,)).statement,))
+    kernel = at_sums(kernel, row, lambda sums: (replace(sums, begin=begin, folds=(fold,)).statement,))
     kernel = before_loop(kernel, before, (For(lane, Loop.VECTOR, body),))
     return replace(kernel, body=_offset(kernel.body, first.buffer))
 

@@ -45,7 +45,7 @@ def pack_lanes(
     sums, (count, panels) = found_sums(kernel, row), each
     values, within = tuple(x for _, x in sums.factors), sums.lane
     place, depth = flat(sums.summed)
-    line, terms = len(values) * width, _filled(depth, deep)
+    line, terms = len(values) * width, _filled(depth, values[0], deep)
     kernel, panel = reserve(kernel, names.name("panel"), values[0].type, mul(terms, line * count))
     start = add(mul(add(place, mul(flat(panels)[0], depth)), line), within.dim)
     places = [add(start, k * width) for k in range(len(values))]
@@ -68,7 +68,7 @@ def pack_rows(
     sums = found_sums(kernel, row)
     value, own = sums.factors[0][0], names.var(sums.row.extent or 0, "r")
     place, depth = flat(sums.summed)
-    terms = _filled(depth, deep)
+    terms = _filled(depth, value, deep)
     pitch = add(terms, apart)
     kernel, copy = reserve(kernel, names.name("rows"), value.type, mul(pitch, most))
     start = mul(own.dim, pitch)
@@ -123,6 +123,6 @@ def _squares(
     return tuple(s for square in squares for s in serial(several((*panels, *outer, block)), (square,)))
 
 
-def _filled(count: Dim, deep: int) -> Dim:
-    """The next multiple of `deep`."""
-    return mul(ceildiv(count, deep), deep)
+def _filled(count: Dim, value: Expr, deep: int) -> Dim:
+    """The next multiple of `deep` of so many words; of others as many as there are."""
+    return mul(ceildiv(count, deep), deep) if value.type is Scalar.I32 else count

@@ -145,6 +145,12 @@ def at_sums(
     return replace(kernel, body=body)
 
 
+def is_around(kernel: Kernel, row: Sym, lane: Sym) -> bool:
+    """Whether there is a loop over rows that holds nothing but one over lanes."""
+    found = (s.body[0] for s in loops(kernel.body) if s.var.name == row.name and len(s.body) == 1)
+    return any(isinstance(s, For) and s.var.name == lane.name for s in found)
+
+
 def found_sums(kernel: Kernel, row: Sym) -> Sums:
     """The sums of the one tile whose rows are called so."""
     (loop,) = (s for s in loops(kernel.body) if s.var.name == row.name)

@@ -17,15 +17,26 @@ from __future__ import annotations
 from dataclasses import replace
 
 from anyrt.core.dims import Sym, ceildiv, mul
+from anyrt.ir.buffer import Scalar, Space
 from anyrt.ir.kernel import Expr, Kernel, Load, Stmt, load
-from anyrt.ir.visit import Rewrite
+from anyrt.ir.rewrite import Fail
+from anyrt.ir.visit import Rewrite, written
 from anyrt.loops.nest import Names, flat
-from anyrt.loops.product import Sums, at_sums, multiplying
+from anyrt.loops.product import Sums, at_sums, found_sums, multiplying
 from anyrt.loops.words import counted
 
 
-def round_up(kernel: Kernel, names: Names, row: Sym, sizes: tuple[int, int], deep: int) -> Kernel:
-    """The tiles whose rows are called `row`, of `sizes` rows and lanes, over a multiple of `deep` words."""
+def round_up(
+    kernel: Kernel, names: Names, row: Sym, sizes: tuple[int, int], deep: int, packed: tuple[bool, bool]
+) -> Kernel | Fail:
+    """The tiles whose rows are called `row`, of `sizes` rows and lanes, over a multiple of `deep` words.
+    `packed`: which factors are whole in scratch alone, those of rows and those of lanes."""
+    sums = found_sums(kernel, row)
+    factors = [x for both in sums.factors for x in zip(both, packed, strict=True)]
+    if not all(_is_whole(x, copied) for x, copied in factors):
+        return Fail("what it sums are no words in whole tiles")
+    if any(b.space is not Space.SCRATCH for s in sums.then for b in written(s)):
+        return Fail("its results do not leave through scratch")
 
     def change(sums: Sums) -> tuple[Stmt, ...]:
         one = names.var(mul(ceildiv(flat(sums.summed)[1], deep), deep), "w")
@@ -43,3 +54,8 @@ def round_up(kernel: Kernel, names: Names, row: Sym, sizes: tuple[int, int], dee
         return Rewrite({sums.row: i.dim, sums.lane: j.dim}).body((made,))
 
     return at_sums(kernel, row, change)
+
+
+def _is_whole(x: Expr, packed: bool) -> bool:
+    word = isinstance(x, Load) and x.type is Scalar.I32
+    return word and (x.buffer.space is Space.SCRATCH or not packed)

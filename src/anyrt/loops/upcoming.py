@@ -75,6 +75,8 @@ def prefetch_terms(kernel: Kernel, row: Sym, runs: Sequence[Fetch], term: Sym, a
     each of `runs`, and for the lanes that are so many turns of `term` ahead."""
 
     def change(loop: For) -> tuple[Stmt, ...]:
+        if loop.kind is not Loop.UNROLL:  # its sums are in no vectors
+            return (loop,)
         fold = loop.body[0]
         lanes = fold.value.args[1] if isinstance(fold, Fold) and isinstance(fold.value, Alu) else None
         if not ahead or not isinstance(lanes, Load):
@@ -97,7 +99,8 @@ def prefetch_results(
     works while it is summed. `at`: where results begin, by the loops of `stores`."""
 
     def change(sums: Sums) -> tuple[Stmt, ...]:
-        assert isinstance(sums.row.extent, int), "rows of a tile have a fixed number"
+        if not isinstance(sums.row.extent, int):  # they were not peeled
+            return (sums.statement,)
         lane = names.var(sums.lane.extent or 0, "l")
         next = names.var(-(-sums.row.extent * each // LINE) * LINE, "z")
         begin = {**at(sums), sums.lane: lane.dim}

@@ -23,10 +23,10 @@ from anyrt.loops.accumulate import accumulate
 from anyrt.loops.cache_write import cache_write, cache_write_at, each_row
 from anyrt.loops.dots import dots, dots_of_halves, finite, unsigned
 from anyrt.loops.fuse_loops import fuse_loops
-from anyrt.loops.nest import moves, turn
+from anyrt.loops.nest import around, moves, turn
 from anyrt.loops.pack import pack_lanes, pack_rows
 from anyrt.loops.peel import Left, peel, specialize
-from anyrt.loops.product import Product, Sums, at_sums, multiplying, summed_in
+from anyrt.loops.product import Product, Sums, at_sums, is_around, multiplying, summed_in
 from anyrt.loops.register_tile import Tile, Tiled, tiled
 from anyrt.loops.reorder import reorder
 from anyrt.loops.round_up import round_up
@@ -48,8 +48,9 @@ SOON, LOW = 8, 12  # the same where a tile has few rows, and how many these are
 Planned = Callable[[Kernel, Context, Tiled], Kernel | Fail]
 
 
-def _step(name: str, apply: Planned) -> Step:
-    """A step on the loops of a tile, which the first one of them chooses."""
+def _step(name: str, apply: Planned, on: Callable[[Tiled], Sym] | None = None) -> Step:
+    """A step on the loops of a tile, which the first one of them chooses; `on`: that of its rows, in
+    which is nothing but that of its lanes."""
 
     def planned(kernel: Kernel, c: Context) -> Kernel | Fail:
         if "contraction" not in c.chosen:
@@ -58,7 +59,9 @@ def _step(name: str, apply: Planned) -> Step:
                 return tile
             c.chosen["contraction"] = tiled(tile, c.names)
         plan = c.chosen["contraction"]
-        assert isinstance(plan, Tiled), "contractions choose plans"
+        assert isinstance(plan, Tiled), "contractions choose tiles"
+        if on is not None and not is_around(kernel, on(plan), plan.j):
+            return Fail("no loop over lanes is all that its rows hold")
         return apply(kernel, c, plan)
 
     return Step(name, planned)
@@ -178,9 +181,11 @@ def _cache_tiles(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
 
 
 def _round_up(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
-    if not plan.tile.is_whole:
+    t = plan.tile
+    if not t.is_whole:
         return Fail("its tiles are as large as what is left")
-    return round_up(kernel, c.names, plan.i, (plan.size, plan.tile.panel), plan.deep)
+    sizes, packed = (plan.size, t.panel), (t.copy_rows, t.copy_lanes)
+    return round_up(kernel, c.names, plan.i, sizes, plan.deep, packed)
 
 
 def _prefetch_results(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
@@ -262,7 +267,18 @@ def _overlap(kernel: Kernel, c: Context, tiled: Tiled) -> Kernel | Fail:
 
 
 def _parallelise(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
-    return parallel(kernel, c, len(plan.items))
+    outer = around(kernel)[0][: len(plan.items)]
+    if [v.name for v in outer] != [v.name for v in plan.items]:
+        return Fail("its outermost loops are not those of its items")
+    return parallel(kernel, c, len(outer))
+
+
+def _own(tiled: Tiled) -> Sym:
+    return tiled.own
+
+
+def _rows(tiled: Tiled) -> Sym:
+    return tiled.i
 
 
 CONTRACTION: Strategy = (
@@ -273,18 +289,18 @@ CONTRACTION: Strategy = (
     _step("split items", _split_items),
     _step("split lanes", _split_lanes),
     _step("reorder loops", _reorder),
-    _step("words", _words),
-    _step("pack rows", _pack_rows),
-    _step("pack lanes", _pack_lanes),
-    _step("unsigned words", _unsigned),
-    _step("cache write of items", _cache_items),
-    _step("split tiles", _split_tiles),
-    _step("peel", _peel),
-    _step("specialize", _specialize),
-    _step("cache write", _cache_tiles),
-    _step("round up", _round_up),
-    _step("prefetch results", _prefetch_results),
-    _step("accumulate", _accumulate),
+    _step("words", _words, _own),
+    _step("pack rows", _pack_rows, _own),
+    _step("pack lanes", _pack_lanes, _own),
+    _step("unsigned words", _unsigned, _own),
+    _step("cache write of items", _cache_items, _own),
+    _step("split tiles", _split_tiles, _own),
+    _step("peel", _peel, _rows),
+    _step("specialize", _specialize, _rows),
+    _step("cache write", _cache_tiles, _rows),
+    _step("round up", _round_up, _rows),
+    _step("prefetch results", _prefetch_results, _rows),
+    _step("accumulate", _accumulate, _rows),
     _step("prefetch terms", _prefetch),
     _step("parallelise items", _parallelise),
     _step("tensorize", _tensorize),
