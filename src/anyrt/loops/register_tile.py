@@ -89,15 +89,10 @@ class Tile:
 
 
 @dataclass(frozen=True, slots=True)
-class Tiled:
-    """The loops that a tile splits rows and lanes into, outermost first: `chunk` and `own` those of
-    rows, then `within` and `i` instead of `own`, of which `size` are a tile's; `many`, `panel` and `j` those
-    of lanes. Tiles begin at row `first`.
-    `lanes`: where `j` and panels count. `items`: the loops around an item; then the loop over panels, those
-    `inside` that read a panel again, and `tiles` around its rows. `last`: lanes of the last panel, where that
-    is known to have fewer; all others are `whole`."""
+class RowLoops:
+    """The loop `row` in items, `chunk`, of rows `own`; these in tiles, `within`, of `size` rows `i`, which
+    begin at row `first`."""
 
-    tile: Tile
     row: Sym
     size: int
     chunk: Sym
@@ -105,36 +100,49 @@ class Tiled:
     within: Sym
     i: Sym
     first: Dim
+    begin: Dim  # of an item
+
+    @property
+    def count(self) -> Dim:
+        """All rows."""
+        return self.row.extent or 0
+
+
+@dataclass(frozen=True, slots=True)
+class LaneLoops:
+    """The lanes in items, `many`, of panels, `panel`, of lanes `j`; `at`: where loops over lanes are by
+    these. `last`: lanes of the last panel, where that is known to have fewer; all others are `whole`."""
+
     many: Sym
     panel: Sym
     j: Sym
-    lanes: dict[Sym, Dim]
+    at: dict[Sym, Dim]
+    last: int
+    whole: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Tiled:
+    """The loops that a tile splits rows and lanes into: those around `items`, then over `panels`, those
+    `inside` that read a panel again, and `tiles` around an item's rows."""
+
+    tile: Tile
+    rows: RowLoops
+    lanes: LaneLoops
     items: tuple[Sym, ...]
     panels: tuple[Sym, ...]
     inside: tuple[Sym, ...]
     tiles: tuple[Sym, ...]
-    last: int
-    whole: Expr
-
-    @property
-    def count(self) -> Dim:
-        """Rows."""
-        return self.row.extent or 0
-
-    @property
-    def begin(self) -> Dim:
-        """The first row of an item."""
-        return mul(turn(self.chunk), self.tile.tiles * self.size)
 
     @property
     def held(self) -> tuple[Sym, ...]:
         """The panels of an item, where all are copied first."""
-        return several((self.panel,)) if self.tile.held else ()
+        return several((self.lanes.panel,)) if self.tile.held else ()
 
     @property
     def order(self) -> tuple[Sym, ...]:
         """All loops, before an item's rows are split."""
-        return *self.items, *self.panels, *self.inside, *self.tiles, self.own, self.j
+        return *self.items, *self.panels, *self.inside, *self.tiles, self.rows.own, self.lanes.j
 
     def behind(self, *loops: tuple[Sym, ...]) -> Sym:
         """The outermost loop within these."""
@@ -148,7 +156,7 @@ class Tiled:
     @property
     def product(self) -> Product:
         """The product by the loops over lanes."""
-        return self.tile.product.at(self.lanes)
+        return self.tile.product.at(self.lanes.at)
 
     @property
     def is_apart(self) -> bool:
@@ -166,49 +174,61 @@ class Tiled:
     @property
     def few(self) -> int:
         """Registers for the lanes of the last panel, where there are fewer and these need fewer."""
-        t, few = self.tile, 1 << (-(-self.last // self.tile.width) - 1).bit_length()
+        t, few = self.tile, 1 << (-(-self.lanes.last // self.tile.width) - 1).bit_length()
         rows = t.row is not None and not self.is_together
-        narrow = self.last and few < t.registers and t.words is None and rows
+        narrow = self.lanes.last and few < t.registers and t.words is None and rows
         return few if narrow else 0
 
     def registers(self, lanes: Dim) -> int:
         """Of a tile of so many lanes."""
-        return self.few if self.few and lanes == self.last else self.tile.registers
+        return self.few if self.few and lanes == self.lanes.last else self.tile.registers
 
 
 def tiled(t: Tile, names: Names) -> Tiled:
     """The loops of a tile."""
-    p, row = t.product, t.row or names.var(1, "m")
-    count, size, lanes = row.extent or 0, _size(t, row.extent or 0), t.lane.extent or 0
+    p, rest = t.product, [v for v in t.product.lanes if v not in (t.lane, t.turns)]
+    lanes = t.lane.extent or 0
+    cut = rest.pop() if isinstance(lanes, int) and lanes <= t.panel and rest else None
+    rows, columns = _row_loops(t, names), _lane_loops(t, cut, names)
+    inside = tuple(v for v in p.rows if v is not t.row) if t.copy_lanes and not t.copy_rows else ()
+    batches, shared = [v for v in p.both if v not in (t.lane, t.turns)], _sharing(p)
+    others = [v for v in p.rows if v not in (t.row, *inside)]
+    apart, together = ([v for v in batches if (v in shared) == some] for some in (False, True))
+    panels = several((columns.panel,))
+    turns = (t.turns,) if t.turns else ()
+    return Tiled(
+        t,
+        rows,
+        columns,
+        items=several([*apart, *rest, columns.many, *others, rows.chunk, *together]),
+        panels=() if t.held else panels,
+        inside=inside,
+        tiles=several((*turns, *panels) if t.held else turns),
+    )
+
+
+def _row_loops(t: Tile, names: Names) -> RowLoops:
+    row = t.row or names.var(1, "m")
+    count, size = row.extent or 0, _size(t, row.extent or 0)
     chunk, within, at = pieces(names, ceildiv(count, size), t.tiles, "t")
     first, begin = mul(at, size), mul(turn(chunk), t.tiles * size)
     own = names.var(minimum(t.tiles * size, add(count, mul(begin, -1))), "r")
     even = mod(count, size) == 0 and not t.is_whole
     i = names.var(size if even else minimum(size, add(count, mul(first, -1))), "i")
-    rest = [v for v in p.lanes if v not in (t.lane, t.turns)]
-    fits = isinstance(lanes, int) and lanes <= t.panel
-    cut = rest.pop() if fits and rest else None
-    many, panel, at = pieces(
-        names, ceildiv(lanes, t.panel) if cut is None else cut.extent or 0, t.panels, "p"
-    )
-    start = mul(at, t.panel) if cut is None else 0
-    whole = t.panel if mod(lanes, t.panel) == 0 else minimum(t.panel, add(lanes, mul(start, -1)))
+    return RowLoops(row, size, chunk, own, within, i, first, begin)
+
+
+def _lane_loops(t: Tile, cut: Sym | None, names: Names) -> LaneLoops:
+    """`cut`: the loop whose turns are panels already."""
+    lanes, size = t.lane.extent or 0, t.panel
+    many, panel, at = pieces(names, ceildiv(lanes, size) if cut is None else cut.extent or 0, t.panels, "p")
+    start = mul(at, size) if cut is None else 0
+    fits = isinstance(lanes, int) and lanes <= size
+    whole = size if mod(lanes, size) == 0 else minimum(size, add(lanes, mul(start, -1)))
     j = names.var(lanes if fits else whole, "j")
-    inside = tuple(v for v in p.rows if v is not t.row) if t.copy_lanes and not t.copy_rows else ()
-    batches, shared = [v for v in p.both if v not in (t.lane, t.turns)], _sharing(p)
-    outer = [v for v in batches if v not in shared] + [*rest, many]
-    outer += [v for v in p.rows if v not in (t.row, *inside)] + [chunk]
-    held = t.held and panel.extent != 1
-    return Tiled(
-        t, row, size, chunk, own, within, i, first, many, panel, j,
-        lanes={t.lane: add(start, j.dim), **({} if cut is None else {cut: at})},
-        items=several([*outer, *(v for v in batches if v in shared)]),
-        panels=() if held else several((panel,)),
-        inside=inside,
-        tiles=several([*([t.turns] if t.turns else []), *([panel] if held else [])]),
-        last=lanes % t.panel if isinstance(lanes, int) and cut is None and not fits else 0,
-        whole=alu(Op.LE, index(add(start, t.panel)), index(lanes)),
-    )  # fmt: skip
+    values = {t.lane: add(start, j.dim)} | ({} if cut is None else {cut: at})
+    last = lanes % size if isinstance(lanes, int) and not fits else 0
+    return LaneLoops(many, panel, j, values, last, alu(Op.LE, index(add(start, size)), index(lanes)))
 
 
 def _size(t: Tile, count: Dim) -> int:

@@ -57,5 +57,6 @@ def round_up(
 
 
 def _is_whole(x: Expr, packed: bool) -> bool:
-    word = isinstance(x, Load) and x.type is Scalar.I32
-    return word and (x.buffer.space is Space.SCRATCH or not packed)
+    if not isinstance(x, Load) or x.type is not Scalar.I32:
+        return False
+    return x.buffer.space is Space.SCRATCH or not packed

@@ -60,7 +60,7 @@ def _step(name: str, apply: Planned, on: Callable[[Tiled], Sym] | None = None) -
             c.chosen["contraction"] = tiled(tile, c.names)
         plan = c.chosen["contraction"]
         assert isinstance(plan, Tiled), "contractions choose tiles"
-        if on is not None and not is_around(kernel, on(plan), plan.j):
+        if on is not None and not is_around(kernel, on(plan), plan.lanes.j):
             return Fail("no loop over lanes is all that its rows hold")
         return apply(kernel, c, plan)
 
@@ -79,15 +79,15 @@ def _fuse(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
 
 
 def _split_items(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
-    loops = (*several((plan.chunk,)), plan.own)
-    return split(kernel, plan.row, loops, add(plan.begin, plan.own.dim))
+    loops = (*several((plan.rows.chunk,)), plan.rows.own)
+    return split(kernel, plan.rows.row, loops, add(plan.rows.begin, plan.rows.own.dim))
 
 
 def _split_lanes(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     """Into panels and the lanes of one; where these are all lanes, another loop's turns are panels."""
-    (lane, at), *cut = plan.lanes.items()
-    loops = several((plan.many, plan.panel))
-    made = split(kernel, lane, (*loops, plan.j) if not cut else (plan.j,), at)
+    (lane, at), *cut = plan.lanes.at.items()
+    loops = several((plan.lanes.many, plan.lanes.panel))
+    made = split(kernel, lane, (*loops, plan.lanes.j) if not cut else (plan.lanes.j,), at)
     return made if not cut or isinstance(made, Fail) else split(made, cut[0][0], loops, cut[0][1])
 
 
@@ -102,7 +102,7 @@ def _reorder(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
         ((first, second),) = sums.factors
         return (replace(sums, folds=(multiplying(sums.folds[0], second, first),)).statement,)
 
-    return at_sums(made, plan.own, turned)
+    return at_sums(made, plan.rows.own, turned)
 
 
 def _words(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
@@ -110,15 +110,15 @@ def _words(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     if words is None:
         return Fail("no instruction sums several of its terms")
     if words.split:
-        return dots_of_halves(kernel, plan.own)
-    return dots(kernel, c.names, plan.own, Op.DOT4 if words.dot is Op.DOT4U else words.dot)
+        return dots_of_halves(kernel, plan.rows.own)
+    return dots(kernel, c.names, plan.rows.own, Op.DOT4 if words.dot is Op.DOT4U else words.dot)
 
 
 def _pack_rows(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     if not plan.tile.copy_rows:
         return Fail("its rows are read where they lie")
-    before, most = plan.behind(plan.items), plan.tile.tiles * plan.size
-    return pack_rows(kernel, c.names, before, plan.own, most, plan.tile.width, plan.deep)
+    before, most = plan.behind(plan.items), plan.tile.tiles * plan.rows.size
+    return pack_rows(kernel, c.names, before, plan.rows.own, most, plan.tile.width, plan.deep)
 
 
 def _pack_lanes(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
@@ -126,46 +126,46 @@ def _pack_lanes(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     if not t.copy_lanes:
         return Fail("its lanes are read where they lie")
     each = (t.panels if plan.held else 1, plan.held)
-    return pack_lanes(kernel, c.names, before, plan.own, t.panel, plan.deep, each)
+    return pack_lanes(kernel, c.names, before, plan.rows.own, t.panel, plan.deep, each)
 
 
 def _unsigned(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     if plan.tile.words is None or plan.tile.words.dot is not Op.DOT4U:
         return Fail("no instruction needs a factor without signs")
     before = plan.behind(plan.items, plan.panels)
-    return unsigned(kernel, c.names, before, plan.own, plan.j, plan.tile.panel)
+    return unsigned(kernel, c.names, before, plan.rows.own, plan.lanes.j, plan.tile.panel)
 
 
 def _cache_items(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     if not plan.is_together:
         return Fail("results leave the registers tile by tile")
     t, around = plan.tile, plan.behind(plan.items, plan.panels, plan.inside)
-    return cache_write_at(kernel, c.names, around, plan.own, t.tiles * plan.size, t.panel, t.turns)
+    return cache_write_at(kernel, c.names, around, plan.rows.own, t.tiles * plan.rows.size, t.panel, t.turns)
 
 
 def _split_tiles(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
-    around = (*plan.held, plan.own)[0]
-    value = add(mul(turn(plan.within), plan.size), plan.i.dim)
-    return split_within(kernel, around, plan.own, several((plan.within,)), plan.i, value)
+    around = (*plan.held, plan.rows.own)[0]
+    value = add(mul(turn(plan.rows.within), plan.rows.size), plan.rows.i.dim)
+    return split_within(kernel, around, plan.rows.own, several((plan.rows.within,)), plan.rows.i, value)
 
 
 def _peel(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     """Of rows that are left of an open number the last few may all be the last one, as fewer sums take as
     long; where tiles hold units, or results leave registers through scratch, they are summed unit by unit."""
-    unit, size = plan.tile.unit, plan.size
+    unit, size = plan.tile.unit, plan.rows.size
     if plan.tile.is_whole:
         return Fail("its tiles are always whole")
     if unit == 1 and not plan.is_apart:
         left = Left((min(size, max(1, SUMS // plan.tile.registers)),), again=True)
     else:
         left = Left(tuple(dict.fromkeys(-(-few // unit) * unit for few in FEW)), again=False)
-    return peel(kernel, c.names, plan.i, size, plan.first, plan.count, left)
+    return peel(kernel, c.names, plan.rows.i, size, plan.rows.first, plan.rows.count, left)
 
 
 def _specialize(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     if not plan.few:
         return Fail("its last panel needs as many registers as the others")
-    return specialize(kernel, plan.i, plan.j, plan.whole, (plan.tile.panel, plan.last))
+    return specialize(kernel, plan.rows.i, plan.lanes.j, plan.lanes.whole, (plan.tile.panel, plan.lanes.last))
 
 
 def _cache_tiles(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
@@ -173,19 +173,20 @@ def _cache_tiles(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
         return Fail("results leave the registers as they are, or scratch together")
     t = plan.tile
     made = cache_write(
-        kernel, c.names, plan.i, plan.size, lambda lanes: plan.registers(lanes) * t.width, t.across
+        kernel, c.names, plan.rows.i, plan.rows.size, lambda lanes: plan.registers(lanes) * t.width, t.across
     )
     if t.words is None or not t.words.split:
         return made
-    return finite(made, c.names, plan.i, plan.product.at({plan.row: add(plan.first, plan.i.dim)}))
+    factors = plan.product.at({plan.rows.row: add(plan.rows.first, plan.rows.i.dim)})
+    return finite(made, c.names, plan.rows.i, factors)
 
 
 def _round_up(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     t = plan.tile
     if not t.is_whole:
         return Fail("its tiles are as large as what is left")
-    sizes, packed = (plan.size, t.panel), (t.copy_rows, t.copy_lanes)
-    return round_up(kernel, c.names, plan.i, sizes, plan.deep, packed)
+    sizes, packed = (plan.rows.size, t.panel), (t.copy_rows, t.copy_lanes)
+    return round_up(kernel, c.names, plan.rows.i, sizes, plan.deep, packed)
 
 
 def _prefetch_results(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
@@ -199,14 +200,14 @@ def _prefetch_results(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
         (kept,) = sums.then
         assert isinstance(kept, Store), "tiles leave sums in scratch"
         begin = substitute(kept.index, {sums.row: 0, sums.lane: 0, **turns})
-        return {plan.row: add(plan.begin, floordiv(begin, each * t.panel)), **turns}
+        return {plan.rows.row: add(plan.rows.begin, floordiv(begin, each * t.panel)), **turns}
 
-    return upcoming.prefetch_results(kernel, c.names, plan.i, stores, at, each)
+    return upcoming.prefetch_results(kernel, c.names, plan.rows.i, stores, at, each)
 
 
 def _accumulate(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     beside = 1 if plan.is_apart else plan.tile.beside
-    return accumulate(kernel, c.names, plan.i, plan.registers, beside)
+    return accumulate(kernel, c.names, plan.rows.i, plan.registers, beside)
 
 
 def _prefetch(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
@@ -214,15 +215,14 @@ def _prefetch(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     t, p = plan.tile, plan.product
     if t.words is not None:
         return Fail("words lie near by")
-    item = upcoming.Item(
-        plan.row, plan.size, t.tiles, plan.chunk, plan.many, plan.panel, plan.j, t.panels, t.panel
-    )
+    m, n = plan.rows, plan.lanes
+    item = upcoming.Item(m.row, m.size, t.tiles, m.chunk, n.many, n.panel, n.j, t.panels, t.panel)
     tiles, more = counts(t, c)
     later, rest = _later(t, tiles, more), [v for v in p.rows if v is not t.row]
     lanes = upcoming.next_panel(p.second, p.summed, item, later, c.names) if later else None
     rows = upcoming.next_rows(p.first, p.summed, item, rest, c.names) if _is_windowed(p) else None
-    runs = [run.part(turn(plan.within)) for run in (lanes, rows) if run is not None]
-    return upcoming.prefetch_terms(kernel, plan.i, runs, p.summed[-1], _ahead(t, c, tiles * more == 1))
+    runs = [run.part(turn(plan.rows.within)) for run in (lanes, rows) if run is not None]
+    return upcoming.prefetch_terms(kernel, plan.rows.i, runs, p.summed[-1], _ahead(t, c, tiles * more == 1))
 
 
 def _ahead(t: Tile, c: Context, once: bool) -> int:
@@ -256,7 +256,7 @@ def _is_windowed(p: Product) -> bool:
 def _tensorize(kernel: Kernel, c: Context, tiled: Tiled) -> Kernel | Fail:
     if not tiled.tile.is_whole:
         return Fail("no instruction multiplies matrices of its words")
-    return tensorize(kernel, tiled.j, tiled.i, matrix.intrinsic)
+    return tensorize(kernel, tiled.lanes.j, tiled.rows.i, matrix.intrinsic)
 
 
 def _overlap(kernel: Kernel, c: Context, tiled: Tiled) -> Kernel | Fail:
@@ -274,11 +274,11 @@ def _parallelise(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
 
 
 def _own(tiled: Tiled) -> Sym:
-    return tiled.own
+    return tiled.rows.own
 
 
 def _rows(tiled: Tiled) -> Sym:
-    return tiled.i
+    return tiled.rows.i
 
 
 CONTRACTION: Strategy = (
