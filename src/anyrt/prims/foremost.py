@@ -105,9 +105,9 @@ class Foremost(Prim):
         )
         code = _joined(load(found, end.dim), load(places, end.dim))
         body = (
-            For(start, Loop.VECTOR, begun),
-            For(step, Loop.SERIAL, (For(lane, Loop.VECTOR, better),)),
-            For(end, Loop.VECTOR, (make.store(at(0, end.dim), code),)),
+            For(start, Loop.SERIAL, begun),
+            For(step, Loop.SERIAL, (For(lane, Loop.SERIAL, better),)),
+            For(end, Loop.SERIAL, (make.store(at(0, end.dim), code),)),
         )
         return (For(part, Loop.SERIAL, body),)
 

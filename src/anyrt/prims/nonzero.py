@@ -117,7 +117,7 @@ class NonZero(Prim):
             For(piece, Loop.SERIAL, found),
             Let(start, bound(before, 0, HIGH, "start", self.count)),
             Let(count, bound(end - before, 0, BLOCK, "count")),
-            For(step, Loop.VECTOR, stored),
+            For(step, Loop.VECTOR, stored),  # rows of the result lie apart, which no index says
         )
 
     def _piece(
@@ -135,7 +135,7 @@ class NonZero(Prim):
         )
         return (
             Alloc(seen, const(0, Scalar.I32)),
-            For(look, Loop.VECTOR, (Fold(seen, Op.ADD, looked),)),
+            For(look, Loop.SERIAL, (Fold(seen, Op.ADD, looked),)),
             If(const(0, Scalar.I32) < load(seen, 0), (For(lane, Loop.SERIAL, found),)),
         )
 

@@ -127,7 +127,7 @@ class Ranked(Prim):
         if self.count == 1:
             return task.first(along)
         step = make.var(self.count)
-        result = For(step, Loop.VECTOR, (task.result(step.dim, load(task.list.places, step.dim)),))
+        result = For(step, Loop.SERIAL, (task.result(step.dim, load(task.list.places, step.dim)),))
         if is_short:
             return (*task.filled(along), *task.list.sorted(make, along), result)
         return (*task.searched(along, enough), result)
@@ -178,9 +178,9 @@ class _List:
         found = bound(load(self.extra, item.dim), 0, HIGH[Scalar.I32], "rank", self.keys.size)
         moved = (Let(rank, found), *self._move(item.dim, rank.dim, forth=True))
         return (
-            For(one, Loop.VECTOR, ranks),
+            For(one, Loop.SERIAL, ranks),
             For(item, Loop.SERIAL, moved),
-            For(again, Loop.VECTOR, self._move(again.dim, again.dim, forth=False)),
+            For(again, Loop.SERIAL, self._move(again.dim, again.dim, forth=False)),
         )
 
     def _move(self, source: Dim, to: Dim, forth: bool) -> tuple[Stmt, ...]:
@@ -198,7 +198,7 @@ class _List:
         counted = tuple(Store(self.extra, c, load(self.extra, c) + 1) for c in cells)
         turns = (self._turn(make, length, n) for n in range(count))
         return (
-            For(clear, Loop.VECTOR, (zero,)),
+            For(clear, Loop.SERIAL, (zero,)),
             For(item, Loop.SERIAL, counted),
             *(stmt for turn in turns for stmt in turn),
         )
@@ -252,7 +252,7 @@ class _Task:
             Store(self.list.keys, step.dim, self._key(self._at(step.dim))),
             Store(self.list.places, step.dim, place),
         )
-        return (For(step, Loop.VECTOR, stored),)
+        return (For(step, Loop.SERIAL, stored),)
 
     def first(self, along: Dim) -> tuple[Stmt, ...]:
         """The one that is best: its key, and where that occurs first."""
@@ -262,9 +262,9 @@ class _Task:
         is_best = alu(Op.EQ, self._key(self._at(again.dim)), load(best, 0))
         return (
             Alloc(best, const(HIGH[kind], kind)),
-            For(one, Loop.VECTOR, (Fold(best, Op.MIN, self._key(self._at(one.dim))),)),
+            For(one, Loop.SERIAL, (Fold(best, Op.MIN, self._key(self._at(one.dim))),)),
             Alloc(place, none),
-            For(again, Loop.VECTOR, (Fold(place, Op.MIN, select(is_best, here, none)),)),
+            For(again, Loop.SERIAL, (Fold(place, Op.MIN, select(is_best, here, none)),)),
             self.result(0, load(place, 0)),
         )
 
@@ -331,14 +331,14 @@ class _Task:
         worst = const(_worst(self.kind, self.prim.largest), self.kind)
         here, one = load(kept, lane.dim), self._at(add(mul(turn.dim, lanes), lane.dim))
         is_better = here < one if self.prim.largest else one < here
-        dealt = For(lane, Loop.VECTOR, (Store(kept, lane.dim, select(is_better, one, here)),))
+        dealt = For(lane, Loop.SERIAL, (Store(kept, lane.dim, select(is_better, one, here)),))
         key = Store(self.list.keys, last.dim, self._key(load(kept, last.dim)))
         bits, high = make.register(self.list.kind), HIGH[self.list.kind]
         found = load(bits, 0) ^ (-high - 1)
         return (
-            For(first, Loop.VECTOR, (Store(kept, first.dim, worst),)),
+            For(first, Loop.SERIAL, (Store(kept, first.dim, worst),)),
             For(turn, Loop.SERIAL, (dealt,)),
-            For(last, Loop.VECTOR, (key,)),
+            For(last, Loop.SERIAL, (key,)),
             *self._decided(bits, lanes),
             Alloc(best.last, alu(Op.MIN, found, const(high - 1, self.list.kind)) + 1),
             Alloc(best.least, self._below(self._element(load(best.last, 0)))),
@@ -364,7 +364,7 @@ class _Task:
         body = (
             Alloc(tried, load(bits, 0) | bit),
             Alloc(below, const(0, Scalar.I32)),
-            For(lane, Loop.VECTOR, (Fold(below, Op.ADD, select(is_below, const(1, Scalar.I32), 0)),)),
+            For(lane, Loop.SERIAL, (Fold(below, Op.ADD, select(is_below, const(1, Scalar.I32), 0)),)),
             Store(bits, 0, select(is_few, load(tried, 0), load(bits, 0))),
         )
         return Alloc(bits, const(0, kind)), For(step, Loop.SERIAL, body)
@@ -411,7 +411,7 @@ class _Task:
         """How many elements of the block may be better."""
         lane = self.make.var(BLOCK)
         behind = self._is_behind(best, add(start, lane.dim))
-        return For(lane, Loop.VECTOR, (Fold(best.seen, Op.ADD, select(behind, const(0, Scalar.I32), 1)),))
+        return For(lane, Loop.SERIAL, (Fold(best.seen, Op.ADD, select(behind, const(0, Scalar.I32), 1)),))
 
     def _search(self, best: _Best, start: Dim) -> tuple[Stmt, ...]:
         """Few of them, one after the other."""
@@ -423,7 +423,7 @@ class _Task:
         found = Fold(next, Op.MIN, select(behind, const(BLOCK - 1, Scalar.I32), here))
         body = (
             Alloc(next, const(BLOCK - 1, Scalar.I32)),
-            For(lane, Loop.VECTOR, (found,)),
+            For(lane, Loop.SERIAL, (found,)),
             Let(there, bound(load(next, 0), 0, BLOCK - 1, "next", BLOCK)),
             *self._append(best, add(start, there.dim)),
             Store(best.place, 0, load(next, 0)),

@@ -111,8 +111,8 @@ class Scan(Prim):
         body = (Store(row, lane.dim, sums), make.store(at, load(row, lane.dim)))
         body = body[::-1] if self.exclusive else body
         start = self._start(out, args, _at(item, rank - 1, first.dim))
-        zeros = For(first, Loop.VECTOR, (Store(row, first.dim, start),))
-        return zeros, For(step, Loop.SERIAL, (For(lane, Loop.VECTOR, body),))
+        zeros = For(first, Loop.SERIAL, (Store(row, first.dim, start),))
+        return zeros, For(step, Loop.SERIAL, (For(lane, Loop.SERIAL, body),))
 
     def _start(self, out: Type, args: tuple[Read, ...], item: Sequence[Dim]) -> Expr:
         """What is folded into: the second operand, or what changes nothing."""

@@ -324,7 +324,7 @@ class _Writer:
         position, *inner = unravelled(lane.dim, (count, *self.row))
         store = self.copy(add(first, position), inner)
         if is_straight(store, lane):
-            return For(lane, Loop.VECTOR, (store,))
+            return For(lane, Loop.SERIAL, (store,))
         vars = [self.make.var(d) for d in (count, *self.row)]
         where = [v.dim for v in vars]
         return nested(vars, (self.copy(add(first, where[0]), where[1:]),))
@@ -341,7 +341,7 @@ class _Writer:
             inner = unravelled(lane.dim, self.given)
             at = self.index(step, inner)
             if lane not in free_symbols(at) and is_straight(store := self.update(step, at, inner), lane):
-                return (If(self.lies(at, first, count), (For(lane, Loop.VECTOR, (store,)),)),)
+                return (If(self.lies(at, first, count), (For(lane, Loop.SERIAL, (store,)),)),)
         vars = [self.make.var(d) for d in self.given]
         inner = tuple(v.dim for v in vars)
         at = self.index(step, inner)
@@ -384,6 +384,6 @@ def is_straight(store: Store, lane: Sym) -> bool:
 
 def nested(vars: Sequence[Sym], body: tuple[Stmt, ...]) -> Stmt:
     """Loops around statements, the innermost over neighbours."""
-    for k, var in enumerate(reversed(vars)):
-        body = (For(var, Loop.SERIAL if k else Loop.VECTOR, body),)
+    for var in reversed(vars):
+        body = (For(var, Loop.SERIAL, body),)
     return body[0]

@@ -127,7 +127,7 @@ class _Task:
     def cleared(self) -> tuple[Stmt, ...]:
         """Nothing is there yet."""
         return tuple(
-            For(v := self.make.var(b.size), Loop.VECTOR, (Store(b, v.dim, const(0, I32)),))
+            For(v := self.make.var(b.size), Loop.SERIAL, (Store(b, v.dim, const(0, I32)),))
             for b in (self.held, self.seen)
         )
 
@@ -181,7 +181,7 @@ class _Task:
             Let(first, bound(load(self.firsts, group.dim), 0, HIGH, "first", room)),
             Let(many, bound(select(allowed, load(before, 0), 0), 0, HIGH, "many", room)),
             Alloc(hits, const(0, I32)),
-            For(lane, Loop.VECTOR, (Fold(hits, Op.ADD, cast(overlaps, I32)),)),
+            For(lane, Loop.SERIAL, (Fold(hits, Op.ADD, cast(overlaps, I32)),)),
             Alloc(kept, cast(is_kept, I32)),
             Let(to, bound(load(self.firsts, group.dim) + load(before, 0), 0, HIGH, "to", room)),
             *(Store(b, to.dim, x) for b, x in zip(self.boxes, new, strict=True)),

@@ -10,6 +10,7 @@ from anyrt.backends.cpu.strategies.common import PARALLELISE, VERSION
 from anyrt.ir.kernel import Alloc, Fold, For, Kernel, Let, Loop, Stmt, Store
 from anyrt.ir.rewrite import Fail
 from anyrt.loops.unroll_and_jam import unroll_and_jam
+from anyrt.loops.vectorise_independent import vectorise_independent
 from anyrt.schedule.step import Context, Step, Strategy
 
 ROWS = 4  # that an item has: more additions than are on their way at a time
@@ -36,4 +37,9 @@ def _carries(stmt: Stmt, c: Context) -> bool:
     return all(isinstance(s, Store) or (isinstance(s, Fold) and s.value.type.is_float) for s in stmt.body)
 
 
-WRITTEN: Strategy = (PARALLELISE, VERSION, Step("unroll and jam", _unroll_and_jam))
+WRITTEN: Strategy = (
+    Step("vectorise independent", lambda kernel, c: vectorise_independent(kernel)),
+    PARALLELISE,
+    VERSION,
+    Step("unroll and jam", _unroll_and_jam),
+)
