@@ -12,13 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import product
-from typing import Final
+from typing import Final, TypeAlias
 
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.checks import NOTHING, NOWHERE
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.values import Values, registers_of
 from anyrt.core.dims import Dim, Sym, add, bounds, linear, mul
+from anyrt.ir.buffer import Buffer
 from anyrt.ir.kernel import Alloc, Alu, Const, Fold, For, Load, Loop, Op, Stmt, Store, alu, load
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import expressions
@@ -31,6 +32,7 @@ FIRST, SECOND = (4, 5), (6, 7)  # the tiles of the factors; before them those of
 DOTS: Final = {Op.DOT2: "llvm.x86.tdpbf16ps", Op.DOT4: "llvm.x86.tdpbssd"}
 NAMES: Final = {Op.DOT2: "amx_bf16", Op.DOT4: "amx_int8"}
 CHAINED: Final = "amx_overlapped"
+Vars: TypeAlias = tuple[Sym, Sym, Sym, Sym]  # of lanes, words, rows, and rows that are stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,25 +49,17 @@ class Product:
     seconds: tuple[Load, ...]
     target: Store
 
-    def text(self, loop: For) -> For:
-        """What the instructions compute, with the variables and the register of `loop`."""
-        begin, words, ends = loop.body
-        assert isinstance(begin, Alloc), "sums begin"
-        assert isinstance(words, For), "sums have words"
-        assert isinstance(ends, For), "sums are stored"
-        (rows,) = words.body
-        assert isinstance(rows, For), "words are summed for rows"
-        lane, word, row, out = loop.var, words.var, rows.var, ends.var
-        sums = begin.buffer
+    def text(self, sums: Buffer, vars: Vars) -> tuple[tuple[Stmt, ...], Stmt]:
+        """What the instructions compute, for these variables: what is folded for each word, and what is
+        stored in the end."""
+        lane, word, row, out = (v.dim for v in vars)
         size, deep = self.seconds[0].elements, len(self.seconds) * LANES
-        first = _at(self.first, mul(row.dim, self.pitch), mul(word.dim, self.first.elements))
-        at = add(mul(word.dim, deep * size), mul(lane.dim, size))
+        first = _at(self.first, mul(row, self.pitch), mul(word, self.first.elements))
+        at = add(mul(word, deep * size), mul(lane, size))
         dots = (alu(self.op, first, _at(x, at)) for x in self.seconds)
-        folds = tuple(Fold(sums, Op.ADD, x, row.dim) for x in dots)
-        place = add(self.target.index, add(mul(out.dim, LANES), lane.dim))
-        store = Store(self.target.buffer, place, load(sums, out.dim))
-        summing = replace(words, body=(For(row, Loop.UNROLL, folds),))
-        return replace(loop, body=(begin, summing, replace(ends, body=(store,))))
+        place = add(self.target.index, add(mul(out, LANES), lane))
+        store = Store(self.target.buffer, place, load(sums, out))
+        return tuple(Fold(sums, Op.ADD, x, row) for x in dots), store
 
 
 def _at(x: Load, *by: Dim) -> Load:
@@ -130,13 +124,14 @@ def product_of(loop: For) -> Product | Fail:
         case For(
             kind=Loop.VECTOR,
             body=(
-                Alloc(value=Const(value=0 | 0.0)),
+                Alloc(buffer=sums, value=Const(value=0 | 0.0)),
                 For(var=word, kind=Loop.SERIAL, body=(For(var=row, kind=Loop.UNROLL, body=folds),)),
                 For(var=out, kind=Loop.UNROLL, body=(Store() as store,)),
             ),
         ):
-            p = _operands((loop.var, word, row, out), folds, store)
-            even = isinstance(p, Fail) or p.text(loop) == loop
+            vars = (loop.var, word, row, out)
+            p = _operands(vars, folds, store)
+            even = isinstance(p, Fail) or p.text(sums, vars) == (folds, store)
             return p if even else Fail("its rows and words do not lie evenly")
     return Fail("it sums no dots for several rows, which are stored then")
 
@@ -153,7 +148,7 @@ def overlapped(loop: For) -> str | Fail:
     return c if isinstance(c, Fail) else CHAINED
 
 
-def _operands(vars: tuple[Sym, Sym, Sym, Sym], folds: tuple[Stmt, ...], store: Store) -> Product | Fail:
+def _operands(vars: Vars, folds: tuple[Stmt, ...], store: Store) -> Product | Fail:
     """What stands at the first row, lane and word."""
     lane, word, row, _ = vars
     if lane.extent != LANES or not height(row.extent or 0) or not isinstance(row.extent, int):
