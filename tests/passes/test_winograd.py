@@ -20,6 +20,8 @@ from anyrt.plan.file import read_plan
 from anyrt.prims import build as b
 from anyrt.prims.const import Const, Param
 from anyrt.prims.contract import Contract
+from anyrt.prims.map import CAST, SPREADING
+from anyrt.prims.scalar import SCALARS
 from anyrt.prims.table import named_blobs, vocabulary
 from anyrt.prims.view import Axis
 from anyrt.schedule.cost import Sizes
@@ -220,6 +222,36 @@ def test_the_largest_inputs_overflow_where_their_sum_does(tiles, size):
     assert (np.abs(y - wanted) / most).max() < 2e-5
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("place", [(0, 0), (3, 4), (5, 15), (8, 7), (12, 69)])
+@pytest.mark.parametrize("tiles", ["F(2,3)", "F(4,3)"])
+@pytest.mark.parametrize("width", [17, 70])
+def test_nan_and_infinities_reach_exactly_the_windows_that_hold_them(width, tiles, place, value):
+    x, w = (numbers(*s).astype(np.float32) for s in ((2, 16, 13, width), (20, 16, 3, 3)))
+    x[1, 5, place[0], min(place[1], width - 1)] = value
+    got, wanted = (engine(x.shape, w, t).run(x=x)["y"] for t in (tiles, "off"))
+    assert 4 * 20 <= (~np.isfinite(wanted)).sum() <= 9 * 20
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(wanted))
+    np.testing.assert_array_equal(np.isinf(got) * np.sign(got), np.isinf(wanted) * np.sign(wanted))
+
+
+@pytest.mark.parametrize("after", trt.ActivationType.__members__.values(), ids=str)
+def test_no_activation_hides_what_is_to_be_mended(after):
+    x, w = (numbers(*s).astype(np.float32) for s in ((1, 16, 13, 37), (20, 16, 3, 3)))
+    x[0, 3, 5, 9], x[0, 2, 8, 33] = np.nan, -np.inf
+    got, wanted = (engine(x.shape, w, tiles, after).run(x=x)["y"] for tiles in ("F(4,3)", "off"))
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(wanted))
+    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted[np.isfinite(wanted)]).max())
+
+
+@pytest.mark.parametrize("fn", sorted(SPREADING - {CAST}))
+def test_functions_that_show_nan_do_so_whichever_operand_it_is(fn):
+    count = SCALARS[fn].arity
+    for k in range(count):
+        operands = [np.float32([np.nan if n == k else x for x in (0.0, -2.0, np.inf)]) for n in range(count)]
+        assert np.isnan(SCALARS[fn].ref(*operands)).all()
+
+
 def test_small_numbers_keep_their_digits():
     x, w = (numbers(*s).astype(np.float32) for s in ((1, 16, 8, 8), (16, 16, 3, 3)))
     plain, small = engine(x.shape, w, "F(4,3)"), np.float32(2.0**-80)
@@ -233,15 +265,16 @@ def summed(x, w):
     return np.einsum("nchwij,kcij->nkhw", windows, w.astype(np.float64), optimize=True)
 
 
-def engine(shape, weights, tiles):
-    """A convolution with a border of one element."""
+def engine(shape, weights, tiles, after=None):
+    """A convolution with a border of one element, and an activation after it."""
     builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
     network, config = builder.create_network(), builder.create_builder_config()
     x = network.add_input("x", trt.float32, shape)
     layer = network.add_convolution_nd(x, weights.size // (9 * shape[1]), (3, 3), weights)
     layer.padding_nd = (1, 1)
-    layer.get_output(0).name = "y"
-    network.mark_output(layer.get_output(0))
+    last = layer if after is None else network.add_activation(layer.get_output(0), after)
+    last.get_output(0).name = "y"
+    network.mark_output(last.get_output(0))
     config.winograd = tiles
     plan = builder.build_serialized_network(network, config)
     return trt.Runtime(trt.Logger(trt.Logger.ERROR)).deserialize_cuda_engine(plan)
@@ -254,7 +287,8 @@ def test_each_transform_is_one_kernel_and_the_last_one_has_the_rest():
     relu = b.map_("max", b.map_("add", y, bias), b.scalar(0.0, y))
     graph = built(Graph(x.inputs, (("y", relu),)), (4,))
     schedule = native.lower(graph, constant_offsets(graph), Sizes({}), machine=REFERENCE).schedules[0]
-    assert [launch.kind for launch in schedule.launches if launch.kind != "map"] == ["contraction"] * 3
+    kinds = [launch.kind for launch in schedule.launches if launch.kind != "map"]
+    assert kinds == ["contraction", "contraction", "contraction", "mend"]
 
 
 def test_the_graph_reads_back_from_its_text():

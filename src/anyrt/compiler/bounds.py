@@ -44,6 +44,7 @@ from anyrt.prims.contract import Contract
 from anyrt.prims.foremost import Foremost
 from anyrt.prims.gather import Gather
 from anyrt.prims.map import CAST, CASTS, PATTERN, Map, kind_of
+from anyrt.prims.mended import Mended
 from anyrt.prims.nonzero import NonZero
 from anyrt.prims.ranked import Ranked
 from anyrt.prims.reduce import FOLDS, Reduce
@@ -134,8 +135,8 @@ def _error(value: Value, op: Prim, run: Run, args: tuple[Bounded, ...], array: A
             return _scanned(op, args, p)
         case Scatter():
             return _scattered(op, args, value.dtype)
-        case Contract():
-            return _contracted(op, args, p, all(a.dtype is DataType.BF16 for a in value.args))
+        case Contract() | Mended():
+            return _summed(op, value, args, p)
         case Gather():
             return _gathered(op, *args)
         case Ranked():
@@ -316,6 +317,14 @@ def _reduced(op: Reduce, x: Bounded, p: Precision) -> Errors:
         return _multiplied(op.axes, size, error, unit, p)
     grown = size.sum(axis=op.axes, keepdims=True)
     return np.where(grown > p.largest, np.inf, total + unit * grown)  # a partial sum may have overflowed
+
+
+def _summed(op: Contract | Mended, value: Value, args: tuple[Bounded, ...], p: Precision) -> Errors:
+    """As the sums are where something is mended, and as the first operand is elsewhere."""
+    if isinstance(op, Contract):
+        return _contracted(op, args, p, all(a.dtype is DataType.BF16 for a in value.args))
+    sums = _contracted(op.sums(value.dtype), args[1:], p, bfloat=False)
+    return np.where(op.broken(args[0].array), sums, args[0].error)
 
 
 def _contracted(op: Contract, args: tuple[Bounded, ...], p: Precision, bfloat: bool) -> Errors:

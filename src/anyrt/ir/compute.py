@@ -70,7 +70,8 @@ class Elements:
     `cost`: instructions for an element of a type. `moves`: operand elements as they are. `border`: what lies
     around the operand's elements, which then are as they are, too. `positions`: which operands' elements say
     where others are read. `spreads`: NaN of an operand makes the result NaN, where its type has it. `rounds`:
-    the operand, rounded as storing it does, too."""
+    the operand, rounded as storing it does, too. `instead`: the first of three operands is read, and where it
+    is NaN, of axes that only the last one has at 0, the sum of products of the others."""
 
     same: bool = False
     cost: Callable[[DataType], int] = lambda dtype: 0
@@ -79,6 +80,7 @@ class Elements:
     positions: tuple[int, ...] = ()
     spreads: bool = False
     rounds: bool = False
+    instead: Contracted | None = None
 
 
 @dataclass(frozen=True, slots=True)

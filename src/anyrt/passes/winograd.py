@@ -16,7 +16,8 @@ The differences of sums that results are cost digits, and how many follows from 
 polynomials are evaluated: 0, ±3/4, ±3/2 and ∞, whose powers and products float32 holds exactly, halve the
 error that 0, ±1, ±2 and ∞ have in F(4, 3). No sum inside is larger than the largest input, as B and the
 weights of each k are made smaller by powers of two, which y gets back at the end: so numbers overflow where
-the sum itself does. An infinity or NaN in the input reaches all results of its tiles.
+the sum itself does. An infinity or NaN in the input makes all results of its tiles NaN, so these are `Mended`
+by the sum itself. Weights are finite.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from anyrt.prims import build
 from anyrt.prims.closed import constant
 from anyrt.prims.const import Blob, Const
 from anyrt.prims.contract import Contract
+from anyrt.prims.mended import Mended
 from anyrt.prims.pad import Pad
 from anyrt.prims.view import Axis, View
 
@@ -193,7 +195,8 @@ def _tiled(f: _Windows, m: int) -> Value:
     to = tuple(x for k in f.out for x in ((k, within[k]) if k in within else (k,)))
     w, kernel, largest = _transformed(f, weights, outputs, places, across)
     smaller = 2.0 ** -ceil(log2(np.abs(inputs).sum(1).max() ** 2))
-    v = sums(_square(inputs, smaller), (*places, *f.inside), _cut(f, m), f.seen, turned)
+    padded = _padded(f.x, _behind(f, m))
+    v = sums(_square(inputs, smaller), (*places, *f.inside), _cut(f, padded, m), f.seen, turned)
     z = sums(w, kernel, v, turned, made) if across else sums(v, turned, w, kernel, made)
     y = sums(_square(outputs), (*within.values(), *places), z, made, to)
     sizes = [f.size(k) for k in f.out]
@@ -202,7 +205,9 @@ def _tiled(f: _Windows, m: int) -> Value:
     scale = build.map_("mul", largest, build.scalar(1 / smaller, largest))
     scale = constant(build.cast(scale, DataType.FLOAT), f.weights.blob.name)
     along = build.transpose(scale, [f.maps.index(k) for k in f.out if k in f.maps])
-    return build.map_("mul", y, build.reshape(along, tuple(f.size(k) if k in f.maps else 1 for k in f.out)))
+    y = build.map_("mul", y, build.reshape(along, tuple(f.size(k) if k in f.maps else 1 for k in f.out)))
+    windows = build.windows(padded, f.view.axes, f.view.shape)
+    return apply(Mended(f.seen, f.kernel, f.out), y, windows, apply(f.weights))
 
 
 def _count(f: _Windows, axis: int, m: int) -> Dim:
@@ -210,17 +215,23 @@ def _count(f: _Windows, axis: int, m: int) -> Dim:
     return ceildiv(f.size(f.at[axis]), m)
 
 
-def _cut(f: _Windows, m: int) -> Value:
+def _cut(f: _Windows, padded: Value, m: int) -> Value:
     """The tiles of `x`, with the labels of its windows."""
     axes, shape = [*f.view.axes], [*f.view.shape]
-    behind: list[Dim] = [0] * f.x.type.rank
     for n, (k, at, inside) in enumerate(zip(f.axes, f.at, f.inside, strict=True)):
         place, element = f.seen.index(at), f.seen.index(inside)
         shape[place], shape[element] = _count(f, n, m), m + SIZE - 1
         axes[k] = Axis(axes[k].start, place, m, ((element, 1),))
-        end = total((axes[k].start, mul(shape[place], m), SIZE - 1))
+    return build.windows(padded, axes, tuple(shape))
+
+
+def _behind(f: _Windows, m: int) -> list[Dim]:
+    """What tiles reach into behind `x`."""
+    behind: list[Dim] = [0] * f.x.type.rank
+    for n, k in enumerate(f.axes):
+        end = total((f.view.axes[k].start, mul(_count(f, n, m), m), SIZE - 1))
         behind[k] = maximum(0, add(end, mul(f.x.shape[k], -1)))
-    return build.windows(_padded(f.x, behind), axes, tuple(shape))
+    return behind
 
 
 def _padded(x: Value, behind: Sequence[Dim]) -> Value:

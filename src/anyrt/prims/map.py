@@ -34,7 +34,9 @@ from anyrt.prims.scalar.table import Kind, ResultKind
 
 CAST = "cast"
 ROUNDING = frozenset({"to_half", "to_bf16"})
-SPREADING = ROUNDING | {CAST, "add", "sub", "mul", "div", "neg", "identity"}  # of NaN
+# Functions that are NaN where any operand is.
+SPREADING = ROUNDING | {CAST, "add", "sub", "mul", "div", "div_short", "neg", "identity", "max", "min", "abs"}
+SPREADING |= {"square", "exp", "log", "tanh", "erf", "sigmoid", "sigmoid_short"}
 NARROW = "narrow"  # the same of float64, to a narrower float, because the network says so
 CASTS = frozenset({CAST, NARROW})
 PATTERN = "pattern"  # a number as the integer of its bits, or the other way

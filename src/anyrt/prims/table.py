@@ -18,6 +18,7 @@ from anyrt.prims.count import Count
 from anyrt.prims.foremost import Foremost
 from anyrt.prims.gather import Gather
 from anyrt.prims.map import Map
+from anyrt.prims.mended import Mended
 from anyrt.prims.nonzero import NonZero
 from anyrt.prims.pad import Pad
 from anyrt.prims.plugin import Plugin, Tensor
@@ -40,6 +41,7 @@ PRIMITIVES: tuple[type[Prim], ...] = (
     Map,
     Reduce,
     Contract,
+    Mended,
     Reshape,
     View,
     Pad,

@@ -70,8 +70,8 @@ class Elements:
     `first` which of their elements these begin with, `layouts` how they lie there, where that is not the
     usual way.
 
-    `careful`: what sums of products hide is looked at term by term. `folding`: how many reductions enclose
-    the element that is asked for."""
+    `careful`: what sums of products hide is looked at term by term, and what is mended is summed. `folding`:
+    how many reductions enclose the element that is asked for."""
 
     buffers: Mapping[Value, Buffer]
     tables: Tables
@@ -109,6 +109,8 @@ class Elements:
                 return (self.tapped or self.taps)(value, index)
             case Written():
                 raise FusionFailure(value, "its own statements make the whole of it")
+            case Each(instead=Contracted() as how) if self.careful:
+                return self._contracted(value, how, index)
             case Each(positions=operands):
                 for k in operands:
                     self._check_position(value.args[k], index)
@@ -151,7 +153,7 @@ class Elements:
     def _contracted(self, value: Value, how: Contracted, index: tuple[Dim, ...]) -> Expr:
         """The sum over the labels that the result has not, in a register."""
         kind, key = COMPUTED[value.dtype], (value, index)
-        operands = tuple(zip(value.args, (how.left, how.right), strict=True))
+        operands = tuple(zip(value.args[-2:], (how.left, how.right), strict=True))
         sizes = {k: n for arg, labels in operands for k, n in zip(labels, arg.shape, strict=True)}
         at = dict(zip(how.out, index, strict=True))
         summed = {k: n for k, n in sizes.items() if k not in at}

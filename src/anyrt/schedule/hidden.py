@@ -1,4 +1,5 @@
-"""Sums of products that hide something: which they are, and whether what comes of them shows NaN.
+"""Sums of products that hide something, and what is mended: which they are, and whether what comes of them
+shows NaN.
 
 Kernels sum them as all others, where 0 · NaN is NaN, and a second kernel makes the rows again that hold NaN
 (`Group.mends`, strategies/mend.py). So nothing that is stored of them may hide NaN itself.
@@ -11,7 +12,7 @@ from typing import Final
 
 from anyrt.core.dtype import is_float
 from anyrt.core.enums import DataType
-from anyrt.ir.compute import Contracted, Elements
+from anyrt.ir.compute import Compute, Contracted, Elements
 from anyrt.ir.graph import Value
 from anyrt.schedule.partition import Stored
 
@@ -20,8 +21,11 @@ NONES: Final = frozenset({DataType.FLOAT, DataType.HALF, DataType.BF16, DataType
 
 
 def hides(value: Value) -> bool:
-    """True for sums of products that hide what weighs 0, of numbers of which some may be none."""
+    """True for sums of products that hide what weighs 0, of numbers of which some may be none, and for what
+    is NaN where the sums that it stands for are not."""
     how = value.compute
+    if isinstance(how, Elements):
+        return how.instead is not None
     return isinstance(how, Contracted) and how.hides and is_float(value.dtype)
 
 
@@ -29,6 +33,26 @@ def spreads(value: Value) -> bool:
     """True for what is NaN where what it is computed of is."""
     how = value.compute
     return isinstance(how, Elements) and (how.moves or how.spreads) and value.dtype in NONES
+
+
+def alike(root: Value, stored: Container[Value]) -> frozenset[int]:
+    """The axes of what a kernel makes along which the first element tells what is to be mended."""
+    todo, found = [(root, True)], list[frozenset[int]]()
+    while todo:
+        v, straight = todo.pop()
+        how = v.compute
+        straight = straight and isinstance(how, Elements) and how.same and v.shape == root.shape
+        if hides(v):
+            found.append(_repeated(how) if straight else frozenset())
+        elif v is root or v not in stored:
+            todo += ((a, straight) for a in v.args)
+    return frozenset.intersection(*found) if found else frozenset()
+
+
+def _repeated(how: Compute) -> frozenset[int]:
+    """The axes along which the windows that are summed instead do not change."""
+    sums = how.instead if isinstance(how, Elements) else None
+    return frozenset() if sums is None else frozenset(k for k, x in enumerate(sums.out) if x not in sums.left)
 
 
 def is_searched(value: Value) -> bool:

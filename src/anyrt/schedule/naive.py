@@ -45,6 +45,7 @@ from anyrt.schedule import storage
 from anyrt.schedule.cost import Sizes, heavy, weight
 from anyrt.schedule.elements import AGAIN, Elements, FusionFailure, Reduction, tapped
 from anyrt.schedule.group import Group
+from anyrt.schedule.hidden import alike
 from anyrt.schedule.layout import Layout, row_major
 from anyrt.schedule.nontemporal import Past
 from anyrt.schedule.pieces import Pieces
@@ -82,6 +83,7 @@ class Builder:
     names: Names = field(default_factory=Names)
     scratch: Dim = 0
     vars: list[Sym] = field(default_factory=list)
+    axes: Sequence[Dim] = ()
     before: list[Stmt | Mark] = field(default_factory=list)
     window: Sym | None = None
     inner: frozenset[Sym] = frozenset()
@@ -191,6 +193,7 @@ class Builder:
             piece = self._long_row() if found is None else None
             found = found or piece
             if found is None:
+                self.axes = axes
                 return elements, store
             outer, inner, value = split(found[0], found[1], self.names)
             at = self.vars.index(found[0])
@@ -296,19 +299,26 @@ class Builder:
         return out
 
     def _mended(self, elements: Elements, store: Store) -> tuple[Stmt, ...]:
-        """Each row that holds NaN, made once more."""
-        there = storage.read(self.group.buffer, self.group.root.dtype, store.index)
+        """Each row that holds NaN, made once more; where the first element along axes tells of all, what of
+        the row is NaN there."""
+        repeated = {
+            v for k in alike(self.group.root, self.buffers) for v in self.vars if depends(self.axes[k], v)
+        }
+        first = substitute(store.index, dict.fromkeys(repeated, 0))
+        there = storage.read(self.group.buffer, self.group.root.dtype, first)
         is_none, body = alu(Op.NE, there, there), list[Stmt]()
         for r in elements.reductions.values():
             body += self._folding(r)
-        if not self.vars:
-            return (If(is_none, (*body, store)),)
-        *rows, last = self.vars
+        again = serial([v for v in self.vars if v in repeated], (*body, store))
+        again = (If(is_none, again),) if repeated else again
+        if len(repeated) == len(self.vars):
+            return again if repeated else (If(is_none, again),)
+        *rows, last = (v for v in self.vars if v not in repeated)
         found = Buffer(self.names.name("none"), Scalar.F32, Space.REGISTER)
         look = Fold(found, Op.MAX, select(is_none, 1.0, const(0.0, Scalar.F32)))
         any_none = alu(Op.NE, load(found, 0), const(0.0, Scalar.F32))
-        again = If(any_none, (For(last, Loop.VECTOR, (*body, store)),))
-        return serial(rows, (Alloc(found, const(0.0, Scalar.F32)), For(last, Loop.VECTOR, (look,)), again))
+        mended = If(any_none, (For(last, Loop.SERIAL if repeated else Loop.VECTOR, again),))
+        return serial(rows, (Alloc(found, const(0.0, Scalar.F32)), For(last, Loop.VECTOR, (look,)), mended))
 
     # ---- rows that taps read again ------------------------------------------------------------
 

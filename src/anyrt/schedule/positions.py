@@ -37,6 +37,8 @@ def read(user: Value, at: Position) -> Iterator[tuple[Value, Position, int]]:
     how = user.compute
     for number, arg in enumerate(user.args):
         match how:
+            case Elements(instead=Contracted()) if number:
+                return  # read where the first is NaN
             case Elements(same=True):
                 yield arg, at if arg.shape == user.shape else _aligned(arg.shape, at), 1
             case Tapped(axis=axis, size=size, rule=rule):
