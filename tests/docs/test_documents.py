@@ -10,6 +10,7 @@ from anyrt.prims.table import PRIMITIVES
 
 ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"\]\(([^)#:]+)\)")
+PRINTED = re.compile(r"^```.*?^```", re.M | re.S)
 
 
 def test_generated_tables_are_current():
@@ -61,8 +62,8 @@ def test_pages_say_what_becomes_of_int8(sentence, pages):
     "path", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda p: p.stem
 )
 def test_links_lead_somewhere(path):
-    lost = [link for link in LINK.findall(path.read_text()) if not (path.parent / link).exists()]
-    assert lost == []
+    told = PRINTED.sub("", path.read_text())
+    assert [link for link in LINK.findall(told) if not (path.parent / link).exists()] == []
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/architecture.md"])
