@@ -54,7 +54,7 @@ fuzz: $(STAMP)
 	$(RUN) -m tools.fuzz
 
 # make neon: all tests of kernels on an AArch64, which Unicorn emulates.
-NEON := tests/codegen tests/loops tests/schedule tests/compiler tests/scalar
+NEON := tests/codegen tests/loops tests/schedule
 neon: $(STAMP)
 	$(RUN) -m pytest -q -n 2 --dist worksteal --emulated $(NEON)
 

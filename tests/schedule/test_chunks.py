@@ -71,6 +71,7 @@ def test_means_that_differ_from_chunk_to_chunk_cost_no_digits(kind):
     np.testing.assert_allclose(variance(x), np.var(x.astype(np.float64)), rtol=4e-6)
 
 
+@pytest.mark.here  # sums of four lanes lose more than the sixteen that the bound is for: SSE2's do, too
 @pytest.mark.parametrize("number", [1e6 / 3, 1e-3, 12345.678, 3e7])
 def test_the_variance_of_equal_numbers_is_not_negative(number):
     x = np.full(6 * CHUNK + 100, number, np.float32)
