@@ -20,7 +20,8 @@ from docgen.tables import works as generated_table
 from anyrt.plan.disk import write_text
 
 ROOT = Path(__file__).resolve().parents[1]
-TOUR, FIRST_HOUR = "docs/tour.md", "docs/first_hour.md"
+TOUR = "docs/tour.md"
+SESSIONS = ("docs/first_hour.md", "docs/walk_convolution.md", "docs/walk_attention.md")
 WORKS = re.compile(r"(<!-- begin: what works[^\n]*-->\n).*?(<!-- end: what works -->)", re.S)
 
 
@@ -33,8 +34,9 @@ def generated() -> dict[str, str]:
         text = (ROOT / name).read_text(encoding="utf-8")
         text = WORKS.sub(lambda m: f"{m[1]}{generated_table()}{m[2]}", text)
         found[name] = with_outputs(text, name)
-    with tempfile.TemporaryDirectory() as folder:
-        found[FIRST_HOUR] = replayed((ROOT / FIRST_HOUR).read_text(encoding="utf-8"), Path(folder))
+    for name in SESSIONS:
+        with tempfile.TemporaryDirectory() as folder:
+            found[name] = replayed((ROOT / name).read_text(encoding="utf-8"), Path(folder))
     return found
 
 
