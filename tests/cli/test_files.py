@@ -15,7 +15,7 @@ from anyrt.cli.exec.main import execute
 from anyrt.cli.main import main
 
 QUICK = ("--iterations=3", "--warmUp=0", "--duration=0")
-WRITTEN = ("saveEngine", "timingCacheFile", "exportLayerInfo", "exportTimes", "exportOutput", "exportProfile")
+EXTERN = ("saveEngine", "timingCacheFile", "exportLayerInfo", "exportTimes", "exportOutput", "exportProfile")
 WRITES = re.compile(
     r"\.write_(text|bytes)\(|np\.save(z\w*)?\((?!held)|\.tofile\(|open\([^)\n]*[\"'][wax]b?\+?[\"']"
 )
@@ -41,7 +41,7 @@ def full(monkeypatch):
     monkeypatch.setattr(os, "fsync", say)
 
 
-@pytest.mark.parametrize("option", WRITTEN)
+@pytest.mark.parametrize("option", EXTERN)
 def test_a_full_disk_leaves_what_was_there_and_the_file_is_named(model, option, tmp_path, full, capsys):
     target = tmp_path / "kept"
     target.write_bytes(b"anyrt timing cache 1\n{}" if option == "timingCacheFile" else b"old")

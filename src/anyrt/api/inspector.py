@@ -86,7 +86,7 @@ KINDS: Final = {
     "window": "Convolution",
     "fused tile": "Attention",
     "update": "KVCacheUpdate",
-    "written": "Scatter",
+    "extern": "Scatter",
     "stencil": "Resize",
     "copy": "Reformat",
     "loop": "Loop",

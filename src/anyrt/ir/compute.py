@@ -3,8 +3,8 @@
 A value is there before (`Given`; left by steps of their own: `Apart`), or each of its elements is an
 expression of operand elements (`Elements`),
 a fold of many (`Folded`), a sum of products (`Contracted`), a weighted sum of a few along an axis
-(`Tapped`), or it is its operands side by side (`Pieced`); what is no element by itself, as sorting, has
-statements of its own (`Written`).
+(`Resampled`), or it is its operands side by side (`Pieced`); what is no element by itself, as sorting, has
+statements of its own (`Extern`).
 Scheduling asks for this and for relations of
 indices, never for the class of a primitive.
 """
@@ -113,7 +113,7 @@ class Rule(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Tapped:
+class Resampled:
     """`size` positions along `axis`, each a sum of the operand's elements at a few positions."""
 
     axis: int
@@ -129,7 +129,7 @@ class Pieced:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class Extern:
     """By statements of the primitive's own (`Prim.write`), which read operands that lie in memory and go
     along the axes `along` (negative ones count from the end), `behind`: and along all behind these; along the
     others what they make is independent, and loops over these stand around them. again: they read elements
@@ -140,4 +140,4 @@ class Written:
     again: bool = False
 
 
-Compute: TypeAlias = Given | Elements | Folded | Contracted | Tapped | Pieced | Written
+Compute: TypeAlias = Given | Elements | Folded | Contracted | Resampled | Pieced | Extern

@@ -13,7 +13,7 @@ from anyrt.core.dimvalues import evaluate, substitute
 from anyrt.core.dtype import cast
 from anyrt.core.errors import BindingError
 from anyrt.ir.attributes import with_sizes
-from anyrt.ir.compute import Written
+from anyrt.ir.compute import Extern
 from anyrt.ir.counted import results, told, told_inside
 from anyrt.ir.graph import Graph, Node, Type, Value, walk
 from anyrt.ir.prim import Array, Prim
@@ -74,7 +74,7 @@ def all_results(node: Node, args: tuple[Array, ...], sizes: Mapping[str, int]) -
     results = concrete(node.op, sizes).results(args, shapes[0])
     got = [r.shape for r in results]
     assert got == shapes, f"{Value(node)}: the reference gave {got} instead of {shapes}"
-    if isinstance(Value(node).compute, Written):
+    if isinstance(Value(node).compute, Extern):
         return tuple(widen(cast(r, of.dtype), of.dtype) for r, of in zip(results, node.types, strict=True))
     return results
 

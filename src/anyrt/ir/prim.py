@@ -76,7 +76,7 @@ class Prim(ABC):
         self, out: Type, args: tuple[Read, ...], item: tuple[Dim, ...], make: Making
     ) -> tuple[Stmt, ...]:
         """The statements that make an item of the result: all of its elements at `item` but for the axes that
-        statements go along, where `item` is 0; of a primitive that is `Written`. A loop that holds all others
+        statements go along, where `item` is 0; of a primitive that is `Extern`. A loop that holds all others
         may turn in any order, and threads may share it."""
         raise NotImplementedError
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from anyrt.core.dtype import numpy_dtype
 from anyrt.core.enums import DataType
-from anyrt.ir.compute import Elements, Given, Pieced, Tapped, Written
+from anyrt.ir.compute import Elements, Extern, Given, Pieced, Resampled
 from anyrt.ir.graph import Value, apply_all, walk
 from anyrt.prims.build import cast, map_
 from anyrt.prims.const import Const
@@ -72,9 +72,9 @@ def _computes(value: Value) -> bool:
             return fn not in EXACT
         case Pad(value=border), _:
             return float(np.float64(border).astype(numpy_dtype(value.dtype))) != border == border
-        case _, Tapped(rule=TapRule() as rule):
+        case _, Resampled(rule=TapRule() as rule):
             return rule.weighs
-        case _, Given() | Written() | Elements() | Pieced():
+        case _, Given() | Extern() | Elements() | Pieced():
             return False
     return True
 
@@ -93,7 +93,7 @@ class _Layer:
         if is_half and _is_rounded(value):
             self.kept[value] = rounded(self._again(value, self.output))
             return
-        is_stored = isinstance(value.compute, Given | Written)
+        is_stored = isinstance(value.compute, Given | Extern)
         reads = self._same if is_half or not is_open else self._in_float
         if is_stored or _multiplies(value) or _is_pattern(value):
             reads = self.output

@@ -16,7 +16,7 @@ import numpy as np
 from anyrt.core.dims import Dim, add, ceildiv, maximum, minimum, mul
 from anyrt.core.enums import DataType
 from anyrt.ir.buffer import COMPUTED, Scalar
-from anyrt.ir.compute import Compute, Written
+from anyrt.ir.compute import Compute, Extern
 from anyrt.ir.graph import Type
 from anyrt.ir.kernel import (
     Expr,
@@ -54,7 +54,7 @@ class Foremost(Prim):
 
     def compute(self) -> Compute:
         """Statements for all that lies along the axis and along the last one."""
-        return Written((self.axis, -1))
+        return Extern((self.axis, -1))
 
     def infer(self, args: tuple[Type, ...]) -> Type:
         """One int64 along the axis."""

@@ -21,7 +21,7 @@ from anyrt.core.dims import Dim, add, ceildiv, maximum, minimum, mul, product
 from anyrt.core.enums import DataType
 from anyrt.core.errors import DTypeError, ShapeError
 from anyrt.ir.buffer import COMPUTED, Buffer, Scalar
-from anyrt.ir.compute import Compute, Written
+from anyrt.ir.compute import Compute, Extern
 from anyrt.ir.graph import Shape, Type
 from anyrt.ir.kernel import (
     Alloc,
@@ -63,7 +63,7 @@ class NonZero(Prim):
 
     def compute(self) -> Compute:
         """Statements for all of them."""
-        return Written((0,), behind=True)
+        return Extern((0,), behind=True)
 
     def infer(self, args: tuple[Type, ...]) -> Type:
         """A row for each axis."""

@@ -27,7 +27,7 @@ from anyrt.core.enums import DataType
 from anyrt.core.errors import ShapeError
 from anyrt.core.requirement import Relation, Requirement
 from anyrt.ir.buffer import BITS, COMPUTED, Buffer, Scalar
-from anyrt.ir.compute import Compute, Written
+from anyrt.ir.compute import Compute, Extern
 from anyrt.ir.graph import Type
 from anyrt.ir.kernel import (
     Alloc,
@@ -76,7 +76,7 @@ class Ranked(Prim):
 
     def compute(self) -> Compute:
         """Statements for all that lies along the axis."""
-        return Written((self.axis,), again=True)
+        return Extern((self.axis,), again=True)
 
     def infer(self, args: tuple[Type, ...]) -> Type:
         """As many int32 along the axis."""

@@ -18,7 +18,7 @@ import numpy as np
 from anyrt.core.dims import Dim, add, mul
 from anyrt.core.errors import ArgumentError, ShapeError
 from anyrt.ir.buffer import COMPUTED
-from anyrt.ir.compute import Compute, Written
+from anyrt.ir.compute import Compute, Extern
 from anyrt.ir.graph import Type
 from anyrt.ir.kernel import Alloc, Expr, Fold, For, Loop, Stmt, Store, alu, const, load
 from anyrt.ir.prim import Array, Making, Prim, Read
@@ -47,7 +47,7 @@ class Scan(Prim):
 
     def compute(self) -> Compute:
         """Statements for each row, or for the last axis where another one is folded along."""
-        return Written((self.axis, -1))
+        return Extern((self.axis, -1))
 
     def infer(self, args: tuple[Type, ...]) -> Type:
         """The operand's type."""

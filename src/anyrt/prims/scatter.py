@@ -37,7 +37,7 @@ from anyrt.core.requirement import Relation, Requirement
 from anyrt.core.sizes import clamp
 from anyrt.ir import kernel
 from anyrt.ir.buffer import Scalar
-from anyrt.ir.compute import Compute, Written
+from anyrt.ir.compute import Compute, Extern
 from anyrt.ir.graph import Shape, Type
 from anyrt.ir.kernel import (
     Alloc,
@@ -94,7 +94,7 @@ class Scatter(Prim):
 
     def compute(self) -> Compute:
         """Statements for the axis and those behind it, along which rows are stored side by side."""
-        return Written((self.axis,), behind=True)
+        return Extern((self.axis,), behind=True)
 
     def infer(self, args: tuple[Type, ...]) -> Type:
         """The first operand's type."""

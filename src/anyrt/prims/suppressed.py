@@ -20,7 +20,7 @@ from anyrt.core.dims import Dim, add, floordiv, maximum
 from anyrt.core.enums import DataType
 from anyrt.core.errors import DTypeError, ShapeError
 from anyrt.ir.buffer import Buffer, Scalar
-from anyrt.ir.compute import Compute, Written
+from anyrt.ir.compute import Compute, Extern
 from anyrt.ir.graph import Type
 from anyrt.ir.kernel import (
     Alloc,
@@ -60,7 +60,7 @@ class Suppressed(Prim):
 
     def compute(self) -> Compute:
         """Statements for all boxes."""
-        return Written((0,))
+        return Extern((0,))
 
     def infer(self, args: tuple[Type, ...]) -> Type:
         """A bool for each box."""

@@ -22,7 +22,7 @@ from anyrt.core.enums import DataType
 from anyrt.core.errors import ShapeError
 from anyrt.core.requirement import Relation, Requirement
 from anyrt.ir import kernel
-from anyrt.ir.compute import Compute, Tapped
+from anyrt.ir.compute import Compute, Resampled
 from anyrt.ir.graph import Type, Value
 from anyrt.ir.kernel import Expr
 from anyrt.ir.prim import Array, Prim, Read
@@ -44,7 +44,7 @@ class Taps(Prim):
 
     def compute(self) -> Compute:
         """A sum of a few positions along the axis."""
-        return Tapped(self.axis, self.size, self.rule)
+        return Resampled(self.axis, self.size, self.rule)
 
     def infer(self, args: tuple[Type, ...]) -> Type:
         """The operand's shape with `size` on the axis; rules with weights take floats only."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from anyrt.core.dims import Dim, Sym, product, symbols
 from anyrt.core.dimvalues import evaluate, substitute
 from anyrt.core.machine import Machine
-from anyrt.ir.compute import Contracted, Elements, Folded, Given, Tapped
+from anyrt.ir.compute import Contracted, Elements, Folded, Given, Resampled
 from anyrt.ir.graph import Value
 from anyrt.schedule.positions import is_far, times
 
@@ -86,7 +86,7 @@ def op_weight(value: Value, machine: Machine) -> int:
     match value.compute:
         case Elements(cost=cost) if value.args:
             return cost(value.args[-1].dtype)
-        case Tapped(rule=rule, axis=axis):
+        case Resampled(rule=rule, axis=axis):
             return (ALONG if axis != value.type.rank - 1 else machine.costs.gather) * rule.count
         case _:
             return 0

@@ -17,7 +17,7 @@ from anyrt.core.dims import Dim, Sym, add, mul
 from anyrt.core.dtype import is_integer
 from anyrt.core.enums import DataType
 from anyrt.ir.buffer import COMPUTED, Buffer, Space
-from anyrt.ir.compute import Contracted, Folded, Tapped, Written
+from anyrt.ir.compute import Contracted, Extern, Folded, Resampled
 from anyrt.ir.compute import Elements as Each
 from anyrt.ir.graph import Value
 from anyrt.ir.kernel import Expr, Load, Op, alu, const, load, select
@@ -105,9 +105,9 @@ class Elements:
                 return self._folded(value, fold, index)
             case Contracted() as how:
                 return self._contracted(value, how, index)
-            case Tapped():
+            case Resampled():
                 return (self.tapped or self.taps)(value, index)
-            case Written():
+            case Extern():
                 raise FusionFailure(value, "its own statements make the whole of it")
             case Each(instead=Contracted() as how) if self.careful:
                 return self._contracted(value, how, index)
@@ -208,7 +208,7 @@ def is_finite(value: Value) -> bool:
         match value.compute:
             case Each(moves=True):
                 (value,) = value.args
-            case Tapped(rule=TapRule() as rule) if rule.is_moderate:
+            case Resampled(rule=TapRule() as rule) if rule.is_moderate:
                 (value,) = value.args
             case Each(same=True) if _is_float_cast(value):
                 (value,) = value.args
@@ -222,9 +222,9 @@ def _is_float_cast(value: Value) -> bool:
     return value.dtype is DataType.FLOAT and len(value.args) == 1 and value.args[0].dtype is not value.dtype
 
 
-def tapped(value: Value) -> tuple[Tapped, TapRule]:
+def tapped(value: Value) -> tuple[Resampled, TapRule]:
     """How taps make a value, and the rule that tables are made of."""
     how = value.compute
-    assert isinstance(how, Tapped), f"{value} is not made by taps"
+    assert isinstance(how, Resampled), f"{value} is not made by taps"
     assert isinstance(how.rule, TapRule), f"{value} has taps without a table"
     return how, how.rule

@@ -17,7 +17,7 @@ from anyrt.core.dimvalues import substitute
 from anyrt.core.dtype import bits
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import BITS, COMPUTED, Buffer, Scalar, Space
-from anyrt.ir.compute import Border, Contracted, Written
+from anyrt.ir.compute import Border, Contracted, Extern
 from anyrt.ir.graph import Value
 from anyrt.ir.kernel import (
     Alloc,
@@ -44,6 +44,7 @@ from anyrt.loops.strip_mine import MAX_SPLITS, divided, split
 from anyrt.schedule import storage
 from anyrt.schedule.cost import Sizes, heavy, weight
 from anyrt.schedule.elements import AGAIN, Elements, FusionFailure, Reduction, tapped
+from anyrt.schedule.extern import Maker, extern
 from anyrt.schedule.group import Group
 from anyrt.schedule.hidden import alike
 from anyrt.schedule.layout import Layout, row_major
@@ -52,7 +53,6 @@ from anyrt.schedule.pieces import Pieces
 from anyrt.schedule.step import Context, Strategies, Strategy, Trace, carry_out
 from anyrt.schedule.tables import Tables
 from anyrt.schedule.window import Window, moved
-from anyrt.schedule.written import Maker, written
 
 FEWER = 64  # times: what has as many elements less than the kernel writes is stored for next to nothing
 
@@ -117,11 +117,11 @@ class Builder:
         if self.group.border is not None:
             return self._kernel(self._bordered(self.group.border)), self.strategies.of("map")
         how = self.group.root.compute
-        if isinstance(how, Written) and self.group.root not in self.buffers:
+        if isinstance(how, Extern) and self.group.root not in self.buffers:
             maker = Maker(self.group.root, self.group.buffer, self.group.place, self.names)
-            body = written(how, maker, self._elements(reductions=False), self.buffers)
-            self.scratch, self.chosen = maker.bytes, "written"
-            return self._kernel(body), self.strategies.of("written")
+            body = extern(how, maker, self._elements(reductions=False), self.buffers)
+            self.scratch, self.chosen = maker.bytes, "extern"
+            return self._kernel(body), self.strategies.of("extern")
         if self.group.root.dtype in storage.PACKED:
             return self._kernel(self._packed()), self.strategies.of("map")
         elements, store = self._refined()

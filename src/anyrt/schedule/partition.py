@@ -21,7 +21,7 @@ from itertools import chain
 
 from anyrt.core.dims import always_le, mul, symbols
 from anyrt.core.machine import Machine
-from anyrt.ir.compute import Apart, Contracted, Elements, Folded, Given, Pieced, Tapped, Written
+from anyrt.ir.compute import Apart, Contracted, Elements, Extern, Folded, Given, Pieced, Resampled
 from anyrt.ir.graph import Graph, Value, users, walk
 from anyrt.loops.nest import FEW
 from anyrt.prims.view import is_turned
@@ -118,7 +118,7 @@ class _Partition:
                 yield (value, value), own(value.shape)
             case _ if user in stored or user in self.given:
                 yield from (((user, user), at) for at in positions(value, user, own(user.shape)))
-            case Tapped():
+            case Resampled():
                 yield (user, user), own(value.shape)
             case Folded() | Contracted():
                 yield from (((kernel, user), own(value.shape)) for kernel, _ in found[user].loops)
@@ -186,7 +186,7 @@ class _Partition:
         """True when all readers of a value read one made from it, which is no larger: if one of them is worth
         storing, then that one."""
         return any(
-            not isinstance(u.compute, Folded | Contracted | Tapped | Pieced)
+            not isinstance(u.compute, Folded | Contracted | Resampled | Pieced)
             and u not in self.given
             and readers[u].loops.keys() == readers[value].loops.keys()
             and len(readers[u].reads) == len(readers[value].reads)
@@ -323,7 +323,7 @@ class _Partition:
     def _tapped_again(self, value: Value, user: Value, cost: int, chains: _Chains) -> str | None:
         """Taps of taps along the same axis: those below would run again for each of those above."""
         taps = user.compute
-        if not isinstance(taps, Tapped) or taps.axis not in chains.tapped[value]:
+        if not isinstance(taps, Resampled) or taps.axis not in chains.tapped[value]:
             return None
         count, reads = taps.rule.count, self.sizes.volume(user)
         once = self.sizes.volume(value) * (cost + self.machine.costs.move) + reads * count
@@ -358,7 +358,7 @@ class _Chains:
         self.depth[value] = 1 + max((self.depth[a] for a in below), default=0)
         axes = frozenset[int]().union(*(self.tapped[a] for a in below))
         how = value.compute
-        if isinstance(how, Tapped):
+        if isinstance(how, Resampled):
             axes |= {how.axis}
         elif axes and not (isinstance(how, Elements) and how.same):
             axes = frozenset(range(value.type.rank))  # other places, other axes
@@ -389,9 +389,9 @@ def _as_a_whole(value: Value, users: Sequence[Value]) -> str | None:
     """Why no other kernel computes an element of the value where it is read."""
     if isinstance(value.compute, Pieced):
         return "its parts are written by loops of their own"
-    if isinstance(value.compute, Written):
+    if isinstance(value.compute, Extern):
         return "its own statements make the whole of it"
-    if not _moves(value) and any(isinstance(u.compute, Written) for u in users):
+    if not _moves(value) and any(isinstance(u.compute, Extern) for u in users):
         return "what is written from it reads it several times"
     return None
 
@@ -475,9 +475,9 @@ def _reads_rows_again(user: Value) -> bool:
     """Taps along an outer axis that surely make at least half as many rows again as they read, and statements
     that read elements several times."""
     how = user.compute
-    if isinstance(how, Written):
+    if isinstance(how, Extern):
         return how.again
-    if not isinstance(how, Tapped) or how.axis == user.type.rank - 1:
+    if not isinstance(how, Resampled) or how.axis == user.type.rank - 1:
         return False
     return always_le(mul(user.args[0].shape[how.axis], 3), mul(how.size, 2))
 

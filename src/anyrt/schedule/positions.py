@@ -15,7 +15,7 @@ from anyrt.core.dims import Dim, Expr, Fn, Sym, symbols
 from anyrt.core.dimvalues import rebuild
 from anyrt.ir import kernel
 from anyrt.ir.buffer import COMPUTED
-from anyrt.ir.compute import Contracted, Elements, Folded, Given, Tapped
+from anyrt.ir.compute import Contracted, Elements, Folded, Given, Resampled
 from anyrt.ir.graph import Shape, Type, Value
 from anyrt.ir.prim import Prim, Read
 
@@ -41,7 +41,7 @@ def read(user: Value, at: Position) -> Iterator[tuple[Value, Position, int]]:
                 return  # read where the first is NaN
             case Elements(same=True):
                 yield arg, at if arg.shape == user.shape else _aligned(arg.shape, at), 1
-            case Tapped(axis=axis, size=size, rule=rule):
+            case Resampled(axis=axis, size=size, rule=rule):
                 tap = Sym("tap", extent=arg.shape[axis], source=(rule, size, at[axis])).dim
                 yield arg, _within(arg.shape, (*at[:axis], tap, *at[axis + 1 :])), rule.count
             case Elements():

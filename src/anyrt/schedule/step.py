@@ -1,7 +1,7 @@
 """Steps of a strategy, what they may ask, and the strategies of a target.
 
 `Builder.naive` (schedule/naive.py) names the kind of each kernel: "map", "reduction", "contraction" (sums of
-products), "stencil" (rows that taps read again), "update" (what is there already), "written" (statements of a
+products), "stencil" (rows that taps read again), "update" (what is there already), "extern" (statements of a
 primitive's own), "mend" (what has to be looked at). A target has a strategy for some kinds, as a list of
 steps; a kernel of another kind stays as it is, in serial loops.
 """

@@ -14,7 +14,7 @@ from anyrt.core.dims import product
 from anyrt.core.enums import DataType
 from anyrt.core.requirement import FINE, Assertion
 from anyrt.ir.buffer import Buffer, Space
-from anyrt.ir.compute import Apart, Elements, Folded, Given, Written
+from anyrt.ir.compute import Apart, Elements, Extern, Folded, Given
 from anyrt.ir.counted import in_turn, mentioned
 from anyrt.ir.graph import Shape, Value, users, walk
 from anyrt.schedule.compute_at import FusedTile, fused_tiles
@@ -141,7 +141,7 @@ def _reshaped(task: Task, buffers: dict[Value, Buffer]) -> frozenset[Value]:
         if not task.is_whole or buffers[value].space is not Space.OUTPUT or not keeps_order(value):
             continue
         (made,) = value.args
-        whole = isinstance(made.compute, Written | Apart) and not mentioned((made, value))
+        whole = isinstance(made.compute, Extern | Apart) and not mentioned((made, value))
         if whole and readers[made] == [value]:
             buffers[made] = buffers[value]
             found.add(value)

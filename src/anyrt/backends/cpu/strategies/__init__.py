@@ -3,7 +3,7 @@
 A group's kernel begins with serial loops (schedule/naive.py). What it holds decides about its strategy:
 rows that taps read again (stencil), sums of products (contraction), those of the windows of an image
 (window), folds (reduction), what is there already (update), or has to be looked at (mend), statements of a
-primitive's own (written), or neither (map). Each
+primitive's own (extern), or neither (map). Each
 step is tried on what the steps before have left; where it does not apply it says why, and the next one is
 tried. A step is switched off by leaving it out of the list, `STRATEGIES.without("tile")`, and done otherwise
 by another step in its place, `STRATEGIES.instead("cache read", Step("cache read for two loops", …))`.
@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Final
 
 from anyrt.backends.cpu.strategies.contraction import CONTRACTION
+from anyrt.backends.cpu.strategies.extern import EXTERN
 from anyrt.backends.cpu.strategies.map import MAP
 from anyrt.backends.cpu.strategies.mend import MEND
 from anyrt.backends.cpu.strategies.reduction import REDUCTION
@@ -21,7 +22,6 @@ from anyrt.backends.cpu.strategies.stencil import STENCIL
 from anyrt.backends.cpu.strategies.tile_choice import is_tileable
 from anyrt.backends.cpu.strategies.update import UPDATE
 from anyrt.backends.cpu.strategies.window import WINDOW, is_windowed
-from anyrt.backends.cpu.strategies.written import WRITTEN
 from anyrt.core.machine import Machine
 from anyrt.ir.kernel import Kernel
 from anyrt.schedule.step import Strategies
@@ -42,7 +42,7 @@ STRATEGIES: Final = Strategies(
         "window": WINDOW,
         "stencil": STENCIL,
         "update": UPDATE,
-        "written": WRITTEN,
+        "extern": EXTERN,
         "mend": MEND,
     },
     _choice,

@@ -1,4 +1,4 @@
-"""Written: a kernel of statements that a primitive has written, inside loops over what is independent.
+"""Extern: a kernel of statements that a primitive has written, inside loops over what is independent.
 
 Where these only carry what is folded so far from one element to the next, which waits for it, several rows
 are on their way at a time.
@@ -37,7 +37,7 @@ def _carries(stmt: Stmt, c: Context) -> bool:
     return all(isinstance(s, Store) or (isinstance(s, Fold) and s.value.type.is_float) for s in stmt.body)
 
 
-WRITTEN: Strategy = (
+EXTERN: Strategy = (
     Step("vectorise independent", lambda kernel, c: vectorise_independent(kernel)),
     PARALLELISE,
     VERSION,

@@ -1,4 +1,4 @@
-"""Kernels of values that primitives write with statements of their own (`ir.compute.Written`).
+"""Kernels of values that primitives write with statements of their own (`ir.compute.Extern`).
 
 Around these stand loops over what is independent; operands that no kernel has stored are asked for first,
 unless they only move elements of what is.
@@ -13,7 +13,7 @@ from functools import partial
 from anyrt.core.dims import Dim, Sym, add
 from anyrt.ir.buffer import Buffer, Scalar, Space
 from anyrt.ir.compute import Elements as Each
-from anyrt.ir.compute import Given, Written
+from anyrt.ir.compute import Extern, Given
 from anyrt.ir.graph import Value
 from anyrt.ir.kernel import Expr, Stmt, Store
 from anyrt.ir.prim import Read
@@ -55,8 +55,8 @@ class Maker:
         return made
 
 
-def written(
-    how: Written, maker: Maker, elements: Elements, buffers: Mapping[Value, Buffer]
+def extern(
+    how: Extern, maker: Maker, elements: Elements, buffers: Mapping[Value, Buffer]
 ) -> tuple[Stmt, ...]:
     """Loops over the independent axes of a value, around the statements that make an item of it."""
     root = maker.root
