@@ -43,7 +43,7 @@ PAGE = 1 << 12
 def emulated() -> Iterator[None]:
     """What asks for this machine's processor, or for its device, finds an AArch64."""
     chosen = patch.multiple(processors, host=lambda: ARM, choose=lambda level: ARM)
-    with chosen, patch.object(loader, "device", Emulated):
+    with chosen, patch.object(loader.Backend, "device", lambda backend: Emulated()):
         yield
 
 
