@@ -67,7 +67,7 @@ FLOATS = [
 SHIFTS = (Op.SHL, Op.SHR, Op.LSHR)
 BITS = (Op.AND, Op.OR, Op.XOR, Op.NOT)
 ROUNDINGS = (Op.FLOOR, Op.CEIL, Op.RINT, Op.TRUNC, Op.SQRT)
-UNARY = (*ROUNDINGS, Op.NEG, Op.ABS, Op.NOT)
+UNARY = (*ROUNDINGS, Op.NEG, Op.ABS, Op.NOT, Op.ANGLE)
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def suits(op: Op, type: Scalar) -> bool:
         return type in (Scalar.F32, Scalar.I32)
     if type is Scalar.F32:
         return op not in (*BITS, *SHIFTS, Op.MOD, Op.FLOORDIV)
-    return op not in (*ROUNDINGS, Op.FMA, Op.REM, Op.LDEXP)
+    return op not in (*ROUNDINGS, Op.FMA, Op.REM, Op.LDEXP, Op.ANGLE)
 
 
 def conversion(source: Scalar, target: Scalar, i: Sym) -> Case:

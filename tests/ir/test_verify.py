@@ -204,6 +204,10 @@ BAD = [
     (kernel(Store(OUT, ROW.dim, Alu(Op.ADD, (ONE, index(ROW.dim)), Scalar.F32))), "add of (f32, i64)"),
     (kernel(Store(OUT, ROW.dim, Alu(Op.ADD, (ONE,), Scalar.F32))), "wanted 2 operands"),
     (kernel(Store(OUT, ROW.dim, Alu(Op.XOR, (ONE, ONE), Scalar.F32))), "xor of (f32, f32)"),
+    (
+        kernel(Store(OUT, ROW.dim, cast(Alu(Op.ANGLE, (const(1.0, Scalar.F64),), Scalar.F64), Scalar.F32))),
+        "angle of (f64)",
+    ),
     (kernel(Store(OUT, ROW.dim, Alu(Op.SELECT, (ONE, ONE, ONE), Scalar.F32))), "select of"),
     (kernel(Store(OUT, ROW.dim, Alu(Op.LT, (ONE, ONE), Scalar.F32))), "gives f32"),
     (Kernel("k", Sym("p"), ()), "variable p has no extent"),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from anyrt.codegen import llvmtext as ll
+from anyrt.codegen.angle import angle
 from anyrt.codegen.bfloat import widened
 from anyrt.codegen.remainder import remainder
 from anyrt.codegen.scope import Scope
@@ -58,6 +59,8 @@ def _float(w: Writer, scope: Scope, op: Op, texts: list[str], type: Scalar, widt
         return (_wide_fma if type is Scalar.F32 else _parted_fma)(w, scope, texts, width)
     if op is Op.REM:
         return remainder(w, scope, texts, type, width)
+    if op is Op.ANGLE:
+        return angle(w, scope, texts[0], width)
     if op is Op.LDEXP:
         return w.instructions.ldexp(w, scope, texts, width)
     return intrinsic(w, scope, op, texts, type, width)

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyrt.core.dims import EQ, FLOORDIV, MAX, MIN, MOD, SCALE, TDIV, Atom, Dim, Fn, Sym
+from anyrt.ir.angle import angle
 from anyrt.ir.buffer import BITS, Scalar
 from anyrt.ir.kernel import Alu, Cast, Const, Expr, Index, Load, Op, operands
 
@@ -261,6 +262,7 @@ OPS: dict[Op, Callable[..., Array]] = {
     Op.FLOORDIV: np.floor_divide,
     Op.MOD: np.mod,
     Op.REM: np.fmod,
+    Op.ANGLE: angle,
     Op.FMA: _fma,
     Op.NEG: np.negative,
     Op.ABS: np.abs,

@@ -41,6 +41,7 @@ class Op(enum.Enum):
     FLOORDIV = "floordiv"
     MOD = "mod"
     REM = "rem"  # of floats 0 ≤ a < ∞ and b > 0: a − b × floor(a / b), exact; of others nothing is said
+    ANGLE = "angle"  # of float32: a > 2³¹ without whole turns, in −π … π to 2⁻²²; else a itself (ir/angle.py)
     FMA = "fma"
     NEG = "neg"
     ABS = "abs"

@@ -42,7 +42,7 @@ from anyrt.ir.visit import parts, statements
 WRITTEN = frozenset({Space.OUTPUT, Space.ARENA, Space.TABLE, Space.SCRATCH, Space.SHARED, Space.REGISTER})
 INTEGER_OPS = frozenset({Op.SHL, Op.SHR, Op.LSHR, *DOTS})
 ROUNDING_OPS = frozenset({Op.SQRT, Op.FLOOR, Op.CEIL, Op.RINT, Op.TRUNC})
-FLOAT_OPS = ROUNDING_OPS | {Op.LDEXP, Op.REM}
+FLOAT_OPS = ROUNDING_OPS | {Op.LDEXP, Op.REM, Op.ANGLE}
 BIT_OPS = frozenset({Op.AND, Op.OR, Op.XOR, Op.NOT})
 
 # The loops that blocks and threads may stand in.
@@ -354,13 +354,14 @@ def operand_fault(op: Op, kinds: Sequence[Scalar]) -> str | None:
     same = kinds[1:] if op is Op.SELECT else kinds
     floats_only, bits_only = op in FLOAT_OPS, op in INTEGER_OPS | BIT_OPS
     suits = not floats_only if same[0] not in FLOATS else not bits_only
+    suits &= op is not Op.ANGLE or same[0] is Scalar.F32
     if len(set(same)) > 1 or not suits or (op is Op.SELECT and kinds[0] is not Scalar.BOOL):
         return f"{op.value} of ({names})"
     return None
 
 
 ARITY: dict[Op, int] = {
-    **dict.fromkeys(ROUNDING_OPS | {Op.NEG, Op.ABS, Op.NOT, Op.BITCAST}, 1),
+    **dict.fromkeys(ROUNDING_OPS | {Op.NEG, Op.ABS, Op.NOT, Op.BITCAST, Op.ANGLE}, 1),
     Op.FMA: 3,
     Op.SELECT: 3,
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from anyrt.ir.buffer import BITS, Scalar
-from anyrt.ir.kernel import Expr, const, fma, select
+from anyrt.ir.kernel import Expr, Op, alu, const, fma, select
 from anyrt.prims.scalar.exponential import sqrt
 from anyrt.prims.scalar.table import (
     REALS,
@@ -28,7 +28,6 @@ _HALF_PI = (1.57079637050628662109375, -4.37113882867379083e-8, -1.7151245100058
 # 416682 falls short of 66317 turns of 2π by only 1.6e-5 (208341 / 66317 is a convergent of π), so that whole
 # turns come off a big argument by one exact FMA, and what is missing stays small: 5154 × 1.6e-5 for 2³¹.
 _TURNS, _TURNS_REST = 416682.0, 1.62286360137e-05
-_LARGEST = 2.0**31
 # (sin r − r) / r³ and (cos r − 1 + r²/2) / r⁴ in r², |r| ≤ π/4: 2⁻²⁸ and 2⁻³³.
 _SIN = (-0.000195078712, 0.00833210628, -0.166666538)
 _COS = (2.44321072e-05, -0.00138873083, 0.0416666456)
@@ -114,12 +113,12 @@ def _reduce(a: Expr) -> tuple[Expr, Expr, Expr]:
 
 
 def _reduced(a: Expr) -> tuple[Expr, Expr]:
-    """(r, bits) with a ≡ r + n π/2, |r| ≤ π/4, bits ≡ n modulo 4, for 0 ≤ a ≤ 2³¹.
+    """(r, bits) with a ≡ r + n π/2, |r| ≤ π/4, bits ≡ n modulo 4, for a ≥ 0; NaN of ∞.
 
-    Below 208341 no turns come off and r is good to one unit in its last place; above, to 2⁻²⁴ absolute.
-    Beyond 2³¹, where neighbouring float32 are dozens of turns apart, `a` is taken as 0; ∞ gives NaN.
+    Below 208341 no turns come off and r is good to one unit in its last place; above, to 2⁻²⁴ absolute,
+    and beyond 2³¹ to 2⁻²³.
     """
-    a = select(a <= _LARGEST, a, a * 0.0)
+    a = alu(Op.ANGLE, a)
     turns, _ = nearest(a, 1.0 / _TURNS)
     rest = fma(turns, -_TURNS, a)
     n, bits = nearest(fma(turns, -_TURNS_REST, rest), 2.0 / np.pi)
@@ -273,7 +272,7 @@ def atan(x: Expr) -> Expr:
     return flip_sign(select(big, _half_pi_less(r, 1.0), r), sign_of(x))
 
 
-_TURN_NOTE = "of float32 in 208341 … 2³¹ absolute error below 2⁻²²; beyond 2³¹ taken for 0"
+_TURN_NOTE = "of float32 beyond 208341 absolute error below 2⁻²²"
 _WHOLE = (-208341.0, 208341.0)
 
 FUNCTIONS = (
@@ -288,7 +287,7 @@ FUNCTIONS = (
         ulp=3.7,
         double_ulp=1.0,
         domain=_WHOLE,
-        note="of float32 in 208341 … 2³¹ absolute error below 2⁻²² × (1 + tan²); beyond 2³¹ taken for 0",
+        note="of float32 beyond 208341 absolute error below 2⁻²² × (1 + tan²)",
     ),
     ScalarFn("asin", 1, np.arcsin, by_type(asin, asin_double), REALS, ulp=2.4, double_ulp=1.2),
     ScalarFn("acos", 1, np.arccos, by_type(acos, acos_double), REALS, ulp=1.2, double_ulp=0.8),

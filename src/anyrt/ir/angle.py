@@ -1,0 +1,35 @@
+"""Float32 angles beyond 2³¹ without whole turns, in 64-bit integers.
+
+Such a number is m × 2ᵉ with 24 bits m and e ≥ 8. Of 2/π × 2ᵉ, 62 bits behind the point and two before it say
+how many quarters of a turn it has modulo 4; bits above are whole turns (M. Payne and R. Hanek, "Radian
+reduction for trigonometric functions", SIGNUM Newsletter 18, 1983). The product by m wraps, as modulo 4 it
+shall, and is right to 2⁻³⁸ of a quarter. Generated code takes the same steps (`codegen/angle.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+LARGEST: Final = 2.0**31  # up to it an angle stays as it is
+WORDS: Final = (0xA2F9836E4E441529, 0xFC2757D1F534DDC0, 0xDB6295993C439041)  # of 2/π, as fdlibm has it
+FIRST: Final = 152  # of exponent fields: the one whose bits begin where 2/π does
+FRACTION: Final = 23
+MASK: Final = (1 << FRACTION) - 1
+UNIT: Final = math.pi / 2 * 2.0**-30  # of the upper 32 bits of the product, which are signed
+
+
+def angle(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Each number itself, or beyond 2³¹ one of −π … π that is whole turns away, to 2⁻²² absolute; ∞ and NaN
+    themselves."""
+    bits = np.asarray(x).view(np.uint32)
+    offset = ((bits >> FRACTION).astype(np.uint64) - np.uint64(FIRST)) & np.uint64(127)
+    words, upper, by = np.array(WORDS, np.uint64), (offset >> 6).astype(np.int64), offset & 63
+    # In two shifts, as none by 64 is defined.
+    window = (words[upper] << by) | (words[upper + 1] >> 1 >> (63 - by))
+    product = ((bits & MASK) | (MASK + 1)).astype(np.uint64) * window
+    turned = (product >> 32).astype(np.uint32).view(np.int32) * UNIT
+    return np.where((x > LARGEST) & (x < math.inf), turned.astype(np.float32), x)
