@@ -78,7 +78,7 @@ def run_natively(run, pool, checked=False):
         blocks[name] = Block(data.reshape(-1).view(np.uint8))
         context.set_shape(name, run.feeds[name].shape)
         context.set_address(name, blocks[name].address)
-    room = dict(zip((b.name for b in file.plan.bindings), context.resolve().nbytes, strict=True))
+    room = dict(zip((b.name for b in file.plan.bindings), context.sizing.resolve().nbytes, strict=True))
     # What a run finds without an upper bound is as large as expected.
     wanted = {n: y.size * 8 for (n, _), y in zip(run.graph.outputs, run.expected, strict=False)}
     for name, _ in run.graph.outputs:
@@ -86,7 +86,7 @@ def run_natively(run, pool, checked=False):
         blocks[name] = Block(np.zeros(wanted[name] if late else room[name], np.uint8))
         context.set_address(name, blocks[name].address)
     context.run()
-    shapes = {name: context.shape(name) for name, _ in run.graph.outputs}
+    shapes = {name: context.sizing.of(name) for name, _ in run.graph.outputs}
     assert all(b.is_whole() for b in blocks.values())
     return {name: blocks[name].array(v.dtype, shapes[name]) for name, v in run.graph.outputs}
 
