@@ -63,6 +63,11 @@ def test_a_build_with_hardly_enough_memory_is_made_or_says_so(each):
         assert ([line[:7] for line in told], answer) in (([], "built"), (["[AR802]"], "None"))
 
 
+def test_a_build_that_has_no_room_for_llvm_says_so(each):
+    for *told, answer in each("first", 32, 64):
+        assert ([line[:7] for line in told], answer) == (["[AR802]"], "None")
+
+
 def test_a_load_that_must_compile_without_memory_says_so(each):
     found = each("load", 1, 0, 64, 240)
     assert [(told[:7], answer) for told, answer in found] == [("[AR802]", "None")] * 3

@@ -28,6 +28,7 @@ from anyrt.core.enums import Severity
 from anyrt.core.errors import AnyrtError, ArgumentError, CompileError, PluginError, ResourceError
 from anyrt.core.flags import is_strict
 from anyrt.core.trt_enum import TrtEnum
+from anyrt.plan.room import LIBRARY_ROOM, has_room
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -199,7 +200,11 @@ def _is_of_the_call(error: TypeError) -> bool:
 
 
 def _lacks_memory(error: Exception) -> bool:
-    """Whether Python had none, or the system: for a module that is loaded only now, too."""
+    """Whether Python had none, or the system: for a module, or LLVM, that is loaded only now, too."""
+    if (
+        isinstance(error, OSError) and error.errno is None
+    ):  # what llvmlite raises for whatever the loader says
+        return not has_room(LIBRARY_ROOM)
     return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
 
 

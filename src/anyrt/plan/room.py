@@ -10,6 +10,7 @@ from anyrt.core.errors import ResourceError
 # A stack, and what Python takes for a thread: one that finds no memory while it starts leaves its starter
 # waiting for ever.
 THREAD_ROOM: Final = 32 << 20
+LIBRARY_ROOM: Final = 256 << 20  # LLVM's code, with what it has at first
 
 
 def free_bytes() -> int:
@@ -19,10 +20,17 @@ def free_bytes() -> int:
     return int(facts["MemAvailable"].split()[0]) << 10
 
 
-def require_room(nbytes: int, where: str) -> None:
-    """ResourceError AR802 unless the system would give so many bytes now; none are kept."""
+def has_room(nbytes: int) -> bool:
+    """Whether the system would give so many bytes now; none are kept."""
     try:
         mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
     except (OSError, MemoryError, OverflowError):
+        return False
+    return True
+
+
+def require_room(nbytes: int, where: str) -> None:
+    """ResourceError AR802 unless there is room."""
+    if not has_room(nbytes):
         do = "raise the limit of this process, or end other programs"
-        raise ResourceError("AR802", where, got="no room", wanted=f"{nbytes:,} bytes", do=do) from None
+        raise ResourceError("AR802", where, got="no room", wanted=f"{nbytes:,} bytes", do=do)
