@@ -10,7 +10,6 @@ import os
 import resource
 import sys
 import tempfile
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -91,8 +90,7 @@ def each(work, numbers):
 
 def short_builds(*megabytes):
     """Build again with so much memory, into an empty cache."""
-    import_module("anyrt.codegen.llvm")  # which a build that is in the cache would not load
-    build(rows=32)
+    warm_up()
     each(short_build, megabytes)
 
 
@@ -234,8 +232,15 @@ def fill(nbytes):
 
 
 def warm_up():
-    """Load every module: the interpreter's own files may be out of another user's reach."""
-    works(load(build(rows=32)))
+    """Load every module, as a build does that is in no cache: the interpreter's own files may be out of
+    another user's reach."""
+    before = os.environ.get("ANYRT_CACHE_DIR")
+    with tempfile.TemporaryDirectory() as folder:
+        use_cache(folder)
+        works(load(build(rows=32)))
+    os.environ.pop("ANYRT_CACHE_DIR")
+    if before is not None:
+        use_cache(before)
 
 
 def as_nobody(home, cache):
