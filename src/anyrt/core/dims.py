@@ -30,6 +30,7 @@ from anyrt.core.dimgrowth import by_growth
 from anyrt.core.dimlimits import check_size, shortened
 
 INF = 1 << 62
+MOST_ENDS = 10  # minima and maxima of a sum whose ends are looked at one by one
 FLAT = 4  # sizes whose minimum or maximum is written as it was asked for; that of more is balanced
 
 
@@ -519,6 +520,11 @@ def _never_negative(x: Dim) -> bool:
                 rest = rest if lo >= 0 else add(rest, mul(coefficient, last))
                 if (lo >= 0 or hi <= 0) and (atom.most is None or _never_negative(rest)):
                     return _never_negative(rest)
+    if (
+        sum(len(m) == 1 and isinstance(m[0], Fn) and m[0].op in ("min", "max") for m, _ in _terms(x))
+        > MOST_ENDS
+    ):
+        return False  # each doubles what is looked at
     for m, c in _terms(x):
         if (least := _least(m, c)) is not None:
             rest = add(x, Expr(((m, -c),)))
