@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anyrt.core import dims, sizes
-from anyrt.core.dims import Dim, Expr, Sym, add, floordiv, maximum, minimum, mod, total
+from anyrt.core.dims import Dim, Expr, Sym, add, always_le, floordiv, maximum, minimum, mod, total
 from anyrt.core.dimvalues import evaluate, substitute
 from anyrt.core.requirement import Relation, Requirement
 from tests.sampling import tries
