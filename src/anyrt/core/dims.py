@@ -520,7 +520,7 @@ def _never_negative(x: Dim) -> bool:
                 rest = rest if lo >= 0 else add(rest, mul(coefficient, last))
                 if (lo >= 0 or hi <= 0) and (atom.most is None or _never_negative(rest)):
                     return _never_negative(rest)
-    ends = [m for m, _ in _terms(x) if m and isinstance(m[0], Fn) and m[0].op in (MIN, MAX)]
+    ends = [m for m, _ in _terms(x) if len(m) == 1 and isinstance(m[0], Fn) and m[0].op in (MIN, MAX)]
     if len(ends) > MOST_ENDS:
         return False  # each doubles what is looked at
     for m, c in _terms(x):
