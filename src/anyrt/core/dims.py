@@ -30,7 +30,7 @@ from anyrt.core.dimgrowth import by_growth
 from anyrt.core.dimlimits import check_size, shortened
 
 INF = 1 << 62
-MOST_ENDS = 10  # minima and maxima of a sum whose ends are looked at one by one
+MOST_ENDS = 10  # minima and maxima of a sum, whose ends are looked at in all combinations
 FLAT = 4  # sizes whose minimum or maximum is written as it was asked for; that of more is balanced
 
 
@@ -522,7 +522,7 @@ def _never_negative(x: Dim) -> bool:
                     return _never_negative(rest)
     ends = [m for m, _ in _terms(x) if len(m) == 1 and isinstance(m[0], Fn) and m[0].op in (MIN, MAX)]
     if len(ends) > MOST_ENDS:
-        return False  # each doubles what is looked at
+        return False  # not known: each one more doubles the combinations
     for m, c in _terms(x):
         if (least := _least(m, c)) is not None:
             rest = add(x, Expr(((m, -c),)))
