@@ -1,27 +1,7 @@
 """Sums of a tile in registers."""
 
-from anyrt.core.dims import Sym
 from anyrt.loops.accumulate import accumulate
-
-M, N = Sym("m1", extent=5), Sym("n2", extent=10)
-
-TEXT = """
-buffer acc f32 register 1 offset 0
-buffer w FLOAT const 30 offset 0
-buffer x FLOAT input 15 offset 0
-buffer y FLOAT output 50 offset 0
-kernel "k" p0 0.. < 1 work 32 scratch 0 {
-  for serial m1 0.. < 5 {
-    for serial n2 0.. < 10 {
-      alloc acc = 0.0:f32
-      for serial k3 0.. < 3 {
-        fold acc add mul(x[3*m1 + k3], w[10*k3 + n2])
-      }
-      store y[10*m1 + n2] = acc[0]
-    }
-  }
-}
-"""
+from tests.loops.products import PRODUCT, M
 
 
 def test_rows_are_unrolled_and_lanes_are_vectors(after, names):
@@ -40,8 +20,7 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
   }
 }
 """
-    text = TEXT
-    made = after(text, lambda k: accumulate(k, names, M, lambda lanes: 2))
+    made = after(PRODUCT, lambda k: accumulate(k, names, M, lambda lanes: 2))
     assert made == wanted
 
 
@@ -63,6 +42,6 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
   }
 }
 """
-    text = TEXT.replace("10*m1 + n2", "m1 + 5*n2")
+    text = PRODUCT.replace("10*m1 + n2", "m1 + 5*n2")
     made = after(text, lambda k: accumulate(k, names, M, lambda lanes: 1, 5))
     assert made == wanted

@@ -2,27 +2,10 @@
 
 from anyrt.core.dims import Sym
 from anyrt.loops.cache_write import cache_write, cache_write_at
+from tests.loops.products import PRODUCT, M
 
-M, N = Sym("m1", extent=5), Sym("n2", extent=10)
 B, ROWS = Sym("b1", extent=2), Sym("m2", extent=5)
 
-TEXT = """
-buffer acc f32 register 1 offset 0
-buffer w FLOAT const 30 offset 0
-buffer x FLOAT input 15 offset 0
-buffer y FLOAT output 50 offset 0
-kernel "k" p0 0.. < 1 work 32 scratch 0 {
-  for serial m1 0.. < 5 {
-    for serial n2 0.. < 10 {
-      alloc acc = 0.0:f32
-      for serial k3 0.. < 3 {
-        fold acc add mul(x[3*m1 + k3], w[10*k3 + n2])
-      }
-      store y[10*m1 + n2] = acc[0]
-    }
-  }
-}
-"""
 TURNS = """
 buffer acc f32 register 1 offset 0
 buffer w FLOAT const 30 offset 0
@@ -63,8 +46,7 @@ kernel "k" p0 0.. < 1 work 32 scratch 320 {
   }
 }
 """
-    text = TEXT
-    made = after(text, lambda k: cache_write(k, names, M, 5, lambda lanes: 16, False))
+    made = after(PRODUCT, lambda k: cache_write(k, names, M, 5, lambda lanes: 16, False))
     assert made == wanted
 
 
@@ -87,7 +69,7 @@ kernel "k" p0 0.. < 1 work 32 scratch 320 {
   }
 }
 """
-    text = TEXT.replace("10*m1 + n2", "m1 + 5*n2")
+    text = PRODUCT.replace("10*m1 + n2", "m1 + 5*n2")
     made = after(text, lambda k: cache_write(k, names, M, 5, lambda lanes: 16, True))
     assert made == wanted
 

@@ -1,13 +1,11 @@
 """Sums over words of terms."""
 
-from anyrt.core.dims import Sym
 from anyrt.ir.kernel import Op
 from anyrt.loops.cache_write import cache_write
 from anyrt.loops.dots import dots, dots_of_halves, finite, unsigned
 from anyrt.loops.pack import pack_rows
 from anyrt.loops.product import product_of
-
-M, N = Sym("m1", extent=5), Sym("n2", extent=10)
+from tests.loops.products import PRODUCT, M, N
 
 
 def copied(kernel, names):
@@ -20,23 +18,6 @@ def kept(kernel, names):
     return cache_write(kernel, names, M, 5, lambda lanes: 16, False)
 
 
-TEXT = """
-buffer acc f32 register 1 offset 0
-buffer w FLOAT const 30 offset 0
-buffer x FLOAT input 15 offset 0
-buffer y FLOAT output 50 offset 0
-kernel "k" p0 0.. < 1 work 32 scratch 0 {
-  for serial m1 0.. < 5 {
-    for serial n2 0.. < 10 {
-      alloc acc = 0.0:f32
-      for serial k3 0.. < 3 {
-        fold acc add mul(x[3*m1 + k3], w[10*k3 + n2])
-      }
-      store y[10*m1 + n2] = acc[0]
-    }
-  }
-}
-"""
 BYTES = """
 buffer acc i32 register 1 offset 0
 buffer w INT8 const 80 offset 0
@@ -185,6 +166,5 @@ kernel "k" p0 0.. < 1 work 32 scratch 320 {
   }
 }
 """
-    text = TEXT
-    made = after(text, lambda k: finite(kept(k, names), names, M, product_of(k)))
+    made = after(PRODUCT, lambda k: finite(kept(k, names), names, M, product_of(k)))
     assert made == wanted

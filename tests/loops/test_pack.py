@@ -1,27 +1,7 @@
 """What sums read, in the order in which they read it."""
 
-from anyrt.core.dims import Sym
 from anyrt.loops.pack import pack_lanes, pack_rows
-
-M, N = Sym("m1", extent=5), Sym("n2", extent=10)
-
-TEXT = """
-buffer acc f32 register 1 offset 0
-buffer w FLOAT const 30 offset 0
-buffer x FLOAT input 15 offset 0
-buffer y FLOAT output 50 offset 0
-kernel "k" p0 0.. < 1 work 32 scratch 0 {
-  for serial m1 0.. < 5 {
-    for serial n2 0.. < 10 {
-      alloc acc = 0.0:f32
-      for serial k3 0.. < 3 {
-        fold acc add mul(x[3*m1 + k3], w[10*k3 + n2])
-      }
-      store y[10*m1 + n2] = acc[0]
-    }
-  }
-}
-"""
+from tests.loops.products import PRODUCT, M
 
 
 def test_a_panel_has_the_lanes_of_each_term_side_by_side(after, names):
@@ -43,8 +23,7 @@ kernel "k" p0 0.. < 1 work 32 scratch 192 {
   }
 }
 """
-    text = TEXT
-    made = after(text, lambda k: pack_lanes(k, names, M, M, 16))
+    made = after(PRODUCT, lambda k: pack_lanes(k, names, M, M, 16))
     assert made == wanted
 
 
@@ -67,7 +46,7 @@ kernel "k" p0 0.. < 1 work 32 scratch 192 {
   }
 }
 """
-    text = TEXT.replace("10*k3 + n2]", "k3 + 3*n2]")
+    text = PRODUCT.replace("10*k3 + n2]", "k3 + 3*n2]")
     made = after(text, lambda k: pack_lanes(k, names, M, M, 16))
     assert made == wanted
 
@@ -91,7 +70,7 @@ kernel "k" p0 0.. < 1 work 32 scratch 192 {
   }
 }
 """
-    text = TEXT.replace("3*m1 + k3", "m1 + 5*k3")
+    text = PRODUCT.replace("3*m1 + k3", "m1 + 5*k3")
     made = after(text, lambda k: pack_rows(k, names, M, M, 5, 4))
     assert made == wanted
 
@@ -115,6 +94,5 @@ kernel "k" p0 0.. < 1 work 32 scratch 192 {
   }
 }
 """
-    text = TEXT
-    made = after(text, lambda k: pack_rows(k, names, M, M, 5, 4))
+    made = after(PRODUCT, lambda k: pack_rows(k, names, M, M, 5, 4))
     assert made == wanted

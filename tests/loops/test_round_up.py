@@ -1,13 +1,11 @@
 """Tiles that are always whole."""
 
-from anyrt.core.dims import Sym
 from anyrt.ir.kernel import Op
 from anyrt.loops.cache_write import cache_write
 from anyrt.loops.dots import dots
 from anyrt.loops.pack import pack_lanes, pack_rows
 from anyrt.loops.round_up import round_up
-
-M, N = Sym("m1", extent=5), Sym("n2", extent=10)
+from tests.loops.products import M
 
 
 def whole(kernel, names):

@@ -2,29 +2,11 @@
 
 from anyrt.core.dims import Sym, add, minimum, mul
 from anyrt.loops.split import split, split_within
+from tests.loops.products import PRODUCT, M, N
 
-M, N = Sym("m1", extent=5), Sym("n2", extent=10)
 T = Sym("t4", extent=3)
 I5 = Sym("i5", extent=minimum(2, add(5, mul(T.dim, -2))))
 N5 = Sym("n5", extent=minimum(4, add(10, mul(T.dim, -4))))
-
-TEXT = """
-buffer acc f32 register 1 offset 0
-buffer w FLOAT const 30 offset 0
-buffer x FLOAT input 15 offset 0
-buffer y FLOAT output 50 offset 0
-kernel "k" p0 0.. < 1 work 32 scratch 0 {
-  for serial m1 0.. < 5 {
-    for serial n2 0.. < 10 {
-      alloc acc = 0.0:f32
-      for serial k3 0.. < 3 {
-        fold acc add mul(x[3*m1 + k3], w[10*k3 + n2])
-      }
-      store y[10*m1 + n2] = acc[0]
-    }
-  }
-}
-"""
 
 
 def test_a_loop_becomes_two_whose_counters_say_together_where_it_is(after):
@@ -43,8 +25,7 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
   }
 }
 """
-    text = TEXT
-    made = after(text, lambda k: split(k, M, (T, I5), add(mul(T.dim, 2), I5.dim)))
+    made = after(PRODUCT, lambda k: split(k, M, (T, I5), add(mul(T.dim, 2), I5.dim)))
     assert made == wanted
 
 
@@ -64,12 +45,10 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
   }
 }
 """
-    text = TEXT
-    made = after(text, lambda k: split_within(k, M, N, (T,), N5, add(mul(T.dim, 4), N5.dim)))
+    made = after(PRODUCT, lambda k: split_within(k, M, N, (T,), N5, add(mul(T.dim, 4), N5.dim)))
     assert made == wanted
 
 
 def test_what_is_no_loop_is_not_split(after):
-    text = TEXT
-    why = after(text, lambda k: split(k, Sym("o", extent=2), (), 0))
+    why = after(PRODUCT, lambda k: split(k, Sym("o", extent=2), (), 0))
     assert why == "o is no loop around the kernel's statements"

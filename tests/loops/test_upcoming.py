@@ -3,27 +3,10 @@
 from anyrt.core.dims import Sym
 from anyrt.loops.product import product_of
 from anyrt.loops.upcoming import prefetch_results, prefetch_terms
+from tests.loops.products import PRODUCT, M
 
-M, N = Sym("m1", extent=5), Sym("n2", extent=10)
 K = Sym("k3", extent=30)
 
-TEXT = """
-buffer acc f32 register 1 offset 0
-buffer w FLOAT const 30 offset 0
-buffer x FLOAT input 15 offset 0
-buffer y FLOAT output 50 offset 0
-kernel "k" p0 0.. < 1 work 32 scratch 0 {
-  for serial m1 0.. < 5 {
-    for serial n2 0.. < 10 {
-      alloc acc = 0.0:f32
-      for serial k3 0.. < 3 {
-        fold acc add mul(x[3*m1 + k3], w[10*k3 + n2])
-      }
-      store y[10*m1 + n2] = acc[0]
-    }
-  }
-}
-"""
 SUMS = """
 buffer acc f32 register 5 offset 0
 buffer w FLOAT const 300 offset 0
@@ -92,6 +75,7 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
   }
 }
 """
-    text = TEXT
-    made = after(text, lambda k: prefetch_results(k, names, M, product_of(k).stores, lambda sums: {M: 0}, 1))
+    made = after(
+        PRODUCT, lambda k: prefetch_results(k, names, M, product_of(k).stores, lambda sums: {M: 0}, 1)
+    )
     assert made == wanted
