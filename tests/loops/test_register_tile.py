@@ -23,6 +23,7 @@ from anyrt.prims import build as b
 from anyrt.prims.pad import Pad
 from anyrt.prims.view import Axis
 from anyrt.schedule.cost import Sizes
+from anyrt.schedule.step import names_of
 from tests.targets import choose, host
 
 F, BF16, I8, I32 = DataType.FLOAT, DataType.BF16, DataType.INT8, DataType.INT32
@@ -147,7 +148,7 @@ def test_other_processors_have_tiles_of_their_own(name, level):
 
 @pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", ["odd", "bytes", "halves", "open rows", "turns of rows", "convolution"])
-@pytest.mark.parametrize("left_out", [s.name for s in CONTRACTION])
+@pytest.mark.parametrize("left_out", names_of(CONTRACTION))
 def test_any_step_can_be_left_out(name, left_out):
     """Others that need what it makes say so, and leave the kernel as it is."""
     graph, strategies = CASES[name], STRATEGIES.without(left_out)

@@ -1,22 +1,28 @@
 """Strategies are lists: steps are left out, or others put in their places."""
 
+from dataclasses import replace
+
 import pytest
 
 from anyrt.backends.cpu.strategies import STRATEGIES
+from anyrt.core.dims import Sym
+from anyrt.core.machine import REFERENCE
+from anyrt.ir.kernel import Kernel
 from anyrt.ir.rewrite import Fail
-from anyrt.schedule.step import Step
+from anyrt.loops.nest import Names
+from anyrt.schedule.cost import Sizes
+from anyrt.schedule.step import Context, Step, carry_out, names_of, recipe
 
+KERNEL = Kernel("k", Sym("p", extent=1), ())
+CONTEXT = Context(Names(), None, Sizes({}), REFERENCE, None, 1, lambda: None, {}, {})
 IDLE = Step("idle", lambda kernel, context: Fail("idle"))
-
-
-def names(strategy) -> list[str]:
-    return [step.name for step in strategy]
 
 
 def test_a_step_that_is_left_out_is_gone_from_every_list():
     edited = STRATEGIES.without("tile", "prefetch")
     assert "tile" not in edited.names
-    assert names(edited.of("reduction")) == [n for n in names(STRATEGIES.of("reduction")) if n != "prefetch"]
+    usual = names_of(STRATEGIES.of("reduction"))
+    assert names_of(edited.of("reduction")) == tuple(n for n in usual if n != "prefetch")
     assert STRATEGIES.without() == STRATEGIES != edited
 
 
@@ -26,9 +32,32 @@ def test_a_step_that_is_gone_already_may_be_left_out_again():
 
 def test_another_step_stands_where_the_first_one_stood():
     edited = STRATEGIES.instead("tile", IDLE)
-    assert names(edited.of("map")).index("idle") == names(STRATEGIES.of("map")).index("tile")
-    assert names(edited.of("stencil")).index("idle") == names(STRATEGIES.of("stencil")).index("tile")
+    assert names_of(edited.of("map")).index("idle") == names_of(STRATEGIES.of("map")).index("tile")
+    assert names_of(edited.of("stencil")).index("idle") == names_of(STRATEGIES.of("stencil")).index("tile")
     assert edited.of("reduction") == STRATEGIES.of("reduction")
+
+
+def test_steps_that_share_a_decision_are_left_out_and_replaced_like_others():
+    idle = Step("idle too", IDLE.apply)
+    edited = STRATEGIES.without("peel").instead("accumulate", IDLE).instead("idle", idle)
+    usual = names_of(STRATEGIES.of("contraction"))
+    wanted = tuple("idle too" if n == "accumulate" else n for n in usual if n != "peel")
+    assert names_of(edited.of("contraction")) == wanted
+
+
+def test_a_decision_is_taken_once_of_the_kernel_that_steps_before_have_left():
+    seen = []
+    steps = {n: lambda kernel, c, choice: seen.append(choice) or Fail("seen") for n in ("one", "two")}
+    part = recipe(lambda kernel, c: seen.append("choose") or kernel.name, steps)
+    begin = Step("named", lambda kernel, c: replace(kernel, name="after"))
+    carry_out((begin, part), KERNEL, CONTEXT)
+    assert seen == ["choose", "after", "after"]
+
+
+def test_no_step_applies_where_its_decision_fails():
+    part = recipe(lambda kernel, c: Fail("no sum"), {"one": lambda kernel, c, choice: kernel})
+    (step,) = part.steps(KERNEL, CONTEXT)
+    assert step.apply(KERNEL, CONTEXT) == Fail("no sum")
 
 
 def test_a_name_that_no_step_has_is_a_mistake():

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from anyrt.core.dims import Sym
 from anyrt.core.machine import Machine
@@ -26,6 +26,7 @@ from anyrt.schedule.pieces import Pieces
 from anyrt.schedule.tables import Tables
 from anyrt.schedule.tuning import MODEL, Tuning
 
+T = TypeVar("T")
 Result: TypeAlias = Kernel | Fail | FusionFailure
 
 
@@ -43,7 +44,7 @@ class Context:
     large pieces are on it.
     `volume`: elements of the result. `repeated`: what every tile would compute again; `folded`: the value of
     each register; both for refusals. `past`: outputs that may be written past the caches. `trace` gets what
-    each step did, `chosen` what one has decided for those behind it, by the name of the strategy."""
+    each step did."""
 
     names: Names
     tables: Tables
@@ -55,7 +56,6 @@ class Context:
     folded: Mapping[Buffer, Value]
     past: Mapping[Buffer, Past]
     trace: list[Trace] = field(default_factory=list)
-    chosen: dict[str, object] = field(default_factory=dict)
 
     def estimate(self, var: Sym) -> int:
         """Turns of a loop, at least one."""
@@ -84,8 +84,68 @@ class Step:
     name: str
     apply: Apply
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its own."""
+        return (self.name,)
 
-Strategy: TypeAlias = tuple[Step, ...]
+
+Edits: TypeAlias = Mapping[str, tuple[Step, ...]]  # what stands in the place of steps, by their names
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Steps that share a decision: `make` takes it of a kernel as the steps before have left it, and gives
+    those called `names`, with what was decided as their parameters. `edits`: others in their places."""
+
+    names: tuple[str, ...]
+    make: Callable[[Kernel, Context], tuple[Step, ...]]
+    edits: tuple[Edits, ...] = ()
+
+    def steps(self, kernel: Kernel, context: Context) -> tuple[Step, ...]:
+        """For a kernel."""
+        made = self.make(kernel, context)
+        for edits in self.edits:
+            made = tuple(s for step in made for s in edits.get(step.name, (step,)))
+        return made
+
+    def edited(self, edits: Edits) -> Recipe:
+        """With other steps in the place of some."""
+        own = {name: edits[name] for name in self.names if name in edits}
+        names = tuple(n for name in self.names for n in (names_of(own[name]) if name in own else (name,)))
+        return Recipe(names, self.make, (*self.edits, own)) if own else self
+
+
+def recipe(
+    choose: Callable[[Kernel, Context], T | Fail], steps: Mapping[str, Callable[[Kernel, Context, T], Result]]
+) -> Recipe:
+    """Steps by their names, each handed what `choose` gives; none applies where that fails."""
+
+    def make(kernel: Kernel, context: Context) -> tuple[Step, ...]:
+        choice = choose(kernel, context)
+        return tuple(Step(name, _handed(apply, choice)) for name, apply in steps.items())
+
+    return Recipe(tuple(steps), make)
+
+
+def _handed(apply: Callable[[Kernel, Context, T], Result], choice: T | Fail) -> Apply:
+    return lambda kernel, c: choice if isinstance(choice, Fail) else apply(kernel, c, choice)
+
+
+Strategy: TypeAlias = tuple[Step | Recipe, ...]
+
+
+def names_of(strategy: Strategy) -> tuple[str, ...]:
+    """Of all its steps, in order."""
+    return tuple(name for part in strategy for name in part.names)
+
+
+def _edited(strategy: Strategy, edits: Edits) -> Strategy:
+    parts = (
+        edits.get(part.name, (part,)) if isinstance(part, Step) else (part.edited(edits),)
+        for part in strategy
+    )
+    return tuple(s for some in parts for s in some)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +162,7 @@ class Strategies:
     left_out: frozenset[str] = frozenset()  # names of steps
 
     def __str__(self) -> str:
-        texts = [f"{kind}: {', '.join(s.name for s in steps)}" for kind, steps in self.lists.items()]
+        texts = [f"{kind}: {', '.join(names_of(steps))}" for kind, steps in self.lists.items()]
         return "; ".join([*texts, f"pieces: {self.tuning}"])
 
     def of(self, kind: str) -> Strategy:
@@ -113,31 +173,32 @@ class Strategies:
         """The lists without the steps of these names."""
         unknown = set(names) - self.names - self.left_out
         assert not unknown, f"no step is called {', '.join(sorted(unknown))}"
-        edited = self._edited(lambda strategy: tuple(s for s in strategy if s.name not in names))
+        edited = self._edited(dict.fromkeys(names, ()))
         return replace(edited, left_out=self.left_out.union(names))
 
     def instead(self, name: str, step: Step) -> Strategies:
         """The lists with another step in the place of the one of this name."""
         assert name in self.names, f"no step is called {name}"
         assert step.name not in self.names, f"there is a step called {step.name}"
-        return self._edited(lambda strategy: tuple(step if s.name == name else s for s in strategy))
+        return self._edited({name: (step,)})
 
     @property
     def names(self) -> frozenset[str]:
         """Of all steps."""
-        return frozenset(step.name for steps in self.lists.values() for step in steps)
+        return frozenset(name for steps in self.lists.values() for name in names_of(steps))
 
-    def _edited(self, edit: Callable[[Strategy], Strategy]) -> Strategies:
-        return replace(self, lists={kind: edit(steps) for kind, steps in self.lists.items()})
+    def _edited(self, edits: Edits) -> Strategies:
+        return replace(self, lists={kind: _edited(steps, edits) for kind, steps in self.lists.items()})
 
 
 def carry_out(strategy: Strategy, kernel: Kernel, context: Context) -> Kernel | FusionFailure:
     """The kernel after all steps that apply."""
     context.trace.append(Trace("serial loops", kernel))
-    for step in strategy:
-        result = step.apply(kernel, context)
-        context.trace.append(Trace(step.name, result))
-        if isinstance(result, FusionFailure):
-            return result
-        kernel = kernel if isinstance(result, Fail) else result
+    for part in strategy:
+        for step in (part,) if isinstance(part, Step) else part.steps(kernel, context):
+            result = step.apply(kernel, context)
+            context.trace.append(Trace(step.name, result))
+            if isinstance(result, FusionFailure):
+                return result
+            kernel = kernel if isinstance(result, Fail) else result
     return kernel

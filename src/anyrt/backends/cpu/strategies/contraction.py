@@ -33,7 +33,7 @@ from anyrt.loops.round_up import round_up
 from anyrt.loops.split import several, split, split_within
 from anyrt.loops.tensorize import overlap, tensorize
 from anyrt.loops.whole_turns import whole_turns
-from anyrt.schedule.step import Context, Step, Strategy
+from anyrt.schedule.step import Context, Step, Strategy, recipe
 
 FEW = (4, 2, 1)  # rows of the smaller tiles that are left of an open number
 SUMS = 8  # registers, whose sums hide each other's latencies
@@ -48,23 +48,20 @@ SOON, LOW = 8, 12  # the same where a tile has few rows, and how many these are
 Planned = Callable[[Kernel, Context, Tiled], Kernel | Fail]
 
 
-def _step(name: str, apply: Planned, on: Callable[[Tiled], Sym] | None = None) -> Step:
-    """A step on the loops of a tile, which the first one of them chooses; `on`: that of its rows, in
-    which is nothing but that of its lanes."""
+def _choose(kernel: Kernel, c: Context) -> Tiled | Fail:
+    tile = choose(kernel, c)
+    return tile if isinstance(tile, Fail) else tiled(tile, c.names)
 
-    def planned(kernel: Kernel, c: Context) -> Kernel | Fail:
-        if "contraction" not in c.chosen:
-            tile = choose(kernel, c)
-            if isinstance(tile, Fail):
-                return tile
-            c.chosen["contraction"] = tiled(tile, c.names)
-        plan = c.chosen["contraction"]
-        assert isinstance(plan, Tiled), "contractions choose tiles"
-        if on is not None and not is_around(kernel, on(plan), plan.lanes.j):
+
+def _in(loop: Callable[[Tiled], Sym], apply: Planned) -> Planned:
+    """The step where this loop over rows of a tile holds nothing but that over its lanes."""
+
+    def applied(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
+        if not is_around(kernel, loop(plan), plan.lanes.j):
             return Fail("no loop over lanes is all that its rows hold")
         return apply(kernel, c, plan)
 
-    return Step(name, planned)
+    return applied
 
 
 def _reorder_sums(kernel: Kernel, c: Context) -> Kernel | Fail:
@@ -285,26 +282,31 @@ CONTRACTION: Strategy = (
     Step("whole turns", lambda kernel, c: whole_turns(kernel, c.names)),
     Step("reorder sums", _reorder_sums),
     COLLAPSE,
-    _step("fuse loops", _fuse),
-    _step("split items", _split_items),
-    _step("split lanes", _split_lanes),
-    _step("reorder loops", _reorder),
-    _step("words", _words, _own),
-    _step("pack rows", _pack_rows, _own),
-    _step("pack lanes", _pack_lanes, _own),
-    _step("unsigned words", _unsigned, _own),
-    _step("cache write of items", _cache_items, _own),
-    _step("split tiles", _split_tiles, _own),
-    _step("peel", _peel, _rows),
-    _step("specialize", _specialize, _rows),
-    _step("cache write", _cache_tiles, _rows),
-    _step("round up", _round_up, _rows),
-    _step("prefetch results", _prefetch_results, _rows),
-    _step("accumulate", _accumulate, _rows),
-    _step("prefetch terms", _prefetch),
-    _step("parallelise items", _parallelise),
-    _step("tensorize", _tensorize),
-    _step("overlap", _overlap),
+    recipe(
+        _choose,
+        {
+            "fuse loops": _fuse,
+            "split items": _split_items,
+            "split lanes": _split_lanes,
+            "reorder loops": _reorder,
+            "words": _in(_own, _words),
+            "pack rows": _in(_own, _pack_rows),
+            "pack lanes": _in(_own, _pack_lanes),
+            "unsigned words": _in(_own, _unsigned),
+            "cache write of items": _in(_own, _cache_items),
+            "split tiles": _in(_own, _split_tiles),
+            "peel": _in(_rows, _peel),
+            "specialize": _in(_rows, _specialize),
+            "cache write": _in(_rows, _cache_tiles),
+            "round up": _in(_rows, _round_up),
+            "prefetch results": _in(_rows, _prefetch_results),
+            "accumulate": _in(_rows, _accumulate),
+            "prefetch terms": _prefetch,
+            "parallelise items": _parallelise,
+            "tensorize": _tensorize,
+            "overlap": _overlap,
+        },
+    ),
     VECTORISE,
     VERSION,
     NONTEMPORAL,
