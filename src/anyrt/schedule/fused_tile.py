@@ -9,13 +9,14 @@ from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.graph import Graph, Value
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.statements import with_buffers
-from anyrt.schedule.compute_at import ANY, TileGraph
+from anyrt.schedule.compute_at import TileGraph
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.elements import FusionFailure
 from anyrt.schedule.group import Group, Part, Signature
 from anyrt.schedule.kernels import Made, Plan
 from anyrt.schedule.launch import Launch, Schedule
 from anyrt.schedule.layout import Layout
+from anyrt.schedule.scores import ANY
 from anyrt.schedule.step import Trace
 from anyrt.schedule.task import Item, Task
 from anyrt.schedule.tile_kernel import TileKernels, joined
@@ -119,7 +120,7 @@ class _Tile:
             replace(task.machine, cores=1),
             task.strategies,
             tables=task.tables,
-            item=Item(parts, past, {**found, **given}, dict.fromkeys(cut.wide, cut.tile.pitch)),
+            item=Item(parts, past, {**found, **given}, cut.pitch),
             is_whole=False,
         )
         return self.schedule(inner)

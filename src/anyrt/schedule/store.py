@@ -17,13 +17,14 @@ from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.compute import Apart, Elements, Extern, Folded, Given
 from anyrt.ir.counted import in_turn, mentioned
 from anyrt.ir.graph import Shape, Value, users, walk
-from anyrt.schedule.compute_at import FusedTile, fused_tiles
+from anyrt.schedule.compute_at import FusedTile
 from anyrt.schedule.hidden import is_searched, stored_apart
 from anyrt.schedule.layout import keeps_order
 from anyrt.schedule.nest import Numbers, at_first
 from anyrt.schedule.nontemporal import Past, past_caches
 from anyrt.schedule.partition import Stored, partition
 from anyrt.schedule.ports import port_names
+from anyrt.schedule.score_tiles import fused_tiles
 from anyrt.schedule.task import Task
 
 

@@ -34,7 +34,8 @@ from anyrt.ir.visit import Rewrite, statements, substituted
 from anyrt.loops.both_ends import from_both_ends
 from anyrt.loops.nest import ALIGNMENT
 from anyrt.loops.parallelise import delinearise
-from anyrt.schedule.compute_at import ANY, BEHIND, FIRST, TileGraph
+from anyrt.schedule.compute_at import TileGraph
+from anyrt.schedule.scores import ANY, BEHIND, FIRST
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ def joined(name: str, pieces: Sequence[TileKernels], made: Buffer) -> Kernel:
         scratch = add(scratch, _aligned(mul(own.size, BITS[own.stored] // 8)))
         body = Rewrite(access=lambda b, at: (own if b == first.panels else b, at)).body(body)
     sizes = first.cut.tile.lets
-    item = Sym("tile.item", extent=substitute(product(v.extent or 0 for v in loops), sizes))
+    item = Sym(f"{first.cut.tile.name}.item", extent=substitute(product(v.extent or 0 for v in loops), sizes))
     lets = (*(Let(v, x) for v, x in sizes.items()), *delinearise(loops, item.dim))
     return _called_apart(Kernel(name, item, (*lets, *body), work, scratch))
 
@@ -103,7 +104,7 @@ def _body(
     scratch = _aligned(reduce(maximum, (need for _, need in own)))
     for buffer in (*_intermediate(kernels, made), *((FIRST, BEHIND) if looks else ())):
         size = cut.most(buffer.size)
-        swap[buffer] = Buffer(f"tile.{buffer.name}", buffer.type, Space.SCRATCH, size, scratch)
+        swap[buffer] = Buffer(f"{cut.tile.name}.{buffer.name}", buffer.type, Space.SCRATCH, size, scratch)
         scratch = add(scratch, _aligned(mul(size, BITS[buffer.stored] // 8)))
     bodies: list[tuple[Stmt, ...]] = []
     work: Dim = 0
@@ -116,7 +117,8 @@ def _body(
         )
     looking = tuple(chain.from_iterable(bodies[: len(looks)]))
     lets = () if before else tuple(Let(v, x) for v, x in cut.columns.lets.items())
-    search = from_both_ends(cut.tile.at_block, looking, ANY, FIRST, BEHIND) if looks else ()
+    scores = cut.tile.scores
+    search = from_both_ends(scores.at_block, looking, ANY, FIRST, BEHIND) if scores and looks else ()
     found = substituted((*search, *lets), {}, swap)
     return (*found, *chain.from_iterable(bodies[len(looks) :])), scratch, maximum(work, 1)
 

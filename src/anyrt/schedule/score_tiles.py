@@ -1,0 +1,240 @@
+"""Tiles: what one contraction makes of the rows of another one, a few rows at a time, without all rows in
+memory.
+
+    s = q · kᵀ;  p = softmax(s);  y = p · v     ->     for each batch and tile of rows of y:
+                                                          s' = q' · kᵀ;  p' = softmax(s');  y' = p' · v
+
+The scores of attention are far larger than what they are made of and what is made of them. A tile of them
+lies in the second cache. It is found by structure: a contraction reads, as its rows' factor, what single
+elements and folds of the last axis make of another contraction's result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
+from math import isqrt, prod
+
+from anyrt.core.dims import Sym, ceildiv, floordiv, linear, maximum, minimum, mul, product
+from anyrt.core.enums import DataType
+from anyrt.core.machine import Machine
+from anyrt.ir.compute import Contracted, Elements, Folded
+from anyrt.ir.graph import Graph, Value, users, walk
+from anyrt.schedule.compute_at import FusedTile
+from anyrt.schedule.cost import Sizes
+from anyrt.schedule.hidden import hides, spreads
+from anyrt.schedule.reach import masks, reach
+from anyrt.schedule.scores import AT, FLOAT, Across, Scores
+
+MOST = 128  # rows
+LEAST = 4  # register tiles, of which the second cache may not hold the scores: all of them lie further away
+FEW = 4  # rows of a lower register tile, which tiles of an open number hold a multiple of where they are low
+SMALL = 64  # times: fewer scores than fill such a part of the second cache are soon stored and loaded
+COPIED = 8  # rows that take as long as copying what all rows of a tile are multiplied with
+NEAR = 1 << 16  # scores of a tile, beside which a batch's keys and values stay in the second cache
+BOTH = 2  # scores, and what softmax makes of them
+BLOCK = 2  # registers: columns that are left out in one piece
+
+
+def fused_tiles(graph: Graph, sizes: Sizes, machine: Machine, kept: Set[Value]) -> list[FusedTile]:
+    """The contractions of a graph that are better made in tiles; what is `kept` is wanted by others."""
+    uses = users(graph)
+    found: list[FusedTile] = []
+    for value in walk(v for _, v in graph.outputs):
+        how = value.compute
+        if isinstance(how, Contracted):
+            found += _fused_tile(value, how, uses, sizes, machine, kept)
+    return found
+
+
+def _fused_tile(
+    value: Value,
+    how: Contracted,
+    uses: Mapping[Value, Sequence[Value]],
+    sizes: Sizes,
+    machine: Machine,
+    kept: Set[Value],
+) -> Iterator[FusedTile]:
+    for arg, labels, others in zip(value.args, (how.left, how.right), (how.right, how.left), strict=True):
+        excludes = hides(value) and labels is how.left
+        rows = [n for n, label in enumerate(how.out) if label in labels and label not in others]
+        # Several axes of rows, as heads that share keys are one: a tile has rows of the last of them.
+        batches = tuple(n for n, label in enumerate(how.out) if label in labels and n not in rows[-1:])
+        whole = rows and all(label in how.out for label in labels[:-1]) and labels[-1] not in how.out
+        inside = _inside(arg, _has_batches(value, how)) if whole else None
+        outside = None if inside is None else _outside(inside, value, uses)
+        if inside is None or outside is None:
+            continue
+        after, beside = outside
+        found = {*inside, *beside, value, *after}
+        *_, root = (value, *after)
+        if not found.isdisjoint(kept - {root}) or (beside and how.out[:-1] != labels[:-1]):
+            continue
+        held = machine.l2_bytes // 2 // (BOTH * FLOAT * max(1, sizes.of(arg.shape[-1])))
+        most = max(LEAST * machine.tile_rows, min(MOST, held))
+        taken = sizes.volume(arg) * FLOAT
+        if sizes.of(value.shape[rows[-1]]) >= machine.tile_rows and taken >= machine.l2_bytes // SMALL:
+            block = BLOCK * machine.lanes
+            scores = Scores(value, after, arg, block, tuple(how.out.index(x) for x in labels[:-1]))
+            tile = FusedTile(root, frozenset(found), batches, rows[-1], most, scores)
+            scores = _partial(tile, scores, machine) if excludes else scores
+            yield _shared(tile, scores, most, sizes, machine) or _sized(tile, scores, most, sizes, machine)
+
+
+def _shared(tile: FusedTile, scores: Scores, most: int, sizes: Sizes, machine: Machine) -> FusedTile | None:
+    """The tiles of a batch as one item, where there are enough batches and tiles are so low that copying
+    counts."""
+    across = _across(tile, scores, machine)
+    rows, columns = tile.root.shape[tile.row], scores.factor.shape[-1]
+    batches = prod(sizes.of(tile.root.shape[k]) for k in tile.batches)
+    if across is None or batches < 2 * machine.cores:
+        return None
+    if not isinstance(rows, int) or not isinstance(columns, int):
+        return None
+    shared = replace(scores, across=across)
+    size = _size(tile, shared, min(most, max(2 * machine.tile_rows, NEAR // columns)), sizes, machine)
+    return replace(tile, size=size, scores=shared) if size < MOST and 2 * size <= rows else None
+
+
+def _across(tile: FusedTile, scores: Scores, machine: Machine) -> Across | None:
+    """What the factor's contraction reads so."""
+    (reader,) = (v for v in tile.inside if v != scores.product and isinstance(v.compute, Contracted))
+    how = reader.compute
+    assert isinstance(how, Contracted), "it has been chosen so"
+    for arg, labels, others in zip(reader.args, (how.left, how.right), (how.right, how.left), strict=True):
+        lane = how.out[-1]
+        if (
+            lane in labels
+            and lane not in others
+            and labels[-1] not in how.out
+            and arg.dtype is DataType.FLOAT
+        ):
+            return Across(reader, arg, labels.index(lane), machine.panel)
+    return None
+
+
+def _sized(tile: FusedTile, scores: Scores, most: int, sizes: Sizes, machine: Machine) -> FusedTile:
+    """The tile with so many rows; where their number is open, a symbol for as many as it says: tiles about
+    as high as one another, shared by all threads, and held by the second cache."""
+    rows, columns = tile.root.shape[tile.row], scores.factor.shape[-1]
+    size = _size(tile, scores, most, sizes, machine)
+    if isinstance(rows, int):
+        return replace(tile, size=size, scores=scores)
+    least, held = 2 * machine.tile_rows, machine.l2_bytes // 2 // (BOTH * FLOAT)
+    others = product(tile.root.shape[k] for k in tile.batches)
+    room = minimum(size, maximum(least, ceildiv(mul(rows, others), 2 * machine.cores)))
+    if not isinstance(columns, int):
+        room = minimum(room, maximum(least, floordiv(held, maximum(1, columns))))
+    unit = machine.tile_rows  # of which tiles of an open number hold a multiple
+    if scores.reach is not None:  # about as many as of a known number
+        room, unit = minimum(room, maximum(MOST // 4, floordiv(rows, COPIED))), FEW
+    count = maximum(1, ceildiv(rows, room))
+    even = mul(unit, maximum(1, ceildiv(rows, mul(unit, count))))
+    found = Sym("tile.size", extent=size + unit)
+    # It is no more anyway, but bounds of scratch take each part of a sum for itself.
+    return replace(tile, size=found.dim, scores=scores, lets={found: minimum(even, size + unit - 1)})
+
+
+def _size(tile: FusedTile, scores: Scores, most: int, sizes: Sizes, machine: Machine) -> int:
+    """Rows of a tile, at most so many: so many that all threads have some; of which the rows of all are a
+    multiple, where that can be. Where columns are left out, so few that not many are computed for the sake of
+    other rows, and so many that what is copied for a tile is no matter."""
+    rows = tile.root.shape[tile.row]
+    many = sizes.of(rows)
+    if scores.reach is not None and isinstance(rows, int):
+        copied = COPIED if scores.across is None else COPIED // 2
+        most = min(most, max(MOST // 4, isqrt(copied * many)))
+    others = prod(sizes.of(tile.root.shape[k]) for k in tile.batches)
+    most = min(most, max(2 * machine.tile_rows, -(-many * others // (2 * machine.cores))))
+    if not isinstance(rows, int):
+        return most
+    least = -(-rows // most)
+    even = (-(-rows // n) for n in range(least, 2 * least) if rows % n == 0)
+    return next(even, -(-rows // least))
+
+
+def _partial(tile: FusedTile, scores: Scores, machine: Machine) -> Scores:
+    """The scores with what tells which columns count for a row."""
+    loops = {**tile.loops, tile.row: AT}
+    column = Sym("tile.column", extent=scores.factor.shape[-1])
+    at = (*(loops[k].dim for k in scores.places), column.dim)
+    ends = reach(scores.factor, tile.inside, at, column)
+    end = next((end for end in ends if linear(end, AT) is not None), None)
+    hiding = masks(scores.factor, tile.inside, at)
+    # Panels begin at whole blocks.
+    block = max(scores.block, machine.panel) if hiding else scores.block
+    return replace(scores, reach=end, masks=hiding, block=block)
+
+
+def _has_batches(value: Value, how: Contracted) -> bool:
+    """True where each of several batches has operands of its own, not weights, which each tile would read
+    again."""
+    shared = set(how.left) & set(how.right)
+    return any(label in shared and size != 1 for label, size in zip(how.out, value.shape, strict=True))
+
+
+def _inside(arg: Value, batched: bool) -> frozenset[Value] | None:
+    """What leads from a contraction to `arg`, itself included, by single elements and folds of the last axis;
+    None where nothing does. Without folds rows need not be whole, and tiles serve batches alone."""
+    leads: dict[Value, bool] = {}
+
+    def is_inside(v: Value) -> bool:
+        if v not in leads:
+            leads[v] = _leads(v, arg)
+            if leads[v] and not isinstance(v.compute, Contracted):
+                leading = [is_inside(a) for a in v.args]  # all of them are looked at
+                leads[v] = any(leading)
+        return leads[v]
+
+    if not is_inside(arg):
+        return None
+    inside = {v for v, leading in leads.items() if leading}
+    found = [(v, v.compute) for v in inside if isinstance(v.compute, Contracted)]
+    folds = any(isinstance(v.compute, Folded) for v in inside)
+    return frozenset(inside) if len(found) == 1 and (folds or (batched and _has_batches(*found[0]))) else None
+
+
+def _outside(
+    inside: Collection[Value], product: Value, uses: Mapping[Value, Sequence[Value]]
+) -> tuple[tuple[Value, ...], set[Value]] | None:
+    """What else reads what is inside, as far as single elements of the product, which alone read that: those,
+    and what leads to them by single elements and folds of the last axis; None where others read it."""
+    after, beside = [product], set[Value]()
+    todo = [u for v in inside for u in uses[v]]
+    while todo:
+        v = todo.pop()
+        if v in inside or v in beside or v in after:
+            continue
+        if (
+            set(uses[after[-1]]) == {v}
+            and _is_each(v)
+            and v.shape == product.shape
+            and (spreads(v) or not hides(product))
+        ):
+            after.append(v)
+        elif _leads(v, product) and not isinstance(v.compute, Contracted) and v.shape[-1] == 1:
+            beside.add(v)
+            todo += uses[v]
+        else:
+            return None
+    while len(last := uses.get(after[-1], ())) == 1 and _rounds(last[0]):
+        after += last
+    return tuple(after[1:]), beside
+
+
+def _rounds(v: Value) -> bool:
+    return isinstance(v.compute, Elements) and v.compute.rounds
+
+
+def _is_each(v: Value) -> bool:
+    return isinstance(v.compute, Elements) and v.compute.same
+
+
+def _leads(v: Value, last: Value) -> bool:
+    how, rank = v.compute, len(v.shape)
+    if rank != len(last.shape):
+        return False
+    if isinstance(how, Contracted):
+        return all(len(a.shape) <= rank for a in v.args)
+    folds = isinstance(how, Folded) and how.axes == (rank - 1,)
+    return folds or _is_each(v)
