@@ -105,6 +105,8 @@ class Header(enum.IntEnum):
     FOUND = 9
 
 
+# Words of those that are always as long.
+LENGTHS: Final = {Code.RETURN: 2, Code.UNLESS: 4, Code.JUDGE: 6, Code.TEST: 6, Code.CHECK: 3, Code.LOAD: 8}
 # The words of a CALL behind its code, the kernel's place and the frame's.
 CALLED: Final = {"items": 3, "serial": 5, "work": 6, "chunk": 8, "words": 10}
 

@@ -12,559 +12,344 @@ it round elsewhere, or take subnormal numbers for 0). Where that is not the usua
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
-from anyrt.backends.cpu.bytecode import CALLED, Code, Header, Token
+from anyrt.backends.cpu.bytecode import CALLED, LENGTHS, Code, Header, Token
 from anyrt.backends.cpu.processors import Processor
 from anyrt.backends.cpu.system import control
+from anyrt.codegen.build import Body, Loop, Shared, Value, Variable, function
 from anyrt.core.requirement import FINE
 from anyrt.plan import abi
 
-_DIVISION: Final = """
-{name}:
-  %{name}.none = icmp eq i64 %b, 0
-  %{name}.by = select i1 %{name}.none, i64 1, i64 %b
-  %{name}.q = sdiv i64 %a, %{name}.by
-  %{name}.r = srem i64 %a, %{name}.by
-  %{name}.x = xor i64 %{name}.r, %{name}.by
-  %{name}.below = icmp slt i64 %{name}.x, 0
-  %{name}.some = icmp ne i64 %{name}.r, 0
-  %{name}.fix = and i1 %{name}.below, %{name}.some
-  {result}
-  %{name}.v = select i1 %{name}.none, i64 0, i64 %{name}.w
-  br label %binary
-"""
-_FLOORDIV: Final = (
-    "%floordiv.one = zext i1 %floordiv.fix to i64\n  %floordiv.w = sub i64 %floordiv.q, %floordiv.one"
-)
-_MOD: Final = "%mod.up = select i1 %mod.fix, i64 %mod.by, i64 0\n  %mod.w = add i64 %mod.r, %mod.up"
-_TDIV: Final = "%tdiv.w = add i64 %tdiv.q, 0"
+_ATTRIBUTES: Final = 'nounwind "no-builtins" "no-jump-tables"="true"'
 
-_SIMPLE: Final = {
-    Token.ADD: "add i64 %a, %b",
-    Token.MUL: "mul i64 %a, %b",
-    Token.MIN: "call i64 @llvm.smin.i64(i64 %a, i64 %b)",
-    Token.MAX: "call i64 @llvm.smax.i64(i64 %a, i64 %b)",
-}
-
-_TEXT: Final = """
+_DECLARED: Final = """
 declare i64 @llvm.smin.i64(i64, i64)
 declare i64 @llvm.smax.i64(i64, i64)
-{control}
-; args[code[at]] + code[at + 1], where a negative word stands for nothing
-define internal i64 @operand(ptr %args, ptr %code, i64 %at) alwaysinline {{
-  %p = getelementptr i64, ptr %code, i64 %at
-  %first = load i64, ptr %p
-  %p1 = getelementptr i64, ptr %p, i64 1
-  %plain = load i64, ptr %p1
-  %some = icmp sge i64 %first, 0
-  %word = select i1 %some, i64 %first, i64 0
-  %from = getelementptr i64, ptr %args, i64 %word
-  %read = load i64, ptr %from
-  %v = select i1 %some, i64 %read, i64 0
-  %value = add i64 %v, %plain
-  ret i64 %value
-}}
-
-; where the sum of two operands leads
-define internal ptr @place(ptr %args, ptr %code, i64 %at) alwaysinline {{
-  %base = call i64 @operand(ptr %args, ptr %code, i64 %at)
-  %at2 = add i64 %at, 2
-  %more = call i64 @operand(ptr %args, ptr %code, i64 %at2)
-  %sum = add i64 %base, %more
-  %p = inttoptr i64 %sum to ptr
-  ret ptr %p
-}}
-
-define internal i64 @word(ptr %code, i64 %at) alwaysinline {{
-  %p = getelementptr i64, ptr %code, i64 %at
-  %v = load i64, ptr %p
-  ret i64 %v
-}}
-
-; The value of a size: tokens in postfix order on a stack.
-define internal i64 @size(ptr %args, ptr %code, i64 %at, i64 %count, ptr %stack) #0 {{
-entry:
-  %twice = mul i64 %count, 2
-  %end = add i64 %at, %twice
-  br label %next
-next:
-  %pc = phi i64 [%at, %entry], [%after, %pushed]
-  %top = phi ptr [%stack, %entry], [%above, %pushed]
-  %more = icmp slt i64 %pc, %end
-  br i1 %more, label %token, label %done
-done:
-  %last = getelementptr i64, ptr %top, i64 -1
-  %result = load i64, ptr %last
-  ret i64 %result
-token:
-  %kind = call i64 @word(ptr %code, i64 %pc)
-  %pc1 = add i64 %pc, 1
-  %payload = call i64 @word(ptr %code, i64 %pc1)
-  %after = add i64 %pc, 2
-  switch i64 %kind, label %operation [ i64 {CONST}, label %literal
-                                       i64 {WORD}, label %loaded
-                                       i64 {SCALE}, label %scaled ]
-literal:
-  br label %leaf
-loaded:
-  %word.at = getelementptr i64, ptr %args, i64 %payload
-  %word.v = load i64, ptr %word.at
-  br label %leaf
-leaf:
-  %leaf.v = phi i64 [%payload, %literal], [%word.v, %loaded]
-  %leaf.up = getelementptr i64, ptr %top, i64 1
-  store i64 %leaf.v, ptr %top
-  br label %pushed
-scaled:
-  %scale.at = getelementptr i64, ptr %top, i64 -1
-  %scale.x = load i64, ptr %scale.at
-  %scale.bits = trunc i64 %payload to i32
-  %scale.by = bitcast i32 %scale.bits to float
-  %scale.f = sitofp i64 %scale.x to float
-  %scale.p = fmul float %scale.f, %scale.by
-  %scale.t = fptosi float %scale.p to i64
-  %scale.back = sitofp i64 %scale.t to float
-  %scale.above = fcmp ogt float %scale.back, %scale.p
-  %scale.one = zext i1 %scale.above to i64
-  %scale.v = sub i64 %scale.t, %scale.one
-  store i64 %scale.v, ptr %scale.at
-  br label %pushed
-operation:
-  %b.at = getelementptr i64, ptr %top, i64 -1
-  %a.at = getelementptr i64, ptr %top, i64 -2
-  %b = load i64, ptr %b.at
-  %a = load i64, ptr %a.at
-  switch i64 %kind, label %eq [ {cases} ]
-eq:
-  %eq.f = icmp eq i64 %a, %b
-  %eq.v = zext i1 %eq.f to i64
-  br label %binary
-{operations}
-binary:
-  %binary.v = phi i64 [%eq.v, %eq], {values}
-  store i64 %binary.v, ptr %a.at
-  br label %pushed
-pushed:
-  %above = phi ptr [%leaf.up, %leaf], [%top, %scaled], [%b.at, %binary]
-  br label %next
-}}
-
-; Instructions from `start` on, computed as usual.
-define internal i32 @execute(ptr %args, i64 %start, i64 %end, i1 %stale) #0 {{
-  %theirs = call i64 @asked()
-  %usual = call i1 @usual(i64 %theirs)
-  br i1 %usual, label %plain, label %odd
-plain:
-  %status = call i32 @carry(ptr %args, i64 %start, i64 %end, i1 %stale, i1 false)
-  ret i32 %status
-odd:
-  call void @ask_usual()
-  %done = call i32 @carry(ptr %args, i64 %start, i64 %end, i1 %stale, i1 false)
-  call void @ask(i64 %theirs)
-  ret i32 %done
-}}
-
-; Instructions from `start` on until one returns, or the next is at `end`; frames are filled where `stale`.
-; Where `only`, that is all that is done, of one instruction after the other, jumps and returns left out.
-define internal i32 @carry(ptr %args, i64 %start, i64 %end, i1 %stale, i1 %only) noinline #0 {{
-entry:
-  %program.at = getelementptr i64, ptr %args, i64 {PROGRAM}
-  %code = load ptr, ptr %program.at
-  %frames.word = call i64 @word(ptr %code, i64 {FRAMES})
-  %frames = getelementptr i64, ptr %args, i64 %frames.word
-  %depth = call i64 @word(ptr %code, i64 {STACK_WORDS})
-  %stack = alloca i64, i64 %depth, align 8
-  %scratch.at = getelementptr i64, ptr %args, i64 {SCRATCH}
-  %scratch = load ptr, ptr %scratch.at
-  br label %next
-next:
-  %pc = phi i64 [%start, %entry], [%size.after, %size], [%unless.to, %unless], [%frame.after, %called],
-                 [%judge.after, %judge], [%test.to, %test], [%check.after, %check], [%load.after, %load],
-                 [%pass.after, %passed]
-  ; Behind a LOAD, sizes may be others than the frames hold.
-  %fills = phi i1 [%stale, %entry], [%fills, %size], [%fills, %unless], [%fills, %called],
-                  [%fills, %judge], [%fills, %test], [%fills, %check], [true, %load], [%fills, %passed]
-  %ended = icmp eq i64 %pc, %end
-  br i1 %ended, label %stop, label %fetch
-fetch:
-  %kind = call i64 @word(ptr %code, i64 %pc)
-  %pc1 = add i64 %pc, 1
-  %argument = call i64 @word(ptr %code, i64 %pc1)
-  br i1 %only, label %pass, label %act
-pass:
-  switch i64 %kind, label %passed [ i64 {SERIAL}, label %serial
-                                    i64 {CALL}, label %call
-                                    i64 {OUTWARD}, label %outward
-                                    i64 {UNLESS}, label %four
-                                    i64 {JUDGE}, label %six
-                                    i64 {TEST}, label %six
-                                    i64 {CHECK}, label %three
-                                    i64 {LOAD}, label %eight
-                                    i64 {SIZE}, label %sized ]
-three:
-  br label %passed
-four:
-  br label %passed
-six:
-  br label %passed
-eight:
-  br label %passed
-sized:
-  %pass.tokens = mul i64 %argument, 2
-  %pass.words = add i64 %pass.tokens, 3
-  br label %passed
-passed:
-  %pass.length = phi i64 [2, %pass], [3, %three], [4, %four], [6, %six], [8, %eight], [%pass.words, %sized]
-  %pass.after = add i64 %pc, %pass.length
-  br label %next
-act:
-  switch i64 %kind, label %return [ i64 {SERIAL}, label %serial
-                                    i64 {CALL}, label %call
-                                    i64 {OUTWARD}, label %outward
-                                    i64 {UNLESS}, label %unless
-                                    i64 {JUDGE}, label %judge
-                                    i64 {TEST}, label %test
-                                    i64 {CHECK}, label %check
-                                    i64 {LOAD}, label %load
-                                    i64 {SIZE}, label %size ]
-return:
-  %status = trunc i64 %argument to i32
-  ret i32 %status
-unless:
-  %guard.at = add i64 %pc, 2
-  %guard = call i64 @operand(ptr %args, ptr %code, i64 %guard.at)
-  %holds = icmp ne i64 %guard, 0
-  %unless.next = add i64 %pc, 4
-  %unless.to = select i1 %holds, i64 %unless.next, i64 %argument
-  br label %next
-size:
-  %slot.at = add i64 %pc, 2
-  %slot = call i64 @word(ptr %code, i64 %slot.at)
-  %tokens.at = add i64 %pc, 3
-  %value = call i64 @size(ptr %args, ptr %code, i64 %tokens.at, i64 %argument, ptr %stack)
-  %slot.p = getelementptr i64, ptr %args, i64 %slot
-  store i64 %value, ptr %slot.p
-  %size.words = mul i64 %argument, 2
-  %size.after = add i64 %tokens.at, %size.words
-  br label %next
-serial:
-  %serial.at = add i64 %pc, 3
-  %serial.items = call i64 @word(ptr %code, i64 %serial.at)
-  %serial.words = add i64 %pc, 4
-  br label %listed
-call:
-  %items.at = add i64 %pc, {items}
-  %call.items = call i64 @operand(ptr %args, ptr %code, i64 %items.at)
-  %call.words = add i64 %pc, {words}
-  br label %listed
-outward:
-  %outward.words = add i64 %pc, 3
-  br label %listed
-listed:
-  %items = phi i64 [%serial.items, %serial], [%call.items, %call], [0, %outward]
-  %words.at = phi i64 [%serial.words, %serial], [%call.words, %call], [%outward.words, %outward]
-  %place.at = add i64 %pc, 2
-  %place = call i64 @word(ptr %code, i64 %place.at)
-  %frame = getelementptr i64, ptr %frames, i64 %place
-  %kernel = getelementptr i8, ptr %code, i64 %argument
-  %more = call i64 @word(ptr %code, i64 %words.at)
-  %count.at = add i64 %words.at, 1
-  %count = call i64 @word(ptr %code, i64 %count.at)
-  %first = add i64 %words.at, 2
-  %first.words = mul i64 %count, 2
-  %second = add i64 %first, %first.words
-  %second.words = mul i64 %more, 2
-  %frame.after = add i64 %second, %second.words
-  br i1 %fills, label %begin, label %launch
-begin:
-  %header = load <{FIRST_BINDING} x i64>, ptr %args, align 8
-  store <{FIRST_BINDING} x i64> %header, ptr %frame, align 8
-  %none = icmp eq i64 %count, 0
-  br i1 %none, label %filled, label %fill
-fill:
-  %k = phi i64 [0, %begin], [%k1, %fill]
-  %at = phi i64 [%first, %begin], [%at2, %fill]
-  %word = call i64 @word(ptr %code, i64 %at)
-  %plain.at = add i64 %at, 1
-  %plain.v = call i64 @word(ptr %code, i64 %plain.at)
-  %from = getelementptr i64, ptr %args, i64 %word
-  %base = load i64, ptr %from
-  %v = add i64 %base, %plain.v
-  %entry.k = add i64 %k, {FIRST_BINDING}
-  %entry.p = getelementptr i64, ptr %frame, i64 %entry.k
-  store i64 %v, ptr %entry.p
-  %k1 = add i64 %k, 1
-  %at2 = add i64 %at, 2
-  %again = icmp slt i64 %k1, %count
-  br i1 %again, label %fill, label %filled
-filled:
-  %alone = icmp eq i64 %more, 0
-  br i1 %alone, label %launch, label %add
-add:
-  %add.at = phi i64 [%second, %filled], [%add.at2, %add]
-  %add.place = call i64 @word(ptr %code, i64 %add.at)
-  %add.word.at = add i64 %add.at, 1
-  %add.word = call i64 @word(ptr %code, i64 %add.word.at)
-  %add.from = getelementptr i64, ptr %args, i64 %add.word
-  %add.v = load i64, ptr %add.from
-  %add.p = getelementptr i64, ptr %frame, i64 %add.place
-  %add.base = load i64, ptr %add.p
-  %add.sum = add i64 %add.base, %add.v
-  store i64 %add.sum, ptr %add.p
-  %add.at2 = add i64 %add.at, 2
-  %add.again = icmp slt i64 %add.at2, %frame.after
-  br i1 %add.again, label %add, label %launch
-launch:
-  br i1 %only, label %called, label %launch.now
-launch.now:
-  switch i64 %kind, label %weigh [ i64 {SERIAL}, label %here
-                                   i64 {OUTWARD}, label %out ]
-out:
-  %out.at = getelementptr i64, ptr %args, i64 {OUTWARD_WORD}
-  %out.table = load ptr, ptr %out.at
-  %out.entry = getelementptr ptr, ptr %out.table, i64 %argument
-  %out.call = load ptr, ptr %out.entry
-  %out.answer = call i32 %out.call(ptr %frame)
-  %out.fine = icmp eq i32 %out.answer, {DONE}
-  br i1 %out.fine, label %called, label %out.wrong
-out.wrong:
-  ret i32 {RAISED}
-weigh:
-  %work.at = add i64 %pc, {work}
-  %work = call i64 @operand(ptr %args, ptr %code, i64 %work.at)
-  %most.at = add i64 %pc, {serial}
-  %most = call i64 @word(ptr %code, i64 %most.at)
-  %small = icmp slt i64 %work, %most
-  br i1 %small, label %here, label %there
-here:
-  call void %kernel(ptr %frame, i64 0, i64 %items, ptr %scratch)
-  br label %called
-there:
-  %chunk.at = add i64 %pc, {chunk}
-  %chunk = call i64 @operand(ptr %args, ptr %code, i64 %chunk.at)
-  %pool = load ptr, ptr %args
-  %parallel = load atomic ptr, ptr %pool monotonic, align 8
-  call void %parallel(ptr %pool, ptr %kernel, ptr %frame, i64 %items, i64 %chunk)
-  br label %called
-called:
-  br label %next
-test:
-  %test.at = add i64 %pc, 2
-  %test.p = call ptr @place(ptr %args, ptr %code, i64 %test.at)
-  %flag = load i8, ptr %test.p
-  %is.set = icmp ne i8 %flag, 0
-  %test.next = add i64 %pc, 6
-  %test.to = select i1 %is.set, i64 %test.next, i64 %argument
-  br label %next
-check:
-  %check.at = add i64 %pc, 2
-  %check.word = call i64 @word(ptr %code, i64 %check.at)
-  %check.p = getelementptr i64, ptr %frames, i64 %check.word
-  %check.access = load i64, ptr %check.p
-  %check.after = add i64 %pc, 3
-  %is.inside = icmp eq i64 %check.access, 0
-  br i1 %is.inside, label %next, label %outside
-outside:
-  store i64 0, ptr %check.p
-  %index.at = getelementptr i64, ptr %check.p, i64 1
-  %index = load i64, ptr %index.at
-  %extent.at = getelementptr i64, ptr %check.p, i64 2
-  %extent = load i64, ptr %extent.at
-  %outside.word = call i64 @word(ptr %code, i64 {FOUND})
-  %outside.at = getelementptr i64, ptr %args, i64 %outside.word
-  store i64 %check.access, ptr %outside.at
-  %outside.second = getelementptr i64, ptr %outside.at, i64 1
-  store i64 %index, ptr %outside.second
-  %outside.third = getelementptr i64, ptr %outside.at, i64 2
-  store i64 %extent, ptr %outside.third
-  %outside.status = trunc i64 %argument to i32
-  ret i32 %outside.status
-load:
-  %load.at = add i64 %pc, 2
-  %load.p = call ptr @place(ptr %args, ptr %code, i64 %load.at)
-  %load.v = load i64, ptr %load.p
-  %load.most.at = add i64 %pc, 6
-  %load.most = call i64 @operand(ptr %args, ptr %code, i64 %load.most.at)
-  %load.some = call i64 @llvm.smax.i64(i64 %load.v, i64 0)
-  %load.kept = call i64 @llvm.smin.i64(i64 %load.some, i64 %load.most)
-  %load.word = getelementptr i64, ptr %args, i64 %argument
-  store i64 %load.kept, ptr %load.word
-  %load.after = add i64 %pc, 8
-  br label %next
-judge:
-  %judge.at = add i64 %pc, 2
-  %judge.p = call ptr @place(ptr %args, ptr %code, i64 %judge.at)
-  %found = load i64, ptr %judge.p
-  %judge.after = add i64 %pc, 6
-  %is.fine = icmp eq i64 %found, {FINE}
-  br i1 %is.fine, label %next, label %wrong
-wrong:
-  %found.word = call i64 @word(ptr %code, i64 {FOUND})
-  %found.at = getelementptr i64, ptr %args, i64 %found.word
-  store i64 %found, ptr %found.at
-  %fault = trunc i64 %argument to i32
-  ret i32 %fault
-stop:
-  ret i32 {OK}
-}}
-
-define i32 @{run}(ptr %args) #0 {{
-entry:
-  %program.at = getelementptr i64, ptr %args, i64 {PROGRAM}
-  %code = load ptr, ptr %program.at
-  %start = call i64 @word(ptr %code, i64 {RUN})
-  %count = call i64 @word(ptr %code, i64 {BINDINGS})
-  %right.word = call i64 @word(ptr %code, i64 {RIGHT})
-  %right = getelementptr i64, ptr %args, i64 %right.word
-  %flag = load i64, ptr %right
-  %bound = getelementptr i64, ptr %args, i64 {FIRST_BINDING}
-  %filled = icmp ne i64 %flag, 0
-  br i1 %filled, label %compare, label %stale
-compare:
-  %k = phi i64 [0, %entry], [%k1, %one]
-  %more = icmp slt i64 %k, %count
-  br i1 %more, label %one, label %fresh
-one:
-  %now.at = getelementptr i64, ptr %bound, i64 %k
-  %now = load i64, ptr %now.at
-  %k1 = add i64 %k, 1
-  %then.at = getelementptr i64, ptr %right, i64 %k1
-  %then = load i64, ptr %then.at
-  %equal = icmp eq i64 %now, %then
-  br i1 %equal, label %compare, label %stale
-fresh:
-  %fresh.status = call i32 @execute(ptr %args, i64 %start, i64 -1, i1 false)
-  ret i32 %fresh.status
-stale:
-  store i64 0, ptr %right
-  ; Those of branches that are not taken now, too: frames are right for all runs, or for none.
-  %run.end = call i64 @word(ptr %code, i64 {STEP_TABLE})
-  %all.filled = call i32 @carry(ptr %args, i64 %start, i64 %run.end, i1 true, i1 true)
-  %status = call i32 @execute(ptr %args, i64 %start, i64 -1, i1 false)
-  %done = icmp eq i32 %status, {OK}
-  br i1 %done, label %keep, label %end
-keep:
-  %n = phi i64 [0, %stale], [%n1, %keep.one]
-  %some = icmp slt i64 %n, %count
-  br i1 %some, label %keep.one, label %kept
-keep.one:
-  %from.at = getelementptr i64, ptr %bound, i64 %n
-  %from = load i64, ptr %from.at
-  %n1 = add i64 %n, 1
-  %to.at = getelementptr i64, ptr %right, i64 %n1
-  store i64 %from, ptr %to.at
-  br label %keep
-kept:
-  store i64 1, ptr %right
-  br label %end
-end:
-  ret i32 %status
-}}
-
-; The frames that were right are not any more.
-define internal i32 @anew(ptr %args, ptr %code, i64 %start, i64 %end) #0 {{
-  %right.word = call i64 @word(ptr %code, i64 {RIGHT})
-  %right = getelementptr i64, ptr %args, i64 %right.word
-  store i64 0, ptr %right
-  %status = call i32 @execute(ptr %args, i64 %start, i64 %end, i1 true)
-  ret i32 %status
-}}
-
-define i32 @{prepare}(ptr %args) #0 {{
-  %program.at = getelementptr i64, ptr %args, i64 {PROGRAM}
-  %code = load ptr, ptr %program.at
-  %start = call i64 @word(ptr %code, i64 {PREPARE})
-  %status = call i32 @anew(ptr %args, ptr %code, i64 %start, i64 -1)
-  ret i32 %status
-}}
-
-; Step number k alone; one of a version that these sizes do not choose does nothing.
-define i32 @{step}(ptr %args, i64 %k) #0 {{
-entry:
-  %program.at = getelementptr i64, ptr %args, i64 {PROGRAM}
-  %code = load ptr, ptr %program.at
-  %count = call i64 @word(ptr %code, i64 {STEPS})
-  %known = icmp ult i64 %k, %count
-  br i1 %known, label %find, label %failed
-failed:
-  ret i32 {FAILED}
-find:
-  %table = call i64 @word(ptr %code, i64 {STEP_TABLE})
-  %thrice = mul i64 %k, 3
-  %row = add i64 %table, %thrice
-  %at = call i64 @word(ptr %code, i64 %row)
-  %row1 = add i64 %row, 1
-  %end = call i64 @word(ptr %code, i64 %row1)
-  %row2 = add i64 %row, 2
-  %own = call i64 @word(ptr %code, i64 %row2)
-  %guards = call i64 @word(ptr %code, i64 {GUARD_TABLE})
-  br label %next
-next:
-  %n = phi i64 [0, %find], [%n1, %again]
-  %before = icmp slt i64 %n, %own
-  %offset = mul i64 %n, 2
-  %guard.at = add i64 %guards, %offset
-  %guard = call i64 @operand(ptr %args, ptr %code, i64 %guard.at)
-  %holds = icmp ne i64 %guard, 0
-  br i1 %before, label %earlier, label %mine
-earlier:
-  br i1 %holds, label %nothing, label %again
-again:
-  %n1 = add i64 %n, 1
-  br label %next
-mine:
-  br i1 %holds, label %go, label %nothing
-nothing:
-  ret i32 {OK}
-go:
-  %status = call i32 @anew(ptr %args, ptr %code, i64 %at, i64 %end)
-  ret i32 %status
-}}
-
-; From step number k on.
-define i32 @{resume}(ptr %args, i64 %k) #0 {{
-  %program.at = getelementptr i64, ptr %args, i64 {PROGRAM}
-  %code = load ptr, ptr %program.at
-  %table = call i64 @word(ptr %code, i64 {STEP_TABLE})
-  %thrice = mul i64 %k, 3
-  %row = add i64 %table, %thrice
-  %at = call i64 @word(ptr %code, i64 %row)
-  %status = call i32 @anew(ptr %args, ptr %code, i64 %at, i64 -1)
-  ret i32 %status
-}}
-
-attributes #0 = {{ nounwind "no-builtins" "no-jump-tables"="true" }}
 """
+
+
+def _least(a: Value, b: Value) -> Value:
+    return a.body.call("i64", "@llvm.smin.i64", a, b)
+
+
+def _most(a: Value, b: Value) -> Value:
+    return a.body.call("i64", "@llvm.smax.i64", a, b)
+
+
+def _divided(result: Callable[[Value, Value, Value, Value], Value], a: Value, b: Value) -> Value:
+    """What `result` makes of a quotient, a remainder, the divisor, and whether the quotient was rounded up;
+    0 where the divisor is."""
+    none = b.is_("eq", 0)
+    by = none.pick(a.body.number(1), b)
+    q, r = a.do("sdiv", by), a.do("srem", by)
+    up = r.do("xor", by).is_("slt", 0) & r.is_("ne", 0)
+    return none.pick(a.body.number(0), result(q, r, by, up))
+
+
+_OPERATIONS: Final[Mapping[Token, Callable[[Value, Value], Value]]] = {
+    Token.ADD: lambda a, b: a + b,
+    Token.MUL: lambda a, b: a * b,
+    Token.MIN: _least,
+    Token.MAX: _most,
+    Token.FLOORDIV: partial(_divided, lambda q, r, by, up: q - up.to("zext", "i64")),
+    Token.MOD: partial(_divided, lambda q, r, by, up: r + up.pick(by, 0)),
+    Token.TDIV: partial(_divided, lambda q, r, by, up: q),
+    Token.EQ: lambda a, b: a.is_("eq", b).to("zext", "i64"),
+}
+
+
+def _scaled(x: Value, payload: Value) -> Value:
+    by = payload.to("trunc", "i32").to("bitcast", "float")
+    product = x.to("sitofp", "float").do("fmul", by)
+    whole = product.to("fptosi", "i64")
+    above = x.body.put("i1", f"fcmp ogt float {whole.to('sitofp', 'float').text}, {product.text}")
+    return whole - above.to("zext", "i64")
+
+
+def _size(f: Body, args: Value, code: Value, at: Value, count: Value, stack: Value) -> None:
+    """The value of a size: tokens in postfix order on a stack."""
+    top = f.variable(stack)
+    with f.each(at, at + count * 2, 2) as pc:
+        kind, payload, above = code.word(pc), code.word(pc + 1), top.value
+
+        def push(value: Value) -> None:
+            above.store(value)
+            top.value = above.at(1)
+
+        def scale() -> None:
+            above.at(-1).store(_scaled(above.word(-1), payload))
+
+        def reduce(write: Callable[[Value, Value], Value]) -> None:
+            above.at(-2).store(write(above.word(-2), above.word(-1)))
+            top.value = above.at(-1)
+
+        leaves: dict[int, Callable[[], object]] = {
+            Token.CONST: lambda: push(payload),
+            Token.WORD: lambda: push(args.word(payload)),
+            Token.SCALE: scale,
+        }
+        f.switch(kind, {**leaves, **{token: partial(reduce, write) for token, write in _OPERATIONS.items()}})
+    f.give(top.value.word(-1))
+
+
+def _execute(f: Body, args: Value, start: Value, end: Value, stale: Value) -> None:
+    """Instructions from `start` on, computed as usual."""
+    theirs = f.call("i64", "@asked")
+    with f.when(f.call("i1", "@usual", theirs)):
+        f.give(f.call("i32", "@carry", args, start, end, stale, False))
+    f.run("@ask_usual")
+    done = f.call("i32", "@carry", args, start, end, stale, False)
+    f.run("@ask", theirs)
+    f.give(done)
+
+
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """A host program in the argument array of a call."""
+
+    f: Body
+    args: Value
+    code: Value
+
+    @classmethod
+    def of(cls, f: Body, args: Value) -> _Program:
+        """That of an array."""
+        return cls(f, args, args.word(abi.PROGRAM, "ptr"))
+
+    def part(self, header: Header) -> Value:
+        """Where the array has a part that the header names."""
+        return self.args.at(self.code.word(header))
+
+    def operand(self, at: Value) -> Value:
+        """args[code[at]] + code[at + 1], where a negative word stands for nothing."""
+        first, plain = self.code.word(at), self.code.word(at + 1)
+        some = first.is_("sge", 0)
+        return some.pick(self.args.word(some.pick(first, 0)), 0) + plain
+
+    def place(self, at: Value) -> Value:
+        """Where the sum of two operands leads."""
+        return (self.operand(at) + self.operand(at + 2)).to("inttoptr", "ptr")
+
+    def anew(self, start: Value, end: Value | int) -> None:
+        """Return what instructions do; the frames that were right are not any more."""
+        self.part(Header.RIGHT).store(0)
+        self.f.give(self.f.call("i32", "@execute", self.args, start, end, True))
+
+
+@dataclass(frozen=True, slots=True)
+class _Instruction:
+    """One at `at`, of which `loop` makes a turn; the next one is at `pc`."""
+
+    program: _Program
+    frames: Value
+    stack: Value
+    at: Value
+    argument: Value
+    pc: Variable
+    loop: Loop
+
+    def go(self, to: Value) -> None:
+        """The next one is there."""
+        self.pc.value = to
+        self.loop.next()
+
+    def behind(self, code: Code) -> Value:
+        """Where the next one is."""
+        return self.at + (self.argument * 2 + 3 if code is Code.SIZE else LENGTHS[code])
+
+    def give(self) -> None:
+        """RETURN."""
+        self.program.f.give(self.argument.to("trunc", "i32"))
+
+    def fault(self, *found: Value) -> None:
+        """Return, and leave what was found."""
+        for k, value in enumerate(found):
+            self.program.part(Header.FOUND).at(k).store(value)
+        self.give()
+
+    def jump(self, code: Code, value: Value) -> None:
+        """UNLESS or TEST: elsewhere if this is 0."""
+        self.go(value.is_("ne", 0).pick(self.behind(code), self.argument))
+
+    def size(self) -> None:
+        """SIZE."""
+        p = self.program
+        value = p.f.call("i64", "@size", p.args, p.code, self.at + 3, self.argument, self.stack)
+        p.args.at(p.code.word(self.at + 2)).store(value)
+        self.go(self.behind(Code.SIZE))
+
+    def judge(self) -> None:
+        """JUDGE."""
+        found = self.program.place(self.at + 2).load()
+        with self.program.f.when(found.is_("ne", FINE)):
+            self.fault(found)
+        self.go(self.behind(Code.JUDGE))
+
+    def check(self) -> None:
+        """CHECK."""
+        at = self.frames.at(self.program.code.word(self.at + 2))
+        access = at.load()
+        with self.program.f.when(access.is_("ne", 0)):
+            at.store(0)
+            self.fault(access, at.word(1), at.word(2))
+        self.go(self.behind(Code.CHECK))
+
+    def load(self, fills: Variable) -> None:
+        """LOAD: behind it, sizes may be others than the frames hold."""
+        p = self.program
+        value, most = p.place(self.at + 2).load(), p.operand(self.at + 6)
+        p.args.at(self.argument).store(_least(_most(value, p.f.number(0)), most))
+        fills.value = True
+        self.go(self.behind(Code.LOAD))
+
+    def skip(self, code: Code) -> None:
+        """Do nothing."""
+        self.go(self.behind(code))
+
+    def fill(self, frame: Value, first: Value, second: Value, end: Value) -> None:
+        """A frame's words."""
+        args, code, fixed = self.program.args, self.program.code, f"<{abi.FIRST_BINDING} x i64>"
+        header = args.body.put(fixed, f"load {fixed}, ptr {args.text}, align 8")
+        args.body.write(f"store {fixed} {header.text}, ptr {frame.text}, align 8")
+        to = args.body.variable(frame.at(abi.FIRST_BINDING))
+        with args.body.each(first, second, 2) as at:
+            to.value.store(args.word(code.word(at)) + code.word(at + 1))
+            to.value = to.value.at(1)
+        with args.body.each(second, end, 2) as at:
+            place = frame.at(code.word(at))
+            place.store(place.load() + args.word(code.word(at + 1)))
+
+    def launch(self, kind: Value, frame: Value, items: Value, scratch: Value) -> None:
+        """SERIAL, CALL or OUTWARD, whose frame is filled."""
+        p, kernel = self.program, self.program.code.at(self.argument, "i8")
+        with p.f.when(kind.is_("eq", Code.OUTWARD)):
+            entry = p.args.word(abi.OUTWARD, "ptr").at(self.argument).load("ptr")
+            answer = p.f.call("i32", entry.text, frame)
+            with p.f.when(answer.is_("ne", abi.DONE)):
+                p.f.give(abi.Status.RAISED)
+            self.loop.next()
+        with p.f.when(kind.is_("eq", Code.CALL)):
+            work, most = p.operand(self.at + CALLED["work"]), p.code.word(self.at + CALLED["serial"])
+            with p.f.when(work.is_("sge", most)):
+                chunk = p.operand(self.at + CALLED["chunk"])
+                pool = p.args.at(abi.POOL).load("ptr", "pool")
+                # The pool's first word, which never changes (plan/pool.py).
+                parallel = Shared(pool).load("monotonic", "ptr")
+                p.f.run(parallel.text, pool, kernel, frame, items, chunk)
+                self.loop.next()
+        p.f.run(kernel.text, frame, 0, items, scratch)
+
+
+def _carry(f: Body, args: Value, start: Value, end: Value, stale: Value, only: Value) -> None:
+    """Instructions from `start` on until one returns, or the next is at `end`; frames are filled where
+    `stale`. Where `only`, that is all that is done, of one instruction after the other, jumps and returns
+    left out."""
+    p = _Program.of(f, args)
+    frames, scratch = p.part(Header.FRAMES), args.word(abi.SCRATCH, "ptr")
+    stack = f.put("ptr", f"alloca i64, i64 {p.code.word(Header.STACK_WORDS).text}, align 8")
+    pc, fills = f.variable(start), f.variable(stale)
+    with f.loop() as loop:
+        at = pc.value
+        with f.when(at.is_("eq", end)):
+            f.give(abi.Status.OK)
+        kind = p.code.word(at)
+        i = _Instruction(p, frames, stack, at, p.code.word(at + 1), pc, loop)
+        with f.when(only):
+            f.switch(kind, {code: partial(i.skip, code) for code in (*LENGTHS, Code.SIZE)})
+        items, words = f.variable(0), f.variable(at + 3)
+
+        def called(count: Value, behind: int) -> None:
+            items.value = count
+            words.value = at + behind
+
+        f.switch(
+            kind,
+            {
+                Code.RETURN: i.give,
+                Code.UNLESS: lambda: i.jump(Code.UNLESS, p.operand(at + 2)),
+                Code.TEST: lambda: i.jump(Code.TEST, p.place(at + 2).load("i8")),
+                Code.SIZE: i.size,
+                Code.JUDGE: i.judge,
+                Code.CHECK: i.check,
+                Code.LOAD: lambda: i.load(fills),
+                Code.SERIAL: lambda: called(p.code.word(at + 3), 4),
+                Code.CALL: lambda: called(p.operand(at + CALLED["items"]), CALLED["words"]),
+            },
+        )
+        first, frame = words.value + 2, frames.at(p.code.word(at + 2))
+        second = first + p.code.word(first - 1) * 2
+        pc.value = second + p.code.word(first - 2) * 2
+        with f.when(fills.value):
+            i.fill(frame, first, second, pc.value)
+        with f.when(only):
+            loop.next()
+        i.launch(kind, frame, items.value, scratch)
+
+
+def _run(f: Body, args: Value) -> None:
+    p = _Program.of(f, args)
+    start, count, right = p.code.word(Header.RUN), p.code.word(Header.BINDINGS), p.part(Header.RIGHT)
+    bound, fresh = args.at(abi.FIRST_BINDING), f.variable(right.load().is_("ne", 0))
+    with f.each(0, count) as k:
+        fresh.value = fresh.value & bound.word(k).is_("eq", right.word(k + 1))
+    with f.when(fresh.value):
+        f.give(f.call("i32", "@execute", args, start, -1, False))
+    right.store(0)
+    # Those of branches that are not taken now, too: frames are right for all runs, or for none.
+    f.call("i32", "@carry", args, start, p.code.word(Header.STEP_TABLE), True, True)
+    status = f.call("i32", "@execute", args, start, -1, False)
+    with f.when(status.is_("eq", abi.Status.OK)):
+        with f.each(0, count) as k:
+            right.at(k + 1).store(bound.word(k))
+        right.store(1)
+    f.give(status)
+
+
+def _prepare(f: Body, args: Value) -> None:
+    p = _Program.of(f, args)
+    p.anew(p.code.word(Header.PREPARE), -1)
+
+
+def _step(f: Body, args: Value, k: Value) -> None:
+    """Step number k alone; one of a version that these sizes do not choose does nothing."""
+    p = _Program.of(f, args)
+    with f.when(k.is_("uge", p.code.word(Header.STEPS))):
+        f.give(abi.Status.FAILED)
+    row, guards = p.code.word(Header.STEP_TABLE) + k * 3, p.code.word(Header.GUARD_TABLE)
+    own = p.code.word(row + 2)
+    with f.each(0, own) as n, f.when(p.operand(guards + n * 2).is_("ne", 0)):
+        f.give(abi.Status.OK)
+    with f.when(p.operand(guards + own * 2).is_("eq", 0)):
+        f.give(abi.Status.OK)
+    p.anew(p.code.word(row), p.code.word(row + 1))
+
+
+def _resume(f: Body, args: Value, k: Value) -> None:
+    """From step number k on."""
+    p = _Program.of(f, args)
+    p.anew(p.code.word(p.code.word(Header.STEP_TABLE) + k * 3), -1)
+
+
+# Result, name, attributes; parameters; what writes it.
+_FUNCTIONS: Final = (
+    ("internal i64 @size", "ptr args, ptr code, i64 at, i64 count, ptr stack", "", _size),
+    ("internal i32 @carry", "ptr args, i64 start, i64 end, i1 stale, i1 only", "noinline ", _carry),
+    ("internal i32 @execute", "ptr args, i64 start, i64 end, i1 stale", "", _execute),
+    (f"i32 @{abi.RUN}", "ptr args", "", _run),
+    (f"i32 @{abi.PREPARE}", "ptr args", "", _prepare),
+    (f"i32 @{abi.STEP}", "ptr args, i64 k", "", _step),
+    (f"i32 @{abi.RESUME}", "ptr args, i64 k", "", _resume),
+)
 
 
 def text(target: Processor) -> str:
     """The executor as LLVM text."""
-    bodies = {"floordiv": _FLOORDIV, "mod": _MOD, "tdiv": _TDIV}
-    divided = {Token[name.upper()]: _DIVISION.format(name=name, result=how) for name, how in bodies.items()}
-    simple = {
-        t: f"{t.name.lower()}:\n  %{t.name.lower()}.v = {how}\n  br label %binary\n"
-        for t, how in _SIMPLE.items()
-    }
-    tokens = {**simple, **divided}
-    return _TEXT.format(
-        cases=" ".join(f"i64 {int(t)}, label %{t.name.lower()}" for t in tokens),
-        operations="\n".join(tokens.values()),
-        values=", ".join(f"[%{t.name.lower()}.v, %{t.name.lower()}]" for t in tokens),
-        **{t.name: int(t) for t in (*Token, *Code, *Header)},
-        **CALLED,
-        PROGRAM=abi.PROGRAM,
-        SCRATCH=abi.SCRATCH,
-        OUTWARD_WORD=abi.OUTWARD,
-        FIRST_BINDING=abi.FIRST_BINDING,
-        OK=int(abi.Status.OK),
-        FAILED=int(abi.Status.FAILED),
-        RAISED=int(abi.Status.RAISED),
-        DONE=abi.DONE,
-        FINE=FINE,
-        control=control(target),
-        run=abi.RUN,
-        prepare=abi.PREPARE,
-        step=abi.STEP,
-        resume=abi.RESUME,
-    )
+    made = [
+        function(f"define {head}", parameters, write, how + _ATTRIBUTES)
+        for head, parameters, how, write in _FUNCTIONS
+    ]
+    return "\n".join([_DECLARED, control(target), *made])
