@@ -161,7 +161,7 @@ def main() -> int:
         return 0
     parts = asked.parts.split(",")
     if "nnsmith" in parts and importlib.util.find_spec("nnsmith") is None:
-        print("nnsmith: not installed, so that its models are left out (pip install nnsmith)")
+        print("nnsmith: not installed, so that its models are left out (pip install 'nnsmith[onnx]')")
         parts.remove("nnsmith")
     return 1 if fuzz(parts, asked.seconds) else 0
 
