@@ -10,9 +10,9 @@ from unittest.mock import patch
 import anyrt as trt
 from anyrt.compiler import native
 from anyrt.ir.kernel import Kernel
-from anyrt.ir.kernelread import parse_kernels
 from anyrt.ir.kernelrules import kernel_faults
 from anyrt.ir.kerneltext import print_kernels
+from tests.targets import parsed
 
 Shapes = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
@@ -27,7 +27,7 @@ def marked(net: trt.INetworkDefinition, **outputs: trt.ITensor) -> None:
 def assert_readable(kernel: Kernel) -> None:
     """It keeps the rules, and its text parses back to it."""
     assert next(kernel_faults(kernel), None) is None
-    assert parse_kernels(print_kernels([kernel])) == (kernel,)
+    assert parsed(print_kernels([kernel])) == (kernel,)
 
 
 def engine(net: trt.INetworkDefinition, **ranges: Shapes) -> trt.ICudaEngine:

@@ -3,11 +3,14 @@
 import pytest
 
 from anyrt.backends.cpu import processors
+from anyrt.backends.cpu.intrinsics import INTRINSICS
 from anyrt.backends.cpu.processors import Level
 from anyrt.backends.cpu.target import CpuTarget
 from anyrt.codegen.target import Assembled
 from anyrt.core.errors import CompileError
 from anyrt.core.machine import REFERENCE
+from anyrt.ir.kernel import Kernel
+from anyrt.ir.kernelread import parse_kernels
 from anyrt.ir.program import Module
 
 
@@ -29,6 +32,11 @@ def choose(level: str | None) -> CpuTarget:
 def forced(level: Level) -> CpuTarget:
     """The plainest processor of a level, which need not be here."""
     return CpuTarget(processors.forced(level))
+
+
+def parsed(text: str) -> tuple[Kernel, ...]:
+    """Kernels of a text that may name the CPU's intrinsics."""
+    return parse_kernels(text, intrinsics=INTRINSICS)
 
 
 def assembled(module: Module, target: CpuTarget) -> Assembled:

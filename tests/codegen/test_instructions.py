@@ -8,14 +8,15 @@ import pytest
 
 from anyrt.backends import loader
 from anyrt.backends.cpu import processors
+from anyrt.backends.cpu.intrinsics import INTRINSICS
 from anyrt.core.dims import Sym
 from anyrt.ir.buffer import Buffer, Scalar, Space
 from anyrt.ir.evaluate import evaluate
 from anyrt.ir.kernel import (
     COMPARES,
-    DOTS,
     Expr,
     For,
+    Intrinsic,
     Kernel,
     Loop,
     Op,
@@ -89,7 +90,7 @@ def element(buffer: Buffer, type: Scalar, i: Sym) -> Expr:
     return cast(load(buffer, i.dim), type)
 
 
-def instruction(op: Op, type: Scalar, i: Sym) -> Case:
+def instruction(op: Op | Intrinsic, type: Scalar, i: Sym) -> Case:
     name = f"{op.value}_{type.value}"
     operands = buffers(type, name)
     a, b, c = (element(x, type, i) for x in operands)
@@ -110,8 +111,8 @@ def instruction(op: Op, type: Scalar, i: Sym) -> Case:
     return Case(name, value, tuple(operands))
 
 
-def suits(op: Op, type: Scalar) -> bool:
-    if op in DOTS:
+def suits(op: Op | Intrinsic, type: Scalar) -> bool:
+    if isinstance(op, Intrinsic):
         return type is Scalar.I32
     if type is Scalar.BOOL:
         return op in (*BITS, Op.SELECT, Op.EQ, Op.NE)
@@ -136,7 +137,7 @@ def converts(source: Scalar, target: Scalar) -> bool:
 
 COMPUTED = (Scalar.F32, Scalar.I32, Scalar.I64, Scalar.BOOL)
 I = Sym("i1", extent=LENGTH)  # noqa: E741 - the index of every case
-CASES = [instruction(op, t, I) for op in Op for t in COMPUTED if suits(op, t)]
+CASES = [instruction(op, t, I) for op in (*Op, *INTRINSICS) for t in COMPUTED if suits(op, t)]
 CASES += [conversion(a, b, I) for a in NUMPY for b in NUMPY if converts(a, b)]
 
 

@@ -19,7 +19,6 @@ from anyrt.core.machine import REFERENCE
 from anyrt.ir.buffer import Space
 from anyrt.ir.evaluate import DTYPES
 from anyrt.ir.graph import Graph, Symbol
-from anyrt.ir.kernelread import parse_kernels
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.ir.run import run
 from anyrt.ir.statements import buffers_of
@@ -30,7 +29,7 @@ from anyrt.prims.taps import Cubic, Linear
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.pieces import pieces
 from anyrt.schedule.versions import serving
-from tests.targets import choose
+from tests.targets import choose, parsed
 
 F, H = DataType.FLOAT, DataType.HALF
 ROWS, LENGTH = Sym("x.0", 0, 512), Sym("x.1", 1, 512)
@@ -153,7 +152,7 @@ def got_type(found):
 @pytest.mark.parametrize("name", CASES)
 def test_kernels_print_and_come_back_equal(name):
     kernels = (*lowered(name).module.tables, *lowered(name).module.kernels)
-    again = parse_kernels(print_kernels(kernels))
+    again = parsed(print_kernels(kernels))
     assert again == kernels
     assert [f for k in again for f in kernel_faults(k)] == []
 

@@ -159,6 +159,7 @@ from anyrt.schedule.step import Strategies
 
 
 class EchoTarget:
+    intrinsics = ()
     strategies = Strategies({})
 
     def limited(self, machine):

@@ -9,7 +9,6 @@ from anyrt.core.dimvalues import evaluate
 from anyrt.ir.buffer import Scalar, Space
 from anyrt.ir.evaluate import DTYPES
 from anyrt.ir.kernel import Kernel
-from anyrt.ir.kernelread import parse_kernels
 from anyrt.ir.kernelrules import kernel_faults
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.ir.rewrite import Fail
@@ -17,6 +16,7 @@ from anyrt.ir.run import run
 from anyrt.ir.statements import buffers_of
 from anyrt.loops.nest import Names
 from anyrt.schedule.tables import Tables
+from tests.targets import parsed
 
 OWN = (Space.SCRATCH, Space.REGISTER)  # what a kernel brings along
 SMALL = 4  # integers lie below: sums of thousands of their products are exact
@@ -33,7 +33,7 @@ def after():
     """What a transformation makes of the kernel in a text, from the line "kernel" on, or why nothing."""
 
     def apply(text, transformation, tables=None, sizes=()):
-        (kernel,) = parse_kernels(text)
+        (kernel,) = parsed(text)
         made = transformation(kernel)
         if isinstance(made, Fail):
             return made.reason
@@ -43,7 +43,7 @@ def after():
                 kernel, [kernel, made], some, tables
             )
         written = print_kernels([made])
-        assert parse_kernels(written) == (made,)
+        assert parsed(written) == (made,)
         return written[written.index("kernel ") :]
 
     return apply

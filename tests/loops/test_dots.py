@@ -1,6 +1,7 @@
 """Sums over words of terms."""
 
-from anyrt.ir.kernel import Op
+from anyrt.backends.cpu.intrinsics import BYTES as DOT
+from anyrt.backends.cpu.intrinsics import PAIRS, UNSIGNED
 from anyrt.loops.cache_write import cache_write
 from anyrt.loops.dots import dots, dots_of_halves, finite, unsigned
 from anyrt.loops.pack import pack_rows
@@ -10,7 +11,7 @@ from tests.loops.products import PRODUCT, M, N
 
 def copied(kernel, names):
     """Rows of words in scratch."""
-    return pack_rows(dots(kernel, names, M, Op.DOT4), names, M, M, 5, 4)
+    return pack_rows(dots(kernel, names, M, DOT), names, M, M, 5, 4)
 
 
 def kept(kernel, names):
@@ -69,7 +70,7 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
 }
 """
     text = BYTES
-    made = after(text, lambda k: dots(k, names, M, Op.DOT4))
+    made = after(text, lambda k: dots(k, names, M, DOT))
     assert made == wanted
 
 
@@ -95,7 +96,7 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
 }
 """
     text = HALVES
-    made = after(text, lambda k: dots_of_halves(k, M))
+    made = after(text, lambda k: dots_of_halves(k, M, PAIRS))
     assert made == wanted
 
 
@@ -126,7 +127,7 @@ kernel "k" p0 0.. < 1 work 32 scratch 192 {
 }
 """
     text = BYTES
-    made = after(text, lambda k: unsigned(copied(k, names), names, M, M, N, 10))
+    made = after(text, lambda k: unsigned(copied(k, names), names, M, M, N, 10, UNSIGNED))
     assert made == wanted
 
 

@@ -6,9 +6,9 @@ from anyrt.backends.cpu.emit import emit
 from anyrt.backends.cpu.matrix import intrinsic, overlapped
 from anyrt.core.dims import Sym
 from anyrt.core.machine import Machine
-from anyrt.ir.kernelread import parse_kernels
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.loops.tensorize import overlap, tensorize
+from tests.targets import parsed
 
 I, J = Sym("i4", extent=16), Sym("j2", extent=32)  # noqa: E741  # the loops are called so
 TEXT = """
@@ -41,7 +41,7 @@ kernel "k" p0 0.. < 1 work 32 scratch 2048 {
 
 
 def test_a_loop_that_is_equal_to_what_an_instruction_computes_is_marked(after):
-    (kernel,) = parse_kernels(TEXT)
+    (kernel,) = parsed(TEXT)
     printed = print_kernels([kernel])
     wanted = printed[printed.index("kernel ") :].replace("j2 0.. < 32 {", "j2 0.. < 32 by amx_int8 {")
     assert after(TEXT, lambda k: tensorize(k, J, I, intrinsic)) == wanted
@@ -72,7 +72,7 @@ def test_no_loop_overlaps_that_no_instruction_computes(after):
 
 
 def test_instructions_are_written_where_loops_are_marked_and_nowhere_else():
-    (kernel,) = parse_kernels(TEXT)
+    (kernel,) = parsed(TEXT)
     marked, amx = tensorize(kernel, J, I, intrinsic), Machine(has_tiles=True)
     assert "tdpbssd" in emit(marked, amx).text
     assert "tdpbssd" not in emit(kernel, amx).text

@@ -16,7 +16,6 @@ from anyrt.core.machine import REFERENCE
 from anyrt.ir.buffer import Space
 from anyrt.ir.graph import Graph, Symbol, walk
 from anyrt.ir.kernel import Loop
-from anyrt.ir.kernelread import parse_kernels
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.ir.statements import loops
 from anyrt.passes import PASSES
@@ -24,7 +23,7 @@ from anyrt.prims import build as b
 from anyrt.prims.const import Param
 from anyrt.prims.view import Axis
 from anyrt.schedule.cost import Sizes
-from tests.targets import host
+from tests.targets import host, parsed
 
 M, N = Sym("q.2", 0, 300), Sym("k.2", 0, 300)
 SMALL = replace(REFERENCE, l2_bytes=1 << 15)  # so that few rows are many
@@ -240,4 +239,4 @@ def test_results_of_tiles_lie_as_what_they_are_made_of_where_that_is_another_ord
 @pytest.mark.parametrize("name", CASES)
 def test_kernels_that_were_joined_print_to_text_that_gives_them_back(name):
     for kernel in attention(*CASES[name][0]).module.distinct:
-        assert parse_kernels(print_kernels([kernel])) == (kernel,)
+        assert parsed(print_kernels([kernel])) == (kernel,)

@@ -15,7 +15,6 @@ from anyrt.ir.buffer import Scalar
 from anyrt.ir.graph import Graph
 from anyrt.ir.interpret import infer_sizes
 from anyrt.ir.kernel import Kernel, Store, const
-from anyrt.ir.kernelread import parse_kernels
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.ops import OPS
 from anyrt.ops._cases import case_run
@@ -24,6 +23,7 @@ from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.naive import Builder
 from tests.sampling import sample
+from tests.targets import parsed
 
 STRIDE = 24  # of the cases in order
 
@@ -40,7 +40,7 @@ def kernels(op, case) -> tuple[Kernel, ...]:
 def test_kernels_are_within_the_rules_and_their_text_comes_back(op):
     for case in sample(list(op.cases()), STRIDE):
         for kernel in kernels(op, case):
-            assert parse_kernels(print_kernels([kernel])) == (kernel,), print_kernels([kernel])
+            assert parsed(print_kernels([kernel])) == (kernel,), print_kernels([kernel])
 
 
 @pytest.mark.parametrize("folder", ["loops", "schedule", "codegen", "backends"])

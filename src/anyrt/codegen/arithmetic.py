@@ -22,6 +22,7 @@ def operation(w: Writer, scope: Scope, x: Alu | Cast, texts: list[str], width: i
     """`x` on operands written as `texts`."""
     if isinstance(x, Cast):
         return _cast(w, scope, x.arg, x.type, texts[0], width)
+    assert isinstance(x.op, Op), f"{x.op.name} is written by its text"
     return _alu(w, scope, x.op, x.args, texts, x.type, width)
 
 

@@ -9,7 +9,7 @@ from anyrt.codegen.scope import Scope
 from anyrt.codegen.values import Register, Values
 from anyrt.codegen.writer import Writer
 from anyrt.ir.buffer import Scalar
-from anyrt.ir.kernel import DOTS, Alloc, Alu, Expr, Fold, Op, Store
+from anyrt.ir.kernel import Alloc, Alu, Expr, Fold, Intrinsic, Op, Store
 
 
 def allocate(v: Values, stmt: Alloc, width: int, read: Callable[[Expr], str]) -> None:
@@ -60,7 +60,7 @@ def fold(
 def _dotted(v: Values, stmt: Fold, old: str, lanes: int, read: Callable[[Expr], str]) -> str | None:
     """An accumulator with a dot added to it, where one instruction does both."""
     x = stmt.value
-    if not isinstance(x, Alu) or x.op not in DOTS or stmt.op is not Op.ADD or lanes == 1:
+    if not isinstance(x, Alu) or not isinstance(x.op, Intrinsic) or stmt.op is not Op.ADD or lanes == 1:
         return None
     a, b = x.args
     write = v.out.instructions.dot(x.op, lanes)

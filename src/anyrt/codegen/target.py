@@ -18,7 +18,7 @@ from anyrt.core.dims import Dim
 from anyrt.core.dimvalues import evaluate
 from anyrt.core.machine import Machine
 from anyrt.ir.graph import Graph, Node
-from anyrt.ir.kernel import Kernel
+from anyrt.ir.kernel import Intrinsic, Kernel
 from anyrt.ir.prim import Array
 from anyrt.ir.program import Call, Module, every
 from anyrt.plan.program import Compiled
@@ -72,6 +72,10 @@ class Target(Protocol[S]):
     @property
     def strategies(self) -> S:
         """How it makes kernels of serial loops."""
+
+    @property
+    def intrinsics(self) -> Sequence[Intrinsic]:
+        """What its kernels may name: on each of its machines an instruction, or written by its text."""
 
     def limited(self, machine: Machine) -> Machine:
         """`machine` without what the target has not."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from anyrt.codegen.scope import Scope, Scopes
-from anyrt.ir.kernel import Expr, Op
+from anyrt.ir.kernel import Expr, Intrinsic, Op
 
 
 class Dot(Protocol):
@@ -27,8 +27,8 @@ class Instructions(Protocol):
     def replacement(self, x: Expr) -> Expr | None:
         """`x` by operations that the target has; None where it has that of `x`."""
 
-    def dot(self, op: Op, lanes: int) -> Dot | None:
-        """What writes a sum of so many lanes + the dot `op`, where that is an instruction."""
+    def dot(self, intrinsic: Intrinsic, lanes: int) -> Dot | None:
+        """What writes a sum of so many lanes + an intrinsic, where that is one instruction."""
 
     def ldexp(self, w: Writer, scope: Scope, texts: Sequence[str], width: int) -> str:
         """A float32 times a power of two, where `replacement` leaves that."""

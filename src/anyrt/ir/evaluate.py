@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Protocol
 
 import ml_dtypes
@@ -23,7 +22,8 @@ from numpy.typing import NDArray
 from anyrt.core.dims import EQ, FLOORDIV, MAX, MIN, MOD, SCALE, TDIV, Atom, Dim, Fn, Sym
 from anyrt.ir.angle import angle
 from anyrt.ir.buffer import BITS, Scalar
-from anyrt.ir.kernel import Alu, Cast, Const, Expr, Index, Load, Op, operands
+from anyrt.ir.intrinsic import text_of
+from anyrt.ir.kernel import Alu, Cast, Const, Expr, Index, Intrinsic, Load, Op, operands
 
 Array = NDArray[np.generic]
 Ints = NDArray[np.int64]  # or any other width
@@ -141,6 +141,8 @@ class Evaluation:
             case Alu(op=Op.BITCAST, args=(arg,), type=type):
                 return self.value(arg).view(DTYPES[type])
             case Alu(op=op, args=args, type=type):
+                if isinstance(op, Intrinsic):
+                    return self.value(text_of(x))
                 return np.asarray(OPS[op](*map(self.value, args))).astype(DTYPES[type], copy=False)
 
     def dim(self, x: Dim) -> Ints:
@@ -239,21 +241,6 @@ def _ldexp(x: Floats, n: Floats) -> Array:
     return np.asarray(np.ldexp(x, np.clip(np.nan_to_num(n), -3000, 3000).astype(np.int32)))
 
 
-def _dot2(a: Array, b: Array) -> Array:
-    """Words of two bfloat16."""
-    low, high = ((x.view(np.uint32) << 16).view(np.float32) for x in (a, b)), (a, b)
-    upper = [(x.view(np.uint32) & 0xFFFF0000).view(np.float32) for x in high]
-    lower = list(low)
-    return np.asarray(lower[0] * lower[1] + upper[0] * upper[1])
-
-
-def _dot4(first: type[np.generic], a: Array, b: Array) -> Array:
-    """Words of four bytes, those of the first word of a type of their own."""
-    x, y = (np.ascontiguousarray(w)[..., None] for w in np.broadcast_arrays(a, b))
-    products = x.view(first).astype(np.int32) * y.view(np.int8).astype(np.int32)
-    return np.asarray(products.sum(axis=-1, dtype=np.int32))
-
-
 OPS: dict[Op, Callable[..., Array]] = {
     Op.ADD: np.add,
     Op.SUB: np.subtract,
@@ -284,9 +271,6 @@ OPS: dict[Op, Callable[..., Array]] = {
     Op.SHL: np.left_shift,
     Op.SHR: np.right_shift,
     Op.LSHR: _logical_shift,
-    Op.DOT2: _dot2,
-    Op.DOT4: partial(_dot4, np.int8),
-    Op.DOT4U: partial(_dot4, np.uint8),
     Op.LDEXP: _ldexp,
     Op.SELECT: np.where,
 }

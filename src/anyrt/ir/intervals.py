@@ -59,11 +59,11 @@ def _interval(x: Expr, known: Mapping[Expr, Interval]) -> Interval | None:
         case Alu(op=Op.SELECT, args=(condition, then, otherwise)):
             first = _interval(then, {**known, **_learned(condition, known)})
             return _union(first, _interval(otherwise, known))
-        case Alu(op=op, args=(a, b)) if op in _COUNTS and x.type in _WIDTHS:
+        case Alu(op=Op() as op, args=(a, b)) if op in _COUNTS and x.type in _WIDTHS:
             return _counted(op, _interval(a, known), _interval(b, known), _WIDTHS[x.type])
         case Alu(op=Op.MIN | Op.MAX as op, args=(a, b)) if x.type.is_float:
             return _extreme(op, _interval(a, known), _interval(b, known))
-        case Alu(op=op, args=(arg,)) if op in _WHOLE:
+        case Alu(op=Op() as op, args=(arg,)) if op in _WHOLE:
             found = _interval(arg, known)
             return None if found is None else (_whole(op, found[0]), _whole(op, found[1]))
         case _:

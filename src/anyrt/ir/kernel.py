@@ -63,9 +63,6 @@ class Op(enum.Enum):
     SHL = "shl"
     SHR = "shr"  # arithmetic, of U64 logical
     LSHR = "lshr"  # logical
-    DOT2 = "dot2"  # of words of two bfloat16 each: the sum of their products, a float32
-    DOT4 = "dot4"  # of words of four signed bytes each: the sum of their products
-    DOT4U = "dot4u"  # the first word's bytes unsigned
     LDEXP = (
         "ldexp"  # a × 2ᵇ, b a whole number of −252 … 254, or of −2044 … 2046; of normal results rounded once
     )
@@ -73,7 +70,28 @@ class Op(enum.Enum):
     BITCAST = "bitcast"  # same width
 
 
-DOTS = {Op.DOT2: Scalar.F32, Op.DOT4: Scalar.I32, Op.DOT4U: Scalar.I32}  # and what they give
+@dataclass(frozen=True, slots=True)
+class Intrinsic:
+    """What some targets have one instruction for, and kernels name: of two words, whose terms are `first` and
+    `second`, the sum of the products of these, a `total`. Its text (ir/intrinsic.py) is what it computes: the
+    interpreter runs that, and a target without the instruction writes it."""
+
+    name: str
+    first: Scalar
+    second: Scalar
+    total: Scalar
+
+    @property
+    def parts(self) -> int:
+        """Terms of a word."""
+        return BITS[Scalar.I32] // BITS[self.first]
+
+    @property
+    def value(self) -> str:
+        """Its name in texts, as that of an Op."""
+        return self.name
+
+
 HALVES: Final = frozenset({Scalar.F16, Scalar.BF16})
 COMPARES = frozenset({Op.LT, Op.LE, Op.EQ, Op.NE})
 
@@ -206,9 +224,10 @@ class Load(Arithmetic):
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True, repr=False)
 class Alu(Arithmetic):
-    """`op` applied to arguments of one type (SELECT: bool, then two of the result's type)."""
+    """`op` applied to arguments of one type (SELECT: bool, then two of the result's type; intrinsics:
+    words)."""
 
-    op: Op
+    op: Op | Intrinsic
     args: tuple[Expr, ...]
     type: Scalar
 
@@ -280,9 +299,11 @@ def select(condition: Expr, then: Operand, otherwise: Operand) -> Expr:
     return alu(Op.SELECT, condition, *both)
 
 
-def alu(op: Op, *args: Expr) -> Expr:
+def alu(op: Op | Intrinsic, *args: Expr) -> Expr:
     """`op` on arguments; the result type follows from them. A choice that is decided is what it chooses."""
-    result = Scalar.BOOL if op in COMPARES else DOTS.get(op) or args[-1].type
+    if isinstance(op, Intrinsic):
+        return _intern(Alu(op, args, op.total), op, args)
+    result = Scalar.BOOL if op in COMPARES else args[-1].type
     typed = args[1:] if op is Op.SELECT else args
     assert all(a.type is typed[0].type for a in typed), (
         f"{op.value}: argument types differ: {[a.type for a in args]}"

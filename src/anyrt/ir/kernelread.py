@@ -4,7 +4,7 @@ the line."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
 from anyrt.core.dims import Dim, Sym, as_symbol
@@ -21,6 +21,7 @@ from anyrt.ir.kernel import (
     Fold,
     For,
     If,
+    Intrinsic,
     Kernel,
     Let,
     Loop,
@@ -36,9 +37,12 @@ MAX_WORD: Final = (1 << 64) - 1  # the largest literal
 T = TypeVar("T")
 
 
-def parse_kernels(text: str, where: str = "kernels") -> tuple[Kernel, ...]:
-    """The kernels that `print_kernels` printed; PlanError at `where` for anything else."""
-    parser = _Parser(text, where)
+def parse_kernels(
+    text: str, where: str = "kernels", intrinsics: Iterable[Intrinsic] = ()
+) -> tuple[Kernel, ...]:
+    """The kernels that `print_kernels` printed; PlanError at `where` for anything else. `intrinsics`: those
+    that they may name."""
+    parser = _Parser(text, where, intrinsics)
     while parser.reader.next:
         parser.member(TOP_LEVEL)(parser)
     return tuple(parser.kernels)
@@ -47,7 +51,8 @@ def parse_kernels(text: str, where: str = "kernels") -> tuple[Kernel, ...]:
 class _Parser:
     """Kernels that grow statement by statement."""
 
-    def __init__(self, text: str, where: str) -> None:
+    def __init__(self, text: str, where: str, intrinsics: Iterable[Intrinsic]) -> None:
+        self.instructions: dict[str, Op | Intrinsic] = {**OPS, **{x.name: x for x in intrinsics}}
         self.symbols: dict[str, Sym] = {}
         self.reader = Reader(text, self.symbols, where)
         self.buffers: dict[str, Buffer] = {}
@@ -263,13 +268,14 @@ class _Parser:
         kinds = [a.type for a in args]
         if name in SCALARS and len(args) == 1:
             return kernel.cast(args[0], SCALARS[name])
-        if op not in OPS:
+        if op not in self.instructions:
             raise PlanError("AR605", place, got=repr(name), wanted="an instruction")
-        fault = operand_fault(OPS[op], kinds)
+        found = self.instructions[op]
+        fault = operand_fault(found, kinds)
         if fault is not None:
             raise PlanError("AR607", place, got=fault)
-        if OPS[op] is not Op.BITCAST:
-            return kernel.alu(OPS[op], *args)
+        if found is not Op.BITCAST:
+            return kernel.alu(found, *args)
         if suffix not in SCALARS or BITS[SCALARS[suffix]] != BITS[kinds[0]]:
             raise PlanError("AR607", place, got=f"{name} of {kinds[0].value}", wanted="one width")
         return kernel.bitcast(args[0], SCALARS[suffix])

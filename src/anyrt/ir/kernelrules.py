@@ -13,7 +13,6 @@ from anyrt.core.dims import Dim, Sym, add, always_le, symbols
 from anyrt.ir.buffer import BITS, FLOATS, Buffer, Scalar, Space
 from anyrt.ir.kernel import (
     COMPARES,
-    DOTS,
     Alloc,
     Alu,
     Barrier,
@@ -25,6 +24,7 @@ from anyrt.ir.kernel import (
     For,
     If,
     Index,
+    Intrinsic,
     Kernel,
     Let,
     Load,
@@ -40,7 +40,7 @@ from anyrt.ir.statements import allocations, expressions
 from anyrt.ir.visit import parts, statements
 
 WRITTEN = frozenset({Space.OUTPUT, Space.ARENA, Space.TABLE, Space.SCRATCH, Space.SHARED, Space.REGISTER})
-INTEGER_OPS = frozenset({Op.SHL, Op.SHR, Op.LSHR, *DOTS})
+INTEGER_OPS = frozenset({Op.SHL, Op.SHR, Op.LSHR})
 ROUNDING_OPS = frozenset({Op.SQRT, Op.FLOOR, Op.CEIL, Op.RINT, Op.TRUNC})
 FLOAT_OPS = ROUNDING_OPS | {Op.LDEXP, Op.REM, Op.ANGLE}
 BIT_OPS = frozenset({Op.AND, Op.OR, Op.XOR, Op.NOT})
@@ -339,16 +339,17 @@ def _alu_faults(node: Alu) -> Iterator[str]:
     if fault is not None:
         yield fault
         return
-    kind = node.args[-1].type
-    kind = DOTS.get(node.op, kind)
+    kind = node.op.total if isinstance(node.op, Intrinsic) else node.args[-1].type
     result = Scalar.BOOL if node.op in COMPARES else node.type if node.op is Op.BITCAST else kind
     if node.type is not result:
         yield f"{node.op.value} of {kind.value} gives {node.type.value}"
 
 
-def operand_fault(op: Op, kinds: Sequence[Scalar]) -> str | None:
+def operand_fault(op: Op | Intrinsic, kinds: Sequence[Scalar]) -> str | None:
     """What is wrong with operands of these types, if anything."""
     names = ", ".join(t.value for t in kinds)
+    if isinstance(op, Intrinsic):
+        return None if list(kinds) == [Scalar.I32] * 2 else f"{op.name} of ({names}), wanted two words"
     if len(kinds) != ARITY.get(op, 2):
         return f"{op.value} of ({names}), wanted {ARITY.get(op, 2)} operands"
     same = kinds[1:] if op is Op.SELECT else kinds

@@ -16,57 +16,75 @@ from dataclasses import replace
 
 from anyrt.core.dims import Sym, ceildiv
 from anyrt.ir.buffer import Buffer, Scalar, Space
-from anyrt.ir.kernel import Alloc, Alu, Fold, For, If, Kernel, Load, Loop, Op, Stmt, Store, alu, const, load
+from anyrt.ir.kernel import (
+    Alloc,
+    Alu,
+    Fold,
+    For,
+    If,
+    Intrinsic,
+    Kernel,
+    Load,
+    Loop,
+    Op,
+    Stmt,
+    Store,
+    alu,
+    const,
+    load,
+)
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.visit import Rewrite
 from anyrt.loops.nest import Names, reserve, serial
 from anyrt.loops.product import Product, Sums, at_sums, before_loop, found_sums
-from anyrt.loops.words import OFFSET, PARTS, halves, word
+from anyrt.loops.words import OFFSET, halves, word
 
 
-def dots(kernel: Kernel, names: Names, row: Sym, dot: Op) -> Kernel:
+def dots(kernel: Kernel, names: Names, row: Sym, dot: Intrinsic) -> Kernel:
     """The sums of the tiles with these rows over words of terms."""
 
     def change(sums: Sums) -> tuple[Stmt, ...]:
         *outer, last = sums.summed
-        number = names.var(ceildiv(last.extent or 0, PARTS[dot]), "w")
+        number = names.var(ceildiv(last.extent or 0, dot.parts), "w")
         ((first, second),) = sums.factors
-        words = (word(x, last, number, dot) for x in (first, second))
+        words = (word(x, last, number, dot.parts) for x in (first, second))
         folds = (replace(sums.folds[0], value=alu(dot, *words)),)
         return (replace(sums, summed=(*outer, number), folds=folds).statement,)
 
     return at_sums(kernel, row, change)
 
 
-def dots_of_halves(kernel: Kernel, row: Sym) -> Kernel:
-    """The sums of the tiles with these rows over words of the two parts of each term."""
+def dots_of_halves(kernel: Kernel, row: Sym, dot: Intrinsic) -> Kernel:
+    """The sums of the tiles with these rows over words of the two parts of each term, by dots of bfloat16."""
 
     def change(sums: Sums) -> tuple[Stmt, ...]:
         ((first, second),) = sums.factors
         both, others = halves(first)[0], halves(second)[1]
-        folds = tuple(replace(sums.folds[0], value=alu(Op.DOT2, both, x)) for x in others)
+        folds = tuple(replace(sums.folds[0], value=alu(dot, both, x)) for x in others)
         return (replace(sums, folds=folds).statement,)
 
     return at_sums(kernel, row, change)
 
 
-def unsigned(kernel: Kernel, names: Names, before: Sym, row: Sym, lane: Sym, count: int) -> Kernel | Fail:
-    """Dots of bytes as the processor has them: the first factor's bytes are stored in scratch with 128 added,
-    so that none is negative, and as much `less` of each sum is found out for `count` lanes before the loop
-    `before`."""
+def unsigned(
+    kernel: Kernel, names: Names, before: Sym, row: Sym, lane: Sym, count: int, dot: Intrinsic
+) -> Kernel | Fail:
+    """Dots of bytes by one whose first word's have no sign: the first factor's bytes are stored in scratch
+    with 128 added, so that none is negative, and as much `less` of each sum is found out for `count` lanes
+    before the loop `before`."""
     sums = found_sums(kernel, row)
     ((first, second),) = sums.factors
-    dot = sums.folds[0].value
-    if not isinstance(dot, Alu) or dot.op is not Op.DOT4:
+    value = sums.folds[0].value
+    if not isinstance(value, Alu) or not isinstance(value.op, Intrinsic) or value.op.first is not Scalar.I8:
         return Fail("it sums no words of bytes")
     if not isinstance(first, Load) or first.buffer.space is not Space.SCRATCH:
         return Fail("its rows are not in scratch")
     kernel, less = reserve(kernel, names.name("less"), second.type, count)
     total = replace(sums.begin.buffer, name=names.name("acc"))
-    term = Fold(total, Op.ADD, alu(Op.DOT4U, const(OFFSET, Scalar.I32), second))
+    term = Fold(total, Op.ADD, alu(dot, const(OFFSET, Scalar.I32), second))
     store = Store(less, lane.dim, sums.begin.value - load(total, 0))
     body = (Alloc(total, const(0, Scalar.I32)), *serial(sums.summed, (term,)), store)
-    fold = replace(sums.folds[0], value=alu(Op.DOT4U, first, second))
+    fold = replace(sums.folds[0], value=alu(dot, first, second))
     begin = replace(sums.begin, value=load(less, lane.dim))
     kernel = at_sums(kernel, row, lambda sums: (replace(sums, begin=begin, folds=(fold,)).statement,))
     kernel = before_loop(kernel, before, (For(lane, Loop.VECTOR, body),))

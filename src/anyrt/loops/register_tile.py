@@ -20,24 +20,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from anyrt.core.dims import Dim, Sym, add, ceildiv, minimum, mod, mul
-from anyrt.ir.kernel import Alu, Cast, Expr, Op, alu, index
+from anyrt.ir.kernel import Alu, Cast, Expr, Intrinsic, Op, alu, index
 from anyrt.ir.statements import dims_of
 from anyrt.ir.visit import parts
 from anyrt.loops.nest import Names, stride, turn
 from anyrt.loops.pack import SQUARE
 from anyrt.loops.product import Product
 from anyrt.loops.split import pieces, several
-from anyrt.loops.words import PARTS
 
 LIGHT = 12  # instructions that are made of a sum in registers, where their text is there once for each row
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The instruction, what is copied, and the rows of tiles of matrices (0: there are none). `split`: words
+    """The intrinsic, what is copied, and the rows of tiles of matrices (0: there are none). `split`: words
     hold the two parts of one term."""
 
-    dot: Op
+    dot: Intrinsic
     copy_rows: bool
     copy_lanes: bool
     matrix_rows: int = 0
@@ -46,7 +45,7 @@ class Words:
     @property
     def parts(self) -> int:
         """Terms of a word."""
-        return 1 if self.split else PARTS[self.dot]
+        return 1 if self.split else self.dot.parts
 
 
 @dataclass(frozen=True, slots=True)

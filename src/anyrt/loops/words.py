@@ -10,12 +10,11 @@ from functools import reduce
 
 from anyrt.core.dims import Dim, Sym, add, linear, mul
 from anyrt.ir.buffer import Scalar
+from anyrt.ir.intrinsic import UPPER
 from anyrt.ir.kernel import Cast, Expr, Load, Op, alu, bitcast, const, load
 from anyrt.ir.visit import Rewrite
 
-PARTS = {Op.DOT2: 2, Op.DOT4: 4, Op.DOT4U: 4}  # terms of a word
 SUMS = {(Scalar.BF16, Scalar.F32), (Scalar.F16, Scalar.F32), (Scalar.I8, Scalar.I32)}
-UPPER = -65536  # the upper half of a word
 OFFSET = -2139062144  # 0x80808080: makes unsigned bytes of signed ones
 
 
@@ -26,11 +25,10 @@ def narrow(x: Expr) -> Scalar | None:
     return x.arg.type if (x.arg.type, x.type) in SUMS else None
 
 
-def word(x: Expr, term: Sym, number: Sym, op: Op) -> Expr:
-    """The word of a factor's terms from PARTS · `number` on."""
-    count = PARTS[op]
+def word(x: Expr, term: Sym, number: Sym, count: int) -> Expr:
+    """The word of so many terms of a factor from `count` · `number` on."""
     terms = [Rewrite({term: add(mul(number.dim, count), k)}).expr(x) for k in range(count)]
-    return _beside(terms) or _joined(terms, op)
+    return _beside(terms) or _joined(terms)
 
 
 def halves(x: Expr) -> tuple[Expr, tuple[Expr, Expr]]:
@@ -75,9 +73,9 @@ def _beside(terms: Sequence[Expr]) -> Expr | None:
     return load(first.buffer, first.index, word=True)
 
 
-def _joined(terms: Sequence[Expr], op: Op) -> Expr:
+def _joined(terms: Sequence[Expr]) -> Expr:
     """Terms that lie apart, by shifts."""
-    if op is Op.DOT2:
+    if terms[0].type is Scalar.F32:
         low, high = (bitcast(t, Scalar.I32) for t in terms)
         return alu(Op.LSHR, low, const(16, Scalar.I32)) | (high & UPPER)
     return reduce(lambda a, b: a | b, ((t & 255) << (8 * k) for k, t in enumerate(terms)))

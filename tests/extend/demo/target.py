@@ -75,6 +75,7 @@ static int64_t max(int64_t a, int64_t b) { return max_(a, b); }
 class DemoTarget:
     """Kernels in C."""
 
+    intrinsics = ()  # kernels of its strategies name none
     strategies = Strategies({"map": (Step("collapse", lambda kernel, c: collapse(kernel, c.names)),)})
 
     def limited(self, machine: Machine) -> Machine:

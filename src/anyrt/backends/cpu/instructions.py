@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from functools import partial
 
 from anyrt.backends.cpu import bfloat, dots, legal, quotients, x86
+from anyrt.backends.cpu.intrinsics import instruction_for
 from anyrt.codegen import bfloat as plain
-from anyrt.codegen.arithmetic import intrinsic
-from anyrt.codegen.dots import expanded
+from anyrt.codegen.arithmetic import intrinsic as written
 from anyrt.codegen.ldexp import expanded as ldexp_expanded
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.writer import Dot, Writer
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import Scalar
-from anyrt.ir.kernel import DOTS, Alu, Expr, Op
+from anyrt.ir.intrinsic import text_of
+from anyrt.ir.kernel import Alu, Expr, Intrinsic, Op
 
 WIDEST = 512  # bits of a vector where there is AVX-512
 
@@ -33,18 +34,18 @@ class CpuInstructions:
 
     def replacement(self, x: Expr) -> Expr | None:
         """`x` without what old processors lack, and without quotients where products give the same."""
-        if isinstance(x, Alu) and x.op in DOTS:
-            return expanded(x)
+        if isinstance(x, Alu) and isinstance(x.op, Intrinsic):
+            return text_of(x)
         if isinstance(x, Alu) and x.op is Op.LDEXP and not (self._scales and x.type is Scalar.F32):
             return ldexp_expanded(x)
         if self.machine.has_fma and isinstance(x, Alu) and x.op is Op.DIV:
             return quotients.replacement(x)
         return None if self.machine.has_rounding else legal.replacement(x)
 
-    def dot(self, op: Op, lanes: int) -> Dot | None:
-        """By AVX-512, where vectors are whole registers of it."""
-        able = self.machine.has_bf16 if op is Op.DOT2 else self.machine.has_vnni and op is Op.DOT4U
-        return partial(dots.dot, op, lanes) if able and lanes % dots.LANES == 0 else None
+    def dot(self, intrinsic: Intrinsic, lanes: int) -> Dot | None:
+        """Where vectors are whole registers of its instruction."""
+        found = instruction_for(intrinsic, self.machine)
+        return partial(dots.dot, found, lanes) if found is not None and lanes % found.words == 0 else None
 
     def ldexp(self, w: Writer, scope: Scope, texts: Sequence[str], width: int) -> str:
         """By AVX-512."""
@@ -55,7 +56,7 @@ class CpuInstructions:
     ) -> str:
         """A maximum or minimum of two float32, NaN where either is; `sure`: the first is none."""
         if not self.machine.has_extremes:
-            return intrinsic(w, scope, op, pair, Scalar.F32, width)
+            return written(w, scope, op, pair, Scalar.F32, width)
         return x86.extreme(w, scope, op, pair, width, self.machine.lanes, sure)
 
     @property

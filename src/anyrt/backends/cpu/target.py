@@ -13,6 +13,7 @@ from typing import Final
 from anyrt.backends.cpu import executor, processors
 from anyrt.backends.cpu.emit import FUNCTION, emit
 from anyrt.backends.cpu.image import flatten
+from anyrt.backends.cpu.intrinsics import INTRINSICS
 from anyrt.backends.cpu.link import TileKernels, link
 from anyrt.backends.cpu.mix import compile_mix
 from anyrt.backends.cpu.objects import Nowhere, pieces
@@ -25,7 +26,7 @@ from anyrt.codegen.target import Answer, Assembled, Job, Store, Told
 from anyrt.core.errors import CompileError
 from anyrt.core.flags import read_flags
 from anyrt.core.machine import Machine
-from anyrt.ir.kernel import Kernel
+from anyrt.ir.kernel import Intrinsic, Kernel
 from anyrt.ir.prim import Array
 from anyrt.ir.program import Module
 from anyrt.plan.program import Compiled, Program
@@ -73,6 +74,11 @@ class CpuTarget:
         if level not in known:
             raise CompileError("AR809", "--cpu", repr(level), f"one of {', '.join(known)}")
         return CpuTarget(processors.forced(known[level]))
+
+    @property
+    def intrinsics(self) -> Sequence[Intrinsic]:
+        """Of backends/cpu/intrinsics.py."""
+        return INTRINSICS
 
     def limited(self, machine: Machine) -> Machine:
         """`machine` without what this processor has not."""

@@ -3,13 +3,14 @@ is compared with, and where every access is checked."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from anyrt.backends import loader
 from anyrt.backends.steps import run
 from anyrt.codegen.target import Answer, Job
 from anyrt.core.machine import Machine
+from anyrt.ir.kernel import Intrinsic
 from anyrt.ir.prim import Array
 from anyrt.ir.run import run as run_kernel
 from anyrt.schedule.step import Strategies
@@ -22,6 +23,11 @@ class InterpTarget:
     def strategies(self) -> Strategies:
         """Those of native code, so that its kernels are run."""
         return loader.target().strategies
+
+    @property
+    def intrinsics(self) -> Sequence[Intrinsic]:
+        """Those of native code."""
+        return loader.target().intrinsics
 
     def limited(self, machine: Machine) -> Machine:
         """The machine of native code."""

@@ -6,7 +6,7 @@ between kernels, more where a kernel reads elements again that have left them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from anyrt.backends import loader
@@ -16,7 +16,7 @@ from anyrt.core.dtype import storage_bytes
 from anyrt.core.enums import DataType
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import BITS, Buffer, Space
-from anyrt.ir.kernel import Kernel
+from anyrt.ir.kernel import Intrinsic, Kernel
 from anyrt.ir.prim import Array
 from anyrt.ir.statements import buffers_of
 from anyrt.schedule.step import Strategies
@@ -52,6 +52,11 @@ class NullTarget:
     def strategies(self) -> Strategies:
         """Those of native code, whose kernels are counted."""
         return loader.target().strategies
+
+    @property
+    def intrinsics(self) -> Sequence[Intrinsic]:
+        """Those of native code."""
+        return loader.target().intrinsics
 
     def limited(self, machine: Machine) -> Machine:
         """The machine of native code."""

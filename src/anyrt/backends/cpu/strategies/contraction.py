@@ -10,12 +10,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from anyrt.backends.cpu import matrix
+from anyrt.backends.cpu.intrinsics import BYTES, PAIRS
 from anyrt.backends.cpu.strategies.common import COLLAPSE, NONTEMPORAL, VECTORISE, VERSION, parallel
 from anyrt.backends.cpu.strategies.tile_choice import FLOAT, choose, counts, ordered_sums, terms
 from anyrt.core.dims import Dim, Sym, add, floordiv, mul
 from anyrt.core.dimvalues import substitute
-from anyrt.ir.buffer import Space
-from anyrt.ir.kernel import For, Kernel, Load, Op, Store
+from anyrt.ir.buffer import Scalar, Space
+from anyrt.ir.kernel import For, Kernel, Load, Store
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import dims_of
 from anyrt.loops import upcoming
@@ -107,8 +108,8 @@ def _words(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     if words is None:
         return Fail("no instruction sums several of its terms")
     if words.split:
-        return dots_of_halves(kernel, plan.rows.own)
-    return dots(kernel, c.names, plan.rows.own, Op.DOT4 if words.dot is Op.DOT4U else words.dot)
+        return dots_of_halves(kernel, plan.rows.own, PAIRS)
+    return dots(kernel, c.names, plan.rows.own, BYTES if words.dot.first is Scalar.U8 else words.dot)
 
 
 def _pack_rows(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
@@ -127,10 +128,11 @@ def _pack_lanes(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
 
 
 def _unsigned(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
-    if plan.tile.words is None or plan.tile.words.dot is not Op.DOT4U:
+    words = plan.tile.words
+    if words is None or words.dot.first is not Scalar.U8:
         return Fail("no instruction needs a factor without signs")
     before = plan.behind(plan.items, plan.panels)
-    return unsigned(kernel, c.names, before, plan.rows.own, plan.lanes.j, plan.tile.panel)
+    return unsigned(kernel, c.names, before, plan.rows.own, plan.lanes.j, plan.tile.panel, words.dot)
 
 
 def _cache_items(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:

@@ -7,16 +7,17 @@ memory, too, where a sum has whole tiles of words and no tile has rows beyond th
 
 from __future__ import annotations
 
+from anyrt.backends.cpu.intrinsics import BYTES, PAIRS, dot_for, intrinsics
 from anyrt.core.dims import Dim, Sym, add, ceildiv, linear, mul, product
 from anyrt.core.dimvalues import substitute
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import Scalar
-from anyrt.ir.kernel import Expr, Load, Op
+from anyrt.ir.kernel import Expr, Intrinsic, Load
 from anyrt.loops.nest import stride
 from anyrt.loops.pack import SQUARE
 from anyrt.loops.product import Product
 from anyrt.loops.register_tile import Words
-from anyrt.loops.words import PARTS, counted, narrow, word
+from anyrt.loops.words import counted, narrow, word
 
 SIDE = 32  # rows and lanes of the tiles that four registers for matrices hold
 NEARLY = 24  # rows of a tile that is not worth filling up by copying
@@ -31,20 +32,19 @@ def words_for(p: Product, row: Sym | None, lane: Sym, rows: int, machine: Machin
     dot = _dot(p, machine)
     if dot is None:
         split = bool(p.summed) and splits(p, machine) and rows >= MANY
-        return Words(Op.DOT2, True, True, _filled(row, rows), split=True) if split else None
-    number = Sym("words", extent=(p.summed[-1].extent or 0) // PARTS[dot])
-    first = word(p.first, p.summed[-1], number, dot)
-    second = word(p.second, p.summed[-1], number, dot)
+        return Words(PAIRS, True, True, _filled(row, rows), split=True) if split else None
+    number = Sym("words", extent=(p.summed[-1].extent or 0) // dot.parts)
+    first, second = (word(x, p.summed[-1], number, dot.parts) for x in (p.first, p.second))
     panels = (
         isinstance(second, Load) and stride_in_panel(second.index, lane, machine.panel) == second.elements
     )
     few = rows < WORTH
     if not panels and few:
         return None
-    if dot is Op.DOT4 and not machine.has_tiles and not (panels and few):
+    if dot not in intrinsics(machine) and not (panels and few):
         return None  # bytes are taken out of words faster than loaded across them, once
     if not machine.has_tiles:
-        return Words(dot, dot is Op.DOT4U or not isinstance(first, Load), not panels)
+        return Words(dot, dot.first is Scalar.U8 or not isinstance(first, Load), not panels)
     loops = (*p.summed[:-1], number)
     lanes_lie = panels and _step(second, loops) == machine.panel * _elements(second)
     height = _height(row, rows)
@@ -62,19 +62,19 @@ def takes_words(p: Product, machine: Machine) -> bool:
     dot = _dot(p, machine) if machine.has_tiles else None
     if dot is None:
         return False
-    number = Sym("words", extent=(p.summed[-1].extent or 0) // PARTS[dot])
-    first = word(p.first, p.summed[-1], number, dot)
+    number = Sym("words", extent=(p.summed[-1].extent or 0) // dot.parts)
+    first = word(p.first, p.summed[-1], number, dot.parts)
     return _step(first, (*p.summed[:-1], number)) == _elements(first)
 
 
-def _dot(p: Product, machine: Machine) -> Op | None:
-    """The instruction that sums several products of narrow factors at once; that of bytes may be several."""
+def _dot(p: Product, machine: Machine) -> Intrinsic | None:
+    """The intrinsic that sums several products of narrow factors at once. That of bytes may be worth
+    its text, where the machine has none."""
     types = _types(p)
-    bytes_by = Op.DOT4U if machine.has_vnni and not machine.has_tiles else Op.DOT4
-    able = {Scalar.BF16: (machine.has_tiles or machine.has_bf16) and Op.DOT2, Scalar.I8: bytes_by}
-    found = able.get(next(iter(types)) or Scalar.F32) if len(types) == 1 else None
+    type = next(iter(types)) if len(types) == 1 else None
+    found = None if type is None else dot_for(type, machine) or (BYTES if type is Scalar.I8 else None)
     last = p.summed[-1].extent if p.summed else None
-    return found if found and isinstance(last, int) and last % PARTS[found] == 0 else None
+    return found if found and isinstance(last, int) and last % found.parts == 0 else None
 
 
 def _types(p: Product) -> set[Scalar | None]:

@@ -1,0 +1,56 @@
+"""The intrinsics of processors: what each computes, and the instruction that a machine has for it.
+
+Strategies ask `dot_for` which one sums their terms; kernels name it, and `instruction_for` says how it is
+written. Where a machine has none, its text is written (ir/intrinsic.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from anyrt.core.machine import Machine
+from anyrt.ir.buffer import Scalar
+from anyrt.ir.kernel import Intrinsic
+
+PAIRS: Final = Intrinsic("dot2", Scalar.BF16, Scalar.BF16, Scalar.F32)
+BYTES: Final = Intrinsic("dot4", Scalar.I8, Scalar.I8, Scalar.I32)
+UNSIGNED: Final = Intrinsic("dot4u", Scalar.U8, Scalar.I8, Scalar.I32)  # the first word's bytes
+INTRINSICS: Final = (PAIRS, BYTES, UNSIGNED)
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """What adds an intrinsic to sums in vector registers of so many `words`: LLVM's `name` for it, with
+    factors of the type `terms`, where a machine `has` it."""
+
+    intrinsic: Intrinsic
+    name: str
+    words: int
+    terms: str
+    has: Callable[[Machine], bool]
+
+
+# AVX-512 VNNI and AVX-512 BF16.
+INSTRUCTIONS: Final = (
+    Instruction(UNSIGNED, "llvm.x86.avx512.vpdpbusd.512", 16, "<64 x i8>", lambda m: m.has_vnni),
+    Instruction(PAIRS, "llvm.x86.avx512bf16.dpbf16ps.512", 16, "<32 x bfloat>", lambda m: m.has_bf16),
+)
+
+
+def instruction_for(intrinsic: Intrinsic, machine: Machine) -> Instruction | None:
+    """The instruction on vectors that a machine has for an intrinsic."""
+    return next((x for x in INSTRUCTIONS if x.intrinsic == intrinsic and x.has(machine)), None)
+
+
+def intrinsics(machine: Machine) -> tuple[Intrinsic, ...]:
+    """What a machine has instructions for: those on tiles of a matrix (matrix.py) come first."""
+    tiles = (PAIRS, BYTES) if machine.has_tiles else ()
+    return tuple(dict.fromkeys((*tiles, *(x.intrinsic for x in INSTRUCTIONS if x.has(machine)))))
+
+
+def dot_for(terms: Scalar, machine: Machine) -> Intrinsic | None:
+    """The intrinsic by which a machine sums products of two factors of this type; those without signs serve
+    bytes with signs, too (loops/dots.py)."""
+    return next((x for x in intrinsics(machine) if x.second is terms), None)
