@@ -15,6 +15,6 @@ def test_a_network_whose_bytes_have_no_short_formula_writes_into_the_caches(monk
     x = b.param("x", (1 << 24,), DataType.FLOAT)
     y = b.map_("exp", x)
     graph = Graph((("x", x),), (("y", y),))
-    assert nontemporal.past_caches(graph, REFERENCE)[y] != nontemporal.NOT_PAST
+    assert nontemporal.past_caches(graph, REFERENCE, {})[y] != nontemporal.NOT_PAST
     monkeypatch.setattr(nontemporal, "_reaches", endless)
-    assert nontemporal.past_caches(graph, REFERENCE) == {y: nontemporal.NOT_PAST}
+    assert nontemporal.past_caches(graph, REFERENCE, {}) == {y: nontemporal.NOT_PAST}

@@ -223,7 +223,8 @@ class _Check:
         """What differs of what some launches make together, which is `held` then; `number`: of the first."""
         made = _made(schedule, launches)
         is_copy = any(x.group.copy for x in launches)
-        stops = {v: a for v, a in held.items() if v not in made.values() or is_copy}
+        anew = frozenset[Value]().union(*(x.group.anew for x in launches))
+        stops = {v: a for v, a in held.items() if (v not in made.values() and v not in anew) or is_copy}
         on_the_way = NARROW if any(x.group.tile is not None for x in launches) else frozenset()
         references = {v: reference(v, stops, self.sizes, on_the_way) for v in made.values()}
         self._feed(schedule, launches, held)

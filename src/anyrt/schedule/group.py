@@ -29,7 +29,8 @@ class Group:
     read too. `copy`: the root lies in memory, and is stored once more. `border`: nothing but the border of
     the root is stored, whose other elements are a part of their own. `layout`: how elements lie in the
     buffer, None for the usual way. `tile`: the root is made in tiles. `mends`: the root is there; rows
-    of it that hold NaN are made once more, without what its sums of products hide."""
+    of it that hold NaN are made once more, without what its sums of products hide. `anew`: copies in memory
+    that the kernel makes again."""
 
     root: Value
     buffer: Buffer
@@ -41,6 +42,7 @@ class Group:
     layout: Layout | None = None
     tile: FusedTile | None = None
     mends: bool = False
+    anew: frozenset[Value] = frozenset()
 
     @property
     def makes(self) -> tuple[Value, ...]:
@@ -52,7 +54,7 @@ class Group:
         """What the kernel makes although it lies in memory."""
         piece = self.part is not None and self.whole is not self.root
         root = () if piece or self.copy else (self.root,)
-        return frozenset((*root, *(v for v, _ in self.also)))
+        return frozenset((*root, *(v for v, _ in self.also), *self.anew))
 
     def place(self, at: Sequence[Dim]) -> Dim:
         """Where in the buffer the root's element at `at` goes."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from anyrt.core.dims import Dim, add
@@ -12,7 +12,7 @@ from anyrt.ir.compute import Apart, Contracted, Elements, Folded, Given, Pieced
 from anyrt.ir.counted import mentioned
 from anyrt.ir.graph import Node, Value
 from anyrt.schedule.group import Group, Part
-from anyrt.schedule.hidden import hides
+from anyrt.schedule.hidden import copies, searched
 from anyrt.schedule.layout import Layout
 from anyrt.schedule.storage import PACKED
 from anyrt.schedule.store import Memory, shared_folds
@@ -44,7 +44,8 @@ def groups(
     for name, value in task.graph.outputs:
         if memory.buffers[value] != memory.outputs[name]:
             found.append(Group(value, memory.outputs[name], copy=True))
-    return tuple(g for g in found if isinstance(g, Node) or 0 not in g.root.shape)
+    wanted = [g for g in found if isinstance(g, Node) or 0 not in g.root.shape]
+    return tuple(_copying(wanted, memory))
 
 
 def _groups_of(
@@ -72,8 +73,42 @@ def _groups_of(
         if value in task.item.parts:
             group = replace(group, part=task.item.parts[value][0], whole=value)
         yield group
-        if tile is None and _hides(value, memory):
+        if tile is None and searched(value, memory.buffers) is not None:
             yield replace(group, also=(), mends=True)
+
+
+def _copying(found: Sequence[Group | Node], memory: Memory) -> Iterator[Group | Node]:
+    """Groups that mend make copies anew of what lies in memory anyway: they hardly ever make anything, and
+    the memory of the copies is free before the kernel that they follow."""
+    last = dict[Value, int]()
+    if any(isinstance(g, Group) and g.mends for g in found):
+        plain = ((n, g) for n, g in enumerate(found) if isinstance(g, Node) or not g.mends)
+        last = {v: n for n, g in plain for v in _read(g, memory)}
+    for n, group in enumerate(found):
+        if isinstance(group, Group) and group.mends:
+            there = copies(group.root, memory.buffers).items()
+            anew = (v for v, source in there if last.get(v, 0) < n - 1 and _stays(source, n, last, memory))
+            group = replace(group, anew=frozenset(anew))
+        yield group
+
+
+def _read(group: Group | Node, memory: Memory) -> Iterable[Value]:
+    """What a step reads, or computes inside it."""
+    if isinstance(group, Node):
+        return group.args
+    if group.border is not None:
+        return ()
+    there = group.root in memory.buffers and group.root not in group.own
+    return (group.root,) if there else memory.reads(group.root, group.mends)
+
+
+def _stays(value: Value, step: int, last: Mapping[Value, int], memory: Memory) -> bool:
+    """True for what lies in memory as it is until a step that mends what the one before it has made: it reads
+    what that one reads, beside the copies."""
+    space = memory.buffers[value].space
+    if isinstance(value.compute, Given):
+        return space is not Space.OUTPUT  # where it is updated in place
+    return space is Space.OUTPUT or last.get(value, 0) >= step - 1
 
 
 def _parts(value: Value, how: Pieced, buffer: Buffer, layout: Layout | None) -> Iterator[Group]:
@@ -90,11 +125,6 @@ def _is_bordered(value: Value, memory: Memory) -> bool:
     inside = (v for v in memory.reads(value) if v not in memory.buffers)
     sums = any(isinstance(v.compute, Contracted) for v in inside)
     return sums or memory.buffers[value].space is Space.ARENA
-
-
-def _hides(root: Value, memory: Memory) -> bool:
-    """True where a kernel for the root sums products that hide something."""
-    return hides(root) or any(hides(v) for v in memory.reads(root) if v not in memory.buffers)
 
 
 def _hosts(memory: Memory, unhosted: Container[Value]) -> dict[Value, Value]:

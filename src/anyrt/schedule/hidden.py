@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from anyrt.core.dims import Dim, product
 from anyrt.core.dtype import is_float
 from anyrt.core.enums import DataType
 from anyrt.ir.compute import Compute, Contracted, Elements
@@ -29,24 +30,43 @@ def hides(value: Value) -> bool:
     return isinstance(how, Contracted) and how.hides and is_float(value.dtype)
 
 
+def operands(value: Value, mends: bool = True) -> Sequence[Value]:
+    """What is read for an element, where something is mended or not."""
+    how = value.compute
+    without = isinstance(how, Elements) and how.instead is not None and not mends
+    return value.args[:1] if without else value.args
+
+
 def spreads(value: Value) -> bool:
     """True for what is NaN where what it is computed of is."""
     how = value.compute
     return isinstance(how, Elements) and (how.moves or how.spreads) and value.dtype in NONES
 
 
-def alike(root: Value, stored: Container[Value]) -> frozenset[int]:
-    """The axes of what a kernel makes along which the first element tells what is to be mended."""
-    todo, found = [(root, True)], list[frozenset[int]]()
+def searched(root: Value, stored: Container[Value]) -> frozenset[int] | None:
+    """The axes of what a kernel makes along which the first element tells what is to be mended; None where
+    nothing is."""
+    todo, seen, found = [(root, True)], set[tuple[Value, bool]](), list[frozenset[int]]()
     while todo:
         v, straight = todo.pop()
+        if (v, straight) in seen or (v in stored and v is not root):
+            continue
+        seen.add((v, straight))
         how = v.compute
         straight = straight and isinstance(how, Elements) and how.same and v.shape == root.shape
         if hides(v):
             found.append(_repeated(how) if straight else frozenset())
-        elif v is root or v not in stored:
+        else:
             todo += ((a, straight) for a in v.args)
-    return frozenset.intersection(*found) if found else frozenset()
+    return frozenset.intersection(*found) if found else None
+
+
+def read_again(root: Value, stored: Container[Value]) -> Dim:
+    """Of how many elements a second kernel reads what the one before has made of such sums."""
+    repeated = searched(root, stored)
+    if repeated is None:
+        return 0
+    return product(d for k, d in enumerate(root.shape) if k not in repeated)
 
 
 def _repeated(how: Compute) -> frozenset[int]:
@@ -55,16 +75,31 @@ def _repeated(how: Compute) -> frozenset[int]:
     return frozenset() if sums is None else frozenset(k for k, x in enumerate(sums.out) if x not in sums.left)
 
 
-def is_searched(value: Value) -> bool:
-    """True where a second kernel reads what the one before has made of such sums."""
-    todo, seen = [value], set[Value]()
+def copies(root: Value, stored: Container[Value]) -> dict[Value, Value]:
+    """Of what lies in memory and a kernel for the root reads, what is nothing but a copy, its border perhaps
+    around it, and of what."""
+    todo, seen, found = [*root.args], set[Value](), dict[Value, Value]()
     while todo:
         v = todo.pop()
-        if hides(v):
-            return True
-        todo += (a for a in v.args if spreads(v) and a not in seen)
-        seen |= {*v.args}
-    return False
+        if v in seen:
+            continue
+        seen.add(v)
+        if v not in stored:
+            todo += v.args
+        elif (source := _copied(v, stored)) is not None:
+            found[v] = source
+    return found
+
+
+def _copied(value: Value, stored: Container[Value]) -> Value | None:
+    """What lies in memory, and has the elements of a value that is nothing but a copy."""
+    while isinstance(how := value.compute, Elements) and len(value.args) == 1:
+        if not how.moves and how.border is None:
+            break
+        (value,) = value.args
+        if value in stored:
+            return value
+    return None
 
 
 def stored_apart(

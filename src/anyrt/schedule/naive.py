@@ -46,7 +46,7 @@ from anyrt.schedule.cost import Sizes, heavy, weight
 from anyrt.schedule.elements import AGAIN, Elements, FusionFailure, Reduction, tapped
 from anyrt.schedule.extern import Maker, extern
 from anyrt.schedule.group import Group
-from anyrt.schedule.hidden import alike
+from anyrt.schedule.hidden import searched
 from anyrt.schedule.layout import Layout, row_major
 from anyrt.schedule.nontemporal import Past
 from anyrt.schedule.pieces import Pieces
@@ -301,9 +301,8 @@ class Builder:
     def _mended(self, elements: Elements, store: Store) -> tuple[Stmt, ...]:
         """Each row that holds NaN, made once more; where the first element along axes tells of all, what of
         the row is NaN there."""
-        repeated = {
-            v for k in alike(self.group.root, self.buffers) for v in self.vars if depends(self.axes[k], v)
-        }
+        alike = searched(self.group.root, self.buffers) or ()
+        repeated = {v for k in alike for v in self.vars if depends(self.axes[k], v)}
         first = substitute(store.index, dict.fromkeys(repeated, 0))
         there = storage.read(self.group.buffer, self.group.root.dtype, first)
         is_none, body = alu(Op.NE, there, there), list[Stmt]()

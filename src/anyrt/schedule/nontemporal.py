@@ -1,15 +1,16 @@
 """Which outputs are written past the caches: so large that nothing of them would still be there when the next
 inference writes them, while every line would be read from memory before it is overwritten.
 
-Where sizes are open, they decide while the engine runs.
+What a second kernel reads again of an output (hidden.py) would come from memory then, not from the caches: so
+that much less is gained. Where sizes are open, they decide while the engine runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from anyrt.core.dims import Dim, always_le, floordiv, maximum, minimum, mul, product, total
+from anyrt.core.dims import Dim, add, always_le, floordiv, maximum, minimum, mul, product, total
 from anyrt.core.dtype import bits
 from anyrt.core.enums import DataType
 from anyrt.core.errors import NotSupportedError
@@ -41,22 +42,28 @@ def in_tiles(machine: Machine) -> int:
     return machine.last_bytes // 2
 
 
-def past_caches(graph: Graph, machine: Machine) -> dict[Value, Past]:
+def past_caches(graph: Graph, machine: Machine, again: Mapping[Value, Dim]) -> dict[Value, Past]:
     """For each of a network's outputs, whether it is written past the caches: not where so many open sizes
-    decide it that no formula shall."""
+    decide it that no formula shall. `again`: of how many elements of an output a second kernel reads."""
     try:
-        return _past_caches(graph, machine)
+        return _past_caches(graph, machine, again)
     except NotSupportedError:
         return {v: NOT_PAST for _, v in graph.outputs}
 
 
-def _past_caches(graph: Graph, machine: Machine) -> dict[Value, Past]:
+def _past_caches(graph: Graph, machine: Machine, again: Mapping[Value, Dim]) -> dict[Value, Past]:
     uses, outputs = users(graph), {v for _, v in graph.outputs}
     reads = [_bytes(v.dtype, _read(v, uses.get(v, []))) for _, v in graph.inputs]
-    sizes = {v: _bytes(v.dtype, product(v.shape)) for v in outputs}
-    traffic = total((*reads, *(sizes[v] for _, v in graph.outputs)))
+    gains = {v: _bytes(v.dtype, add(product(v.shape), mul(again.get(v, 0), -1))) for v in outputs}
+    traffic = total((*reads, *(gains[v] for _, v in graph.outputs)))
     rows = _reaches(traffic, in_order(machine))
-    return {v: Past(rows, maximum(rows, _reaches(size, in_tiles(machine)))) for v, size in sizes.items()}
+    return {v: _past(rows, gain, machine) for v, gain in gains.items()}
+
+
+def _past(rows: Dim, gain: Dim, machine: Machine) -> Past:
+    """`gain`: bytes of an output that are not read again; `rows`: 1 where those that are written in order go
+    past the caches."""
+    return NOT_PAST if gain == 0 else Past(rows, maximum(rows, _reaches(gain, in_tiles(machine))))
 
 
 def _read(value: Value, uses: Sequence[Value]) -> Dim:

@@ -18,7 +18,7 @@ from anyrt.ir.compute import Apart, Elements, Extern, Folded, Given
 from anyrt.ir.counted import in_turn, mentioned
 from anyrt.ir.graph import Shape, Value, users, walk
 from anyrt.schedule.compute_at import FusedTile
-from anyrt.schedule.hidden import is_searched, stored_apart
+from anyrt.schedule.hidden import operands, read_again, stored_apart
 from anyrt.schedule.layout import keeps_order
 from anyrt.schedule.nest import Numbers, at_first
 from anyrt.schedule.nontemporal import Past, past_caches
@@ -46,16 +46,16 @@ class Memory:
     assertions: Mapping[Value, Assertion] = field(default_factory=dict)
     tiles: Mapping[Value, FusedTile] = field(default_factory=dict)
 
-    def reads(self, root: Value) -> tuple[Value, ...]:
-        """What a kernel for `root` computes or loads."""
+    def reads(self, root: Value, mends: bool = True) -> tuple[Value, ...]:
+        """What a kernel for `root` computes or loads; `mends`: with what one that mends it does."""
         seen: dict[Value, None] = {}
-        todo = list(root.args)
+        todo = [*operands(root, mends)]
         while todo:
             v = todo.pop()
             if v not in seen:
                 seen[v] = None
                 if v not in self.buffers or v is root:
-                    todo += v.args
+                    todo += operands(v, mends)
         return tuple(seen)
 
     def storing(self, more: Iterable[Stored], task: Task) -> Memory:
@@ -77,19 +77,27 @@ def store(task: Task) -> Memory:
     order = {v: k for k, v in enumerate(walk((*in_turn(graph, judged), *copied, *outputs)))}
     places = _outputs(task)
     buffers = _leaves(task, places, order)
-    past = past_caches(graph, task.machine) if task.is_whole else {}
-    plain = [(n, v) for n, v in graph.outputs if n not in dict(graph.updates) and not is_searched(v)]
-    past_them = {places[n]: past[v] for n, v in plain if v in past} | dict(task.item.past)
     for name, value in graph.outputs:
         buffers.setdefault(value, places[name])
     reshaped = _reshaped(task, buffers)
     fed = _regions(order, buffers, task.numbers)
     alone = task.alone | frozenset(copied)
-    memory = Memory(buffers, (), order, places, alone, past_them, reshaped).storing(fed, task)
+    memory = Memory(buffers, (), order, places, alone, task.item.past, reshaped).storing(fed, task)
     memory = memory.storing(partition(graph, task.sizes, alone, task.machine), task)
     memory = memory.storing([*stored_apart(order, users(graph), memory.buffers)], task)
-    memory = _judged(memory, task)
+    memory = _judged(_marked(memory, task), task)
     return memory if task.item.parts else _in_tiles(memory, task)
+
+
+def _marked(memory: Memory, task: Task) -> Memory:
+    """With the outputs that may be written past the caches, but those that lie where an input does."""
+    graph = task.graph
+    if not task.is_whole:
+        return memory
+    again = {v: read_again(v, memory.buffers) for _, v in graph.outputs}
+    past, updated = past_caches(graph, task.machine, again), dict(graph.updates)
+    found = {memory.outputs[n]: past[v] for n, v in graph.outputs if n not in updated}
+    return replace(memory, past=found | dict(memory.past))
 
 
 def arena(dtype: DataType, shape: Shape, numbers: Numbers) -> Buffer:
