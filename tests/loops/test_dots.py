@@ -4,14 +4,14 @@ from anyrt.backends.cpu.intrinsics import BYTES as DOT
 from anyrt.backends.cpu.intrinsics import PAIRS, UNSIGNED
 from anyrt.loops.cache_write import cache_write
 from anyrt.loops.dots import dots, dots_of_halves, finite, unsigned
-from anyrt.loops.pack import pack_rows
+from anyrt.loops.pack import pack_m
 from anyrt.loops.product import product_of
 from tests.loops.products import PRODUCT, M, N
 
 
 def copied(kernel, names):
     """Rows of words in scratch."""
-    return pack_rows(dots(kernel, names, M, DOT), names, M, M, 5, 4)
+    return pack_m(dots(kernel, names, M, DOT), names, M, M, 5, 4)
 
 
 def kept(kernel, names):

@@ -81,7 +81,7 @@ def test_rows_are_unrolled_and_lanes_fill_registers():
 )
 def test_tiles_suit_the_sizes(rows, lanes, shape):
     found = best_shape(rows, lanes, 16, REFERENCE)
-    assert (found.rows, found.registers) == shape
+    assert (found.m, found.registers) == shape
 
 
 CASES = {

@@ -3,15 +3,15 @@
 from anyrt.backends.cpu.intrinsics import BYTES as DOT
 from anyrt.loops.cache_write import cache_write
 from anyrt.loops.dots import dots
-from anyrt.loops.pack import pack_lanes, pack_rows
+from anyrt.loops.pack import pack_m, pack_n
 from anyrt.loops.round_up import round_up
 from tests.loops.products import M
 
 
 def whole(kernel, names):
     """Words in scratch, as far as they go, and zeros behind them."""
-    made = pack_rows(dots(kernel, names, M, DOT), names, M, M, 5, 4, 16)
-    made = cache_write(pack_lanes(made, names, M, M, 16, 16), names, M, 5, lambda lanes: 16, False)
+    made = pack_m(dots(kernel, names, M, DOT), names, M, M, 5, 4, 16)
+    made = cache_write(pack_n(made, names, M, M, 16, 16), names, M, 5, lambda lanes: 16, False)
     return round_up(made, names, M, (5, 16), 16, (True, True))
 
 

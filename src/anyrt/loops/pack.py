@@ -31,7 +31,7 @@ from anyrt.loops.split import pieces, several
 SQUARE = 16  # terms that are read side by side, and transposed in registers
 
 
-def pack_lanes(
+def pack_n(
     kernel: Kernel,
     names: Names,
     before: Sym,
@@ -59,7 +59,7 @@ def pack_lanes(
     return _reading(kernel, row, read)
 
 
-def pack_rows(
+def pack_m(
     kernel: Kernel, names: Names, before: Sym, row: Sym, most: int, apart: int, deep: int = 1
 ) -> Kernel:
     """The first factor of all turns of the loop `row`, no more than `most`, each with its terms side by side,

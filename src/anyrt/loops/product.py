@@ -1,7 +1,7 @@
 """Sums of products: which loops move which factor, before they are tiled, and what stands in a tile's loops.
 
 Before: loops in any order around one sum, and what is made of it. `m` moves the first factor, `n` the second,
-batches both. After `split` the loop over the rows of a tile and that over its lanes stand around each sum:
+*batch* both. After `split` the loop over the rows of a tile and that over its lanes stand around each sum:
 
     for m: 0 … 28                          for i: 0 … 14
       for n: 0 … 64                          for j: 0 … 32
@@ -23,17 +23,17 @@ from anyrt.ir.statements import dims_of, loops
 from anyrt.ir.visit import Rewrite
 from anyrt.loops.nest import around, at_loop, moves, nest_of, serial
 
-MOVED = ((True, True), (True, False), (False, True))  # which factors move with batches, rows, lanes
+MOVED = ((True, True), (True, False), (False, True))  # which factors move with batch, m, n
 
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A sum of products, alone inside loops: `rows` move the first factor, `lanes` the second, `both` both;
+    """A sum of products, alone inside loops: `m` move the first factor, `n` the second, `batch` both;
     `summed` are the loops of the sum, and `stores` what is made of it."""
 
-    both: tuple[Sym, ...]
-    rows: tuple[Sym, ...]
-    lanes: tuple[Sym, ...]
+    batch: tuple[Sym, ...]
+    m: tuple[Sym, ...]
+    n: tuple[Sym, ...]
     summed: tuple[Sym, ...]
     first: Expr
     second: Expr
@@ -43,7 +43,7 @@ class Product:
     @property
     def turned(self) -> Product:
         """The same with the factors' parts exchanged."""
-        return replace(self, rows=self.lanes, lanes=self.rows, first=self.second, second=self.first)
+        return replace(self, m=self.n, n=self.m, first=self.second, second=self.first)
 
     def at(self, values: dict[Sym, Dim]) -> Product:
         """The same at these values of loops."""
@@ -65,10 +65,10 @@ def product_of(kernel: Kernel) -> Product | Fail:
         return Fail("it is no sum of products")
     first, second = fold.value.args
     by = {v: (moves(dims_of(first), v), moves(dims_of(second), v)) for v in vars}
-    both, rows, lanes = (tuple(v for v in vars if by[v] == m) for m in MOVED)
-    if len(both) + len(rows) + len(lanes) < len(vars):
+    batch, m, n = (tuple(v for v in vars if by[v] == moved) for moved in MOVED)
+    if len(batch) + len(m) + len(n) < len(vars):
         return Fail("a loop moves neither factor")
-    return Product(both, rows, lanes, nest.vars, first, second, body[0], stores)
+    return Product(batch, m, n, nest.vars, first, second, body[0], stores)
 
 
 def summed_in(kernel: Kernel, order: tuple[Sym, ...]) -> Kernel | Fail:
@@ -78,6 +78,19 @@ def summed_in(kernel: Kernel, order: tuple[Sym, ...]) -> Kernel | Fail:
     if nest is None or nest.vars == order:
         return Fail("its loops stand as they should")
     return replace(kernel, body=serial(vars, (begin, *serial(order, nest.body), *rest[1:])))
+
+
+def factors_in(kernel: Kernel, first: Expr, second: Expr) -> Kernel | Fail:
+    """The kernel with the factors of its sum in this order."""
+    vars, (begin, *rest) = around(kernel)
+    nest = nest_of(rest[0])
+    assert nest is not None, "sums have terms"
+    (fold,) = nest.body
+    assert isinstance(fold, Fold), "sums have terms"
+    made = multiplying(fold, first, second)
+    if made == fold:
+        return Fail("its first factor is that of m")
+    return replace(kernel, body=serial(vars, (begin, *serial(nest.vars, (made,)), *rest[1:])))
 
 
 @dataclass(frozen=True, slots=True)

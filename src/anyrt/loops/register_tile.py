@@ -1,4 +1,4 @@
-"""Register tile: a sum of products becomes a tile of rows × lanes whose sums stay in registers.
+"""Register tile: a sum of products becomes tiles of m × n sums that stay in registers.
 
     for m: 0 … 28                            for t: 0 … 2
       for n: 0 … 64                            for p: 0 … 2
@@ -10,16 +10,18 @@
                                                    unroll i: 0 … 14
                                                      y[14t + i, 32p + j] = f(acc[i])
 
-Loops are told apart by which factor moves with them: *rows* move the one, *lanes* the other; batches move
-both. Here is how large a tile is, and the names of the loops that it splits rows and lanes into; the steps
-that make it are files of their own: split, pack, dots, peel, cache_write, accumulate, upcoming.
+Loops are told apart by which factor moves with them: *m* moves the first, *n* the second, batches both. The
+turns of m in a tile are its rows, those of n are lanes of vectors, which side by side are a panel. Here is
+what is decided of a tile, and the names of the loops that it splits m and n into; the steps that make it are
+files of their own: split, pack, dots, peel, cache_write, accumulate, upcoming.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
-from anyrt.core.dims import Dim, Sym, add, ceildiv, minimum, mod, mul
+from anyrt.core.dims import Dim, Sym, add, ceildiv, floordiv, minimum, mod, mul
 from anyrt.ir.kernel import Alu, Cast, Expr, Intrinsic, Op, alu, index
 from anyrt.ir.statements import dims_of
 from anyrt.ir.visit import parts
@@ -37,8 +39,8 @@ class Words:
     hold the two parts of one term."""
 
     dot: Intrinsic
-    copy_rows: bool
-    copy_lanes: bool
+    pack_m: bool
+    pack_n: bool
     matrix_rows: int = 0
     split: bool = False
 
@@ -49,37 +51,83 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
-    """Of `rows` of the loop `row`, each `registers` vectors of `width` lanes of the loop `lane`; so many
-    `tiles` and `panels` an item. Tiles hold whole `unit`s of rows; `beside`: so many rows are stored between
-    two lanes. `fused`: two loops and the one over rows that they become first. `copy_rows`, `copy_lanes`: the
-    factor is copied to scratch, `held`: in all panels of an item before its tiles; `words`: of terms.
-    `across`: results are stored along the rows, taking turns with those of the loop `turns`.
-    `turned`: the second factor is that of the rows."""
+class Shape:
+    """Of a tile: `m` rows, each `registers` vectors of `width` lanes."""
 
-    product: Product
-    row: Sym | None
-    lane: Sym
-    rows: int
+    m: int
     registers: int
     width: int
-    tiles: int = 1
-    panels: int = 1
-    unit: int = 1
-    beside: int = 1
-    fused: tuple[Sym, Sym, Sym] | None = None
-    copy_rows: bool = False
-    copy_lanes: bool = False
-    held: bool = False
-    words: Words | None = None
-    across: bool = False
-    turns: Sym | None = None
-    turned: bool = False
 
     @property
-    def panel(self) -> int:
+    def n(self) -> int:
         """Lanes of a panel."""
         return self.registers * self.width
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """Two loops that become one, `m`, first, whose tiles hold whole turns of `inner`. `beside`: the results
+    of such a turn lie between two lanes."""
+
+    outer: Sym
+    inner: Sym
+    m: Sym
+    beside: bool
+
+    @property
+    def unit(self) -> int:
+        """Turns of m that belong together."""
+        assert isinstance(self.inner.extent, int), f"loop {self.inner} has a fixed extent"
+        return self.inner.extent
+
+    @property
+    def values(self) -> dict[Sym, Dim]:
+        """Of the two loops, by the one."""
+        return {self.outer: floordiv(self.m.dim, self.unit), self.inner: mod(self.m.dim, self.unit)}
+
+
+class Pack(Enum):
+    """What of the factor that n moves is copied to scratch: nothing, a panel before the tiles that read it,
+    or all panels of an item before its tiles."""
+
+    NOTHING = "nothing"
+    PANEL = "panel"
+    ITEM = "item"
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """What is decided of the tiles of a product: their `shape`, the loops `m` and `n` whose turns are rows
+    and lanes, and how many `tiles` and `panels` an item has. `pack_m`, `pack_n`: which factors are copied;
+    `words`: of terms. `across`: the loops other than n along which results lie side by side, where these do
+    not along n: m, and one whose results of all turns lie between two of m."""
+
+    product: Product
+    m: Sym | None
+    n: Sym
+    shape: Shape
+    fused: Fused | None = None
+    pack_m: bool = False
+    pack_n: Pack = Pack.NOTHING
+    words: Words | None = None
+    across: tuple[Sym, ...] = ()
+    tiles: int = 1
+    panels: int = 1
+
+    @property
+    def unit(self) -> int:
+        """Turns of m that no tile divides."""
+        return self.fused.unit if self.fused else 1
+
+    @property
+    def beside(self) -> int:
+        """Turns of m whose results are stored between two lanes."""
+        return self.fused.unit if self.fused and self.fused.beside else 1
+
+    @property
+    def turns(self) -> Sym | None:
+        """The loop that takes turns with m where results are stored."""
+        return self.across[1] if len(self.across) > 1 else None
 
     @property
     def is_whole(self) -> bool:
@@ -88,11 +136,11 @@ class Tile:
 
 
 @dataclass(frozen=True, slots=True)
-class RowLoops:
-    """The loop `row` in items, `chunk`, of rows `own`; these in tiles, `within`, of `size` rows `i`, which
-    begin at row `first`."""
+class MLoops:
+    """The `loop` m in items, `chunk`, of turns `own`; these in tiles, `within`, of `size` rows `i`, which
+    begin at `first`."""
 
-    row: Sym
+    loop: Sym
     size: int
     chunk: Sym
     own: Sym
@@ -103,14 +151,15 @@ class RowLoops:
 
     @property
     def count(self) -> Dim:
-        """All rows."""
-        return self.row.extent or 0
+        """All turns of m."""
+        return self.loop.extent or 0
 
 
 @dataclass(frozen=True, slots=True)
-class LaneLoops:
-    """The lanes in items, `many`, of panels, `panel`, of lanes `j`; `at`: where loops over lanes are by
-    these. `last`: lanes of the last panel, where that is known to have fewer; all others are `whole`."""
+class NLoops:
+    """The loop n in items, `many`, of panels, `panel`, of lanes `j`; `at`: where the loops that move the
+    second factor are by these. `last`: lanes of the last panel, where that is known to have fewer; all others
+    are `whole`."""
 
     many: Sym
     panel: Sym
@@ -122,12 +171,12 @@ class LaneLoops:
 
 @dataclass(frozen=True, slots=True)
 class Tiled:
-    """The loops that a tile splits rows and lanes into: those around `items`, then over `panels`, those
-    `inside` that read a panel again, and `tiles` around an item's rows."""
+    """The loops that a tile splits m and n into: those around `items`, then over `panels`, those `inside`
+    that read a panel again, and `tiles` around an item's rows."""
 
     tile: Tile
-    rows: RowLoops
-    lanes: LaneLoops
+    m: MLoops
+    n: NLoops
     items: tuple[Sym, ...]
     panels: tuple[Sym, ...]
     inside: tuple[Sym, ...]
@@ -136,12 +185,12 @@ class Tiled:
     @property
     def held(self) -> tuple[Sym, ...]:
         """The panels of an item, where all are copied first."""
-        return several((self.lanes.panel,)) if self.tile.held else ()
+        return several((self.n.panel,)) if self.tile.pack_n is Pack.ITEM else ()
 
     @property
     def order(self) -> tuple[Sym, ...]:
-        """All loops, before an item's rows are split."""
-        return *self.items, *self.panels, *self.inside, *self.tiles, self.rows.own, self.lanes.j
+        """All loops, before an item's turns of m are split."""
+        return *self.items, *self.panels, *self.inside, *self.tiles, self.m.own, self.n.j
 
     def behind(self, *loops: tuple[Sym, ...]) -> Sym:
         """The outermost loop within these."""
@@ -155,92 +204,91 @@ class Tiled:
     @property
     def product(self) -> Product:
         """The product by the loops over lanes."""
-        return self.tile.product.at(self.lanes.at)
+        return self.tile.product.at(self.n.at)
 
     @property
     def is_apart(self) -> bool:
         """Whether results leave registers through scratch."""
-        values = [s.value for s in self.tile.product.stores]
+        t, values = self.tile, [s.value for s in self.tile.product.stores]
         weight = sum(isinstance(x, Alu | Cast) for x in parts(values, bound=False))
-        return self.tile.is_whole or self.tile.across or weight > LIGHT
+        return t.is_whole or bool(t.across) or weight > LIGHT
 
     @property
     def is_together(self) -> bool:
         """Whether results of all tiles of an item leave scratch together, so that whole lines are stored."""
         t = self.tile
-        return t.across and (t.tiles > 1 or t.turns is not None) and t.unit == 1 and not t.is_whole
+        return bool(t.across) and (t.tiles > 1 or t.turns is not None) and t.unit == 1 and not t.is_whole
 
     @property
     def few(self) -> int:
         """Registers for the lanes of the last panel, where there are fewer and these need fewer."""
-        t, few = self.tile, 1 << (-(-self.lanes.last // self.tile.width) - 1).bit_length()
-        rows = t.row is not None and not self.is_together
-        narrow = self.lanes.last and few < t.registers and t.words is None and rows
-        return few if narrow else 0
+        t, few = self.tile, 1 << (-(-self.n.last // self.tile.shape.width) - 1).bit_length()
+        plain = t.m is not None and not self.is_together and t.words is None
+        return few if self.n.last and few < t.shape.registers and plain else 0
 
     def registers(self, lanes: Dim) -> int:
         """Of a tile of so many lanes."""
-        return self.few if self.few and lanes == self.lanes.last else self.tile.registers
+        return self.few if self.few and lanes == self.n.last else self.tile.shape.registers
 
 
 def tiled(t: Tile, names: Names) -> Tiled:
     """The loops of a tile."""
-    p, rest = t.product, [v for v in t.product.lanes if v not in (t.lane, t.turns)]
-    lanes = t.lane.extent or 0
-    cut = rest.pop() if isinstance(lanes, int) and lanes <= t.panel and rest else None
-    rows, columns = _row_loops(t, names), _lane_loops(t, cut, names)
-    inside = tuple(v for v in p.rows if v is not t.row) if t.copy_lanes and not t.copy_rows else ()
-    batches, shared = [v for v in p.both if v not in (t.lane, t.turns)], _sharing(p)
-    others = [v for v in p.rows if v not in (t.row, *inside)]
+    p, rest = t.product, [v for v in t.product.n if v not in (t.n, t.turns)]
+    lanes = t.n.extent or 0
+    cut = rest.pop() if isinstance(lanes, int) and lanes <= t.shape.n and rest else None
+    m, n = _m_loops(t, names), _n_loops(t, cut, names)
+    inside = tuple(v for v in p.m if v is not t.m) if t.pack_n is not Pack.NOTHING and not t.pack_m else ()
+    batches, shared = [v for v in p.batch if v not in (t.n, t.turns)], _sharing(p)
+    others = [v for v in p.m if v not in (t.m, *inside)]
     apart, together = ([v for v in batches if (v in shared) == some] for some in (False, True))
-    panels = several((columns.panel,))
-    turns = (t.turns,) if t.turns else ()
+    panels, turns = several((n.panel,)), (t.turns,) if t.turns else ()
+    held = t.pack_n is Pack.ITEM
     return Tiled(
         t,
-        rows,
-        columns,
-        items=several([*apart, *rest, columns.many, *others, rows.chunk, *together]),
-        panels=() if t.held else panels,
+        m,
+        n,
+        items=several([*apart, *rest, n.many, *others, m.chunk, *together]),
+        panels=() if held else panels,
         inside=inside,
-        tiles=several((*turns, *panels) if t.held else turns),
+        tiles=several((*turns, *panels) if held else turns),
     )
 
 
-def _row_loops(t: Tile, names: Names) -> RowLoops:
-    row = t.row or names.var(1, "m")
-    count, size = row.extent or 0, _size(t, row.extent or 0)
+def _m_loops(t: Tile, names: Names) -> MLoops:
+    m = t.m or names.var(1, "m")
+    count, size = m.extent or 0, _size(t, m.extent or 0)
     chunk, within, at = pieces(names, ceildiv(count, size), t.tiles, "t")
     first, begin = mul(at, size), mul(turn(chunk), t.tiles * size)
     own = names.var(minimum(t.tiles * size, add(count, mul(begin, -1))), "r")
     even = mod(count, size) == 0 and not t.is_whole
     i = names.var(size if even else minimum(size, add(count, mul(first, -1))), "i")
-    return RowLoops(row, size, chunk, own, within, i, first, begin)
+    return MLoops(m, size, chunk, own, within, i, first, begin)
 
 
-def _lane_loops(t: Tile, cut: Sym | None, names: Names) -> LaneLoops:
+def _n_loops(t: Tile, cut: Sym | None, names: Names) -> NLoops:
     """`cut`: the loop whose turns are panels already."""
-    lanes, size = t.lane.extent or 0, t.panel
+    lanes, size = t.n.extent or 0, t.shape.n
     many, panel, at = pieces(names, ceildiv(lanes, size) if cut is None else cut.extent or 0, t.panels, "p")
     start = mul(at, size) if cut is None else 0
     fits = isinstance(lanes, int) and lanes <= size
     whole = size if mod(lanes, size) == 0 else minimum(size, add(lanes, mul(start, -1)))
     j = names.var(lanes if fits else whole, "j")
-    values = {t.lane: add(start, j.dim)} | ({} if cut is None else {cut: at})
+    values = {t.n: add(start, j.dim)} | ({} if cut is None else {cut: at})
     last = lanes % size if isinstance(lanes, int) and not fits else 0
-    return LaneLoops(many, panel, j, values, last, alu(Op.LE, index(add(start, size)), index(lanes)))
+    return NLoops(many, panel, j, values, last, alu(Op.LE, index(add(start, size)), index(lanes)))
 
 
 def _size(t: Tile, count: Dim) -> int:
     """Rows of a tile: as alike as they can be."""
     if t.is_whole or not isinstance(count, int):
-        return t.rows
-    tiles = -(-count // t.rows)
+        return t.shape.m
+    tiles = -(-count // t.shape.m)
     return -(-count // (tiles * t.unit)) * t.unit
 
 
 def _sharing(p: Product) -> tuple[Sym, ...]:
-    """Batches that move the lanes' factor as lanes do, as windows of several kinds over one image: neighbours
+    """Batches that move the second factor as n does, as windows of several kinds over one image: neighbours
     among them read nearly the same, so that one thread had better compute them."""
-    steps = [(v, [stride(at, v) for at in dims_of(p.second)]) for v in (*p.both, *p.lanes)]
-    lanes = [found for v, found in steps if v in p.lanes and any(found)]
-    return tuple(v for v, found in steps if v in p.both and found in lanes)
+    steps = [(v, [stride(at, v) for at in dims_of(p.second)]) for v in (*p.batch, *p.n)]
+    lanes = [found for v, found in steps if v in p.n and any(found)]
+    return tuple(v for v, found in steps if v in p.batch and found in lanes)

@@ -34,7 +34,7 @@ def whole_turns(kernel: Kernel, names: Names) -> Kernel | Fail:
     order: list[Sym] = []
     inner: list[Sym] = []
     for var in vars:
-        length = _length(found, var) if var in found.both else None
+        length = _length(found, var) if var in found.batch else None
         if length is None:
             order.append(var)
             continue

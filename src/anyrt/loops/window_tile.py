@@ -94,12 +94,12 @@ def windows_of(kernel: Kernel) -> Windows | Fail:
     found = product_of(kernel)
     if isinstance(found, Fail):
         return found
-    p = found.turned if found.rows and not found.lanes else found
-    if p.rows or not p.lanes:
+    p = found.turned if found.m and not found.n else found
+    if p.m or not p.n:
         return Fail("both factors have loops of their own")
     if any(depends(at, v) for s in (p.sum,) for at in dims_of(s.value) for v in p.summed):
         return Fail("its sum begins elsewhere")
-    slides, element = _slides(p.second, p.lanes[-2:], p.summed)
+    slides, element = _slides(p.second, p.n[-2:], p.summed)
     taps = [s.tap for s in slides if s.tap is not None]
     if not taps:
         return Fail("no window slides")
@@ -107,7 +107,7 @@ def windows_of(kernel: Kernel) -> Windows | Fail:
     if any(depends(at, v) for at in dims_of(element) for v in moved):
         return Fail("its windows are no parts of an image")
     planes = tuple(v for v in p.summed if v not in taps)
-    outer = (*p.both, *p.lanes[:-2])
+    outer = (*p.batch, *p.n[:-2])
     rows = slides[0] if len(slides) > 1 else None
     return Windows(outer, rows, slides[-1], planes, element, p.first, p.sum, p.stores)
 

@@ -7,16 +7,15 @@ packed, narrow terms become words that instructions for dots read, and the sums 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from anyrt.backends.cpu import matrix
 from anyrt.backends.cpu.intrinsics import BYTES, PAIRS
 from anyrt.backends.cpu.strategies.common import COLLAPSE, NONTEMPORAL, VECTORISE, VERSION, parallel
-from anyrt.backends.cpu.strategies.tile_choice import FLOAT, choose, counts, ordered_sums, terms
+from anyrt.backends.cpu.strategies.tile_choice import FLOAT, choose, counts, ordered_sums, oriented, terms
 from anyrt.core.dims import Dim, Sym, add, floordiv, mul
 from anyrt.core.dimvalues import substitute
 from anyrt.ir.buffer import Scalar, Space
-from anyrt.ir.kernel import For, Kernel, Load, Store
+from anyrt.ir.kernel import Kernel, Load, Store
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import dims_of
 from anyrt.loops import upcoming
@@ -25,10 +24,10 @@ from anyrt.loops.cache_write import cache_write, cache_write_at, each_row
 from anyrt.loops.dots import dots, dots_of_halves, finite, unsigned
 from anyrt.loops.fuse_loops import fuse_loops
 from anyrt.loops.nest import around, moves, turn
-from anyrt.loops.pack import pack_lanes, pack_rows
+from anyrt.loops.pack import pack_m, pack_n
 from anyrt.loops.peel import Left, peel, specialize
-from anyrt.loops.product import Product, Sums, at_sums, is_around, multiplying, summed_in
-from anyrt.loops.register_tile import Tile, Tiled, tiled
+from anyrt.loops.product import Product, Sums, factors_in, is_around, summed_in
+from anyrt.loops.register_tile import Pack, Tile, Tiled, tiled
 from anyrt.loops.reorder import reorder
 from anyrt.loops.round_up import round_up
 from anyrt.loops.split import several, split, split_within
@@ -58,8 +57,8 @@ def _in(loop: Callable[[Tiled], Sym], apply: Planned) -> Planned:
     """The step where this loop over rows of a tile holds nothing but that over its lanes."""
 
     def applied(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
-        if not is_around(kernel, loop(plan), plan.lanes.j):
-            return Fail("no loop over lanes is all that its rows hold")
+        if not is_around(kernel, loop(plan), plan.n.j):
+            return Fail("the loop over rows of a tile holds more than one over lanes")
         return apply(kernel, c, plan)
 
     return applied
@@ -67,40 +66,39 @@ def _in(loop: Callable[[Tiled], Sym], apply: Planned) -> Planned:
 
 def _reorder_sums(kernel: Kernel, c: Context) -> Kernel | Fail:
     """The loops of the sum, with neighbours of what has no lanes innermost."""
-    order = ordered_sums(kernel, c)
-    return order if isinstance(order, Fail) else summed_in(kernel, order)
+    p = oriented(kernel, c)
+    return p if isinstance(p, Fail) else summed_in(kernel, ordered_sums(p))
+
+
+def _order_factors(kernel: Kernel, c: Context) -> Kernel | Fail:
+    """That of m first."""
+    p = oriented(kernel, c)
+    return p if isinstance(p, Fail) else factors_in(kernel, p.first, p.second)
 
 
 def _fuse(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     fused = plan.tile.fused
-    return fuse_loops(kernel, *fused) if fused else Fail("its rows are enough for a tile")
+    if fused is None:
+        return Fail("m has turns enough for a tile")
+    return fuse_loops(kernel, fused.outer, fused.inner, fused.m)
 
 
-def _split_items(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
-    loops = (*several((plan.rows.chunk,)), plan.rows.own)
-    return split(kernel, plan.rows.row, loops, add(plan.rows.begin, plan.rows.own.dim))
+def _split_m(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
+    loops = (*several((plan.m.chunk,)), plan.m.own)
+    return split(kernel, plan.m.loop, loops, add(plan.m.begin, plan.m.own.dim))
 
 
-def _split_lanes(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
+def _split_n(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     """Into panels and the lanes of one; where these are all lanes, another loop's turns are panels."""
-    (lane, at), *cut = plan.lanes.at.items()
-    loops = several((plan.lanes.many, plan.lanes.panel))
-    made = split(kernel, lane, (*loops, plan.lanes.j) if not cut else (plan.lanes.j,), at)
+    (lane, at), *cut = plan.n.at.items()
+    loops = several((plan.n.many, plan.n.panel))
+    made = split(kernel, lane, (*loops, plan.n.j) if not cut else (plan.n.j,), at)
     return made if not cut or isinstance(made, Fail) else split(made, cut[0][0], loops, cut[0][1])
 
 
 def _reorder(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
-    """The loops around an item first, then those in it, with the factor that rows move first."""
-    made = reorder(kernel, plan.order)
-    made = kernel if isinstance(made, Fail) else made
-    if not plan.tile.turned:
-        return made
-
-    def turned(sums: Sums) -> tuple[For, ...]:
-        ((first, second),) = sums.factors
-        return (replace(sums, folds=(multiplying(sums.folds[0], second, first),)).statement,)
-
-    return at_sums(made, plan.rows.own, turned)
+    """The loops around an item first, then those in it."""
+    return reorder(kernel, plan.order)
 
 
 def _words(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
@@ -108,23 +106,23 @@ def _words(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     if words is None:
         return Fail("no instruction sums several of its terms")
     if words.split:
-        return dots_of_halves(kernel, plan.rows.own, PAIRS)
-    return dots(kernel, c.names, plan.rows.own, BYTES if words.dot.first is Scalar.U8 else words.dot)
+        return dots_of_halves(kernel, plan.m.own, PAIRS)
+    return dots(kernel, c.names, plan.m.own, BYTES if words.dot.first is Scalar.U8 else words.dot)
 
 
-def _pack_rows(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
-    if not plan.tile.copy_rows:
-        return Fail("its rows are read where they lie")
-    before, most = plan.behind(plan.items), plan.tile.tiles * plan.rows.size
-    return pack_rows(kernel, c.names, before, plan.rows.own, most, plan.tile.width, plan.deep)
+def _pack_m(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
+    if not plan.tile.pack_m:
+        return Fail("its first factor is read where it lies")
+    before, most = plan.behind(plan.items), plan.tile.tiles * plan.m.size
+    return pack_m(kernel, c.names, before, plan.m.own, most, plan.tile.shape.width, plan.deep)
 
 
-def _pack_lanes(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
+def _pack_n(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     t, before = plan.tile, plan.behind(plan.items, plan.panels)
-    if not t.copy_lanes:
-        return Fail("its lanes are read where they lie")
+    if t.pack_n is Pack.NOTHING:
+        return Fail("its second factor is read where it lies")
     each = (t.panels if plan.held else 1, plan.held)
-    return pack_lanes(kernel, c.names, before, plan.rows.own, t.panel, plan.deep, each)
+    return pack_n(kernel, c.names, before, plan.m.own, t.shape.n, plan.deep, each)
 
 
 def _unsigned(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
@@ -132,39 +130,39 @@ def _unsigned(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     if words is None or words.dot.first is not Scalar.U8:
         return Fail("no instruction needs a factor without signs")
     before = plan.behind(plan.items, plan.panels)
-    return unsigned(kernel, c.names, before, plan.rows.own, plan.lanes.j, plan.tile.panel, words.dot)
+    return unsigned(kernel, c.names, before, plan.m.own, plan.n.j, plan.tile.shape.n, words.dot)
 
 
 def _cache_items(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     if not plan.is_together:
         return Fail("results leave the registers tile by tile")
     t, around = plan.tile, plan.behind(plan.items, plan.panels, plan.inside)
-    return cache_write_at(kernel, c.names, around, plan.rows.own, t.tiles * plan.rows.size, t.panel, t.turns)
+    return cache_write_at(kernel, c.names, around, plan.m.own, t.tiles * plan.m.size, t.shape.n, t.turns)
 
 
 def _split_tiles(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
-    around = (*plan.held, plan.rows.own)[0]
-    value = add(mul(turn(plan.rows.within), plan.rows.size), plan.rows.i.dim)
-    return split_within(kernel, around, plan.rows.own, several((plan.rows.within,)), plan.rows.i, value)
+    around = (*plan.held, plan.m.own)[0]
+    value = add(mul(turn(plan.m.within), plan.m.size), plan.m.i.dim)
+    return split_within(kernel, around, plan.m.own, several((plan.m.within,)), plan.m.i, value)
 
 
 def _peel(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     """Of rows that are left of an open number the last few may all be the last one, as fewer sums take as
     long; where tiles hold units, or results leave registers through scratch, they are summed unit by unit."""
-    unit, size = plan.tile.unit, plan.rows.size
+    unit, size = plan.tile.unit, plan.m.size
     if plan.tile.is_whole:
         return Fail("its tiles are always whole")
     if unit == 1 and not plan.is_apart:
-        left = Left((min(size, max(1, SUMS // plan.tile.registers)),), again=True)
+        left = Left((min(size, max(1, SUMS // plan.tile.shape.registers)),), again=True)
     else:
         left = Left(tuple(dict.fromkeys(-(-few // unit) * unit for few in FEW)), again=False)
-    return peel(kernel, c.names, plan.rows.i, size, plan.rows.first, plan.rows.count, left)
+    return peel(kernel, c.names, plan.m.i, size, plan.m.first, plan.m.count, left)
 
 
 def _specialize(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     if not plan.few:
         return Fail("its last panel needs as many registers as the others")
-    return specialize(kernel, plan.rows.i, plan.lanes.j, plan.lanes.whole, (plan.tile.panel, plan.lanes.last))
+    return specialize(kernel, plan.m.i, plan.n.j, plan.n.whole, (plan.tile.shape.n, plan.n.last))
 
 
 def _cache_tiles(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
@@ -172,20 +170,25 @@ def _cache_tiles(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
         return Fail("results leave the registers as they are, or scratch together")
     t = plan.tile
     made = cache_write(
-        kernel, c.names, plan.rows.i, plan.rows.size, lambda lanes: plan.registers(lanes) * t.width, t.across
+        kernel,
+        c.names,
+        plan.m.i,
+        plan.m.size,
+        lambda lanes: plan.registers(lanes) * t.shape.width,
+        bool(t.across),
     )
     if t.words is None or not t.words.split:
         return made
-    factors = plan.product.at({plan.rows.row: add(plan.rows.first, plan.rows.i.dim)})
-    return finite(made, c.names, plan.rows.i, factors)
+    factors = plan.product.at({plan.m.loop: add(plan.m.first, plan.m.i.dim)})
+    return finite(made, c.names, plan.m.i, factors)
 
 
 def _round_up(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     t = plan.tile
     if not t.is_whole:
         return Fail("its tiles are as large as what is left")
-    sizes, packed = (plan.rows.size, t.panel), (t.copy_rows, t.copy_lanes)
-    return round_up(kernel, c.names, plan.rows.i, sizes, plan.deep, packed)
+    sizes, packed = (plan.m.size, t.shape.n), (t.pack_m, t.pack_n is not Pack.NOTHING)
+    return round_up(kernel, c.names, plan.m.i, sizes, plan.deep, packed)
 
 
 def _prefetch_results(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
@@ -199,14 +202,14 @@ def _prefetch_results(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
         (kept,) = sums.then
         assert isinstance(kept, Store), "tiles leave sums in scratch"
         begin = substitute(kept.index, {sums.row: 0, sums.lane: 0, **turns})
-        return {plan.rows.row: add(plan.rows.begin, floordiv(begin, each * t.panel)), **turns}
+        return {plan.m.loop: add(plan.m.begin, floordiv(begin, each * t.shape.n)), **turns}
 
-    return upcoming.prefetch_results(kernel, c.names, plan.rows.i, stores, at, each)
+    return upcoming.prefetch_results(kernel, c.names, plan.m.i, stores, at, each)
 
 
 def _accumulate(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     beside = 1 if plan.is_apart else plan.tile.beside
-    return accumulate(kernel, c.names, plan.rows.i, plan.registers, beside)
+    return accumulate(kernel, c.names, plan.m.i, plan.registers, beside)
 
 
 def _prefetch(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
@@ -214,27 +217,27 @@ def _prefetch(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     t, p = plan.tile, plan.product
     if t.words is not None:
         return Fail("words lie near by")
-    m, n = plan.rows, plan.lanes
-    item = upcoming.Item(m.row, m.size, t.tiles, m.chunk, n.many, n.panel, n.j, t.panels, t.panel)
+    m, n = plan.m, plan.n
+    item = upcoming.Item(m.loop, m.size, t.tiles, m.chunk, n.many, n.panel, n.j, t.panels, t.shape.n)
     tiles, more = counts(t, c)
-    later, rest = _later(t, tiles, more), [v for v in p.rows if v is not t.row]
+    later, rest = _later(t, tiles, more), [v for v in p.m if v is not t.m]
     lanes = upcoming.next_panel(p.second, p.summed, item, later, c.names) if later else None
     rows = upcoming.next_rows(p.first, p.summed, item, rest, c.names) if _is_windowed(p) else None
-    runs = [run.part(turn(plan.rows.within)) for run in (lanes, rows) if run is not None]
-    return upcoming.prefetch_terms(kernel, plan.rows.i, runs, p.summed[-1], _ahead(t, c, tiles * more == 1))
+    runs = [run.part(turn(plan.m.within)) for run in (lanes, rows) if run is not None]
+    return upcoming.prefetch_terms(kernel, plan.m.i, runs, p.summed[-1], _ahead(t, c, tiles * more == 1))
 
 
 def _ahead(t: Tile, c: Context, once: bool) -> int:
     """How many terms ahead lanes are asked for: those from memory that are read once, those of low tiles,
     which are done sooner than the second cache brings the next, and of panels that only that one holds."""
     p = t.product
-    if t.held:
-        return AHEAD if FLOAT * t.panel * terms(p, c) > c.machine.l1_bytes else 0
-    if t.copy_lanes or (t.row is not None and moves(dims_of(p.second), t.row)):
+    if t.pack_n is Pack.ITEM:
+        return AHEAD if FLOAT * t.shape.n * terms(p, c) > c.machine.l1_bytes else 0
+    if t.pack_n is Pack.PANEL or (t.m is not None and moves(dims_of(p.second), t.m)):
         return 0
-    rows = 1 if t.row is None else c.estimate(t.row)
-    tall = -(-rows // -(-rows // t.rows))
-    return AHEAD if once else SOON if tall <= LOW and t.registers > 1 else 0
+    rows = 1 if t.m is None else c.estimate(t.m)
+    tall = -(-rows // -(-rows // t.shape.m))
+    return AHEAD if once else SOON if tall <= LOW and t.shape.registers > 1 else 0
 
 
 def _later(t: Tile, tiles: int, more: int) -> int:
@@ -242,7 +245,7 @@ def _later(t: Tile, tiles: int, more: int) -> int:
     follow, where so few tiles read one that its way matters. A single tile asks for its own."""
     lanes = t.product.second
     constant = isinstance(lanes, Load) and lanes.buffer.space is Space.CONST
-    few = 1 < tiles * more <= OFTEN and not t.copy_lanes
+    few = 1 < tiles * more <= OFTEN and t.pack_n is Pack.NOTHING
     return (t.panels if t.tiles < tiles else 1) if constant and few else 0
 
 
@@ -255,7 +258,7 @@ def _is_windowed(p: Product) -> bool:
 def _tensorize(kernel: Kernel, c: Context, tiled: Tiled) -> Kernel | Fail:
     if not tiled.tile.is_whole:
         return Fail("no instruction multiplies matrices of its words")
-    return tensorize(kernel, tiled.lanes.j, tiled.rows.i, matrix.intrinsic)
+    return tensorize(kernel, tiled.n.j, tiled.m.i, matrix.intrinsic)
 
 
 def _overlap(kernel: Kernel, c: Context, tiled: Tiled) -> Kernel | Fail:
@@ -273,36 +276,37 @@ def _parallelise(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
 
 
 def _own(tiled: Tiled) -> Sym:
-    return tiled.rows.own
+    return tiled.m.own
 
 
-def _rows(tiled: Tiled) -> Sym:
-    return tiled.rows.i
+def _i(tiled: Tiled) -> Sym:
+    return tiled.m.i
 
 
 CONTRACTION: Strategy = (
     Step("whole turns", lambda kernel, c: whole_turns(kernel, c.names)),
     Step("reorder sums", _reorder_sums),
     COLLAPSE,
+    Step("order factors", _order_factors),
     recipe(
         _choose,
         {
             "fuse loops": _fuse,
-            "split items": _split_items,
-            "split lanes": _split_lanes,
+            "split m": _split_m,
+            "split n": _split_n,
             "reorder loops": _reorder,
             "words": _in(_own, _words),
-            "pack rows": _in(_own, _pack_rows),
-            "pack lanes": _in(_own, _pack_lanes),
+            "pack m": _in(_own, _pack_m),
+            "pack n": _in(_own, _pack_n),
             "unsigned words": _in(_own, _unsigned),
             "cache write of items": _in(_own, _cache_items),
             "split tiles": _in(_own, _split_tiles),
-            "peel": _in(_rows, _peel),
-            "specialize": _in(_rows, _specialize),
-            "cache write": _in(_rows, _cache_tiles),
-            "round up": _in(_rows, _round_up),
-            "prefetch results": _in(_rows, _prefetch_results),
-            "accumulate": _in(_rows, _accumulate),
+            "peel": _in(_i, _peel),
+            "specialize": _in(_i, _specialize),
+            "cache write": _in(_i, _cache_tiles),
+            "round up": _in(_i, _round_up),
+            "prefetch results": _in(_i, _prefetch_results),
+            "accumulate": _in(_i, _accumulate),
             "prefetch terms": _prefetch,
             "parallelise items": _parallelise,
             "tensorize": _tensorize,

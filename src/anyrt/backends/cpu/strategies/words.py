@@ -26,18 +26,16 @@ MANY = 24  # rows from which float16 is worth splitting
 APART = 2048  # bytes: rows that lie a multiple of it apart meet in few lines of the nearest cache
 
 
-def words_for(p: Product, row: Sym | None, lane: Sym, rows: int, machine: Machine) -> Words | None:
+def words_for(p: Product, m: Sym | None, n: Sym, rows: int, machine: Machine) -> Words | None:
     """How narrow factors are summed; None for all that no instruction sums, and where words are not worth
     making. `rows`: an estimate."""
     dot = _dot(p, machine)
     if dot is None:
         split = bool(p.summed) and splits(p, machine) and rows >= MANY
-        return Words(PAIRS, True, True, _filled(row, rows), split=True) if split else None
+        return Words(PAIRS, True, True, _filled(m, rows), split=True) if split else None
     number = Sym("words", extent=(p.summed[-1].extent or 0) // dot.parts)
     first, second = (word(x, p.summed[-1], number, dot.parts) for x in (p.first, p.second))
-    panels = (
-        isinstance(second, Load) and stride_in_panel(second.index, lane, machine.panel) == second.elements
-    )
+    panels = isinstance(second, Load) and stride_in_panel(second.index, n, machine.panel) == second.elements
     few = rows < WORTH
     if not panels and few:
         return None
@@ -47,9 +45,9 @@ def words_for(p: Product, row: Sym | None, lane: Sym, rows: int, machine: Machin
         return Words(dot, dot.first is Scalar.U8 or not isinstance(first, Load), not panels)
     loops = (*p.summed[:-1], number)
     lanes_lie = panels and _step(second, loops) == machine.panel * _elements(second)
-    height = _height(row, rows)
-    rows_lie = _step(first, loops) == _elements(first) and _rows_lie(first, row, height)
-    return Words(dot, not rows_lie, not lanes_lie, height if rows_lie else _filled(row, rows))
+    height = _height(m, rows)
+    rows_lie = _step(first, loops) == _elements(first) and _rows_lie(first, m, height)
+    return Words(dot, not rows_lie, not lanes_lie, height if rows_lie else _filled(m, rows))
 
 
 def splits(p: Product, machine: Machine) -> bool:
@@ -95,31 +93,31 @@ def _step(x: Expr, loops: tuple[Sym, ...]) -> Dim | None:
     return stride(at, counter)
 
 
-def _rows_lie(x: Expr, row: Sym | None, height: int) -> bool:
+def _rows_lie(x: Expr, m: Sym | None, height: int) -> bool:
     """True where rows lie evenly, in whole tiles."""
-    if row is None:
+    if m is None:
         return True
-    return bool(height) and isinstance(x, Load) and linear(x.index, row) is not None
+    return bool(height) and isinstance(x, Load) and linear(x.index, m) is not None
 
 
-def _height(row: Sym | None, rows: int) -> int:
+def _height(m: Sym | None, rows: int) -> int:
     """Rows of tiles that are all whole, 0 where there are no such."""
-    if row is None or not isinstance(row.extent, int):
-        return int(row is None)
+    if m is None or not isinstance(m.extent, int):
+        return int(m is None)
     fits = [n for n in range(1, SIDE + 1) if rows % n == 0 and (n <= SQUARE or n % 2 == 0)]
     return fits[-1] if fits[-1] >= NEARLY or fits[-1] == rows else 0
 
 
-def _filled(row: Sym | None, rows: int) -> int:
+def _filled(m: Sym | None, rows: int) -> int:
     """Rows of tiles whose last one is filled up, as alike as they can be."""
-    if row is not None and not isinstance(row.extent, int):
+    if m is not None and not isinstance(m.extent, int):
         return SIDE
     each = -(-rows // -(-rows // SIDE))
     return each if each <= SQUARE else each + each % 2
 
 
-def stride_in_panel(at: Dim, lane: Sym, size: int) -> Dim | None:
+def stride_in_panel(at: Dim, n: Sym, size: int) -> Dim | None:
     """How far an index moves with the lanes of a panel of so many, within which that of a constant in panels
     is divided by nothing."""
-    panel, within = Sym("panel", extent=ceildiv(lane.extent or 0, size)), Sym("within", extent=size)
-    return stride(substitute(at, {lane: add(mul(panel.dim, size), within.dim)}), within)
+    panel, within = Sym("panel", extent=ceildiv(n.extent or 0, size)), Sym("within", extent=size)
+    return stride(substitute(at, {n: add(mul(panel.dim, size), within.dim)}), within)
