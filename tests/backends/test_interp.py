@@ -1,5 +1,7 @@
 """The interpreter as a backend: kernels of networks in the order of the host program, beside native code."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,15 +10,17 @@ from anyrt.backends.interp.target import InterpTarget
 from anyrt.compiler.bounds import differing
 from anyrt.compiler.driver import lower_plan
 from anyrt.compiler.native import lower
-from anyrt.compiler.trial import job
+from anyrt.compiler.trial import constant_offsets, job
 from anyrt.compiler.verify import reference
 from anyrt.core.enums import DataType
 from anyrt.core.errors import AnyrtError
+from anyrt.core.machine import REFERENCE
 from anyrt.core.requirement import Assertion
 from anyrt.ir.graph import Graph, apply
+from anyrt.ir.statements import loops
 from anyrt.plan.file import read_plan
 from anyrt.prims.asserted import Asserted
-from anyrt.prims.build import map_, param
+from anyrt.prims.build import const, contract, map_, param
 from anyrt.schedule.cost import Sizes
 from tests.networks import marked
 
@@ -108,3 +112,15 @@ def test_a_condition_on_data_that_does_not_hold_ends_the_run():
     lowered = lower(Graph((("x", low),), (("y", made),)), {}, Sizes({}))
     with pytest.raises(AnyrtError, match="got 4, wanted what is fine"):
         InterpTarget().run(job(lowered, {}), {"x": np.array(-4)})
+
+
+@pytest.mark.parametrize(("rows", "terms", "lanes"), [(40, 36, 50), (13, 64, 70), (33, 128, 18)])
+def test_tiles_of_a_matrix_that_are_not_full_run_in_the_interpreter(rows, terms, lanes):
+    rng, machine = np.random.default_rng(0), replace(REFERENCE, has_tiles=True)
+    x, w = (rng.integers(-128, 128, shape, np.int8) for shape in ((rows, terms), (terms, lanes)))
+    sums = contract("mk,kn->mn", param("x", x.shape, DataType.INT8), const(w, DataType.INT8), DataType.INT32)
+    graph = Graph((("x", sums.args[0]),), (("y", sums),))
+    lowered = lower(graph, constant_offsets(graph), Sizes({}), machine=machine)
+    assert "amx_int8" in {s.intrinsic for k in lowered.module.kernels for s in loops(k.body)}
+    got = InterpTarget().run(job(lowered, {}), {"x": x}).outputs["y"]
+    assert np.array_equal(got, x.astype(np.int32) @ w.astype(np.int32))

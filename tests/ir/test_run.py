@@ -189,6 +189,15 @@ def test_wrong_accesses_are_named(body, said):
     assert said in str(caught.value)
 
 
+def test_what_was_never_stored_may_be_read_where_nothing_comes_of_it():
+    copied = Buffer("copy", Scalar.F32, Space.SCRATCH, 2, 16)
+    sums = (Alloc(ACC, ONE), Fold(ACC, Op.ADD, load(ROW, 1)), Store(copied, 0, load(ACC, 0)))
+    assert ran(*sums, Store(copied, 0, ONE), Store(Y, P * 4, load(copied, 0)), scratch=24)[::4] == [1, 1]
+    for use in (Store(Y, 0, load(copied, 0)), If(load(copied, 0) < 1.0, ())):
+        with pytest.raises(CompileError, match=r"got copy\[0\], which nothing was stored in"):
+            ran(*sums, use, scratch=24)
+
+
 def test_an_array_of_another_size_is_refused():
     with pytest.raises(CompileError, match=r"got an array float32\[5\] for x, wanted float32\[8\]"):
         ran(Store(Y, 0, load(X, 0)), x=range(5))

@@ -1,8 +1,10 @@
 """What buffers hold while a kernel is run with NumPy (ir/run.py): arrays that were given, and memory that
 begins without content, a row of it for each item (scratch) or block (shared).
 
-Every access is checked; what is wrong with one is a `Fault`. Of shared memory it is known who used it since
-the last barrier: threads run in step here, but must not count on it.
+Every access is checked; what is wrong with one is a `Fault`. What was never stored may be read, as tiles of
+a matrix are whole where rows are not, but nothing may come of it: what follows from it counts as not stored.
+Of shared memory it is known who used it since the last barrier: threads run in step here, but must not count
+on it.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from anyrt.core.dims import Dim
 from anyrt.core.dimvalues import evaluate
 from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.evaluate import DTYPES, Array, Ints, poison
-from anyrt.ir.points import Fault, Points
+from anyrt.ir.points import Fault, Flags, Points
 
 IN_ROWS: Final = frozenset({Space.SCRATCH, Space.SHARED})
 NOBODY: Final = -1  # instead of the number of a thread
@@ -101,23 +103,21 @@ class Memory:
         """What depends on sizes only."""
         return evaluate(x, self.sizes)
 
-    def read(self, buffer: Buffer, at: Ints, points: Points) -> Array:
-        """Elements of a buffer, one for each point, or one for all."""
+    def read(self, buffer: Buffer, at: Ints, points: Points) -> tuple[Array, Flags]:
+        """Elements of a buffer, one for each point, or one for all, and whether nothing was stored there."""
         if buffer.space not in IN_ROWS:
             array = self._array(buffer)
             check_inside(buffer, at, max(1, array.size))  # an empty one may be read beside a condition
-            return np.asarray(array[at]) if array.size else np.full(at.shape, poison(buffer.stored))
+            there = np.asarray(array[at]) if array.size else np.full(at.shape, poison(buffer.stored))
+            return there, np.zeros(at.shape, np.bool_)
         content, stored = self._part(buffer)
         check_inside(buffer, at, content.shape[1])
         rows = points.rows(buffer.space)
-        fresh = stored[rows, at] != -1
-        if fresh.any():
-            raise Fault(f"{buffer.name}[{nth(at, fresh)}], which nothing was stored in", "", fresh)
         self._note(buffer, at, points, _Users.read, "wrote")
-        return np.asarray(content[rows, at])
+        return np.asarray(content[rows, at]), stored[rows, at] != -1
 
-    def write(self, buffer: Buffer, at: Ints, value: Array, points: Points) -> None:
-        """Store an element at each point."""
+    def write(self, buffer: Buffer, at: Ints, value: Array, lacks: Flags, points: Points) -> None:
+        """Store an element at each point, but for those that `lack` content."""
         if buffer.space not in IN_ROWS:
             array = self._array(buffer)
             check_inside(buffer, at, array.size)
@@ -128,7 +128,7 @@ class Memory:
         rows = points.rows(buffer.space)
         self._note(buffer, at, points, _Users.write, "uses")
         content[rows, at] = value
-        stored[rows, at] = -1
+        stored[rows, at] = np.where(lacks, 0, -1)
 
     def _note(self, buffer: Buffer, at: Ints, points: Points, how: Use, does: str) -> None:
         users = self._rows[buffer.space].users

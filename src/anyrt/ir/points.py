@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anyrt.core.dims import Sym
 from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.evaluate import Array, Ints
 from anyrt.ir.kernel import For
+
+Flags: TypeAlias = NDArray[np.bool_]
 
 
 class Fault(Exception):
@@ -25,9 +29,11 @@ class Fault(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cell:
-    """A register: values (copies, elements), and for each point the copy that is its own, in order."""
+    """A register: values (copies, elements), which of them follow from memory that `lacks` content, and for
+    each point the copy that is its own, in order."""
 
     values: Array
+    lacks: Flags
     places: Ints
 
     @property
@@ -66,7 +72,7 @@ class Points:
             self.blocks[chosen],
             self.threads[chosen],
             self.team[chosen],
-            {b: Cell(c.values, c.places[chosen]) for b, c in self.registers.items()},
+            {b: replace(c, places=c.places[chosen]) for b, c in self.registers.items()},
             self.outer,
             None if self.index is None else self.index[chosen],
             self.loop,

@@ -19,9 +19,10 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anyrt.core.dims import Dim, Sym, bounds
 from anyrt.core.dimvalues import rebuild
@@ -47,11 +48,12 @@ from anyrt.ir.kernel import (
     load,
     neutral,
 )
-from anyrt.ir.memory import USED, Memory, check_inside, nth
-from anyrt.ir.points import Cell, Fault, Points
+from anyrt.ir.memory import IN_ROWS, USED, Memory, check_inside, nth
+from anyrt.ir.points import Cell, Fault, Flags, Points
 from anyrt.ir.statements import expressions, lanes_for
 from anyrt.ir.visit import parts, statements, written
 
+T = TypeVar("T", bound=np.generic)
 LANES: Final = 16  # of 32 bits, in a vector of the machine
 MOST: Final = 1 << 16  # turns that run together, roughly
 MOST_SCRATCH: Final = 1 << 26  # bytes of scratch of items (or blocks) that run together
@@ -140,10 +142,13 @@ class _Run:
                 step.check(var, found)
                 return step.points.having(var, found)
             case Alloc(buffer=buffer, value=start):
-                elements = np.repeat(step.value(start)[:, None], self.memory.number(buffer.size), axis=1)
-                return step.points.holding(buffer, Cell(elements, np.arange(len(step.points))))
+                copies, places = (self.memory.number(buffer.size), 1), np.arange(len(step.points))
+                first, lacks = step.found(start)
+                return step.points.holding(
+                    buffer, Cell(np.tile(first, copies).T, np.tile(lacks, copies).T, places)
+                )
             case Store(buffer=buffer, index=at, value=value):
-                step.write(buffer, step.dim(at), step.value(value))
+                step.write(buffer, step.dim(at), *step.found(value))
             case Fold():
                 self._fold(stmt, step)
             case MultiReduction(buffers=buffers, step=values):
@@ -194,7 +199,7 @@ class _Run:
             inner = points.spread(loop, first, np.full(rows, size))
             places = (np.arange(rows)[:, None] * lanes + np.arange(size)).reshape(-1)
             for buffer, values in sums.items():
-                inner = inner.holding(buffer, Cell(values, places))
+                inner = inner.holding(buffer, Cell(values, np.zeros(values.shape, np.bool_), places))
             self.body(loop.body, inner)
         step = _Step(self.memory, points)
         for fold in traits.several:
@@ -230,8 +235,9 @@ class _Run:
 
     def _fold(self, stmt: Fold, step: _Step) -> None:
         """Turns that share a register fold with one another first, inner loops before outer ones."""
-        points, values, op = step.points, step.value(stmt.value), OPS[stmt.op]
         cell, at = step.element(stmt.buffer, step.dim(stmt.index))
+        points, (values, lacks), op = step.points, step.found(stmt.value), OPS[stmt.op]
+        cell.lacks[cell.places[lacks], at] = True
         while cell.is_shared:
             loop, turns, points = points.before()
             cell = points.registers[stmt.buffer]
@@ -255,40 +261,58 @@ class _Step:
     memory: Memory
     points: Points
     evaluation: Evaluation = field(init=False)
+    lacks: Flags = field(default_factory=lambda: np.zeros((), np.bool_))  # content, of all that was read
+    first: str = ""  # the first element that does
 
     def __post_init__(self) -> None:
         sizes = {name: np.array(n, np.int64) for name, n in self.memory.sizes.items()}
         self.evaluation = Evaluation(self, {**sizes, **self.points.symbols})
 
+    def found(self, x: Expr) -> tuple[Array, Flags]:
+        """An expression at each point, and whether it follows from what was never stored."""
+        value = self.evaluation.value(x)
+        return np.broadcast_to(value, len(self.points)), np.broadcast_to(self.lacks, len(self.points))
+
     def value(self, x: Expr) -> Array:
-        """An expression at each point."""
-        return np.broadcast_to(self.evaluation.value(x), len(self.points))
+        """An expression at each point, which something comes of."""
+        return self._sure(self.evaluation.value(x))
 
     def dim(self, x: Dim) -> Ints:
         """An index at each point."""
-        return np.broadcast_to(self.evaluation.dim(x), len(self.points))
+        return self._sure(self.evaluation.dim(x))
+
+    def _sure(self, x: NDArray[T]) -> NDArray[T]:
+        if self.lacks.any():
+            raise Fault(f"{self.first}, which nothing was stored in", "", self.lacks)
+        return np.broadcast_to(x, len(self.points))
 
     def read(self, x: Load, at: Ints) -> Array:
         """What a load gives."""
         if x.buffer.space is not Space.REGISTER:
-            return self.memory.read(x.buffer, at, self.points)
-        cell = self.points.register(x.buffer)
-        check_inside(x.buffer, at, cell.values.shape[1])
-        return np.asarray(cell.values[cell.places, at])
+            value, lacks = self.memory.read(x.buffer, at, self.points)
+        else:
+            cell = self.points.register(x.buffer)
+            check_inside(x.buffer, at, cell.values.shape[1])
+            value, lacks = np.asarray(cell.values[cell.places, at]), cell.lacks[cell.places, at]
+        if lacks.any():
+            self.first = self.first or f"{x.buffer.name}[{nth(at, lacks)}]"
+            self.lacks = self.lacks | lacks
+        return value
 
-    def write(self, buffer: Buffer, at: Ints, value: Array) -> None:
+    def write(self, buffer: Buffer, at: Ints, value: Array, lacks: Flags) -> None:
         """What a store does."""
         assert value.dtype == DTYPES[buffer.stored], f"{value.dtype} into {buffer.name} of {buffer.stored}"
         if buffer.space is Space.REGISTER:
             cell, element = self.element(buffer, at)
-            cell.values[cell.places, element] = value
+            cell.values[cell.places, element], cell.lacks[cell.places, element] = value, lacks
         else:
-            self.memory.write(buffer, at, value, self.points)
+            value = value if buffer.space in IN_ROWS else self._sure(value)
+            self.memory.write(buffer, at, value, lacks, self.points)
 
     def assign(self, buffers: Sequence[Buffer], values: Sequence[Array]) -> None:
         """Give several registers new values."""
         for buffer, value in zip(buffers, values, strict=True):
-            self.write(buffer, np.zeros(len(self.points), np.int64), value)
+            self.write(buffer, np.zeros(len(self.points), np.int64), value, self.lacks)
 
     def element(self, buffer: Buffer, at: Ints) -> tuple[Cell, int]:
         """The one element of a register that all points write."""
