@@ -1,15 +1,16 @@
 """The loader, the interpreter and the counter as backends."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from anyrt import compiler
 from anyrt.backends.cpu.device import CpuDevice
 from anyrt.backends.loader import all_backends
 from anyrt.backends.null.target import Traffic, count
 from anyrt.codegen.target import Job
-from anyrt.compiler.native import lower
 from anyrt.compiler.trial import job as job_of
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
@@ -17,6 +18,7 @@ from anyrt.core.errors import NotSupportedError
 from anyrt.ir.graph import Graph, Symbol, Value
 from anyrt.prims.build import cast, map_, param, reduce_
 from anyrt.schedule.cost import Sizes
+from tests.native import lower
 
 N = Sym("n", 1, 1024)
 
@@ -32,6 +34,12 @@ def test_what_a_backend_has_is_what_its_folder_holds():
     parts = {b.name: (b.has("target"), b.has("device")) for b in all_backends().values()}
     assert parts == {"cpu": (True, True), "interp": (True, False), "null": (True, False)}
     assert isinstance(all_backends()["cpu"].device(), CpuDevice)
+
+
+def test_only_edges_ask_the_loader_what_the_compiler_is_handed():
+    """The driver, and what runs cached code without a compiler."""
+    texts = {p.name: p.read_text() for p in Path(compiler.__file__).parent.glob("*.py")}
+    assert {name for name, text in texts.items() if "loader" in text} == {"cached.py", "driver.py"}
 
 
 def test_a_missing_side_is_an_error():

@@ -9,7 +9,6 @@ import anyrt as trt
 from anyrt.backends.interp.target import InterpTarget
 from anyrt.compiler.bounds import differing
 from anyrt.compiler.driver import lower_plan
-from anyrt.compiler.native import lower
 from anyrt.compiler.trial import constant_offsets, job
 from anyrt.compiler.verify import reference
 from anyrt.core.enums import DataType
@@ -22,6 +21,7 @@ from anyrt.plan.file import read_plan
 from anyrt.prims.asserted import Asserted
 from anyrt.prims.build import const, contract, map_, param
 from anyrt.schedule.cost import Sizes
+from tests.native import lower
 from tests.networks import marked
 
 F, H, I32 = trt.float32, trt.float16, trt.int32

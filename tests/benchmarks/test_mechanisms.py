@@ -9,7 +9,6 @@ import pytest
 from anyrt.backends.cpu.processors import choose
 from anyrt.backends.cpu.strategies import STRATEGIES
 from anyrt.backends.cpu.target import CpuTarget
-from anyrt.compiler import native
 from anyrt.compiler.request import BuildRequest, Point
 from anyrt.compiler.trial import constant_offsets
 from anyrt.core.machine import REFERENCE, parse_machine
@@ -22,6 +21,7 @@ from benchmarks.machine import Machine
 from benchmarks.mechanisms import MECHANISMS, Description, Mechanism, request
 from benchmarks.record import Gain, Results, read, write
 from benchmarks.report import mechanisms
+from tests import native
 
 EVERY = (*MECHANISMS, *ATTEMPTS)
 TARGET = CpuTarget(replace(choose("avx512"), has_bf16=True))  # some need what few processors have

@@ -14,12 +14,12 @@ from anyrt.cli.draw.place import Rect, place, short
 from anyrt.cli.draw.svg import svg
 from anyrt.cli.main import main
 from anyrt.cli.script import build_script
-from anyrt.compiler import native
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph
 from anyrt.plan.plan import Plan
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
+from tests import native
 
 SVG = "{http://www.w3.org/2000/svg}"
 BLOCK = """

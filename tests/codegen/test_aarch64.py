@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from anyrt.backends.cpu.device import CpuDevice
 from anyrt.backends.cpu.mix import compile_mix
 from anyrt.backends.cpu.pool import compile_pool
-from anyrt.compiler import native
-from anyrt.compiler.trial import Trial, load
-from anyrt.compiler.verify import verify
+from anyrt.compiler.trial import Trial
 from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE
 from anyrt.ir.graph import Graph
@@ -22,10 +20,12 @@ from anyrt.plan.checksum import MIX, ROW_BYTES, mix
 from anyrt.plan.pool import WORKER, PoolWord, pool_words
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
+from tests import native
 from tests.codegen.test_random_graphs import LIMITS, assert_agrees, cases
 from tests.compiler import test_kernels_run as pipeline
 from tests.emulated import ARM, MISSING, Emulated, Machine, arm, emulated, unicorn
 from tests.loops import test_register_tile as products
+from tests.native import load, verify
 from tests.sampling import tries
 from tests.targets import host
 

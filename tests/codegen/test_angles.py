@@ -5,12 +5,13 @@ import numpy as np
 import pytest
 
 from anyrt.backends.cpu.processors import Level
-from anyrt.compiler import native
-from anyrt.compiler.trial import Trial, constant_offsets, load
+from anyrt.compiler.trial import Trial, constant_offsets
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
+from tests import native
+from tests.native import load
 from tests.targets import choose
 
 PATTERNS = np.random.default_rng(4).integers(0x4E000000, 0x7F800000, 4000).astype(np.int32).view(np.float32)

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 from anyrt.backends.cpu.emit import emit
-from anyrt.compiler import native
-from anyrt.compiler.trial import Trial, load
+from anyrt.compiler.trial import Trial
 from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE, Machine
 from anyrt.ir.graph import Graph, Value
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
+from tests import native
+from tests.native import load
 from tests.targets import host
 
 

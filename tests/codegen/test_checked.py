@@ -5,9 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from anyrt.compiler import native
 from anyrt.compiler.records import with_records
-from anyrt.compiler.trial import Trial, constant_offsets, load
+from anyrt.compiler.trial import Trial, constant_offsets
 from anyrt.core.dims import Sym, add, mul
 from anyrt.core.enums import DataType, ResizeCoordinateTransformation, ResizeSelector, SampleMode
 from anyrt.core.errors import CompileError
@@ -18,6 +17,8 @@ from anyrt.plan.program import Program
 from anyrt.prims import build as b
 from anyrt.prims.taps import Border, Linear
 from anyrt.schedule.cost import Sizes
+from tests import native
+from tests.native import load
 from tests.targets import choose
 
 F = DataType.FLOAT

@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 
 from anyrt.backends.cpu.processors import Level
-from anyrt.compiler import native
-from anyrt.compiler.trial import Trial, constant_offsets, load
+from anyrt.compiler.trial import Trial, constant_offsets
 from anyrt.core.dtype import numpy_dtype
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph
 from anyrt.prims import build as b
 from anyrt.prims.scalar import SCALARS, Kind
 from anyrt.schedule.cost import Sizes
+from tests import native
+from tests.native import load
 from tests.targets import choose
 
 LARGE = np.random.default_rng(0).standard_normal(301) * np.float64(2.0) ** np.linspace(-20, 40, 301)

@@ -5,8 +5,7 @@ import pytest
 
 from anyrt.backends.cpu.emit import emit
 from anyrt.backends.cpu.processors import Level
-from anyrt.compiler import native
-from anyrt.compiler.trial import Trial, constant_offsets, load
+from anyrt.compiler.trial import Trial, constant_offsets
 from anyrt.core.dims import Sym
 from anyrt.core.dimvalues import evaluate
 from anyrt.core.enums import DataType, SampleMode
@@ -27,6 +26,8 @@ from anyrt.prims.pad import Pad
 from anyrt.prims.taps import Border, Cubic, Nearest
 from anyrt.prims.view import Axis, View
 from anyrt.schedule.cost import Sizes
+from tests import native
+from tests.native import load
 from tests.targets import choose
 
 N = Sym("x.0", 0, 64)

@@ -2,12 +2,13 @@
 
 import pytest
 
-from anyrt.compiler import native
-from anyrt.compiler.trial import Trial, constant_offsets, load
+from anyrt.compiler.trial import Trial, constant_offsets
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
+from tests import native
+from tests.native import load
 from tests.targets import host
 
 

@@ -5,11 +5,9 @@ import pytest
 
 import anyrt as trt
 from anyrt.backends.cpu.processors import Level
-from anyrt.compiler import native
 from anyrt.compiler.driver import build
 from anyrt.compiler.request import BuildRequest
 from anyrt.compiler.trial import constant_offsets
-from anyrt.compiler.verify import verify
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType, ResizeCoordinateTransformation, ResizeSelector
 from anyrt.ir.graph import Graph, Symbol, Value
@@ -17,6 +15,8 @@ from anyrt.ir.interpret import interpret
 from anyrt.prims import build as b
 from anyrt.prims.taprules import Linear
 from anyrt.schedule.cost import Sizes
+from tests import native
+from tests.native import verify
 from tests.targets import choose
 
 F = DataType.FLOAT

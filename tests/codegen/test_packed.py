@@ -2,13 +2,13 @@
 
 import pytest
 
-from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
-from anyrt.compiler.verify import verify
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
+from tests import native
+from tests.native import verify
 from tests.targets import host
 
 

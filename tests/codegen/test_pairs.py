@@ -6,8 +6,7 @@ import pytest
 from anyrt.backends.cpu.emit import emit
 from anyrt.backends.cpu.pairs import pairs_of
 from anyrt.backends.cpu.processors import Level
-from anyrt.compiler import native
-from anyrt.compiler.trial import Trial, constant_offsets, load
+from anyrt.compiler.trial import Trial, constant_offsets
 from anyrt.core.dims import Sym
 from anyrt.core.dtype import numpy_dtype
 from anyrt.core.enums import DataType
@@ -17,6 +16,8 @@ from anyrt.ir.buffer import Buffer, Scalar, Space
 from anyrt.ir.graph import Graph
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
+from tests import native
+from tests.native import load
 from tests.targets import choose
 
 X, Y = (Buffer(n, Scalar.F32, s, 99) for n, s in (("x", Space.INPUT), ("y", Space.OUTPUT)))

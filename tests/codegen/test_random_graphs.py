@@ -10,10 +10,9 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from anyrt.backends.cpu.processors import Level
-from anyrt.compiler import native
 from anyrt.compiler.bounds import differing
-from anyrt.compiler.trial import Trial, constant_offsets, load
-from anyrt.compiler.verify import random_inputs, reference, verify
+from anyrt.compiler.trial import Trial, constant_offsets
+from anyrt.compiler.verify import random_inputs, reference
 from anyrt.core.dimvalues import evaluate
 from anyrt.core.dtype import is_float
 from anyrt.core.enums import DataType
@@ -23,6 +22,8 @@ from anyrt.passes import PASSES, passes_for
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.ports import port_names
 from benchmarks.random_graphs import filtered_case, random_case
+from tests import native
+from tests.native import load, verify
 from tests.networks import assert_readable
 from tests.sampling import FUZZ, tries
 from tests.targets import choose

@@ -3,8 +3,6 @@
 import pytest
 
 from anyrt.backends.cpu.processors import Level
-from anyrt.compiler import native
-from anyrt.compiler.verify import verify
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType, ResizeRoundMode
 from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
@@ -14,6 +12,8 @@ from anyrt.ir.kerneltext import print_kernels
 from anyrt.prims import build as b
 from anyrt.prims.taps import Cubic, Linear, Nearest
 from anyrt.schedule.cost import Sizes
+from tests import native
+from tests.native import verify
 from tests.targets import choose, host
 
 N = Sym("x.0", 0, 100)

@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 from anyrt.backends.cpu.processors import Level
-from anyrt.compiler import native
-from anyrt.compiler.trial import Trial, constant_offsets, load
+from anyrt.compiler.trial import Trial, constant_offsets
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph, Symbol
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
+from tests import native
+from tests.native import load
 from tests.targets import choose
 
 LEVELS = [None, Level.AVX2.value, Level.SSE2.value]

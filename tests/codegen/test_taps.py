@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 from anyrt.backends.cpu.processors import Level
-from anyrt.compiler import native
-from anyrt.compiler.trial import Trial, constant_offsets, load
-from anyrt.compiler.verify import verify
+from anyrt.compiler.trial import Trial, constant_offsets
 from anyrt.core.dims import Sym
 from anyrt.core.dimvalues import evaluate
 from anyrt.core.enums import DataType, ResizeRoundMode, SampleMode
@@ -19,6 +17,8 @@ from anyrt.prims import build as b
 from anyrt.prims.taps import Border, Cubic, Linear, Nearest
 from anyrt.prims.view import Axis
 from anyrt.schedule.cost import Sizes
+from tests import native
+from tests.native import load, verify
 from tests.targets import choose, host
 
 N = Sym("x.0", 1, 100)

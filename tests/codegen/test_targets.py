@@ -3,9 +3,7 @@
 import pytest
 
 from anyrt.backends.cpu import processors
-from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
-from anyrt.compiler.verify import verify
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
 from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
@@ -14,6 +12,8 @@ from anyrt.ir.graph import Graph, Symbol
 from anyrt.prims import build as b
 from anyrt.prims.taps import Linear
 from anyrt.schedule.cost import Sizes
+from tests import native
+from tests.native import verify
 from tests.targets import choose, forced
 
 N = Sym("x.3", 1, 64)

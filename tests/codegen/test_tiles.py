@@ -3,14 +3,14 @@
 import pytest
 
 from anyrt.backends.cpu.processors import Level
-from anyrt.compiler import native
-from anyrt.compiler.verify import verify
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph, Symbol, Value
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
+from tests import native
+from tests.native import verify
 from tests.targets import choose, host
 
 N, M = Sym("x.0", 0, 200), Sym("x.1", 1, 200)

@@ -11,13 +11,13 @@ import pytest
 import anyrt as trt
 from anyrt.api.freeze import freeze
 from anyrt.backends.cpu.processors import Level
-from anyrt.compiler import native
 from anyrt.compiler.request import Settings
 from anyrt.compiler.trial import constant_offsets
 from anyrt.passes import PASSES
 from anyrt.schedule.cost import Sizes
 from benchmarks import networks
 from benchmarks.builds import ROWS, Kind
+from tests import native
 from tests.networks import assert_readable
 from tests.targets import forced, host
 

@@ -5,10 +5,9 @@ import random
 import numpy as np
 import pytest
 
-from anyrt.compiler import native
 from anyrt.compiler.inplace import taken_over
-from anyrt.compiler.trial import Trial, constant_offsets, load
-from anyrt.compiler.verify import random_inputs, verify
+from anyrt.compiler.trial import Trial, constant_offsets
+from anyrt.compiler.verify import random_inputs
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE
@@ -22,6 +21,8 @@ from anyrt.passes import PASSES
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.launch import in_line
+from tests import native
+from tests.native import load, verify
 from tests.sampling import tries
 from tests.targets import host
 

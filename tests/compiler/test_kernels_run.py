@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 
 from anyrt.backends.cpu.processors import Level
-from anyrt.compiler import native
 from anyrt.compiler.bounds import differing
-from anyrt.compiler.trial import Trial, constant_offsets, load
+from anyrt.compiler.trial import Trial, constant_offsets
 from anyrt.compiler.verify import random_inputs, reference
 from anyrt.core.dims import Sym
 from anyrt.core.dimvalues import evaluate
@@ -29,6 +28,8 @@ from anyrt.prims.taps import Cubic, Linear
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.pieces import pieces
 from anyrt.schedule.versions import serving
+from tests import native
+from tests.native import load
 from tests.targets import choose, parsed
 
 F, H = DataType.FLOAT, DataType.HALF

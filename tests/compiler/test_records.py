@@ -1,12 +1,12 @@
 """What the inspector is told of each step of a program."""
 
-from anyrt.compiler import native
 from anyrt.compiler.records import WAYS, kernel_records
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph, apply
 from anyrt.prims import build as b
 from anyrt.prims.chosen import Chosen
 from anyrt.schedule.cost import Sizes
+from tests import native
 
 
 def branch(fn):

@@ -1,6 +1,5 @@
 """The build report: what each kernel computes, and why a value was not fused, by the names of layers."""
 
-from anyrt.compiler import native
 from anyrt.compiler.report import build_report
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
@@ -11,6 +10,7 @@ from anyrt.plan.report import KernelTraffic, Report, StoredTensor
 from anyrt.prims import build as b
 from anyrt.prims.taps import Linear
 from anyrt.schedule.cost import Sizes
+from tests import native
 
 N, M = Sym("x.0", 1, 64), Sym("y.0", 1, 64)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from anyrt.backends.cpu.strategies import STRATEGIES
-from anyrt.compiler import cached, driver, native
+from anyrt.compiler import cached, driver
 from anyrt.compiler.request import BuildRequest
 from anyrt.compiler.trial import constant_offsets
 from anyrt.core.enums import DataType
@@ -17,6 +17,7 @@ from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.step import Strategies
 from anyrt.schedule.tuning import Tuning
+from tests import native
 
 
 def transposed() -> Graph:

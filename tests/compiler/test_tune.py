@@ -8,10 +8,9 @@ from itertools import cycle
 import pytest
 
 from anyrt.backends.cpu.strategies import STRATEGIES
-from anyrt.compiler import driver, native, tune
+from anyrt.compiler import driver, tune
 from anyrt.compiler.request import BuildRequest, Settings, Verify
-from anyrt.compiler.trial import STRIP, Trial, constant_offsets, load
-from anyrt.compiler.verify import verify
+from anyrt.compiler.trial import STRIP, Trial, constant_offsets
 from anyrt.core.dims import Sym
 from anyrt.core.enums import BuilderFlag, DataType, ResizeCoordinateTransformation, ResizeSelector
 from anyrt.core.errors import BuildCancelled, ResourceError
@@ -36,6 +35,8 @@ from anyrt.schedule.tuning import (
     candidates,
     parse_tunings,
 )
+from tests import native
+from tests.native import load, verify
 from tests.sampling import sample
 from tests.targets import host
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from anyrt.compiler import driver, native
+from anyrt.compiler import driver
 from anyrt.compiler.driver import build
 from anyrt.compiler.request import BuildRequest, Settings, Verify
 from anyrt.compiler.trial import Trial, constant_offsets
-from anyrt.compiler.verify import groups_failed, random_inputs, verify
+from anyrt.compiler.verify import groups_failed, random_inputs
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType, Severity
 from anyrt.ir.graph import Graph, Symbol, apply_all
@@ -22,6 +22,8 @@ from anyrt.prims.repeated import Repeated
 from anyrt.prims.scalar import SCALARS
 from anyrt.schedule import groups
 from anyrt.schedule.cost import Sizes
+from tests import native
+from tests.native import verify
 from tests.targets import host
 
 N, M = Sym("x.0", 1, 64), Sym("y.0", 1, 64)
@@ -120,7 +122,7 @@ def test_kernels_are_tried_at_the_sizes_that_are_asked_for(tmp_path, monkeypatch
     monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
     tried: list[int] = []
 
-    def noted(found, target, sizes, progress):
+    def noted(found, target, device, sizes, progress):
         tried.extend(s["x.0"] for s in sizes)
         return verify(found, target, sizes, progress)
 

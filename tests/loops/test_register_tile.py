@@ -10,9 +10,7 @@ from anyrt.backends.cpu.emit import emit
 from anyrt.backends.cpu.strategies import STRATEGIES
 from anyrt.backends.cpu.strategies.contraction import CONTRACTION
 from anyrt.backends.cpu.strategies.tile_choice import best_shape
-from anyrt.compiler import native
-from anyrt.compiler.trial import Trial, constant_offsets, load
-from anyrt.compiler.verify import verify
+from anyrt.compiler.trial import Trial, constant_offsets
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE
@@ -24,6 +22,8 @@ from anyrt.prims.pad import Pad
 from anyrt.prims.view import Axis
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.step import names_of
+from tests import native
+from tests.native import load, verify
 from tests.targets import choose, host
 
 F, BF16, I8, I32 = DataType.FLOAT, DataType.BF16, DataType.INT8, DataType.INT32

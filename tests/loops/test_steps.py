@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from anyrt.backends.cpu.strategies import reduction
-from anyrt.compiler import native
 from anyrt.compiler.bounds import differing
 from anyrt.compiler.trial import constant_offsets
 from anyrt.compiler.verify import reference
@@ -48,6 +47,7 @@ from anyrt.schedule.group import Inside
 from anyrt.schedule.launch import Launch, Schedule
 from anyrt.schedule.versions import serving
 from benchmarks.random_graphs import KNOWN, Case, Maker, Seeded, fits, random_case
+from tests import native
 from tests.sampling import sample, tries
 
 BATCHES = 2

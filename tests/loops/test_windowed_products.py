@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
-from anyrt.compiler.verify import verify
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE
@@ -19,6 +17,8 @@ from anyrt.prims import build as b
 from anyrt.prims.const import Param
 from anyrt.prims.view import Axis
 from anyrt.schedule.cost import Sizes
+from tests import native
+from tests.native import verify
 from tests.targets import choose
 
 F, BF16 = DataType.FLOAT, DataType.BF16

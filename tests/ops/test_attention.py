@@ -4,9 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
-from anyrt.compiler.verify import verify
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType, LayerType
 from anyrt.core.enums_more import AttentionNormalizationOp, CausalMaskKind
@@ -18,6 +16,8 @@ from anyrt.ops._record import Layer
 from anyrt.passes import PASSES
 from anyrt.prims.build import param
 from anyrt.schedule.cost import Sizes
+from tests import native
+from tests.native import verify
 from tests.targets import host
 
 SMALL = replace(REFERENCE, l2_bytes=1 << 15)  # so that few rows are many

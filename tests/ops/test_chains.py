@@ -11,8 +11,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from anyrt.compiler import native
-from anyrt.compiler.trial import Trial, constant_offsets, load
+from anyrt.compiler.trial import Trial, constant_offsets
 from anyrt.core.dtype import bits, cast, is_integer, numpy_dtype
 from anyrt.core.enums import DataType, LayerType
 from anyrt.ir.interpret import interpret
@@ -24,6 +23,8 @@ from anyrt.plan import abi
 from anyrt.prims.build import param
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.ports import port_names
+from tests import native
+from tests.native import load
 from tests.sampling import FUZZ, sample
 from tests.targets import host
 

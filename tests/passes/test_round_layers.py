@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
 from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE
@@ -19,6 +18,7 @@ from anyrt.prims.pad import Pad
 from anyrt.prims.reduce import Reduce
 from anyrt.prims.scan import Scan
 from anyrt.schedule.cost import Sizes
+from tests import native
 
 FLOAT, HALF, BF16 = DataType.FLOAT, DataType.HALF, DataType.BF16
 X, Y = b.param("x", (2, 4), HALF), b.param("y", (4, 3), HALF)

@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
-from anyrt.compiler.verify import verify
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph, Symbol, apply
@@ -16,6 +14,8 @@ from anyrt.prims import build as b
 from anyrt.prims.scan import Scan
 from anyrt.prims.table import named_blobs, vocabulary
 from anyrt.schedule.cost import Sizes
+from tests import native
+from tests.native import verify
 from tests.targets import host
 
 F, I32, HALF = DataType.FLOAT, DataType.INT32, DataType.HALF

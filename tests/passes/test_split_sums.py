@@ -5,9 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
-from anyrt.compiler.verify import verify
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE
@@ -20,6 +18,8 @@ from anyrt.prims.contract import Contract
 from anyrt.prims.table import named_blobs, vocabulary
 from anyrt.prims.view import Axis
 from anyrt.schedule.cost import Sizes
+from tests import native
+from tests.native import verify
 from tests.targets import host
 
 F = DataType.FLOAT

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
@@ -12,6 +11,7 @@ from anyrt.ir.graph import Graph, Symbol
 from anyrt.passes.turn_operands import turn_operands
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
+from tests import native
 
 F = DataType.FLOAT
 OPEN = Sym("x.1", 1, 64)

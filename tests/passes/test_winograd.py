@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 import anyrt as trt
-from anyrt.compiler import native
 from anyrt.compiler.bounds import bounded, differing, exact
 from anyrt.compiler.trial import constant_offsets
-from anyrt.compiler.verify import random_array, verify
+from anyrt.compiler.verify import random_array
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE
@@ -25,6 +24,8 @@ from anyrt.prims.scalar import SCALARS
 from anyrt.prims.table import named_blobs, vocabulary
 from anyrt.prims.view import Axis
 from anyrt.schedule.cost import Sizes
+from tests import native
+from tests.native import verify
 from tests.targets import choose
 
 F = DataType.FLOAT

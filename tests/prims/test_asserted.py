@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from anyrt.compiler import native
-from anyrt.compiler.trial import Trial, constant_offsets, load
-from anyrt.compiler.verify import verify
+from anyrt.compiler.trial import Trial, constant_offsets
 from anyrt.core.enums import DataType
 from anyrt.core.errors import ArgumentError, DTypeError, ShapeError
 from anyrt.core.machine import REFERENCE
@@ -20,6 +18,8 @@ from anyrt.prims import build as b
 from anyrt.prims.asserted import Asserted
 from anyrt.prims.table import named_blobs, vocabulary
 from anyrt.schedule.cost import Sizes
+from tests import native
+from tests.native import load, verify
 from tests.targets import host
 
 I64, RULE = DataType.INT64, Assertion("AR131", "cache", "position {}", "none below 0", "write inside")

@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-from anyrt.compiler import native
-from anyrt.compiler.verify import verify
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
 from anyrt.core.errors import AnyrtError
@@ -17,6 +15,8 @@ from anyrt.prims.contract import Contract
 from anyrt.prims.pad import Pad
 from anyrt.prims.view import Axis, View
 from anyrt.schedule.cost import Sizes
+from tests import native
+from tests.native import verify
 from tests.targets import host
 
 F, H, I8, I32 = DataType.FLOAT, DataType.HALF, DataType.INT8, DataType.INT32

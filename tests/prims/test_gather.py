@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-from anyrt.compiler import native
-from anyrt.compiler.verify import verify
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
 from anyrt.core.errors import AnyrtError
@@ -15,6 +13,8 @@ from anyrt.ir.kerneltext import print_kernels
 from anyrt.prims import build as b
 from anyrt.prims.gather import Gather
 from anyrt.schedule.cost import Sizes
+from tests import native
+from tests.native import verify
 from tests.targets import host
 
 F, H, I8, I32, I64 = DataType.FLOAT, DataType.HALF, DataType.INT8, DataType.INT32, DataType.INT64

@@ -14,8 +14,7 @@ import anyrt as trt
 from anyrt.backends.cpu.device import CpuDevice
 from anyrt.backends.cpu.pool import compile_pool
 from anyrt.backends.cpu.processors import Level
-from anyrt.compiler import native
-from anyrt.compiler.trial import Trial, constant_offsets, load
+from anyrt.compiler.trial import Trial, constant_offsets
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph
 from anyrt.plan import abi
@@ -23,6 +22,8 @@ from anyrt.prims import build as b
 from anyrt.prims.scalar import SCALARS, Kind, ResultKind
 from anyrt.runtime.pool import Pool
 from anyrt.schedule.cost import Sizes
+from tests import native
+from tests.native import load
 from tests.targets import choose, host
 
 COUNT = 2000

@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 from anyrt.backends.cpu.processors import Level
-from anyrt.compiler import native
-from anyrt.compiler.trial import Trial, constant_offsets, load
-from anyrt.compiler.verify import verify
+from anyrt.compiler.trial import Trial, constant_offsets
 from anyrt.core.dims import Dim, Sym
 from anyrt.core.enums import DataType
 from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
@@ -25,6 +23,8 @@ from anyrt.plan import abi
 from anyrt.prims import build as b
 from anyrt.prims.taps import Cubic, Linear, Nearest
 from anyrt.schedule.cost import Sizes
+from tests import native
+from tests.native import load, verify
 from tests.targets import choose, host
 
 LINEAR = Linear(Coordinate.HALF_PIXEL, Selector.FORMULA)

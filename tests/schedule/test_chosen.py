@@ -2,15 +2,15 @@
 
 import pytest
 
-from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
-from anyrt.compiler.verify import verify
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE
 from anyrt.ir.graph import Graph, Symbol
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
+from tests import native
+from tests.native import verify
 from tests.targets import choose
 
 B, M = Sym("x.0", 0, 1 << 16), Sym("x.1", 0, 1 << 16)

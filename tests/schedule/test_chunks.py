@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from anyrt.compiler import native
-from anyrt.compiler.trial import Trial, constant_offsets, load
-from anyrt.compiler.verify import verify
+from anyrt.compiler.trial import Trial, constant_offsets
 from anyrt.core.dims import Dim, Sym
 from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE
@@ -15,6 +13,8 @@ from anyrt.ops._math import mean
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.pieces import pieces
+from tests import native
+from tests.native import load, verify
 from tests.targets import host
 
 CHUNK = pieces(REFERENCE).folded

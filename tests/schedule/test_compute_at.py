@@ -6,9 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
-from anyrt.compiler.verify import verify
 from anyrt.core.dims import Sym, bounds
 from anyrt.core.dimvalues import evaluate
 from anyrt.core.enums import DataType
@@ -23,6 +21,8 @@ from anyrt.prims import build as b
 from anyrt.prims.const import Param
 from anyrt.prims.view import Axis
 from anyrt.schedule.cost import Sizes
+from tests import native
+from tests.native import verify
 from tests.targets import host, parsed
 
 M, N = Sym("q.2", 0, 300), Sym("k.2", 0, 300)

@@ -4,9 +4,7 @@ import re
 
 import pytest
 
-from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
-from anyrt.compiler.verify import verify
 from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE
 from anyrt.ir.graph import Graph
@@ -15,6 +13,8 @@ from anyrt.ops._math import mean
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.pieces import pieces
+from tests import native
+from tests.native import verify
 from tests.targets import host
 
 

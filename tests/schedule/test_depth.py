@@ -2,11 +2,11 @@
 
 import pytest
 
-from anyrt.compiler import native
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
+from tests import native
 
 
 def chain(length):

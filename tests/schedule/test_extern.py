@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
-from anyrt.compiler.verify import verify
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE
@@ -19,6 +17,8 @@ from anyrt.prims.ranked import Ranked
 from anyrt.prims.scan import Scan
 from anyrt.prims.scatter import Scatter
 from anyrt.schedule.cost import Sizes
+from tests import native
+from tests.native import verify
 from tests.targets import choose
 
 N = Sym("x.1", 0, 400)

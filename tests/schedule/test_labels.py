@@ -2,7 +2,6 @@
 
 import pytest
 
-from anyrt.compiler import native
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
 from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
@@ -13,6 +12,7 @@ from anyrt.prims import build as b
 from anyrt.prims.taps import Linear
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.labels import distinct, joined
+from tests import native
 
 N, M = Sym("x.0", 1, 64), Sym("y.0", 1, 64)
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
 from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE
@@ -13,6 +12,7 @@ from anyrt.prims.view import Axis
 from anyrt.schedule import nontemporal
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.hidden import read_again
+from tests import native
 
 F = DataType.FLOAT
 X = b.param("x", (1, 32, 64, 64), F)

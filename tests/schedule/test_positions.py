@@ -6,13 +6,13 @@ import re
 import pytest
 
 from anyrt.backends.cpu.processors import Level
-from anyrt.compiler import native
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.positions import times
+from tests import native
 from tests.targets import forced
 
 

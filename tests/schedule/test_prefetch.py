@@ -6,8 +6,6 @@ from dataclasses import replace
 import pytest
 
 from anyrt.backends.cpu.processors import Level
-from anyrt.compiler import native
-from anyrt.compiler.verify import verify
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE
@@ -16,6 +14,8 @@ from anyrt.ir.kernelread import parse_kernels
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
+from tests import native
+from tests.native import verify
 from tests.targets import choose
 
 N = Sym("x.0", 1, 400)

@@ -2,9 +2,7 @@
 
 import pytest
 
-from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
-from anyrt.compiler.verify import verify
 from anyrt.core.enums import DataType
 from anyrt.core.errors import CompileError
 from anyrt.ir.graph import Graph
@@ -12,6 +10,8 @@ from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.elements import FusionFailure
 from anyrt.schedule.naive import Builder
+from tests import native
+from tests.native import verify
 from tests.targets import choose
 
 X = b.param("x", (64, 96), DataType.FLOAT)

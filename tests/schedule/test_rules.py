@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 import anyrt
-from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
@@ -22,6 +21,7 @@ from anyrt.passes.simplify import simplify
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.naive import Builder
+from tests import native
 from tests.sampling import sample
 from tests.targets import parsed
 

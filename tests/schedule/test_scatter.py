@@ -2,9 +2,7 @@
 
 import pytest
 
-from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
-from anyrt.compiler.verify import verify
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE
@@ -13,6 +11,8 @@ from anyrt.ir.kerneltext import print_kernels
 from anyrt.prims import build as b
 from anyrt.prims.scatter import Scatter
 from anyrt.schedule.cost import Sizes
+from tests import native
+from tests.native import verify
 from tests.targets import choose
 
 N, M = Sym("x.1", 0, 1 << 20), Sym("at.1", 0, 1 << 20)

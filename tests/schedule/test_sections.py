@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
-from anyrt.compiler.verify import verify
 from anyrt.core.dims import Sym, add
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph, Symbol
@@ -14,6 +12,8 @@ from anyrt.ir.rewrite import Fail
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.sections import Section, Walk, joined, part_section, walk_of
+from tests import native
+from tests.native import verify
 from tests.targets import host
 
 FLOAT = DataType.FLOAT

@@ -5,9 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
-from anyrt.compiler.verify import verify
 from anyrt.core.dims import Dim, Sym
 from anyrt.core.enums import DataType
 from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
@@ -18,6 +16,8 @@ from anyrt.ir.kerneltext import print_kernels
 from anyrt.prims import build as b
 from anyrt.prims.taps import Linear, Nearest
 from anyrt.schedule.cost import Sizes
+from tests import native
+from tests.native import verify
 from tests.targets import host
 
 ROWS, WIDTH = Sym("x.0", 1, 512), Sym("x.1", 1, 512)

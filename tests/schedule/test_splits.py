@@ -2,8 +2,6 @@
 
 import re
 
-from anyrt.compiler import native
-from anyrt.compiler.verify import verify
 from anyrt.core.enums import DataType
 from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
 from anyrt.core.enums import ResizeSelector as Selector
@@ -12,6 +10,8 @@ from anyrt.ir.kerneltext import print_kernels
 from anyrt.prims import build as b
 from anyrt.prims.taps import Linear
 from anyrt.schedule.cost import Sizes
+from tests import native
+from tests.native import verify
 from tests.targets import host
 
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
@@ -17,6 +16,7 @@ from anyrt.ir.rewrite import Fail
 from anyrt.prims import build as b
 from anyrt.prims.taps import Linear
 from anyrt.schedule.cost import Sizes
+from tests import native
 
 N = Sym("x.0", 1, 4096)
 LINEAR = Linear(Coordinate.HALF_PIXEL, Selector.FORMULA)

@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from anyrt.compiler import native
-from anyrt.compiler.trial import Trial, constant_offsets, load
-from anyrt.compiler.verify import verify
+from anyrt.compiler.trial import Trial, constant_offsets
 from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE
 from anyrt.ir.graph import Graph
@@ -21,6 +19,8 @@ from anyrt.prims import build as b
 from anyrt.prims.const import Param
 from anyrt.prims.table import vocabulary
 from anyrt.schedule.cost import Sizes
+from tests import native
+from tests.native import load, verify
 from tests.targets import host
 
 BATCH, HEADS, PLACES, SIZE = 2, 3, 9, 5

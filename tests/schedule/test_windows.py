@@ -3,7 +3,6 @@ channels with positions as lanes."""
 
 import numpy as np
 
-from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
 from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE
@@ -13,6 +12,7 @@ from anyrt.prims import build as b
 from anyrt.prims.pad import Pad
 from anyrt.prims.view import Axis
 from anyrt.schedule.cost import Sizes
+from tests import native
 
 CHANNELS, EDGE = 40, 9
 

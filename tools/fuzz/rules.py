@@ -11,8 +11,8 @@ import random
 
 import numpy as np
 
-from anyrt.compiler import native
-from anyrt.compiler.trial import constant_offsets, load
+from anyrt.backends import loader
+from anyrt.compiler.trial import constant_offsets
 from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.interpret import interpret
 from anyrt.ir.rewrite import with_args
@@ -21,6 +21,7 @@ from anyrt.passes.rules import RULES
 from anyrt.prims import build
 from anyrt.prims.const import Param
 from anyrt.schedule.cost import Sizes
+from tests import native
 from tests.codegen.test_random_graphs import whole_run
 from tests.passes.test_rules import bits, special
 
@@ -43,15 +44,11 @@ def wrong(seed: int) -> str:
             graph = step.run(graph)
         lowered = native.lower(graph, constant_offsets(graph), Sizes({}))
         differ = {
-            name: count for name, count in whole_run(load(lowered, choose()), {}, made).items() if count
+            name: count
+            for name, count in whole_run(native.load(lowered, loader.target()), {}, made).items()
+            if count
         }
     return f"{names}: native code differs in {differ}" if differ else ""
-
-
-def choose() -> object:
-    from anyrt.backends import loader
-
-    return loader.target()
 
 
 def pair(dice: random.Random) -> tuple[Graph, Graph, bool, list[str]]:

@@ -135,8 +135,8 @@ def lower_plan(
     alone = frozenset(places[n] for n in settings.get(ALONE, "").split() if n in places)
     tunings = parse_tunings(settings.get(TUNINGS, ""), places)
     sizes, to = Sizes(plan_sizes(file.plan, Point.OPT)), target or loader.target()
-    made_for, checked = (_machine(to), to.strategies), CHECKED in settings
-    return native.lower(graph, offsets, sizes, alone, tunings, *made_for, told=told, checked=checked)
+    made_for, how = (sizes, alone, tunings, _machine(to), told), to.strategies
+    return native.lower(graph, offsets, *made_for, strategies=how, checked=CHECKED in settings)
 
 
 def build_machine() -> Machine:
@@ -365,6 +365,7 @@ class _Build:
                 lowered,
                 lambda chosen: lower(tunings=chosen),
                 target,
+                loader.device(),
                 self.progress.check,
                 lambda number: phase.reach(number + 1),
                 unable,
@@ -395,7 +396,7 @@ class _Build:
             line = "nothing was verified: the network can run at no corner of a profile"
             self.request.log(Severity.WARNING, line)
             return replace(tuned, lines=(*tuned.lines, line)), frozenset()
-        found: tuple[Mismatch, ...] = verify(tuned.lowered, target, corners, self.progress)
+        found: tuple[Mismatch, ...] = verify(tuned.lowered, target, loader.device(), corners, self.progress)
         if not found:
             return replace(tuned, lines=(*tuned.lines, f"verified at {len(corners)} shapes")), frozenset()
         lines = tuple(str(m) for m in found)

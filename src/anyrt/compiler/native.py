@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TypeAlias
 
-from anyrt.backends import loader
 from anyrt.codegen.emit import Function
 from anyrt.codegen.target import NativeTarget, Store
 from anyrt.codegen.target import Told as Hears
@@ -73,18 +72,16 @@ def lower(
     alone: frozenset[Value] = frozenset(),
     tunings: Mapping[Value, Tuning] | None = None,
     machine: Machine = REFERENCE,
-    strategies: Strategies | None = None,
     told: Hears = lambda made, of: None,
     *,
+    strategies: Strategies,
     checked: bool = False,
 ) -> Lowered:
     """Schedule a graph and place its buffers; `blobs` gives each constant's byte offset in the plan,
-    `tunings` how to make the kernels with these roots otherwise, `strategies` how to make all of them (None:
-    as the usual target does). The same machine gets the same kernels. `told` hears after each kernel how many
-    there are of how many, from 0 for every version, and what it raises ends the work. `checked`: kernels
-    check every access."""
+    `tunings` how to make the kernels with these roots otherwise, `strategies` how to make all of them. The
+    same machine gets the same kernels. `told` hears after each kernel how many there are of how many, from 0
+    for every version, and what it raises ends the work. `checked`: kernels check every access."""
     sizes = Sizes(at_most(sizes.values, sizes_of(graph)))
-    how = strategies or loader.target().strategies
     tables, made, arenas = Tables(), list[Schedule](), list[Arena]()
     numbers = Numbers()  # a tensor of one version is none of another, which lies elsewhere
     places: dict[Buffer, tuple[int, Dim]] = {}
@@ -93,7 +90,7 @@ def lower(
         origin = originals(graph, version.graph)
         apart = frozenset(new for new, old in origin.items() if old in alone)
         own = {new: tunings[old] for new, old in origin.items() if old in tunings} if tunings else {}
-        task = Task(version.graph, sizes, machine, how, apart, own, tables, told, numbers)
+        task = Task(version.graph, sizes, machine, strategies, apart, own, tables, told, numbers)
         made.append(schedule(task))
         arenas.append(_arrange(made[-1]))
         places |= _places(version.graph, made[-1], arenas[-1], blobs)

@@ -1,6 +1,6 @@
 """A lowered graph run in this thread, kernel by kernel or whole: what verification and tests stand on.
 
-    trial = Trial(load(lowered, target), {"x.0": 5})
+    trial = Trial(load(lowered, target, device), {"x.0": 5})
     trial.write(buffer, array, dtype)
     trial.step(3)
     trial.read(buffer, dtype, (5, 7))
@@ -19,7 +19,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from anyrt.backends import loader
 from anyrt.codegen.target import Job, Told
 from anyrt.compiler import native
 from anyrt.core.counts import at_most
@@ -32,7 +31,7 @@ from anyrt.ir.counted import sizes_of
 from anyrt.ir.graph import Graph, nested, walk
 from anyrt.ir.prim import Array
 from anyrt.plan import abi
-from anyrt.plan.device import Code, Memory
+from anyrt.plan.device import Code, Device, Memory
 from anyrt.plan.pool import Threads
 from anyrt.plan.program import Compiled
 from anyrt.prims.const import Blob, Const
@@ -53,12 +52,15 @@ class Loaded:
     lowered: native.Lowered
     compiled: Compiled
     code: Code
+    device: Device
 
 
-def load(lowered: native.Lowered, target: native.Target, told: Told = lambda made, of: None) -> Loaded:
+def load(
+    lowered: native.Lowered, target: native.Target, device: Device, told: Told = lambda made, of: None
+) -> Loaded:
     """Compile and map a lowered graph; `told` hears of each kernel, see `native.compile_lowered`."""
     compiled = native.compile_lowered(lowered, target, told=told)
-    return Loaded(lowered, compiled, loader.device().load(compiled))
+    return Loaded(lowered, compiled, device.load(compiled), device)
 
 
 @dataclass(slots=True, eq=False)
@@ -147,7 +149,7 @@ class Trial:
     def _block(self, word: int, name: str, nbytes: int) -> None:
         memory = self.blocks.get(name)
         if memory is None or memory.nbytes < nbytes + STRIP:
-            memory = self.blocks[name] = loader.device().allocate(nbytes + STRIP)
+            memory = self.blocks[name] = self.loaded.device.allocate(nbytes + STRIP)
             memory.bytes[:] = FILL
         self.args[word] = memory.address
 

@@ -1,7 +1,7 @@
 """Tuning: at the higher optimisation levels a build runs each kernel in several variants and keeps the
 fastest one.
 
-    tuned = tune(request, lowered, lower, target, check, done)
+    tuned = tune(request, lowered, lower, target, device, check, done)
     tuned.lowered, tuned.tunings, tuned.lines
 
 Each kernel runs alone, on memory of its real sizes at the optimum of the first profile and on the engine's
@@ -36,7 +36,7 @@ from anyrt.ir.graph import Value
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.program import Call, Guarded
 from anyrt.ir.statements import buffers_of
-from anyrt.plan.device import Memory
+from anyrt.plan.device import Device, Memory
 from anyrt.plan.pool import Threads
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.launch import Launch, Schedule
@@ -64,6 +64,7 @@ def tune(
     lowered: Lowered,
     lower: Lower,
     target: Target,
+    device: Device,
     check: Callable[[], None],
     done: Callable[[int], None],
     unable: str = "",
@@ -84,7 +85,9 @@ def tune(
     most = 1 if unable else min(budget.variants, asked) if asked >= 0 else budget.variants
     budget = replace(budget, variants=most)
     version = serving((v.guard for v in lowered.module.versions), sizes.values)
-    search = _Search(request, lowered, lower, target, check, sizes.values, version, pool, timings, budget)
+    search = _Search(
+        request, lowered, lower, target, device, check, sizes.values, version, pool, timings, budget
+    )
     tuned = search.run(done)
     return replace(tuned, lines=(unable, *tuned.lines[1:])) if unable else tuned
 
@@ -97,6 +100,7 @@ class _Search:
     lowered: Lowered
     lower: Lower
     target: Target
+    device: Device
     check: Callable[[], None]
     sizes: Mapping[str, int]
     version: int
@@ -221,7 +225,7 @@ class _Search:
         schedule = self.lowered.schedules[self.version]
         module = replace(self.lowered.module, versions=[Guarded(1, kernels)])
         one = replace(self.lowered, module=module, schedules=(schedule,))
-        trial = Trial(load(one, self.target), self.sizes, self.pool, self.blocks)
+        trial = Trial(load(one, self.target, self.device), self.sizes, self.pool, self.blocks)
         rng, read = np.random.default_rng(0), buffers_of(variants[0].kernel.body)
         for value, buffer in schedule.buffers.items():
             if buffer in read and buffer.space in (Space.INPUT, Space.ARENA):

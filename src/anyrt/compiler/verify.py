@@ -6,7 +6,7 @@ graph are random, with zeros and both signs. At the first sizes each kernel runs
 own that hold infinities, NaN and numbers near the ends of their range, too. What a kernel may differ by
 follows from types, scalar functions and lengths of reductions (compiler/bounds.py).
 
-    found = verify(lowered, target, [{"x.0": 1}])
+    found = verify(lowered, target, device, [{"x.0": 1}])
     lower(graph, offsets, sizes, alone=groups_failed(found))
 """
 
@@ -38,6 +38,7 @@ from anyrt.ir.kerneltext import print_kernels
 from anyrt.ir.prim import Array
 from anyrt.ir.program import Guarded, every
 from anyrt.ir.statements import stores
+from anyrt.plan.device import Device
 from anyrt.prims.concat import Concat
 from anyrt.prims.const import Const, Param
 from anyrt.schedule.launch import ExternalStep, Launch, Nest, Schedule, Step
@@ -103,6 +104,7 @@ class Mismatch:
 def verify(
     lowered: Lowered,
     target: Target,
+    device: Device,
     sizes_list: Sequence[Mapping[str, int]],
     progress: Progress | None = None,
     seed: int = SEED,
@@ -111,7 +113,7 @@ def verify(
     hears of every kernel that is compiled, and verified at one of the sizes, and may stop the work."""
     progress = progress or Progress("verification")
     with progress.counted(COMPILING) as told:
-        loaded = load(lowered, target, told)
+        loaded = load(lowered, target, device, told)
     found: dict[str, Mismatch] = {}
     syms = sizes_of(lowered.graph)
     checks = [_Check(loaded, at_most(sizes, syms), seed) for sizes in sizes_list]
