@@ -244,7 +244,7 @@ class Body:
 
 def function(head: str, parameters: str, write: Callable[..., None], attributes: str = "") -> str:
     """A function's text: `write` is given its body and its parameters, each a kind and a name."""
-    body, given = Body(), [p.split() for p in parameters.split(", ")]
+    body, given = Body(), [p.split() for p in parameters.split(", ") if p]
     write(body, *(Value(body, kind, f"%{name}") for kind, name in given))
     body.end("unreachable")
     listed = ", ".join(f"{kind} %{name}" for kind, name in given)

@@ -28,11 +28,8 @@ define internal void @ask(i64 %asked) alwaysinline {
   call void @llvm.aarch64.set.fpcr(i64 %asked)
   ret void
 }
-define internal void @ask_usual() alwaysinline {
-  call void @ask(i64 0)
-  ret void
-}
 """
+USUAL: Final = 0
 
 # The counter ticks 24 million to 1000 million times a second, as CNTFRQ_EL0 says: made ticks of 0.5 ns.
 WAITING: Final = """

@@ -26,6 +26,7 @@ from typing import Final
 
 from anyrt.backends.cpu import aarch64, x86
 from anyrt.backends.cpu.processors import Arch, Processor, host
+from anyrt.codegen.build import Body, function
 
 # How threads compute is not known there, and kept as it is.
 _CONTROL: Final = """
@@ -36,9 +37,6 @@ define internal i1 @usual(i64 %asked) alwaysinline {
   ret i1 true
 }
 define internal void @ask(i64 %asked) alwaysinline {
-  ret void
-}
-define internal void @ask_usual() alwaysinline {
   ret void
 }
 """
@@ -80,11 +78,17 @@ def control(target: Processor) -> str:
     """How a thread computes, on the processor that LLVM compiles for."""
     match target.family:
         case Arch.X86_64:
-            return x86.CONTROL
+            text, usual = x86.CONTROL, x86.USUAL
         case Arch.AARCH64:
-            return aarch64.CONTROL
+            text, usual = aarch64.CONTROL, aarch64.USUAL
         case Arch.OTHER:
-            return _CONTROL
+            text, usual = _CONTROL, 0
+
+    def ask_usual(f: Body) -> None:
+        f.run("@ask", usual)
+        f.give()
+
+    return text + function("define internal void @ask_usual", "", ask_usual, "alwaysinline")
 
 
 def threads(target: Processor) -> str:
