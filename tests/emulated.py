@@ -23,7 +23,7 @@ from anyrt.backends.cpu import processors
 from anyrt.backends.cpu.device import CpuCode, CpuDevice
 from anyrt.backends.cpu.pool import compile_pool
 from anyrt.backends.cpu.processors import Level, forced
-from anyrt.plan.pool import PARALLEL, WORKER
+from anyrt.plan.pool import PARALLEL, STOP, WORKER
 from anyrt.plan.program import Compiled
 
 try:
@@ -72,7 +72,7 @@ class EmulatedCode:
 
     def function(self, entry: str, arguments: int) -> Callable[..., int]:
         """`entry` as a callable of so many 64-bit arguments that gives an int32."""
-        if entry == WORKER:  # a thread that goes at once
+        if entry in (WORKER, STOP):  # threads go at once; when Python ends, emulators go before pools do
             return lambda *given: 0
         self.machine.execute(self.code)
         return lambda *given: self.machine.call(self.address(entry), given)

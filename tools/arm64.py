@@ -218,7 +218,7 @@ def main() -> int:
         "sentences": machine.sentences,
         f"tests {asked.tests}": lambda: machine.tests(asked.tests),
     }
-    last = ""
+    last, taken = "", 0
     for name, step in steps.items():
         stamp = machine.folder / f"{name.replace(' ', '-')}.done"
         if not stamp.exists():
@@ -229,6 +229,8 @@ def main() -> int:
             stamp.write_text(f"{last}\n{name}: {time.monotonic() - start:.0f} s\n")
         last = stamp.read_text()
         print(last.splitlines()[-1], flush=True)
+        taken += int(last.split()[-2])
+    print(f"in all: {taken} s")
     return 1 if re.search(r"[1-9]\d* (failed|error)", last) else 0
 
 
