@@ -11,7 +11,7 @@ import bisect
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from unittest.mock import patch
@@ -22,7 +22,7 @@ from anyrt.backends import loader
 from anyrt.backends.cpu import processors
 from anyrt.backends.cpu.device import CpuCode, CpuDevice
 from anyrt.backends.cpu.pool import compile_pool
-from anyrt.backends.cpu.processors import Level, forced
+from anyrt.backends.cpu.processors import Level, Processor, forced
 from anyrt.plan.pool import PARALLEL, STOP, WORKER
 from anyrt.plan.program import Compiled
 
@@ -34,15 +34,16 @@ except ImportError:  # an extra of development
 
 MISSING = "unicorn is not installed: it comes with the extra dev"
 ARM = forced(Level.NEON)
+SDOT = replace(ARM, features="+dotprod", has_sdot=True)  # the emulator has it, but not BFDOT
 STACK = 1 << 20
 MOST = 1 << 24  # bytes that are mapped at once
 PAGE = 1 << 12
 
 
 @contextmanager
-def emulated() -> Iterator[None]:
+def emulated(processor: Processor = ARM) -> Iterator[None]:
     """What asks for this machine's processor, or for its device, finds an AArch64."""
-    chosen = patch.multiple(processors, host=lambda: ARM, choose=lambda level: ARM)
+    chosen = patch.multiple(processors, host=lambda: processor, choose=lambda level: processor)
     with chosen, patch.object(loader.Backend, "device", lambda backend: Emulated()):
         yield
 

@@ -80,6 +80,22 @@ h, k = (rng.integers(-8, 9, 8).astype(ml_dtypes.bfloat16) for _ in "hk")
 out, p, q = run("bfmmla", "<4 x float>", "<8 x bfloat>", h, k)
 assert (out == (p.reshape(2, 4) @ q.reshape(2, 4).T).ravel()).all(), "bfmmla"
 print("bfmmla", out.tolist())
+
+# Kernels by the dots that this processor has, beside the interpreter.
+from anyrt.compiler.verify import verify
+from anyrt.core.flags import Flags
+from anyrt.core.machine import this_machine
+from tests.loops.test_register_tile import CASES, N, lowered
+from tests.targets import host
+
+machine = host().limited(this_machine(Flags()))
+bytes, halves = ("bytes", "convolution of bytes"), ("halves", "open tiles after tiles")
+for name, word in (*((name, "sdot") for name in bytes), *((name, "bfdot") for name in halves)):
+    found = lowered(CASES[name], machine)
+    text = host().assembly(host().text(found.module.kernels, machine))
+    assert word in text, (name, host().processor.features)
+    assert verify(found, host(), [{N.name: n} for n in (1, 33)]) == (), name
+    print(name, "by", text.count(word), word)
 '''
 
 
@@ -146,7 +162,7 @@ class Machine:
         yield self.run("-c", "import platform; print(platform.machine())")
 
     def instructions(self) -> Iterator[str]:
-        """BFMMLA, SMMLA and dots, beside NumPy."""
+        """BFMMLA, SMMLA and dots, beside NumPy; kernels by dots, beside the interpreter."""
         yield self.run("-c", INSTRUCTIONS)
 
     def sentences(self) -> Iterator[str]:

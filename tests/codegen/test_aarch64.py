@@ -4,11 +4,16 @@
 emulator on x86-64 shows: tests/runtime/test_pool.py reads the pool's text instead.
 """
 
+import ctypes
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from anyrt.backends.cpu.aarch64 import dots
 from anyrt.backends.cpu.device import CpuDevice
 from anyrt.backends.cpu.mix import compile_mix
 from anyrt.backends.cpu.pool import compile_pool
@@ -23,7 +28,7 @@ from anyrt.schedule.cost import Sizes
 from tests import native
 from tests.codegen.test_random_graphs import LIMITS, assert_agrees, cases
 from tests.compiler import test_kernels_run as pipeline
-from tests.emulated import ARM, MISSING, Emulated, Machine, arm, emulated, unicorn
+from tests.emulated import ARM, MISSING, SDOT, Emulated, Machine, arm, emulated, unicorn
 from tests.loops import test_register_tile as products
 from tests.native import load, verify
 from tests.sampling import tries
@@ -50,6 +55,33 @@ def test_products_agree_with_the_interpreter(name):
     graph = products.CASES[name]
     sizes = [{products.N.name: n} for n in (0, 1, 13, 33)] if graph.symbols else [{}]
     assert verify(products.lowered(graph, ARM.limited(REFERENCE)), host(), sizes) == ()
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("name", [name for name in products.CASES if "of bytes" in name or name == "bytes"])
+def test_sdot_sums_products_of_bytes_as_the_interpreter_does(name):
+    graph, machine = products.CASES[name], SDOT.limited(replace(REFERENCE, has_sdot=True))
+    lowered = products.lowered(graph, machine)
+    with emulated(SDOT):
+        assert "\tsdot\t" in host().assembly(host().text(lowered.module.kernels, machine))
+        assert (
+            verify(lowered, host(), [{products.N.name: n} for n in (0, 1, 33)] if graph.symbols else [{}])
+            == ()
+        )
+
+
+def test_bfdot_sums_products_of_bfloat16():
+    processor = replace(ARM, features="+bf16", has_bfdot=True)
+    machine = processor.limited(replace(REFERENCE, has_bfdot=True))
+    kernels = products.lowered(products.CASES["halves"], machine).module.kernels
+    with emulated(processor):
+        assert "\tbfdot\t" in host().assembly(host().text(kernels, machine))
+
+
+def test_linux_tells_which_dots_a_processor_has(monkeypatch):
+    words = {16: 1 << 20, 26: 1 << 13}  # SDOT, and SMMLA
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: SimpleNamespace(getauxval=lambda word: words[word]))
+    assert dots.__wrapped__() == {"dotprod": True, "bf16": False}
 
 
 @given(cases(), st.booleans())

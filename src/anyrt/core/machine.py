@@ -47,7 +47,7 @@ class Machine:
     instruction picks lanes from two 64-byte registers. `has_bf16`: float32 to bfloat16, and dots of
     pairs of these, by AVX-512. `has_extremes`: maxima and minima that are the second operand where
     either is NaN, as on x86. `has_vnni`: dots of four bytes by AVX-512. `has_tiles`: registers that hold
-    tiles of a matrix (AMX).
+    tiles of a matrix (AMX). `has_sdot`, `has_bfdot`: dots of four bytes, and of two bfloat16, by NEON.
     """
 
     l1_bytes: int = 48 << 10
@@ -65,6 +65,8 @@ class Machine:
     has_extremes: bool = True
     has_vnni: bool = True
     has_tiles: bool = False
+    has_sdot: bool = False
+    has_bfdot: bool = False
     costs: Costs = field(default_factory=Costs)
 
     def __str__(self) -> str:
@@ -80,7 +82,7 @@ class Machine:
         """Half types whose products take less time than those of float32: dots sum those of bfloat16, tiles
         those of both, of float16 as four of bfloat16."""
         tiled = {DataType.HALF, DataType.BF16} if self.has_tiles else set()
-        return frozenset(tiled | {DataType.BF16} if self.has_bf16 else tiled)
+        return frozenset(tiled | {DataType.BF16} if self.has_bf16 or self.has_bfdot else tiled)
 
     @property
     def tile_rows(self) -> int:
@@ -118,7 +120,7 @@ _POWERS: Final = frozenset({"line_bytes", "vector_bits", "permutes"})  # of two
 
 def this_machine(flags: Flags) -> Machine:
     """The machine that we are on, but for what the file of ANYRT_MACHINE says of it."""
-    found = replace(found_caches(), cores=processors(), has_tiles=True)  # where the processor has them
+    found = replace(found_caches(), cores=processors(), has_tiles=True, has_sdot=True, has_bfdot=True)
     if flags.machine is None:
         return found
     where = f"file {flags.machine} of ANYRT_MACHINE"

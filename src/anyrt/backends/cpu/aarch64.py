@@ -6,6 +6,9 @@ made, and tested, on others.
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Mapping
+from functools import cache
 from typing import Final
 
 from anyrt.backends.cpu import linux
@@ -80,4 +83,19 @@ LINUX: Final = WAITING + _SYSTEM + linux.calls(futex=98, yield_=124, setaffinity
 # Images are made of ELF objects, whatever the system's own are: AArch64 calls functions alike, but for
 # variadic ones. Darwin keeps x18 for itself. Written, never run: see `codepages.py`.
 APPLE: Final = "aarch64-unknown-none-elf"
-APPLE_NEEDS: Final = {"reserve-x18": True}  # in LLVM's words
+APPLE_NEEDS: Final = {"reserve-x18": True, "dotprod": True}  # in LLVM's words; all have SDOT
+
+# Words of the auxiliary vector, AT_HWCAP and AT_HWCAP2, and their bits (Linux kernel documentation, "ARM64
+# ELF hwcaps"): LLVM 22 reads other features off /proc/cpuinfo, but not these.
+_HWCAPS: Final = {"dotprod": (16, 20), "bf16": (26, 14)}
+
+
+@cache
+def dots() -> Mapping[str, bool]:
+    """Which instructions for dots Linux lets this process use, by LLVM's names of the features."""
+    try:
+        asked = ctypes.CDLL(None).getauxval
+    except (OSError, AttributeError):  # no C library of Linux
+        return {}
+    asked.restype, asked.argtypes = ctypes.c_ulong, [ctypes.c_ulong]
+    return {name: bool(asked(word) >> bit & 1) for name, (word, bit) in _HWCAPS.items()}

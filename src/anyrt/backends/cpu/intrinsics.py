@@ -32,10 +32,12 @@ class Instruction:
     has: Callable[[Machine], bool]
 
 
-# AVX-512 VNNI and AVX-512 BF16.
+# AVX-512 VNNI and AVX-512 BF16; SDOT and BFDOT of NEON.
 INSTRUCTIONS: Final = (
     Instruction(UNSIGNED, "llvm.x86.avx512.vpdpbusd.512", 16, "<64 x i8>", lambda m: m.has_vnni),
     Instruction(PAIRS, "llvm.x86.avx512bf16.dpbf16ps.512", 16, "<32 x bfloat>", lambda m: m.has_bf16),
+    Instruction(BYTES, "llvm.aarch64.neon.sdot.v4i32.v16i8", 4, "<16 x i8>", lambda m: m.has_sdot),
+    Instruction(PAIRS, "llvm.aarch64.neon.bfdot.v4f32.v8bf16", 4, "<8 x bfloat>", lambda m: m.has_bfdot),
 )
 
 

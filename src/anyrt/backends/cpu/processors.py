@@ -58,6 +58,8 @@ class Processor:
     has_bf16: bool
     has_vnni: bool
     has_tiles: bool
+    has_sdot: bool
+    has_bfdot: bool
 
     @property
     def key(self) -> str:
@@ -89,6 +91,8 @@ class Processor:
             has_extremes=machine.has_extremes and self.arch is Arch.X86_64,
             has_vnni=machine.has_vnni and self.has_vnni,
             has_tiles=machine.has_tiles and self.has_tiles,
+            has_sdot=machine.has_sdot and self.has_sdot,
+            has_bfdot=machine.has_bfdot and self.has_bfdot,
         )
 
 
@@ -127,6 +131,8 @@ def host() -> Processor:
     arch = _family(triple)
     if arch is Arch.AARCH64 and "apple" in triple:
         triple, found = aarch64.APPLE, {**found, **aarch64.APPLE_NEEDS}
+    elif arch is Arch.AARCH64:
+        found = {**found, **aarch64.dots()}
     for level, facts in _LEVELS.items():
         if facts.arch is arch and all(found.get(name, False) for name in facts.needs):
             features = ",".join(("+" if on else "-") + name for name, on in sorted(found.items()))
@@ -176,4 +182,6 @@ def _processor(
         has_bf16=found.get("avx512bf16", False),
         has_vnni=found.get("avx512vnni", False),
         has_tiles=all(found.get(name, False) for name in _TILES) and permit_tiles(),
+        has_sdot=arm and found.get("dotprod", False),
+        has_bfdot=arm and found.get("bf16", False),
     )
