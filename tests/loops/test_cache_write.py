@@ -46,7 +46,7 @@ kernel "k" p0 0.. < 1 work 32 scratch 320 {
   }
 }
 """
-    made = after(PRODUCT, lambda k: cache_write(k, names, M, 5, lambda lanes: 16, False))
+    made = after(PRODUCT, lambda k: cache_write(k, names, M, 5, lambda lanes: 16, 0))
     assert made == wanted
 
 
@@ -70,7 +70,7 @@ kernel "k" p0 0.. < 1 work 32 scratch 320 {
 }
 """
     text = PRODUCT.replace("10*m1 + n2", "m1 + 5*n2")
-    made = after(text, lambda k: cache_write(k, names, M, 5, lambda lanes: 16, True))
+    made = after(text, lambda k: cache_write(k, names, M, 5, lambda lanes: 16, 16))
     assert made == wanted
 
 
@@ -96,5 +96,5 @@ kernel "k" p0 0.. < 1 work 32 scratch 640 {
 }
 """
     text = TURNS
-    made = after(text, lambda k: cache_write_at(k, names, B, ROWS, 5, 16, B))
+    made = after(text, lambda k: cache_write_at(k, names, B, ROWS, 5, 16, B, 16))
     assert made == wanted

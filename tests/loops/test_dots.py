@@ -11,12 +11,12 @@ from tests.loops.products import PRODUCT, M, N
 
 def copied(kernel, names):
     """Rows of words in scratch."""
-    return pack_m(dots(kernel, names, M, DOT), names, M, M, 5, 4)
+    return pack_m(dots(kernel, names, M, DOT), names, M, M, 5, 4, 16)
 
 
 def kept(kernel, names):
     """Sums in scratch."""
-    return cache_write(kernel, names, M, 5, lambda lanes: 16, False)
+    return cache_write(kernel, names, M, 5, lambda lanes: 16, 0)
 
 
 BYTES = """

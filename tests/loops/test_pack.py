@@ -23,7 +23,7 @@ kernel "k" p0 0.. < 1 work 32 scratch 192 {
   }
 }
 """
-    made = after(PRODUCT, lambda k: pack_n(k, names, M, M, 16))
+    made = after(PRODUCT, lambda k: pack_n(k, names, M, M, 16, 16))
     assert made == wanted
 
 
@@ -47,7 +47,7 @@ kernel "k" p0 0.. < 1 work 32 scratch 192 {
 }
 """
     text = PRODUCT.replace("10*k3 + n2]", "k3 + 3*n2]")
-    made = after(text, lambda k: pack_n(k, names, M, M, 16))
+    made = after(text, lambda k: pack_n(k, names, M, M, 16, 16))
     assert made == wanted
 
 
@@ -71,7 +71,7 @@ kernel "k" p0 0.. < 1 work 32 scratch 192 {
 }
 """
     text = PRODUCT.replace("3*m1 + k3", "m1 + 5*k3")
-    made = after(text, lambda k: pack_m(k, names, M, M, 5, 4))
+    made = after(text, lambda k: pack_m(k, names, M, M, 5, 4, 16))
     assert made == wanted
 
 
@@ -94,5 +94,5 @@ kernel "k" p0 0.. < 1 work 32 scratch 192 {
   }
 }
 """
-    made = after(PRODUCT, lambda k: pack_m(k, names, M, M, 5, 4))
+    made = after(PRODUCT, lambda k: pack_m(k, names, M, M, 5, 4, 16))
     assert made == wanted

@@ -10,8 +10,8 @@ from tests.loops.products import M
 
 def whole(kernel, names):
     """Words in scratch, as far as they go, and zeros behind them."""
-    made = pack_m(dots(kernel, names, M, DOT), names, M, M, 5, 4, 16)
-    made = cache_write(pack_n(made, names, M, M, 16, 16), names, M, 5, lambda lanes: 16, False)
+    made = pack_m(dots(kernel, names, M, DOT), names, M, M, 5, 4, 16, 16)
+    made = cache_write(pack_n(made, names, M, M, 16, 16, 16), names, M, 5, lambda lanes: 16, 0)
     return round_up(made, names, M, (5, 16), 16, (True, True))
 
 

@@ -76,6 +76,6 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
 }
 """
     made = after(
-        PRODUCT, lambda k: prefetch_results(k, names, M, product_of(k).stores, lambda sums: {M: 0}, 1)
+        PRODUCT, lambda k: prefetch_results(k, names, M, product_of(k).stores, lambda sums: {M: 0}, 1, 16)
     )
     assert made == wanted

@@ -24,16 +24,16 @@ from anyrt.ir.buffer import Buffer
 from anyrt.ir.kernel import For, Kernel, Loop, Stmt, Store, load
 from anyrt.ir.visit import Rewrite
 from anyrt.loops.nest import Names, at_loop, reserve, serial
-from anyrt.loops.pack import SQUARE
 from anyrt.loops.product import Sums, at_sums, found_sums
 from anyrt.loops.split import pieces, several
 
 
 def cache_write(
-    kernel: Kernel, names: Names, row: Sym, most: int, line: Callable[[Dim], int], across: bool
+    kernel: Kernel, names: Names, row: Sym, most: int, line: Callable[[Dim], int], side: int
 ) -> Kernel:
     """Through a place for each tile, whose rows are called `row`, `most` where their number is open; each has
-    a `line` for its lanes. `across`: what is made of sums is stored along the rows."""
+    a `line` for its lanes. `side`: of the squares in which what is made of sums is transposed, as it is
+    stored along the rows; 0 where it is stored along lanes."""
     bytes = kernel.scratch
 
     def change(sums: Sums) -> tuple[Stmt, ...]:
@@ -47,25 +47,25 @@ def cache_write(
         total = load(kept, add(mul(e.dim, pitch), sums.lane.dim))
         then = sums.sum(sums.then, {sums.row: e.dim}, total)
         leaving = _leaving(sums, kept, add(mul(sums.row.dim, pitch), sums.lane.dim))
-        return leaving, *_stored(names, then, e, sums.lane, across)
+        return leaving, *_stored(names, then, e, sums.lane, side)
 
     made = at_sums(kernel, row, change)
     return replace(made, scratch=bytes)
 
 
 def cache_write_at(
-    kernel: Kernel, names: Names, around: Sym, row: Sym, most: int, line: int, turns: Sym | None
+    kernel: Kernel, names: Names, around: Sym, row: Sym, most: int, line: int, turns: Sym | None, side: int
 ) -> Kernel:
     """Through a place for all turns of the loops `around` and `row` within it, no more than `most`, each with
-    a `line` for its lanes; what is made of sums is stored along the rows. As many sums as the loop `turns`
-    has turns lie at each row."""
+    a `line` for its lanes; what is made of sums is stored along the rows, in squares of `side`. As many sums
+    as the loop `turns` has turns lie at each row."""
     sums, n = found_sums(kernel, row), each_row(turns)
     kernel, kept = reserve(kernel, names.name("tiles"), sums.begin.value.type, most * n * line)
     place = add(mul(add(mul(sums.row.dim, n), turns.dim if turns else 0), line), sums.lane.dim)
     e = names.var(mul(sums.row.extent or 0, n), "e")
     at = {sums.row: floordiv(e.dim, n)} | ({turns: mod(e.dim, n)} if turns else {})
     then = sums.sum(sums.then, at, load(kept, add(mul(e.dim, line), sums.lane.dim)))
-    after = _stored(names, then, e, sums.lane, across=True)
+    after = _stored(names, then, e, sums.lane, side)
     kernel = at_sums(kernel, row, lambda sums: (_leaving(sums, kept, place),))
     return replace(kernel, body=at_loop(kernel.body, around, lambda loop: (loop, *after)))
 
@@ -81,11 +81,11 @@ def _leaving(sums: Sums, kept: Buffer, place: Dim) -> For:
     return replace(sums, then=(Store(kept, place, load(sums.begin.buffer, 0)),)).statement
 
 
-def _stored(names: Names, stores: tuple[Stmt, ...], e: Sym, within: Sym, across: bool) -> tuple[Stmt, ...]:
+def _stored(names: Names, stores: tuple[Stmt, ...], e: Sym, within: Sym, side: int) -> tuple[Stmt, ...]:
     """Loops over what is made of the sums."""
-    if across and len(stores) == 1:
-        block, lane, at = pieces(names, within.extent or 0, SQUARE, "j")
+    if side and len(stores) == 1:
+        block, lane, at = pieces(names, within.extent or 0, side, "j")
         moved = Rewrite({within: at}).body(stores)
         return serial(several((block,)), (For(e, Loop.VECTOR, (For(lane, Loop.TILE, moved),)),))
-    loops = (within, e) if across else (e, within)
+    loops = (within, e) if side else (e, within)
     return (For(loops[0], Loop.SERIAL, (For(loops[1], Loop.VECTOR, stores),)),)

@@ -28,8 +28,6 @@ from anyrt.loops.nest import Names, flat, moves, reserve, serial, stride
 from anyrt.loops.product import Sums, at_sums, before_loop, found_sums, multiplying
 from anyrt.loops.split import pieces, several
 
-SQUARE = 16  # terms that are read side by side, and transposed in registers
-
 
 def pack_n(
     kernel: Kernel,
@@ -37,11 +35,13 @@ def pack_n(
     before: Sym,
     row: Sym,
     width: int,
+    side: int,
     deep: int = 1,
     each: tuple[int, tuple[Sym, ...]] = (1, ()),
 ) -> Kernel:
     """The second factors in a panel of `width` lanes, filled before the loop `before`, or in so many of them,
-    one for each turn of the loops of `each` within it. Terms are filled up to a multiple of `deep`."""
+    one for each turn of the loops of `each` within it. Terms are filled up to a multiple of `deep`.
+    `side`: of squares that are transposed in registers."""
     sums, (count, panels) = found_sums(kernel, row), each
     values, within = tuple(x for _, x in sums.factors), sums.lane
     place, depth = flat(sums.summed)
@@ -50,7 +50,7 @@ def pack_n(
     start = add(mul(add(place, mul(flat(panels)[0], depth)), line), within.dim)
     places = [add(start, k * width) for k in range(len(values))]
     fills = tuple(Store(panel, p, x) for p, x in zip(places, values, strict=True))
-    copies = _squares(names, values[0], sums.summed, panels, within, fills)
+    copies = _squares(names, values[0], (sums.summed, panels, within), fills, side)
     rest = names.var(mul(len(values), add(terms, mul(depth, -1))), "z")
     end = add(mul(add(mul(len(values), depth), rest.dim), width), within.dim)
     zeros = serial([rest], (For(within, Loop.VECTOR, (Store(panel, end, const(0, Scalar.I32)),)),))
@@ -60,11 +60,11 @@ def pack_n(
 
 
 def pack_m(
-    kernel: Kernel, names: Names, before: Sym, row: Sym, most: int, apart: int, deep: int = 1
+    kernel: Kernel, names: Names, before: Sym, row: Sym, most: int, apart: int, side: int, deep: int = 1
 ) -> Kernel:
     """The first factor of all turns of the loop `row`, no more than `most`, each with its terms side by side,
     filled before the loop `before`. Rows lie `apart` elements more from one another, so that they do not
-    meet in the same lines of the nearest cache."""
+    meet in the same lines of the nearest cache. `side`: of squares that are transposed in registers."""
     sums = found_sums(kernel, row)
     value, own = sums.factors[0][0], names.var(sums.row.extent or 0, "r")
     place, depth = flat(sums.summed)
@@ -76,20 +76,20 @@ def pack_m(
     rest = names.var(add(terms, mul(depth, -1)), "z")
     nothing = Store(copy, add(start, add(depth, rest.dim)), const(0, Scalar.I32))
     zeros = (For(rest, Loop.VECTOR, (nothing,)),) if rest.extent != 0 else ()
-    kernel = before_loop(kernel, before, _each_row(names, own, sums.summed, fill, zeros))
+    kernel = before_loop(kernel, before, _each_row(names, own, sums.summed, fill, side, zeros))
     first = load(copy, add(mul(sums.row.dim, pitch), place))
     return _reading(kernel, row, tuple((first, x) for _, x in sums.factors))
 
 
 def _each_row(
-    names: Names, own: Sym, summed: tuple[Sym, ...], fill: Store, zeros: tuple[Stmt, ...]
+    names: Names, own: Sym, summed: tuple[Sym, ...], fill: Store, side: int, zeros: tuple[Stmt, ...]
 ) -> tuple[Stmt, ...]:
     """The terms of each row; where rows lie side by side in memory and terms do not, squares of both."""
     *outer, last = summed
     reads = [at for at in dims_of(fill.value) if moves((at,), own)]
     if not all(stride(at, own) == 1 != stride(at, last) for at in reads):
         return serial([own], (*nested(summed, Loop.VECTOR, (fill,), names), *zeros))
-    block, row, at = pieces(names, own.extent or 0, SQUARE, "r")
+    block, row, at = pieces(names, own.extent or 0, side, "r")
     square = For(last, Loop.VECTOR, (For(row, Loop.TILE, Rewrite({own: at}).body((fill,))),))
     return *serial(several((block, *outer)), (square,)), *(serial([own], zeros) if zeros else ())
 
@@ -107,17 +107,17 @@ def _reading(kernel: Kernel, row: Sym, factors: Sequence[tuple[Expr, Expr]]) -> 
 def _squares(
     names: Names,
     factor: Expr,
-    summed: tuple[Sym, ...],
-    panels: tuple[Sym, ...],
-    within: Sym,
+    loops: tuple[tuple[Sym, ...], tuple[Sym, ...], Sym],
     fills: tuple[Store, ...],
+    side: int,
 ) -> tuple[Stmt, ...]:
     """The lanes of each term; where terms lie side by side in memory and lanes do not, squares of both are
-    transposed in registers."""
+    transposed in registers. `loops`: over terms, panels and lanes."""
+    summed, panels, within = loops
     *outer, last = summed
     if any(stride(at, last) != 1 or stride(at, within) == 1 for at in dims_of(factor)):
         return serial((*summed, *panels), (For(within, Loop.VECTOR, fills),))
-    block, term, at = pieces(names, last.extent or 0, SQUARE, "k")
+    block, term, at = pieces(names, last.extent or 0, side, "k")
     moved = Rewrite({last: at}).body(fills)
     squares = (For(within, Loop.VECTOR, (For(term, Loop.TILE, (fill,)),)) for fill in moved)
     return tuple(s for square in squares for s in serial(several((*panels, *outer, block)), (square,)))

@@ -26,7 +26,6 @@ from anyrt.ir.kernel import Alu, Cast, Expr, Intrinsic, Op, alu, index
 from anyrt.ir.statements import dims_of
 from anyrt.ir.visit import parts
 from anyrt.loops.nest import Names, stride, turn
-from anyrt.loops.pack import SQUARE
 from anyrt.loops.product import Product
 from anyrt.loops.split import pieces, several
 
@@ -35,13 +34,11 @@ LIGHT = 12  # instructions that are made of a sum in registers, where their text
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The intrinsic, what is copied, and the rows of tiles of matrices (0: there are none). `split`: words
-    hold the two parts of one term."""
+    """The intrinsic that sums them, which takes a multiple of `deep` at once, whole tiles of a matrix where
+    these are several. `split`: words hold the two parts of one term."""
 
     dot: Intrinsic
-    pack_m: bool
-    pack_n: bool
-    matrix_rows: int = 0
+    deep: int = 1
     split: bool = False
 
     @property
@@ -132,7 +129,7 @@ class Tile:
     @property
     def is_whole(self) -> bool:
         """Whether tiles of matrices are always whole."""
-        return self.words is not None and self.words.matrix_rows > 0
+        return self.words is not None and self.words.deep > 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +196,7 @@ class Tiled:
     @property
     def deep(self) -> int:
         """Words of a sum come in multiples of it."""
-        return SQUARE if self.tile.is_whole else 1
+        return self.tile.words.deep if self.tile.words else 1
 
     @property
     def product(self) -> Product:

@@ -19,35 +19,12 @@ from math import prod
 from anyrt.core.dims import Dim, Sym, add, depends, mul
 from anyrt.core.dimvalues import substitute
 from anyrt.ir.buffer import Buffer
-from anyrt.ir.kernel import Alu, Expr, Fetch, Fold, For, Kernel, Load, Loop, Stmt, Store
+from anyrt.ir.kernel import Alu, Fetch, Fold, For, Kernel, Load, Loop, Stmt, Store
 from anyrt.ir.rewrite import Fail
 from anyrt.loops.nest import Names, at_loop, changed, flat, stride, turn
 from anyrt.loops.product import Sums, at_sums
+from anyrt.loops.register_tile import Tiled
 from anyrt.loops.words import counted
-
-LINE = 16  # elements of a line of cache
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """What a thread computes in one piece: so many `tiles`, each of `size` rows of the loop `row`, and of
-    `panels`, each of `lanes`. `chunk` and `many` count items along both, `panel` the panels of one, `lane`
-    the lanes of a panel."""
-
-    row: Sym
-    size: int
-    tiles: int
-    chunk: Sym
-    many: Sym
-    panel: Sym
-    lane: Sym
-    panels: int
-    lanes: int
-
-    @property
-    def all_tiles(self) -> int | None:
-        """The tiles of all items; None for an open number."""
-        return -(-self.row.extent // self.size) if isinstance(self.row.extent, int) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +71,16 @@ def prefetch_results(
     stores: Sequence[Store],
     at: Callable[[Sums], dict[Sym, Dim]],
     each: int,
+    line: int,
 ) -> Kernel:
-    """The kernel that asks for the lines that results of a tile will be stored to, `each` at a row: memory
-    works while it is summed. `at`: where results begin, by the loops of `stores`."""
+    """The kernel that asks for the lines, of so many elements, that results of a tile will be stored to,
+    `each` at a row: memory works while it is summed. `at`: where results begin, by the loops of `stores`."""
 
     def change(sums: Sums) -> tuple[Stmt, ...]:
         if not isinstance(sums.row.extent, int):  # they were not peeled
             return (sums.statement,)
         lane = names.var(sums.lane.extent or 0, "l")
-        next = names.var(-(-sums.row.extent * each // LINE) * LINE, "z")
+        next = names.var(-(-sums.row.extent * each // line) * line, "z")
         begin = {**at(sums), sums.lane: lane.dim}
         lines = ((s.buffer, add(substitute(s.index, begin), next.dim)) for s in stores)
         asked = tuple(Fetch(buffer, index, nearest=True) for buffer, index in lines)
@@ -111,46 +89,52 @@ def prefetch_results(
     return at_sums(kernel, row, change)
 
 
-def next_panel(lanes: Expr, summed: tuple[Sym, ...], item: Item, later: int, names: Names) -> Run | None:
-    """The panel so many behind the one of an item, where it is one run of memory."""
-    tiles, moving = item.all_tiles, item.many if item.panel.extent == 1 else item.panel
-    if not later or not isinstance(lanes, Load) or tiles is None or item.lanes > tiles * LINE:
+def next_panel(t: Tiled, later: int, line: int, names: Names) -> Run | None:
+    """The panel so many behind the one of an item, where it is one run of memory. `line`: elements of a line
+    of cache."""
+    p, size, moving = t.product, t.tile.shape.n, t.n.many if t.n.panel.extent == 1 else t.n.panel
+    tiles, lanes = _all_tiles(t), p.second
+    if not later or not isinstance(lanes, Load) or tiles is None or size > tiles * line:
         return None
-    one = names.var(flat(summed)[1], "k")
-    at, step = counted(lanes.index, summed, one.dim), stride(lanes.index, moving)
-    if at is None or stride(at, one) != item.lanes or not isinstance(step, int):
+    one = names.var(flat(p.summed)[1], "k")
+    at, step = counted(lanes.index, p.summed, one.dim), stride(lanes.index, moving)
+    if at is None or stride(at, one) != size or not isinstance(step, int):
         return None
-    step = step // item.panels if moving is item.many else step
-    each = -(-item.lanes // tiles)
-    begin = substitute(lanes.index, dict.fromkeys((*summed, item.lane), 0))
-    if _moves_still(begin, (*summed, item.lane, item.row)):
+    step = step // t.tile.panels if moving is t.n.many else step
+    each = -(-size // tiles)
+    begin = substitute(lanes.index, dict.fromkeys((*p.summed, t.n.j), 0))
+    if _moves_still(begin, (*p.summed, t.n.j, t.m.loop)):
         return None
-    done = mul(mul(turn(item.chunk), item.tiles), flat(summed)[1])
-    return Run(lanes.buffer, add(begin, add(later * step, mul(done, each))), each, summed, item.tiles)
+    done = mul(mul(turn(t.m.chunk), t.tile.tiles), flat(p.summed)[1])
+    return Run(lanes.buffer, add(begin, add(later * step, mul(done, each))), each, p.summed, t.tile.tiles)
 
 
-def next_rows(
-    rows: Expr, summed: tuple[Sym, ...], item: Item, around: Sequence[Sym], names: Names
-) -> Run | None:
+def next_rows(t: Tiled, names: Names) -> Run | None:
     """What the rows of the next item read and those of this one do not, where it is one run of memory for
-    each of the terms that lie further apart than items do. `around`: the other loops over rows."""
-    moving = [v for v in (*around, item.chunk) if v.extent != 1]
-    if not moving or not summed or not isinstance(rows, Load) or item.all_tiles is None:
+    each of the terms that lie further apart than items do."""
+    p, m, all_tiles = t.product, t.m, _all_tiles(t)
+    moving = [v for v in (*(v for v in p.m if v is not t.tile.m), m.chunk) if v.extent != 1]
+    if not moving or not p.summed or not isinstance(p.first, Load) or all_tiles is None:
         return None
-    tile, i = names.var(item.all_tiles, "t"), names.var(item.size, "i")
-    at = substitute(rows.index, {item.row: add(mul(tile.dim, item.size), i.dim)})
-    step, tiles = _steps(at, (tile, i, *summed)), min(item.tiles, item.all_tiles)
-    far = stride(at, tile if moving[-1] is item.chunk else moving[-1])
-    if not step or step[summed[-1]] != 1 or not isinstance(far, int) or far <= 0:
+    tile, i = names.var(all_tiles, "t"), names.var(m.size, "i")
+    at = substitute(p.first.index, {m.loop: add(mul(tile.dim, m.size), i.dim)})
+    step, tiles = _steps(at, (tile, i, *p.summed)), min(t.tile.tiles, all_tiles)
+    far = stride(at, tile if moving[-1] is m.chunk else moving[-1])
+    if not step or step[p.summed[-1]] != 1 or not isinstance(far, int) or far <= 0:
         return None
-    far *= item.tiles if moving[-1] is item.chunk else 1
-    near = tuple(v for v in summed if step[v] <= far)
+    far *= t.tile.tiles if moving[-1] is m.chunk else 1
+    near = tuple(v for v in p.summed if step[v] <= far)
     own = 1 + step[tile] * (tiles - 1) + sum(step[v] * (_turns(v) - 1) for v in (i, *near))
-    begin = substitute(at, {**dict.fromkeys((i, *near), 0), tile: mul(turn(item.chunk), item.tiles)})
-    if _moves_still(begin, (*near, item.lane, item.row)):
+    begin = substitute(at, {**dict.fromkeys((i, *near), 0), tile: mul(turn(m.chunk), t.tile.tiles)})
+    if _moves_still(begin, (*near, t.n.j, m.loop)):
         return None
-    run = Run(rows.buffer, add(begin, max(far, own)), 0, near)
-    return _spread(run, min(far, own), tiles, item.panel)
+    run = Run(p.first.buffer, add(begin, max(far, own)), 0, near)
+    return _spread(run, min(far, own), tiles, t.n.panel)
+
+
+def _all_tiles(t: Tiled) -> int | None:
+    """The tiles of all items; None for an open number."""
+    return -(-t.m.count // t.m.size) if isinstance(t.m.count, int) else None
 
 
 def _spread(run: Run, count: int, tiles: int, panel: Sym) -> Run:

@@ -114,7 +114,7 @@ def _pack_m(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     if not plan.tile.pack_m:
         return Fail("its first factor is read where it lies")
     before, most = plan.behind(plan.items), plan.tile.tiles * plan.m.size
-    return pack_m(kernel, c.names, before, plan.m.own, most, plan.tile.shape.width, plan.deep)
+    return pack_m(kernel, c.names, before, plan.m.own, most, plan.tile.shape.width, _line(c), plan.deep)
 
 
 def _pack_n(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
@@ -122,7 +122,7 @@ def _pack_n(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     if t.pack_n is Pack.NOTHING:
         return Fail("its second factor is read where it lies")
     each = (t.panels if plan.held else 1, plan.held)
-    return pack_n(kernel, c.names, before, plan.m.own, t.shape.n, plan.deep, each)
+    return pack_n(kernel, c.names, before, plan.m.own, t.shape.n, _line(c), plan.deep, each)
 
 
 def _unsigned(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
@@ -137,7 +137,9 @@ def _cache_items(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     if not plan.is_together:
         return Fail("results leave the registers tile by tile")
     t, around = plan.tile, plan.behind(plan.items, plan.panels, plan.inside)
-    return cache_write_at(kernel, c.names, around, plan.m.own, t.tiles * plan.m.size, t.shape.n, t.turns)
+    return cache_write_at(
+        kernel, c.names, around, plan.m.own, t.tiles * plan.m.size, t.shape.n, t.turns, _line(c)
+    )
 
 
 def _split_tiles(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
@@ -169,14 +171,11 @@ def _cache_tiles(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     if not plan.is_apart or plan.is_together:
         return Fail("results leave the registers as they are, or scratch together")
     t = plan.tile
-    made = cache_write(
-        kernel,
-        c.names,
-        plan.m.i,
-        plan.m.size,
-        lambda lanes: plan.registers(lanes) * t.shape.width,
-        bool(t.across),
-    )
+
+    def pitch(lanes: Dim) -> int:
+        return plan.registers(lanes) * t.shape.width
+
+    made = cache_write(kernel, c.names, plan.m.i, plan.m.size, pitch, _line(c) if t.across else 0)
     if t.words is None or not t.words.split:
         return made
     factors = plan.product.at({plan.m.loop: add(plan.m.first, plan.m.i.dim)})
@@ -204,7 +203,7 @@ def _prefetch_results(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
         begin = substitute(kept.index, {sums.row: 0, sums.lane: 0, **turns})
         return {plan.m.loop: add(plan.m.begin, floordiv(begin, each * t.shape.n)), **turns}
 
-    return upcoming.prefetch_results(kernel, c.names, plan.m.i, stores, at, each)
+    return upcoming.prefetch_results(kernel, c.names, plan.m.i, stores, at, each, _line(c))
 
 
 def _accumulate(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
@@ -217,12 +216,9 @@ def _prefetch(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     t, p = plan.tile, plan.product
     if t.words is not None:
         return Fail("words lie near by")
-    m, n = plan.m, plan.n
-    item = upcoming.Item(m.loop, m.size, t.tiles, m.chunk, n.many, n.panel, n.j, t.panels, t.shape.n)
     tiles, more = counts(t, c)
-    later, rest = _later(t, tiles, more), [v for v in p.m if v is not t.m]
-    lanes = upcoming.next_panel(p.second, p.summed, item, later, c.names) if later else None
-    rows = upcoming.next_rows(p.first, p.summed, item, rest, c.names) if _is_windowed(p) else None
+    lanes = upcoming.next_panel(plan, _later(t, tiles, more), _line(c), c.names)
+    rows = upcoming.next_rows(plan, c.names) if _is_windowed(p) else None
     runs = [run.part(turn(plan.m.within)) for run in (lanes, rows) if run is not None]
     return upcoming.prefetch_terms(kernel, plan.m.i, runs, p.summed[-1], _ahead(t, c, tiles * more == 1))
 
@@ -273,6 +269,11 @@ def _parallelise(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     if [v.name for v in outer] != [v.name for v in plan.items]:
         return Fail("its outermost loops are not those of its items")
     return parallel(kernel, c, len(outer))
+
+
+def _line(c: Context) -> int:
+    """Elements of a line of cache: what lies side by side in squares that are transposed in registers."""
+    return c.machine.line_bytes // FLOAT
 
 
 def _own(tiled: Tiled) -> Sym:

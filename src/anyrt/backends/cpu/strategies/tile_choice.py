@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
+from anyrt.backends.cpu.matrix import LANES
 from anyrt.backends.cpu.strategies.words import (
-    SIDE,
     WORTH,
+    Worded,
     splits,
     stride_in_panel,
     takes_words,
@@ -27,7 +28,7 @@ from anyrt.ir.statements import dims_of, lanes_for
 from anyrt.ir.visit import parts
 from anyrt.loops.nest import moves, stride
 from anyrt.loops.product import Product, product_of
-from anyrt.loops.register_tile import Fused, Pack, Shape, Tile, Words
+from anyrt.loops.register_tile import Fused, Pack, Shape, Tile
 from anyrt.loops.words import narrow
 from anyrt.schedule.step import Context
 
@@ -82,7 +83,7 @@ def _reads_lanes(p: Product, n: Sym, machine: Machine) -> bool:
 
 
 def _elements(x: Load, p: Product) -> int:
-    """From one n to the next, where terms lie in words."""
+    """From one lane to the next, where terms lie in words."""
     return BITS[Scalar.I32] // BITS[x.type] if narrow(p.second) is not None else 1
 
 
@@ -151,15 +152,15 @@ def _joined(p: Product, m: Sym, c: Context) -> Fused | None:
 
 def _tile(p: Product, m: Sym | None, n: Sym, c: Context, fused: Fused | None = None) -> Tile:
     alike = n not in p.batch and not _moves(p.second, m)  # for all lanes and rows, the other factor is
-    words = words_for(p, m, n, _rows(m, c), c.machine) if alike else None
+    made = words_for(p, m, n, _rows(m, c), c.machine) if alike else None
     unit = fused.unit if fused else 1
     shape = _shape(p, m, n, unit, c, c.machine.panel if _divides(p.second, n) else MANY)
     plain = Tile(p, m, n, shape, fused)
-    plain = _copied(p, plain, c) if words is None else _worded(plain, words)
-    if words is None and _holds(p, plain, c):
+    plain = _copied(p, plain, c) if made is None else _worded(plain, made)
+    if made is None and _holds(p, plain, c):
         plain = Tile(p, m, n, _shape(p, m, n, unit, c, c.machine.panel), fused, pack_n=Pack.ITEM)
     plain = replace(plain, across=_across(p, plain))
-    tiles, panels = _item(p, plain, words, c)
+    tiles, panels = _item(p, plain, c)
     return replace(plain, tiles=tiles, panels=panels)
 
 
@@ -209,14 +210,11 @@ def _shape(p: Product, m: Sym | None, n: Sym, unit: int, c: Context, widest: int
     return replace(shape, m=max(1, rows // unit) * unit)
 
 
-def _worded(plain: Tile, words: Words) -> Tile:
+def _worded(plain: Tile, made: Worded) -> Tile:
     """The tile for words of terms, of matrices where there are such."""
-    packed = Pack.PANEL if words.pack_n else Pack.NOTHING
-    made = replace(plain, words=words, pack_m=words.pack_m, pack_n=packed)
-    if not words.matrix_rows:
-        return made
-    width = plain.shape.width
-    return replace(made, shape=Shape(words.matrix_rows, SIDE // width, width))
+    packed, width = Pack.PANEL if made.pack_n else Pack.NOTHING, plain.shape.width
+    shape = Shape(made.rows, LANES // width, width) if made.rows else plain.shape
+    return replace(plain, shape=shape, words=made.words, pack_m=made.pack_m, pack_n=packed)
 
 
 def _copied(p: Product, plain: Tile, c: Context) -> Tile:
@@ -240,13 +238,13 @@ def _holds(p: Product, t: Tile, c: Context) -> bool:
     return plain and large and _more_rows(p, t.m, c) == 1
 
 
-def _item(p: Product, t: Tile, words: Words | None, c: Context) -> tuple[int, int]:
+def _item(p: Product, t: Tile, c: Context) -> tuple[int, int]:
     """Tiles and panels of an item."""
     tiles, panels = _parts(p, t, c)
     alone = t.pack_n is not Pack.NOTHING and not t.pack_m  # all rows of a panel are in one item
     rest = (v for v in (*p.batch, *p.n) if v not in (t.n, _cut(p, t, c)))
     beside = prod(map(c.estimate, rest)) * (1 if alone else _more_rows(p, t.m, c))
-    own = terms(p, c) // (words.parts if words else 1)
+    own = terms(p, c) // (t.words.parts if t.words else 1)
     each = 1 if t.turns is None else c.estimate(t.turns)  # an item reads a panel for each of them
     held = _even(panels, _kept(t.shape.n * own * each, c, SHARE if t.turns else HELD))
     if t.pack_n is Pack.ITEM:  # all tiles, where that leaves enough items, so that each panel is copied once
@@ -254,7 +252,7 @@ def _item(p: Product, t: Tile, words: Words | None, c: Context) -> tuple[int, in
         wide = min(held, max(1, panels // fewest))
         return -(-tiles // -(-fewest // -(-panels // wide))), wide
     most, items = tiles, c.pieces.items
-    if words is not None and words.pack_m:
+    if t.words is not None and t.pack_m:
         most, held = 2 * _kept(t.shape.m * own, c, SHARE), panels
         items //= COPIED if tiles <= most else COPIED // 2
     return _grain((tiles, min(tiles, most)), min(panels, held), beside, alone, items)

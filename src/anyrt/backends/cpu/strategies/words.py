@@ -7,32 +7,44 @@ memory, too, where a sum has whole tiles of words and no tile has rows beyond th
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from anyrt.backends.cpu.intrinsics import BYTES, PAIRS, dot_for, intrinsics
+from anyrt.backends.cpu.matrix import LANES, SIDE
 from anyrt.core.dims import Dim, Sym, add, ceildiv, linear, mul, product
 from anyrt.core.dimvalues import substitute
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import Scalar
 from anyrt.ir.kernel import Expr, Intrinsic, Load
 from anyrt.loops.nest import stride
-from anyrt.loops.pack import SQUARE
 from anyrt.loops.product import Product
 from anyrt.loops.register_tile import Words
 from anyrt.loops.words import counted, narrow, word
 
-SIDE = 32  # rows and lanes of the tiles that four registers for matrices hold
 NEARLY = 24  # rows of a tile that is not worth filling up by copying
 WORTH = 8  # rows from which words are worth making
 MANY = 24  # rows from which float16 is worth splitting
 APART = 2048  # bytes: rows that lie a multiple of it apart meet in few lines of the nearest cache
 
 
-def words_for(p: Product, m: Sym | None, n: Sym, rows: int, machine: Machine) -> Words | None:
+@dataclass(frozen=True, slots=True)
+class Worded:
+    """The words of a tile, which factors are copied, and the `rows` of tiles of matrices (0: there are
+    none)."""
+
+    words: Words
+    pack_m: bool
+    pack_n: bool
+    rows: int = 0
+
+
+def words_for(p: Product, m: Sym | None, n: Sym, rows: int, machine: Machine) -> Worded | None:
     """How narrow factors are summed; None for all that no instruction sums, and where words are not worth
     making. `rows`: an estimate."""
     dot = _dot(p, machine)
     if dot is None:
         split = bool(p.summed) and splits(p, machine) and rows >= MANY
-        return Words(PAIRS, True, True, _filled(m, rows), split=True) if split else None
+        return Worded(Words(PAIRS, SIDE, split=True), True, True, _filled(m, rows)) if split else None
     number = Sym("words", extent=(p.summed[-1].extent or 0) // dot.parts)
     first, second = (word(x, p.summed[-1], number, dot.parts) for x in (p.first, p.second))
     panels = isinstance(second, Load) and stride_in_panel(second.index, n, machine.panel) == second.elements
@@ -42,12 +54,13 @@ def words_for(p: Product, m: Sym | None, n: Sym, rows: int, machine: Machine) ->
     if dot not in intrinsics(machine) and not (panels and few):
         return None  # bytes are taken out of words faster than loaded across them, once
     if not machine.has_tiles:
-        return Words(dot, dot.first is Scalar.U8 or not isinstance(first, Load), not panels)
+        return Worded(Words(dot), dot.first is Scalar.U8 or not isinstance(first, Load), not panels)
     loops = (*p.summed[:-1], number)
     lanes_lie = panels and _step(second, loops) == machine.panel * _elements(second)
     height = _height(m, rows)
     rows_lie = _step(first, loops) == _elements(first) and _rows_lie(first, m, height)
-    return Words(dot, not rows_lie, not lanes_lie, height if rows_lie else _filled(m, rows))
+    tall = height if rows_lie else _filled(m, rows)
+    return Worded(Words(dot, SIDE), not rows_lie, not lanes_lie, tall)
 
 
 def splits(p: Product, machine: Machine) -> bool:
@@ -88,7 +101,7 @@ def _step(x: Expr, loops: tuple[Sym, ...]) -> Dim | None:
     words = product(v.extent or 0 for v in loops)
     counter = Sym("counter", extent=words)
     at = counted(x.index, loops, counter.dim) if isinstance(x, Load) else None
-    if at is None or not isinstance(words, int) or words % SQUARE:
+    if at is None or not isinstance(words, int) or words % SIDE:
         return None
     return stride(at, counter)
 
@@ -104,16 +117,16 @@ def _height(m: Sym | None, rows: int) -> int:
     """Rows of tiles that are all whole, 0 where there are no such."""
     if m is None or not isinstance(m.extent, int):
         return int(m is None)
-    fits = [n for n in range(1, SIDE + 1) if rows % n == 0 and (n <= SQUARE or n % 2 == 0)]
+    fits = [n for n in range(1, LANES + 1) if rows % n == 0 and (n <= SIDE or n % 2 == 0)]
     return fits[-1] if fits[-1] >= NEARLY or fits[-1] == rows else 0
 
 
 def _filled(m: Sym | None, rows: int) -> int:
     """Rows of tiles whose last one is filled up, as alike as they can be."""
     if m is not None and not isinstance(m.extent, int):
-        return SIDE
-    each = -(-rows // -(-rows // SIDE))
-    return each if each <= SQUARE else each + each % 2
+        return LANES
+    each = -(-rows // -(-rows // LANES))
+    return each if each <= SIDE else each + each % 2
 
 
 def stride_in_panel(at: Dim, n: Sym, size: int) -> Dim | None:
