@@ -1,15 +1,20 @@
 """Winograd's minimal filtering: fewer products for windows of 3 × 3, the same results within the bound."""
 
+from itertools import product
+
 import numpy as np
+import onnx
 import pytest
 
 import anyrt as trt
+from anyrt.api.freeze import freeze
 from anyrt.compiler.bounds import bounded, differing, exact
-from anyrt.compiler.trial import constant_offsets
+from anyrt.compiler.trial import Trial, constant_offsets
 from anyrt.compiler.verify import random_array
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE
+from anyrt.ir.compute import Seen
 from anyrt.ir.graph import Graph, Symbol, walk
 from anyrt.ir.interpret import interpret
 from anyrt.ir.text import parse_graph, print_graph
@@ -19,13 +24,14 @@ from anyrt.plan.file import read_plan
 from anyrt.prims import build as b
 from anyrt.prims.const import Const, Param
 from anyrt.prims.contract import Contract
-from anyrt.prims.map import CAST, SPREADING
-from anyrt.prims.scalar import SCALARS
+from anyrt.prims.map import SELECT, Map
+from anyrt.prims.mended import Mended
+from anyrt.prims.scalar import SCALARS, Kind
 from anyrt.prims.table import named_blobs, vocabulary
 from anyrt.prims.view import Axis
 from anyrt.schedule.cost import Sizes
 from tests import native
-from tests.native import verify
+from tests.native import load, verify
 from tests.targets import choose
 
 F = DataType.FLOAT
@@ -241,16 +247,132 @@ def test_no_activation_hides_what_is_to_be_mended(after):
     x, w = (numbers(*s).astype(np.float32) for s in ((1, 16, 13, 37), (20, 16, 3, 3)))
     x[0, 3, 5, 9], x[0, 2, 8, 33] = np.nan, -np.inf
     got, wanted = (engine(x.shape, w, tiles, after).run(x=x)["y"] for tiles in ("F(4,3)", "off"))
+    agree(got, wanted)
+
+
+def agree(got, wanted):
     np.testing.assert_array_equal(np.isnan(got), np.isnan(wanted))
     np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted[np.isfinite(wanted)]).max())
 
 
-@pytest.mark.parametrize("fn", sorted(SPREADING - {CAST}))
-def test_functions_that_show_nan_do_so_whichever_operand_it_is(fn):
-    count = SCALARS[fn].arity
-    for k in range(count):
-        operands = [np.float32([np.nan if n == k else x for x in (0.0, -2.0, np.inf)]) for n in range(count)]
-        assert np.isnan(SCALARS[fn].ref(*operands)).all()
+@pytest.mark.parametrize("fn", sorted({*SCALARS} - {"to_fp4", "to_fp8", "to_e8m0", "select"}))
+def test_what_functions_make_of_nan_is_what_is_known_of_them(fn):
+    scalar, found = SCALARS[fn], set()
+    if not scalar.kinds & {Kind.FLOAT, Kind.DOUBLE}:
+        return
+    for k in range(scalar.arity):
+        others = product((0.0, 1.0, -2.0, np.inf, -np.inf, np.nan), repeat=scalar.arity - 1)
+        operands = np.float32([(*rest[:k], np.nan, *rest[k:]) for rest in others]).T
+        with np.errstate(all="ignore"):
+            found |= {str(y) for y in np.asarray(scalar.ref(*operands))}
+    one = {"nan": Seen.NAN, "True": Seen.YES, "False": Seen.NO}.get(min(found), Seen.ANY)
+    known = Map(fn, F).compute().of_nan([Seen.NAN, Seen.ANY, Seen.ANY][: scalar.arity])
+    assert known is (one if len(found) == 1 else Seen.ANY)
+
+
+@pytest.mark.parametrize("condition", list(Seen))
+def test_of_two_choices_nan_is_known_where_it_is_chosen_whatever_the_condition(condition):
+    select = Map(SELECT, F).compute().of_nan
+    assert select((condition, Seen.NAN, Seen.NAN)) is Seen.NAN
+    assert (select((condition, Seen.NAN, Seen.ANY)) is Seen.NAN) == (condition is Seen.YES)
+    assert (select((condition, Seen.ANY, Seen.NAN)) is Seen.NAN) == (condition is Seen.NO)
+
+
+def test_bools_are_known_as_far_as_they_are_decided():
+    known = {fn: Map(fn, DataType.BOOL).compute().of_nan for fn in ("and", "or", "not")}
+    assert known["and"]((Seen.NO, Seen.ANY)) is known["not"]((Seen.YES,)) is Seen.NO
+    assert known["or"]((Seen.ANY, Seen.YES)) is known["and"]((Seen.YES, Seen.YES)) is Seen.YES
+    assert known["and"]((Seen.YES, Seen.ANY)) is known["or"]((Seen.NO, Seen.ANY)) is Seen.ANY
+
+
+def network(operator, attributes, inputs=()):
+    """A convolution of 128 maps, with what ONNX calls an operator after it."""
+    f, w = onnx.TensorProto.FLOAT, np.ones((128, 128, 3, 3), np.float32)
+    given = [onnx.numpy_helper.from_array(np.float32(x), f"c{k}") for k, x in enumerate(inputs)]
+    given += [onnx.numpy_helper.from_array(w, "w"), onnx.numpy_helper.from_array(w[:, 0, 0, 0], "b")]
+    nodes = [
+        onnx.helper.make_node("Conv", ["x", "w", "b"], ["s"], pads=[1, 1, 1, 1]),
+        onnx.helper.make_node(operator, ["s", *(f"c{k}" for k in range(len(inputs)))], ["y"], **attributes),
+    ]
+    ends = [[onnx.helper.make_tensor_value_info(n, f, (1, 128, 28, 28))] for n in "xy"]
+    graph = onnx.helper.make_graph(nodes, "conv", *ends, given)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 22)], ir_version=10)
+    builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
+    network = builder.create_network()
+    assert trt.OnnxParser(network, trt.Logger(trt.Logger.ERROR)).parse(model.SerializeToString())
+    return freeze(network, (), builder.create_builder_config()._build_settings()).graph
+
+
+AFTER = {
+    **dict.fromkeys(("Relu", "Sigmoid", "Tanh", "Elu", "Selu", "Celu", "Softplus", "Softsign"), ({},)),
+    **dict.fromkeys(("LeakyRelu", "HardSigmoid", "HardSwish", "Mish", "Gelu", "Abs", "Erf", "Sin"), ({},)),
+    "PRelu": ({}, np.full((128, 1, 1), 0.25)),
+    "Clip": ({}, -1.0, 1.0),
+    "Pow": ({}, 2.0),
+}
+
+
+@pytest.mark.parametrize("after", AFTER)
+def test_what_shows_nan_is_computed_in_the_kernel_of_the_convolution(after):
+    attributes, *inputs = AFTER[after]
+    kinds = kinds_of(network(after, attributes, inputs))
+    assert kinds == ["map", "map", *["contraction"] * 3, "mend"]
+
+
+@pytest.mark.parametrize("after", ["ThresholdedRelu", "Shrink"])
+def test_what_hides_nan_is_a_kernel_of_its_own(after):
+    assert kinds_of(network(after, {})) == ["map", "map", *["contraction"] * 3, "mend", "map"]
+
+
+@pytest.mark.parametrize("after", trt.ActivationType.__members__.values(), ids=str)
+def test_an_activation_is_computed_in_the_kernel_of_the_convolution(after):
+    builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
+    made = described(builder, (1, 128, 28, 28), np.ones((128, 128, 3, 3), np.float32), after)
+    kinds = kinds_of(freeze(made, (), builder.create_builder_config()._build_settings()).graph)
+    apart = ["map"] if after is trt.ActivationType.THRESHOLDED_RELU else []
+    assert kinds == ["map", "map", *["contraction"] * 3, "mend", *apart]
+
+
+def kinds_of(graph):
+    graph = built(graph, (4,))
+    lowered = native.lower(graph, constant_offsets(graph), Sizes({}), machine=REFERENCE)
+    return [launch.kind for launch in lowered.schedules[0].launches]
+
+
+def summing(x, maps=16):
+    """A convolution with a border of one element; one weight for all."""
+    axes = [Axis(0, 0), Axis(0, 1), Axis(0, 2, 1, ((4, 1),)), Axis(0, 3, 1, ((5, 1),))]
+    padded = b.pad(x, (0, 0, 1, 1), (0, 0, 1, 1), 0.0)
+    windows = b.windows(padded, axes, (*x.shape, 3, 3))
+    return b.contract("nchwij,kcij->nkhw", windows, b.const(numbers(maps, x.shape[1], 3, 3), F))
+
+
+def test_one_that_chooses_by_elements_elsewhere_is_a_kernel_of_its_own():
+    sums = summing(b.param("x", (1, 16, 9, 20), F))
+    turned, zero = b.slice_(sums, (0, 0, 8, 0), sums.shape, (1, 1, -1, 1)), b.scalar(0.0, sums)
+    twice = b.map_("add", sums, sums)
+    for chosen, apart in ((sums, False), (turned, True)):
+        y = b.map_("select", b.map_("lt", chosen, zero), sums, twice)
+        graph = built(Graph((("x", b.param("x", (1, 16, 9, 20), F)),), (("y", y),)), (4,))
+        stored = native.lower(graph, constant_offsets(graph), Sizes({})).schedules[0].buffers
+        assert any(isinstance(v.op, Mended) for v in stored) == apart
+
+
+def test_a_border_and_pieces_are_mended_where_they_lie():
+    x = b.param("x", (1, 16, 9, 20), F)
+    first = b.map_("max", summing(x), b.scalar(0.0, x))
+    y = b.concat([summing(first), summing(first, 17)], 1)
+    plain = Graph((("x", x),), (("y", y),))
+    graph = built(plain, (4,))
+    lowered = native.lower(graph, constant_offsets(graph), Sizes({}))
+    mends = [launch.group for launch in lowered.schedules[0].launches if launch.group.mends]
+    assert [group.part is not None for group in mends] == [True, True, True]
+    given = numbers(*x.shape)
+    given[0, 3, 5, 9], given[0, 2, 8, 1] = np.nan, -np.inf
+    trial, ends = Trial(load(lowered, choose(None)), {}), {b.name: b for b in lowered.module.places}
+    trial.write(ends["in_x"], given, F)
+    trial.run()
+    agree(trial.read(ends["out_y"], F, y.shape), interpret(plain, {"x": given})["y"])
 
 
 def test_small_numbers_keep_their_digits():
@@ -269,16 +391,21 @@ def summed(x, w):
 def engine(shape, weights, tiles, after=None):
     """A convolution with a border of one element, and an activation after it."""
     builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
-    network, config = builder.create_network(), builder.create_builder_config()
+    network, config = described(builder, shape, weights, after), builder.create_builder_config()
+    config.winograd = tiles
+    plan = builder.build_serialized_network(network, config)
+    return trt.Runtime(trt.Logger(trt.Logger.ERROR)).deserialize_cuda_engine(plan)
+
+
+def described(builder, shape, weights, after=None):
+    network = builder.create_network()
     x = network.add_input("x", trt.float32, shape)
     layer = network.add_convolution_nd(x, weights.size // (9 * shape[1]), (3, 3), weights)
     layer.padding_nd = (1, 1)
     last = layer if after is None else network.add_activation(layer.get_output(0), after)
     last.get_output(0).name = "y"
     network.mark_output(last.get_output(0))
-    config.winograd = tiles
-    plan = builder.build_serialized_network(network, config)
-    return trt.Runtime(trt.Logger(trt.Logger.ERROR)).deserialize_cuda_engine(plan)
+    return network
 
 
 def test_each_transform_is_one_kernel_and_the_last_one_has_the_rest():

@@ -425,7 +425,7 @@ def _maker(
     """The kernel that wrote an element of `value`: of a concatenation, that of the part it lies in."""
     if len(launches) == 1 or not isinstance(value.op, Concat):
         return launches[0]
-    axis = value.op.axis
+    axis, launches = value.op.axis, [x for x in launches if not x.group.mends]
     ends = np.cumsum([evaluate(a.shape[axis], sizes) for a in value.args if 0 not in a.shape])
     return launches[int(np.searchsorted(ends, index[axis], side="right"))]
 

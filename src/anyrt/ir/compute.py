@@ -11,7 +11,8 @@ indices, never for the class of a primitive.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import enum
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -64,21 +65,36 @@ class Border:
     value: float
 
 
+class Seen(enum.Enum):
+    """What is known of a value where another one is NaN: nothing, that it is NaN, or, of a bool, which."""
+
+    ANY = "any"
+    NAN = "nan"
+    YES = "yes"
+    NO = "no"
+
+
+def nothing(operands: Sequence[Seen]) -> Seen:
+    """Of a value that may be anything."""
+    return Seen.ANY
+
+
 @dataclass(frozen=True, slots=True)
 class Elements:
     """Each element by itself. `same`: from operand elements at its own index, along axes of size 1 at 0.
     `cost`: instructions for an element of a type. `moves`: operand elements as they are. `border`: what lies
     around the operand's elements, which then are as they are, too. `positions`: which operands' elements say
-    where others are read. `spreads`: NaN of an operand makes the result NaN, where its type has it. `rounds`:
-    the operand, rounded as storing it does, too. `instead`: the first of three operands is read, and where it
-    is NaN, of axes that only the last one has at 0, the sum of products of the others."""
+    where others are read. `of_nan`: what the result is, if its type is bool or has NaN, of operands of which
+    that is known. `rounds`: the operand, rounded as storing it does, too. `instead`: the first of three
+    operands is read, and where it is NaN, of axes that only the last one has at 0, the sum of products of the
+    others."""
 
     same: bool = False
     cost: Callable[[DataType], int] = lambda dtype: 0
     moves: bool = False
     border: Border | None = None
     positions: tuple[int, ...] = ()
-    spreads: bool = False
+    of_nan: Callable[[Sequence[Seen]], Seen] = nothing
     rounds: bool = False
     instead: Contracted | None = None
 

@@ -8,6 +8,7 @@ bool[4, 3]
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial, reduce
 
@@ -20,7 +21,7 @@ from anyrt.core.enums import DataType
 from anyrt.core.errors import ArgumentError, DTypeError, ShapeError
 from anyrt.core.requirement import Relation, Requirement
 from anyrt.ir.buffer import COMPUTED, Buffer, Scalar, Space
-from anyrt.ir.compute import Compute, Elements
+from anyrt.ir.compute import Compute, Elements, Seen
 from anyrt.ir.graph import Shape, Type, Value
 from anyrt.ir.kernel import Alu, Expr, bitcast, cast, load
 from anyrt.ir.kernel import Cast as KernelCast
@@ -34,9 +35,16 @@ from anyrt.prims.scalar.table import Kind, ResultKind
 
 CAST = "cast"
 ROUNDING = frozenset({"to_half", "to_bf16"})
-# Functions that are NaN where any operand is.
-SPREADING = ROUNDING | {CAST, "add", "sub", "mul", "div", "div_short", "neg", "identity", "max", "min", "abs"}
-SPREADING |= {"square", "exp", "log", "tanh", "erf", "sigmoid", "sigmoid_short"}
+# Functions that are NaN where any operand is, and bools that are false there, or true.
+SPREADING = ROUNDING | {CAST, "add", "sub", "mul", "fma", "div", "div_short", "floordiv", "mod", "fmod"}
+SPREADING |= {"max", "min", "identity", "neg", "abs", "sign", "square", "ceil", "floor", "round", "trunc"}
+SPREADING |= {"sqrt", "rsqrt", "recip", "exp", "expm1", "log", "log1p", "erf", "sigmoid", "sigmoid_short"}
+SPREADING |= {"sin", "cos", "tan", "asin", "acos", "atan"}
+SPREADING |= {"sinh", "cosh", "tanh", "asinh", "acosh", "atanh"}
+DENYING = frozenset({"eq", "lt", "le", "gt", "ge", "isinf"})
+AFFIRMING = frozenset({"ne", "isnan"})
+# Of bools: what decides where one is it, and the result where all are the other one.
+DECIDING = {"and": (Seen.NO, Seen.YES), "or": (Seen.YES, Seen.NO)}
 NARROW = "narrow"  # the same of float64, to a narrower float, because the network says so
 CASTS = frozenset({CAST, NARROW})
 PATTERN = "pattern"  # a number as the integer of its bits, or the other way
@@ -220,7 +228,24 @@ def _along(size: Dim, out: Dim, i: Dim) -> Dim:
 @lru_cache(maxsize=512)
 def _each(fn: str) -> Compute:
     cost = partial(instructions, fn)
-    return Elements(same=True, cost=cost, spreads=fn in SPREADING, rounds=fn in ROUNDING)
+    return Elements(same=True, cost=cost, of_nan=partial(_of_nan, fn), rounds=fn in ROUNDING)
+
+
+def _of_nan(fn: str, operands: Sequence[Seen]) -> Seen:
+    """What is known of a function's result."""
+    if fn == SELECT:
+        condition, yes, no = operands
+        chosen = {Seen.YES: yes, Seen.NO: no}.get(condition)
+        return chosen or (yes if yes is no else Seen.ANY)
+    if fn == "not":
+        return {Seen.YES: Seen.NO, Seen.NO: Seen.YES}.get(operands[0], Seen.ANY)
+    if fn in DECIDING:
+        least, most = DECIDING[fn]
+        return least if least in operands else most if set(operands) == {most} else Seen.ANY
+    if Seen.NAN not in operands:
+        return Seen.ANY
+    found = (fn in SPREADING, Seen.NAN), (fn in DENYING, Seen.NO), (fn in AFFIRMING, Seen.YES)
+    return next((seen for holds, seen in found if holds), Seen.ANY)
 
 
 @lru_cache(maxsize=512)

@@ -28,7 +28,7 @@ class Mended(Prim):
     def compute(self) -> Compute:
         """The first operand's elements as they are; a second kernel sums where these are NaN."""
         instead = Contracted(self.left, self.right, self.out)
-        return Elements(same=True, spreads=True, instead=instead)
+        return Elements(same=True, of_nan=lambda operands: operands[0], instead=instead)
 
     def infer(self, args: tuple[Type, ...]) -> Type:
         """The type of the sums, which is the first operand's."""

@@ -62,19 +62,25 @@ def _groups_of(
     if isinstance(how, Apart):
         yield value.node
     elif isinstance(how, Pieced) and not whole:
-        yield from _parts(value, how, buffer, layout)
+        for group in _parts(value, how, buffer, layout):
+            yield from _mended(group, memory)
     elif isinstance(how, Elements) and how.border is not None and not whole and _is_bordered(value, memory):
         part = Part(value.shape, how.border.lo)
         yield Group(value, buffer, border=how.border, layout=layout)
-        yield Group(value.args[0], buffer, part=part, whole=value, layout=layout)
+        yield from _mended(Group(value.args[0], buffer, part=part, whole=value, layout=layout), memory)
     else:
-        tile = memory.tiles.get(value)
-        group = Group(value, buffer, also, layout=layout, tile=tile)
+        group = Group(value, buffer, also, layout=layout, tile=memory.tiles.get(value))
         if value in task.item.parts:
             group = replace(group, part=task.item.parts[value][0], whole=value)
-        yield group
-        if tile is None and searched(value, memory.buffers) is not None:
-            yield replace(group, also=(), mends=True)
+        yield from _mended(group, memory)
+
+
+def _mended(group: Group, memory: Memory) -> Iterator[Group]:
+    """A group, and one that mends what it makes."""
+    yield group
+    there = group.root in memory.buffers and group.root not in group.own
+    if group.tile is None and not there and searched(group.root, memory.buffers) is not None:
+        yield replace(group, also=(), mends=True)
 
 
 def _copying(found: Sequence[Group | Node], memory: Memory) -> Iterator[Group | Node]:

@@ -8,12 +8,13 @@ Kernels sum them as all others, where 0 · NaN is NaN, and a second kernel makes
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from anyrt.core.dims import Dim, product
 from anyrt.core.dtype import is_float
 from anyrt.core.enums import DataType
-from anyrt.ir.compute import Compute, Contracted, Elements
+from anyrt.ir.compute import Compute, Contracted, Elements, Pieced, Seen
 from anyrt.ir.graph import Value
 from anyrt.schedule.partition import Stored
 
@@ -37,10 +38,20 @@ def operands(value: Value, mends: bool = True) -> Sequence[Value]:
     return value.args[:1] if without else value.args
 
 
-def spreads(value: Value) -> bool:
-    """True for what is NaN where what it is computed of is."""
+def seen(value: Value, known: Mapping[Value, Seen]) -> Seen:
+    """What a value is, where that is `known` of some of its operands."""
     how = value.compute
-    return isinstance(how, Elements) and (how.moves or how.spreads) and value.dtype in NONES
+    if not isinstance(how, Elements):
+        return Seen.ANY
+    operands = [known.get(a, Seen.ANY) for a in value.args]
+    found = operands[0] if how.moves else how.of_nan(operands)
+    fits = value.dtype in NONES if found is Seen.NAN else value.dtype is DataType.BOOL
+    return found if fits else Seen.ANY
+
+
+def shows(value: Value, known: Iterable[Value]) -> bool:
+    """True for what is NaN where the elements at its own index are."""
+    return seen(value, dict.fromkeys(known, Seen.NAN)) is Seen.NAN
 
 
 def searched(root: Value, stored: Container[Value]) -> frozenset[int] | None:
@@ -93,9 +104,7 @@ def copies(root: Value, stored: Container[Value]) -> dict[Value, Value]:
 
 def _copied(value: Value, stored: Container[Value]) -> Value | None:
     """What lies in memory, and has the elements of a value that is nothing but a copy."""
-    while isinstance(how := value.compute, Elements) and len(value.args) == 1:
-        if not how.moves and how.border is None:
-            break
+    while isinstance(how := value.compute, Elements) and _copies(how) and len(value.args) == 1:
         (value,) = value.args
         if value in stored:
             return value
@@ -103,13 +112,57 @@ def _copied(value: Value, stored: Container[Value]) -> Value | None:
 
 
 def stored_apart(
-    values: Iterable[Value], readers: Mapping[Value, Sequence[Value]], stored: Container[Value]
+    order: Mapping[Value, int], readers: Mapping[Value, Sequence[Value]], stored: Container[Value]
 ) -> Iterator[Stored]:
     """Those sums that are to be stored, as what is stored of them might not show that they are NaN."""
-
-    def shows(value: Value) -> bool:
-        return value in stored or all(spreads(u) and shows(u) for u in readers[value])
-
-    for value in values:
-        if hides(value) and not shows(value):
+    for value in order:
+        if hides(value) and value not in stored and not _Traced(value).is_shown(order, readers, stored):
             yield Stored(value, "what is computed of it might not show that it is no number")
+
+
+@dataclass(slots=True)
+class _Traced:
+    """What becomes of sums that are NaN: `known` of what is computed of them at their own index; what is NaN
+    where `moved` elements are, wherever these were; and all else, which is `lost`."""
+
+    sums: Value
+    known: dict[Value, Seen] = field(default_factory=dict)
+    moved: set[Value] = field(default_factory=set)
+    lost: set[Value] = field(default_factory=set)
+
+    def is_shown(
+        self, order: Mapping[Value, int], readers: Mapping[Value, Sequence[Value]], stored: Container[Value]
+    ) -> bool:
+        """True where all that is stored of the sums is NaN where they are."""
+        todo, reached = [self.sums], set[Value]()
+        while todo:
+            new = {*readers[todo.pop()]} - reached
+            reached |= new
+            todo += (v for v in new if v not in stored)
+        self.known[self.sums] = Seen.NAN
+        for value in sorted(reached, key=order.__getitem__):
+            self._add(value)
+        ends = (v for v in reached if v in stored)
+        return all(v in self.moved or self.known.get(v) is Seen.NAN for v in ends)
+
+    def _add(self, value: Value) -> None:
+        how, operands = value.compute, {*value.args}
+        copied = isinstance(how, Pieced) or (isinstance(how, Elements) and not how.same and _copies(how))
+        moved, known = operands & self.moved, operands & self.known.keys()
+        if operands & self.lost:
+            self.lost.add(value)
+        elif copied and value.dtype in NONES:
+            shown = all(self.known[v] is Seen.NAN for v in known)
+            (self.moved if shown else self.lost).add(value)
+        elif not isinstance(how, Elements) or not how.same:
+            self.lost.add(value)
+        elif moved:  # each by itself makes it NaN
+            each = [shows(value, (v,)) for v in moved] + [seen(value, self.known) is Seen.NAN] * bool(known)
+            (self.moved if all(each) else self.lost).add(value)
+        else:
+            self.known[value] = seen(value, self.known)
+
+
+def _copies(how: Elements) -> bool:
+    """True for what has elements of one operand, and a border perhaps."""
+    return how.moves or how.border is not None

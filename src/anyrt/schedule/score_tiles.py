@@ -22,7 +22,7 @@ from anyrt.ir.compute import Contracted, Elements, Folded
 from anyrt.ir.graph import Graph, Value, users, walk
 from anyrt.schedule.compute_at import FusedTile
 from anyrt.schedule.cost import Sizes
-from anyrt.schedule.hidden import hides, spreads
+from anyrt.schedule.hidden import hides, shows
 from anyrt.schedule.reach import masks, reach
 from anyrt.schedule.scores import AT, FLOAT, Across, Scores
 
@@ -209,7 +209,7 @@ def _outside(
             set(uses[after[-1]]) == {v}
             and _is_each(v)
             and v.shape == product.shape
-            and (spreads(v) or not hides(product))
+            and (shows(v, after[-1:]) or not hides(product))
         ):
             after.append(v)
         elif _leads(v, product) and not isinstance(v.compute, Contracted) and v.shape[-1] == 1:
