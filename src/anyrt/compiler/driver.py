@@ -352,9 +352,8 @@ class _Build:
             lowered = lower(told=told)
         if not self._measures():
             return Tuned(lowered)
-        optimum = self.request.sizes(
-            0, Point.OPT
-        )  # kernels may read outside of memory where a run is refused
+        # Kernels may read outside of memory where a run is refused.
+        optimum = self.request.sizes(0, Point.OPT)
         unable = ""
         if self.request.profiles and not all(need.holds(optimum) for need in needs):
             unable = "no kernel was measured: the network cannot run at the optimum of the first profile"
@@ -380,15 +379,11 @@ class _Build:
     ) -> tuple[Tuned, frozenset[Value]]:
         """Compare kernels with the interpreter at the corners of profiles where the network can run; what
         differs is reported and built unfused."""
-        points = {Verify.OFF: (), Verify.SAMPLE: (Point.MIN,), Verify.FULL: tuple(Point)}[
-            self.request.settings.verify
-        ]
+        tried = {Verify.OFF: (), Verify.SAMPLE: (Point.MIN,), Verify.FULL: tuple(Point)}
+        points = tried[self.request.settings.verify][: None if self.request.profiles else 1]
         if not points:
             return tuned, frozenset()
-        profiles, points = (
-            range(len(self.request.profiles) or 1),
-            points if self.request.profiles else points[:1],
-        )
+        profiles = range(len(self.request.profiles) or 1)
         corners = [self.request.sizes(p, at) for p in profiles for at in points]
         symbols = [s.sym for s in self.request.graph.symbols]
         corners = [x for sizes in corners if (x := corner(needs, sizes, symbols)) is not None]

@@ -85,10 +85,8 @@ def tune(
     most = 1 if unable else min(budget.variants, asked) if asked >= 0 else budget.variants
     budget = replace(budget, variants=most)
     version = serving((v.guard for v in lowered.module.versions), sizes.values)
-    search = _Search(
-        request, lowered, lower, target, device, check, sizes.values, version, pool, timings, budget
-    )
-    tuned = search.run(done)
+    at = (sizes.values, version, pool, timings, budget)
+    tuned = _Search(request, lowered, lower, target, device, check, *at).run(done)
     return replace(tuned, lines=(unable, *tuned.lines[1:])) if unable else tuned
 
 
