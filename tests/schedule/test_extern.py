@@ -1,8 +1,12 @@
 """Kernels of statements that primitives write themselves."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from anyrt import prims
 from anyrt.compiler.trial import constant_offsets
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
@@ -22,6 +26,12 @@ from tests.native import verify
 from tests.targets import choose
 
 N = Sym("x.1", 0, 400)
+
+
+def test_primitives_write_serial_loops():
+    """Vectors, registers and threads are the strategies' choice."""
+    texts = [path.read_text() for path in Path(prims.__file__).parent.rglob("*.py")]
+    assert {kind for text in texts for kind in re.findall(r"\bLoop\.(\w+)", text)} == {"SERIAL"}
 
 
 def lowered(y, level=None):

@@ -4,7 +4,8 @@
       best[i] = max(best[i], x[i])    ->      best[i] = max(best[i], x[i])
 
 It is an innermost one, or within an item one whose turns fold loops into a register of their own. A turn may
-read what it stores itself; what all turns fold into must come out the same in any order.
+store to several rows of a buffer, as long as the loop runs along none of them into another one, and read what
+it stores itself; what all turns fold into must come out the same in any order.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from anyrt.core.dims import Dim, Sym
+from anyrt.core.dims import Dim, Sym, add, always_le, depends, mul
 from anyrt.ir.buffer import Buffer
 from anyrt.ir.kernel import Alloc, Fold, For, If, Kernel, Load, Loop, Op, Stmt, Store
 from anyrt.ir.rewrite import Fail
@@ -50,20 +51,32 @@ def _is_independent(body: Sequence[Stmt], var: Sym, is_item: bool) -> bool:
     flat = [x for s in body for x in (s.body if isinstance(s, For) else (s,))]
     if (inner and (is_item or not own)) or any(loop.kind is not Loop.SERIAL for loop in inner):
         return False
-    stored: dict[Buffer, Dim] = {}
+    stored: dict[Buffer, tuple[Dim, ...]] = {}
     for stmt in flat:
         match stmt:
             case Alloc():
                 pass
-            case Store(buffer=buffer, index=at) if _moves(at, var) and stored.setdefault(buffer, at) == at:
-                pass
+            case Store(buffer=buffer, index=at) if _moves(at, var):
+                rows = stored.get(buffer, ())
+                if not all(at == row or _lie_apart(at, row, var) for row in rows):
+                    return False
+                stored[buffer] = (*rows, at)
             case Fold(buffer=buffer) if buffer in own or _is_any_order(stmt):
                 pass
             case _:
                 return False
     folded = {s.buffer for s in flat if isinstance(s, Fold)} - own
     loads = [x for x in parts(expressions(flat)) if isinstance(x, Load)]
-    return not any(x.buffer in folded or stored.get(x.buffer, x.index) != x.index for x in loads)
+    return not any(x.buffer in folded or x.index not in stored.get(x.buffer, (x.index,)) for x in loads)
+
+
+def _lie_apart(at: Dim, row: Dim, var: Sym) -> bool:
+    """True where no turn stores to one what another turn stores to the other."""
+    step, between = stride(at, var), add(at, mul(row, -1))
+    if step is None or depends(between, var) or not always_le(1, step):
+        return False
+    reach = mul(step, var.extent or 0)
+    return always_le(reach, between) or always_le(reach, mul(between, -1))
 
 
 def _moves(at: Dim, var: Sym) -> bool:

@@ -105,7 +105,8 @@ class NonZero(Prim):
     ) -> tuple[Stmt, ...]:
         """Positions in a block, side by side in scratch, then the indices of each."""
         places, behind = make.scratch(Scalar.I32, BLOCK + 1), make.register(Scalar.I32)
-        start, count, piece = (make.var(n) for n in (self.count, BLOCK + 1, ceildiv(held, PIECE)))
+        most = minimum(BLOCK, self.count)
+        start, count, piece = (make.var(n) for n in (self.count, add(most, 1), ceildiv(held, PIECE)))
         found = self._piece(x, make, first, mul(piece.dim, PIECE), held, places, behind)
         step = make.var(count.dim)
         position = add(first, bound(load(places, step.dim), 0, BLOCK - 1, "place", held))
@@ -116,8 +117,8 @@ class NonZero(Prim):
             Alloc(behind, const(0, Scalar.I32)),
             For(piece, Loop.SERIAL, found),
             Let(start, bound(before, 0, HIGH, "start", self.count)),
-            Let(count, bound(end - before, 0, BLOCK, "count")),
-            For(step, Loop.VECTOR, stored),  # rows of the result lie apart, which no index says
+            Let(count, bound(end - before, 0, BLOCK, "count", add(most, 1))),
+            For(step, Loop.SERIAL, stored),
         )
 
     def _piece(
