@@ -16,6 +16,7 @@ from anyrt.passes import PASSES
 from anyrt.plan.program import Program
 from anyrt.prims import build as b
 from anyrt.prims.asserted import Asserted
+from anyrt.prims.chosen import Chosen
 from anyrt.prims.table import named_blobs, vocabulary
 from anyrt.schedule.cost import Sizes
 from tests import native
@@ -60,6 +61,35 @@ def test_a_run_ends_where_a_condition_on_data_does_not_hold(values):
     else:
         run.run()
         assert run.read(low.schedule.buffers[y], I64, (5,)).tolist() == [1, 2, 3, 4, 5]
+
+
+def given(found):
+    """x + 1, and an input of no axes as the condition, or what a branch says of it."""
+    x, c = b.param("x", (5,), I64), b.param("c", (), I64)
+    y = apply(Asserted(RULE), x, found(c))
+    return Graph((("x", x), ("c", c)), (("y", b.map_("add", y, b.scalar(1, y))),))
+
+
+def branch(c):
+    """A c below 0, as a branch gives it."""
+    e = b.param("e", (), I64)
+    graphs = (Graph((("e", e),), (("o", o),)) for o in (e, b.map_("sub", e, b.scalar(1, e))))
+    return apply(Chosen(*graphs), b.map_("lt", c, b.scalar(0, c)), c)
+
+
+@pytest.mark.parametrize("found", [lambda c: c, branch])
+@pytest.mark.parametrize("value", [FINE, -7])
+def test_a_condition_that_no_kernel_makes_is_judged(found, value):
+    low, run = trial(given(found))
+    (_, x), (_, c) = low.graph.inputs
+    run.write(low.schedule.buffers[x], np.arange(5), I64)
+    run.write(low.schedule.buffers[c], np.array(value), I64)
+    if value == FINE:
+        run.run()
+        assert run.read(low.schedule.buffers[low.graph.outputs[0][1]], I64, (5,)).tolist() == [1, 2, 3, 4, 5]
+    else:
+        with pytest.raises(ShapeError, match="got position -7, wanted none below 0"):
+            run.run()
 
 
 def test_the_host_program_says_what_is_judged():

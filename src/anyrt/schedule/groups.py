@@ -41,6 +41,9 @@ def groups(
         done |= {value, *(Value(value.node, k) for k in range(results))}
         also = tuple((v, memory.buffers[v]) for v in guests.get(value, ()))
         found += _groups_of(value, also, task, memory, layouts.get(value))
+    for value, buffer in memory.judged.items():
+        at = found.index(value.node) + 1 if isinstance(value.compute, Apart) else 0
+        found.insert(at, Group(value, buffer, copy=True))
     for name, value in task.graph.outputs:
         if memory.buffers[value] != memory.outputs[name]:
             found.append(Group(value, memory.outputs[name], copy=True))

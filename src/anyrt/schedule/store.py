@@ -33,8 +33,8 @@ class Memory:
     """Where the values of a graph lie: `buffers`, and why those have one that need not. `order`: all
     values, each after its operands; `outputs`: the buffer of each output by its name; `alone`: what
     nothing is fused with; `past`: outputs that may be written past the caches; `reshaped`: outputs that
-    others are, under their shape; `assertions`: what conditions on data find; `tiles`: what is made in
-    tiles, by what they make."""
+    others are, under their shape; `assertions`: what conditions on data find; `judged`: copies of those
+    that no kernel makes, as inputs, since kernels find; `tiles`: what is made in tiles, by what they make."""
 
     buffers: Mapping[Value, Buffer]
     reasons: tuple[Stored, ...]
@@ -44,6 +44,7 @@ class Memory:
     past: Mapping[Buffer, Past]
     reshaped: frozenset[Value] = frozenset()
     assertions: Mapping[Value, Assertion] = field(default_factory=dict)
+    judged: Mapping[Value, Buffer] = field(default_factory=dict)
     tiles: Mapping[Value, FusedTile] = field(default_factory=dict)
 
     def reads(self, root: Value, mends: bool = True) -> tuple[Value, ...]:
@@ -188,7 +189,9 @@ def _judged(memory: Memory, task: Task) -> Memory:
                     raise assertion.broken(number)
             case _:
                 assertions.setdefault(value.args[-1], assertion)
-    return replace(memory, assertions=assertions).storing(
+    given = [v for v in assertions if isinstance(v.compute, Given)]
+    judged = {v: arena(v.dtype, v.shape, task.numbers) for v in given}
+    return replace(memory, assertions=assertions, judged=judged).storing(
         (Stored(v, "it is judged") for v in assertions), task
     )
 
