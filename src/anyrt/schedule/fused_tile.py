@@ -120,7 +120,7 @@ class _Tile:
             replace(task.machine, cores=1),
             task.strategies,
             tables=task.tables,
-            item=Item(parts, past, {**found, **given}, cut.pitch),
+            item=Item(parts, past, {**found, **given}, cut.pitch, cut.tile.scores is None),
             is_whole=False,
         )
         return self.schedule(inner)

@@ -151,7 +151,8 @@ def _edited(strategy: Strategy, edits: Edits) -> Strategy:
 @dataclass(frozen=True, slots=True)
 class Strategies:
     """A strategy for each kind of kernel that a target makes in its own way, and how to cut pieces where
-    nothing was measured. `choice`: the kind to take for a kernel of another one.
+    nothing was measured. `choice`: the kind to take for a kernel of another one. `stages`: kernels may
+    compute several contractions, where that costs less (stages.py); on no machine it was found faster yet.
 
     Plans and caches know steps by name: one that does something else has another name.
     """
@@ -160,10 +161,11 @@ class Strategies:
     choice: Callable[[str, Kernel, Machine], str] = lambda kind, kernel, machine: kind
     tuning: Tuning = MODEL
     left_out: frozenset[str] = frozenset()  # names of steps
+    stages: bool = False
 
     def __str__(self) -> str:
         texts = [f"{kind}: {', '.join(names_of(steps))}" for kind, steps in self.lists.items()]
-        return "; ".join([*texts, f"pieces: {self.tuning}"])
+        return "; ".join([*texts, f"pieces: {self.tuning}", *(["stages"] if self.stages else [])])
 
     def of(self, kind: str) -> Strategy:
         """The strategy for kernels of a kind."""

@@ -7,7 +7,7 @@ finds dear to compute again, and what kernels have failed to compute inside them
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from anyrt.core.dims import product
@@ -25,6 +25,7 @@ from anyrt.schedule.nontemporal import Past, past_caches
 from anyrt.schedule.partition import Stored, partition
 from anyrt.schedule.ports import port_names
 from anyrt.schedule.score_tiles import fused_tiles
+from anyrt.schedule.stages import staged
 from anyrt.schedule.task import Task
 
 
@@ -45,7 +46,7 @@ class Memory:
     reshaped: frozenset[Value] = frozenset()
     assertions: Mapping[Value, Assertion] = field(default_factory=dict)
     judged: Mapping[Value, Buffer] = field(default_factory=dict)
-    tiles: Mapping[Value, FusedTile] = field(default_factory=dict)
+    tiles: dict[Value, FusedTile] = field(default_factory=dict)
 
     def reads(self, root: Value, mends: bool = True) -> tuple[Value, ...]:
         """What a kernel for `root` computes or loads; `mends`: with what one that mends it does."""
@@ -87,7 +88,7 @@ def store(task: Task) -> Memory:
     memory = memory.storing(partition(graph, task.sizes, alone, task.machine), task)
     memory = memory.storing([*stored_apart(order, users(graph), memory.buffers)], task)
     memory = _judged(_marked(memory, task), task)
-    return memory if task.item.parts else _in_tiles(memory, task)
+    return _in_tiles(memory, task) if task.item.has_tiles else memory
 
 
 def _marked(memory: Memory, task: Task) -> Memory:
@@ -199,10 +200,20 @@ def _judged(memory: Memory, task: Task) -> Memory:
 def _in_tiles(memory: Memory, task: Task) -> Memory:
     """What is made in tiles has a buffer; what is in scratch then has none."""
     kept = {v for _, v in task.graph.outputs} | memory.alone
-    found = fused_tiles(task.graph, task.sizes, task.machine, kept)
+    memory = _with_tiles(memory, fused_tiles(task.graph, task.sizes, task.machine, kept), task)
+    if not task.strategies.stages or not task.is_whole:
+        return memory
+    inner = memory.tiles.values()
+    found = staged(task.graph, memory.buffers.keys(), kept, task.sizes, task.machine)
+    # A tile of scores lies inside an item, or outside.
+    whole = [s for s in found if all(t.inside <= s.inside or t.inside.isdisjoint(s.inside) for t in inner)]
+    return _with_tiles(memory, whole, task)
+
+
+def _with_tiles(memory: Memory, found: Sequence[FusedTile], task: Task) -> Memory:
     scratch = {v for tile in found for v in tile.inside - {tile.root}}
     buffers = {v: b for v, b in memory.buffers.items() if v not in scratch}
-    made = replace(memory, buffers=buffers, tiles={tile.root: tile for tile in found})
+    made = replace(memory, buffers=buffers, tiles=memory.tiles | {tile.root: tile for tile in found})
     outer = [s.root for n, s in enumerate(found) if not any(s.root in t.inside for t in found[n + 1 :])]
     return made.storing((Stored(root, "it is made in tiles") for root in outer), task)
 

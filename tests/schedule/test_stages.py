@@ -1,0 +1,192 @@
+"""Contractions at items of a later one: a depthwise convolution with the pointwise one behind it, an
+attention with its projection, each one kernel."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from anyrt.backends import loader
+from anyrt.backends.interp.target import InterpTarget
+from anyrt.compiler import native
+from anyrt.compiler.trial import Trial, constant_offsets, job, load
+from anyrt.compiler.verify import random_inputs, verify
+from anyrt.core.dims import Sym
+from anyrt.core.dimvalues import evaluate
+from anyrt.core.dtype import numpy_dtype
+from anyrt.core.enums import DataType
+from anyrt.core.machine import REFERENCE
+from anyrt.ir.buffer import Space
+from anyrt.ir.graph import Graph, Symbol, walk
+from anyrt.ir.kerneltext import print_kernels
+from anyrt.ir.statements import buffers_of
+from anyrt.passes import PASSES
+from anyrt.prims import build as b
+from anyrt.prims.map import Map
+from anyrt.prims.view import Axis
+from anyrt.schedule.cost import Sizes
+from tests.targets import host
+
+M, N = Sym("x.0", 1, 300), Sym("x.1", 1, 300)
+F, HALF, BF16 = DataType.FLOAT, DataType.HALF, DataType.BF16
+SMALL = replace(REFERENCE, l2_bytes=1 << 14)  # so that few rows are many
+STAGES = replace(loader.target().strategies, stages=True)
+
+
+def weights(*shape):
+    return np.random.default_rng(sum(shape)).normal(size=shape) / 4
+
+
+def const(array, dtype):
+    return b.const(array.astype(numpy_dtype(dtype)), dtype)
+
+
+def separable(images, rows, dtype=F):
+    """Depthwise, 3 × 3, of 20 channels, maximum with 0, pointwise to 12 channels, maximum with 0."""
+    x = b.param("x", (images, 20, rows, 7), dtype)
+    padded = b.pad(x, (0, 0, 1, 1), (0, 0, 1, 1), 0.0)
+    axes = [Axis(0, 0), Axis(0, 1), Axis(0, 2, 1, ((4, 1),)), Axis(0, 3, 1, ((5, 1),))]
+    windows = b.windows(padded, axes, (images, 20, rows, 7, 3, 3))
+    inner = b.contract("nchwij,cij->nchw", windows, const(weights(20, 3, 3), dtype))
+    y = b.contract("nchw,oc->nohw", b.map_("max", inner, b.scalar(0.0, inner)), const(weights(12, 20), dtype))
+    y = b.map_("max", y, b.scalar(0.0, y))
+    return Graph((("x", x),), (("y", y),), {}, symbols(x))
+
+
+def attention(rows, keys, dtype=F, batch=1, mask=False, seen=None):
+    """softmax(q · kᵀ) · v of three heads, each of 8 elements, and what 24 · 20 weights make of all heads;
+    row i sees the keys up to i + `seen`."""
+    q, k, v = (b.param(n, (batch, 3, s, 8), dtype) for n, s in (("q", rows), ("k", keys), ("v", keys)))
+    inputs = {"q": q, "k": k, "v": v}
+    scores = b.contract("bhmd,bhnd->bhmn", q, k)
+    if mask:
+        inputs["mask"] = b.param("mask", (1, 1, rows, keys), DataType.BOOL)
+        scores = b.map_("select", inputs["mask"], scores, b.scalar(-np.inf, scores))
+    if seen is not None:
+        last, key = (b.iota((1, 1, rows, 1), 2, DataType.INT64), b.iota((1, 1, 1, keys), 3, DataType.INT64))
+        shown = b.map_("le", key, b.map_("add", last, b.const([[[[seen]]]], DataType.INT64)))
+        scores = b.map_("select", shown, scores, b.scalar(-np.inf, scores))
+    e = b.map_("exp", b.map_("sub", scores, b.reduce_("max", scores, (3,))))
+    y = b.contract("bhmn,bhnd->bhmd", b.map_("div", e, b.reduce_("sum", e, (3,))), v)
+    y = b.reshape(b.transpose(y, (0, 2, 1, 3)), (batch, rows, 24))
+    y = b.contract("bse,ef->bsf", y, const(weights(24, 20), dtype))
+    return Graph(tuple(inputs.items()), (("y", y),), {}, symbols(q, k))
+
+
+def symbols(*values):
+    found = ((s, v.op.name, k) for v in values for k, d in enumerate(v.shape) for s in (M, N) if d == s.dim)
+    return tuple({s: Symbol(s, name, k) for s, name, k in reversed([*found])}.values())
+
+
+def lowered(graph, machine=SMALL, strategies=STAGES):
+    for step in PASSES:
+        graph = step.run(graph)
+    sizes = Sizes({M.name: 190, N.name: 13})
+    return native.lower(graph, constant_offsets(graph), sizes, machine=machine, strategies=strategies)
+
+
+CASES = {
+    "even": (separable(2, 24), [{}]),
+    "odd": (separable(3, 17), [{}]),
+    "open images": (separable(M.dim, 9), [{M.name: n} for n in (1, 5)]),
+    "open rows": (separable(1, M.dim), [{M.name: n} for n in (1, 3, 40)]),
+    "half": (separable(2, 24, HALF), [{}]),
+    "rows": (attention(180, 11), [{}]),
+    "odd rows": (attention(187, 7), [{}]),
+    "batches": (attention(65, 9, F, 3), [{}]),
+    "open tokens": (attention(M.dim, 9), [{M.name: n} for n in (1, 8, 197)]),
+    "open keys": (attention(180, N.dim), [{N.name: n} for n in (1, 9, 40)]),
+    "bfloat16": (attention(181, 7, BF16), [{}]),
+    "causal": (attention(181, 29, seen=-1), [{}]),
+    "mask": (attention(187, 29, mask=True), [{}]),
+    "causal, open": (attention(M.dim, N.dim, seen=3), [{M.name: 1, N.name: 1}, {M.name: 197, N.name: 40}]),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_is_one_kernel_that_agrees_with_the_interpreter(name):
+    graph, sizes = CASES[name]
+    made = lowered(graph)
+    assert [x.kind for x in made.schedules[0].launches] == ["fused tile"]
+    assert [(m.kernel, m.finding, m.sizes) for m in verify(made, host(), sizes)] == []
+
+
+def separable_truth(x):
+    padded = np.pad(np.float64(x), ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
+    inner = np.einsum("nchwij,cij->nchw", windows, np.float32(weights(20, 3, 3)))
+    return np.maximum(np.einsum("nchw,oc->nohw", np.maximum(inner, 0), np.float32(weights(12, 20))), 0)
+
+
+def attention_truth(q, k, v, mask=None):
+    scores = np.einsum("bhmd,bhnd->bhmn", np.float64(q), np.float64(k))
+    e = np.exp(scores if mask is None else np.where(mask, scores, -np.inf))
+    y = np.einsum("bhmn,bhnd->bmhd", e / e.sum(-1, keepdims=True), np.float64(v))
+    return y.reshape(len(y), -1, 24) @ np.float32(weights(24, 20)).astype(np.float64)
+
+
+TRUTH = {
+    "odd": separable_truth,
+    "open rows": separable_truth,
+    "odd rows": attention_truth,
+    "open tokens": attention_truth,
+    "mask": attention_truth,
+}
+
+
+def by_native_code(made, sizes, given):
+    trial = Trial(load(made, host()), sizes)
+    for name, value in made.graph.inputs:
+        trial.write(made.schedules[0].buffers[value], given[name], value.dtype)
+    trial.run()
+    ((_, y),) = made.graph.outputs
+    shape = tuple(evaluate(d, sizes) for d in y.shape)
+    return trial.read(made.schedules[0].buffers[y], y.dtype, shape)
+
+
+def with_every_access_checked(made, sizes, given):
+    return InterpTarget().run(job(made, sizes), given).outputs["y"]
+
+
+@pytest.mark.parametrize("run", [by_native_code, with_every_access_checked])
+@pytest.mark.parametrize("name", TRUTH)
+def test_each_is_right_beside_float64(name, run):
+    graph, (*_, sizes) = CASES[name]
+    given = random_inputs(graph, sizes)
+    if "mask" in given:
+        given["mask"][..., 3] = True  # a row sees something
+    got, wanted = run(lowered(graph), sizes, given), TRUTH[name](**given)
+    assert got.shape == wanted.shape
+    assert np.abs(got - wanted).max() < 2e-6 * np.abs(wanted).max()
+
+
+def test_what_lies_between_is_in_scratch():
+    kernel = lowered(CASES["odd"][0]).schedules[0].launches[0].kernel
+    spaces = {b.space for b in buffers_of(kernel.body)}
+    assert Space.ARENA not in spaces
+
+
+def test_what_an_item_holds_of_an_attention_is_in_tiles_of_its_own():
+    """A projection's rows, and in them for each head tiles of scores, where a mask is looked at first."""
+    kernel = lowered(CASES["mask"][0]).schedules[0].launches[0].kernel
+    text = print_kernels([kernel])
+    assert kernel.var.name == "stage.item"
+    assert text.index("for serial tile.item") < text.index("for serial tile.block")
+
+
+def test_what_others_read_is_no_stage():
+    graph = CASES["odd"][0]
+    ((_, y),) = graph.outputs
+    inner = next(v for v in walk([y]) if v.op == Map("max", F))
+    both = replace(graph, outputs=(("y", y), ("inner", inner)))
+    assert "fused tile" not in {x.kind for x in lowered(both).schedules[0].launches}
+
+
+def test_nothing_is_computed_at_items_unless_asked_for():
+    made = lowered(CASES["odd"][0], strategies=loader.target().strategies)
+    assert [x.kind for x in made.schedules[0].launches] == ["window", "contraction"]
+
+
+def test_what_the_second_cache_holds_between_two_kernels_is_no_stage():
+    made = lowered(CASES["odd"][0], machine=REFERENCE)
+    assert [x.kind for x in made.schedules[0].launches] == ["window", "contraction"]
