@@ -119,7 +119,8 @@ def test_program_as_many_write_it_runs_unchanged(program, models, environment):
 @pytest.mark.programs
 @pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed: make programs runs this")
 @pytest.mark.parametrize(
-    "program", ["torch_engine_graph.py", "torch_module.py", "torch_registered_plugin.py"]
+    "program",
+    ["torch_engine_graph.py", "torch_module.py", "torch_registered_plugin.py", "torch_sizes.py"],
 )
 def test_program_as_many_write_it_with_pytorch_runs_unchanged(program, models, environment):
     run_as_many_write_it(program, models, environment)

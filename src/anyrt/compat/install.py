@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Final
 
 import anyrt
-from anyrt.compat import libraries, signatures
+from anyrt.compat import held, libraries, signatures
 from anyrt.compat.names import DISTRIBUTIONS, Names, offer
 from anyrt.core.errors import ArgumentError
 
@@ -37,6 +37,7 @@ def install(force: bool = False, api: str = "10") -> None:
     if api == "8.6":
         importlib.import_module("anyrt.compat.api86").offer()
     offer(Names(force, _AFTER))
+    held.offer()
     signatures.offer()
     libraries.offer()
     os.environ["ANYRT_COMPAT"] = f"{api} force" if force else api

@@ -1,0 +1,65 @@
+"""Arrays that programs let go while a context still has their addresses."""
+
+import weakref
+
+import numpy as np
+import pytest
+
+import anyrt as trt
+from anyrt.compat import held
+
+
+@pytest.fixture
+def context(monkeypatch):
+    """Of x, reshaped to sizes that are an input; both are told again."""
+    monkeypatch.setattr(trt.IExecutionContext, "set_tensor_address", trt.IExecutionContext.set_tensor_address)
+    held.offer()
+    net = trt.Builder(trt.Logger()).create_network()
+    x, sizes = net.add_input("x", trt.float32, (12,)), net.add_input("sizes", trt.int64, (2,))
+    layer = net.add_shuffle(x)
+    layer.set_input(1, sizes)
+    net.mark_output(layer.get_output(0))
+    twice = net.add_elementwise(sizes, sizes, trt.ElementWiseOperation.SUM).get_output(0)
+    twice.name = "twice"
+    net.mark_output_for_shapes(twice)
+    config, profile = net.builder.create_builder_config(), net.builder.create_optimization_profile()
+    profile.set_shape_input("sizes", (1, 1), (3, 4), (12, 12))
+    config.add_optimization_profile(profile)
+    return net.builder.build_engine_with_config(net, config).create_execution_context()
+
+
+def bound(context, name, values):
+    """What holds the values of a tensor whose address is told."""
+    array = np.array(values)
+    kept = [array]
+    del array
+    assert context.set_tensor_address(name, kept[0].ctypes.data)
+    return weakref.ref(kept[0])
+
+
+@pytest.mark.parametrize("name", ["sizes", "twice"])
+def test_an_array_of_sizes_lives_until_the_next_address(context, name):
+    first = bound(context, name, [4, 3])
+    assert first() is not None
+    second = bound(context, name, [6, 2])
+    assert (first(), second().tolist()) == (None, [6, 2])
+
+
+def test_an_array_of_sizes_does_not_outlive_the_context(context):
+    array = bound(context, "sizes", [4, 3])
+    assert held._HELD.pop(context) == {"sizes": array()}
+    assert array() is None
+
+
+def test_other_tensors_are_not_held(context):
+    assert bound(context, "x", np.zeros(12, np.float32))() is None
+
+
+def test_sizes_are_those_that_were_told(context):
+    bound(context, "sizes", [4, 3])
+    told = bound(context, "twice", [0, 0])
+    others = [np.array([7, 7]) for _ in range(100)]
+    assert context.infer_shapes() == []
+    assert tuple(context.get_tensor_shape(context.engine.get_tensor_name(2))) == (4, 3)
+    assert told().tolist() == [8, 6]
+    assert sum(x.sum() for x in others) == 1400
