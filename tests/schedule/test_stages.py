@@ -9,8 +9,8 @@ import pytest
 from anyrt.backends import loader
 from anyrt.backends.interp.target import InterpTarget
 from anyrt.compiler import native
-from anyrt.compiler.trial import Trial, constant_offsets, job, load
-from anyrt.compiler.verify import random_inputs, verify
+from anyrt.compiler.trial import Trial, constant_offsets, job
+from anyrt.compiler.verify import random_inputs
 from anyrt.core.dims import Sym
 from anyrt.core.dimvalues import evaluate
 from anyrt.core.dtype import numpy_dtype
@@ -25,6 +25,7 @@ from anyrt.prims import build as b
 from anyrt.prims.map import Map
 from anyrt.prims.view import Axis
 from anyrt.schedule.cost import Sizes
+from tests.native import load, verify
 from tests.targets import host
 
 M, N = Sym("x.0", 1, 300), Sym("x.1", 1, 300)
