@@ -58,9 +58,15 @@ class Writer:
 
     def call(self, scope: Scope, result: str, intrinsic: str, args: list[tuple[str, str]]) -> str:
         """Call an LLVM intrinsic, declaring it once."""
-        types = ", ".join(t for t, _ in args)
-        self.declared.add(f"declare {result} @{intrinsic}({types})")
-        return self.put(scope, f"call {result} @{intrinsic}({', '.join(f'{t} {v}' for t, v in args)})")
+        return self.put(scope, self._called(result, intrinsic, args))
+
+    def run(self, scope: Scope, intrinsic: str, args: list[tuple[str, str]]) -> None:
+        """Call one that gives nothing."""
+        scope.lines.append(f"  {self._called('void', intrinsic, args)}")
+
+    def _called(self, result: str, intrinsic: str, args: list[tuple[str, str]]) -> str:
+        self.declared.add(f"declare {result} @{intrinsic}({', '.join(t for t, _ in args)})")
+        return f"call {result} @{intrinsic}({', '.join(f'{t} {v}' for t, v in args)})"
 
     def spread(self, scope: Scope, value: str, kind: str, lanes: int) -> str:
         """A scalar in every lane."""

@@ -138,7 +138,12 @@ def encode(
 ) -> Encoded:
     """`module` as words; `entry` says how many bytes behind the program's first word a kernel begins."""
     slots: dict[Dim, int] = {s.dim: n for n, s in enumerate((*module.symbols, *module.inner))}
-    return _Encoder(module, frames, entry, machine, slots).program()
+    encoder = _Encoder(module, frames, entry, machine, slots)
+    guards = encoder.runs()
+    if any(c.tells for c in module.calls):  # again: now all sizes are known that follow from these
+        encoder = _Encoder(module, frames, entry, machine, slots)
+        guards = encoder.runs()
+    return encoder.program(guards)
 
 
 def serial_work(machine: Machine) -> int:
@@ -170,18 +175,10 @@ class _Encoder:
     told: set[Sym] = field(default_factory=set)  # open sizes that calls have told since the last pause
     tables: dict[Dim, frozenset[Sym]] = field(default_factory=dict)  # what those at an offset follow from
 
-    def program(self) -> Encoded:
+    def program(self, guards: Sequence[Operand]) -> Encoded:
         """Header and parts; sizes come first, but only the calls tell which of them are needed."""
-        guards = [self._operand(v.guard) for v in self.module.versions]
-        for fill in self.module.tables:
-            self.tables |= {s.buffer.offset: decided(fill) for s in stores(fill.body)}
-        self._run(guards)
-        if any(c.tells for c in self.module.calls):  # again: now all sizes are known that follow from these
-            self.filled = self.judged = self.called = self.sent = 0
-            self.run, self.jumps, self.places, self.told = [], [], [], set()
-            self._run(guards)
         tables = [w for n, c in enumerate(self.module.fills) for w in self._call(c, ALWAYS, n)]
-        sizes = [w for dim, slot in list(self.slots.items()) for w in self._size(dim, slot)]
+        sizes = chain.from_iterable(self._size(dim, slot) for dim, slot in list(self.slots.items()))
         prepare = [*sizes, *tables, Code.RETURN, int(abi.Status.OK)]
         begin = len(Header) + len(prepare)
         for at in self.jumps:
@@ -201,18 +198,22 @@ class _Encoder:
             *prepare,
             *self.run,
             *(w for first, last, version in self.places for w in (begin + first, begin + last, version)),
-            *(w for guard in guards for w in guard),
+            *chain(*guards),
         ]
         return Encoded(words, tuple(self.slots), 1 + self.module.bindings + self.filled + abi.FOUND_WORDS)
 
-    def _run(self, guards: Sequence[Operand]) -> None:
-        """The instructions, and where each step stands with its version."""
+    def runs(self) -> Sequence[Operand]:
+        """Write the instructions, and where each step stands with its version; the versions' guards."""
+        for fill in self.module.tables:
+            self.tables |= {s.buffer.offset: decided(fill) for s in stores(fill.body)}
+        guards = [self._operand(v.guard) for v in self.module.versions]
         for n, (version, guard) in enumerate(zip(self.module.versions, guards, strict=True)):
             onward = [] if version.guard == 1 else [self._jump(Code.UNLESS, *guard)]
             self._steps(version.steps, n)
             self.run += [Code.RETURN, int(abi.Status.OK)]
             self._land(onward)
         self.run += [Code.RETURN, int(abi.Status.FAILED)]
+        return guards
 
     def _steps(self, steps: Iterable[Step], version: int) -> None:
         for step in steps:

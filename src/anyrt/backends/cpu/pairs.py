@@ -49,11 +49,15 @@ def pairs_of(body: Iterable[Stmt]) -> Mapping[Load, tuple[Load, int]]:
 def gather(w: Writer, scope: Scope, first: Load, where: str, mask: str, width: int) -> str:
     """Both elements in each lane."""
     size = ll.BYTES[first.buffer.stored]
-    kind, name = f"<{width} x {_TWO[size]}>", f"v{width}{_SHORT[size]}"
-    full = f"llvm.masked.gather.{name}.v{width}p0"
-    w.declared.add(f"declare {kind} @{full}(<{width} x ptr>, i32, <{width} x i1>, {kind})")
-    given = f"<{width} x ptr> {where}, i32 {size}, <{width} x i1> {mask}, {kind} zeroinitializer"
-    return w.put(scope, f"call {kind} @{full}({given})")
+    return gathered(w, scope, f"{width} x {_TWO[size]}", f"v{width}{_SHORT[size]}", (where, size, mask))
+
+
+def gathered(w: Writer, scope: Scope, lanes: str, suffix: str, read: tuple[str, int, str]) -> str:
+    """Elements of a vector, at addresses, at multiples of so many bytes, where a mask is set."""
+    (where, size, mask), width = read, lanes.split(" ", 1)[0]
+    args = [(f"<{width} x ptr>", where), ("i32", f"{size}"), (f"<{width} x i1>", mask)]
+    args.append((f"<{lanes}>", "zeroinitializer"))
+    return w.call(scope, f"<{lanes}>", f"llvm.masked.gather.{suffix}.v{width}p0", args)
 
 
 def half(w: Writer, scope: Scope, x: Load, pair: str, which: int, width: int) -> str:

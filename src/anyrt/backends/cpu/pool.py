@@ -29,7 +29,7 @@ from typing import Final
 from anyrt.backends.cpu.image import flatten
 from anyrt.backends.cpu.processors import Processor
 from anyrt.backends.cpu.system import control, threads
-from anyrt.codegen.build import Body, Shared, Value, function
+from anyrt.codegen.build import Body, Loop, Shared, Value, function
 from anyrt.codegen.llvm import compile_text
 from anyrt.plan import abi
 from anyrt.plan.pool import PART_WORDS, PoolWord
@@ -211,10 +211,7 @@ def _worker(f: Body, pool: Value, thread: Value) -> None:
                 f.give(0)
             _apart(f, pool)
             with f.when((now & _SEATS).is_("ne", 0)):
-                with f.when(state.swap(now, now - (_SEAT - 1), "acq_rel").is_("eq", False)):
-                    look.next()
-                f.run("@work", pool, thread)
-                state.change("sub", 1, "release")
+                _sit(f, pool, thread, now, look)
             seen.value, fresh.value = generation, True
             look.next()
         f.run("@pause")
@@ -223,6 +220,15 @@ def _worker(f: Body, pool: Value, thread: Value) -> None:
             _sleep(f, pool, seen.value)
             fresh.value = True
     f.give(0)
+
+
+def _sit(f: Body, pool: Value, thread: Value, now: Value, look: Loop) -> None:
+    """Takes a seat and works, or looks again where the state is not what it was."""
+    state = _shared(pool, PoolWord.STATE)
+    with f.when(state.swap(now, now - (_SEAT - 1), "acq_rel").is_("eq", False)):
+        look.next()
+    f.run("@work", pool, thread)
+    state.change("sub", 1, "release")
 
 
 def _sleep(f: Body, pool: Value, seen: Value) -> None:

@@ -44,11 +44,13 @@ def store_run(v: Vectors, buffer: Buffer, value: str, where: str, lanes: Lanes) 
     elif lanes.mask is None:
         scope.lines.append(f"  store {kind} {value}, ptr {where}, align {size}")
     else:
-        name = f"llvm.masked.store.{ll.suffix(type, lanes.width)}.p0"
-        flags = f"<{lanes.width} x i1>"
-        v.out.declared.add(f"declare void @{name}({kind}, ptr, i32, {flags})")
-        args = f"{kind} {value}, ptr {where}, i32 {size}, {flags} {lanes.mask}"
-        scope.lines.append(f"  call void @{name}({args})")
+        given = [
+            (kind, value),
+            ("ptr", where),
+            ("i32", f"{size}"),
+            (f"<{lanes.width} x i1>", f"{lanes.mask}"),
+        ]
+        v.out.run(scope, f"llvm.masked.store.{ll.suffix(type, lanes.width)}.p0", given)
 
 
 def _store_parts(v: Vectors, type: Scalar, value: str, where: str, lanes: Lanes) -> None:
@@ -90,11 +92,8 @@ def _scatter(v: Vectors, stmt: Store, value: str, lanes: Lanes) -> None:
     where = v.places(scope, stmt.buffer, stmt.index, lanes, writes=True)
     mask = lanes.mask or ll.splat(True, Scalar.BOOL, width)
     name, kind = f"llvm.masked.scatter.{ll.suffix(type, width)}.v{width}p0", ll.vector(type, width)
-    v.out.declared.add(f"declare void @{name}({kind}, <{width} x ptr>, i32, <{width} x i1>)")
-    scope.lines.append(
-        f"  call void @{name}({kind} {value}, <{width} x ptr> {where}, i32 {ll.BYTES[type]}, "
-        f"<{width} x i1> {mask})"
-    )
+    places, flags = (f"<{width} x ptr>", where), (f"<{width} x i1>", mask)
+    v.out.run(scope, name, [(kind, value), places, ("i32", f"{ll.BYTES[type]}"), flags])
 
 
 def fetch(v: Vectors, stmt: Fetch, lanes: Lanes) -> None:
@@ -113,5 +112,5 @@ def fetch(v: Vectors, stmt: Fetch, lanes: Lanes) -> None:
 def prefetch(w: Writer, scope: Scope, where: str, ahead: int, *, nearest: bool = False) -> None:
     """Ask for the cache line `ahead` bytes behind `where`, to be held near the core or nearest to it."""
     at = w.put(scope, f"getelementptr i8, ptr {where}, i64 {ahead}")
-    w.declared.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-    scope.lines.append(f"  call void @llvm.prefetch.p0(ptr {at}, i32 0, i32 {3 if nearest else 2}, i32 1)")
+    how = [("i32", "0"), ("i32", "3" if nearest else "2"), ("i32", "1")]
+    w.run(scope, "llvm.prefetch.p0", [("ptr", at), *how])

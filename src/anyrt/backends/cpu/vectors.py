@@ -293,13 +293,9 @@ class Vectors:
         kind, size = ll.vector(x.type, lanes.width), ll.BYTES[x.buffer.stored]
         if lanes.mask is None:
             return self.out.put(scope, f"load {kind}, ptr {where}, align {size}")
+        given = [("ptr", where), ("i32", f"{size}"), (f"<{lanes.width} x i1>", lanes.mask)]
         name = f"llvm.masked.load.{ll.suffix(x.type, lanes.width)}.p0"
-        self.out.declared.add(f"declare {kind} @{name}(ptr, i32, <{lanes.width} x i1>, {kind})")
-        return self.out.put(
-            scope,
-            f"call {kind} @{name}(ptr {where}, i32 {size}, <{lanes.width} x i1> {lanes.mask}, "
-            f"{kind} zeroinitializer)",
-        )
+        return self.out.call(scope, kind, name, [*given, (kind, "zeroinitializer")])
 
     def _all_there(self, x: Load, lanes: Lanes) -> Lanes:
         """The lanes without their mask where all of them may be read: LLVM keeps the address of each masked
@@ -335,20 +331,15 @@ class Vectors:
         return replace(lanes, mask=self.out.below(scope, lanes.width, left))
 
     def _gather(self, scope: Scope, x: Load, lanes: Lanes) -> str:
-        width, kind, size = lanes.width, ll.vector(x.type, lanes.width), ll.BYTES[x.buffer.stored]
+        width, size = lanes.width, ll.BYTES[x.buffer.stored]
         mask = lanes.mask or ll.splat(True, Scalar.BOOL, width)
         if x in lanes.pairs and size in pairs.SIZES and self.values.checks is None:
             return self._gather_pair(scope, x, mask, lanes)
         where = self.places(scope, x.buffer, x.index, lanes)
         if size < WORD and not x.word and self.machine.vector_bits == 512:
             return self._gather_words(scope, where, mask, x, width)
-        name = f"llvm.masked.gather.{ll.suffix(x.type, width)}.v{width}p0"
-        self.out.declared.add(f"declare {kind} @{name}(<{width} x ptr>, i32, <{width} x i1>, {kind})")
-        return self.out.put(
-            scope,
-            f"call {kind} @{name}(<{width} x ptr> {where}, i32 {size}, <{width} x i1> {mask}, "
-            f"{kind} zeroinitializer)",
-        )
+        lane, suffix = ll.NAMES[x.type], ll.suffix(x.type, width)
+        return pairs.gathered(self.out, scope, f"{width} x {lane}", suffix, (where, size, mask))
 
     def _gather_pair(self, scope: Scope, x: Load, mask: str, lanes: Lanes) -> str:
         first, which = lanes.pairs[x]
@@ -364,14 +355,11 @@ class Vectors:
         """Elements of less than 32 bits from the words around them, for which there is an instruction; a word
         never lies on two pages."""
         put, addresses, words = self.out.put, f"<{width} x i64>", ll.vector(Scalar.I32, width)
-        name = f"llvm.masked.gather.v{width}i32.v{width}p0"
-        self.out.declared.add(f"declare {words} @{name}(<{width} x ptr>, i32, <{width} x i1>, {words})")
         at = put(scope, f"ptrtoint <{width} x ptr> {where} to {addresses}")
         rest = put(scope, f"and {addresses} {at}, splat (i64 {WORD - 1})")
         base = put(scope, f"sub {addresses} {at}, {rest}")
         pointers = put(scope, f"inttoptr {addresses} {base} to <{width} x ptr>")
-        given = f"<{width} x ptr> {pointers}, i32 {WORD}, <{width} x i1> {mask}, {words} zeroinitializer"
-        word = put(scope, f"call {words} @{name}({given})")
+        word = pairs.gathered(self.out, scope, f"{width} x i32", f"v{width}i32", (pointers, WORD, mask))
         bytes = put(scope, f"trunc {addresses} {rest} to {words}")
         bits = put(scope, f"lshr {words} {word}, {put(scope, f'shl {words} {bytes}, splat (i32 3)')}")
         narrow = f"<{width} x i{8 * ll.BYTES[x.buffer.stored]}>"

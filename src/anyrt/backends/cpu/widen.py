@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from anyrt.backends.cpu.pairs import pairs_of
+from anyrt.backends.cpu.transpose import shuffle
 from anyrt.backends.cpu.vectors import Lanes, Vectors
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.registers import combine
@@ -94,14 +95,7 @@ class VectorLoop:
         loop walks memory."""
         if self.loop.registers > 1:
             return self.loop.registers
-        body, var = self.loop.body, self.loop.var
-        if not self.vectors.machine.has_bf16 or not all(
-            isinstance(s, Store) and s.buffer.stored is Scalar.BF16 for s in body
-        ):
-            return 1
-        loads = (x.index for x in parts(expressions(body)) if isinstance(x, Load))
-        moved = [linear(at, var) for at in (*(s.index for s in stores(body)), *loads)]
-        return AT_ONCE if all(m is not None and m[0] in (0, 1) for m in moved) else 1
+        return AT_ONCE if self.vectors.machine.has_bf16 and _narrows_along_memory(self.loop) else 1
 
     def _peel(self, width: int, extent: str) -> str:
         """Lanes up to the first aligned vector of a buffer that is written past the caches, in one masked
@@ -220,30 +214,28 @@ class VectorLoop:
 
     def _join(self, scope: Scope, buffer: Buffer, op: Op, width: int, parts: list[Register]) -> None:
         """Chains, then lanes in halves, then the register that was there before."""
-        v, type, kind = self.values, buffer.stored, ll.vector(buffer.stored, width)
-        vectors = [v.out.put(scope, f"load {kind}, ptr {r.pointer}") for r in parts]
+        w, type, pointer = self.values.out, buffer.stored, self.values.registers[buffer.name].pointer
+        vectors = [w.put(scope, f"load {ll.vector(type, width)}, ptr {r.pointer}") for r in parts]
         while len(vectors) > 1:
-            vectors = [
-                combine(v.out, scope, op, type, width, *pair)
-                for pair in zip(vectors[::2], vectors[1::2], strict=True)
-            ]
-        total, lanes = vectors[0], width
-        while lanes > 1:
-            lanes //= 2
-            halves = [", ".join(f"i32 {i + h * lanes}" for i in range(lanes)) for h in (0, 1)]
-            source = ll.vector(type, lanes * 2) if lanes > 1 else f"<2 x {ll.NAMES[type]}>"
-            if lanes == 1:
-                a, b = (v.out.put(scope, f"extractelement {source} {total}, i64 {h}") for h in (0, 1))
+            pairs = zip(vectors[::2], vectors[1::2], strict=True)
+            vectors = [combine(w, scope, op, type, width, a, b) for a, b in pairs]
+        (total,), kind = vectors, ll.NAMES[type]
+        while width > 1:
+            whole, width = width, width // 2
+            if width > 1:
+                orders = [[*range(width)], [*range(width, whole)]]
+                halves = [shuffle(w, scope, total, "poison", kind, whole, order) for order in orders]
             else:
-                a, b = (
-                    v.out.put(
-                        scope, f"shufflevector {source} {total}, {source} poison, <{lanes} x i32> <{h}>"
-                    )
-                    for h in halves
-                )
-            total = combine(v.out, scope, op, type, lanes, a, b)
-        pointer = v.registers[buffer.name].pointer
-        old = v.out.put(scope, f"load {ll.NAMES[type]}, ptr {pointer}")
-        scope.lines.append(
-            f"  store {ll.NAMES[type]} {combine(v.out, scope, op, type, 1, old, total)}, ptr {pointer}"
-        )
+                halves = [w.put(scope, f"extractelement <2 x {kind}> {total}, i64 {h}") for h in (0, 1)]
+            total = combine(w, scope, op, type, width, halves[0], halves[1])
+        old = w.put(scope, f"load {kind}, ptr {pointer}")
+        scope.lines.append(f"  store {kind} {combine(w, scope, op, type, 1, old, total)}, ptr {pointer}")
+
+
+def _narrows_along_memory(loop: For) -> bool:
+    """True for a loop that only stores bfloat16, of what lies side by side or is one element."""
+    if not all(isinstance(s, Store) and s.buffer.stored is Scalar.BF16 for s in loop.body):
+        return False
+    loads = (x.index for x in parts(expressions(loop.body)) if isinstance(x, Load))
+    moved = [linear(at, loop.var) for at in (*(s.index for s in stores(loop.body)), *loads)]
+    return all(m is not None and m[0] in (0, 1) for m in moved)
