@@ -82,10 +82,10 @@ assert (out == (p.reshape(2, 4) @ q.reshape(2, 4).T).ravel()).all(), "bfmmla"
 print("bfmmla", out.tolist())
 
 # Kernels by the dots that this processor has, beside the interpreter.
-from anyrt.compiler.verify import verify
 from anyrt.core.flags import Flags
 from anyrt.core.machine import this_machine
 from tests.loops.test_register_tile import CASES, N, lowered
+from tests.native import verify
 from tests.targets import host
 
 machine = host().limited(this_machine(Flags()))
