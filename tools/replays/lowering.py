@@ -27,7 +27,7 @@ Lower: TypeAlias = Callable[[Machine], Sequence[Kernel]]
 HERE: Final = "here"  # the machine that we are on: what times are taken of
 _WHOLE: Final = replace(REFERENCE, has_tiles=True)
 _LEVELS: Final = ("avx2", "sse2", "neon")  # the plainest processors of these
-# AVX-512 is the machine where sizes were measured: with dots of bytes and of bfloat16.
+# AVX-512 is the machine where sizes were measured: with dots of bytes and of bfloat16. NEON has these, too.
 MACHINES: Final = ("amx", "avx512", *_LEVELS)
 
 
@@ -50,7 +50,8 @@ def machine(name: str) -> Machine:
             return REFERENCE
         case "here":
             return driver.build_machine()
-    return loader.target().named(name).limited(_WHOLE)
+    found = loader.target().named(name).limited(_WHOLE)
+    return replace(found, has_sdot=True, has_bfdot=True) if name == "neon" else found
 
 
 def request_of(network: Any, config: Any) -> BuildRequest:  # Any: objects of the API
