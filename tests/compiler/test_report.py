@@ -1,10 +1,16 @@
 """The build report: what each kernel computes, and why a value was not fused, by the names of layers."""
 
+from dataclasses import replace
+
+import pytest
+
+from anyrt.backends.cpu.strategies import STRATEGIES
 from anyrt.compiler.report import build_report
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
 from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
 from anyrt.core.enums import ResizeSelector as Selector
+from anyrt.core.machine import REFERENCE
 from anyrt.ir.graph import Graph, Symbol
 from anyrt.plan.report import KernelTraffic, Report, StoredTensor
 from anyrt.prims import build as b
@@ -12,6 +18,7 @@ from anyrt.prims.taps import Linear
 from anyrt.schedule.cost import Sizes
 from tests import native
 
+PLAIN, TILES = replace(REFERENCE, has_vnni=False), replace(REFERENCE, has_tiles=True)
 N, M = Sym("x.0", 1, 64), Sym("y.0", 1, 64)
 
 
@@ -55,3 +62,35 @@ def test_layers_keep_their_names_where_dynamic_sizes_are_assumed_equal():
     symbols = (Symbol(N, "x", 0), Symbol(M, "y", 0))
     found = report(Graph((("x", x), ("y", y)), (("z", total),), {total: "total"}, symbols))
     assert found.kernels == (KernelTraffic("total", ("total",), reads=320, writes=160),)
+
+
+def bytes_summed(rows: int, terms: int) -> Graph:
+    x, w = (b.param(n, s, DataType.INT8) for n, s in (("x", (rows, terms)), ("w", (terms, 70))))
+    return Graph((("x", x), ("w", w)), (("y", b.contract("mk,kn->mn", x, w, DataType.INT32)),))
+
+
+@pytest.mark.parametrize(
+    ("rows", "terms", "why"),
+    [
+        (40, 35, "35 terms fill no words of 4, which dot4u sums"),
+        (3, 64, "the words that dot4u sums are not worth making for 3 rows"),
+    ],
+)
+def test_why_sums_of_bytes_do_without_the_instruction_that_the_machine_has(rows, terms, why):
+    lowered = native.lower(bytes_summed(rows, terms), {}, Sizes({}), machine=REFERENCE)
+    without = "1 kernel does without instructions of this machine for what they sum:"
+    assert build_report(lowered, Sizes({})).notes == (without, f"  contract: {why}")
+
+
+def test_nothing_is_told_of_sums_by_instructions_nor_where_a_machine_has_none():
+    for graph, machine in ((bytes_summed(40, 64), REFERENCE), (bytes_summed(40, 35), PLAIN)):
+        lowered = native.lower(graph, {}, Sizes({}), machine=machine)
+        assert build_report(lowered, Sizes({})).notes == ()
+
+
+def test_why_a_loop_is_not_by_the_instruction_on_tiles_that_was_meant():
+    lowered = native.lower(
+        bytes_summed(40, 64), {}, Sizes({}), machine=TILES, strategies=STRATEGIES.without("round up")
+    )
+    _, why = build_report(lowered, Sizes({})).notes
+    assert why.startswith("  contract: tiles of a matrix were meant: ")

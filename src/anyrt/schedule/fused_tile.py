@@ -37,7 +37,8 @@ def fused_tile(
         return failure
     found = [_Tile(schedule, plan, group, cut).piece(graph) for cut, graph in cuts]
     formal = tuple(map(signature.formal, signature.buffers))
-    return Made(joined(name, found, group.buffer), formal, "fused tile")
+    unmet = dict.fromkeys(why for piece in found for why in piece.unmet)
+    return Made(joined(name, found, group.buffer), formal, "fused tile", tuple(unmet))
 
 
 def traced(schedule: Callable[[Task], Schedule], plan: Plan, launch: Launch) -> list[Trace]:
@@ -66,6 +67,7 @@ class _Tile:
         """Its kernels, and what lies where they read."""
         cut, inner, looking = self.cut, self.own(graph), self.looking()
         swap, looks = self._leaves(inner), list[Kernel]()
+        unmet = tuple(why for x in inner.everywhere for why in x.unmet)
         if looking is not None:
             seen = {looking.buffers[looking.graph.outputs[0][1]]: ANY}
             looks = [with_buffers(k, seen) for k in _kernels(looking)]
@@ -75,15 +77,15 @@ class _Tile:
             None if cut.last else self.copying(),
         )  # for the last one they are there
         if copying is None:
-            return TileKernels(cut, _kernels(inner), swap, looking=looks)
+            return TileKernels(cut, _kernels(inner), swap, looking=looks, unmet=unmet)
         before, layout, panels = copying
         ((_, copied),) = before.outputs
         own = Buffer("tile.panels", copied.dtype, Space.SCRATCH, layout.entries)
         swap |= {inner.buffers[panels]: own}
         if filling is None:
-            return TileKernels(cut, _kernels(inner), swap, looking=looks)
+            return TileKernels(cut, _kernels(inner), swap, looking=looks, unmet=unmet)
         swap |= self._leaves(filling) | {filling.buffers[copied]: own}
-        return TileKernels(cut, _kernels(inner), swap, _kernels(filling), looks, own)
+        return TileKernels(cut, _kernels(inner), swap, _kernels(filling), looks, own, unmet)
 
     def own(self, graph: Graph) -> Schedule:
         """The schedule of the tile's graph."""

@@ -28,11 +28,13 @@ from anyrt.schedule.tuning import Tuning
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The kernel of the first group of its sort, its buffers in the order of the signature, its strategy."""
+    """The kernel of the first group of its sort, its buffers in the order of the signature, its strategy, and
+    why instructions were not met that were meant for it."""
 
     kernel: Kernel
     buffers: tuple[Buffer, ...]
     kind: str
+    unmet: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,8 @@ def build(
     finds = next((Finding(b, a) for b, a in judged), None)
     tells = tuple((v.op.tells, memory.buffers[v]) for v in group.makes if v.op.tells is not None)
     inlined = tuple(v for v in signature.inlined if v not in group.makes)
-    return Launch(Call(found.kernel, name, binds, begins, finds, tells), group, inlined, found.kind, tuning)
+    call = Call(found.kernel, name, binds, begins, finds, tells)
+    return Launch(call, group, inlined, found.kind, tuning, found.unmet)
 
 
 def _first(plan: Plan, group: Group, signature: Signature, name: str, fused: Fused) -> Made | FusionFailure:
@@ -114,7 +117,7 @@ def _first(plan: Plan, group: Group, signature: Signature, name: str, fused: Fus
         return kernel
     marked = {replace(b, nontemporal=0): b for b in buffers_in_order(kernel)}
     formal = (signature.formal(b) for b in signature.buffers)
-    return Made(kernel, tuple(marked.get(b, b) for b in formal), builder.kind)
+    return Made(kernel, tuple(marked.get(b, b) for b in formal), builder.kind, builder.unmet)
 
 
 def _sectioned(plan: Plan, group: Group, signature: Signature, name: str) -> Builder:

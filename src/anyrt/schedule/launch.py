@@ -30,13 +30,14 @@ Memory: TypeAlias = frozenset[Buffer]
 class Launch:
     """The call of a kernel that computes a group, with the values that are inlined in it. It is called by its
     number, and by its layers when all of an engine's are known (labels.py). `kind`: the strategy that made
-    the kernel, with pieces as `tuning` says."""
+    the kernel, with pieces as `tuning` says. `unmet`: why it does without instructions that were meant."""
 
     call: Call
     group: Group
     inlined: tuple[Value, ...]
     kind: str
     tuning: Tuning
+    unmet: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

@@ -91,6 +91,7 @@ class Builder:
     beside: frozenset[Sym] = frozenset()
     folded: dict[Buffer, Value] = field(default_factory=dict)
     chosen: str = "map"
+    unmet: tuple[str, ...] = ()
 
     def build(self) -> Kernel | FusionFailure:
         """The kernel, or which value needs a buffer of its own."""
@@ -98,7 +99,10 @@ class Builder:
             kernel, strategy = self.naive()
         except FusionFailure as failure:
             return failure
-        return carry_out(strategy, kernel, self._context())
+        context = self._context()
+        made = carry_out(strategy, kernel, context)
+        self.unmet = context.unmet
+        return made
 
     @property
     def kind(self) -> str:

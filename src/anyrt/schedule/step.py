@@ -39,6 +39,12 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True)
+class Unmet(Fail):
+    """Why a step leaves a kernel without an instruction that the machine has for such sums: the build report
+    tells of it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Context:
     """What steps ask besides the kernel: fresh names, the tables of taps, sizes, the machine, and how
     large pieces are on it.
@@ -56,6 +62,11 @@ class Context:
     folded: Mapping[Buffer, Value]
     past: Mapping[Buffer, Past]
     trace: list[Trace] = field(default_factory=list)
+
+    @property
+    def unmet(self) -> tuple[str, ...]:
+        """Why kernels do without instructions that were meant for them, of the steps so far."""
+        return tuple(t.result.reason for t in self.trace if isinstance(t.result, Unmet))
 
     def estimate(self, var: Sym) -> int:
         """Turns of a loop, at least one."""

@@ -41,7 +41,8 @@ from anyrt.schedule.scores import ANY, BEHIND, FIRST
 @dataclass(frozen=True, slots=True)
 class TileKernels:
     """The kernels of a tile, `copies` for all tiles of a batch before, and `looking` for what columns each
-    has; `swap`: what they read, and what lies there for the whole; `panels`: what the copies make."""
+    has; `swap`: what they read, and what lies there for the whole; `panels`: what the copies make;
+    `unmet`: why kernels do without instructions."""
 
     cut: TileGraph
     kernels: Sequence[Kernel]
@@ -49,6 +50,7 @@ class TileKernels:
     copies: Sequence[Kernel] = ()
     looking: Sequence[Kernel] = ()
     panels: Buffer | None = None
+    unmet: tuple[str, ...] = ()
 
 
 def joined(name: str, pieces: Sequence[TileKernels], made: Buffer) -> Kernel:

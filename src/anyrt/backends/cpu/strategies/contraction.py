@@ -11,7 +11,15 @@ from collections.abc import Callable
 from anyrt.backends.cpu import matrix
 from anyrt.backends.cpu.intrinsics import BYTES, PAIRS
 from anyrt.backends.cpu.strategies.common import COLLAPSE, NONTEMPORAL, VECTORISE, VERSION, parallel
-from anyrt.backends.cpu.strategies.tile_choice import FLOAT, choose, counts, ordered_sums, oriented, terms
+from anyrt.backends.cpu.strategies.tile_choice import (
+    FLOAT,
+    choose,
+    counts,
+    ordered_sums,
+    oriented,
+    terms,
+    words_of,
+)
 from anyrt.core.dims import Dim, Sym, add, floordiv, mul
 from anyrt.core.dimvalues import substitute
 from anyrt.ir.buffer import Scalar, Space
@@ -33,7 +41,7 @@ from anyrt.loops.round_up import round_up
 from anyrt.loops.split import several, split, split_within
 from anyrt.loops.tensorize import overlap, tensorize
 from anyrt.loops.whole_turns import whole_turns
-from anyrt.schedule.step import Context, Step, Strategy, recipe
+from anyrt.schedule.step import Context, Step, Strategy, Unmet, recipe
 
 FEW = (4, 2, 1)  # rows of the smaller tiles that are left of an open number
 SUMS = 8  # registers, whose sums hide each other's latencies
@@ -104,7 +112,8 @@ def _reorder(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
 def _words(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     words = plan.tile.words
     if words is None:
-        return Fail("no instruction sums several of its terms")
+        found = words_of(plan.tile.product, plan.tile.m, plan.tile.n, c)
+        return found if isinstance(found, Fail) else Fail("m moves what n reads, too")
     if words.split:
         return dots_of_halves(kernel, plan.m.own, PAIRS)
     return dots(kernel, c.names, plan.m.own, BYTES if words.dot.first is Scalar.U8 else words.dot)
@@ -254,7 +263,8 @@ def _is_windowed(p: Product) -> bool:
 def _tensorize(kernel: Kernel, c: Context, tiled: Tiled) -> Kernel | Fail:
     if not tiled.tile.is_whole:
         return Fail("no instruction multiplies matrices of its words")
-    return tensorize(kernel, tiled.n.j, tiled.m.i, matrix.intrinsic)
+    made = tensorize(kernel, tiled.n.j, tiled.m.i, matrix.intrinsic)
+    return Unmet(f"tiles of a matrix were meant: {made.reason}") if isinstance(made, Fail) else made
 
 
 def _overlap(kernel: Kernel, c: Context, tiled: Tiled) -> Kernel | Fail:

@@ -134,7 +134,7 @@ def _together(p: Product, m: Sym, n: Sym, c: Context) -> Fused | None:
     """m fused with the loop over few results that lie between two lanes, as where outputs of several kinds
     take turns: what a tile stores then is whole runs of memory."""
     found = _between(p, n)
-    if found is None or found is m or words_for(p, m, n, c.estimate(m), c.machine):
+    if found is None or found is m or isinstance(words_of(p, m, n, c), Worded):
         return None
     return _fuse(m, found, True, c)
 
@@ -152,7 +152,8 @@ def _joined(p: Product, m: Sym, c: Context) -> Fused | None:
 
 def _tile(p: Product, m: Sym | None, n: Sym, c: Context, fused: Fused | None = None) -> Tile:
     alike = n not in p.batch and not _moves(p.second, m)  # for all lanes and rows, the other factor is
-    made = words_for(p, m, n, _rows(m, c), c.machine) if alike else None
+    found = words_of(p, m, n, c)
+    made = found if alike and isinstance(found, Worded) else None
     unit = fused.unit if fused else 1
     shape = _shape(p, m, n, unit, c, c.machine.panel if _divides(p.second, n) else MANY)
     plain = Tile(p, m, n, shape, fused)
@@ -162,6 +163,11 @@ def _tile(p: Product, m: Sym | None, n: Sym, c: Context, fused: Fused | None = N
     plain = replace(plain, across=_across(p, plain))
     tiles, panels = _item(p, plain, c)
     return replace(plain, tiles=tiles, panels=panels)
+
+
+def words_of(p: Product, m: Sym | None, n: Sym, c: Context) -> Worded | Fail:
+    """How narrow factors are summed, or why they are not as words."""
+    return words_for(p, m, n, _rows(m, c), c.machine)
 
 
 def _between(p: Product, var: Sym) -> Sym | None:

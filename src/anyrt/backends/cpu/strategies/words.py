@@ -16,14 +16,17 @@ from anyrt.core.dimvalues import substitute
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import Scalar
 from anyrt.ir.kernel import Expr, Intrinsic, Load
+from anyrt.ir.rewrite import Fail
 from anyrt.loops.nest import stride
 from anyrt.loops.product import Product
 from anyrt.loops.register_tile import Words
 from anyrt.loops.words import counted, narrow, word
+from anyrt.schedule.step import Unmet
 
 NEARLY = 24  # rows of a tile that is not worth filling up by copying
 WORTH = 8  # rows from which words are worth making
 MANY = 24  # rows from which float16 is worth splitting
+NONE = Fail("no instruction sums several of its terms")
 APART = 2048  # bytes: rows that lie a multiple of it apart meet in few lines of the nearest cache
 
 
@@ -38,21 +41,21 @@ class Worded:
     rows: int = 0
 
 
-def words_for(p: Product, m: Sym | None, n: Sym, rows: int, machine: Machine) -> Worded | None:
-    """How narrow factors are summed; None for all that no instruction sums, and where words are not worth
-    making. `rows`: an estimate."""
+def words_for(p: Product, m: Sym | None, n: Sym, rows: int, machine: Machine) -> Worded | Fail:
+    """How narrow factors are summed, or why not: no instruction sums them, or (Unmet) the one for them does
+    not. `rows`: an estimate."""
     dot = _dot(p, machine)
-    if dot is None:
+    if isinstance(dot, Fail):
         split = bool(p.summed) and splits(p, machine) and rows >= MANY
-        return Worded(Words(PAIRS, SIDE, split=True), True, True, _filled(m, rows)) if split else None
+        return Worded(Words(PAIRS, SIDE, split=True), True, True, _filled(m, rows)) if split else dot
     number = Sym("words", extent=(p.summed[-1].extent or 0) // dot.parts)
     first, second = (word(x, p.summed[-1], number, dot.parts) for x in (p.first, p.second))
     panels = isinstance(second, Load) and stride_in_panel(second.index, n, machine.panel) == second.elements
     few = rows < WORTH
     if not panels and few:
-        return None
+        return Unmet(f"the words that {dot.name} sums are not worth making for {rows} rows")
     if dot not in intrinsics(machine) and not (panels and few):
-        return None  # bytes are taken out of words faster than loaded across them, once
+        return NONE  # bytes are taken out of words faster than loaded across them, once
     if not machine.has_tiles:
         return Worded(Words(dot), dot.first is Scalar.U8 or not isinstance(first, Load), not panels)
     loops = (*p.summed[:-1], number)
@@ -70,22 +73,30 @@ def splits(p: Product, machine: Machine) -> bool:
 
 def takes_words(p: Product, machine: Machine) -> bool:
     """True where tiles of matrices load the first factor's rows from where they lie."""
-    dot = _dot(p, machine) if machine.has_tiles else None
-    if dot is None:
+    dot = _dot(p, machine) if machine.has_tiles else NONE
+    if isinstance(dot, Fail):
         return False
     number = Sym("words", extent=(p.summed[-1].extent or 0) // dot.parts)
     first = word(p.first, p.summed[-1], number, dot.parts)
     return _step(first, (*p.summed[:-1], number)) == _elements(first)
 
 
-def _dot(p: Product, machine: Machine) -> Intrinsic | None:
+def _dot(p: Product, machine: Machine) -> Intrinsic | Fail:
     """The intrinsic that sums several products of narrow factors at once. That of bytes may be worth
     its text, where the machine has none."""
     types = _types(p)
     type = next(iter(types)) if len(types) == 1 else None
-    found = None if type is None else dot_for(type, machine) or (BYTES if type is Scalar.I8 else None)
+    own = None if type is None else dot_for(type, machine)
+    found = own or (BYTES if type is Scalar.I8 else None)
     last = p.summed[-1].extent if p.summed else None
-    return found if found and isinstance(last, int) and last % found.parts == 0 else None
+    if found is not None and isinstance(last, int) and last % found.parts == 0:
+        return found
+    terms = last if isinstance(last, int) else "an open number of"
+    return (
+        Unmet(f"{terms} terms fill no words of {own.parts}, which {own.name} sums")
+        if own and p.summed
+        else NONE
+    )
 
 
 def _types(p: Product) -> set[Scalar | None]:
