@@ -13,7 +13,7 @@ from anyrt.core.dims import Dim, as_symbol, depends, linear
 from anyrt.ir.compute import Contracted, Elements, Folded
 from anyrt.ir.graph import Value, apply
 from anyrt.prims import build
-from anyrt.prims.view import Axis, moving
+from anyrt.prims.view import moving
 from anyrt.schedule.layout import keeps_order
 from anyrt.schedule.positions import own, read
 
@@ -51,7 +51,9 @@ def part(v: Value, args: Sequence[Value], ranges: Mapping[int, Range]) -> Value:
         return apply(v.op, *args)
     shape = tuple(ranges[k][1] if k in ranges else d for k, d in enumerate(v.shape))
     axes = _view(v)
-    return build.reshape(args[0], shape) if axes is None else build.windows(args[0], axes, shape)
+    if axes is None:
+        return build.reshape(args[0], shape)
+    return build.windows(args[0], [moving(start, terms) for start, terms in axes], shape)
 
 
 def _moved(v: Value) -> dict[int, int]:
@@ -65,11 +67,12 @@ def _moved(v: Value) -> dict[int, int]:
     return {k: axes[0] for k, axes in found.items() if len(axes) == 1 and where[axes[0]] == at[k]}
 
 
-def _view(v: Value) -> list[Axis] | None:
-    """Where a value reads each axis of its operand, if another shape does not say it."""
+def _view(v: Value) -> list[tuple[Dim, list[tuple[int, Dim]]]] | None:
+    """Where a value reads each axis of its operand, and the axes that move this, if another shape does not
+    say it."""
     if keeps_order(v):
         return None
-    at, found = own(v.shape), list[Axis]()
+    at, found = own(v.shape), list[tuple[Dim, list[tuple[int, Dim]]]]()
     ((_, where, _),) = read(v, at)
     for start in where:
         terms: list[tuple[int, Dim]] = []
@@ -79,5 +82,5 @@ def _view(v: Value) -> list[Axis] | None:
                 return None
             terms += [(k, moves[0])] if moves[0] != 0 else []
             start = moves[1]
-        found.append(moving(start, terms))
+        found.append((start, terms))
     return found
