@@ -160,6 +160,24 @@ def test_layers_behind_a_range_compute_with_all_of_it(net):
         assert np.allclose(found["ones"], wanted @ wanted.T, rtol=1e-5)
 
 
+def test_sizes_are_quotients_rounded_to_zero_by_sign_and_magnitude(net):
+    x = net.add_input("x", F, (-1, 2))
+    rows = net.add_slice(net.add_shape(x).get_output(0), (0,), (1,), (1,)).get_output(0)
+    two = net.add_constant((1,), np.array([2], np.int64)).get_output(0)
+    sign = net.add_unary(element(net, E.PROD, rows, two), trt.UnaryOperation.SIGN).get_output(0)
+    size = element(net, E.PROD, element(net, E.FLOOR_DIV, rows, two), sign)
+    fill = net.add_fill((-1,), trt.FillOperation.LINSPACE, trt.int64)
+    fill.set_input(0, size)
+    for k, given in ((1, np.array(0, np.int64)), (2, np.array([1], np.int64))):
+        fill.set_input(k, net.add_constant(given.shape, given).get_output(0))
+    marked(net, y=fill.get_output(0))
+    made = engine(net, x=((1, 2), (5, 2), (9, 2)))
+    context = made.create_execution_context()
+    context.set_input_shape("x", (7, 2))
+    assert tuple(context.get_tensor_shape("y")) == (3,)
+    assert made.run(x=np.zeros((7, 2), np.float32))["y"].tolist() == [0, 1, 2]
+
+
 def test_sizes_follow_from_what_has_such_sizes(net):
     n = size(net)
     first = filled(net, n)

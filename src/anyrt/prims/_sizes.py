@@ -56,6 +56,7 @@ TABLE: dict[str, SizeFunction] = {
     "max": maximum,
     "neg": lambda a: mul(a, -1),
     "abs": lambda a: maximum(a, mul(a, -1)),
+    "sign": lambda a: maximum(minimum(a, 1), -1),
     "square": lambda a: mul(a, a),
     "identity": lambda a: a,
     "eq": equal,
