@@ -12,7 +12,7 @@ from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
 from anyrt.core.enums import ResizeSelector as Selector
 from anyrt.core.machine import REFERENCE
 from anyrt.ir.graph import Graph, Symbol
-from anyrt.plan.report import KernelTraffic, Report, StoredTensor
+from anyrt.plan.report import KernelTraffic, Report, StoredTensor, short_text
 from anyrt.prims import build as b
 from anyrt.prims.taps import Linear
 from anyrt.schedule.cost import Sizes
@@ -72,14 +72,14 @@ def bytes_summed(rows: int, terms: int) -> Graph:
 @pytest.mark.parametrize(
     ("rows", "terms", "why"),
     [
-        (40, 35, "35 terms fill no words of 4, which dot4u sums"),
-        (3, 64, "the words that dot4u sums are not worth making for 3 rows"),
+        (40, 35, "35 terms fill no words of 4 for dot4u"),
+        (3, 64, "words for dot4u are not worth making for 3 rows"),
     ],
 )
 def test_why_sums_of_bytes_do_without_the_instruction_that_the_machine_has(rows, terms, why):
     lowered = native.lower(bytes_summed(rows, terms), {}, Sizes({}), machine=REFERENCE)
-    without = "1 kernel does without instructions of this machine for what they sum:"
-    assert build_report(lowered, Sizes({})).notes == (without, f"  contract: {why}")
+    told = f"no instruction of this machine, as {why}: contract"
+    assert told in short_text(build_report(lowered, Sizes({})))
 
 
 def test_nothing_is_told_of_sums_by_instructions_nor_where_a_machine_has_none():
@@ -92,5 +92,5 @@ def test_why_a_loop_is_not_by_the_instruction_on_tiles_that_was_meant():
     lowered = native.lower(
         bytes_summed(40, 64), {}, Sizes({}), machine=TILES, strategies=STRATEGIES.without("round up")
     )
-    _, why = build_report(lowered, Sizes({})).notes
-    assert why.startswith("  contract: tiles of a matrix were meant: ")
+    (why,) = build_report(lowered, Sizes({})).notes
+    assert "as tiles of a matrix were meant: " in why

@@ -53,7 +53,7 @@ def build_report(lowered: Lowered, sizes: Sizes, at: Iterable[str] = (), notes: 
         fused_bytes=sum(_bytes(v, sizes) for v in fused),
         tables=len(schedule.tables.needed),
         arena_bytes=sizes.of(lowered.arena_bytes),
-        notes=(*_unmet(schedule), *notes),
+        notes=(*notes, *_unmet(schedule)),
     )
 
 
@@ -70,12 +70,14 @@ def _traffics(schedule: Schedule, sizes: Sizes) -> list[KernelTraffic]:
 
 
 def _unmet(schedule: Schedule) -> Iterator[str]:
-    """Which kernels sum products without the instruction that was meant for them, and why."""
-    launches = [x for part in schedule.nested for x in part.launches if x.unmet]
-    if launches:
-        without = counted(len(launches), "kernel does", "kernels do")
-        yield f"{without} without instructions of this machine for what they sum:"
-    yield from (f"  {x.name}: {why}" for x in launches for why in x.unmet)
+    """Why products are summed without the instruction that was meant for them, and in which kernels."""
+    names: dict[str, list[str]] = {}
+    for part in schedule.nested:
+        for launch in part.launches:
+            for why in launch.unmet:
+                names.setdefault(why, []).append(launch.name)
+    for why, found in names.items():
+        yield f"no instruction of this machine, as {why}: {', '.join(found)}"
 
 
 def _computing(graph: Graph) -> Iterator[str]:

@@ -32,6 +32,21 @@ class Instruction:
     has: Callable[[Machine], bool]
 
 
+@dataclass(frozen=True, slots=True)
+class OnTiles:
+    """What adds an intrinsic of each row and lane to a tile of a matrix: LLVM's `name` for it, and that
+    of the `loop` that is its text (matrix.py)."""
+
+    intrinsic: Intrinsic
+    loop: str
+    name: str
+
+
+AMX: Final = (
+    OnTiles(PAIRS, "amx_bf16", "llvm.x86.tdpbf16ps"),
+    OnTiles(BYTES, "amx_int8", "llvm.x86.tdpbssd"),
+)
+
 # AVX-512 VNNI and AVX-512 BF16; SDOT and BFDOT of NEON.
 INSTRUCTIONS: Final = (
     Instruction(UNSIGNED, "llvm.x86.avx512.vpdpbusd.512", 16, "<64 x i8>", lambda m: m.has_vnni),
@@ -48,8 +63,9 @@ def instruction_for(intrinsic: Intrinsic, machine: Machine) -> Instruction | Non
 
 def intrinsics(machine: Machine) -> tuple[Intrinsic, ...]:
     """What a machine has instructions for: those on tiles of a matrix (matrix.py) come first."""
-    tiles = (PAIRS, BYTES) if machine.has_tiles else ()
-    return tuple(dict.fromkeys((*tiles, *(x.intrinsic for x in INSTRUCTIONS if x.has(machine)))))
+    tiles = AMX if machine.has_tiles else ()
+    vectors = (x for x in INSTRUCTIONS if x.has(machine))
+    return tuple(dict.fromkeys(x.intrinsic for x in (*tiles, *vectors)))
 
 
 def dot_for(terms: Scalar, machine: Machine) -> Intrinsic | None:

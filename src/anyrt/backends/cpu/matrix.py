@@ -14,7 +14,7 @@ from functools import reduce
 from itertools import product
 from typing import Final, TypeAlias
 
-from anyrt.backends.cpu.intrinsics import BYTES, PAIRS
+from anyrt.backends.cpu.intrinsics import AMX, OnTiles
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.checks import NOTHING, NOWHERE
 from anyrt.codegen.scope import Scope
@@ -30,8 +30,7 @@ SIDE: Final = 16  # rows of a tile, and words of each
 WORD: Final = 4  # bytes
 LANES: Final = 2 * SIDE
 FIRST, SECOND = (4, 5), (6, 7)  # the tiles of the factors; before them those of sums
-DOTS: Final = {PAIRS: "llvm.x86.tdpbf16ps", BYTES: "llvm.x86.tdpbssd"}
-NAMES: Final = {PAIRS: "amx_bf16", BYTES: "amx_int8"}
+INSTRUCTIONS: Final = {x.intrinsic: x for x in AMX}
 CHAINED: Final = "amx_overlapped"
 Vars: TypeAlias = tuple[Sym, Sym, Sym, Sym]  # of lanes, words, rows, and rows that are stored
 
@@ -42,7 +41,7 @@ class Product:
     target are given at the first row, lane and word, with the elements from one row to the next. Several
     second factors, whose words alternate, have one first factor."""
 
-    dot: Intrinsic
+    by: OnTiles
     rows: int
     count: Dim
     first: Load
@@ -57,7 +56,7 @@ class Product:
         size, deep = self.seconds[0].elements, len(self.seconds) * LANES
         first = _at(self.first, mul(row, self.pitch), mul(word, self.first.elements))
         at = add(mul(word, deep * size), mul(lane, size))
-        dots = (alu(self.dot, first, _at(x, at)) for x in self.seconds)
+        dots = (alu(self.by.intrinsic, first, _at(x, at)) for x in self.seconds)
         place = add(self.target.index, add(mul(out, LANES), lane))
         store = Store(self.target.buffer, place, load(sums, out))
         return tuple(Fold(sums, Op.ADD, x, row) for x in dots), store
@@ -140,7 +139,7 @@ def product_of(loop: For) -> Product | Fail:
 def intrinsic(loop: For) -> str | Fail:
     """The name of the instruction that computes a loop."""
     p = product_of(loop)
-    return p if isinstance(p, Fail) else NAMES[p.dot]
+    return p if isinstance(p, Fail) else p.by.loop
 
 
 def overlapped(loop: For) -> str | Fail:
@@ -157,7 +156,7 @@ def _operands(vars: Vars, folds: tuple[Stmt, ...], store: Store) -> Product | Fa
     if not isinstance(word.extent, int) or word.extent % SIDE:
         return Fail(f"{word.extent} words fill no tiles")
     dots = [s.value for s in folds if isinstance(s, Fold) and isinstance(s.value, Alu)]
-    pairs = [x.args for x in dots if x.op in DOTS and all(isinstance(a, Load) for a in x.args)]
+    pairs = [x.args for x in dots if x.op in INSTRUCTIONS and all(isinstance(a, Load) for a in x.args)]
     dot = dots[0].op if dots else None
     if len(pairs) < len(folds) or not isinstance(dot, Intrinsic):
         return Fail("it sums other things than dots of what is loaded")
@@ -167,7 +166,7 @@ def _operands(vars: Vars, folds: tuple[Stmt, ...], store: Store) -> Product | Fa
     if pitch is None:
         return Fail("its rows do not lie evenly")
     target = replace(store, index=at.dim(store.index))
-    return Product(dot, row.extent, word.extent, first, pitch[0], tuple(seconds), target)
+    return Product(INSTRUCTIONS[dot], row.extent, word.extent, first, pitch[0], tuple(seconds), target)
 
 
 def configure(v: Values, scope: Scope, p: Product) -> None:
@@ -224,7 +223,7 @@ def write(v: Values, p: Product, between: Callable[[str], None] = lambda word: N
             _call(v, scope, "llvm.x86.tileloadd64", ("i8", str(SECOND[c])), ("ptr", start), step)
         for r, c in product(rows, range(2)):
             tiles = (2 * r + c, FIRST[r], SECOND[c])
-            _call(v, scope, DOTS[p.dot], *(("i8", str(t)) for t in tiles))
+            _call(v, scope, p.by.name, *(("i8", str(t)) for t in tiles))
     between(at)
     scope.lines += [f"  br label %{last}", f"{last}:", f"  {after} = add nuw nsw i64 {at}, {SIDE}"]
     again = out.put(scope, f"icmp slt i64 {after}, {v.dim(p.count)}")

@@ -46,14 +46,17 @@ def words_for(p: Product, m: Sym | None, n: Sym, rows: int, machine: Machine) ->
     not. `rows`: an estimate."""
     dot = _dot(p, machine)
     if isinstance(dot, Fail):
-        split = bool(p.summed) and splits(p, machine) and rows >= MANY
-        return Worded(Words(PAIRS, SIDE, split=True), True, True, _filled(m, rows)) if split else dot
+        if not p.summed or not splits(p, machine):
+            return dot
+        if rows < MANY:
+            return Unmet(f"{rows} rows of float16 are not worth splitting for {PAIRS.name}")
+        return Worded(Words(PAIRS, SIDE, split=True), True, True, _filled(m, rows))
     number = Sym("words", extent=(p.summed[-1].extent or 0) // dot.parts)
     first, second = (word(x, p.summed[-1], number, dot.parts) for x in (p.first, p.second))
     panels = isinstance(second, Load) and stride_in_panel(second.index, n, machine.panel) == second.elements
     few = rows < WORTH
     if not panels and few:
-        return Unmet(f"the words that {dot.name} sums are not worth making for {rows} rows")
+        return Unmet(f"words for {dot.name} are not worth making for {rows} rows")
     if dot not in intrinsics(machine) and not (panels and few):
         return NONE  # bytes are taken out of words faster than loaded across them, once
     if not machine.has_tiles:
@@ -92,11 +95,7 @@ def _dot(p: Product, machine: Machine) -> Intrinsic | Fail:
     if found is not None and isinstance(last, int) and last % found.parts == 0:
         return found
     terms = last if isinstance(last, int) else "an open number of"
-    return (
-        Unmet(f"{terms} terms fill no words of {own.parts}, which {own.name} sums")
-        if own and p.summed
-        else NONE
-    )
+    return Unmet(f"{terms} terms fill no words of {own.parts} for {own.name}") if own and p.summed else NONE
 
 
 def _types(p: Product) -> set[Scalar | None]:
