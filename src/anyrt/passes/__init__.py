@@ -82,6 +82,6 @@ def passes_for(
     made: dict[Callable[[Graph], Graph], Callable[[Graph], Graph]] = {
         pack_constants: partial(pack_constants, machine=machine),
         split_sums: partial(split_sums, machine=machine),
-        winograd: partial(winograd, tiles=tiles, always=always, usual=usual),
+        winograd: partial(winograd, tiles=tiles, always=always, usual=usual, machine=machine),
     }
     return tuple(replace(p, change=made.get(p.change, p.change)) for p in PASSES)

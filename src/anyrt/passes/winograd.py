@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 from anyrt.core.dims import Dim, add, ceildiv, maximum, mul, symbols, total
 from anyrt.core.dimvalues import evaluate
 from anyrt.core.enums import DataType
+from anyrt.core.machine import REFERENCE, Machine
 from anyrt.ir.graph import Graph, Value, apply
 from anyrt.ir.rewrite import Fail, transformed
 from anyrt.prims import build
@@ -51,8 +52,6 @@ Array = NDArray[np.float64]
 SIZE: Final = 3  # of windows
 TILES: Final = (4, 2)  # results of a tile along an axis
 POINTS: Final = {2: (0.0, 1.0, -1.0), 4: (0.0, 0.75, -0.75, 1.5, -1.5)}  # besides infinity
-LEAST: Final = 16  # channels on each side: fewer make poor sums and poor lanes
-LANES: Final = 16  # tiles of a row that are lanes
 GAIN: Final = 1.16  # times less work: where it is nearer, the sum itself takes as long
 # Products that take as long as a byte, where two threads with AVX-512 compute 160 of them in 1 ns.
 NEAR: Final = 6  # of tiles, which are stored and loaded again
@@ -66,17 +65,22 @@ ONE_OF_EACH: Final = [(False, True), (True, False)]  # a place of windows, and a
 
 
 def winograd(
-    graph: Graph, tiles: Sequence[int] = TILES, always: bool = False, usual: Mapping[str, int] = KNOWN
+    graph: Graph,
+    tiles: Sequence[int] = TILES,
+    always: bool = False,
+    usual: Mapping[str, int] = KNOWN,
+    machine: Machine = REFERENCE,
 ) -> Graph:
     """The graph with tiles of one of these sizes wherever that is less work, or wherever it can be. Open
     sizes count as the `usual` ones, by name."""
+    few = machine.panel // 2  # fewer channels make poor sums, fewer of them or of a row's tiles poor lanes
 
     def change(old: Value, new: Value) -> Value:
-        found = _windows(new)
+        found = _windows(new, few)
         if isinstance(found, Fail):
             return new
         m = _chosen(found, tiles, always, usual)
-        return new if m is None else _tiled(found, m)
+        return new if m is None else _tiled(found, m, few)
 
     return transformed(graph, change) if tiles else graph
 
@@ -112,7 +116,7 @@ class _Windows:
         return prod(sizes) if len(sizes) == len(labels) else None
 
 
-def _windows(value: Value) -> _Windows | Fail:
+def _windows(value: Value, few: int) -> _Windows | Fail:
     """The sum over windows of 3 × 3, each one element beside the last one, that a value is."""
     op = value.op
     if not isinstance(op, Contract) or {value.dtype, *(a.dtype for a in value.args)} != {DataType.FLOAT}:
@@ -131,10 +135,10 @@ def _windows(value: Value) -> _Windows | Fail:
     maps = tuple(label for label in kernel if label not in seen)
     (x,) = windows.args
     found = _Windows(x, view, weights.op, seen, kernel, op.out, axes, at, inside, batch, channels, maps)
-    return _refused(found, pairs) or found
+    return _refused(found, pairs, few) or found
 
 
-def _refused(f: _Windows, pairs: Sequence[Labels]) -> Fail | None:
+def _refused(f: _Windows, pairs: Sequence[Labels], few: int) -> Fail | None:
     moving = [out for axis in f.view.axes for out, _ in axis.terms]
     if len(f.axes) != 2 or len(moving) != len(set(moving)):
         return Fail("its windows do not slide along two axes")
@@ -146,7 +150,7 @@ def _refused(f: _Windows, pairs: Sequence[Labels]) -> Fail | None:
         return Fail("its windows are not 3 × 3")
     if sorted(f.out) != sorted((*f.batch, *f.at, *f.maps)):
         return Fail("it has groups")
-    if min(f.volume(f.channels) or 0, f.volume(f.maps) or 0) < LEAST:
+    if min(f.volume(f.channels) or 0, f.volume(f.maps) or 0) < few:
         return Fail("it has few channels")
     if f.weights.blob.is_known and not np.abs(f.weights.blob.data).max() < LARGE:
         return Fail("its weights are not finite, or large")
@@ -177,13 +181,13 @@ def _work(f: _Windows, m: int, usual: Mapping[str, int]) -> float:
     return products + turned + NEAR * FLOAT * 2 * places * tiles * (c + k)
 
 
-def _tiled(f: _Windows, m: int) -> Value:
+def _tiled(f: _Windows, m: int, few: int) -> Value:
     """The three contractions, and of what they make the results that are wanted."""
     inputs, weights, outputs = matrices(m)
     new = 1 + max(*f.seen, *f.kernel)
     places, within = (new, new + 1), dict(zip(f.at, (new + 2, new + 3), strict=True))
     columns = _count(f, 1, m)
-    across = isinstance(columns, int) and columns >= LANES
+    across = isinstance(columns, int) and columns >= few
 
     def order(channels: Labels) -> Labels:
         return (*places, *f.batch, *((*channels, *f.at) if across else (*f.at, *channels)))

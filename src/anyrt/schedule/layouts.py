@@ -24,7 +24,6 @@ from anyrt.schedule.positions import Position, own, read
 from anyrt.schedule.store import Memory
 from anyrt.schedule.task import Task
 
-FEW = 16  # results of a window: fewer make poor lanes
 LEAST = 3  # axes: of fewer the last one is innermost, whatever reads them
 
 
@@ -33,21 +32,23 @@ def layouts(task: Task, memory: Memory) -> dict[Value, Layout]:
     nested = {x for v in memory.order if isinstance(v.compute, Apart) for x in (v, *v.args)}
     stored = [v for v, b in memory.buffers.items() if b.space is Space.ARENA and v not in nested]
     wide = {v: row_major(task.shape(v)) for v in stored if v in task.item.pitch and v not in task.item.parts}
-    return {**orders(task.graph, stored, task.sizes), **wide, **task.item.layouts}
+    few = task.machine.panel // 2  # results of a window: fewer make poor lanes
+    return {**orders(task.graph, stored, task.sizes, few), **wide, **task.item.layouts}
 
 
-def orders(graph: Graph, stored: Collection[Value], sizes: Sizes) -> dict[Value, Layout]:
-    """The tensors among `stored` whose axes have another order than the usual one."""
+def orders(graph: Graph, stored: Collection[Value], sizes: Sizes, few: int) -> dict[Value, Layout]:
+    """The tensors among `stored` whose axes have another order than the usual one. Less than `few` results of
+    a window are poor lanes."""
     given = (v for v in walk(v for _, v in graph.outputs) if isinstance(v.compute, Given))
     leaves = {*stored, *given, *(v for _, v in graph.outputs)}
     votes: dict[Value, Counter[int]] = {v: Counter() for v in stored if len(v.shape) >= LEAST}
     for value in walk(v for _, v in graph.outputs):
         if isinstance(value.compute, Contracted):
-            for leaf, axis in _windows(value, value.compute, leaves):
+            for leaf, axis in _windows(value, value.compute, leaves, few):
                 if leaf in votes:
                     votes[leaf][axis] += sizes.volume(leaf)
     for value, found in votes.items():
-        for axis in _lanes(value, leaves):
+        for axis in _lanes(value, leaves, few):
             found[axis] += sizes.volume(value)
     _follow(votes, leaves, sizes)
     chosen = {v: found.most_common(1)[0][0] for v, found in votes.items() if found}
@@ -59,7 +60,9 @@ def _with_last(value: Value, axis: int) -> Layout:
     return replace(row_major(value.shape), order=order)
 
 
-def _windows(value: Value, how: Contracted, leaves: Collection[Value]) -> Iterator[tuple[Value, int]]:
+def _windows(
+    value: Value, how: Contracted, leaves: Collection[Value], few: int
+) -> Iterator[tuple[Value, int]]:
     """The operands of a contraction that are read in windows, each with the axis that should be innermost."""
     sides = ((how.left, value.args[0]), (how.right, value.args[1]))
     for (labels, arg), (others, other) in (sides, sides[::-1]):
@@ -71,7 +74,7 @@ def _windows(value: Value, how: Contracted, leaves: Collection[Value]) -> Iterat
         both = [k for k, label in enumerate(labels) if label in how.out and label in others]
         wide = {k for k in both if arg.shape[k] != 1}
         deep = any(_moved(d, wide) and not _moved(d, alone) for d in at)  # lanes as good as results
-        if not deep and _outputs(other.shape, others, labels, how) < FEW and _walks(at[-1], alone):
+        if not deep and _outputs(other.shape, others, labels, how, few) < few and _walks(at[-1], alone):
             continue  # positions are better lanes
         for group in (summed, () if _is_given(leaf) else both):
             axes = [k for k, d in enumerate(at) if _moved(d, group) and not _moved(d, alone)]
@@ -80,11 +83,11 @@ def _windows(value: Value, how: Contracted, leaves: Collection[Value]) -> Iterat
                 break
 
 
-def _outputs(shape: Shape, labels: Sequence[int], others: Sequence[int], how: Contracted) -> int:
+def _outputs(shape: Shape, labels: Sequence[int], others: Sequence[int], how: Contracted, few: int) -> int:
     """How many results an operand of this shape makes of what it meets; many where none is its own, as of a
     depthwise convolution."""
     alone = [d for d, label in zip(shape, labels, strict=True) if label in how.out and label not in others]
-    return prod(d if isinstance(d, int) else FEW for d in alone) if alone else FEW
+    return prod(d if isinstance(d, int) else few for d in alone) if alone else few
 
 
 def _walks(at: Dim, axes: Collection[int]) -> bool:
@@ -99,7 +102,7 @@ def _is_given(leaf: Value) -> bool:
     return isinstance(how, Elements) and how.border is not None and isinstance(leaf.args[0].compute, Given)
 
 
-def _lanes(value: Value, leaves: Collection[Value]) -> Iterator[int]:
+def _lanes(value: Value, leaves: Collection[Value], few: int) -> Iterator[int]:
     """The axes of a value that are lanes of the contractions in its kernel whose operands are windows."""
     for v, at in _inlined(value, leaves):
         how = v.compute
@@ -110,7 +113,7 @@ def _lanes(value: Value, leaves: Collection[Value]) -> Iterator[int]:
         places = [(label, max(_axes(at[n]))) for n, label in enumerate(how.out) if _axes(at[n])]
         alone = [axis for label, axis in places if wide and label not in wide[0]]
         shared = [axis for label, axis in places if label in how.left and label in how.right]
-        sliding = any(not isinstance(leaf.compute, Given) for leaf, _ in _windows(v, how, leaves))
+        sliding = any(not isinstance(leaf.compute, Given) for leaf, _ in _windows(v, how, leaves, few))
         yield from alone or (shared[-1:] if sliding else ())
 
 
