@@ -170,7 +170,7 @@ class Body:
 
     def variable(self, begin: Operand) -> Variable:
         """One that has this value now."""
-        kind = _typed(begin).split(" ", 1)[0]
+        kind = begin.kind if isinstance(begin, Value) else _typed(begin).split(" ", 1)[0]
         place = Value(self, "ptr", f"%{self.name('v')}")
         self.first.append(f"  {place.text} = alloca {kind}")
         made = Variable(place, kind)

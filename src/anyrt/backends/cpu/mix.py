@@ -10,6 +10,7 @@ from typing import Final
 
 from anyrt.backends.cpu.image import flatten
 from anyrt.backends.cpu.processors import Processor
+from anyrt.codegen.build import Body, Value, function
 from anyrt.codegen.llvm import compile_text
 from anyrt.plan.checksum import FACTOR, LANES, MIX, ROTATED, ROW_BYTES, SCALE
 from anyrt.plan.program import Compiled, Program
@@ -18,60 +19,34 @@ WIDTH: Final = 8  # lanes of a vector
 LINE: Final = 64
 AHEAD: Final = 2048  # bytes
 _TYPE: Final = f"<{WIDTH} x i64>"
-_VECTORS: Final = range(LANES // WIDTH)
-
-_TEXT: Final = """
-declare {type} @llvm.fshl.v{width}i64({type}, {type}, {type})
+_DECLARED: Final = f"""
+declare {_TYPE} @llvm.fshl.v{WIDTH}i64({_TYPE}, {_TYPE}, {_TYPE})
 declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
-
-; Changes 64 lanes by `count` rows, which begin anywhere.
-define i32 @{name}(ptr %rows, i64 %count, ptr %lanes) {{
-entry:
-{first}
-  %none = icmp eq i64 %count, 0
-  br i1 %none, label %done, label %row
-row:
-  %i = phi i64 [0, %entry], [%next, %row]
-{now}
-  %at = mul i64 %i, {row_bytes}
-  %row.at = getelementptr i8, ptr %rows, i64 %at
-{steps}
-  %next = add i64 %i, 1
-  %more = icmp ult i64 %next, %count
-  br i1 %more, label %row, label %store
-store:
-{last}
-  br label %done
-done:
-  ret i32 0
-}}
 """
-_STEP: Final = """\
-  %p{k} = getelementptr i8, ptr %row.at, i64 {at}
-  %f{k} = getelementptr i8, ptr %row.at, i64 {ahead}
-  call void @llvm.prefetch.p0(ptr %f{k}, i32 0, i32 3, i32 1)
-  %w{k} = load {type}, ptr %p{k}, align 1
-  %s{k} = mul {type} %w{k}, {scale}
-  %a{k} = add {type} %x{k}, %s{k}
-  %t{k} = call {type} @llvm.fshl.v{width}i64({type} %a{k}, {type} %a{k}, {type} {turn})
-  %y{k} = mul {type} %t{k}, {factor}"""
+
+
+def _mix(f: Body, rows: Value, count: Value, lanes: Value) -> None:
+    """Changes 64 lanes by `count` rows, which begin anywhere."""
+    factor, scale, turn = (Value(f, _TYPE, _every(number)) for number in (FACTOR, SCALE, ROTATED))
+    places = [lanes.at(LINE * k, "i8") for k in range(LANES // WIDTH)]
+    held = [f.variable(f.put(_TYPE, f"load {_TYPE}, ptr {place.text}, align 8")) for place in places]
+    with f.each(0, count) as i:
+        row = rows.at(i * ROW_BYTES, "i8")
+        for k, lane in enumerate(held):
+            f.write(
+                f"call void @llvm.prefetch.p0(ptr {row.at(AHEAD + LINE * k, 'i8').text}, i32 0, i32 3, i32 1)"
+            )
+            word = f.put(_TYPE, f"load {_TYPE}, ptr {row.at(LINE * k, 'i8').text}, align 1")
+            sum = lane.value + word * scale
+            lane.value = f.call(_TYPE, f"@llvm.fshl.v{WIDTH}i64", sum, sum, turn) * factor
+    for place, lane in zip(places, held, strict=True):
+        f.write(f"store {_TYPE} {lane.value.text}, ptr {place.text}, align 8")
+    f.give(0)
 
 
 def mix_text() -> str:
     """The module, for any processor."""
-    places = "\n".join(f"  %l{k} = getelementptr i8, ptr %lanes, i64 {LINE * k}" for k in _VECTORS)
-    loads = "\n".join(f"  %o{k} = load {_TYPE}, ptr %l{k}, align 8" for k in _VECTORS)
-    now = "\n".join(f"  %x{k} = phi {_TYPE} [%o{k}, %entry], [%y{k}, %row]" for k in _VECTORS)
-    numbers = {"scale": _every(SCALE), "factor": _every(FACTOR), "turn": _every(ROTATED)}
-    steps = "\n".join(
-        _STEP.format(k=k, at=LINE * k, ahead=AHEAD + LINE * k, type=_TYPE, width=WIDTH, **numbers)
-        for k in _VECTORS
-    )
-    last = "\n".join(f"  store {_TYPE} %y{k}, ptr %l{k}, align 8" for k in _VECTORS)
-    return _TEXT.format(
-        type=_TYPE, width=WIDTH, name=MIX, first=f"{places}\n{loads}", now=now, row_bytes=ROW_BYTES,
-        steps=steps, last=last,
-    )  # fmt: skip
+    return _DECLARED + function(f"define i32 @{MIX}", "ptr rows, i64 count, ptr lanes", _mix)
 
 
 def compile_mix(target: Processor) -> Compiled:
