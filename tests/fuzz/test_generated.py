@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 import anyrt
 from tests.sampling import tries
@@ -13,6 +13,15 @@ from tools.fuzz.grow import grow
 # Of half types, whose leading operator is several layers: Gemm, norms, LayerNormalization, Shrink and others.
 SEVERAL = (30171, 30256, 30473, 30633, 30719, 30859, 31013, 31087, 31160, 31239, 31465, 31539)
 SEEDS = (2, 4, 6, 8, 10, 11, 14, 16, 2511)
+
+
+@pytest.mark.parametrize("axes", [None, [1, 0]])
+def test_negative_borders_take_elements_away_in_the_reference_too(axes):
+    x, pads = np.arange(12.0).reshape(3, 4), np.array([-1, 1, 1, -1] if axes else [1, -1, -1, 1])
+    feeds = {"x": x, "p": pads} | ({"a": np.array(axes)} if axes else {})
+    node = helper.make_node("Pad", ["x", "p", "", "a"] if axes else ["x", "p"], ["y"])
+    (found,) = oracles.evaluate(node, feeds, 18)
+    assert found.tolist() == [[0, 0, 0, 0], [1, 2, 3, 0], [5, 6, 7, 0]]
 
 
 def test_a_seed_means_one_model():

@@ -43,7 +43,7 @@ TO_FLOAT = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16}
 
 def evaluate(node: NodeProto, feeds: Mapping[str, Array], opset: int) -> list[Array]:
     """The results of one node in its own types. Raises what the reference raises."""
-    node = _with_borders(node, feeds)
+    node, feeds = _with_borders(node, feeds), _cut(node, feeds)
     model = alone(node, feeds, [None] * len(node.output), opset)
     with np.errstate(all="ignore"):
         if node.op_type in SHAPES:
@@ -72,6 +72,20 @@ def _with_borders(node: NodeProto, feeds: Mapping[str, Array]) -> NodeProto:
         after.append(total - before[-1])
     kept = {k: v for k, v in given.items() if k not in ("auto_pad", "ceil_mode")}
     return helper.make_node(node.op_type, node.input, node.output, **{**kept, "pads": before + after})
+
+
+def _cut(node: NodeProto, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """What a Pad reads, without the elements that negative borders take away, which the reference refuses."""
+    found = dict(feeds)
+    if node.op_type != "Pad" or len(node.input) < 2 or found[node.input[1]].min(initial=0) >= 0:
+        return found
+    x, pads = found[node.input[0]], found[node.input[1]]
+    named = len(node.input) > 3 and node.input[3]
+    axes = found[node.input[3]].tolist() if named else list(range(x.ndim))
+    for k, axis in enumerate(axes):
+        less, behind = (max(0, -int(pads[k + n])) for n in (0, len(axes)))
+        x = x.take(range(less, x.shape[axis] - behind), axis)
+    return found | {node.input[0]: x, node.input[1]: np.maximum(pads, 0)}
 
 
 def alone(node: NodeProto, feeds: Mapping[str, Array], results: list[Array | None], opset: int) -> ModelProto:
