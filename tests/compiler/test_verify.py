@@ -159,6 +159,13 @@ def test_a_constant_without_elements_takes_no_other_ones_place():
     assert verify(found, host(), [{"x.0": 5}]) == ()
 
 
+def test_a_constant_that_is_two_outputs_is_right():
+    c = b.const(np.float32([1, 2, 3, 4]), DataType.FLOAT)
+    graph = Graph((("x", b.param("x", (3,), DataType.FLOAT)),), (("one", c), ("other", c)))
+    low = native.lower(graph, constant_offsets(graph), Sizes({}))
+    assert [str(m) for m in verify(low, host(), [{}])] == []
+
+
 @pytest.mark.usefixtures("wrong_abs")
 def test_a_wrong_part_of_a_concatenation_is_told_from_others_beside_an_empty_one():
     x = b.param("x", (40,), DataType.FLOAT)

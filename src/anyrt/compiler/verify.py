@@ -243,7 +243,8 @@ class _Check:
                 held[value] = np.array(self.sizes[sym.name])
             elif sym is not None:
                 self.sizes[sym.name] = int(np.clip(held[value], 0, at_most(self._given, [sym])[sym.name]))
-            elif self.hard and is_float(value.dtype):  # or all that follows would be NaN
+            elif self.hard and is_float(value.dtype) and not isinstance(value.op, Const):
+                # or all that follows would be NaN; constants stay in memory as they are
                 rng = np.random.default_rng(self.seed + len(held))
                 held[value] = random_array(rng, value.dtype, held[value].shape, hard=True)
         return [*found, *self._overrun(schedule, launches)]
