@@ -147,16 +147,10 @@ class Checks:
         """Say what is wrong, where it is not `fine`."""
         w = self.out
         w.declared.add(OUTSIDE)
-        outside, inside = w.scopes.name("outside"), w.scopes.name("inside")
         number = access_number(self.numbers[buffer], writes=writes)
         wrong = w.put(scope, f"xor i1 {fine}, true")
-        scope.lines += [
-            f"  br i1 {wrong}, label %{outside}, label %{inside}, !prof !2",
-            f"{outside}:",
-            f"  call void @outside(ptr %record, i64 {number}, i64 {index}, i64 {self.extents[buffer]})",
-            f"  br label %{inside}",
-            f"{inside}:",
-        ]
+        told = f"  call void @outside(ptr %record, i64 {number}, i64 {index}, i64 {self.extents[buffer]})"
+        w.guarded(scope, wrong, [told], ", !prof !2")
 
     def _instead(self, scope: Scope, there: str, pointer: str, *, writes: bool) -> str:
         other = NOWHERE if writes else NOTHING

@@ -207,19 +207,11 @@ class Emitter:
             outer.lines += inner.lines
 
     def _branch(self, condition: Expr, body: tuple[Stmt, ...]) -> None:
-        v = self.values
-        flag = v.scalar(condition)
-        outer, then, done = v.out.scopes.inner, v.out.scopes.name("then"), v.out.scopes.name("done")
-        inner = v.out.scopes.open(Scope(changes=changes_of(body)))
+        out, flag = self.values.out, self.values.scalar(condition)
+        inner = out.scopes.open(Scope(changes=changes_of(body)))
         self.block(body)
-        v.out.scopes.stack.pop()
-        outer.lines += [
-            f"  br i1 {flag}, label %{then}, label %{done}",
-            f"{then}:",
-            *inner.lines,
-            f"  br label %{done}",
-            f"{done}:",
-        ]
+        out.scopes.stack.pop()
+        out.guarded(out.scopes.inner, flag, inner.lines)
 
     def _store(self, stmt: Store) -> None:
         v, scope = self.values, self.values.out.scopes.inner

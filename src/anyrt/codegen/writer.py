@@ -68,6 +68,12 @@ class Writer:
         self.declared.add(f"declare {result} @{intrinsic}({', '.join(t for t, _ in args)})")
         return f"call {result} @{intrinsic}({', '.join(f'{t} {v}' for t, v in args)})"
 
+    def guarded(self, scope: Scope, flag: str, lines: Sequence[str], weights: str = "") -> None:
+        """Lines that are left out where a flag is not set."""
+        then, done = self.scopes.name("then"), self.scopes.name("done")
+        scope.lines += [f"  br i1 {flag}, label %{then}, label %{done}{weights}", f"{then}:", *lines]
+        scope.lines += [f"  br label %{done}", f"{done}:"]
+
     def spread(self, scope: Scope, value: str, kind: str, lanes: int) -> str:
         """A scalar in every lane."""
         first = self.put(scope, f"insertelement <{lanes} x {kind}> poison, {kind} {value}, i64 0")

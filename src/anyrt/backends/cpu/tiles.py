@@ -64,20 +64,11 @@ class Tile:
             where = v.run(inner, store.buffer, first, self.lanes, writes=True)
             store_run(v, store.buffer, column, where, self.lanes)
             v.out.scopes.stack.pop()
-            outer.lines += inner.lines if isinstance(turns, int) else self._where(f"{i}", count, inner.lines)
-
-    def _where(self, i: str, end: str, lines: list[str]) -> list[str]:
-        """Lines that run where i < end."""
-        out = self.vectors.out
-        then, done = out.scopes.name("then"), out.scopes.name("done")
-        flag = out.put(out.scopes.inner, f"icmp slt i64 {i}, {end}")
-        return [
-            f"  br i1 {flag}, label %{then}, label %{done}",
-            f"{then}:",
-            *lines,
-            f"  br label %{done}",
-            f"{done}:",
-        ]
+            if isinstance(turns, int):
+                outer.lines += inner.lines
+            else:
+                flag = v.out.put(outer, f"icmp slt i64 {i}, {count}")
+                v.out.guarded(outer, flag, inner.lines)
 
     def _columns(self, across: Lanes) -> list[str]:
         """The tile's columns. Rows that take much to compute are computed in a loop and laid down in between,

@@ -196,7 +196,6 @@ class VectorLoop:
     def _masked(self, width: int, first: str, extent: str, sums: dict[Buffer, Register]) -> None:
         """One step for the lanes from `first` to `extent`, fewer than a whole vector."""
         v, outer = self.values, self.values.out.scopes.inner
-        then, done = v.out.scopes.name("tail"), v.out.scopes.name("tdone")
         left = v.out.put(outer, f"sub i64 {extent}, {first}")
         some = v.out.put(outer, f"icmp sgt i64 {left}, 0")
         # Hidden from LLVM 22: where it knows that one lane is left, it stores that lane of `trunc <8 x i64>`
@@ -204,13 +203,7 @@ class VectorLoop:
         hidden = v.out.put(outer, f'call i64 asm "", "=r,0"(i64 {left})')
         mask = v.out.below(outer, width, hidden)
         inner = self._copy(Lanes(self.loop.var, width, first, mask, count=hidden), sums)
-        outer.lines += [
-            f"  br i1 {some}, label %{then}, label %{done}",
-            f"{then}:",
-            *inner.lines,
-            f"  br label %{done}",
-            f"{done}:",
-        ]
+        v.out.guarded(outer, some, inner.lines)
 
     def _join(self, scope: Scope, buffer: Buffer, op: Op, width: int, parts: list[Register]) -> None:
         """Chains, then lanes in halves, then the register that was there before."""
