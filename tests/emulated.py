@@ -34,7 +34,7 @@ except ImportError:  # an extra of development
 
 MISSING = "unicorn is not installed: it comes with the extra dev"
 ARM = forced(Level.NEON)
-SDOT = replace(ARM, features="+dotprod", has_sdot=True)  # the emulator has it, but not BFDOT
+SDOT = replace(ARM, features="+dotprod", lacks=ARM.lacks - {"has_sdot"})  # the emulator has it, but not BFDOT
 STACK = 1 << 20
 MOST = 1 << 24  # bytes that are mapped at once
 PAGE = 1 << 12

@@ -49,9 +49,9 @@ class Step:
 def units(dtype: Element, target: Processor) -> tuple[Unit, ...]:
     """What can multiply the type on a processor."""
     found = [Unit.FMA]
-    if dtype is Element.I8 and target.has_vnni and target.vector_bits == REGISTER_BITS:
+    if dtype is Element.I8 and "has_vnni" not in target.lacks and target.vector_bits == REGISTER_BITS:
         found.append(Unit.INT8)
-    if dtype is Element.BF16 and target.has_bf16 and target.vector_bits == REGISTER_BITS:
+    if dtype is Element.BF16 and "has_bf16" not in target.lacks and target.vector_bits == REGISTER_BITS:
         found.append(Unit.BF16)
     return tuple(found)
 

@@ -255,7 +255,7 @@ def test_weights_are_the_same_for_every_program_and_differ_from_one_another():
 
 
 def test_units_are_those_of_the_processor():
-    found = replace(forced(Level.AVX512), has_vnni=True, has_bf16=True)
+    found = replace(forced(Level.AVX512), lacks=frozenset())
     assert peaks.units(Element.I8, found) == (peaks.Unit.FMA, peaks.Unit.INT8)
     assert peaks.units(Element.BF16, found) == (peaks.Unit.FMA, peaks.Unit.BF16)
     assert peaks.units(Element.I8, forced(Level.AVX2)) == (peaks.Unit.FMA,)

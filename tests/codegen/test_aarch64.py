@@ -71,7 +71,7 @@ def test_sdot_sums_products_of_bytes_as_the_interpreter_does(name):
 
 
 def test_bfdot_sums_products_of_bfloat16():
-    processor = replace(ARM, features="+bf16", has_bfdot=True)
+    processor = replace(ARM, features="+bf16", lacks=ARM.lacks - {"has_bfdot"})
     machine = processor.limited(replace(REFERENCE, has_bfdot=True))
     kernels = products.lowered(products.CASES["halves"], machine).module.kernels
     with emulated(processor):

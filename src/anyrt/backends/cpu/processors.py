@@ -11,7 +11,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from anyrt.backends.cpu import aarch64
 from anyrt.backends.cpu.image import PAGE
@@ -44,7 +44,8 @@ class Level(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Processor:
-    """A processor to compile for; `features` in LLVM's notation ("+avx2,+fma")."""
+    """A processor to compile for; `features` in LLVM's notation ("+avx2,+fma"), `lacks`: fields of `Machine`
+    that say what it has not."""
 
     level: Level
     arch: Arch
@@ -53,13 +54,7 @@ class Processor:
     features: str
     vector_bits: int
     registers: int
-    has_fma: bool
-    has_f16c: bool
-    has_bf16: bool
-    has_vnni: bool
-    has_tiles: bool
-    has_sdot: bool
-    has_bfdot: bool
+    lacks: frozenset[str]
 
     @property
     def key(self) -> str:
@@ -80,19 +75,13 @@ class Processor:
         """`machine` without what this processor has not."""
         bytewise = "+avx512vbmi," in self.features
         here = [1] * bytewise + [2, 4] if self.vector_bits == 8 * REGISTER else []
+        without: dict[str, Any] = dict.fromkeys(self.lacks, False)  # Any: of fields that are bools
         return replace(
             machine,
             vector_bits=min(machine.vector_bits, self.vector_bits),
             registers=min(machine.registers, self.registers),
-            has_fma=machine.has_fma and self.has_fma,
-            has_rounding=machine.has_rounding and self.has_f16c,
             permutes=tuple(size for size in here if size in machine.permutes),
-            has_bf16=machine.has_bf16 and self.has_bf16,
-            has_extremes=machine.has_extremes and self.arch is Arch.X86_64,
-            has_vnni=machine.has_vnni and self.has_vnni,
-            has_tiles=machine.has_tiles and self.has_tiles,
-            has_sdot=machine.has_sdot and self.has_sdot,
-            has_bfdot=machine.has_bfdot and self.has_bfdot,
+            **without,
         )
 
 
@@ -115,7 +104,24 @@ _LEVELS: dict[Level, _LevelFacts] = {
     Level.NEON: _LevelFacts(Arch.AARCH64, "generic", 128, 32, ()),
     Level.GENERIC: _LevelFacts(Arch.OTHER, "generic", 128, 16, ()),
 }
-_TILES = ("amx-tile", "amx-int8", "amx-bf16")
+# What a machine may have, by what LLVM calls it.
+_HAS: Mapping[Arch, Mapping[str, tuple[str, ...]]] = {
+    Arch.X86_64: {
+        "has_fma": ("fma",),
+        "has_rounding": ("f16c",),
+        "has_bf16": ("avx512bf16",),
+        "has_extremes": (),
+        "has_vnni": ("avx512vnni",),
+        "has_tiles": ("amx-tile", "amx-int8", "amx-bf16"),
+    },
+    Arch.AARCH64: {
+        "has_fma": (),
+        "has_rounding": (),
+        "has_sdot": ("dotprod",),
+        "has_bfdot": ("bf16",),
+    },
+    Arch.OTHER: {},
+}
 _TRIPLES = {Arch.X86_64: "x86_64-unknown-linux-gnu", Arch.AARCH64: "aarch64-unknown-linux-gnu"}
 _ARCHS = {"x86_64": Arch.X86_64, "amd64": Arch.X86_64, "aarch64": Arch.AARCH64, "arm64": Arch.AARCH64}
 
@@ -168,20 +174,7 @@ def choose(name: str | None) -> Processor:
 def _processor(
     level: Level, facts: _LevelFacts, triple: str, cpu: str, features: str, found: Mapping[str, bool]
 ) -> Processor:
-    arm = facts.arch is Arch.AARCH64
-    return Processor(
-        level=level,
-        arch=facts.arch,
-        triple=triple,
-        cpu=cpu,
-        features=features,
-        vector_bits=facts.vector_bits,
-        registers=facts.registers,
-        has_fma=arm or found.get("fma", False),
-        has_f16c=arm or found.get("f16c", False),
-        has_bf16=found.get("avx512bf16", False),
-        has_vnni=found.get("avx512vnni", False),
-        has_tiles=all(found.get(name, False) for name in _TILES) and permit_tiles(),
-        has_sdot=arm and found.get("dotprod", False),
-        has_bfdot=arm and found.get("bf16", False),
-    )
+    has = {x for x, needs in _HAS[facts.arch].items() if all(found.get(name, False) for name in needs)}
+    has -= set() if permit_tiles() else {"has_tiles"}
+    lacks = frozenset(x for every in _HAS.values() for x in every if x not in has)
+    return Processor(level, facts.arch, triple, cpu, features, facts.vector_bits, facts.registers, lacks)
