@@ -88,7 +88,7 @@ class Pack(Enum):
     or all panels of an item before its tiles."""
 
     NOTHING = "nothing"
-    PANEL = "panel"
+    EACH = "each panel"
     ITEM = "item"
 
 

@@ -88,7 +88,7 @@ def store(task: Task) -> Memory:
     memory = memory.storing(partition(graph, task.sizes, alone, task.machine), task)
     memory = memory.storing([*stored_apart(order, users(graph), memory.buffers)], task)
     memory = _judged(_marked(memory, task), task)
-    return _in_tiles(memory, task) if task.item.has_tiles else memory
+    return _in_tiles(memory, task) if task.item.may_tile else memory
 
 
 def _marked(memory: Memory, task: Task) -> Memory:

@@ -25,14 +25,14 @@ Told = Callable[[int, int], None]  # hears how many kernels are made of how many
 class Item:
     """Of what one item of another graph's kernel holds: `parts`: which values are parts of what lies in that
     graph's memory; `past`: what of that is written past the caches; `layouts`: how what is read lies there;
-    `pitch`: how far the rows of its own tensors lie apart, if farther than they are long; `has_tiles`:
+    `pitch`: how far the rows of its own tensors lie apart, if farther than they are long; `may_tile`:
     tiles of scores may be made in it, one by one."""
 
     parts: Mapping[Value, tuple[Part, Buffer]] = field(default_factory=dict)
     past: Mapping[Buffer, Past] = field(default_factory=dict)
     layouts: Mapping[Value, Layout] = field(default_factory=dict)
     pitch: Mapping[Value, Dim] = field(default_factory=dict)
-    has_tiles: bool = True
+    may_tile: bool = True
 
 
 @dataclass(frozen=True, slots=True)

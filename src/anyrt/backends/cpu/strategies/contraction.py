@@ -238,7 +238,7 @@ def _ahead(t: Tile, c: Context, once: bool) -> int:
     p = t.product
     if t.pack_n is Pack.ITEM:
         return AHEAD if FLOAT * t.shape.n * terms(p, c) > c.machine.l1_bytes else 0
-    if t.pack_n is Pack.PANEL or (t.m is not None and moves(dims_of(p.second), t.m)):
+    if t.pack_n is Pack.EACH or (t.m is not None and moves(dims_of(p.second), t.m)):
         return 0
     rows = 1 if t.m is None else c.estimate(t.m)
     tall = -(-rows // -(-rows // t.shape.m))

@@ -218,7 +218,7 @@ def _shape(p: Product, m: Sym | None, n: Sym, unit: int, c: Context, widest: int
 
 def _worded(plain: Tile, made: Worded) -> Tile:
     """The tile for words of terms, of matrices where there are such."""
-    packed, width = Pack.PANEL if made.pack_n else Pack.NOTHING, plain.shape.width
+    packed, width = Pack.EACH if made.pack_n else Pack.NOTHING, plain.shape.width
     shape = Shape(made.rows, LANES // width, width) if made.rows else plain.shape
     return replace(plain, shape=shape, words=made.words, pack_m=made.pack_m, pack_n=packed)
 
@@ -232,14 +232,14 @@ def _copied(p: Product, plain: Tile, c: Context) -> Tile:
     # Lanes that lie apart would be gathered for each row.
     worth = (tiles if _reads_lanes(p, n, c.machine) else rows) * more >= ROWS or _is_turned(p, n)
     pack_m = n not in p.batch and panels > 1 and not isinstance(p.first, Load)
-    return replace(plain, pack_m=pack_m, pack_n=Pack.PANEL if worth and not in_place else Pack.NOTHING)
+    return replace(plain, pack_m=pack_m, pack_n=Pack.EACH if worth and not in_place else Pack.NOTHING)
 
 
 def _holds(p: Product, t: Tile, c: Context) -> bool:
     """Whether an item copies several panels before its tiles: where the rows' factor is too large to be read
     again for each panel."""
     stored = all(stride(s.index, t.n) == 1 for s in p.stores)
-    plain = stored and t.pack_n is Pack.PANEL and not t.pack_m and _cut(p, t, c) is None
+    plain = stored and t.pack_n is Pack.EACH and not t.pack_m and _cut(p, t, c) is None
     large = FLOAT * _rows(t.m, c) * terms(p, c) >= LARGE * c.machine.l2_bytes
     return plain and large and _more_rows(p, t.m, c) == 1
 
