@@ -44,6 +44,7 @@ from anyrt.ir.kernel import (
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import dims_of, loops, stores
 from anyrt.ir.visit import Rewrite
+from anyrt.ir.windows import together
 from anyrt.loops.nest import Estimate, Names, moves, reserve, serial, stride, turn
 from anyrt.loops.product import product_of
 from anyrt.loops.split import pieces
@@ -138,12 +139,13 @@ def _slide(out: Sym, tap: Sym | None, step: int, apart: int) -> Slide:
 
 def _steps(x: Expr, outs: Sequence[Sym], summed: Sequence[Sym]) -> Iterator[tuple[Sym, Sym, int, int]]:
     """(loop over windows, loop over elements of one, their steps), for each index that moves with both."""
+    loops = (*outs, *summed)
     for at in dict.fromkeys(d for dim in dims_of(x) for d in _inside(dim)):
-        for out in outs:
-            for tap in summed:
-                a, b = stride(at, out), stride(at, tap)
-                if isinstance(a, int) and isinstance(b, int) and _overlap(out, tap, a, b):
-                    yield out, tap, abs(a) // gcd(a, b), abs(b) // gcd(a, b)
+        moving = [loops[k] for k in together(at, loops)]
+        for out, tap in ((a, b) for a in outs for b in summed if a in moving and b in moving):
+            a, b = stride(at, out), stride(at, tap)
+            if isinstance(a, int) and isinstance(b, int) and _overlap(out, tap, a, b):
+                yield out, tap, abs(a) // gcd(a, b), abs(b) // gcd(a, b)
 
 
 def _overlap(out: Sym, tap: Sym, a: int, b: int) -> bool:

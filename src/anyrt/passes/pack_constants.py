@@ -78,10 +78,8 @@ def _fills(size: Dim, panel: int) -> bool:
 
 def window_labels(value: Value, labels: Sequence[int]) -> frozenset[int]:
     """The labels that move along an axis together with others, which move the window as a whole."""
-    if not isinstance(value.op, View):
-        return frozenset()
-    shared = (axis.terms[1:] for axis in value.op.axes)
-    return frozenset(labels[out] for terms in shared for out, _ in terms)
+    found = value.op.windows if isinstance(value.op, View) else ()
+    return frozenset(labels[out] for moving in found for out in moving[1:])
 
 
 def _stored(value: Value, order: Sequence[int]) -> Value:

@@ -49,7 +49,9 @@ def split_sums(graph: Graph, machine: Machine = REFERENCE) -> Graph:
 
 def _in_parts(value: Value, machine: Machine) -> Value:
     op = value.op
-    if not isinstance(op, Contract) or any(_has_windows(a) for a in value.args):
+    if not isinstance(op, Contract):
+        return value
+    if any(isinstance(a.op, View) and any(a.op.windows) for a in value.args):  # of which loops know more
         return value
     found = _split(op, value, machine)
     if found is None:
@@ -93,11 +95,6 @@ def _parts(label: int, size: int, most: int, line: int) -> _Split:
     parts = even[0] if even else most
     terms = size // parts // line * line
     return _Split(label, parts, terms, size - parts * terms)
-
-
-def _has_windows(value: Value) -> bool:
-    """True for a view of several neighbours, of which loops know more."""
-    return isinstance(value.op, View) and any(len(axis.terms) > 1 for axis in value.op.axes)
 
 
 def _some(value: Value, labels: Sequence[int], label: int, start: int, size: int) -> Value:

@@ -126,16 +126,16 @@ def _windows(value: Value, few: int) -> _Windows | Fail:
     view = windows.op
     if not isinstance(view, View) or not isinstance(weights.op, Const):
         return Fail("it is no sum over windows with constant weights")
-    axes = tuple(k for k, axis in enumerate(view.axes) if axis.more)
-    pairs = [tuple(seen[out] for out, _ in view.axes[k].terms) for k in axes]
+    found = {k: moving for k, moving in enumerate(view.windows) if moving}
+    axes, pairs = tuple(found), [tuple(seen[out] for out in moving) for moving in found.values()]
     inside = tuple(label for pair in pairs for label in pair if label in kernel and label not in op.out)
     at = tuple(label for pair in pairs for label in pair if label not in kernel)
     batch = tuple(label for label in seen if label not in (*kernel, *at))
     channels = tuple(label for label in seen if label in kernel and label not in inside)
     maps = tuple(label for label in kernel if label not in seen)
     (x,) = windows.args
-    found = _Windows(x, view, weights.op, seen, kernel, op.out, axes, at, inside, batch, channels, maps)
-    return _refused(found, pairs, few) or found
+    sums = _Windows(x, view, weights.op, seen, kernel, op.out, axes, at, inside, batch, channels, maps)
+    return _refused(sums, pairs, few) or sums
 
 
 def _refused(f: _Windows, pairs: Sequence[Labels], few: int) -> Fail | None:

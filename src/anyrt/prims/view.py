@@ -15,13 +15,14 @@ from typing import Final
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from anyrt.core.dims import Dim, add, always_le, bounds, mul
+from anyrt.core.dims import Dim, Sym, add, always_le, bounds, mul
 from anyrt.core.errors import ShapeError
 from anyrt.core.requirement import Relation, Requirement
 from anyrt.ir.compute import Compute, Elements
 from anyrt.ir.graph import Shape, Type, Value
 from anyrt.ir.kernel import Expr
 from anyrt.ir.prim import Array, Prim, Read, Symbolic
+from anyrt.ir.windows import together
 from anyrt.prims._check import check_axis, check_shape, expect, known_size, not_empty, short_shape, show
 
 FILLED: Final = 16  # elements of a row that are worth a vector
@@ -62,6 +63,12 @@ class View(Prim):
 
     shape: Shape
     axes: tuple[Axis, ...]
+
+    @property
+    def windows(self) -> list[tuple[int, ...]]:
+        """For each axis of the operand, the axes that move it together, where it lies in windows."""
+        loops = tuple(Sym(f"i{k}", extent=d) for k, d in enumerate(self.shape))
+        return [together(axis.at(tuple(v.dim for v in loops)), loops) for axis in self.axes]
 
     def compute(self) -> Compute:
         """Operand elements as they are, elsewhere."""

@@ -6,7 +6,7 @@ others, and through what moves elements, where they stay axes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import TypeVar
 
 from anyrt.core.dims import Dim, as_symbol, depends, linear
@@ -28,16 +28,9 @@ def operands(v: Value, cut: Mapping[int, T]) -> list[dict[int, T]] | None:
     if isinstance(how, Contracted):
         of = {how.out[k]: told for k, told in cut.items()}
         found = [{k: of[x] for k, x in enumerate(labels) if x in of} for labels in (how.left, how.right)]
-    elif isinstance(how, Folded):
-        if not cut.keys().isdisjoint(how.axes):
-            return None
+    elif _is_along(v, cut):
         found = [{**cut} for _ in v.args]
-    elif isinstance(how, Elements) and how.same:
-        found = [{**cut} for _ in v.args]
-    elif isinstance(how, Elements) and how.moves and how.border is None:
-        axes = _moved(v)
-        if not cut.keys() <= axes.keys():
-            return None
+    elif (axes := _moved(v)) is not None and cut.keys() <= axes.keys():
         found = [{axes[k]: told for k, told in cut.items()}]
     else:
         return None
@@ -56,15 +49,24 @@ def part(v: Value, args: Sequence[Value], ranges: Mapping[int, Range]) -> Value:
     return build.windows(args[0], [moving(start, terms) for start, terms in axes], shape)
 
 
-def _moved(v: Value) -> dict[int, int]:
+def _is_along(v: Value, axes: Container[int]) -> bool:
+    """True where parts along these axes are made of the same parts."""
+    how = v.compute
+    if isinstance(how, Folded):
+        return not any(k in axes for k in how.axes)
+    return isinstance(how, Elements) and how.same
+
+
+def _moved(v: Value) -> dict[int, int] | None:
     """The operand's axes that axes of a value are, where another shape, or a view, says how elements move."""
-    if not keeps_order(v) and _view(v) is None:
-        return {}
+    how = v.compute
+    if not isinstance(how, Elements) or not how.moves or how.border or not (keeps_order(v) or _view(v)):
+        return None
     at = own(v.shape)
     ((_, where, _),) = read(v, at)
-    syms = {k: sym for k, d in enumerate(at) if (sym := as_symbol(d)) is not None}
-    found = {k: [n for n, i in enumerate(where) if depends(i, sym)] for k, sym in syms.items()}
-    return {k: axes[0] for k, axes in found.items() if len(axes) == 1 and where[axes[0]] == at[k]}
+    syms = ((k, sym) for k, d in enumerate(at) if (sym := as_symbol(d)) is not None)
+    found = ((k, [n for n, i in enumerate(where) if depends(i, sym)]) for k, sym in syms)
+    return {k: axes[0] for k, axes in found if len(axes) == 1 and where[axes[0]] == at[k]}
 
 
 def _view(v: Value) -> list[tuple[Dim, list[tuple[int, Dim]]]] | None:

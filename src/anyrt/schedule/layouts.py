@@ -14,10 +14,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
-from anyrt.core.dims import Dim, linear, symbols
+from anyrt.core.dims import Dim, Sym, linear, symbols
 from anyrt.ir.buffer import Space
 from anyrt.ir.compute import Apart, Contracted, Elements, Folded, Given
 from anyrt.ir.graph import Graph, Shape, Value, walk
+from anyrt.ir.windows import together
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.layout import Layout, row_major
 from anyrt.schedule.positions import Position, own, read
@@ -69,7 +70,9 @@ def _windows(
         leaf, at = _source(arg, own(arg.shape), leaves)
         alone = {k for k, label in enumerate(labels) if label not in others}  # rows
         summed = [k for k, label in enumerate(labels) if label not in how.out]
-        if not any(_moved(d, alone) and _moved(d, summed) for d in at):
+        loops = tuple(Sym(f"i{k}", extent=d) for k, d in enumerate(arg.shape))  # as own() names them
+        shared = (together(d, loops) for d in at)
+        if not any({*axes} & alone and {*axes}.intersection(summed) for axes in shared):
             continue
         both = [k for k, label in enumerate(labels) if label in how.out and label in others]
         wide = {k for k in both if arg.shape[k] != 1}

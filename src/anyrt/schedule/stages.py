@@ -63,10 +63,8 @@ class _Search:
             if not self._stages(tile, value):
                 break
             size, is_enough = self._size(tile, value)
-            tile = replace(tile, size=size)
-            found = self._gain(tile, value, parts)
-            if found > 0 and found >= gain:
-                gain, best = found, tile
+            found = self._gain(tile := replace(tile, size=size), value, parts)
+            gain, best = (found, tile) if found > 0 and found >= gain else (gain, best)
             if is_enough:
                 break
         return best

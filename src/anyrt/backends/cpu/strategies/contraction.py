@@ -227,7 +227,7 @@ def _prefetch(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
         return Fail("words lie near by")
     tiles, more = counts(t, c)
     lanes = upcoming.next_panel(plan, _later(t, tiles, more), _line(c), c.names)
-    rows = upcoming.next_rows(plan, c.names) if _is_windowed(p) else None
+    rows = upcoming.next_rows(plan, c.names) if _has_runs(p) else None
     runs = [run.part(turn(plan.m.within)) for run in (lanes, rows) if run is not None]
     return upcoming.prefetch_terms(kernel, plan.m.i, runs, p.summed[-1], _ahead(t, c, tiles * more == 1))
 
@@ -254,7 +254,7 @@ def _later(t: Tile, tiles: int, more: int) -> int:
     return (t.panels if t.tiles < tiles else 1) if constant and few else 0
 
 
-def _is_windowed(p: Product) -> bool:
+def _has_runs(p: Product) -> bool:
     """True for rows of several runs of memory each, as windows are, which were computed before. Rows of one
     run a processor reads ahead by itself."""
     return len(p.summed) > 1 and isinstance(p.first, Load) and p.first.buffer.space in MOVING
