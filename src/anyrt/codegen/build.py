@@ -242,13 +242,21 @@ class Body:
         self.begin(behind)
 
 
-def function(head: str, parameters: str, write: Callable[..., None], attributes: str = "") -> str:
+def function(head: str, parameters: str, write: Callable[..., object], attributes: str = "") -> str:
     """A function's text: `write` is given its body and its parameters, each a kind and a name."""
     body, given = Body(), [p.split() for p in parameters.split(", ") if p]
     write(body, *(Value(body, kind, f"%{name}") for kind, name in given))
     body.end("unreachable")
     listed = ", ".join(f"{kind} %{name}" for kind, name in given)
     return "\n".join([f"{head}({listed}) {attributes}".rstrip() + " {", *body.first, *body.lines, "}\n"])
+
+
+def internal(*functions: tuple[str, str, Callable[..., object]]) -> str:
+    """Functions that are a part of those which call them: result and name, parameters, what writes it."""
+    made = (
+        function(f"define internal {head}", given, write, "alwaysinline") for head, given, write in functions
+    )
+    return "".join(made)
 
 
 def _text(value: Operand) -> str:

@@ -26,52 +26,27 @@ from typing import Final
 
 from anyrt.backends.cpu import aarch64, x86
 from anyrt.backends.cpu.processors import Arch, Processor, host
-from anyrt.codegen.build import Body, function
+from anyrt.codegen.build import internal
 
 # How threads compute is not known there, and kept as it is.
-_CONTROL: Final = """
-define internal i64 @asked() alwaysinline {
-  ret i64 0
-}
-define internal i1 @usual(i64 %asked) alwaysinline {
-  ret i1 true
-}
-define internal void @ask(i64 %asked) alwaysinline {
-  ret void
-}
-"""
-
-_WAITING: Final = """
-define internal void @pause() alwaysinline {
-  fence seq_cst
-  ret void
-}
-define internal i64 @clock(i64 %before) noinline {
-  %now = add i64 %before, 64
-  ret i64 %now
-}
-"""
+_CONTROL: Final = internal(
+    ("i64 @asked", "", lambda f: f.give(0, "i64")),
+    ("i1 @usual", "i64 asked", lambda f, asked: f.give(True)),
+    ("void @ask", "i64 asked", lambda f, asked: f.give()),
+)
+_WAITING: Final = internal(
+    ("void @pause", "", lambda f: (f.write("fence seq_cst"), f.give())),
+    ("i64 @clock", "i64 before", lambda f, before: f.give(before + 64)),
+)
 # A worker goes back to its caller when idle, who sleeps and calls again; nobody needs waking.
-_SYSTEM: Final = """
-define internal i64 @here() noinline {
-  ret i64 0
-}
-define internal i1 @sleep(ptr %word, i64 %seen) alwaysinline {
-  ret i1 false
-}
-define internal void @wake(ptr %word, i64 %count) noinline {
-  ret void
-}
-define internal void @yield() noinline {
-  ret void
-}
-define internal i64 @allowed(ptr %mask) alwaysinline {
-  ret i64 -1
-}
-define internal i64 @allow(ptr %mask, i64 %bytes) alwaysinline {
-  ret i64 -1
-}
-"""
+_SYSTEM: Final = internal(
+    ("i64 @here", "", lambda f: f.give(0, "i64")),
+    ("i1 @sleep", "ptr word, i64 seen", lambda f, word, seen: f.give(False)),
+    ("void @wake", "ptr word, i64 count", lambda f, word, count: f.give()),
+    ("void @yield", "", lambda f: f.give()),
+    ("i64 @allowed", "ptr mask", lambda f, mask: f.give(-1, "i64")),
+    ("i64 @allow", "ptr mask, i64 bytes", lambda f, mask, nbytes: f.give(-1, "i64")),
+)
 
 
 def control(target: Processor) -> str:
@@ -83,12 +58,7 @@ def control(target: Processor) -> str:
             text, usual = aarch64.CONTROL, aarch64.USUAL
         case Arch.OTHER:
             text, usual = _CONTROL, 0
-
-    def ask_usual(f: Body) -> None:
-        f.run("@ask", usual)
-        f.give()
-
-    return text + function("define internal void @ask_usual", "", ask_usual, "alwaysinline")
+    return text + internal(("void @ask_usual", "", lambda f: (f.run("@ask", usual), f.give())))
 
 
 def threads(target: Processor) -> str:
