@@ -1,5 +1,7 @@
 """Products beside windows, and computed places: every kernel is verified."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -9,9 +11,9 @@ from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE
 from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.graph import Graph, Value, walk
-from anyrt.ir.kernel import bound, index, load
+from anyrt.ir.kernel import Load, bound, index, load
 from anyrt.loops.nest import Names
-from anyrt.loops.upcoming import Item, next_rows
+from anyrt.loops.upcoming import Run, next_rows
 from anyrt.passes import PASSES
 from anyrt.prims import build as b
 from anyrt.prims.const import Param
@@ -81,10 +83,15 @@ def test_kernels_agree_with_the_interpreter(make, level):
 
 
 def test_rows_at_places_that_their_counter_gives_are_not_asked_for():
-    names, row, chunk, k = Names(), Sym("i", extent=17), Sym("c", extent=2), Sym("k", extent=64)
+    row, k, one = Sym("i", extent=17), Sym("k", extent=64), Sym("p", extent=1)
+    m = SimpleNamespace(chunk=Sym("c", extent=2), size=8, count=17, loop=row)
+    tile, n = SimpleNamespace(m=row, tiles=1), SimpleNamespace(panel=one, j=Sym("j", extent=16))
     x = Buffer("x", F, Space.INPUT, 4096)
-    item = Item(row, 8, 1, chunk, Sym("p", extent=1), Sym("q", extent=1), Sym("j", extent=16), 1, 16)
-    known = load(x, 64 * row.dim + k.dim)
-    assert next_rows(known, (k,), item, (), names) is not None
+
+    def asked(read: Load) -> Run | None:
+        product = SimpleNamespace(first=read, summed=(k,), m=())
+        return next_rows(SimpleNamespace(product=product, tile=tile, m=m, n=n), Names())
+
+    assert asked(load(x, 64 * row.dim + k.dim)) is not None
     place = bound(index(16 - row.dim), 0, 16)
-    assert next_rows(load(x, 64 * place + k.dim + 64 * row.dim), (k,), item, (), names) is None
+    assert asked(load(x, 64 * place + k.dim + 64 * row.dim)) is None
