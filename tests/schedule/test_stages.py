@@ -179,8 +179,25 @@ def test_what_others_read_is_no_stage():
     graph = CASES["odd"][0]
     ((_, y),) = graph.outputs
     inner = next(v for v in walk([y]) if v.op == Map("max", F))
-    both = replace(graph, outputs=(("y", y), ("inner", inner)))
+    both = replace(graph, outputs=(("y", y), ("most", b.reduce_("max", inner, (3,)))))
     assert "fused tile" not in {x.kind for x in lowered(both).schedules[0].launches}
+
+
+def test_what_all_items_need_is_made_before():
+    """The rows of x · w, but not the whole of u · w, which each tile is multiplied with."""
+    x, u = b.param("x", (301, 24), F), b.param("u", (16, 24), F)
+    rows, whole = (b.contract("mk,kn->mn", v, const(weights(24, n), F)) for v, n in ((x, 16), (u, 20)))
+    made = lowered(Graph((("x", x), ("u", u)), (("y", b.contract("mk,kn->mn", rows, whole)),)))
+    assert [x.kind for x in made.schedules[0].launches] == ["contraction", "fused tile"]
+    assert verify(made, host(), [{}]) == ()
+
+
+def test_rows_that_are_read_in_another_order_are_no_stage():
+    x = b.param("x", (301, 24), F)
+    rows = b.contract("mk,kn->mn", x, const(weights(24, 16), F))
+    turned = b.slice_(rows, (300, 0), (301, 16), (-1, 1))
+    graph = Graph((("x", x),), (("y", b.contract("mk,kn->mn", turned, const(weights(16, 20), F))),))
+    assert [x.kind for x in lowered(graph).schedules[0].launches] == ["contraction", "contraction"]
 
 
 def test_nothing_is_computed_at_items_unless_asked_for():
