@@ -67,6 +67,12 @@ def test_bad_plan_is_refused(code, spoil, plan, log, recorder):
         runtime.deserialize_cuda_engine(spoil(plan))
 
 
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
+def test_an_empty_array_is_no_plan(shape, log):
+    assert trt.Runtime(log).deserialize_cuda_engine(np.zeros(shape, np.uint8)) is None
+    assert "AR807" not in log.lines[-1]
+
+
 def test_plan_with_any_byte_changed_or_cut_at_any_length_is_refused(plan, log):
     runtime = trt.Runtime(log)
     for at in range(len(plan)):

@@ -181,7 +181,8 @@ def read_plan(data: Buffer, check_weights: bool = True, mixer: Callable[[], Mixe
     """
     view = memoryview(data)
     is_intact = watch(view.obj) if isinstance(view.obj, mmap.mmap) else None
-    return _read(view.cast("B"), mixer if check_weights else None, view.readonly, is_intact)
+    content = view.cast("B") if view.nbytes else memoryview(b"")  # no shape with a 0 is cast
+    return _read(content, mixer if check_weights else None, view.readonly, is_intact)
 
 
 def map_plan(path: Path, check_weights: bool = True, mixer: Callable[[], Mixer] = portable) -> PlanFile:
