@@ -26,9 +26,9 @@ settings.load_profile("fixed")
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# Graphs, kernels and texts are many and have few cycles: to look for these as Python does by itself takes a
-# fifteenth of the time. Each module's are looked for at its end.
-gc.disable()
+# Graphs, kernels and texts are many and have few cycles: to look for these as often as Python does by itself
+# takes a fifteenth of the time. Never to look until a module ends takes gigabytes, where it has many cases.
+gc.set_threshold(500_000, 20, 1_000)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
