@@ -138,37 +138,31 @@ def signed(
         sections[group.buffer] = part_section(group.part.shape, group.part.start, group.root.shape)
     numbers = {value: n for n, value in enumerate(order)}
     buffers: dict[Buffer, int] = {}
-    rows: list[Hashable] = []
-    for value in order:
+
+    def described(value: Value) -> Hashable:
+        """What a kernel may depend on of one of its values."""
         leaf = stored.get(value)
         if leaf is not None:
             number = buffers.setdefault(leaf, len(buffers))
             known = value.dtype if leaf in sections else value.type
-            rows.append((known, _described(leaf, sections), number, layouts.get(value)))
-        elif isinstance(value.compute, Given) or group.border is not None:
-            rows.append((value.type, value.compute))
-        elif value in walks and (section := sections.get(stored[value.args[0]])) is not None:
-            first = add(walks[value].first, mul(section.first, -1))
-            rows.append((value.type, first, walks[value].strides, numbers[value.args[0]]))
-        else:
-            rows.append((value.op, value.index, value.type, *(numbers[a] for a in value.args)))
-    ends = [
+            return known, _described(leaf, sections), number, layouts.get(value)
+        if isinstance(value.compute, Given) or group.border is not None:
+            return value.type, value.compute
+        section = sections.get(stored[value.args[0]]) if value in walks else None
+        if section is None:
+            return value.op, value.index, value.type, *(numbers[a] for a in value.args)
+        first = add(walks[value].first, mul(section.first, -1))
+        return value.type, first, walks[value].strides, numbers[value.args[0]]
+
+    rows = tuple(described(v) for v in order)
+    ends = tuple(
         (buffers.setdefault(b, len(buffers)), _described(b, sections), past.get(b, NOT_PAST))
         for b in (group.buffer, *(b for _, b in group.also))
-    ]
-    also = tuple(numbers.get(v, -1) for v, _ in group.also)
-    part = None if group.part is None else group.part.shape if group.layout is None else group.part
-    guests = (also, tuple(layouts.get(v) for v, _ in group.also))
-    key = (
-        tuple(rows),
-        tuple(ends),
-        guests,
-        part,
-        group.border,
-        group.layout,
-        group.tile and group.tile.shape,
-        group.mends,
     )
+    also = tuple((numbers.get(v, -1), layouts.get(v)) for v, _ in group.also)
+    part = group.part.shape if group.part is not None and group.layout is None else group.part
+    shape = group.tile and group.tile.shape
+    key = (rows, ends, also, part, group.border, group.layout, shape, group.mends)
     return Signature(key, tuple(buffers), tuple(order), tuple(inlined), sections)
 
 

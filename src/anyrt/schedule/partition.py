@@ -131,26 +131,32 @@ class _Partition:
         chosen: dict[Value, str] = {}
         chains = _Chains(self.given, chosen)
         for value in self.order:
-            if value in self.alone and not isinstance(value.compute, Given):
+            if isinstance(value.compute, Given):
+                continue
+            if value in self.alone:
                 chosen.setdefault(value, "fusing is switched off for it")
-            elif value not in self.given and not isinstance(value.compute, Given):
+            elif value not in self.given:
                 chains.add(value)
                 self._keep_apart(value, chains, chosen)
-                if isinstance(value.compute, Folded | Contracted):
-                    if (often := self._summed_again(value, readers[value], chains)) is not None:
-                        chosen[value] = often
-                    continue
-                found = price(value, chains, self.machine)
-                shared = self._shared(value, found, chains)
-                if shared is not None:
-                    chosen[shared] = "what leads to it is long, and would be computed by all that reads it"
-                    for v in self._made_from(shared, value, chains):
-                        chains.add(v)
-                    found = price(value, chains, self.machine)
-                reason = self._reason(value, found, readers, chains)
+                reason = self._decided(value, readers, chains, chosen)
                 if reason is not None:
                     chosen[value] = reason
         return {v: r for v, r in chosen.items() if v not in self.given}
+
+    def _decided(
+        self, value: Value, readers: Mapping[Value, Readers], chains: _Chains, chosen: dict[Value, str]
+    ) -> str | None:
+        """Why to store a value, None where it is not; what others share of what leads to it is `chosen`."""
+        if isinstance(value.compute, Folded | Contracted):
+            return self._summed_again(value, readers[value], chains)
+        found = price(value, chains, self.machine)
+        shared = self._shared(value, found, chains)
+        if shared is not None:
+            chosen[shared] = "what leads to it is long, and would be computed by all that reads it"
+            for v in self._made_from(shared, value, chains):
+                chains.add(v)
+            found = price(value, chains, self.machine)
+        return self._reason(value, found, readers, chains)
 
     def _keep_apart(self, value: Value, chains: _Chains, chosen: dict[Value, str]) -> None:
         """A kernel contracts once: of several operands that do, the last one is left to it."""
@@ -203,24 +209,29 @@ class _Partition:
             return "a contraction reads each of its elements many times"
         if (whole := _as_a_whole(value, uses) or self._contracted_first(value, chains)) is not None:
             return whole
-        if is_turned(value) and all(_reads_rows_again(u) for u in uses):
-            return "it is transposed, and what reads it reads rows of it several times"
-        if is_turned(value) and any(_sums_rows(value, u) for u in uses):
-            return "it is transposed, and a contraction sums each of its rows many times"
-        if (long := _too_long(found, chains.depth[value])) is not None:
-            return long
+        if (other := _turned(value, uses) or _too_long(found, chains.depth[value])) is not None:
+            return other
         mine = Readers() if self._goes_on(value, readers) else readers[value]
         if (often := self._read_again(value, found.weight, mine)) is not None:
             return often
-        loops = len(mine.loops)
-        row = chains.folded.get(value, 0) == 1 and self._is_row(mine)
-        if loops > 1 and value in chains.folded and not self._spreads(value) and not row:
-            anew = weight(value, _More(chains, readers, loops), self.machine)
-            if anew * (loops - 1) > self._parting(mine, chains.folded[value]):
-                return f"{loops} loops over folded rows would each spend {anew} instructions on it"
+        if (again := self._computed_again(value, mine, readers, chains)) is not None:
+            return again
         if found.weight >= heavy(self.machine) and any(_repeats(value, u) for u in uses):
             return f"it is repeated, and costs {found.weight} instructions each time"
         return next((r for u in uses if (r := self._tapped_again(value, u, found.weight, chains))), None)
+
+    def _computed_again(
+        self, value: Value, mine: Readers, readers: Mapping[Value, Readers], chains: _Chains
+    ) -> str | None:
+        """Why to store what several loops compute of folded rows."""
+        loops, folds = len(mine.loops), chains.folded.get(value, 0)
+        row = folds == 1 and self._is_row(mine)
+        if loops <= 1 or not folds or self._spreads(value) or row:
+            return None
+        anew = weight(value, _More(chains, readers, loops), self.machine)
+        if anew * (loops - 1) <= self._parting(mine, folds):
+            return None
+        return f"{loops} loops over folded rows would each spend {anew} instructions on it"
 
     def _is_copied(self, value: Value) -> bool:
         """True for what kernels copy themselves: what only moves elements, what is chosen for whole products,
@@ -445,6 +456,17 @@ def _contracted_again(readers: Readers) -> str | None:
         return f"it would be contracted for each of {len(readers.reads)} positions"
     if any(kernel != loop for kernel, loop in readers.loops):
         return "it would be contracted inside another fold"
+    return None
+
+
+def _turned(value: Value, uses: Sequence[Value]) -> str | None:
+    """Why to store what is transposed."""
+    if not is_turned(value):
+        return None
+    if all(_reads_rows_again(u) for u in uses):
+        return "it is transposed, and what reads it reads rows of it several times"
+    if any(_sums_rows(value, u) for u in uses):
+        return "it is transposed, and a contraction sums each of its rows many times"
     return None
 
 
