@@ -41,6 +41,7 @@ def test_a_long_row_comes_from_memory_once_but_for_its_first_chunk():
         *("vector 4096", "vector 4096"),  # the first chunk: its sum, then the squares
         *("serial 4", "vector 4096"),  # the others: both
         *("vector 5", "vector 5"),  # all chunks
+        "vector 20480",  # the row once more where squares overflow
     ]
 
 

@@ -10,15 +10,20 @@ k is the mean of the chunk before. Where it is far from this one's, so that b �
 means are far from each other, and the last sum is as large: what is lost is a few units in the last place of
 the whole. The first chunk, which has none before, is read twice.
 
+Differences from k may be twice those from the mean, and their squares overflow before those do. So where the
+result is not finite, the row is read again as it was before.
+
     for r: acc += x[r]                    for b: for r: part += x[4096b + r] − k; apart += (…)²
     for r: sq += (x[r] − acc / n)²   ->     sums[b] = …; …
                                           for b: acc += sums[b]; …
+                                          if sq is not finite: sq = 0; for r: sq += (x[r] − acc / n)²
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from anyrt.core.dims import Dim, Sym, add, floordiv, maximum, minimum, mul
 from anyrt.ir.buffer import Buffer, Scalar, Space
@@ -30,12 +35,14 @@ from anyrt.ir.kernel import (
     Expr,
     Fold,
     For,
+    If,
     Kernel,
     Load,
     Loop,
     Op,
     Stmt,
     Store,
+    alu,
     cast,
     const,
     fma,
@@ -48,6 +55,7 @@ from anyrt.ir.visit import Rewrite, substituted
 from anyrt.loops.nest import Estimate, Names, reserve
 
 LONG = 3  # chunks, from which one pass is faster
+LARGEST: Final = (2 - 2.0**-23) * 2.0**127  # of float32
 
 
 def fuse_folds(kernel: Kernel, names: Names, estimate: Estimate, chunk: int) -> Kernel | Fail:
@@ -119,13 +127,13 @@ class _Pass:
     def _in_chunks(self, first: _Sum, second: _Sum) -> list[Stmt]:
         names, var, size = self.names, second.var, self.chunk
         assert var.extent is not None, f"loop {var} has no extent"
-        total, squares, x = first.register, second.register, first.value
+        total, x = first.register, first.value
         chunks = floordiv(add(var.extent, size - 1), size)
         later, each = names.var(add(chunks, -1), "b"), names.var(chunks, "b")
         self.kernel, sums = reserve(self.kernel, names.name("sums"), Scalar.F32, maximum(1, chunks))
-        head, begin, part, apart, centre = (
+        head, begin, part, apart, centre, squares, anew = (
             Buffer(names.name(n), Scalar.F32, Space.REGISTER)
-            for n in ("head", "begin", "part", "apart", "centre")
+            for n in ("head", "begin", "part", "apart", "centre", "squares", "anew")
         )
 
         def sized(chunk: Dim) -> Dim:
@@ -150,6 +158,12 @@ class _Pass:
             Fold(squares, Op.ADD, select(inside < 0.0, 0.0, inside)),
             Store(sums, now, fma(load(centre, 0), _count(sized(now)), load(part, 0))),
         )
+        again = (
+            Alloc(anew, second.start),
+            For(var, Loop.SERIAL, (Fold(anew, Op.ADD, second.value),)),
+            Store(sums, 0, load(anew, 0)),
+        )
+        is_finite = alu(Op.LE, alu(Op.ABS, load(squares, 0)), const(LARGEST, Scalar.F32))
         between = load(sums, each.dim) / _count(sized(each.dim)) - load(total, 0) / _count(var.extent)
         return [
             *(Alloc(total, first.start), Alloc(squares, second.start), Alloc(head, first.start)),
@@ -159,6 +173,9 @@ class _Pass:
             For(later, Loop.SERIAL, turn),
             *over_all(total, load(sums, each.dim)),
             *over_all(squares, between * between * _count(sized(each.dim))),
+            Store(sums, 0, load(squares, 0)),
+            If(alu(Op.NOT, is_finite), again),
+            Alloc(second.register, load(sums, 0)),
         ]
 
 
