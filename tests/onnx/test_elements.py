@@ -174,6 +174,10 @@ def test_what_is_below_comes_first_where_all_numbers_shrink(run):
 def test_integers_shrink_at_fractions_and_slopes_are_theirs(run):
     x = np.int32([-3, -1, 0, 1, 3])
     assert run("Shrink", {"x": x}, lambd=0.5, bias=1.0).tolist() == [-2, 0, 0, 0, 2]
+    assert run("Shrink", {"x": np.uint16([8, 20])}, lambd=0.5, bias=10.0).tolist() == [65534, 10]
+    ends = np.uint64([0, 2**64 - 1])
+    assert run("Shrink", {"x": ends}, lambd=0.5, bias=10.0).tolist() == [0, 2**64 - 11]
+    assert run("Shrink", {"x": np.int8([3, -3])}, lambd=0.5, bias=1.5).tolist() == [1, -1]
     assert run("PRelu", {"x": x, "s": np.int32([2])}).tolist() == [-6, -2, 0, 1, 3]
     assert run("Relu", {"x": x}).tolist() == [0, 0, 0, 1, 3]
     assert run("Abs", {"x": x.astype(np.int8)}).tolist() == [3, 1, 0, 1, 3]

@@ -185,9 +185,13 @@ def celu(node: Node) -> Tensor:
 
 @importer("Shrink")
 def shrink(node: Node) -> Tensor:
-    """0 between −λ and λ, and what lies outside brought nearer by a bias; integers are compared exactly.
-    Where λ is negative both may hold: then what is below it comes first."""
+    """0 between −λ and λ, and what lies outside brought nearer by a bias. Where λ is negative both may hold:
+    then what is below it comes first. Integers are compared exactly, and wrap."""
     given, bias, most = node.input(0), node.attr("bias", 0.0), node.attr("lambd", 0.5)
-    x = given if given.is_float else given.cast(DataType.DOUBLE)
-    above = node.where_(x > most, x - bias, node.like(0.0, x))
-    return node.where_(x < -most, x + bias, above).cast(given.dtype)
+    if given.is_float:
+        x, up, down = given, given + bias, given - bias
+    else:  # in 64 bits, of which the type keeps its own
+        x = given.cast(DataType.DOUBLE)
+        wide, by = (given.cast(DataType.INT64), int(bias)) if bias % 1 == 0 else (x, bias)
+        up, down = ((wide + b).cast(DataType.INT64).cast(given.dtype) for b in (by, -by))
+    return node.where_(x < -most, up, node.where_(x > most, down, node.like(0, given)))
