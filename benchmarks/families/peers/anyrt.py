@@ -32,6 +32,11 @@ def prepare(task: Task) -> tuple[Results, ...]:
         else tuple(map(room, task.results))
     )
     held = {name: packed(x) for name, x in task.given.items()}
+    for i, out in enumerate(outs):
+        bytes = context.get_max_output_size(f"y{i}")
+        assert bytes <= out.nbytes, (
+            f"{task.case.name}: y{i} has {bytes} bytes, there is room for {out.nbytes}"
+        )
     for name, array in (*held.items(), *((f"y{i}", out) for i, out in enumerate(outs))):
         assert context.set_tensor_address(name, array.ctypes.data), f"{task.case.name}: {name} is refused"
     run = partial(_run, context, tuple(held.values()))
@@ -42,7 +47,10 @@ def prepare(task: Task) -> tuple[Results, ...]:
 def described(task: Task) -> tuple[trt.Builder, trt.INetworkDefinition, trt.IBuilderConfig]:
     """The case's network with its configuration."""
     builder = trt.Builder(LOGGER)
-    network, config = builder.create_network(), builder.create_builder_config()
+    typed = 1 << int(
+        trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED
+    )  # else outputs of FP8 and FP4 are float32
+    network, config = builder.create_network(typed), builder.create_builder_config()
     config.num_threads = task.threads
     given = [network.add_input(name, DTYPES[x.dtype], x.shape) for name, x in task.given.items()]
     layer: Any = task.case.ours(network, *given)  # Any: a layer, whose class is derived
