@@ -82,3 +82,9 @@ def test_the_first_operator_sets_have_attributes_for_inputs(run):
     assert run("Cast", {"x": X}, opset=1, to="INT32").dtype == np.int32
     assert run("Concat", {"x": X, "z": X}, opset=1).shape == (2, 6, 4)
     assert run("Pad", {"x": X}, opset=1, paddings=[0, 1, 0, 0, 0, 2]).shape == (2, 4, 6)
+
+
+@pytest.mark.parametrize("op", ["Squeeze", "Unsqueeze"])
+def test_an_open_number_of_axes_is_refused_as_the_rank_would_be_open(op, run):
+    with pytest.raises(AnyrtError, match="AR417.*a vector of axes whose own length is open"):
+        run(op, {"x": X[:1], "axes": np.int64([0])}, dynamic=("axes",))

@@ -201,7 +201,7 @@ def squeeze_by(x: Tensor, axes: Tensor) -> Tensor:
     found = x.layers.ints(axes)
     if found is not None:
         return x.squeeze(*found)
-    chosen = _chosen(flags(axes, x.rank), x.rank - axes.sizes[0])
+    chosen = _chosen(flags(axes, x.rank), x.rank - _count(axes))
     return x.reshape(_largest(chosen * x.shape().reshape((-1, 1)), 0))
 
 
@@ -210,8 +210,16 @@ def unsqueeze_by(x: Tensor, axes: Tensor) -> Tensor:
     found = x.layers.ints(axes)
     if found is not None:
         return x.unsqueeze(*found)
-    new = flags(axes, x.layers.axes_of(x.rank + axes.sizes[0]))
+    new = flags(axes, x.layers.axes_of(x.rank + _count(axes)))
     return x.reshape(_largest(_chosen(new, x.rank) * x.shape().reshape((1, -1)), 1).maximum(new))
+
+
+def _count(axes: Tensor) -> int:
+    """How many axes there are, which the rank of the result follows from."""
+    if axes.sizes[0] < 0:
+        do = "a vector whose length is known"
+        raise GraphError("AR417", axes.layers.where, "a vector of axes whose own length is open", do)
+    return axes.sizes[0]
 
 
 def _chosen(flagged: Tensor, count: int) -> Tensor:
