@@ -53,10 +53,7 @@ def entries(x: Tensor) -> list[Size]:
     """The elements of an integer vector, or of a single number."""
     layers = x.layers
     x = layers.brief((x if x.rank == 1 else x.reshape((1,))).cast(INT64))
-    if x.sizes[0] < 0:
-        do = "a vector whose length is known"
-        raise GraphError("AR417", layers.where, "a vector of sizes whose own length is open", do)
-    if x.sizes[0] > MANY:
+    if _count(x, "sizes") > MANY:
         raise GraphError("AR417", layers.where, f"a vector of {x.sizes[0]} sizes", f"at most {MANY}")
     found = layers.symbols(x)
     elements = [None] * x.sizes[0] if found is None else found.tolist()
@@ -201,7 +198,7 @@ def squeeze_by(x: Tensor, axes: Tensor) -> Tensor:
     found = x.layers.ints(axes)
     if found is not None:
         return x.squeeze(*found)
-    chosen = _chosen(flags(axes, x.rank), x.rank - _count(axes))
+    chosen = _chosen(flags(axes, x.rank), x.rank - _count(axes, "axes"))
     return x.reshape(_largest(chosen * x.shape().reshape((-1, 1)), 0))
 
 
@@ -210,16 +207,16 @@ def unsqueeze_by(x: Tensor, axes: Tensor) -> Tensor:
     found = x.layers.ints(axes)
     if found is not None:
         return x.unsqueeze(*found)
-    new = flags(axes, x.layers.axes_of(x.rank + _count(axes)))
+    new = flags(axes, x.layers.axes_of(x.rank + _count(axes, "axes")))
     return x.reshape(_largest(_chosen(new, x.rank) * x.shape().reshape((1, -1)), 1).maximum(new))
 
 
-def _count(axes: Tensor) -> int:
-    """How many axes there are, which the rank of the result follows from."""
-    if axes.sizes[0] < 0:
-        do = "a vector whose length is known"
-        raise GraphError("AR417", axes.layers.where, "a vector of axes whose own length is open", do)
-    return axes.sizes[0]
+def _count(x: Tensor, what: str) -> int:
+    """How many elements a vector has, which a rank follows from."""
+    if x.sizes[0] < 0:
+        got, wanted = f"a vector of {what} whose own length is open", "a vector whose length is known"
+        raise GraphError("AR417", x.layers.where, got, wanted)
+    return x.sizes[0]
 
 
 def _chosen(flagged: Tensor, count: int) -> Tensor:

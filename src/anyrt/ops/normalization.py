@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anyrt.core.dims import Dim, add, equal, floordiv, mod, mul
+from anyrt.core.dims import Dim, equal, floordiv, maximum, mod
 from anyrt.core.dtype import wide
 from anyrt.core.enums import DataType, LayerType
 from anyrt.core.errors import ArgumentError, ShapeError
-from anyrt.core.requirement import Relation
+from anyrt.core.requirement import Relation, Requirement
 from anyrt.ir.graph import Shape, Value
 from anyrt.ops._check import Requirements, axes_of, checked, need, show
 from anyrt.ops._math import mean
@@ -54,13 +54,15 @@ def expand(layer: Layer[NormalizationAttrs]) -> tuple[Value, ...]:
     axes = _check(layer, x)
     groups = layer.attrs.num_groups
     per_group = groups != 1 and not layer.attrs.is_v2
-    rules = _check_affine(layer, x, groups if per_group else None)
-    y, scale, bias = (cast(_rounded(layer.input(i), precision), wide(x.dtype)) for i in range(3))
+    fitting = checked(layer.input(1), _check_affine(layer, x, groups if per_group else None))
+    parts = (x, fitting, layer.input(2))
+    y, scale, bias = (cast(_rounded(v, precision), wide(x.dtype)) for v in parts)
+    rules: Requirements = ()
     if groups == 1:
         centre, spread = _statistics(layer, y, axes)
         factor = map_("mul", map_("recip", spread), scale)
     else:
-        rules += _check_groups(layer, x.shape[1])
+        rules = _check_groups(layer, x.shape[1])
         each, channels = floordiv(x.shape[1], groups), (x.shape[1],) + (1,) * (x.type.rank - 2)
         split = (x.shape[0], groups, each, *x.shape[2:])
         found = _statistics(layer, reshape(y, split), tuple(range(2, len(split))))
@@ -141,9 +143,10 @@ def _check_affine(layer: Layer[NormalizationAttrs], x: Value, groups: int | None
         if groups is not None:
             rules.append(need(layer.name, s, Relation.EQ, d, "AR119", text, wanted, do))
         elif s not in (1, d):
-            # One of the two factors is 0: the size is 1, or the input's.
-            misses = 1 if equal(s, 1) == 0 and equal(s, d) == 0 else mul(add(s, -1), add(s, mul(d, -1)))
-            rules.append(need(layer.name, misses, Relation.EQ, 0, "AR119", text, wanted, do))
+            if equal(s, 1) == 0 and equal(s, d) == 0:
+                raise ShapeError("AR119", layer.name, text, wanted, do)
+            rules.append((Requirement(s, Relation.BROADCAST, d, "AR119", layer.name, do),))
+            rules.append(need(layer.name, s, Relation.LE, maximum(d, 1), "AR119", text, wanted, do))
     return tuple(rule for group in rules for rule in group)
 
 

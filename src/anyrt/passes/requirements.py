@@ -5,13 +5,13 @@ Those that always hold are dropped, those that never hold are the error that the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from anyrt.core.counts import bounded_counts
 from anyrt.core.dims import Sym, add, always_le, equal
 from anyrt.core.requirement import Relation, Requirement, broken
 from anyrt.ir.counted import told
-from anyrt.ir.graph import Graph, walk
+from anyrt.ir.graph import Graph, Value, walk
 
 
 def requirements(graph: Graph) -> tuple[Requirement, ...]:
@@ -38,14 +38,24 @@ def _required(graph: Graph) -> Iterator[tuple[Requirement, frozenset[Sym]]]:
     while todo:
         around, inside = todo.pop()
         values = [*walk(v for _, v in around.outputs)]
+        names = _names(around, values)
         for value in values:
-            for rule in value.op.requires(tuple(a.type for a in value.args), around.name(value)):
+            for rule in value.op.requires(tuple(a.type for a in value.args), names[value]):
                 if never_holds(rule):
                     raise broken(rule, str(rule.left), str(rule.right))
                 if not always_holds(rule):
                     yield rule, inside
         regions = [r for node in dict.fromkeys(v.node for v in values) for r in node.op.regions]
         todo += [(r, inside.union(sym for sym, _ in told(r))) for r in reversed(regions)]
+
+
+def _names(graph: Graph, values: Sequence[Value]) -> dict[Value, str]:
+    """What a person knows each value by: its own name, or that of the first one that is made of it."""
+    found: dict[Value, str] = {}
+    for value in reversed(values):
+        name = graph.names.get(value) or found.get(value) or graph.name(value)
+        found |= dict.fromkeys((value, *value.args), name)
+    return found
 
 
 def always_holds(rule: Requirement) -> bool:

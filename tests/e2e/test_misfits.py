@@ -1,0 +1,37 @@
+"""Sizes that fit no layer are told by its name and its inputs' sizes, also where only a run knows them."""
+
+import pytest
+
+import anyrt as trt
+from anyrt.api.edge import Refused
+
+LAYERS = {
+    "AR112": lambda network, x, s: network.add_parametric_relu(x, s),
+    "AR119": lambda network, x, s: network.add_normalization(x, s, s, 1 << 2 | 1 << 3),
+}
+
+
+@pytest.mark.parametrize("code", LAYERS)
+def test_a_run_tells_the_layer_and_the_sizes_that_do_not_fit(code, tmp_path, monkeypatch):
+    monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
+    logger = trt.Logger(trt.Logger.INTERNAL_ERROR)
+    builder = trt.Builder(logger)
+    network, config = builder.create_network(), builder.create_builder_config()
+    x = network.add_input("x", trt.float32, (2, 6, 4, 4))
+    s = network.add_input("s", trt.float32, (1, -1, 1, 1))
+    layer = LAYERS[code](network, x, s)
+    layer.name = "mine"
+    network.mark_output(layer.get_output(0))
+    profile = builder.create_optimization_profile()
+    profile.set_shape("s", (1, 1, 1, 1), (1, 6, 1, 1), (1, 9, 1, 1))
+    config.add_optimization_profile(profile)
+    plan = builder.build_serialized_network(network, config)
+    context = trt.Runtime(logger).deserialize_cuda_engine(plan).create_execution_context()
+    for fits in (1, 6):
+        context.set_input_shape("s", (1, fits, 1, 1))
+        assert context.infer_shapes() == []
+    context.set_input_shape("s", (1, 5, 1, 1))
+    with pytest.raises(Refused) as found:
+        context.infer_shapes()
+    assert str(found.value).startswith(f"[{code}] mine (")
+    assert "s.shape[1] = 5, wanted equal sizes, or 1" in str(found.value)
