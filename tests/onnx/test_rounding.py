@@ -47,6 +47,20 @@ def test_turns_of_recurrences_round_the_factors_of_their_products_alone(run, op,
     assert steps(run(op, given, hidden_size=5), exact(op, given, hidden_size=5)) < 1.2
 
 
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_attention_rounds_its_weights_and_its_result_alone(run, dtype):
+    given = {n: halves(2, 3, 40, 16, dtype=dtype) for n in ("q", "k", "v")}
+    q, k, v = (x.astype(np.float64) for x in given.values())
+    weights = np.exp(q @ k.swapaxes(2, 3) / 4)
+    weights /= weights.sum(3, keepdims=True)
+    wanted = weights @ v
+    # Each weight is a factor of the second product, and off by half of its last place at most.
+    off = np.abs(run("Attention", given, opset=23).astype(np.float64) - wanted)
+    half_a_place = float(ml_dtypes.finfo(dtype).eps) / 2
+    assert np.all(off <= 1.05 * half_a_place * (weights @ np.abs(v) + np.abs(wanted)))
+    assert np.any(off > 0)
+
+
 @pytest.fixture
 def network():
     """Gemm with an alpha that no half type holds, as a node "n": a product, a constant, a product, a sum."""
