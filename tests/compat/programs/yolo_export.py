@@ -246,7 +246,9 @@ def main():
         raw, nms = export_all(directory, kind, {"half": True, "int8": kind == "int8"}, data)
         differs = differences(raw(images), exact)
         print(kind, "differs from FP32 by {:.1e} pixels, {:.1e} of scores".format(*differs))
-        assert all(0 < found < limit for found, limit in zip(differs, LIMITS[kind], strict=True))
+        assert all(found < limit for found, limit in zip(differs, LIMITS[kind], strict=True))
+        # FP16 is allowed: a processor to which it is no faster computes in float32.
+        assert all(found > 0 for found in differs) or kind == "fp16"
         assert (nms(images)["num_dets"] > 0).all()
     if "int8" in kinds:
         assert (directory / "raw.cache").read_bytes().startswith(b"TRT-")
