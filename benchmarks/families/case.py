@@ -38,11 +38,11 @@ class Family(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An ONNX node: names of inputs and constants in their order, and attributes; a graph among these is made
-    by a function, where ONNX is at hand."""
+    """An ONNX node: names of inputs and constants, or what makes these, in their order, and attributes; a
+    graph among these is made by a function, where ONNX is at hand."""
 
     kind: str
-    operands: tuple[str | Array, ...]
+    operands: tuple[str | Array | Callable[[], Array], ...]
     attributes: Mapping[str, Any] = field(default_factory=dict)  # Any: as make_node takes them
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import ml_dtypes
@@ -34,6 +35,9 @@ def cases() -> Iterator[Case]:
         yield make(SQUARE, INT4, axis=0)
         yield make(SQUARE, INT4, block=32)
         yield make(BIG, INT8, dtype=np.float16)
+    for shape in (SQUARE, (4096, 4096), (11008, 4096)):
+        yield _weights_of_four_bits(1, shape, 32)
+    yield _weights_of_four_bits(16, (8192, 2048), 32)
     yield _dynamic((1024, 1024), INT8, 1024)
     yield _dynamic((1024, 1024), FP8, 32)
     yield _dynamic((1024, 1024), FP4, 16)
@@ -159,6 +163,47 @@ def _dequantize(
         ours,
         _node("DequantizeLinear", scale, narrow, axis, block),
         torch,
+    )
+
+
+def _weights_of_four_bits(rows: int, shape: Shape, block: int) -> Case:
+    """Rows times the transpose of weights in blocks; `shape`: results and terms of a row. There are many
+    weights, so these are made where they are asked for first."""
+    results, terms = shape
+
+    @cache
+    def parts() -> tuple[Array, Array]:
+        random = np.random.default_rng(4)
+        scale = random.uniform(0.01, 0.1, (results, terms // block)).astype(np.float32)
+        return random.integers(0, 16, shape).astype(np.uint8), scale
+
+    @cache
+    def wide() -> Array:
+        codes, scale = parts()
+        return ((codes.astype(np.float32) - 8) * np.repeat(scale, block, 1)).T
+
+    def ours(network: Any, x: Any) -> Any:  # Any: tensors and layers
+        codes, scale = parts()
+        held = network.add_constant(shape, trt.Weights((codes.astype(np.int8) - 8).astype(INT4))).get_output(
+            0
+        )
+        weights = network.add_dequantize(held, constant_of(network, scale), trt.float32).get_output(0)
+        plain, turned = trt.MatrixOperation.NONE, trt.MatrixOperation.TRANSPOSE
+        return network.add_matrix_multiply(x, plain, weights, turned)
+
+    def packed() -> Array:
+        return _packed(parts()[0]).reshape(results, terms // block, block // 2)
+
+    sizes = {"K": terms, "N": results, "bits": 4, "block_size": block, "domain": "com.microsoft"}
+    return Case(
+        f"product_{rows}x{terms}x{results}_i4_block{block}",
+        Family.CODE,
+        {"x": normal(rows, terms)},
+        lambda x: (x.astype(np.float64) @ wide()).astype(np.float32),
+        ours,
+        Node("MatMulNBits", ("x", packed, lambda: parts()[1].reshape(-1)), sizes),
+        lambda module, x: x @ module.from_numpy(wide()),
+        read=results * terms // 2 + 4 * (results * terms // block + rows * terms),
     )
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import onnxruntime
 import pytest
 from onnx import helper
 
+import anyrt
 from tests.onnx.conftest import of_node
 
 RNG = np.random.default_rng(10)
@@ -103,3 +106,49 @@ def test_weights_of_a_few_bits_are_unpacked(near, bits, zeros, k):
         given["z"] = codes(n * -(-blocks * bits // 8))
     x = RNG.standard_normal((3, 5, k)).astype(np.float32)
     near("MatMulNBits", {"x": x}, given, K=k, N=n, bits=bits, block_size=size, tol=2e-2)
+
+
+def few_bits(columns, rows, size, zeros):
+    """Packed codes, scales and zero points of weights, and what they stand for, (columns, rows)."""
+    blocks = columns // size
+    given = {"b": codes(rows, blocks, size // 2), "s": np.float32(RNG.uniform(0.01, 0.1, (rows, blocks)))}
+    parts = np.stack([given["b"] & 15, given["b"] >> 4], -1).reshape(rows, blocks, size).astype(np.float64)
+    zero = np.full((rows, blocks), 8.0)
+    if zeros == "codes":
+        packed = codes(rows, -(-blocks // 2))
+        zero = np.stack([packed & 15, packed >> 4], -1).reshape(rows, -1)[:, :blocks].astype(np.float64)
+        given["z"] = packed.reshape(-1)
+    if zeros == "numbers":
+        given["z"] = np.float32(RNG.uniform(0, 15, (rows, blocks)))
+        zero = given["z"].astype(np.float64)
+    weights = (parts - zero[..., None]) * given["s"][..., None].astype(np.float64)
+    return {**given, "s": given["s"].reshape(-1)}, weights.reshape(rows, columns).T
+
+
+@pytest.mark.parametrize("zeros", [None, "codes", "numbers"])
+@pytest.mark.parametrize(("size", "columns"), [(16, 128), (32, 2016), (64, 64), (256, 1024)])
+def test_one_row_meets_weights_of_four_bits_where_they_are_read(run, size, columns, zeros):
+    given, weights = few_bits(columns, 37, size, zeros)
+    x = RNG.standard_normal((1, columns)).astype(np.float32)
+    got = run("MatMulNBits", {"x": x}, given, K=columns, N=37, block_size=size, domain="com.microsoft")
+    room = np.abs(x.astype(np.float64)) @ np.abs(weights)
+    assert np.all(np.abs(got - x.astype(np.float64) @ weights) <= 1e-6 * room)
+
+
+@pytest.mark.parametrize("zeros", [None, "codes", "numbers"])
+def test_plans_hold_four_bits_a_weight_and_nothing_is_stored_of_them(zeros):
+    given, _ = few_bits(1024, 1024, 32, zeros)
+    x = np.zeros((1, 1024), np.float32)
+    node = helper.make_node(
+        "MatMulNBits", ["x", *given], ["y"], domain="com.microsoft", K=1024, N=1024, block_size=32
+    )
+    builder = anyrt.Builder(anyrt.Logger())
+    network = builder.create_network()
+    model = of_node(node, {"x": x}, given, 21)
+    assert anyrt.OnnxParser(network, anyrt.Logger()).parse(model.SerializeToString())
+    plan = builder.build_serialized_network(network, builder.create_builder_config())
+    held = sum(a.nbytes for a in given.values())
+    assert memoryview(plan).nbytes <= 1.1 * held + (1 << 16)  # what else there is has a size of its own
+    engine = anyrt.Runtime(anyrt.Logger()).deserialize_cuda_engine(plan)
+    told = engine.create_engine_inspector().get_engine_information(anyrt.LayerInformationFormat.JSON)
+    assert len(json.loads(told)["Layers"]) == 1

@@ -37,7 +37,8 @@ def model_of(task: Task) -> Model:
     for i, operand in enumerate(node.operands):
         names.append(operand if isinstance(operand, str) else f"c{i}")
         if not isinstance(operand, str):
-            constants.append(numpy_helper.from_array(operand, f"c{i}"))
+            array = operand() if callable(operand) else operand
+            constants.append(numpy_helper.from_array(array, f"c{i}"))
     outs = [f"y{i}" for i in range(len(results))]
     attributes = {name: x() if callable(x) else x for name, x in node.attributes.items()}
     made = helper.make_node(node.kind, names, outs, **attributes)
@@ -48,6 +49,7 @@ def model_of(task: Task) -> Model:
     ]
     graph = helper.make_graph([made], task.case.name, *ends, constants)
     opsets = [helper.make_opsetid("", OPSET)]
+    opsets += [helper.make_opsetid(str(domain), 1)] if (domain := node.attributes.get("domain")) else []
     model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
     return Model(model.SerializeToString(), given, results)
 

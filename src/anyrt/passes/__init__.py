@@ -29,6 +29,7 @@ from anyrt.passes.pack_constants import pack_constants
 from anyrt.passes.requirements import requirements
 from anyrt.passes.shorten import shorten
 from anyrt.passes.simplify import simplify
+from anyrt.passes.split_codes import split_codes
 from anyrt.passes.split_scans import split_scans
 from anyrt.passes.split_sums import split_sums
 from anyrt.passes.turn_operands import turn_operands
@@ -68,6 +69,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     Pass("hoist products", hoist_products),
     Pass("shorten", shorten),
     Pass("winograd", winograd),
+    Pass("split codes", split_codes),
     Pass("pack constants", pack_constants),
     Pass("turn operands", turn_operands),
     Pass("update states", update_states),

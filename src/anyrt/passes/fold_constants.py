@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from math import prod
 from typing import Final
 
+from anyrt.core.dtype import is_packed
 from anyrt.core.enums import DataType
 from anyrt.ir.attributes import open_sizes
 from anyrt.ir.compute import External
@@ -68,6 +69,8 @@ def _below(value: Value, sizes: Mapping[Value, int]) -> int | None:
             return count
         case Shape() | Iota():
             return 0
+    if any(is_packed(a.dtype) for a in value.args) and not is_packed(value.dtype) and count > SMALL:
+        return None
     return below if count <= max(below, 1) or (count <= SMALL and not _repeats(value)) else None
 
 

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from math import prod
 
 from anyrt.core.dims import always_le, mul, symbols
 from anyrt.core.machine import Machine
@@ -28,10 +29,11 @@ from anyrt.prims.view import is_turned
 from anyrt.schedule.cost import Price, Sizes, heavy, price, weight
 from anyrt.schedule.pieces import pieces
 from anyrt.schedule.positions import Position, own, positions, read, times
+from anyrt.schedule.storage import PACKED
 from anyrt.schedule.turning import axis_of_terms
 
 CHAIN = 160  # instructions: longer chains are cut, so that kernels stay readable and compile fast
-PACKED = 2  # instructions for an operand of a contraction, which are as good as a copy
+AS_A_COPY = 2  # instructions for an operand of a contraction, which are as good as a copy
 DEPTH = 48  # values inlined into one another
 ROUNDS = 6  # guesses: two or three are needed
 MANY = 16  # readers are not counted beyond
@@ -92,7 +94,7 @@ class _Partition:
         )
         for value in reversed(self.order):
             through = any(u in self.contracted and _moves(u) for u in self.users[value])
-            if through or any(isinstance(u.compute, Contracted) for u in self.users[value]):
+            if through or any(self._repeats_operand(u, value) for u in self.users[value]):
                 self.contracted.add(value)
         guess: dict[Value, str] = {}
         before: list[Mapping[Value, str]] = []
@@ -100,6 +102,28 @@ class _Partition:
             before.append(guess)
             guess = self._choose(self._readers(guess))
         return guess
+
+    def _repeats_operand(self, user: Value, value: Value) -> bool:
+        """True for a contraction that reads an element for several results, as all but vectors' do."""
+        how = user.compute
+        if not isinstance(how, Contracted):
+            return False
+        labels = [own for own, arg in zip((how.left, how.right), user.args, strict=True) if arg is value]
+        others = [k for k, label in enumerate(how.out) if any(label not in own for own in labels)]
+        return prod(self.sizes.of(user.shape[k]) for k in others) > 1 or self._reads_neighbours(value)
+
+    def _reads_neighbours(self, value: Value) -> bool:
+        """True for what is made of as many elements that share bytes with their neighbours, so that no vector
+        of them is read at once (passes/split_codes.py gives them other ones)."""
+        seen, todo = set[Value](), [value]
+        while todo:
+            v = todo.pop()
+            many = v in self.given and 2 * self.sizes.volume(v) > self.sizes.volume(value)
+            if many and v.dtype in PACKED and v.shape[-1] != 2:
+                return True
+            todo += () if v in self.given or v in seen else v.args
+            seen.add(v)
+        return False
 
     def _readers(self, stored: Mapping[Value, str]) -> dict[Value, Readers]:
         """The loops that would compute each value, if it were not stored but all of `stored` were."""
@@ -205,7 +229,7 @@ class _Partition:
     ) -> str | None:
         """Why to store a value, None where computing it again is cheaper."""
         uses = self.users[value]
-        if found.weight > PACKED and value in self.contracted and not self._is_copied(value):
+        if found.weight > AS_A_COPY and value in self.contracted and not self._is_copied(value):
             return "a contraction reads each of its elements many times"
         if (whole := _as_a_whole(value, uses) or self._contracted_first(value, chains)) is not None:
             return whole

@@ -14,7 +14,8 @@ from anyrt.onnx.node import Node
 from anyrt.onnx.sizes import volume
 from anyrt.onnx.tensor import Tensor
 
-FLOAT, INT8, INT4, UINT8 = DataType.FLOAT, DataType.INT8, DataType.INT4, DataType.UINT8
+FLOAT, INT8, INT4 = DataType.FLOAT, DataType.INT8, DataType.INT4
+UINT8, UINT4 = DataType.UINT8, DataType.UINT4
 
 
 def real(node: Node, i: int, axis: int = 1) -> Tensor:
@@ -168,9 +169,10 @@ def _unpacked(node: Node, columns: int, rows: int) -> Tensor:
     signed = node.constant(codes.astype(np.int16) - middle, INT4 if bits == 4 else INT8)
     zero = None if zeros is None else node.held(zeros)
     if zeros is not None and (zero is None or zeros.is_float):
-        steps = node.constant(codes, FLOAT).reshape((rows, blocks, size))
-        wide = (steps - zeros.cast(FLOAT).reshape((rows, blocks, 1))) * scales.unsqueeze(2)
-        return node.slice(wide.reshape((rows, blocks * size)), [0, 0], [rows, columns])
+        steps = node.constant(codes, UINT4 if bits == 4 else UINT8).cast(FLOAT)
+        alike = (x.cast(FLOAT).reshape((rows, blocks, 1)) for x in (scales, zeros))
+        each, start = (node.expand(x, (rows, blocks, size)).reshape(steps.sizes) for x in alike)
+        return node.slice((steps - start) * each, [0, 0], [rows, columns])
     if zero is not None:
         given = _nibbles(np.asarray(zero.elements()).reshape(rows, -1), bits)[:, :blocks]
         less = node.constant(given.astype(np.int16) - middle, signed.dtype)
