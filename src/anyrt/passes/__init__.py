@@ -4,7 +4,7 @@ it depends on the machine, it takes that, too; those of the list are for the ref
 >>> [p.name for p in PASSES]  # doctest: +NORMALIZE_WHITESPACE
 ['contract codes', 'contract integers', 'fold constants', 'narrow constants', 'hide values',
  'simplify', 'split sums', 'split scans', 'fill words', 'fold constants', 'hoist products', 'shorten',
- 'winograd', 'pack constants', 'turn operands', 'update states']
+ 'winograd', 'split codes', 'pack constants', 'turn operands', 'update states']
 """
 
 from __future__ import annotations
