@@ -1,27 +1,20 @@
-"""NNSmith's models, where it is installed: they come from a seed, and are judged."""
+"""NNSmith's models: three that it made are judged every day, and new ones where it is installed."""
 
+from pathlib import Path
+
+import onnx
 import pytest
 
 import anyrt
 from tools.fuzz import foreign
 
-pytestmark = pytest.mark.programs
-pytest.importorskip("nnsmith", reason="NNSmith is not installed: make programs runs this")
-SEEDS = (5, 17, 41)
+MODELS = sorted((Path(__file__).parent / "nnsmith").glob("*.onnx"))
 
 
-def test_a_seed_means_one_model_of_several_nodes():
-    one, other = foreign.model(17).native_model, foreign.model(17).native_model
-    assert one.SerializeToString() == other.SerializeToString()
-    assert len(one.graph.node) > 3
+@pytest.fixture
+def off(monkeypatch):
+    """AnyRT whose results are wrong by one."""
 
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_models_are_judged_the_same(seed):
-    assert foreign.wrong(seed) == ""
-
-
-def test_a_result_that_is_off_is_told(monkeypatch):
     class Off:
         def __init__(self, model):
             self.session = usual(model)
@@ -33,4 +26,26 @@ def test_a_result_that_is_off_is_told(monkeypatch):
 
     usual = anyrt.load
     monkeypatch.setattr(anyrt, "load", Off)
-    assert foreign.wrong(1).startswith("node ")
+
+
+@pytest.mark.parametrize("file", MODELS, ids=lambda file: file.stem)
+def test_models_are_judged_the_same(file):
+    assert foreign.differs(onnx.load(file), int(file.stem)) == ""
+
+
+def test_a_wrong_model_is_kept(off, monkeypatch, tmp_path):
+    made = onnx.load(MODELS[0])
+    monkeypatch.setattr(foreign, "model", lambda seed: made)
+    monkeypatch.setattr(foreign, "CACHE", tmp_path)
+    told = foreign.wrong(1)
+    assert told.startswith("node ")
+    assert told.endswith("1.onnx")
+    assert onnx.load(tmp_path / "1.onnx") == made
+
+
+@pytest.mark.programs
+def test_models_are_made_of_seeds():
+    pytest.importorskip("nnsmith", reason="NNSmith is not installed: make programs runs this")
+    made = foreign.model(17)
+    onnx.checker.check_model(made)
+    assert len(made.graph.node) > 1

@@ -10,34 +10,51 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import numpy as np
+from onnx import ModelProto, ValueInfoProto, helper
+
+from anyrt.plan.disk import write_atomically
+from tools.fuzz import judge
+from tools.fuzz.grow import NAMES, Case, values
 
 CACHE = Path(__file__).resolve().parents[2] / "fuzz" / "nnsmith"
 MOST_NODES = 8
 
 
 def wrong(seed: int) -> str:
-    """What is wrong with a model of NNSmith's; "" where nothing is."""
-    from tools.fuzz import judge
-    from tools.fuzz.grow import NAMES, Case, values
+    """What is wrong with a model of NNSmith's, and the file that keeps the model; "" where nothing is.
 
+    The file is needed: one seed gives several models, as the solver that NNSmith asks for sizes answers
+    by what it was asked before, and by time."""
     try:
         made = model(seed)
     except RuntimeError as error:  # of PyTorch
         if "can't allocate memory" in str(error):  # NNSmith bounds tensors, not the weights beside them
             return ""
         raise
+    told = differs(made, seed)
+    if not told:
+        return ""
+    file = CACHE / f"{seed}.onnx"
+    write_atomically(file, [made.SerializeToString()])
+    return f"{told}; the model is {file}"
+
+
+def differs(made: ModelProto, seed: int) -> str:
+    """What is wrong with a model, with values for its inputs by a seed; "" where nothing is."""
     dice = random.Random(seed)
-    feeds = {
-        n: values(dice, x.shape, NAMES[np.dtype(x.dtype.numpy())], "usual")
-        for n, x in made.input_like.items()
-    }
-    verdict = judge.judged(Case(seed, "nnsmith", "usual", made.native_model, (feeds,)))
+    feeds = {x.name: values(dice, *_array(x), "usual") for x in made.graph.input}
+    verdict = judge.judged(Case(seed, "nnsmith", "usual", made, (feeds,)))
     return "" if verdict.kind == "same" else f"{verdict.kind} {verdict.op}: {verdict.told} ({verdict.ort})"
 
 
-def model(seed: int) -> Any:
-    """NNSmith's model of a seed. Any: NNSmith has no types."""
+def _array(x: ValueInfoProto) -> tuple[tuple[int, ...], str]:
+    """Shape and type of an input, which has sizes that are numbers."""
+    of = x.type.tensor_type
+    return tuple(d.dim_value for d in of.shape.dim), NAMES[helper.tensor_dtype_to_np_dtype(of.elem_type)]
+
+
+def model(seed: int) -> ModelProto:
+    """A model of NNSmith's that begins with a seed."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import torch
@@ -53,7 +70,8 @@ def model(seed: int) -> Any:
             torch.manual_seed(seed)
             made = kind.from_gir(graph)
             made.refine_weights()
-    return made
+    native: ModelProto = made.native_model
+    return native
 
 
 @functools.cache
