@@ -22,7 +22,7 @@ from anyrt.prims.const import Blob, Const, Iota, Param, Shape
 from anyrt.prims.map import Map
 from anyrt.prims.pad import Pad
 from anyrt.prims.reduce import Reduce
-from anyrt.prims.reshape import Reshape, pieces
+from anyrt.prims.reshape import Reshape, axis_groups
 from anyrt.prims.taps import Border, Linear, Nearest, Taps
 from anyrt.prims.view import Axis, View
 
@@ -180,8 +180,8 @@ def test_open_conditions_are_left_to_the_run(
         ((n, 5), (m, 5), (((0, 1), (0, 1)),)),
     ],
 )
-def test_reshapes_fall_into_pieces_of_equal_volume(before, after, expected):
-    assert pieces(before, after) == expected
+def test_axes_of_reshapes_fall_into_groups_of_equal_volume(before, after, expected):
+    assert axis_groups(before, after) == expected
 
 
 def test_an_identity_reshape_passes_indices_through():

@@ -106,7 +106,7 @@ def depending(roots: Iterable[Value], on: Iterable[Value], tells: Tells = NONE) 
 
 
 @dataclass(slots=True)
-class TileGraph:
+class Region:
     """A region while it is cut out: `params` are its inputs, and stand for themselves inside. `tells`: what
     tells sizes. `around`: what else it reads, with the inputs that stand for it."""
 

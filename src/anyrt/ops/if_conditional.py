@@ -25,8 +25,8 @@ from anyrt.ops._record import AnyOp, Array, Attrs, Input, Layer, Method, Op
 from anyrt.ops._regions import (
     Made,
     Network,
+    Region,
     Tells,
-    TileGraph,
     depending,
     replaced,
     size_of,
@@ -93,13 +93,13 @@ class Conditional:
         dynamic = depending([], tensors, tells)
         inside = frozenset(sym for sym, value in tells.items() if value in dynamic)
         branches = [self._results(branch, inside) for branch in branches]
-        cut = TileGraph(tuple(tensors), tells)
-        cut.inside([v for branch in branches for v in branch])
+        region = Region(tuple(tensors), tells)
+        region.inside([v for branch in branches for v in branch])
         named = [(f"input{n}", v) for n, v in enumerate(tensors)]
         results = [[(f"output{n}", v) for n, v in enumerate(branch)] for branch in branches]
-        then, otherwise = (cut.graph(named, found, network.names) for found in results)
+        then, otherwise = (region.graph(named, found, network.names) for found in results)
         choice = Chosen(then, otherwise, self.name)
-        made = iter(apply_all(choice, self.condition, *tensors.values(), *cut.around))
+        made = iter(apply_all(choice, self.condition, *tensors.values(), *region.around))
         ends = [(next(made), {axis: next(made) for axis in x.open(inside)}, x.where) for x in self.outputs]
         return Made(tuple(without_room(*end) for end in ends), tuple(before.values()))
 

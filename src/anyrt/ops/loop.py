@@ -27,8 +27,8 @@ from anyrt.ops._record import AnyOp, Array, Attrs, Input, Kind, Layer, Method, O
 from anyrt.ops._regions import (
     Made,
     Network,
+    Region,
     Tells,
-    TileGraph,
     depending,
     replaced,
     size_of,
@@ -134,16 +134,16 @@ class Loop:
         then = [map_("add", counter, scalar(1, counter)), *nexts, *(x for _, _, x in more)]
         go, before = self._goes_on(dict(zip(states, first, strict=True)), turn, "first")
         again, after = self._goes_on(dict(zip(states, then, strict=True)), turn, "next")
-        cut = TileGraph(states, {**turn.tells, **after})
-        cut.inside([again, *then])
+        region = Region(states, {**turn.tells, **after})
+        region.inside([again, *then])
         flag = param("\0goes on", (), FLAG)
         ends = [f"state{n}" for n in range(len(states))]
         inputs = [("go", flag), *zip(ends, states, strict=True)]
         called = {new: name for old, new in turn.done.items() if (name := network.names(old)) is not None}
-        body = cut.graph(inputs, [("go", again), *zip(ends, then, strict=True)], called.get)
+        body = region.graph(inputs, [("go", again), *zip(ends, then, strict=True)], called.get)
         whole = {x.state for x in left if x.collects and x.of.value.dtype not in PACKED}
         updates = tuple((end, end) for end, state in zip(ends, states, strict=True) if state in whole)
-        _, *found = apply_all(Repeated(replace(body, updates=updates), self.name), go, *first, *cut.around)
+        _, *found = apply_all(Repeated(replace(body, updates=updates), self.name), go, *first, *region.around)
         last = dict(zip(states, found, strict=True))
         values, late = self._judged(left, last, turn)
         return Made(turn.joined(values), (*before.values(), *late.values()))

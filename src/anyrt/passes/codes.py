@@ -18,7 +18,7 @@ from anyrt.prims import build
 from anyrt.prims.checked import Checked
 from anyrt.prims.map import CAST, Map, fn_of
 from anyrt.prims.pad import Pad
-from anyrt.prims.reshape import Reshape, pieces
+from anyrt.prims.reshape import Reshape, axis_groups
 from anyrt.prims.view import Axis, View
 
 WIDE: Final = frozenset({DataType.FLOAT, DataType.HALF, DataType.BF16})
@@ -119,7 +119,7 @@ def _viewed(scale: Value, shape: Shape, axes: tuple[Axis, ...]) -> Value:
 def _reshaped(found: Codes, shape: Shape) -> Shape | Fail:
     """The sizes of a scale whose codes take `shape`."""
     sizes: list[Dim] = [1] * len(shape)
-    for sources, targets in pieces(found.codes.shape, shape):
+    for sources, targets in axis_groups(found.codes.shape, shape):
         differs = [found.scale.shape[k] != 1 for k in sources]
         if any(differs) and not all(differs):
             return Fail("axes are joined along one of which scales differ")

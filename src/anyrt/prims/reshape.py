@@ -1,6 +1,6 @@
 """The same elements in the same order under another shape.
 
-Indices are mapped piece by piece: `(n, 6, 4) → (n, 24)` has the pieces n → n and (6, 4) → 24, so
+Axes fall into groups of equal volume: `(n, 6, 4) → (n, 24)` has the groups n → n and (6, 4) → 24, so
 that the first index needs no arithmetic and the others stay affine wherever ranges decide.
 
 >>> from anyrt.core.enums import DataType
@@ -21,7 +21,7 @@ from anyrt.ir.kernel import Expr
 from anyrt.ir.prim import Array, Prim, Read, Symbolic
 from anyrt.prims._check import check_shape, differ, expect, short_shape, show
 
-TileKernels = tuple[tuple[int, ...], tuple[int, ...]]
+AxisGroup = tuple[tuple[int, ...], tuple[int, ...]]  # axes before, and after
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Reshape(Prim):
         """The operand at the same row-major position."""
         (x,) = args
         at: list[Dim] = [0] * x.type.rank
-        for sources, targets in pieces(x.type.shape, out.shape):
+        for sources, targets in axis_groups(x.type.shape, out.shape):
             flat: Dim = 0
             for k in targets:
                 flat = add(mul(flat, out.shape[k]), index[k])
@@ -84,17 +84,17 @@ def elements_of(value: Value) -> Value:
     return value
 
 
-def pieces(before: Shape, after: Shape) -> tuple[TileKernels, ...]:
+def axis_groups(before: Shape, after: Shape) -> tuple[AxisGroup, ...]:
     """The shortest runs of axes (of `before`, of `after`) with equal volumes; axes of size 1 belong to none.
 
-    What is left without a provably equal partner is the last piece.
+    What is left without a provably equal partner is the last group.
 
-    >>> pieces((2, 3, 4), (6, 1, 4))
+    >>> axis_groups((2, 3, 4), (6, 1, 4))
     (((0, 1), (0,)), ((2,), (2,)))
     """
     sources = [k for k, d in enumerate(before) if d != 1]
     targets = [k for k, d in enumerate(after) if d != 1]
-    found: list[TileKernels] = []
+    found: list[AxisGroup] = []
     while sources or targets:
         i, j = _shortest([before[k] for k in sources], [after[k] for k in targets])
         found.append((tuple(sources[:i]), tuple(targets[:j])))

@@ -19,24 +19,24 @@ from anyrt.plan import abi
 
 
 @dataclass(frozen=True, slots=True)
-class TileKernels:
+class Image:
     """Code without symbols, and where its functions begin."""
 
-    image: bytes
+    code: bytes
     entries: Mapping[str, int]
 
 
 def link(
     module: Module,
-    executor: TileKernels,
+    executor: Image,
     functions: Mapping[int, Function],
-    pieces: Mapping[str, TileKernels],
+    pieces: Mapping[str, Image],
     machine: Machine,
     alignment: int,
 ) -> tuple[bytes, tuple[tuple[str, int], ...], Encoded]:
     """(image, entries, program): `functions` by the identity of a kernel, `pieces` by a function's text. Each
     piece begins at a multiple of `alignment` bytes."""
-    start = abi.align(len(executor.image), alignment)
+    start = abi.align(len(executor.code), alignment)
     used = list(dict.fromkeys(functions[id(k)].module for k in module.distinct))
 
     def encoded(places: Mapping[str, int]) -> Encoded:
@@ -50,9 +50,9 @@ def link(
     places: dict[str, int] = {}
     for text in used:
         places[text] = at + pieces[text].entries[NAME]
-        at = abi.align(at + len(pieces[text].image), alignment)
+        at = abi.align(at + len(pieces[text].code), alignment)
     program = encoded(places)
-    parts = (executor.image, program.bytes, *(pieces[text].image for text in used))
+    parts = (executor.code, program.bytes, *(pieces[text].code for text in used))
     return _joined(parts, alignment), (*executor.entries.items(), (abi.CODE, start)), program
 
 

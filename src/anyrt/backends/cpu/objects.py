@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from anyrt.backends.cpu import image, processors
-from anyrt.backends.cpu.link import TileKernels
+from anyrt.backends.cpu.link import Image
 from anyrt.codegen import llvm
 from anyrt.codegen.target import Store, Told
 from anyrt.codegen.workers import compile_texts
@@ -42,7 +42,7 @@ def pieces(
     target: processors.Processor,
     store: Store,
     told: Told = lambda made, of: None,
-) -> Mapping[str, TileKernels]:
+) -> Mapping[str, Image]:
     """Code for every text; `told` hears between the steps how many there are of how many, and what it raises
     ends them."""
     keys = {text: cache_key("piece", llvm.VERSION, target.key, text) for text in texts}
@@ -51,19 +51,19 @@ def pieces(
     }
     missing = [text for text in keys if text not in found]
     made = compile_texts(missing, target, lambda count: told(len(found) + count, len(keys)))
-    new = {text: TileKernels(*image.flatten(code)) for text, code in made.items()}
+    new = {text: Image(*image.flatten(code)) for text, code in made.items()}
     for text, piece in new.items():
         told(len(keys), len(keys))  # who stops a build wants nothing of it, and does not wait for a disk
         store.put_bytes(keys[text], _packed(piece))
     return found | new
 
 
-def _packed(piece: TileKernels) -> Sequence[bytes]:
+def _packed(piece: Image) -> Sequence[bytes]:
     entries = dump([[name, offset] for name, offset in piece.entries.items()])
-    return _LENGTH.pack(len(entries)), entries, piece.image
+    return _LENGTH.pack(len(entries)), entries, piece.code
 
 
-def _unpack(content: bytes | None) -> TileKernels | None:
+def _unpack(content: bytes | None) -> Image | None:
     """None also for what does not hold a piece."""
     if content is None or len(content) < _LENGTH.size:
         return None
@@ -74,4 +74,4 @@ def _unpack(content: bytes | None) -> TileKernels | None:
         entries = {name.text(): offset.integer() for name, offset in (r.exactly(2) for r in rows)}
     except PlanError:
         return None
-    return TileKernels(code, entries) if all(0 <= at < len(code) for at in entries.values()) else None
+    return Image(code, entries) if all(0 <= at < len(code) for at in entries.values()) else None

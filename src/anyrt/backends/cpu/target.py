@@ -14,7 +14,7 @@ from anyrt.backends.cpu import executor, processors
 from anyrt.backends.cpu.emit import FUNCTION, emit
 from anyrt.backends.cpu.image import flatten
 from anyrt.backends.cpu.intrinsics import INTRINSICS
-from anyrt.backends.cpu.link import TileKernels, link
+from anyrt.backends.cpu.link import Image, link
 from anyrt.backends.cpu.mix import compile_mix
 from anyrt.backends.cpu.objects import Nowhere, pieces
 from anyrt.backends.cpu.pool import compile_pool
@@ -32,7 +32,7 @@ from anyrt.ir.program import Module
 from anyrt.plan.program import Compiled, Program
 from anyrt.schedule.step import Strategies
 
-_EXECUTORS: Final[dict[str, TileKernels]] = {}  # that this process has compiled, by processor
+_EXECUTORS: Final[dict[str, Image]] = {}  # that this process has compiled, by processor
 _HARD: Final = llvm.Effort(speed=3, vectorize=True)
 
 
@@ -144,5 +144,5 @@ class CpuTarget:
         """No outputs, as what runs code is the device; how much of it there is as a note."""
         machine = self.limited(job.machine)
         made = pieces((emit(k, machine).module for k in job.module.distinct), self.processor, Nowhere())
-        code = sum(len(piece.image) for piece in made.values())
+        code = sum(len(piece.code) for piece in made.values())
         return Answer({}, f"kernels: {len(job.kernels)}, bytes of code: {code}")
