@@ -33,7 +33,7 @@ SCRATCH: Final = 4  # thread t owns [SCRATCH + t * SCRATCH_STRIDE, + SCRATCH_STR
 SCRATCH_STRIDE: Final = 5  # bytes, a multiple of ALIGNMENT
 CANCEL: Final = 6  # address of an int64; not 0 asks native code to stop, or 0 when nobody can cancel
 PROGRAM: Final = 7  # address of the host program's first word
-OUTWARD: Final = 8  # of addresses of what calls code that is not ours: int32 call(ptr frame) for each number
+EXTERNAL: Final = 8  # of addresses of what calls code that is not ours: int32 call(ptr frame) for each number
 FIRST_BINDING: Final = 9
 
 ALIGNMENT: Final = 64  # of the arena, the tables, the scratch of each thread, and every blob

@@ -43,7 +43,7 @@ class Context:
         self.words = array("q", bytes(words * abi.WORD_BYTES))
         self.address = self.words.buffer_info()[0]
         self.caller = None if loaded.callers is None else loaded.callers()
-        self.words[abi.OUTWARD] = 0 if self.caller is None else self.caller.address
+        self.words[abi.EXTERNAL] = 0 if self.caller is None else self.caller.address
         self.words[abi.POOL] = loaded.pool.address
         self._constants = loaded.held.now
         self.words[abi.CONSTS] = self._constants.address

@@ -18,9 +18,9 @@ from anyrt.runtime.arrays import Array
 from anyrt.runtime.constants import Held
 from anyrt.runtime.context import Context
 from anyrt.runtime.direct import DirectCall
+from anyrt.runtime.external import Host
 from anyrt.runtime.loaded import Loaded, guarded
 from anyrt.runtime.memory import Policy
-from anyrt.runtime.outward import Host
 from anyrt.runtime.pauses import late_outputs, open_outputs
 from anyrt.runtime.pool import Pool
 from anyrt.runtime.shapes import Resolver

@@ -14,8 +14,8 @@ from anyrt.plan.device import Code, Device
 from anyrt.plan.plan import Binding, Plan, Range
 from anyrt.plan.program import Program
 from anyrt.runtime.constants import Held
+from anyrt.runtime.external import Callers
 from anyrt.runtime.memory import workspace_bytes
-from anyrt.runtime.outward import Callers
 from anyrt.runtime.pool import Pool
 from anyrt.runtime.shapes import Resolver, Shape, value_of
 

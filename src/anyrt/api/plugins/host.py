@@ -36,7 +36,7 @@ from anyrt.core.lent import lending
 from anyrt.plan import abi
 from anyrt.plan.file import PlanFile
 from anyrt.plan.program import PluginCall, Program, Told
-from anyrt.runtime.outward import Callers
+from anyrt.runtime.external import Callers
 
 CALLED: Final = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 HEADER: Final = abi.FIRST_BINDING * abi.WORD_BYTES

@@ -18,8 +18,8 @@ from a second one: which, and that word.
            first frame, items, frame: a call so small that it runs in the calling thread
     CALL   the kernel's place, its frame's, items (operand), the work below which it runs in the calling
            thread, work in all, items a thread claims at once (operands), frame
-    OUTWARD  a number, its frame's place, frame: the function of that number in the table that the array's
-           word OUTWARD leads to is called with the frame, and unless it answers DONE, RAISED is returned
+    EXTERNAL  a number, its frame's place, frame: the function of that number in the table that the array's
+           word EXTERNAL leads to is called with the frame, and unless it answers DONE, RAISED is returned
     JUDGE  status, address (two operands to be added): returns the status unless the number there is FINE
     TEST   to, address (two operands to be added): go to another place if the byte there is 0
     CHECK  status, place in words from the first frame: returns the status unless the word there, which a
@@ -71,7 +71,7 @@ class Code(enum.IntEnum):
     TEST = 6
     CHECK = 7
     LOAD = 8
-    OUTWARD = 9
+    EXTERNAL = 9
 
 
 class Token(enum.IntEnum):
@@ -234,7 +234,7 @@ class _Encoder:
                     ]
                     self.told |= {x for x, _ in step.tells if is_open(x)}
                 case ExternalCall():
-                    self.run += [Code.OUTWARD, self.sent, self.filled, *self._told(step)]
+                    self.run += [Code.EXTERNAL, self.sent, self.filled, *self._told(step)]
                     self.sent += 1
                 case While(flag=flag, body=body):
                     done = self._jump(Code.TEST, *self._address(flag))

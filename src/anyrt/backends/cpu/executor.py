@@ -224,10 +224,10 @@ class _Instruction:
             place.store(place.load() + args.word(code.word(at + 1)))
 
     def launch(self, kind: Value, frame: Value, items: Value, scratch: Value) -> None:
-        """SERIAL, CALL or OUTWARD, whose frame is filled."""
+        """SERIAL, CALL or EXTERNAL, whose frame is filled."""
         p, kernel = self.program, self.program.code.at(self.argument, "i8")
-        with p.f.when(kind.is_("eq", Code.OUTWARD)):
-            entry = p.args.word(abi.OUTWARD, "ptr").at(self.argument).load("ptr")
+        with p.f.when(kind.is_("eq", Code.EXTERNAL)):
+            entry = p.args.word(abi.EXTERNAL, "ptr").at(self.argument).load("ptr")
             answer = p.f.call("i32", entry.text, frame)
             with p.f.when(answer.is_("ne", abi.DONE)):
                 p.f.give(abi.Status.RAISED)
