@@ -36,7 +36,7 @@ def test_what_a_layer_computes_on_the_way_bears_its_name():
         ("centre", ("centre",)),
         ("centre+resize", ("centre", "resize")),
     ]
-    again = "it would be folded again for every row of the window"
+    again = "it would be folded again for every row that taps read again"
     assert found.stored == (StoredTensor("centre (reduce)", 16, again),)
 
 

@@ -24,7 +24,7 @@ from anyrt.api.fixed import Fixed
 from anyrt.api.fold import fold
 from anyrt.api.interfaces import Interface, call_user, pure, tried
 from anyrt.api.oneline import one_line
-from anyrt.compiler.request import Algorithm, Point, Task, Tensor
+from anyrt.compiler.request import Algorithm, Asked, Point, Tensor
 from anyrt.core.enums import BuilderFlag, DataType
 from anyrt.core.errors import ArgumentError
 
@@ -92,7 +92,7 @@ class IAlgorithm(Fixed):
 
     __slots__ = ("__weakref__", "_algorithm", "_task")
 
-    def __init__(self, task: Task, algorithm: Algorithm) -> None:
+    def __init__(self, task: Asked, algorithm: Algorithm) -> None:
         self._task = task
         self._algorithm = algorithm
 
@@ -128,7 +128,7 @@ class IAlgorithmContext(Fixed):
 
     __slots__ = ("__weakref__", "_task")
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Asked) -> None:
         self._task = task
 
     @property
@@ -179,7 +179,7 @@ class Selecting:
         self._selector = selector
         self._rejects = bool(flags >> int(BuilderFlag.REJECT_EMPTY_ALGORITHMS) & 1)
 
-    def select(self, task: Task, choices: Sequence[Algorithm]) -> Sequence[int]:
+    def select(self, task: Asked, choices: Sequence[Algorithm]) -> Sequence[int]:
         """What the program answers; ArgumentError AR334 for what is no choice."""
         context, offered = IAlgorithmContext(task), [IAlgorithm(task, a) for a in choices]
         answer, error = tried(self._selector.select_algorithms, context, offered)
@@ -194,13 +194,13 @@ class Selecting:
             raise _unusable(task, f"{answer}", len(choices))
         return answer
 
-    def report(self, tasks: Sequence[Task], chosen: Sequence[Algorithm]) -> None:
+    def report(self, tasks: Sequence[Asked], chosen: Sequence[Algorithm]) -> None:
         """Tell the program; one that raises is printed and ignored."""
         contexts = [IAlgorithmContext(task) for task in tasks]
         algorithms = [IAlgorithm(task, a) for task, a in zip(tasks, chosen, strict=True)]
         call_user(None, self._selector.report_algorithms, contexts, algorithms)
 
 
-def _unusable(task: Task, got: str, count: int) -> ArgumentError:
+def _unusable(task: Asked, got: str, count: int) -> ArgumentError:
     wanted = f"a list of some of 0 to {count - 1}"
     return ArgumentError("AR334", f"select_algorithms for {task.name}", got, wanted)

@@ -162,8 +162,8 @@ def _places(
     words = {name: abi.FIRST_BINDING + n for n, name in enumerate(port_names(graph))}
     places = dict(_constants(schedule, blobs))
     touched = {b for x in schedule.everywhere for b in x.call.buffers}
-    touched |= {b for x in schedule.outside for b in (*x.reads, *x.writes)}
-    for buffer in touched | {x.flag for x in schedule.nests}:
+    touched |= {b for x in schedule.external_steps for b in (*x.reads, *x.writes)}
+    for buffer in touched | {x.flag for x in schedule.region_steps}:
         match buffer.space:
             case Space.INPUT | Space.OUTPUT:
                 places[buffer] = (words[buffer.name], 0)
@@ -250,7 +250,7 @@ def _reads(module: Module) -> Iterator[tuple[int, ...]]:
 def _plugins(lowered: Lowered) -> tuple[PluginCall, ...]:
     """What the calls of plug-ins are, in the order of their numbers."""
     names = {blob: name for name, blob in named_blobs(lowered.graph).items()}
-    return tuple(_plugin_call(x, names) for s in lowered.schedules for x in s.outside)
+    return tuple(_plugin_call(x, names) for s in lowered.schedules for x in s.external_steps)
 
 
 def _plugin_call(step: ExternalStep, names: Mapping[Blob, str]) -> PluginCall:

@@ -15,7 +15,7 @@ from anyrt.ir.graph import Graph, Value
 from anyrt.plan.kernels import KernelRecord, TensorRecord, print_records
 from anyrt.plan.program import Compiled
 from anyrt.schedule.labels import Layers, distinct
-from anyrt.schedule.launch import ExternalStep, Nest, Schedule
+from anyrt.schedule.launch import ExternalStep, RegionStep, Schedule
 from anyrt.schedule.ports import port_names
 
 COPY = "copy"
@@ -68,7 +68,7 @@ def _of_graph(schedule: Schedule, around: Mapping[str, TensorRecord]) -> list[Ke
     layers = Layers.in_graph(graph)
     tensors, found = {**_tensors(graph, schedule, layers), **around}, list[KernelRecord]()
     for step in schedule.steps:
-        if isinstance(step, Nest):
+        if isinstance(step, RegionStep):
             found += _of_nest(step, tensors)
             continue
         if isinstance(step, ExternalStep):
@@ -101,7 +101,7 @@ def _of_plugin(step: ExternalStep, tensors: Mapping[str, TensorRecord]) -> Kerne
     return KernelRecord(PLUGIN, "", 0, (step.name,), takes, gives, tuple(_weights(step.reads)))
 
 
-def _of_nest(nest: Nest, tensors: Mapping[str, TensorRecord]) -> list[KernelRecord]:
+def _of_nest(nest: RegionStep, tensors: Mapping[str, TensorRecord]) -> list[KernelRecord]:
     before = _tensors(nest.before.graph, nest.before, Layers.in_graph(nest.before.graph))
     flag = {**before, **tensors}[nest.flag.name]  # what is decided before may be a constant of its own
     own = KernelRecord(TURNS if nest.turns else WAYS, "", 0, (nest.name,), (flag,), (), ())

@@ -114,7 +114,7 @@ class Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class Asked:
     """A kernel that may be made in several ways, by the name of its layers."""
 
     name: str
@@ -136,10 +136,10 @@ class Algorithm:
 class Selector(Protocol):
     """Says how kernels shall be made."""
 
-    def select(self, task: Task, choices: Sequence[Algorithm]) -> Sequence[int]:
+    def select(self, task: Asked, choices: Sequence[Algorithm]) -> Sequence[int]:
         """Which of the choices may be taken, the fastest of which is; none: as usual."""
 
-    def report(self, tasks: Sequence[Task], chosen: Sequence[Algorithm]) -> None:
+    def report(self, tasks: Sequence[Asked], chosen: Sequence[Algorithm]) -> None:
         """What was taken for all of them."""
 
 

@@ -5,7 +5,7 @@
     trial.step(3)
     trial.read(buffer, dtype, (5, 7))
 
-Behind every block of memory lies a strip that no kernel may touch; `overrun` names the blocks whose strip
+Behind every block of memory lies a margin that no kernel may touch; `overrun` names the blocks whose margin
 changed.
 """
 
@@ -118,11 +118,11 @@ class Trial:
         self._bytes(buffer, data.size)[:] = data
 
     def overrun(self) -> tuple[str, ...]:
-        """The blocks whose strip was written to."""
+        """The blocks whose margin was written to."""
         return tuple(n for n, block in self.blocks.items() if (block.bytes[-STRIP:] != FILL).any())
 
     def mend(self) -> None:
-        """Make all strips as they were."""
+        """Make all margins as they were."""
         for block in self.blocks.values():
             block.bytes[-STRIP:] = FILL
 
@@ -193,7 +193,7 @@ def job(lowered: native.Lowered, sizes: Mapping[str, int]) -> Job:
     sizes = at_most(sizes, sizes_of(lowered.graph))
     rooms = {abi.ARENA: lowered.arena_bytes, abi.TABLES: lowered.schedule.tables.bytes}
     memory = {word: np.zeros(evaluate(n, sizes), np.uint8) for word, n in rooms.items()}
-    external = tuple(x.node for s in lowered.schedules for x in s.outside)
+    external = tuple(x.node for s in lowered.schedules for x in s.external_steps)
     memory[abi.CONSTS] = constants(lowered)
     return Job(lowered.graph, lowered.module, lowered.machine, sizes, memory, external)
 

@@ -23,8 +23,7 @@ from zlib import crc32
 import numpy as np
 
 from anyrt.compiler.native import Lowered, Target
-from anyrt.compiler.request import Algorithm, BuildRequest, Point, Selector, Tensor
-from anyrt.compiler.request import Task as Asked
+from anyrt.compiler.request import Algorithm, Asked, BuildRequest, Point, Selector, Tensor
 from anyrt.compiler.trial import Trial, load
 from anyrt.compiler.verify import random_array
 from anyrt.core.dimvalues import evaluate
@@ -42,7 +41,7 @@ from anyrt.schedule.cost import Sizes
 from anyrt.schedule.launch import Launch, Schedule
 from anyrt.schedule.measure import BUDGETS, Budget, fastest, measure
 from anyrt.schedule.tuning import MODEL, Tuning
-from anyrt.schedule.variants import Task, Variant, described, tasks, variants
+from anyrt.schedule.variants import Tunable, Variant, described, tasks, variants
 from anyrt.schedule.versions import serving, versions
 
 ROOM: Final = 2 << 30  # bytes of tensors that measuring may take
@@ -142,7 +141,7 @@ class _Search:
         assert schedule.tables.needed == self.lowered.schedule.tables.needed, "a tuning changed the tables"
         return schedule
 
-    def _key(self, task: Task) -> str:
+    def _key(self, task: Tunable) -> str:
         sizes = (f"{name}={n}" for name, n in sorted(self.sizes.items()))
         made_for = (
             self.target.key,
@@ -152,7 +151,7 @@ class _Search:
         )
         return task.key(*made_for, *sizes)
 
-    def _known(self, task: Task) -> Tuning | None:
+    def _known(self, task: Tunable) -> Tuning | None:
         """What the timing cache says; None where it does not know the kernel, or names no tuning, and where
         somebody else selects."""
         if self.request.selector is not None:
@@ -160,7 +159,7 @@ class _Search:
         entry = self.timings.get(self._key(task))
         return None if entry is None else Tuning.of_tactic(entry[0])
 
-    def _measured(self, task: Task, variants: Sequence[Variant]) -> tuple[Tuning, str]:
+    def _measured(self, task: Tunable, variants: Sequence[Variant]) -> tuple[Tuning, str]:
         """The best variant, and what to say of it."""
         if len(variants) == 1:
             return self._selected(task, variants, None, f"{MODEL}, its only variant")
@@ -178,7 +177,7 @@ class _Search:
         return tuning, f"{tuning}, of {described(variants, least)}"
 
     def _selected(
-        self, task: Task, variants: Sequence[Variant], least: Sequence[float] | None, line: str
+        self, task: Tunable, variants: Sequence[Variant], least: Sequence[float] | None, line: str
     ) -> tuple[Tuning, str]:
         """The variant that the selector leaves, the fastest of several; the model's where nobody selects."""
         selector = self.request.selector

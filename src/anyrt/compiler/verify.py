@@ -41,7 +41,7 @@ from anyrt.ir.statements import stores
 from anyrt.plan.device import Device
 from anyrt.prims.concat import Concat
 from anyrt.prims.const import Const, Param
-from anyrt.schedule.launch import ExternalStep, Launch, Nest, Schedule, Step
+from anyrt.schedule.launch import ExternalStep, Launch, RegionStep, Schedule, Step
 from anyrt.schedule.layout import Layout, row_major
 from anyrt.schedule.versions import originals, serving
 
@@ -197,13 +197,13 @@ class _Check:
                 held[value] = self.trial.read(buffer, value.dtype, held[value].shape)
         fitting = _fitting(schedule.graph)
         for steps in _writers(schedule.steps):
-            if isinstance(steps, Nest | ExternalStep):
+            if isinstance(steps, RegionStep | ExternalStep):
                 yield from self._part(steps.before, number)
                 number += _numbered(steps.before) + 1
             if isinstance(steps, ExternalStep):
                 held |= self._left(steps.node)
                 continue
-            if isinstance(steps, Nest):
+            if isinstance(steps, RegionStep):
                 for body in steps.bodies:
                     yield from self._part(body, number)
                     number += _numbered(body)
@@ -379,7 +379,7 @@ def _fitting(graph: Graph) -> frozenset[Value]:
 
 def _numbered(schedule: Schedule) -> int:
     """How many steps of the host program a schedule is."""
-    every = (schedule.everywhere, schedule.nests, schedule.outside)
+    every = (schedule.everywhere, schedule.region_steps, schedule.external_steps)
     return sum(1 for steps in every for _ in steps)
 
 
@@ -401,9 +401,9 @@ def _layout(schedule: Schedule, value: Value) -> Layout:
     return schedule.layouts.get(value) or row_major(value.shape)
 
 
-def _writers(steps: Sequence[Step]) -> list[list[Launch] | Nest | ExternalStep]:
+def _writers(steps: Sequence[Step]) -> list[list[Launch] | RegionStep | ExternalStep]:
     """Kernels in order, those together that write parts of one buffer."""
-    groups: list[list[Launch] | Nest | ExternalStep] = []
+    groups: list[list[Launch] | RegionStep | ExternalStep] = []
     together: list[Launch] = []
     last: frozenset[Buffer] = frozenset()
     for step in steps:

@@ -66,7 +66,7 @@ class _Scope:
     blocks: bool = False
     threads: bool = False
     uneven: frozenset[Sym] = frozenset()  # what differs between the threads of a block
-    apart: bool = False  # not all threads of a block may come here
+    diverges: bool = False  # not all threads of a block may come here
 
 
 def kernel_faults(kernel: Kernel) -> Iterator[str]:
@@ -184,7 +184,7 @@ def _barrier_faults(scope: _Scope) -> Iterator[str]:
         yield "a barrier outside block loops"
     if scope.vector:
         yield "a barrier inside a vector loop"
-    if scope.apart:
+    if scope.diverges:
         yield "a barrier that some threads of a block may not reach, or not as often"
 
 
@@ -201,8 +201,8 @@ def _if_faults(stmt: If, scope: _Scope) -> Iterator[str]:
     if stmt.condition.type is not Scalar.BOOL:
         yield f"an if on {stmt.condition} of type {stmt.condition.type.value}"
     yield from _expr_faults(stmt.condition, scope)
-    apart = scope.apart or _differs(stmt.condition, scope)
-    yield from _body_faults(stmt.body, replace(scope, level=None, apart=apart))
+    diverges = scope.diverges or _differs(stmt.condition, scope)
+    yield from _body_faults(stmt.body, replace(scope, level=None, diverges=diverges))
 
 
 def _loop_faults(loop: For, scope: _Scope) -> Iterator[str]:
@@ -255,10 +255,10 @@ def _lane_faults(loop: For) -> Iterator[str]:
 def _inside(loop: For, scope: _Scope) -> _Scope:
     """What a loop's body may use."""
     uneven = {loop.var} if loop.kind is Loop.THREAD else set()
-    apart = scope.apart or _differs(index(loop.var.extent or 0), scope)
+    diverges = scope.diverges or _differs(index(loop.var.extent or 0), scope)
     level = loop.kind if loop.kind in AROUND else None
     scope = replace(
-        scope, loops=scope.loops | {loop.var}, level=level, apart=apart, uneven=scope.uneven | uneven
+        scope, loops=scope.loops | {loop.var}, level=level, diverges=diverges, uneven=scope.uneven | uneven
     )
     match loop.kind:
         case Loop.VECTOR:

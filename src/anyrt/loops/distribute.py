@@ -1,4 +1,4 @@
-"""Distribute: an item of the parallel loop becomes a strip of rows, and each of a row's loops runs for all of
+"""Distribute: an item of the parallel loop becomes several rows, and each of a row's loops runs for all of
 them before the next loop does.
 
 A short row is over before its own latencies are: the adds of a sum, then a division, a square root. The same
@@ -30,7 +30,7 @@ from anyrt.loops.nest import Estimate, Names, loads_of, reserve
 @dataclass(frozen=True, slots=True)
 class RowStrips:
     """How large: `short`: bytes of a row, as longer ones gain more from running two at a time; `rows`: most
-    rows of a strip; `bytes` that its loops read again: part of the cache nearest the core."""
+    rows of an item; `bytes` that its loops read again: part of the cache nearest the core."""
 
     short: int
     rows: int
@@ -38,7 +38,7 @@ class RowStrips:
 
 
 def distribute(kernel: Kernel, names: Names, estimate: Estimate, sizes: RowStrips) -> Kernel | Fail:
-    """As many rows an item as share the cache nearest the core; in a last strip with fewer of them the last
+    """As many rows an item as share the cache nearest the core; in a last item with fewer of them the last
     row comes again."""
     size = rows_of_strip(kernel, estimate, sizes)
     if size < 2:
@@ -47,21 +47,21 @@ def distribute(kernel: Kernel, names: Names, estimate: Estimate, sizes: RowStrip
     item = names.var(floordiv(add(rows, size - 1), size), "p")
     lets = [s for s in kernel.body if isinstance(s, Let)]
     rest = [s for s in kernel.body if not isinstance(s, Let)]
-    strip = _Strip(kernel, names, size)
-    strip.rows |= {b: strip.reserve("rows", b.stored, mul(b.size, size)) for b in _left_behind(rest)}
+    made = _Rows(kernel, names, size)
+    made.rows |= {b: made.reserve("rows", b.stored, mul(b.size, size)) for b in _left_behind(rest)}
     out: list[Stmt] = []
     for stage in _stages(rest):
         row = names.var(size, "r")
         at = minimum(add(mul(item.dim, size), row.dim), add(rows, -1))
         own = {s.var: names.var(s.var.extent or 0) for s in lets}
-        inner = substituted(strip.stage(stage, row), {var: new.dim for var, new in own.items()})
+        inner = substituted(made.stage(stage, row), {var: new.dim for var, new in own.items()})
         places = (Let(own[s.var], substitute(s.value, {kernel.var: at})) for s in lets)
         out.append(For(row, Loop.SERIAL, (*places, *inner)))
-    return replace(strip.kernel, var=item, body=tuple(out), work=mul(kernel.work, size))
+    return replace(made.kernel, var=item, body=tuple(out), work=mul(kernel.work, size))
 
 
 def rows_of_strip(kernel: Kernel, estimate: Estimate, strips: RowStrips) -> int:
-    """How many rows to strip; 1 where a row is not that short."""
+    """How many rows an item has; 1 where a row is not that short."""
     read = dict[Buffer, int]()
     for loop in loops(kernel.body):
         if any(isinstance(s, Fold) for s in loop.body):
@@ -94,8 +94,8 @@ def _stages(body: Sequence[Stmt]) -> Iterator[list[Stmt]]:
 
 
 @dataclass(slots=True)
-class _Strip:
-    """Where what one row left in registers and scratch lies for all rows of the strip."""
+class _Rows:
+    """Where what one row left in registers and scratch lies for all rows of the item."""
 
     kernel: Kernel
     names: Names
@@ -109,7 +109,7 @@ class _Strip:
         return buffer
 
     def stage(self, body: Sequence[Stmt], row: Sym) -> list[Stmt]:
-        """The statements of one stage for a row of the strip; registers are saved behind them."""
+        """The statements of one stage for a row of the item; registers are saved behind them."""
         sums = dict(self.sums)
 
         def place(buffer: Buffer, at: Dim) -> tuple[Buffer, Dim]:

@@ -4,7 +4,7 @@
     vector r: y[64i + r] = row[r] * acc            ->  vector r: y[64i + r] = y[64i + r] * acc
 
 The lines of the results are fetched while the row is computed, and the first cache has room for one row more.
-Only where a row is computed once: what comes twice, as the last rows of strips do, would be finished twice.
+Only where a row is computed once: what comes twice, as the last rows of items do, would be finished twice.
 """
 
 from __future__ import annotations

@@ -60,18 +60,18 @@ FAR = 1 << 30  # turns of a loop whose number is open
 @dataclass(frozen=True, slots=True)
 class Slide:
     """How windows slide along one axis of an image: `out` counts them, `tap` what lies in one, None where
-    that is one element; window `out` has the elements step·out + apart·tap, which `at` counts."""
+    that is one element; window `out` has the elements step·out + dilation·tap, which `at` counts."""
 
     out: Sym
     tap: Sym | None
     step: int
-    apart: int
+    dilation: int
     at: Sym
 
     @property
     def place(self) -> Dim:
         """Where in the image a window's element lies."""
-        return add(mul(self.out.dim, self.step), 0 if self.tap is None else mul(self.tap.dim, self.apart))
+        return add(mul(self.out.dim, self.step), 0 if self.tap is None else mul(self.tap.dim, self.dilation))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +123,10 @@ def _slides(x: Expr, outs: Sequence[Sym], summed: Sequence[Sym]) -> tuple[list[S
     slides = [_slide(out, *taken.get(out, (None, 1, 1))) for out in outs]
     values: dict[Sym, Dim] = {}
     for slide in slides:
-        if slide.tap is not None and slide.apart == 1:
+        if slide.tap is not None and slide.dilation == 1:
             values[slide.tap] = add(slide.at.dim, mul(slide.out.dim, -slide.step))
         else:
-            rest = 0 if slide.tap is None else mul(slide.tap.dim, -slide.apart)
+            rest = 0 if slide.tap is None else mul(slide.tap.dim, -slide.dilation)
             values[slide.out] = add(slide.at.dim, rest)
     return slides, Rewrite(values).expr(x)
 
@@ -218,8 +218,8 @@ class _Tiles:
 
     def _reach(self, windows: Dim) -> Dim:
         """Rows of the image that so many rows of windows cover."""
-        tap, step, apart = self.rows.tap, self.rows.step, self.rows.apart
-        own = 1 if tap is None else add(mul(add(tap.extent or 0, -1), apart), 1)
+        tap, step, dilation = self.rows.tap, self.rows.step, self.rows.dilation
+        own = 1 if tap is None else add(mul(add(tap.extent or 0, -1), dilation), 1)
         return add(mul(add(windows, -1), step), own)
 
     def build(self) -> tuple[Kernel, int]:

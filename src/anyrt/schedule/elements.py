@@ -32,7 +32,7 @@ from anyrt.schedule import storage
 from anyrt.schedule.layout import Layout, row_major
 from anyrt.schedule.tables import Tables
 
-AGAIN: Final = "it would be folded again for every row of the window"
+AGAIN: Final = "it would be folded again for every row that taps read again"
 MOVES: Final = 32  # weighed so many times, an int64 does not leave the range of float32
 
 

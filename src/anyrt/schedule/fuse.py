@@ -24,9 +24,9 @@ from anyrt.schedule.fused_tile import fused_tile, traced
 from anyrt.schedule.group import Group
 from anyrt.schedule.groups import groups
 from anyrt.schedule.kernels import Failed, Made, Plan, build
-from anyrt.schedule.launch import ExternalStep, Launch, Nest, Schedule, marked
+from anyrt.schedule.launch import ExternalStep, Launch, RegionStep, Schedule, marked
 from anyrt.schedule.layouts import layouts
-from anyrt.schedule.nest import Around, nest, outside
+from anyrt.schedule.nest import Around, external_step, region_step
 from anyrt.schedule.partition import Stored
 from anyrt.schedule.ports import port_names
 from anyrt.schedule.store import Memory, arena, store, storing_shared
@@ -115,7 +115,7 @@ def _taken_apart(
     raise CompileError("AR807", task.graph.name(value), got=reason, do="report this as a bug")
 
 
-def _step(step: Launch | Node, plan: Plan, regions: Regions) -> Launch | Nest | ExternalStep:
+def _step(step: Launch | Node, plan: Plan, regions: Regions) -> Launch | RegionStep | ExternalStep:
     """A launch, or the steps of a node on the memory around it."""
     if isinstance(step, Launch):
         return step
@@ -128,4 +128,5 @@ def _step(step: Launch | Node, plan: Plan, regions: Regions) -> Launch | Nest | 
         return _schedule(task.inner(graph), {})
 
     around = Around(lambda graph: regions[graph].pop(), copies, port_names, fresh, plan.memory.buffers)
-    return nest(step, around) if isinstance(Value(step).compute, Nested) else outside(step, around)
+    make = region_step if isinstance(Value(step).compute, Nested) else external_step
+    return make(step, around)

@@ -17,7 +17,7 @@ from itertools import count
 from anyrt.core.lines import in_line
 from anyrt.ir.graph import Graph, Value, users, walk
 from anyrt.ir.kernel import Kernel
-from anyrt.schedule.launch import ExternalStep, Launch, Nest, Schedule, Step
+from anyrt.schedule.launch import ExternalStep, Launch, RegionStep, Schedule, Step
 from anyrt.schedule.ports import port_names
 
 MOST = 100  # characters of a name, without the suffix
@@ -61,7 +61,7 @@ def _renamed(schedule: Schedule, names: Iterator[str], kernels: dict[int, Kernel
         if isinstance(step, ExternalStep):
             steps.append(replace(step, name=name, before=_renamed(step.before, names, kernels)))
             continue
-        if isinstance(step, Nest):
+        if isinstance(step, RegionStep):
             before, *bodies = (_renamed(part, names, kernels) for part in step.parts)
             steps.append(replace(step, name=name, before=before, bodies=tuple(bodies)))
             continue

@@ -90,7 +90,7 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
-class Nest:
+class RegionStep:
     """The regions of a node, on the memory of the values around them, and a bool in `flag`: `bodies` are run
     in order, again and again, as long as it is true (`turns`), or it chooses one of two. `before`: copies of
     what the states are first. `ends`: for each body where lies what it calls otherwise, () where all bodies
@@ -113,31 +113,32 @@ class Nest:
     @property
     def touched(self) -> Memory:
         """All memory that is read or written."""
-        todo: list[Nest] = [self]  # deeper than Python recurses
+        todo: list[RegionStep] = [self]  # deeper than Python recurses
         while todo:
-            nest = todo[-1]
-            inner = [x for body in nest.bodies for x in body.steps if isinstance(x, Nest) and not x.kept]
+            step = todo[-1]
+            steps = (x for body in step.bodies for x in body.steps)
+            inner = [x for x in steps if isinstance(x, RegionStep) and not x.kept]
             if inner:
                 todo += inner
                 continue
-            nest.kept[:] = [nest._touches()]
+            step.kept[:] = [step._touches()]
             todo.pop()
         return frozenset().union(*self.kept[0])
 
     def _touches(self) -> tuple[Memory, Memory]:
         """The memory that is read or written as the graph around calls it, and what nobody calls otherwise;
-        all nests inside know theirs."""
+        all such steps inside know theirs."""
         called, fixed = {self.flag, *mentioned(self.before)}, set[Buffer]()
         for body, ends in zip_longest(self.bodies, self.ends):
-            inner = [x.kept[0] for x in body.steps if isinstance(x, Nest)]
+            inner = [x.kept[0] for x in body.steps if isinstance(x, RegionStep)]
             used = [x.call.buffers if isinstance(x, Launch) else x.touched
-                    for x in body.steps if not isinstance(x, Nest)]  # fmt: skip
+                    for x in body.steps if not isinstance(x, RegionStep)]  # fmt: skip
             own = frozenset[Buffer]().union(*used, *(names for names, _ in inner))
             fixed = fixed.union(*(names for _, names in inner), () if ends is None else own - ends.keys())
             called |= own if ends is None else {ends[b] for b in own & ends.keys()}
         return frozenset(called), frozenset(fixed)
 
-    def on(self, swap: Mapping[Buffer, Buffer]) -> Nest:
+    def on(self, swap: Mapping[Buffer, Buffer]) -> RegionStep:
         """The same on other memory; what is inside keeps its names."""
         ends = tuple(names for _, names in self._named(swap))
         flag = swap.get(self.flag, self.flag)
@@ -182,14 +183,14 @@ class ExternalStep:
         return replace(self, before=self.before.on(swap), reads=reads, writes=writes)
 
 
-Step: TypeAlias = Launch | Nest | ExternalStep
+Step: TypeAlias = Launch | RegionStep | ExternalStep
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Launches and nests of a graph in order, the tables they need (shared with other versions), where values
-    lie, and how where that is not the usual way, what was not fused, and how many kernels were made for it,
-    those that failed included. `trace`: a launch's kernel after each step of its strategy, or why the step
+    """The steps of a graph in order, the tables they need (shared with other versions), where values lie, and
+    how where that is not the usual way, what was not fused, and how many kernels were made for it, those that
+    failed included. `trace`: a launch's kernel after each step of its strategy, or why the step
     did not apply."""
 
     graph: Graph
@@ -207,17 +208,17 @@ class Schedule:
         return tuple(x for x in self.steps if isinstance(x, Launch))
 
     @property
-    def nests(self) -> Iterator[Nest]:
+    def region_steps(self) -> Iterator[RegionStep]:
         """The regions of the graph, and those inside them."""
-        return (step for step in self.apart if isinstance(step, Nest))
+        return (step for step in self.node_steps if isinstance(step, RegionStep))
 
     @property
-    def outside(self) -> Iterator[ExternalStep]:
+    def external_steps(self) -> Iterator[ExternalStep]:
         """The calls of code that is not ours, those of regions included."""
-        return (step for step in self.apart if isinstance(step, ExternalStep))
+        return (step for step in self.node_steps if isinstance(step, ExternalStep))
 
     @property
-    def apart(self) -> Iterator[Nest | ExternalStep]:
+    def node_steps(self) -> Iterator[RegionStep | ExternalStep]:
         """All but launches, each before what is inside it."""
         return (step for step in self._every() if not isinstance(step, Launch))
 
@@ -230,7 +231,7 @@ class Schedule:
     def nested(self) -> Iterator[Schedule]:
         """This one and those of regions at any depth, each once and before what is inside it."""
         yield self
-        yield from (part for step in self.apart for part in step.parts)
+        yield from (part for step in self.node_steps for part in step.parts)
 
     def _every(self) -> Iterator[Step]:
         """All steps in order, each before those inside it; without recursion, so that depth costs nothing."""
@@ -250,12 +251,14 @@ class Schedule:
         """The same on other memory, all that is inside, too, which calls it as this one does from then on."""
         order = [(self, swap)]
         for schedule, names in order:  # which grows: regions are deeper than Python recurses
-            order += (x for step in schedule.steps if isinstance(step, Nest) for x in step._named(names))
+            order += (
+                x for step in schedule.steps if isinstance(step, RegionStep) for x in step._named(names)
+            )
         queue = deque[Schedule]()
         for schedule, names in reversed(order):
             own, steps = schedule.on(names), list[Step]()
             for step in reversed(own.steps):
-                if isinstance(step, Nest):
+                if isinstance(step, RegionStep):
                     bodies = [queue.popleft() for _ in step.bodies]
                     steps.append(replace(step, bodies=tuple(reversed(bodies)), ends=()))
                 else:
@@ -266,7 +269,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """All launches of a schedule one behind the other, around those of a nest its flag; `turns`: the first
+    """All launches of a schedule one behind the other, around those of regions their flag; `turns`: the first
     and the last of what is run again."""
 
     steps: tuple[Launch | ExternalStep | Buffer, ...]

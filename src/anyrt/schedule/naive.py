@@ -52,7 +52,7 @@ from anyrt.schedule.nontemporal import Past
 from anyrt.schedule.pieces import Pieces
 from anyrt.schedule.step import Context, Strategies, Strategy, Trace, carry_out
 from anyrt.schedule.tables import Tables
-from anyrt.schedule.window import Window, moved
+from anyrt.schedule.tapped_rows import TappedRows, moved
 
 FEWER = 64  # times: what has as many elements less than the kernel writes is stored for next to nothing
 
@@ -85,9 +85,9 @@ class Builder:
     vars: list[Sym] = field(default_factory=list)
     axes: Sequence[Dim] = ()
     before: list[Stmt | Mark] = field(default_factory=list)
-    window: Sym | None = None
+    row: Sym | None = None
     inner: frozenset[Sym] = frozenset()
-    outside: set[Sym] = field(default_factory=set)
+    around_rows: set[Sym] = field(default_factory=set)
     beside: frozenset[Sym] = frozenset()
     folded: dict[Buffer, Value] = field(default_factory=dict)
     chosen: str = "map"
@@ -107,7 +107,7 @@ class Builder:
     @property
     def kind(self) -> str:
         """The name of the strategy, for a kernel that is made."""
-        return "stencil" if self.window is not None else self.chosen
+        return "stencil" if self.row is not None else self.chosen
 
     def traced(self) -> list[Trace]:
         """What each step of the strategy makes of the kernel."""
@@ -132,8 +132,8 @@ class Builder:
         if self.group.mends:
             self.chosen = "mend"
             return self._kernel(self._mended(elements, store)), self.strategies.of("mend")
-        if self.window is not None:
-            return self._kernel(self._window(store)), self.strategies.of("stencil")
+        if self.row is not None:
+            return self._kernel(self._rows(store)), self.strategies.of("stencil")
         if elements.reductions:
             self.folded = {r.register: r.value for r in elements.reductions.values()}
             kernel = self._kernel(self._rows_folded(elements, store))
@@ -202,15 +202,15 @@ class Builder:
             outer, inner, value = split(found[0], found[1], self.names)
             at = self.vars.index(found[0])
             if piece is not None:
-                self.outside.add(outer)
+                self.around_rows.add(outer)
             self.vars[at : at + 1] = [outer, inner]
             axes = [substitute(a, {found[0]: value}) for a in axes]
         return self._lower(axes)
 
     def _long_row(self) -> tuple[Sym, Dim] | None:
-        """The innermost loop of a window whose rows are too large for the caches, and a piece of it."""
+        """The innermost loop of a stencil whose rows are too large for the caches, and a piece of it."""
         last = self.vars[-1] if self.vars else None
-        if self.window is None or last is None or last is self.window or len(self.inner) < 2:
+        if self.row is None or last is None or last is self.row or len(self.inner) < 2:
             return None
         row = prod(map(self.sizes.turns, self.inner))
         piece = self.pieces.row_piece
@@ -243,7 +243,7 @@ class Builder:
         )
 
     def _lower(self, axes: Sequence[Dim]) -> tuple[Elements, Store]:
-        self.before, self.window, self.inner, self.scratch = [], None, frozenset(), 0
+        self.before, self.row, self.inner, self.scratch = [], None, frozenset(), 0
         self.beside = frozenset()
         elements = self._elements()
         elements.tapped = lambda value, at: self._tapped(elements, value, at)
@@ -255,9 +255,9 @@ class Builder:
 
     def _rows_folded(self, elements: Elements, store: Store) -> tuple[Stmt, ...]:
         reductions = list(elements.reductions.values())
-        outside = self._not_folded(reductions)
-        inner = [v for v in self.vars if v not in outside]
-        outer = [v for v in self.vars if v in outside]
+        kept = self._not_folded(reductions)
+        inner = [v for v in self.vars if v not in kept]
+        outer = [v for v in self.vars if v in kept]
         if self._narrow(outer, reductions):
             raise FusionFailure(reductions[0].value, "too few rows to share among threads")
         folds = [s for r in reductions for s in self._folding(r)]
@@ -331,24 +331,24 @@ class Builder:
         if arg in self.buffers or weight(arg, self.buffers, self.machine) < heavy(self.machine):
             return elements.taps(value, at)
         row = next((v for v in self.vars if at[op.axis] == v.dim), None)
-        if row is None or self.window is not None:
+        if row is None or self.row is not None:
             raise FusionFailure(arg, "taps read it at positions that are no row of the output")
         if elements.folding:
             raise FusionFailure(arg, "its rows would be kept for a fold, which has loops of its own")
         for reduction in elements.reductions.values():
             raise FusionFailure(reduction.value, AGAIN)
         elements.allow_reductions = False
-        self.window = row
+        self.row = row
         self.beside = self._side_by_side(arg, at, row)
         after = self.vars[self.vars.index(row) + 1 :]
-        self.inner = frozenset(v for v in (*after, *self.beside) if v not in self.outside)
+        self.inner = frozenset(v for v in (*after, *self.beside) if v not in self.around_rows)
         if not self.inner:
             self.inner = frozenset({row})
             return self._row(elements, value, at)
         return self._ring(elements, value, at)
 
     def _side_by_side(self, operand: Value, at: tuple[Dim, ...], row: Sym) -> frozenset[Sym]:
-        """Loops outside the row over few elements that lie side by side in memory: kept together, they share
+        """Loops around the row over few elements that lie side by side in memory: kept together, they share
         what is loaded."""
         at_row = self.vars.index(row)
         few, after = [v for v in self.vars[:at_row] if is_few(v)], self.vars[at_row + 1 :]
@@ -360,14 +360,14 @@ class Builder:
 
     def _row(self, elements: Elements, value: Value, at: tuple[Dim, ...]) -> Expr:
         """Taps along the innermost axis: the whole operand row first."""
-        window = Window(self, value.args[0], at, self.inner, 1, also=tapped(value)[0].axis)
-        self.before += window.fill(0, at)
-        return elements.taps(value, at, lambda t, position: window.read(0, moved(at, value, position)))
+        rows = TappedRows(self, value.args[0], at, self.inner, 1, also=tapped(value)[0].axis)
+        self.before += rows.fill(0, at)
+        return elements.taps(value, at, lambda t, position: rows.read(0, moved(at, value, position)))
 
     def _ring(self, elements: Elements, value: Value, at: tuple[Dim, ...]) -> Expr:
         """Taps along an outer axis: the last k rows of the operand, found by their position modulo k."""
         count = tapped(value)[1].count
-        window = Window(self, value.args[0], at, self.inner, count)
+        rows = TappedRows(self, value.args[0], at, self.inner, count)
         tags = self.reserve("tags", Scalar.I32, count)
         for slot in range(count):
             self.before.append(Mark(Store(tags, slot, const(-1, Scalar.I32))))
@@ -375,9 +375,9 @@ class Builder:
         def source(t: int, position: Dim) -> Expr:
             slot = mod(position, count)
             here = cast(index(position), Scalar.I32)
-            fill = window.fill(slot, moved(at, value, position))
+            fill = rows.fill(slot, moved(at, value, position))
             self.before.append(If(alu(Op.NE, load(tags, slot), here), (*fill, Store(tags, slot, here))))
-            return window.read(slot, moved(at, value, position))
+            return rows.read(slot, moved(at, value, position))
 
         return elements.taps(value, at, source)
 
@@ -387,11 +387,11 @@ class Builder:
         self.scratch = add(offset, mul(64, floordiv(add(mul(count, BITS[kind] // 8), 63), 64)))
         return Buffer(self.names.name(stem), kind, Space.SCRATCH, count, offset)
 
-    def _window(self, store: Store) -> tuple[Stmt, ...]:
+    def _rows(self, store: Store) -> tuple[Stmt, ...]:
         """Rows in order, each after the operand rows that it still misses; what marks these as missing
         first."""
-        row = self.window
-        assert row is not None, "a window has a row"
+        row = self.row
+        assert row is not None, "a stencil has a row"
         inner = [v for v in self.vars if v in self.inner and v is not row]
         outer = [v for v in self.vars if v not in self.inner and v is not row]
         starts = [s.stmt for s in self.before if isinstance(s, Mark)]
@@ -415,11 +415,11 @@ class Builder:
             lo, hi, whole = border.lo[k], border.hi[k], root.shape[k]
             for ends in ((0, lo), (add(whole, mul(hi, -1)), hi)):
                 if ends[1] != 0:
-                    body += self._strip(around, {**done, k: ends}, value)
+                    body += self._side(around, {**done, k: ends}, value)
             done[k] = (lo, add(whole, mul(add(lo, hi), -1)))
         return serial([*around.values()], body)
 
-    def _strip(
+    def _side(
         self, around: Mapping[int, Sym], ranges: Mapping[int, tuple[Dim, Dim]], value: Expr
     ) -> tuple[Stmt, ...]:
         """`value` along axes that are loops already, these ranges of others, and all of the rest."""

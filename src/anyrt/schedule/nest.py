@@ -17,7 +17,7 @@ from anyrt.ir.compute import External, Nested
 from anyrt.ir.counted import results, told
 from anyrt.ir.graph import Graph, Node, Type, Value
 from anyrt.prims.build import param
-from anyrt.schedule.launch import ExternalStep, Launch, Nest, Schedule, Step, mentioned
+from anyrt.schedule.launch import ExternalStep, Launch, RegionStep, Schedule, Step, mentioned
 
 Names = Callable[[Graph], Sequence[str]]  # of the memory of a graph's inputs, and then outputs
 
@@ -84,7 +84,7 @@ def at_first(node: Node) -> dict[int, Value]:
     return {}
 
 
-def nest(node: Node, around: Around) -> Nest:
+def region_step(node: Node, around: Around) -> RegionStep:
     """The regions of a node, with the copies that they need."""
     how = Value(node).compute
     assert isinstance(how, Nested), f"{node} has no regions"
@@ -92,7 +92,7 @@ def nest(node: Node, around: Around) -> Nest:
     return _repeated(node, around, name) if how.turns else _chosen(node, around, name)
 
 
-def outside(node: Node, around: Around) -> ExternalStep:
+def external_step(node: Node, around: Around) -> ExternalStep:
     """The call of code that is not ours, with the copies that it needs: a result that lies over an operand is
     that operand before."""
     how = Value(node).compute
@@ -109,7 +109,7 @@ def outside(node: Node, around: Around) -> ExternalStep:
     return ExternalStep(node, around.moves(moves, how.name), tuple(reads), writes, how.name)
 
 
-def _chosen(node: Node, around: Around, name: str) -> Nest:
+def _chosen(node: Node, around: Around, name: str) -> RegionStep:
     """Two regions, which write the results."""
     moves = list[Move]()
     held = [_held(a, around, moves) for a in node.args]
@@ -120,10 +120,10 @@ def _chosen(node: Node, around: Around, name: str) -> Nest:
         places = [*made, *_places_of_sizes(region, around)]
         bodies.append(around.schedule(region))
         swaps.append(_swap(ins, held[1:]) | _swap(outs, places))
-    return Nest(node, held[0], False, around.moves(moves, name), tuple(bodies), name, tuple(swaps))
+    return RegionStep(node, held[0], False, around.moves(moves, name), tuple(bodies), name, tuple(swaps))
 
 
-def _repeated(node: Node, around: Around, name: str) -> Nest:
+def _repeated(node: Node, around: Around, name: str) -> RegionStep:
     """A region that makes the results of themselves."""
     moves = list[Move]()
     (region,) = node.op.regions
@@ -146,7 +146,7 @@ def _repeated(node: Node, around: Around, name: str) -> Nest:
             back.append(Move(swap[made], result.type, states[number]))
     after = around.moves(back, name)
     same = {b: b for b in mentioned(after)}
-    return Nest(node, states[0], True, around.moves(moves, name), (body, after), name, (swap, same))
+    return RegionStep(node, states[0], True, around.moves(moves, name), (body, after), name, (swap, same))
 
 
 def _held(value: Value, around: Around, moves: list[Move]) -> Buffer:

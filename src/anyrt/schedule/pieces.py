@@ -30,7 +30,7 @@ class Pieces:
     block: int  # elements of one piece of a loop
     column: int  # positions across memory that rows are folded for at a time
     short: int  # elements that a row is read and written in, up to which its own latencies count
-    band: int  # output rows of a window kernel that one thread takes at a time
+    band: int  # output rows of a stencil that one thread takes at a time
     items: int  # that a kernel of bands or strips should at least offer to the threads
     line: int  # bytes of a cache line: what a strip reads across memory
     run: int  # elements that a strip writes in a row (more if much is written), and pages read at a time
@@ -38,7 +38,7 @@ class Pieces:
     least_run: int  # bytes that a strip writes in a row
     longer: int  # bytes of an output from which runs are longer
     large: int  # bytes of a buffer that no cache near a core holds
-    row: int  # elements of a row of a window, which shall lie near the core together with the next one
+    row: int  # elements of a row that taps read again; it and the next one shall lie near the core
     row_piece: int  # elements of the innermost loop of a larger row
     alone: int  # elements of an output that one thread may write alone
     rows: int  # from which two at a time still leave enough for the threads

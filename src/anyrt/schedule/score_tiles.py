@@ -62,10 +62,10 @@ def _fused_tile(
         batches = tuple(n for n, label in enumerate(how.out) if label in labels and n not in rows[-1:])
         whole = rows and all(label in how.out for label in labels[:-1]) and labels[-1] not in how.out
         inside = _inside(arg, _has_batches(value, how)) if whole else None
-        outside = None if inside is None else _outside(inside, value, uses)
-        if inside is None or outside is None:
+        readers = None if inside is None else _readers(inside, value, uses)
+        if inside is None or readers is None:
             continue
-        after, beside = outside
+        after, beside = readers
         found = {*inside, *beside, value, *after}
         *_, root = (value, *after)
         if not found.isdisjoint(kept - {root}) or (beside and how.out[:-1] != labels[:-1]):
@@ -194,7 +194,7 @@ def _inside(arg: Value, batched: bool) -> frozenset[Value] | None:
     return frozenset(inside) if len(found) == 1 and (folds or (batched and _has_batches(*found[0]))) else None
 
 
-def _outside(
+def _readers(
     inside: Collection[Value], product: Value, uses: Mapping[Value, Sequence[Value]]
 ) -> tuple[tuple[Value, ...], set[Value]] | None:
     """What else reads what is inside, as far as single elements of the product, which alone read that: those,

@@ -18,7 +18,7 @@ VERSION = "anyrt variants 2"
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class Tunable:
     """What to tune: a kernel as the model makes it, with its root in the graph that was lowered and its
     place in the schedule."""
 
@@ -40,17 +40,17 @@ class Variant:
     kernel: Kernel
 
 
-def tasks(graph: Graph, version: Graph, schedule: Schedule) -> tuple[Task, ...]:
+def tasks(graph: Graph, version: Graph, schedule: Schedule) -> tuple[Tunable, ...]:
     """The kernels of a version of `graph`, each root once: what is stored to several places is made alike."""
-    origin, found = originals(graph, version), dict[Value, Task]()
+    origin, found = originals(graph, version), dict[Value, Tunable]()
     for number, launch in enumerate(schedule.launches):
         root = origin[launch.root]
-        found.setdefault(root, Task(root, number, launch.kernel))
+        found.setdefault(root, Tunable(root, number, launch.kernel))
     return tuple(found.values())
 
 
 def variants(
-    tasks: Sequence[Task], lower: Callable[[Mapping[Value, Tuning]], Schedule], most: int, more: bool
+    tasks: Sequence[Tunable], lower: Callable[[Mapping[Value, Tuning]], Schedule], most: int, more: bool
 ) -> dict[Value, tuple[Variant, ...]]:
     """At most so many variants of each kernel, by root, the model's first; `lower` schedules with tunings."""
     named = {t.root: candidates(t.kernel, more) for t in tasks}

@@ -40,7 +40,7 @@ def emit(kernel: Kernel, machine: Machine, name: str = NAME, *, checked: bool = 
     writer = Writer(CpuInstructions(machine))
     values = Values(writer, {}, checks=Checks(writer) if checked else None)
     marked = [s for s in loops(kernel.body) if s.intrinsic and s.kind is Loop.VECTOR and machine.has_tiles]
-    heights = {_met(matrix.product_of(s)).rows for s in marked}
+    heights = {_met(matrix.matrix_product(s)).rows for s in marked}
     return Emitter(values, VectorLowering(Vectors(values, machine), heights)).function(kernel, name)
 
 
@@ -79,7 +79,7 @@ class VectorLowering:
             case For(intrinsic=matrix.CHAINED) if self.vectors.machine.has_tiles:
                 self._chain(to, _met(matrix.Chain.of(stmt)))
             case For(kind=Loop.VECTOR, intrinsic=name) if name and self.vectors.machine.has_tiles:
-                self._product(to, _met(matrix.product_of(stmt)))
+                self._product(to, _met(matrix.matrix_product(stmt)))
             case For(kind=Loop.VECTOR):
                 VectorLoop(self.vectors, to.block, stmt).emit()
             case _:
@@ -119,7 +119,7 @@ class VectorLowering:
         to.counted(var, first, turns, (c.then,))
 
     def _product(
-        self, to: Emitter, p: matrix.Product, between: Callable[[str], None] = lambda word: None
+        self, to: Emitter, p: matrix.MatrixProduct, between: Callable[[str], None] = lambda word: None
     ) -> None:
         """Products of one height find tiles that fit, those of several make them."""
         scopes = to.values.out.scopes

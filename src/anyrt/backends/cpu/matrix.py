@@ -36,7 +36,7 @@ Vars: TypeAlias = tuple[Sym, Sym, Sym, Sym]  # of lanes, words, rows, and rows t
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class MatrixProduct:
     """What a loop sums: rows × lanes of dots over `count` words, stored to `target`. The factors and the
     target are given at the first row, lane and word, with the elements from one row to the next. Several
     second factors, whose words alternate, have one first factor."""
@@ -74,7 +74,7 @@ class Chain:
     in a loop of its own, whose turns are shared out among those of the next product's words."""
 
     loop: For
-    product: Product
+    product: MatrixProduct
     after: tuple[Stmt, ...]
     then: For
 
@@ -100,7 +100,7 @@ class Chain:
         """What a serial loop is, if it is such a chain."""
         match loop:
             case For(kind=Loop.SERIAL, body=(For(intrinsic=name) as tile, *after, For() as then)) if name:
-                p = product_of(tile)
+                p = matrix_product(tile)
                 if isinstance(p, Fail):
                     return p
                 if then.kind is not Loop.SERIAL or bounds(then.var.extent or 0)[1] > LANES:
@@ -118,7 +118,7 @@ def height(rows: Dim) -> int:
     return rows if rows <= SIDE else rows // 2
 
 
-def product_of(loop: For) -> Product | Fail:
+def matrix_product(loop: For) -> MatrixProduct | Fail:
     """The product that a loop is, equal to its text."""
     match loop:
         case For(
@@ -138,7 +138,7 @@ def product_of(loop: For) -> Product | Fail:
 
 def intrinsic(loop: For) -> str | Fail:
     """The name of the instruction that computes a loop."""
-    p = product_of(loop)
+    p = matrix_product(loop)
     return p if isinstance(p, Fail) else p.by.loop
 
 
@@ -148,7 +148,7 @@ def overlapped(loop: For) -> str | Fail:
     return c if isinstance(c, Fail) else CHAINED
 
 
-def _operands(vars: Vars, folds: tuple[Stmt, ...], store: Store) -> Product | Fail:
+def _operands(vars: Vars, folds: tuple[Stmt, ...], store: Store) -> MatrixProduct | Fail:
     """What stands at the first row, lane and word."""
     lane, word, row, _ = vars
     if lane.extent != LANES or not height(row.extent or 0) or not isinstance(row.extent, int):
@@ -166,10 +166,10 @@ def _operands(vars: Vars, folds: tuple[Stmt, ...], store: Store) -> Product | Fa
     if pitch is None:
         return Fail("its rows do not lie evenly")
     target = replace(store, index=at.dim(store.index))
-    return Product(INSTRUCTIONS[dot], row.extent, word.extent, first, pitch[0], tuple(seconds), target)
+    return MatrixProduct(INSTRUCTIONS[dot], row.extent, word.extent, first, pitch[0], tuple(seconds), target)
 
 
-def configure(v: Values, scope: Scope, p: Product) -> None:
+def configure(v: Values, scope: Scope, p: MatrixProduct) -> None:
     """Eight tiles of 16 words a row: those of sums and of the first factor as high as the product needs."""
     rows = [height(p.rows)] * SECOND[0] + [SIDE] * len(SECOND)
     values = ", ".join(f"i8 {b}" for b in (1, *[0] * 15, *[SIDE * WORD, 0] * 8, *[0] * 16, *rows, *[0] * 8))
@@ -188,7 +188,7 @@ def release(v: Values) -> None:
     v.out.scopes.inner.lines.append("  call void @llvm.x86.tilerelease()")
 
 
-def write(v: Values, p: Product, between: Callable[[str], None] = lambda word: None) -> None:
+def write(v: Values, p: MatrixProduct, between: Callable[[str], None] = lambda word: None) -> None:
     """The tiles of sums from nothing, the loop over words, and the stores. What `between` writes for each
     turn of that loop is computed while tiles are multiplied, as those take turns of many cycles."""
     scope, out, tall = v.out.scopes.inner, v.out, height(p.rows)
@@ -237,7 +237,7 @@ def write(v: Values, p: Product, between: Callable[[str], None] = lambda word: N
     v.changed(p.target.buffer.name)
 
 
-def _places(v: Values, scope: Scope, p: Product) -> tuple[str, list[str], str]:
+def _places(v: Values, scope: Scope, p: MatrixProduct) -> tuple[str, list[str], str]:
     """Where the factors and the target begin, all of which is checked here where accesses are."""
     rows, steps, size = p.rows, len(p.seconds), p.first.elements
     words = add(mul(add(p.count, -1), LANES * steps), LANES)

@@ -1,4 +1,4 @@
-"""Rows that a window remembers in a thread's scratch, so that taps do not compute their operand again."""
+"""Rows that taps read again, kept in a thread's scratch, so that their operand is not computed again."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Owner(Protocol):
 
 
 @dataclass(slots=True)
-class Window:
+class TappedRows:
     """Rows of `value` in scratch: its axes that move with the inner loops, whole; the others fixed by the
     outer loops."""
 
@@ -97,7 +97,7 @@ class Window:
         b = self.owner
         if arg in b.buffers or weight(arg, b.buffers, b.machine) < heavy(b.machine) or not moves:
             return elements.taps(value, at)
-        row = Window(self.owner, arg, at, inner, 1, also=op.axis)
+        row = TappedRows(self.owner, arg, at, inner, 1, also=op.axis)
         before += row.fill(0, at)
         return elements.taps(value, at, lambda t, position: row.read(0, moved(at, value, position)))
 
