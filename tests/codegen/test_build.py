@@ -97,3 +97,12 @@ def test_nothing_is_written_behind_the_end_of_a_block():
 
     with pytest.raises(AssertionError, match="nothing gets here: call void @never"):
         function("define i32 @f", "i64 n", write)
+
+
+def test_floats_are_compared_as_floats_and_kept_in_room_on_the_stack():
+    def write(f, n):
+        last = f.room("float", n).at(n - 1, "float")
+        last.store(n.to("sitofp", "float").do("fdiv", f.number(2).to("sitofp", "float")), align=4)
+        f.give(last.load("float", align=4).is_("ogt", f.number(1).to("sitofp", "float")).to("zext", "i32"))
+
+    assert [ran(function("define i32 @f", "i64 n", write), n) for n in (1, 2, 3)] == [0, 0, 1]

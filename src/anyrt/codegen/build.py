@@ -37,8 +37,9 @@ class Value:
         return self.body.put(self.kind, f"{instruction} {self.kind} {self.text}, {_text(other)}")
 
     def is_(self, comparison: str, other: Operand) -> Value:
-        """A condition: `comparison` is one of icmp's."""
-        return self.body.put("i1", f"icmp {comparison} {self.kind} {self.text}, {_text(other)}")
+        """A condition: `comparison` is one of icmp's, of a float one of fcmp's."""
+        how = "fcmp" if self.kind == "float" else "icmp"
+        return self.body.put("i1", f"{how} {comparison} {self.kind} {self.text}, {_text(other)}")
 
     def to(self, conversion: str, kind: str) -> Value:
         """As another kind."""
@@ -54,13 +55,13 @@ class Value:
         """The address so many steps behind this one."""
         return self.body.put("ptr", f"getelementptr {step}, ptr {self.text}, i64 {_text(place)}", name)
 
-    def load(self, kind: str = "i64", name: str = "v") -> Value:
-        """What lies at this address."""
-        return self.body.put(kind, f"load {kind}, ptr {self.text}", name)
+    def load(self, kind: str = "i64", name: str = "v", align: int = 0) -> Value:
+        """What lies at this address; `align`: at a multiple of so many bytes, 0 for what is usual."""
+        return self.body.put(kind, f"load {kind}, ptr {self.text}{_aligned(align)}", name)
 
-    def store(self, value: Operand) -> None:
+    def store(self, value: Operand, align: int = 0) -> None:
         """Put a value at this address."""
-        self.body.write(f"store {_typed(value)}, ptr {self.text}")
+        self.body.write(f"store {_typed(value)}, ptr {self.text}{_aligned(align)}")
 
     def word(self, place: Operand, kind: str = "i64") -> Value:
         """What lies so many words behind this address."""
@@ -177,6 +178,10 @@ class Body:
         made.value = begin
         return made
 
+    def room(self, kind: str, count: Operand) -> Value:
+        """The address of room on the stack for so many of a kind, from here on."""
+        return self.put("ptr", f"alloca {kind}, i64 {_text(count)}, align 8")
+
     def call(self, kind: str, function: str, *given: Operand) -> Value:
         """What a function gives: `function` is `@name`, or where an address leads."""
         return self.put(kind, f"call {kind} {function}({', '.join(map(_typed, given))})")
@@ -257,6 +262,10 @@ def internal(*functions: tuple[str, str, Callable[..., object]]) -> str:
         function(f"define internal {head}", given, write, "alwaysinline") for head, given, write in functions
     )
     return "".join(made)
+
+
+def _aligned(align: int) -> str:
+    return f", align {align}" if align else ""
 
 
 def _text(value: Operand) -> str:

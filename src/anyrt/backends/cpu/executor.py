@@ -66,7 +66,7 @@ def _scaled(x: Value, payload: Value) -> Value:
     by = payload.to("trunc", "i32").to("bitcast", "float")
     product = x.to("sitofp", "float").do("fmul", by)
     whole = product.to("fptosi", "i64")
-    above = x.body.put("i1", f"fcmp ogt float {whole.to('sitofp', 'float').text}, {product.text}")
+    above = whole.to("sitofp", "float").is_("ogt", product)
     return whole - above.to("zext", "i64")
 
 
@@ -213,8 +213,7 @@ class _Instruction:
     def fill(self, frame: Value, first: Value, second: Value, end: Value) -> None:
         """A frame's words."""
         args, code, fixed = self.program.args, self.program.code, f"<{abi.FIRST_BINDING} x i64>"
-        header = args.body.put(fixed, f"load {fixed}, ptr {args.text}, align 8")
-        args.body.write(f"store {fixed} {header.text}, ptr {frame.text}, align 8")
+        frame.store(args.load(fixed, align=8), align=8)
         to = args.body.variable(frame.at(abi.FIRST_BINDING))
         with args.body.each(first, second, 2) as at:
             to.value.store(args.word(code.word(at)) + code.word(at + 1))
@@ -250,7 +249,7 @@ def _carry(f: Body, args: Value, start: Value, end: Value, stale: Value, only: V
     left out."""
     p = _Program.of(f, args)
     frames, scratch = p.part(Header.FRAMES), args.word(abi.SCRATCH, "ptr")
-    stack = f.put("ptr", f"alloca i64, i64 {p.code.word(Header.STACK_WORDS).text}, align 8")
+    stack = f.room("i64", p.code.word(Header.STACK_WORDS))
     pc, fills = f.variable(start), f.variable(stale)
     with f.loop() as loop:
         at = pc.value

@@ -29,18 +29,18 @@ def _mix(f: Body, rows: Value, count: Value, lanes: Value) -> None:
     """Changes 64 lanes by `count` rows, which begin anywhere."""
     factor, scale, turn = (Value(f, _TYPE, _every(number)) for number in (FACTOR, SCALE, ROTATED))
     places = [lanes.at(LINE * k, "i8") for k in range(LANES // WIDTH)]
-    held = [f.variable(f.put(_TYPE, f"load {_TYPE}, ptr {place.text}, align 8")) for place in places]
+    held = [f.variable(place.load(_TYPE, align=8)) for place in places]
     with f.each(0, count) as i:
         row = rows.at(i * ROW_BYTES, "i8")
         for k, lane in enumerate(held):
             f.write(
                 f"call void @llvm.prefetch.p0(ptr {row.at(AHEAD + LINE * k, 'i8').text}, i32 0, i32 3, i32 1)"
             )
-            word = f.put(_TYPE, f"load {_TYPE}, ptr {row.at(LINE * k, 'i8').text}, align 1")
+            word = row.at(LINE * k, "i8").load(_TYPE, align=1)
             sum = lane.value + word * scale
             lane.value = f.call(_TYPE, f"@llvm.fshl.v{WIDTH}i64", sum, sum, turn) * factor
     for place, lane in zip(places, held, strict=True):
-        f.write(f"store {_TYPE} {lane.value.text}, ptr {place.text}, align 8")
+        place.store(lane.value, align=8)
     f.give(0)
 
 

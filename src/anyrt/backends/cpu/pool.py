@@ -40,7 +40,7 @@ _BUSY: Final = 0xFFFF
 _SEAT: Final = 1 << 16
 _GENERATION: Final = 32  # its first bit
 _YIELD_AFTER: Final = 2000  # looks
-_MASK: Final = "[128 x i64]"  # of processors (linux.py)
+_MASK: Final = 128  # words: one bit for each processor (linux.py)
 
 
 def _shared(pool: Value, word: PoolWord, more: Value | int = 0) -> Shared:
@@ -169,7 +169,7 @@ def _leave(f: Body, pool: Value) -> None:
 def _move(f: Body, cpu: Value) -> None:
     """Moves this thread to another processor, and lets it run on every one again; negative where there is
     none. It is done here since a thread that waits for the interpreter is woken up where its caller runs."""
-    mask = f.put("ptr", f"alloca {_MASK}, align 8")
+    mask = f.room("i64", _MASK)
     nbytes = f.call("i64", "@allowed", mask)
     with f.when(nbytes.is_("slt", 0)):
         f.give(nbytes)
