@@ -82,10 +82,11 @@ class TileGraph:
     leaves: dict[Value, Value] = field(default_factory=dict)
     panels: tuple[Value, Value] | None = None
     ranges: Mapping[int, Range] = field(default_factory=dict)
+    failure: FusionFailure | None = None
     _done: dict[tuple[Value, tuple[tuple[int, Dim, Dim], ...]], Value] = field(default_factory=dict)
 
-    def graph(self) -> Graph:
-        """Its inputs are whole tensors, its output is a part of one."""
+    def graph(self) -> Graph | FusionFailure:
+        """Its inputs are whole tensors, its output is a part of one. Or what cannot be computed in it."""
         s, shape, loops = self.tile, self.tile.root.shape, self.tile.loops
         first = mul(add(loops[s.row].extent or 0, -1) if self.last else loops[s.row].dim, s.size)
         left = add(shape[s.row], mul(first, -1))
@@ -96,6 +97,8 @@ class TileGraph:
             self.columns = s.scores.columns(first, s.size, isinstance(loops[s.row].extent, int))
         self.start = tuple(ranges[k][0] if k in ranges else 0 for k in range(len(shape)))
         made = self._cut(s.root, {k: (start, size) for k, (start, size) in ranges.items()})
+        if self.failure is not None:
+            return self.failure
         own = () if self.panels is None else (("panels", self.panels[0]),)
         return Graph((*self._inputs, *own), (("tile", made),))
 
@@ -219,5 +222,7 @@ class TileGraph:
         if not v.args:
             return v
         if not isinstance(v.compute, Elements):
-            raise FusionFailure(v, "tiles of what reads it would each make the whole of it")
+            why = "tiles of what reads it would each make the whole of it"
+            self.failure = self.failure or FusionFailure(v, why)
+            return build.param("failed", v.shape, v.dtype)
         return with_args(v, [self._whole(a) for a in v.args])

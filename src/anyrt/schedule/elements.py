@@ -36,15 +36,13 @@ AGAIN: Final = "it would be folded again for every row that taps read again"
 MOVES: Final = 32  # weighed so many times, an int64 does not leave the range of float32
 
 
-class FusionFailure(Exception):
+@dataclass(frozen=True, slots=True)
+class FusionFailure:
     """`value` cannot be computed inside this kernel, because of `reason`; it gets a buffer, and the build
-    report says so. Raised where elements are inlined into one another, at any depth; what makes a kernel
-    gives it back as its result."""
+    report says so."""
 
-    def __init__(self, value: Value, reason: str) -> None:
-        super().__init__(reason)
-        self.value = value
-        self.reason = reason
+    value: Value
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +68,9 @@ class Elements:
     `first` which of their elements these begin with, `layouts` how they lie there, where that is not the
     usual way.
 
+    `failures`: what stops the inlining otherwise, the first one first. There something is read that is not
+    there, as whoever asks for an element combines it with others, and the kernel is not made.
+
     `careful`: what sums of products hide is looked at term by term, and what is mended is summed. `folding`:
     how many reductions enclose the element that is asked for."""
 
@@ -85,6 +86,12 @@ class Elements:
     allow_reductions: bool = True
     careful: bool = False
     folding: int = 0
+    failures: list[FusionFailure] = field(default_factory=list)
+
+    def fail(self, value: Value, reason: str, asked: Value | None = None) -> Expr:
+        """What stands for the element that was `asked` for, as the kernel cannot compute `value`."""
+        self.failures.append(FusionFailure(value, reason))
+        return load(Buffer("failed", COMPUTED[(asked or value).dtype], Space.REGISTER), 0)
 
     def at(self, value: Value, index: Sequence[Dim]) -> Expr:
         """The element of `value` at `index`, as its computed type."""
@@ -108,7 +115,7 @@ class Elements:
             case Resampled():
                 return (self.tapped or self.taps)(value, index)
             case Extern():
-                raise FusionFailure(value, "its own statements make the whole of it")
+                return self.fail(value, "its own statements make the whole of it")
             case Each(instead=Contracted() as how) if self.careful:
                 return self._contracted(value, how, index)
             case Each(positions=operands):
@@ -122,14 +129,14 @@ class Elements:
         read = {x.buffer for x in parts([self.at(value, index)]) if isinstance(x, Load)}
         for reduction in self.reductions.values():
             if reduction.register in read:
-                raise FusionFailure(reduction.value, "it says where something is read")
+                self.failures.append(FusionFailure(reduction.value, "it says where something is read"))
 
     def _folded(self, value: Value, fold: Folded, index: tuple[Dim, ...]) -> Expr:
         """What is folded over nothing is where folding starts."""
         total = const(fold.start(value.dtype), COMPUTED[value.dtype])
         if 0 not in value.args[0].shape:
             if not self.allow_reductions:
-                raise FusionFailure(value, AGAIN)
+                return self.fail(value, AGAIN)
             total = load(self._reduction(value, fold, index).register, 0)
         return wrap(total, fold.op.value, value.dtype)
 
@@ -160,9 +167,9 @@ class Elements:
         if 0 in summed.values():
             return const(0, kind)
         if self.folding or not self.allow_reductions:
-            raise FusionFailure(value, "a contraction has loops of its own")
+            return self.fail(value, "a contraction has loops of its own")
         if any(isinstance(r.value.compute, Contracted) for k, r in self.reductions.items() if k != key):
-            raise FusionFailure(value, "the kernel contracts something else")
+            return self.fail(value, "the kernel contracts something else")
         if key not in self.reductions:
             inner = {k: self.names.var(n, "k") for k, n in summed.items() if n != 1}
             at |= {k: inner[k].dim if k in inner else 0 for k in summed}

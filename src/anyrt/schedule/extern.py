@@ -19,7 +19,7 @@ from anyrt.ir.kernel import Expr, Stmt, Store
 from anyrt.ir.prim import Read
 from anyrt.loops.nest import Names, room, serial
 from anyrt.schedule import storage
-from anyrt.schedule.elements import Elements, FusionFailure
+from anyrt.schedule.elements import Elements
 
 
 @dataclass(slots=True)
@@ -60,8 +60,8 @@ def extern(
 ) -> tuple[Stmt, ...]:
     """Loops over the independent axes of a value, around the statements that make an item of it."""
     root = maker.root
-    for arg in root.args:
-        _check_stored(arg, buffers)
+    for value in filter(None, (_computed(arg, buffers) for arg in root.args)):
+        elements.fail(value, "what is written from it reads it several times")
     rank = root.type.rank
     along = {k % rank for k in how.along} if rank else set[int]()
     along |= set(range(min(along, default=0), rank)) if how.behind else set()
@@ -71,9 +71,11 @@ def extern(
     return serial(tuple(vars.values()), root.op.write(root.type, reads, item, maker))
 
 
-def _check_stored(value: Value, buffers: Mapping[Value, Buffer]) -> None:
+def _computed(value: Value, buffers: Mapping[Value, Buffer]) -> Value | None:
+    """What would be computed each time that an operand is read; None where that is only moved."""
     while value not in buffers and not isinstance(value.compute, Given):
         how = value.compute
         if not isinstance(how, Each) or not how.moves or len(value.args) != 1:
-            raise FusionFailure(value, "what is written from it reads it several times")
+            return value
         (value,) = value.args
+    return None

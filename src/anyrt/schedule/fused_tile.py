@@ -31,10 +31,13 @@ def fused_tile(
     assert tile is not None, "the group is made in tiles"
     known = isinstance(tile.root.shape[tile.row], int)
     both = (False, True) if known and not tile.is_even else (False,)
-    try:
-        cuts = [(cut := TileGraph(tile, plan.memory.buffers, last), cut.graph()) for last in both]
-    except FusionFailure as failure:
-        return failure
+    cuts = list[tuple[TileGraph, Graph]]()
+    for last in both:
+        cut = TileGraph(tile, plan.memory.buffers, last)
+        graph = cut.graph()
+        if isinstance(graph, FusionFailure):
+            return graph
+        cuts.append((cut, graph))
     found = [_Tile(schedule, plan, group, cut).piece(graph) for cut, graph in cuts]
     formal = tuple(map(signature.formal, signature.buffers))
     unmet = dict.fromkeys(why for piece in found for why in piece.unmet)
@@ -49,6 +52,7 @@ def traced(schedule: Callable[[Task], Schedule], plan: Plan, launch: Launch) -> 
         return plan.builder(group, launch.call.name).traced()
     cut = TileGraph(group.tile, plan.memory.buffers)
     tile, graph = _Tile(schedule, plan, group, cut), cut.graph()
+    assert isinstance(graph, Graph), "the kernel was made before"
     inside = [x for x in (tile.looking(), tile.copying(), tile.own(graph)) if x is not None]
     steps = ((each.name, t) for inner in inside for each in inner.everywhere for t in inner.trace(each))
     return [*(replace(t, step=f"{name}: {t.step}") for name, t in steps), Trace("compute at", launch.kernel)]

@@ -90,15 +90,16 @@ class Builder:
     around_rows: set[Sym] = field(default_factory=set)
     beside: frozenset[Sym] = frozenset()
     folded: dict[Buffer, Value] = field(default_factory=dict)
+    failures: list[FusionFailure] = field(default_factory=list)
     chosen: str = "map"
     unmet: tuple[str, ...] = ()
 
     def build(self) -> Kernel | FusionFailure:
         """The kernel, or which value needs a buffer of its own."""
-        try:
-            kernel, strategy = self.naive()
-        except FusionFailure as failure:
-            return failure
+        found = self.naive()
+        if isinstance(found, FusionFailure):
+            return found
+        kernel, strategy = found
         context = self._context()
         made = carry_out(strategy, kernel, context)
         self.unmet = context.unmet
@@ -111,47 +112,63 @@ class Builder:
 
     def traced(self) -> list[Trace]:
         """What each step of the strategy makes of the kernel."""
-        kernel, strategy = self.naive()
+        found = self.naive()
+        assert not isinstance(found, FusionFailure), "the kernel was made before"
+        kernel, strategy = found
         context = self._context()
         carry_out(strategy, kernel, context)
         return context.trace
 
-    def naive(self) -> tuple[Kernel, Strategy]:
+    def naive(self) -> tuple[Kernel, Strategy] | FusionFailure:
         """The serial loops, and the strategy for them."""
+        kind, kernel = self._serial()
+        if self.failures:
+            return self.failures[0]
+        self.chosen = self.strategies.choice(kind, kernel, self.machine)
+        return kernel, self.strategies.of(self.kind)
+
+    def _serial(self) -> tuple[str, Kernel]:
+        """The kind of the kernel, and its serial loops."""
+        root = self.group.root
         if self.group.border is not None:
-            return self._kernel(self._bordered(self.group.border)), self.strategies.of("map")
-        how = self.group.root.compute
-        if isinstance(how, Extern) and self.group.root not in self.buffers:
-            maker = Maker(self.group.root, self.group.buffer, self.group.place, self.names)
-            body = extern(how, maker, self._elements(reductions=False), self.buffers)
-            self.scratch, self.chosen = maker.bytes, "extern"
-            return self._kernel(body), self.strategies.of("extern")
-        if self.group.root.dtype in storage.PACKED:
-            return self._kernel(self._packed()), self.strategies.of("map")
+            return "map", self._kernel(self._bordered(self.group.border))
+        if isinstance(root.compute, Extern) and root not in self.buffers:
+            return "extern", self._kernel(self._written(root.compute))
+        if root.dtype in storage.PACKED:
+            return "map", self._kernel(self._packed())
         elements, store = self._refined()
+        if self.failures:  # the store reads what is not there
+            return "map", self._kernel(())
         if self.group.mends:
-            self.chosen = "mend"
-            return self._kernel(self._mended(elements, store)), self.strategies.of("mend")
+            return "mend", self._kernel(self._mended(elements, store))
         if self.row is not None:
-            return self._kernel(self._rows(store)), self.strategies.of("stencil")
+            return "stencil", self._kernel(self._rows(store))
         if elements.reductions:
-            self.folded = {r.register: r.value for r in elements.reductions.values()}
-            kernel = self._kernel(self._rows_folded(elements, store))
-            contracts = any(isinstance(v.compute, Contracted) for v in self.folded.values())
-            self.chosen = self._chosen("contraction" if contracts else "reduction", kernel)
-            return kernel, self.strategies.of(self.chosen)
+            return self._folding_kind(elements), self._kernel(self._rows_folded(elements, store))
         layout = self.group.layout
         if layout is not None and layout.block is not None:  # within blocks elements lie side by side
             self.vars.sort(key=lambda v: stride(store.index, v) == 1)
         kernel = self._kernel(serial(self.vars, (store,)))
-        self.chosen = self._chosen("update" if keeps(kernel) else "map", kernel)
-        return kernel, self.strategies.of(self.chosen)
+        return "update" if keeps(kernel) else "map", kernel
+
+    def _folding_kind(self, elements: Elements) -> str:
+        """That of a kernel with folds, which it keeps."""
+        self.folded = {r.register: r.value for r in elements.reductions.values()}
+        contracts = any(isinstance(v.compute, Contracted) for v in self.folded.values())
+        return "contraction" if contracts else "reduction"
+
+    def _written(self, how: Extern) -> tuple[Stmt, ...]:
+        """What a primitive's own statements are in a kernel."""
+        maker = Maker(self.group.root, self.group.buffer, self.group.place, self.names)
+        body = extern(how, maker, self._elements(reductions=False), self.buffers)
+        self.scratch = maker.bytes
+        return body
+
+    def _fail(self, value: Value, reason: str) -> None:
+        self.failures.append(FusionFailure(value, reason))
 
     def _kernel(self, body: Sequence[Stmt]) -> Kernel:
         return Kernel(self.name, self.names.var(1, "p"), tuple(body), 1, self.scratch)
-
-    def _chosen(self, kind: str, kernel: Kernel) -> str:
-        return self.strategies.choice(kind, kernel, self.machine)
 
     def _context(self) -> Context:
         volume = self.sizes.volume(self.group.root)
@@ -193,6 +210,8 @@ class Builder:
                 axes[k] = self._axis(root.shape[k])
         for _ in range(MAX_SPLITS):
             elements, store = self._lower(axes)
+            if self.failures:
+                break
             found = divided([d for s in self._all_dims(elements, store) for d in s], self.vars)
             piece = self._long_row() if found is None else None
             found = found or piece
@@ -240,6 +259,7 @@ class Builder:
             self.layouts,
             allow_reductions=reductions,
             careful=self.group.mends,
+            failures=self.failures,
         )
 
     def _lower(self, axes: Sequence[Dim]) -> tuple[Elements, Store]:
@@ -259,7 +279,7 @@ class Builder:
         inner = [v for v in self.vars if v not in kept]
         outer = [v for v in self.vars if v in kept]
         if self._narrow(outer, reductions):
-            raise FusionFailure(reductions[0].value, "too few rows to share among threads")
+            self._fail(reductions[0].value, "too few rows to share among threads")
         folds = [s for r in reductions for s in self._folding(r)]
         return serial(outer, [*folds, *self._also(reductions), *serial(inner, (store,))])
 
@@ -273,9 +293,9 @@ class Builder:
         folded = [v for r in reductions for v in r.vars]
         for r, n in zip(reductions, needs, strict=True):
             if any(depends(i, v) for i in r.index for v in folded):
-                raise FusionFailure(r.value, "it would be folded again for every element of another fold")
+                self._fail(r.value, "it would be folded again for every element of another fold")
             if n != widest:
-                raise FusionFailure(r.value, "it is folded over other axes than the rest of the row")
+                self._fail(r.value, "it is folded over other axes than the rest of the row")
         return widest
 
     def _narrow(self, outer: Sequence[Sym], reductions: Sequence[Reduction]) -> bool:
@@ -292,7 +312,8 @@ class Builder:
         for value, buffer in self.group.also:
             found = [r for r in reductions if r.value == value]
             if not found:
-                raise FusionFailure(value, "its consumer does not fold it")
+                self._fail(value, "its consumer does not fold it")
+                continue
             out.append(
                 Store(
                     buffer,
@@ -332,11 +353,11 @@ class Builder:
             return elements.taps(value, at)
         row = next((v for v in self.vars if at[op.axis] == v.dim), None)
         if row is None or self.row is not None:
-            raise FusionFailure(arg, "taps read it at positions that are no row of the output")
+            return elements.fail(arg, "taps read it at positions that are no row of the output", value)
         if elements.folding:
-            raise FusionFailure(arg, "its rows would be kept for a fold, which has loops of its own")
+            return elements.fail(arg, "its rows would be kept for a fold, which has loops of its own", value)
         for reduction in elements.reductions.values():
-            raise FusionFailure(reduction.value, AGAIN)
+            return elements.fail(reduction.value, AGAIN, value)
         elements.allow_reductions = False
         self.row = row
         self.beside = self._side_by_side(arg, at, row)

@@ -74,7 +74,9 @@ def _elements(
     """The elements that count at an index, and what each is where it does not."""
     elements = Elements({}, Tables(), Names(), overrides=unknown)
     rows = {v.args[0]: neutral(how.op, COMPUTED[v.dtype]) for v, how in _folds(inside)}
-    return {elements.at(v, _at(v, at)): end for v, end in {**rows, factor: 0}.items()}
+    found = {elements.at(v, _at(v, at)): end for v, end in {**rows, factor: 0}.items()}
+    assert not elements.failures, f"{elements.failures[0].reason}: {elements.failures[0].value.op}"
+    return found
 
 
 def _at(v: Value, at: Sequence[Dim]) -> list[Dim]:

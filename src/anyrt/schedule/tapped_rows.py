@@ -31,6 +31,7 @@ class Owner(Protocol):
     names: Names
     vars: list[Sym]
     beside: frozenset[Sym]
+    failures: list[FusionFailure]
 
     def reserve(self, stem: str, kind: Scalar, count: Dim) -> Buffer:
         """A buffer in the thread's scratch."""
@@ -54,7 +55,7 @@ class TappedRows:
         free = [k for k, d in enumerate(self.at) if k == self.also or any(depends(d, v) for v in self.inner)]
         for k in free:
             if k != self.also and any(depends(self.at[k], v) for v in self.owner.vars if v not in self.inner):
-                raise FusionFailure(self.value, "its rows are cut across")
+                self.owner.failures.append(FusionFailure(self.value, "its rows are cut across"))
         besides = {k: any(depends(d, v) for v in self.owner.beside) for k, d in enumerate(self.at)}
         self.axes = tuple(sorted(free, key=lambda k: besides[k]))
         length = maximum(LEAST, mul(self.length, self.rows))  # so that whole registers can be read anywhere
@@ -81,7 +82,9 @@ class TappedRows:
         assert self.buffer is not None, "a row has its buffer from the start"
         fresh = {k: b.names.var(self.value.shape[k], "x") for k in self.axes if self.value.shape[k] != 1}
         where = tuple(fresh[k].dim if k in fresh else 0 if k in self.axes else d for k, d in enumerate(at))
-        elements = Elements(b.buffers, b.tables, b.names, b.first, b.layouts, allow_reductions=False)
+        elements = Elements(
+            b.buffers, b.tables, b.names, b.first, b.layouts, allow_reductions=False, failures=b.failures
+        )
         before: list[Stmt] = []
         elements.tapped = lambda value, i: self._below(elements, before, frozenset(fresh.values()), value, i)
         element = cast(elements.at(self.value, where), self.buffer.stored)
