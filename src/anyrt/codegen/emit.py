@@ -17,9 +17,9 @@ from anyrt.codegen.scope import Scope
 from anyrt.codegen.values import LOCAL, Values
 from anyrt.core.dims import Dim, Sym, add, always_le, mul
 from anyrt.ir.buffer import Buffer, Space
-from anyrt.ir.kernel import Alloc, Expr, Fetch, Fold, For, If, Kernel, Let, Load, Loop, Stmt, Store
+from anyrt.ir.kernel import Alloc, Expr, Fetch, Fold, For, If, Kernel, Let, Loop, Stmt, Store
 from anyrt.ir.statements import buffers_in_order, changes_of, expressions, stores
-from anyrt.ir.visit import parts
+from anyrt.ir.visit import loads
 from anyrt.plan import abi
 
 NAME = "kernel"  # of every function, since equal kernels share one
@@ -226,5 +226,5 @@ class Emitter:
 def _both(kernel: Kernel) -> frozenset[str]:
     """Names of the buffers that a kernel reads and writes."""
     written = {s.buffer for s in stores(kernel.body)}
-    read = (x.buffer for x in parts(expressions(kernel.body)) if isinstance(x, Load))
+    read = (x.buffer for x in loads(expressions(kernel.body)))
     return frozenset(b.name for b in read if b in written)

@@ -37,7 +37,7 @@ from anyrt.ir.kernel import (
     index,
 )
 from anyrt.ir.statements import allocations, expressions
-from anyrt.ir.visit import parts, statements
+from anyrt.ir.visit import loads, parts, statements
 
 WRITTEN = frozenset({Space.OUTPUT, Space.ARENA, Space.TABLE, Space.SCRATCH, Space.SHARED, Space.REGISTER})
 INTEGER_OPS = frozenset({Op.SHL, Op.SHR, Op.LSHR})
@@ -167,7 +167,7 @@ def _multi_reduction_faults(stmt: MultiReduction, scope: _Scope) -> Iterator[str
         yield from _expr_faults(x, scope)
     for x in stmt.merge:
         yield from _expr_faults(x, _Scope(frozenset(), frozenset(both)))
-    for buffer in {x.buffer for x in parts(stmt.merge) if isinstance(x, Load)} - both:
+    for buffer in {x.buffer for x in loads(stmt.merge)} - both:
         yield f"{name} reads {buffer.name} where partial results are merged"
     if not all(isinstance(x, Const) for x in stmt.neutral):
         yield f"{name} does not begin with literals"
@@ -192,7 +192,7 @@ def _differs(x: Expr, scope: _Scope) -> bool:
     """True when threads of a block may see different values; what is loaded may be any."""
     if not scope.blocks:
         return False
-    return bool(free_symbols(x) & scope.uneven) or any(isinstance(y, Load) for y in parts([x]))
+    return bool(free_symbols(x) & scope.uneven) or bool(loads([x]))
 
 
 def _if_faults(stmt: If, scope: _Scope) -> Iterator[str]:
@@ -246,7 +246,7 @@ def _lane_faults(loop: For) -> Iterator[str]:
             case _:
                 others.append(stmt)
     shared = ways.keys() - {s.buffer for s in allocations(loop.body)}
-    read = {x.buffer for x in parts(expressions(others)) if isinstance(x, Load)} if shared else set()
+    read = {x.buffer for x in loads(expressions(others))} if shared else set()
     for buffer in sorted(shared, key=lambda b: b.name):
         if len(ways[buffer]) > 1 or buffer in read:
             yield f"register {buffer.name} is read or folded in another way inside vector loop {loop.var}"

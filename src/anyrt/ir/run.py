@@ -51,7 +51,7 @@ from anyrt.ir.kernel import (
 from anyrt.ir.memory import IN_ROWS, USED, Memory, check_inside, nth
 from anyrt.ir.points import Cell, Fault, Flags, Points
 from anyrt.ir.statements import expressions, lanes_for
-from anyrt.ir.visit import parts, statements, written
+from anyrt.ir.visit import loads, statements, written
 
 T = TypeVar("T", bound=np.generic)
 LANES: Final = 16  # of 32 bits, in a vector of the machine
@@ -222,8 +222,7 @@ class _Run:
 
     def _is_separate(self, body: Sequence[Stmt], own: Container[Buffer], unrolled: bool) -> bool:
         changed = [b for s in statements(body) for b in written(s) if b not in own]
-        loads = (x for x in parts(expressions(body)) if isinstance(x, Load))
-        read = {x.buffer for x in loads if x.buffer not in own}
+        read = {x.buffer for x in loads(expressions(body)) if x.buffer not in own}
         if any(isinstance(s, Barrier) for s in statements(body)):
             return False
         # Turns of an unrolled loop choose elements of registers: each is for one element only.

@@ -27,7 +27,7 @@ from anyrt.ir.kernel import (
     Store,
     index,
 )
-from anyrt.ir.visit import held, parts, statements, substituted, written
+from anyrt.ir.visit import held, loads, parts, statements, substituted, written
 
 
 def loops(body: Iterable[Stmt]) -> list[For]:
@@ -55,10 +55,14 @@ def leaves(body: Iterable[Stmt]) -> list[Stmt]:
     return [s for s in statements(body) if not isinstance(s, For | If)]
 
 
+def roots(stmt: Stmt) -> list[Expr]:
+    """The expressions of a statement itself, and its indices as such."""
+    return [index(x) if isinstance(x, int | DimExpr) else x for x in held(stmt)]
+
+
 def expressions(body: Iterable[Stmt]) -> list[Expr]:
     """Every expression that statements hold, and their indices as such."""
-    found = (x for s in statements(body) for x in held(s))
-    return [index(x) if isinstance(x, int | DimExpr) else x for x in found]
+    return [x for s in statements(body) for x in roots(s)]
 
 
 def indices(body: Iterable[Stmt]) -> list[Dim]:
@@ -85,7 +89,7 @@ def dims_of(x: Expr) -> tuple[Dim, ...]:
 def buffers_of(body: Iterable[Stmt]) -> set[Buffer]:
     """Every buffer that statements touch."""
     body = tuple(body)
-    out = {x.buffer for x in parts(expressions(body)) if isinstance(x, Load)}
+    out = {x.buffer for x in loads(expressions(body))}
     for stmt in statements(body):
         out.update((stmt.buffer,) if isinstance(stmt, Fetch) else written(stmt))
     return out.union(*((b.addresses.starts, b.addresses.offsets) for b in out if b.addresses is not None))
@@ -108,12 +112,10 @@ def _touched(kernel: Kernel) -> tuple[Buffer, ...]:
     found: dict[Buffer, None] = {}
     seen: set[Expr] = set()
     for stmt in statements(kernel.body):
-        values = (x for x in held(stmt) if not isinstance(x, int))
-        roots = [index(x) if isinstance(x, DimExpr) else x for x in values]
-        new = [x for x in parts(roots) if x not in seen]
+        new = [x for x in parts(roots(stmt)) if x not in seen]
         seen.update(new)
-        found.update((x.buffer, None) for x in new if isinstance(x, Load))
-        found.update((b, None) for b in ((stmt.buffer,) if isinstance(stmt, Fetch) else written(stmt)))
+        found |= dict.fromkeys(x.buffer for x in new if isinstance(x, Load))
+        found |= dict.fromkeys((stmt.buffer,) if isinstance(stmt, Fetch) else written(stmt))
     for b in list(found):
         if b.addresses is not None:
             found.update(dict.fromkeys((b.addresses.starts, b.addresses.offsets)))
@@ -139,7 +141,5 @@ def lanes_for(body: Iterable[Stmt], vector_bits: int) -> int:
 
 def walks(x: Expr, tile: Sym) -> bool:
     """True when every load either walks memory with `tile` or does not move with it."""
-    moves = [
-        linear(e.index, tile) for e in parts([x]) if isinstance(e, Load) and e.buffer.space is not Space.TABLE
-    ]
+    moves = [linear(e.index, tile) for e in loads([x]) if e.buffer.space is not Space.TABLE]
     return all(m is not None and m[0] in (0, 1) for m in moves)

@@ -102,6 +102,11 @@ def parts(roots: Iterable[Expr], bound: bool = True) -> list[Expr]:
     return list(seen)
 
 
+def loads(roots: Iterable[Expr], bound: bool = True) -> list[Load]:
+    """Every load among the parts of `roots`."""
+    return [x for x in parts(roots, bound) if isinstance(x, Load)]
+
+
 def behind(x: Expr) -> tuple[Expr, ...]:
     """What the bound symbols in an index stand for."""
     sources = (s.source for s in sorted(free_symbols(x), key=lambda s: s.name))

@@ -33,7 +33,7 @@ from anyrt.ir.kernel import (
     load,
 )
 from anyrt.ir.rewrite import Fail
-from anyrt.ir.visit import Rewrite, parts, statements, written
+from anyrt.ir.visit import Rewrite, loads, parts, statements, written
 from anyrt.loops.nest import Names, reserve
 
 COMMON = "row"  # the variable of all loops, while they are compared
@@ -108,7 +108,7 @@ class _Rows:
 
     def _stays(self, x: Expr, loops: Sequence[int]) -> bool:
         """Nothing that it reads is written between the first loop and the last."""
-        reads = {p.buffer for p in parts([x]) if isinstance(p, Load)}
+        reads = {p.buffer for p in loads([x])}
         between = statements(self.body[loops[0] : loops[-1] + 1])
         return reads.isdisjoint(b for s in between for b in written(s))
 

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from anyrt.core.dims import Dim, Sym, linear, mul
-from anyrt.ir.kernel import For, If, Kernel, Loop, Stmt
+from anyrt.ir.kernel import For, Kernel, Loop, Stmt
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import indices
 from anyrt.ir.visit import substituted
-from anyrt.loops.nest import Names, changed, serial
+from anyrt.loops.nest import Names, changed, changed_in, serial
 
 
 def collapse(kernel: Kernel, names: Names) -> Kernel | Fail:
@@ -25,15 +25,13 @@ def collapse(kernel: Kernel, names: Names) -> Kernel | Fail:
 
 def _collapsed(body: tuple[Stmt, ...], names: Names) -> tuple[Stmt, ...]:
     """Statements, with the loops in them collapsed."""
-    out: list[Stmt] = []
-    for stmt in body:
-        if isinstance(stmt, For) and stmt.kind is Loop.SERIAL:
-            out += _loop(replace(stmt, body=_collapsed(stmt.body, names)), names)
-        elif isinstance(stmt, For | If):
-            out.append(replace(stmt, body=_collapsed(stmt.body, names)))
-        else:
-            out.append(stmt)
-    return tuple(out)
+
+    def at(stmt: Stmt) -> tuple[Stmt, ...] | None:
+        if not isinstance(stmt, For) or stmt.kind is not Loop.SERIAL:
+            return None
+        return _loop(replace(stmt, body=_collapsed(stmt.body, names)), names)
+
+    return changed_in(body, at)
 
 
 def _loop(loop: For, names: Names) -> tuple[Stmt, ...]:

@@ -22,9 +22,9 @@ from anyrt.core.dimvalues import substitute
 from anyrt.ir.buffer import BITS, Buffer, Scalar, Space
 from anyrt.ir.kernel import Alloc, Fold, For, If, Kernel, Let, Loop, Stmt, Store, load
 from anyrt.ir.rewrite import Fail
-from anyrt.ir.statements import buffers_of, folds, loops
+from anyrt.ir.statements import folds, loops
 from anyrt.ir.visit import Rewrite, substituted
-from anyrt.loops.nest import Estimate, Names, loads_of, reserve
+from anyrt.loops.nest import Estimate, Names, lets_of, loads_of, reserve, scratch_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +45,9 @@ def distribute(kernel: Kernel, names: Names, estimate: Estimate, sizes: RowStrip
         return Fail("its rows are not that short")
     rows = kernel.var.extent or 0
     item = names.var(floordiv(add(rows, size - 1), size), "p")
-    lets = [s for s in kernel.body if isinstance(s, Let)]
-    rest = [s for s in kernel.body if not isinstance(s, Let)]
+    lets, rest = lets_of(kernel)
     made = _Rows(kernel, names, size)
-    made.rows |= {b: made.reserve("rows", b.stored, mul(b.size, size)) for b in _left_behind(rest)}
+    made.rows |= {b: made.reserve("rows", b.stored, mul(b.size, size)) for b in scratch_of(rest)}
     out: list[Stmt] = []
     for stage in _stages(rest):
         row = names.var(size, "r")
@@ -67,17 +66,12 @@ def rows_of_strip(kernel: Kernel, estimate: Estimate, strips: RowStrips) -> int:
         if any(isinstance(s, Fold) for s in loop.body):
             for x in (x for x in loads_of(loop.body) if x.buffer.space is not Space.SCRATCH):
                 read[x.buffer] = estimate(loop.var) * BITS[x.buffer.stored] // 8
-    left = _left_behind(kernel.body)
+    left = scratch_of(kernel.body)
     sizes = [b.size * BITS[b.stored] // 8 for b in left if isinstance(b.size, int)]
     total = sum(read.values())
     if total > strips.short or len(sizes) < len(left):
         return 1
     return 1 << (max(1, min(strips.rows, strips.bytes // max(1, total + sum(sizes)))).bit_length() - 1)
-
-
-def _left_behind(body: Sequence[Stmt]) -> list[Buffer]:
-    """What a row keeps in scratch from one loop to the next."""
-    return sorted((b for b in buffers_of(body) if b.space is Space.SCRATCH), key=lambda b: b.name)
 
 
 def _stages(body: Sequence[Stmt]) -> Iterator[list[Stmt]]:

@@ -56,13 +56,20 @@ class Follow:
                 return values[1 if values[0].value else 2]
             case Alu() | Cast() if None not in values:
                 return _computed(x, [v for v in values if v is not None])
-            case Alu(op=Op.MUL | Op.DIV, args=args) if args[0].type.is_float:
-                zeros = values if x.op is Op.MUL else values[:1]
-                return next((v for v in zeros if v is not None and v.value == 0), None)
-            case Alu(op=Op.ADD | Op.SUB):
-                least = values if x.op is Op.ADD else values[:1]
-                return next((v for v in least if v is not None and v.value == ENDLESS), None)
+            case Alu(op=Op.MUL) if x.type.is_float:
+                return _first(values, 0)
+            case Alu(op=Op.DIV) if x.type.is_float:
+                return _first(values[:1], 0)
+            case Alu(op=Op.ADD):
+                return _first(values, ENDLESS)
+            case Alu(op=Op.SUB):
+                return _first(values[:1], ENDLESS)
         return None
+
+
+def _first(values: Sequence[Const | None], number: float) -> Const | None:
+    """That of operands which is this number, and so the result."""
+    return next((v for v in values if v is not None and v.value == number), None)
 
 
 def _computed(x: Alu | Cast, values: Sequence[Const]) -> Const:

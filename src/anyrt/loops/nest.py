@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TypeAlias
 
 from anyrt.core.dims import Dim, Sym, add, depends, floordiv, linear, mul, product
 from anyrt.ir.buffer import BITS, Buffer, Scalar, Space
 from anyrt.ir.kernel import Alloc, Fold, For, If, Kernel, Let, Load, Loop, Stmt, Store
 from anyrt.ir.rewrite import Fail
-from anyrt.ir.visit import parts, substituted
+from anyrt.ir.statements import buffers_of
+from anyrt.ir.visit import loads, substituted
 
 FEW = 4  # elements that are interleaved when stored
 ALIGNMENT = 64  # bytes, of each buffer in scratch
@@ -78,18 +80,31 @@ def nest_of(stmt: Stmt) -> Nest | None:
     return Nest(tuple(vars), body)
 
 
-def each_nest(body: Iterable[Stmt], change: Callable[[Nest], Sequence[Stmt]]) -> tuple[Stmt, ...]:
-    """Statements with every nest in them changed."""
+def changed_in(body: Iterable[Stmt], change: Callable[[Stmt], Sequence[Stmt] | None]) -> tuple[Stmt, ...]:
+    """Statements with what `change` makes of each in its place; where that is None, with those that it holds
+    changed."""
     out: list[Stmt] = []
     for stmt in body:
-        nest = nest_of(stmt)
-        if nest is not None:
-            out += change(nest)
-        elif isinstance(stmt, If) or (isinstance(stmt, For) and stmt.kind is Loop.SERIAL):
-            out.append(replace(stmt, body=each_nest(stmt.body, change)))
+        made = change(stmt)
+        if made is not None:
+            out += made
+        elif isinstance(stmt, For | If):
+            out.append(replace(stmt, body=changed_in(stmt.body, change)))
         else:
             out.append(stmt)
     return tuple(out)
+
+
+def each_nest(body: Iterable[Stmt], change: Callable[[Nest], Sequence[Stmt]]) -> tuple[Stmt, ...]:
+    """Statements with every nest in them changed."""
+
+    def at(stmt: Stmt) -> Sequence[Stmt] | None:
+        nest = nest_of(stmt)
+        if nest is not None:
+            return change(nest)
+        return (stmt,) if isinstance(stmt, For) and stmt.kind is not Loop.SERIAL else None
+
+    return changed_in(body, at)
 
 
 def at_loop(
@@ -97,18 +112,17 @@ def at_loop(
 ) -> tuple[Stmt, ...]:
     """Statements with every loop called as `var` is changed; without `branches`: none in loops within
     these."""
-    out: list[Stmt] = []
-    for stmt in body:
-        if isinstance(stmt, For) and stmt.var.name == var.name:
-            out += change(stmt)
-        elif isinstance(stmt, If) and not branches:
-            own = (change(s) if isinstance(s, For) and s.var.name == var.name else (s,) for s in stmt.body)
-            out.append(replace(stmt, body=tuple(s for some in own for s in some)))
-        elif isinstance(stmt, For | If):
-            out.append(replace(stmt, body=at_loop(stmt.body, var, change, branches)))
-        else:
-            out.append(stmt)
-    return tuple(out)
+
+    def found(stmt: Stmt) -> Sequence[Stmt] | None:
+        return change(stmt) if isinstance(stmt, For) and stmt.var.name == var.name else None
+
+    def at(stmt: Stmt) -> Sequence[Stmt] | None:
+        if isinstance(stmt, If) and not branches:
+            own = (found(s) or (s,) for s in stmt.body)
+            return (replace(stmt, body=tuple(chain.from_iterable(own))),)
+        return found(stmt)
+
+    return changed_in(body, at)
 
 
 def changed(kernel: Kernel, body: tuple[Stmt, ...], otherwise: str) -> Kernel | Fail:
@@ -126,6 +140,17 @@ def around(kernel: Kernel) -> tuple[tuple[Sym, ...], tuple[Stmt, ...]]:
     return tuple(vars), body
 
 
+def lets_of(kernel: Kernel) -> tuple[list[Let], list[Stmt]]:
+    """What stands at a kernel's beginning: what its items count in pieces, and all else of it."""
+    lets = [s for s in kernel.body if isinstance(s, Let)]
+    return lets, [s for s in kernel.body if not isinstance(s, Let)]
+
+
+def scratch_of(body: Sequence[Stmt]) -> list[Buffer]:
+    """What a row keeps in scratch from one loop to the next."""
+    return sorted((b for b in buffers_of(body) if b.space is Space.SCRATCH), key=lambda b: b.name)
+
+
 def reserve(kernel: Kernel, name: str, kind: Scalar, count: Dim) -> tuple[Kernel, Buffer]:
     """A kernel with one more buffer in the thread's scratch."""
     offset = kernel.scratch
@@ -141,7 +166,7 @@ def room(kind: Scalar, count: Dim) -> Dim:
 def loads_of(body: Sequence[Stmt]) -> list[Load]:
     """Loads of memory (not of accumulators) in statements."""
     values = (s.value for s in body if isinstance(s, Store | Fold | Alloc))
-    found = (x for value in values for x in parts([value], bound=False) if isinstance(x, Load))
+    found = (x for value in values for x in loads([value], bound=False))
     return list(dict.fromkeys(x for x in found if x.buffer.space is not Space.REGISTER))
 
 

@@ -42,16 +42,14 @@ from anyrt.ir.kernel import (
     Index,
     Kernel,
     Let,
-    Load,
     Loop,
     Op,
     Stmt,
     Store,
     free_symbols,
-    index,
 )
-from anyrt.ir.statements import stores
-from anyrt.ir.visit import held, parts, statements, written
+from anyrt.ir.statements import roots, stores
+from anyrt.ir.visit import loads, statements, written
 
 MANY: Final = 1024  # turns of a loop that are counted one by one
 UNKNOWN: Final = Sym("unknown").dim  # it is only ever added and multiplied, so nothing with it is a number
@@ -60,17 +58,11 @@ UNKNOWN: Final = Sym("unknown").dim  # it is only ever added and multiplied, so 
 def reads_what_it_stores(kernel: Kernel, made: Buffer, read: Buffer) -> bool:
     """True where every load of `read` is part of a store to `made`, and has its index."""
     for stmt in statements(kernel.body):
-        values = (x for x in held(stmt) if not isinstance(x, int))
-        roots = [index(x) if isinstance(x, DimExpr) else x for x in values]
-        loads = [x for x in parts(roots) if isinstance(x, Load)]
-        if any(x.buffer == made for x in loads) or read in written(stmt):
+        loaded = loads(roots(stmt))
+        if any(x.buffer == made for x in loaded) or read in written(stmt):
             return False
-        mine = [x for x in loads if x.buffer == read]
-        if not mine:
-            continue
-        if not isinstance(stmt, Store) or stmt.buffer != made:
-            return False
-        if any(x.index != stmt.index or x.word for x in mine):
+        there = {(stmt.index, False)} if isinstance(stmt, Store) and stmt.buffer == made else set()
+        if not {(x.index, x.word) for x in loaded if x.buffer == read} <= there:
             return False
     return True
 

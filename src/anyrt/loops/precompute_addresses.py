@@ -7,16 +7,16 @@ loop that finds out by itself takes over.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import reduce
 
-from anyrt.core.dims import Dim, add, always_le, depends, linear, mul, symbols
+from anyrt.core.dims import Dim, Sym, add, always_le, depends, linear, mul, symbols
 from anyrt.ir.buffer import BITS, LANES, Buffer
 from anyrt.ir.kernel import Fetch, Fold, For, If, Kernel, Load, Loop, Op, Stmt, Store, alu, index
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.visit import substituted
-from anyrt.loops.nest import changed, loads_of
+from anyrt.loops.nest import changed, changed_in, loads_of, stride
 from anyrt.loops.tables import ADDRESSED_GROUP, LEAST, Table, Tables
 
 BYTE = 8  # bits
@@ -25,22 +25,13 @@ BYTE = 8  # bits
 def precompute_addresses(kernel: Kernel, tables: Tables, common: bool = True) -> Kernel | Fail:
     """The kernel, vector loops in two versions where positions in tables allow it. `common`: all taps of
     bytes begin to read at one place, since one register holds what they read."""
-    return changed(
-        kernel, _body(kernel.body, tables, common), "no long vector loop reads ascending positions"
-    )
 
+    def at(stmt: Stmt) -> list[Stmt] | None:
+        is_vector = isinstance(stmt, For) and stmt.kind is Loop.VECTOR
+        return _versions(stmt, tables, common) if isinstance(stmt, For) and is_vector else None
 
-def _body(body: Iterable[Stmt], tables: Tables, common: bool) -> tuple[Stmt, ...]:
-    out: list[Stmt] = []
-    for stmt in body:
-        match stmt:
-            case For(kind=Loop.VECTOR):
-                out += _versions(stmt, tables, common)
-            case For(body=inner) | If(body=inner):
-                out.append(replace(stmt, body=_body(inner, tables, common)))
-            case _:
-                out.append(stmt)
-    return tuple(out)
+    made = changed_in(kernel.body, at)
+    return changed(kernel, made, "no long vector loop reads ascending positions")
 
 
 def _versions(loop: For, tables: Tables, common: bool) -> list[Stmt]:
@@ -51,11 +42,10 @@ def _versions(loop: For, tables: Tables, common: bool) -> list[Stmt]:
     never = {positions for x, positions, _, end in reads if always_le(add(x.buffer.entries, 1), end)}
     swap: dict[Buffer, Buffer] = {}
     ends: dict[tuple[Dim, Dim], None] = {}
-    for x, positions, table, end in reads:
-        if positions not in never:
-            addresses = tables.addresses(table, common=common and BITS[x.buffer.stored] == BYTE)
-            swap[positions] = replace(positions, name=f"{positions.name}.at", addresses=addresses)
-            ends[end, x.buffer.entries] = None
+    for x, positions, table, end in (read for read in reads if read[1] not in never):
+        addresses = tables.addresses(table, common=common and BITS[x.buffer.stored] == BYTE)
+        swap[positions] = replace(positions, name=f"{positions.name}.at", addresses=addresses)
+        ends[end, x.buffer.entries] = None
     if not swap:
         return [loop]
     (fast,) = substituted([loop], {}, swap)
@@ -71,12 +61,18 @@ def _reads(loop: For, tables: Tables) -> Iterator[tuple[Load, Buffer, Table, Dim
     that)."""
     for x in loads_of(loop.body):
         for sym in sorted(symbols(x.index), key=lambda s: s.name):
-            entry, moved = sym.source, linear(x.index, sym)
-            if not isinstance(entry, Load) or not entry.buffer.slope or moved is None:
+            positions, moved = _followed(sym, loop), linear(x.index, sym)
+            table = None if positions is None else tables.of(positions)
+            if positions is None or table is None or table.group > ADDRESSED_GROUP or moved is None:
                 continue
-            step, along, table = moved[0], linear(entry.index, loop.var), tables.of(entry.buffer)
-            if table is None or table.group > ADDRESSED_GROUP or not isinstance(step, int) or step < 1:
-                continue
-            if along is not None and along[0] == 1 and not depends(moved[1], loop.var):
+            step, begin = moved
+            if isinstance(step, int) and step >= 1 and not depends(begin, loop.var):
                 reach = mul(mul(table.n_in, table.group), step)
-                yield x, entry.buffer, table, add(add(moved[1], reach), LEAST)
+                yield x, positions, table, add(add(begin, reach), LEAST)
+
+
+def _followed(sym: Sym, loop: For) -> Buffer | None:
+    """The positions with a slope of which each lane reads the next one."""
+    entry = sym.source
+    follows = isinstance(entry, Load) and entry.buffer.slope and stride(entry.index, loop.var) == 1
+    return entry.buffer if isinstance(entry, Load) and follows else None

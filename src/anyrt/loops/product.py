@@ -23,7 +23,7 @@ from anyrt.ir.statements import dims_of, loops
 from anyrt.ir.visit import Rewrite
 from anyrt.loops.nest import around, at_loop, moves, nest_of, serial
 
-MOVED = ((True, True), (True, False), (False, True))  # which factors move with batch, m, n
+MOVED = ((True, True), (True, False), (False, True), (False, False))  # which factors, with batch, m, n, none
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +54,28 @@ class Product:
 
 def product_of(kernel: Kernel) -> Product | Fail:
     """The sum of products that a kernel of serial loops is."""
-    vars, body = around(kernel)
-    nest = nest_of(body[1]) if len(body) > 1 else None
-    if not isinstance(body[0], Alloc) or nest is None or len(nest.body) != 1:
+    vars, (begin, *then) = around(kernel)
+    nest = nest_of(then[0]) if then else None
+    if not isinstance(begin, Alloc) or nest is None:
         return Fail("it is no sum inside of loops")
-    (fold,), stores = nest.body, tuple(s for s in body[2:] if isinstance(s, Store))
-    if len(stores) < len(body) - 2 or not isinstance(fold, Fold) or fold.op is not Op.ADD:
+    stores = tuple(s for s in then[1:] if isinstance(s, Store))
+    if len(stores) < len(then) - 1:
         return Fail("it is no sum with stores of what is made of it")
-    if not isinstance(fold.value, Alu) or fold.value.op is not Op.MUL:
-        return Fail("it is no sum of products")
-    first, second = fold.value.args
-    by = {v: (moves(dims_of(first), v), moves(dims_of(second), v)) for v in vars}
-    batch, m, n = (tuple(v for v in vars if by[v] == moved) for moved in MOVED)
-    if len(batch) + len(m) + len(n) < len(vars):
+    match nest.body:
+        case (Fold(op=Op.ADD, value=Alu(op=Op.MUL, args=(first, second))),):
+            pass
+        case _:
+            return Fail("it is no sum of products")
+    batch, m, n, neither = _told_apart(vars, first, second)
+    if neither:
         return Fail("a loop moves neither factor")
-    return Product(batch, m, n, nest.vars, first, second, body[0], stores)
+    return Product(batch, m, n, nest.vars, first, second, begin, stores)
+
+
+def _told_apart(vars: Sequence[Sym], first: Expr, second: Expr) -> list[tuple[Sym, ...]]:
+    """The loops that move both factors, the first one, the second one, and none."""
+    by = {v: (moves(dims_of(first), v), moves(dims_of(second), v)) for v in vars}
+    return [tuple(v for v in vars if by[v] == moved) for moved in MOVED]
 
 
 def summed_in(kernel: Kernel, order: tuple[Sym, ...]) -> Kernel | Fail:

@@ -36,14 +36,23 @@ def share(kernel: Kernel) -> Kernel | Fail:
 
 
 def _shared(nest: Nest) -> Nest:
-    for var in filter(is_few, nest.vars[:-1]):
-        count = var.extent
-        if isinstance(count, int) and isinstance(nest.body[0], Store) and _same(nest, var) >= DEAR:
-            turns = (substituted(nest.body, {var: k}) for k in range(count))
-            made = Nest(tuple(v for v in nest.vars if v is not var), tuple(s for turn in turns for s in turn))
-            if not any(interleaves(n) or takes_apart(n) for n in (nest, made)):  # a tile makes one store
-                return made
-    return nest
+    if not isinstance(nest.body[0], Store) or _is_tile(nest):
+        return nest
+    dear = [v for v in nest.vars[:-1] if is_few(v) and _same(nest, v) >= DEAR]
+    made = (_turned(nest, v) for v in dear)
+    return next((n for n in made if not _is_tile(n)), nest)
+
+
+def _is_tile(nest: Nest) -> bool:
+    """True for what becomes a tile, which makes one store."""
+    return interleaves(nest) or takes_apart(nest)
+
+
+def _turned(nest: Nest, var: Sym) -> Nest:
+    """The nest with all turns of one of its loops inside."""
+    assert isinstance(var.extent, int), "a loop of few turns has a fixed extent"
+    turns = (substituted(nest.body, {var: k}) for k in range(var.extent))
+    return Nest(tuple(v for v in nest.vars if v is not var), tuple(s for turn in turns for s in turn))
 
 
 def _same(nest: Nest, var: Sym) -> int:

@@ -16,7 +16,7 @@ gathered.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, TypeAlias
 
@@ -28,7 +28,7 @@ from anyrt.ir.kernel import Alu, Const, Expr, For, If, Index, Kernel, Loop, Op, 
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import expressions, loops
 from anyrt.ir.visit import Rewrite, parts
-from anyrt.loops.nest import Estimate, Names, changed
+from anyrt.loops.nest import Estimate, Names, changed, changed_in
 
 Range: TypeAlias = tuple[Dim, Sym | None, tuple[Stmt, ...]]  # where it begins, its counter, its body
 FAR: Final = 1 << 48  # of numbers that positions are compared with
@@ -38,7 +38,8 @@ MOST: Final = 3  # more places than these leave the longest range between them, 
 def split_by_range(kernel: Kernel, names: Names, estimate: Estimate, most: int) -> Kernel | Fail:
     """Every vector loop whose ranges have at most `most` parts of expressions together."""
     split = _Split(names, estimate, most)
-    return changed(kernel, split.body(kernel.body), "no vector loop compares positions, or its body is long")
+    made = changed_in(kernel.body, split.at)
+    return changed(kernel, made, "no vector loop compares positions, or its body is long")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +61,10 @@ class _Split:
     estimate: Estimate
     most: int
 
-    def body(self, body: Iterable[Stmt]) -> tuple[Stmt, ...]:
-        """Statements with their vector loops in ranges."""
-        out: list[Stmt] = []
-        for stmt in body:
-            match stmt:
-                case For(kind=Loop.VECTOR):
-                    out += self._ranges(stmt)
-                case For(body=inner) | If(body=inner):
-                    out.append(replace(stmt, body=self.body(inner)))
-                case _:
-                    out.append(stmt)
-        return tuple(out)
-
-    def _ranges(self, loop: For) -> tuple[Stmt, ...]:
+    def at(self, loop: Stmt) -> tuple[Stmt, ...] | None:
+        """A vector loop in ranges."""
+        if not isinstance(loop, For) or loop.kind is not Loop.VECTOR:
+            return None
         made: list[Stmt] = []
         for _, var, body in self.ranges(loop):
             made += body if var is None else (For(var, loop.kind, body),)
@@ -82,7 +73,7 @@ class _Split:
     def ranges(self, loop: For) -> list[Range]:
         """The ranges of a loop; where it is left as it is, one."""
         whole: list[Range] = [(0, loop.var, loop.body)]
-        if len(parts(expressions(loop.body))) > self.most:
+        if self._is_long(whole):
             return whole
         extent, turns = loop.var.extent or 0, _breakpoints(loop)
         order = _in_order(dict.fromkeys(t.at for t in turns))
@@ -91,11 +82,12 @@ class _Split:
         ends = [0, *(clamp(at, 0, extent) for at in order), extent]
         made: list[Range] = []
         for first, last in pairwise(self._few(ends)):
-            known = [t.known(after=True) for t in turns if t.at in order[:first]]
-            known += [t.known(after=False) for t in turns if t.at in order[last - 1 :]]
+            known = _known(turns, order[:first], order[last - 1 :])
             made += self._range(loop, ends[first], ends[last], known)
-        long = len(parts(expressions([s for _, _, body in made for s in body]))) > self.most
-        return whole if long else made
+        return whole if self._is_long(made) else made
+
+    def _is_long(self, ranges: Sequence[Range]) -> bool:
+        return len(parts(expressions([s for _, _, body in ranges for s in body]))) > self.most
 
     def _few(self, ends: Sequence[Dim]) -> Sequence[int]:
         """Which ends of ranges to take: all, or those of the row and of its longest range."""
@@ -117,6 +109,12 @@ class _Split:
             {loop.var: at}, rule=lambda x: decided(x, known), simpler=lambda x: _simpler(x, known)
         ).body(loop.body)
         return [(start, var, body)]
+
+
+def _known(turns: Sequence[Breakpoint], before: Sequence[Dim], behind: Sequence[Dim]) -> list[Dim]:
+    """What is at least 0 between places."""
+    after = [t.known(after=True) for t in turns if t.at in before]
+    return after + [t.known(after=False) for t in turns if t.at in behind]
 
 
 def ranges(loop: For, names: Names, estimate: Estimate, most: int) -> list[Range]:

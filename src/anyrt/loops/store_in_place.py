@@ -14,11 +14,11 @@ from dataclasses import replace
 from anyrt.core.dims import Dim, symbols
 from anyrt.core.dimvalues import substitute
 from anyrt.ir.buffer import Buffer, Space
-from anyrt.ir.kernel import For, Kernel, Let, Load, Loop, Store
+from anyrt.ir.kernel import For, Kernel, Loop, Store
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import expressions, stores
-from anyrt.ir.visit import Rewrite, parts
-from anyrt.loops.nest import stride
+from anyrt.ir.visit import Rewrite, loads
+from anyrt.loops.nest import lets_of, stride
 
 
 def store_in_place(kernel: Kernel) -> Kernel | Fail:
@@ -29,10 +29,10 @@ def store_in_place(kernel: Kernel) -> Kernel | Fail:
             row = _row(last, store)
         case _:
             return Fail("its last loop writes no row")
-    known = {kernel.var, last.var, *(s.var for s in kernel.body if isinstance(s, Let))}
+    known = {kernel.var, last.var, *(s.var for s in lets_of(kernel)[0])}
     if row is None or not symbols(store.index) <= known or stride(store.index, last.var) != 1:
         return Fail("its last loop reads no row of scratch as it writes one")
-    if any(x.buffer == result for x in parts(expressions(kernel.body)) if isinstance(x, Load)):
+    if result in {x.buffer for x in loads(expressions(kernel.body))}:
         return Fail("it reads what it writes")
     if sum(s.buffer == result for s in stores(kernel.body)) > 1:
         return Fail("several loops write its results")
@@ -45,7 +45,7 @@ def store_in_place(kernel: Kernel) -> Kernel | Fail:
 
 def _row(loop: For, store: Store) -> Buffer | None:
     """What lies in scratch as the results will: of their type, in their order."""
-    for x in parts([store.value]):
-        if isinstance(x, Load) and x.buffer.space is Space.SCRATCH and x.index == loop.var.dim:
+    for x in loads([store.value]):
+        if x.buffer.space is Space.SCRATCH and x.index == loop.var.dim:
             return x.buffer if x.buffer.stored is store.buffer.stored else None
     return None

@@ -13,15 +13,15 @@ The loops stay, as the text of the instruction: they are what the interpreter ru
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
 from anyrt.core.dims import Sym
-from anyrt.ir.kernel import For, If, Kernel, Loop, Stmt
+from anyrt.ir.kernel import For, Kernel, Loop, Stmt
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import loops
-from anyrt.loops.nest import at_loop, changed
+from anyrt.loops.nest import at_loop, changed, changed_in
 
 Named: TypeAlias = Callable[
     [For], str | Fail
@@ -45,17 +45,11 @@ def tensorize(kernel: Kernel, lane: Sym, row: Sym, name: Named) -> Kernel | Fail
 
 def overlap(kernel: Kernel, name: Named) -> Kernel | Fail:
     """Serial loops whose turns the target can write as overlapping."""
-    return changed(kernel, _overlapping(kernel.body, name), "no loop has turns that overlap")
 
+    def at(stmt: Stmt) -> tuple[Stmt, ...] | None:
+        if not isinstance(stmt, For) or stmt.kind is not Loop.SERIAL:
+            return None
+        found = name(stmt)
+        return (replace(stmt, intrinsic=found),) if isinstance(found, str) else None
 
-def _overlapping(body: Sequence[Stmt], name: Named) -> tuple[Stmt, ...]:
-    out: list[Stmt] = []
-    for stmt in body:
-        found = name(stmt) if isinstance(stmt, For) and stmt.kind is Loop.SERIAL else None
-        if isinstance(stmt, For) and isinstance(found, str):
-            out.append(replace(stmt, intrinsic=found))
-        elif isinstance(stmt, For | If):
-            out.append(replace(stmt, body=_overlapping(stmt.body, name)))
-        else:
-            out.append(stmt)
-    return tuple(out)
+    return changed(kernel, changed_in(kernel.body, at), "no loop has turns that overlap")

@@ -9,17 +9,16 @@ While one row's sum is still being added up, the other row's is too. For rows th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from anyrt.core.dims import add, floordiv, minimum, mul
+from anyrt.core.dims import Dim, Sym, add, floordiv, minimum, mul
 from anyrt.core.dimvalues import substitute
-from anyrt.ir.buffer import Space
 from anyrt.ir.kernel import For, If, Kernel, Let, Stmt
 from anyrt.ir.rewrite import Fail
-from anyrt.ir.statements import allocations, buffers_of
+from anyrt.ir.statements import allocations
 from anyrt.ir.visit import substituted
-from anyrt.loops.nest import Names, reserve
+from anyrt.loops.nest import Names, lets_of, reserve, scratch_of
 
 TWINS = "abcd"  # behind names of registers
 
@@ -30,31 +29,38 @@ def unroll_and_jam(kernel: Kernel, names: Names, count: int = 2) -> Kernel | Fai
     if rows == 1:
         return Fail("there is one row")
     item = names.var(floordiv(add(rows, count - 1), count), "p")
-    lets = [s for s in kernel.body if isinstance(s, Let)]
-    rest = [s for s in kernel.body if not isinstance(s, Let)]
-    scratch = sorted((b for b in buffers_of(rest) if b.space is Space.SCRATCH), key=lambda b: b.name)
-    all_lets = [Let(s.var, substitute(s.value, {kernel.var: mul(item.dim, count)})) for s in lets]
+    lets, rest = lets_of(kernel)
+    scratch = scratch_of(rest)
+    all_lets = _at(lets, {kernel.var: mul(item.dim, count)})
     copies: list[Sequence[Stmt]] = [rest]
     for k in range(1, count):
         row = minimum(add(mul(item.dim, count), k), add(rows, -1))
         others = {s.var: names.var(s.var.extent or 0) for s in lets}
-        all_lets += [Let(others[s.var], substitute(s.value, {kernel.var: row})) for s in lets]
-        own = {r: replace(r, name=f"{r.name}{TWINS[k]}") for r in (s.buffer for s in allocations(rest))}
+        all_lets += (replace(s, var=others[s.var]) for s in _at(lets, {kernel.var: row}))
+        own = {s.buffer: replace(s.buffer, name=f"{s.buffer.name}{TWINS[k]}") for s in allocations(rest)}
         for b in scratch:
             kernel, own[b] = reserve(kernel, names.name("twin"), b.stored, b.size)
         copies.append(substituted(rest, {var: other.dim for var, other in others.items()}, own))
     return replace(kernel, var=item, body=(*all_lets, *_joined(copies)), work=mul(kernel.work, count))
 
 
+def _at(lets: Sequence[Let], values: Mapping[Sym, Dim]) -> list[Let]:
+    return [replace(s, value=substitute(s.value, values)) for s in lets]
+
+
 def _joined(copies: Sequence[Sequence[Stmt]]) -> tuple[Stmt, ...]:
     """Loops and branches that run alike run as one."""
     out: list[Stmt] = []
     for alike in zip(*copies, strict=True):
-        match alike[0]:
-            case For() as a if all(isinstance(b, For) and (a.var, a.kind) == (b.var, b.kind) for b in alike):
-                out.append(For(a.var, a.kind, _joined([b.body for b in alike if isinstance(b, For)])))
-            case If() as a if all(isinstance(b, If) and a.condition == b.condition for b in alike):
-                out.append(If(a.condition, _joined([b.body for b in alike if isinstance(b, If)])))
-            case _:
-                out += alike
+        heads, first = {_head(s) for s in alike}, alike[0]
+        if isinstance(first, For | If) and len(heads) == 1:
+            body = _joined([s.body for s in alike if isinstance(s, For | If)])
+            out.append(replace(first, body=body))
+        else:
+            out += alike
     return tuple(out)
+
+
+def _head(stmt: Stmt) -> Stmt:
+    """A loop or branch with nothing in it; any other statement itself."""
+    return replace(stmt, body=()) if isinstance(stmt, For | If) else stmt

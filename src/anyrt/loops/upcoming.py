@@ -24,6 +24,7 @@ from anyrt.ir.rewrite import Fail
 from anyrt.loops.nest import Names, at_loop, changed, flat, stride, turn
 from anyrt.loops.product import Sums, at_sums
 from anyrt.loops.register_tile import Tiled
+from anyrt.loops.split import several
 from anyrt.loops.words import counted
 
 
@@ -113,16 +114,15 @@ def next_rows(t: Tiled, names: Names) -> Run | None:
     """What the rows of the next item read and those of this one do not, where it is one run of memory for
     each of the terms that lie further apart than items do."""
     p, m, all_tiles = t.product, t.m, _all_tiles(t)
-    moving = [v for v in (*(v for v in p.m if v is not t.tile.m), m.chunk) if v.extent != 1]
+    moving = several([*(v for v in p.m if v is not t.tile.m), m.chunk])
     if not moving or not p.summed or not isinstance(p.first, Load) or all_tiles is None:
         return None
     tile, i = names.var(all_tiles, "t"), names.var(m.size, "i")
     at = substitute(p.first.index, {m.loop: add(mul(tile.dim, m.size), i.dim)})
     step, tiles = _steps(at, (tile, i, *p.summed)), min(t.tile.tiles, all_tiles)
-    far = stride(at, tile if moving[-1] is m.chunk else moving[-1])
-    if not step or step[p.summed[-1]] != 1 or not isinstance(far, int) or far <= 0:
+    far = _item_step(t, at, moving[-1], tile)
+    if not step or step[p.summed[-1]] != 1 or far <= 0:
         return None
-    far *= t.tile.tiles if moving[-1] is m.chunk else 1
     near = tuple(v for v in p.summed if step[v] <= far)
     own = 1 + step[tile] * (tiles - 1) + sum(step[v] * (_turns(v) - 1) for v in (i, *near))
     begin = substitute(at, {**dict.fromkeys((i, *near), 0), tile: mul(turn(m.chunk), t.tile.tiles)})
@@ -130,6 +130,14 @@ def next_rows(t: Tiled, names: Names) -> Run | None:
         return None
     run = Run(p.first.buffer, add(begin, max(far, own)), 0, near)
     return _spread(run, min(far, own), tiles, t.n.panel)
+
+
+def _item_step(t: Tiled, at: Dim, moving: Sym, tile: Sym) -> int:
+    """How far an index moves from one item to the next, of which the loop `moving` is the innermost that it
+    moves with; 0 where that is open. `tile` counts all tiles."""
+    far = stride(at, tile if moving is t.m.chunk else moving)
+    items = t.tile.tiles if moving is t.m.chunk else 1
+    return far * items if isinstance(far, int) else 0
 
 
 def _all_tiles(t: Tiled) -> int | None:

@@ -10,64 +10,57 @@ it stores itself; what all turns fold into must come out the same in any order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
 
 from anyrt.core.dims import Dim, Sym, add, always_le, depends, mul
 from anyrt.ir.buffer import Buffer
-from anyrt.ir.kernel import Alloc, Fold, For, If, Kernel, Load, Loop, Op, Stmt, Store
+from anyrt.ir.kernel import Alloc, Fold, For, Kernel, Loop, Op, Stmt, Store
 from anyrt.ir.rewrite import Fail
-from anyrt.ir.statements import expressions
-from anyrt.ir.visit import parts
-from anyrt.loops.nest import around, changed, stride
+from anyrt.ir.statements import expressions, stores
+from anyrt.ir.visit import loads
+from anyrt.loops.nest import around, changed, changed_in, stride
 
 ANY_ORDER = (Op.MIN, Op.MAX, Op.AND, Op.OR)
 
 
 def vectorise_independent(kernel: Kernel) -> Kernel | Fail:
     """Every such loop, wherever it stands."""
-    made = _block(kernel.body, around(kernel)[0])
-    return changed(kernel, made, "the turns of each innermost loop need one another")
+    items = around(kernel)[0]
 
+    def at(stmt: Stmt) -> tuple[Stmt, ...] | None:
+        match stmt:
+            case For(var=var, kind=Loop.SERIAL, body=body) if _is_independent(body, var, var in items):
+                return (replace(stmt, kind=Loop.VECTOR),)
+        return None
 
-def _block(body: Iterable[Stmt], items: Sequence[Sym]) -> tuple[Stmt, ...]:
-    return tuple(_stmt(s, items) for s in body)
-
-
-def _stmt(stmt: Stmt, items: Sequence[Sym]) -> Stmt:
-    match stmt:
-        case For(var=var, kind=Loop.SERIAL, body=body) if _is_independent(body, var, var in items):
-            return replace(stmt, kind=Loop.VECTOR)
-        case For(body=body) | If(body=body):
-            inside = _block(body, items)
-            return stmt if inside == body else replace(stmt, body=inside)
-        case _:
-            return stmt
+    return changed(kernel, changed_in(kernel.body, at), "the turns of each innermost loop need one another")
 
 
 def _is_independent(body: Sequence[Stmt], var: Sym, is_item: bool) -> bool:
+    """True where no turn needs what another one leaves; loops inside are for what a turn folds by itself."""
     own = {s.buffer for s in body if isinstance(s, Alloc)}
     inner = [s for s in body if isinstance(s, For)]
-    flat = [x for s in body for x in (s.body if isinstance(s, For) else (s,))]
-    if (inner and (is_item or not own)) or any(loop.kind is not Loop.SERIAL for loop in inner):
+    if inner and (is_item or not own or any(loop.kind is not Loop.SERIAL for loop in inner)):
         return False
-    stored: dict[Buffer, tuple[Dim, ...]] = {}
-    for stmt in flat:
-        match stmt:
-            case Alloc():
-                pass
-            case Store(buffer=buffer, index=at) if _moves(at, var):
-                rows = stored.get(buffer, ())
-                if not all(at == row or _lie_apart(at, row, var) for row in rows):
-                    return False
-                stored[buffer] = (*rows, at)
-            case Fold(buffer=buffer) if buffer in own or _is_any_order(stmt):
-                pass
-            case _:
-                return False
+    flat = [x for s in body for x in (s.body if isinstance(s, For) else (s,))]
+    if not all(_is_any_order(s) for s in flat if not isinstance(s, Fold) or s.buffer not in own):
+        return False
     folded = {s.buffer for s in flat if isinstance(s, Fold)} - own
-    loads = [x for x in parts(expressions(flat)) if isinstance(x, Load)]
-    return not any(x.buffer in folded or x.index not in stored.get(x.buffer, (x.index,)) for x in loads)
+    stored: dict[Buffer, list[Dim]] = {}
+    for store in stores(flat):
+        stored.setdefault(store.buffer, []).append(store.index)
+    read = loads(expressions(flat))
+    if any(x.buffer in folded or x.index not in stored.get(x.buffer, (x.index,)) for x in read):
+        return False
+    return all(_have_places(places, var) for places in stored.values())
+
+
+def _have_places(places: Sequence[Dim], var: Sym) -> bool:
+    """True where each turn has places of its own."""
+    alike = all(a == b or _lie_apart(a, b, var) for a, b in combinations(places, 2))
+    return alike and all(_moves(at, var) for at in places)
 
 
 def _lie_apart(at: Dim, row: Dim, var: Sym) -> bool:
@@ -84,5 +77,11 @@ def _moves(at: Dim, var: Sym) -> bool:
     return var.extent == 1 or stride(at, var) not in (0, None)
 
 
-def _is_any_order(fold: Fold) -> bool:
-    return fold.op in ANY_ORDER or (fold.op is Op.ADD and not fold.value.type.is_float)
+def _is_any_order(stmt: Stmt) -> bool:
+    """True where turns may come in any order, as far as they do not store to one place."""
+    match stmt:
+        case Alloc() | Store():
+            return True
+        case Fold(op=op, value=value):
+            return op in ANY_ORDER or (op is Op.ADD and not value.type.is_float)
+    return False

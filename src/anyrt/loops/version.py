@@ -25,27 +25,23 @@ from anyrt.ir.kernel import Expr, Fetch, Fold, For, If, Kernel, Load, Loop, Op, 
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import leaves, loops
 from anyrt.ir.visit import substituted
-from anyrt.loops.nest import changed, is_few, loads_of
+from anyrt.loops.nest import changed, changed_in, is_few, loads_of
 from anyrt.loops.tables import LEAST, SLOPES, Table, Tables
 
 
 def version(kernel: Kernel, tables: Tables) -> Kernel | Fail:
     """Every nest around a vector loop, in versions for the classes of the tables that the loop reads; other
     loops take a class only where all sizes say so beforehand."""
-    return changed(kernel, _versions(kernel.body, tables), "no vector loop follows a table of a class")
+    made = changed_in(kernel.body, lambda s: _versions(s, tables))
+    return changed(kernel, made, "no vector loop follows a table of a class")
 
 
-def _versions(body: Sequence[Stmt], tables: Tables) -> tuple[Stmt, ...]:
-    out: list[Stmt] = []
-    for stmt in body:
-        loop = _vector_loop(stmt)
-        if loop is not None:
-            out += _nest(stmt, loop, tables)
-        elif isinstance(stmt, If | For) and not (isinstance(stmt, For) and stmt.kind is Loop.VECTOR):
-            out.append(replace(stmt, body=_versions(stmt.body, tables)))
-        else:
-            out.append(_settled(stmt, tables))
-    return tuple(out)
+def _versions(stmt: Stmt, tables: Tables) -> Sequence[Stmt] | None:
+    loop = _vector_loop(stmt)
+    if loop is not None:
+        return _nest(stmt, loop, tables)
+    holds = isinstance(stmt, If) or (isinstance(stmt, For) and stmt.kind is not Loop.VECTOR)
+    return None if holds else (_settled(stmt, tables),)
 
 
 def _settled(stmt: Stmt, tables: Tables) -> Stmt:
@@ -65,13 +61,13 @@ def _settled(stmt: Stmt, tables: Tables) -> Stmt:
 
 def _vector_loop(stmt: Stmt) -> For | None:
     """The vector loop at the end of a chain of serial loops, over statements without loops but tiles."""
-    while isinstance(stmt, For) and stmt.kind is Loop.SERIAL and len(stmt.body) == 1:
-        stmt = stmt.body[0]
-    if not isinstance(stmt, For) or stmt.kind is not Loop.VECTOR:
-        return None
-    plain = all(isinstance(s, Store | Fold | Fetch) for s in leaves(stmt.body))
-    few = all(is_few(s.var) for s in loops(stmt.body))  # larger tiles read along themselves
-    return stmt if plain and few else None
+    match stmt:
+        case For(kind=Loop.SERIAL, body=(inner,)):
+            return _vector_loop(inner)
+        case For(kind=Loop.VECTOR, body=body) if all(is_few(s.var) for s in loops(body)):
+            # Larger tiles read along themselves.
+            return stmt if all(isinstance(s, Store | Fold | Fetch) for s in leaves(body)) else None
+    return None
 
 
 def _nest(stmt: Stmt, loop: For, tables: Tables) -> Sequence[Stmt]:

@@ -46,7 +46,7 @@ from anyrt.ir.statements import dims_of, loops, stores
 from anyrt.ir.visit import Rewrite
 from anyrt.ir.windows import together
 from anyrt.loops.nest import Estimate, Names, moves, reserve, serial, stride, turn
-from anyrt.loops.product import product_of
+from anyrt.loops.product import Product, product_of
 from anyrt.loops.split import pieces
 from anyrt.loops.split_by_range import first_inside, ranges
 
@@ -92,20 +92,14 @@ class Windows:
 
 def windows_of(kernel: Kernel) -> Windows | Fail:
     """The windows of images that a kernel of serial loops sums."""
-    found = product_of(kernel)
-    if isinstance(found, Fail):
-        return found
-    p = found.turned if found.m and not found.n else found
-    if p.m or not p.n:
-        return Fail("both factors have loops of their own")
-    if any(depends(at, v) for s in (p.sum,) for at in dims_of(s.value) for v in p.summed):
-        return Fail("its sum begins elsewhere")
+    p = _one_sided(kernel)
+    if isinstance(p, Fail):
+        return p
     slides, element = _slides(p.second, p.n[-2:], p.summed)
     taps = [s.tap for s in slides if s.tap is not None]
     if not taps:
         return Fail("no window slides")
-    moved = {v for s in slides for v in (s.out, s.tap) if v is not None}
-    if any(depends(at, v) for at in dims_of(element) for v in moved):
+    if any(moves(dims_of(element), v) for v in (*taps, *(s.out for s in slides))):
         return Fail("its windows are no parts of an image")
     planes = tuple(v for v in p.summed if v not in taps)
     outer = (*p.batch, *p.n[:-2])
@@ -113,13 +107,26 @@ def windows_of(kernel: Kernel) -> Windows | Fail:
     return Windows(outer, rows, slides[-1], planes, element, p.first, p.sum, p.stores)
 
 
+def _one_sided(kernel: Kernel) -> Product | Fail:
+    """A sum of products of which loops move the second factor alone, or both."""
+    found = product_of(kernel)
+    if isinstance(found, Fail):
+        return found
+    p = found.turned if found.m and not found.n else found
+    if p.m or not p.n:
+        return Fail("both factors have loops of their own")
+    if any(moves(dims_of(p.sum.value), v) for v in p.summed):
+        return Fail("its sum begins elsewhere")
+    return p
+
+
 def _slides(x: Expr, outs: Sequence[Sym], summed: Sequence[Sym]) -> tuple[list[Slide], Expr]:
     """A slide for each loop over windows, and the element by its places."""
-    steps = sorted((s + d, k, out, tap, s, d) for k, (out, tap, s, d) in enumerate(_steps(x, outs, summed)))
+    steps = sorted(_steps(x, outs, summed), key=lambda found: found[2] + found[3])
     taken: dict[Sym, tuple[Sym | None, int, int]] = {}
-    for *_, out, tap, s, d in steps:
-        if out not in taken and all(tap is not t for t, _, _ in taken.values()) and 1 in (s, d):
-            taken[out] = tap, s, d
+    for out, tap, step, dilation in steps:
+        if out not in taken and tap not in {t for t, _, _ in taken.values()} and 1 in (step, dilation):
+            taken[out] = tap, step, dilation
     slides = [_slide(out, *taken.get(out, (None, 1, 1))) for out in outs]
     values: dict[Sym, Dim] = {}
     for slide in slides:
@@ -131,10 +138,10 @@ def _slides(x: Expr, outs: Sequence[Sym], summed: Sequence[Sym]) -> tuple[list[S
     return slides, Rewrite(values).expr(x)
 
 
-def _slide(out: Sym, tap: Sym | None, step: int, apart: int) -> Slide:
-    own = 0 if tap is None else mul(add(tap.extent or 0, -1), apart)
+def _slide(out: Sym, tap: Sym | None, step: int, dilation: int) -> Slide:
+    own = 0 if tap is None else mul(add(tap.extent or 0, -1), dilation)
     last = add(mul(add(out.extent or 0, -1), step), own)
-    return Slide(out, tap, step, apart, Sym(f"{out.name}.at", extent=add(last, 1)))
+    return Slide(out, tap, step, dilation, Sym(f"{out.name}.at", extent=add(last, 1)))
 
 
 def _steps(x: Expr, outs: Sequence[Sym], summed: Sequence[Sym]) -> Iterator[tuple[Sym, Sym, int, int]]:
@@ -142,7 +149,8 @@ def _steps(x: Expr, outs: Sequence[Sym], summed: Sequence[Sym]) -> Iterator[tupl
     loops = (*outs, *summed)
     for at in dict.fromkeys(d for dim in dims_of(x) for d in _inside(dim)):
         moving = [loops[k] for k in together(at, loops)]
-        for out, tap in ((a, b) for a in outs for b in summed if a in moving and b in moving):
+        taps = [v for v in moving if v in summed]
+        for out, tap in ((out, tap) for out in moving if out in outs for tap in taps):
             a, b = stride(at, out), stride(at, tap)
             if isinstance(a, int) and isinstance(b, int) and _overlap(out, tap, a, b):
                 yield out, tap, abs(a) // gcd(a, b), abs(b) // gcd(a, b)
@@ -259,19 +267,16 @@ class _Tiles:
     def _each_row(self, var: Sym, copied: tuple[Stmt, ...]) -> Iterator[Stmt]:
         """Loops over rows that are copied so. Where a row is an open number of vectors, but few, that loop is
         inside: which lanes are there, and where they lie, is then found once for all rows."""
-        inside = [
-            isinstance(s, For) and self._is_short(s.var) and not depends(s.var.extent or 0, var)
-            for s in copied
-        ]
-        rest = tuple(s for s, is_inside in zip(copied, inside, strict=True) if not is_inside)
-        for stmt, is_inside in zip(copied, inside, strict=True):
-            if isinstance(stmt, For) and is_inside:
-                yield replace(stmt, body=serial([var], stmt.body))
+        inside = [s for s in copied if isinstance(s, For) and self._is_short(s.var, var)]
+        for loop in inside:
+            yield replace(loop, body=serial([var], loop.body))
+        rest = [s for s in copied if s not in inside]
         if rest:
             yield from serial([var], rest)
 
-    def _is_short(self, var: Sym) -> bool:
-        return not isinstance(var.extent, int) and self.estimate(var) <= SHORT * self.size.lanes
+    def _is_short(self, var: Sym, row: Sym) -> bool:
+        is_open = not isinstance(var.extent, int) and not depends(var.extent or 0, row)
+        return is_open and self.estimate(var) <= SHORT * self.size.lanes
 
     def _ranges(self, var: Sym, element: Expr, *inner: Sym) -> Iterator[tuple[Dim, Sym | None, Expr]]:
         """(start, counter, element) for each range; places where `inner` decide, which count within a turn,

@@ -20,9 +20,9 @@ from anyrt.ir.buffer import COMPUTED, Buffer, Space
 from anyrt.ir.compute import Contracted, Extern, Folded, Resampled
 from anyrt.ir.compute import Elements as Each
 from anyrt.ir.graph import Value
-from anyrt.ir.kernel import Expr, Load, Op, alu, const, load, select
+from anyrt.ir.kernel import Expr, Op, alu, const, load, select
 from anyrt.ir.prim import Read
-from anyrt.ir.visit import parts
+from anyrt.ir.visit import loads
 from anyrt.loops.nest import Names
 from anyrt.prims._check import not_empty
 from anyrt.prims._convert import wrap
@@ -126,7 +126,7 @@ class Elements:
 
     def _check_position(self, value: Value, index: tuple[Dim, ...]) -> None:
         """Indices are worked out before what a kernel folds is known, unless another kernel has folded it."""
-        read = {x.buffer for x in parts([self.at(value, index)]) if isinstance(x, Load)}
+        read = {x.buffer for x in loads([self.at(value, index)])}
         for reduction in self.reductions.values():
             if reduction.register in read:
                 self.failures.append(FusionFailure(reduction.value, "it says where something is read"))

@@ -20,9 +20,9 @@ from anyrt.core.dims import linear
 from anyrt.core.dimvalues import substitute
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import Buffer, Scalar
-from anyrt.ir.kernel import For, Load, Op, Stmt, Store, neutral
+from anyrt.ir.kernel import For, Op, Stmt, Store, neutral
 from anyrt.ir.statements import changes_of, expressions, folds, lanes_for, stores
-from anyrt.ir.visit import parts
+from anyrt.ir.visit import loads, parts
 
 AT_ONCE = 2  # registers that one instruction narrows to bfloat16
 BODIES = 128  # instructions, roughly, that copies of a loop's body may have together
@@ -229,6 +229,6 @@ def _narrows_along_memory(loop: For) -> bool:
     """True for a loop that only stores bfloat16, of what lies side by side or is one element."""
     if not all(isinstance(s, Store) and s.buffer.stored is Scalar.BF16 for s in loop.body):
         return False
-    loads = (x.index for x in parts(expressions(loop.body)) if isinstance(x, Load))
-    moved = [linear(at, loop.var) for at in (*(s.index for s in stores(loop.body)), *loads)]
+    places = [s.index for s in stores(loop.body)] + [x.index for x in loads(expressions(loop.body))]
+    moved = [linear(at, loop.var) for at in places]
     return all(m is not None and m[0] in (0, 1) for m in moved)
