@@ -119,6 +119,15 @@ class Contracted:
     out: tuple[int, ...]
     hides: bool = False
 
+    @property
+    def sides(self) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
+        """The labels of each operand, with those of the other one."""
+        return (self.left, self.right), (self.right, self.left)
+
+    def kept(self, labels: Sequence[int], others: Sequence[int]) -> list[int]:
+        """The axes of the result that the one operand has, and the other one has not."""
+        return [k for k, label in enumerate(self.out) if label in labels and label not in others]
+
 
 class Rule(Protocol):
     """Where taps lie and what they weigh, as far as any rule tells."""
@@ -157,3 +166,13 @@ class Extern:
 
 
 Compute: TypeAlias = Given | Elements | Folded | Contracted | Resampled | Pieced | Extern
+
+
+def only_moves(how: Compute) -> bool:
+    """True for elements of operands as they are."""
+    return isinstance(how, Elements) and how.moves
+
+
+def is_each(how: Compute) -> bool:
+    """True for elements that are made of those at their own index."""
+    return isinstance(how, Elements) and how.same

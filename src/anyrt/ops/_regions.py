@@ -17,7 +17,7 @@ from anyrt.core.dims import Dim, Sym, add, mul
 from anyrt.core.dimvalues import substitute
 from anyrt.core.enums import DataType
 from anyrt.ir.attributes import with_sizes
-from anyrt.ir.compute import Elements
+from anyrt.ir.compute import only_moves
 from anyrt.ir.counted import counted, mentioned
 from anyrt.ir.graph import Graph, Shape, Value, apply, apply_all, walk
 from anyrt.ir.prim import Prim
@@ -152,8 +152,7 @@ class Region:
 
 def _only_moves(value: Value) -> bool:
     """True for what costs nothing where it is read."""
-    how = value.compute
-    return isinstance(how, Elements) and how.moves and len(value.args) == 1
+    return only_moves(value.compute) and len(value.args) == 1
 
 
 def size_of(size: Dim) -> Value:

@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 
 from anyrt.core.dtype import is_float
-from anyrt.ir.compute import Elements, Given
+from anyrt.ir.compute import Given, only_moves
 from anyrt.ir.graph import Graph, Value, apply
 from anyrt.ir.rewrite import transformed, with_args
 from anyrt.passes.facts import number
@@ -64,12 +64,7 @@ def _scaled(v: Value) -> tuple[Value, ...]:
     """Operands whose zeros are zeros of the value: where 0 is chosen, the other choice."""
     if fn_of(v) == SELECT:
         return tuple(a for a, b in (v.args[1:], v.args[:0:-1]) if number(b) == 0)
-    return v.args if _moves(v) or fn_of(v) in ("mul", "div", *ROUNDING) else ()
-
-
-def _moves(v: Value) -> bool:
-    how = v.compute
-    return isinstance(how, Elements) and how.moves
+    return v.args if only_moves(v.compute) or fn_of(v) in ("mul", "div", *ROUNDING) else ()
 
 
 @dataclass(slots=True)
@@ -98,7 +93,7 @@ class _Masks:
         todo = [weights]
         while todo:
             v = todo[-1]
-            inside = v.args if isinstance(v.op, Map | Reduce) or _moves(v) else ()
+            inside = v.args if isinstance(v.op, Map | Reduce) or only_moves(v.compute) else ()
             if missing := [a for a in inside if a not in done]:
                 todo += missing
                 continue
@@ -127,7 +122,7 @@ def _behind(v: Value, operands: Callable[[Value], Iterable[Value]]) -> Iterator[
 
 
 def _each(v: Value) -> tuple[Value, ...]:
-    return v.args if isinstance(v.op, Map) or _moves(v) else ()
+    return v.args if isinstance(v.op, Map) or only_moves(v.compute) else ()
 
 
 def _may_be_least(mask: Value) -> bool:
@@ -136,7 +131,7 @@ def _may_be_least(mask: Value) -> bool:
     def passed(v: Value) -> tuple[Value, ...]:
         if isinstance(v.op, Map):
             return v.args[1:] if v.op.fn == SELECT else v.args if v.op.fn in ("add", *ROUNDING) else ()
-        return v.args if _moves(v) else ()
+        return v.args if only_moves(v.compute) else ()
 
     return any(_is_given_least(v) for v in _behind(mask, passed) if is_float(v.dtype))
 

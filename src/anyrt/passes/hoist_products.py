@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from anyrt.ir.compute import Elements
+from anyrt.ir.compute import only_moves
 from anyrt.ir.counted import mentioned, results, told
 from anyrt.ir.graph import Graph, Node, Value, apply, apply_all, users, walk
 from anyrt.ir.rewrite import transformed
@@ -128,7 +128,7 @@ class _Turn:
 
 def _is_free(value: Value) -> bool:
     """True for what follows from its operands alone, wherever it is computed."""
-    return not isinstance(value.op, Param) and (not value.args or _moves(value))
+    return not isinstance(value.op, Param) and (not value.args or only_moves(value.compute))
 
 
 def _along(value: Value, whole: Sequence[Value | None], given: Sequence[Value]) -> Value | None:
@@ -164,11 +164,6 @@ def _counts(state: Value, then: Value) -> bool:
 
 def _scalar(value: Value) -> Value:
     """The number that is repeated to a tensor, as far as moves show it."""
-    while value.type.rank and _moves(value) and len(value.args) == 1:
+    while value.type.rank and only_moves(value.compute) and len(value.args) == 1:
         value = value.args[0]
     return value
-
-
-def _moves(value: Value) -> bool:
-    how = value.compute
-    return isinstance(how, Elements) and how.moves

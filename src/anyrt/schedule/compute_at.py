@@ -96,7 +96,7 @@ class TileGraph:
         if s.scores is not None:
             self.columns = s.scores.columns(first, s.size, isinstance(loops[s.row].extent, int))
         self.start = tuple(ranges[k][0] if k in ranges else 0 for k in range(len(shape)))
-        made = self._cut(s.root, {k: (start, size) for k, (start, size) in ranges.items()})
+        made = self._cut(s.root, ranges)
         if self.failure is not None:
             return self.failure
         own = () if self.panels is None else (("panels", self.panels[0]),)

@@ -63,10 +63,15 @@ def price(value: Value, stored: Container[Value], machine: Machine) -> Price:
     """For one element of `value` when everything in `stored` is loaded and the rest computed anew; what
     several operands read at one position is computed once, what taps read once for each tap."""
     found = times(value, stored)
-    own = {v: _own(v, stored, machine) for v in {v for there in found.values() for v in there}}
-    weight = sum(own[v] * n for there in found.values() for v, n in there.items())
-    size = sum(own[v] for there in found.values() for v in there)
+    made = [pair for there in found.values() for pair in there.items()]
+    own = {v: _own(v, stored, machine) for v in dict(made)}
+    weight, size = sum(own[v] * n for v, n in made), sum(own[v] for v, _ in made)
     return Price(min(CAP, weight), min(CAP, size), any(there and is_far(at) for at, there in found.items()))
+
+
+def is_light(value: Value, stored: Container[Value], machine: Machine) -> bool:
+    """True for what each tap may load or compute for itself."""
+    return value in stored or weight(value, stored, machine) < heavy(machine)
 
 
 def weight(value: Value, stored: Container[Value], machine: Machine) -> int:

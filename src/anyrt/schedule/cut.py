@@ -10,7 +10,7 @@ from collections.abc import Container, Mapping, Sequence
 from typing import TypeVar
 
 from anyrt.core.dims import Dim, as_symbol, depends, linear
-from anyrt.ir.compute import Contracted, Elements, Folded
+from anyrt.ir.compute import Contracted, Elements, Folded, is_each, only_moves
 from anyrt.ir.graph import Value, apply
 from anyrt.prims import build
 from anyrt.prims.view import moving
@@ -26,8 +26,7 @@ def operands(v: Value, cut: Mapping[int, T]) -> list[dict[int, T]] | None:
     value needs other parts."""
     how = v.compute
     if isinstance(how, Contracted):
-        of = {how.out[k]: told for k, told in cut.items()}
-        found = [{k: of[x] for k, x in enumerate(labels) if x in of} for labels in (how.left, how.right)]
+        found = _by_labels(how, cut)
     elif _is_along(v, cut):
         found = [{**cut} for _ in v.args]
     elif (axes := _moved(v)) is not None and cut.keys() <= axes.keys():
@@ -35,6 +34,11 @@ def operands(v: Value, cut: Mapping[int, T]) -> list[dict[int, T]] | None:
     else:
         return None
     return [{k: t for k, t in c.items() if a.shape[k] != 1} for a, c in zip(v.args, found, strict=True)]
+
+
+def _by_labels(how: Contracted, cut: Mapping[int, T]) -> list[dict[int, T]]:
+    of = {how.out[k]: told for k, told in cut.items()}
+    return [{k: of[x] for k, x in enumerate(labels) if x in of} for labels in (how.left, how.right)]
 
 
 def part(v: Value, args: Sequence[Value], ranges: Mapping[int, Range]) -> Value:
@@ -54,13 +58,12 @@ def _is_along(v: Value, axes: Container[int]) -> bool:
     how = v.compute
     if isinstance(how, Folded):
         return not any(k in axes for k in how.axes)
-    return isinstance(how, Elements) and how.same
+    return is_each(how)
 
 
 def _moved(v: Value) -> dict[int, int] | None:
     """The operand's axes that axes of a value are, where another shape, or a view, says how elements move."""
-    how = v.compute
-    if not isinstance(how, Elements) or not how.moves or how.border or not (keeps_order(v) or _view(v)):
+    if not only_moves(v.compute) or not (keeps_order(v) or _view(v)):
         return None
     at = own(v.shape)
     ((_, where, _),) = read(v, at)

@@ -160,10 +160,9 @@ class Elements:
     def _contracted(self, value: Value, how: Contracted, index: tuple[Dim, ...]) -> Expr:
         """The sum over the labels that the result has not, in a register."""
         kind, key = COMPUTED[value.dtype], (value, index)
-        operands = tuple(zip(value.args[-2:], (how.left, how.right), strict=True))
-        sizes = {k: n for arg, labels in operands for k, n in zip(labels, arg.shape, strict=True)}
-        at = dict(zip(how.out, index, strict=True))
-        summed = {k: n for k, n in sizes.items() if k not in at}
+        factors, at = value.args[-2:], dict(zip(how.out, index, strict=True))
+        shapes = zip((*how.left, *how.right), (*factors[0].shape, *factors[1].shape), strict=True)
+        summed = {k: n for k, n in shapes if k not in at}
         if 0 in summed.values():
             return const(0, kind)
         if self.folding or not self.allow_reductions:
@@ -174,10 +173,7 @@ class Elements:
             inner = {k: self.names.var(n, "k") for k, n in summed.items() if n != 1}
             at |= {k: inner[k].dim if k in inner else 0 for k in summed}
             self.folding += 1
-            left, right = (
-                self.at(arg, [at[k] if d != 1 else 0 for k, d in zip(labels, arg.shape, strict=True)])
-                for arg, labels in operands
-            )
+            left, right = self._factor(factors[0], how.left, at), self._factor(factors[1], how.right, at)
             self.folding -= 1
             register, start = Buffer(self.names.name("acc"), kind, Space.REGISTER), const(0, kind)
             if self.careful and how.hides:  # of a product, which is summed in one step
@@ -186,6 +182,9 @@ class Elements:
                 value, index, register, Op.ADD, start, tuple(inner.values()), left * right
             )
         return load(self.reductions[key].register, 0)
+
+    def _factor(self, arg: Value, labels: Sequence[int], at: Mapping[int, Dim]) -> Expr:
+        return self.at(arg, [at[k] if d != 1 else 0 for k, d in zip(labels, arg.shape, strict=True)])
 
     def taps(
         self, value: Value, index: tuple[Dim, ...], source: Callable[[int, Dim], Expr] | None = None

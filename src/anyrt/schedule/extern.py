@@ -12,8 +12,7 @@ from functools import partial
 
 from anyrt.core.dims import Dim, Sym, add
 from anyrt.ir.buffer import Buffer, Scalar, Space
-from anyrt.ir.compute import Elements as Each
-from anyrt.ir.compute import Extern, Given
+from anyrt.ir.compute import Extern, Given, only_moves
 from anyrt.ir.graph import Value
 from anyrt.ir.kernel import Expr, Stmt, Store
 from anyrt.ir.prim import Read
@@ -62,20 +61,23 @@ def extern(
     root = maker.root
     for value in filter(None, (_computed(arg, buffers) for arg in root.args)):
         elements.fail(value, "what is written from it reads it several times")
-    rank = root.type.rank
-    along = {k % rank for k in how.along} if rank else set[int]()
-    along |= set(range(min(along, default=0), rank)) if how.behind else set()
+    along, rank = _along(how, root.type.rank), root.type.rank
     vars = {k: maker.var(d) for k, d in enumerate(root.shape) if k not in along and d != 1}
     item = tuple(vars[k].dim if k in vars else 0 for k in range(rank))
     reads = tuple(Read(a.type, partial(elements.at, a)) for a in root.args)
     return serial(tuple(vars.values()), root.op.write(root.type, reads, item, maker))
 
 
+def _along(how: Extern, rank: int) -> set[int]:
+    """The axes along which the primitive's own statements go."""
+    along = {k % rank for k in how.along} if rank else set[int]()
+    return along | set(range(min(along, default=0), rank)) if how.behind else along
+
+
 def _computed(value: Value, buffers: Mapping[Value, Buffer]) -> Value | None:
     """What would be computed each time that an operand is read; None where that is only moved."""
     while value not in buffers and not isinstance(value.compute, Given):
-        how = value.compute
-        if not isinstance(how, Each) or not how.moves or len(value.args) != 1:
+        if not only_moves(value.compute) or len(value.args) != 1:
             return value
         (value,) = value.args
     return None

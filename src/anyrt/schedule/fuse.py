@@ -12,7 +12,7 @@ this not fused?". Regions are scheduled before the graph around them.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from functools import partial
 
 from anyrt.core.errors import CompileError
@@ -40,8 +40,7 @@ def schedule(task: Task) -> Schedule:
     that of the graph around them."""
     tasks, around, inside = [task], [0], [Regions()]
     for n, each in enumerate(tasks):  # which grows
-        nodes = dict.fromkeys(v.node for v in walk(v for _, v in each.graph.outputs))
-        for region in (region for node in nodes for region in node.op.regions):
+        for region in _regions(each.graph):
             tasks.append(each.inner(region))
             around.append(n)
             inside.append({})
@@ -53,6 +52,11 @@ def schedule(task: Task) -> Schedule:
         found = found.settled({})
     marks = marked(found.everywhere)
     return found.settled(marks) if marks else found
+
+
+def _regions(graph: Graph) -> Iterator[Graph]:
+    nodes = dict.fromkeys(v.node for v in walk(v for _, v in graph.outputs))
+    return (region for node in nodes for region in node.op.regions)
 
 
 def _schedule(task: Task, regions: Regions) -> Schedule:

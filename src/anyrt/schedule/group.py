@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from anyrt.core.dims import Dim, add, mul
@@ -130,11 +130,9 @@ def signed(
     written past the caches."""
     order, inlined = ([group.root], []) if group.border is not None else _inside(group, stored)
     walks = {v: walk for v in inlined if (walk := _walk(v, stored)) is not None}
-    whole = {stored[a] for v in inlined if v not in walks for a in v.args if a in stored}
-    whole |= {stored[group.root]} if group.root in stored else set()
-    whole |= {stored[v] for v in order if v in stored and (v in layouts or group.tile is not None)}
-    sections = read_sections(walks, whole, stored)
-    if group.part is not None and group.layout is None:
+    sections = read_sections(walks, _whole(group, order, inlined, walks, stored, layouts), stored)
+    is_row_major = group.part is not None and group.layout is None
+    if group.part is not None and is_row_major:
         sections[group.buffer] = part_section(group.part.shape, group.part.start, group.root.shape)
     numbers = {value: n for n, value in enumerate(order)}
     buffers: dict[Buffer, int] = {}
@@ -160,10 +158,24 @@ def signed(
         for b in (group.buffer, *(b for _, b in group.also))
     )
     also = tuple((numbers.get(v, -1), layouts.get(v)) for v, _ in group.also)
-    part = group.part.shape if group.part is not None and group.layout is None else group.part
+    part = group.part.shape if group.part is not None and is_row_major else group.part
     shape = group.tile and group.tile.shape
     key = (rows, ends, also, part, group.border, group.layout, shape, group.mends)
     return Signature(key, tuple(buffers), tuple(order), tuple(inlined), sections)
+
+
+def _whole(
+    group: Group,
+    order: Sequence[Value],
+    inlined: Sequence[Value],
+    walks: Container[Value],
+    stored: Mapping[Value, Buffer],
+    layouts: Container[Value],
+) -> set[Buffer]:
+    """The buffers that are not read by walks alone."""
+    read = {a for v in inlined if v not in walks for a in v.args} | {group.root}
+    held = (v for v in order if v in stored)
+    return {stored[v] for v in held if v in read or v in layouts or group.tile is not None}
 
 
 def _inside(group: Group, stored: Mapping[Value, Buffer]) -> tuple[list[Value], list[Value]]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from anyrt.core.dims import Dim, add
 from anyrt.ir.buffer import Buffer, Space
-from anyrt.ir.compute import Apart, Contracted, Elements, Folded, Given, Pieced
+from anyrt.ir.compute import Apart, Border, Contracted, Elements, Folded, Given, Pieced
 from anyrt.ir.counted import mentioned
 from anyrt.ir.graph import Node, Value
 from anyrt.schedule.group import Group, Part
@@ -25,21 +25,9 @@ def groups(
     """The kernels in order, and between them nodes with steps of their own: what computes anything, as where
     it is empty there is nothing to do. `unhosted`: reductions that no other kernel folds."""
     hosts = _hosts(memory, unhosted)
-    guests: dict[Value, list[Value]] = {}
-    for guest, host in hosts.items():
-        guests.setdefault(host, []).append(guest)
     found: list[Group | Node] = []
-    done: set[Value] = {*hosts, *memory.reshaped}
-    for plain in memory.order:
-        # A host is made as soon as what it folds for others can be.
-        hosted = plain in hosts and _needs_nothing_after(memory, plain, hosts[plain])
-        value = hosts[plain] if hosted else plain
-        buffer = memory.buffers.get(value)
-        if buffer is None or buffer.space is Space.CONST or value.compute == Given() or value in done:
-            continue
-        results = len(value.node.types) if isinstance(value.compute, Apart) else 0  # of one step
-        done |= {value, *(Value(value.node, k) for k in range(results))}
-        also = tuple((v, memory.buffers[v]) for v in guests.get(value, ()))
+    for value in _made(memory, hosts):
+        also = tuple((v, memory.buffers[v]) for v, host in hosts.items() if host == value)
         found += _groups_of(value, also, task, memory, layouts.get(value))
     for value, buffer in memory.judged.items():
         at = found.index(value.node) + 1 if isinstance(value.compute, Apart) else 0
@@ -51,6 +39,25 @@ def groups(
     return tuple(_copying(wanted, memory))
 
 
+def _made(memory: Memory, hosts: Mapping[Value, Value]) -> Iterator[Value]:
+    """What kernels or steps make, one value of each, in order."""
+    done: set[Value] = {*hosts, *memory.reshaped}
+    for plain in memory.order:
+        # A host is made as soon as what it folds for others can be.
+        hosted = plain in hosts and _needs_nothing_after(memory, plain, hosts[plain])
+        value = hosts[plain] if hosted else plain
+        if value in done or value.compute == Given() or not _has_memory(value, memory):
+            continue
+        results = len(value.node.types) if isinstance(value.compute, Apart) else 0  # of one step
+        done |= {value, *(Value(value.node, k) for k in range(results))}
+        yield value
+
+
+def _has_memory(value: Value, memory: Memory) -> bool:
+    buffer = memory.buffers.get(value)
+    return buffer is not None and buffer.space is not Space.CONST
+
+
 def _groups_of(
     value: Value,
     also: tuple[tuple[Value, Buffer], ...],
@@ -59,17 +66,15 @@ def _groups_of(
     layout: Layout | None,
 ) -> Iterator[Group | Node]:
     """What makes one stored value; `also`: reductions that are folded besides."""
-    how, buffer = value.compute, memory.buffers[value]
-    # Parts of 4-bit elements may share a byte, so that no kernel could write one alone.
-    whole = value.dtype in PACKED
+    how, buffer, border = value.compute, memory.buffers[value], _border(value, memory)
     if isinstance(how, Apart):
         yield value.node
-    elif isinstance(how, Pieced) and not whole:
+    elif isinstance(how, Pieced) and value.dtype not in PACKED:
         for group in _parts(value, how, buffer, layout):
             yield from _mended(group, memory)
-    elif isinstance(how, Elements) and how.border is not None and not whole and _is_bordered(value, memory):
-        part = Part(value.shape, how.border.lo)
-        yield Group(value, buffer, border=how.border, layout=layout)
+    elif border is not None:
+        part = Part(value.shape, border.lo)
+        yield Group(value, buffer, border=border, layout=layout)
         yield from _mended(Group(value.args[0], buffer, part=part, whole=value, layout=layout), memory)
     else:
         group = Group(value, buffer, also, layout=layout, tile=memory.tiles.get(value))
@@ -89,16 +94,21 @@ def _mended(group: Group, memory: Memory) -> Iterator[Group]:
 def _copying(found: Sequence[Group | Node], memory: Memory) -> Iterator[Group | Node]:
     """Groups that mend make copies anew of what lies in memory anyway: they hardly ever make anything, and
     the memory of the copies is free before the kernel that they follow."""
+    mending = [isinstance(g, Group) and g.mends for g in found]
     last = dict[Value, int]()
-    if any(isinstance(g, Group) and g.mends for g in found):
-        plain = ((n, g) for n, g in enumerate(found) if isinstance(g, Node) or not g.mends)
-        last = {v: n for n, g in plain for v in _read(g, memory)}
+    if any(mending):
+        last = {v: n for n, g in enumerate(found) if not mending[n] for v in _read(g, memory)}
     for n, group in enumerate(found):
-        if isinstance(group, Group) and group.mends:
-            there = copies(group.root, memory.buffers).items()
-            anew = (v for v, source in there if last.get(v, 0) < n - 1 and _stays(source, n, last, memory))
-            group = replace(group, anew=frozenset(anew))
+        if isinstance(group, Group) and mending[n]:
+            group = replace(group, anew=_anew(group, n, last, memory))
         yield group
+
+
+def _anew(group: Group, step: int, last: Mapping[Value, int], memory: Memory) -> frozenset[Value]:
+    """The copies that a group which mends makes anew, where steps read values `last`."""
+    there = copies(group.root, memory.buffers).items()
+    late = ((v, source) for v, source in there if last.get(v, 0) < step - 1)
+    return frozenset(v for v, source in late if _stays(source, step, last, memory))
 
 
 def _read(group: Group | Node, memory: Memory) -> Iterable[Value]:
@@ -128,12 +138,15 @@ def _parts(value: Value, how: Pieced, buffer: Buffer, layout: Layout | None) -> 
         at = add(at, arg.shape[how.axis])
 
 
-def _is_bordered(value: Value, memory: Memory) -> bool:
-    """True where a border is better written by loops of its own: around what is summed, and where sums of
-    products read it."""
+def _border(value: Value, memory: Memory) -> Border | None:
+    """The border that is better written by loops of its own: around what is summed, and where sums of
+    products read it. Parts of 4-bit elements may share a byte, so that no kernel could write one alone."""
+    how = value.compute
+    if not isinstance(how, Elements) or how.border is None or value.dtype in PACKED:
+        return None
     inside = (v for v in memory.reads(value) if v not in memory.buffers)
     sums = any(isinstance(v.compute, Contracted) for v in inside)
-    return sums or memory.buffers[value].space is Space.ARENA
+    return how.border if sums or memory.buffers[value].space is Space.ARENA else None
 
 
 def _hosts(memory: Memory, unhosted: Container[Value]) -> dict[Value, Value]:
@@ -144,13 +157,18 @@ def _hosts(memory: Memory, unhosted: Container[Value]) -> dict[Value, Value]:
     for v, found in shared_folds(memory).items():
         if v not in memory.buffers or v in taken or v in unhosted:
             continue
-        same = (r for r in found if isinstance(r.compute, Folded) and v.shape == r.shape)
-        able = (r for r in same if r is found[0] or _needs_nothing_after(memory, v, r))
-        host = next((r for r in able if r not in hosted), None)
+        able = (r for r in found if r not in hosted)
+        host = next((r for r in able if _may_fold(memory, v, r, found[0])), None)
         if host is not None:
             hosted[v] = host
             taken.add(host)
     return hosted
+
+
+def _may_fold(memory: Memory, value: Value, host: Value, first: Value) -> bool:
+    """True for what folds over the same loops, and comes first anyway, or can."""
+    alike = isinstance(host.compute, Folded) and value.shape == host.shape
+    return alike and (host is first or _needs_nothing_after(memory, value, host))
 
 
 def _needs_nothing_after(memory: Memory, value: Value, host: Value) -> bool:

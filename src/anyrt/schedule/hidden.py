@@ -14,7 +14,7 @@ from typing import Final
 from anyrt.core.dims import Dim, product
 from anyrt.core.dtype import is_float
 from anyrt.core.enums import DataType
-from anyrt.ir.compute import Compute, Contracted, Elements, Pieced, Seen
+from anyrt.ir.compute import Compute, Contracted, Elements, Pieced, Seen, is_each
 from anyrt.ir.graph import Value
 from anyrt.schedule.partition import Stored
 
@@ -60,15 +60,14 @@ def searched(root: Value, stored: Container[Value]) -> frozenset[int] | None:
     todo, seen, found = [(root, True)], set[tuple[Value, bool]](), list[frozenset[int]]()
     while todo:
         v, straight = todo.pop()
-        if (v, straight) in seen or (v in stored and v is not root):
+        if (v, straight) in seen:
             continue
         seen.add((v, straight))
-        how = v.compute
-        straight = straight and isinstance(how, Elements) and how.same and v.shape == root.shape
+        straight = straight and is_each(v.compute) and v.shape == root.shape
         if hides(v):
-            found.append(_repeated(how) if straight else frozenset())
+            found.append(_repeated(v.compute) if straight else frozenset())
         else:
-            todo += ((a, straight) for a in v.args)
+            todo += ((a, straight) for a in v.args if a not in stored)
     return frozenset.intersection(*found) if found else None
 
 
@@ -146,21 +145,29 @@ class _Traced:
         return all(v in self.moved or self.known.get(v) is Seen.NAN for v in ends)
 
     def _add(self, value: Value) -> None:
-        how, operands = value.compute, {*value.args}
-        copied = isinstance(how, Pieced) or (isinstance(how, Elements) and not how.same and _copies(how))
-        moved, known = operands & self.moved, operands & self.known.keys()
+        operands = {*value.args}
         if operands & self.lost:
             self.lost.add(value)
-        elif copied and value.dtype in NONES:
-            shown = all(self.known[v] is Seen.NAN for v in known)
-            (self.moved if shown else self.lost).add(value)
-        elif not isinstance(how, Elements) or not how.same:
-            self.lost.add(value)
-        elif moved:  # each by itself makes it NaN
-            each = [shows(value, (v,)) for v in moved] + [seen(value, self.known) is Seen.NAN] * bool(known)
-            (self.moved if all(each) else self.lost).add(value)
-        else:
+        elif is_each(value.compute) and not operands & self.moved:
             self.known[value] = seen(value, self.known)
+        else:
+            shown = self._is_shown_by_each(value) if is_each(value.compute) else self._is_copy_of_none(value)
+            (self.moved if shown else self.lost).add(value)
+
+    def _is_copy_of_none(self, value: Value) -> bool:
+        how = value.compute
+        copied = isinstance(how, Pieced) or (isinstance(how, Elements) and _copies(how))
+        return (
+            copied
+            and value.dtype in NONES
+            and all(self.known.get(v, Seen.NAN) is Seen.NAN for v in value.args)
+        )
+
+    def _is_shown_by_each(self, value: Value) -> bool:
+        """True where each operand that is NaN somewhere makes it NaN by itself."""
+        moved = [v for v in value.args if v in self.moved]
+        known = any(v in self.known for v in value.args)
+        return all(shows(value, (v,)) for v in moved) and (not known or seen(value, self.known) is Seen.NAN)
 
 
 def _copies(how: Elements) -> bool:

@@ -82,20 +82,27 @@ def build(
 ) -> Launch | FusionFailure:
     """The call of a group's kernel. `made`: what became of groups of its sort, which grows; `fused`: makes
     the kernels of fused tiles."""
-    memory, tuning = plan.memory, plan.tuning(group)
-    signature = signed(group, Inside(memory.buffers, group.own), memory.past, plan.layouts)
+    tuning, stored = plan.tuning(group), Inside(plan.memory.buffers, group.own)
+    signature = signed(group, stored, plan.memory.past, plan.layouts)
     key = (signature.key, tuning)
     if key not in made:
         first = _first(plan, group, signature, name, fused)
-        if isinstance(first, FusionFailure):
-            if first.value not in signature.values:  # below what this group computes
-                return first
-            made[key] = Failed(signature.values.index(first.value), first.reason)
-        else:
+        if not isinstance(first, FusionFailure):
             made[key] = first
+        elif first.value in signature.values:
+            made[key] = Failed(signature.values.index(first.value), first.reason)
+        else:  # below what this group computes
+            return first
     found = made[key]
     if isinstance(found, Failed):
         return FusionFailure(signature.values[found.number], found.reason)
+    return _launched(found, plan.memory, group, signature, name, tuning)
+
+
+def _launched(
+    found: Made, memory: Memory, group: Group, signature: Signature, name: str, tuning: Tuning
+) -> Launch:
+    """The call of a kernel that was made for a group, or one of its sort."""
     pairs = list(zip(found.buffers, signature.buffers, strict=True))
     binds = {formal: b for formal, b in pairs if formal != b}
     begins = {formal: at for formal, b in pairs if (at := signature.first(b)) != 0}
@@ -125,8 +132,8 @@ def _sectioned(plan: Plan, group: Group, signature: Signature, name: str) -> Bui
     if not signature.sections:
         return plan.builder(group, name)
     stored, past = plan.memory.buffers, plan.memory.past
-    found = ((v, stored.get(v)) for v in signature.values)
-    leaves = {v: b for v, b in found if b is not None and b in signature.sections}
+    found = {v: stored[v] for v in signature.values if v in stored}
+    leaves = {v: b for v, b in found.items() if b in signature.sections}
     instead = {v: signature.formal(b) for v, b in leaves.items()}
     part = group.part
     if part is not None and group.layout is None:

@@ -131,8 +131,7 @@ class RegionStep:
         called, fixed = {self.flag, *mentioned(self.before)}, set[Buffer]()
         for body, ends in zip_longest(self.bodies, self.ends):
             inner = [x.kept[0] for x in body.steps if isinstance(x, RegionStep)]
-            used = [x.call.buffers if isinstance(x, Launch) else x.touched
-                    for x in body.steps if not isinstance(x, RegionStep)]  # fmt: skip
+            used = [touched(x) for x in body.steps if not isinstance(x, RegionStep)]
             own = frozenset[Buffer]().union(*used, *(names for names, _ in inner))
             fixed = fixed.union(*(names for _, names in inner), () if ends is None else own - ends.keys())
             called |= own if ends is None else {ends[b] for b in own & ends.keys()}
@@ -184,6 +183,11 @@ class ExternalStep:
 
 
 Step: TypeAlias = Launch | RegionStep | ExternalStep
+
+
+def touched(step: Step) -> Memory:
+    """All memory that a step reads or writes."""
+    return frozenset(step.call.buffers) if isinstance(step, Launch) else step.touched
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from anyrt.core.dims import Dim, add, floordiv, mod, mul, product
-from anyrt.ir.compute import Elements
+from anyrt.ir.compute import only_moves
 from anyrt.ir.graph import Shape, Value
 from anyrt.ir.reference import Array
 from anyrt.schedule.positions import own, read
@@ -95,8 +95,7 @@ def row_major(shape: Shape) -> Layout:
 
 def keeps_order(value: Value) -> bool:
     """True for the elements of another value, at the same places of as much memory."""
-    how = value.compute
-    if not isinstance(how, Elements) or not how.moves or product(value.args[0].shape) != product(value.shape):
+    if not only_moves(value.compute) or product(value.args[0].shape) != product(value.shape):
         return False
     ((arg, at, _),) = read(value, own(value.shape))
     return row_major(arg.shape).place(at) == row_major(value.shape).place(own(value.shape))

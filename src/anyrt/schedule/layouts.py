@@ -40,14 +40,13 @@ def layouts(task: Task, memory: Memory) -> dict[Value, Layout]:
 def orders(graph: Graph, stored: Collection[Value], sizes: Sizes, few: int) -> dict[Value, Layout]:
     """The tensors among `stored` whose axes have another order than the usual one. Less than `few` results of
     a window are poor lanes."""
-    given = (v for v in walk(v for _, v in graph.outputs) if isinstance(v.compute, Given))
-    leaves = {*stored, *given, *(v for _, v in graph.outputs)}
+    ends = [v for _, v in graph.outputs]
+    leaves = {*stored, *ends, *(v for v in walk(ends) if isinstance(v.compute, Given))}
     votes: dict[Value, Counter[int]] = {v: Counter() for v in stored if len(v.shape) >= LEAST}
-    for value in walk(v for _, v in graph.outputs):
-        if isinstance(value.compute, Contracted):
-            for leaf, axis in _windows(value, value.compute, leaves, few):
-                if leaf in votes:
-                    votes[leaf][axis] += sizes.volume(leaf)
+    sums = (v for v in walk(ends) if isinstance(v.compute, Contracted))
+    for leaf, axis in (found for value in sums for found in _windows(value, leaves, few)):
+        if leaf in votes:
+            votes[leaf][axis] += sizes.volume(leaf)
     for value, found in votes.items():
         for axis in _lanes(value, leaves, few):
             found[axis] += sizes.volume(value)
@@ -61,29 +60,36 @@ def _with_last(value: Value, axis: int) -> Layout:
     return replace(row_major(value.shape), order=order)
 
 
-def _windows(
-    value: Value, how: Contracted, leaves: Collection[Value], few: int
-) -> Iterator[tuple[Value, int]]:
+def _windows(value: Value, leaves: Collection[Value], few: int) -> Iterator[tuple[Value, int]]:
     """The operands of a contraction that are read in windows, each with the axis that should be innermost."""
-    sides = ((how.left, value.args[0]), (how.right, value.args[1]))
-    for (labels, arg), (others, other) in (sides, sides[::-1]):
+    how, operands = value.compute, value.args[:2]
+    assert isinstance(how, Contracted), f"{value} sums products"
+    for arg, other, (labels, others) in zip(operands, operands[::-1], how.sides, strict=True):
         leaf, at = _source(arg, own(arg.shape), leaves)
         alone = {k for k, label in enumerate(labels) if label not in others}  # rows
-        summed = [k for k, label in enumerate(labels) if label not in how.out]
-        loops = tuple(Sym(f"i{k}", extent=d) for k, d in enumerate(arg.shape))  # as own() names them
-        shared = (together(d, loops) for d in at)
-        if not any({*axes} & alone and {*axes}.intersection(summed) for axes in shared):
+        summed = {k for k, label in enumerate(labels) if label not in how.out}
+        if not _slides(arg.shape, at, alone, summed):
             continue
-        both = [k for k, label in enumerate(labels) if label in how.out and label in others]
-        wide = {k for k in both if arg.shape[k] != 1}
-        deep = any(_moved(d, wide) and not _moved(d, alone) for d in at)  # lanes as good as results
-        if not deep and _outputs(other.shape, others, labels, how, few) < few and _walks(at[-1], alone):
+        both = {k for k, label in enumerate(labels) if label in how.out} - alone
+        wide = {k for k in both if arg.shape[k] != 1}  # lanes as good as results
+        few_lanes = not _unmoved(at, wide, alone) and _outputs(other.shape, others, labels, how, few) < few
+        if few_lanes and _walks(at[-1], alone):
             continue  # positions are better lanes
-        for group in (summed, () if _is_given(leaf) else both):
-            axes = [k for k, d in enumerate(at) if _moved(d, group) and not _moved(d, alone)]
-            if axes:
-                yield leaf, axes[-1]
-                break
+        axes = _unmoved(at, summed, alone) or _unmoved(at, () if _is_given(leaf) else both, alone)
+        if axes:
+            yield leaf, axes[-1]
+
+
+def _slides(shape: Shape, at: Position, rows: Collection[int], summed: Collection[int]) -> bool:
+    """True where rows and terms move one index."""
+    loops = tuple(Sym(f"i{k}", extent=d) for k, d in enumerate(shape))  # as own() names them
+    shared = [{*together(d, loops)} for d in at]
+    return any(axes.intersection(rows) and axes.intersection(summed) for axes in shared)
+
+
+def _unmoved(at: Position, axes: Collection[int], rows: Collection[int]) -> list[int]:
+    """Which indices some axes move, and rows do not."""
+    return [k for k, d in enumerate(at) if _moved(d, axes) and not _moved(d, rows)]
 
 
 def _outputs(shape: Shape, labels: Sequence[int], others: Sequence[int], how: Contracted, few: int) -> int:
@@ -111,12 +117,13 @@ def _lanes(value: Value, leaves: Collection[Value], few: int) -> Iterator[int]:
         how = v.compute
         if not isinstance(how, Contracted):
             continue
-        reads = [(a, labels) for a, labels in zip(v.args, (how.left, how.right), strict=True)]
-        wide = [labels for a, labels in reads if len(a.shape) > len(v.shape)]
+        wide = [
+            labels for a, (labels, _) in zip(v.args, how.sides, strict=True) if len(a.shape) > len(v.shape)
+        ]
         places = [(label, max(_axes(at[n]))) for n, label in enumerate(how.out) if _axes(at[n])]
         alone = [axis for label, axis in places if wide and label not in wide[0]]
         shared = [axis for label, axis in places if label in how.left and label in how.right]
-        sliding = any(not isinstance(leaf.compute, Given) for leaf, _ in _windows(v, how, leaves, few))
+        sliding = any(not isinstance(leaf.compute, Given) for leaf, _ in _windows(v, leaves, few))
         yield from alone or (shared[-1:] if sliding else ())
 
 

@@ -8,7 +8,7 @@ threads yet: that is what strategies do.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -39,10 +39,10 @@ from anyrt.ir.kernel import (
 )
 from anyrt.ir.statements import dims_of, indices
 from anyrt.loops.keep import keeps
-from anyrt.loops.nest import Names, is_few, loads_of, serial, stride
+from anyrt.loops.nest import Names, is_few, loads_of, moves, serial, stride
 from anyrt.loops.strip_mine import MAX_SPLITS, divided, split
 from anyrt.schedule import storage
-from anyrt.schedule.cost import Sizes, heavy, weight
+from anyrt.schedule.cost import Sizes, is_light, weight
 from anyrt.schedule.elements import AGAIN, Elements, FusionFailure, Reduction, tapped
 from anyrt.schedule.extern import Maker, extern
 from anyrt.schedule.group import Group
@@ -210,32 +210,36 @@ class Builder:
                 axes[k] = self._axis(root.shape[k])
         for _ in range(MAX_SPLITS):
             elements, store = self._lower(axes)
-            if self.failures:
-                break
-            found = divided([d for s in self._all_dims(elements, store) for d in s], self.vars)
-            piece = self._long_row() if found is None else None
-            found = found or piece
-            if found is None:
+            values = None if self.failures else self._divided(elements, store)
+            if values is None:
                 self.axes = axes
                 return elements, store
-            outer, inner, value = split(found[0], found[1], self.names)
-            at = self.vars.index(found[0])
-            if piece is not None:
-                self.around_rows.add(outer)
-            self.vars[at : at + 1] = [outer, inner]
-            axes = [substitute(a, {found[0]: value}) for a in axes]
+            axes = [substitute(a, values) for a in axes]
         return self._lower(axes)
+
+    def _divided(self, elements: Elements, store: Store) -> dict[Sym, Dim] | None:
+        """Where a loop is once it is two: one that an index divides, or whose rows are long; None where there
+        is none."""
+        found = divided([d for s in self._all_dims(elements, store) for d in s], self.vars)
+        piece = self._long_row() if found is None else None
+        var, size = found or piece or (None, 1)
+        if var is None:
+            return None
+        outer, inner, value = split(var, size, self.names)
+        if piece is not None:
+            self.around_rows.add(outer)
+        at = self.vars.index(var)
+        self.vars[at : at + 1] = [outer, inner]
+        return {var: value}
 
     def _long_row(self) -> tuple[Sym, Dim] | None:
         """The innermost loop of a stencil whose rows are too large for the caches, and a piece of it."""
-        last = self.vars[-1] if self.vars else None
-        if self.row is None or last is None or last is self.row or len(self.inner) < 2:
+        if self.row is None or self.vars[-1] is self.row or len(self.inner) < 2:
             return None
-        row = prod(map(self.sizes.turns, self.inner))
-        piece = self.pieces.row_piece
-        if row <= self.pieces.row or last.extent in (None, piece) or mod(last.extent or 0, piece) != 0:
-            return None
-        return last, piece
+        last, piece = self.vars[-1], self.pieces.row_piece
+        is_long = prod(map(self.sizes.turns, self.inner)) > self.pieces.row
+        length = last.extent or 0
+        return (last, piece) if is_long and length not in (0, piece) and mod(length, piece) == 0 else None
 
     def _axis(self, size: Dim) -> Dim:
         var = self.names.var(size)
@@ -275,9 +279,7 @@ class Builder:
 
     def _rows_folded(self, elements: Elements, store: Store) -> tuple[Stmt, ...]:
         reductions = list(elements.reductions.values())
-        kept = self._not_folded(reductions)
-        inner = [v for v in self.vars if v not in kept]
-        outer = [v for v in self.vars if v in kept]
+        outer, inner = self._told_apart(self._not_folded(reductions))
         if self._narrow(outer, reductions):
             self._fail(reductions[0].value, "too few rows to share among threads")
         folds = [s for r in reductions for s in self._folding(r)]
@@ -288,15 +290,19 @@ class Builder:
 
     def _not_folded(self, reductions: Sequence[Reduction]) -> frozenset[Sym]:
         """The loops around the reductions: the same for all, or the odd one gets a kernel of its own."""
-        needs = [frozenset(v for v in self.vars if any(depends(i, v) for i in r.index)) for r in reductions]
+        needs = [frozenset(v for v in self.vars if moves(r.index, v)) for r in reductions]
         widest = max(needs, key=len)
         folded = [v for r in reductions for v in r.vars]
         for r, n in zip(reductions, needs, strict=True):
-            if any(depends(i, v) for i in r.index for v in folded):
+            if any(moves(r.index, v) for v in folded):
                 self._fail(r.value, "it would be folded again for every element of another fold")
             if n != widest:
                 self._fail(r.value, "it is folded over other axes than the rest of the row")
         return widest
+
+    def _told_apart(self, some: Container[Sym]) -> tuple[list[Sym], list[Sym]]:
+        """The loops that are among some, and the others."""
+        return [v for v in self.vars if v in some], [v for v in self.vars if v not in some]
 
     def _narrow(self, outer: Sequence[Sym], reductions: Sequence[Reduction]) -> bool:
         """A consumer with hardly any rows would run on one thread: better two kernels."""
@@ -333,15 +339,22 @@ class Builder:
         is_none, body = alu(Op.NE, there, there), list[Stmt]()
         for r in elements.reductions.values():
             body += self._folding(r)
-        again = serial([v for v in self.vars if v in repeated], (*body, store))
-        again = (If(is_none, again),) if repeated else again
-        if len(repeated) == len(self.vars):
-            return again if repeated else (If(is_none, again),)
-        *rows, last = (v for v in self.vars if v not in repeated)
+        inner, rows = self._told_apart(repeated)
+        again = serial(inner, (*body, store))
+        again = (If(is_none, again),) if repeated or not self.vars else again
+        return self._rows_mended(rows, again, is_none, Loop.SERIAL if repeated else Loop.VECTOR)
+
+    def _rows_mended(
+        self, rows: Sequence[Sym], again: tuple[Stmt, ...], is_none: Expr, kind: Loop
+    ) -> tuple[Stmt, ...]:
+        """Statements for each row that holds NaN."""
+        if not rows:
+            return again
+        *rows, last = rows
         found = Buffer(self.names.name("none"), Scalar.F32, Space.REGISTER)
         look = Fold(found, Op.MAX, select(is_none, 1.0, const(0.0, Scalar.F32)))
         any_none = alu(Op.NE, load(found, 0), const(0.0, Scalar.F32))
-        mended = If(any_none, (For(last, Loop.SERIAL if repeated else Loop.VECTOR, again),))
+        mended = If(any_none, (For(last, kind, again),))
         return serial(rows, (Alloc(found, const(0.0, Scalar.F32)), For(last, Loop.VECTOR, (look,)), mended))
 
     # ---- rows that taps read again ------------------------------------------------------------
@@ -349,7 +362,7 @@ class Builder:
     def _tapped(self, elements: Elements, value: Value, at: tuple[Dim, ...]) -> Expr:
         """Taps at the level of the output: a heavy operand is kept in rows, a light one read in place."""
         (op, _), arg = tapped(value), value.args[0]
-        if arg in self.buffers or weight(arg, self.buffers, self.machine) < heavy(self.machine):
+        if is_light(arg, self.buffers, self.machine):
             return elements.taps(value, at)
         row = next((v for v in self.vars if at[op.axis] == v.dim), None)
         if row is None or self.row is not None:

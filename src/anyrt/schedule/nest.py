@@ -17,7 +17,7 @@ from anyrt.ir.compute import External, Nested
 from anyrt.ir.counted import results, told
 from anyrt.ir.graph import Graph, Node, Type, Value
 from anyrt.prims.build import param
-from anyrt.schedule.launch import ExternalStep, Launch, RegionStep, Schedule, Step, mentioned
+from anyrt.schedule.launch import ExternalStep, Launch, RegionStep, Schedule, Step, mentioned, touched
 
 Names = Callable[[Graph], Sequence[str]]  # of the memory of a graph's inputs, and then outputs
 
@@ -180,17 +180,15 @@ def _swap(mine: Sequence[Buffer], theirs: Sequence[Buffer]) -> dict[Buffer, Buff
 
 def _may_stay(body: Schedule, old: Buffer, made: Buffer) -> bool:
     """True where what is made of a state may lie where the state does."""
-    reads = [n for n, x in enumerate(body.steps) if old in _touched(x)]
+    reads = [n for n, x in enumerate(body.steps) if old in touched(x)]
     writes = [n for n, x in enumerate(body.steps) if made in _written(x)]
     if not reads or not writes or reads[-1] < writes[0]:
         return True
-    last = body.steps[writes[0]]
-    alone = len(writes) == 1 and reads[-1] == writes[0]
-    return alone and isinstance(last, Launch) and last.group.border is None and last.may_store_over(old)
+    return reads[-1] == writes[0] and len(writes) == 1 and _stores_over(body.steps[writes[0]], old)
 
 
-def _touched(step: Step) -> frozenset[Buffer]:
-    return frozenset(step.call.buffers) if isinstance(step, Launch) else step.touched
+def _stores_over(step: Step, old: Buffer) -> bool:
+    return isinstance(step, Launch) and step.group.border is None and step.may_store_over(old)
 
 
 def _written(step: Step) -> frozenset[Buffer]:

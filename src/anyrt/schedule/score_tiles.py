@@ -18,7 +18,7 @@ from math import isqrt, prod
 from anyrt.core.dims import Sym, ceildiv, floordiv, linear, maximum, minimum, mul, product
 from anyrt.core.enums import DataType
 from anyrt.core.machine import Machine
-from anyrt.ir.compute import Contracted, Elements, Folded
+from anyrt.ir.compute import Contracted, Elements, Folded, is_each
 from anyrt.ir.graph import Graph, Value, users, walk
 from anyrt.schedule.compute_at import FusedTile
 from anyrt.schedule.cost import Sizes
@@ -55,30 +55,43 @@ def _fused_tile(
     machine: Machine,
     kept: Set[Value],
 ) -> Iterator[FusedTile]:
-    for arg, labels, others in zip(value.args, (how.left, how.right), (how.right, how.left), strict=True):
-        excludes = hides(value) and labels is how.left
-        rows = [n for n, label in enumerate(how.out) if label in labels and label not in others]
+    for arg, labels, row, after, found in _leading(value, how, uses, kept):
+        if not _is_large(value, arg, row, sizes, machine):
+            continue
         # Several axes of rows, as heads that share keys are one: a tile has rows of the last of them.
-        batches = tuple(n for n, label in enumerate(how.out) if label in labels and n not in rows[-1:])
-        whole = rows and all(label in how.out for label in labels[:-1]) and labels[-1] not in how.out
-        inside = _inside(arg, _has_batches(value, how)) if whole else None
-        readers = None if inside is None else _readers(inside, value, uses)
+        batches = tuple(n for n, label in enumerate(how.out) if label in labels and n != row)
+        places = tuple(how.out.index(x) for x in labels[:-1])
+        scores = Scores(value, after, arg, BLOCK * machine.lanes, places)
+        held = machine.l2_bytes // 2 // (BOTH * FLOAT * max(1, sizes.of(arg.shape[-1])))
+        most = max(LEAST * machine.tile_rows, min(MOST, held))
+        tile = FusedTile((value, *after)[-1], found, batches, row, most, scores)
+        if hides(value) and labels is how.left:
+            scores = _partial(tile, scores, machine)
+        yield _shared(tile, scores, most, sizes, machine) or _sized(tile, scores, most, sizes, machine)
+
+
+def _leading(
+    value: Value, how: Contracted, uses: Mapping[Value, Sequence[Value]], kept: Set[Value]
+) -> Iterator[tuple[Value, tuple[int, ...], int, tuple[Value, ...], frozenset[Value]]]:
+    """(factor of which a contraction leads to whole rows, its labels, the axis of rows in the result, what is
+    made of that alone, and all of this)."""
+    for arg, (labels, others) in zip(value.args, how.sides, strict=True):
+        whole = {*labels[:-1]} <= {*how.out} and {*labels[-1:]}.isdisjoint(how.out)
+        rows = how.kept(labels, others) if whole else []
+        inside = _inside(arg, _has_batches(value, how)) if rows else None
+        readers = _readers(inside, value, uses) if inside else None
         if inside is None or readers is None:
             continue
         after, beside = readers
-        found = {*inside, *beside, value, *after}
-        *_, root = (value, *after)
-        if not found.isdisjoint(kept - {root}) or (beside and how.out[:-1] != labels[:-1]):
-            continue
-        held = machine.l2_bytes // 2 // (BOTH * FLOAT * max(1, sizes.of(arg.shape[-1])))
-        most = max(LEAST * machine.tile_rows, min(MOST, held))
-        taken = sizes.volume(arg) * FLOAT
-        if sizes.of(value.shape[rows[-1]]) >= machine.tile_rows and taken >= machine.l2_bytes // SMALL:
-            block = BLOCK * machine.lanes
-            scores = Scores(value, after, arg, block, tuple(how.out.index(x) for x in labels[:-1]))
-            tile = FusedTile(root, frozenset(found), batches, rows[-1], most, scores)
-            scores = _partial(tile, scores, machine) if excludes else scores
-            yield _shared(tile, scores, most, sizes, machine) or _sized(tile, scores, most, sizes, machine)
+        found = frozenset((*inside, *beside, value, *after))
+        if found.isdisjoint(kept - {(value, *after)[-1]}) and (not beside or how.out[:-1] == labels[:-1]):
+            yield arg, labels, rows[-1], after, found
+
+
+def _is_large(value: Value, arg: Value, row: int, sizes: Sizes, machine: Machine) -> bool:
+    """True where there are rows for a tile, and no cache keeps what a tile does."""
+    enough = sizes.of(value.shape[row]) >= machine.tile_rows
+    return enough and sizes.volume(arg) * FLOAT >= machine.l2_bytes // SMALL
 
 
 def _shared(tile: FusedTile, scores: Scores, most: int, sizes: Sizes, machine: Machine) -> FusedTile | None:
@@ -101,14 +114,10 @@ def _across(tile: FusedTile, scores: Scores, machine: Machine) -> Across | None:
     (reader,) = (v for v in tile.inside if v != scores.product and isinstance(v.compute, Contracted))
     how = reader.compute
     assert isinstance(how, Contracted), "it has been chosen so"
-    for arg, labels, others in zip(reader.args, (how.left, how.right), (how.right, how.left), strict=True):
-        lane = how.out[-1]
-        if (
-            lane in labels
-            and lane not in others
-            and labels[-1] not in how.out
-            and arg.dtype is DataType.FLOAT
-        ):
+    lane = how.out[-1]
+    for arg, (labels, others) in zip(reader.args, how.sides, strict=True):
+        is_lane = len(how.out) - 1 in how.kept(labels, others)
+        if is_lane and labels[-1] not in how.out and arg.dtype is DataType.FLOAT:
             return Across(reader, arg, labels.index(lane), machine.panel)
     return None
 
@@ -173,9 +182,9 @@ def _has_batches(value: Value, how: Contracted) -> bool:
     return any(label in shared and size != 1 for label, size in zip(how.out, value.shape, strict=True))
 
 
-def _inside(arg: Value, batched: bool) -> frozenset[Value] | None:
+def _inside(arg: Value, batched: bool) -> frozenset[Value]:
     """What leads from a contraction to `arg`, itself included, by single elements and folds of the last axis;
-    None where nothing does. Without folds rows need not be whole, and tiles serve batches alone."""
+    nothing where nothing does. Without folds rows need not be whole, and tiles serve batches alone."""
     leads: dict[Value, bool] = {}
 
     def is_inside(v: Value) -> bool:
@@ -187,11 +196,12 @@ def _inside(arg: Value, batched: bool) -> frozenset[Value] | None:
         return leads[v]
 
     if not is_inside(arg):
-        return None
+        return frozenset()
     inside = {v for v, leading in leads.items() if leading}
     found = [(v, v.compute) for v in inside if isinstance(v.compute, Contracted)]
     folds = any(isinstance(v.compute, Folded) for v in inside)
-    return frozenset(inside) if len(found) == 1 and (folds or (batched and _has_batches(*found[0]))) else None
+    serves = len(found) == 1 and (folds or (batched and _has_batches(*found[0])))
+    return frozenset(inside) if serves else frozenset()
 
 
 def _readers(
@@ -205,12 +215,7 @@ def _readers(
         v = todo.pop()
         if v in inside or v in beside or v in after:
             continue
-        if (
-            set(uses[after[-1]]) == {v}
-            and _is_each(v)
-            and v.shape == product.shape
-            and (shows(v, after[-1:]) or not hides(product))
-        ):
+        if {*uses[after[-1]]} == {v} and _goes_on(v, after[-1], product):
             after.append(v)
         elif _leads(v, product) and not isinstance(v.compute, Contracted) and v.shape[-1] == 1:
             beside.add(v)
@@ -222,12 +227,14 @@ def _readers(
     return tuple(after[1:]), beside
 
 
+def _goes_on(v: Value, last: Value, product: Value) -> bool:
+    """True for single elements of what is made of a product, NaN where that is, if it hides something."""
+    shown = shows(v, (last,)) or not hides(product)
+    return is_each(v.compute) and v.shape == product.shape and shown
+
+
 def _rounds(v: Value) -> bool:
     return isinstance(v.compute, Elements) and v.compute.rounds
-
-
-def _is_each(v: Value) -> bool:
-    return isinstance(v.compute, Elements) and v.compute.same
 
 
 def _leads(v: Value, last: Value) -> bool:
@@ -237,4 +244,4 @@ def _leads(v: Value, last: Value) -> bool:
     if isinstance(how, Contracted):
         return all(len(a.shape) <= rank for a in v.args)
     folds = isinstance(how, Folded) and how.axes == (rank - 1,)
-    return folds or _is_each(v)
+    return folds or is_each(v.compute)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from anyrt.core.dims import Dim, Sym, add, always_le, linear, mul, symbols
 from anyrt.ir.buffer import COMPUTED, Buffer
-from anyrt.ir.compute import Elements
+from anyrt.ir.compute import only_moves
 from anyrt.ir.graph import Shape, Value
 from anyrt.ir.kernel import Expr, const
 from anyrt.ir.prim import Read
@@ -56,23 +56,26 @@ class Walk:
 
 def walk_of(value: Value, leaf: Value) -> Walk | None:
     """How `value` walks through its stored operand; None for what computes anything, or takes other ways."""
-    how = value.compute
-    if not isinstance(how, Elements) or not how.moves or value.args != (leaf,) or leaf.dtype in PACKED:
+    if not only_moves(value.compute) or value.args != (leaf,) or leaf.dtype in PACKED:
         return None
     if not all(always_le(1, size) for size in value.shape):
         return None
     index = [Sym(f"at{k}") for k in range(len(value.shape))]
     place = _place(value, leaf, [s.dim for s in index])
+    return None if place is None else _even(place, index)
+
+
+def _even(place: Dim, index: Sequence[Sym]) -> Walk | None:
+    """A place that moves evenly with each index."""
     strides: list[Dim] = []
     for sym in index:
-        split = None if place is None else linear(place, sym)
+        split = linear(place, sym)
         if split is None:
             return None
-        strides.append(split[0])
-        place = split[1]
-    if place is None or any(s in symbols(x) for x in strides for s in index):
-        return None
-    return Walk(place, tuple(strides))
+        stride, place = split
+        strides.append(stride)
+    uneven = any(not symbols(x).isdisjoint(index) for x in strides)
+    return None if uneven else Walk(place, tuple(strides))
 
 
 def _place(value: Value, leaf: Value, index: Sequence[Dim]) -> Dim | None:

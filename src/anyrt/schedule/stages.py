@@ -16,7 +16,7 @@ from math import prod
 from typing import Final
 
 from anyrt.core.machine import Machine
-from anyrt.ir.compute import Contracted, Elements
+from anyrt.ir.compute import Contracted, is_each
 from anyrt.ir.graph import Graph, Value, users, walk
 from anyrt.schedule.compute_at import FusedTile
 from anyrt.schedule.cost import Sizes
@@ -74,8 +74,7 @@ class _Search:
         found = [value]
         while found[-1] not in self.stored | self.kept and len(self.uses[found[-1]]) == 1:
             (user,) = self.uses[found[-1]]
-            how = user.compute
-            if not isinstance(how, Elements) or not how.same or user.shape != value.shape:
+            if not is_each(user.compute) or user.shape != value.shape:
                 break
             found.append(user)
         return tuple(found[1:])
@@ -136,11 +135,9 @@ def _leading(value: Value, cut: Cut, barred: Set[Value]) -> dict[Value, Cut]:
             todo.append(arg)
             stages += [arg] if is_sum else []
     inside = dict[Value, Cut]()
-    while stages:
-        v = stages.pop()
-        if v not in inside:
-            inside[v] = cuts[v]
-            stages += readers.get(v, ())
+    for v in stages:  # which grows
+        inside[v] = cuts[v]
+        stages += (u for u in readers.get(v, ()) if u not in stages)
     return inside
 
 

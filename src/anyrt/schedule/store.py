@@ -165,14 +165,11 @@ def _regions(order: Iterable[Value], buffers: dict[Value, Buffer], numbers: Numb
     nodes = dict.fromkeys(v.node for v in order if isinstance(v.compute, Apart))
     uses = Counter(a for node in dict.fromkeys(v.node for v in order) for a in node.args)
     for node in nodes:
-        for k in range(len(node.types)):
-            result = Value(node, k)
-            if result not in buffers:
-                buffers[result] = arena(result.dtype, result.shape, numbers)
+        results = [Value(node, k) for k in range(len(node.types))]
+        buffers |= {x: arena(x.dtype, x.shape, numbers) for x in results if x not in buffers}
         for k, result in at_first(node).items():
-            arg = node.args[k]
-            if uses[arg] == 1 and not isinstance(arg.compute, Given):
-                buffers.setdefault(arg, buffers[result])
+            if uses[node.args[k]] == 1 and not isinstance(node.args[k].compute, Given):
+                buffers.setdefault(node.args[k], buffers[result])
     fed = (a for node in nodes for a in node.args if not isinstance(a.compute, Given))
     return [Stored(a, "a region or plug-in reads it") for a in fed]
 

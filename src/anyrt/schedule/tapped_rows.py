@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,7 +14,7 @@ from anyrt.ir.kernel import Expr, Stmt, Store, cast, load
 from anyrt.loops.nest import Names, Nest
 from anyrt.loops.strip_mine import delinearised
 from anyrt.loops.tables import LEAST
-from anyrt.schedule.cost import heavy, weight
+from anyrt.schedule.cost import is_light
 from anyrt.schedule.elements import Elements, FusionFailure, tapped
 from anyrt.schedule.layout import Layout, row_major
 from anyrt.schedule.tables import Tables
@@ -52,11 +52,11 @@ class TappedRows:
     buffer: Buffer | None = None
 
     def __post_init__(self) -> None:
-        free = [k for k, d in enumerate(self.at) if k == self.also or any(depends(d, v) for v in self.inner)]
-        for k in free:
-            if k != self.also and any(depends(self.at[k], v) for v in self.owner.vars if v not in self.inner):
-                self.owner.failures.append(FusionFailure(self.value, "its rows are cut across"))
-        besides = {k: any(depends(d, v) for v in self.owner.beside) for k, d in enumerate(self.at)}
+        free = [k for k, d in enumerate(self.at) if k == self.also or _moved_by(d, self.inner)]
+        outer = [v for v in self.owner.vars if v not in self.inner]
+        if any(k != self.also and _moved_by(self.at[k], outer) for k in free):
+            self.owner.failures.append(FusionFailure(self.value, "its rows are cut across"))
+        besides = {k: _moved_by(d, self.owner.beside) for k, d in enumerate(self.at)}
         self.axes = tuple(sorted(free, key=lambda k: besides[k]))
         length = maximum(LEAST, mul(self.length, self.rows))  # so that whole registers can be read anywhere
         kind = COMPUTED[self.value.dtype]
@@ -96,13 +96,16 @@ class TappedRows:
     ) -> Expr:
         """Taps inside a row: their operand, when heavy, becomes a row of its own first."""
         (op, _), arg = tapped(value), value.args[0]
-        moves = any(depends(at[op.axis], v) for v in inner)
         b = self.owner
-        if arg in b.buffers or weight(arg, b.buffers, b.machine) < heavy(b.machine) or not moves:
+        if is_light(arg, b.buffers, b.machine) or not _moved_by(at[op.axis], inner):
             return elements.taps(value, at)
         row = TappedRows(self.owner, arg, at, inner, 1, also=op.axis)
         before += row.fill(0, at)
         return elements.taps(value, at, lambda t, position: row.read(0, moved(at, value, position)))
+
+
+def _moved_by(at: Dim, vars: Iterable[Sym]) -> bool:
+    return any(depends(at, v) for v in vars)
 
 
 def moved(at: tuple[Dim, ...], value: Value, position: Dim) -> tuple[Dim, ...]:

@@ -14,7 +14,7 @@ from functools import reduce
 from itertools import chain
 from itertools import count as counting
 
-from anyrt.core.dims import Dim, Sym, add, ceildiv, depends, maximum, mul, product
+from anyrt.core.dims import Dim, Sym, add, ceildiv, depends, maximum, mul, product, total
 from anyrt.core.dimvalues import substitute
 from anyrt.ir.buffer import BITS, Buffer, Space
 from anyrt.ir.kernel import (
@@ -108,21 +108,21 @@ def _body(
         size = cut.most(buffer.size)
         swap[buffer] = Buffer(f"{cut.tile.name}.{buffer.name}", buffer.type, Space.SCRATCH, size, scratch)
         scratch = add(scratch, _aligned(mul(size, BITS[buffer.stored] // 8)))
-    bodies: list[tuple[Stmt, ...]] = []
-    work: Dim = 0
-    for kernel, (settled, _) in zip(kernels, own, strict=True):
-        own_body = with_buffers(kernel, swap | settled).body
-        work = add(work, mul(cut.most(kernel.work), cut.most(kernel.var.extent or 0)))
-        once = kernel.var.extent == 1
-        bodies.append(
-            substituted(own_body, {kernel.var: 0}) if once else (For(kernel.var, Loop.SERIAL, own_body),)
-        )
+    bodies = [_items(with_buffers(k, swap | settled)) for k, (settled, _) in zip(kernels, own, strict=True)]
+    work = total(mul(cut.most(k.work), cut.most(k.var.extent or 0)) for k in kernels)
     looking = tuple(chain.from_iterable(bodies[: len(looks)]))
     lets = () if before else tuple(Let(v, x) for v, x in cut.columns.lets.items())
     scores = cut.tile.scores
     search = from_both_ends(scores.at_block, looking, ANY, FIRST, BEHIND) if scores and looks else ()
     found = substituted((*search, *lets), {}, swap)
     return (*found, *chain.from_iterable(bodies[len(looks) :])), scratch, maximum(work, 1)
+
+
+def _items(kernel: Kernel) -> tuple[Stmt, ...]:
+    """All items of a kernel."""
+    if kernel.var.extent == 1:
+        return substituted(kernel.body, {kernel.var: 0})
+    return (For(kernel.var, Loop.SERIAL, kernel.body),)
 
 
 def _own_scratch(kernel: Kernel, cut: TileGraph) -> tuple[dict[Buffer, Buffer], Dim]:

@@ -7,12 +7,13 @@ beside a sum with many results. The other factor is constant, as it lies in pane
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 from math import prod
 from typing import Final
 
 from anyrt.core.enums import DataType
-from anyrt.ir.compute import Contracted, Elements, Given
+from anyrt.ir.compute import Contracted, Given, only_moves
 from anyrt.ir.graph import Shape, Value
 
 LONG: Final = 512  # terms, from which lanes of them do not stay in the nearest cache
@@ -24,24 +25,26 @@ def axis_of_terms(user: Value, side: int) -> int | None:
     how = user.compute
     if not isinstance(how, Contracted) or user.dtype is not DataType.FLOAT:
         return None
-    if not _is_constant(user.args[1 - side]) or _is_constant(user.args[side]):
+    arg, factor, (labels, others) = user.args[side], user.args[1 - side], how.sides[side]
+    shape, other = _sizes(labels, arg.shape), _sizes(others, factor.shape)
+    if shape is None or other is None or _is_constant(arg) or not _is_constant(factor):
         return None
-    labels, others = (how.left, how.right) if side == 0 else (how.right, how.left)
-    shape, other = (_sizes(labels, user.args[side].shape), _sizes(others, user.args[1 - side].shape))
-    if shape is None or other is None:
-        return None
-    summed = [label for label, size in shape.items() if label in other and label not in how.out and size > 1]
-    alone = [how.out.index(label) for label, size in shape.items() if label not in other and size > 1]
+    summed = [x for x in labels if x in other and x not in how.out and shape[x] > 1]
     results = prod(size for label, size in other.items() if label not in shape)
-    if len(summed) != 1 or shape[summed[0]] < LONG or results < MANY:
+    if len(summed) != 1 or shape[summed[0]] < LONG or results < MANY or not _is_parted(how, shape, other):
         return None
+    return labels.index(summed[0])
+
+
+def _is_parted(how: Contracted, shape: Mapping[int, int], other: Mapping[int, int]) -> bool:
+    """True where axes of the other factor lie between those of an operand in the result."""
+    alone = [how.out.index(label) for label, size in shape.items() if label not in other and size > 1]
     between = (range(first + 1, last) for first, last in pairwise(sorted(alone)))
-    parted = any(other.get(how.out[k], 1) > 1 for places in between for k in places)
-    return labels.index(summed[0]) if parted else None
+    return any(other.get(how.out[k], 1) > 1 for places in between for k in places)
 
 
 def _is_constant(value: Value) -> bool:
-    while isinstance(value.compute, Elements) and value.compute.moves and len(value.args) == 1:
+    while only_moves(value.compute) and len(value.args) == 1:
         (value,) = value.args
     return isinstance(value.compute, Given) and value.compute.constant
 
