@@ -1,7 +1,10 @@
 """Addresses without memory are refused before anything goes there; each of these ended the process."""
 
 import ctypes
+import errno
 import mmap
+import os
+import threading
 
 import numpy as np
 import pytest
@@ -40,6 +43,36 @@ def bound(engine):
         context.set_tensor_address(name, array.ctypes.data)
     assert context.execute_async_v3(0)
     return context, arrays
+
+
+@pytest.fixture
+def libc():
+    """The functions of C for mappings."""
+    functions = ctypes.CDLL(None)
+    functions.mmap.restype = ctypes.c_void_p
+    functions.mmap.argtypes = [ctypes.c_void_p, *[ctypes.c_size_t] * 5]
+    functions.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    return functions
+
+
+@pytest.fixture(params=["asked", "listed", "populated"])
+def way(request, monkeypatch):
+    """How the system is asked: of each mapping, for a list of all, or for pages alone."""
+
+    def unknown(*_):
+        raise OSError(errno.ENOTTY, "unknown")
+
+    if request.param != "asked":
+        monkeypatch.setattr(reach, "_asked", unknown)
+    if request.param == "populated":
+        monkeypatch.setattr(reach, "_listed", unknown)
+    monkeypatch.setattr(reach, "FEW", 0 if request.param == "listed" else reach.FEW)
+    return request.param
+
+
+def anonymous(libc, nbytes, rights=mmap.PROT_READ | mmap.PROT_WRITE):
+    """Where a new mapping of this size lies."""
+    return libc.mmap(None, nbytes, rights, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, (1 << 64) - 1, 0)
 
 
 def refused(context):
@@ -87,13 +120,83 @@ def test_an_output_in_memory_that_may_only_be_read_is_refused(bound, tmp_path):
     assert "memory that may not be written" in refused(context)
 
 
-def test_memory_that_nobody_may_read_is_refused(bound):
+def test_memory_that_nobody_may_read_is_refused(bound, libc):
     context, _ = bound
-    libc = ctypes.CDLL(None)
-    libc.mmap.restype, libc.mmap.argtypes = ctypes.c_void_p, [ctypes.c_void_p, *[ctypes.c_size_t] * 5]
-    place = libc.mmap(None, PAGE, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, (1 << 64) - 1, 0)
-    context.set_tensor_address("x", place)
-    assert "memory that may not be read" in refused(context)
+    context.set_tensor_address("x", anonymous(libc, PAGE, 0))
+    assert "memory that may not be read, wanted" in refused(context)
+
+
+@pytest.mark.parametrize("page", [1, 40, 63])
+@pytest.mark.parametrize(
+    ("rights", "writes", "lacks"),
+    [
+        (0, False, "may not be read"),
+        (0, True, "may not be written"),
+        (mmap.PROT_READ, False, ""),
+        (mmap.PROT_READ, True, "may not be written"),
+    ],
+)
+def test_one_page_in_the_middle_decides(libc, page, rights, writes, lacks):
+    place = anonymous(libc, 64 * PAGE)
+    libc.mprotect(place + page * PAGE, PAGE, rights)
+    wanted = f"memory that {lacks} beyond {page * PAGE - 8} bytes" if lacks else ""
+    assert reach.lack(place + 8, 64 * PAGE - 8, writes=writes) == wanted
+    assert reach.lack(place + 8, page * PAGE - 8, writes=writes) == ""
+
+
+def test_every_way_of_asking_finds_what_is_not_there(libc, way):
+    place = anonymous(libc, 64 * PAGE)
+    assert reach.lack(place, 64 * PAGE, writes=True) == ""
+    libc.munmap(ctypes.c_void_p(place + 40 * PAGE), PAGE)
+    assert reach.lack(place, 64 * PAGE, writes=True)
+    assert reach.lack(place, 40 * PAGE, writes=True) == ""
+    assert reach.lack(12345, 16, writes=False) == "no memory of this process"
+
+
+def test_a_mapping_that_is_longer_than_its_file_is_refused(way, tmp_path):
+    (tmp_path / "file").write_bytes(bytes(3 * PAGE))
+    with (tmp_path / "file").open("r+b") as file:
+        place = ctypes.addressof(ctypes.c_char.from_buffer(mapped := mmap.mmap(file.fileno(), 3 * PAGE)))
+        assert reach.lack(place, len(mapped), writes=False) == ""
+        file.truncate(PAGE)
+        assert reach.lack(place, 2 * PAGE, writes=False)
+        assert reach.lack(place, PAGE, writes=False) == ""
+
+
+def test_an_array_of_a_thread_is_no_room_for_more():
+    """A thread's arena of malloc lies before addresses that are kept for it, with no rights."""
+    large, told = built((1 << 20,)), []
+
+    def work():
+        small, y = np.zeros(3000, np.float32), np.zeros(1 << 20, np.float32)
+        context = large.create_execution_context()
+        context.set_tensor_address("x", small.ctypes.data)
+        context.set_tensor_address("y", y.ctypes.data)
+        told.append(refused(context))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert "AR712" in told[0]
+
+
+def test_a_child_process_asks_about_its_own_memory(libc):
+    place = anonymous(libc, PAGE)
+    assert reach.lack(place, PAGE, writes=False) == ""
+    child = os.fork()
+    if not child:
+        libc.munmap(ctypes.c_void_p(place), PAGE)
+        os._exit(bool(reach.lack(place, PAGE, writes=False)))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+
+
+@pytest.mark.skipif(not reach._ASKS, reason="this system tells of no single mappings: before Linux 6.11")
+def test_the_list_of_mappings_is_opened_again_where_it_was_closed():
+    os.close(reach._own_list(os.getpid()))
+    array = np.zeros(16, np.float32)
+    assert [reach.lack(array.ctypes.data, 64, writes=True) for _ in range(2)] == ["", ""]
+    assert reach.lack(12345, 16, writes=False) == "no memory of this process"
+    os.fstat(reach._own_list(os.getpid()))
 
 
 def test_sizes_at_an_address_without_memory_are_refused():
