@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 import anyrt as trt
 from anyrt.onnx import graph as walked
@@ -59,6 +59,30 @@ def test_few_functions_that_stand_for_billions_of_nodes_are_refused(monkeypatch)
 def test_zeros_are_refused_at_the_first_byte():
     (told,) = problems(bytes(50_000_000))  # half a second for each million, when they were read as fields
     assert told.startswith("[AR416] the model: got a field of number 0, wanted an ONNX model")
+
+
+def test_many_unknown_nodes_ask_for_the_creators_of_plugins_once(monkeypatch):
+    """Each asked for all 84 of TensorRT's: 170 s for 2 MiB of empty nodes."""
+    asked, bring = [], trt.init_libnvinfer_plugins
+    monkeypatch.setattr(trt, "init_libnvinfer_plugins", lambda *a: asked.append(a) or bring(*a))
+    told = problems(model([helper.make_node(f"Own{k % 3}", ["x"], [f"y{k}"]) for k in range(3000)]))
+    assert len(asked) == 1
+    assert [t[:7] for t in told[:1000]] == ["[AR904]"] * 1000
+    assert told[1000:] == ["[AR417] the model: got 2000 more problems, wanted none; correct the ones before"]
+
+
+def test_many_wrong_initializers_are_counted_and_not_all_told():
+    told = problems(model([], [TensorProto(name=f"w{k}") for k in range(1001)]))
+    assert told[999].startswith("[AR901] w999: got element type 0")
+    assert "got 1 more problems" in told[1000]
+
+
+def test_nodes_whose_problems_are_not_told_are_left_out_of_the_supported_ones_too():
+    nodes = [helper.make_node("Own", ["x"], [f"y{k}"]) for k in range(1500)]
+    log = trt.Logger(trt.Logger.INTERNAL_ERROR)
+    parser = trt.OnnxParser(trt.Builder(log).create_network(), log)
+    good, parts = parser.supports_model(model([*nodes, helper.make_node("Neg", ["x"], ["y"])]))
+    assert (good, parts) == (False, [([1500], True)])
 
 
 def test_conditionals_thirty_deep_are_described():

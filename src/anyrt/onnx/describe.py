@@ -31,7 +31,7 @@ def describe(model: Model, network: INetworkDefinition) -> Walk:
         error = NotSupportedError(
             "AR904", node.name or node.op_type, f"operator {name}", "an operator that is here"
         )
-        walk.failures.append(Failure(error, index, node.name, node.op_type))
+        walk.fail(Failure(error, index, node.name, node.op_type))
     if walk.failures:
         return walk
     with strict(), _silent(network):
@@ -75,7 +75,7 @@ def _inputs(model: Model, walk: Walk, scope: Scope) -> None:
             where = Layers(network, f"{value.name} input")
             scope.held[value.name] = where.tensor(tensor).cast(found.dtype).it
         except AnyrtError as error:
-            walk.failures.append(Failure(error, name=value.name))
+            walk.fail(Failure(error, name=value.name))
 
 
 def _outputs(model: Model, walk: Walk, scope: Scope) -> None:
@@ -86,7 +86,7 @@ def _outputs(model: Model, walk: Walk, scope: Scope) -> None:
                 raise NotSupportedError("AR901", value.name, "a sequence as an output", "tensors")
             _mark(walk.network, held, value.name)
         except AnyrtError as error:
-            walk.failures.append(Failure(error, name=value.name))
+            walk.fail(Failure(error, name=value.name))
 
 
 def _mark(network: INetworkDefinition, tensor: ITensor, name: str) -> None:

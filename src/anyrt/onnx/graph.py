@@ -31,6 +31,7 @@ from anyrt.ops._record import Array
 
 DEEPEST = 60  # functions and graphs inside one another; a function that calls itself has no end
 MOST = 1 << 16  # nodes of functions and inner graphs, each time that they are described
+MOST_TOLD = 1000  # problems of a model; others are counted
 # What an importer stumbles with over a node that is not as ONNX has it.
 MALFORMED = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)
 
@@ -51,6 +52,9 @@ class Failure:
         if not self.op or self.name in error.where or self.op in error.where:
             return error
         return error.at(f"{self.op} node {self.name or self.index}: {error.where}".removesuffix(": "))
+
+
+UNTOLD = GraphError("AR417", "the model", f"more than {MOST_TOLD} problems", "none", "correct the first ones")
 
 
 class Scope:
@@ -164,8 +168,13 @@ class Walk:
             problem = _malformed(node, index, error)
             self._failed(scope, names, Failure(problem, index, node.name, node.op_type, self.stack))
 
+    def fail(self, failure: Failure) -> None:
+        """Keep a problem; of many no more than where it is, as errors keep what they were found in."""
+        is_told = len(self.failures) < MOST_TOLD
+        self.failures.append(failure if is_told else Failure(UNTOLD, failure.index))
+
     def _failed(self, scope: Scope, names: Sequence[str], failure: Failure) -> None:
-        self.failures.append(failure)
+        self.fail(failure)
         scope.failed.update(names)
 
     def node(self, proto: NodeProto, scope: Scope) -> None:

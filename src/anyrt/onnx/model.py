@@ -16,7 +16,7 @@ from anyrt.core.enums import DataType
 from anyrt.core.errors import GraphError, NotSupportedError
 from anyrt.onnx.functions import Key, is_function, key
 from anyrt.onnx.node import importer_of
-from anyrt.onnx.plugins import creator_of
+from anyrt.onnx.plugins import without_creator
 from anyrt.onnx.weights import Reader, data_type
 from anyrt.onnx.wire import damaged, without_weights
 
@@ -46,13 +46,11 @@ class Model:
         for function in self.functions.values():
             opsets = versions(function.opset_import)
             found += [(-1, n) for f in function.node for n in _all(f) if not self._describes(n, opsets)]
-        return found
+        return without_creator(found)
 
     def _describes(self, node: NodeProto, opsets: dict[str, int]) -> bool:
         name = key(node)
-        if name in self.functions or importer_of(name) or is_function(name, opsets.get(name[0], 1)):
-            return True
-        return creator_of(node) is not None
+        return bool(name in self.functions or importer_of(name) or is_function(name, opsets.get(name[0], 1)))
 
 
 def _all(node: NodeProto) -> Iterator[NodeProto]:

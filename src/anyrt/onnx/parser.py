@@ -33,7 +33,7 @@ from anyrt.onnx import importers
 from anyrt.onnx.describe import describe
 from anyrt.onnx.errors import ParserError
 from anyrt.onnx.functions import is_function
-from anyrt.onnx.graph import MALFORMED, Failure
+from anyrt.onnx.graph import MALFORMED, MOST_TOLD, Failure
 from anyrt.onnx.model import Model, read
 from anyrt.onnx.node import Held, importer_of
 from anyrt.onnx.subgraphs import split
@@ -77,7 +77,7 @@ class OnnxParser(Reporting, Managed):
         """Read a model from bytes; `path`: of its file, in whose folder its other files lie.
 
         Answers False where there is a problem; `get_error` then tells all of them, one an operator that is
-        not here."""
+        not here; of more than 1000 the first, and how many more there are."""
         return self._tried(lambda: self._load(as_bytes(model), path) and self._describe(self._network))
 
     def parse_with_weight_descriptors(self, model: ReadableBuffer) -> bool:
@@ -105,10 +105,10 @@ class OnnxParser(Reporting, Managed):
             network = self._network
             if network.num_layers or network.num_inputs:  # which would have names twice
                 network = Builder(self._channel.logger).create_network(network.flags)
-            good = self._describe(network)
+            failures = self._failures(network)
             assert self._model is not None, "a model was loaded"
-            self._parts = split(self._model, [e._failure for e in self._errors])
-            return good
+            self._parts = split(self._model, failures)
+            return not failures
 
         return self._tried(judge)
 
@@ -248,12 +248,19 @@ class OnnxParser(Reporting, Managed):
         return True
 
     def _describe(self, network: INetworkDefinition) -> bool:
+        return not self._failures(network)
+
+    def _failures(self, network: INetworkDefinition) -> list[Failure]:
+        """The problems of describing the model; the first of them are told, and how many more there are."""
         assert self._model is not None, "a model was loaded"
         walk = describe(self._model, network)
         self._made = walk.made
-        for failure in walk.failures:
+        for failure in walk.failures[:MOST_TOLD]:
             self._tell(failure)
-        return not walk.failures
+        if more := len(walk.failures[MOST_TOLD:]):
+            do = "correct the ones before"
+            self._tell(Failure(GraphError("AR417", "the model", f"{more} more problems", "none", do)))
+        return walk.failures
 
     def _tried(self, do: Callable[[], bool]) -> bool:
         """What `do` answers; False after telling what it raises, which strict raises again."""

@@ -3,7 +3,7 @@
     registry.register_creator(MyCreator(), "")
     parser.parse(model)                     # of a node with its name, or EfficientNMS_TRT, of whatever domain
 
-TensorRT's parser registers the plug-ins that TensorRT brings along; here they are when a node asks for one.
+TensorRT's parser registers the plug-ins that TensorRT brings along; here they are when a model asks for one.
 The attributes `plugin_version` and `plugin_namespace` say which creator; those that it has fields for become
 fields. `tensorrt_plugin_shape_input_indices` names the inputs that a plug-in makes sizes of; `aot` says which
 function computes a plug-in that has two.
@@ -11,6 +11,7 @@ function computes a plug-in that has two.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -30,6 +31,7 @@ from anyrt.onnx.node import Node
 from anyrt.onnx.tensor import Tensor
 
 Creator: TypeAlias = IPluginCreator | IPluginCreatorV3One | IPluginCreatorV3Quick
+Name: TypeAlias = tuple[str, str, str]  # with version and namespace
 P = PluginFieldType
 VERSION, NAMESPACE = "plugin_version", "plugin_namespace"
 AOT = "aot"
@@ -42,13 +44,27 @@ TENSORS = {np.dtype(t): f for t, f in (
 
 def creator_of(node: NodeProto) -> Creator | None:
     """The creator of the plug-in that a node names; None where none is registered."""
+    return _registered(_named(node))
+
+
+def _named(node: NodeProto) -> Name:
     told = {a.name: a.s.decode(errors="replace") for a in node.attribute if a.name in (VERSION, NAMESPACE)}
-    wanted = node.op_type, told.get(VERSION) or "1", told.get(NAMESPACE, "")
-    found = the_registry().get_creator(*wanted)
-    if found is None and not wanted[2]:
-        anyrt.init_libnvinfer_plugins(None, "")
-        found = the_registry().get_creator(*wanted)
+    return node.op_type, told.get(VERSION) or "1", told.get(NAMESPACE, "")
+
+
+def _registered(name: Name) -> Creator | None:
+    found = the_registry().get_creator(*name)
     return found if isinstance(found, Creator) else None
+
+
+def without_creator(nodes: Sequence[tuple[int, NodeProto]]) -> list[tuple[int, NodeProto]]:
+    """Those of these nodes, each with a number, that no plug-in describes, be it one of TensorRT's own."""
+    names = [_named(node) for _, node in nodes]
+    unknown = {name for name in set(names) if _registered(name) is None}
+    if unknown:
+        anyrt.init_libnvinfer_plugins(None, "")  # once for all: it looks for every one of its creators
+        unknown = {name for name in unknown if _registered(name) is None}
+    return [x for x, name in zip(nodes, names, strict=True) if name in unknown]
 
 
 def plugin(node: Node, creator: Creator) -> list[Tensor]:
