@@ -1,9 +1,11 @@
 """Weights that are read from the plan when a kernel needs them."""
 
+import gc
 import os
 import subprocess
 import sys
 import threading
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -98,6 +100,42 @@ def test_a_context_takes_a_budget_that_is_set_later(engine):
         assert context.execute_async_v3(0)
         results.append(y.copy())
     assert all((result == results[0]).all() for result in results)
+
+
+def test_a_context_ends_with_its_last_user(engine):
+    """One that waited for the collector of cycles kept the weights that a budget had replaced."""
+    y = np.empty_like(X)
+    gc.disable()
+    try:
+        for budget in (0, LAYERS * BYTES, BYTES):
+            engine.weight_streaming_budget_v2 = budget
+            context = engine.create_execution_context()
+            context.set_input_shape("x", (1, 64))
+            assert all(context.set_tensor_address(name, array) for name, array in {"x": X, "y": y}.items())
+            assert context.execute_async_v3(0)
+            ends = weakref.ref(context._context)
+            assert ends() is not None
+            del context
+            assert ends() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("flags", [(), (Flag.REFIT,), (Flag.WEIGHT_STREAMING, Flag.REFIT)])
+def test_weights_that_were_replaced_are_let_go(flags):
+    engine = loaded(plan(*flags))
+    gc.disable()
+    try:
+        context = engine.create_execution_context()
+        old = weakref.ref(context._context)
+        if flags:
+            refitter = trt.Refitter(engine, trt.Logger(trt.Logger.ERROR))
+            assert refitter.set_weights("w0", trt.WeightsRole.CONSTANT, np.ones((64, 64), np.float32))
+            assert refitter.refit_cuda_engine()
+        del context
+        assert old() is None
+    finally:
+        gc.enable()
 
 
 def test_contexts_of_several_threads_take_turns(engine):

@@ -54,7 +54,9 @@ class Context:
         self._frame = Frame(loaded, self.words, policy, limit)
         self.is_ready = False
         self._late = loaded.late  # outputs whose sizes this run has not found yet
-        self._run = self._run_anew if loaded.held.can_change else loaded.run
+        # None: `_run_anew`, which is not kept here, so that a context ends with its last user and lets go of
+        # weights that a budget or a refit has replaced.
+        self._run = None if loaded.held.can_change else loaded.run
         self._use_lock()
         loaded.pool.listeners.add(self)
         reach.listen(self)
@@ -166,7 +168,9 @@ class Context:
         if self.caller is not None or not self._acquire(False):  # a plug-in that fails is called once
             return False
         try:
-            return self.is_ready and self.sizing.has_found and self._run(self.address) == 0
+            if not (self.is_ready and self.sizing.has_found):
+                return False
+            return (self._run or self._run_anew)(self.address) == 0
         finally:
             self._release()
 
@@ -208,7 +212,7 @@ class Context:
     def _carried_out(self) -> int:
         """The status of a run, which pauses where it has found sizes."""
         self._forget()
-        status = self._run(self.address)
+        status = (self._run or self._run_anew)(self.address)
         while status < 0:
             self._take_over(pauses.told(self.words, self.loaded.open_outputs))
             status = self.loaded.resume(self.address, -1 - status)
