@@ -96,8 +96,8 @@ def _check_operands(op: Op[A], layer: Layer[A]) -> None:
         if value is None:
             continue
         check_dtype(layer.name, value.dtype, allowed.dtypes, f"input {i} ({allowed.name})")
-        if allowed.same_as is not None:
-            _check_same_type(layer.name, layer.input(allowed.same_as), value, i, allowed.same_as)
+        if allowed.same_as is not None and (other := layer.optional(allowed.same_as)) is not None:
+            _check_same_type(layer.name, other, value, i, allowed.same_as)
     for value in filter(None, layer.inputs):
         volume = highest(product(value.shape))
         if isinstance(volume, int) and volume > op.volume_limit:

@@ -319,6 +319,7 @@ def mistakes() -> tuple[Mistake[FillAttrs], ...]:
         Mistake("AR123", "alpha of another rank than 0", a((3,), UNIFORM), (None, (1,), ())),
         Mistake("AR123", "not as many steps as axes", a((2, 3), LINSPACE), (None, (), (3,))),
         Mistake("AR406", "alpha without beta", a((3,), UNIFORM), (None, ())),
+        Mistake("AR406", "beta without alpha", a((3, 2), LINSPACE), (None, None, (2,))),
         Mistake("AR202", "a type that LINSPACE does not take", a((3,), LINSPACE, 0, 1, DataType.BOOL), ()),
         Mistake("AR202", "random integers", a((3,), NORMAL, 0, 1, i64), ()),
         Mistake("AR202", "a shape that is no integers", a((), UNIFORM), ((2,),)),
