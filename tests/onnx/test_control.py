@@ -177,6 +177,33 @@ def test_a_state_that_grows_for_turns_of_a_run_is_told():
         run(text, x=X[:1], n=np.array(3))
 
 
+@pytest.mark.parametrize("turns", ["Loop (n, , x)", "Scan <num_scan_inputs = 1> (x, each)"])
+def test_a_state_keeps_its_shape_not_only_its_volume(turns):
+    body = "float[4, 3] s, float e) => (float[A, B] t, float u) { t = Mul(w, w)  u = Identity(e) }"
+    if turns.startswith("Loop"):
+        body = "int64 i, bool c, float[4, 3] s) => (bool d, float[A, B] t) { d = Identity(c)  t = Mul(w, w) }"
+    text = f"""(float[p, q] x, float[a, b] w, float[T] each, int64 n) => (float[A, B] y) {{
+        {"y, z" if "each" in turns else "y"} = {turns} <body = b ({body}>
+    }}"""
+    text = text.replace(" <num_scan_inputs = 1> (x, each) <", " (x, each) <num_scan_inputs = 1, ")
+    given = {"x": X, "each": X[0], "n": np.array(2)}
+    np.testing.assert_array_equal(run(text, w=X, **given), X * X)
+    for other in ((3, 4), (12, 1), (1, 12)):
+        with pytest.raises(AnyrtError, match="AR123"):
+            run(text, w=X.reshape(other), **given)
+
+
+def test_what_turns_collect_has_the_declared_shape_not_only_its_volume():
+    text = """(int64 n, float[a, b] x, bool[k] m) => (float[T, 4, 3] y) <bool go = {1}> {
+        y = Loop (n, go) <body = b (int64 i, bool c) => (bool d, float[4, 3] t)
+            { d = Identity(c)  t = Compress <axis = 1> (x, m) }>
+    }"""
+    got = run(text, n=np.array(2), x=X, m=np.array([True] * 3))
+    np.testing.assert_array_equal(got, np.stack([X, X]))
+    with pytest.raises(AnyrtError, match="AR103"):
+        run(text, n=np.array(2), x=X.reshape(2, 6), m=np.array([True] * 6))
+
+
 def test_a_loop_inside_a_loop_starts_anew_each_time():
     text = """(int64 n, float x) => (float[T] y) <bool go = {1}, float one = {1.0}> {
         s, y = Loop (n, go, x) <body = b (int64 i, bool c, float s) => (bool d, float t, float u) {

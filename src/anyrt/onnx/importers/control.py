@@ -19,7 +19,7 @@ from anyrt.ir.graph import Graph
 from anyrt.onnx.joined import JOINED, RanksDiffer
 from anyrt.onnx.node import Border, Given, Node, importer
 from anyrt.onnx.regions import Choice, Turns
-from anyrt.onnx.sizes import window
+from anyrt.onnx.sizes import lengths, window
 from anyrt.onnx.tensor import Tensor
 
 MOST_WRITTEN = 1024  # turns of a loop that is written out
@@ -183,12 +183,16 @@ def _results(node: Node, made: list[Given], states: int) -> tuple[Tensor, list[T
 
 
 def _as_declared(node: Node, output: int, x: Tensor) -> Tensor:
-    """What a turn makes for output `output` of the graph, of the sizes that this declares, where others
-    cannot be known: there is one shape for all turns."""
+    """What a turn makes for output `output` of the graph, of the sizes that this declares where data decide
+    them in each turn, as all have one shape. One axis at a time: other shapes have that volume, too."""
     dims = node.body_outputs("body")[output].type.tensor_type.shape.dim
-    sizes = [d.dim_value if d.HasField("dim_value") else -1 for d in dims]
-    if any(map(counts, node.value(x).shape)) and len(sizes) == x.rank and min(sizes, default=0) >= 0:
-        return x.reshape(sizes)
+    found = [axis for axis, size in enumerate(node.value(x).shape) if counts(size)]
+    if len(dims) != x.rank or not all(dims[axis].HasField("dim_value") for axis in found):
+        return x
+    for axis in found:
+        sizes = lengths(x)
+        sizes[axis] = dims[axis].dim_value
+        x = x.reshape(sizes)
     return x
 
 
@@ -220,7 +224,7 @@ def _like_first(node: Node, first: Tensor, following: Tensor) -> Tensor:
     if a.dtype is not b.dtype or len(a.shape) != len(b.shape) or differ:
         do = "give the trip count as a constant of the model, so that the loop can be written out"
         raise ShapeError("AR123", node.where, f"{b} passed on by a turn", f"{a}, as the first turn gets", do)
-    return node.reshape(following, node.shape(first))  # sizes that agree in runs, or break a condition there
+    return following  # whose sizes the recurrence asks to be these, axis by axis
 
 
 def _written_out(node: Node, count: int) -> list[Given]:
