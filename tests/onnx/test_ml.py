@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
+from anyrt.onnx.backend import prepare
 from tests.onnx.conftest import of_node
 from tests.sampling import sample
 
@@ -138,3 +139,55 @@ def test_trees_vote_for_classes(same, end, kind):
     attrs |= {"class_weights": weights.tolist()}
     attrs |= {"classlabels_int64s": [4, 7, 9][: max(count, 2)], "post_transform": end}
     same("TreeEnsembleClassifier", {"x": random(9, 3)}, 2, **attrs)
+
+
+# Between these two lies what float32 makes of each.
+NEAR = np.array([[1 / 3 - 1e-12], [1 / 3], [1 / 3 + 1e-12]])
+STUMP = {
+    "nodes_treeids": [0, 0, 0], "nodes_nodeids": [0, 1, 2], "nodes_featureids": [0, 0, 0],
+    "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"],
+    "nodes_truenodeids": [1, 0, 0], "nodes_falsenodeids": [2, 0, 0],
+    "nodes_values_as_tensor": numpy_helper.from_array(np.array([1 / 3, 0, 0])),
+}  # fmt: skip
+
+
+def test_trees_compare_float64_as_it_is(same):
+    weights = numpy_helper.from_array(np.array([1.0, 2.0]))
+    names = ("treeids", "nodeids", "ids")
+    attrs = STUMP | dict(zip([f"target_{n}" for n in names], [[0, 0], [1, 2], [0, 0]], strict=True))
+    same("TreeEnsembleRegressor", {"x": NEAR}, target_weights_as_tensor=weights, n_targets=1, **attrs)
+    attrs = STUMP | dict(zip([f"class_{n}" for n in names], [[0, 0], [1, 2], [0, 1]], strict=True))
+    same("TreeEnsembleClassifier", {"x": NEAR}, 2, class_weights_as_tensor=weights,
+         classlabels_int64s=[3, 5, 7], **attrs)  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", range(7))
+def test_trees_with_leaves_beside_nodes_compute_float64(mode):
+    table = numpy_helper.from_array
+    members = {"membership_values": table(np.array([1 / 3, np.nan]))} if mode == 6 else {}
+    node = helper.make_node(
+        "TreeEnsemble", ["x"], ["y"], domain="ai.onnx.ml", n_targets=1, aggregate_function=1,
+        post_transform=0,
+        nodes_modes=table(np.array([mode], np.uint8)), nodes_featureids=[0], tree_roots=[0],
+        nodes_splits=table(np.array([1 / 3])), nodes_truenodeids=[0], nodes_falsenodeids=[1],
+        nodes_trueleafs=[1], nodes_falseleafs=[1], leaf_targetids=[0, 0],
+        leaf_weights=table(np.array([1 / 7, 1e300])), **members,
+    )  # fmt: skip
+    model = of_node(node, {"x": NEAR}, {}, 21)
+    model.opset_import[1].version = 5
+    (got,) = prepare(model).run({"x": NEAR})
+    less, same, more = NEAR < 1 / 3, NEAR == 1 / 3, NEAR > 1 / 3
+    yes = (less | same, less, more | same, more, same, ~same, same)[mode]
+    np.testing.assert_array_equal(got, np.where(yes, 1 / 7, 1e300))
+
+
+@pytest.mark.parametrize(("op", "attrs", "wanted"), [
+    ("Scaler", {"offset": [1.0], "scale": [2.0**30]}, [[2.0**-10]]),
+    ("LinearRegressor", {"coefficients": [2.0**30], "intercepts": [-(2.0**30)], "targets": 1}, [[2.0**-10]]),
+    ("SVMRegressor", {"kernel_type": "LINEAR", "n_supports": 1, "coefficients": [2.0**30],
+                      "support_vectors": [1.0], "rho": [-(2.0**30)]}, [[2.0**-10]]),
+])  # fmt: skip
+def test_numbers_of_float64_are_rounded_at_the_end(run, op, attrs, wanted):
+    got = run(op, {"x": np.array([[1 + 2.0**-40]])}, domain="ai.onnx.ml", **attrs)
+    assert got.dtype == np.float32
+    np.testing.assert_array_equal(got, wanted)

@@ -1,4 +1,7 @@
-"""ai.onnx.ml where it is tensors: scalers, encoders, linear models, support vectors."""
+"""ai.onnx.ml where it is tensors: scalers, encoders, linear models, support vectors.
+
+Numbers of float64 are computed with in float64, also where ONNX asks for results of float32.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,18 @@ from anyrt.onnx.tensor import Tensor
 from anyrt.ops._record import Array
 
 FLOAT, INT64 = DataType.FLOAT, DataType.INT64
+DOUBLE = DataType.DOUBLE
 ml: Callable[..., Callable[[Importer], Importer]] = partial(importer, domain="ai.onnx.ml")
 
 
-def table(node: Node, name: str) -> Tensor:
-    """An attribute of floats."""
-    return node.constant(np.array(node.attr(name, ()), np.float32))
+def real(x: Tensor) -> Tensor:
+    """FLOAT, which ONNX makes of all other numbers, or DOUBLE where it is that."""
+    return x if x.dtype is DOUBLE else x.cast(FLOAT)
+
+
+def table(node: Node, name: str, x: Tensor) -> Tensor:
+    """An attribute of floats, in the type of `x`."""
+    return node.constant(np.array(node.attr(name, ()), np.float32), x.dtype)
 
 
 @ml("ArrayFeatureExtractor")
@@ -41,13 +50,14 @@ def binarizer(node: Node) -> Tensor:
 @ml("Scaler")
 def scaler(node: Node) -> Tensor:
     """(x − offset) · scale of each feature."""
-    return (node.input(0).cast(FLOAT) - table(node, "offset")) * table(node, "scale")
+    x = real(node.input(0))
+    return ((x - table(node, "offset", x)) * table(node, "scale", x)).cast(FLOAT)
 
 
 @ml("Normalizer")
 def normalizer(node: Node) -> Tensor:
     """Rows divided by their largest magnitude, their sum of magnitudes, or their length."""
-    x, norm = node.input(0).cast(FLOAT), node.attr("norm", "MAX")
+    x, norm = real(node.input(0)), node.attr("norm", "MAX")
     axis = [x.rank - 1]
     if norm == "L2":
         by = node.unary(UnaryOperation.SQRT, node.reduce(ReduceOperation.SUM, x * x, axis))
@@ -56,7 +66,7 @@ def normalizer(node: Node) -> Tensor:
         by = node.reduce(op, node.unary(UnaryOperation.ABS, x) if norm == "L1" else x, axis)
     else:
         raise node.unsupported(f"norm {norm}", "use MAX, L1 or L2")
-    return x / node.where_(by.equal(0.0), node.like(1.0, by), by)
+    return (x / node.where_(by.equal(0.0), node.like(1.0, by), by)).cast(FLOAT)
 
 
 @ml("Imputer")
@@ -166,17 +176,17 @@ def judged(node: Node, scores: Tensor, of: Array, positive: bool) -> list[Tensor
     """Labels and scores; of one score for two classes: positive: it is the second one's share, else what
     speaks for it."""
     if scores.sizes[1] != 1 or of.size != 2:
-        return [best(node, scores, of), finished(node, scores)]
+        return [best(node, scores, of), finished(node, scores).cast(FLOAT)]
     limit = 0.5 if positive else 0.0
     label = node.gather(node.constant(of), (scores > limit).cast(INT64).reshape((-1,)), 0)
     if node.attr("post_transform", "NONE") == "LOGISTIC":
-        return [label, finished(node, node.concat([0.0 - scores, scores], 1))]
-    return [label, node.concat([(1.0 if positive else 0.0) - scores, scores], 1)]
+        return [label, finished(node, node.concat([0.0 - scores, scores], 1)).cast(FLOAT)]
+    return [label, node.concat([(1.0 if positive else 0.0) - scores, scores], 1).cast(FLOAT)]
 
 
 def rows(node: Node) -> Tensor:
-    """The input as (N, features) of FLOAT."""
-    x = node.input(0).cast(FLOAT)
+    """The input as (N, features) of FLOAT or DOUBLE."""
+    x = real(node.input(0))
     return x.unsqueeze(0) if x.rank == 1 else x
 
 
@@ -185,14 +195,14 @@ def linear(node: Node, x: Tensor, outputs: int) -> Tensor:
     weights = np.array(node.attr("coefficients", ()), np.float32)
     if outputs < 1 or weights.size % outputs:
         raise GraphError("AR417", node.where, f"{weights.size} coefficients", f"a multiple of {outputs}")
-    y = node.matmul(x, node.constant(weights.reshape(outputs, -1)), turn_b=True)
-    return y + table(node, "intercepts") if node.attr("intercepts", ()) else y
+    y = node.matmul(x, node.constant(weights.reshape(outputs, -1), x.dtype), turn_b=True)
+    return y + table(node, "intercepts", x) if node.attr("intercepts", ()) else y
 
 
 @ml("LinearRegressor")
 def linear_regressor(node: Node) -> Tensor:
     """Weighted sums of features."""
-    return finished(node, linear(node, rows(node), node.attr("targets", 1)))
+    return finished(node, linear(node, rows(node), node.attr("targets", 1))).cast(FLOAT)
 
 
 @ml("LinearClassifier")
@@ -211,10 +221,10 @@ def kernel(node: Node, x: Tensor, vectors: Array) -> Tensor:
     gamma, offset, degree = (*node.attr("kernel_params", (0.0,) * 3), 0.0, 0.0, 0.0)[:3]
     named = node.attr("kernel_type", "LINEAR")
     if named == "RBF":
-        apart = x.unsqueeze(1) - node.constant(vectors[None])
+        apart = x.unsqueeze(1) - node.constant(vectors[None], x.dtype)
         squares = node.reduce(ReduceOperation.SUM, apart * apart, [2], keep=False)
         return node.unary(UnaryOperation.EXP, squares * -gamma)
-    y = node.matmul(x, node.constant(vectors), turn_b=True)
+    y = node.matmul(x, node.constant(vectors, x.dtype), turn_b=True)
     if named == "POLY":
         return (y * gamma + offset) ** degree
     if named == "SIGMOID":
@@ -237,7 +247,7 @@ def svm_regressor(node: Node) -> Tensor:
     count, weights = node.attr("n_supports", 0), np.array(node.attr("coefficients", ()), np.float32)
     x = rows(node)
     alike = kernel(node, x, _vectors(node, count)) if count else x
-    y = node.matmul(alike, node.constant(weights[:, None])) + node.attr("rho", (0.0,))[0]
+    y = node.matmul(alike, node.constant(weights[:, None], x.dtype)) + node.attr("rho", (0.0,))[0]
     if node.attr("one_class", 0):
-        return node.where_(y > 0.0, node.like(1.0, y), node.like(-1.0, y))
-    return finished(node, y)
+        return node.where_(y > 0.0, node.constant([[1.0]], FLOAT), node.constant([[-1.0]], FLOAT))
+    return finished(node, y).cast(FLOAT)

@@ -1,7 +1,8 @@
 """Ensembles of trees: all trees go down at once, a step at a time, from tables of their nodes.
 
 A leaf leads to itself, so that as many steps as the deepest tree has bring every tree to a leaf; what leaves
-are worth is then read from a table, (leaves, targets), and added up.
+are worth is then read from a table, (leaves, targets), and added up. All that is compared and added is
+float64 where rows or tables are, else float32.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 
 from anyrt.core.enums import DataType, GatherMode, ReduceOperation, UnaryOperation
 from anyrt.core.errors import GraphError
-from anyrt.onnx.importers.ml import finished, judged, labels, ml, rows
+from anyrt.onnx.importers.ml import DOUBLE, finished, judged, labels, ml, rows
 from anyrt.onnx.node import Node
 from anyrt.onnx.tensor import Tensor
 from anyrt.ops._record import Array
@@ -39,6 +40,18 @@ class Forest:
     weights: Array
     members: Array | None = None
 
+    @property
+    def of_float64(self) -> bool:
+        """Whether a table holds float64."""
+        return np.float64 in (self.split.dtype, self.weights.dtype)
+
+    def cast(self, dtype: type[np.floating]) -> Forest:
+        """All that is compared and added in another type."""
+        members = None if self.members is None else self.members.astype(dtype)
+        return replace(
+            self, split=self.split.astype(dtype), weights=self.weights.astype(dtype), members=members
+        )
+
     def depth(self) -> int:
         """Steps from roots to the lowest leaf."""
         at, steps = np.unique(self.roots), 0
@@ -50,7 +63,7 @@ class Forest:
 
 
 def leaves(node: Node, x: Tensor, forest: Forest) -> Tensor:
-    """The leaf of each tree where a row comes to: (N, trees)."""
+    """The leaf of each tree where a row, of the type of the tables, comes to: (N, trees)."""
     steps = forest.depth()
     if steps > MOST_STEPS:
         raise node.unsupported(f"trees of more than {MOST_STEPS} steps", "train lower ones")
@@ -99,7 +112,10 @@ def _member(node: Node, value: Tensor, at: Tensor, forest: Forest) -> Tensor:
 
 def summed(node: Node, x: Tensor, forest: Forest, how: str) -> Tensor:
     """What leaves are worth, over all trees: (N, targets)."""
-    worth = node.gather(node.constant(forest.weights), leaves(node, x, forest), 0)
+    wide = x.dtype is DOUBLE or forest.of_float64
+    dtype = DOUBLE if wide else FLOAT
+    forest = forest.cast(np.float64 if wide else np.float32)
+    worth = node.gather(node.constant(forest.weights), leaves(node, x.cast(dtype), forest), 0)
     ops = {"SUM": "SUM", "AVERAGE": "AVG", "MIN": "MIN", "MAX": "MAX"}
     if how not in ops:
         raise node.unsupported(f"aggregate_function {how}", f"one of {', '.join(ops)}")
@@ -109,11 +125,11 @@ def summed(node: Node, x: Tensor, forest: Forest, how: str) -> Tensor:
 # ---- what attributes say --------------------------------------------------------------------------
 
 
-def _column(node: Node, name: str, dtype: type[np.generic]) -> Array:
-    """An attribute of all nodes, a list or a tensor."""
+def _column(node: Node, name: str) -> Array:
+    """An attribute of all nodes, a list of float32 or a tensor."""
     if node.has(f"{name}_as_tensor"):
-        return node.array(f"{name}_as_tensor").reshape(-1).astype(dtype)
-    return np.array(node.attr(name, ()), dtype)
+        return node.array(f"{name}_as_tensor").reshape(-1)
+    return np.array(node.attr(name, ()), np.float32)
 
 
 def _forest(node: Node, prefix: str, ids: str, targets: int) -> Forest:
@@ -128,9 +144,10 @@ def _forest(node: Node, prefix: str, ids: str, targets: int) -> Forest:
         to = np.array(node.attr(name, ()), np.int64)
         ways.append(np.array([k if leaf[k] else place.get((tree[k], to[k]), k) for k in each], np.int64))
     named = {m: k for k, m in enumerate(MODES)}
-    split, weights = _column(node, "nodes_values", np.float32), np.zeros((tree.size, targets), np.float32)
+    split, worth = _column(node, "nodes_values"), _column(node, f"{prefix}_weights")
+    weights = np.zeros((tree.size, targets), np.result_type(worth, np.float32))
     of = zip(*(np.array(node.attr(f"{prefix}_{n}", ()), np.int64) for n in ("treeids", "nodeids", ids)),
-             _column(node, f"{prefix}_weights", np.float32), strict=True)  # fmt: skip
+             worth, strict=True)  # fmt: skip
     for t, n, target, weight in of:
         weights[place[int(t), int(n)], int(target)] += weight
     missing = np.array(node.attr("nodes_missing_value_tracks_true", ()) or np.zeros(tree.size), np.int64)
@@ -141,8 +158,8 @@ def _forest(node: Node, prefix: str, ids: str, targets: int) -> Forest:
 
 
 def _with_base(node: Node, y: Tensor) -> Tensor:
-    base = _column(node, "base_values", np.float32)
-    return y + node.constant(base) if base.size else y
+    base = _column(node, "base_values")
+    return y + node.constant(base, y.dtype) if base.size else y
 
 
 @ml("TreeEnsembleRegressor")
@@ -150,7 +167,7 @@ def tree_regressor(node: Node) -> Tensor:
     """Sums, or other folds, of leaves."""
     forest = _forest(node, "target", "ids", node.attr("n_targets", 1))
     y = summed(node, rows(node), forest, node.attr("aggregate_function", "SUM"))
-    return finished(node, _with_base(node, y))
+    return finished(node, _with_base(node, y)).cast(FLOAT)
 
 
 @ml("TreeEnsembleClassifier")
@@ -177,15 +194,16 @@ def tree_ensemble(node: Node) -> Tensor:
 
 def _with_leaves(node: Node) -> Forest:
     """Leaves behind the nodes."""
-    splits = node.array("nodes_splits").reshape(-1).astype(np.float32)
+    splits = node.array("nodes_splits").reshape(-1)
     count, targets = splits.size, np.array(node.attr("leaf_targetids", ()), np.int64)
     each, none = np.arange(count, count + targets.size), np.zeros(targets.size, np.int64)
     ways = []
     for way in ("true", "false"):
         to, leaf = (np.array(node.attr(f"nodes_{way}{n}", ()), np.int64) for n in ("nodeids", "leafs"))
         ways.append(np.concatenate([to + count * leaf, each]))
-    weights = np.zeros((count + targets.size, node.required("n_targets", 0)), np.float32)
-    weights[each, targets] = node.array("leaf_weights").reshape(-1)
+    worth = node.array("leaf_weights").reshape(-1)
+    weights = np.zeros((count + targets.size, node.required("n_targets", 0)), worth.dtype)
+    weights[each, targets] = worth
     modes = node.array("nodes_modes").reshape(-1).astype(np.int64)
     missing = np.array(node.attr("nodes_missing_value_tracks_true", ()) or np.zeros(count), np.int64)
     wide = [np.concatenate([a, none.astype(a.dtype)]) for a in
@@ -207,7 +225,7 @@ def _members(node: Node, modes: Array, count: int) -> Array:
             found.append([])
         else:
             found[-1].append(value)
-    out = np.full((count, max(map(len, found))), np.nan, np.float32)
+    out = np.full((count, max(map(len, found))), np.nan)
     for at, held in zip(np.flatnonzero(modes == MEMBER), found, strict=False):
         out[at, : len(held)] = held
     return out
