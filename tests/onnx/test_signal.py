@@ -124,3 +124,37 @@ def test_mel_weights_are_triangles(agrees, known):
 def test_windows_of_any_size(agrees, name, periodic, known):
     size = {"n": np.int32(10)}
     agrees(name, {} if known else size, size if known else {}, periodic=periodic, tol=1e-5)
+
+
+@pytest.mark.parametrize(("name", "terms"), [
+    ("HannWindow", (0.5, -0.5, 0)),
+    ("HammingWindow", (25 / 46, -21 / 46, 0)),
+    ("BlackmanWindow", (0.42, -0.5, 0.08)),
+])  # fmt: skip
+@pytest.mark.parametrize("periodic", [0, 1])
+@pytest.mark.parametrize("known", [True, False])
+def test_windows_of_float64_are_computed_in_it(run, name, terms, periodic, known):
+    size = {"n": np.int64(10)}
+    got = run(name, {} if known else size, size if known else {}, periodic=periodic, output_datatype=11)
+    angle = 2 * np.pi * np.arange(10) / (9 + periodic)
+    wanted = sum(c * np.cos(k * angle) for k, c in enumerate(terms))
+    assert got.dtype == np.float64
+    np.testing.assert_allclose(got, wanted, rtol=0, atol=2.0**-51)
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("inverse", [0, 1])
+def test_long_transforms_of_float64_are_computed_in_it(run, known, inverse):
+    x, n, axis = RNG.standard_normal((1, 300, 2)), {"n": np.int64(300)}, {"axis": np.int64(1)}
+    given = ({"x": x}, n | axis) if known else ({"x": x} | n, axis)
+    got = run("DFT", *given, order=["x", "n", "axis"], inverse=inverse)
+    both = (np.fft.ifft if inverse else np.fft.fft)(x[..., 0] + 1j * x[..., 1])
+    np.testing.assert_allclose(got, np.stack([both.real, both.imag], -1), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_mel_weights_of_float64_are_computed_in_it(agrees, known):
+    sizes = {"bins": np.int64(8), "n": np.int64(64), "rate": np.int64(8000)}
+    edges = {"low": np.float32(0), "high": np.float32(4000)}
+    given = ({}, sizes | edges) if known else (sizes | edges, {})
+    agrees("MelWeightMatrix", *given, output_datatype=11, tol=1e-15)

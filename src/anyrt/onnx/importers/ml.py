@@ -12,19 +12,14 @@ import numpy as np
 
 from anyrt.core.enums import ActivationType, DataType, ReduceOperation, TopKOperation, UnaryOperation
 from anyrt.core.errors import GraphError
+from anyrt.onnx.importers.statistics import wide
 from anyrt.onnx.node import Importer, Node, importer
 from anyrt.onnx.sizes import length, volume
 from anyrt.onnx.tensor import Tensor
 from anyrt.ops._record import Array
 
 FLOAT, INT64 = DataType.FLOAT, DataType.INT64
-DOUBLE = DataType.DOUBLE
 ml: Callable[..., Callable[[Importer], Importer]] = partial(importer, domain="ai.onnx.ml")
-
-
-def real(x: Tensor) -> Tensor:
-    """FLOAT, which ONNX makes of all other numbers, or DOUBLE where it is that."""
-    return x if x.dtype is DOUBLE else x.cast(FLOAT)
 
 
 def table(node: Node, name: str, x: Tensor) -> Tensor:
@@ -50,14 +45,14 @@ def binarizer(node: Node) -> Tensor:
 @ml("Scaler")
 def scaler(node: Node) -> Tensor:
     """(x − offset) · scale of each feature."""
-    x = real(node.input(0))
+    x = wide(node.input(0))
     return ((x - table(node, "offset", x)) * table(node, "scale", x)).cast(FLOAT)
 
 
 @ml("Normalizer")
 def normalizer(node: Node) -> Tensor:
     """Rows divided by their largest magnitude, their sum of magnitudes, or their length."""
-    x, norm = real(node.input(0)), node.attr("norm", "MAX")
+    x, norm = wide(node.input(0)), node.attr("norm", "MAX")
     axis = [x.rank - 1]
     if norm == "L2":
         by = node.unary(UnaryOperation.SQRT, node.reduce(ReduceOperation.SUM, x * x, axis))
@@ -186,7 +181,7 @@ def judged(node: Node, scores: Tensor, of: Array, positive: bool) -> list[Tensor
 
 def rows(node: Node) -> Tensor:
     """The input as (N, features) of FLOAT or DOUBLE."""
-    x = real(node.input(0))
+    x = wide(node.input(0))
     return x.unsqueeze(0) if x.rank == 1 else x
 
 

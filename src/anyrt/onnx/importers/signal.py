@@ -1,4 +1,4 @@
-"""Fourier transforms as products with tables, and the weights of mel bands.
+"""Fourier transforms as products with tables, windows of signals, and the weights of mel bands.
 
 A number and what it becomes have one or two parts, so that a transform of n numbers to k is one matrix of
 (n · parts, k · parts). Where a run decides along which axis, all axes have a matrix, most of them with ones.
@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from anyrt.core.enums import DataType, UnaryOperation
+from anyrt.onnx.importers.statistics import wide
 from anyrt.onnx.node import Node, importer
 from anyrt.onnx.sizes import Size, entries, larger, length, lengths, positions, smaller, window
 from anyrt.onnx.tensor import Tensor
@@ -24,12 +25,13 @@ SHORT = 1 << 14
 @dataclass(frozen=True, slots=True)
 class Transform:
     """count: of the numbers whose frequencies these are; inverse, onesided: as of ONNX's DFT; here: whether
-    it is done at all, where a run decides that."""
+    it is done at all, where a run decides that; dtype: of the numbers, DOUBLE or FLOAT."""
 
     count: Size
     inverse: bool
     onesided: bool
     here: Tensor | None = None
+    dtype: DataType = D.FLOAT
 
     def sizes(self, n: Size) -> tuple[Size, Size]:
         """How many of `n` numbers are read, and how many they become."""
@@ -53,9 +55,9 @@ def _angles(node: Node, n: Size, how: Transform) -> tuple[Tensor, Tensor]:
     rows, columns = how.chosen(read, n), how.chosen(written, n)
     j, k = positions(node, rows).unsqueeze(1), positions(node, columns).unsqueeze(0)
     m = node.constant([[how.count]], D.INT64) if isinstance(how.count, int) else how.count.reshape((1, 1))
-    cosines, sines = _circle(node, j * k - j * k // m * m, m)
+    cosines, sines = _circle(node, j * k - j * k // m * m, m, how.dtype)
     if how.inverse:
-        scale = 1.0 / m.cast(D.FLOAT)
+        scale = 1.0 / m.cast(how.dtype)
         if how.onesided:
             is_single = j.equal(0) | (j * 2).equal(m)
             scale = scale * node.where_(is_single, node.like(1.0, scale), node.like(2.0, scale))
@@ -63,9 +65,8 @@ def _angles(node: Node, n: Size, how: Transform) -> tuple[Tensor, Tensor]:
     if how.here is None:
         return cosines, sines
     here = how.here.reshape((1, 1))
-    return node.where_(here, cosines, j.equal(k).cast(D.FLOAT)), node.where_(
-        here, sines, node.like(0.0, sines)
-    )
+    same = j.equal(k).cast(how.dtype)
+    return node.where_(here, cosines, same), node.where_(here, sines, node.like(0.0, sines))
 
 
 def _int(size: Size) -> int:
@@ -73,12 +74,12 @@ def _int(size: Size) -> int:
     return size
 
 
-def _circle(node: Node, at: Tensor, n: Tensor) -> tuple[Tensor, Tensor]:
+def _circle(node: Node, at: Tensor, n: Tensor, dtype: DataType) -> tuple[Tensor, Tensor]:
     """Cosines and sines of 2π at / n: those of small angles, so that what is 0 or 1 is so exactly."""
     near = at.minimum(n - at)
-    unit = math.pi / n.cast(D.FLOAT)
-    cosines = node.unary(U.SIN, (n - near * 4).cast(D.FLOAT) * unit * 0.5)
-    sines = node.unary(U.SIN, (near * 2).minimum(n - near * 2).cast(D.FLOAT) * unit)
+    unit = math.pi / n.cast(dtype)
+    cosines = node.unary(U.SIN, (n - near * 4).cast(dtype) * unit * 0.5)
+    sines = node.unary(U.SIN, (near * 2).minimum(n - near * 2).cast(dtype) * unit)
     return cosines, node.where_(near < at, -sines, sines)
 
 
@@ -89,7 +90,7 @@ def _known(node: Node, n: int, sizes: tuple[int, int], how: Transform) -> tuple[
         raise node.unsupported(f"a transform of {rows} numbers to {columns}", "transform shorter frames")
     count = _int(how.count)
     # The sums of short transforms are of float64, which costs little and leaves zeros nearly zero.
-    dtype = D.DOUBLE if rows * columns <= SHORT else D.FLOAT
+    dtype = D.DOUBLE if rows * columns <= SHORT else how.dtype
     turns = np.outer(np.arange(rows), np.arange(columns)) % count / count * 2 * np.pi
     weights = _weights(np.arange(rows).reshape(-1, 1), count, how)
     tables = [node.constant(f(turns) * weights, dtype) for f in (np.cos, np.sin)]
@@ -125,6 +126,7 @@ def _table(node: Node, n: Size, parts: tuple[int, int], how: Transform) -> Tenso
 def _transformed(node: Node, x: Tensor, axis: int, how: Transform, parts: int) -> Tensor:
     """`x` (…, parts before) with one axis transformed, (…, parts behind)."""
     before, n = x.sizes[-1], length(x, axis)
+    how = replace(how, dtype=wide(x).dtype)
     read, written = (how.chosen(size, n) for size in how.sizes(n))
     order = [a for a in range(x.rank - 1) if a != axis]
     moved = window(x, axis, 0, read).transpose(*order, axis, x.rank - 1)
@@ -188,26 +190,60 @@ def short_fourier(node: Node) -> Tensor:
     return _transformed(node, cut, 2, Transform(count, False, bool(node.attr("onesided", 1))), 2)
 
 
+def _window(node: Node, mean: float, wave: float, second: float = 0.0) -> Tensor:
+    """mean − wave · cos 2πk/n + second · cos 4πk/n for each k; the last one is not the first one's neighbour
+    again where `periodic` is not set. ONNX's own function of it is of float32, whatever is asked for."""
+    (count,), to = entries(node.input(0)), node.dtype("output_datatype", D.FLOAT)
+    dtype = to if to is D.DOUBLE else D.FLOAT
+    around = count if node.attr("periodic", 1) else count - 1
+    turn = node.constant([2 * math.pi], dtype) / _number(node, around, dtype)
+    angle = positions(node, count).cast(dtype) * turn
+    y = mean - node.unary(U.COS, angle) * wave
+    return (y + node.unary(U.COS, angle * 2.0) * second if second else y).cast(to)
+
+
+def _number(node: Node, size: Size, dtype: DataType) -> Tensor:
+    return node.constant([size], dtype) if isinstance(size, int) else size.cast(dtype)
+
+
+@importer("HannWindow")
+def hann_window(node: Node) -> Tensor:
+    """Half a wave, from 0 to 1 and back."""
+    return _window(node, 0.5, 0.5)
+
+
+@importer("HammingWindow")
+def hamming_window(node: Node) -> Tensor:
+    """The same from 2/23 on."""
+    return _window(node, 25 / 46, 21 / 46)
+
+
+@importer("BlackmanWindow")
+def blackman_window(node: Node) -> Tensor:
+    """The same with a wave of half the length."""
+    return _window(node, 0.42, 0.5, 0.08)
+
+
 @importer("MelWeightMatrix")
 def mel_weights(node: Node) -> Tensor:
     """Triangles over frequencies, whose corners lie equally far apart on the mel scale."""
     (bins,), (count,) = (entries(node.input(i)) for i in range(2))
-    low, high = (_mel(node, node.input(i).reshape((1,)).cast(D.FLOAT)) for i in (3, 4))
-    corner = positions(node, bins + 2).cast(D.FLOAT)
-    width = (high - low) / (bins + 2 if isinstance(bins, int) else (bins + 2).cast(D.FLOAT))
+    edges, to = [node.input(i) for i in (3, 4)], node.dtype("output_datatype", D.FLOAT)
+    dtype = D.DOUBLE if D.DOUBLE in (to, *(x.dtype for x in edges)) else D.FLOAT
+    low, high = (_mel(node, x.reshape((1,)).cast(dtype)) for x in edges)
+    corner = positions(node, bins + 2).cast(dtype)
+    width = (high - low) / (bins + 2 if isinstance(bins, int) else (bins + 2).cast(dtype))
     hertz = (node.unary(U.EXP, (corner * width + low) * (math.log(10) / 2595)) - 1.0) * 700.0
-    rate = node.input(2).reshape((1,)).cast(D.FLOAT)
-    longer = float(count + 1) if isinstance(count, int) else (count + 1).cast(D.FLOAT)
+    rate = node.input(2).reshape((1,)).cast(dtype)
+    longer = float(count + 1) if isinstance(count, int) else (count + 1).cast(dtype)
     places = node.unary(U.FLOOR, hertz * longer / rate)
     left, middle, right = (window(places, 0, k, bins).unsqueeze(0) for k in range(3))
-    at = positions(node, count // 2 + 1).cast(D.FLOAT).unsqueeze(1)
+    at = positions(node, count // 2 + 1).cast(dtype).unsqueeze(1)
     zero = node.like(0.0, at)
     rises = node.where_(at < left, zero, node.where_(at > middle, zero, (at - left) / (middle - left)))
-    rises = node.where_(left.equal(middle), at.equal(middle).cast(D.FLOAT), rises)
+    rises = node.where_(left.equal(middle), at.equal(middle).cast(dtype), rises)
     falls = ~(at < middle) & (at < right)
-    return node.where_(falls, (right - at) / (right - middle), rises).cast(
-        node.dtype("output_datatype", D.FLOAT)
-    )
+    return node.where_(falls, (right - at) / (right - middle), rises).cast(to)
 
 
 def _mel(node: Node, hertz: Tensor) -> Tensor:

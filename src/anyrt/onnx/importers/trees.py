@@ -13,12 +13,12 @@ import numpy as np
 
 from anyrt.core.enums import DataType, GatherMode, ReduceOperation, UnaryOperation
 from anyrt.core.errors import GraphError
-from anyrt.onnx.importers.ml import DOUBLE, finished, judged, labels, ml, rows
+from anyrt.onnx.importers.ml import finished, judged, labels, ml, rows
 from anyrt.onnx.node import Node
 from anyrt.onnx.tensor import Tensor
 from anyrt.ops._record import Array
 
-INT64, FLOAT = DataType.INT64, DataType.FLOAT
+INT64, FLOAT, DOUBLE = DataType.INT64, DataType.FLOAT, DataType.DOUBLE
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
 MEMBER = MODES.index("BRANCH_MEMBER")
 MOST_STEPS = 100
