@@ -167,6 +167,13 @@ def test_half_types_round_to_even_and_overflow_to_infinity_without_a_warning():
     assert bf16.tolist()[3:] == [1, 1 + 2**-6]
 
 
+def test_float64_is_rounded_once():
+    x = np.array([1 + 2.0**-11 + 2.0**-40, 65519.9999999, 1 + 2.0**-8 + 2.0**-40, 1.0625 + 2.0**-40])
+    assert dtype.cast(x[:2], DataType.HALF).tolist() == [1 + 2.0**-10, 65504]
+    assert dtype.cast(x[2:3], DataType.BF16).tolist() == [1 + 2.0**-7]
+    assert dtype.cast(x[3:], DataType.FP8).tolist() == [1.125]
+
+
 def test_cast_to_the_same_type_copies_nothing():
     x = np.ones(3, np.float32)
     assert dtype.cast(x, DataType.FLOAT) is x

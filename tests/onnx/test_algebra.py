@@ -61,6 +61,21 @@ def test_random_numbers_have_their_distribution_and_come_again(run, kind):
     np.testing.assert_array_equal(normal, again)
 
 
+@pytest.mark.parametrize("op", ["RandomUniform", "RandomNormal"])
+def test_random_numbers_of_float64_have_its_digits(run, op):
+    x = run(op, {}, shape=[10000], seed=2.0, dtype=11)
+    assert np.mean(x == x.astype(np.float32)) < 0.01
+    assert np.unique(x).size == x.size
+    assert abs(np.corrcoef(x[:-1], x[1:])[0, 1]) < 0.05
+
+
+def test_what_is_kept_in_training_is_float64(run):
+    x, training = np.full((100, 100), 1 / 3), {"t": np.array(True)}
+    y, kept = run("Dropout", {"x": x}, {"r": np.float64(0.3)} | training, outputs=2, seed=3)
+    np.testing.assert_allclose(y, np.where(kept, x / 0.7, 0), rtol=1e-15)
+    assert abs(kept.mean() - 0.7) < 0.02
+
+
 def test_random_numbers_have_the_shape_of_an_input(run):
     x = np.zeros((30, 40), np.float32)
     assert run("RandomUniformLike", {"x": x}, dynamic=("x",)).shape == (30, 40)

@@ -103,6 +103,11 @@ def test_powers_of_integers_have_negative_exponents_and_fractions(run):
     assert run("Pow", {"a": x[-3:], "b": np.float32([2, 0.5, 3])}).tolist() == [9, 2, 729]
 
 
+def test_exponents_of_float64_are_taken_as_they_are(run):
+    got = run("Pow", {"a": np.float32([2, 3]), "b": np.array([30.1, 1 / 3])})
+    np.testing.assert_array_equal(got, np.float32([2**30.1, 3 ** (1 / 3)]))
+
+
 def test_powers_of_floats_take_exponents_of_other_types(run):
     x = np.float32([2, -3, 0.5])
     np.testing.assert_allclose(run("Pow", {"a": x, "b": np.int64([3, 2, -1])}), [8, 9, 2])

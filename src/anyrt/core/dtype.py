@@ -54,6 +54,7 @@ _SATURATES = {
     DataType.FP8E4M3FNUZ: 240.0,
     DataType.FP8E5M2FNUZ: 57344.0,
 }
+BEHIND = (1 << 38) - 1  # the bits of a float64 that no narrower float has: all but 14 of its mantissa
 _FLOATS = frozenset(
     {DataType.DOUBLE, DataType.FLOAT, DataType.HALF, DataType.BF16, DataType.E8M0, DataType.FP8E5M2}
     | set(_SATURATES)
@@ -182,9 +183,9 @@ def cast(x: Array, t: DataType) -> Array:
     - to bool: `x != 0`, so that nan is true
     - float to integer: truncated toward zero and saturated, nan becomes 0
     - integer to narrower integer: wraps, two's complement
-    - to a narrower float: nearest, ties to even, and through float32 when the target is narrower than that;
-      fp8 saturates at 448, as its forms without infinities do at their largest number, and fp4 at 6 (fp4 has
-      no nan and takes 6 for it); fp8e5m2 has infinities, as float16
+    - to a narrower float: nearest, ties to even, rounded once; fp8 saturates at 448, as its forms
+      without infinities do at their largest number, and fp4 at 6 (fp4 has no nan and takes 6 for it);
+      fp8e5m2 has infinities, as float16
     """
     target = numpy_dtype(t)
     if x.dtype == target:
@@ -205,12 +206,19 @@ def _round(x: Array, t: DataType) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
         if t in (DataType.FLOAT, DataType.DOUBLE):
             return x.astype(numpy_dtype(t))
-        single = x.astype(np.float32)
+        single = (to_odd(x) if x.dtype == np.float64 else x).astype(np.float32)
         if t in _SATURATES:
             single = np.clip(single, -_SATURATES[t], _SATURATES[t])
         if t is DataType.FP4:
             single = np.where(np.isnan(single), np.float32(_SATURATES[t]), single)
         return single.astype(numpy_dtype(t))
+
+
+def to_odd(x: Array) -> Array:
+    """float64 cut to 14 bits behind the first one, the last of which is set where anything was cut: float32
+    holds these wherever a narrower float is not 0, and rounds to that as `x` itself does."""
+    bits = x.view(np.int64)
+    return np.asarray((bits | ((bits & BEHIND) + BEHIND)) & ~BEHIND).view(np.float64)
 
 
 def _truncate(x: Array, t: DataType) -> Array:

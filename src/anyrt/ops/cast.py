@@ -18,6 +18,7 @@ from anyrt.core.dtype import (
     is_signed,
     numpy_dtype,
     short_name,
+    wide,
 )
 from anyrt.core.enums import DataType, LayerType
 from anyrt.core.errors import DTypeError
@@ -29,12 +30,8 @@ from anyrt.prims.build import cast, const, converted, identity, map_, pattern, s
 
 THEIRS = FLOATS | INTS | {DataType.BOOL, DataType.INT8, DataType.UINT8}
 # From which magnitude on a number is none of these types, which have no infinities: half a step behind the
-# largest one, where ties round to the next even code.
-BEYOND = {
-    DataType.FP8: float(np.nextafter(np.float32(464), np.float32(465))),
-    DataType.FP8E4M3FNUZ: 248.0,
-    DataType.FP8E5M2FNUZ: 61440.0,
-}
+# largest one, where ties round to the next even code; 464, which is not that yet, becomes 448.
+BEYOND = {DataType.FP8: 464.0, DataType.FP8E4M3FNUZ: 248.0, DataType.FP8E5M2FNUZ: 61440.0}
 # The largest number of 8-bit floats that have infinities.
 LARGEST = {DataType.FP8E5M2: 57344.0}
 # Types whose bits are told by a number, and signed integers.
@@ -65,15 +62,20 @@ def expand(layer: Layer[CastAttrs]) -> tuple[Value, ...]:
         return (identity(x),)
     if layer.attrs.bits:
         return (_same_bits(layer, x, target),)
+    number = cast(x, wide(x.dtype))
     if layer.attrs.saturate and target in LARGEST:
-        wide = converted(x, DataType.FLOAT)
-        below = map_("min", wide, scalar(LARGEST[target], wide))
-        return (cast(map_("max", below, scalar(-LARGEST[target], wide)), target),)
+        below = map_("min", number, scalar(LARGEST[target], number))
+        return (converted(map_("max", below, scalar(-LARGEST[target], number)), target),)
     if layer.attrs.saturate or target not in BEYOND:
         return (converted(x, target),)
-    wide = cast(x, DataType.FLOAT)
-    fits = map_("lt", map_("abs", wide), scalar(BEYOND[target], wide))
+    fits = map_("lt", map_("abs", number), scalar(_beyond(target, numpy_dtype(number.dtype)), number))
     return (map_("select", fits, converted(x, target), const(np.full((1,) * x.type.rank, np.nan), target)),)
+
+
+def _beyond(target: DataType, of: np.dtype[np.generic]) -> float:
+    """The least number of type `of` that is none of `target`."""
+    least = np.array(BEYOND[target], of)
+    return float(np.nextafter(least, least + 1) if target is DataType.FP8 else least)
 
 
 def _same_bits(layer: Layer[CastAttrs], x: Value, target: DataType) -> Value:
@@ -96,7 +98,7 @@ def ref(attrs: CastAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
         most = LARGEST.get(target, np.inf) if attrs.saturate else np.inf
         wide = np.clip(x.astype(np.float64), -most, most)
         if not attrs.saturate and target in BEYOND:
-            wide = np.where(np.abs(wide) < BEYOND[target], wide, np.nan)
+            wide = np.where(np.abs(wide) < _beyond(target, np.dtype(np.float64)), wide, np.nan)
         return (wide,)
     if target is DataType.BOOL:
         return (np.array([bool(v != 0) for v in x.reshape(-1)], bool).reshape(x.shape),)

@@ -2,7 +2,7 @@
 
 Float to integer truncates and saturates (NaN gives 0); integers wrap, two's complement, as in ONNX.
 Narrower floats are not rounded here: a value is where it is stored, and outputs of layers are by functions
-(passes/round_layers.py).
+(passes/round_layers.py). These get float32, so that float64 leaves what decides between two narrow floats.
 
 >>> convert_array(np.array([-200.7, 300.0, np.nan]), DataType.INT8)
 array([-128,  127,    0], dtype=int8)
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from anyrt.core.dtype import bits, cast, is_float, is_integer, is_signed
+from anyrt.core.dtype import BEHIND, bits, cast, is_float, is_integer, is_signed
 from anyrt.core.enums import DataType
 from anyrt.ir import kernel
 from anyrt.ir.buffer import BITS, COMPUTED, STORED, Scalar
@@ -42,6 +42,8 @@ def limits(t: DataType) -> tuple[int, int]:
 
 def convert(x: Expr, source: DataType, target: DataType) -> Expr:
     """A computed value of `source` as a computed value of `target`."""
+    if x.type is Scalar.F64 and COMPUTED[target] is Scalar.F32 and target is not DataType.FLOAT:
+        return kernel.cast(_to_odd(x), Scalar.F32)
     if target is source or target not in NARROW or x.type is Scalar.BOOL:
         return kernel.cast(x, COMPUTED[target])
     low, high = limits(target)
@@ -58,6 +60,12 @@ def convert(x: Expr, source: DataType, target: DataType) -> Expr:
         number = inside if low == 0 else select(alu(Op.NE, x, x), 0.0, inside)
         return kernel.cast(number, COMPUTED[target])
     return _low_bits(x, target)
+
+
+def _to_odd(x: Expr) -> Expr:
+    """As `core.dtype.to_odd` says."""
+    bits = kernel.bitcast(x, Scalar.I64)
+    return kernel.bitcast((bits | ((bits & BEHIND) + BEHIND)) & ~BEHIND, Scalar.F64)
 
 
 def convert_array(x: Array, target: DataType) -> Array:

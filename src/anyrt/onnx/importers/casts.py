@@ -42,7 +42,7 @@ def _bits(node: Node, x: Tensor, dtype: DataType) -> Tensor:
 def _cast(node: Node, dtype: DataType) -> Tensor:
     x, saturates = node.input(0), bool(node.attr("saturate", 1))
     if dtype is DataType.E8M0 and x.dtype is not dtype:
-        return _power(node, x.cast(FLOAT), saturates).cast(dtype)
+        return _power(node, node.unary(UnaryOperation.ABS, x), saturates).cast(dtype)
     if x.is_float and is_integer(dtype) and is_packed(dtype):
         x = x.cast(INT32)  # of which the lowest bits count, where the layer keeps to the range
     if x.is_float and dtype is DataType.FP4:
@@ -55,8 +55,12 @@ def _cast(node: Node, dtype: DataType) -> Tensor:
 
 
 def _power(node: Node, x: Tensor, saturates: bool) -> Tensor:
-    """The power of two that a magnitude becomes, by the exponent in its bits, of which e8m0 has no others."""
-    bits = _bits(node, node.unary(UnaryOperation.ABS, x), INT32)
+    """The power of two that a magnitude becomes, by the exponent in its bits; e8m0 has no others."""
+    single = x.cast(FLOAT)
+    bits = _bits(node, single, INT32)
+    if x.dtype is DataType.DOUBLE:  # what float32 has not is a step more or less, which decides
+        back = single.cast(DataType.DOUBLE)
+        bits = bits + (back < x).cast(INT32) - (back > x).cast(INT32)
     exponent = bits // STEP
     rest, none = bits - exponent * STEP, exponent.equal(255)
     match node.attr("round_mode", "up"):

@@ -20,7 +20,7 @@ def power(node: Node) -> Tensor:
         return _of_integers(node, x.cast(DataType.INT64), n.cast(DataType.INT64)).cast(x.dtype)
     if x.dtype is n.dtype:
         return node.binary(ElementWiseOperation.POW, x, n)
-    both = DataType.FLOAT if x.is_float and x.dtype is not DataType.DOUBLE else DataType.DOUBLE
+    both = DataType.FLOAT if x.is_float and DataType.DOUBLE not in (x.dtype, n.dtype) else DataType.DOUBLE
     y = node.binary(ElementWiseOperation.POW, x.cast(both), n.cast(both))
     # What is a whole number but for rounding must not fall below it.
     return (y if x.is_float else y * (1 + 2.0**-51)).cast(x.dtype)

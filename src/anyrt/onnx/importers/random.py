@@ -1,15 +1,18 @@
 """Random numbers: those of Fill layers, which each run gives again.
 
-Only their distribution is that of other implementations' numbers, and of those of ONNX's reference.
+Only their distribution is that of other implementations' numbers, and of those of ONNX's reference. Layers
+draw float32, of which two make a float64 of 48 bits.
 """
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Sequence
 from functools import partial
 
-from anyrt.core.enums import CumulativeOperation, DataType, FillOperation, ReduceOperation
+from anyrt.core.enums import CumulativeOperation, DataType, FillOperation, ReduceOperation, UnaryOperation
+from anyrt.onnx.importers.statistics import wide
 from anyrt.onnx.node import Given, Node, importer
 from anyrt.onnx.sizes import Size, lengths
 from anyrt.onnx.tensor import Tensor
@@ -21,22 +24,46 @@ ENDS = {F.RANDOM_UNIFORM: (("low", 0.0), ("high", 1.0)), F.RANDOM_NORMAL: (("mea
 
 
 def _drawn(
-    node: Node, op: FillOperation, sizes: Sequence[Size], alpha: float = 0.0, beta: float = 1.0
+    node: Node,
+    op: FillOperation,
+    sizes: Sequence[Size],
+    ends: tuple[float, float] = (0.0, 1.0),
+    draw: int = 0,
 ) -> Tensor:
-    """float32 numbers; the bits of ONNX's seed, a float, are the layer's."""
+    """float32 numbers; the bits of ONNX's seed, a float, are the layer's, below the number of the draw."""
     dims = node.dims(sizes)
     known = dims if isinstance(dims, tuple) else (0,)
-    layer = node.add("add_fill", known, op, D.FLOAT, alpha=alpha, beta=beta)
+    layer = node.add("add_fill", known, op, D.FLOAT, alpha=ends[0], beta=ends[1])
     if node.has("seed"):
-        (layer.seed,) = struct.unpack("<I", struct.pack("<f", float(node.attr("seed", 0.0))))
+        (bits,) = struct.unpack("<I", struct.pack("<f", float(node.attr("seed", 0.0))))
+        layer.seed = draw << 32 | bits
     return node.with_inputs(layer, {0: dims} if isinstance(dims, Tensor) else {})
+
+
+def _shares(node: Node, sizes: Sequence[Size], dtype: DataType, draw: int = 0) -> Tensor:
+    """Numbers from 0 to below 1 of FLOAT or DOUBLE."""
+    if dtype is not D.DOUBLE:
+        return _drawn(node, F.RANDOM_UNIFORM, sizes, draw=draw)
+    coarse, fine = (_drawn(node, F.RANDOM_UNIFORM, sizes, draw=draw + k).cast(dtype) for k in range(2))
+    return coarse + fine * 2.0**-24
+
+
+def _drawn_double(node: Node, op: FillOperation, sizes: Sequence[Size], ends: tuple[float, float]) -> Tensor:
+    u = _shares(node, sizes, D.DOUBLE)
+    if op is F.RANDOM_UNIFORM:
+        return u * (ends[1] - ends[0]) + ends[0]
+    turn = _shares(node, sizes, D.DOUBLE, draw=2) * (2 * math.pi)
+    radius = node.unary(UnaryOperation.SQRT, node.unary(UnaryOperation.LOG, 1.0 - u) * -2.0)
+    return radius * node.unary(UnaryOperation.COS, turn) * ends[1] + ends[0]
 
 
 def _random(op: FillOperation, like: bool, node: Node) -> Tensor:
     sizes = lengths(node.input(0)) if like else node.required("shape", (0,))
     usual = node.input(0).dtype if like and node.input(0).dtype in FLOATS | {D.DOUBLE} else D.FLOAT
     alpha, beta = (node.attr(name, default) for name, default in ENDS[op])
-    return _drawn(node, op, sizes, alpha, beta).cast(node.dtype("dtype", usual))
+    dtype = node.dtype("dtype", usual)
+    drawn = _drawn_double if dtype is D.DOUBLE else _drawn
+    return drawn(node, op, sizes, (alpha, beta)).cast(dtype)
 
 
 for _name, _op in (("Uniform", F.RANDOM_UNIFORM), ("Normal", F.RANDOM_NORMAL)):
@@ -48,18 +75,19 @@ for _name, _op in (("Uniform", F.RANDOM_UNIFORM), ("Normal", F.RANDOM_NORMAL)):
 def bernoulli(node: Node) -> Tensor:
     """1 as often as an element says, else 0."""
     x = node.input(0)
-    return (_drawn(node, F.RANDOM_UNIFORM, lengths(x)) < x.cast(D.FLOAT)).cast(node.dtype("dtype", x.dtype))
+    chance = wide(x)
+    return (_shares(node, lengths(x), chance.dtype) < chance).cast(node.dtype("dtype", x.dtype))
 
 
 @importer("Multinomial")
 def multinomial(node: Node) -> Tensor:
     """Classes of logarithms of probabilities: how many of the running sums lie below a random number."""
-    logits, count = node.input(0).cast(D.FLOAT), node.attr("sample_size", 1)
+    logits, count = wide(node.input(0)), node.attr("sample_size", 1)
     chances = node.layer("add_softmax", logits, axes=1 << 1)
     axis = node.constant(1, D.INT32)
     sums = node.layer("add_cumulative", chances, axis, CumulativeOperation.SUM, False, False)
     batch, classes = lengths(logits)
-    drawn = _drawn(node, F.RANDOM_UNIFORM, [batch, count]).unsqueeze(2)
+    drawn = _shares(node, [batch, count], logits.dtype).unsqueeze(2)
     below = (~(drawn < sums.unsqueeze(1))).cast(D.INT64)
     found = node.reduce(ReduceOperation.SUM, below, [2], keep=False)
     last = classes - 1  # a sum may end a little below 1
@@ -74,8 +102,9 @@ def dropout(node: Node) -> list[Given]:
     kept = node.full(lengths(x), node.constant(True))
     if training is None:
         return [node.layer("add_identity", x), kept.cast(mask_type)]
-    share = node.constant(0.5, D.FLOAT) if ratio is None else ratio.cast(D.FLOAT)
-    share = node.where_(training.reshape(()), share.reshape(()), node.constant(0.0, D.FLOAT))
-    kept = ~(_drawn(node, F.RANDOM_UNIFORM, lengths(x)) < share)
-    y = node.where_(kept, x.cast(D.FLOAT) / (1.0 - share), node.constant(0.0, D.FLOAT))
+    share = node.constant(0.5, D.FLOAT) if ratio is None else wide(ratio)
+    share = node.where_(training.reshape(()), share.reshape(()), node.constant(0.0, share.dtype))
+    kept = ~(_shares(node, lengths(x), share.dtype) < share)
+    whole = wide(x)
+    y = node.where_(kept, whole / (1.0 - share).cast(whole.dtype), node.constant(0.0, whole.dtype))
     return [y.cast(x.dtype), kept]
