@@ -134,8 +134,9 @@ def _check_alike(x: Either) -> None:
         got = f"{short_name(a.dtype)} if true and {short_name(b.dtype)} if not"
         raise DTypeError("AR203", x.where, got, "one type", "insert a cast")
     if a.type.rank != b.type.rank:
-        got, do = f"{show(a.shape)} if true and {show(b.shape)} if not", "reshape one with add_shuffle"
-        raise ShapeError("AR123", x.where, got, "one rank", do)
+        got, wanted = f"{show(a.shape)} if true and {show(b.shape)} if not", "one rank, which no run decides"
+        do = "reshape one with add_shuffle, or make the condition a constant; a profile does not decide it"
+        raise ShapeError("AR123", x.where, got, wanted, do)
 
 
 def _expand(layer: Layer[Any]) -> NoReturn:  # Any: attributes of any of them

@@ -118,8 +118,9 @@ def _check_alike(node: Node, a: Tensor, b: Tensor) -> None:
         raise DTypeError("AR203", node.where, got, "one type", "cast one of them in its branch")
     if a.rank != b.rank:
         got = f"shape {a.sizes} if true and {b.sizes} if not"
-        do = "let what leaves the branches have one rank, or export the sizes that the condition depends on"
-        raise RanksDiffer(ShapeError("AR123", node.where, got, "one rank", do))
+        wanted = "one rank, as a run cannot decide the rank of an output"
+        do = "reshape what one branch gives, or fix what the condition depends on in the model"
+        raise RanksDiffer(ShapeError("AR123", node.where, got, wanted, do))
 
 
 @importer("Loop")
