@@ -55,6 +55,16 @@ def ways(read: int, written: int, threads: int) -> tuple[Way, ...]:
     return (*out, Way(MEMCPY, copy, lambda: target))
 
 
+def reading(read: int, threads: int) -> tuple[Way, ...]:
+    """Kernels that read so many bytes and write none."""
+    source = aligned(Tensor((_room(read, 0),), Element.U8))
+    source[:] = 1
+    return tuple(
+        Way(f"{LIMIT} {p.items}", _move(p, read, 0, False, source, source, threads), lambda: source)
+        for p in _cuts(read, 0, threads)
+    )
+
+
 def is_copy(read: int, written: int) -> bool:
     """Whether memcpy moves the same bytes."""
     return abs(read - written) <= EQUAL * max(read, written)
@@ -95,6 +105,8 @@ def _move(
 
 def _proportion(read: int, written: int) -> tuple[int, int]:
     """Vectors loaded and stored in one turn."""
+    if not written:
+        return 2 * UNROLL, 0
     if read >= written:
         return min(MOST, round(UNROLL * read / max(written, 1))), UNROLL
     return UNROLL, min(MOST, round(UNROLL * written / max(read, 1)))

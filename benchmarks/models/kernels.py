@@ -51,11 +51,11 @@ def kernels(engine: Any, context: Any) -> list[KernelTime]:  # Any: of the publi
         context.execute_async_v3(0)
         for name, taken in context.profiler.found.items():
             least[name] = min(taken, least.get(name, taken))
-    work = _work(bytes(engine.serialize()))
+    work = work_of(bytes(engine.serialize()))
     return [KernelTime(name, taken, *work.get(name, (0, 0))) for name, taken in least.items()]
 
 
-def _work(plan: bytes) -> dict[str, tuple[int, int]]:
+def work_of(plan: bytes) -> dict[str, tuple[int, int]]:
     """(multiplications and additions, bytes) of each kernel."""
     file = read_plan(plan)
     lowered, sizes = lower_plan(file), Sizes(plan_sizes(file.plan, Point.OPT))

@@ -95,12 +95,12 @@ def efficientnet() -> Made:
 class ViT(nn.Module):
     """Patches of an image through a transformer."""
 
-    def __init__(self, width: int = 768) -> None:
+    def __init__(self, width: int = 768, heads: int = 12) -> None:
         super().__init__()
         self.cut = nn.Conv2d(3, width, 16, 16)
         self.begin = nn.Parameter(torch.randn(1, 1, width))
         self.places = nn.Parameter(torch.randn(1, 197, width))
-        self.body = nn.Sequential(*(Block(width, 12) for _ in range(12)), nn.LayerNorm(width))
+        self.body = nn.Sequential(*(Block(width, heads) for _ in range(12)), nn.LayerNorm(width))
         self.last = nn.Linear(width, 1000)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -125,7 +125,7 @@ class Bert(nn.Module):
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
         at = torch.arange(ids.shape[1], device=ids.device)
         x = self.norm(self.words(ids) + self.places(at))
-        hidden = (1.0 - mask[:, None, None, :].float()) * -1e9
+        hidden = (1.0 - mask[:, None, None, :].to(x.dtype)) * -1e9
         for block in self.body:
             x = block(x, hidden)
         return x
@@ -244,12 +244,13 @@ class Llama(nn.Module):
         self.down = nn.ModuleList(nn.Linear(wide, width, bias=False) for _ in range(layers))
         self.last = nn.Linear(width, 8000, bias=False)
         each = width // heads
-        self.register_buffer("angles", 10000.0 ** (-torch.arange(0, each, 2).float() / each))
+        # No buffer: angles of late places have no digits left in the narrow types that modules are cast to.
+        self.angles = 10000.0 ** (-torch.arange(0, each, 2).float() / each)
 
     def forward(self, words: Tensor, place: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, ...]:
         x = self.words(words)
         angle = place[:, None, :, None].float() * torch.cat((self.angles, self.angles))
-        cos, sin = angle.cos(), angle.sin()
+        cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
         new_keys, new_values = [], []
         for n, at in enumerate(self.attention):
             h = self.norms[2 * n](x)
@@ -366,7 +367,7 @@ def bert_int8() -> Made:
     """With weights as bytes, and the rows that they are multiplied with as they come."""
 
     def finish(model: onnx.ModelProto) -> None:
-        _changed(model, lambda path: quantize_dynamic(path, path, weight_type=QuantType.QInt8))
+        changed(model, lambda path: quantize_dynamic(path, path, weight_type=QuantType.QInt8))
 
     return replace(bert(), finish=finish, near=CODES)
 
@@ -376,12 +377,12 @@ def resnet50_int8() -> Made:
     found = resnet50()
 
     def finish(model: onnx.ModelProto) -> None:
-        _changed(
+        changed(
             model,
             lambda path: quantize_static(
                 path,
                 path,
-                Photos(found),
+                Calls(calls_of(found)),
                 QuantFormat.QDQ,
                 activation_type=QuantType.QUInt8,
                 per_channel=True,
@@ -391,17 +392,27 @@ def resnet50_int8() -> Made:
     return replace(found, finish=finish, near=CODES)
 
 
-class Photos(CalibrationDataReader):
-    """Two calls of a model."""
+class Calls(CalibrationDataReader):
+    """Shows calls of a model."""
 
-    def __init__(self, found: Made) -> None:
-        self.left = [{n: torch.randn_like(x).numpy() for n, x in found.inputs.items()} for _ in range(2)]
+    def __init__(self, calls: list[dict[str, Any]]) -> None:
+        self.left = calls
 
     def get_next(self) -> dict[str, Any] | None:
         return self.left.pop() if self.left else None
 
 
-def _changed(model: onnx.ModelProto, change: Callable[[str], object]) -> None:
+def calls_of(found: Made, count: int = 2) -> list[dict[str, Any]]:
+    """Inputs of some calls."""
+    return [{n: another(x).numpy() for n, x in found.inputs.items()} for _ in range(count)]
+
+
+def another(x: Tensor) -> Tensor:
+    """Random numbers, or the same integers in another order: indices stay inside their tables."""
+    return torch.randn_like(x) if x.is_floating_point() else x.flatten()[torch.randperm(x.numel())].view_as(x)
+
+
+def changed(model: onnx.ModelProto, change: Callable[[str], object]) -> None:
     """The model as what changes files makes of it."""
     with TemporaryDirectory() as folder:
         path = str(Path(folder) / "model.onnx")
@@ -432,27 +443,38 @@ def export(name: str, folder: Path) -> None:
     """Write a model, what it is called with, and how much it computes."""
     found = made(name)
     path = folder / f"{name}.onnx"
-    with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        given = found.module(*found.inputs.values())
-    outputs = [f"y{i}" for i in range(len(given) if isinstance(given, tuple) else 1)]
-    torch.onnx.export(
-        found.module, tuple(found.inputs.values()), str(path), input_names=list(found.inputs),
-        output_names=outputs, opset_version=OPSET, dynamo=False,
-    )  # fmt: skip
+    write(found, path)
     if found.finish is not None:
         model = onnx.load(path)
         found.finish(model)
         onnx.save(model, path)
     arrays: dict[str, Any] = {n: x.numpy() for n, x in found.inputs.items()}  # Any: as savez takes them
     np.savez(folder / f"{name}.npz", **arrays)
-    counted = counter.get_total_flops() + _recurrent(found)
     facts = {
-        "flops": counted,
-        "bytes": _bytes(found),
+        "flops": flops_of(found),
+        "bytes": bytes_of(found),
         "finished": found.finish is not None,
         "near": found.near,
     }
     (folder / f"{name}.json").write_text(json.dumps(facts))
+
+
+def write(found: Made, path: Path) -> None:
+    """Write the module to an ONNX file; outputs are y0, y1, ..."""
+    with torch.no_grad():
+        given = found.module(*found.inputs.values())
+    outputs = [f"y{i}" for i in range(len(given) if isinstance(given, tuple) else 1)]
+    torch.onnx.export(
+        found.module, tuple(found.inputs.values()), str(path), input_names=list(found.inputs),
+        output_names=outputs, opset_version=OPSET, dynamo=False,
+    )  # fmt: skip
+
+
+def flops_of(found: Made) -> int:
+    """Multiplications and additions of a call."""
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        found.module(*found.inputs.values())
+    return int(counter.get_total_flops()) + _recurrent(found)
 
 
 def _recurrent(found: Made) -> int:
@@ -474,7 +496,7 @@ def _recurrent(found: Made) -> int:
     return total
 
 
-def _bytes(found: Made) -> int:
+def bytes_of(found: Made) -> int:
     """Those of weights and inputs; tables of words are read in a few places."""
     tables = {id(m.weight) for m in found.module.modules() if isinstance(m, nn.Embedding)}
     weights = (p for p in found.module.parameters() if id(p) not in tables)

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from anyrt.core.dtype import numpy_dtype
 from benchmarks.peers import Cannot, Kept
 from benchmarks.values import Array
 
@@ -35,13 +36,17 @@ class Program:
 
 
 def anyrt(trt: Any, path: Path, given: Given, threads: int) -> Ready:  # Any: as in `Program`
+    """An engine built of the file."""
+    return bound(trt, *engine_of(trt, path, threads), given)
+
+
+def bound(trt: Any, engine: Any, context: Any, given: Given) -> Ready:  # Any: as in `Program`
     """An engine on memory of its own; `run` gives arrays where data decide how large outputs are."""
-    engine, context = engine_of(trt, path, threads)
     shapes = {n: tuple(engine.get_tensor_shape(n)) for n in engine}
     if any(-1 in s for s in shapes.values()):
         call = Kept(partial(engine.run, **given))
         return Ready(call, lambda: [np.asarray(x) for x in _dictionary(call).values()])
-    made = {n: np.zeros(s, trt.nptype(engine.get_tensor_dtype(n))) for n, s in shapes.items()}
+    made = {n: np.zeros(s, numpy_dtype(engine.get_tensor_dtype(n))) for n, s in shapes.items()}
     for name, array in made.items():
         if name in given:
             array[...] = given[name]
@@ -79,10 +84,12 @@ def ort(module: Any, path: Path, given: Given, threads: int) -> Ready:  # Any: a
     return Ready(partial(session.run_with_iobinding, binding), binding.copy_outputs_to_cpu)
 
 
-def openvino(module: Any, path: Path, given: Given, threads: int) -> Ready:  # Any: as in `Program`
-    """A request with its inputs set, in float32."""
+def openvino(
+    module: Any, path: Path, given: Given, threads: int, precision: str = "f32"
+) -> Ready:  # Any: as in `Program`
+    """A request with its inputs set, in float32 or another precision."""
     options = {
-        "INFERENCE_PRECISION_HINT": "f32",
+        "INFERENCE_PRECISION_HINT": precision,
         "INFERENCE_NUM_THREADS": threads,
         "PERFORMANCE_HINT": "LATENCY",
     }
@@ -99,29 +106,37 @@ def openvino(module: Any, path: Path, given: Given, threads: int) -> Ready:  # A
 
 def torch(module: Any, path: Path, given: Given, threads: int) -> Ready:  # Any: as in `Program`
     """The module itself."""
-    return _module(module, path, given, threads, lambda x: x)
+    return called(module, _unfinished(path), given, threads, lambda x: x)
 
 
 def compiled(module: Any, path: Path, given: Given, threads: int) -> Ready:  # Any: as in `Program`
     """The module, compiled by torch.compile."""
-    return _module(module, path, given, threads, partial(module.compile, dynamic=False))
+    return called(module, _unfinished(path), given, threads, partial(module.compile, dynamic=False))
 
 
-def _module(
-    module: Any, path: Path, given: Given, threads: int, change: Callable[[Any], Any]
-) -> Ready:  # Any: modules
-    module.set_grad_enabled(False)
-    module.set_num_threads(threads)
+def _unfinished(path: Path) -> Any:  # Any: a module
     found = importlib.import_module("benchmarks.models.networks").made(path.stem)
     if found.finish is not None:
         raise Cannot("has no suppression of boxes")
-    call = Kept(partial(change(found.module), *(module.from_numpy(x.copy()) for x in given.values())))
-    return Ready(call, lambda: _arrays(call))
+    return found.module
 
 
-def _arrays(call: Kept) -> list[Array]:
+def called(
+    module: Any, network: Any, given: Given, threads: int, change: Callable[[Any], Any]
+) -> Ready:  # Any: modules
+    """What `change` makes of a network, called with inputs of its parameters' type."""
+    module.set_grad_enabled(False)
+    module.set_num_threads(threads)
+    dtype = next(iter(network.parameters())).dtype
+    tensors = (module.from_numpy(x.copy()) for x in given.values())
+    call = Kept(partial(change(network), *(x.to(dtype) if x.is_floating_point() else x for x in tensors)))
+    return Ready(call, lambda: _arrays(module, call))
+
+
+def _arrays(module: Any, call: Kept) -> list[Array]:  # Any: see above
     held: Any = call.value  # Any: a tensor or several
-    return [x.numpy() for x in (held if isinstance(held, tuple) else (held,))]
+    every = held if isinstance(held, tuple) else (held,)
+    return [(x.float() if x.dtype == module.bfloat16 else x).numpy() for x in every]
 
 
 PROGRAMS = {

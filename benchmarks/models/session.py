@@ -87,9 +87,9 @@ def measure_model(model: str, folder: Path, threads: int, programs: list[str], r
     """A model by each program alone, and by all in turn."""
     with tempfile.TemporaryDirectory() as cache_folder:
         os.environ["ANYRT_CACHE_DIR"] = cache_folder
-        first = _child("alone", OURS, model, folder, threads)
-        loads = {p: _child("alone", p, model, folder, threads) for p in programs}
-        found = _child("together", model, folder, threads, runs, ",".join(programs))
+        first = child(__name__, "alone", OURS, model, folder, threads)
+        loads = {p: child(__name__, "alone", p, model, folder, threads) for p in programs}
+        found = child(__name__, "together", model, folder, threads, runs, ",".join(programs))
     if "failed" in found:
         raise SystemExit(f"{model}: {found['failed']}")
     for timed in found["timed"]:
@@ -97,8 +97,9 @@ def measure_model(model: str, folder: Path, threads: int, programs: list[str], r
     return measured(found | {"first_load_s": first.get("load_s", 0.0)})
 
 
-def _child(*words: object) -> dict[str, Any]:  # Any: as JSON has them
-    command = [sys.executable, "-m", "benchmarks.models.session", *map(str, words)]
+def child(module: str, *words: object) -> dict[str, Any]:  # Any: as JSON has them
+    """What a process prints in the last line of its output; `failed` says why it printed nothing."""
+    command = [sys.executable, "-m", module, *map(str, words)]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT, check=False)
     except subprocess.TimeoutExpired:
@@ -214,9 +215,15 @@ def _timed(name: str, error: float, times: list[int]) -> Timed:
 @cache
 def pace(threads: int) -> tuple[float, float]:
     """Flops, and bytes read and written, that the machine manages in a microsecond."""
-    computing = min(once(w.run) for w in peaks.ways(MEASURED_FLOPS, Element.F32, threads))
     moving = min(once(w.run) for w in limit.ways(MEASURED_BYTES, 64, threads)[:-1])
-    return MEASURED_FLOPS / computing / 1e6, MEASURED_BYTES / moving / 1e6
+    return flops_per_us(threads, Element.F32), MEASURED_BYTES / moving / 1e6
+
+
+@cache
+def flops_per_us(threads: int, dtype: Element) -> float:
+    """Multiplications and additions of a type; what a unit for whole tiles could do is no limit."""
+    loops = (w for w in peaks.ways(MEASURED_FLOPS, dtype, threads) if w.label != peaks.TILE_PEAK)
+    return MEASURED_FLOPS / min(once(w.run) for w in loops) / 1e6
 
 
 def _kernels(path: Path, given: dict[str, Array], threads: int) -> Iterator[KernelTime]:
