@@ -8,6 +8,8 @@ python -m benchmarks contractions                 products, convolutions, attent
 python -m benchmarks contractions --only '^product_512' --quick --threads 1
 python -m benchmarks contractions --list          names of its cases
 python -m benchmarks families                     gathers, scatters, top k, sums, samples, fills, codes
+python -m benchmarks bits --quick                 fewer bits: bfloat16, half, int8, weights of a few bits
+python -m benchmarks bits --only '^i4_1x' --json new.jsonl
 python -m benchmarks mechanisms --json new.jsonl  what each mechanism of the compiler gives
 python -m benchmarks rounding                     half types rounded to their type, and with excess precision
 python -m benchmarks build                        what building networks costs
@@ -47,6 +49,7 @@ from benchmarks import (
     trees,
 )
 from benchmarks.attempts import ATTEMPTS
+from benchmarks.bits import command as bits_command
 from benchmarks.cases import ALL
 from benchmarks.compare import comparison
 from benchmarks.contractions import cases as contraction_cases
@@ -126,6 +129,8 @@ def _parser() -> argparse.ArgumentParser:
     families.set_defaults(no_calls=True)
     families.add_argument("--list", action="store_true", help="names of its cases, and nothing else")
     model_command.arguments(commands.add_parser("models", help="whole models from ONNX files"))
+    bits = "fewer bits: bfloat16, half, int8, weights of a few bits, and fewer products in float32"
+    bits_command.arguments(commands.add_parser("bits", help=bits))
     _open_arguments(commands.add_parser("open", help="engines with open sizes beside static ones"))
     mechanisms = commands.add_parser("mechanisms", help="what each mechanism of the compiler gives")
     mechanisms.set_defaults(action=_mechanisms)

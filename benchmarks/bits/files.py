@@ -1,0 +1,112 @@
+"""The files of a model: one for each form, inputs, batches to calibrate with, float64 results, figures."""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.peers import Cannot
+from benchmarks.values import Array
+
+Given = dict[str, Array]
+
+
+class Form(enum.Enum):
+    """What the file holds."""
+
+    F32 = "float32"
+    BF16 = "bfloat16"
+    QDQ = "Q/DQ"
+    QOPERATOR = "QOperator"
+    DYNAMIC = "dynamic"
+    I2 = "2 bits"
+    I4 = "4 bits"
+    I4_LEVEL4 = "4 bits level 4"
+    I8 = "8 bits"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Multiplications and additions of a call, bytes of float32 weights that it reads, bytes of what else it
+    must move, and of codes and scales by form."""
+
+    flops: int
+    weights: int
+    moved: int
+    packed: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Those of a model in a folder."""
+
+    folder: Path
+    model: str
+
+    def of(self, form: Form) -> Path:
+        """An ONNX file."""
+        return self._path(f"{form.name.lower()}.onnx")
+
+    def failed(self, form: Form, reason: str) -> None:
+        """Keep why there is no such file."""
+        self._path(f"{form.name.lower()}.failed").write_text(reason)
+
+    def check(self, form: Form) -> None:
+        """Raise `Cannot` where there is no such file."""
+        path = self._path(f"{form.name.lower()}.failed")
+        if path.exists() and not self.of(form).exists():
+            raise Cannot(f"no {form.value} file, {path.read_text()}")
+
+    def inputs(self) -> Given:
+        """What the model is called with."""
+        return _read(self._path("inputs.npz"))
+
+    def batches(self) -> list[Given]:
+        """More calls."""
+        return [_read(p) for p in sorted(self.folder.glob(f"{self.model}.batch*.npz"))]
+
+    def wanted(self, form: Form) -> list[Array]:
+        """Float64 results: those of the form where it has weights of its own."""
+        own = self._path(f"{form.name.lower()}.wanted.npz")
+        return [*_read(own if own.exists() else self._path("wanted.npz")).values()]
+
+    def facts(self) -> Facts:
+        """The figures."""
+        return Facts(**json.loads(self._path("json").read_text()))
+
+    def keep_inputs(self, given: Mapping[str, Array]) -> None:
+        """Write them."""
+        _write(self._path("inputs.npz"), given)
+
+    def keep_batches(self, calls: Sequence[Mapping[str, Array]]) -> None:
+        """Write them."""
+        for i, call in enumerate(calls):
+            _write(self._path(f"batch{i}.npz"), call)
+
+    def keep_wanted(self, results: Sequence[Array], form: Form | None = None) -> None:
+        """Write them; `form`: only for models of this form."""
+        name = "wanted.npz" if form is None else f"{form.name.lower()}.wanted.npz"
+        _write(self._path(name), {f"y{i}": x for i, x in enumerate(results)})
+
+    def keep_facts(self, facts: Facts) -> None:
+        """Write them."""
+        self._path("json").write_text(json.dumps(asdict(facts)))
+
+    def _path(self, ending: str) -> Path:
+        return self.folder / f"{self.model}.{ending}"
+
+
+def _read(path: Path) -> Given:
+    with np.load(path) as file:
+        return {name: file[name] for name in file.files}
+
+
+def _write(path: Path, arrays: Mapping[str, Array]) -> None:
+    given: dict[str, Any] = {**arrays}  # Any: as savez takes them
+    np.savez(path, **given)

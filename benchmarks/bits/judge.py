@@ -1,0 +1,54 @@
+"""How far results are from float64: the largest error as a part of the largest magnitude, and the cosine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.bits.files import Form
+from benchmarks.bits.rows import Ask, Entry
+from benchmarks.values import Array
+
+# The least cosine of what is right, by what a file holds and what its program may do. Random weights of int8
+# networks have no structure that codes could keep: single outputs are off, not all of them.
+EXACT, ROUNDED, CODES = 0.99999, 0.99, 0.9
+LEAST = {
+    Form.F32: EXACT, Form.BF16: ROUNDED, Form.QDQ: CODES, Form.QOPERATOR: CODES, Form.DYNAMIC: CODES,
+    Form.I2: EXACT, Form.I4: EXACT, Form.I4_LEVEL4: 0.999, Form.I8: EXACT,
+}  # fmt: skip
+ALLOWED = {Ask.BF16: ROUNDED, Ask.FP16: 0.999, Ask.CALIBRATED: CODES}
+
+
+@dataclass(frozen=True, slots=True)
+class Distance:
+    """Of the worst output."""
+
+    error: float
+    cosine: float
+
+
+def least_cosine(entry: Entry) -> float:
+    """What an entry must reach."""
+    return min(LEAST[entry.form], ALLOWED.get(entry.ask, 1.0))
+
+
+def distance(found: Sequence[Array], wanted: Sequence[Array]) -> Distance:
+    """Results of other shapes, or that are no numbers, have a cosine of -1.
+
+    >>> distance([np.array([2.0, 0.0])], [np.array([1.0, 0.0])])
+    Distance(error=1.0, cosine=1.0)
+    """
+    if [x.shape for x in found] != [y.shape for y in wanted]:
+        return Distance(float("inf"), -1.0)
+    pairs = [_pair(x.astype(np.float64).ravel(), y.ravel()) for x, y in zip(found, wanted, strict=True)]
+    return Distance(max(p.error for p in pairs), min(p.cosine for p in pairs))
+
+
+def _pair(x: Array, y: Array) -> Distance:
+    if not np.isfinite(x).all():
+        return Distance(float("inf"), -1.0)
+    error = np.abs(x - y).max() / max(np.abs(y).max(), 1e-300)
+    cosine = (x @ y) / max(np.sqrt((x @ x) * (y @ y)), 1e-300)
+    return Distance(float(error), float(cosine))

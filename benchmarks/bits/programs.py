@@ -1,0 +1,94 @@
+"""How each program is asked for an entry of a row, from its file to its numbers."""
+
+from __future__ import annotations
+
+import importlib
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyrt as trt
+from benchmarks.bits.files import Files, Form, Given
+from benchmarks.bits.rows import COMPILED, OPENVINO, ORT, Ask, Entry
+from benchmarks.models.programs import OURS, PROGRAMS, Ready, bound, called, openvino, ort
+
+FLAGS = {
+    Ask.BF16: trt.BuilderFlag.BF16, Ask.FP16: trt.BuilderFlag.FP16, Ask.CALIBRATED: trt.BuilderFlag.INT8
+}  # fmt: skip
+STRONG = 1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED)
+
+
+class Shown(trt.IInt8EntropyCalibrator2):
+    """Shows batches that were kept."""
+
+    def __init__(self, batches: list[Given]) -> None:
+        trt.IInt8EntropyCalibrator2.__init__(self)
+        self.batches = iter(batches)
+        self.batch: Given | None = None  # kept, as its memory is read later
+
+    def get_batch_size(self) -> int:
+        """How many samples a batch has."""
+        return 1
+
+    def get_batch(self, names: list[str]) -> list[int] | None:
+        """Addresses of the next batch."""
+        self.batch = next(self.batches, None)
+        return None if self.batch is None else [self.batch[n].ctypes.data for n in names]
+
+    def read_calibration_cache(self) -> bytes | None:
+        """None."""
+        return None
+
+    def write_calibration_cache(self, cache: memoryview) -> None:
+        """Nothing is kept."""
+
+
+def plan_of(entry: Entry, files: Files, threads: int) -> bytes:
+    """AnyRT's plan; what the file asks for in vain is an error."""
+    builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
+    network = builder.create_network(STRONG if entry.form is Form.BF16 else 0)
+    config = builder.create_builder_config()
+    config.num_threads = threads
+    with trt.strict():
+        if entry.ask in FLAGS:
+            config.set_flag(FLAGS[entry.ask])
+        if entry.ask is Ask.CALIBRATED:
+            config.int8_calibrator = Shown(files.batches())
+        if entry.ask is Ask.DIRECT:
+            config.winograd = "off"
+        trt.OnnxParser(network, builder.logger).parse_from_file(str(files.of(entry.form)))
+        return bytes(builder.build_serialized_network(network, config))
+
+
+def engine_of(plan: Path) -> Any:  # Any: of the public API
+    """The engine of a plan's file, which is mapped."""
+    with trt.strict():
+        return trt.Runtime(trt.Logger(trt.Logger.ERROR)).deserialize_cuda_engine(plan)
+
+
+def load(entry: Entry, files: Files, plan: Path, given: Given, threads: int) -> Ready:
+    """A program that is ready to run the entry; `plan`: ours, which is built already."""
+    if entry.program == OURS:
+        engine = engine_of(plan)
+        return bound(trt, engine, engine.create_execution_context(), given)
+    module, path = importlib.import_module(PROGRAMS[entry.program].module), files.of(entry.form)
+    return HOW[entry.program](module, entry, path, given, threads)
+
+
+def _ort(module: Any, entry: Entry, path: Path, given: Given, threads: int) -> Ready:  # Any: the module
+    return ort(module, path, given, threads)
+
+
+def _openvino(module: Any, entry: Entry, path: Path, given: Given, threads: int) -> Ready:  # Any: see above
+    return openvino(module, path, given, threads, "bf16" if entry.ask is Ask.BF16 else "f32")
+
+
+def _compiled(module: Any, entry: Entry, path: Path, given: Given, threads: int) -> Ready:  # Any: see above
+    """The module; its weights and inputs in bfloat16 where that is asked for."""
+    name = path.name.partition(".")[0]
+    network = importlib.import_module("benchmarks.bits.networks").made(name).module
+    network = network.bfloat16() if entry.ask is Ask.BF16 else network
+    return called(module, network, given, threads, partial(module.compile, dynamic=False))
+
+
+HOW = {ORT: _ort, OPENVINO: _openvino, COMPILED: _compiled}

@@ -1,0 +1,187 @@
+"""Tables of fewer bits: every row with its peers, the limit, what it needs, and its goals; the document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from anyrt.plan.disk import write_text
+from benchmarks.bits.rows import AT_LEAST, ROWS, Entry, Figure, Goal, Group, Row
+from benchmarks.bits.session import Result
+from benchmarks.machine import Machine
+from benchmarks.table import Table, digits, geometric_mean, markdown
+
+HEAD = """# Fewer bits
+
+Models and products in bfloat16, half, int8 and weights of a few bits, and float32 convolutions by fewer
+products, by AnyRT and other programs. Written by `python -m benchmarks bits`; the folder `benchmarks/bits/`
+says how. Times of one machine do not carry over to another; ratios do, roughly.
+"""
+HOW = """Weights are random, normalisations know the numbers that reach them, and ranges of int8 are learnt of
+random inputs. Results are compared with those of the float32 model in float64 (products of weights of a few
+bits: with those of the same weights) before anything is timed: the error is a part of the largest magnitude,
+and it and the cosine are those of the worst output. All programs run a model in turn, forwards and backwards,
+with a pause before it; times are medians. The limit is the larger of two times: what multiplications and
+additions take with the instructions of the row's type (dots of bfloat16 or bytes where there are such,
+multiply-adds of float32), and what reading its weights and inputs takes, again and again, so that what fits
+into a cache is read from there. "Executed" is the share of the limit by the products that kernels do, which
+Winograd's are fewer. Bytes are those of the plan, and what a process has more when it has loaded the mapped
+plan and run, inputs and outputs aside. Building is CPU seconds, each engine in a process of its own with an
+empty cache. OpenVINO and ONNX Runtime run the file of ONNX Runtime's quantiser where ours was calibrated.
+"""
+COLUMNS = (
+    "row", "AnyRT ms", "best peer", "ms", "faster", "by float32", "of the limit", "executed", "plan MB",
+    "resident MB", "packed MB", "build s", "by float32's", "error", "cosine", "goals", "reached",
+)  # fmt: skip
+BY_NAME = {r.name: r for r in ROWS}
+
+
+def tables(found: Sequence[Result]) -> list[Table]:
+    """One for each group, and all times."""
+    by_group = {g: [r for r in found if BY_NAME[r.row].group is g] for g in Group}
+    return [t for g, rows in by_group.items() if rows for t in (_standing(g, rows), _times(g, rows))]
+
+
+def write(path: Path, machine: Machine, found: Sequence[Result]) -> None:
+    """Write the document."""
+    lines = "\n".join(f"- {line}" for line in machine.lines())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, "\n".join([HEAD, lines, "", HOW, *map(markdown, tables(found))]))
+
+
+# ---- goals --------------------------------------------------------------------------------------
+
+
+def value(goal: Goal, row: Row, found: Result) -> float | None:
+    """What a goal is about, or None where that is not known."""
+    match goal.figure:
+        case Figure.SPEED:
+            return _speed(row, found, goal.beside or row.peers)
+        case Figure.SHARE:
+            return _by(found.limit_us, _median(found, row.ours))
+        case Figure.PLAN:
+            return _by(_built(found, row.ours, "plan"), found.packed)
+        case Figure.RESIDENT:
+            return _by(_built(found, row.ours, "resident"), found.packed)
+        case Figure.LIGHTER:
+            return _by(_built(found, row.ours, "plan"), _built(found, goal.beside[0], "plan"))
+        case Figure.BUILD:
+            return _by(_built(found, row.ours, "cpu_s"), _built(found, goal.beside[0], "cpu_s"))
+
+
+def missed(row: Row, found: Result) -> list[str]:
+    """The goals that a row does not reach, with what it has."""
+    out = []
+    for goal in row.goals:
+        got = value(goal, row, found)
+        if got is None:
+            out.append(_said(goal, "?"))
+        elif got < goal.bound if goal.figure in AT_LEAST else got > goal.bound:
+            out.append(_said(goal, digits(got)))
+    return out
+
+
+def _goal(goal: Goal) -> str:
+    return _said(goal, f"{'≥' if goal.figure in AT_LEAST else '≤'} {goal.bound:g}")
+
+
+def _said(goal: Goal, number: str) -> str:
+    """A figure of a goal, for people."""
+    if goal.figure is Figure.SPEED:
+        return f"{number} × {' and '.join(e.label for e in goal.beside) or 'the best'}"
+    return str(goal.figure.value).replace("#", number)
+
+
+def _median(found: Result, entry: Entry | None) -> float | None:
+    timed = found.timed.get(entry.label) if entry else None
+    return timed.median if timed else None
+
+
+def _best(row: Row, found: Result, among: Sequence[Entry]) -> Entry | None:
+    here = [e for e in among if e.label in found.timed]
+    return min(here, key=lambda e: found.timed[e.label].median, default=None)
+
+
+def _speed(row: Row, found: Result, among: Sequence[Entry]) -> float | None:
+    """Their least time by ours."""
+    return _by(_median(found, _best(row, found, among)), _median(found, row.ours))
+
+
+def _built(found: Result, entry: Entry, figure: str) -> float | None:
+    built = found.built.get(entry.label)
+    return float(getattr(built, figure)) if built else None
+
+
+def _by(a: float | None, b: float | None) -> float | None:
+    return a / b if a is not None and b else None
+
+
+# ---- tables -------------------------------------------------------------------------------------
+
+
+def _standing(group: Group, rows: Sequence[Result]) -> Table:
+    leads = [x for r in rows if (x := _speed(BY_NAME[r.row], r, BY_NAME[r.row].peers)) is not None]
+    with_goals = [r for r in rows if BY_NAME[r.row].goals]
+    reached = sum(not missed(BY_NAME[r.row], r) for r in with_goals)
+    note = (
+        f"{reached} of {len(with_goals)} rows reach all their goals; {digits(geometric_mean(leads))} times "
+        f"as fast as the best peer in the mean of {len(leads)}."
+    )
+    threads = rows[0].threads
+    lines = tuple(tuple(_stand(BY_NAME[r.row], r)) for r in rows)
+    return Table(f"{group.value.capitalize()}, {threads} threads", *_filled(lines), note)
+
+
+def _filled(lines: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Columns in which some row has text, and the rows of these."""
+    kept = [i for i in range(len(COLUMNS)) if any(line[i] for line in lines)]
+    return tuple(COLUMNS[i] for i in kept), tuple(tuple(line[i] for i in kept) for line in lines)
+
+
+def _stand(row: Row, found: Result) -> Iterator[str]:
+    mine, best = found.timed.get(row.ours.label), _best(row, found, row.peers)
+    yield row.name
+    yield _ms(mine.median) if mine else found.left_out.get(row.ours.label, "not run").replace("|", "/")
+    yield best.label if best else ""
+    yield _ms(found.timed[best.label].median) if best else ""
+    yield _number(_speed(row, found, row.peers))
+    yield _number(_speed(row, found, (row.own,)) if row.own else None)
+    share = _by(found.limit_us, mine.median if mine else None)
+    yield f"{share:.0%}" if share else ""
+    executed = _built(found, row.ours, "flops") if row.group is Group.F32 else None
+    yield f"{share * executed / found.flops:.0%}" if share and executed else ""
+    yield from (_mb(_built(found, row.ours, f)) for f in ("plan", "resident"))
+    yield _mb(found.packed or None)
+    yield _number(_built(found, row.ours, "cpu_s"))
+    yield _number(next((value(g, row, found) for g in row.goals if g.figure is Figure.BUILD), None))
+    yield f"{mine.error:.2g}" if mine else ""
+    yield f"{mine.cosine:.6f}" if mine else ""
+    yield ", ".join(map(_goal, row.goals))
+    lost = missed(row, found)
+    yield (f"no: {', '.join(lost)}" if lost else "yes") if row.goals else ""
+
+
+def _times(group: Group, rows: Sequence[Result]) -> Table:
+    """Every entry of every row."""
+    labels = [*dict.fromkeys(e.label for r in rows for e in BY_NAME[r.row].entries)]
+    lines = tuple((r.row, *(_cell(r, label) for label in labels)) for r in rows)
+    reasons = dict.fromkeys(f"{r.row}: {k}: {v}" for r in rows for k, v in r.left_out.items())
+    note = "Left out:\n\n" + "\n".join(f"- {x}" for x in reasons) if reasons else ""
+    return Table(f"{group.value.capitalize()}: milliseconds", ("row", *labels), lines, note)
+
+
+def _cell(found: Result, label: str) -> str:
+    timed = found.timed.get(label)
+    return _ms(timed.median) if timed else found.left_out.get(label, "").split(":")[0]
+
+
+def _ms(microseconds: float) -> str:
+    return digits(microseconds / 1e3)
+
+
+def _mb(size: float | None) -> str:
+    return digits(size / 1e6) if size else ""
+
+
+def _number(x: float | None) -> str:
+    return digits(x) if x is not None else ""

@@ -1,0 +1,278 @@
+"""The processes that measure: one builds an engine of ours, one runs all programs on a model in turn.
+
+python -m benchmarks.bits.session built FOLDER MODEL THREADS PLAN ENTRY
+python -m benchmarks.bits.session together FOLDER MODEL THREADS RUNS PLANS ROW ...
+
+Each prints one line of JSON, the last of its output.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import anyrt as trt
+from benchmarks import limit
+from benchmarks.bits import products
+from benchmarks.bits.files import Files, Form, Given
+from benchmarks.bits.judge import distance, least_cosine
+from benchmarks.bits.programs import engine_of, load, plan_of
+from benchmarks.bits.rows import ROWS, Ask, Entry, Row
+from benchmarks.clock import measured, status_kb
+from benchmarks.measure import QUICK, Effort, limit_threads, measure, once
+from benchmarks.models.kernels import work_of
+from benchmarks.models.programs import OURS, Ready, bound
+from benchmarks.models.session import child, flops_per_us
+from benchmarks.peers import Cannot, Way
+from benchmarks.probe import Probe
+from benchmarks.steps import Element
+
+ROOT = Path(__file__).parents[2]
+LOADS = 3  # the least memory of so many loads, after one that fills the caches of the process
+MOST_READ = 256 << 20  # bytes that are read to know what reading more takes
+TRIES = 3
+REASON = 200  # characters of why a program is left out
+BITS = {Element.F32: 32, Element.BF16: 16, Element.I8: 8}
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """An engine of ours: CPU seconds of its build, bytes of the plan, of the weights in it, and of memory
+    that a process has more when it has run (weights of a mapped plan included, inputs and outputs not),
+    multiplications and additions that its kernels do."""
+
+    cpu_s: float
+    plan: int
+    weights: int
+    resident: int
+    flops: int
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """Microseconds of an entry, and its distance from float64."""
+
+    median: float
+    minimum: float
+    runs: int
+    error: float
+    cosine: float
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A row: by entries' labels what each took, what ours needs, and why others are missing. limit_us: the
+    larger of what computing takes and of what reading takes; packed: bytes of codes and scales."""
+
+    row: str
+    threads: int
+    flops: int
+    bytes: int
+    limit_us: float
+    packed: int = 0
+    timed: dict[str, Timed] = field(default_factory=dict)
+    built: dict[str, Built] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+
+def result_of(fields: dict[str, Any]) -> Result:  # Any: as JSON has them
+    """What `asdict` has taken apart."""
+    timed = {k: Timed(**v) for k, v in fields.pop("timed").items()}
+    return Result(timed=timed, built={k: Built(**v) for k, v in fields.pop("built").items()}, **fields)
+
+
+# ---- the parent ---------------------------------------------------------------------------------
+
+
+def measure_rows(model: str, rows: Sequence[Row], folder: Path, threads: int, quick: bool) -> list[Result]:
+    """Rows of one model: engines are built first, each in a process with an empty cache, then all run."""
+    entries = [*dict.fromkeys(e for r in rows for e in r.entries)]
+    _export(model, folder, dict.fromkeys(e.form for e in entries))
+    with tempfile.TemporaryDirectory() as scratch:
+        plans, caches = Path(scratch) / "plans", Path(scratch) / "caches"
+        plans.mkdir()
+        engines = (e for e in entries if e.program == OURS)
+        built = {e.label: _built(e, model, folder, threads, plans, caches) for e in engines}
+        os.environ["ANYRT_CACHE_DIR"] = str(caches / "all")
+        names = [r.name for r in rows]
+        found = child(__name__, "together", folder, model, threads, int(quick), plans, *names)
+    failed = {k: v["failed"] for k, v in built.items() if "failed" in v}
+    return [_result(row, threads, found, built, failed) for row in rows]
+
+
+def _export(model: str, folder: Path, forms: Iterable[Form]) -> None:
+    module = "products" if model.startswith(products.PREFIX) else "networks"
+    command = [sys.executable, "-m", f"benchmarks.bits.{module}", folder, model, *(f.value for f in forms)]
+    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+
+
+def _built(
+    entry: Entry, model: str, folder: Path, threads: int, plans: Path, caches: Path
+) -> dict[str, Any]:  # Any: as JSON has them
+    """What building took; the cache of all engines gets its code."""
+    own = caches / entry.label.replace("/", "_")
+    os.environ["ANYRT_CACHE_DIR"] = str(own)
+    own.mkdir(parents=True)
+    found = child(__name__, "built", folder, model, threads, _plan(plans, entry), entry.label)
+    shutil.copytree(own, caches / "all", dirs_exist_ok=True)
+    shutil.rmtree(own)
+    return found
+
+
+def _plan(plans: Path, entry: Entry) -> Path:
+    return plans / f"{entry.form.name}_{entry.ask.name}.plan"
+
+
+def _result(
+    row: Row, threads: int, found: dict[str, Any], built: dict[str, Any], failed: dict[str, str]
+) -> Result:  # Any: as JSON has them
+    """The part of what was found that a row is about."""
+    labels = [e.label for e in row.entries]
+    limits = found.get("limits", {}).get(row.name, {"flops": 0, "bytes": 0, "limit_us": 0.0, "packed": 0})
+    reasons = found.get("left_out", {}) | failed
+    if "failed" in found:
+        reasons = dict.fromkeys(labels, found["failed"]) | reasons
+    return result_of(
+        {
+            "row": row.name,
+            "threads": threads,
+            **limits,
+            "timed": {k: v for k, v in found.get("timed", {}).items() if k in labels},
+            "built": {k: v for k, v in built.items() if k in labels and k not in failed},
+            "left_out": {k: v for k, v in reasons.items() if k in labels},
+        }
+    )
+
+
+# ---- the children -------------------------------------------------------------------------------
+
+
+def built(folder: str, model: str, threads: str, plan: str, label: str) -> dict[str, Any]:  # Any: JSON
+    """Build an engine, keep its plan, load and run it."""
+    limit_threads(int(threads))
+    entry, files = ENTRIES[label], Files(Path(folder), model)
+    try:
+        files.check(entry.form)
+        with measured() as found:
+            text = plan_of(entry, files, int(threads))
+    except Exception as error:  # whatever a build raises is a result, too
+        return {"failed": first_line(error)}
+    Path(plan).write_bytes(text)
+    flops = sum(work[0] for work in work_of(text).values())
+    del text
+    weights, more = _resident(Path(plan), files)
+    return asdict(Built(found[0].cpu_s or 0.0, Path(plan).stat().st_size, weights, weights + more, flops))
+
+
+def _resident(plan: Path, files: Files) -> tuple[int, int]:
+    """Bytes of weights in a mapped plan, and of what loading and running needs besides."""
+    given, found = files.inputs(), []
+    for _ in range(1 + LOADS):
+        gc.collect()
+        before = status_kb("RssAnon")
+        engine = engine_of(plan)
+        context = engine.create_execution_context()
+        ready = bound(trt, engine, context, given)
+        ready.run()
+        gc.collect()
+        ends = sum(
+            np.prod(engine.get_tensor_shape(n)) * engine.get_tensor_bytes_per_component(n) for n in engine
+        )
+        found.append((status_kb("RssAnon") - before) * 1024 - int(ends))
+        weights = int(engine.get_engine_stat(trt.EngineStat.TOTAL_WEIGHTS_SIZE))
+        del engine, context, ready
+    return weights, max(0, min(found[1:]))
+
+
+def together(
+    folder: str, model: str, threads: str, quick: str, plans: str, *names: str
+) -> dict[str, Any]:  # Any: JSON
+    """All programs in turn."""
+    limit_threads(int(threads))
+    files, rows = Files(Path(folder), model), [r for r in ROWS if r.name in names]
+    effort = replace(QUICK, runs=10) if int(quick) else Effort()
+    race = _Race(files, files.inputs(), int(threads), Path(plans))
+    for entry in dict.fromkeys(e for r in rows for e in r.entries):
+        race.add(entry)
+    ways = [Way(label, ready.run, lambda: np.zeros(0)) for label, ready in race.ready.items()]
+    times = measure(ways, effort, Probe(int(threads), effort.patience_s)) if ways else []
+    timed = {
+        label: asdict(Timed(t.median, t.minimum, t.runs, *asdict(race.far[label]).values()))
+        for label, t in zip(race.ready, times, strict=True)
+    }
+    limits = {r.name: _limit(r, files, int(threads)) for r in rows}
+    return {"timed": timed, "left_out": race.left_out, "limits": limits}
+
+
+@dataclass(slots=True)
+class _Race:
+    """Entries that gave the right results, how far they were, and why others are left out; `given` lives as
+    long as what was bound to it."""
+
+    files: Files
+    given: Given
+    threads: int
+    plans: Path
+    ready: dict[str, Ready] = field(default_factory=dict)
+    far: dict[str, Any] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    def add(self, entry: Entry) -> None:
+        plan = _plan(self.plans, entry)
+        if entry.program == OURS and not plan.exists():
+            return  # the build says why
+        try:
+            self.files.check(entry.form)
+            ready = load(entry, self.files, plan, self.given, self.threads)
+            ready.run()
+            far = distance(ready.result(), self.files.wanted(entry.form))
+        except Exception as error:  # whatever a program raises is a result, too
+            self.left_out[entry.label] = first_line(error)
+            return
+        if far.cosine < least_cosine(entry):
+            self.left_out[entry.label] = f"wrong: cosine {far.cosine:.4f}, error {far.error:.3g}"
+            return
+        self.far[entry.label] = far
+        self.ready[entry.label] = ready
+
+
+def first_line(error: Exception) -> str:
+    """Its kind and the first line of its text; one that ends with a colon says where, or what follows."""
+    kind = "cannot" if isinstance(error, Cannot) else type(error).__name__
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{kind}: {next((x for x in lines if not x.endswith(':')), '')}"[:REASON]
+
+
+def _limit(row: Row, files: Files, threads: int) -> dict[str, float]:
+    facts, bits = files.facts(), 16 if row.ours.ask is Ask.FP16 else BITS[row.unit]
+    packed = facts.packed.get(row.ours.form.value, 0)
+    moved = (packed or facts.weights * bits // 32) + facts.moved
+    least = max(facts.flops / flops_per_us(threads, row.unit), reading_us(moved, threads))
+    return {"flops": facts.flops, "bytes": moved, "limit_us": least, "packed": packed}
+
+
+def reading_us(size: int, threads: int) -> float:
+    """What reading so many bytes takes, again and again: from the cache that they fit into."""
+    read = min(size, MOST_READ)
+    least = min(once(w.run) for w in limit.reading(read, threads) for _ in range(TRIES))
+    return least * 1e6 * size / read
+
+
+ENTRIES = {e.label: e for r in ROWS for e in r.entries}
+
+if __name__ == "__main__":
+    what, *words = sys.argv[1:]
+    print(json.dumps({"built": built, "together": together}[what](*words)))
+    sys.stdout.flush()
+    os._exit(0)  # some programs' threads hang when the interpreter ends
