@@ -33,7 +33,7 @@ from benchmarks.clock import measured, status_kb
 from benchmarks.measure import QUICK, Effort, limit_threads, measure, once
 from benchmarks.models.kernels import work_of
 from benchmarks.models.programs import OURS, Ready, bound
-from benchmarks.models.session import child, flops_per_us
+from benchmarks.models.session import TRIES, child, flops_per_us
 from benchmarks.peers import Cannot, Way
 from benchmarks.probe import Probe
 from benchmarks.steps import Element
@@ -41,7 +41,6 @@ from benchmarks.steps import Element
 ROOT = Path(__file__).parents[2]
 LOADS = 3  # the least memory of so many loads, after one that fills the caches of the process
 MOST_READ = 256 << 20  # bytes that are read to know what reading more takes
-TRIES = 3
 REASON = 200  # characters of why a program is left out
 BITS = {Element.F32: 32, Element.BF16: 16, Element.I8: 8}
 
