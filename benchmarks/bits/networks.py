@@ -6,6 +6,7 @@ python -m benchmarks.bits.networks FOLDER MODEL FORM ...     a form as `Form` na
 from __future__ import annotations
 
 import copy
+import logging
 import sys
 import warnings
 from collections.abc import Callable
@@ -135,6 +136,7 @@ CHANGES: dict[Form, Callable[[onnx.ModelProto, Files], onnx.ModelProto]] = {
 def main(folder: str, name: str, *forms: str) -> None:
     """Write a model into a folder."""
     warnings.simplefilter("ignore")
+    logging.disable(logging.WARNING)  # the quantiser warns of each weight without channels
     export(Path(folder), name, [Form(f) for f in forms])
 
 
