@@ -240,3 +240,14 @@ def test_results_of_tiles_lie_as_what_they_are_made_of_where_that_is_another_ord
 def test_kernels_that_were_joined_print_to_text_that_gives_them_back(name):
     for kernel in attention(*CASES[name][0]).module.distinct:
         assert parsed(print_kernels([kernel])) == (kernel,)
+
+
+def test_scores_go_through_long_chains():
+    """Codes that are made and unmade between two products are hundreds of functions of single elements."""
+    q, k, v = (b.param(name, (2, 16, 8), F) for name in "qkv")
+    scores = b.contract("bmd,bnd->bmn", q, k)
+    for turn in range(1500):
+        scores = b.map_("neg" if turn % 2 else "abs", scores)
+    out = b.contract("bmn,bnd->bmd", scores, v)
+    graph = Graph((("q", q), ("k", k), ("v", v)), (("y", out),), {}, ())
+    assert native.lower(graph, constant_offsets(graph), Sizes({})).module.kernels

@@ -186,16 +186,15 @@ def _inside(arg: Value, batched: bool) -> frozenset[Value]:
     """What leads from a contraction to `arg`, itself included, by single elements and folds of the last axis;
     nothing where nothing does. Without folds rows need not be whole, and tiles serve batches alone."""
     leads: dict[Value, bool] = {}
-
-    def is_inside(v: Value) -> bool:
-        if v not in leads:
-            leads[v] = _leads(v, arg)
-            if leads[v] and not isinstance(v.compute, Contracted):
-                leading = [is_inside(a) for a in v.args]  # all of them are looked at
-                leads[v] = any(leading)
-        return leads[v]
-
-    if not is_inside(arg):
+    todo = [arg]
+    while todo:  # operands first; chains may be of any length
+        v = todo[-1]
+        on = _leads(v, arg) and not isinstance(v.compute, Contracted)
+        waiting = [a for a in v.args if a not in leads] if on else []
+        todo += waiting
+        if not waiting:
+            leads[todo.pop()] = any(leads[a] for a in v.args) if on else _leads(v, arg)
+    if not leads[arg]:
         return frozenset()
     inside = {v for v, leading in leads.items() if leading}
     found = [(v, v.compute) for v in inside if isinstance(v.compute, Contracted)]
