@@ -263,7 +263,7 @@ def inside_one_another(w, depth):
     return inner
 
 
-@pytest.mark.parametrize("depth", [20, 200])  # 18 took minutes when time doubled with each
+@pytest.mark.parametrize("depth", [20, 200, MAX_REGIONS])  # 18 took minutes when time doubled with each
 def test_conditionals_inside_one_another_build_run_and_load_elsewhere(
     w, plan_of, log, depth, tmp_path, monkeypatch
 ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from anyrt.compiler.native import Lowered
 from anyrt.core.dims import symbols
@@ -20,6 +21,7 @@ from anyrt.schedule.ports import port_names
 
 COPY = "copy"
 TURNS, WAYS, PLUGIN = "loop", "conditional", "plug-in"
+Parts: TypeAlias = "Iterator[KernelRecord | Parts]"
 TENSORS = frozenset({Space.INPUT, Space.OUTPUT, Space.ARENA})
 
 
@@ -32,7 +34,7 @@ def with_records(compiled: Compiled, lowered: Lowered) -> Compiled:
 
 def kernel_records(lowered: Lowered) -> tuple[KernelRecord, ...]:
     """A record for each step of every version, in the order of the program's names."""
-    records = (record for schedule in lowered.schedules for record in _of_graph(schedule, {}))
+    records = (record for schedule in lowered.schedules for record in _flat(_of_graph(schedule, {})))
     inner = frozenset(lowered.module.inner)
 
     def known(tensors: Iterable[TensorRecord]) -> tuple[TensorRecord, ...]:
@@ -62,23 +64,37 @@ def _names(schedule: Schedule) -> Iterator[tuple[str, str]]:
         yield from ((buffer, record.name) for buffer, record in tensors.items())
 
 
-def _of_graph(schedule: Schedule, around: Mapping[str, TensorRecord]) -> list[KernelRecord]:
+def _flat(parts: Parts) -> Iterator[KernelRecord]:
+    """All records of parts inside one another, in order, without recursion: regions may be hundreds deep."""
+    todo = [parts]
+    while todo:
+        part = next(todo[-1], None)
+        if isinstance(part, KernelRecord):
+            yield part
+        elif part is None:
+            todo.pop()
+        else:
+            todo.append(part)
+
+
+def _of_graph(schedule: Schedule, around: Mapping[str, TensorRecord]) -> Parts:
     """Those of a graph and its regions; `around`: the tensors of the graphs around it."""
     graph = schedule.graph
     layers = Layers.in_graph(graph)
-    tensors, found = {**_tensors(graph, schedule, layers), **around}, list[KernelRecord]()
+    tensors = {**_tensors(graph, schedule, layers), **around}
     for step in schedule.steps:
         if isinstance(step, RegionStep):
-            found += _of_nest(step, tensors)
+            yield _of_nest(step, tensors)
             continue
         if isinstance(step, ExternalStep):
-            found += (*_of_graph(step.before, tensors), _of_plugin(step, tensors))
+            yield _of_graph(step.before, tensors)
+            yield _of_plugin(step, tensors)
             continue
         touched = [b for b in step.call.buffers if b.space in TENSORS]
         written = {b.name for b in step.written}
         for name in written:  # a copy for the next turn of a loop is no value of its own
             tensors.setdefault(name, TensorRecord(name, "", step.root.dtype, step.root.shape))
-        record = KernelRecord(
+        yield KernelRecord(
             COPY if step.group.copy else step.kind,
             str(step.tuning),
             step.tuning.tactic,
@@ -87,8 +103,6 @@ def _of_graph(schedule: Schedule, around: Mapping[str, TensorRecord]) -> list[Ke
             tuple(tensors[b.name] for b in touched if b.name in written),
             tuple(_weights(step.call.buffers)),
         )
-        found.append(record)
-    return found
 
 
 def _of_plugin(step: ExternalStep, tensors: Mapping[str, TensorRecord]) -> KernelRecord:
@@ -101,12 +115,13 @@ def _of_plugin(step: ExternalStep, tensors: Mapping[str, TensorRecord]) -> Kerne
     return KernelRecord(PLUGIN, "", 0, (step.name,), takes, gives, tuple(_weights(step.reads)))
 
 
-def _of_nest(nest: RegionStep, tensors: Mapping[str, TensorRecord]) -> list[KernelRecord]:
+def _of_nest(nest: RegionStep, tensors: Mapping[str, TensorRecord]) -> Parts:
     before = _tensors(nest.before.graph, nest.before, Layers.in_graph(nest.before.graph))
     flag = {**before, **tensors}[nest.flag.name]  # what is decided before may be a constant of its own
-    own = KernelRecord(TURNS if nest.turns else WAYS, "", 0, (nest.name,), (flag,), (), ())
-    inside = [record for body in nest.bodies for record in _of_graph(body, tensors)]
-    return [*_of_graph(nest.before, tensors), own, *inside]
+    yield _of_graph(nest.before, tensors)
+    yield KernelRecord(TURNS if nest.turns else WAYS, "", 0, (nest.name,), (flag,), (), ())
+    for body in nest.bodies:
+        yield _of_graph(body, tensors)
 
 
 def _tensors(graph: Graph, schedule: Schedule, layers: Layers) -> Mapping[str, TensorRecord]:
