@@ -115,3 +115,45 @@ def built(net, threads):
     config = net.builder.create_builder_config()
     config.num_threads = threads
     return net.builder.build_engine_with_config(net, config)
+
+
+def masked(net, scores, seen, least, how):
+    """Weights of scores, of which those that are not `seen` are 0."""
+    size = seen.shape[-1]
+    low = net.add_constant((1, 1, 1), np.full((1, 1, 1), least, np.float32)).get_output(0)
+    mask = net.add_constant((1, size, size), trt.Weights(np.ascontiguousarray(seen))).get_output(0)
+    if how == "add":
+        table = net.add_constant((1, size, size), np.where(seen, 0, np.float32(least))).get_output(0)
+        scores = net.add_elementwise(scores, table, trt.ElementWiseOperation.SUM).get_output(0)
+    if how == "select":
+        scores = net.add_select(mask, scores, low).get_output(0)
+    softmax = net.add_softmax(scores)
+    softmax.axes = 4
+    weights = softmax.get_output(0)
+    if how == "weights":
+        none = net.add_constant((1, 1, 1), np.zeros((1, 1, 1), np.float32)).get_output(0)
+        weights = net.add_select(mask, weights, none).get_output(0)
+    return weights
+
+
+@pytest.mark.parametrize("least", [-1e4, -1e9, float(np.finfo(np.float32).min)])
+@pytest.mark.parametrize("how", ["add", "select", "weights"])
+@pytest.mark.parametrize("size", [7, 16, 33, 130])
+def test_finite_masks_that_leave_no_weight_hide_values(size, how, least):
+    """As programs write them that know no infinity, and as constants."""
+    builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
+    net = builder.create_network(0)
+    q, k, v = (net.add_input(n, F, (1, size, 8)) for n in "qkv")
+    op = trt.MatrixOperation
+    scores = net.add_matrix_multiply(q, op.NONE, k, op.TRANSPOSE).get_output(0)
+    weights = masked(net, scores, np.tri(size)[None] > 0, least, how)
+    y = net.add_matrix_multiply(weights, op.NONE, v, op.NONE).get_output(0)
+    y.name = "y"
+    net.mark_output(y)
+    engine = builder.build_engine_with_config(net, builder.create_builder_config())
+    feeds = {n: x[:, 0] for n, x in operands(size).items()}
+    clean = engine.run(**feeds)["y"]
+    feeds["v"][0, -1] = np.nan
+    found = engine.run(**feeds)["y"]
+    assert np.flatnonzero(~np.isfinite(found[0]).all(-1)).tolist() == [size - 1]
+    np.testing.assert_array_equal(found[0, :-1], clean[0, :-1])

@@ -39,10 +39,27 @@ def hides(graph):
     return [v.op.hides for v in walk(v for _, v in graph.outputs) if isinstance(v.op, Contract)]
 
 
-@pytest.mark.parametrize(("mask", "number"), [(None, 0.0), (select, -3e38), (add, -1e9)])
+@pytest.mark.parametrize(("mask", "number"), [(None, 0.0), (select, -30.0), (add, -30.0)])
 def test_what_excludes_nothing_hides_nothing(mask, number):
     graph = product(mask, number=number)
     assert hide_values(graph) is graph
+
+
+def times(scores, number):
+    unseen = b.map_("sub", b.scalar(1.0, scores), b.cast(b.const(SEEN, DataType.BOOL), F))
+    return b.map_("add", scores, b.map_("mul", unseen, b.scalar(number, scores)))
+
+
+@pytest.mark.parametrize("number", [-1e4, -1e9, float(np.finfo(np.float32).min)])
+@pytest.mark.parametrize("mask", [select, add, times])
+def test_numbers_that_leave_no_weight_hide_values_as_infinity_does(mask, number):
+    made, rng = hide_values(product(mask, number=number)), np.random.default_rng(0)
+    feeds = {n: rng.standard_normal((5, 4)).astype(np.float32) for n in "qkv"}
+    clean = interpret(made, feeds)["y"]
+    feeds["v"][3:] = np.nan
+    y = interpret(made, feeds)["y"]
+    np.testing.assert_array_equal(y[:3], clean[:3])
+    assert np.isnan(y[3:]).all()
 
 
 @pytest.mark.parametrize("mask", [select, add])

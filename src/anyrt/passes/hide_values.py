@@ -2,11 +2,13 @@
 
     softmax(select(seen, s, −inf)) · v     ->     the same, where a weight of 0 hides its value
     softmax(s + mask) · v                  ->     softmax(select(mask = −inf, −inf, s + mask)) · v, likewise
+    select(seen, softmax(s), 0) · v        ->     the same, likewise
 
 Layer by layer 0 · NaN is NaN, and NaN − inf, too: what nobody may look at, as padding that was never written,
 would reach every row. Kernels leave out what masks exclude (schedule/reach.py), more or less of it as sizes
-and vectors are. So the graph says what is hidden, and the result is the same at every size. A mask that is
-added and has no −inf excludes nothing.
+and vectors are. So the graph says what is hidden, and the result is the same at every size. In the place
+of −inf may stand any number of which eˣ is 0, as −1e9 and the least number of a type, where it makes a weight
+0. A mask that is added and has none of these excludes nothing.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import Final
 import numpy as np
 
 from anyrt.core.dtype import is_float
+from anyrt.core.enums import DataType
 from anyrt.ir.compute import Given, only_moves
 from anyrt.ir.graph import Graph, Value, apply
 from anyrt.ir.rewrite import transformed, with_args
@@ -44,7 +47,7 @@ def _hiding(value: Value) -> Value:
     (a, b), turned = value.args, replace(op, left=op.right, right=op.left)
     for weights, other, product in ((a, b, op), (b, a, turned)):
         masks, scores = _Masks(), _scores(weights)
-        if scores is not None and masks.are_in(scores):
+        if scores is not None and (masks.are_in(scores) or _chosen(weights)):
             return apply(replace(product, hides=True), masks.excluding(weights), other)
     return value
 
@@ -58,6 +61,11 @@ def _scores(weights: Value) -> Value | None:
                 (x,) = x.args
             return x.args[0] if fn_of(x) == "sub" else None
     return None
+
+
+def _chosen(weights: Value) -> bool:
+    """Whether weights are 0 where a mask says so."""
+    return any(fn_of(v) == SELECT and _scaled(v) for v in _behind(weights, _scaled))
 
 
 def _scaled(v: Value) -> tuple[Value, ...]:
@@ -81,9 +89,12 @@ class _Masks:
                 found = found or any(_is_least(a) for a in v.args[1:])
             elif fn_of(v) == "add":
                 for s, mask in (v.args, v.args[::-1]):
-                    if _may_be_least(mask) and any(isinstance(x.op, Contract) for x in _behind(s, _each)):
+                    if not any(isinstance(x.op, Contract) for x in _behind(s, _each)):
+                        continue
+                    found = found or _may_be(mask, _most(mask.dtype))
+                    if _may_be(mask, -math.inf):
                         self.added[v] = mask
-        return found or bool(self.added)
+        return found
 
     def excluding(self, weights: Value) -> Value:
         """The same with −inf wherever it is added."""
@@ -106,8 +117,14 @@ class _Masks:
         return done[weights]
 
 
+def _most(dtype: DataType) -> float:
+    """The largest number of a type of which eˣ is 0, nearly so: less than half of the least number."""
+    return -746.0 if dtype is DataType.DOUBLE else -104.0
+
+
 def _is_least(v: Value) -> bool:
-    return number(v) == -math.inf
+    found = number(v)
+    return found is not None and found <= _most(v.dtype)
 
 
 def _behind(v: Value, operands: Callable[[Value], Iterable[Value]]) -> Iterator[Value]:
@@ -125,18 +142,21 @@ def _each(v: Value) -> tuple[Value, ...]:
     return v.args if isinstance(v.op, Map) or only_moves(v.compute) else ()
 
 
-def _may_be_least(mask: Value) -> bool:
-    """True for what is given, or chosen, as −inf; what is computed otherwise is taken for numbers."""
+def _may_be(mask: Value, most: float) -> bool:
+    """True for what is given, or chosen, as at most that, or is a large multiple, as (1 − seen) · −1e4 is;
+    what is computed otherwise is taken for numbers."""
 
     def passed(v: Value) -> tuple[Value, ...]:
         if isinstance(v.op, Map):
             return v.args[1:] if v.op.fn == SELECT else v.args if v.op.fn in ("add", *ROUNDING) else ()
         return v.args if only_moves(v.compute) else ()
 
-    return any(_is_given_least(v) for v in _behind(mask, passed) if is_float(v.dtype))
+    return any(_is_given(v, most) for v in _behind(mask, passed) if is_float(v.dtype))
 
 
-def _is_given_least(v: Value) -> bool:
+def _is_given(v: Value, most: float) -> bool:
     if isinstance(v.op, Const) and v.op.blob.is_known:
-        return bool(np.isneginf(v.op.blob.data.astype(np.float64)).any())
+        return bool((v.op.blob.data.astype(np.float64) <= most).any())
+    if fn_of(v) == "mul":
+        return any(abs(n) >= -most for n in map(number, v.args) if n is not None)
     return isinstance(v.compute, Given)
