@@ -18,7 +18,7 @@ from anyrt.ir.kernel import Fold, For, Kernel, Loop
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.visit import statements, substituted
 from anyrt.loops.nest import Names, around, nest_of, serial, unit_loads
-from anyrt.loops.strip_mine import strips_of
+from anyrt.loops.split import pieces
 
 
 def fold_across(kernel: Kernel, names: Names, size: int) -> Kernel | Fail:
@@ -28,7 +28,7 @@ def fold_across(kernel: Kernel, names: Names, size: int) -> Kernel | Fail:
     var = _across(kernel)
     if var is None:
         return Fail("its folds read rows along memory")
-    block, within, value = strips_of(var, size, names)
+    block, within, value = pieces(names, var.extent or 0, size, "i", "b")
     moved = substituted(body, {var: value})
     rest = [block if v is var else v for v in outer]
     return replace(kernel, body=serial(rest, (For(within, Loop.VECTOR, moved),)))

@@ -18,7 +18,7 @@ from dataclasses import replace
 from anyrt.ir.kernel import For, If, Kernel, Let, Loop
 from anyrt.ir.rewrite import Fail
 from anyrt.loops.nest import Names, around, serial
-from anyrt.loops.strip_mine import strips_of
+from anyrt.loops.split import pieces
 
 
 def sliding_window(kernel: Kernel, names: Names, size: int) -> Kernel | Fail:
@@ -28,6 +28,6 @@ def sliding_window(kernel: Kernel, names: Names, size: int) -> Kernel | Fail:
         return Fail("no rows are remembered from one to the next")
     if any(isinstance(s, For) for s in starts) or not any(isinstance(s, If) for s in last.body):
         return Fail("what its rows read is computed before the first one")
-    block, within, value = strips_of(last.var, size, names)
+    block, within, value = pieces(names, last.var.extent or 0, size, "i", "b")
     rows = For(within, Loop.SERIAL, (Let(last.var, value), *last.body))
     return replace(kernel, body=serial([*outer, block], [*starts, rows]))

@@ -45,9 +45,9 @@ def split_within(
     return replace(kernel, body=at_loop(kernel.body, around, change))
 
 
-def pieces(names: Names, count: Dim, size: int, stem: str) -> tuple[Sym, Sym, Dim]:
-    """(chunk, within, value): `count` turns in chunks of `size`."""
-    chunk = names.var(ceildiv(count, size), f"{stem}c")
+def pieces(names: Names, count: Dim, size: int, stem: str, block: str = "") -> tuple[Sym, Sym, Dim]:
+    """(chunk, within, value): `count` turns in chunks of `size`, which are called `block` and `stem`."""
+    chunk = names.var(ceildiv(count, size), block or f"{stem}c")
     left = add(count, mul(turn(chunk), -size))
     within = names.var(size if mod(count, size) == 0 else minimum(size, left), stem)
     return chunk, within, add(mul(turn(chunk), size), turn(within))

@@ -8,7 +8,6 @@ for i: 0 … 100               for b: 0 … 7
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from anyrt.core.dims import (
     FLOORDIV,
@@ -21,7 +20,6 @@ from anyrt.core.dims import (
     divmod_dim,
     floordiv,
     linear,
-    minimum,
     mod,
     mul,
 )
@@ -29,8 +27,8 @@ from anyrt.core.dims import Expr as DimExpr
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import indices
-from anyrt.ir.visit import substituted
-from anyrt.loops.nest import Names, Nest, around, serial
+from anyrt.loops.nest import Names, Nest
+from anyrt.loops.split import pieces, split
 
 MAX_SPLITS = 6
 
@@ -38,24 +36,11 @@ MAX_SPLITS = 6
 def strip_mine(kernel: Kernel, names: Names, var: Sym, size: int) -> Kernel | Fail:
     """One of the loops around a kernel's statements in pieces of `size`; the loop over pieces takes its
     place, that within a piece comes behind."""
-    vars, body = around(kernel)
-    if var not in vars:
-        return Fail(f"{var} is no loop around the kernel's statements")
-    block, within, value = strips_of(var, size, names)
-    at = vars.index(var)
-    loops = (*vars[:at], block, within, *vars[at + 1 :])
-    return replace(kernel, body=serial(loops, substituted(body, {var: value})))
+    block, within, value = pieces(names, var.extent or 0, size, "i", "b")
+    return split(kernel, var, (block, within), value)
 
 
-def strips_of(var: Sym, size: int, names: Names) -> tuple[Sym, Sym, Dim]:
-    """(block, within, value): pieces of `size`, the last one shorter."""
-    assert var.extent is not None
-    block = names.var(floordiv(add(var.extent, size - 1), size), "b")
-    within = names.var(minimum(size, add(var.extent, mul(block.dim, -size))))
-    return block, within, add(mul(block.dim, size), within.dim)
-
-
-def split(var: Sym, inner: Dim, names: Names) -> tuple[Sym, Sym, Dim]:
+def divide(var: Sym, inner: Dim, names: Names) -> tuple[Sym, Sym, Dim]:
     """(outer, inner, value): `var` as outer·inner.extent + inner, for an extent that `inner` divides."""
     assert var.extent is not None
     a, b = names.var(floordiv(var.extent, inner)), names.var(inner)
@@ -68,7 +53,7 @@ def delinearised(nest: Nest, names: Names) -> Nest:
         found = divided(indices(nest.body), nest.vars)
         if found is None:
             break
-        outer, inner, value = split(found[0], found[1], names)
+        outer, inner, value = divide(found[0], found[1], names)
         at = nest.vars.index(found[0])
         vars = (*nest.vars[:at], outer, inner, *nest.vars[at + 1 :])
         nest = nest.replace({found[0]: value}, vars)

@@ -22,7 +22,7 @@ from anyrt.ir.kernel import Alloc, Fold, For, Kernel, Loop, Op, Stmt, const, loa
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.visit import substituted
 from anyrt.loops.nest import Estimate, Names, Nest, changed, changed_in, moves, nest_of, serial
-from anyrt.loops.strip_mine import strips_of
+from anyrt.loops.split import pieces
 
 
 def sum_in_blocks(kernel: Kernel, names: Names, estimate: Estimate, terms: int, lanes: int) -> Kernel | Fail:
@@ -60,7 +60,8 @@ def _blocks(nest: Nest, names: Names, estimate: Estimate, size: int) -> tuple[St
     if len(folds) < len(nest.body) or at is None:
         return ()
     inside = nest.vars[at + 1 :]
-    block, within, value = strips_of(nest.vars[at], max(1, size // prod(map(estimate, inside))), names)
+    turns = max(1, size // prod(map(estimate, inside)))
+    block, within, value = pieces(names, nest.vars[at].extent or 0, turns, "i", "b")
     parts = {f.buffer: Buffer(names.name("part"), Scalar.F32, Space.REGISTER) for f in folds}
     moved = substituted([replace(f, buffer=parts[f.buffer]) for f in folds], {nest.vars[at]: value})
     turn = (

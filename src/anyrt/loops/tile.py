@@ -12,13 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from anyrt.core.dims import Dim, Sym, add, floordiv, minimum, mod, mul
+from anyrt.core.dims import Dim, Sym, add, ceildiv, floordiv, minimum, mod, mul
 from anyrt.ir.buffer import BITS, Space
 from anyrt.ir.kernel import For, If, Kernel, Loop, Op, Stmt, Store, alu, index
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.visit import statements
 from anyrt.loops.nest import Estimate, Names, Nest, each_nest, interleaves, nest_of, read_across, serial
-from anyrt.loops.strip_mine import strips_of
 
 LEAST_TILE, NARROW = 4, 4  # positions; bytes of an element, below which fewer of them are faster to transpose
 
@@ -85,12 +84,11 @@ class _Tiling:
         last, rest = nest.vars[-1], [v for v in nest.vars if v not in (across, nest.vars[-1])]
         strips = names.var(floordiv(add(across.extent, size - 1), size), "s")
         items = prod(map(self.estimate, [*rest, strips])) * -(-self.estimate(last) // length)
-        chunk, turn, strip = strips_of(
-            strips, min(self.sizes.chunk, max(1, items // self.sizes.items)), names
-        )
+        side_by_side = min(self.sizes.chunk, max(1, items // self.sizes.items))
+        chunk, turn, strip = _pieces(names, strips.extent or 0, side_by_side)
         outer, within = [*rest, chunk], last
         if self.estimate(last) > length:
-            block, within, value = strips_of(last, length, names)
+            block, within, value = _pieces(names, last.extent or 0, length)
             nest = nest.replace({last: value}, nest.vars)
             outer.insert(-1, block)
         full = alu(Op.LT, index(strip), index(floordiv(across.extent, size)))
@@ -117,3 +115,10 @@ class _Tiling:
     def _at(self, nest: Nest, position: Dim) -> tuple[Stmt, ...]:
         """The nest's statements at one position across memory."""
         return nest.replace({self.across: position}, nest.vars).body
+
+
+def _pieces(names: Names, count: Dim, size: int) -> tuple[Sym, Sym, Dim]:
+    """As `split.pieces`, but a loop of one turn counts in what is inside, too, until loops are collapsed."""
+    block = names.var(ceildiv(count, size), "b")
+    within = names.var(minimum(size, add(count, mul(block.dim, -size))))
+    return block, within, add(mul(block.dim, size), within.dim)

@@ -40,7 +40,7 @@ from anyrt.ir.kernel import (
 from anyrt.ir.statements import dims_of, indices
 from anyrt.loops.keep import keeps
 from anyrt.loops.nest import Names, is_few, loads_of, moves, serial, stride
-from anyrt.loops.strip_mine import MAX_SPLITS, divided, split
+from anyrt.loops.strip_mine import MAX_SPLITS, divide, divided
 from anyrt.schedule import storage
 from anyrt.schedule.cost import Sizes, is_light, weight
 from anyrt.schedule.elements import AGAIN, Elements, FusionFailure, Reduction, tapped
@@ -225,7 +225,7 @@ class Builder:
         var, size = found or piece or (None, 1)
         if var is None:
             return None
-        outer, inner, value = split(var, size, self.names)
+        outer, inner, value = divide(var, size, self.names)
         if piece is not None:
             self.around_rows.add(outer)
         at = self.vars.index(var)

@@ -11,7 +11,6 @@ from typing import TypeVar
 
 from anyrt.backends.cpu import matrix
 from anyrt.backends.cpu.instructions import CpuInstructions
-from anyrt.backends.cpu.refuse import refuse
 from anyrt.backends.cpu.stores import fetch, store
 from anyrt.backends.cpu.tiles import write_tile
 from anyrt.backends.cpu.vectors import Lanes, Vectors
@@ -23,11 +22,14 @@ from anyrt.codegen.registers import allocate, fold, keep
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.values import Values
 from anyrt.codegen.writer import Writer
+from anyrt.core.dims import Sym, depends
+from anyrt.core.errors import NotSupportedError
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import Buffer, Space
-from anyrt.ir.kernel import Alloc, Fetch, Fold, For, Kernel, Loop, Stmt, Store
+from anyrt.ir.kernel import Alloc, Fetch, Fold, For, Kernel, Let, Loop, MultiReduction, Stmt, Store
 from anyrt.ir.rewrite import Fail
-from anyrt.ir.statements import changes_of, loops
+from anyrt.ir.statements import allocations, changes_of, folds, loops
+from anyrt.ir.visit import statements
 
 T = TypeVar("T")
 FUNCTION = "void (ptr, i64, i64, ptr)"  # the type of all of them
@@ -36,7 +38,7 @@ FUNCTION = "void (ptr, i64, i64, ptr)"  # the type of all of them
 def emit(kernel: Kernel, machine: Machine, name: str = NAME, *, checked: bool = False) -> Function:
     """`kernel` as an LLVM function, with every access checked or not. Its text depends on nothing but the
     kernel's loops: names of buffers and sizes do not occur in it."""
-    refuse(kernel)
+    _refuse(kernel)
     writer = Writer(CpuInstructions(machine))
     values = Values(writer, {}, checks=Checks(writer) if checked else None)
     marked = [s for s in loops(kernel.body) if s.intrinsic and s.kind is Loop.VECTOR and machine.has_tiles]
@@ -181,3 +183,44 @@ def _met(found: T | Fail) -> T:
     """What a loop is that is marked so."""
     assert not isinstance(found, Fail), f"a loop for an intrinsic differs from its text: {found.reason}"
     return found
+
+
+def _refuse(kernel: Kernel) -> None:
+    """Raises for the first statement that LLVM text is not written for yet."""
+    for found in filter(None, map(_unwritten, statements(kernel.body))):
+        raise NotSupportedError(
+            "AR901", f"kernel {kernel.name}", got=found, wanted="what LLVM text is written for"
+        )
+
+
+def _unwritten(stmt: Stmt) -> str | None:
+    match stmt:
+        case For(var=var, body=body, registers=registers) if registers > 1 and _folds_outside(body):
+            return f"loop {var}, which folds vectors of {registers} registers"
+        case For(var=var, kind=Loop.VECTOR, body=body):
+            return next(filter(None, (_in_lanes(s, var) for s in statements(body))), None)
+        case For(var=var, kind=Loop.BLOCK | Loop.THREAD as kind):
+            return f"{kind.value} loop {var}"
+        case MultiReduction():
+            return "a fold of several registers at once"
+        case _:
+            return None
+
+
+def _folds_outside(body: tuple[Stmt, ...]) -> bool:
+    """True when something is folded that begins before the loop."""
+    inside = {s.buffer for s in allocations(body)}
+    return any(s.buffer not in inside for s in folds(body))
+
+
+def _in_lanes(stmt: Stmt, var: Sym) -> str | None:
+    """The lanes of a vector loop take the same turns of what stands inside."""
+    match stmt:
+        case Let():
+            return f"a let in vector loop {var}"
+        case For(var=inner, kind=Loop.VECTOR):
+            return f"vector loop {inner} in vector loop {var}"
+        case For(var=inner) if depends(inner.extent or 0, var):
+            return f"loop {inner} of another length in each turn of vector loop {var}"
+        case _:
+            return None

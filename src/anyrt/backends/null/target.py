@@ -6,20 +6,18 @@ between kernels, more where a kernel reads elements again that have left them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from anyrt.backends import loader
+from anyrt.backends.borrowed import Borrowed
 from anyrt.codegen.target import Answer, Job
 from anyrt.core.dimvalues import evaluate
 from anyrt.core.dtype import storage_bytes
 from anyrt.core.enums import DataType
-from anyrt.core.machine import Machine
 from anyrt.ir.buffer import BITS, Buffer, Space
-from anyrt.ir.kernel import Intrinsic, Kernel
+from anyrt.ir.kernel import Kernel
 from anyrt.ir.prim import Array
 from anyrt.ir.statements import buffers_of
-from anyrt.schedule.step import Strategies
 
 MEMORY = frozenset({Space.INPUT, Space.OUTPUT, Space.CONST, Space.ARENA})
 
@@ -45,22 +43,8 @@ def _bytes(buffer: Buffer, sizes: Mapping[str, int]) -> int:
     return elems * BITS[buffer.type] // 8
 
 
-class NullTarget:
+class NullTarget(Borrowed):
     """Counting as a backend."""
-
-    @property
-    def strategies(self) -> Strategies:
-        """Those of native code, whose kernels are counted."""
-        return loader.target().strategies
-
-    @property
-    def intrinsics(self) -> Sequence[Intrinsic]:
-        """Those of native code."""
-        return loader.target().intrinsics
-
-    def limited(self, machine: Machine) -> Machine:
-        """The machine of native code."""
-        return loader.target().limited(machine)
 
     def run(self, job: Job, feeds: Mapping[str, Array]) -> Answer:
         """No outputs; the counts as a note."""
