@@ -70,12 +70,15 @@ def _product(value: Value) -> Codes | Fail:
         return Fail("it is no product")
     for steps, scale in (value.args, value.args[::-1]):
         codes, zero = _shifted(steps)
-        if fn_of(codes) != CAST or codes.args[0].dtype not in CODES:
+        if fn_of(codes) != CAST or codes.args[0].dtype not in CODES or codes.shape != value.shape:
             continue
-        fits = all(s in (1, d) for s, d in zip(scale.shape, codes.shape, strict=True))
-        if codes.shape == value.shape and fits and zero == int(zero):
+        if zero == int(zero) and _stretches(scale, codes):
             return Codes(build.cast(codes.args[0], DataType.INT8), scale, int(zero))
     return Fail("neither factor is made of codes, of which there is one for each element")
+
+
+def _stretches(scale: Value, codes: Value) -> bool:
+    return all(s in (1, d) for s, d in zip(scale.shape, codes.shape, strict=True))
 
 
 def _shifted(steps: Value) -> tuple[Value, float]:
@@ -95,11 +98,8 @@ def _moved(found: Codes, move: Value) -> Codes | Fail:
             return found
         case Checked():
             return replace(found, codes=apply(move.op, found.codes, *move.args[1:]))
-        case Pad(lo=lo, hi=hi, value=border):
-            still = all((a, b) == (0, 0) or s == 1 for a, b, s in zip(lo, hi, scale.shape, strict=True))
-            if border != 0 or not still or zero is None:
-                return Fail("the border is no 0, or zero is open, or scales differ along the axis")
-            return replace(found, codes=apply(Pad(lo, hi, float(zero)), found.codes))
+        case Pad() as op:
+            return _padded(found, op)
         case View(shape=shape, axes=axes):
             return Codes(apply(move.op, found.codes), _viewed(scale, shape, axes), zero)
         case Reshape(shape=shape):
@@ -108,6 +108,14 @@ def _moved(found: Codes, move: Value) -> Codes | Fail:
                 return sizes
             return Codes(apply(move.op, found.codes), build.reshape(scale, sizes), zero)
     raise AssertionError(f"{move.op} moves nothing")
+
+
+def _padded(found: Codes, op: Pad) -> Codes | Fail:
+    """Codes with a border, which is their zero."""
+    sides = zip(op.lo, op.hi, found.scale.shape, strict=True)
+    if op.value != 0 or found.zero is None or not all((a, b) == (0, 0) or s == 1 for a, b, s in sides):
+        return Fail("the border is no 0, or zero is open, or scales differ along the axis")
+    return replace(found, codes=apply(replace(op, value=float(found.zero)), found.codes))
 
 
 def _viewed(scale: Value, shape: Shape, axes: tuple[Axis, ...]) -> Value:

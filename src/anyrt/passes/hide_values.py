@@ -83,38 +83,39 @@ class _Masks:
 
     def are_in(self, scores: Value) -> bool:
         """True where something excludes."""
-        found = False
-        for v in _behind(scores, _each):
-            if fn_of(v) == SELECT:
-                found = found or any(_is_least(a) for a in v.args[1:])
-            elif fn_of(v) == "add":
-                for s, mask in (v.args, v.args[::-1]):
-                    if not any(isinstance(x.op, Contract) for x in _behind(s, _each)):
-                        continue
+        found, inside = False, list(_behind(scores, _each))
+        for v in (v for v in inside if fn_of(v) == "add"):
+            for s, mask in (v.args, v.args[::-1]):
+                if _is_product(s):
                     found = found or _may_be(mask, _most(mask.dtype))
-                    if _may_be(mask, -math.inf):
-                        self.added[v] = mask
-        return found
+                    self.added |= {v: mask} if _may_be(mask, -math.inf) else {}
+        return found or any(_is_least(a) for v in inside if fn_of(v) == SELECT for a in v.args[1:])
 
     def excluding(self, weights: Value) -> Value:
         """The same with −inf wherever it is added."""
         done: dict[Value, Value] = {}
-        if not self.added:
-            return weights
-        todo = [weights]
+        todo = [weights] if self.added else []
         while todo:
             v = todo[-1]
-            inside = v.args if isinstance(v.op, Map | Reduce) or only_moves(v.compute) else ()
+            inside = v.args if isinstance(v.op, Reduce) else _each(v)
             if missing := [a for a in inside if a not in done]:
                 todo += missing
                 continue
             made = with_args(v, [done[a] for a in inside]) if inside else v
             if v in self.added:
-                least = build.scalar(-math.inf, made)
-                mask = build.cast(self.added[v], made.dtype)
-                made = build.map_(SELECT, build.map_("eq", mask, least), least, made)
+                made = _where_least(build.cast(self.added[v], made.dtype), made)
             done[todo.pop()] = made
-        return done[weights]
+        return done.get(weights, weights)
+
+
+def _where_least(mask: Value, made: Value) -> Value:
+    """The same, and −inf where the mask is."""
+    least = build.scalar(-math.inf, made)
+    return build.map_(SELECT, build.map_("eq", mask, least), least, made)
+
+
+def _is_product(v: Value) -> bool:
+    return any(isinstance(x.op, Contract) for x in _behind(v, _each))
 
 
 def _most(dtype: DataType) -> float:

@@ -11,7 +11,7 @@ of a tensor that the loop goes along with its counter, however many turns there 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from anyrt.ir.compute import only_moves
 from anyrt.ir.counted import mentioned, results, told
@@ -78,17 +78,19 @@ class _Turn:
         inputs = [v for _, v in self.body.inputs]
         count = len(results(self.body))
         outside = dict(zip(inputs[count:], self.args[count:], strict=True))
-        order = list(walk(v for _, v in self.body.outputs))
-        counted = {s for s, (_, v) in zip(inputs, self.body.outputs, strict=False) if _counts(s, v)}
-        own = {sym for sym, _ in told(self.body)}
+        ends = [v for _, v in self.body.outputs]
+        order, own = list(walk(ends)), {sym for sym, _ in told(self.body)}
+        counted = {s for s, v in zip(inputs, ends, strict=False) if _counts(s, v)}
+        known = {v for v in order if not v.args and v not in inputs}
         for value in order:
-            if own.isdisjoint(mentioned((value,))):  # else of a size that each turn decides
-                if _is_free(value) and all(a in outside for a in value.args):
-                    outside[value] = apply_all(value.op, *(outside[a] for a in value.args))[value.index]
-                if value.args and all(a in counted or (not a.args and a not in inputs) for a in value.args):
-                    counted.add(value)
-                self._learn(value, outside, counted)
-        uses, ends = users(self.body), {v for _, v in self.body.outputs}
+            if not own.isdisjoint(mentioned((value,))):  # of a size that each turn decides
+                continue
+            if _is_free(value) and outside.keys() >= {*value.args}:
+                outside[value] = apply_all(value.op, *(outside[a] for a in value.args))[value.index]
+            if value.args and {*value.args} - counted <= known:
+                counted.add(value)
+            self._learn(value, outside, counted)
+        uses = users(self.body)
         last = [v for v in order if v in self.heavy and (v in ends or not self.heavy.issuperset(uses[v]))]
         return {v: self.whole[v] for v in last}
 
@@ -107,15 +109,17 @@ class _Turn:
             self._learn_slice(value, value.op.axis, outside.get(value.args[0]), counted)
             return
         sliced = [a for a in value.args if a in self.whole]
-        known = all(a in self.whole or a in outside for a in value.args)
-        if not known or len({self.at[a] for a in sliced}) != 1:
+        at = {self.at[a] for a in sliced}
+        if len(at) != 1 or not {*value.args} - self.whole.keys() <= outside.keys():
             return
-        along = [self.whole.get(a) for a in value.args]
-        found = _along(value, along, [outside.get(a, a) for a in value.args])
+        found = self._in_all_turns(value, outside)
         if found is not None:
-            self.whole[value], self.at[value] = found, self.at[sliced[0]]
+            self.whole[value], self.at[value] = found, at.pop()
             if isinstance(value.op, Contract) or not self.heavy.isdisjoint(sliced):
                 self.heavy.add(value)
+
+    def _in_all_turns(self, value: Value, outside: Mapping[Value, Value]) -> Value | None:
+        return _along(value, [self.whole.get(a) for a in value.args], [outside.get(a, a) for a in value.args])
 
     def _learn_slice(self, value: Value, axis: int, tensor: Value | None, counted: set[Value]) -> None:
         index = _scalar(value.args[1])
@@ -140,11 +144,8 @@ def _along(value: Value, whole: Sequence[Value | None], given: Sequence[Value]) 
         case Map():
             wide = (x if x in whole else build.reshape(x, (1, *x.shape)) for x in found)
             return apply(value.op, *wide)
-        case Contract(left, right, out, dtype, hides):
-            new = 1 + max((*left, *right))
-            sides = zip((left, right), whole, strict=True)
-            a, b = ((new, *labels) if w is not None else labels for labels, w in sides)
-            return apply(Contract(a, b, (new, *out), dtype, hides), *found)
+        case Contract() as op:
+            return apply(_with_turns(op, *(w is not None for w in whole)), *found)
         case Reshape(shape):
             return build.reshape(found[0], (size, *shape))
         case View(shape, axes):
@@ -152,6 +153,13 @@ def _along(value: Value, whole: Sequence[Value | None], given: Sequence[Value]) 
             return apply(View((size, *shape), (moving(0, [(0, 1)]), *more)), found[0])
         case _:
             return None
+
+
+def _with_turns(op: Contract, in_left: bool, in_right: bool) -> Contract:
+    """The same for all turns, which count a first axis of the left factor, of the right one, or of both."""
+    new = (1 + max((*op.left, *op.right)),)
+    left, right = new * in_left + op.left, new * in_right + op.right
+    return replace(op, left=left, right=right, out=new + op.out)
 
 
 def _counts(state: Value, then: Value) -> bool:

@@ -80,12 +80,18 @@ def _solved(zero: Dim, symbols: Collection[Sym]) -> tuple[Sym, Dim] | None:
     zero = scale_down(zero, (never_zero, number))
     for sym in symbols:
         factor, rest = linear(zero, sym) or (0, 0)
-        if isinstance(factor, int) and factor:
-            size, remains = divmod_dim(mul(rest, -1 if factor > 0 else 1), abs(factor))
-            if remains == 0 and isinstance(size, int) and sym.lo <= size <= sym.hi:
-                return sym, size
-            other = as_symbol(size) if remains == 0 else None
-            # The one that is left knows all that was known of the other.
-            if other in symbols and other is not None and sym.lo <= other.lo and other.hi <= sym.hi:
-                return sym, other.dim
+        if not isinstance(factor, int) or not factor:
+            continue
+        size, remains = divmod_dim(mul(rest, -factor // abs(factor)), abs(factor))
+        if remains == 0 and _may_be(sym, size, symbols):
+            return sym, size
     return None
+
+
+def _may_be(sym: Sym, size: Dim, symbols: Collection[Sym]) -> bool:
+    """True for a number in the range of a symbol, and for another one: the one that is left knows all that
+    was known of the other."""
+    if isinstance(size, int):
+        return sym.lo <= size <= sym.hi
+    other = as_symbol(size)
+    return other is not None and other in symbols and sym.lo <= other.lo and other.hi <= sym.hi

@@ -8,6 +8,7 @@ A slice is read where it lies, and what a gather reads is stored first.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Value
+from anyrt.ir.prim import Array
 from anyrt.ir.rewrite import Bind, Fail, Rule, op
 from anyrt.passes.examples import Below
 from anyrt.prims import build
@@ -28,16 +30,20 @@ MANY: Final = 1 << 16  # positions that are looked at
 def _known(at: Value, axis: int) -> list[int] | None:
     """The positions along an axis, where they are constants and no other axis changes them."""
     source, axes = (at.args[0], at.op.axes) if isinstance(at.op, View) else (at, _own(at.type.rank))
-    count = at.shape[axis]
-    if not isinstance(source.op, Const) or not isinstance(count, int):
+    array, count = _elements(source), at.shape[axis]
+    if array is None or not isinstance(count, int) or count > MANY or 0 in at.shape:
         return None
-    if not source.op.blob.is_known or count > MANY or 0 in at.shape:
-        return None
-    array = source.op.blob.data.reshape(source.op.shape)
     sides = zip(axes, array.shape, strict=True)
     where = [_along(a, axis, count) if n > 1 else (0,) * count for a, n in sides]
     known = [w for w in where if w is not None]
     return [int(array[p]) for p in zip(*known, strict=True)] if len(known) == len(where) else None
+
+
+def _elements(value: Value) -> Array | None:
+    """Those of a constant, where something may be decided by them."""
+    if not isinstance(value.op, Const) or not value.op.blob.is_known:
+        return None
+    return value.op.blob.data.reshape(value.op.shape)
 
 
 def _own(rank: int) -> tuple[Axis, ...]:
@@ -54,18 +60,24 @@ def _along(moved: Axis, axis: int, count: int) -> tuple[int, ...] | None:
     return tuple(start + step * i for i in range(count)) if isinstance(start, int) else None
 
 
+def _step(places: Sequence[int]) -> int | None:
+    """How far all neighbours are apart."""
+    steps = {b - a for a, b in pairwise(places)} or {1}
+    return steps.pop() if len(steps) == 1 and 0 not in steps else None
+
+
 def _sliced(x: Value, at: Value, axis: int, out: Value) -> Value | Fail:
     places, length = _known(at, axis), x.shape[axis]
     if places is None or not isinstance(length, int):
         return Fail("positions or the axis are known while running only")
-    steps = {b - a for a, b in pairwise(places)} or {1}
-    if len(steps) > 1 or 0 in steps:
+    step = _step(places)
+    if step is None:
         return Fail("positions are not as far apart as one another")
     if min(places) < 0 or max(places) >= length:
         return Fail("a position lies outside")
-    (step,), rank = steps, x.type.rank
-    starts = [places[0] if k == axis else 0 for k in range(rank)]
-    made = build.slice_(x, starts, out.shape, [step if k == axis else 1 for k in range(rank)])
+    starts, strides = [0] * x.type.rank, [1] * x.type.rank
+    starts[axis], strides[axis] = places[0], step
+    made = build.slice_(x, starts, out.shape, strides)
     same = x.shape[:axis] == at.shape[:axis] and x.shape[axis + 1 :] == at.shape[axis + 1 :]
     return made if same and made.type == out.type else Fail("sizes are only known to be equal while running")
 

@@ -54,11 +54,14 @@ def _is_late(weights: Value, out: Value, left: Labels, right: Labels, to: Labels
         return Fail("they are no powers of differences from the largest, and their sums")
     if not _sums_last(left, right, to):
         return Fail("not the last axis is summed, or the result's rows are others")
-    if not always_le(1, powers.shape[last]) and not _positive(total, powers):
+    if not _positive(total, powers):
         return Fail("there may be no powers, and their sum may be 0 elsewhere, too")
-    if isinstance(total.op, Map) and 0 < (number(total.args[1]) or 0.0) < SMALL:
-        return Fail("what sums are at least is too small to be scaled")
-    return None
+    return Fail("what sums are at least is too small to be scaled") if 0 < _least(total) < SMALL else None
+
+
+def _least(total: Value) -> float:
+    """What sums are at least, 0 where nothing says so."""
+    return number(total.args[1]) or 0.0 if isinstance(total.op, Map) else 0.0
 
 
 def _sums_last(left: Labels, right: Labels, to: Labels) -> bool:
@@ -68,11 +71,12 @@ def _sums_last(left: Labels, right: Labels, to: Labels) -> bool:
 
 
 def _positive(total: Value, powers: Value) -> bool:
-    """True where the sum is, even of nothing, or can be made so: where the largest of its powers is 1, it is
-    1 at least."""
+    """True where there are powers, or where their sum is, even of nothing, or can be made so: where the
+    largest of its powers is 1, it is 1 at least."""
+    if always_le(1, powers.shape[-1]):
+        return True
     if isinstance(total.op, Map):
-        least = number(total.args[1])
-        return least is not None and least > 0
+        return _least(total) > 0
     return isinstance(powers.args[0].args[1].op, Reduce)
 
 

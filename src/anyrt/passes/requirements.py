@@ -5,7 +5,7 @@ Those that always hold are dropped, those that never hold are the error that the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from anyrt.core.counts import bounded_counts
 from anyrt.core.dims import Sym, add, always_le, equal
@@ -38,15 +38,20 @@ def _required(graph: Graph) -> Iterator[tuple[Requirement, frozenset[Sym]]]:
     while todo:
         around, inside = todo.pop()
         values = [*walk(v for _, v in around.outputs)]
-        names = _names(around, values)
-        for value in values:
-            for rule in value.op.requires(tuple(a.type for a in value.args), names[value]):
-                if never_holds(rule):
-                    raise broken(rule, str(rule.left), str(rule.right))
-                if not always_holds(rule):
-                    yield rule, inside
-        regions = [r for node in dict.fromkeys(v.node for v in values) for r in node.op.regions]
-        todo += [(r, inside.union(sym for sym, _ in told(r))) for r in reversed(regions)]
+        for rule in _asked(values, _names(around, values)):
+            if never_holds(rule):
+                raise broken(rule, str(rule.left), str(rule.right))
+            if not always_holds(rule):
+                yield rule, inside
+        todo += reversed([(r, inside.union(sym for sym, _ in told(r))) for r in _regions(values)])
+
+
+def _regions(values: Iterable[Value]) -> Iterator[Graph]:
+    return (r for node in dict.fromkeys(v.node for v in values) for r in node.op.regions)
+
+
+def _asked(values: Sequence[Value], names: Mapping[Value, str]) -> Iterator[Requirement]:
+    return (rule for v in values for rule in v.op.requires(tuple(a.type for a in v.args), names[v]))
 
 
 def _names(graph: Graph, values: Sequence[Value]) -> dict[Value, str]:

@@ -64,14 +64,18 @@ def holds(wide: DataType, narrow: DataType) -> bool:
     if DataType.BOOL is wide or DataType.E8M0 in (wide, narrow):
         return False
     if is_float(narrow):
-        if not is_float(wide) or wide in UNSIGNED_ZERO:
-            return False
-        (digits, low, high), (need_digits, need_low, need_high) = _FLOATS[wide], _FLOATS[narrow]
-        return digits >= need_digits and low <= need_low and high >= need_high
+        return is_float(wide) and _covers(wide, narrow)
     needed = bits(narrow) - is_signed(narrow)
     if is_float(wide):
         return needed <= min(_FLOATS[wide][0], _FLOATS[wide][2])
     return is_signed(wide) >= is_signed(narrow) and bits(wide) - is_signed(wide) >= needed
+
+
+def _covers(wide: DataType, narrow: DataType) -> bool:
+    """True where all digits and exponents of one float are another one's, and -0 is."""
+    (digits, low, high), (need_digits, need_low, need_high) = _FLOATS[wide], _FLOATS[narrow]
+    covers = digits >= need_digits and low <= need_low and high >= need_high
+    return covers and wide not in UNSIGNED_ZERO
 
 
 def _without_middle(x: Value, middle: Value, dtype: DataType) -> Value | Fail:

@@ -50,14 +50,13 @@ def _moved(a: Value, b: Value, out: Value) -> Value | Fail:
     left, right = _elements(a), _elements(b)
     if left is None or right is None or left == right:
         return Fail("no factor is known to be smaller")
-    found = _scaled(b if left < right else a)
+    small, large = (a, b) if left < right else (b, a)
+    found = _scaled(large)
     if found is None:
         return Fail("the larger factor is not scaled by a number")
     x, scale = found
-    small = a if left < right else b
-    by = build.scalar(number(scale) or 0.0, small)
-    made = build.map_("mul", small, by)
-    return apply(out.op, *((made, x) if left < right else (x, made)))
+    made = build.map_("mul", small, build.scalar(number(scale) or 0.0, small))
+    return apply(out.op, *((made, x) if small is a else (x, made)))
 
 
 def _example(draw: Below) -> Value:

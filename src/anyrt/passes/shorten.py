@@ -35,9 +35,9 @@ def shorten(graph: Graph, types: frozenset[DataType] = HALVES) -> Graph:
 def _rounded(graph: Graph, types: frozenset[DataType]) -> frozenset[Value]:
     """Values of `types`, and of float32 that only products and moves lead from there to them. A float32 that
     is the result of a layer has its digits, whoever reads it."""
-    found: set[Value] = set()
-    uses, results = users(graph), {*graph.names, *(v for _, v in graph.outputs)}
-    for value in reversed(list(walk(v for _, v in graph.outputs))):
+    found, ends = set[Value](), [v for _, v in graph.outputs]
+    uses, results = users(graph), {*graph.names, *ends}
+    for value in reversed(list(walk(ends))):
         inside = value.dtype is DataType.FLOAT and value not in results
         if value.dtype in types or (inside and all(u in found and _keeps(u) for u in uses[value])):
             found.add(value)

@@ -11,7 +11,7 @@ threads nor on time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
@@ -51,7 +51,7 @@ def _in_parts(value: Value, machine: Machine) -> Value:
     op = value.op
     if not isinstance(op, Contract):
         return value
-    if any(isinstance(a.op, View) and any(a.op.windows) for a in value.args):  # of which loops know more
+    if _is_windowed(value):  # loops know more of it
         return value
     found = _split(op, value, machine)
     if found is None:
@@ -69,19 +69,31 @@ def _in_parts(value: Value, machine: Machine) -> Value:
     return build.cast(whole, op.dtype)
 
 
+def _is_windowed(value: Value) -> bool:
+    return any(isinstance(a.op, View) and any(a.op.windows) for a in value.args)
+
+
+def _sizes(op: Contract, value: Value) -> dict[int, int]:
+    """Those of all loops; nothing where some are open, or have no turns."""
+    sizes = op.sizes(tuple(a.type for a in value.args))
+    known = {k: d for k, d in sizes.items() if isinstance(d, int) and d}
+    return known if len(known) == len(sizes) else {}
+
+
 def _split(op: Contract, value: Value, machine: Machine) -> _Split | None:
     """How to cut the longest loop of the sum, None where that gains nothing."""
-    sizes = {k: d for k, d in op.sizes(tuple(a.type for a in value.args)).items() if isinstance(d, int) and d}
-    if len(sizes) < len({*op.left, *op.right}):
+    sizes = _sizes(op, value)
+    if not sizes:
         return None
     left, right, out = set(op.left), set(op.right), set(op.out)
     summed = (left & right) - out
-    rows, lanes, both = (
-        prod(sizes[k] for k in some & out) for some in (left - right, right - left, left & right)
-    )
-    tiles = both * -(-rows // machine.tile_rows) * -(-lanes // machine.panel)
-    read = prod(sizes[k] for k in left) + prod(sizes[k] for k in right)
-    is_long = read >= READ or prod(sizes.values()) >= DONE
+
+    def turns(labels: Iterable[int]) -> int:
+        return prod(sizes[k] for k in labels)
+
+    rows, lanes = turns((left - right) & out), turns((right - left) & out)
+    tiles = turns(left & right & out) * -(-rows // machine.tile_rows) * -(-lanes // machine.panel)
+    is_long = turns(left) + turns(right) >= READ or turns(sizes) >= DONE
     if not summed or tiles >= FEW or not is_long:
         return None
     label = max(summed, key=lambda k: (sizes[k], k))

@@ -22,9 +22,10 @@ by the sum itself. Weights are finite.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from math import ceil, isfinite, log, log2, prod
 from types import MappingProxyType
 from typing import Final
@@ -121,24 +122,37 @@ def _windows(value: Value, few: int) -> _Windows | Fail:
     op = value.op
     if not isinstance(op, Contract) or {value.dtype, *(a.dtype for a in value.args)} != {DataType.FLOAT}:
         return Fail("it is no sum of products in float32")
-    sides = tuple(zip(value.args, (op.left, op.right), strict=True))
-    (windows, seen), (weights, kernel) = sides if isinstance(sides[1][0].op, Const) else sides[::-1]
+    windows, weights, seen, kernel = *value.args, op.left, op.right
+    if not isinstance(weights.op, Const):
+        windows, weights, seen, kernel = weights, windows, kernel, seen
     view = windows.op
     if not isinstance(view, View) or not isinstance(weights.op, Const):
         return Fail("it is no sum over windows with constant weights")
-    found = {k: moving for k, moving in enumerate(view.windows) if moving}
-    axes, pairs = tuple(found), [tuple(seen[out] for out in moving) for moving in found.values()]
-    inside = tuple(label for pair in pairs for label in pair if label in kernel and label not in op.out)
-    at = tuple(label for pair in pairs for label in pair if label not in kernel)
-    batch = tuple(label for label in seen if label not in (*kernel, *at))
-    channels = tuple(label for label in seen if label in kernel and label not in inside)
-    maps = tuple(label for label in kernel if label not in seen)
+    axes = tuple(k for k, moving in enumerate(view.windows) if moving)
+    pairs = [_some(seen, view.windows[k]) for k in axes]
+    slid = tuple(chain.from_iterable(pairs))
+    inside = _without(slid, {*slid} - {*kernel} | {*op.out})
+    at, maps = _without(slid, kernel), _without(kernel, seen)
+    batch, channels = _without(seen, (*kernel, *at)), _without(seen, {*seen} - {*kernel} | {*inside})
     (x,) = windows.args
     sums = _Windows(x, view, weights.op, seen, kernel, op.out, axes, at, inside, batch, channels, maps)
     return _refused(sums, pairs, few) or sums
 
 
+def _some(labels: Labels, places: Sequence[int]) -> Labels:
+    return tuple(labels[k] for k in places)
+
+
+def _without(labels: Labels, others: Collection[int]) -> Labels:
+    return tuple(label for label in labels if label not in others)
+
+
 def _refused(f: _Windows, pairs: Sequence[Labels], few: int) -> Fail | None:
+    return _misfit(f, pairs) or _doubt(f, few)
+
+
+def _misfit(f: _Windows, pairs: Sequence[Labels]) -> Fail | None:
+    """Why it is no sum over windows of 3 × 3 side by side."""
     moving = [out for axis in f.view.axes for out, _ in axis.terms]
     if len(f.axes) != 2 or len(moving) != len(set(moving)):
         return Fail("its windows do not slide along two axes")
@@ -148,6 +162,11 @@ def _refused(f: _Windows, pairs: Sequence[Labels], few: int) -> Fail | None:
         return Fail("it has strides, or gaps in its windows")
     if any(f.size(label) != SIZE for label in f.inside):
         return Fail("its windows are not 3 × 3")
+    return None
+
+
+def _doubt(f: _Windows, few: int) -> Fail | None:
+    """Why its tiles would not have its numbers, or not sooner."""
     if sorted(f.out) != sorted((*f.batch, *f.at, *f.maps)):
         return Fail("it has groups")
     if min(f.volume(f.channels) or 0, f.volume(f.maps) or 0) < few:
@@ -203,15 +222,19 @@ def _tiled(f: _Windows, m: int, few: int) -> Value:
     v = sums(_square(inputs, smaller), (*places, *f.inside), _cut(f, padded, m), f.seen, turned)
     z = sums(w, kernel, v, turned, made) if across else sums(v, turned, w, kernel, made)
     y = sums(_square(outputs), (*within.values(), *places), z, made, to)
-    sizes = [f.size(k) for k in f.out]
     whole = tuple(mul(_count(f, f.at.index(k), m), m) if k in within else f.size(k) for k in f.out)
-    y = build.slice_(build.reshape(y, whole), [0] * len(sizes), sizes, [1] * len(sizes))
-    scale = build.map_("mul", largest, build.scalar(1 / smaller, largest))
-    scale = constant(build.cast(scale, DataType.FLOAT), f.weights.blob.name)
-    along = build.transpose(scale, [f.maps.index(k) for k in f.out if k in f.maps])
-    y = build.map_("mul", y, build.reshape(along, tuple(f.size(k) if k in f.maps else 1 for k in f.out)))
+    y = _scaled(f, build.reshape(y, whole), build.map_("mul", largest, build.scalar(1 / smaller, largest)))
     windows = build.windows(padded, f.view.axes, f.view.shape)
     return apply(Mended(f.seen, f.kernel, f.out), y, windows, apply(f.weights))
+
+
+def _scaled(f: _Windows, y: Value, scale: Value) -> Value:
+    """The results among those of whole tiles, each map times its scale."""
+    sizes = [f.size(k) for k in f.out]
+    y = build.slice_(y, [0] * len(sizes), sizes, [1] * len(sizes))
+    scale = constant(build.cast(scale, DataType.FLOAT), f.weights.blob.name)
+    along = build.transpose(scale, [f.maps.index(k) for k in f.out if k in f.maps])
+    return build.map_("mul", y, build.reshape(along, tuple(f.size(k) if k in f.maps else 1 for k in f.out)))
 
 
 def _count(f: _Windows, axis: int, m: int) -> Dim:
@@ -294,10 +317,10 @@ def matrices(m: int) -> tuple[Array, Array, Array]:
     is the polynomial that is 0 at all other points. What makes that 1 at its own point divides G, as weights
     are rounded only once they are transformed. Infinity stands for the highest coefficient."""
     points = POINTS[m]
-    apart = [prod(x - other for other in points if other != x) for x in points]
-    zeros = [np.append(np.poly([other for other in points if other != x])[::-1], 0.0) for x in points]
-    powers = [[x**k for k in range(SIZE)] for x in points]
+    others = {x: [other for other in points if other != x] for x in points}
+    zeros = [np.append(np.poly(others[x])[::-1], 0.0) for x in points]
     inputs = np.array([*zeros, np.poly(points)[::-1]])
-    weights = np.array([*(np.divide(p, d) for p, d in zip(powers, apart, strict=True)), [0.0, 0.0, 1.0]])
+    rows = [[x**k / prod(x - other for other in others[x]) for k in range(SIZE)] for x in points]
+    weights = np.array([*rows, [0.0, 0.0, 1.0]])
     outputs = np.array([*([x**k for k in range(m)] for x in points), [0.0] * (m - 1) + [1.0]])
     return inputs, weights, outputs.T
