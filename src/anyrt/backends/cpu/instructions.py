@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from anyrt.backends.cpu import bfloat, dots, legal, quotients, x86
+from anyrt.backends.cpu import bfloat, codes, dots, legal, quotients, x86
 from anyrt.backends.cpu.intrinsics import instruction_for
 from anyrt.codegen import bfloat as plain
 from anyrt.codegen.arithmetic import intrinsic as written
@@ -33,11 +33,15 @@ class CpuInstructions:
         return self.machine.has_fma
 
     def replacement(self, x: Expr) -> Expr | None:
-        """`x` without what old processors lack, and without quotients where products give the same."""
+        """`x` without what old processors lack, and without quotients and conversions where
+        products and sums give the same."""
         if isinstance(x, Alu) and isinstance(x.op, Intrinsic):
             return text_of(x)
         if isinstance(x, Alu) and x.op is Op.LDEXP and not (self._scales and x.type is Scalar.F32):
             return ldexp_expanded(x)
+        coded = codes.replacement(x, self.machine.has_fma)
+        if coded is not None:
+            return coded
         if self.machine.has_fma and isinstance(x, Alu) and x.op is Op.DIV:
             return quotients.replacement(x)
         return None if self.machine.has_rounding else legal.replacement(x)

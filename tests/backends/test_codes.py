@@ -1,0 +1,76 @@
+"""Quotients that are rounded and limited are sums of products, where these give the same codes."""
+
+import numpy as np
+import pytest
+
+from anyrt.backends.cpu.codes import replacement
+from anyrt.core.dims import Sym
+from anyrt.core.enums import DataType
+from anyrt.ir.buffer import Buffer, Scalar, Space
+from anyrt.ir.evaluate import evaluate
+from anyrt.ir.kernel import Op, alu, cast, const, load, select
+
+NUMBERS = 1 << 18
+I = Sym("i", extent=NUMBERS)  # noqa: E741 - a loop variable
+X = load(Buffer("x", DataType.FLOAT, Space.INPUT, NUMBERS), I.dim)
+HARD = [1 - 2.0**-24, 2 - 2.0**-23, 1 - 3 * 2.0**-24, 1 + 2.0**-23]  # whose reciprocals round farthest
+DIVISORS = [*HARD, 1.0, 3.0, 7.0, 0.1, 0.011529187671840191, 6e-5, 123456.0, 2.0**-40]
+
+
+def kept(rounded, low=-128.0, high=127.0):
+    least = select(const(low, Scalar.F32) < rounded, rounded, low)
+    return select(least < high, least, high)
+
+
+def number(zero, divisor):
+    rounded = alu(Op.RINT, X / divisor if divisor != 0 else X)
+    return kept(rounded + float(zero) if zero else rounded)
+
+
+def numbers(divisor, zero):
+    """All around each step, and of every size: infinities, NaN, zeros of both signs, those below the normal
+    range."""
+    drawn = np.random.default_rng(0).integers(0, 1 << 32, NUMBERS, np.uint32).view(np.float32)
+    steps = ((np.arange(-300, 300) + 0.5) * (divisor or 1.0)).astype(np.float32).view(np.int32)
+    around = (steps[:, None] + np.arange(-150, 150)).astype(np.int32).view(np.float32).reshape(-1)
+    special = np.float32([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 3.4e38, -3.4e38, 1.0, -zero])
+    return np.concatenate([special, around, drawn])[:NUMBERS]
+
+
+@pytest.mark.parametrize("zero", [0, -128, 3, 127])
+@pytest.mark.parametrize("divisor", [*(float(np.float32(d)) for d in DIVISORS), 0.0])
+def test_codes_are_those_of_the_quotient(divisor, zero):
+    whole = cast(number(zero, divisor), Scalar.I32)
+    back = cast(whole, Scalar.F32) - float(zero)
+    for x in (cast(whole, Scalar.I8), whole, cast(whole, Scalar.F32), back):
+        memory, at = {"x": numbers(divisor, zero)}, {"i": np.arange(NUMBERS)}
+        found = replacement(x, has_fma=True)
+        made, expected = evaluate(found, memory, at), evaluate(x, memory, at)
+        assert np.array_equal(made.view(np.uint8), expected.view(np.uint8))  # the signs of zeros, too
+
+
+def test_no_quotient_is_left():
+    assert "div" not in repr(replacement(cast(cast(number(-128, 0.1), Scalar.I32), Scalar.I8), has_fma=True))
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        cast(kept(alu(Op.FLOOR, X)), Scalar.I32),
+        cast(kept(alu(Op.RINT, X), high=1e9), Scalar.I32),  # a sum would not hold it
+        cast(kept(alu(Op.RINT, X) + 0.5), Scalar.I32),
+        cast(select(alu(Op.RINT, X) < 127.0, alu(Op.RINT, X), 127.0), Scalar.I32),  # any number below
+        cast(cast(kept(alu(Op.RINT, X), high=200.0), Scalar.I32), Scalar.I8),  # wraps
+    ],
+)
+def test_all_else_stays(x):
+    assert replacement(x, has_fma=True) is None
+
+
+def test_a_quotient_whose_products_may_lose_digits_is_limited_and_stays():
+    x = cast(number(0, 2.0**-70), Scalar.I32)
+    assert "div" in repr(replacement(x, has_fma=True))
+
+
+def test_without_products_that_are_rounded_once_the_quotient_stays():
+    assert "div" in repr(replacement(cast(number(0, 3.0), Scalar.I32), has_fma=False))
