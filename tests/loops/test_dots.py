@@ -109,11 +109,13 @@ kernel "k" p0 0.. < 1 work 32 scratch 192 {
     }
   }
   for vector n2 0.. < 10 {
-    alloc acc16 = 0:i32
-    for serial w11 0.. < 2 {
-      fold acc16 add dot4u(-2139062144:i32, word(w[8*n2 + 4*w11]))
+    alloc acc18 = 0:i32
+    for serial w16 0.. < 1 {
+      for unroll c17 0.. < 2 {
+        fold acc18[c17] add dot4u(-2139062144:i32, word(w[4*c17 + 8*n2 + 8*w16]))
+      }
     }
-    store less15[n2] = sub(0:i32, acc16[0])
+    store less15[n2] = sub(sub(0:i32, acc18[0]), acc18[1])
   }
   for serial m1 0.. < 5 {
     for serial n2 0.. < 10 {
@@ -127,7 +129,7 @@ kernel "k" p0 0.. < 1 work 32 scratch 192 {
 }
 """
     text = BYTES
-    made = after(text, lambda k: unsigned(copied(k, names), names, M, M, N, 10, UNSIGNED))
+    made = after(text, lambda k: unsigned(copied(k, names), names, M, M, N, (10, 1), UNSIGNED))
     assert made == wanted
 
 

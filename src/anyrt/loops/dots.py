@@ -13,8 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
+from typing import Final
 
-from anyrt.core.dims import Sym, ceildiv
+from anyrt.core.dims import Sym, add, ceildiv, floordiv, mul
 from anyrt.ir.buffer import Buffer, Scalar, Space
 from anyrt.ir.kernel import (
     Alloc,
@@ -38,6 +40,8 @@ from anyrt.ir.visit import Rewrite
 from anyrt.loops.nest import Names, reserve, serial
 from anyrt.loops.product import Product, Sums, at_sums, before_loop, found_sums
 from anyrt.loops.words import OFFSET, halves, word
+
+CHAINS: Final = (4, 2)  # sums at once, of each register
 
 
 def dots(kernel: Kernel, names: Names, row: Sym, dot: Intrinsic) -> Kernel:
@@ -67,11 +71,12 @@ def dots_of_halves(kernel: Kernel, row: Sym, dot: Intrinsic) -> Kernel:
 
 
 def unsigned(
-    kernel: Kernel, names: Names, before: Sym, row: Sym, lane: Sym, count: int, dot: Intrinsic
+    kernel: Kernel, names: Names, before: Sym, row: Sym, lane: Sym, panel: tuple[int, int], dot: Intrinsic
 ) -> Kernel | Fail:
     """Dots of bytes by one whose first word's have no sign: the first factor's bytes are stored in scratch
-    with 128 added, so that none is negative, and as much `less` of each sum is found out for `count` lanes
-    before the loop `before`."""
+    with 128 added, so that none is negative, and as much `less` of each sum is found out before the loop
+    `before`, for the lanes of a `panel`, which are so many, and so many registers."""
+    count, registers = panel
     sums = found_sums(kernel, row)
     ((first, second),) = sums.factors
     value = sums.folds[0].value
@@ -80,15 +85,31 @@ def unsigned(
     if not isinstance(first, Load) or first.buffer.space is not Space.SCRATCH:
         return Fail("its rows are not in scratch")
     kernel, less = reserve(kernel, names.name("less"), second.type, count)
-    total = replace(sums.begin.buffer, name=names.name("acc"))
-    term = Fold(total, Op.ADD, alu(dot, const(OFFSET, Scalar.I32), second))
-    store = Store(less, lane.dim, sums.begin.value - load(total, 0))
-    body = (Alloc(total, const(0, Scalar.I32)), *serial(sums.summed, (term,)), store)
+    body = _offsets(sums, names, Store(less, lane.dim, sums.begin.value), dot)
     fold = replace(sums.folds[0], value=alu(dot, first, second))
     begin = replace(sums.begin, value=load(less, lane.dim))
     kernel = at_sums(kernel, row, lambda sums: (replace(sums, begin=begin, folds=(fold,)).statement,))
-    kernel = before_loop(kernel, before, (For(lane, Loop.VECTOR, body),))
+    kernel = before_loop(kernel, before, (For(lane, Loop.VECTOR, body, registers),))
     return replace(kernel, body=_offset(kernel.body, first.buffer))
+
+
+def _offsets(sums: Sums, names: Names, store: Store, dot: Intrinsic) -> tuple[Stmt, ...]:
+    """What is stored, less 128 times the sum of the second factor's bytes; in several sums, each of which
+    would wait for itself otherwise."""
+    sizes = (
+        (v, n)
+        for n in CHAINS
+        for v in reversed(sums.summed)
+        if isinstance(v.extent, int) and not v.extent % n
+    )
+    var, count = next(sizes, (sums.summed[-1], 1))
+    turn, chain = names.var(floordiv(var.extent or 0, count), var.name[:1]), names.var(count, "c")
+    at = Rewrite({var: add(mul(turn.dim, count), chain.dim)})
+    total = replace(sums.begin.buffer, name=names.name("acc"), size=count)
+    term = Fold(total, Op.ADD, alu(dot, const(OFFSET, Scalar.I32), at.expr(sums.factors[0][1])), chain.dim)
+    loops = serial([turn if v is var else v for v in sums.summed], (For(chain, Loop.UNROLL, (term,)),))
+    less = reduce(lambda x, k: x - load(total, k), range(count), store.value)
+    return (Alloc(total, const(0, Scalar.I32)), *loops, replace(store, value=less))
 
 
 def _offset(body: Sequence[Stmt], buffer: Buffer) -> tuple[Stmt, ...]:

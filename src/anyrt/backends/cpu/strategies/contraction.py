@@ -28,6 +28,7 @@ from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import dims_of
 from anyrt.loops import upcoming
 from anyrt.loops.accumulate import accumulate
+from anyrt.loops.begin import begin
 from anyrt.loops.cache_write import cache_write, cache_write_at, each_row
 from anyrt.loops.dots import dots, dots_of_halves, finite, unsigned
 from anyrt.loops.fuse_loops import fuse_loops
@@ -109,6 +110,12 @@ def _reorder(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     return reorder(kernel, plan.order)
 
 
+def _begin(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
+    if plan.tile.is_whole:
+        return Fail("tiles of matrices begin with zeros")
+    return begin(kernel, plan.m.own)
+
+
 def _words(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     words = plan.tile.words
     if words is None:
@@ -139,7 +146,8 @@ def _unsigned(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     if words is None or words.dot.first is not Scalar.U8:
         return Fail("no instruction needs a factor without signs")
     before = plan.behind(plan.items, plan.panels)
-    return unsigned(kernel, c.names, before, plan.m.own, plan.n.j, plan.tile.shape.n, words.dot)
+    panel = (plan.tile.shape.n, plan.tile.shape.registers)
+    return unsigned(kernel, c.names, before, plan.m.own, plan.n.j, panel, words.dot)
 
 
 def _cache_items(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
@@ -306,6 +314,7 @@ CONTRACTION: Strategy = (
             "split m": _split_m,
             "split n": _split_n,
             "reorder loops": _reorder,
+            "begin sums": _in(_own, _begin),
             "words": _in(_own, _words),
             "pack m": _in(_own, _pack_m),
             "pack n": _in(_own, _pack_n),

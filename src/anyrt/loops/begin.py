@@ -1,0 +1,56 @@
+"""Begin: sums of integers begin with what is added to each of them, or taken from it, as that is exact.
+
+acc = 0                                    acc = 0 − zero[n]
+for k: acc += x[m, k] · w[k, n]     ->     for k: acc += x[m, k] · w[k, n]
+y[m, n] = f(acc − zero[n])                 y[m, n] = f(acc)
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from anyrt.core.dims import Sym
+from anyrt.ir.buffer import Scalar, Space
+from anyrt.ir.kernel import Alu, Expr, Kernel, Load, Op, alu, free_symbols, load, operands
+from anyrt.ir.rewrite import Fail
+from anyrt.ir.statements import expressions
+from anyrt.ir.visit import Rewrite, parts
+from anyrt.loops.product import Sums, at_sums, found_sums
+
+EITHER = (Op.ADD, Op.SUB)
+
+
+def begin(kernel: Kernel, row: Sym) -> Kernel | Fail:
+    """The sums of the tiles with these rows, which begin with what is the same in all of them."""
+    sums = found_sums(kernel, row)
+    if sums.begin.value.type is not Scalar.I32:
+        return Fail("sums of floats would be rounded otherwise")
+    if _added(sums) is None:
+        return Fail("nothing is added to each sum that is the same for all rows")
+    return at_sums(kernel, row, lambda sums: (_begun(sums).statement,))
+
+
+def _begun(sums: Sums) -> Sums:
+    while (found := _added(sums)) is not None:
+        known: dict[Expr, Expr] = {found: load(sums.begin.buffer, 0)}
+        start = alu(found.op, sums.begin.value, found.args[1])
+        then = Rewrite(rule=known.get).body(sums.then)
+        sums = replace(sums, begin=replace(sums.begin, value=start), then=then)
+    return sums
+
+
+def _added(sums: Sums) -> Alu | None:
+    """The one form in which what follows reads the sum: with more beside it that all rows have alike."""
+    total = load(sums.begin.buffer, 0)
+    stored = expressions(sums.then)
+    reading = [x for x in parts(stored) if total in operands(x)]
+    (found, *others) = reading or [total]
+    if others or total in stored or not isinstance(found, Alu) or found.op not in EITHER:
+        return None
+    return found if found.args[0] is total and _is_alike(found.args[1], sums.row) else None
+
+
+def _is_alike(x: Expr, row: Sym) -> bool:
+    """True for what is made of constants, and of the lane."""
+    loads = [p for p in parts([x]) if isinstance(p, Load)]
+    return row not in free_symbols(x) and all(p.buffer.space is Space.CONST for p in loads)
