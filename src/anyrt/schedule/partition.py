@@ -27,6 +27,7 @@ from anyrt.ir.graph import Graph, Value, users, walk
 from anyrt.loops.nest import FEW
 from anyrt.prims.view import is_turned
 from anyrt.schedule.cost import Price, Sizes, heavy, price, weight
+from anyrt.schedule.narrowest import narrowest
 from anyrt.schedule.pieces import pieces
 from anyrt.schedule.positions import Position, own, positions, read, times
 from anyrt.schedule.storage import PACKED
@@ -77,6 +78,7 @@ class _Partition:
     given: frozenset[Value] = frozenset()
     users: Mapping[Value, Sequence[Value]] = field(default_factory=dict)
     contracted: set[Value] = field(default_factory=set)  # what contractions read, also through moves
+    narrow: Mapping[Value, Value] = field(default_factory=dict)  # what to store of what is contracted
     # What is chosen, one for one, between what is there and new elements.
     updated: frozenset[Value] = frozenset()
 
@@ -88,6 +90,7 @@ class _Partition:
         fed = (a for v in self.order if isinstance(v.compute, Apart) for a in v.args)
         self.given = frozenset((*leaves, *fed, *(v for _, v in self.graph.outputs)))
         self.users = users(self.graph)
+        self.narrow = narrowest(self.order, self.users)
         ends = dict(self.graph.outputs)
         self.updated = frozenset(
             v for n, _ in self.graph.updates if isinstance((v := ends[n]).compute, Elements)
@@ -187,7 +190,10 @@ class _Partition:
         able = sorted({a for a in value.args if chains.contracts(a)}, key=self.place.__getitem__)
         for other in able[:-1]:
             if chains.contracted[other] is not chains.contracted[able[-1]]:
-                chosen[other] = "what reads it contracts something else"
+                stored = self.narrow.get(other, other)
+                chosen[stored] = "what reads it contracts something else"
+                for v in self._made_from(stored, other, chains):
+                    chains.add(v)
             chains.add(value)
 
     def _shared(self, value: Value, found: Price, chains: _Chains) -> Value | None:
@@ -233,6 +239,8 @@ class _Partition:
             return "a contraction reads each of its elements many times"
         if (whole := _as_a_whole(value, uses) or self._contracted_first(value, chains)) is not None:
             return whole
+        if self.narrow.get(value) is value and (again := _contracted_again(readers[value])) is not None:
+            return again
         if (other := _turned(value, uses) or _too_long(found, chains.depth[value])) is not None:
             return other
         mine = Readers() if self._goes_on(value, readers) else readers[value]

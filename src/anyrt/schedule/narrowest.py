@@ -1,0 +1,57 @@
+"""What to store of a contraction whose results are not read where it makes them: not its sums, but the
+narrowest of what is made of them one by one.
+
+    sums: int32  →  numbers: float32  →  codes: int8  →  numbers again: float32        the codes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from anyrt.core.dtype import bits
+from anyrt.ir.compute import Contracted, Elements
+from anyrt.ir.graph import Value
+
+
+@dataclass(slots=True)
+class _Chain:
+    """What is made of a contraction, element by element. `through`: what all behind it is made of; `last`:
+    the place up to which any of them is read."""
+
+    through: list[Value]
+    last: float = -inf
+
+
+def narrowest(order: Sequence[Value], users: Mapping[Value, Sequence[Value]]) -> dict[Value, Value]:
+    """For what is made of a contraction, element by element, the last of the narrowest values that all of it
+    goes through, from that one on, where it is narrower than the contraction. `order`: producers first."""
+    place = {v: k for k, v in enumerate(order)}
+    chains: dict[Value, _Chain] = {}
+    for value in order:
+        chain = _Chain([]) if isinstance(value.compute, Contracted) else _before(value, chains)
+        if chain is not None:
+            chains[value] = chain
+            if chain.last <= place[value]:
+                chain.through.append(value)
+            chain.last = max([chain.last, *(place[u] for u in users[value])])
+    found: dict[Value, Value] = {}
+    for value, chain in chains.items():
+        least = min(chain.through, key=lambda v: (bits(v.dtype), -place[v]))
+        if place[least] <= place[value] and bits(least.dtype) < bits(chain.through[0].dtype):
+            found[value] = least
+    return found
+
+
+def _before(value: Value, chains: Mapping[Value, _Chain]) -> _Chain | None:
+    """The one contraction that a value is made of; none is left where others read what is made of it."""
+    read = [a for a in value.args if a in chains]
+    made = {id(chains[a]): chains[a] for a in read}
+    how = value.compute
+    alone = isinstance(how, Elements) and how.same and all(a.shape == value.shape for a in read)
+    if alone and len(made) == 1:
+        return next(iter(made.values()))
+    for chain in made.values():
+        chain.last = inf
+    return None

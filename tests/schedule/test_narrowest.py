@@ -1,0 +1,55 @@
+"""What to store of a contraction."""
+
+from anyrt.core.enums import DataType
+from anyrt.ir.graph import Type, apply, walk
+from anyrt.ops._quantized import codes
+from anyrt.prims import build as b
+from anyrt.prims.const import Param
+from anyrt.prims.contract import Contract
+from anyrt.schedule.narrowest import narrowest
+
+FLOAT, INT8, INT32 = DataType.FLOAT, DataType.INT8, DataType.INT32
+
+
+def coded():
+    """Sums of products of codes, and the codes that are made of them."""
+    x, w = (apply(Param(n, Type((8, 8), INT8))) for n in "xw")
+    sums = apply(Contract((0, 1), (1, 2), (0, 2), INT32), x, w)
+    return sums, codes(b.map_("mul", b.cast(sums, FLOAT), b.scalar(0.5, b.cast(sums, FLOAT))), INT8)
+
+
+def found(*outputs):
+    order = list(walk(outputs))
+    readers = {v: [] for v in order}
+    for v in order:
+        for a in v.args:
+            readers[a].append(v)
+    return narrowest(order, readers)
+
+
+def test_codes_are_stored_and_not_what_is_made_of_them():
+    sums, q = coded()
+    y = b.map_("mul", b.cast(q, FLOAT), b.scalar(0.5, b.cast(q, FLOAT)))
+    made = found(y)
+    assert (made[q], made[y]) == (q, q)
+    assert sums not in made
+
+
+def test_sums_that_others_read_are_stored_as_they_are():
+    sums, q = coded()
+    assert found(q, b.reduce_("sum", sums, (0,))) == {}
+
+
+def test_what_two_contractions_make_belongs_to_neither():
+    _, p = coded()
+    x, w = (apply(Param(n, Type((8, 8), INT8))) for n in "xv")
+    other = b.cast(apply(Contract((0, 1), (1, 2), (0, 2), INT32), x, w), INT8)
+    y = b.map_("min", b.cast(p, FLOAT), b.cast(other, FLOAT))
+    made = found(y)
+    assert (made[p], made[other]) == (p, other)
+    assert y not in made
+
+
+def test_floats_of_a_product_are_no_narrower():
+    x, w = (apply(Param(n, Type((8, 8), FLOAT))) for n in "xw")
+    assert found(b.map_("abs", apply(Contract((0, 1), (1, 2), (0, 2), FLOAT), x, w))) == {}
