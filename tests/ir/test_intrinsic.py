@@ -15,7 +15,7 @@ from anyrt.ir.kerneltext import print_kernels
 
 I = Sym("i", extent=64)  # noqa: E741 - a loop
 A, B = (Buffer(name, Scalar.I32, Space.INPUT, 64) for name in "ab")
-TERMS = {Scalar.I8: np.int8, Scalar.U8: np.uint8, Scalar.BF16: ml_dtypes.bfloat16}
+TERMS = {Scalar.I8: np.int8, Scalar.U8: np.uint8, Scalar.I16: np.int16, Scalar.BF16: ml_dtypes.bfloat16}
 TOTALS = {Scalar.I32: np.int32, Scalar.F32: np.float32}
 
 

@@ -1,9 +1,9 @@
 """Sums over words of terms."""
 
 from anyrt.backends.cpu.intrinsics import BYTES as DOT
-from anyrt.backends.cpu.intrinsics import PAIRS, UNSIGNED
+from anyrt.backends.cpu.intrinsics import PAIRS, SHORTS, UNSIGNED
 from anyrt.loops.cache_write import cache_write
-from anyrt.loops.dots import dots, dots_of_halves, finite, unsigned
+from anyrt.loops.dots import dots, dots_of_halves, finite, short_products, unsigned
 from anyrt.loops.pack import pack_m
 from anyrt.loops.product import product_of
 from tests.loops.products import PRODUCT, M, N
@@ -171,3 +171,29 @@ kernel "k" p0 0.. < 1 work 32 scratch 320 {
 """
     made = after(PRODUCT, lambda k: finite(kept(k, names), names, M, product_of(k)))
     assert made == wanted
+
+
+SHORT = BYTES.replace("for serial k3 0.. < 8", "for serial k3 0.. < 7")
+
+
+def test_products_of_bytes_that_fill_no_words_are_dots_with_zeros(after):
+    wanted = """\
+kernel "k" p0 0.. < 1 work 32 scratch 0 {
+  for serial m1 0.. < 5 {
+    for serial n2 0.. < 10 {
+      alloc acc = 0:i32
+      for serial k3 0.. < 7 {
+        fold acc add dot2s(i32(x[k3 + 8*m1]), and(i32(w[k3 + 8*n2]), 65535:i32))
+      }
+      store y[10*m1 + n2] = acc[0]
+    }
+  }
+}
+"""
+    assert after(SHORT, lambda k: short_products(k, M, SHORTS)) == wanted
+
+
+def test_integers_that_may_be_large_are_multiplied_as_they_are(after):
+    text = SHORT.replace("i32(x[8*m1 + k3])", "mul(i32(x[8*m1 + k3]), 257:i32)")
+    wanted = "its factors do not surely have 16 bits"
+    assert after(text, lambda k: short_products(k, M, SHORTS)) == wanted

@@ -209,7 +209,7 @@ def test_bytes_and_bfloat16_are_summed_by_words():
     assert "dot4u(" in text(CASES["bytes"])
     assert "dot4(" in text(CASES["bytes"], TILES)
     assert "dot2(" in text(CASES["halves"])
-    assert "dot" not in text(CASES["odd bytes"])
+    assert "dot2s(" in text(CASES["odd bytes"])
 
 
 @pytest.mark.parametrize("machine", [REFERENCE, TILES], ids=["vectors", "tiles"])
@@ -354,3 +354,13 @@ def test_panels_of_an_item_are_copied_once_for_all_rows_that_no_cache_keeps(name
     assert "fetch panel" in tiles
     sizes = [{N.name: n} for n in (0, 1, 13, 33, 197)] if HELD[name].symbols else [{}]
     assert verify(kernel, host(), sizes) == ()
+
+
+def test_channels_that_share_lines_of_cache_are_items_of_the_same_rows():
+    x, w = b.param("x", (30, 30, 144), DataType.INT8), b.param("w", (3, 3, 144), DataType.INT8)
+    axes = [Axis(0, 0, 1, ((3, 1),)), Axis(0, 1, 1, ((4, 1),)), Axis(0, 2)]
+    windows = b.windows(x, axes, (28, 28, 144, 3, 3))
+    sums = b.contract("yxcab,abc->yxc", windows, w, DataType.INT32)
+    made = text(Graph((("x", x), ("w", w)), (("y", b.cast(sums, DataType.INT8)),)))
+    assert re.search(r"let pc\d+ 0.. < 9 = mod\(p", made)
+    assert "dot2s(" in made

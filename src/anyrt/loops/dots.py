@@ -18,9 +18,11 @@ from typing import Final
 
 from anyrt.core.dims import Sym, add, ceildiv, floordiv, mul
 from anyrt.ir.buffer import Buffer, Scalar, Space
+from anyrt.ir.intervals import interval
 from anyrt.ir.kernel import (
     Alloc,
     Alu,
+    Expr,
     Fold,
     For,
     If,
@@ -41,6 +43,8 @@ from anyrt.loops.nest import Names, reserve, serial
 from anyrt.loops.product import Product, Sums, at_sums, before_loop, found_sums
 from anyrt.loops.words import OFFSET, halves, word
 
+LOWER: Final = 0xFFFF  # the lower half of a word
+SHORT: Final = 1 << 15
 CHAINS: Final = (4, 2)  # sums at once, of each register
 
 
@@ -68,6 +72,24 @@ def dots_of_halves(kernel: Kernel, row: Sym, dot: Intrinsic) -> Kernel:
         return (replace(sums, folds=folds).statement,)
 
     return at_sums(kernel, row, change)
+
+
+def short_products(kernel: Kernel, row: Sym, dot: Intrinsic) -> Kernel | Fail:
+    """The sums of the tiles with these rows by dots of two integers of 16 bits, one of which is 0: each
+    product and its sum are one instruction, where no terms lie side by side."""
+    sums = found_sums(kernel, row)
+    factors, value = sums.factors, sums.folds[0].value
+    plain = isinstance(value, Alu) and value.op is Op.MUL and len(factors) == 1
+    if not plain or not all(map(_is_short, factors[0])):
+        return Fail("its factors do not surely have 16 bits")
+    first, second = factors[0]
+    fold = replace(sums.folds[0], value=alu(dot, first, second & LOWER))
+    return at_sums(kernel, row, lambda sums: (replace(sums, folds=(fold,)).statement,))
+
+
+def _is_short(x: Expr) -> bool:
+    known = interval(x) if x.type is Scalar.I32 else None
+    return known is not None and known[0] >= -SHORT and known[1] < SHORT
 
 
 def unsigned(

@@ -97,7 +97,8 @@ class Tile:
     """What is decided of the tiles of a product: their `shape`, the loops `m` and `n` whose turns are rows
     and lanes, and how many `tiles` and `panels` an item has. `pack_m`, `pack_n`: which factors are copied;
     `words`: of terms. `across`: the loops other than n along which results lie side by side, where these do
-    not along n: m, and one whose results of all turns lie between two of m."""
+    not along n: m, and one whose results of all turns lie between two of m. `shares`: whether the results of
+    two panels lie in one line of cache, so that one thread had better make both."""
 
     product: Product
     m: Sym | None
@@ -108,6 +109,7 @@ class Tile:
     pack_n: Pack = Pack.NOTHING
     words: Words | None = None
     across: tuple[Sym, ...] = ()
+    shares: bool = False
     tiles: int = 1
     panels: int = 1
 
@@ -240,11 +242,12 @@ def tiled(t: Tile, names: Names) -> Tiled:
     apart, together = ([v for v in batches if (v in shared) == some] for some in (False, True))
     panels, turns = several((n.panel,)), (t.turns,) if t.turns else ()
     held = t.pack_n is Pack.ITEM
+    moving = [*others, m.chunk, n.many] if t.shares else [n.many, *others, m.chunk]
     return Tiled(
         t,
         m,
         n,
-        items=several([*apart, *rest, n.many, *others, m.chunk, *together]),
+        items=several([*apart, *rest, *moving, *together]),
         panels=() if held else panels,
         inside=inside,
         tiles=several((*turns, *panels) if held else turns),

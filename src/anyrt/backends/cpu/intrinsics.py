@@ -17,7 +17,8 @@ from anyrt.ir.kernel import Intrinsic
 PAIRS: Final = Intrinsic("dot2", Scalar.BF16, Scalar.BF16, Scalar.F32)
 BYTES: Final = Intrinsic("dot4", Scalar.I8, Scalar.I8, Scalar.I32)
 UNSIGNED: Final = Intrinsic("dot4u", Scalar.U8, Scalar.I8, Scalar.I32)  # the first word's bytes
-INTRINSICS: Final = (PAIRS, BYTES, UNSIGNED)
+SHORTS: Final = Intrinsic("dot2s", Scalar.I16, Scalar.I16, Scalar.I32)
+INTRINSICS: Final = (PAIRS, BYTES, UNSIGNED, SHORTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ AMX: Final = (
 # AVX-512 VNNI and AVX-512 BF16; SDOT and BFDOT of NEON.
 INSTRUCTIONS: Final = (
     Instruction(UNSIGNED, "llvm.x86.avx512.vpdpbusd.512", 16, "<64 x i8>", lambda m: m.has_vnni),
+    Instruction(SHORTS, "llvm.x86.avx512.vpdpwssd.512", 16, "<32 x i16>", lambda m: m.has_vnni),
     Instruction(PAIRS, "llvm.x86.avx512bf16.dpbf16ps.512", 16, "<32 x bfloat>", lambda m: m.has_bf16),
     Instruction(BYTES, "llvm.aarch64.neon.sdot.v4i32.v16i8", 4, "<16 x i8>", lambda m: m.has_sdot),
     Instruction(PAIRS, "llvm.aarch64.neon.bfdot.v4f32.v8bf16", 4, "<8 x bfloat>", lambda m: m.has_bfdot),

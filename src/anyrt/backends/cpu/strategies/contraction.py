@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from anyrt.backends.cpu import matrix
-from anyrt.backends.cpu.intrinsics import BYTES, PAIRS
+from anyrt.backends.cpu.intrinsics import BYTES, PAIRS, SHORTS, intrinsics
 from anyrt.backends.cpu.strategies.common import COLLAPSE, NONTEMPORAL, VECTORISE, VERSION, parallel
 from anyrt.backends.cpu.strategies.tile_choice import (
     FLOAT,
@@ -30,7 +30,7 @@ from anyrt.loops import upcoming
 from anyrt.loops.accumulate import accumulate
 from anyrt.loops.begin import begin
 from anyrt.loops.cache_write import cache_write, cache_write_at, each_row
-from anyrt.loops.dots import dots, dots_of_halves, finite, unsigned
+from anyrt.loops.dots import dots, dots_of_halves, finite, short_products, unsigned
 from anyrt.loops.fuse_loops import fuse_loops
 from anyrt.loops.nest import around, moves, turn
 from anyrt.loops.pack import pack_m, pack_n
@@ -124,6 +124,12 @@ def _words(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     if words.split:
         return dots_of_halves(kernel, plan.m.own, PAIRS)
     return dots(kernel, c.names, plan.m.own, BYTES if words.dot.first is Scalar.U8 else words.dot)
+
+
+def _short_products(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
+    if plan.tile.words is not None or SHORTS not in intrinsics(c.machine):
+        return Fail("words are summed, or no instruction sums products of 16 bits")
+    return short_products(kernel, plan.m.own, SHORTS)
 
 
 def _pack_m(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
@@ -316,6 +322,7 @@ CONTRACTION: Strategy = (
             "reorder loops": _reorder,
             "begin sums": _in(_own, _begin),
             "words": _in(_own, _words),
+            "short products": _in(_own, _short_products),
             "pack m": _in(_own, _pack_m),
             "pack n": _in(_own, _pack_n),
             "unsigned words": _in(_own, _unsigned),

@@ -160,7 +160,7 @@ def _tile(p: Product, m: Sym | None, n: Sym, c: Context, fused: Fused | None = N
     plain = _copied(p, plain, c) if made is None else _worded(plain, made)
     if made is None and _holds(p, plain, c):
         plain = Tile(p, m, n, _shape(p, m, n, unit, c, c.machine.panel), fused, pack_n=Pack.ITEM)
-    plain = replace(plain, across=_across(p, plain))
+    plain = replace(plain, across=_across(p, plain), shares=_shares(p, plain, c.machine))
     tiles, panels = _item(p, plain, c)
     return replace(plain, tiles=tiles, panels=panels)
 
@@ -206,13 +206,16 @@ def _score(p: Product, n: Sym, c: Context) -> tuple[int, int]:
 
 
 def _shape(p: Product, m: Sym | None, n: Sym, unit: int, c: Context, widest: int) -> Shape:
-    """The best shape of no more than so many lanes, where nothing is copied."""
+    """The best shape of no more than so many lanes, where nothing is copied. What is widened as it is loaded,
+    for each row and lane, stays in registers beside the sums for the windows that read it, too."""
     width = lanes_for(p.stores, c.machine.vector_bits)
     width = min(width, c.machine.vector_bits // BITS[p.sum.buffer.stored])
     known = m is None or isinstance(m.extent, int)
     most = _rows(m, c) if known or m is None else min(MANY, bounds(m.extent or 0)[1])
-    shape = best_shape(most, c.estimate(n), width, c.machine, widest)
+    held = n in p.batch and narrow(p.first) is not None
+    shape = best_shape(most, c.estimate(n), width, c.machine, width if held else widest)
     rows = min(shape.m, WAYS) if _collides(p.first, m) else shape.m
+    rows = min(rows, c.machine.registers // 2 - 1) if held else rows
     return replace(shape, m=max(1, rows // unit) * unit)
 
 
@@ -299,6 +302,13 @@ def _across(p: Product, t: Tile) -> tuple[Sym, ...]:
         return (t.m,)
     turns = _taking_turns(p, t.m, t)
     return (t.m, turns) if turns else ()
+
+
+def _shares(p: Product, t: Tile, machine: Machine) -> bool:
+    """Whether panels are less than a line of cache of what is stored, where they share no factor of which the
+    second cache had better hold a panel for all rows."""
+    sizes = (t.shape.n * BITS[s.buffer.stored] // 8 for s in p.stores if stride(s.index, t.n) == 1)
+    return t.n in p.batch and any(size < machine.line_bytes for size in sizes)
 
 
 def _taking_turns(p: Product, m: Sym, t: Tile) -> Sym | None:
