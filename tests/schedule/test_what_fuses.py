@@ -314,3 +314,26 @@ def test_rows_that_are_chosen_for_a_product_are_copied_first():
     at = b.param("at", (48, 1), DataType.INT32)
     y = b.contract("kn,mk->mn", x, b.gather(w, b.expand(at, (48, 64)), 0))
     assert len([line for line in kernels(y) if "kernel" in line]) == 2
+
+
+def narrowed_product(rows: int) -> Value:
+    """Rows of float32 times a matrix, both as bfloat16."""
+    narrow = [
+        b.cast(b.param(n, s, DataType.FLOAT), DataType.BF16) for n, s in (("x", (rows, 64)), ("w", (64, 32)))
+    ]
+    return b.cast(b.contract("mk,kn->mn", *narrow), DataType.FLOAT)
+
+
+def test_rows_that_dots_sum_are_stored_as_these_read_them():
+    found = kernels(narrowed_product(8))
+    assert sum("kernel" in line for line in found) == 3
+    assert [line.strip() for line in found if "store" in line] == [
+        "store v",
+        "store v",
+        "store panel",
+        "store out_y",
+    ]
+
+
+def test_a_few_rows_are_narrowed_where_they_are_read():
+    assert sum("kernel" in line for line in kernels(narrowed_product(7))) == 2

@@ -15,6 +15,7 @@ from anyrt.ir.kernel import Cast, Expr, Load, Op, alu, bitcast, const, load
 from anyrt.ir.visit import Rewrite
 
 SUMS = {(Scalar.BF16, Scalar.F32), (Scalar.F16, Scalar.F32), (Scalar.I8, Scalar.I32)}
+WORTH = 8  # rows from which words are worth making
 OFFSET = -2139062144  # 0x80808080: makes unsigned bytes of signed ones
 
 

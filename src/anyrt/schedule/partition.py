@@ -25,6 +25,7 @@ from anyrt.core.machine import Machine
 from anyrt.ir.compute import Apart, Contracted, Elements, Extern, Folded, Given, Pieced, Resampled
 from anyrt.ir.graph import Graph, Value, users, walk
 from anyrt.loops.nest import FEW
+from anyrt.loops.words import WORTH
 from anyrt.prims.view import is_turned
 from anyrt.schedule.cost import Price, Sizes, heavy, price, weight
 from anyrt.schedule.narrowest import narrowest
@@ -235,8 +236,11 @@ class _Partition:
     ) -> str | None:
         """Why to store a value, None where computing it again is cheaper."""
         uses = self.users[value]
-        if found.weight > AS_A_COPY and value in self.contracted and not self._is_copied(value):
-            return "a contraction reads each of its elements many times"
+        if value in self.contracted and not self._is_copied(value):
+            if found.weight > AS_A_COPY:
+                return "a contraction reads each of its elements many times"
+            if self._becomes_words(value):
+                return f"a contraction sums words of it for {WORTH} rows or more"
         if (whole := _as_a_whole(value, uses) or self._contracted_first(value, chains)) is not None:
             return whole
         if self.narrow.get(value) is value and (again := _contracted_again(readers[value])) is not None:
@@ -274,6 +278,27 @@ class _Partition:
         if not isinstance(how, Elements) or how.border is None or value.args[0] not in self.given:
             return _moves(value)
         return all(_slides(v) for v in self._contractions(value))
+
+    def _becomes_words(self, value: Value) -> bool:
+        """True for what is made the half type that dots sum, and is rows enough of a contraction. Computed
+        where it is read it would be what it was made of, which no dot sums."""
+        halves = self.machine.halves
+        if value.dtype not in halves or any(a.dtype in halves for a in value.args):
+            return False
+        return any(self._rows(v, value) >= WORTH for v in self._contractions(value))
+
+    def _rows(self, contraction: Value, value: Value) -> int:
+        """The rows of a contraction's results that are made of a value, which may be moved."""
+        how, most = contraction.compute, 0
+        if not isinstance(how, Contracted):
+            return 0
+        for arg, mine, other in zip(
+            contraction.args, (how.left, how.right), (how.right, how.left), strict=True
+        ):
+            if _moved_from(arg) is value:
+                alone = [k for k, label in enumerate(mine) if label in how.out and label not in other]
+                most = max(most, prod(self.sizes.of(arg.shape[k]) for k in alone))
+        return most
 
     def _contractions(self, value: Value) -> Iterator[Value]:
         """What reads a value, also where it only moves it."""
@@ -442,6 +467,13 @@ def _as_a_whole(value: Value, users: Sequence[Value]) -> str | None:
 def _moves(value: Value) -> bool:
     how = value.compute
     return isinstance(how, Elements) and how.moves
+
+
+def _moved_from(value: Value) -> Value:
+    """What a value is, but for where its elements are."""
+    while _moves(value):
+        value = value.args[0]
+    return value
 
 
 def _slides(value: Value) -> bool:

@@ -12,7 +12,6 @@ from math import prod
 
 from anyrt.backends.cpu.matrix import LANES
 from anyrt.backends.cpu.strategies.words import (
-    WORTH,
     Worded,
     splits,
     stride_in_panel,
@@ -29,7 +28,7 @@ from anyrt.ir.visit import parts
 from anyrt.loops.nest import moves, stride
 from anyrt.loops.product import Product, product_of
 from anyrt.loops.register_tile import Fused, Pack, Shape, Tile
-from anyrt.loops.words import narrow
+from anyrt.loops.words import WORTH, narrow
 from anyrt.schedule.step import Context
 
 FLOAT = BITS[Scalar.F32] // 8  # bytes

@@ -20,11 +20,10 @@ from anyrt.ir.rewrite import Fail
 from anyrt.loops.nest import stride
 from anyrt.loops.product import Product
 from anyrt.loops.register_tile import Words
-from anyrt.loops.words import counted, narrow, word
+from anyrt.loops.words import WORTH, counted, narrow, word
 from anyrt.schedule.step import Unmet
 
 NEARLY = 24  # rows of a tile that is not worth filling up by copying
-WORTH = 8  # rows from which words are worth making
 MANY = 24  # rows from which float16 is worth splitting
 NONE = Fail("no instruction sums several of its terms")
 APART = 2048  # bytes: rows that lie a multiple of it apart meet in few lines of the nearest cache
