@@ -1,8 +1,22 @@
 """What is read next, on its way."""
 
+import re
+
+import numpy as np
+import pytest
+
+from anyrt.compiler.trial import constant_offsets
 from anyrt.core.dims import Sym
+from anyrt.core.enums import DataType
+from anyrt.core.machine import REFERENCE
+from anyrt.ir.graph import Graph
+from anyrt.ir.kerneltext import print_kernels
 from anyrt.loops.product import product_of
 from anyrt.loops.upcoming import prefetch_results, prefetch_terms
+from anyrt.passes.pack_constants import pack_constants
+from anyrt.prims import build as b
+from anyrt.schedule.cost import Sizes
+from tests import native
 from tests.loops.products import PRODUCT, M
 
 K = Sym("k3", extent=30)
@@ -79,3 +93,17 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
         PRODUCT, lambda k: prefetch_results(k, names, M, product_of(k).stores, lambda sums: {M: 0}, 1, 16)
     )
     assert made == wanted
+
+
+@pytest.mark.parametrize(
+    ("dtype", "terms"), [(DataType.FLOAT, 256), (DataType.BF16, 512), (DataType.INT8, 1024)]
+)
+def test_the_next_panel_is_asked_for_line_by_line_whatever_its_words_hold(dtype, terms):
+    x, w = b.param("x", (49, terms), dtype), b.const(np.ones((terms, 128)), dtype)
+    y = b.contract("mk,kn->mn", x, w, DataType.INT32 if dtype is DataType.INT8 else dtype)
+    graph = pack_constants(Graph((("x", x),), (("y", y),)))
+    found = native.lower(graph, constant_offsets(graph), Sizes({}), machine=REFERENCE)
+    asked = re.findall(r"fetch const\d+\[(.*)\]", print_kernels(found.module.kernels))
+    # Four tiles share a panel: with each word, or term of float32, a quarter of its 128 bytes is asked for.
+    assert asked
+    assert all(f" {8 * terms // 256}*" in x for x in asked)

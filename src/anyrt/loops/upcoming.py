@@ -19,7 +19,7 @@ from math import prod
 from anyrt.core.dims import Dim, Sym, add, depends, mul
 from anyrt.core.dimvalues import substitute
 from anyrt.ir.buffer import Buffer
-from anyrt.ir.kernel import Alu, Fetch, Fold, For, Kernel, Load, Loop, Stmt, Store
+from anyrt.ir.kernel import Alu, Fetch, Fold, For, If, Kernel, Load, Loop, Stmt, Store
 from anyrt.ir.rewrite import Fail
 from anyrt.loops.nest import Names, at_loop, changed, flat, stride, turn
 from anyrt.loops.product import Sums, at_sums
@@ -46,6 +46,18 @@ class Run:
         panel = 0 if self.panel is None else mul(turn(self.panel), self.tiles)
         tiles = add(panel, tile) if self.tiles else 0
         return Fetch(self.buffer, add(self.start, mul(add(mul(tiles, terms), at), self.each)))
+
+
+def term_around(body: Sequence[Stmt], row: Sym) -> Sym | None:
+    """The loop over terms, or words of them, whose turns sum products of all rows of a tile in vectors."""
+    for loop in body:
+        if isinstance(loop, For | If):
+            inner = any(isinstance(s, For) and s.var.name == row.name for s in loop.body)
+            if inner and isinstance(loop, For) and loop.kind is Loop.SERIAL:
+                return loop.var
+            if (found := term_around(loop.body, row)) is not None:
+                return found
+    return None
 
 
 def prefetch_terms(kernel: Kernel, row: Sym, runs: Sequence[Fetch], term: Sym, ahead: int) -> Kernel | Fail:
@@ -99,10 +111,10 @@ def next_panel(t: Tiled, later: int, line: int, names: Names) -> Run | None:
         return None
     one = names.var(flat(p.summed)[1], "k")
     at, step = counted(lanes.index, p.summed, one.dim), stride(lanes.index, moving)
-    if at is None or stride(at, one) != size or not isinstance(step, int):
+    if at is None or stride(at, one) != size * lanes.elements or not isinstance(step, int):
         return None
     step = step // t.tile.panels if moving is t.n.many else step
-    each = -(-size // tiles)
+    each = -(-size * lanes.elements // tiles)
     begin = substitute(lanes.index, dict.fromkeys((*p.summed, t.n.j), 0))
     if _moves_still(begin, (*p.summed, t.n.j, t.m.loop)):
         return None
@@ -121,10 +133,10 @@ def next_rows(t: Tiled, names: Names) -> Run | None:
     at = substitute(p.first.index, {m.loop: add(mul(tile.dim, m.size), i.dim)})
     step, tiles = _steps(at, (tile, i, *p.summed)), min(t.tile.tiles, all_tiles)
     far = _item_step(t, at, moving[-1], tile)
-    if not step or step[p.summed[-1]] != 1 or far <= 0:
+    if not step or step[p.summed[-1]] != p.first.elements or far <= 0:
         return None
     near = tuple(v for v in p.summed if step[v] <= far)
-    own = 1 + step[tile] * (tiles - 1) + sum(step[v] * (_turns(v) - 1) for v in (i, *near))
+    own = p.first.elements + step[tile] * (tiles - 1) + sum(step[v] * (_turns(v) - 1) for v in (i, *near))
     begin = substitute(at, {**dict.fromkeys((i, *near), 0), tile: mul(turn(m.chunk), t.tile.tiles)})
     if _moves_still(begin, (*near, t.n.j, m.loop)):
         return None

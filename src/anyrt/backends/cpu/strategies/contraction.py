@@ -7,6 +7,7 @@ packed, narrow terms become words that instructions for dots read, and the sums 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from anyrt.backends.cpu import matrix
 from anyrt.backends.cpu.intrinsics import BYTES, PAIRS, SHORTS, intrinsics
@@ -42,6 +43,7 @@ from anyrt.loops.round_up import round_up
 from anyrt.loops.split import several, split, split_within
 from anyrt.loops.tensorize import overlap, tensorize
 from anyrt.loops.whole_turns import whole_turns
+from anyrt.loops.words import word
 from anyrt.schedule.step import Context, Step, Strategy, Unmet, recipe
 
 FEW = (4, 2, 1)  # rows of the smaller tiles that are left of an open number
@@ -236,14 +238,28 @@ def _accumulate(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
 
 def _prefetch(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     """What comes after this item, and the lanes of later terms."""
-    t, p = plan.tile, plan.product
-    if t.words is not None:
-        return Fail("words lie near by")
+    read = _as_read(kernel, plan)
+    if isinstance(read, Fail):
+        return read
+    plan, t, p = read, read.tile, read.product
     tiles, more = counts(t, c)
     lanes = upcoming.next_panel(plan, _later(t, tiles, more), _line(c), c.names)
     rows = upcoming.next_rows(plan, c.names) if _has_runs(p) else None
     runs = [run.part(turn(plan.m.within)) for run in (lanes, rows) if run is not None]
     return upcoming.prefetch_terms(kernel, plan.m.i, runs, p.summed[-1], _ahead(t, c, tiles * more == 1))
+
+
+def _as_read(kernel: Kernel, plan: Tiled) -> Tiled | Fail:
+    """The plan with the product as its sums read it: by words, where terms have become such."""
+    words, p = plan.tile.words, plan.tile.product
+    if words is None:
+        return plan
+    number = None if words.split or plan.tile.is_whole else upcoming.term_around(kernel.body, plan.m.i)
+    if number is None:
+        return Fail("tiles of words are loaded as a whole")
+    first, second = (word(x, p.summed[-1], number, words.parts) for x in (p.first, p.second))
+    product = replace(p, first=first, second=second, summed=(*p.summed[:-1], number))
+    return replace(plan, tile=replace(plan.tile, product=product))
 
 
 def _ahead(t: Tile, c: Context, once: bool) -> int:
