@@ -337,3 +337,17 @@ def test_rows_that_dots_sum_are_stored_as_these_read_them():
 
 def test_a_few_rows_are_narrowed_where_they_are_read():
     assert sum("kernel" in line for line in kernels(narrowed_product(7))) == 2
+
+
+def test_a_residual_sum_that_two_kernels_read_is_stored_by_the_product_that_it_holds():
+    x, w = (b.param(n, s, DataType.BF16) for n, s in (("x", (16, 64)), ("w", (64, 32))))
+    total = b.map_(
+        "add", b.contract("mk,kn->mn", x, w, DataType.FLOAT), b.param("r", (16, 32), DataType.FLOAT)
+    )
+    more = b.contract(
+        "mn,no->mo", b.cast(total, DataType.BF16), b.param("u", (32, 32), DataType.BF16), DataType.FLOAT
+    )
+    y = b.map_("add", more, total)
+    inputs = tuple((v.op.name, v) for v in walk([y]) if isinstance(v.op, Param))
+    made = schedule(Task(Graph(inputs, (("y", y),)), Sizes({}), REFERENCE, ONE_VERSION))
+    assert [launch.root for launch in made.launches] == [total, more.args[0], y]

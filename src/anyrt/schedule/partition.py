@@ -21,6 +21,7 @@ from itertools import chain
 from math import prod
 
 from anyrt.core.dims import always_le, mul, symbols
+from anyrt.core.dtype import bits
 from anyrt.core.machine import Machine
 from anyrt.ir.compute import Apart, Contracted, Elements, Extern, Folded, Given, Pieced, Resampled
 from anyrt.ir.graph import Graph, Value, users, walk
@@ -32,7 +33,7 @@ from anyrt.schedule.narrowest import narrowest
 from anyrt.schedule.pieces import pieces
 from anyrt.schedule.positions import Position, own, positions, read, times
 from anyrt.schedule.storage import PACKED
-from anyrt.schedule.turning import axis_of_terms
+from anyrt.schedule.turning import axis_of_terms, rows
 
 CHAIN = 160  # instructions: longer chains are cut, so that kernels stay readable and compile fast
 AS_A_COPY = 2  # instructions for an operand of a contraction, which are as good as a copy
@@ -176,7 +177,7 @@ class _Partition:
     ) -> str | None:
         """Why to store a value, None where it is not; what others share of what leads to it is `chosen`."""
         if isinstance(value.compute, Folded | Contracted):
-            return self._summed_again(value, readers[value], chains)
+            return self._summed_again(value, readers, chains)
         found = price(value, chains, self.machine)
         shared = self._shared(value, found, chains)
         if shared is not None:
@@ -231,6 +232,21 @@ class _Partition:
             for u in self.users[value]
         )
 
+    def _leads_on(self, value: Value, readers: Mapping[Value, Readers]) -> bool:
+        """True for what several kernels would contract, element by element, for one value made from it that
+        takes no more memory, or is made of another tensor, too, which they would read: that is stored."""
+        loops = readers[value].loops
+        once = len(readers[value].reads) == len(loops) and all(kernel == loop for kernel, loop in loops)
+        if len(loops) < 2 or not once:
+            return False
+        at = value
+        while len(set(self.users[at])) == 1 and self._goes_on(at, readers):
+            at = self.users[at][0]
+            joins = any(2 * self.sizes.volume(a) > self.sizes.volume(at) for a in at.args[1:])
+            if joins or bits(at.dtype) <= bits(value.dtype):
+                return True
+        return False
+
     def _reason(
         self, value: Value, found: Price, readers: Mapping[Value, Readers], chains: _Chains
     ) -> str | None:
@@ -241,10 +257,8 @@ class _Partition:
                 return "a contraction reads each of its elements many times"
             if self._becomes_words(value):
                 return f"a contraction sums words of it for {WORTH} rows or more"
-        if (whole := _as_a_whole(value, uses) or self._contracted_first(value, chains)) is not None:
+        if (whole := _as_a_whole(value, uses) or self._contracted_apart(value, readers, chains)) is not None:
             return whole
-        if self.narrow.get(value) is value and (again := _contracted_again(readers[value])) is not None:
-            return again
         if (other := _turned(value, uses) or _too_long(found, chains.depth[value])) is not None:
             return other
         mine = Readers() if self._goes_on(value, readers) else readers[value]
@@ -280,25 +294,12 @@ class _Partition:
         return all(_slides(v) for v in self._contractions(value))
 
     def _becomes_words(self, value: Value) -> bool:
-        """True for what is made the half type that dots sum, and is rows enough of a contraction. Computed
-        where it is read it would be what it was made of, which no dot sums."""
+        """True for what is made the half type that dots sum, and is rows enough of a contraction: computed
+        where it is read it would still be what no dot sums."""
         halves = self.machine.halves
         if value.dtype not in halves or any(a.dtype in halves for a in value.args):
             return False
-        return any(self._rows(v, value) >= WORTH for v in self._contractions(value))
-
-    def _rows(self, contraction: Value, value: Value) -> int:
-        """The rows of a contraction's results that are made of a value, which may be moved."""
-        how, most = contraction.compute, 0
-        if not isinstance(how, Contracted):
-            return 0
-        for arg, mine, other in zip(
-            contraction.args, (how.left, how.right), (how.right, how.left), strict=True
-        ):
-            if _moved_from(arg) is value:
-                alone = [k for k, label in enumerate(mine) if label in how.out and label not in other]
-                most = max(most, prod(self.sizes.of(arg.shape[k]) for k in alone))
-        return most
+        return any(rows(v, value, self.sizes) >= WORTH for v in self._contractions(value))
 
     def _contractions(self, value: Value) -> Iterator[Value]:
         """What reads a value, also where it only moves it."""
@@ -336,16 +337,24 @@ class _Partition:
             return f"{len(readers.reads)} positions would each take {cost} instructions"
         return None
 
-    def _summed_again(self, value: Value, readers: Readers, chains: _Chains) -> str | None:
+    def _summed_again(self, value: Value, readers: Mapping[Value, Readers], chains: _Chains) -> str | None:
         """Why to store a fold or a contraction."""
         # Then its kernel would compute all elements, and pass over none (loops/keep.py).
-        if any(kernel in self.updated for kernel, _ in readers.loops):
+        if any(kernel in self.updated for kernel, _ in readers[value].loops):
             return "most of what reads it stays what it is"
         if value in self.contracted:
             return "a contraction reads each of its elements many times"
         if isinstance(value.compute, Contracted):
-            return _contracted_again(readers) or self._contracted_first(value, chains)
-        return self._folded_again(value, readers, chains)
+            return self._contracted_apart(value, readers, chains)
+        return self._folded_again(value, readers[value], chains)
+
+    def _contracted_apart(
+        self, value: Value, readers: Mapping[Value, Readers], chains: _Chains
+    ) -> str | None:
+        """Why to store what is contracted, or made of that."""
+        made = chains.contracts(value) or self.narrow.get(value) is value
+        again = _contracted_again(readers[value]) if made and not self._leads_on(value, readers) else None
+        return again or self._contracted_first(value, chains)
 
     def _folded_again(self, value: Value, readers: Readers, chains: _Chains) -> str | None:
         """Why to store what one loop would fold for each of several positions."""
@@ -467,13 +476,6 @@ def _as_a_whole(value: Value, users: Sequence[Value]) -> str | None:
 def _moves(value: Value) -> bool:
     how = value.compute
     return isinstance(how, Elements) and how.moves
-
-
-def _moved_from(value: Value) -> Value:
-    """What a value is, but for where its elements are."""
-    while _moves(value):
-        value = value.args[0]
-    return value
 
 
 def _slides(value: Value) -> bool:

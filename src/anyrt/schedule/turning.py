@@ -15,6 +15,7 @@ from typing import Final
 from anyrt.core.enums import DataType
 from anyrt.ir.compute import Contracted, Given, only_moves
 from anyrt.ir.graph import Shape, Value
+from anyrt.schedule.cost import Sizes
 
 LONG: Final = 512  # terms, from which lanes of them do not stay in the nearest cache
 MANY: Final = 512  # results that read each element
@@ -53,3 +54,18 @@ def _sizes(labels: tuple[int, ...], shape: Shape) -> dict[int, int] | None:
     """The size of each label, None where some are open."""
     found = {label: d for label, d in zip(labels, shape, strict=True) if isinstance(d, int)}
     return found if len(found) == len(shape) else None
+
+
+def rows(contraction: Value, value: Value, sizes: Sizes) -> int:
+    """The rows of a contraction's results that are made of a value, which may be moved; about so many."""
+    how, most = contraction.compute, 0
+    if not isinstance(how, Contracted):
+        return 0
+    for arg, (mine, other) in zip(contraction.args, how.sides, strict=True):
+        source = arg
+        while source is not value and only_moves(source.compute):
+            source = source.args[0]
+        if source is value:
+            alone = [k for k, label in enumerate(mine) if label in how.out and label not in other]
+            most = max(most, prod(sizes.of(arg.shape[k]) for k in alone))
+    return most
