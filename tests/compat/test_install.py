@@ -127,6 +127,34 @@ def test_docstrings_begin_with_the_signatures_of_pybind11():
     ]
 
 
+FUNCTIONS = """
+import anyrt, anyrt.compat
+early = anyrt.get_plugin_registry
+anyrt.compat.install(), anyrt.compat.install()
+import tensorrt as trt
+for name in ("get_plugin_registry", "get_builder_plugin_registry", "init_libnvinfer_plugins"):
+    print(getattr(trt, name).__doc__.splitlines()[0])
+print(trt.get_nv_onnx_parser_version.__doc__.splitlines()[0], trt.nptype.__doc__.startswith("nptype("))
+network = trt.INetworkDefinition
+print(network.__len__.__doc__.splitlines()[0])
+print(network.__getitem__.__doc__.splitlines()[0])
+print(network.__getitem__.__doc__.count("__getitem__"), (network.__enter__.__doc__ or "").count("self: "))
+"""
+
+
+def test_docstrings_of_functions_and_special_methods_begin_with_signatures_too():
+    of = "tensorrt.tensorrt."
+    assert run("-c", FUNCTIONS).stdout.splitlines() == [
+        f"get_plugin_registry() -> {of}IPluginRegistry",
+        f"get_builder_plugin_registry(arg0: {of}EngineCapability) -> {of}IPluginRegistry",
+        f"init_libnvinfer_plugins(logger: {of}ILogger, namespace: str) -> bool",
+        "get_nv_onnx_parser_version() -> int False",
+        f"__len__(self: {of}INetworkDefinition) -> int",
+        f"__getitem__(self: {of}INetworkDefinition, index: int) -> {of}ILayer",
+        "1 0",
+    ]
+
+
 ALIASES = """
 import anyrt, anyrt.compat
 anyrt.compat.install()

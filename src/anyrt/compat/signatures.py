@@ -18,11 +18,21 @@ import anyrt
 
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 _OTHERS: Final = {"NDArray": "numpy.ndarray", "Array": "numpy.ndarray", "Sequence": "List", "Any": "object"}
+# Functions of the module that are pybind11's; `nptype` and `volume` are Python's there, too.
+_FUNCTIONS: Final = (
+    *("get_builder_plugin_registry", "get_plugin_registry"),
+    *("get_nv_onnx_parser_version", "init_libnvinfer_plugins"),
+)
+# So are these methods of classes; `__enter__` and `__exit__` are Python's there, and others are slots.
+_SPECIAL: Final = (
+    *("__init__", "__len__", "__bool__", "__nonzero__", "__iter__", "__getitem__", "__setitem__"),
+    *("__delitem__", "__eq__", "__str__"),
+)
 _find: Final = anyrt.__getattr__
 
 
 def offer() -> None:
-    """Have each public class say so, once it is asked for; those that are there already at once."""
+    """Have each public class and function say so, once it is asked for; those that are there at once."""
     vars(anyrt)["__getattr__"] = _found
     for found in [*vars(anyrt).values()]:
         _sign(found)
@@ -35,26 +45,34 @@ def _found(name: str) -> object:
 
 
 def _sign(found: object) -> None:
+    if isinstance(found, FunctionType) and found.__name__ in _FUNCTIONS:
+        _begin(found, None)
     if not isinstance(found, type):
         return
     for kind in (k for k in found.__mro__ if k.__module__.split(".")[0] == "anyrt"):
         for name, member in [*vars(kind).items()]:
-            is_shown = isinstance(member, FunctionType) and (name[0] != "_" or name == "__init__")
-            if is_shown and not (member.__doc__ or "").startswith(f"{name}(self: "):
-                member.__doc__ = f"{signature(kind, member)}\n\n{inspect.cleandoc(member.__doc__ or '')}"
+            is_special = name in _SPECIAL and (name == "__init__" or kind.__name__ in _names())
+            if isinstance(member, FunctionType) and (name[0] != "_" or is_special):
+                _begin(member, kind)
 
 
-def signature(kind: type, method: Callable[..., object]) -> str:
-    """The first line of a method's docstring; `kind`: its class."""
-    shown = inspect.signature(method)
-    parts = [f"self: {_type(kind.__name__)}"]
-    for parameter in [*shown.parameters.values()][1:]:
+def _begin(function: FunctionType, kind: type | None) -> None:
+    text, name = inspect.cleandoc(function.__doc__ or ""), function.__name__
+    if not text.startswith(f"{name}(self: " if kind is not None else f"{name}("):
+        function.__doc__ = f"{signature(kind, function)}\n\n{text}"
+
+
+def signature(kind: type | None, function: Callable[..., object]) -> str:
+    """The first line of the docstring of a function, or of a method of the class `kind`."""
+    shown = inspect.signature(function)
+    parts = [] if kind is None else [f"self: {_type(kind.__name__)}"]
+    for parameter in [*shown.parameters.values()][len(parts) :]:
         text = f"{'*' * (parameter.kind is parameter.VAR_POSITIONAL)}{parameter.name}"
         if parameter.annotation is not parameter.empty:
             text += f": {_type(str(parameter.annotation))}"
         parts.append(text if parameter.default is parameter.empty else f"{text} = {parameter.default!r}")
     answer = "None" if shown.return_annotation is shown.empty else _type(str(shown.return_annotation))
-    return f"{method.__name__}({', '.join(parts)}) -> {answer}"
+    return f"{function.__name__}({', '.join(parts)}) -> {answer}"
 
 
 def _type(annotation: str) -> str:
