@@ -258,6 +258,38 @@ def test_a_block_that_was_given_back_is_refused(bound):
     assert "no memory of this process" in refused(context)
 
 
+@pytest.mark.parametrize("nbytes", [4096, 1 << 18, 1 << 22])
+@pytest.mark.parametrize("name", ["x", "y"])
+def test_a_block_that_was_given_back_is_refused_while_malloc_has_its_memory(engine, name, nbytes):
+    arrays = {"x": X.copy(), "y": np.zeros(1024, np.float32)}
+    _, block = cudart.cudaMalloc(nbytes)
+    cudart.cudaFree(block)
+    context = engine.create_execution_context()
+    for each, array in arrays.items():
+        context.set_tensor_address(each, block if each == name else array.ctypes.data)
+    assert "an allocation that was given back" in refused(context)
+    kind = cudart.cudaMemcpyKind.cudaMemcpyDefault
+    assert cudart.cudaMemcpy(X.ctypes.data, block, 64, kind)[0] == cudart.cudaError_t.cudaErrorInvalidValue
+
+
+def test_memory_of_the_program_that_was_registered_stays_memory(bound):
+    context, arrays = bound
+    place = arrays["x"].ctypes.data
+    cudart.cudaHostRegister(place, 4096, 0)
+    cudart.cudaHostUnregister(place)
+    assert context.execute_async_v3(0)
+    assert reach.lack(place, 4096, writes=True) == ""
+
+
+def test_few_blocks_that_were_given_back_are_held():
+    blocks = [cudart.cudaMalloc(1 << 20)[1] for _ in range(40)]
+    for block in blocks:
+        cudart.cudaFree(block)
+    told = [reach.lack(block, 16, writes=False) for block in blocks]
+    assert told[8:] == ["an allocation that was given back"] * 32
+    assert "an allocation that was given back" not in told[:8]
+
+
 def test_a_smaller_block_at_the_same_place_is_refused(bound, monkeypatch):
     context, arrays = bound
     rooms = {arrays["x"].ctypes.data: 4096}

@@ -40,6 +40,10 @@ CUDA_VERSION = 12080
 BUS = "0000:00:00.0"
 # What cudaMalloc promises; programs hand such addresses on as aligned.
 ALIGNMENT = 256
+# Blocks that were given back are held up to here, so that they are known as such, and are nobody else's. The
+# memory of a larger one goes back to the system at once (M_MMAP_THRESHOLD of malloc is 32 MiB at most).
+HELD_BYTES = 32 << 20
+HELD_BLOCKS = 4096
 # Device attributes under the numbers that cudaDeviceAttr and CUdevice_attribute share.
 ATTRIBUTES = {
     1: 1024,  # threads per block
@@ -86,6 +90,45 @@ class Block:
     nbytes: int
     on_device: bool
     memory: npt.NDArray[np.uint8]
+
+
+class Blocks:
+    """Allocations by their addresses."""
+
+    def __init__(self) -> None:
+        self._by_address: dict[int, Block] = {}
+        self._addresses: list[int] = []
+        self.nbytes = 0
+
+    def __len__(self) -> int:
+        return len(self._addresses)
+
+    def add(self, block: Block) -> None:
+        """Hold one more."""
+        self._by_address[block.address] = block
+        insort(self._addresses, block.address)
+        self.nbytes += block.nbytes
+
+    def at(self, address: int) -> Block | None:
+        """The one that begins there."""
+        return self._by_address.get(address)
+
+    def around(self, address: int) -> Block | None:
+        """The one that an address lies in."""
+        k = bisect_right(self._addresses, address) - 1
+        block = self._by_address[self._addresses[k]] if k >= 0 else None
+        return block if block is not None and address < block.address + block.nbytes else None
+
+    def pop(self, address: int) -> Block:
+        """Hold the one that begins there no more."""
+        block = self._by_address.pop(address)
+        self._addresses.pop(bisect_right(self._addresses, address) - 1)
+        self.nbytes -= block.nbytes
+        return block
+
+    def pop_oldest(self) -> Block:
+        """Hold the one no more that is held the longest."""
+        return self.pop(next(iter(self._by_address)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +199,7 @@ class Device:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._blocks: dict[int, Block] = {}
-        self._addresses: list[int] = []
+        self._blocks, self._gone = Blocks(), Blocks()
         self._handles = itertools.count(0x1000, 16)
         # 0, 1 and 2 are the default streams, which always exist.
         self._streams = {0, 1, 2}
@@ -178,22 +220,29 @@ class Device:
             raise DeviceFault(Fault.OUT_OF_MEMORY) from None
         address = -(-_address(memory) // ALIGNMENT) * ALIGNMENT
         with self._lock:
-            self._blocks[address] = Block(address, nbytes, on_device, memory)
-            insort(self._addresses, address)
+            self._blocks.add(Block(address, nbytes, on_device, memory))
         return address
 
     def release(self, pointer: Pointer, on_device: bool = True) -> None:
         """Give back what `allocate` gave; address 0 is ignored."""
+        block = self._taken_out(pointer, on_device)
+        if block is None:
+            return
+        with self._lock:
+            if block.nbytes <= HELD_BYTES:
+                self._gone.add(block)
+            while self._gone.nbytes > HELD_BYTES or len(self._gone) > HELD_BLOCKS:
+                self._gone.pop_oldest()
+        freed(block.address, block.nbytes)
+
+    def _taken_out(self, pointer: Pointer, on_device: bool) -> Block | None:
+        """An allocation, which is none any more; None for address 0."""
         address = span_of(pointer).address
         with self._lock:
-            block = self._blocks.get(address)
+            block = self._blocks.at(address)
             if address and (block is None or block.on_device is not on_device):
                 raise DeviceFault(Fault.INVALID_VALUE)
-            if block is not None:
-                del self._blocks[address]
-                self._addresses.remove(address)
-        if block is not None:
-            freed(address, block.nbytes)
+            return self._blocks.pop(address) if block is not None else None
 
     def adopt(self, pointer: Pointer, nbytes: int, flags: int = 0) -> None:
         """Take memory of the program for host memory of the device, as it stays where it is."""
@@ -202,27 +251,30 @@ class Device:
             raise DeviceFault(Fault.INVALID_VALUE)
         memory = np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(span.address))
         with self._lock:
-            self._blocks[span.address] = Block(span.address, nbytes, False, memory)
-            insort(self._addresses, span.address)
+            self._blocks.add(Block(span.address, nbytes, False, memory))
 
     def disown(self, pointer: Pointer) -> None:
         """Leave to the program what `adopt` took."""
         if self.find(pointer) is None:
             raise DeviceFault(Fault.INVALID_VALUE)
-        self.release(pointer, on_device=False)
+        block = self._taken_out(pointer, on_device=False)
+        if block is not None:
+            freed(block.address, block.nbytes)
 
     def find(self, pointer: Pointer) -> Block | None:
         """The allocation that an address lies in."""
         address = span_of(pointer).address
         with self._lock:
-            at = bisect_right(self._addresses, address) - 1
-            block = self._blocks[self._addresses[at]] if at >= 0 else None
-        return block if block is not None and address < block.address + block.nbytes else None
+            return self._blocks.around(address)
 
     def room(self, address: int) -> int | None:
-        """Bytes from an address to the end of its allocation; None where it lies in none."""
-        block = self.find(address)
-        return None if block is None else block.address + block.nbytes - address
+        """Bytes from an address to the end of its allocation, 0 where that was given back; None where it lies
+        in none."""
+        with self._lock:
+            block = self._blocks.around(address)
+            if block is not None:
+                return block.address + block.nbytes - address
+            return None if self._gone.around(address) is None else 0
 
     def array(self, address: int, nbytes: int) -> npt.NDArray[np.uint8]:
         """Bytes at an address; those of an allocation stay as long as the array."""
@@ -318,8 +370,7 @@ class Device:
     def _checked(self, pointer: Pointer, nbytes: int, on_device: bool, writes: bool = False) -> Span:
         """The span of `pointer`, if `nbytes` fit and device memory is memory of ours."""
         span = span_of(pointer)
-        at = bisect_right(self._addresses, span.address) - 1
-        block = self._blocks[self._addresses[at]] if at >= 0 else None
+        block = self._blocks.around(span.address)
         room = block.address + block.nbytes - span.address if block else 0
         # What is not ours is an array of the program or a wild address, which may lead nowhere.
         # Host memory of ours may be named as device memory: the real libraries map it to the same addresses.

@@ -4,8 +4,8 @@
 >>> lack(array.ctypes.data, 16, writes=True), lack(12345, 16, writes=False)
 ('', 'no memory of this process')
 
-An allocator of a program's own memory, as that of the compat layer, tells how large a block is, and when one
-is given back. What else is freed after it was looked at, nobody tells; that is the program's own mistake.
+An allocator of a program's own memory, as that of the compat layer, tells how large a block is, and whether
+it was given back. What else is freed after it was looked at, nobody tells; that is the program's own mistake.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ _lock: Final = threading.RLock()
 
 
 def tell_rooms(room: Room) -> None:
-    """Ask `room`, too: how many bytes a block has from an address on; None where it has none there."""
+    """Ask `room`, too: how many bytes a block has from an address on, 0 of one that was given back; None
+    where it has none there."""
     _rooms.append(room)
 
 
@@ -86,7 +87,8 @@ def lack(address: int, nbytes: int, *, writes: bool) -> str:
     for room in _rooms:
         left = room(address)
         if left is not None:
-            return "" if left >= nbytes else f"an allocation that ends after {left}"
+            short = f"an allocation that ends after {left}" if left else "an allocation that was given back"
+            return "" if left >= nbytes else short
     if not nbytes or not _TELLS:
         return ""
     try:
