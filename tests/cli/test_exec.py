@@ -16,6 +16,7 @@ from anyrt.cli.exec.main import execute
 from anyrt.cli.exec.times import Run, percentile, spread, summary
 from anyrt.core.errors import AnyrtError
 
+P = trt.MemoryPoolType
 QUICK = ("--iterations=3", "--warmUp=0", "--duration=0")
 
 
@@ -59,6 +60,24 @@ def test_sizes_of_pools_have_units(size, count):
     config = trt.Builder(trt.Logger()).create_builder_config()
     _pool(config, "workspace", size)
     assert config.get_memory_pool_limit(trt.MemoryPoolType.WORKSPACE) == count
+
+
+@pytest.mark.parametrize(
+    ("name", "pool"),
+    [
+        ("workspace", P.WORKSPACE),
+        ("dlaSRAM", P.DLA_MANAGED_SRAM),
+        ("dlaLocalDRAM", P.DLA_LOCAL_DRAM),
+        ("dlaGlobalDRAM", P.DLA_GLOBAL_DRAM),
+        ("tacticSharedMem", P.TACTIC_SHARED_MEMORY),
+        ("tacticDRAM", P.TACTIC_DRAM),
+        ("TACTICSHAREDMEMORY", P.TACTIC_SHARED_MEMORY),
+    ],
+)
+def test_pools_have_the_names_of_trtexec(name, pool):
+    config = trt.Builder(trt.Logger()).create_builder_config()
+    _pool(config, name, "1")
+    assert config.get_memory_pool_limit(pool) == 1 << 20
 
 
 def test_values_come_from_files_and_go_to_files(model, tmp_path, capsys):
@@ -108,7 +127,7 @@ def test_times_and_layers_are_exported(model, tmp_path):
         ("--iterations=many", "a number of 0 or more"),
         ("--shapes=y:1x3", "AR506.*y: got a shape for it, wanted one of x"),
         ("--shapes=x:1xq", "NAME:1x3x224x224"),
-        ("--memPoolSize=heap:3", "workspace"),
+        ("--memPoolSize=heap:3", "wanted workspace, dlaSRAM, .*tacticSharedMem"),
         ("--percentile=120", "numbers from 0 to 100"),
         ("--inputIOFormats=fp99:chw", "TYPE:FORMAT"),
         ("--layerPrecisions=a:fp99", "one of fp32"),

@@ -51,6 +51,15 @@ CONSTRAINTS = {
     "obey": BuilderFlag.OBEY_PRECISION_CONSTRAINTS,
 }
 LIBRARIES = ("plugins", "staticPlugins", "dynamicPlugins", "setPluginsToSerialize")
+# trtexec's names, and those of the other pools in its style.
+POOLS = {
+    "workspace": MemoryPoolType.WORKSPACE,
+    "dlaSRAM": MemoryPoolType.DLA_MANAGED_SRAM,
+    "dlaLocalDRAM": MemoryPoolType.DLA_LOCAL_DRAM,
+    "dlaGlobalDRAM": MemoryPoolType.DLA_GLOBAL_DRAM,
+    "tacticSharedMem": MemoryPoolType.TACTIC_SHARED_MEMORY,
+    "tacticDRAM": MemoryPoolType.TACTIC_DRAM,
+}
 UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -121,6 +130,7 @@ def _configure(given: Given, config: IBuilderConfig) -> None:
 
 def _pool(config: IBuilderConfig, name: str, size: str) -> None:
     pools = {p.name.lower().replace("_", ""): p for p in MemoryPoolType}
+    pools |= {n.lower(): p for n, p in POOLS.items()}
     text = size.upper().removesuffix("IB")  # 1024MiB is 1024M
     unit = text[-1:]
     try:
@@ -128,7 +138,7 @@ def _pool(config: IBuilderConfig, name: str, size: str) -> None:
     except ValueError:
         many = -1.0
     if name.lower() not in pools or many < 0:
-        wanted = f"{', '.join(pools)} with a size: workspace:512M"
+        wanted = f"{', '.join(POOLS)} with a size: workspace:512M"
         raise ArgumentError("AR304", "--memPoolSize", repr(f"{name}:{size}"), wanted)
     config.set_memory_pool_limit(pools[name.lower()], int(many * UNITS.get(unit, 1 << 20)))
 
