@@ -143,3 +143,21 @@ def test_comparisons_with_nan_that_a_type_without_it_may_have_held_are_left_open
     for fn in ("lt", "gt", "eq", "ne"):
         test = b.map_(fn, b.scalar(1.0, four), four)
         assert reference(test, feeds, {}, {DataType.FP4}).error[0] == 1
+
+
+def test_a_choice_that_is_open_may_be_what_its_operand_may_be():
+    """The remainder of 75, or of 80, which fp8 makes of it, is −0 or −1; where it is 0, another is chosen."""
+    narrow = b.param("x", (2,), DataType.UINT64)
+    code = b.cast(narrow, DataType.FP8E5M2FNUZ)
+    rest = b.map_("mod", code, b.scalar(-1.5, code))
+    chosen = b.map_("select", b.cast(rest, DataType.BOOL), rest, b.scalar(0.0, rest))
+    wanted = reference(chosen, {narrow: np.array([75, 75], np.uint64)}, {})
+    got = np.array([-1, -8], numpy_dtype(chosen.dtype))
+    assert differing(got, wanted, chosen.dtype).tolist() == [False, True]
+
+
+def test_two_open_bools_may_both_be_the_other_one():
+    third = b.map_("mul", X, b.scalar(1 / 3, X))
+    sides = [b.map_("lt", third, b.scalar(1.0, X)), b.map_("le", third, b.scalar(1.0 - 1e-8, X))]
+    found = differing(np.ones(4, bool), bound(b.map_("and", *sides), 3, 3, 2, 4), DataType.BOOL)
+    assert found.tolist() == [False, False, False, True]

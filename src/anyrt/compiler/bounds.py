@@ -14,6 +14,8 @@ carries a bound for every element, to first order (Higham, "Accuracy and Stabili
 * a weighed sum of taps adds 16u times the magnitudes, for its weights are computed in float32 as well, and
   divided by their sum where those outside are excluded;
 * what is combined with what is there is rounded to the stored type each time, by half a step of that;
+* a choice whose condition is open may be either operand, each with its bound; of two bools that are open both
+  may be the other one at once;
 * what only moves elements moves the bounds.
 
 A bound of infinity means "not to be compared": beyond the range of float32, outside a function's domain, or
@@ -43,7 +45,7 @@ from anyrt.prims.chosen import Chosen
 from anyrt.prims.contract import Contract
 from anyrt.prims.foremost import Foremost
 from anyrt.prims.gather import Gather
-from anyrt.prims.map import CAST, CASTS, PATTERN, Map, kind_of
+from anyrt.prims.map import CAST, CASTS, PATTERN, SELECT, Map, kind_of
 from anyrt.prims.mended import Mended
 from anyrt.prims.nonzero import NonZero
 from anyrt.prims.ranked import Ranked
@@ -207,8 +209,13 @@ def range_of(x: Bounded, dtype: DataType, factor: float) -> tuple[Array, Array]:
 
 
 def _mapped(op: Map, run: Run, args: tuple[Bounded, ...], result: Array) -> Errors:
+    if op.fn == SELECT:
+        return _either(args, result)
     # A comparison flips when both operands move towards each other; each is moved alone, and twice as far.
     error = _shaken(run, args, result, 2.0 if op.dtype is DataType.BOOL else 1.0)
+    if len(args) == 2 and all(a.array.dtype.kind == "b" for a in args):
+        a, b = (_moved(x, 1.0) for x in args)
+        error = np.maximum(error, _distance(run((a, b)), result))
     if op.fn in EQUALITIES or (op.fn == CAST and op.dtype is DataType.BOOL):
         return np.maximum(error, _may_be_equal(*args))
     if op.fn in WAVES:  # both ends of a range may lie whole turns apart
@@ -219,6 +226,16 @@ def _mapped(op: Map, run: Run, args: tuple[Bounded, ...], result: Array) -> Erro
     if op.fn == "pow":
         return np.where(_may_be_none(*args), np.inf, error)
     return error
+
+
+def _either(args: tuple[Bounded, ...], result: Array) -> Errors:
+    """Of the operand that is chosen; where that is open, as far as the other one may be away."""
+    flag, a, b = args
+    chosen = np.where(flag.array, a.error, b.error)
+    if flag.exact:
+        return chosen
+    far = np.maximum(*(_distance(x.array, result) + x.error for x in (a, b)))
+    return np.where(flag.error > 0, far, chosen)
 
 
 def _may_divide_by_0(divisor: Bounded) -> Array:
