@@ -62,10 +62,12 @@ neon: $(STAMP)
 programs: $(PROGRAMS)/stamp
 	PATH="$(CURDIR)/$(PROGRAMS)/bin:$$PATH" $(PROGRAMS)/bin/python -m pytest -q -n 2 --dist worksteal -m programs tests
 
-$(PROGRAMS)/stamp: pyproject.toml
+# silero-vad, of which the models are wanted, asks for packages that reading them does not need.
+$(PROGRAMS)/stamp: pyproject.toml Makefile
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3"; exit 1; }
 	$(PYTHON) -m venv $(PROGRAMS)
 	$(PROGRAMS)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,programs]'
+	$(PROGRAMS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps silero-vad==6.2.3
 	@touch $(PROGRAMS)/stamp
 
 replay: $(STAMP)

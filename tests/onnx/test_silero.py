@@ -13,7 +13,8 @@ import anyrt
 
 SPEC = find_spec("silero_vad")
 DATA = Path(SPEC.submodule_search_locations[0]) / "data" if SPEC is not None else Path()
-pytestmark = pytest.mark.skipif(SPEC is None, reason="the package silero-vad is not installed")
+MISSING = "the package silero-vad is not installed: make programs runs this"
+pytestmark = [pytest.mark.programs, pytest.mark.skipif(SPEC is None, reason=MISSING)]
 FILES = ("silero_vad", "silero_vad_16k_op15", "silero_vad_16k_sequence", "silero_vad_half",
          "silero_vad_op18_ifless", "silero_vad_openvino_16k")  # fmt: skip
 
