@@ -49,7 +49,7 @@ def machine(name: str) -> Machine:
         case "avx512":
             return REFERENCE
         case "here":
-            return driver.build_machine()
+            return driver.build_machine(loader.target())
     found = loader.target().named(name).limited(_WHOLE)
     return replace(found, has_sdot=True, has_bfdot=True) if name == "neon" else found
 
@@ -61,7 +61,8 @@ def request_of(network: Any, config: Any) -> BuildRequest:  # Any: objects of th
 
 def lowering(request: BuildRequest) -> Lower:
     """What makes the kernels of a request for a machine, in the order in which they are called first."""
-    build = driver._Build(settled(request), Progress(request.name, request.log))
+    progress = Progress(request.name, request.log)
+    build = driver._Build(settled(request), progress, loader.target(), loader.device())
 
     def lower(machine: Machine) -> Sequence[Kernel]:
         source = driver._Source.of(build.request, build._optimised(machine))

@@ -15,9 +15,9 @@ from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
-from anyrt.backends.loader import device
+from anyrt.backends import loader
 from anyrt.core.enums import Severity
 from anyrt.core.errors import CompileError, ResourceError
 from anyrt.core.flags import read_flags
@@ -30,6 +30,10 @@ from anyrt.plan.json import Json, Reader, dump, load
 from anyrt.plan.plan import Plan
 from anyrt.plan.program import Compiled
 from anyrt.plan.room import require_room
+
+if TYPE_CHECKING:  # as above
+    from anyrt.codegen.target import NativeTarget
+    from anyrt.schedule.step import Strategies
 
 PACKAGE: Final = Path(__file__).resolve().parents[1]
 SOURCES: Final = (
@@ -56,15 +60,11 @@ Log = Callable[[Severity, str], None]
 class Compiler(Protocol):
     """What is asked of the code generator."""
 
-    def compile_plan(self, file: PlanFile, warn: Warn, log: Log) -> Compiled:
+    def compile_plan(
+        self, file: PlanFile, target: NativeTarget[Strategies], warn: Warn, log: Log
+    ) -> Compiled:
         """Native code for a plan; `warn` is told what is wrong with the cache of kernels, `log` how far the
         work is."""
-
-    def compile_pool(self) -> Compiled:
-        """Native code of the thread pool."""
-
-    def compile_mix(self) -> Compiled:
-        """Native code of checksums."""
 
 
 def warn_python(text: str) -> None:
@@ -113,13 +113,13 @@ def obtain(file: PlanFile, warn: Warn = warn_python, log: Log = lambda severity,
 
 def _compiled(file: PlanFile, warn: Warn, log: Log) -> Compiled:
     log(Severity.INFO, f"compiling {file.plan.name!r}, whose code is not in the cache")
-    return _compiler().compile_plan(file, warn, log)
+    return _compiler().compile_plan(file, loader.target(), warn, log)
 
 
 def obtain_pool(warn: Warn = warn_python) -> Compiled:
     """Native code of the thread pool on this machine."""
     key = cache_key("pool", *_machine())
-    return kernel_cache(warn).obtain(key, {}, lambda: _compiler().compile_pool())
+    return kernel_cache(warn).obtain(key, {}, lambda: _target().compile_pool())
 
 
 def mixer() -> Mixer:
@@ -135,8 +135,8 @@ def mixer() -> Mixer:
 @cache
 def _native_mixer() -> Mixer:
     store = kernel_cache(lambda text: None)
-    compiled = store.obtain(cache_key("mix", *_machine()), {}, lambda: _compiler().compile_mix())
-    code = device().load(compiled)
+    compiled = store.obtain(cache_key("mix", *_machine()), {}, lambda: _target().compile_mix())
+    code = loader.device().load(compiled)
     return partial(_mix, code, code.function(MIX, 3))
 
 
@@ -189,7 +189,7 @@ def _machine() -> tuple[str, str, str, str]:
     """All that decides what a graph is scheduled and compiled to: this machine is as the compiler sees it but
     for the instructions that the processor lacks."""
     flags = read_flags()
-    return codegen_version(), device().identity(), flags.cpu or "", str(this_machine(flags))
+    return codegen_version(), loader.device().identity(), flags.cpu or "", str(this_machine(flags))
 
 
 def load_driver() -> ModuleType:
@@ -201,6 +201,11 @@ def load_driver() -> ModuleType:
 
 def _compiler() -> Compiler:
     return cast(Compiler, load_driver())
+
+
+def _target() -> NativeTarget[Strategies]:
+    load_driver()  # there is room for LLVM then
+    return loader.target()
 
 
 @cache

@@ -4,7 +4,8 @@
     build_parts(request)  the same, with the plan in pieces that share the network's weights
     compile_plan(file)    the code again, on another machine
 
-Both lower the graph that the plan holds, so that what was verified while building is what runs after loading.
+Who asks hands a target, and the device that tries kernels. Both lower the graph that the plan holds, so that
+what was verified while building is what runs after loading.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ from anyrt.passes.beside import beside, only
 from anyrt.passes.copy_caches import copy_caches
 from anyrt.plan.abi import align
 from anyrt.plan.content import Content
+from anyrt.plan.device import Device
 from anyrt.plan.file import CHUNK, DIGEST_BYTES, PlanFile, PlanParts, plan_parts
 from anyrt.plan.plan import STREAMS, BlobRecord, Plan, lay_out
 from anyrt.plan.program import Compiled, Program
@@ -85,13 +87,13 @@ GRACE_SECONDS = 0.5  # for a build that was interrupted, to finish or remove the
 
 
 def build(request: BuildRequest) -> bytes:
-    """The plan of a network, see `build_parts`."""
-    return b"".join(build_parts(request).chunks(CHUNK))
+    """The plan of a network for the backend of engines, see `build_parts`."""
+    return b"".join(build_parts(request, loader.target(), loader.device()).chunks(CHUNK))
 
 
-def build_parts(request: BuildRequest) -> PlanParts:
-    """The plan of a network, its weights where they are; BuildCancelled when its monitor or `cancelled` asks
-    to stop.
+def build_parts(request: BuildRequest, target: native.Target, device: Device) -> PlanParts:
+    """The plan of a network, its weights where they are, for a target; `device` runs kernels that are
+    verified or measured. BuildCancelled when its monitor or `cancelled` asks to stop.
 
     The work is done in a thread of its own: while LLVM runs, Ctrl-C would have to wait for it.
     """
@@ -101,32 +103,22 @@ def build_parts(request: BuildRequest) -> PlanParts:
         return stopped.is_set() or request.cancelled()
 
     progress = Progress(request.name, request.log, request.monitor, cancelled)
-    return _interruptible(_Build(request, progress).run, stopped, progress.tick)
+    return _interruptible(_Build(request, progress, target, device).run, stopped, progress.tick)
 
 
-def compile_plan(file: PlanFile, warn: Warn, log: Log) -> Compiled:
+def compile_plan(file: PlanFile, target: native.Target, warn: Warn, log: Log) -> Compiled:
     """Native code for a plan on this machine; `warn` is told what is wrong with the cache of kernels, `log`
     how far the work is."""
     stopped = threading.Event()
     progress = Progress(file.plan.name, log, cancelled=stopped.is_set)
-    return _interruptible(lambda: _compile_plan(file, warn, progress), stopped, progress.tick)
-
-
-def compile_pool() -> Compiled:
-    """Native code of the thread pool on this machine."""
-    return loader.target().compile_pool()
-
-
-def compile_mix() -> Compiled:
-    """Native code of checksums on this machine."""
-    return loader.target().compile_mix()
+    return _interruptible(lambda: _compile_plan(file, target, warn, progress), stopped, progress.tick)
 
 
 def lower_plan(
     file: PlanFile, target: Target[Strategies] | None = None, told: Told = lambda made, of: None
 ) -> native.Lowered:
-    """The kernels of a plan for the machine that we are on, as a target (None: its own) can use it; `told`
-    hears of each, see `native.lower`."""
+    """The kernels of a plan for the machine that we are on, as a target can use it, which is that of engines
+    where none is handed; `told` hears of each, see `native.lower`."""
     graph, blobs = _graph_of(file)
     check_agreement(file.plan, graph)
     offsets = {blobs[b.name]: b.offset for b in file.plan.blobs}
@@ -135,16 +127,12 @@ def lower_plan(
     alone = frozenset(places[n] for n in settings.get(ALONE, "").split() if n in places)
     tunings = parse_tunings(settings.get(TUNINGS, ""), places)
     sizes, to = Sizes(plan_sizes(file.plan, Point.OPT)), target or loader.target()
-    made_for, how = (sizes, alone, tunings, _machine(to), told), to.strategies
+    made_for, how = (sizes, alone, tunings, build_machine(to), told), to.strategies
     return native.lower(graph, offsets, *made_for, strategies=how, checked=CHECKED in settings)
 
 
-def build_machine() -> Machine:
+def build_machine(target: Target[Strategies]) -> Machine:
     """The machine that kernels are made for."""
-    return _machine(loader.target())
-
-
-def _machine(target: Target[Strategies]) -> Machine:
     return target.limited(this_machine(read_flags()))
 
 
@@ -156,8 +144,7 @@ def plan_sizes(plan: Plan, point: Point, profile: int = 0) -> dict[str, int]:
     return at_most(given, (s.sym for s in plan.symbols))
 
 
-def _compile_plan(file: PlanFile, warn: Warn, progress: Progress) -> Compiled:
-    target = loader.target()
+def _compile_plan(file: PlanFile, target: native.Target, warn: Warn, progress: Progress) -> Compiled:
     with progress.counted(SCHEDULING) as told:
         lowered = lower_plan(file, target, told)
     with progress.counted(COMPILING) as told:
@@ -204,6 +191,8 @@ class _Build:
 
     request: BuildRequest
     progress: Progress
+    target: native.Target
+    device: Device
     warn: Warn = field(init=False)
     seconds: list[tuple[str, float]] = field(default_factory=list)
 
@@ -233,8 +222,7 @@ class _Build:
             self._done(phase)
             return self._again(phase, *same)
         self.request = settled(self.request)
-        target = loader.target()
-        machine = _machine(target)
+        target, machine = self.target, build_machine(self.target)
         graph = self._optimised(machine)
         source = _Source.of(self.request, graph)
         self._done(phase)
@@ -364,7 +352,7 @@ class _Build:
                 lowered,
                 lambda chosen: lower(tunings=chosen),
                 target,
-                loader.device(),
+                self.device,
                 self.progress.check,
                 lambda number: phase.reach(number + 1),
                 unable,
@@ -391,7 +379,7 @@ class _Build:
             line = "nothing was verified: the network can run at no corner of a profile"
             self.request.log(Severity.WARNING, line)
             return replace(tuned, lines=(*tuned.lines, line)), frozenset()
-        found: tuple[Mismatch, ...] = verify(tuned.lowered, target, loader.device(), corners, self.progress)
+        found: tuple[Mismatch, ...] = verify(tuned.lowered, target, self.device, corners, self.progress)
         if not found:
             return replace(tuned, lines=(*tuned.lines, f"verified at {len(corners)} shapes")), frozenset()
         lines = tuple(str(m) for m in found)
@@ -575,9 +563,7 @@ __all__ = [
     "build",
     "build_machine",
     "build_parts",
-    "compile_mix",
     "compile_plan",
-    "compile_pool",
     "lower_plan",
     "plan_sizes",
 ]
