@@ -226,6 +226,13 @@ def test_explain_shows_the_steps_that_make_a_kernel(capsys):
     assert text.split("# vectorise\n")[1].split("#")[0] == kernels[kernels.index("kernel ") :]
 
 
+def test_explain_shows_the_steps_alone_that_applied(capsys):
+    text = printed(capsys, "explain", "net.py", "--node", "relu", "--stage", "steps")
+    heads = [line for line in text.splitlines() if line.startswith("#")]
+    assert heads == ["# serial loops", "# collapse", "# parallelise", "# vectorise"]
+    assert text.count("kernel ") == len(heads)
+
+
 def test_explain_shows_every_version_of_a_dynamic_network(capsys):
     text = printed(capsys, "explain", "net.py:dynamic", "--stage", "kernels", "--node", "total")
     assert [line for line in text.splitlines() if line.startswith("version")] == [

@@ -4,7 +4,7 @@ program, LLVM text, assembly."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -65,10 +65,17 @@ class Stages:
 
     def loops(self) -> str:
         """The same kernels after each step of their strategies, and why a step did not apply."""
+        return self._traced(lambda trace: trace)
+
+    def steps(self) -> str:
+        """The same for the steps alone that applied."""
+        return self._traced(lambda trace: [t for t in trace if isinstance(t.result, Kernel)])
+
+    def _traced(self, shown: Callable[[Sequence[Trace]], Sequence[Trace]]) -> str:
         parts: list[str] = []
         for heading, schedule, launches in self._versions():
             parts += [heading] if heading else []
-            parts += ["".join(_steps(schedule.trace(x))) for x in launches] or [NO_KERNEL]
+            parts += ["".join(_steps(shown(schedule.trace(x)))) for x in launches] or [NO_KERNEL]
         return "\n".join(parts)
 
     def program(self) -> str:

@@ -19,7 +19,7 @@ from anyrt.ir.graph import Graph
 from anyrt.plan.plan import Plan
 
 STAGES = ("graph", "kernels", "program", "llvm", "asm")
-LOOPS = "loops"  # long, and only printed when asked for
+LOOPS, STEPS = "loops", "steps"  # long, and only printed when asked for
 
 
 def options(parser: ArgumentParser) -> None:
@@ -33,8 +33,9 @@ def options(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--stage",
-        choices=(*STAGES, LOOPS, "all"),
-        help="this stage; loops: the steps that make each kernel; all: all but loops (default: a page)",
+        choices=(*STAGES, LOOPS, STEPS, "all"),
+        help="this stage; loops: the steps that make each kernel; steps: those that changed it; "
+        "all: all others (default: a page)",
     )
     parser.add_argument(
         "--cpu", metavar="LEVEL", help="for this feature level instead of this machine's: avx2 …"
@@ -57,7 +58,7 @@ def run(args: Namespace) -> None:
         Page(file.plan, stages, f"anyrt explain {args.network}").print()
         return
     found = (stages.graph, stages.kernels, stages.program, stages.llvm, stages.assembly)
-    texts = {**dict(zip(STAGES, found, strict=True)), LOOPS: stages.loops}
+    texts = {**dict(zip(STAGES, found, strict=True)), LOOPS: stages.loops, STEPS: stages.steps}
     wanted = STAGES if args.stage == "all" else (args.stage,)
     for name in wanted:
         if len(wanted) > 1:
