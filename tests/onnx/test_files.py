@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 
 import anyrt as trt
 from anyrt.cli.main import main
-from anyrt.core.errors import PlanError, PluginError
+from anyrt.core.errors import AnyrtError, ArgumentError, PlanError, PluginError
 from anyrt.onnx.session import load
 from anyrt.onnx.wire import OWN
 
@@ -88,6 +88,20 @@ def test_a_model_that_is_no_file_is_refused(odd):
     assert told.startswith("[AR416]")
     assert re.search(message, told)
     assert len(told) < 1000
+
+
+def test_a_plan_that_is_no_file_is_refused_with_a_code(odd):
+    path, message = odd
+    with pytest.raises(AnyrtError, match=message) as told:
+        load(path)
+    assert told.value.code == ("AR604" if "mode" in str(told.value) else "AR304")
+    assert len(str(told.value)) < 1000
+    assert str(told.value).endswith(("; look at the path", "; give the path of a file"))
+
+
+def test_a_plan_at_a_path_with_a_nul_is_refused_with_a_code():
+    with pytest.raises(ArgumentError, match=r"AR304.*a path with a NUL"):
+        load("a\0b")
 
 
 def test_weights_that_are_no_file_are_refused(odd, tmp_path):

@@ -26,6 +26,7 @@ from anyrt.core.enums import DataType, NetworkDefinitionCreationFlag, Severity, 
 from anyrt.core.errors import ArgumentError
 from anyrt.core.flags import strict
 from anyrt.onnx.parser import OnnxParser
+from anyrt.onnx.weights import shortened
 from anyrt.plan.disk import open_regular
 from anyrt.plan.file import MAGIC
 
@@ -66,7 +67,7 @@ def load(model: str | os.PathLike[str] | bytes | ModelProto) -> Session:
 
     Tensors have the types that the model says, also those that plug-ins read and make: one that takes other
     types alone is a PluginError AR822. Raises GraphError or NotSupportedError with all problems of a model,
-    PlanError for a damaged plan, ArgumentError AR304 for what is neither."""
+    PlanError for a damaged plan, ArgumentError AR304 for what is neither, or no file that can be read."""
     logger = Logger(Severity.ERROR)
     with strict():
         return Session(Runtime(logger).deserialize_cuda_engine(_plan(model, logger)))
@@ -83,8 +84,13 @@ def _plan(model: object, logger: ILogger) -> IHostMemory | bytes:
     found = Path(os.fspath(model))
     if found.suffix == ".onnx":
         return build(found, logger)
-    with open_regular(found, "plan") as file:
-        return file.read()
+    try:
+        with open_regular(found, "plan") as file:
+            return file.read()
+    except OSError as error:
+        got = f"{shortened(str(found))} ({error.strerror or error})"
+        wanted, do = "a file that can be read", "look at the path"
+        raise ArgumentError("AR304", "anyrt.load", got, wanted, do) from None
 
 
 def build(model: Path | bytes, logger: ILogger, path: str | None = None) -> IHostMemory:

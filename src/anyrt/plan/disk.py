@@ -19,12 +19,15 @@ LINKS: Final = 40  # as many as Linux follows
 
 def open_regular(path: Path, where: str) -> BinaryIO:
     """`path` opened for reading; PlanError AR604 where it is no regular file, without waiting for anybody."""
+    if "\0" in str(path):
+        raise OSError(errno.EINVAL, "a path with a NUL")
     # Neither waits for the writer of a FIFO, nor becomes the reader of a terminal.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     mode = os.fstat(handle).st_mode
     if not stat.S_ISREG(mode):
         os.close(handle)
-        raise PlanError("AR604", where, got=f"mode {stat.filemode(mode)}", wanted="a regular file")
+        got, do = f"mode {stat.filemode(mode)}", "give the path of a file"
+        raise PlanError("AR604", where, got, "a regular file", do)
     return os.fdopen(handle, "rb")
 
 
