@@ -120,6 +120,16 @@ def test_weights_elsewhere_without_a_location_are_refused(location, tmp_path):
     assert "[AR418] initializer w: got external data without a location" in told
 
 
+@pytest.mark.parametrize("length", ["-1", "0", "-64"])
+def test_weights_elsewhere_of_another_length_are_refused(length, tmp_path):
+    wrong = model("w.bin")
+    wrong.graph.initializer[0].external_data.add(key="length", value=length)
+    onnx.save(wrong, tmp_path / "m.onnx")
+    (tmp_path / "w.bin").write_bytes(W.tobytes())
+    (told,) = problems(tmp_path / "m.onnx")
+    assert told.startswith(f"[AR417] initializer w: got {length} bytes, wanted {W.nbytes} for")
+
+
 def test_the_location_of_a_models_own_bytes_cannot_be_guessed(tmp_path):
     assert len(OWN) >= 16
     for location in ("\0", OWN[:-1], OWN + "0"):

@@ -94,11 +94,11 @@ class Reader:
     def _outside(self, where: str, tensor: TensorProto, dtype: DataType, shape: tuple[int, ...]) -> Array:
         told = {e.key: e.value for e in tensor.external_data}
         try:
-            offset, length = int(told.get("offset", 0)), int(told.get("length", -1))
+            offset, length = int(told.get("offset", 0)), int(told["length"]) if "length" in told else None
         except ValueError:
             raise GraphError("AR418", where, f"{told}", "an offset and a length in bytes") from None
         needed = storage_bytes(dtype, prod(shape))
-        if length not in (-1, needed):
+        if length not in (None, needed):
             raise _length(where, length, dtype, shape)
         data = self._file(where, told.get("location", ""))
         if offset < 0 or offset + needed > len(data):
