@@ -94,7 +94,7 @@ def instruction(op: Op | Intrinsic, type: Scalar, i: Sym) -> Case:
     name = f"{op.value}_{type.value}"
     operands = buffers(type, name)
     a, b, c = (element(x, type, i) for x in operands)
-    if op in SHIFTS:
+    if op in (*SHIFTS, Op.CODE):
         b = alu(Op.AND, b, const(15, type))
     if op is Op.LDEXP:  # of a number whose halfway product is normal, and of infinities and NaN
         a = select((a > 2.0**-20) & (a < 2.0**20), a, select(alu(Op.EQ, a - a, const(0, type)), 0.75, a))
@@ -113,6 +113,8 @@ def instruction(op: Op | Intrinsic, type: Scalar, i: Sym) -> Case:
 
 def suits(op: Op | Intrinsic, type: Scalar) -> bool:
     if isinstance(op, Intrinsic):
+        return type is Scalar.I32
+    if op is Op.CODE:
         return type is Scalar.I32
     if type is Scalar.BOOL:
         return op in (*BITS, Op.SELECT, Op.EQ, Op.NE)

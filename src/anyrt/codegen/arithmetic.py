@@ -41,6 +41,8 @@ def _alu(
         return w.put(scope, f"select {flag} {texts[0]}, {kind} {texts[1]}, {kind} {texts[2]}")
     if op is Op.BITCAST:
         return w.put(scope, f"bitcast {kind} {texts[0]} to {ll.vector(result, width)}")
+    if op is Op.CODE:
+        return w.instructions.code(w, scope, texts, width)
     if type is Scalar.F32 and op in (Op.MIN, Op.MAX):
         known = [isinstance(x, Const) and x.value == x.value for x in args]
         pair = texts if known[0] else texts[::-1]

@@ -33,6 +33,9 @@ class Instructions(Protocol):
     def ldexp(self, w: Writer, scope: Scope, texts: Sequence[str], width: int) -> str:
         """A float32 times a power of two, where `replacement` leaves that."""
 
+    def code(self, w: Writer, scope: Scope, texts: Sequence[str], width: int) -> str:
+        """A number of 4 bits of a word as float32, where `replacement` leaves that."""
+
     def extreme(
         self, w: Writer, scope: Scope, op: Op, pair: Sequence[str], width: int, *, sure: bool = False
     ) -> str:

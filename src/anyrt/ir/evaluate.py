@@ -241,6 +241,10 @@ def _ldexp(x: Floats, n: Floats) -> Array:
     return np.asarray(np.ldexp(x, np.clip(np.nan_to_num(n), -3000, 3000).astype(np.int32)))
 
 
+def _code(word: Array, at: Array) -> Array:
+    return np.right_shift(np.left_shift(word, np.subtract(28, at)), 28).astype(np.float32)
+
+
 OPS: dict[Op, Callable[..., Array]] = {
     Op.ADD: np.add,
     Op.SUB: np.subtract,
@@ -272,6 +276,7 @@ OPS: dict[Op, Callable[..., Array]] = {
     Op.SHR: np.right_shift,
     Op.LSHR: _logical_shift,
     Op.LDEXP: _ldexp,
+    Op.CODE: _code,
     Op.SELECT: np.where,
 }
 

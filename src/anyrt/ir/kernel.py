@@ -66,6 +66,7 @@ class Op(enum.Enum):
     LDEXP = (
         "ldexp"  # a × 2ᵇ, b a whole number of −252 … 254, or of −2044 … 2046; of normal results rounded once
     )
+    CODE = "code"  # of int32: the signed number in the 4 bits of a from bit b on, as float32
     SELECT = "select"
     BITCAST = "bitcast"  # same width
 
@@ -303,7 +304,7 @@ def alu(op: Op | Intrinsic, *args: Expr) -> Expr:
     """`op` on arguments; the result type follows from them. A choice that is decided is what it chooses."""
     if isinstance(op, Intrinsic):
         return _intern(Alu(op, args, op.total), op, args)
-    result = Scalar.BOOL if op in COMPARES else args[-1].type
+    result = Scalar.BOOL if op in COMPARES else Scalar.F32 if op is Op.CODE else args[-1].type
     typed = args[1:] if op is Op.SELECT else args
     assert all(a.type is typed[0].type for a in typed), (
         f"{op.value}: argument types differ: {[a.type for a in args]}"

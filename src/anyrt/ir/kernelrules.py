@@ -40,7 +40,7 @@ from anyrt.ir.statements import allocations, expressions
 from anyrt.ir.visit import loads, parts, statements
 
 WRITTEN = frozenset({Space.OUTPUT, Space.ARENA, Space.TABLE, Space.SCRATCH, Space.SHARED, Space.REGISTER})
-INTEGER_OPS = frozenset({Op.SHL, Op.SHR, Op.LSHR})
+INTEGER_OPS = frozenset({Op.SHL, Op.SHR, Op.LSHR, Op.CODE})
 ROUNDING_OPS = frozenset({Op.SQRT, Op.FLOOR, Op.CEIL, Op.RINT, Op.TRUNC})
 FLOAT_OPS = ROUNDING_OPS | {Op.LDEXP, Op.REM, Op.ANGLE}
 BIT_OPS = frozenset({Op.AND, Op.OR, Op.XOR, Op.NOT})
@@ -341,6 +341,7 @@ def _alu_faults(node: Alu) -> Iterator[str]:
         return
     kind = node.op.total if isinstance(node.op, Intrinsic) else node.args[-1].type
     result = Scalar.BOOL if node.op in COMPARES else node.type if node.op is Op.BITCAST else kind
+    result = Scalar.F32 if node.op is Op.CODE else result
     if node.type is not result:
         yield f"{node.op.value} of {kind.value} gives {node.type.value}"
 
@@ -356,6 +357,7 @@ def operand_fault(op: Op | Intrinsic, kinds: Sequence[Scalar]) -> str | None:
     floats_only, bits_only = op in FLOAT_OPS, op in INTEGER_OPS | BIT_OPS
     suits = not floats_only if same[0] not in FLOATS else not bits_only
     suits &= op is not Op.ANGLE or same[0] is Scalar.F32
+    suits &= op is not Op.CODE or same[0] is Scalar.I32
     if len(set(same)) > 1 or not suits or (op is Op.SELECT and kinds[0] is not Scalar.BOOL):
         return f"{op.value} of ({names})"
     return None

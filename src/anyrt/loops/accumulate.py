@@ -15,10 +15,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from anyrt.core.dims import Dim, Sym, add, mul
-from anyrt.ir.kernel import Alloc, For, Kernel, Loop, Stmt, load
+from anyrt.ir.kernel import Alloc, Fold, For, Kernel, Loop, Stmt, load
 from anyrt.loops.nest import Names, serial
 from anyrt.loops.product import Sums, at_sums
 
+TOGETHER = 2  # folds: of both parts of a number
 SHORT = 2  # turns of a loop over few terms
 
 
@@ -39,12 +40,18 @@ def accumulate(
         then = sums.sum(sums.then, {sums.row: at}, load(total, at))
         body = (
             Alloc(total, sums.begin.value),
-            *_summing(sums.summed, (For(sums.row, Loop.UNROLL, folds),)),
+            *_summing(sums.summed, tuple(For(sums.row, Loop.UNROLL, some) for some in _in_turn(folds))),
             For(e, Loop.UNROLL, then if beside == 1 else (For(b, Loop.TILE, then),)),
         )
         return (For(sums.lane, Loop.VECTOR, body, registers(sums.lane.extent or 0)),)
 
     return at_sums(kernel, row, change)
+
+
+def _in_turn(folds: tuple[Fold, ...]) -> tuple[tuple[Fold, ...], ...]:
+    """The folds of a row that stand together: those of one lane's factor. What is taken out of a word for all
+    rows is in few registers then."""
+    return tuple((s,) for s in folds) if len(folds) > TOGETHER else (folds,)
 
 
 def _summing(vars: Sequence[Sym], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:

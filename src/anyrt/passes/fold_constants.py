@@ -3,14 +3,15 @@
 Folded are the last values of constant subgraphs, computed by the primitives' references in float64 and
 rounded once, to their own type; what is only moved stays as it is stored. What would only grow the weights is
 left: results of more than `SMALL` elements that are also larger than all the constants they come from, and
-constants that are merely repeated. Comparisons of positions with one another are left, too: loops know where
-they turn, and what lies in a table they do not. Of a constant that holds one number many times, one is enough
-for elementwise functions, and known to the compiler.
+constants that are merely repeated; so are codes of few bits, which products read (split_codes.py).
+Comparisons of positions with one another are left, too: loops know where they turn, and what lies in a table
+they do not. Of a constant that holds one number many times, one is enough for elementwise functions, and
+known to the compiler.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Final
 
@@ -20,9 +21,11 @@ from anyrt.ir.attributes import open_sizes
 from anyrt.ir.compute import External
 from anyrt.ir.graph import Graph, Value, apply, users, walk
 from anyrt.ir.rewrite import transformed
+from anyrt.passes.split_codes import coded_bytes
 from anyrt.prims.closed import constant
 from anyrt.prims.const import Const, Iota, Param, Shape
-from anyrt.prims.map import CAST, SELECT, Map
+from anyrt.prims.contract import Contract
+from anyrt.prims.map import CAST, SELECT, Map, fn_of
 from anyrt.prims.reshape import Reshape
 from anyrt.prims.view import View
 
@@ -54,8 +57,10 @@ def _reshaped(value: Value) -> Value | None:
 def _constant(graph: Graph) -> dict[Value, int]:
     """The values worth folding, with the elements of the constants below each (counted once a use)."""
     sizes: dict[Value, int] = {}
+    coded, uses = coded_bytes(graph), users(graph)
     for value in walk(v for _, v in graph.outputs):
         known = not isinstance(value.op, Param) and _is_static(value) and all(a in sizes for a in value.args)
+        known = known and value not in coded and not _is_widened(value, uses[value])
         below = _below(value, sizes) if known and not _compares(value) else None
         sizes |= {} if below is None else {value: below}
     return sizes
@@ -72,6 +77,13 @@ def _below(value: Value, sizes: Mapping[Value, int]) -> int | None:
     if any(is_packed(a.dtype) for a in value.args) and not is_packed(value.dtype) and count > SMALL:
         return None
     return below if count <= max(below, 1) or (count <= SMALL and not _repeats(value)) else None
+
+
+def _is_widened(value: Value, uses: Sequence[Value]) -> bool:
+    """True for large float16 weights of a product in float32, which kernels widen as they read them."""
+    widens = fn_of(value) == CAST and value.args[0].dtype is DataType.HALF and value.dtype is DataType.FLOAT
+    products = bool(uses) and all(isinstance(u.op, Contract) for u in uses)
+    return widens and products and prod(d for d in value.shape if isinstance(d, int)) > SMALL
 
 
 def _compares(value: Value) -> bool:

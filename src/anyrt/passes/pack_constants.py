@@ -22,6 +22,7 @@ from typing import Final, Generic, Protocol, TypeVar
 import numpy as np
 
 from anyrt.core.dims import Dim, add, mul
+from anyrt.core.dtype import bits
 from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE, Machine
 from anyrt.ir.graph import Graph, Value, apply
@@ -31,11 +32,13 @@ from anyrt.prims import build
 from anyrt.prims.closed import constant
 from anyrt.prims.const import Blob, Const
 from anyrt.prims.contract import Contract
+from anyrt.prims.map import Map
 from anyrt.prims.view import View
 from anyrt.schedule.storage import PACKED
 
+BYTES: Final = 4  # of a word
 LEAST: Final = 64  # elements: fewer lie near the core in any order
-WORD: Final = {DataType.INT8: 4, DataType.BF16: 2}  # terms in 32 bits
+WORD: Final = {DataType.INT8: 4, DataType.BF16: 2} | {t: 32 // bits(t) for t in PACKED}  # terms in 32 bits
 
 
 def pack_constants(graph: Graph, machine: Machine = REFERENCE) -> Graph:
@@ -55,8 +58,12 @@ def _panels(
     value: Value, labels: Sequence[int], other: Value, others: Sequence[int], op: Contract, panel: int
 ) -> Value:
     """A constant in panels of the lanes that it alone has, and where there are none, with those innermost
-    that move both factors; `value` itself where that gains nothing."""
-    if not isinstance(value.op, Const) or value.op.blob.size < LEAST or value.dtype in PACKED:
+    that move both factors; `value` itself where that gains nothing. Of what is
+    computed of constants, as of codes and their scales (passes/split_codes.py), each of these."""
+    if isinstance(value.op, Map) and _is_known(value):
+        return _each_leaf(value, lambda v: _panels(v, labels, other, others, op, panel))
+    in_words = op.dtype is not DataType.FLOAT or value.dtype is not DataType.INT8  # numbers are made of these
+    if not isinstance(value.op, Const) or value.op.blob.size < LEAST:
         return value
     kept = [k for k, label in enumerate(labels) if label in op.out]
     alone = [k for k in kept if labels[k] not in others and value.shape[k] != 1]
@@ -68,7 +75,21 @@ def _panels(
         return _stored(value, [*summed, *both]) if both and summed else value
     lane = next((k for k in reversed(alone) if _fills(value.shape[k], panel)), alone[-1])
     rest = [k for k in alone if k != lane]
-    return _in_panels(value, [*both, *rest], lane, summed, panel) if summed else value
+    return _in_panels(value, [*both, *rest], lane, summed, panel, in_words) if summed else value
+
+
+def _is_known(value: Value) -> bool:
+    """True for what is computed of constants, element by element."""
+    return all(map(_is_known, value.args)) if isinstance(value.op, Map) else isinstance(value.op, Const)
+
+
+def _each_leaf(value: Value, change: Callable[[Value], Value]) -> Value:
+    """What is computed element by element, with what it is made of changed."""
+    return (
+        apply(value.op, *(_each_leaf(v, change) for v in value.args))
+        if isinstance(value.op, Map)
+        else (change(value))
+    )
 
 
 def _fills(size: Dim, panel: int) -> bool:
@@ -89,17 +110,23 @@ def _stored(value: Value, order: Sequence[int]) -> Value:
     return _turned_back(_moved(value, partial(_ordered, order)), order)
 
 
-def _in_panels(value: Value, first: Sequence[int], lane: int, summed: Sequence[int], panel: int) -> Value:
+def _in_panels(
+    value: Value, first: Sequence[int], lane: int, summed: Sequence[int], panel: int, in_words: bool
+) -> Value:
     """The axes `first`, then panels of the lanes, then the terms, or words of them, then the lanes of a
-    panel, then the terms of a word; the last panel is filled up with zeros."""
+    panel, then the terms of a word; the last panel is filled up with zeros. Of codes, of which a byte holds
+    several, its first four terms are the first codes of its four bytes: shifted and masked, a word is one of
+    neighbouring terms in bytes, as dots read them."""
     outer = [*first, lane, *summed]
     shape, at = [d for k in outer if isinstance(d := value.shape[k], int)], len(first)
-    word = WORD.get(value.dtype, 1) if shape[-1] % WORD.get(value.dtype, 1) == 0 else 1
+    word = WORD.get(value.dtype, 1) if in_words and shape[-1] % WORD.get(value.dtype, 1) == 0 else 1
     size = min(panel, 1 << (shape[at] - 1).bit_length())
     count = -(-shape[at] // size)
     whole = (*shape[:at], count * size, *shape[at + 1 :])
-    cut = (*shape[:at], count, size, *shape[at + 1 : -1], shape[-1] // word, word)
-    order = [*range(at + 1), *range(at + 2, len(cut) - 1), at + 1, len(cut) - 1]
+    parts = (word // BYTES, BYTES) if value.dtype in PACKED and word > 1 else (word,)
+    cut = (*shape[:at], count, size, *shape[at + 1 : -1], shape[-1] // word, *parts)
+    inner = len(cut) - len(parts)
+    order = [*range(at + 1), *range(at + 2, inner), at + 1, *range(len(cut) - 1, inner - 1, -1)]
     made = _moved(value, partial(_cut, outer, whole, cut, order))
     joined = build.reshape(_turned_back(made, order), whole)
     return _turned_back(build.slice_(joined, [0] * len(shape), shape, [1] * len(shape)), outer)

@@ -1,80 +1,141 @@
-"""Codes of 4 bits that one row is multiplied by, in the order in which a kernel takes bytes apart.
+"""Weights of few bits: their codes stay a constant, and the terms of a sum are cut in blocks.
 
-Two codes lie in a byte. Of neighbours, one vector would hold every second one, and so would need the same of
-the row. Instead each block of terms with one scale is cut in two halves, and a byte holds one code of each:
-what is multiplied by the low codes of a vector of bytes lies side by side, and so does the other half.
+A weight is a code times a scale, which a block of terms has in common. With an axis for the blocks and one
+for the terms of a block, codes and scales are constants of their own:
 
-    y[n] = Σ x[k] · s[n, k/32] · w[n, k]   ->   y[n] = Σ x[b, h, i] · s[n, b] · w'[n, b, i, h]
+    y[m, n] = Σ x[m, k] · s[n, k/32] · w[n, k]   ->   y[m, n] = Σ x[m, b, i] · (s[n, b, 0] · w[n, b, i])
 
-A row alone is read once for each weight: so what codes stand for is computed where it is read, and nothing of
-it is stored.
+Kernels take codes out of words (passes/pack_constants.py). For few rows they multiply the sum of a block by
+its scale, for many they copy a panel of weights (backends/cpu/strategies/contraction.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from math import gcd
 from typing import Final, TypeAlias, TypeVar
 
-from anyrt.core.dtype import is_packed
-from anyrt.ir.graph import Graph, Value, apply
+from anyrt.core.dtype import bits, is_packed
+from anyrt.core.enums import DataType
+from anyrt.ir.graph import Graph, Value, apply, users, walk
 from anyrt.ir.rewrite import transformed
+from anyrt.passes.pack_constants import window_labels
 from anyrt.prims import build
 from anyrt.prims.closed import constant
 from anyrt.prims.const import Const
 from anyrt.prims.contract import Contract
-from anyrt.prims.map import Map
+from anyrt.prims.map import CAST, Map, fn_of
 from anyrt.prims.reshape import Reshape
 from anyrt.prims.view import View
 
 T = TypeVar("T")
 Labels: TypeAlias = tuple[int, ...]
 Side: TypeAlias = tuple[Value, Labels]
-LEAST: Final = 16  # codes of half a block: the lanes of the widest vector of float32
-
-
-@dataclass(frozen=True, slots=True)
-class Halves:
-    """Sizes of the axes that terms are cut into, and which of these says the half of a byte."""
-
-    parts: tuple[int, int, int]
-    axis: int
+WORD: Final = 32  # bits
+SMALL: Final = 1 << 16  # codes of 8 bits: fewer are as good as numbers
+EIGHT: Final = frozenset({DataType.INT8, DataType.UINT8})
+BYTES: Final = {
+    DataType.INT4: DataType.INT8,
+    DataType.INT2: DataType.INT8,
+    DataType.UINT4: DataType.UINT8,
+    DataType.UINT2: DataType.UINT8,
+}
 
 
 def split_codes(graph: Graph) -> Graph:
-    """The graph with the sum of every such product in blocks of two halves."""
+    """The graph with the terms of every such product in blocks."""
     return transformed(graph, lambda old, new: _split(new))
 
 
+def coded_bytes(graph: Graph) -> frozenset[Value]:
+    """Numbers that codes of 8 bits stand for, which products alone read: their codes stay codes, too."""
+    known: dict[Value, bool] = {}
+    for v in walk(v for _, v in graph.outputs):
+        known[v] = isinstance(v.op, Const) or (bool(v.args) and all(known[a] for a in v.args))
+    reads = users(graph)
+    for _, v in graph.outputs:
+        reads[v] = []  # which is no product that reads it
+    casts = (v for v in known if known[v] and v.dtype is DataType.FLOAT and fn_of(v) == CAST)
+    return frozenset(v for v in casts if _are_bytes(v.args[0]) and _is_for_products(v, known, reads))
+
+
+def _is_for_products(value: Value, known: Mapping[Value, bool], reads: Mapping[Value, list[Value]]) -> bool:
+    """True for weights that are read, with their scales, by products with other factors alone."""
+    todo = [value]
+    while todo:
+        v = todo.pop()
+        for user in reads[v]:
+            if isinstance(user.op, Contract) and not known[user] and _takes(user.op, v, user.args):
+                continue
+            if not known[user] or not isinstance(user.op, Map | View | Reshape):
+                return False
+            todo.append(user)
+        if not reads[v]:
+            return False
+    return True
+
+
+def _takes(op: Contract, value: Value, args: Sequence[Value]) -> bool:
+    """True for sums of float32 along one axis of weights, which are no windows of an image."""
+    mine, others = (op.left, op.right) if args[0] is value else (op.right, op.left)
+    other = args[1] if args[0] is value else args[0]
+    summed = [label for label in mine if label not in op.out]
+    return op.dtype is DataType.FLOAT and len(summed) == 1 and not window_labels(other, others)
+
+
 def _split(value: Value) -> Value:
-    if not isinstance(value.op, Contract):
+    if not isinstance(value.op, Contract) or value.op.dtype is not DataType.FLOAT:
         return value
     op = value.op
     left, right = ((arg, labels) for arg, labels in zip(value.args, (op.left, op.right), strict=True))
-    if (found := _halved(left, right, op.out)) is not None:
-        (a, first), (b, second) = found
-    elif (found := _halved(right, left, op.out)) is not None:
-        (b, second), (a, first) = found
-    else:
-        return value
-    return apply(Contract(first, second, op.out, op.dtype, op.hides), a, b)
+    for rows, coded in ((left, right), (right, left)):
+        found = _blocked(rows, coded, op)
+        if found is not None:
+            return found
+    args = [_numbers(arg) for arg in value.args]
+    return value if args == list(value.args) else apply(op, *args)
 
 
-def _halved(row: Side, coded: Side, out: Labels) -> tuple[Side, Side] | None:
-    """Both sides of a product with their terms cut; None where there are several rows, or no codes."""
-    (a, labels), (b, others) = row, coded
-    summed = [label for label in others if label not in out]
-    alone = [d for label, d in zip(labels, a.shape, strict=True) if label not in others]
-    if len(summed) != 1 or summed[0] not in labels or any(d != 1 for d in alone):
+def _numbers(value: Value) -> Value:
+    """What codes of 8 bits stand for that are not multiplied as such, as numbers."""
+    leaves = [v for v in walk([value]) if not v.args]
+    return (
+        constant(value)
+        if any(map(_are_bytes, leaves)) and all(isinstance(v.op, Const) for v in leaves)
+        else value
+    )
+
+
+def _blocked(rows: Side, coded: Side, op: Contract) -> Value | None:
+    """The product with its terms cut in blocks; None without codes, or where blocks fill no words."""
+    (a, labels), (b, others) = rows, _as_stored(coded)
+    summed = [label for label in others if label not in op.out]
+    if len(summed) != 1 or summed[0] not in labels:
         return None
     at, place = others.index(summed[0]), labels.index(summed[0])
-    halves = _halves(b, at)
-    if halves is None:
+    size = _size(b, at)
+    if size is None:
         return None
-    new = tuple(range(1 + max((*labels, *others)), 4 + max((*labels, *others))))
-    factor = build.reshape(a, _cut(a.shape, place, halves.parts))
-    return (factor, _cut(labels, place, new)), (_blocks(b, at, halves), _cut(others, at, new))
+    terms = b.shape[at]
+    assert isinstance(terms, int), "constants have known sizes"
+    new = (1 + max((*labels, *others, *op.out)), summed[0])
+    factor = build.reshape(a, _cut(a.shape, place, (terms // size, size)))
+    first, second = _cut(labels, place, new), _cut(others, at, new)
+    return apply(Contract(first, second, op.out, op.dtype, op.hides), factor, _blocks(b, at, size))
+
+
+def _as_stored(side: Side) -> Side:
+    """An operand that is transposed as it is before, with labels that are."""
+    value, labels = side
+    while isinstance(value.op, View):
+        (of,) = value.args
+        outs = [
+            a.out for a in value.op.axes if a.out is not None and not a.more and (a.start, a.step) == (0, 1)
+        ]
+        if sorted(outs) != [*range(value.type.rank)] or [value.shape[k] for k in outs] != list(of.shape):
+            break
+        value, labels = of, tuple(labels[k] for k in outs)
+    return value, labels
 
 
 def _leaves(value: Value) -> Iterator[Value]:
@@ -88,22 +149,34 @@ def _leaves(value: Value) -> Iterator[Value]:
             yield v
 
 
-def _halves(value: Value, at: int) -> Halves | None:
-    """How the terms of an operand are cut that lie along axis `at`; None where it is made of no codes, or its
-    blocks are too short."""
+def _size(value: Value, at: int) -> int | None:
+    """The terms of a block of an operand whose terms lie along axis `at`; None where it is not made of kept
+    codes and constants alone, or blocks fill no words."""
     leaves, terms = [*_leaves(value)], value.shape[at]
     codes = [v for v in leaves if _is_codes(v) and v.shape[at] == terms]
-    if not codes or not isinstance(terms, int):
+    if not isinstance(value.op, Map) or len(codes) != 1 or not isinstance(terms, int):
         return None
-    size = gcd(terms, *(_block(v, at) for v in leaves if v not in codes))
-    if size % (2 * LEAST) == 0:
-        return Halves((terms // size, 2, size // 2), 1)
-    # Shorter blocks are held whole, beside those of the other half of all terms.
-    return Halves((2, terms // size // 2, size), 0) if size % LEAST == terms // size % 2 == 0 else None
+    rest = [v for v in leaves if v is not codes[0]]
+    if any(v.shape[at] not in (1, terms) or not _is_known(v) for v in rest):
+        return None
+    size = gcd(terms, *(_block(v, at) for v in rest))
+    return size if size % (WORD // bits(codes[0].dtype)) == 0 else None
 
 
 def _is_codes(value: Value) -> bool:
-    return is_packed(value.dtype) and isinstance(value.op, Const)
+    """True for constants of few bits, and for large ones of 8."""
+    return (is_packed(value.dtype) and isinstance(value.op, Const)) or _are_bytes(value)
+
+
+def _are_bytes(value: Value) -> bool:
+    return value.dtype in EIGHT and isinstance(value.op, Const) and value.op.blob.size > SMALL
+
+
+def _is_known(value: Value) -> bool:
+    """True for constants, moved perhaps."""
+    while isinstance(value.op, View | Reshape):
+        (value,) = value.args
+    return isinstance(value.op, Const)
 
 
 def _block(value: Value, at: int) -> int:
@@ -126,15 +199,19 @@ def _cut(items: Sequence[T], at: int, parts: tuple[T, ...]) -> tuple[T, ...]:
     return (*items[:at], *parts, *items[at + 1 :])
 
 
-def _blocks(value: Value, at: int, halves: Halves) -> Value:
-    """An operand with its terms in blocks, its codes in bytes of two halves."""
+def _blocks(value: Value, at: int, size: int) -> Value:
+    """An operand with its terms in blocks of this size; of what these have in common, one for each."""
     if isinstance(value.op, Map):
-        return apply(value.op, *(_blocks(v, at, halves) for v in value.args))
-    split = build.reshape(value, _cut(value.shape, at, (1, 1, 1) if value.shape[at] == 1 else halves.parts))
-    if not _is_codes(value) or value.shape[at] == 1:
-        return split
-    last = at + halves.axis
-    order = [*(k for k in range(split.type.rank) if k != last), last]
-    return build.transpose(
-        constant(build.transpose(split, order)), [order.index(k) for k in range(len(order))]
-    )
+        return apply(value.op, *(_blocks(v, at, size) for v in value.args))
+    terms = value.shape[at]
+    assert isinstance(terms, int), "constants have known sizes"
+    if _is_codes(value) and terms != 1:
+        assert isinstance(value.op, Const), "codes are constants"
+        shape = tuple(d for d in _cut(value.shape, at, (terms // size, size)) if isinstance(d, int))
+        return apply(Const(value.op.blob, shape))
+    blocks = max(1, terms // size)
+    whole = build.reshape(value, _cut(value.shape, at, (blocks, terms // blocks)))
+    sizes = _cut(value.shape, at, (blocks, 1))
+    each = build.slice_(whole, [0] * len(sizes), sizes, [1] * len(sizes))
+    # Zero points are few, and vectors take bytes as they are.
+    return constant(build.cast(each, BYTES[each.dtype]) if each.dtype in BYTES else each)

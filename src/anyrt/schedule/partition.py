@@ -28,11 +28,11 @@ from anyrt.ir.graph import Graph, Value, users, walk
 from anyrt.loops.nest import FEW
 from anyrt.loops.words import WORTH
 from anyrt.prims.view import is_turned
+from anyrt.schedule.coded import Coded
 from anyrt.schedule.cost import Price, Sizes, heavy, price, weight
 from anyrt.schedule.narrowest import narrowest
 from anyrt.schedule.pieces import pieces
 from anyrt.schedule.positions import Position, own, positions, read, times
-from anyrt.schedule.storage import PACKED
 from anyrt.schedule.turning import axis_of_terms, rows
 
 CHAIN = 160  # instructions: longer chains are cut, so that kernels stay readable and compile fast
@@ -83,6 +83,7 @@ class _Partition:
     narrow: Mapping[Value, Value] = field(default_factory=dict)  # what to store of what is contracted
     # What is chosen, one for one, between what is there and new elements.
     updated: frozenset[Value] = frozenset()
+    coded: Coded = field(init=False)
 
     def decided(self) -> dict[Value, str]:
         """The guess that gives itself, or one of several that give one another."""
@@ -97,6 +98,8 @@ class _Partition:
         self.updated = frozenset(
             v for n, _ in self.graph.updates if isinstance((v := ends[n]).compute, Elements)
         )
+        self.coded = Coded(self.given, self.sizes)
+        self.coded.find_rows(self.order)
         for value in reversed(self.order):
             through = any(u in self.contracted and _moves(u) for u in self.users[value])
             if through or any(self._repeats_operand(u, value) for u in self.users[value]):
@@ -109,26 +112,14 @@ class _Partition:
         return guess
 
     def _repeats_operand(self, user: Value, value: Value) -> bool:
-        """True for a contraction that reads an element for several results, as all but vectors' do."""
+        """True for a contraction that reads an element for several results, as all but vectors' do. Weights
+        that are codes in words it decodes itself."""
         how = user.compute
-        if not isinstance(how, Contracted):
+        if not isinstance(how, Contracted) or self.coded.is_in_words(value) or value in self.coded.decoded:
             return False
         labels = [own for own, arg in zip((how.left, how.right), user.args, strict=True) if arg is value]
         others = [k for k, label in enumerate(how.out) if any(label not in own for own in labels)]
-        return prod(self.sizes.of(user.shape[k]) for k in others) > 1 or self._reads_neighbours(value)
-
-    def _reads_neighbours(self, value: Value) -> bool:
-        """True for what is made of as many elements that share bytes with their neighbours, so that no vector
-        of them is read at once (passes/split_codes.py gives them other ones)."""
-        seen, todo = set[Value](), [value]
-        while todo:
-            v = todo.pop()
-            many = v in self.given and 2 * self.sizes.volume(v) > self.sizes.volume(value)
-            if many and v.dtype in PACKED and v.shape[-1] != 2:
-                return True
-            todo += () if v in self.given or v in seen else v.args
-            seen.add(v)
-        return False
+        return prod(self.sizes.of(user.shape[k]) for k in others) > 1 or self.coded.is_made_of(value)
 
     def _readers(self, stored: Mapping[Value, str]) -> dict[Value, Readers]:
         """The loops that would compute each value, if it were not stored but all of `stored` were."""
@@ -252,6 +243,8 @@ class _Partition:
     ) -> str | None:
         """Why to store a value, None where computing it again is cheaper."""
         uses = self.users[value]
+        if value in self.coded.rows:
+            return "a sum of products reads codes, and their scales"
         if value in self.contracted and not self._is_copied(value):
             if found.weight > AS_A_COPY:
                 return "a contraction reads each of its elements many times"

@@ -10,6 +10,7 @@ from anyrt.backends.cpu import bfloat, codes, dots, legal, quotients, x86
 from anyrt.backends.cpu.intrinsics import instruction_for
 from anyrt.codegen import bfloat as plain
 from anyrt.codegen.arithmetic import intrinsic as written
+from anyrt.codegen.code import expanded as code_expanded
 from anyrt.codegen.ldexp import expanded as ldexp_expanded
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.writer import Dot, Writer
@@ -42,6 +43,8 @@ class CpuInstructions:
         coded = codes.replacement(x, self.machine.has_fma)
         if coded is not None:
             return coded
+        if isinstance(x, Alu) and x.op is Op.CODE and not self._scales:
+            return code_expanded(x)
         if self.machine.has_fma and isinstance(x, Alu) and x.op is Op.DIV:
             return quotients.replacement(x)
         return None if self.machine.has_rounding else legal.replacement(x)
@@ -54,6 +57,10 @@ class CpuInstructions:
     def ldexp(self, w: Writer, scope: Scope, texts: Sequence[str], width: int) -> str:
         """By AVX-512."""
         return x86.ldexp(w, scope, texts, width)
+
+    def code(self, w: Writer, scope: Scope, texts: Sequence[str], width: int) -> str:
+        """By AVX-512."""
+        return x86.code(w, scope, texts, width)
 
     def extreme(
         self, w: Writer, scope: Scope, op: Op, pair: Sequence[str], width: int, *, sure: bool = False

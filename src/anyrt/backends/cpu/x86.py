@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from anyrt.backends.cpu import linux
-from anyrt.backends.cpu.transpose import shuffle
+from anyrt.backends.cpu.transpose import cut, joined, shuffle
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.writer import Writer
@@ -58,6 +58,24 @@ def extreme(w: Writer, scope: Scope, op: Op, pair: Sequence[str], width: int, mo
         return found
     nan = w.put(scope, f"fcmp uno {kind} {a}, {a}")
     return w.put(scope, f"select {flag} {nan}, {kind} {a}, {kind} {found}")
+
+
+def code(w: Writer, scope: Scope, texts: Sequence[str], width: int) -> str:
+    """A number of 4 bits as float32, which AVX-512 looks up in a register by the last four bits of each lane:
+    one instruction, where moving it to the top of its lane, back, and converting are three."""
+    kind = ll.vector(Scalar.I32, width)
+    moved = w.put(scope, f"lshr {kind} {texts[0]}, {texts[1]}")
+    if width % MOST:  # a part of a register
+        top = ll.splat(28, Scalar.I32, width)
+        signed = w.put(scope, f"ashr {kind} {w.put(scope, f'shl {kind} {moved}, {top}')}, {top}")
+        return w.put(scope, f"sitofp {kind} {signed} to {ll.vector(Scalar.F32, width)}")
+    of = ll.vector(Scalar.F32, MOST)
+    table = "<" + ", ".join(f"float {k - 16 * (k > 7)}.0" for k in range(MOST)) + ">"
+    places = cut(w, scope, moved, ll.NAMES[Scalar.I32], width, MOST)
+    args = ([(of, table), (ll.vector(Scalar.I32, MOST), x)] for x in places)
+    pieces = [w.call(scope, of, "llvm.x86.avx512.permvar.sf.512", some) for some in args]
+    (found,) = joined(w, scope, pieces, FLOAT, MOST, width)
+    return found
 
 
 def _by_register(w: Writer, scope: Scope, texts: Sequence[str], width: int, most: int, write: Write) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
 from anyrt.core.enums import ActivationType, DataType, ElementWiseOperation, ReduceOperation
 from anyrt.onnx.importers.contrib import biased, contrib
 from anyrt.onnx.importers.quantized import Grain, dequantized, measured, quantized, summed
@@ -14,8 +12,7 @@ from anyrt.onnx.node import Node
 from anyrt.onnx.sizes import volume
 from anyrt.onnx.tensor import Tensor
 
-FLOAT, INT8, INT4 = DataType.FLOAT, DataType.INT8, DataType.INT4
-UINT8, UINT4 = DataType.UINT8, DataType.UINT4
+FLOAT = DataType.FLOAT
 
 
 def real(node: Node, i: int, axis: int = 1) -> Tensor:
@@ -144,42 +141,3 @@ def dynamic_quantize_matmul(node: Node) -> Tensor:
     sums = summed(node, codes, zero, node.input(1), node.optional(3)).cast(FLOAT)
     worth = node.input(2).reshape((-1,)) * scale.reshape((1,))
     return biased(sums * worth, node.optional(4))
-
-
-@contrib("MatMulNBits")
-def matmul_nbits(node: Node) -> Tensor:
-    """A product with weights of a few bits, packed, in blocks that have a scale each."""
-    x, bias = node.input(0), node.optional(5)
-    if node.optional(4) is not None:
-        raise node.unsupported("blocks in another order (g_idx)", "quantise in the order of the columns")
-    weights = _unpacked(node, node.required("K", 0), node.required("N", 0)).cast(x.dtype)
-    return biased(node.matmul(x, weights, turn_b=True), bias)
-
-
-def _unpacked(node: Node, columns: int, rows: int) -> Tensor:
-    """The weights, (N, K), in FLOAT: (code − zero) · scale."""
-    bits, size = node.attr("bits", 4), node.required("block_size", 0)
-    held, zeros = node.held(node.input(1)), node.optional(3)
-    if held is None or bits not in (4, 8):
-        raise node.unsupported(f"weights of {bits} bits, or that are computed", "give constants of 4 or 8")
-    blocks = -(-columns // size)
-    codes = _nibbles(np.asarray(held.elements()).reshape(rows, -1), bits)[:, : blocks * size]
-    scales = node.input(2).reshape((rows, blocks)).cast(FLOAT)
-    middle = 1 << (bits - 1)
-    signed = node.constant(codes.astype(np.int16) - middle, INT4 if bits == 4 else INT8)
-    zero = None if zeros is None else node.held(zeros)
-    if zeros is not None and (zero is None or zeros.is_float):
-        steps = node.constant(codes, UINT4 if bits == 4 else UINT8).cast(FLOAT)
-        alike = (x.cast(FLOAT).reshape((rows, blocks, 1)) for x in (scales, zeros))
-        each, start = (node.expand(x, (rows, blocks, size)).reshape(steps.sizes) for x in alike)
-        return node.slice((steps - start) * each, [0, 0], [rows, columns])
-    if zero is not None:
-        given = _nibbles(np.asarray(zero.elements()).reshape(rows, -1), bits)[:, :blocks]
-        less = node.constant(given.astype(np.int16) - middle, signed.dtype)
-    real_ = dequantized(node, signed, scales, None if zero is None else less, grain=Grain(1, size))
-    return node.slice(real_, [0, 0], [rows, columns])
-
-
-def _nibbles(data: np.ndarray, bits: int) -> np.ndarray:
-    """Elements of 4 bits of each byte, the low one first; those of 8 as they are."""
-    return data if bits == 8 else np.stack([data & 15, data >> 4], -1).reshape(len(data), -1)

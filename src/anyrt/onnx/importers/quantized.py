@@ -31,6 +31,7 @@ REALS = frozenset({FLOAT, D.HALF, D.BF16})
 UNCAST = frozenset({D.INT4, D.FP8, D.FP4})  # what casts neither take nor give
 LARGEST = {D.FP8E5M2: 57344.0, D.FP8E5M2FNUZ: 57344.0, D.FP8E4M3FNUZ: 240.0}
 MOVED = 128  # from uint8 to int8
+FIRST = 8  # from uint4 to int4
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +76,15 @@ def _ranked(x: Tensor) -> Tensor:
 
 def beside(v: Tensor, x: Tensor, grain: Grain) -> Tensor:
     """A scale or a zero point so that it broadcasts with `x`."""
-    layers = x.layers
+    layers, k = x.layers, grain.axis
     if grain.block and v.rank == x.rank and v.rank:
-        at = layers.counted(x.size(grain.axis)) // grain.block
-        wide = numbers(v) if v.dtype in UNCAST or v.dtype.is_extension else v
-        return layers.gather(wide, at, grain.axis)
+        wide = numbers(v) if v.dtype in UNCAST else v
+        if -1 not in v.sizes and x.sizes[k] == grain.block * v.sizes[k]:  # repeated where it lies
+            one = wide.reshape([*v.sizes[: k + 1], 1, *v.sizes[k + 1 :]])
+            each = [*v.sizes[: k + 1], grain.block, *v.sizes[k + 1 :]]
+            return layers.expand(one, each).reshape([*v.sizes[:k], x.sizes[k], *v.sizes[k + 1 :]])
+        wide = numbers(wide) if v.dtype.is_extension else wide
+        return layers.gather(wide, layers.counted(x.size(k)) // grain.block, k)
     if v.rank == 1 and v.sizes[0] != 1 and x.rank > 1:
         return v.reshape([-1 if k == grain.axis else 1 for k in range(x.rank)])
     return v.reshape((1,) * x.rank) if v.rank != x.rank else v
@@ -110,6 +115,7 @@ def dequantized(
 ) -> Tensor:
     """(x − zero) · scale."""
     grain = grain or Grain()
+    x, zero = _signed(node, x, zero)
     if _is_native(node, x, x.dtype, scale, zero) and to in REALS and scale.dtype in REALS:
         if x.dtype is not UINT8:
             return _layer(node, "add_dequantize", x, scale, zero, to, grain)
@@ -119,11 +125,21 @@ def dequantized(
     return (steps * beside(scale, x, grain).cast(FLOAT)).cast(to)
 
 
+def _signed(node: Node, x: Tensor, zero: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """Weights of uint4 with zero points, which are constants, as the int4 that stands for the same."""
+    held = [None if v is None or v.dtype is not D.UINT4 else node.held(v) for v in (x, zero)]
+    if held[0] is None or zero is None or held[1] is None:
+        return x, zero
+    codes = (np.asarray(w.elements()).astype(np.int8) - FIRST for w in held if w is not None)
+    weights, less = (node.constant(a.reshape(v.sizes), D.INT4) for a, v in zip(codes, (x, zero), strict=True))
+    return weights, less
+
+
 def _is_native(node: Node, x: Tensor, narrow: DataType, scale: Tensor, zero: Tensor | None) -> bool:
     """Whether a layer has codes of this type, and takes these scales and zero points."""
     held = node.held(scale)
     fine = held is None or bool((np.asarray(held.elements()).astype(np.float64) > 0).all())
-    known = zero is None or node.held(zero) is not None
+    known = zero is None or (node.held(zero) is not None and zero.dtype is x.dtype)
     if narrow is UINT8:
         known = known and (scale.rank < 2 or zero is not None)
     return narrow in NATIVE and fine and known and x.rank > 0 and -1 not in scale.sizes

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from anyrt.backends.cpu import matrix
-from anyrt.backends.cpu.intrinsics import BYTES, PAIRS, SHORTS, intrinsics
+from anyrt.backends.cpu.intrinsics import BYTES, PAIRS, SHORTS, UNSIGNED, intrinsics
 from anyrt.backends.cpu.strategies.common import COLLAPSE, NONTEMPORAL, VECTORISE, VERSION, parallel
 from anyrt.backends.cpu.strategies.tile_choice import (
     FLOAT,
@@ -18,6 +18,7 @@ from anyrt.backends.cpu.strategies.tile_choice import (
     counts,
     ordered_sums,
     oriented,
+    sums_bytes,
     terms,
     words_of,
 )
@@ -31,6 +32,16 @@ from anyrt.loops import upcoming
 from anyrt.loops.accumulate import accumulate
 from anyrt.loops.begin import begin
 from anyrt.loops.cache_write import cache_write, cache_write_at, each_row
+from anyrt.loops.codes import (
+    codes_in,
+    factor_out,
+    fill_words,
+    make_smaller,
+    smaller,
+    sum_bytes,
+    unpack,
+    unpack_copies,
+)
 from anyrt.loops.dots import dots, dots_of_halves, finite, short_products, unsigned
 from anyrt.loops.fuse_loops import fuse_loops
 from anyrt.loops.nest import around, moves, turn
@@ -132,6 +143,34 @@ def _short_products(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     if plan.tile.words is not None or SHORTS not in intrinsics(c.machine):
         return Fail("words are summed, or no instruction sums products of 16 bits")
     return short_products(kernel, plan.m.own, SHORTS)
+
+
+def _sums_codes(plan: Tiled) -> Fail | None:
+    """Why sums are of no codes: there are none, or what they stand for is copied."""
+    if not codes_in(plan.tile.product.second):
+        return Fail("its second factor is made of no codes")
+    if plan.tile.pack_n is not Pack.NOTHING:
+        return Fail("what its codes stand for is copied once for many rows")
+    return None
+
+
+def _make_smaller(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
+    p = plan.tile.product
+    if sums_bytes(p, c.machine):
+        return Fail("its codes are summed as integers")
+    return _sums_codes(plan) or make_smaller(kernel, plan.m.own, smaller(p))
+
+
+def _unpack(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
+    p = plan.tile.product
+    if not fill_words(p.second):
+        return Fail("its second factor is made of no codes in words")
+    if sums_bytes(p, c.machine):
+        most, before = plan.tile.tiles * plan.m.size, plan.behind(plan.items)
+        return sum_bytes(kernel, c.names, before, plan.m.own, most, UNSIGNED)
+    if plan.tile.pack_n is not Pack.NOTHING:
+        return unpack_copies(kernel, c.names, p.summed[-1])
+    return unpack(kernel, c.names, plan.m.own)
 
 
 def _pack_m(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
@@ -236,8 +275,18 @@ def _accumulate(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     return accumulate(kernel, c.names, plan.m.i, plan.registers, beside)
 
 
+def _factor_out(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
+    p, why = plan.tile.product, _sums_codes(plan)
+    if why is not None:
+        return why
+    small = None if sums_bytes(p, c.machine) else smaller(p)
+    return factor_out(kernel, c.names, plan.n.j, small)
+
+
 def _prefetch(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     """What comes after this item, and the lanes of later terms."""
+    if codes_in(plan.tile.product.second):
+        return Fail("words lie near by")
     read = _as_read(kernel, plan)
     if isinstance(read, Fail):
         return read
@@ -339,8 +388,10 @@ CONTRACTION: Strategy = (
             "begin sums": _in(_own, _begin),
             "words": _in(_own, _words),
             "short products": _in(_own, _short_products),
+            "make smaller": _in(_own, _make_smaller),
             "pack m": _in(_own, _pack_m),
             "pack n": _in(_own, _pack_n),
+            "unpack codes": _in(_own, _unpack),
             "unsigned words": _in(_own, _unsigned),
             "cache write of items": _in(_own, _cache_items),
             "split tiles": _in(_own, _split_tiles),
@@ -350,6 +401,7 @@ CONTRACTION: Strategy = (
             "round up": _in(_i, _round_up),
             "prefetch results": _in(_i, _prefetch_results),
             "accumulate": _in(_i, _accumulate),
+            "factor out": _factor_out,
             "prefetch terms": _prefetch,
             "parallelise items": _parallelise,
             "tensorize": _tensorize,

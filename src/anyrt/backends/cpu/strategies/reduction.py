@@ -19,8 +19,6 @@ from anyrt.backends.cpu.strategies.common import (
     VERSION,
 )
 from anyrt.core.dims import Sym
-from anyrt.core.dtype import is_packed
-from anyrt.core.enums import DataType
 from anyrt.ir.buffer import Space
 from anyrt.ir.kernel import Fold, For, Kernel, Let, Loop
 from anyrt.ir.rewrite import Fail
@@ -34,7 +32,6 @@ from anyrt.loops.nest import interleaves, nest_of, read_across
 from anyrt.loops.prefetch import prefetch
 from anyrt.loops.store_in_place import store_in_place
 from anyrt.loops.sum_in_blocks import sum_in_blocks
-from anyrt.loops.unroll import unroll
 from anyrt.loops.unroll_and_jam import unroll_and_jam
 from anyrt.schedule.step import Apply, Context, Result, Step, Strategy
 
@@ -43,7 +40,6 @@ TWICE = 192  # parts of expressions of a row: longer ones hide their latencies, 
 DISTANCE = 2  # rows
 OUTSIDE = frozenset({Space.INPUT, Space.ARENA, Space.OUTPUT})
 SMALL = 4  # times fewer bytes than a buffer that counts
-ROWS_OF_CODES = 4  # as many sums as an addition has latency, for which the other operand is loaded once
 TERMS = 512  # that an accumulator adds up by itself
 
 
@@ -88,8 +84,6 @@ def together(make: Apply) -> Apply:
 
 
 def _distribute(kernel: Kernel, c: Context) -> Kernel | Fail:
-    if _reads_codes(kernel):
-        return Fail("its rows of codes are jammed, as what they are multiplied by is larger than they are")
     return distribute(kernel, c.names, c.estimate, _row_strips(kernel, c))
 
 
@@ -101,21 +95,10 @@ def _row_strips(kernel: Kernel, c: Context) -> RowStrips:
 
 
 def _unroll_and_jam(kernel: Kernel, c: Context) -> Kernel | Fail:
-    if _reads_codes(kernel):
-        return unroll_and_jam(kernel, c.names, ROWS_OF_CODES)
     weight = _weight(kernel)
     if weight > LONG:
         return Fail(f"its body has {weight} parts, more than {LONG}")
     return unroll_and_jam(kernel, c.names)
-
-
-def _reads_codes(kernel: Kernel) -> bool:
-    """True for weights of which several lie in a byte."""
-    return any(isinstance(b.type, DataType) and is_packed(b.type) for b in buffers_of(kernel.body))
-
-
-def _unroll(kernel: Kernel, c: Context) -> Kernel | Fail:
-    return unroll(kernel) if _reads_codes(kernel) else Fail("it reads no codes")
 
 
 def _sum_in_blocks(kernel: Kernel, c: Context) -> Kernel | Fail:
@@ -153,7 +136,6 @@ REDUCTION: Strategy = (
     COLLAPSE,
     Step("leave tiles", _leave_tiles),
     INTERLEAVE,
-    Step("unroll", _unroll),
     Step("fuse folds", lambda kernel, c: fuse_folds(kernel, c.names, c.estimate, c.pieces.folded)),
     Step("sum in blocks", _sum_in_blocks),
     PARALLELISE,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
+from anyrt.backends.cpu.intrinsics import UNSIGNED, instruction_for
 from anyrt.backends.cpu.matrix import LANES
 from anyrt.backends.cpu.strategies.words import (
     Worded,
@@ -21,10 +22,11 @@ from anyrt.backends.cpu.strategies.words import (
 from anyrt.core.dims import Dim, Sym, bounds, mul
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import BITS, Scalar, Space
-from anyrt.ir.kernel import Expr, Kernel, Load
+from anyrt.ir.kernel import HALVES, Cast, Expr, Kernel, Load
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import dims_of, lanes_for
 from anyrt.ir.visit import parts
+from anyrt.loops.codes import codes_in, fill_words, rows_of_codes
 from anyrt.loops.nest import moves, stride
 from anyrt.loops.product import Product, product_of
 from anyrt.loops.register_tile import Fused, Pack, Shape, Tile
@@ -46,6 +48,7 @@ FULL = 0.9  # of the lanes of vectors, from which the rest is no matter
 LONG = 28  # rows that fill tiles
 MANY = 1 << 20  # rows or lanes, where their number is open
 BESIDE = (2, 3, 4)  # results that may be stored together between two lanes
+CODED = 3  # registers for each of lanes: their word, and what is taken out of it, twice
 WIDE = (1, 2, 4, 8)  # registers that a tile may be wide
 
 
@@ -83,7 +86,8 @@ def _reads_lanes(p: Product, n: Sym, machine: Machine) -> bool:
 
 def _elements(x: Load, p: Product) -> int:
     """From one lane to the next, where terms lie in words."""
-    return BITS[Scalar.I32] // BITS[x.type] if narrow(p.second) is not None else 1
+    in_words = narrow(p.second) is not None or fill_words(x)
+    return BITS[Scalar.I32] // BITS[x.type] if in_words else 1
 
 
 def choose(kernel: Kernel, c: Context) -> Tile | Fail:
@@ -156,7 +160,10 @@ def _tile(p: Product, m: Sym | None, n: Sym, c: Context, fused: Fused | None = N
     unit = fused.unit if fused else 1
     shape = _shape(p, m, n, unit, c, c.machine.panel if _divides(p.second, n) else MANY)
     plain = Tile(p, m, n, shape, fused)
-    plain = _copied(p, plain, c) if made is None else _worded(plain, made)
+    if codes_in(p.second):
+        plain = _coded(p, plain, c)
+    else:
+        plain = _copied(p, plain, c) if made is None else _worded(plain, made)
     if made is None and _holds(p, plain, c):
         plain = Tile(p, m, n, _shape(p, m, n, unit, c, c.machine.panel), fused, pack_n=Pack.ITEM)
     plain = replace(plain, across=_across(p, plain), shares=_shares(p, plain, c.machine))
@@ -225,6 +232,30 @@ def _worded(plain: Tile, made: Worded) -> Tile:
     return replace(plain, shape=shape, words=made.words, pack_m=made.pack_m, pack_n=packed)
 
 
+def _coded(p: Product, plain: Tile, c: Context) -> Tile:
+    """The tile for codes. Those of few rows are taken out of words for one tile, which keeps the sums of a
+    block beside all; what they stand for is copied for more rows, so that it is made once."""
+    w, width = plain.shape.registers, plain.shape.width
+    most = max(1, (c.machine.registers - CODED * w) // (2 * w))
+    rows = _rows(plain.m, c) * _more_rows(p, plain.m, c)
+    if sums_bytes(p, c.machine):
+        return replace(plain, shape=Shape(min(plain.shape.m, most), w, width))
+    if rows <= most:
+        return replace(plain, shape=Shape(min(plain.shape.m, most), w, width), pack_m=True)
+    return replace(plain, pack_n=Pack.EACH)
+
+
+def sums_bytes(p: Product, machine: Machine) -> bool:
+    """Whether rows of codes are multiplied by codes in words as bytes."""
+    return rows_of_codes(p) and instruction_for(UNSIGNED, machine) is not None
+
+
+def _is_of_constants(x: Expr) -> bool:
+    """True for what is computed of constants, as the numbers that codes or float16 stand for."""
+    loads = [y for y in parts([x], bound=False) if isinstance(y, Load)]
+    return not isinstance(x, Load) and all(y.buffer.space is Space.CONST for y in loads)
+
+
 def _copied(p: Product, plain: Tile, c: Context) -> Tile:
     """The tile with what is dear to read in place copied first."""
     m, n = plain.m, plain.n
@@ -259,6 +290,10 @@ def _item(p: Product, t: Tile, c: Context) -> tuple[int, int]:
         fewest = -(-c.pieces.items // (2 * beside))
         wide = min(held, max(1, panels // fewest))
         return -(-tiles // -(-fewest // -(-panels // wide))), wide
+    if t.pack_n is Pack.EACH and _is_of_constants(
+        p.second
+    ):  # as few items copy a panel as leave all threads one
+        return -(-tiles // max(1, c.machine.cores // (panels * beside))), 1
     most, items = tiles, c.pieces.items
     if t.words is not None and t.pack_m:
         most, held = 2 * _kept(t.shape.m * own, c, SHARE), panels
@@ -363,6 +398,9 @@ def _collides(x: Expr, m: Sym | None) -> bool:
 def _side_by_side(x: Expr, n: Sym, summed: tuple[Sym, ...], machine: Machine) -> bool:
     """True for one load of memory whose lanes lie side by side, with terms that are not each on a page of its
     own."""
+    weights = isinstance(x, Cast) and isinstance(x.arg, Load) and x.arg.buffer.space is Space.CONST
+    if isinstance(x, Cast) and weights and x.arg.type in HALVES and machine.has_rounding:
+        x = x.arg  # widened beside the products, by other units of the processor
     if not isinstance(x, Load) or stride_in_panel(x.index, n, machine.panel) != 1:
         return False
     steps = (stride(x.index, v) for v in summed)

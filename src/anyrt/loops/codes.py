@@ -1,0 +1,336 @@
+"""Codes of few bits as factors of a sum of products: taken out of words, and their scales out of the sum.
+
+    for k: 0 … 4                               for k: 0 … 4
+      for i: 0 … 32                              part = 0
+        acc += x[k, i] · (w[k, i] · s[k])   ->     for w: 0 … 4
+                                                     part += x[k, 8w] · (word[k, w] & 15)
+                                                     …
+                                                     part += x[k, 8w + 7] · (word[k, w] >> 28 & 15)
+                                                   acc += part · s[k]
+
+A block of terms has one scale, which multiplies the block's sum instead of each weight. That sum must stay
+in the range of its type wherever products with the scale do. So the rows are first multiplied by a power of
+two, small enough for a block of the largest codes, and the sum times its scale by the inverse. Digits are
+lost only where numbers times that power are below the least normal one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import reduce
+from operator import add as add_
+from operator import mul as mul_
+
+from anyrt.core.dims import Sym, add, depends, mod, mul, product
+from anyrt.core.dtype import bits, is_packed
+from anyrt.core.enums import DataType
+from anyrt.ir.buffer import BITS, Buffer, Scalar, Space
+from anyrt.ir.kernel import (
+    Alloc,
+    Alu,
+    Cast,
+    Const,
+    Expr,
+    Fold,
+    For,
+    Intrinsic,
+    Kernel,
+    Load,
+    Loop,
+    Op,
+    Stmt,
+    Store,
+    alu,
+    cast,
+    const,
+    load,
+)
+from anyrt.ir.statements import dims_of, stores
+from anyrt.ir.visit import Rewrite, parts
+from anyrt.loops.nest import Names, at_loop, flat, reserve, serial
+from anyrt.loops.product import Product, Sums, at_sums, before_loop, found_sums, multiplying
+from anyrt.loops.words import counted
+
+WORD = BITS[Scalar.I32]
+BYTE = BITS[Scalar.U8]
+BYTES = (DataType.INT8, DataType.UINT8)
+ONES = 0x01010101
+EIGHTS = 8 * ONES
+NIBBLES = 0x0F0F0F0F
+SIGNS = 0x88888888 - (1 << WORD)
+
+
+def codes_in(x: Expr) -> int:
+    """How many codes a word of a factor's holds, which are a constant's where they are bytes; 0 where it is
+    made of none."""
+    loads = (y for y in parts([x], bound=False) if isinstance(y, Load))
+    return max((WORD // bits(t) for y in loads if (t := _coded(y, x)) is not None), default=0)
+
+
+def fill_words(x: Expr) -> bool:
+    """True for a factor whose codes are taken out of words: a vector takes bytes as they are."""
+    return codes_in(x) > WORD // BYTE
+
+
+def _coded(x: Load, of: Expr) -> DataType | None:
+    """The type of the codes that are loaded."""
+    kind = x.buffer.type
+    if not isinstance(kind, DataType):
+        return None
+    bytes = kind in BYTES and x.buffer.space is Space.CONST and of.type is Scalar.F32
+    return kind if bytes or is_packed(kind) else None
+
+
+def smaller(p: Product) -> float:
+    """The power of two by which rows are multiplied, so that no sum over a block overflows."""
+    terms = p.summed[-1].extent
+    assert isinstance(terms, int), "codes are constants"
+    return 2.0 ** -(WORD // codes_in(p.second) + (terms - 1).bit_length())
+
+
+def make_smaller(kernel: Kernel, row: Sym, small: float) -> Kernel:
+    """The sums of the tiles with these rows of `small` times the first factor."""
+
+    def change(sums: Sums) -> tuple[Stmt, ...]:
+        ((first, second),), (fold,) = sums.factors, sums.folds
+        return (replace(sums, folds=(multiplying(fold, first * small, second),)).statement,)
+
+    return at_sums(kernel, row, change)
+
+
+def unpack(kernel: Kernel, names: Names, row: Sym) -> Kernel:
+    """The sums of the tiles with these rows over words of the second factor's codes."""
+
+    def change(sums: Sums) -> tuple[Stmt, ...]:
+        *outer, last = sums.summed
+        ((first, second),), (fold,) = sums.factors, sums.folds
+        count, extent = codes_in(second), last.extent
+        assert isinstance(extent, int), "codes are constants"
+        number = names.var(extent // count, "w")
+        turns = (Rewrite({last: add(mul(number.dim, count), t)}) for t in range(count))
+        folds = tuple(multiplying(fold, r.expr(first), _words().expr(r.expr(second))) for r in turns)
+        return (replace(sums, summed=(*outer, number), folds=folds).statement,)
+
+    return at_sums(kernel, row, change)
+
+
+def unpack_copies(kernel: Kernel, names: Names, term: Sym) -> Kernel:
+    """What is copied in loops over `term` taken out of words."""
+
+    def change(loop: For) -> tuple[Stmt, ...]:
+        count = max((codes_in(s.value) for s in stores(loop.body)), default=0)
+        if not count:
+            return (loop,)
+        extent = loop.var.extent
+        assert isinstance(extent, int), "codes are constants"
+        number = names.var(extent // count, "w")
+        turns = ({loop.var: add(mul(number.dim, count), t)} for t in range(count))
+        (lanes,) = loop.body
+        assert isinstance(lanes, For), "what is copied are lanes"
+        body = tuple(s for turn in turns for s in _words().body(Rewrite(turn).body(lanes.body)))
+        return (For(number, Loop.SERIAL, (replace(lanes, body=body),)),)
+
+    return replace(kernel, body=at_loop(kernel.body, term, change))
+
+
+def rows_of_codes(p: Product) -> bool:
+    """True for factors that are nothing but codes times scales, of int8 the first, of 4 bits the second, that
+    terms of a block have in common."""
+    rows, lanes = _rows(p.first), _lanes(p.second)
+    if rows is None or lanes is None:
+        return False
+    return not any(_moves(x, p.summed[-1]) for x in (rows[1], *lanes[1:]) if x is not None)
+
+
+def sum_bytes(kernel: Kernel, names: Names, before: Sym, row: Sym, most: int, dot: Intrinsic) -> Kernel:
+    """The sums of rows of codes over words of bytes, by a dot whose first words have no sign: codes of
+    4 bits with 8 added. What the sum of a word is too large by is 8 and the zero point times the sum of the
+    row's codes; `less` is that times −8, or −1, of at most so many rows of an item, found before the loop
+    `before`."""
+    sums = found_sums(kernel, row)
+    *outer, last = sums.summed
+    ((first, second),), (fold,) = sums.factors, sums.folds
+    rows, lanes = _rows(first), _lanes(second)
+    assert rows is not None, "the first factor is codes of int8 times a scale"
+    assert lanes is not None, "the second one is codes of 4 bits times a scale"
+    (held, coarse), (packed, fine, zero) = rows, lanes
+    assert isinstance(last.extent, int), "codes are constants"
+    count = codes_in(second)
+    number = names.var(last.extent // count, "w")
+    of_word = Rewrite({last: mul(number.dim, count)})
+    begin, loops = of_word.dim(held.index), (*outer, number)
+    halves = [load(held.buffer, add(begin, k), word=True) for k in range(0, count, WORD // BYTE)]
+    codes = load(packed.buffer, of_word.dim(packed.index), word=True) ^ SIGNS
+    place, depth = flat(loops)
+    kernel, less = reserve(kernel, names.name("less"), Scalar.I32, mul(depth, most))
+    own = names.var(sums.row.extent or 0, "r")
+    of_row = Rewrite({sums.row: own.dim})
+    times = const(EIGHTS if zero is None else ONES, Scalar.I32)
+    sum = reduce(add_, (alu(dot, times, of_row.expr(x)) for x in halves))
+    fill = Store(less, add(mul(own.dim, depth), place), const(0, Scalar.I32) - sum)
+    kernel = before_loop(kernel, before, serial([own], _side_by_side(fill, loops, names)))
+    words = (alu(Op.LSHR, codes, const(4 * k, Scalar.I32)) & NIBBLES for k in range(len(halves)))
+    terms = [alu(dot, w, x) for w, x in zip(words, halves, strict=True)]
+    over = load(less, add(mul(sums.row.dim, depth), place))
+    terms.append(over if zero is None else over * zero)
+    folds = tuple(multiplying(fold, cast(x, Scalar.F32), coarse * fine) for x in terms)
+    made = replace(sums, summed=loops, folds=folds)
+    return at_sums(kernel, row, lambda _: (made.statement,))
+
+
+def _side_by_side(fill: Store, loops: tuple[Sym, ...], names: Names) -> tuple[Stmt, ...]:
+    """A copy of words, by one loop where these lie evenly."""
+    counter = names.var(product(v.extent or 0 for v in loops), "w")
+    loads = {x for x in parts([fill.value], bound=False) if isinstance(x, Load)}
+    at = {x: counted(x.index, loops, counter.dim) for x in loads}
+    to = counted(fill.index, loops, counter.dim)
+    if to is None or None in at.values():
+        return serial(loops[:-1], (For(loops[-1], Loop.VECTOR, (fill,)),))
+
+    def moved(x: Expr) -> Expr | None:
+        index = at.get(x) if isinstance(x, Load) else None
+        return None if index is None or not isinstance(x, Load) else load(x.buffer, index, x.word)
+
+    value = Rewrite(rule=moved).expr(fill.value)
+    return (For(counter, Loop.VECTOR, (Store(fill.buffer, to, value),)),)
+
+
+def _rows(x: Expr) -> tuple[Load, Expr] | None:
+    """Codes of int8 and what they are multiplied by."""
+    for codes, scale in _pairs(x):
+        match codes:
+            case Cast(type=Scalar.F32, arg=Cast(arg=Load() as found)) if found.buffer.stored is Scalar.I8:
+                return found, scale
+    return None
+
+
+def _lanes(x: Expr) -> tuple[Load, Expr, Expr | None] | None:
+    """Codes of 4 bits with a sign, what they are multiplied by, and 8 more than their zero point, if there is
+    one."""
+    for steps, scale in _pairs(x):
+        match steps:
+            case Alu(op=Op.SUB, args=(Cast(arg=found), Cast(arg=zero))) if zero.type is Scalar.I32:
+                less: Expr | None = zero + 8
+            case Cast(type=Scalar.F32, arg=found):
+                less = None
+            case _:
+                continue
+        read = [y for y in parts([found], bound=False) if isinstance(y, Load)]
+        signed = isinstance(found, Alu) and found.op is Op.SHR
+        if signed and len(read) == 1 and read[0].buffer.type is DataType.INT4:
+            return read[0], scale, less
+    return None
+
+
+def _pairs(x: Expr) -> tuple[tuple[Expr, Expr], ...]:
+    """The factors of a product, in either order."""
+    if not isinstance(x, Alu) or x.op is not Op.MUL:
+        return ()
+    a, b = x.args
+    return (a, b), (b, a)
+
+
+def factor_out(kernel: Kernel, names: Names, lane: Sym, small: float | None) -> Kernel:
+    """The sums in registers of the loops over `lane`, `small` times what they should be, as sums of those of
+    blocks, times what each of their terms is multiplied by; `small` is None for sums of integers."""
+    return replace(kernel, body=at_loop(kernel.body, lane, lambda loop: (_factored(loop, names, small),)))
+
+
+def _words() -> Rewrite:
+    """Codes are taken out of words instead of bytes; those with a sign as float32 at once."""
+
+    def taken(y: Expr) -> Expr | None:
+        match y:
+            case Cast(
+                type=Scalar.F32,
+                arg=Alu(op=Op.SHR, args=(Alu(op=Op.SHL, args=(Alu(op=Op.AND, args=(code, _)), _)), _)),
+            ) if (found := _place(code)) is not None and found[0].buffer.type is DataType.INT4:
+                return alu(Op.CODE, found[0], const(found[1], Scalar.I32))
+            case Alu(op=Op.LSHR) if (found := _place(y)) is not None:
+                return alu(Op.LSHR, found[0], const(found[1], Scalar.I32))
+        return None
+
+    return Rewrite(rule=taken)
+
+
+def _place(x: Expr) -> tuple[Load, int] | None:
+    """The word that holds a code, and its first bit there, of an expression that shifts the code's byte."""
+    match x:
+        case Alu(
+            op=Op.LSHR,
+            args=(
+                Cast(arg=Load(buffer=buffer, index=at)),
+                Alu(op=Op.MUL, args=(Cast(arg=Const(value=number)), Const(value=width))),
+            ),
+        ) if isinstance(buffer.type, DataType) and is_packed(buffer.type):
+            byte = mod(at, WORD // BYTE)
+            assert isinstance(byte, int), "terms of a word are numbered"
+            word = load(buffer, add(at, -byte), word=True)
+            assert isinstance(word, Load), "a word is loaded"
+            return word, BYTE * byte + int(number) * int(width)
+    return None
+
+
+def _factored(loop: For, names: Names, small: float | None) -> For:
+    begin, summing, *then = loop.body
+    assert isinstance(begin, Alloc), "lanes begin with sums"
+    *outer, words = _nest(summing)
+    rows = [s for s in words.body if isinstance(s, For)]
+    terms = {s: _term(s, small is None) for r in rows for s in r.body if isinstance(s, Fold)}
+    (factor,) = {common for _, common in terms.values()}
+    assert factor is None or not _moves(factor, words.var), "terms of a block have one scale"
+    size, kind = begin.buffer.size, next(term.type for term, _ in terms.values())
+    part = Buffer(names.name("part"), kind, Space.REGISTER, size)
+    each = names.var(size, "e")
+    sum = cast(load(part, each.dim), Scalar.F32)
+    sum = sum if factor is None else sum * Rewrite({rows[0].var: each.dim}).expr(factor)
+    sum = sum if small is None else sum * (1 / small)
+    block = (
+        Alloc(part, const(0, kind)),
+        replace(words, body=tuple(_parted(r, part, terms) for r in rows)),
+        For(each, Loop.UNROLL, (Fold(begin.buffer, Op.ADD, sum, index=each.dim),)),
+    )
+    return replace(loop, body=(begin, *serial([s.var for s in outer], block), *then))
+
+
+def _parted(loop: For, part: Buffer, terms: Mapping[Fold, tuple[Expr, Expr | None]]) -> For:
+    """Folds of rows into `part`, of what differs among them."""
+    folds = (s for s in loop.body if isinstance(s, Fold))
+    return replace(loop, body=tuple(replace(s, buffer=part, value=terms[s][0]) for s in folds))
+
+
+def _nest(stmt: Stmt) -> list[For]:
+    """The loops around those over rows, the last one over words."""
+    found: list[For] = []
+    while isinstance(stmt, For) and all(isinstance(s, For) for s in stmt.body):
+        found.append(stmt)
+        stmt = stmt.body[0]
+    return found
+
+
+def _term(fold: Fold, whole: bool) -> tuple[Expr, Expr | None]:
+    """What differs among the terms of a block, an integer or the row's number times a code, and what all are
+    multiplied by; None where that is nothing."""
+    assert isinstance(fold.value, Alu), "what is summed has two factors"
+    first, second = fold.value.args
+    if whole:
+        assert isinstance(first, Cast), "it is a number of an integer"
+        return first.arg, second
+    own, common = list[Expr](), list[Expr]()
+    for x in _multiplied(second):
+        (own if codes_in(x) else common).append(x)
+    return reduce(mul_, own, first), reduce(mul_, common) if common else None
+
+
+def _multiplied(x: Expr) -> Iterator[Expr]:
+    """The factors of a product."""
+    if isinstance(x, Alu) and x.op is Op.MUL:
+        for y in x.args:
+            yield from _multiplied(y)
+    else:
+        yield x
+
+
+def _moves(x: Expr, var: Sym) -> bool:
+    return any(depends(at, var) for at in dims_of(x))

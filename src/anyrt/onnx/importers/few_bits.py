@@ -1,0 +1,240 @@
+"""Products with weights of 2, 4 or 8 bits, packed, in blocks that have a scale each: MatMulNBits.
+
+The weights become codes with a sign, less their zero points, times scales, as of DequantizeLinear; so kernels
+are the same. Columns that are in the order of no blocks (`g_idx`) are put into it, of weights now and of the
+other factor in each run. Blocks that are not full end in codes that are multiplied by zeros.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyrt.api.weights import Weights
+from anyrt.core.dtype import short_name
+from anyrt.core.enums import DataType, SampleMode
+from anyrt.core.errors import ArgumentError, DTypeError, NotSupportedError, ShapeError
+from anyrt.onnx.importers.contrib import biased, contrib
+from anyrt.onnx.importers.quantized import Grain, dequantized, numbers
+from anyrt.onnx.node import Node
+from anyrt.onnx.tensor import Tensor
+
+FLOAT, INT8, UINT8 = DataType.FLOAT, DataType.INT8, DataType.UINT8
+SIGNED = {2: DataType.INT2, 4: DataType.INT4, 8: INT8}
+UNSIGNED = {2: DataType.UINT2, 4: DataType.UINT4, 8: UINT8}
+LEVELS = range(5)
+COARSE = 4  # the level of accuracy that allows int8
+LEAST = 16  # terms of a block
+WORD, BYTE = 32, 8  # bits
+LONG = 2  # times as many columns, at most, where blocks of all sizes are filled up
+
+Codes = NDArray[np.int16]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What the attributes say: weights of `rows` × `columns`, in blocks of `size` columns."""
+
+    rows: int
+    columns: int
+    size: int
+    bits: int
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of a row, of which the last one may not be full."""
+        return -(-self.columns // self.size)
+
+    @property
+    def middle(self) -> int:
+        """The code that stands for 0 where no zero points are given."""
+        return 1 << (self.bits - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Where the columns of blocks of `size` stand among those of the model; −1: there is none, its weights
+    are multiplied by 0. places: None where they stand as they are, with those behind the last one."""
+
+    size: int
+    places: NDArray[np.int64] | None = None
+
+
+@contrib("MatMulNBits")
+def matmul_nbits(node: Node) -> Tensor:
+    """x · weights, transposed, computed in float32."""
+    form, x, bias = _form(node), node.input(0), node.optional(5)
+    level = node.attr("accuracy_level", 0)
+    if level not in LEVELS:
+        got, wanted = f"accuracy_level {level}", "0 (of the input's type) to 4 (int8 may be used)"
+        raise ArgumentError("AR304", node.where, got, wanted, "set one of these")
+    if x.rank < 1 or x.sizes[-1] not in (-1, form.columns):
+        got, wanted = f"an input of shape {x.sizes}", f"K = {form.columns} columns"
+        raise ShapeError("AR123", node.where, got, wanted, "give as many columns as the weights have")
+    order = _order(node, form)
+    weights = _weights(node, form, order)
+    factor = _placed(node, x.cast(FLOAT), form, order)
+    zeros = node.optional(3)
+    if level == COARSE and form.bits == 4 and (zeros is None or not zeros.is_float):
+        factor = _coarse(node, factor, order.size)
+    y = node.matmul(factor, weights, turn_b=True)
+    return biased(y, None if bias is None else bias.cast(FLOAT)).cast(x.dtype)
+
+
+def _form(node: Node) -> Form:
+    rows, columns, size = (node.required(n, 0) for n in ("N", "K", "block_size"))
+    form = Form(rows, columns, size, node.attr("bits", 4))
+    if form.bits not in SIGNED:
+        got, do = f"weights of {form.bits} bits", "quantise them to 4 bits"
+        raise NotSupportedError("AR901", node.where, got, "2, 4 or 8 bits", do)
+    if form.size < LEAST or form.size & (form.size - 1):
+        got, wanted = f"block_size {form.size}", f"a power of two, {LEAST} or more"
+        raise ArgumentError("AR304", node.where, got, wanted, "quantise in such blocks")
+    if form.rows < 1 or form.columns < 1:
+        got = f"weights of N = {form.rows}, K = {form.columns}"
+        raise ArgumentError("AR304", node.where, got, "sizes above 0", "give the sizes of the weights")
+    return form
+
+
+# ---- columns --------------------------------------------------------------------------------------
+
+
+def _order(node: Node, form: Form) -> Order:
+    """How columns are ordered, so that those of a block stand side by side."""
+    given = node.optional(4)
+    if given is None:
+        return Order(form.size)
+    held = node.held(given)
+    if held is None:
+        raise node.unsupported("g_idx that is computed", "make it a constant of the model")
+    found = np.asarray(held.elements()).reshape(-1)
+    if given.is_float or found.size not in (form.columns, form.blocks * form.size):
+        got = f"g_idx of {found.size} elements of {short_name(given.dtype)}"
+        wanted = f"{form.columns} of int32, the block of each column"
+        raise ShapeError("AR123", node.where, got, wanted, "give one for each column")
+    block = found[: form.columns].astype(np.int64)
+    wrong = block[(block < 0) | (block >= form.blocks)]
+    if wrong.size:
+        got, wanted = f"block {wrong[0]} in g_idx", f"0 to {form.blocks - 1}"
+        raise ArgumentError("AR304", node.where, got, wanted, "name blocks that have a scale")
+    if np.array_equal(block, np.arange(form.columns) // form.size):
+        return Order(form.size)
+    most, word = int(np.bincount(block).max()), WORD // form.bits
+    size = -(-most // word) * word
+    if size * form.blocks > LONG * form.blocks * form.size:
+        return Order(1, block)
+    places = np.full((form.blocks, size), -1)
+    for k in range(form.blocks):
+        own = np.flatnonzero(block == k)
+        places[k, : own.size] = own
+    return Order(size, places.reshape(-1))
+
+
+def _placed(node: Node, x: Tensor, form: Form, order: Order) -> Tensor:
+    """The columns of the other factor in this order, zeros where there are none."""
+    if x.sizes[-1] < 0:
+        x = node.reshape(x, [*(0 for _ in x.sizes[1:]), form.columns], zero_copies=True)
+    whole = form.blocks * form.size
+    if order.size == 1 or (order.places is None and whole == form.columns):
+        return x
+    gaps = order.places is not None and bool((order.places < 0).any())
+    wide = whole if order.places is None else form.columns + gaps
+    if wide > form.columns:
+        sizes = [*(node.size(x, k) if d < 0 else d for k, d in enumerate(x.sizes[:-1])), wide]
+        x = node.slice(x, [0] * x.rank, sizes, mode=SampleMode.FILL)
+    if order.places is None:
+        return x
+    at = np.where(order.places < 0, form.columns, order.places)
+    return node.gather(x, node.constant(at, DataType.INT64), x.rank - 1)
+
+
+def _coarse(node: Node, x: Tensor, size: int) -> Tensor:
+    """Numbers as codes of int8 stand for them, whose scale blocks of so many terms have in common."""
+    layer = node.add("add_dynamic_quantize", x, x.rank - 1, size, INT8, FLOAT)
+    codes, scale = node.outputs(layer)
+    outer, blocks = [0] * (x.rank - 1), x.sizes[-1] // size  # sizes of 0 are those that are there
+    parts = node.reshape(codes.cast(FLOAT), [*outer, blocks, size], zero_copies=True)
+    each = node.reshape(scale, [*outer, blocks, 1], zero_copies=True)
+    return node.reshape(parts * each, [*outer, blocks * size], zero_copies=True)
+
+
+# ---- weights --------------------------------------------------------------------------------------
+
+
+def _weights(node: Node, form: Form, order: Order) -> Tensor:
+    """(code − zero) · scale, in FLOAT, a row for each result, with columns in this order."""
+    codes, scales, zeros = _codes(node, form), _scales(node, form), _zeros(node, form)
+    signed = zeros is None or not zeros.is_float
+    middle, types = (form.middle, SIGNED) if signed else (0, UNSIGNED)
+    if order.places is not None and order.size == 1:  # a scale for each column, which is that of its block
+        at = node.constant(order.places, DataType.INT64)
+        scales = node.gather(scales, at, 1)
+        zeros = None if zeros is None else node.gather(numbers(zeros), at, 1)
+        codes = codes[:, : form.columns]
+    elif order.places is not None:
+        codes = np.where(order.places < 0, form.middle, codes[:, np.maximum(order.places, 0)])
+    held = node.constant(codes.astype(np.int16) - middle, types[form.bits])
+    return dequantized(node, held, scales, zeros, grain=Grain(1, order.size))
+
+
+def _codes(node: Node, form: Form) -> Codes:
+    """The codes of the weights, with those behind the last column."""
+    held, each = node.held(node.input(1)), form.size * form.bits // 8
+    if held is None:
+        raise node.unsupported("weights that are computed", "make them constants of the model")
+    return _unpacked(node, held, (form.rows, form.blocks * each), form.bits, "weights")
+
+
+def _scales(node: Node, form: Form) -> Tensor:
+    """A scale for each block."""
+    scales = node.input(2)
+    _count(node, scales, form, "scales")
+    held = node.held(scales)
+    given = np.asarray([] if held is None else held.elements()).astype(np.float32)
+    wrong = given[~np.isfinite(given)]
+    if wrong.size:
+        got = f"a scale of {wrong[0]:g}"
+        raise ArgumentError("AR304", node.where, got, "finite numbers", "give what one step is worth")
+    return scales.cast(FLOAT).reshape((form.rows, form.blocks))
+
+
+def _zeros(node: Node, form: Form) -> Tensor | None:
+    """Zero points of the blocks: codes, less what stands for 0, or numbers."""
+    zeros = node.optional(3)
+    if zeros is None:
+        return None
+    if zeros.is_float:
+        _count(node, zeros, form, "zero points")
+        return zeros.cast(FLOAT).reshape((form.rows, form.blocks))
+    held = node.held(zeros)
+    if held is None:
+        raise node.unsupported("zero points that are computed", "make them constants of the model")
+    shape = (form.rows, -(-form.blocks * form.bits // 8))
+    found = _unpacked(node, held, shape, form.bits, "zero points")[:, : form.blocks]
+    return node.constant(found - form.middle, SIGNED[form.bits])
+
+
+def _count(node: Node, x: Tensor, form: Form, what: str) -> None:
+    """AR123 unless there is one for each block."""
+    wanted = form.rows * form.blocks
+    if -1 not in x.sizes and prod(x.sizes) != wanted:
+        got = f"{prod(x.sizes)} {what} of shape {x.sizes}"
+        text = f"{wanted}, for {form.rows} rows of {form.blocks} blocks"
+        raise ShapeError("AR123", node.where, got, text, "give one for each block")
+
+
+def _unpacked(node: Node, held: Weights, shape: tuple[int, int], bits: int, what: str) -> Codes:
+    """Elements of bytes, the low ones first."""
+    data = np.asarray(held.elements())
+    if data.dtype.itemsize != 1 or data.dtype.kind not in "ui":
+        got, do = f"{what} of {short_name(held.dtype)}", "pack them into bytes"
+        raise DTypeError("AR202", node.where, got, "uint8", do)
+    if data.size != prod(shape):
+        wanted = f"{prod(shape)}, {shape[0]} rows of {shape[1]}"
+        raise ShapeError("AR123", node.where, f"{data.size} bytes of {what}", wanted, "pack whole rows")
+    bytes, low = data.view(np.uint8).reshape(shape), (1 << bits) - 1
+    parts = [bytes >> k & low for k in range(0, BYTE, bits)]
+    return np.stack(parts, -1).reshape(shape[0], -1).astype(np.int16)

@@ -1,0 +1,593 @@
+"""MatMulNBits: products with packed weights of 2, 4 or 8 bits, against float64.
+
+A product is computed in float32: it is wrong by at most a millionth of the sum of all magnitudes. At
+accuracy_level 4 each block of x is rounded to steps of its largest magnitude / 127, so by half of that more.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import ml_dtypes
+import numpy as np
+import pytest
+from onnx import helper, numpy_helper
+
+import anyrt
+import anyrt.passes  # whose modules the fixtures change
+from anyrt.backends.cpu import processors
+from anyrt.core.errors import AnyrtError
+from anyrt.onnx.backend import prepare
+from tests.emulated import emulated
+from tests.onnx.conftest import of_node
+
+RNG = np.random.default_rng(28)
+NEAR = 1e-6
+HERE = processors.host().arch is processors.forced(processors.Level.AVX2).arch
+MACHINES = [None, *(["avx2", "sse2"] if HERE else [])]
+
+
+@pytest.fixture(autouse=True)
+def _codes_of_any_number(monkeypatch, tmp_path):
+    """Few weights are as good as numbers; here they stay codes, however few there are."""
+    for name in ("fold_constants", "split_codes"):
+        monkeypatch.setattr(sys.modules[f"anyrt.passes.{name}"], "SMALL", 1)
+    monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
+
+
+class Weights:
+    """Packed codes, scales and zero points as the operator takes them, and what they stand for in float64."""
+
+    def __init__(self, rows, columns, size, bits=4, zeros=None, dtype=np.float32, scale=None):
+        self.rows, self.columns, self.size, self.bits = rows, columns, size, bits
+        blocks = -(-columns // size)
+        self.codes = RNG.integers(0, 1 << bits, (rows, blocks * size)).astype(np.uint8)
+        shape = (rows, blocks)
+        self.scale = (RNG.uniform(0.01, 0.1, shape) if scale is None else np.full(shape, scale)).astype(dtype)
+        self.zero = np.full(shape, float(1 << (bits - 1)))
+        self.given = {"b": self.pack(self.codes).reshape(rows, blocks, -1), "s": self.scale.reshape(-1)}
+        if zeros == "codes":
+            self.zero = RNG.integers(0, 1 << bits, shape)
+            self.given["z"] = self.pack(self.zero.astype(np.uint8)).reshape(-1)
+        if zeros == "numbers":
+            self.zero = RNG.uniform(0, (1 << bits) - 1, shape).astype(dtype)
+            self.given["z"] = self.zero
+        self.block = np.arange(columns) // size
+        self.order = ["x", *self.given]
+
+    def pack(self, codes):
+        """Codes in bytes, the low ones first; rows are filled up."""
+        each = 8 // self.bits
+        whole = np.zeros((len(codes), -(-codes.shape[1] // each) * each), np.uint8)
+        whole[:, : codes.shape[1]] = codes
+        return sum(whole[:, k::each] << (k * self.bits) for k in range(each)).astype(np.uint8)
+
+    def ordered(self, block):
+        """With the block of each column said."""
+        self.block, self.given["g"] = np.asarray(block)[: self.columns], np.asarray(block, np.int32)
+        self.order = ["x", "b", "s", "z" if "z" in self.given else "", "g"]
+        return self
+
+    @property
+    def real(self):
+        """(K, N)."""
+        zero, scale = (np.asarray(a, np.float64)[:, self.block] for a in (self.zero, self.scale))
+        return ((self.codes[:, : self.columns] - zero) * scale).T
+
+    def attributes(self, level=0):
+        return {
+            "K": self.columns,
+            "N": self.rows,
+            "bits": self.bits,
+            "block_size": self.size,
+            "accuracy_level": level,
+        }
+
+    def node(self, level=0):
+        more = self.attributes(level)
+        return helper.make_node("MatMulNBits", self.order, ["y"], "node", domain="com.microsoft", **more)
+
+    def run(self, x, level=0, dynamic=()):
+        model = of_node(self.node(level), {"x": x}, self.given, 21, dynamic)
+        (got,) = prepare(model).run({"x": x})
+        assert got.dtype == x.dtype
+        return got.astype(np.float64)
+
+    def bound(self, x, level=0):
+        """What the result may differ by from that of float64."""
+        x, real = np.abs(x.astype(np.float64)), np.abs(self.real)
+        error = NEAR * (x @ real)
+        if level == 4:
+            blocks = self.scale.shape[1]
+            most = np.stack([x[..., self.block == k].max(-1, initial=0) for k in range(blocks)], -1)
+            error = error + most[..., self.block] / 254 @ real
+        return error
+
+    def agrees(self, x, level=0, dynamic=(), digits=0.0):
+        wanted = x.astype(np.float64) @ self.real
+        error = np.abs(self.run(x, level, dynamic) - wanted)
+        assert np.all(error <= self.bound(x, level) + digits * np.abs(wanted))
+
+
+def numbers(*shape, dtype=np.float32):
+    return RNG.standard_normal(shape).astype(dtype)
+
+
+# ---- sizes, machines and types --------------------------------------------------------------------
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("level", [0, 4])
+@pytest.mark.parametrize("size", [16, 32, 64, 128, 256, 1024])
+@pytest.mark.parametrize("lanes", [1, 5, 32, 37, 257])
+@pytest.mark.parametrize("rows", [1, 2, 6, 7, 16, 33])
+def test_rows_of_every_number_meet_weights(rows, lanes, size, level):
+    Weights(lanes, max(512, size), size).agrees(numbers(rows, max(512, size)), level)
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.here
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("level", [0, 4])
+@pytest.mark.parametrize("zeros", [None, "codes", "numbers"])
+@pytest.mark.parametrize("bits", [2, 4, 8])
+@pytest.mark.parametrize("rows", [1, 6, 33])
+def test_weights_of_all_forms_on_every_machine(machine, level, zeros, bits, rows, monkeypatch):
+    if machine is not None:
+        monkeypatch.setenv("ANYRT_CPU", machine)
+    Weights(37, 192, 64, bits, zeros).agrees(numbers(rows, 192), level)
+
+
+@pytest.mark.here
+@pytest.mark.parametrize("rows", [1, 7])
+@pytest.mark.parametrize("level", [0, 4])
+def test_weights_on_an_emulated_processor(rows, level):
+    with emulated():
+        Weights(20, 64, 32, zeros="codes" if level == 0 else None).agrees(numbers(rows, 64), level)
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("level", [0, 4])
+@pytest.mark.parametrize("zeros", [None, "codes"])
+@pytest.mark.parametrize("bits", [2, 4, 8])
+@pytest.mark.parametrize("columns", [8, 72, 100, 1000, 1001])
+@pytest.mark.parametrize("rows", [1, 9])
+def test_blocks_that_are_not_full(columns, zeros, bits, level, rows):
+    Weights(21, columns, 32, bits, zeros).agrees(numbers(rows, columns), level)
+
+
+@pytest.mark.parametrize("level", [0, 4])
+@pytest.mark.parametrize("rows", [1, 5, 40])
+def test_one_plan_serves_all_numbers_of_rows(rows, level):
+    Weights(37, 128, 32).agrees(numbers(2, rows, 128), level, dynamic=("x",))
+
+
+@pytest.mark.parametrize("level", [0, 4])
+@pytest.mark.parametrize("rows", [1, 4, 33])
+@pytest.mark.parametrize(("dtype", "step"), [(np.float16, 2.0**-11), (ml_dtypes.bfloat16, 2.0**-8)])
+def test_halves_are_computed_in_float32_and_rounded_once(dtype, step, rows, level):
+    Weights(37, 256, 32, dtype=dtype).agrees(numbers(rows, 256, dtype=dtype), level, digits=step)
+
+
+def test_a_bias_is_added_before_rounding():
+    w, x = Weights(8, 64, 32, dtype=np.float16), numbers(3, 64, dtype=np.float16)
+    w.given["c"], w.order = numbers(8, dtype=np.float16), ["x", "b", "s", "", "", "c"]
+    wanted = x.astype(np.float64) @ w.real + w.given["c"]
+    assert np.all(np.abs(w.run(x) - wanted) <= w.bound(x) + 2.0**-11 * np.abs(wanted))
+
+
+# ---- values at the ends of their types ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", [0, 4])
+@pytest.mark.parametrize("rows", [1, 7, 33])
+def test_the_largest_numbers_overflow_where_the_sum_does_alone(rows, level):
+    w = Weights(37, 256, 32, scale=1e-3)
+    x = (RNG.choice([-1, 1], (rows, 256)) * 3e38).astype(np.float32)
+    x[:, 7:] *= np.float32(1e-2)
+    w.agrees(x, level)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 33])
+def test_the_largest_scales_overflow_where_the_sum_does_alone(rows):
+    Weights(37, 64, 32, scale=1e37).agrees(numbers(rows, 64) * np.float32(1e-6))
+
+
+@pytest.mark.parametrize("rows", [1, 7, 33])
+def test_the_least_numbers_lose_only_what_a_step_down_has_no_digits_for(rows):
+    """Rows are made smaller by a block of the largest codes, 2 ** (8 + 5): what is below 2 ** -149 then is
+    lost."""
+    w = Weights(37, 64, 32, scale=0.5)
+    x = numbers(rows, 64) * np.float32(1e-38)
+    error = np.abs(w.run(x) - x.astype(np.float64) @ w.real)
+    assert np.all(error <= w.bound(x) + 2.0 ** (13 - 149) * np.abs(w.real).sum(0))
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("rows", [1, 7, 33])
+def test_infinities_and_nan_are_where_the_sums_have_them(rows, bits):
+    w, x = Weights(37, 128, 32, bits), numbers(rows, 128)
+    w.codes[:5, :] = 1 << (bits - 1)  # weights that are 0
+    w.given["b"] = w.pack(w.codes).reshape(w.given["b"].shape)
+    x[0, 3], x[-1, 40], x[rows // 2, 100] = np.inf, -np.inf, np.nan
+    with np.errstate(invalid="ignore"):
+        wanted = x.astype(np.float64) @ w.real
+    got = w.run(x)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(wanted))
+    np.testing.assert_array_equal(got[np.isinf(wanted)], wanted[np.isinf(wanted)])
+    assert np.isfinite(got[np.isfinite(wanted)]).all()
+
+
+@pytest.mark.parametrize("rows", [1, 7])
+def test_what_is_not_finite_stays_so_where_rows_are_quantised(rows):
+    w, x = Weights(37, 128, 32), numbers(rows, 128)
+    x[0, 3] = np.nan
+    x[-1, 40] = np.inf
+    with np.errstate(invalid="ignore"):
+        wanted = x.astype(np.float64) @ w.real
+    got = w.run(x, 4)
+    assert not np.isfinite(got[~np.isfinite(wanted)]).any()
+
+
+@pytest.mark.parametrize("level", [0, 4])
+@pytest.mark.parametrize("zeros", [None, "codes"])
+@pytest.mark.parametrize("rows", [1, 33])
+def test_codes_equal_to_their_zero_points_give_exactly_0(rows, zeros, level):
+    w = Weights(37, 128, 32, zeros=zeros)
+    w.codes = np.repeat(w.zero, 32, 1).astype(np.uint8)
+    w.given["b"] = w.pack(w.codes).reshape(w.given["b"].shape)
+    assert not w.run(numbers(rows, 128) * np.float32(1e30), level).any()
+
+
+@pytest.mark.parametrize("level", [0, 4])
+@pytest.mark.parametrize("scale", [0.0, -0.2, 0.5, 1.0])
+@pytest.mark.parametrize("rows", [1, 7])
+def test_scales_may_be_0_and_below_and_alike(scale, rows, level):
+    Weights(37, 128, 32, scale=scale).agrees(numbers(rows, 128), level)
+
+
+def test_scales_may_differ_in_sign():
+    w = Weights(37, 128, 32, zeros="codes")
+    w.scale[::2] *= -1
+    w.scale[3] = 0
+    w.given["s"] = w.scale.reshape(-1)
+    w.agrees(numbers(2, 128))
+
+
+# ---- columns in another order ---------------------------------------------------------------------
+
+ORDERS = {
+    "as they are": np.arange(128) // 32,
+    "in turn": np.arange(128) % 4,
+    "any": RNG.permutation(np.arange(128) // 32),
+    "of different numbers": np.sort(RNG.integers(0, 4, 128)),
+    "of very different numbers": np.array([0, 1, 2, *[3] * 125]),
+    "none in some": RNG.permutation(np.arange(128) % 2),
+}
+
+
+@pytest.mark.parametrize("level", [0, 4])
+@pytest.mark.parametrize("zeros", [None, "codes", "numbers"])
+@pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
+@pytest.mark.parametrize("rows", [1, 9])
+def test_columns_belong_to_the_blocks_that_g_idx_says(order, zeros, rows, level):
+    Weights(21, 128, 32, zeros=zeros).ordered(order).agrees(numbers(rows, 128), level)
+
+
+def test_blocks_may_be_named_for_more_columns_than_there_are():
+    order = [*RNG.permutation(np.arange(100) // 32), *[3] * 28]
+    Weights(21, 100, 32).ordered(order).agrees(numbers(3, 100))
+
+
+# ---- what is kept ---------------------------------------------------------------------------------
+
+
+def built(w, level=0, rows=1):
+    """The plan, and the names of its kernels."""
+    builder = anyrt.Builder(anyrt.Logger())
+    network = builder.create_network()
+    model = of_node(w.node(level), {"x": np.zeros((rows, w.columns), np.float32)}, w.given, 21)
+    assert anyrt.OnnxParser(network, anyrt.Logger()).parse(model.SerializeToString())
+    plan = builder.build_serialized_network(network, builder.create_builder_config())
+    engine = anyrt.Runtime(anyrt.Logger()).deserialize_cuda_engine(plan)
+    told = engine.create_engine_inspector().get_engine_information(anyrt.LayerInformationFormat.JSON)
+    return memoryview(plan).nbytes, json.loads(told)["Layers"]
+
+
+@pytest.mark.parametrize("rows", [1, 33])
+@pytest.mark.parametrize("zeros", [None, "codes"])
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_plans_hold_codes_and_one_kernel_reads_them(bits, zeros, rows):
+    w = Weights(512, 512, 32, bits, zeros)
+    size, kernels = built(w, rows=rows)
+    each = 512 * 512 // 32  # zero points are few, and bytes
+    held = 512 * 512 * bits // 8 + 4 * each + (each if zeros else 0)
+    assert size <= 1.02 * held + (1 << 16)  # what else there is has a size of its own
+    assert len(kernels) == 1
+
+
+# ---- what is refused ------------------------------------------------------------------------------
+
+
+def refused(w, code, *words, attributes=(), x=None):
+    """The error has this code, and says all these words."""
+    node = helper.make_node(
+        "MatMulNBits",
+        w.order,
+        ["y"],
+        "node",
+        domain="com.microsoft",
+        **{**w.attributes(), **dict(attributes)},
+    )
+    x = np.zeros((2, w.columns), np.float32) if x is None else x
+    with pytest.raises(AnyrtError) as found:
+        prepare(of_node(node, {"x": x}, w.given, 21))
+    told = str(found.value)
+    assert code in told
+    assert all(word in told for word in ("node", *words)), told
+
+
+@pytest.mark.parametrize("bits", [0, 1, 3, 5, 6, 7, 16])
+def test_other_bits_are_refused(bits):
+    refused(Weights(5, 64, 32), "AR901", f"{bits} bits", "2, 4 or 8", attributes={"bits": bits})
+
+
+@pytest.mark.parametrize("level", [-1, 5])
+def test_other_levels_of_accuracy_are_refused(level):
+    refused(Weights(5, 64, 32), "AR304", f"accuracy_level {level}", attributes={"accuracy_level": level})
+
+
+@pytest.mark.parametrize("size", [0, -32, 8, 24, 48])
+def test_other_blocks_are_refused(size):
+    refused(
+        Weights(5, 64, 32), "AR304", f"block_size {size}", "power of two", attributes={"block_size": size}
+    )
+
+
+@pytest.mark.parametrize("name", ["K", "N"])
+def test_sizes_of_0_are_refused(name):
+    refused(Weights(5, 64, 32), "AR304", "sizes above 0", attributes={name: 0})
+
+
+@pytest.mark.parametrize("name", ["K", "N", "block_size"])
+def test_attributes_that_are_missing_are_named(name):
+    w = Weights(5, 64, 32)
+    more = {k: v for k, v in w.attributes().items() if k != name}
+    node = helper.make_node("MatMulNBits", w.order, ["y"], "node", domain="com.microsoft", **more)
+    with pytest.raises(AnyrtError, match=f"no attribute {name}"):
+        prepare(of_node(node, {"x": np.zeros((2, 64), np.float32)}, w.given, 21))
+
+
+@pytest.mark.parametrize(
+    "change", [lambda b: b[:-1], lambda b: np.concatenate([b, b[:1]])], ids=["short", "long"]
+)
+@pytest.mark.parametrize(
+    ("name", "words"), [("b", "bytes of weights"), ("s", "scales"), ("z", "zero points")]
+)
+def test_too_few_or_many_are_refused(name, words, change):
+    w = Weights(5, 128, 32, zeros="codes")
+    w.given[name] = change(w.given[name])
+    refused(w, "AR123", words)
+
+
+def test_too_many_zero_points_that_are_numbers_are_refused():
+    w = Weights(5, 128, 32, zeros="numbers")
+    w.given["z"] = w.given["z"][:4]
+    refused(w, "AR123", "16 zero points", "20, for 5 rows of 4 blocks")
+
+
+def test_weights_of_another_type_are_refused():
+    w = Weights(5, 128, 32)
+    w.given["b"] = w.given["b"].astype(np.int32)
+    refused(w, "AR202", "weights of int32", "uint8")
+
+
+@pytest.mark.parametrize("scale", [np.nan, np.inf])
+def test_scales_that_are_not_finite_are_refused(scale):
+    w = Weights(5, 128, 32)
+    w.given["s"][7] = scale
+    refused(w, "AR304", f"a scale of {scale}", "finite")
+
+
+def test_an_input_of_another_width_is_refused():
+    refused(Weights(5, 128, 32), "AR123", "K = 128", x=np.zeros((2, 64), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("order", "code"), [([4] * 128, "AR304"), ([-1] * 128, "AR304"), ([0] * 64, "AR123")]
+)
+def test_blocks_of_columns_that_are_not_there_are_refused(order, code):
+    w = Weights(5, 128, 32)
+    w.given["g"], w.order = np.asarray(order, np.int32), ["x", "b", "s", "", "g"]
+    refused(w, code, "g_idx")
+
+
+# ---- spellings ------------------------------------------------------------------------------------
+
+K, N, SIZE = 256, 96, 32
+SIGNED = {"int4": (ml_dtypes.int4, 8), "uint4": (ml_dtypes.uint4, 0)}
+
+
+def model_of(nodes, given, rows=3, wide=K, element=np.float32, shape=None):
+    inputs = [
+        helper.make_tensor_value_info(
+            "x", helper.np_dtype_to_tensor_dtype(np.dtype(element)), shape or [rows, wide]
+        )
+    ]
+    outputs = [helper.make_empty_tensor_value_info("y")]
+    graph = helper.make_graph(
+        nodes, "g", inputs, outputs, [numpy_helper.from_array(a, n) for n, a in given.items()]
+    )
+    sets = [helper.make_opsetid(d, v) for d, v in (("", 21), ("com.microsoft", 1), ("trt", 1))]
+    return helper.make_model(graph, opset_imports=sets)
+
+
+def engine_of(model):
+    """The engine of a model; layers say which kernels they are."""
+    builder = anyrt.Builder(anyrt.Logger())
+    network, config = builder.create_network(), builder.create_builder_config()
+    config.profiling_verbosity = anyrt.ProfilingVerbosity.DETAILED
+    with anyrt.strict():
+        anyrt.OnnxParser(network, anyrt.Logger()).parse(model.SerializeToString())
+        return builder.build_engine_with_config(network, config)
+
+
+def kernels_of(engine):
+    """The digests of an engine's kernels."""
+    told = engine.create_engine_inspector().get_engine_information(anyrt.LayerInformationFormat.JSON)
+    return [layer["TacticValue"] for layer in json.loads(told)["Layers"]]
+
+
+def spellings(w, kind):
+    """Models that multiply by the same weights; zero points of the default are left out where that is one."""
+    numpy_kind, less = SIGNED[kind]
+    zeros = "z" in w.given or kind == "uint4"
+    codes, zero = ((a.astype(np.int16) - less).astype(numpy_kind) for a in (w.codes, w.zero))
+    order = ["c", "s", "z"] if zeros else ["c", "s"]
+
+    def dequantized(axis):
+        turned = [a if axis else np.ascontiguousarray(a.T) for a in (codes, w.scale, zero)]
+        node = helper.make_node("DequantizeLinear", order, ["w"], axis=axis, block_size=SIZE)
+        return node, dict(zip(order, turned, strict=False))
+
+    (by_rows, rows), (by_columns, columns) = dequantized(1), dequantized(0)
+    product = helper.make_node("MatMul", ["x", "w"], ["y"])
+    yield [by_columns, product], columns
+    yield [by_columns, helper.make_node("Gemm", ["x", "w"], ["y"])], columns
+    yield [by_rows, helper.make_node("Gemm", ["x", "w"], ["y"], transB=1)], rows
+    turn = helper.make_node("Transpose", ["w"], ["t"], perm=[1, 0])
+    yield [by_rows, turn, helper.make_node("MatMul", ["x", "t"], ["y"])], rows
+    if not zeros:
+        few = helper.make_node(
+            "TRT_INT4DequantizeLinear", order, ["w"], domain="trt", axis=0, block_size=SIZE
+        )
+        yield [few, product], columns
+
+
+@pytest.mark.parametrize("kind", SIGNED)
+@pytest.mark.parametrize("zeros", [None, "codes"])
+@pytest.mark.parametrize("rows", [1, 7, 33])
+def test_the_same_weights_have_one_kernel_however_they_are_spelled(rows, zeros, kind):
+    w, x = Weights(N, K, SIZE, zeros=zeros), numbers(rows, K)
+    w.zero = w.zero.astype(np.int16)
+    given = {**w.given}
+    if zeros is None and kind == "uint4":  # which says so
+        given["z"] = w.pack(w.zero.astype(np.uint8)).reshape(-1)
+    node = helper.make_node("MatMulNBits", ["x", *given], ["y"], domain="com.microsoft", **w.attributes())
+    plain = engine_of(model_of([node], given, rows))
+    wanted, digests = plain.run(x=x)["y"], kernels_of(plain)
+    assert len(digests) == 1
+    for nodes, constants in spellings(w, kind):
+        engine = engine_of(model_of(nodes, constants, rows))
+        assert kernels_of(engine) == digests
+        np.testing.assert_array_equal(engine.run(x=x)["y"], wanted)
+
+
+def test_layers_of_a_network_have_the_same_kernel():
+    w, x = Weights(N, K, SIZE), numbers(3, K)
+    network = (builder := anyrt.Builder(anyrt.Logger())).create_network()
+    codes = (w.codes.astype(np.int16) - 8).astype(ml_dtypes.int4)
+    coded, scale = (network.add_constant(a.shape, anyrt.Weights(a)).get_output(0) for a in (codes, w.scale))
+    real = network.add_dequantize(coded, scale, anyrt.float32)
+    real.block_shape = (1, SIZE)
+    left, turned = anyrt.MatrixOperation.NONE, anyrt.MatrixOperation.TRANSPOSE
+    given = network.add_input("x", anyrt.float32, (3, K))
+    y = network.add_matrix_multiply(given, left, real.get_output(0), turned).get_output(0)
+    y.name = "y"
+    network.mark_output(y)
+    config = builder.create_builder_config()
+    config.profiling_verbosity = anyrt.ProfilingVerbosity.DETAILED
+    engine = builder.build_engine_with_config(network, config)
+    plain = engine_of(model_of([w.node()], w.given, 3))
+    assert kernels_of(engine) == kernels_of(plain)
+    np.testing.assert_array_equal(engine.run(x=x)["y"], plain.run(x=x)["y"])
+
+
+@pytest.mark.parametrize("zeros", [True, False])
+@pytest.mark.parametrize("block", [SIZE, 0])
+@pytest.mark.parametrize("kind", SIGNED)
+def test_embeddings_stay_codes_and_rows_are_decoded_as_they_are_gathered(kind, block, zeros):
+    numpy_kind, less = SIGNED[kind]
+    codes = RNG.integers(0, 16, (2048, 256)).astype(np.int16) - less
+    few = (2048, 256 // block) if block else (2048,)
+    scale, zero = RNG.uniform(0.01, 0.1, few).astype(np.float32), RNG.integers(0, 16, few) - less
+    given = {"c": codes.astype(numpy_kind), "s": scale} | ({"z": zero.astype(numpy_kind)} if zeros else {})
+    attributes = {"axis": 1, "block_size": block} if block else {"axis": 0}
+    nodes = [
+        helper.make_node("DequantizeLinear", [*given], ["w"], **attributes),
+        helper.make_node("Gather", ["w", "x"], ["y"]),
+    ]
+    engine = engine_of(model_of(nodes, given, element=np.int64, shape=[2, 5]))
+    held = codes.size // 2 + scale.nbytes + scale.size * zeros
+    assert memoryview(engine.serialize()).nbytes <= 1.02 * held + (1 << 16)
+    assert len(kernels_of(engine)) == 1
+    at = RNG.integers(0, 2048, (2, 5))
+    each = [np.repeat(a, block, 1) if block else a[:, None] for a in (scale.astype(np.float64), zero * zeros)]
+    wanted = (codes - each[1]) * each[0]
+    np.testing.assert_allclose(engine.run(x=at)["y"], wanted[at], rtol=1e-6)
+
+
+def test_a_table_is_gathered_from_and_multiplied_by():
+    codes = RNG.integers(-8, 8, (512, 256))
+    scale = RNG.uniform(0.01, 0.1, (512, 8)).astype(np.float32)
+    nodes = [
+        helper.make_node("DequantizeLinear", ["c", "s"], ["w"], axis=1, block_size=SIZE),
+        helper.make_node("Gather", ["w", "x"], ["e"]),
+        helper.make_node("Gemm", ["e", "w"], ["y"], transB=1),
+    ]
+    given = {"c": codes.astype(ml_dtypes.int4), "s": scale}
+    engine = engine_of(model_of(nodes, given, element=np.int64, shape=[5]))
+    real, at = codes * np.repeat(scale.astype(np.float64), SIZE, 1), RNG.integers(0, 512, 5)
+    room = np.abs(real[at]) @ np.abs(real.T)
+    assert np.all(np.abs(engine.run(x=at)["y"] - real[at] @ real.T) <= NEAR * room)
+
+
+def test_layers_share_codes_with_scales_of_their_own():
+    w, x = Weights(N, K, SIZE), numbers(3, K)
+    other = RNG.uniform(0.01, 0.1, w.scale.size).astype(np.float32)
+    more = {"domain": "com.microsoft", **w.attributes()}
+    nodes = [
+        helper.make_node("MatMulNBits", ["x", "b", "s"], ["u"], **more),
+        helper.make_node("MatMulNBits", ["x", "b", "t"], ["v"], **more),
+        helper.make_node("Sub", ["u", "v"], ["y"]),
+    ]
+    got = engine_of(model_of(nodes, {**w.given, "t": other})).run(x=x)["y"]
+    first = w.real
+    bound = w.bound(x)
+    w.scale = other.reshape(w.scale.shape)
+    assert np.all(np.abs(got - x.astype(np.float64) @ (first - w.real)) <= bound + w.bound(x))
+
+
+@pytest.mark.parametrize("rows", [1, 33])
+def test_a_refit_gives_the_bits_of_a_new_build(rows):
+    """Of scales and of codes, which a network holds under a name."""
+
+    def made(codes, scale):
+        network = (builder := anyrt.Builder(anyrt.Logger())).create_network()
+        layers = []
+        for array, name in ((codes, "codes"), (scale, "scale")):
+            weights = anyrt.Weights(np.ascontiguousarray(array))
+            layers.append(network.add_constant(array.shape, weights))
+            assert network.set_weights_name(weights, name)
+        coded, each = (layer.get_output(0) for layer in layers)
+        real = network.add_dequantize(coded, each, anyrt.float32)
+        real.block_shape = (1, SIZE)
+        ops = anyrt.MatrixOperation.NONE, anyrt.MatrixOperation.TRANSPOSE
+        x = network.add_input("x", anyrt.float32, (rows, K))
+        y = network.add_matrix_multiply(x, ops[0], real.get_output(0), ops[1]).get_output(0)
+        y.name = "y"
+        network.mark_output(y)
+        config = builder.create_builder_config()
+        config.set_flag(anyrt.BuilderFlag.REFIT)
+        return builder.build_engine_with_config(network, config)
+
+    first, second = (Weights(N, K, SIZE) for _ in range(2))
+    codes = [(w.codes.astype(np.int16) - 8).astype(ml_dtypes.int4) for w in (first, second)]
+    engine, wanted = made(codes[0], first.scale), made(codes[1], second.scale)
+    refitter = anyrt.Refitter(engine, anyrt.Logger())
+    assert refitter.set_named_weights("codes", anyrt.Weights(codes[1]))
+    assert refitter.set_named_weights("scale", anyrt.Weights(second.scale))
+    assert refitter.refit_cuda_engine()
+    x = numbers(rows, K)
+    np.testing.assert_array_equal(engine.run(x=x)["y"], wanted.run(x=x)["y"])
