@@ -223,3 +223,34 @@ def test_tensors_that_nobody_asked_a_type_for_still_have_one_type(log):
     with pytest.raises(ValueError, match="not known"):
         len(network.add_concatenation([x, h]).get_output(0).shape)
     assert "AR203" in log.lines[0]
+
+
+@pytest.mark.parametrize("rows", [1, 40, 300])
+def test_weights_stay_half_where_fp16_is_allowed(log, rows):
+    """float32 products of weights that float16 holds, in half the plan; few rows and many."""
+    random = np.random.default_rng(rows)
+    x = random.standard_normal((rows, 512)).astype(np.float32)
+    weights = random.standard_normal((512, 300)).astype(np.float32)
+    builder = trt.Builder(log)
+
+    def built(*flags):
+        network, config = builder.create_network(), builder.create_builder_config()
+        right = network.add_constant(weights.shape, weights).get_output(0)
+        layer = network.add_matrix_multiply(network.add_input("x", F, x.shape), NONE, right, NONE)
+        layer.get_output(0).name = "y"
+        network.mark_output(layer.get_output(0))
+        for flag in flags:
+            config.set_flag(flag)
+        return builder.build_serialized_network(network, config)
+
+    wide, half = built(), built(Flag.FP16)
+    assert memoryview(half).nbytes < 0.6 * memoryview(wide).nbytes
+    got = trt.Runtime(log).deserialize_cuda_engine(half).run(x=x)["y"]
+    exact = x.astype(np.float64) @ weights.astype(np.float16).astype(np.float64)
+    room = np.abs(x).astype(np.float64) @ np.abs(weights)
+    assert np.all(np.abs(got - exact) <= 1e-6 * room)
+
+
+def test_weights_beyond_half_stay_float32(build):
+    engine = build(Flag.FP16, weights=np.full((64, 2000), 7e4, np.float32))
+    assert np.isfinite(engine.run(x=X)["y"]).all()

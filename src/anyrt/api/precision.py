@@ -18,6 +18,7 @@ from anyrt.api.tensor import ITensor
 from anyrt.compiler.precision import (
     PRODUCTS,
     fits_half,
+    halves_weights,
     in_codes,
     in_type,
     is_faster,
@@ -64,6 +65,7 @@ class Precisions:
         self._scales = scales
         self._machine = machine
         self.chosen: dict[ILayer, DataType] = {}
+        self.halved: list[ILayer] = []  # compute in float32, with weights of float16
         self.held: Callable[[ITensor, float], Scale] = lambda _, step: step
 
     def _has(self, flag: BuilderFlag) -> bool:
@@ -78,7 +80,7 @@ class Precisions:
         """A layer that computes in another type than its tensors'; None where it computes as they are."""
         dtype = self._of(layer, record) if self.may_differ and layer._outputs else None
         if dtype is None:
-            return None
+            return self._with_half_weights(layer, record, scales)
         self.chosen[layer] = dtype
         if dtype is not INT8:
             rounds = self._has(BuilderFlag.OBEY_PRECISION_CONSTRAINTS) and layer._precision is dtype
@@ -86,6 +88,19 @@ class Precisions:
         at, step = self._step(layer, record) or (0, 1.0)
         worth = tuple(step if i == at else s for i, s in enumerate(scales))
         return Stage(in_codes(record, step), worth, dtype)
+
+    def _with_half_weights(
+        self, layer: ILayer, record: Layer[Attrs], scales: tuple[Scale, ...]
+    ) -> Stage | None:
+        """A product in float32 whose weights float16 holds, where FP16 allows that; None for all others."""
+        allowed = self._has(BuilderFlag.FP16) and layer._outputs and layer._precision is None
+        if not allowed or not self._machine().has_rounding or not fits_half(record, None):
+            return None
+        halved = halves_weights(record)
+        if halved is None:
+            return None
+        self.halved.append(layer)
+        return Stage(halved, scales, FLOAT)
 
     def _of(self, layer: ILayer, record: Layer[Attrs]) -> DataType | None:
         """The type to compute in; None for that of the operands."""
@@ -147,6 +162,9 @@ class Precisions:
 
     def tell(self) -> None:
         """Log what was chosen."""
+        if self.halved:
+            told = f"{counted(len(self.halved), 'layer')} compute in float32 with weights in float16"
+            self._network._channel.log(Severity.INFO, told)
         if not self.chosen:
             return
         many = Counter(self.chosen.values())

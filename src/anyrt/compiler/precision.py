@@ -95,6 +95,17 @@ def fits_half(layer: Layer[Attrs], most: float | None) -> bool:
     return held <= LARGEST_HALF and (most is None or most <= LARGEST_HALF)
 
 
+def halves_weights(layer: Layer[Attrs]) -> Layer[Attrs] | None:
+    """The layer with its weights rounded to float16, which a plan then holds as such; None where these are no
+    matrix of float32."""
+    found = weights_of(layer) if isinstance(layer.attrs, MatrixMultiplyAttrs) else None
+    if found is None or found[1].dtype is not FLOAT or layer.input(found[0]).dtype is not FLOAT:
+        return None
+    at, inputs = 1 - found[0], list(layer.inputs)
+    inputs[at] = cast(cast(layer.input(at), HALF), FLOAT)
+    return replace(layer, inputs=tuple(inputs))
+
+
 def in_type(layer: Layer[Attrs], dtype: DataType, rounds: bool) -> Layer[Attrs]:
     """The layer with operands of `dtype` in place of other floats, rounded to it even if none is stored."""
     inputs = list(layer.inputs)
