@@ -1,6 +1,8 @@
 """Algorithm selectors: what they are asked, that their choice is made, and answers that are none."""
 
 import json
+from array import array
+from collections import deque
 
 import numpy as np
 import pytest
@@ -125,8 +127,22 @@ ANSWERS = {
     "negative": (lambda choices: [-1], "got [-1]"),
     "twice": (lambda choices: [0, 0], "got [0, 0]"),
     "algorithms": (lambda choices: choices, "got ["),
+    "an array of floats": (lambda choices: np.array([0.0]), "got [0.0]"),
+    "an array without axes": (lambda choices: np.array(0), "got int"),
+    "an array of two axes": (lambda choices: np.array([[0]]), "got [[0]]"),
+    "bytes": (lambda choices: b"\0", "got bytes"),
+    "a set": (lambda choices: {0}, "got set"),
     "an error": (lambda choices: 1 / 0, "got ZeroDivisionError"),
 }
+
+
+@pytest.mark.parametrize(
+    "answer", [(0,), range(1), np.array([0]), np.uint8([0]), array("q", [0]), deque([0])]
+)
+def test_an_answer_may_be_any_sequence(build, answer):
+    selector = Selector(lambda choices: answer)
+    assert build(selector)[0] is not None
+    assert selector.told[0][1].algorithm_variant.tactic == selector.asked[0][1][0].algorithm_variant.tactic
 
 
 @pytest.mark.parametrize("what", ANSWERS)

@@ -186,7 +186,9 @@ class Selecting:
         if error is not None:
             traceback.print_exception(error, file=sys.stderr)
             raise _unusable(task, f"{type(error).__name__}: {error}", len(choices)) from error
-        if not isinstance(answer, list | tuple):
+        answer = answer.tolist() if isinstance(answer, np.ndarray) else answer
+        # As pybind11 takes it: any sequence that is no text.
+        if not isinstance(answer, Sequence) or isinstance(answer, str | bytes):
             raise _unusable(task, type_name(answer), len(choices))
         answer = [int(n) if isinstance(n, np.integer) else n for n in answer]
         wrong = [n for n in answer if not isinstance(n, int) or not 0 <= n < len(choices)]
