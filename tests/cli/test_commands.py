@@ -431,6 +431,12 @@ def test_run_refuses_in_one_line(capsys, plan, words, message):
     assert printed(capsys, "run", plan, *words, status=2).startswith(f"anyrt run: {message}")
 
 
+def test_run_waits_for_no_fifo(capsys, plan):
+    os.mkfifo("x.fifo")
+    told = printed(capsys, "run", plan, "--input", "x=x.fifo", status=2)
+    assert told.startswith("anyrt run: [AR705] x: got x.fifo, which NumPy cannot read, wanted a .npy file")
+
+
 def test_run_refuses_an_array_of_the_wrong_shape(capsys, plan):
     np.save("x.npy", np.zeros((1, 2, 2, 3), np.float32))
     assert "[AR" in printed(capsys, "run", plan, "--input", "x=x.npy", status=2)

@@ -1,6 +1,7 @@
 """`anyrt exec`: trtexec's options and lines."""
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -87,6 +88,13 @@ def test_values_come_from_files_and_go_to_files(model, tmp_path, capsys):
     assert execute((*words, "--dumpOutput"), "trtexec") == 0
     assert json.loads(to.read_text()) == [{"name": "y", "dimensions": "2x3", "values": [0, 2, 0, 4, 0, 6]}]
     assert "\n0 2 0 4 0 6\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["fifo.npy", "fifo.bin"])
+def test_values_from_a_fifo_are_refused_at_once(model, name, tmp_path, capsys):
+    os.mkfifo(tmp_path / name)
+    assert execute((model, "--shapes=x:2x3", f"--loadInputs=x:{tmp_path / name}", *QUICK), "trtexec") == 1
+    assert f"{name}: got mode prw-r--r--, wanted a regular file" in capsys.readouterr().err
 
 
 def test_a_plan_is_saved_and_loaded(model, tmp_path, capsys):

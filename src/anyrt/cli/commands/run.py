@@ -23,7 +23,7 @@ from anyrt.compiler.cached import mixer
 from anyrt.core.counts import at_most
 from anyrt.core.dtype import numpy_dtype
 from anyrt.core.errors import ArgumentError, BindingError
-from anyrt.plan.disk import write_atomically
+from anyrt.plan.disk import open_regular, write_atomically
 from anyrt.plan.file import PlanFile, map_plan
 from anyrt.plan.plan import Plan, SymbolRecord
 
@@ -83,7 +83,8 @@ def _read(file: PlanFile, name: str, path: Path) -> Array:
     if name not in inputs:
         raise BindingError("AR706", "--input", repr(name), f"one of {', '.join(inputs)}")
     try:
-        array: Array = np.load(path, allow_pickle=False)
+        with open_regular(path, name) as opened:  # NumPy cannot read a FIFO, but waits for one
+            array: Array = np.load(opened, allow_pickle=False)
     except (ValueError, EOFError) as error:
         raise BindingError("AR705", name, f"{path}, which NumPy cannot read", "a .npy file") from error
     wanted = numpy_dtype(inputs[name].dtype)

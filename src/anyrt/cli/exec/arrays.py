@@ -13,17 +13,18 @@ from anyrt.core.dtype import is_float, numpy_dtype
 from anyrt.core.enums import DataType
 from anyrt.core.errors import BindingError
 from anyrt.ops._record import Array
-from anyrt.plan.disk import write_atomically
+from anyrt.plan.disk import open_regular, write_atomically
 
 
 def loaded(path: Path, dtype: DataType, shape: tuple[int, ...], name: str) -> Array:
     """The values of an input: of a .npy file, or of a file of its bytes."""
     wanted = numpy_dtype(dtype)
-    if path.suffix == ".npy":
-        found: Array = np.load(path, allow_pickle=False)
-        array = found.view(wanted) if found.dtype.kind == "V" else found
-    else:
-        array = np.fromfile(path, wanted)
+    with open_regular(path, str(path)) as file:  # NumPy cannot read a FIFO, but waits for one
+        if path.suffix == ".npy":
+            found: Array = np.load(file, allow_pickle=False)
+            array = found.view(wanted) if found.dtype.kind == "V" else found
+        else:
+            array = np.fromfile(file, wanted)
     if array.size != int(np.prod(shape)):
         got = f"{array.size} elements in {path}"
         raise BindingError("AR705", name, got, f"{int(np.prod(shape))} of shape {shape}")
