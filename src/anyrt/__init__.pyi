@@ -2561,7 +2561,7 @@ class INetworkDefinition(_INetworkDefinition):
         AR203: beta of another type than alpha
         AR304: a fraction as a step of integers
         AR308: alpha that is not finite
-        AR406: alpha without beta
+        AR406: alpha without beta; beta without alpha
 
         Refused in a run:
         AR120: a negative size at run time
