@@ -29,6 +29,15 @@ def test_a_function_of_numpy_takes_the_place_of_an_operator(run):
     np.testing.assert_allclose(got, swish6(X, beta=2.0), rtol=1e-6)
 
 
+def test_numbers_beside_float64_are_float64(run):
+    @anyrt.op("mine::Third")
+    def third(x):
+        return x * 0.1 + np.array([1 / 3, 2 / 3, 1 / 7]) + np.float64(1 / 9)
+
+    x = X / np.float64(3)
+    np.testing.assert_allclose(run("Third", {"x": x}, domain="mine"), third(x), rtol=1e-15)
+
+
 def test_reductions_comparisons_and_products_are_followed(run):
     @anyrt.op("mine::Odd")
     def odd(x, w, k=0):

@@ -181,7 +181,9 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
             return x.tensor
         array = np.asarray(x)
         kind = self.tensor.dtype if array.dtype.kind in "iuf" and array.ndim == 0 else from_numpy(array.dtype)
-        return self.node.constant(array, DataType.FLOAT if kind is DataType.DOUBLE else kind)
+        if kind is DataType.DOUBLE and self.tensor.dtype is not kind:  # what NumPy makes of a list of numbers
+            kind = DataType.FLOAT
+        return self.node.constant(array, kind)
 
 
 def _others(node: Node, name: str, x: Tensor) -> Tensor:

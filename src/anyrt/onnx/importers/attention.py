@@ -14,6 +14,7 @@ import numpy as np
 
 from anyrt.core.enums import ActivationType, DataType, ReduceOperation, UnaryOperation
 from anyrt.core.enums_more import AttentionNormalizationOp
+from anyrt.onnx.importers.statistics import wide
 from anyrt.onnx.node import Node, importer
 from anyrt.onnx.sizes import Size, length
 from anyrt.onnx.tensor import Tensor
@@ -66,7 +67,7 @@ def attended(node: Node, q: Tensor, k: Tensor, v: Tensor, how: Scores) -> Tensor
 
 def _scale_of(node: Node, q: Tensor) -> Tensor:
     """1 / √ of an open head size."""
-    root = node.unary(UnaryOperation.SQRT, q.size(3).cast(FLOAT))
+    root = node.unary(UnaryOperation.SQRT, q.size(3).cast(wide(q).dtype))
     return node.unary(UnaryOperation.RECIP, root).cast(q.dtype).reshape((1, 1, 1, 1))
 
 

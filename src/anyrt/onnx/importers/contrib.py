@@ -10,6 +10,7 @@ import numpy as np
 from anyrt.core.enums import ActivationType, DataType, ReduceOperation, UnaryOperation
 from anyrt.onnx.importers.attention import Scores, attended, heads_of, joined, positions
 from anyrt.onnx.importers.products import general_product
+from anyrt.onnx.importers.statistics import wide
 from anyrt.onnx.importers.windows import convolution
 from anyrt.onnx.node import Importer, Node, importer
 from anyrt.onnx.sizes import Size, entries, larger, length
@@ -112,11 +113,11 @@ def normalised(node: Node, x: Tensor, scale: Tensor, bias: Tensor | None, eps: f
 
 def of_square(node: Node, x: Tensor, scale: Tensor, eps: float, axis: int = -1) -> tuple[Tensor, Tensor]:
     """RMS norm along the last axes, and what it multiplies by."""
-    wide = x.cast(FLOAT)
+    number = wide(x)
     axes = range(axis % x.rank, x.rank)
-    mean = node.reduce(ReduceOperation.AVG, wide * wide, axes)
+    mean = node.reduce(ReduceOperation.AVG, number * number, axes)
     by = node.unary(UnaryOperation.RECIP, node.unary(UnaryOperation.SQRT, mean + eps))
-    return (wide * by).cast(x.dtype) * scale, by
+    return (number * by).cast(x.dtype) * scale, by
 
 
 @contrib("SkipLayerNormalization")
