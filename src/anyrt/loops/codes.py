@@ -216,11 +216,16 @@ def _lanes(x: Expr) -> tuple[Load, Expr, Expr | None] | None:
                 less = None
             case _:
                 continue
-        read = [y for y in parts([found], bound=False) if isinstance(y, Load)]
-        signed = isinstance(found, Alu) and found.op is Op.SHR
-        if signed and len(read) == 1 and read[0].buffer.type is DataType.INT4:
-            return read[0], scale, less
+        if (code := _signed_code(found)) is not None:
+            return code, scale, less
     return None
+
+
+def _signed_code(x: Expr) -> Load | None:
+    """The one code of 4 bits that is moved up and down, so that its sign fills the rest."""
+    read = [y for y in parts([x], bound=False) if isinstance(y, Load)]
+    signed = isinstance(x, Alu) and x.op is Op.SHR and len(read) == 1
+    return read[0] if signed and read[0].buffer.type is DataType.INT4 else None
 
 
 def _pairs(x: Expr) -> tuple[tuple[Expr, Expr], ...]:

@@ -53,11 +53,16 @@ def _long(nest: Nest, size: int) -> int | None:
     return at
 
 
+def _sums(nest: Nest) -> list[Fold]:
+    """The sums that a nest holds; none where it holds anything else."""
+    folds = [s for s in nest.body if isinstance(s, Fold) and _is_sum(s)]
+    return folds if len(folds) == len(nest.body) else []
+
+
 def _blocks(nest: Nest, names: Names, estimate: Estimate, size: int) -> tuple[Stmt, ...]:
     """The nest with the innermost of its loops that goes beyond `size` terms cut; () where none does."""
-    folds = [s for s in nest.body if isinstance(s, Fold) and _is_sum(s)]
-    at = _long(nest, size)
-    if len(folds) < len(nest.body) or at is None:
+    folds, at = _sums(nest), _long(nest, size)
+    if not folds or at is None:
         return ()
     inside = nest.vars[at + 1 :]
     turns = max(1, size // prod(map(estimate, inside)))

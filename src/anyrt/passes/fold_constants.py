@@ -59,9 +59,9 @@ def _constant(graph: Graph) -> dict[Value, int]:
     sizes: dict[Value, int] = {}
     coded, uses = coded_bytes(graph), users(graph)
     for value in walk(v for _, v in graph.outputs):
-        known = not isinstance(value.op, Param) and _is_static(value) and all(a in sizes for a in value.args)
-        known = known and value not in coded and not _is_widened(value, uses[value])
-        below = _below(value, sizes) if known and not _compares(value) else None
+        known = _is_static(value) and all(a in sizes for a in value.args)
+        kept = value in coded or _is_widened(value, uses[value]) or _compares(value)
+        below = _below(value, sizes) if known and not kept else None
         sizes |= {} if below is None else {value: below}
     return sizes
 
@@ -105,7 +105,7 @@ def _counts(value: Value) -> bool:
 
 def _is_static(value: Value) -> bool:
     # What tells a size a run reads from memory, and code that is not ours may do more than to compute.
-    if value.op.tells is not None or isinstance(value.compute, External):
+    if isinstance(value.op, Param) or value.op.tells is not None or isinstance(value.compute, External):
         return False
     return all(isinstance(d, int) for d in value.shape) and next(open_sizes(value.op), None) is None
 

@@ -83,13 +83,11 @@ class _Masks:
 
     def are_in(self, scores: Value) -> bool:
         """True where something excludes."""
-        found, inside = False, list(_behind(scores, _each))
-        for v in (v for v in inside if fn_of(v) == "add"):
-            for s, mask in (v.args, v.args[::-1]):
-                if _is_product(s):
-                    found = found or _may_be(mask, _most(mask.dtype))
-                    self.added |= {v: mask} if _may_be(mask, -math.inf) else {}
-        return found or any(_is_least(a) for v in inside if fn_of(v) == SELECT for a in v.args[1:])
+        inside = list(_behind(scores, _each))
+        masks = [(v, mask) for v in inside if fn_of(v) == "add" for mask in _added_to_product(v)]
+        self.added |= {v: mask for v, mask in masks if _may_be(mask, -math.inf)}
+        chosen = (a for v in inside if fn_of(v) == SELECT for a in v.args[1:])
+        return any(_may_be(mask, _most(mask.dtype)) for _, mask in masks) or any(map(_is_least, chosen))
 
     def excluding(self, weights: Value) -> Value:
         """The same with −inf wherever it is added."""
@@ -112,6 +110,11 @@ def _where_least(mask: Value, made: Value) -> Value:
     """The same, and −inf where the mask is."""
     least = build.scalar(-math.inf, made)
     return build.map_(SELECT, build.map_("eq", mask, least), least, made)
+
+
+def _added_to_product(v: Value) -> list[Value]:
+    """What is added to a product by a sum."""
+    return [mask for s, mask in (v.args, v.args[::-1]) if _is_product(s)]
 
 
 def _is_product(v: Value) -> bool:

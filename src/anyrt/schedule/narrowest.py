@@ -28,20 +28,23 @@ def narrowest(order: Sequence[Value], users: Mapping[Value, Sequence[Value]]) ->
     """For what is made of a contraction, element by element, the last of the narrowest values that all of it
     goes through, from that one on, where it is narrower than the contraction. `order`: producers first."""
     place = {v: k for k, v in enumerate(order)}
+    chains = _chains(place, users)
+    least = {v: min(c.through, key=lambda u: (bits(u.dtype), -place[u])) for v, c in chains.items()}
+    narrower = {v for v, c in chains.items() if bits(least[v].dtype) < bits(c.through[0].dtype)}
+    return {v: u for v, u in least.items() if v in narrower and place[u] <= place[v]}
+
+
+def _chains(place: Mapping[Value, int], users: Mapping[Value, Sequence[Value]]) -> dict[Value, _Chain]:
+    """What is made of a contraction, with the chain that it belongs to, producers first."""
     chains: dict[Value, _Chain] = {}
-    for value in order:
+    for value, at in place.items():
         chain = _Chain([]) if isinstance(value.compute, Contracted) else _before(value, chains)
         if chain is not None:
             chains[value] = chain
-            if chain.last <= place[value]:
+            if chain.last <= at:
                 chain.through.append(value)
             chain.last = max([chain.last, *(place[u] for u in users[value])])
-    found: dict[Value, Value] = {}
-    for value, chain in chains.items():
-        least = min(chain.through, key=lambda v: (bits(v.dtype), -place[v]))
-        if place[least] <= place[value] and bits(least.dtype) < bits(chain.through[0].dtype):
-            found[value] = least
-    return found
+    return chains
 
 
 def _before(value: Value, chains: Mapping[Value, _Chain]) -> _Chain | None:

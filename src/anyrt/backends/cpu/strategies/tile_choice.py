@@ -159,16 +159,19 @@ def _tile(p: Product, m: Sym | None, n: Sym, c: Context, fused: Fused | None = N
     made = found if alike and isinstance(found, Worded) else None
     unit = fused.unit if fused else 1
     shape = _shape(p, m, n, unit, c, c.machine.panel if _divides(p.second, n) else MANY)
-    plain = Tile(p, m, n, shape, fused)
-    if codes_in(p.second):
-        plain = _coded(p, plain, c)
-    else:
-        plain = _copied(p, plain, c) if made is None else _worded(plain, made)
+    plain = _packed(p, Tile(p, m, n, shape, fused), made, c)
     if made is None and _holds(p, plain, c):
         plain = Tile(p, m, n, _shape(p, m, n, unit, c, c.machine.panel), fused, pack_n=Pack.ITEM)
     plain = replace(plain, across=_across(p, plain), shares=_shares(p, plain, c.machine))
     tiles, panels = _item(p, plain, c)
     return replace(plain, tiles=tiles, panels=panels)
+
+
+def _packed(p: Product, plain: Tile, made: Worded | None, c: Context) -> Tile:
+    """The tile with what is copied, or made words."""
+    if codes_in(p.second):
+        return _coded(p, plain, c)
+    return _copied(p, plain, c) if made is None else _worded(plain, made)
 
 
 def words_of(p: Product, m: Sym | None, n: Sym, c: Context) -> Worded | Fail:
@@ -250,10 +253,9 @@ def sums_bytes(p: Product, machine: Machine) -> bool:
     return rows_of_codes(p) and instruction_for(UNSIGNED, machine) is not None
 
 
-def _is_of_constants(x: Expr) -> bool:
-    """True for what is computed of constants, as the numbers that codes or float16 stand for."""
-    loads = [y for y in parts([x], bound=False) if isinstance(y, Load)]
-    return not isinstance(x, Load) and all(y.buffer.space is Space.CONST for y in loads)
+def _decodes(t: Tile) -> bool:
+    """True where panels are copied of what codes stand for."""
+    return t.pack_n is Pack.EACH and bool(codes_in(t.product.second))
 
 
 def _copied(p: Product, plain: Tile, c: Context) -> Tile:
@@ -290,9 +292,7 @@ def _item(p: Product, t: Tile, c: Context) -> tuple[int, int]:
         fewest = -(-c.pieces.items // (2 * beside))
         wide = min(held, max(1, panels // fewest))
         return -(-tiles // -(-fewest // -(-panels // wide))), wide
-    if t.pack_n is Pack.EACH and _is_of_constants(
-        p.second
-    ):  # as few items copy a panel as leave all threads one
+    if _decodes(t):  # as few items copy a panel as leave all threads one
         return -(-tiles // max(1, c.machine.cores // (panels * beside))), 1
     most, items = tiles, c.pieces.items
     if t.words is not None and t.pack_m:
