@@ -9,6 +9,7 @@ from anyrt.compiler import cached, driver
 from anyrt.compiler.request import BuildRequest
 from anyrt.compiler.trial import constant_offsets
 from anyrt.core.enums import DataType
+from anyrt.core.machine import REFERENCE, Machine
 from anyrt.ir.graph import Graph
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.ops._math import mean
@@ -32,9 +33,10 @@ def scaled() -> Graph:
     return Graph((("x", x), ("f", f)), (("y", y),))
 
 
-def kernels(graph: Graph, strategies: Strategies) -> str:
+def kernels(graph: Graph, strategies: Strategies, machine: Machine = REFERENCE) -> str:
     blobs = constant_offsets(graph)
-    return print_kernels(native.lower(graph, blobs, Sizes({}), strategies=strategies).module.kernels)
+    made = native.lower(graph, blobs, Sizes({}), strategies=strategies, machine=machine)
+    return print_kernels(made.module.kernels)
 
 
 def code(plan: bytes) -> bytes:
@@ -91,4 +93,4 @@ def test_plans_by_other_strategies_keep_code_of_their_own(monkeypatch):
 def test_a_plan_by_other_strategies_is_lowered_by_the_usual_ones():
     plan = driver.build(BuildRequest("net", transposed(), strategies=STRATEGIES.without("tile")))
     loaded = driver.lower_plan(read_plan(plan))
-    assert print_kernels(loaded.module.kernels) == kernels(transposed(), STRATEGIES)
+    assert print_kernels(loaded.module.kernels) == kernels(transposed(), STRATEGIES, loaded.machine)
