@@ -16,11 +16,12 @@ lost only where numbers times that power are below the least normal one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import add as add_
 from operator import mul as mul_
+from typing import TypeAlias
 
 from anyrt.core.dims import Sym, add, depends, mod, mul, product
 from anyrt.core.dtype import bits, is_packed
@@ -52,6 +53,8 @@ from anyrt.loops.nest import Names, at_loop, flat, reserve, serial
 from anyrt.loops.product import Product, Sums, at_sums, before_loop, found_sums, multiplying
 from anyrt.loops.words import counted
 
+Rows: TypeAlias = tuple[Load, Expr]
+Lanes: TypeAlias = tuple[Load, Expr, Expr | None]
 WORD = BITS[Scalar.I32]
 BYTE = BITS[Scalar.U8]
 BYTES = (DataType.INT8, DataType.UINT8)
@@ -151,10 +154,7 @@ def sum_bytes(kernel: Kernel, names: Names, before: Sym, row: Sym, most: int, do
     sums = found_sums(kernel, row)
     *outer, last = sums.summed
     ((first, second),), (fold,) = sums.factors, sums.folds
-    rows, lanes = _rows(first), _lanes(second)
-    assert rows is not None, "the first factor is codes of int8 times a scale"
-    assert lanes is not None, "the second one is codes of 4 bits times a scale"
-    (held, coarse), (packed, fine, zero) = rows, lanes
+    (held, coarse), (packed, fine, zero) = _coded_factors(first, second)
     assert isinstance(last.extent, int), "codes are constants"
     count = codes_in(second)
     number = names.var(last.extent // count, "w")
@@ -166,8 +166,7 @@ def sum_bytes(kernel: Kernel, names: Names, before: Sym, row: Sym, most: int, do
     kernel, less = reserve(kernel, names.name("less"), Scalar.I32, mul(depth, most))
     own = names.var(sums.row.extent or 0, "r")
     of_row = Rewrite({sums.row: own.dim})
-    times = const(EIGHTS if zero is None else ONES, Scalar.I32)
-    sum = reduce(add_, (alu(dot, times, of_row.expr(x)) for x in halves))
+    sum = _summed_words([of_row.expr(x) for x in halves], dot, EIGHTS if zero is None else ONES)
     fill = Store(less, add(mul(own.dim, depth), place), const(0, Scalar.I32) - sum)
     kernel = before_loop(kernel, before, serial([own], _side_by_side(fill, loops, names)))
     words = (alu(Op.LSHR, codes, const(4 * k, Scalar.I32)) & NIBBLES for k in range(len(halves)))
@@ -177,6 +176,18 @@ def sum_bytes(kernel: Kernel, names: Names, before: Sym, row: Sym, most: int, do
     folds = tuple(multiplying(fold, cast(x, Scalar.F32), coarse * fine) for x in terms)
     made = replace(sums, summed=loops, folds=folds)
     return at_sums(kernel, row, lambda _: (made.statement,))
+
+
+def _coded_factors(first: Expr, second: Expr) -> tuple[Rows, Lanes]:
+    rows, lanes = _rows(first), _lanes(second)
+    assert rows is not None, "the first factor is codes of int8 times a scale"
+    assert lanes is not None, "the second one is codes of 4 bits times a scale"
+    return rows, lanes
+
+
+def _summed_words(words: Sequence[Expr], dot: Intrinsic, times: int) -> Expr:
+    """The sum of all bytes of words, each so many times."""
+    return reduce(add_, (alu(dot, const(times, Scalar.I32), x) for x in words))
 
 
 def _side_by_side(fill: Store, loops: tuple[Sym, ...], names: Names) -> tuple[Stmt, ...]:
@@ -196,7 +207,7 @@ def _side_by_side(fill: Store, loops: tuple[Sym, ...], names: Names) -> tuple[St
     return (For(counter, Loop.VECTOR, (Store(fill.buffer, to, value),)),)
 
 
-def _rows(x: Expr) -> tuple[Load, Expr] | None:
+def _rows(x: Expr) -> Rows | None:
     """Codes of int8 and what they are multiplied by."""
     for codes, scale in _pairs(x):
         match codes:
@@ -205,7 +216,7 @@ def _rows(x: Expr) -> tuple[Load, Expr] | None:
     return None
 
 
-def _lanes(x: Expr) -> tuple[Load, Expr, Expr | None] | None:
+def _lanes(x: Expr) -> Lanes | None:
     """Codes of 4 bits with a sign, what they are multiplied by, and 8 more than their zero point, if there is
     one."""
     for steps, scale in _pairs(x):
@@ -283,20 +294,31 @@ def _factored(loop: For, names: Names, small: float | None) -> For:
     *outer, words = _nest(summing)
     rows = [s for s in words.body if isinstance(s, For)]
     terms = {s: _term(s, small is None) for r in rows for s in r.body if isinstance(s, Fold)}
-    (factor,) = {common for _, common in terms.values()}
-    assert factor is None or not _moves(factor, words.var), "terms of a block have one scale"
+    factor = _common(terms.values(), words.var)
     size, kind = begin.buffer.size, next(term.type for term, _ in terms.values())
     part = Buffer(names.name("part"), kind, Space.REGISTER, size)
     each = names.var(size, "e")
-    sum = cast(load(part, each.dim), Scalar.F32)
-    sum = sum if factor is None else sum * Rewrite({rows[0].var: each.dim}).expr(factor)
-    sum = sum if small is None else sum * (1 / small)
+    own = None if factor is None else Rewrite({rows[0].var: each.dim}).expr(factor)
+    sum = _scaled(cast(load(part, each.dim), Scalar.F32), own, small)
     block = (
         Alloc(part, const(0, kind)),
         replace(words, body=tuple(_parted(r, part, terms) for r in rows)),
         For(each, Loop.UNROLL, (Fold(begin.buffer, Op.ADD, sum, index=each.dim),)),
     )
     return replace(loop, body=(begin, *serial([s.var for s in outer], block), *then))
+
+
+def _common(terms: Iterable[tuple[Expr, Expr | None]], word: Sym) -> Expr | None:
+    """What all terms of a block are multiplied by."""
+    (factor,) = {common for _, common in terms}
+    assert factor is None or not _moves(factor, word), "terms of a block have one scale"
+    return factor
+
+
+def _scaled(sum: Expr, factor: Expr | None, small: float | None) -> Expr:
+    """The sum of a block as large as it should be: by its factor first, so that nothing overflows."""
+    sum = sum if factor is None else sum * factor
+    return sum if small is None else sum * (1 / small)
 
 
 def _parted(loop: For, part: Buffer, terms: Mapping[Fold, tuple[Expr, Expr | None]]) -> For:
