@@ -391,8 +391,8 @@ def _weights(attrs: AttentionAttrs, row: Any, step: Any) -> Any:  # arrays of fl
     """What the scores that a query sees weigh."""
     weights = row
     if attrs.norm_op is N.SOFTMAX:
-        powers = np.exp(row - row.max(initial=-1e9))
-        weights = powers / max(powers.sum(), 1e-300)
+        powers = np.exp(row - row.max(initial=-np.inf))  # of no score where a query sees no key
+        weights = powers / powers.sum()
     to = attrs.normalization_quantize_to_type
     if step is None:
         return weights
