@@ -185,7 +185,7 @@ thread.join()
 
 
 def printed(program):
-    """What a process of its own prints: other tests make arenas larger, and map memory that was given back."""
+    """What a process of its own prints: other tests enlarge arenas, and map memory that was given back."""
     paths = os.pathsep.join(filter(None, (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))))
     done = subprocess.run(
         [sys.executable, "-c", program],
