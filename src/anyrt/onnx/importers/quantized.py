@@ -139,7 +139,7 @@ def _is_native(node: Node, x: Tensor, narrow: DataType, scale: Tensor, zero: Ten
     """Whether a layer has codes of this type, and takes these scales and zero points."""
     held = node.held(scale)
     fine = held is None or bool((np.asarray(held.elements()).astype(np.float64) > 0).all())
-    known = zero is None or (node.held(zero) is not None and zero.dtype is x.dtype)
+    known = zero is None or (node.held(zero) is not None and zero.dtype is narrow)
     if narrow is UINT8:
         known = known and (scale.rank < 2 or zero is not None)
     return narrow in NATIVE and fine and known and x.rank > 0 and -1 not in scale.sizes
