@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ml_dtypes
 import numpy as np
+import onnx
 import pytest
+
+import anyrt
 
 RNG = np.random.default_rng(6)
 TYPES = {
@@ -122,3 +125,15 @@ def test_codes_of_numbers_that_are_known_are_those_that_a_run_gives(run):
     codes = np.rint(x / (np.float32(9) / np.float32(255))) + 142
     assert run("DynamicQuantizeLinear", {"x": x}, outputs=3)[0].tolist() == codes.tolist()
     assert run("DynamicQuantizeLinear", {}, {"x": x}, outputs=3)[0].tolist() == codes.tolist()
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_codes_of_bytes_are_made_and_read_by_layers_of_their_own(dtype):
+    """Else products of them would be products of numbers."""
+    text = """<ir_version: 9, opset_import: ["": 17]> agraph (float[4] x) => (float[4] y)
+    <float s = {0.5}, KIND z = {3}> { q = QuantizeLinear(x, s, z)  y = DequantizeLinear(q, s, z) }"""
+    model = onnx.parser.parse_model(text.replace("KIND", np.dtype(dtype).name))
+    network = anyrt.Builder(anyrt.Logger()).create_network()
+    assert anyrt.OnnxParser(network, anyrt.Logger()).parse(model.SerializeToString())
+    types = {layer.type for layer in network}
+    assert {anyrt.LayerType.QUANTIZE, anyrt.LayerType.DEQUANTIZE} <= types
