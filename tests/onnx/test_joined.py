@@ -69,10 +69,120 @@ def test_each_branch_of_a_conditional_has_ranks_of_its_own(rate):
         session.run({**given(2 * rate), "rate": np.array(rate, np.int64)})
 
 
-def test_an_output_whose_rank_a_run_decides_is_refused_by_name():
-    told = r"AR123\] z.*\(-1, 4\) if true and \(-1, 4, -1\) if not.*run cannot decide the rank of an output"
-    with pytest.raises(AnyrtError, match=told):
-        anyrt.load(parser.parse_model(f"{HEAD} (float[m, 4, t] x) => (z) {{ {SQUEEZED} }}"))
+# Models of which an output has a rank that a run decides, with the columns that x may have.
+OUTPUTS = {
+    "by sizes": f"(float[m, 4, t] x) => (z) {{ {SQUEEZED} }}",
+    "that nodes read, too":
+        f"(float[m, 4, t] x) => (z, v, y) {{ {SQUEEZED} v = Neg(z) y = Flatten<axis = 1>(z) }}",
+    "by data": """(float[m, 4, t] x) => (z) {
+      zero = Constant<value = float {0}>() all = ReduceSum<keepdims = 0>(x) is_more = Greater(all, zero)
+      z = If(is_more) <then_branch = a () => (za) { za = ReduceMax<keepdims = 0>(x) },
+                      else_branch = b () => (zb) { zb = Mul(x, x) }> }""",
+    "one inside the other": f"""(float[m, 4, t] x) => (z) {{
+      two = Constant<value = int64 {{2}}>() full = Shape(x) last = Constant<value = int64 {{2}}>()
+      few = Gather(full, last) is_two = Equal(few, two)
+      z = If(is_two) <then_branch = c () => (zc) {{ zc = ReduceSum<keepdims = 0>(x) }},
+                      else_branch = d () => (zd) {{ {SQUEEZED.replace("z = If", "zd = If")} }}> }}""",
+    "one element": """(float[m, 4, t] x) => (z) {
+      zero = Constant<value = float {0}>() all = ReduceSum<keepdims = 0>(x) is_more = Greater(all, zero)
+      z = If(is_more) <then_branch = a () => (za) { za = ReduceMax<keepdims = 0>(x) },
+                      else_branch = b () => (zb) { zb = ReduceMax<keepdims = 1>(x) }> }""",
+    "of a type of 4 bits": """(float[m, 4, t] x) => (z) {
+      zero = Constant<value = float {0}>() all = ReduceSum<keepdims = 0>(x) is_more = Greater(all, zero)
+      one = Constant<value = float {1}>()
+      z = If(is_more) <then_branch = a () => (za) { q = ReduceMax<keepdims = 0>(x)
+                                                 za = QuantizeLinear<output_dtype = 22>(q, one) },
+                      else_branch = b () => (zb) { zb = QuantizeLinear<output_dtype = 22>(x, one) }> }""",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_a_run_decides_the_rank_of_an_output(name):
+    model = parser.parse_model(HEAD + OUTPUTS[name])
+    session = anyrt.load(model)
+    ranks = set()
+    for columns in (1, 3, 2, 5, 1):
+        for sign in (1, -1):
+            feeds = {"x": np.abs(given(columns)["x"]) * np.float32(sign)}
+            wanted = ReferenceEvaluator(model).run(None, feeds)
+            for found, want in zip(session.run(feeds).values(), wanted, strict=True):
+                assert found.shape == want.shape
+                np.testing.assert_allclose(found.astype(np.float32), want.astype(np.float32), rtol=1e-5)
+            ranks.add(wanted[0].ndim)
+    assert len(ranks) > 1
+
+
+def test_branches_that_are_not_chosen_ask_nothing_of_sizes():
+    model = parser.parse_model(HEAD + OUTPUTS["by sizes"])
+    assert anyrt.load(model).run(given(0))["z"].shape == (3, 4, 0)
+
+
+class Allocator(anyrt.IOutputAllocator):
+    """Keeps the memory of an output, and the shape that a run has found."""
+
+    def reallocate_output(self, tensor_name, memory, size, alignment):
+        self.memory = np.zeros(max(size, 1), np.uint8)
+        return self.memory.ctypes.data
+
+    def notify_shape(self, tensor_name, shape):
+        self.shape = tuple(shape)
+
+
+def engine_of(text, *shapes):
+    """An engine of a model, for x of these least, best and greatest shapes."""
+    builder = anyrt.Builder(logger := anyrt.Logger(anyrt.Logger.ERROR))
+    network, config = builder.create_network(), builder.create_builder_config()
+    assert anyrt.OnnxParser(network, logger).parse(parser.parse_model(text).SerializeToString())
+    profile = builder.create_optimization_profile()
+    profile.set_shape("x", *shapes)
+    config.add_optimization_profile(profile)
+    return anyrt.Runtime(logger).deserialize_cuda_engine(builder.build_serialized_network(network, config))
+
+
+def test_allocators_are_told_the_rank_that_a_run_has_found():
+    engine = engine_of(HEAD + OUTPUTS["by sizes"], (3, 4, 1), (3, 4, 2), (3, 4, 8))
+    assert engine.num_io_tensors == 2
+    assert tuple(engine.get_tensor_shape("z")) == (-1, 4, -1)
+    context, allocator = engine.create_execution_context(), Allocator()
+    context.set_output_allocator("z", allocator)
+    for columns, shape in ((1, (3, 4)), (2, (3, 4, 2))):
+        x = given(columns)["x"]
+        context.set_input_shape("x", x.shape)
+        context.set_tensor_address("x", x.ctypes.data)
+        assert context.execute_async_v3(0)
+        assert allocator.shape == shape
+        np.testing.assert_array_equal(allocator.memory[: x.nbytes].view(np.float32), x.ravel())
+
+
+@pytest.mark.parametrize(("columns", "shape"), [(1, (-1, 4)), (2, (-1, 4, -1))])
+def test_a_profile_decides_the_rank_of_an_output(columns, shape):
+    sizes = ((rows, 4, columns) for rows in (1, 2, 8))
+    engine = engine_of(HEAD + OUTPUTS["by sizes"], *sizes)
+    assert tuple(engine.get_tensor_shape("z")) == shape
+    context = engine.create_execution_context()
+    x, y = given(columns)["x"], np.zeros((3, 4, columns), np.float32)
+    context.set_input_shape("x", x.shape)
+    assert tuple(context.get_tensor_shape("z")) == (3, 4, 2)[: len(shape)]
+    context.set_tensor_address("x", x.ctypes.data)
+    context.set_tensor_address("z", y.ctypes.data)
+    assert context.execute_async_v3(0)
+    np.testing.assert_array_equal(x, y)
+
+
+def test_turns_of_a_loop_have_one_rank():
+    turn = SQUEEZED.replace("z = If", "zs = If")
+    text = f"""(float[m, 4, t] x, int64 n, bool go) => (z) {{
+      z = Loop(n, go) <body = turn (int64 i, bool c) => (c2, zs) {{ c2 = Identity(c) {turn} }}> }}"""
+    with pytest.raises(AnyrtError, match=r"AR123.*whose rank a run decides.*one rank in every turn"):
+        anyrt.load(parser.parse_model(HEAD + text))
+
+
+def test_what_a_function_gives_is_read_with_one_rank():
+    head = HEAD.replace("]", ', "own": 1]')
+    text = f"""{head} (float[m, 4, t] x) => (y) {{ z = own.Part(x) y = Neg(z) }}
+      <domain: "own", opset_import: ["": 21]> Part (x) => (z) {{ {SQUEEZED} }}"""
+    with pytest.raises(AnyrtError, match=r"AR123\] z.*a tensor whose rank a run decides"):
+        anyrt.load(parser.parse_model(text))
 
 
 def test_branches_that_both_fail_are_told():

@@ -25,7 +25,7 @@ from anyrt.api.tensor import ITensor
 from anyrt.api.weights import Weights
 from anyrt.compiler.precision import rounds_tensors
 from anyrt.compiler.request import BuildRequest, Settings
-from anyrt.core.counts import counts
+from anyrt.core.counts import count, counts
 from anyrt.core.dtype import short_name
 from anyrt.core.enums import BuilderFlag, DataType, Severity, TensorFormat, TensorLocation
 from anyrt.core.errors import AnyrtError, GraphError, ProfileError, ShapeError
@@ -37,9 +37,10 @@ from anyrt.passes.found_sizes import with_conditions
 from anyrt.passes.open_sizes import told_once
 from anyrt.plan.plan import LENT_BY, MEMORY_OF, Binding, LayerRecord, Range
 from anyrt.prims.asserted import Asserted
-from anyrt.prims.build import cast
+from anyrt.prims.build import cast, reshape
 from anyrt.prims.checked import Checked
 from anyrt.prims.const import Blob, Param
+from anyrt.prims.count import Count
 from anyrt.prims.formats import with_formats
 
 Profile = tuple[Range, ...]
@@ -103,7 +104,7 @@ def _frozen(
     for t, value in seen.items():
         names.setdefault(value, t._name if t._layer is None else t._layer._name)
     _check_outside(network, expansion, {t._name: values[t] for t in outputs})
-    ends = _as_numbers(network, values | held, names)
+    ends, ranks = _with_ranks(expansion, _as_numbers(network, values | held, names), names)
     formats = _formats(network, ends)
     plain = Graph(
         tuple((t._name, expansion.value(t)) for t in network._inputs),
@@ -113,7 +114,7 @@ def _frozen(
         {t._name: t._layer._name for t in outputs if t._layer and names[ends[t]] != t._layer._name},
         tuple((y._name, x._name) for layer in network._layers for y, x in _updates(layer)),
     )
-    sized = told_once(counted(plain, [*expansion.tells(), *more]))
+    sized = told_once(counted(plain, [*expansion.tells(), *more], ranks.values()))
     _check_outside(network, expansion, dict(sized.outputs[len(outputs) :]))
     graph = with_conditions(sized, next(iter(held))._name)
     given = dict((*graph.inputs, *graph.outputs))
@@ -124,7 +125,7 @@ def _frozen(
         profiles=ranges,
         settings=settings,
         bindings=(
-            *(_binding(t, given[t._name], formats[t._name], t in seen) for t in values),
+            *(_binding(t, given[t._name], formats[t._name], t in seen, ranks.get(t)) for t in values),
             *tells,
         ),
         layers=tuple(
@@ -302,13 +303,34 @@ def _as_numbers(
     return found
 
 
+def _with_ranks(
+    expansion: Expansion, ends: Mapping[ITensor, Value], names: dict[Value, str]
+) -> tuple[dict[ITensor, Value], dict[ITensor, Value]]:
+    """Inputs and outputs of the ranks that the build has decided; and what tells the others in a run."""
+    found, tells = dict(ends), dict[ITensor, Value]()
+    for t, value in ends.items():
+        if t._rank is None:
+            continue
+        told = expansion.value(t._rank)
+        elements = known(told)
+        rank = None if elements is None else elements.reshape(-1)[0]
+        if isinstance(rank, int):
+            found[t] = reshape(value, value.shape[:rank])
+            names.setdefault(found[t], names[value])
+        else:
+            tells[t] = apply(Count(count(f"rank of {t._name}", len(value.shape))), told)
+    return found, tells
+
+
 def _formats(network: INetworkDefinition, values: Mapping[ITensor, Value]) -> dict[str, TensorFormat]:
     """How the memory of each input and output lies, by name."""
     updated = {t for layer in network._layers for pair in _updates(layer) for t in pair}
     return {t._name: chosen(network, t, value.type, updated) for t, value in values.items()}
 
 
-def _binding(tensor: ITensor, value: Value, format: TensorFormat, is_seen: bool) -> Binding:
+def _binding(
+    tensor: ITensor, value: Value, format: TensorFormat, is_seen: bool, rank: Value | None
+) -> Binding:
     is_shape = tensor.is_shape_tensor and not is_seen
     return Binding(
         name=tensor._name,
@@ -319,6 +341,7 @@ def _binding(tensor: ITensor, value: Value, format: TensorFormat, is_seen: bool)
         is_host=is_shape or tensor._location is TensorLocation.HOST,
         format=format,
         dim_names=() if is_seen else _dim_names(tensor),
+        rank=None if rank is None or rank.op.tells is None else rank.op.tells.dim,
     )
 
 

@@ -46,6 +46,7 @@ class ITensor(Named):
         "_location",
         "_network",
         "_range",
+        "_rank",
         "_shape",
     )
 
@@ -64,6 +65,9 @@ class ITensor(Named):
         self._location = TensorLocation.DEVICE
         self._formats = 1 << TensorFormat.LINEAR
         self._broadcast = False
+        # Of an output whose rank a run decides: an int64 with it. Its shape has the highest rank; axes that a
+        # run leaves out are the last ones, of size 1.
+        self._rank: ITensor | None = None
 
     @property
     def _channel(self) -> Channel:

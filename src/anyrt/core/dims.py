@@ -491,7 +491,8 @@ def _atom_bounds(atom: Atom) -> tuple[int, int]:
             low, high = ranges[1]
             return min(lo // low, lo // high), max(hi // low, hi // high)
         case "eq":
-            return 0, 1
+            low, high = ranges[1]
+            return int(lo == hi == low == high), int(max(lo, low) <= min(hi, high))
         case "scale":
             ends = _scaled(lo, atom.factor), _scaled(hi, atom.factor)
             return max(min(ends), -INF), min(max(ends), INF)

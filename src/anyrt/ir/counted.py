@@ -19,10 +19,12 @@ from anyrt.ir.graph import Graph, Symbol, Value, gathered, nested, walk
 from anyrt.ir.prim import Prim
 
 
-def counted(graph: Graph, others: Iterable[Value] = ()) -> Graph:
+def counted(graph: Graph, others: Iterable[Value] = (), asked: Iterable[Value] = ()) -> Graph:
     """`graph` with an output for each size that data decide. What tells it is among what the outputs need, or
-    among what `others` do, as a shape may be all that is wanted of a layer's result."""
-    outputs = [v for _, v in graph.outputs]
+    among what `others` do, as a shape may be all that is wanted of a layer's result. `asked`: what tells
+    numbers that are wanted, too, whether sizes have them or not."""
+    asked = list(asked)
+    outputs, others = [*(v for _, v in graph.outputs), *asked], (*others, *asked)
     tells = {v: v.op.tells for v in walk((*outputs, *others)) if v.op.tells is not None}
     found: dict[Sym, Value] = {}
     wanted = _wanted(outputs) if tells else frozenset()

@@ -81,7 +81,7 @@ def _inputs(model: Model, walk: Walk, scope: Scope) -> None:
 def _outputs(model: Model, walk: Walk, scope: Scope) -> None:
     for value in model.proto.graph.output:
         try:
-            held = scope.find(value.name)
+            held = scope.end(value.name)
             if not isinstance(held, ITensor):
                 raise NotSupportedError("AR901", value.name, "a sequence as an output", "tensors")
             _mark(walk.network, held, value.name)
@@ -91,7 +91,7 @@ def _outputs(model: Model, walk: Walk, scope: Scope) -> None:
 
 def _mark(network: INetworkDefinition, tensor: ITensor, name: str) -> None:
     """Make `tensor` an output of this name: a copy of it where it has another one already."""
-    kind = network._ends.get(tensor.dtype)
+    kind, rank = network._ends.get(tensor.dtype), tensor._rank
     if kind is not None:
         if tensor.name == name and not tensor.is_network_input:
             tensor.name = f"{name} ({tensor.dtype.name})"
@@ -100,4 +100,5 @@ def _mark(network: INetworkDefinition, tensor: ITensor, name: str) -> None:
     elif tensor.is_network_input or tensor.is_network_output or tensor.name != name:
         tensor = Layers(network, f"{name} output").layer("add_identity", tensor).it
         tensor.name = name
+    tensor._rank = rank
     network.mark_output(tensor)

@@ -18,9 +18,9 @@ from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorPro
 from anyrt.api.network import INetworkDefinition
 from anyrt.api.tensor import ITensor
 from anyrt.core.enums import DataType
-from anyrt.core.errors import AnyrtError, GraphError, NotSupportedError
+from anyrt.core.errors import AnyrtError, GraphError, NotSupportedError, ShapeError
 from anyrt.onnx.functions import Key, bound, function_of, is_function, key
-from anyrt.onnx.joined import RanksDiffer, with_rest
+from anyrt.onnx.joined import Numbered, RanksDiffer, is_needed, ranked, with_rest
 from anyrt.onnx.layers import Layers
 from anyrt.onnx.model import versions
 from anyrt.onnx.node import BROADCASTS, Border, Given, Held, Importer, Node, Told, importer_of
@@ -67,7 +67,17 @@ class Scope:
         self.failed: set[str] = set()
 
     def find(self, name: str) -> Held:
-        """What a name stands for; None for the empty name, which leaves an input out."""
+        """What a name stands for, as nodes read it; None for the empty name, which leaves an input out.
+        Raises ShapeError AR123 for a tensor whose rank a run decides: layers are built for one rank."""
+        found = self.end(name)
+        if isinstance(found, ITensor) and found._rank is not None:
+            got, wanted = "a tensor whose rank a run decides", "one rank, or an output of the model"
+            do = "reshape what one branch of its If gives, or fix what the condition depends on"
+            raise ShapeError("AR123", name, got, wanted, do)
+        return found
+
+    def end(self, name: str) -> Held:
+        """What a name stands for as a result of the graph."""
         if not name:
             return None
         if name in self.held:
@@ -136,16 +146,19 @@ class Walk:
             if any(scope.lost(name) for name in node.input):
                 scope.failed.update(node.output)
                 continue
+            if node.op_type == "If" and self._is_last(node, todo, wanted):
+                node = ranked(node)
             before = self.network.num_layers
             try:
                 self._try(scope, node.output, partial(self.node, node, scope), index, node)
-            except RanksDiffer as differ:
+            except RanksDiffer:
                 self.network._retract(before)
                 apart, whole = with_rest(node, todo, wanted)
-                todo = [*apart, (index, whole)] if whole is not None else todo
-                if whole is None:
-                    failure = Failure(differ.error, index, node.name, node.op_type, self.stack)
-                    self._failed(scope, node.output, failure)
+                todo = [*apart, (index, whole)]
+
+    def _is_last(self, node: NodeProto, rest: Sequence[Numbered], wanted: Sequence[str]) -> bool:
+        """Whether a node of the model itself gives outputs of the model, and nothing else needs it."""
+        return not self.stack and not set(wanted).isdisjoint(node.output) and not is_needed(node, rest)
 
     def _try(
         self,
@@ -285,7 +298,7 @@ class Walk:
     def _results(self, names: Sequence[str], scope: Scope) -> list[Held]:
         if any(scope.lost(name) for name in names):
             raise Told
-        return [scope.find(name) for name in names]
+        return [scope.end(name) for name in names]
 
     @contextmanager
     def _within(self, name: str) -> Iterator[None]:

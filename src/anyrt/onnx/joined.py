@@ -1,7 +1,8 @@
 """An If whose branches give tensors of different ranks, with all that needs these taken into its branches.
 
-There each tensor has one rank. What leaves is the model's outputs alone, whose ranks agree again in models
-that are exported from programs: after a mean over what one branch has kept, or since one branch cannot run.
+There each tensor has one rank. What leaves is the model's outputs alone, whose ranks mostly agree again in
+models that are exported from programs: after a mean over what one branch has kept, or since one branch cannot
+run. Where they do not, a run decides the rank, as it decides sizes.
 
     y = If(c) <then: (n, 8), else: (n, 8, t)>        y, z = If(c) <then: y = …, z = F(y)
     z = F(y)                                   ->                   else: y = …, z = F(y)>
@@ -13,25 +14,20 @@ from collections.abc import Iterable, Sequence
 
 from onnx import NodeProto, ValueInfoProto, helper
 
-from anyrt.core.errors import ShapeError
-
-JOINED = "joined"  # the attribute that says that nothing behind the node needs it
+JOINED = "joined"  # the attribute of an If that has what needs it in its branches
+RANKED = "ranked"  # of one that nothing behind it needs: a run may decide the ranks of its outputs
 Numbered = tuple[int, NodeProto]
 
 
 class RanksDiffer(Exception):
-    """Branches give different ranks; `error` where that cannot be."""
-
-    def __init__(self, error: ShapeError) -> None:
-        super().__init__(str(error))
-        self.error = error
+    """Branches give different ranks, and more may need what they give."""
 
 
 def with_rest(
     node: NodeProto, rest: Iterable[Numbered], wanted: Sequence[str]
-) -> tuple[list[Numbered], NodeProto | None]:
+) -> tuple[list[Numbered], NodeProto]:
     """Of the nodes behind an If those that do not need it, and the If with all others in its branches, which
-    gives those of the names that are `wanted`; None where nothing behind it needs it."""
+    gives those of the names that are `wanted`. Where nothing needs it, a run decides its ranks."""
     made, apart, inside = set(node.output) - {""}, list[Numbered](), list[NodeProto]()
     for number, other in rest:
         if made.isdisjoint(_read(other)):
@@ -40,12 +36,10 @@ def with_rest(
             inside.append(other)
             made |= set(other.output) - {""}
     if not inside:
-        return apart, None
-    whole = NodeProto()
-    whole.CopyFrom(node)
+        return apart, ranked(node)
+    whole = _marked(node, JOINED)
     del whole.output[:]
     whole.output.extend(name for name in dict.fromkeys(wanted) if name in made)
-    whole.attribute.append(helper.make_attribute(JOINED, 1))
     for branch in (a.g for a in whole.attribute if a.HasField("g")):
         pairs = zip([v.name for v in branch.output], node.output, strict=False)
         branch.node.extend(helper.make_node("Identity", [x], [y]) for x, y in pairs if y and x != y)
@@ -53,6 +47,24 @@ def with_rest(
         del branch.output[:]
         branch.output.extend(ValueInfoProto(name=name) for name in whole.output)
     return apart, whole
+
+
+def ranked(node: NodeProto) -> NodeProto:
+    """An If whose outputs nothing needs that has to know their ranks before a run."""
+    return _marked(node, RANKED)
+
+
+def is_needed(node: NodeProto, rest: Iterable[Numbered]) -> bool:
+    """Whether nodes behind it need what a node gives."""
+    made = set(node.output) - {""}
+    return any(not made.isdisjoint(_read(other)) for _, other in rest)
+
+
+def _marked(node: NodeProto, attribute: str) -> NodeProto:
+    found = NodeProto()
+    found.CopyFrom(node)
+    found.attribute.append(helper.make_attribute(attribute, 1))
+    return found
 
 
 def _read(node: NodeProto) -> set[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from anyrt.core.counts import counts, is_open
-from anyrt.core.dims import Sym, maximum
+from anyrt.core.dims import Sym, bounds, maximum
 from anyrt.core.dtype import short_name
 from anyrt.core.enums import DataType, LayerType
 from anyrt.core.errors import DTypeError, ShapeError
@@ -81,8 +81,8 @@ class Conditional:
         tensors = {p.inner: p.tensor for p in self.passed}
         branches = [[x.then for x in self.outputs], [x.otherwise for x in self.outputs]]
         tells = telling([v for branch in branches for v in branch], network)
-        elements = known(self.condition)
-        if elements is not None and isinstance(flag := elements.reshape(-1)[0], int):
+        flag = self._flag()
+        if flag is not None:
             chosen = branches[0 if flag else 1]
             done = replaced([*chosen, *tells.values()], tensors)
             return Made(tuple(done[v] for v in chosen), tuple(done[v] for v in tells.values()))
@@ -102,6 +102,12 @@ class Conditional:
         made = iter(apply_all(choice, self.condition, *tensors.values(), *region.around))
         ends = [(next(made), {axis: next(made) for axis in x.open(inside)}, x.where) for x in self.outputs]
         return Made(tuple(without_room(*end) for end in ends), tuple(before.values()))
+
+    def _flag(self) -> int | None:
+        """The condition, where it is a constant or has one value for all sizes that profiles allow."""
+        elements = known(self.condition)
+        low, high = (0, 1) if elements is None else bounds(elements.reshape(-1)[0])
+        return int(low) if low == high else None
 
     def _results(self, branch: Sequence[Value], inside: frozenset[Sym]) -> list[Value]:
         """What a branch makes: each output with room for both, and then its sizes along open axes."""
@@ -135,7 +141,7 @@ def _check_alike(x: Either) -> None:
         raise DTypeError("AR203", x.where, got, "one type", "insert a cast")
     if a.type.rank != b.type.rank:
         got, wanted = f"{show(a.shape)} if true and {show(b.shape)} if not", "one rank, which no run decides"
-        do = "reshape one with add_shuffle, or make the condition a constant; a profile does not decide it"
+        do = "reshape one with add_shuffle, or fix what the condition depends on, by a constant or in profiles"
         raise ShapeError("AR123", x.where, got, wanted, do)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from anyrt.core.codes import CODES
-from anyrt.core.counts import is_open
+from anyrt.core.counts import counts, is_open
 from anyrt.core.dimlimits import MAX_RANK
 from anyrt.core.dims import INF, Dim, Sym
 from anyrt.core.dimtext import parse_dim, print_dim
@@ -71,7 +71,8 @@ def lay_out(blobs: Iterable[tuple[str, DataType, int]]) -> tuple[BlobRecord, ...
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """An input or output. `is_shape`: its values decide sizes; `is_host`: its memory is the host's."""
+    """An input or output. `is_shape`: its values decide sizes; `is_host`: its memory is the host's. `rank`:
+    how many axes an output has, where a run decides that; the others, at its end, have size 1."""
 
     name: str
     is_input: bool
@@ -81,6 +82,12 @@ class Binding:
     is_host: bool = False
     format: TensorFormat = TensorFormat.LINEAR
     dim_names: tuple[str, ...] = ()
+    rank: Dim | None = None
+
+    @property
+    def is_found(self) -> bool:
+        """Whether a run decides its shape."""
+        return self.rank is not None or any(map(counts, self.shape))
 
     @property
     def memory(self) -> tuple[Dim, ...]:
@@ -253,7 +260,8 @@ def _print_symbol(s: SymbolRecord) -> Json:
 def _print_binding(b: Binding) -> Json:
     shape: list[Json] = [print_dim(d) for d in b.shape]
     flags: list[Json] = [b.is_input, b.is_shape, b.is_host]
-    return [b.name, short_name(b.dtype), shape, *flags, b.format.name, list(b.dim_names)]
+    rank: list[Json] = [] if b.rank is None else [print_dim(b.rank)]
+    return [b.name, short_name(b.dtype), shape, *flags, b.format.name, list(b.dim_names), *rank]
 
 
 def _print_range(r: Range) -> Json:
@@ -341,7 +349,10 @@ def _parse_symbol(reader: Reader, known: Mapping[str, Sym]) -> SymbolRecord:
 
 
 def _parse_binding(reader: Reader, known: Mapping[str, Sym]) -> Binding:
-    name, dtype, shape, is_input, is_shape, is_host, layout, dim_names = reader.exactly(8)
+    given = reader.items(9)
+    *found, dim_names = given[:8] if len(given) == 9 else reader.exactly(8)
+    name, dtype, shape, is_input, is_shape, is_host, layout = found
+    rank = given[8:]
     dims = _list(shape, MAX_RANK, lambda r: parse_dim(r.text(), known, r.where))
     if layout.text() not in _FORMATS:
         raise layout.error(repr(layout.text()[:40]), "a tensor format")
@@ -357,6 +368,7 @@ def _parse_binding(reader: Reader, known: Mapping[str, Sym]) -> Binding:
         is_host=is_host.flag(),
         format=format,
         dim_names=_list(dim_names, MAX_RANK, lambda r: r.text(4095)),
+        rank=parse_dim(rank[0].text(), known, rank[0].where) if rank else None,
     )
 
 

@@ -12,7 +12,6 @@ import time
 from array import array
 from collections.abc import Callable, Iterator
 
-from anyrt.core.counts import counts
 from anyrt.core.enums import TensorFormat
 from anyrt.core.errors import AnyrtError, BindingError, CompileError, PlanError, RefitError
 from anyrt.plan import abi
@@ -309,7 +308,7 @@ class Context:
         """Tell allocators what a run has found out."""
         for index, allocator in self.tensors.allocators.items():
             binding = self.loaded.plan.bindings[index]
-            if any(map(counts, binding.shape)):
+            if binding.is_found:
                 allocator.notify(binding.name, self.sizing.found(index))
 
 

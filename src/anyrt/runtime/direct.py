@@ -104,7 +104,7 @@ class DirectCall:
         self._packed = [p for p in self._packed if p[0] not in self._found]
         self._turned = [t for t in self._turned if t[0].name not in self._found]
         for name, binding in self._found.items():
-            shape, room = found_shape(binding.shape, sizes), outputs[name]
+            shape, room = found_shape(binding, sizes), outputs[name]
             if is_packed(binding.dtype):
                 self._packed.append((name, binding.dtype, shape))
                 continue
@@ -125,7 +125,7 @@ class DirectCall:
         self._outputs, self._packed, self._turned, self._found = [], [], [], {}
         for word, binding in self._results:
             shape = every[word - abi.FIRST_BINDING]
-            if -1 in shape:
+            if binding.is_found:
                 self._found[binding.name] = binding
                 dtype = np.dtype(np.uint8) if is_packed(binding.dtype) else numpy_dtype(binding.dtype)
                 room = resolved.nbytes[word - abi.FIRST_BINDING] // dtype.itemsize

@@ -138,7 +138,7 @@ class Resolver:
             if all(s.name in found for x in (requirement.left, requirement.right) for s in counts(x)):
                 _check(requirement, sizes, self.plan)
         known = {s.name: sizes[s.name] for s in self.plan.symbols if s.most is None or s.name in found}
-        every = tuple(_shape(b, b.shape, known) for b in self.plan.bindings)
+        every = tuple(_shape(b, known) for b in self.plan.bindings)
         volumes = [value_of(n, sizes) for n in self._most]
         for binding, shape, count in zip(self.plan.bindings, every, volumes, strict=True):
             if count > MAX_ELEMENTS:
@@ -155,8 +155,12 @@ class Resolver:
         )
 
 
-def found_shape(shape: tuple[Dim, ...], sizes: Mapping[str, int]) -> Shape:
-    """A shape, −1 where it depends on what no run has found yet."""
+def found_shape(binding: Binding, sizes: Mapping[str, int]) -> Shape:
+    """The shape of a tensor, −1 where it depends on what no run has found yet; of its highest rank until a
+    run has found its rank."""
+    shape = binding.shape
+    if binding.rank is not None and all(s.name in sizes for s in counts(binding.rank)):
+        shape = shape[: value_of(binding.rank, sizes)]
     known = (all(s.name in sizes for s in counts(d)) for d in shape)
     return tuple(value_of(d, sizes) if ok else -1 for d, ok in zip(shape, known, strict=True))
 
@@ -168,9 +172,9 @@ def _bytes(dim: Dim, sizes: Mapping[str, int]) -> int:
     return align(value)
 
 
-def _shape(binding: Binding, dims: tuple[Dim, ...], sizes: Mapping[str, int]) -> Shape:
-    shape = found_shape(dims, sizes)
-    if any(n < 0 and not counts(d) for n, d in zip(shape, dims, strict=True)):
+def _shape(binding: Binding, sizes: Mapping[str, int]) -> Shape:
+    shape = found_shape(binding, sizes)
+    if any(n < 0 and not counts(d) for n, d in zip(shape, binding.shape, strict=False)):
         raise ShapeError("AR120", binding.name, f"shape {shape}", "sizes of 0 or more")
     return shape
 

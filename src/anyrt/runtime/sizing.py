@@ -74,7 +74,7 @@ class Sizing:
         known = self.given(index)
         if known is None and not self.missing():
             known = self.resolve().shapes[index]
-            known = self.found(index) if is_found and -1 in known else known
+            known = self.found(index) if is_found and self.loaded.plan.bindings[index].is_found else known
         return _declared(self.loaded.plan.bindings[index]) if known is None else known
 
     def found(self, index: int) -> Shape:
@@ -85,7 +85,7 @@ class Sizing:
             if self.has_found:
                 word = self._tensors.words[abi.FIRST_BINDING + at]
                 sizes[name] = ctypes.c_int64.from_address(word).value
-        return found_shape(self.loaded.plan.bindings[index].shape, sizes)
+        return found_shape(self.loaded.plan.bindings[index], sizes)
 
     def missing(self) -> list[str]:
         """Inputs without a shape, and shape tensors without an address."""

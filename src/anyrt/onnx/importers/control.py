@@ -12,14 +12,14 @@ from collections.abc import Mapping, Sequence
 from anyrt.api.tensor import ITensor
 from anyrt.core.counts import counts
 from anyrt.core.dims import Dim, Expr, Fn
-from anyrt.core.enums import DataType
+from anyrt.core.enums import DataType, SampleMode
 from anyrt.core.errors import AnyrtError, ArgumentError, DTypeError, GraphError, ShapeError
 from anyrt.ir.counted import counted
 from anyrt.ir.graph import Graph
-from anyrt.onnx.joined import JOINED, RanksDiffer
+from anyrt.onnx.joined import JOINED, RANKED, RanksDiffer
 from anyrt.onnx.node import Border, Given, Node, importer
 from anyrt.onnx.regions import Choice, Turns
-from anyrt.onnx.sizes import lengths, window
+from anyrt.onnx.sizes import lengths
 from anyrt.onnx.tensor import Tensor
 
 MOST_WRITTEN = 1024  # turns of a loop that is written out
@@ -78,13 +78,16 @@ def _is_one(node: Node, flag: Tensor) -> Dim | None:
 
 
 def _narrowed(node: Node, one: Dim | None, border: Border) -> Border:
-    """A border behind which this size is 1."""
+    """A border behind which this size is 1. Slices are filled up, as the branch that is not chosen is also
+    described for tensors that have no element along it."""
 
     def narrow(it: ITensor) -> ITensor:
         x = node.tensor(border(it))
-        for axis, size in enumerate(node.value(x).shape):
-            x = window(x, axis, 0, 1) if one is not None and size == one else x
-        return x.it
+        shape = node.value(x).shape
+        if one is None or one not in shape:
+            return x.it
+        sizes = [1 if size == one else n for size, n in zip(shape, lengths(x), strict=True)]
+        return node.slice(x, [0] * x.rank, sizes, mode=SampleMode.FILL).it
 
     return narrow
 
@@ -99,11 +102,27 @@ def _either(node: Node, choice: Choice, a: Given, b: Given) -> Given:
         return choice.leave(a, b)
 
     if isinstance(a, Tensor) and isinstance(b, Tensor):
-        return chosen(a, b)
+        return _of_any_rank(node, choice, a, b) if node.has(RANKED) else chosen(a, b)
     if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
         return [chosen(x, y) for x, y in zip(a, b, strict=True)]
     got = f"{_kind(a)} if true and {_kind(b)} if not"
     raise node.unsupported(got, "make the condition a constant of the model, or both branches alike")
+
+
+def _of_any_rank(node: Node, choice: Choice, a: Tensor, b: Tensor) -> Tensor:
+    """What one of two branches has made, with its rank where that is not the other one's."""
+    is_one = a.rank == b.rank and a.it._rank is b.it._rank is None
+    most, ranks = max(a.rank, b.rank), () if is_one else [_rank(node, x) for x in (a, b)]
+    a, b = (x.unsqueeze(*range(x.rank, most)) for x in (a, b))
+    _check_types(node, a, b)
+    made = choice.leave(a, b)
+    made.it._rank = choice.leave(*ranks).it if ranks else None
+    return made
+
+
+def _rank(node: Node, x: Tensor) -> Tensor:
+    """The rank of a tensor, which a run may have to decide."""
+    return node.constant(x.rank, DataType.INT64) if x.it._rank is None else node.tensor(x.it._rank)
 
 
 def _kind(given: Given) -> str:
@@ -113,14 +132,20 @@ def _kind(given: Given) -> str:
 
 
 def _check_alike(node: Node, a: Tensor, b: Tensor) -> None:
+    _check_types(node, a, b)
+    if a.rank == b.rank and a.it._rank is b.it._rank is None:
+        return
+    if not node.has(RANKED):
+        raise RanksDiffer
+    got, wanted = f"shape {a.sizes} if true and {b.sizes} if not", "one rank for each tensor of a sequence"
+    do = "reshape what one branch gives, or fix what the condition depends on in the model"
+    raise ShapeError("AR123", node.where, got, wanted, do)
+
+
+def _check_types(node: Node, a: Tensor, b: Tensor) -> None:
     if a.dtype is not b.dtype:
         got = f"{a.dtype.name} if true and {b.dtype.name} if not"
         raise DTypeError("AR203", node.where, got, "one type", "cast one of them in its branch")
-    if a.rank != b.rank:
-        got = f"shape {a.sizes} if true and {b.sizes} if not"
-        wanted = "one rank, as a run cannot decide the rank of an output"
-        do = "reshape what one branch gives, or fix what the condition depends on in the model"
-        raise RanksDiffer(ShapeError("AR123", node.where, got, wanted, do))
 
 
 @importer("Loop")
@@ -180,6 +205,8 @@ def _results(node: Node, made: list[Given], states: int) -> tuple[Tensor, list[T
     if len(found) < 1 + states:
         got = f"{len(found)} outputs of the body for {states} states"
         raise GraphError("AR417", node.where, got, f"a condition and {states} or more")
+    for x in found:
+        _check_rank(node, x)
     return found[0], found[1 : 1 + states], found[1 + states :]
 
 
@@ -252,7 +279,15 @@ def _written_out(node: Node, count: int) -> list[Given]:
 def _tensor(node: Node, given: Given) -> Tensor:
     if not isinstance(given, Tensor):
         raise node.unsupported("a sequence for a condition or among what turns collect", "use tensors")
+    _check_rank(node, given)
     return given
+
+
+def _check_rank(node: Node, x: Tensor) -> None:
+    """All turns of a loop pass on tensors of one rank."""
+    if x.it._rank is not None:
+        got, do = f"{x.it.name}, whose rank a run decides", "reshape what one branch of its If gives"
+        raise ShapeError("AR123", node.where, got, "one rank in every turn", do)
 
 
 @importer("Scan")
