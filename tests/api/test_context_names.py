@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
-from anyrt.compat import cuda_runtime
+from anyrt.compat.cuda import runtime as cuda_runtime
 
 Context = trt.IExecutionContext
 X = np.arange(8, dtype=np.float32).reshape(1, 2, 2, 2)

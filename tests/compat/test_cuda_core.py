@@ -6,8 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from anyrt.compat import cuda_core as core
-from anyrt.compat import cuda_driver as driver
+from anyrt.compat.cuda import core, driver
 from anyrt.core.errors import NotSupportedError
 
 needs_compiler = pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import anyrt as trt
-from anyrt.compat import cuda_driver as driver
-from anyrt.compat import cuda_runtime as runtime
-from anyrt.compat import libcudart
-from anyrt.compat.cuda_runtime import cudaError_t, cudaMemcpyKind, cudaStreamCaptureStatus
+from anyrt.compat.ctypes import libcudart
+from anyrt.compat.cuda import driver, runtime
+from anyrt.compat.cuda.runtime import cudaError_t, cudaMemcpyKind, cudaStreamCaptureStatus
 from anyrt.core.errors import NotSupportedError
 
 OK = (cudaError_t.cudaSuccess,)

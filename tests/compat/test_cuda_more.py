@@ -5,9 +5,8 @@ import ctypes
 import numpy as np
 import pytest
 
-from anyrt.compat import cuda_driver as driver
-from anyrt.compat import cuda_runtime as runtime
-from anyrt.compat.device import DEVICE, DeviceFault, write
+from anyrt.compat.cuda import driver, runtime
+from anyrt.compat.host.device import DEVICE, DeviceFault, write
 from anyrt.core.errors import NotSupportedError
 
 OK, GOOD = runtime.cudaError_t.cudaSuccess, driver.CUresult.CUDA_SUCCESS

@@ -7,10 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from anyrt.compat import cuda_driver as driver
-from anyrt.compat import cuda_runtime as runtime
-from anyrt.compat import nvrtc
-from anyrt.compat.cuda_runtime import cudaError_t, cudaMemcpyKind
+from anyrt.compat.cuda import driver, nvrtc, runtime
+from anyrt.compat.cuda.runtime import cudaError_t, cudaMemcpyKind
 
 OK, INVALID = cudaError_t.cudaSuccess, cudaError_t.cudaErrorInvalidValue
 HOST_TO_DEVICE, DEVICE_TO_HOST = cudaMemcpyKind.cudaMemcpyHostToDevice, cudaMemcpyKind.cudaMemcpyDeviceToHost

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from anyrt.compat import cupy_host as cp
+from anyrt.compat.cupy import arrays as cp
 from anyrt.core.errors import NotSupportedError
 
 needs_compiler = pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")

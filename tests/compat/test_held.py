@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
-from anyrt.compat import held
+from anyrt.compat.tensorrt import held
 
 
 @pytest.fixture

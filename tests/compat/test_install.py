@@ -42,14 +42,14 @@ def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess
 def test_install_makes_the_names_importable_once():
     assert run("-c", CODE).stdout.splitlines() == [
         "True True True True",
-        "anyrt.core.dtype anyrt.compat.pycuda_driver 2025.1",
-        "0 anyrt.compat.cupy_host",
+        "anyrt.core.dtype anyrt.compat.pycuda.driver 2025.1",
+        "0 anyrt.compat.cupy.arrays",
         "1",
         "No module named 'tensorrt.nothing'",
     ]
 
 
-@pytest.mark.parametrize(("flag", "seen"), [("", "real"), ("--force", "anyrt.compat.cuda_runtime")])
+@pytest.mark.parametrize(("flag", "seen"), [("", "real"), ("--force", "anyrt.compat.cuda.runtime")])
 def test_installed_library_is_kept_unless_forced(tmp_path: Path, flag: str, seen: str):
     package = tmp_path / "cuda" / "bindings"
     package.mkdir(parents=True)
@@ -259,12 +259,12 @@ def test_a_child_that_cannot_have_anyrt_runs_unharmed(tmp_path: Path, text: str)
     assert child("import torch; print(torch.word)", tmp_path) == "its own\n"
 
 
-LIBRARIES = "anyrt.compat.libraries"
+LIBRARIES = "anyrt.compat.ctypes.libraries"
 LATE = {
     "import tensorrt.tensorrt as t; print(t.__name__)": "anyrt",
     "import tensorrt as t, anyrt; print(t is anyrt, t.Logger is anyrt.api.interfaces.Logger)": "True True",
-    "from cuda.bindings import runtime; print(runtime.__name__)": "anyrt.compat.cuda_runtime",
-    "import pycuda.driver as d, cupy; print(d.__name__)": "anyrt.compat.pycuda_driver",
+    "from cuda.bindings import runtime; print(runtime.__name__)": "anyrt.compat.cuda.runtime",
+    "import pycuda.driver as d, cupy; print(d.__name__)": "anyrt.compat.pycuda.driver",
     "import importlib.metadata as m; print(m.version('TensorRT'))": anyrt.__version__,
     "import importlib.util as u; print(u.find_spec('tensorrt') is not None)": "True",
     "import ctypes as c; print(c.CDLL('libcuda.so.1').cuInit(0))": "0",

@@ -6,9 +6,8 @@ import shutil
 import numpy as np
 import pytest
 
-from anyrt.compat import cuda_driver as driver
-from anyrt.compat import nvrtc
-from anyrt.compat.kernels import compiled, loaded
+from anyrt.compat.cuda import driver, nvrtc
+from anyrt.compat.kernels.module import compiled, loaded
 from anyrt.core.errors import NotSupportedError
 
 RESULT, GOOD = nvrtc.nvrtcResult, driver.CUresult.CUDA_SUCCESS

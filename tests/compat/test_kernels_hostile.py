@@ -11,9 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from anyrt.compat import cuda_driver as driver
-from anyrt.compat import nvrtc
-from anyrt.compat.kernels import Module, Rejected, compiled, loaded
+from anyrt.compat.cuda import driver, nvrtc
+from anyrt.compat.kernels.module import Module, Rejected, compiled, loaded
 from anyrt.core.errors import NotSupportedError, PluginError
 from anyrt.plugin.compiled import compiled as compiled_c
 from anyrt.plugin.source import Text
@@ -78,7 +77,7 @@ def test_an_image_that_was_changed_is_not_loaded():
 
 def test_an_image_of_another_process_is_not_loaded(tmp_path):
     text = TEXT % ("int", "x[0] = 6;")
-    lines = f"from anyrt.compat.kernels import *; open('i', 'wb').write(compiled({text!r}))"
+    lines = f"from anyrt.compat.kernels.module import *; open('i', 'wb').write(compiled({text!r}))"
     subprocess.run([sys.executable, "-c", lines], cwd=tmp_path, check=True)
     with pytest.raises(NotSupportedError, match="got what another process compiled"):
         driver.cuModuleLoad(str(tmp_path / "i"))

@@ -5,8 +5,8 @@ import pytest
 
 import anyrt as trt
 import anyrt.plugin as trtp
-from anyrt.compat import cuda_runtime as cudart
-from anyrt.compat import pycuda_driver as cuda
+from anyrt.compat.cuda import runtime as cudart
+from anyrt.compat.pycuda import driver as cuda
 
 TO_HOST = cudart.cudaMemcpyKind.cudaMemcpyDeviceToHost
 TO_DEVICE = cudart.cudaMemcpyKind.cudaMemcpyHostToDevice

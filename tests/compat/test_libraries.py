@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import anyrt
-from anyrt.compat import libraries
+from anyrt.compat.ctypes import libraries
 
 EXAMPLE = Path(__file__).parents[2] / "examples/scaled.c"
 HEADERS = Path(anyrt.__file__).parent / "plugin"

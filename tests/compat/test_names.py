@@ -5,13 +5,10 @@ import ctypes
 import numpy as np
 import pytest
 
-from anyrt.compat import cuda_driver as driver
-from anyrt.compat import cuda_runtime as runtime
-from anyrt.compat import device as host
-from anyrt.compat import nvrtc
-from anyrt.compat import pycuda_autoinit as autoinit
-from anyrt.compat import pycuda_driver as pycuda
-from anyrt.compat import pycuda_gpuarray as gpuarray
+from anyrt.compat.cuda import driver, nvrtc, runtime
+from anyrt.compat.host import device as host
+from anyrt.compat.pycuda import autoinit, gpuarray
+from anyrt.compat.pycuda import driver as pycuda
 
 OK, GOOD = runtime.cudaError_t.cudaSuccess, driver.CUresult.CUDA_SUCCESS
 GONE = runtime.cudaError_t.cudaErrorInvalidResourceHandle

@@ -2,10 +2,8 @@
 
 import pytest
 
-from anyrt.compat import cuda_driver as driver
-from anyrt.compat import cuda_runtime as runtime
-from anyrt.compat import nvrtc
-from anyrt.compat import pycuda_driver as pycuda
+from anyrt.compat.cuda import driver, nvrtc, runtime
+from anyrt.compat.pycuda import driver as pycuda
 
 # As CUDA's documentation numbers them: programs compare codes with literals, and print them.
 NUMBERS = {

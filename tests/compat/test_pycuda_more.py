@@ -6,10 +6,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from anyrt.compat import pycuda_compiler
-from anyrt.compat import pycuda_driver as driver
-from anyrt.compat import pycuda_gpuarray as gpuarray
-from anyrt.compat import pycuda_tools as tools
+from anyrt.compat.pycuda import compiler as pycuda_compiler
+from anyrt.compat.pycuda import driver, gpuarray, tools
 from anyrt.core.errors import NotSupportedError
 
 needs_compiler = pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")

@@ -5,9 +5,10 @@ import gc
 import numpy as np
 import pytest
 
-from anyrt.compat import pycuda_autoinit, pycuda_gpuarray
-from anyrt.compat import pycuda_driver as cuda
-from anyrt.compat.device import DEVICE, DeviceFault
+from anyrt.compat.host.device import DEVICE, DeviceFault
+from anyrt.compat.pycuda import autoinit as pycuda_autoinit
+from anyrt.compat.pycuda import driver as cuda
+from anyrt.compat.pycuda import gpuarray as pycuda_gpuarray
 
 
 def test_array_goes_to_the_device_and_back_on_a_stream():

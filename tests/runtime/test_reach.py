@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
-from anyrt.compat import cuda_runtime as cudart
+from anyrt.compat.cuda import runtime as cudart
 from anyrt.core.errors import BindingError
 from anyrt.runtime import reach
 
@@ -273,7 +273,7 @@ def test_a_block_that_is_too_small_is_refused(bound):
 
 
 GIVEN_BACK = """
-from anyrt.compat import cuda_runtime as cudart
+from anyrt.compat.cuda import runtime as cudart
 from tests.runtime.test_reach import X, built, refused
 
 context, x = built((1024,)).create_execution_context(), X.copy()

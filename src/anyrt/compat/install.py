@@ -19,8 +19,9 @@ from types import ModuleType
 from typing import Final
 
 import anyrt
-from anyrt.compat import held, libraries, signatures
+from anyrt.compat.ctypes import libraries
 from anyrt.compat.names import DISTRIBUTIONS, Names, offer
+from anyrt.compat.tensorrt import held, signatures
 from anyrt.core.errors import ArgumentError
 
 CHILDREN = str(Path(__file__).parent / "children")
@@ -35,7 +36,7 @@ def install(force: bool = False, api: str = "10") -> None:
     if api not in ("10", "8.6"):
         raise ArgumentError("AR304", "anyrt.compat.install", f"api={api!r}", "'10' or '8.6'")
     if api == "8.6":
-        importlib.import_module("anyrt.compat.api86").offer()
+        importlib.import_module("anyrt.compat.tensorrt.api86").offer()
     offer(Names(force, _AFTER))
     held.offer()
     signatures.offer()
@@ -53,11 +54,11 @@ def _tell_versions(resources: ModuleType) -> None:
 
 
 def _torch(torch: ModuleType) -> None:
-    importlib.import_module("anyrt.compat.torch_host").offer(torch)
+    importlib.import_module("anyrt.compat.torch.host").offer(torch)
 
 
 def _traced(tensors: ModuleType) -> None:
-    importlib.import_module("anyrt.compat.torch_host").offer_traced(tensors)
+    importlib.import_module("anyrt.compat.torch.host").offer_traced(tensors)
 
 
 _AFTER: Final = {"torch": _torch, "torch._dynamo.variables.tensor": _traced, "pkg_resources": _tell_versions}

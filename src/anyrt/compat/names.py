@@ -4,7 +4,7 @@ Nothing is imported before a program asks for it, because every child process ha
 
     import tensorrt.tensorrt            # anyrt
     import tensorrt_bindings.plugin     # anyrt.plugin
-    from cuda.bindings import runtime   # anyrt.compat.cuda_runtime, unless cuda-python is installed
+    from cuda.bindings import runtime   # anyrt.compat.cuda.runtime, unless cuda-python is installed
     importlib.metadata.version("tensorrt")
 """
 
@@ -28,36 +28,36 @@ import anyrt
 # Names of the whole package; what follows a dot is looked for in it, as `tensorrt.plugin` is.
 _WHOLE: Final = ("tensorrt.tensorrt", "tensorrt_bindings.tensorrt", "tensorrt", "tensorrt_bindings")
 _OWN: Final = {
-    "tensorrt_libs": "anyrt.compat.libs",
-    "tensorrt_lean": "anyrt.compat.lean",
-    "tensorrt_lean.tensorrt_lean": "anyrt.compat.lean",
-    "tensorrt_dispatch": "anyrt.compat.lean",
-    "tensorrt_dispatch.tensorrt_dispatch": "anyrt.compat.lean",
+    "tensorrt_libs": "anyrt.compat.tensorrt.libs",
+    "tensorrt_lean": "anyrt.compat.tensorrt.lean",
+    "tensorrt_lean.tensorrt_lean": "anyrt.compat.tensorrt.lean",
+    "tensorrt_dispatch": "anyrt.compat.tensorrt.lean",
+    "tensorrt_dispatch.tensorrt_dispatch": "anyrt.compat.tensorrt.lean",
 }
 # Each library: its first module's absence means that the library is absent.
 _LIBRARIES: Final = (
     {
-        "cuda.bindings.runtime": "anyrt.compat.cuda_runtime",
-        "cuda.bindings.driver": "anyrt.compat.cuda_driver",
-        "cuda.bindings.nvrtc": "anyrt.compat.nvrtc",
-        "cuda.cudart": "anyrt.compat.cuda_runtime",
-        "cuda.cuda": "anyrt.compat.cuda_driver",
-        "cuda.nvrtc": "anyrt.compat.nvrtc",
+        "cuda.bindings.runtime": "anyrt.compat.cuda.runtime",
+        "cuda.bindings.driver": "anyrt.compat.cuda.driver",
+        "cuda.bindings.nvrtc": "anyrt.compat.cuda.nvrtc",
+        "cuda.cudart": "anyrt.compat.cuda.runtime",
+        "cuda.cuda": "anyrt.compat.cuda.driver",
+        "cuda.nvrtc": "anyrt.compat.cuda.nvrtc",
     },
     {
-        "cuda.core": "anyrt.compat.cuda_core",
-        "cuda.core.system": "anyrt.compat.cuda_core_system",
-        "cuda.core.experimental": "anyrt.compat.cuda_core",
+        "cuda.core": "anyrt.compat.cuda.core",
+        "cuda.core.system": "anyrt.compat.cuda.core_system",
+        "cuda.core.experimental": "anyrt.compat.cuda.core",
     },
     {
-        "pycuda.driver": "anyrt.compat.pycuda_driver",
-        "pycuda.autoinit": "anyrt.compat.pycuda_autoinit",
-        "pycuda.compiler": "anyrt.compat.pycuda_compiler",
-        "pycuda.gpuarray": "anyrt.compat.pycuda_gpuarray",
-        "pycuda.tools": "anyrt.compat.pycuda_tools",
-        "pycuda.autoprimaryctx": "anyrt.compat.pycuda_autoinit",
+        "pycuda.driver": "anyrt.compat.pycuda.driver",
+        "pycuda.autoinit": "anyrt.compat.pycuda.autoinit",
+        "pycuda.compiler": "anyrt.compat.pycuda.compiler",
+        "pycuda.gpuarray": "anyrt.compat.pycuda.gpuarray",
+        "pycuda.tools": "anyrt.compat.pycuda.tools",
+        "pycuda.autoprimaryctx": "anyrt.compat.pycuda.autoinit",
     },
-    {"cupy": "anyrt.compat.cupy_host", "cupy.cuda": "anyrt.compat.cupy_cuda"},
+    {"cupy": "anyrt.compat.cupy.arrays", "cupy.cuda": "anyrt.compat.cupy.cuda"},
 )
 # What packages of libraries tell themselves.
 _TOLD: Final[dict[str, dict[str, object]]] = {

@@ -1,0 +1,1 @@
+"""Shared libraries that programs open with `ctypes`: CUDA's and TensorRT's, as callables."""

@@ -1,0 +1,133 @@
+"""The CUDA runtime as C functions over `cuda_runtime`: results go to addresses, what returns is a code.
+
+>>> import ctypes
+>>> pointer = ctypes.c_void_p()
+>>> function("cudaMalloc")(ctypes.byref(pointer), 64), function("cudaFree")(pointer)
+(0, 0)
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Final, SupportsIndex, TypeAlias
+
+from anyrt.compat.cuda import runtime as cuda_runtime
+
+Function: TypeAlias = Callable[..., object]
+# The kinds of arguments by letters: small ones go in, capitals are addresses of what comes out.
+_TYPES: Final = {
+    "p": ctypes.c_void_p,
+    "n": ctypes.c_size_t,
+    "i": ctypes.c_int,
+    "u": ctypes.c_uint,
+    "f": ctypes.c_float,
+}
+_FORMS: Final = {
+    "cudaDeviceGetAttribute": "Iii",
+    "cudaDeviceReset": "",
+    "cudaDeviceSynchronize": "",
+    "cudaDriverGetVersion": "I",
+    "cudaEventCreate": "P",
+    "cudaEventCreateWithFlags": "Pu",
+    "cudaEventDestroy": "p",
+    "cudaEventElapsedTime": "Fpp",
+    "cudaEventQuery": "p",
+    "cudaEventRecord": "pp",
+    "cudaEventSynchronize": "p",
+    "cudaFree": "p",
+    "cudaFreeAsync": "pp",
+    "cudaFreeHost": "p",
+    "cudaGetDevice": "I",
+    "cudaGetDeviceCount": "I",
+    "cudaGetLastError": "",
+    "cudaGraphDestroy": "p",
+    "cudaGraphExecDestroy": "p",
+    "cudaGraphInstantiate": "Ppn",
+    "cudaGraphLaunch": "pp",
+    "cudaHostAlloc": "Pnu",
+    "cudaMalloc": "Pn",
+    "cudaMallocAsync": "Pnp",
+    "cudaMallocHost": "Pn",
+    "cudaMallocManaged": "Pnu",
+    "cudaMemGetInfo": "NN",
+    "cudaMemcpy": "ppni",
+    "cudaMemcpyAsync": "ppnip",
+    "cudaMemset": "pin",
+    "cudaMemsetAsync": "pinp",
+    "cudaPeekAtLastError": "",
+    "cudaRuntimeGetVersion": "I",
+    "cudaSetDevice": "i",
+    "cudaStreamBeginCapture": "pi",
+    "cudaStreamCreate": "P",
+    "cudaStreamCreateWithFlags": "Pu",
+    "cudaStreamCreateWithPriority": "Pui",
+    "cudaStreamDestroy": "p",
+    "cudaStreamEndCapture": "pP",
+    "cudaStreamIsCapturing": "pI",
+    "cudaStreamQuery": "p",
+    "cudaStreamSynchronize": "p",
+    "cudaStreamWaitEvent": "ppu",
+}
+_TEXTS: Final = ("cudaGetErrorName", "cudaGetErrorString")
+
+
+def function(name: str) -> Function | None:
+    """A C function by its name, which programs may give other types; None when there is no such function."""
+    if name in _FORMS:
+        return c_function(getattr(cuda_runtime, name), _FORMS[name])
+    if name in _TEXTS:
+        return ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int)(_text_of(getattr(cuda_runtime, name)))
+    return None
+
+
+def c_function(call: Callable[..., tuple[object, ...]], form: str) -> Function:
+    """`call` as a C function whose arguments have the kinds of `form`, by letters."""
+    types = [ctypes.c_void_p if c.isupper() else _TYPES[c] for c in form]
+    return ctypes.CFUNCTYPE(ctypes.c_int, *types)(_storing(call, form))
+
+
+def text_at(words: bytes) -> int:
+    """The address of a text, which stays there."""
+    return ctypes.addressof(_kept.setdefault(words, ctypes.create_string_buffer(words)))
+
+
+def _storing(call: Callable[..., tuple[object, ...]], form: str) -> Callable[..., int]:
+    """`call` with its results stored where arguments of capital letters point."""
+
+    def stored(*args: int | None) -> int:
+        given = list(zip(form, args, strict=True))
+        targets = [(kind, at) for kind, at in given if kind.isupper()]
+        if any(not at for _, at in targets):
+            return int(cuda_runtime.cudaError_t.cudaErrorInvalidValue)
+        code, *values = call(*(x for kind, x in given if kind.islower()))
+        for (kind, at), value in zip(targets, values, strict=True):
+            if value is not None and at is not None:
+                _store(kind, at, value)
+        assert isinstance(code, SupportsIndex), f"{call} gives a code first"
+        return int(code)
+
+    return stored
+
+
+def _store(kind: str, address: int, value: object) -> None:
+    if isinstance(value, float):
+        ctypes.c_float.from_address(address).value = value
+    else:
+        assert isinstance(value, SupportsIndex), f"{value} is stored as a number"
+        held = _TYPES[kind.lower()](int(value))
+        ctypes.memmove(address, ctypes.byref(held), ctypes.sizeof(held))
+
+
+# Texts stay where they are: C has their addresses.
+_kept: Final[dict[bytes, ctypes.Array[ctypes.c_char]]] = {}
+
+
+def _text_of(call: Callable[..., tuple[object, ...]]) -> Callable[[int], int]:
+    def text(code: int) -> int:
+        found = next((m for m in cuda_runtime.cudaError_t if m == code), None)
+        _, words = (None, b"unrecognized error code") if found is None else call(found)
+        assert isinstance(words, bytes), f"{call} gives bytes"
+        return text_at(words)
+
+    return text

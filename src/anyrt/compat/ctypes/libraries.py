@@ -1,0 +1,99 @@
+"""What `ctypes` loads: CUDA's runtime and driver, and TensorRT's libraries, as callables over this package.
+
+    ctypes.CDLL("/usr/local/cuda/lib64/libcudart.so.12").cudaMalloc(ctypes.byref(pointer), 64)
+    ctypes.cdll.LoadLibrary("libnvinfer_plugin.so.10")
+    ctypes.CDLL("libmyplugins.so")      # registers the plug-ins of its table (anyrt_plugin.h)
+
+A library is known by the last part of its path, since programs open the file that they found. What is there
+really is not opened: engines take addresses of host memory alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from anyrt.api.plugins.library import INSTEAD, THEIRS
+from anyrt.api.plugins.table import ENTRY
+from anyrt.api.registry import the_registry
+
+if TYPE_CHECKING:
+    from ctypes import _NamedFuncPointer
+
+_KNOWN: Final = re.compile(r"lib(cuda|cudart|nvinfer|nvinfer_plugin|nvonnxparser)\.so[.\d]*")
+# Where each library's functions are: a module with `function(name)`, imported when one is asked for.
+_HOME: Final = {
+    "cuda": "libcuda",
+    "cudart": "libcudart",
+    "nvinfer": "libnvinfer",
+    "nvinfer_plugin": "libnvinfer",
+    "nvonnxparser": "libnvinfer",
+}
+
+
+class Library(ctypes.CDLL):
+    """A library whose functions are made here; everything else is as with one that was loaded."""
+
+    def __init__(self, name: str, *settings: object, **more: object) -> None:
+        self._name = os.fspath(name)
+        self._handle = 0
+
+    def __getattr__(self, name: str) -> _NamedFuncPointer:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        made = self[name]
+        setattr(self, name, made)
+        return made
+
+    def __getitem__(self, name_or_ordinal: str | int) -> _NamedFuncPointer:
+        """A new object for each call, as ctypes does: a program sets `argtypes` and `restype` in it."""
+        home = importlib.import_module(f"anyrt.compat.ctypes.{_HOME[_stem(self._name)]}")
+        make: Callable[[str], _NamedFuncPointer | None] = home.function
+        made = make(str(name_or_ordinal))
+        if made is None:
+            raise AttributeError(f"{self._name}: undefined symbol: {name_or_ordinal}")
+        made.__name__ = str(name_or_ordinal)
+        return made
+
+
+def _stem(path: object) -> str:
+    """`cudart` for any path of a file `libcudart.so...`; "" for other libraries.
+
+    >>> _stem("/usr/lib/libcudart.so.12"), _stem("libnvinfer_plugin.so"), _stem("libm.so.6"), _stem(None)
+    ('cudart', 'nvinfer_plugin', '', '')
+    """
+    if not isinstance(path, str | os.PathLike):
+        return ""
+    found = _KNOWN.fullmatch(os.path.basename(os.fspath(path)))
+    return found[1] if found else ""
+
+
+def _new(kind: type[ctypes.CDLL], name: object = None, *settings: object, **more: object) -> ctypes.CDLL:
+    return object.__new__(Library if kind is ctypes.CDLL and _stem(name) else kind)
+
+
+_OPEN: Final = ctypes.CDLL.__init__
+
+
+def _open(library: ctypes.CDLL, name: Any, *settings: Any, **more: Any) -> None:
+    """Load a library; plug-ins that it offers are registered, as TensorRT's are when theirs is loaded."""
+    try:
+        _OPEN(library, name, *settings, **more)
+    except OSError as error:
+        if THEIRS.match(str(error)):
+            raise OSError(f"{name}: {error}; {INSTEAD}") from error
+        raise
+    if type(library) is ctypes.CDLL and name is not None and hasattr(library, ENTRY):
+        registry, path = the_registry(), os.fspath(name)
+        if path not in [x.path for x in registry._libraries]:
+            registry.load_library(path)
+
+
+def offer() -> None:
+    """Have `ctypes.CDLL`, and `cdll.LoadLibrary` with it, know these libraries."""
+    type.__setattr__(ctypes.CDLL, "__new__", staticmethod(_new))
+    type.__setattr__(ctypes.CDLL, "__init__", _open)

@@ -1,0 +1,1 @@
+"""Stand-ins for the modules of cuda-python: runtime, driver, nvrtc and `cuda.core`."""

@@ -1,0 +1,159 @@
+"""Stand-in for `cuda.bindings.nvrtc`: kernels are compiled for this machine where a C++ compiler is at hand.
+
+What it gives as a cubin, or as PTX, is an image that `cuModuleLoadData` of this package loads.
+
+>>> nvrtcVersion()
+(<nvrtcResult.NVRTC_SUCCESS: 0>, 12, 8)
+>>> nvrtcGetProgramLogSize(nvrtcProgram(0))
+(<nvrtcResult.NVRTC_ERROR_INVALID_PROGRAM: 4>, None)
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final, SupportsIndex
+
+from anyrt.compat.cuda.driver_types import _Handle
+from anyrt.compat.host.answers import Answering
+from anyrt.compat.host.device import CUDA_VERSION, DeviceFault, Fault, write
+from anyrt.compat.kernels.module import Rejected, compiled
+
+
+class nvrtcResult(IntEnum):
+    """Result codes of the run-time compiler."""
+
+    NVRTC_SUCCESS, NVRTC_ERROR_OUT_OF_MEMORY, NVRTC_ERROR_PROGRAM_CREATION_FAILURE = range(3)
+    NVRTC_ERROR_INVALID_INPUT, NVRTC_ERROR_INVALID_PROGRAM, NVRTC_ERROR_INVALID_OPTION = range(3, 6)
+    NVRTC_ERROR_COMPILATION = 6
+
+
+class nvrtcProgram(_Handle):
+    """A program: a text, and what was compiled of it."""
+
+
+@dataclass(slots=True)
+class _Program:
+    text: str
+    names: list[str] = field(default_factory=list)
+    log: bytes = b"\0"
+    image: bytes | None = None
+
+
+_PROGRAMS: Final[dict[int, _Program]] = {}
+_NUMBERS: Final = itertools.count(1)
+_CODES: Final = {
+    None: nvrtcResult.NVRTC_SUCCESS,
+    Fault.INVALID_VALUE: nvrtcResult.NVRTC_ERROR_INVALID_INPUT,
+    Fault.INVALID_HANDLE: nvrtcResult.NVRTC_ERROR_INVALID_PROGRAM,
+    Fault.LAUNCH_FAILED: nvrtcResult.NVRTC_ERROR_COMPILATION,
+}
+_code, _code_and_value = (Answering(_CODES, n) for n in range(2))
+
+
+def _program(prog: SupportsIndex) -> _Program:
+    if int(prog) not in _PROGRAMS:
+        raise DeviceFault(Fault.INVALID_HANDLE)
+    return _PROGRAMS[int(prog)]
+
+
+def _image(prog: SupportsIndex) -> bytes:
+    image = _program(prog).image
+    if image is None:  # it was not compiled, or did not compile
+        raise DeviceFault(Fault.INVALID_HANDLE)
+    return image
+
+
+def _text(given: bytes | str) -> str:
+    return given if isinstance(given, str) else given.rstrip(b"\0").decode()
+
+
+def nvrtcGetErrorString(result: nvrtcResult) -> tuple[nvrtcResult, bytes]:
+    """The name of a code."""
+    return nvrtcResult.NVRTC_SUCCESS, nvrtcResult(result).name.encode()
+
+
+def nvrtcVersion() -> tuple[nvrtcResult, int, int]:
+    """A version of CUDA 12."""
+    return nvrtcResult.NVRTC_SUCCESS, CUDA_VERSION // 1000, CUDA_VERSION % 1000 // 10
+
+
+@_code_and_value
+def nvrtcCreateProgram(
+    src: bytes | str,
+    name: bytes | str = b"",
+    numHeaders: int = 0,
+    headers: Sequence[bytes] | None = None,
+    includeNames: Sequence[bytes] | None = None,
+) -> nvrtcProgram:
+    """A program of a text; headers that are included by name are put in its place."""
+    text = _text(src)
+    for header, included in zip(headers or (), includeNames or (), strict=True):
+        for quoted in (f'"{_text(included)}"', f"<{_text(included)}>"):
+            text = text.replace(f"#include {quoted}", _text(header))
+    number = next(_NUMBERS)
+    _PROGRAMS[number] = _Program(text)
+    return nvrtcProgram(number)
+
+
+@_code
+def nvrtcDestroyProgram(prog: SupportsIndex) -> None:
+    """Forget a program."""
+    _program(prog)
+    del _PROGRAMS[int(prog)]
+
+
+@_code
+def nvrtcAddNameExpression(prog: SupportsIndex, name_expression: bytes | str) -> None:
+    """Have a kernel made of a template, as `scale<float>`."""
+    _program(prog).names.append(_text(name_expression))
+
+
+@_code
+def nvrtcCompileProgram(prog: SupportsIndex, numOptions: int, options: Sequence[bytes]) -> None:
+    """Compile it; the log holds what the compiler says of mistakes. AR901 for what no thread can do alone."""
+    program = _program(prog)
+    given = tuple(_text(o) for o in options[:numOptions])
+    try:
+        program.image, program.log = compiled(program.text, given, tuple(program.names)), b"\0"
+    except Rejected as rejected:
+        program.log = str(rejected).encode() + b"\0"
+        raise DeviceFault(Fault.LAUNCH_FAILED) from None
+
+
+@_code_and_value
+def nvrtcGetLoweredName(prog: SupportsIndex, name_expression: bytes | str) -> bytes:
+    """What the kernel of a name expression is called in the module."""
+    names = _program(prog).names
+    if _text(name_expression) not in names:
+        raise DeviceFault(Fault.INVALID_VALUE)
+    return f"named_{names.index(_text(name_expression))}".encode()
+
+
+@_code_and_value
+def nvrtcGetProgramLogSize(prog: SupportsIndex) -> int:
+    """Bytes of the log, with a zero at the end."""
+    return len(_program(prog).log)
+
+
+@_code
+def nvrtcGetProgramLog(prog: SupportsIndex, log: object) -> None:
+    """Write the log into a buffer, as cuda-python does even where that is of `bytes`."""
+    write(log, _program(prog).log)
+
+
+@_code_and_value
+def nvrtcGetCUBINSize(prog: SupportsIndex) -> int:
+    """Bytes of the image."""
+    return len(_image(prog))
+
+
+@_code
+def nvrtcGetCUBIN(prog: SupportsIndex, cubin: object) -> None:
+    """Write the image into a buffer."""
+    write(cubin, _image(prog))
+
+
+nvrtcGetPTXSize, nvrtcGetPTX = nvrtcGetCUBINSize, nvrtcGetCUBIN

@@ -1,0 +1,1 @@
+"""Stand-ins for `cupy` and `cupy.cuda`."""

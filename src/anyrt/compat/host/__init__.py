@@ -1,0 +1,1 @@
+"""Host memory as a device: allocation, streams, events, captured work; how CUDA's functions answer."""

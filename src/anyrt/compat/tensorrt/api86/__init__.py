@@ -1,0 +1,65 @@
+"""The names of TensorRT 8.6 that 10 removed, over what took their places.
+
+    python -m anyrt.compat --api 8.6 script.py
+
+They are put into the API's own classes, for the whole process: elsewhere they must not exist, because
+programs choose their branch by `hasattr(engine, "num_bindings")`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import anyrt
+from anyrt.api import missing
+from anyrt.api.builder import Builder
+from anyrt.api.config import IBuilderConfig
+from anyrt.api.context import IExecutionContext
+from anyrt.api.engine import ICudaEngine
+from anyrt.api.layers import layer_class
+from anyrt.api.methods import add_methods
+from anyrt.api.network import INetworkDefinition
+from anyrt.api.setting import Setting
+from anyrt.compat.tensorrt.api86 import building, context, engine, enums, layers
+from anyrt.core.enums import DataType, InterpolationMode, SampleMode
+from anyrt.ops import REMOVED
+
+VERSION = "8.6.1"
+# Layers whose attributes of two axes have a name without "_nd", too.
+TWO_AXES = ("IConvolutionLayer", "IDeconvolutionLayer", "IPaddingLayer", "IPoolingLayer")
+
+
+def offer() -> None:
+    """Make this process's API that of TensorRT 8.6, as far as 10 removed names."""
+    _put(ICudaEngine, (*engine.METHODS, *map(property, engine.PROPERTIES)))
+    _put(IExecutionContext, (*context.METHODS, context.ACTIVE_PROFILE))
+    _put(Builder, building.BUILDER)
+    _put(IBuilderConfig, (building.MAX_WORKSPACE_SIZE,))
+    _put(INetworkDefinition, (property(building.has_explicit_precision), building.add_shape))
+    _put(INetworkDefinition, add_methods(REMOVED).values())
+    INetworkDefinition._ends = {DataType.INT64: DataType.INT32}
+    _keep(Builder, "max_batch_size", Setting(int, 1, "Kept: the batch stands in the shapes.", low=1))
+    _keep(
+        IBuilderConfig,
+        "min_timing_iterations",
+        Setting(int, 1, "Kept: fewest runs that a measurement would take.", low=1),
+    )
+    for owner in TWO_AXES:
+        for name in missing.REMOVED[owner]:
+            setattr(layer_class(owner), name, layers.of_two_axes(name))
+    enums.offer()
+    vars(anyrt).update(__version__=VERSION, ResizeMode=InterpolationMode, SliceMode=SampleMode)
+    vars(anyrt).update({op.cls: layer_class(op.cls) for op in REMOVED})
+
+
+def _put(owner: type, members: Iterable[Callable[..., object] | property]) -> None:
+    """Members under their functions' own names."""
+    for member in members:
+        function = member.fget if isinstance(member, property) else member
+        assert function is not None, f"a name of {owner.__name__} that cannot be read"
+        setattr(owner, function.__name__, member)
+
+
+def _keep(owner: type, name: str, setting: Setting[int]) -> None:
+    setting.__set_name__(owner, name)
+    setattr(owner, name, setting)

@@ -1,0 +1,1 @@
+"""PyTorch's device "cuda" over host memory, where PyTorch has no CUDA."""
