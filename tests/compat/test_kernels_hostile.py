@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from anyrt.api.plugins.functions.compiled import compiled as compiled_c
+from anyrt.api.plugins.functions.source import Text
 from anyrt.compat.cuda import driver, nvrtc
 from anyrt.compat.kernels.module import Module, Rejected, compiled, loaded
 from anyrt.core.errors import NotSupportedError, PluginError
-from anyrt.plugin.compiled import compiled as compiled_c
-from anyrt.plugin.source import Text
 
 INVALID = driver.CUresult.CUDA_ERROR_INVALID_VALUE
 pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")

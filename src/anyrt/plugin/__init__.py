@@ -16,13 +16,13 @@ Memory is the host's: NumPy and PyTorch work on the tensors that `impl` is given
 docs/plugin_functions.md.
 """
 
-from anyrt.plugin.combination import AutoTuneCombination
-from anyrt.plugin.define import aot_impl, autotune, impl, op, register
-from anyrt.plugin.desc import SizeTensorDesc, TensorDesc, from_shape_expr, size_tensor
-from anyrt.plugin.launch import KernelLaunchParams
-from anyrt.plugin.lists import ShapeExprs, SymExprs, SymIntExprs
-from anyrt.plugin.shape import Shape
-from anyrt.plugin.sizes import (
+from anyrt.api.plugins.functions.combination import AutoTuneCombination
+from anyrt.api.plugins.functions.define import aot_impl, autotune, impl, op, register
+from anyrt.api.plugins.functions.desc import SizeTensorDesc, TensorDesc, from_shape_expr, size_tensor
+from anyrt.api.plugins.functions.launch import KernelLaunchParams
+from anyrt.api.plugins.functions.lists import ShapeExprs, SymExprs, SymIntExprs
+from anyrt.api.plugins.functions.shape import Shape
+from anyrt.api.plugins.functions.sizes import (
     ShapeExpr,
     SizeTensorShapeExpr,
     SymInt8,
@@ -32,7 +32,7 @@ from anyrt.plugin.sizes import (
     max,
     min,
 )
-from anyrt.plugin.tensor import Tensor
+from anyrt.api.plugins.functions.tensor import Tensor
 
 __all__ = [
     "AutoTuneCombination",

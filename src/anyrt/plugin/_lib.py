@@ -4,6 +4,6 @@ from tensorrt.plugin._lib import QDP_REGISTRY
 QDP_REGISTRY["my::scaled"].input_attrs          # {"factor": float}
 """
 
-from anyrt.plugin.define import QDP_REGISTRY
+from anyrt.api.plugins.functions.define import QDP_REGISTRY
 
 __all__ = ["QDP_REGISTRY"]

@@ -1,6 +1,6 @@
 """The decorators that make functions a plug-in, and the namespaces in which programs find it.
 
->>> from anyrt.plugin.desc import TensorDesc
+>>> from anyrt.api.plugins.functions.desc import TensorDesc
 >>> @register("docs::doubled")
 ... def doubled(x: TensorDesc) -> TensorDesc:
 ...     return x.like()
@@ -18,15 +18,23 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 from anyrt.api.edge import WrongValue, type_name
 from anyrt.api.fixed import Fixed
 from anyrt.api.plugins.field import PluginFieldCollection, PluginFieldCollection_
+from anyrt.api.plugins.functions.attributes import to_field, value
+from anyrt.api.plugins.functions.creator import QuickCreator
+from anyrt.api.plugins.functions.quick import Definition
+from anyrt.api.plugins.functions.signature import (
+    Function,
+    place,
+    read,
+    read_aot_impl,
+    read_autotune,
+    read_impl,
+    split,
+)
 from anyrt.api.plugins.v3 import IPluginV3
 from anyrt.api.registry import the_registry
 from anyrt.api.tensor import ITensor
 from anyrt.core.enums_more import QuickPluginCreationRequest, TensorRTPhase
 from anyrt.core.errors import ArgumentError
-from anyrt.plugin.attributes import to_field, value
-from anyrt.plugin.creator import QuickCreator
-from anyrt.plugin.quick import Definition
-from anyrt.plugin.signature import Function, place, read, read_aot_impl, read_autotune, read_impl, split
 
 F = TypeVar("F", bound=Callable[..., object])
 Made: TypeAlias = tuple[list[ITensor], list[ITensor], IPluginV3]

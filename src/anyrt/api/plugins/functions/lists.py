@@ -15,8 +15,8 @@ from anyrt.api.dims import MAX_DIMS
 from anyrt.api.edge import WrongValue, integer, wrong_type
 from anyrt.api.fixed import Fixed
 from anyrt.api.oneline import one_line
+from anyrt.api.plugins.functions.sizes import ShapeExpr, SymInt32, SymIntExpr, bad, text
 from anyrt.core.errors import ShapeError
-from anyrt.plugin.sizes import ShapeExpr, SymInt32, SymIntExpr, bad, text
 
 
 class SymExprs(Fixed):

@@ -8,7 +8,7 @@ import pytest
 
 import anyrt as trt
 import anyrt.plugin as trtp
-from tests.plugin import samples  # registers sample::circ_pad
+from tests.plugins.functions import samples  # registers sample::circ_pad
 
 T, D, C = trtp.Tensor, trtp.TensorDesc, trtp.AutoTuneCombination
 NUMBER = iter(range(1000))

@@ -5,7 +5,7 @@ import pytest
 
 import anyrt as trt
 import anyrt.plugin as trtp
-from tests.plugin import samples
+from tests.plugins.functions import samples
 
 PADS = np.array([1, 2, 3, 1], np.int32)
 

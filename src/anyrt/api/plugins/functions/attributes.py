@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from anyrt.api.edge import WrongValue, is_masked, type_name
 from anyrt.api.plugins.field import PluginField
+from anyrt.api.plugins.functions.signature import element, is_array, shown
 from anyrt.core.enums_more import PluginFieldType
 from anyrt.core.errors import ArgumentError
-from anyrt.plugin.signature import element, is_array, shown
 
 Array = npt.NDArray[np.generic]
 

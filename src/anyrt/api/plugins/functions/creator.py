@@ -5,14 +5,14 @@ from __future__ import annotations
 from anyrt.api.edge import WrongValue
 from anyrt.api.plugins.creators import IPluginCreatorV3Quick
 from anyrt.api.plugins.field import PluginField, PluginFieldCollection, PluginFieldCollection_, fields
+from anyrt.api.plugins.functions.attributes import FIELDS, from_field, to_field
+from anyrt.api.plugins.functions.kernel import MARK, Kernel
+from anyrt.api.plugins.functions.quick import Definition, Quick
+from anyrt.api.plugins.functions.signature import element, is_array
 from anyrt.api.plugins.v3 import IPluginV3
 from anyrt.core.enums_more import PluginFieldType, TensorRTPhase
 from anyrt.core.enums_more import QuickPluginCreationRequest as Request
 from anyrt.core.errors import ArgumentError
-from anyrt.plugin.attributes import FIELDS, from_field, to_field
-from anyrt.plugin.kernel import MARK, Kernel
-from anyrt.plugin.quick import Definition, Quick
-from anyrt.plugin.signature import element, is_array
 
 
 class QuickCreator(IPluginCreatorV3Quick):

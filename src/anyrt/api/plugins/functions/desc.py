@@ -16,12 +16,12 @@ from anyrt.api.edge import WrongValue, wrong_type
 from anyrt.api.fixed import Fixed
 from anyrt.api.oneline import one_line
 from anyrt.api.plugins.desc import DynamicPluginTensorDesc
+from anyrt.api.plugins.functions.lists import ShapeExprs
+from anyrt.api.plugins.functions.shape import Shape
+from anyrt.api.plugins.functions.sizes import ShapeExpr, SizeTensorShapeExpr, SymIntExpr
 from anyrt.core.dtype import short_name
 from anyrt.core.enums import DataType, TensorFormat
 from anyrt.core.errors import ArgumentError
-from anyrt.plugin.lists import ShapeExprs
-from anyrt.plugin.shape import Shape
-from anyrt.plugin.sizes import ShapeExpr, SizeTensorShapeExpr, SymIntExpr
 
 
 class TensorDesc(Fixed):

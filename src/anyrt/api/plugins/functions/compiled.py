@@ -22,11 +22,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from anyrt.api.plugins.functions.source import Launch, Text
 from anyrt.backends import loader
 from anyrt.codegen.foreign import Late, run
 from anyrt.codegen.llvm import parameters
 from anyrt.core.errors import CompileError, NotSupportedError, PluginError
-from anyrt.plugin.source import Launch, Text
 
 ENTRY: Final = "anyrt_launch"
 PLACES: Final = 6  # numbers before those of the kernel: blocks and threads along three axes each

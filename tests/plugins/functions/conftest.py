@@ -1,50 +1,13 @@
 """What tests of plug-ins made of functions share: an engine that calls one, and a clean registry."""
 
-import numpy as np
 import pytest
 
 import anyrt as trt
 
 
-class Collect(trt.ILogger):
-    """Keeps warnings and errors."""
-
-    def __init__(self):
-        trt.ILogger.__init__(self)
-        self.lines = []
-
-    def log(self, severity, msg):
-        if severity <= trt.Logger.WARNING:
-            self.lines.append(msg)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _own_cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ANYRT_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        patch.setenv("ANYRT_NUM_THREADS", "1")
-        yield
-
-
 @pytest.fixture(autouse=True)
-def registry():
-    """That of the process, without what the test registers."""
-    found = trt.get_plugin_registry()
-    before = found.all_creators
-    yield found
-    for creator in found.all_creators:
-        if creator not in before:
-            found.deregister_creator(creator)
-
-
-@pytest.fixture
-def log():
-    return Collect()
-
-
-@pytest.fixture
-def rng():
-    return np.random.default_rng(7)
+def _registry(registry):
+    """Each test registers plug-ins, which are gone after it."""
 
 
 @pytest.fixture

@@ -13,16 +13,16 @@ import numpy as np
 
 from anyrt.api.plugins.desc import DynamicPluginTensorDesc, PluginTensorDesc
 from anyrt.api.plugins.field import PluginField, PluginFieldCollection
+from anyrt.api.plugins.functions.attributes import to_field
+from anyrt.api.plugins.functions.desc import TensorDesc, frozen, told
+from anyrt.api.plugins.functions.launch import LAUNCH, KernelLaunchParams
+from anyrt.api.plugins.functions.lists import ShapeExprs, SymExprs
+from anyrt.api.plugins.functions.quick import Definition, Described
+from anyrt.api.plugins.functions.signature import Function, place
+from anyrt.api.plugins.functions.sizes import SymIntExpr
+from anyrt.api.plugins.functions.source import Launch, Text, source
 from anyrt.api.plugins.v3 import IPluginV3QuickAOTBuild, IPluginV3QuickRuntime
 from anyrt.core.enums_more import PluginFieldType
-from anyrt.plugin.attributes import to_field
-from anyrt.plugin.desc import TensorDesc, frozen, told
-from anyrt.plugin.launch import LAUNCH, KernelLaunchParams
-from anyrt.plugin.lists import ShapeExprs, SymExprs
-from anyrt.plugin.quick import Definition, Described
-from anyrt.plugin.signature import Function, place
-from anyrt.plugin.sizes import SymIntExpr
-from anyrt.plugin.source import Launch, Text, source
 
 MARK = "anyrt.aot"  # a field that says that a kernel computes the plug-in
 
@@ -103,7 +103,7 @@ class Kernel(Described, IPluginV3QuickAOTBuild, IPluginV3QuickRuntime):
 
 def _compiled(text: Text) -> Launch:
     # Only on demand: programs without kernels should not load LLVM.
-    launch: Launch = import_module("anyrt.plugin.compiled").compiled(text)
+    launch: Launch = import_module("anyrt.api.plugins.functions.compiled").compiled(text)
     return launch
 
 

@@ -23,11 +23,11 @@ from anyrt.api.edge import WrongValue, wrong_type
 from anyrt.api.fixed import Fixed
 from anyrt.api.oneline import one_line
 from anyrt.api.plugins.desc import PluginTensorDesc
+from anyrt.api.plugins.functions.shape import Shape
 from anyrt.core.dtype import is_packed, numpy_dtype, short_name
 from anyrt.core.enums import DataType, TensorFormat
 from anyrt.core.errors import ArgumentError, BindingError, MissingName, ShapeError
 from anyrt.core.formats import order, padded, splits
-from anyrt.plugin.shape import Shape
 
 if TYPE_CHECKING:
     from typing_extensions import CapsuleType  # in types from Python 3.13

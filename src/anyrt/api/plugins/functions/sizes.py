@@ -21,7 +21,7 @@ from anyrt.core.enums_more import DimensionOperation, PluginArgDataType, PluginA
 from anyrt.core.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from anyrt.plugin.desc import SizeTensorDesc
+    from anyrt.api.plugins.functions.desc import SizeTensorDesc
 
 
 class SymIntExpr(Fixed):

@@ -7,7 +7,7 @@ from typing import Final
 from anyrt.api.fixed import Fixed
 from anyrt.api.oneline import one_line
 from anyrt.api.plugins.exprs import IDimensionExpr
-from anyrt.plugin.sizes import SymInt32, SymIntExpr, text
+from anyrt.api.plugins.functions.sizes import SymInt32, SymIntExpr, text
 
 LAUNCH: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared_mem")
 
@@ -31,7 +31,7 @@ class _Launched:
 class KernelLaunchParams(Fixed):
     """How a kernel is launched: blocks, the threads of each, and the bytes that these share.
 
-    >>> from anyrt.plugin.sizes import ShapeExpr, cdiv
+    >>> from anyrt.api.plugins.functions.sizes import ShapeExpr, cdiv
     >>> launch = KernelLaunchParams(block_x=256)
     >>> launch.grid_x = cdiv(ShapeExpr(1000), 256)
     >>> launch

@@ -13,6 +13,13 @@ from anyrt.api.plugins.asking import asked
 from anyrt.api.plugins.desc import DynamicPluginTensorDesc, PluginTensorDesc
 from anyrt.api.plugins.exprs import DimsExprs, IExprBuilder
 from anyrt.api.plugins.field import PluginFieldCollection
+from anyrt.api.plugins.functions.attributes import to_field
+from anyrt.api.plugins.functions.combination import AutoTuneCombination, Combination, combinations
+from anyrt.api.plugins.functions.desc import SizeTensorDesc, TensorDesc, frozen, numbered, told
+from anyrt.api.plugins.functions.lists import ShapeExprs
+from anyrt.api.plugins.functions.signature import Function, Signature, place
+from anyrt.api.plugins.functions.sizes import ShapeExpr
+from anyrt.api.plugins.functions.tensor import share, tensor
 from anyrt.api.plugins.v3 import (
     IPluginV3,
     IPluginV3QuickBuild,
@@ -22,13 +29,6 @@ from anyrt.api.plugins.v3 import (
 from anyrt.core.enums import DataType, TensorFormat
 from anyrt.core.enums_more import PluginCapabilityType
 from anyrt.core.errors import PluginError
-from anyrt.plugin.attributes import to_field
-from anyrt.plugin.combination import AutoTuneCombination, Combination, combinations
-from anyrt.plugin.desc import SizeTensorDesc, TensorDesc, frozen, numbered, told
-from anyrt.plugin.lists import ShapeExprs
-from anyrt.plugin.signature import Function, Signature, place
-from anyrt.plugin.sizes import ShapeExpr
-from anyrt.plugin.tensor import share, tensor
 
 Descs = list[PluginTensorDesc]
 

@@ -6,8 +6,8 @@ import pytest
 
 import anyrt as trt
 import anyrt.plugin as trtp
+from anyrt.api.plugins.functions.tensor import tensor
 from anyrt.core.dims import Sym
-from anyrt.plugin.tensor import tensor
 
 S = trtp.ShapeExpr
 

@@ -1,6 +1,6 @@
 """What the functions of a plug-in take and give, read off their annotations; all mistakes are told at once.
 
->>> from anyrt.plugin.desc import TensorDesc
+>>> from anyrt.api.plugins.functions.desc import TensorDesc
 >>> def describe(x: TensorDesc, factor: float) -> TensorDesc: return x.like()
 >>> read("my::scaled", describe).attributes
 {'factor': <class 'float'>}
@@ -24,12 +24,12 @@ import numpy as np
 
 from anyrt.api.edge import WrongValue, wrong_type
 from anyrt.api.interfaces import tried
+from anyrt.api.plugins.functions.combination import AutoTuneCombination
+from anyrt.api.plugins.functions.desc import TensorDesc
+from anyrt.api.plugins.functions.launch import KernelLaunchParams
+from anyrt.api.plugins.functions.lists import SymExprs
+from anyrt.api.plugins.functions.tensor import Tensor
 from anyrt.core.errors import ArgumentError
-from anyrt.plugin.combination import AutoTuneCombination
-from anyrt.plugin.desc import TensorDesc
-from anyrt.plugin.launch import KernelLaunchParams
-from anyrt.plugin.lists import SymExprs
-from anyrt.plugin.tensor import Tensor
 
 Function = Callable[..., object]
 
