@@ -105,6 +105,6 @@ def test_every_file_is_written_by_the_one_function():
 WRITERS = [
     'api/builder.py: Path("net.plan").write_bytes(plan)',
     'api/calibrators.py: Path("net.calib").write_bytes(cache)',
-    "compat/kernels/module.py: file.write_bytes(image)",
+    "codegen/foreign.py: file.write_bytes(image)",
     'plan/disk.py: with open(handle, "wb") as file:',
 ]

@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, SupportsIndex
 
+from anyrt.codegen.foreign import Rejected
 from anyrt.compat.cuda.driver_types import _Handle
 from anyrt.compat.host.answers import Answering
 from anyrt.compat.host.device import CUDA_VERSION, DeviceFault, Fault, write
-from anyrt.compat.kernels.module import Rejected, compiled
+from anyrt.compat.kernels.module import compiled
 
 
 class nvrtcResult(IntEnum):

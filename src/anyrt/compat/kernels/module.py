@@ -14,9 +14,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import re
-import shutil
 import struct
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -26,7 +24,8 @@ from typing import Final, SupportsInt, cast
 
 import numpy as np
 
-from anyrt.codegen.foreign import Late, run
+from anyrt.codegen import foreign
+from anyrt.codegen.foreign import Late, Rejected
 from anyrt.compat.host.device import DeviceFault, Fault
 from anyrt.core.errors import NotSupportedError
 from anyrt.runtime.reach import lack
@@ -57,17 +56,10 @@ _CUDA_HEADER: Final = re.compile(
 _MACRO: Final = re.compile(r"^[ \t]*#[ \t]*define\b(?:[^\n]*\\\n)*[^\n]*__global__", re.M)
 _COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 # For every machine of this kind, as programs keep images. A frame holds what a thread of a GPU may have, less
-# than a stack of `kernel.h`; each of its pages is touched, so that none is skipped that guards.
+# than a stack of `kernel.h`.
 FRAME: Final = 516 << 10
-_FLAGS: Final = (
-    *("-O3", "-std=c++17", "-shared", "-fPIC", "-fno-math-errno"),
-    *("-fstack-clash-protection", f"-Werror=frame-larger-than={FRAME}"),
-)
+_FLAGS: Final = ("-std=c++17", "-fno-math-errno", f"-Werror=frame-larger-than={FRAME}")
 _COMPILED: Final[set[bytes]] = set()  # digests of images
-
-
-class Rejected(Exception):
-    """What the compiler says of a kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +95,7 @@ class Module:
             raise NotSupportedError(
                 "AR901", "a module of kernels", _sort(image), "what nvrtc gave in this process", do
             )
-        with tempfile.TemporaryDirectory(prefix="anyrt-kernels-") as folder:
-            file = Path(folder, "kernels.so")
-            file.write_bytes(image)
-            self.library = ctypes.CDLL(str(file))
+        self.library = foreign.opened(image)
         self._kernels: dict[str, Kernel] = {}
 
     def kernel(self, name: str) -> Kernel:
@@ -130,7 +119,6 @@ def loaded(image: bytes) -> Module:
     return Module(image)
 
 
-@lru_cache(64)
 def compiled(code: str, options: tuple[str, ...] = (), names: tuple[str, ...] = ()) -> bytes:
     """The image of a module with all kernels of a text, and with those that `names` make of templates, which
     are called `named_0` and on; Rejected with what the compiler says."""
@@ -139,7 +127,7 @@ def compiled(code: str, options: tuple[str, ...] = (), names: tuple[str, ...] = 
     if found:
         do = "write it with __syncthreads or __shfl_sync and the like, or use NumPy on the same memory"
         raise NotSupportedError("AR901", "nvrtc", f"{found[0]} in a kernel", "CUDA's plain C++", do)
-    compiler = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
+    compiler = foreign.found("c++", "g++", "clang++")
     if compiler is None:
         do = "install one, or use NumPy or ctypes on the same memory"
         raise NotSupportedError("AR901", "nvrtc", "a kernel in C++", "a C++ compiler, c++, on PATH", do)
@@ -150,18 +138,12 @@ def compiled(code: str, options: tuple[str, ...] = (), names: tuple[str, ...] = 
     offers += [f"ANYRT_KERNEL(named_{k}, {name})" for k, name in enumerate(names)]
     plain = _ROOM.sub(r"\1 *\2 = anyrt_shared<\1>();", plain)
     text = "\n".join(['#line 1 "kernel"', plain, *offers, ""])
-    with tempfile.TemporaryDirectory(prefix="anyrt-kernels-") as folder:
-        file = Path(folder, "kernels.so")
-        together = ["-DANYRT_TOGETHER"] if _TOGETHER.search(bare) else []
-        given = (*together, *_kept(options), "-include", str(HEADER))
-        command = [compiler, *_FLAGS, *given, "-x", "c++", "-", "-o", str(file)]
-        try:
-            status, said = run(command, text)
-        except Late as late:
-            raise Rejected(f"{compiler}: {late}") from None
-        if status:
-            raise Rejected(said or f"status {status} of {compiler}")
-        image = file.read_bytes()
+    together = ("-DANYRT_TOGETHER",) if _TOGETHER.search(bare) else ()
+    flags = (*_FLAGS, *together, *_kept(options), "-include", str(HEADER))
+    try:
+        image = foreign.shared_object(compiler, flags, "c++", text)
+    except Late as late:
+        raise Rejected(str(late)) from None
     _COMPILED.add(_digest(image))
     return image
 
@@ -169,7 +151,7 @@ def compiled(code: str, options: tuple[str, ...] = (), names: tuple[str, ...] = 
 def _expanded(compiler: str, code: str, options: Sequence[str]) -> str:
     """A text with its macros written out; the text itself where the compiler refuses, as it will again."""
     try:
-        status, said = run([compiler, "-E", "-P", *options, "-x", "c++", "-"], code)
+        status, said = foreign.run([compiler, "-E", "-P", *options, "-x", "c++", "-"], code)
     except Late:
         return code
     return code if status else said

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from anyrt.codegen.foreign import Rejected
 from anyrt.compat.host.refusing import refusing
-from anyrt.compat.kernels.module import Rejected, compiled
+from anyrt.compat.kernels.module import compiled
 from anyrt.compat.pycuda.errors import CompileError
 from anyrt.compat.pycuda.kernels import Module
 

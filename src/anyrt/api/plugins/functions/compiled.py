@@ -15,16 +15,13 @@ from __future__ import annotations
 
 import ctypes
 import re
-import shutil
-import tempfile
 from collections.abc import Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Final
 
 from anyrt.api.plugins.functions.source import Launch, Text
 from anyrt.backends import loader
-from anyrt.codegen.foreign import Late, run
+from anyrt.codegen.foreign import Late, Rejected, found, opened, shared_object
 from anyrt.codegen.llvm import parameters
 from anyrt.core.errors import CompileError, NotSupportedError, PluginError
 
@@ -69,9 +66,9 @@ def _ir_launch(text: Text, types: Sequence[str] | None) -> str:
     wanted = ["ptr"] * text.inputs + ["int"] * text.numbers + ["ptr"] * text.outputs
     if types is None:
         raise _wrong(text, f"no function {text.name}", "the kernel that is named")
-    found = ["int" if re.fullmatch(r"i(8|16|32|64)", t) else t for t in types]
+    kinds = ["int" if re.fullmatch(r"i(8|16|32|64)", t) else t for t in types]
     extra = len(types) - count
-    if found[:count] != wanted or extra not in (0, 3, 6) or types[count:] != ("i32",) * extra:
+    if kinds[:count] != wanted or extra not in (0, 3, 6) or types[count:] != ("i32",) * extra:
         told = f"{text.name}({', '.join(types)})"
         raise _wrong(text, told, f"({', '.join(wanted)}), and 0, 3 or 6 i32 for its place")
     lines = [f"define void @{ENTRY}(ptr %a, ptr %n) {{", "entry:"]
@@ -106,10 +103,9 @@ def _ir_launch(text: Text, types: Sequence[str] | None) -> str:
     return "\n".join([*lines, "end:", "ret void", "}"])
 
 
-# Each page of a frame is touched, so that a stack that is too small is a signal, and no memory of others.
-_GUARDED: Final = ("-fstack-clash-protection",)
 # A function that nobody declared is no warning, but a mistake.
 _MISTAKES: Final = ("-Werror=implicit-function-declaration", "-Werror=incompatible-pointer-types")
+_FLAGS: Final = ("-march=native", "-std=gnu11", *_MISTAKES)
 _PRELUDE: Final = """#include <stdint.h>
 typedef struct { int x, y, z; } anyrt_place;
 static _Thread_local anyrt_place gridDim, blockDim, blockIdx, threadIdx;
@@ -120,31 +116,28 @@ static _Thread_local anyrt_place gridDim, blockDim, blockIdx, threadIdx;
 
 
 def _of_c(text: Text) -> tuple[int, object]:
-    found = _TOGETHER.search(text.code)
-    if found:
+    together = _TOGETHER.search(text.code)
+    if together:
         do = "write a kernel whose threads do not wait for each other"
-        raise NotSupportedError("AR901", text.plugin, f"{found[0]} in a kernel", "threads on their own", do)
-    compiler = shutil.which("cc")
+        raise NotSupportedError(
+            "AR901", text.plugin, f"{together[0]} in a kernel", "threads on their own", do
+        )
+    compiler = found("cc")
     if compiler is None:
         do = "install a C compiler, or give LLVM IR"
         raise NotSupportedError("AR901", text.plugin, "a kernel in C", "a compiler, cc, on PATH", do)
-    with tempfile.TemporaryDirectory(prefix="anyrt-kernel-") as folder:
-        file = Path(folder, "kernel.so")
-        flags = ("-O3", "-march=native", "-std=gnu11", "-shared", "-fPIC", *_GUARDED, *_MISTAKES)
-        command = [compiler, *flags, "-x", "c", "-", "-o", str(file), "-lm"]
-        code = re.sub(r'extern\s+"C"', "", text.code)
-        whole = f"{_PRELUDE}{code}\n{_c_launch(text)}"
-        try:
-            status, said = run(command, whole)
-        except Late as late:
-            raise _wrong(text, f"{compiler}: {late}", "C that compiles soon") from None
-        if status:
-            first = next((line for line in said.splitlines() if "error" in line), said)
-            raise _wrong(text, first.strip() or f"status {status} of {compiler}", "C that compiles")
-        try:
-            library = ctypes.CDLL(str(file))
-        except OSError as error:
-            raise _wrong(text, str(error).partition(": ")[2], "functions that are there") from error
+    code = re.sub(r'extern\s+"C"', "", text.code)
+    whole = f"{_PRELUDE}{code}\n{_c_launch(text)}"
+    try:
+        library = opened(shared_object(compiler, _FLAGS, "c", whole, ("-lm",)))
+    except Late as late:
+        raise _wrong(text, str(late), "C that compiles soon") from None
+    except Rejected as rejected:
+        lines = str(rejected).splitlines()
+        first = next((line for line in lines if "error" in line), lines[0])
+        raise _wrong(text, first.strip(), "C that compiles") from None
+    except OSError as error:
+        raise _wrong(text, str(error).partition(": ")[2], "functions that are there") from error
     return ctypes.cast(getattr(library, ENTRY), ctypes.c_void_p).value or 0, library
 
 
