@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from anyrt.api.freeze import freeze
+from anyrt.api.building.freeze import freeze
 from anyrt.backends.cpu.strategies import STRATEGIES
 from anyrt.backends.cpu.strategies.common import tiled
 from anyrt.compiler import driver

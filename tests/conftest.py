@@ -108,5 +108,5 @@ def _registry_as_before():
 
 def _creators() -> dict[object, object]:
     """Those of the process, where anything has asked for the registry."""
-    module = sys.modules.get("anyrt.api.registry")
+    module = sys.modules.get("anyrt.api.plugins.registry")
     return {} if module is None else module.the_registry()._creators

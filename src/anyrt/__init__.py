@@ -15,24 +15,24 @@ from importlib import import_module
 __version__ = "10.16.0"
 __anyrt_version__ = "0.1.0"
 
-# Where each name is defined. Enums need no entry, api.layers makes the layer classes.
+# Where each name is defined. Enums need no entry, api.derived.layers makes the layer classes.
 _HOME: dict[str, tuple[str, ...]] = {
-    "api.algorithms": (
+    "api.building.algorithms": (
         *("IAlgorithm", "IAlgorithmContext", "IAlgorithmIOInfo", "IAlgorithmSelector", "IAlgorithmVariant"),
     ),
-    "api.builder": ("Builder",),
-    "api.calibrators": (
+    "api.building.builder": ("Builder",),
+    "api.building.calibrators": (
         *("IInt8Calibrator", "IInt8EntropyCalibrator", "IInt8EntropyCalibrator2"),
         *("IInt8LegacyCalibrator", "IInt8MinMaxCalibrator"),
     ),
-    "api.config": ("IBuilderConfig",),
-    "api.context": ("IExecutionContext",),
-    "api.dims": ("Dims", "Dims2", "Dims3", "Dims4", "DimsHW", "Permutation"),
-    "api.engine": ("ICudaEngine",),
-    "api.engine_config": ("IRuntimeConfig", "ISerializationConfig"),
-    "api.host_memory": ("IHostMemory",),
-    "api.inspector": ("EngineInspector",),
-    "api.interfaces": (
+    "api.building.config": ("IBuilderConfig",),
+    "api.run.context": ("IExecutionContext",),
+    "api.model.dims": ("Dims", "Dims2", "Dims3", "Dims4", "DimsHW", "Permutation"),
+    "api.run.engine": ("ICudaEngine",),
+    "api.run.engine_config": ("IRuntimeConfig", "ISerializationConfig"),
+    "api.run.host_memory": ("IHostMemory",),
+    "api.run.inspector": ("EngineInspector",),
+    "api.edge.interfaces": (
         *(
             "IDebugListener",
             "IErrorRecorder",
@@ -44,9 +44,11 @@ _HOME: dict[str, tuple[str, ...]] = {
         *("IProfiler", "IProgressMonitor", "IStreamReader", "IStreamReaderV2", "IStreamWriter"),
         *("IVersionedInterface", "InterfaceInfo", "Logger", "Profiler"),
     ),
-    "api.layer": ("ILayer",),
-    "api.module": (*("_itemsize", "get_builder_plugin_registry", "get_plugin_registry", "nptype", "volume"),),
-    "api.network": ("INetworkDefinition",),
+    "api.model.layer": ("ILayer",),
+    "api.edge.module": (
+        *("_itemsize", "get_builder_plugin_registry", "get_plugin_registry", "nptype", "volume"),
+    ),
+    "api.model.network": ("INetworkDefinition",),
     "onnx.custom": ("op",),
     "onnx.errors": ("ParserError",),
     "onnx.refitter": ("OnnxParserRefitter",),
@@ -75,13 +77,13 @@ _HOME: dict[str, tuple[str, ...]] = {
         *("IPluginV3QuickAOTBuild", "IPluginV3QuickBuild", "IPluginV3QuickCore", "IPluginV3QuickRuntime"),
     ),
     "plugin.standards": ("init_libnvinfer_plugins",),
-    "api.profile": ("IOptimizationProfile",),
-    "api.refitter": ("Refitter",),
-    "api.registry": ("FallbackString", "IPluginRegistry"),
-    "api.runtime": ("Runtime",),
-    "api.tensor": ("ITensor",),
-    "api.timing_cache": ("ITimingCache", "TimingCacheKey", "TimingCacheValue"),
-    "api.weights": ("Weights",),
+    "api.building.profile": ("IOptimizationProfile",),
+    "api.run.refitter": ("Refitter",),
+    "api.plugins.registry": ("FallbackString", "IPluginRegistry"),
+    "api.run.runtime": ("Runtime",),
+    "api.model.tensor": ("ITensor",),
+    "api.building.timing_cache": ("ITimingCache", "TimingCacheKey", "TimingCacheValue"),
+    "api.model.weights": ("Weights",),
     "core.flags": ("strict",),
 }
 _FOUND_IN = {name: module for module, names in _HOME.items() for name in names}
@@ -136,7 +138,7 @@ def _find(name: str) -> object:
     for module in _ENUMS:
         if name in _enum_names(module):
             return getattr(import_module(f"anyrt.{module}"), name)
-    return import_module("anyrt.api.layers").found_class(name)
+    return import_module("anyrt.api.derived.layers").found_class(name)
 
 
 def _enum_names(module: str) -> list[str]:
@@ -149,6 +151,6 @@ def _enum_names(module: str) -> list[str]:
 
 def __dir__() -> list[str]:
     enums = [n for module in _ENUMS for n in _enum_names(module)]
-    layers = import_module("anyrt.api.layers").layer_class_names()
+    layers = import_module("anyrt.api.derived.layers").layer_class_names()
     own = ("__version__", "__anyrt_version__", "tensorrt", *_MODULES)
     return sorted({*own, *_FOUND_IN, *_DTYPES, *enums, *layers})

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
-from anyrt.api import builder as builder_module
+from anyrt.api.building import builder as builder_module
 from anyrt.compiler.request import Point, Verify, Winograd
 from anyrt.ir.interpret import interpret
 from anyrt.plan.file import PlanParts

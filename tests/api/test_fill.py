@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
-from anyrt.api.freeze import freeze
+from anyrt.api.building.freeze import freeze
 from anyrt.compiler.request import Settings
 from anyrt.ir.interpret import interpret
 

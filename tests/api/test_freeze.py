@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
-from anyrt.api.weights import SHORT, Weights
+from anyrt.api.model.weights import SHORT, Weights
 
 F = trt.float32
 
@@ -42,7 +42,7 @@ def test_a_build_sees_weights_as_they_are_when_it_begins(net):
 @pytest.mark.parametrize("fill", [np.full(1, 5, np.float32), np.frombuffer(b"\0\0\xa0@", np.float32)])
 def test_layers_whose_weights_stay_are_judged_once(net, fill, monkeypatch):
     filled(net, fill)
-    monkeypatch.setattr("anyrt.api.expansion.expand_layer", pytest.fail)
+    monkeypatch.setattr("anyrt.api.model.expansion.expand_layer", pytest.fail)
     assert run(net) == [1, 1, 5, 5]
 
 

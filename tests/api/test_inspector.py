@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
-from anyrt.api import inspector
+from anyrt.api.run import inspector
 from anyrt.backends.cpu.strategies import STRATEGIES
 from anyrt.plan.kernels import parse_records
 

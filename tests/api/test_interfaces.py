@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import anyrt as trt
-from anyrt.api.edge import Channel
+from anyrt.api.edge.quiet import Channel
 from anyrt.core.errors import GraphError
 
 E = GraphError("AR405", "x", got="''")

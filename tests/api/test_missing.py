@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 import anyrt as trt
-from anyrt.api.missing import ADVICE, REMOVED, lookup_error
+from anyrt.api.edge.missing import ADVICE, REMOVED, lookup_error
 from anyrt.core.errors import MissingName
 from anyrt.ops import OPS
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
-from anyrt.api import builder as building
+from anyrt.api.building import builder as building
 from anyrt.core.machine import REFERENCE
 
 Flag, F, HALF, BF16 = trt.BuilderFlag, trt.float32, trt.float16, trt.bfloat16

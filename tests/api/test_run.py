@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import anyrt as trt
-from anyrt.api import builder as builder_module
-from anyrt.api import runtime as runtime_module
-from anyrt.api.compile import stored_layers
-from anyrt.api.runtime import Runtime
+from anyrt.api.building import builder as builder_module
+from anyrt.api.building.compile import stored_layers
+from anyrt.api.run import runtime as runtime_module
+from anyrt.api.run.runtime import Runtime
 
 X = np.arange(8, dtype=np.float32).reshape(1, 2, 2, 2)
 

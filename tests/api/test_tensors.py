@@ -184,7 +184,7 @@ def test_renaming_the_output_of_a_layer_judges_no_layer_again(net, monkeypatch):
     x = net.add_input("x", F, (2,))
     y = net.add_identity(net.add_identity(x).get_output(0)).get_output(0)
     assert y.shape == (2,)
-    monkeypatch.setattr("anyrt.api.expansion.expand_layer", pytest.fail)
+    monkeypatch.setattr("anyrt.api.model.expansion.expand_layer", pytest.fail)
     y.name = "y"
     assert (y.name, y.shape) == ("y", (2,))
 

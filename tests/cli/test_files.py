@@ -103,8 +103,8 @@ def test_every_file_is_written_by_the_one_function():
 
 # Examples, and what goes through no folder of the user's.
 WRITERS = [
-    'api/builder.py: Path("net.plan").write_bytes(plan)',
-    'api/calibrators.py: Path("net.calib").write_bytes(cache)',
+    'api/building/builder.py: Path("net.plan").write_bytes(plan)',
+    'api/building/calibrators.py: Path("net.calib").write_bytes(cache)',
     "codegen/foreign.py: file.write_bytes(image)",
     'plan/disk.py: with open(handle, "wb") as file:',
 ]

@@ -72,7 +72,7 @@ def run(cache_dir):
 def test_every_removed_name_exists_in_the_mode_and_only_there(run):
     body = """
 import tensorrt as trt
-from anyrt.api.missing import REMOVED
+from anyrt.api.edge.missing import REMOVED
 owners = {name: trt if name == "anyrt" else getattr(trt, name) for name in REMOVED}
 found = [hasattr(owners[owner], name) for owner, names in REMOVED.items() for name in names]
 print(trt.__version__, len(found), set(found))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
-from anyrt.api.freeze import freeze
+from anyrt.api.building.freeze import freeze
 from anyrt.backends.cpu.processors import Level
 from anyrt.compiler.request import Settings
 from anyrt.compiler.trial import constant_offsets

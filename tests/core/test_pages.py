@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from anyrt.api.host_memory import IHostMemory
+from anyrt.api.run.host_memory import IHostMemory
 from anyrt.core.pages import LARGE, collapse_pages, prefer_large_pages
 
 

@@ -49,7 +49,7 @@ def test_mypy_checks_programs(tmp_path):
     ]
     found = [line.split(": ", 1)[1] for line in api.run(words)[0].splitlines() if "user.py" in line]
     assert found == [
-        'note: Revealed type is "anyrt.api.dims.Dims"',
+        'note: Revealed type is "anyrt.api.model.dims.Dims"',
         'error: Incompatible types in assignment (expression has type "InterpolationMode", variable has type '
         '"ScaleMode")  [assignment]',
         'error: "IScaleLayer" has no attribute "nonsense"  [attr-defined]',

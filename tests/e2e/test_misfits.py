@@ -3,7 +3,7 @@
 import pytest
 
 import anyrt as trt
-from anyrt.api.edge import Refused
+from anyrt.api.edge.quiet import Refused
 
 LAYERS = {
     "AR112": lambda network, x, s: network.add_parametric_relu(x, s),

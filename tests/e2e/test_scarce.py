@@ -111,7 +111,7 @@ def test_memory_that_others_cannot_get_is_a_resource_error(lack, net, builder, l
 
     x = net.add_input("x", trt.float32, (2,))
     net.mark_output(net.add_identity(x).get_output(0))
-    monkeypatch.setattr("anyrt.api.builder.compile_request", none_left)
+    monkeypatch.setattr("anyrt.api.building.builder.compile_request", none_left)
     config = builder.create_builder_config()
     assert builder.build_serialized_network(net, config) is None
     assert "no room for 5 TB, wanted memory for this call; free memory" in log.lines[0]

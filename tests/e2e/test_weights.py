@@ -85,7 +85,7 @@ class Count(trt.IStreamWriter):
 
 
 def test_a_build_to_a_stream_holds_one_chunk(net, plan, builder, monkeypatch):
-    monkeypatch.setattr("anyrt.api.builder.CHUNK", 1 << 20)
+    monkeypatch.setattr("anyrt.api.building.builder.CHUNK", 1 << 20)
     writer, config = Count(), builder.create_builder_config()
     most, _ = megabytes_of(lambda: builder.build_serialized_network_to_stream(net, config, writer))
     assert (most <= 2, writer.nbytes) == (True, plan.nbytes)
@@ -165,7 +165,7 @@ def test_an_engine_of_a_file_maps_it(path, load):
 
 
 def test_loading_puts_nothing_into_large_pages(plan, path, load, monkeypatch):
-    monkeypatch.setattr("anyrt.api.host_memory.collapse_pages", pytest.fail)
+    monkeypatch.setattr("anyrt.api.run.host_memory.collapse_pages", pytest.fail)
     assert right(load(path))
     assert right(load(plan))
 

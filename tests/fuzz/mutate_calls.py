@@ -15,7 +15,7 @@ import warnings
 import numpy as np
 
 import anyrt as trt
-from anyrt.api.edge import Refused, WrongType, WrongValue
+from anyrt.api.edge.quiet import Refused, WrongType, WrongValue
 from anyrt.core.dtype import is_packed, numpy_dtype
 from anyrt.core.trt_enum import TrtEnum
 

@@ -15,7 +15,7 @@ import sys
 import numpy as np
 
 import anyrt as trt
-from anyrt.api.edge import Refused
+from anyrt.api.edge.quiet import Refused
 from anyrt.core.dtype import numpy_dtype, storage_bytes
 from anyrt.plan.file import FORMAT
 from tests.plugins.samples import Pad, PadCreator, at, fields

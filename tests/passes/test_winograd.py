@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 import anyrt as trt
-from anyrt.api.freeze import freeze
+from anyrt.api.building.freeze import freeze
 from anyrt.compiler.bounds import bounded, differing, exact
 from anyrt.compiler.trial import Trial, constant_offsets
 from anyrt.compiler.verify import random_array

@@ -7,7 +7,7 @@ import weakref
 import numpy as np
 import pytest
 
-from anyrt.api.host_memory import IHostMemory
+from anyrt.api.run.host_memory import IHostMemory
 from anyrt.compiler.cached import mixer
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph, apply, walk

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
-from anyrt.api import source
+from anyrt.api.run import source
 from anyrt.core.errors import PlanError
 
 F, Flag = trt.float32, trt.BuilderFlag

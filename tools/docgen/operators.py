@@ -7,9 +7,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from anyrt.api.convert import annotation
-from anyrt.api.describe import default, notes, operand_notes, types_text
-from anyrt.api.methods import add_methods
+from anyrt.api.derived.convert import annotation
+from anyrt.api.derived.describe import default, notes, operand_notes, types_text
+from anyrt.api.derived.methods import add_methods
 from anyrt.core.codes import CODES
 from anyrt.ops import ALL_OPS
 from anyrt.ops._record import VOLUME_LIMIT, AnyOp

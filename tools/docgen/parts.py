@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 
 import anyrt as trt
-from anyrt.api.methods import add_methods
+from anyrt.api.derived.methods import add_methods
 from anyrt.core.codes import CODES
 from anyrt.ops import BORDERS
 from docgen.blocks import with_outputs

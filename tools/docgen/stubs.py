@@ -14,12 +14,12 @@ from textwrap import indent
 from types import ModuleType
 
 import anyrt
-from anyrt.api.arguments import REQUIRED
-from anyrt.api.convert import accepted, annotation
-from anyrt.api.layer import ILayer
-from anyrt.api.methods import add_methods
-from anyrt.api.parts import PARTS
-from anyrt.api.setters import setters
+from anyrt.api.derived.arguments import REQUIRED
+from anyrt.api.derived.convert import accepted, annotation
+from anyrt.api.derived.methods import add_methods
+from anyrt.api.derived.setters import setters
+from anyrt.api.model.layer import ILayer
+from anyrt.api.model.parts import PARTS
 from anyrt.core.enums import DataType
 from anyrt.ops import BORDERS, OPS
 from anyrt.ops._record import AnyOp, AttrSpec, Kind
@@ -39,11 +39,11 @@ from numpy.typing import NDArray
 
 import anyrt
 from anyrt import plugin as plugin
-from anyrt.api.builder import Builder as _Builder
-from anyrt.api.network import INetworkDefinition as _INetworkDefinition
-from anyrt.api.parts import IIfConditional as _IIfConditional
-from anyrt.api.parts import ILoop as _ILoop
-from anyrt.api.scope import Between as _Between
+from anyrt.api.building.builder import Builder as _Builder
+from anyrt.api.model.network import INetworkDefinition as _INetworkDefinition
+from anyrt.api.model.parts import IIfConditional as _IIfConditional
+from anyrt.api.model.parts import ILoop as _ILoop
+from anyrt.api.model.scope import Between as _Between
 from anyrt.core import errors as errors
 '''
 BASES = """

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from anyrt.api.convert import annotation
-from anyrt.api.missing import LAYERS, OTHERS, REMOVED
+from anyrt.api.derived.convert import annotation
+from anyrt.api.edge.missing import LAYERS, OTHERS, REMOVED
 from anyrt.core.codes import CODES, Code
 from anyrt.core.errors import CLASSES
 from anyrt.ops import OPS
@@ -134,7 +134,7 @@ def missing() -> dict[str, str]:
         for name, successor in names.items()
     ]
     text = (
-        NOTE.format("src/anyrt/api/missing.py")
+        NOTE.format("src/anyrt/api/edge/missing.py")
         + MISSING_HEAD
         + "## Layers\n\n"
         + table(("method", "its classes", "instead"), layers)

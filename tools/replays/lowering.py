@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final, TypeAlias
 
-from anyrt.api.freeze import freeze
+from anyrt.api.building.freeze import freeze
 from anyrt.backends import loader
 from anyrt.compiler import driver
 from anyrt.compiler.progress import Progress

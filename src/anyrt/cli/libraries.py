@@ -9,7 +9,7 @@ from contextlib import contextmanager
 @contextmanager
 def loaded(paths: Iterable[str]) -> Iterator[None]:
     """Each file's creators are registered for so long, those of a file that is named twice once."""
-    from anyrt.api.module import get_plugin_registry
+    from anyrt.api.edge.module import get_plugin_registry
     from anyrt.core.flags import strict
 
     registry, handles = get_plugin_registry(), []

@@ -12,7 +12,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Final
 
-from anyrt.api.interfaces import ILogger, IProgressMonitor
+from anyrt.api.edge.interfaces import ILogger, IProgressMonitor
 from anyrt.core.enums import Severity
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ import traceback
 from pathlib import Path
 from typing import Final
 
-from anyrt.api.builder import Builder
-from anyrt.api.edge import LINE
-from anyrt.api.network import INetworkDefinition
+from anyrt.api.building.builder import Builder
+from anyrt.api.edge.quiet import LINE
+from anyrt.api.model.network import INetworkDefinition
 from anyrt.cli.progress import talk
 from anyrt.compiler.cached import mixer
 from anyrt.core.errors import AnyrtError, ArgumentError, CompileError

@@ -18,10 +18,10 @@ from polygraphy.backend.base import BaseLoader, BaseRunner
 from polygraphy.common import TensorMetadata
 from polygraphy.datatype import DataType
 
-from anyrt.api.builder import Builder
-from anyrt.api.host_memory import IHostMemory
-from anyrt.api.interfaces import Logger
-from anyrt.api.runtime import Runtime
+from anyrt.api.building.builder import Builder
+from anyrt.api.edge.interfaces import Logger
+from anyrt.api.run.host_memory import IHostMemory
+from anyrt.api.run.runtime import Runtime
 from anyrt.core.enums import Severity
 from anyrt.core.flags import strict
 from anyrt.onnx.parser import OnnxParser

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from onnx import ModelProto
 
-from anyrt.api.interfaces import Logger
-from anyrt.api.runtime import Runtime
+from anyrt.api.edge.interfaces import Logger
+from anyrt.api.run.runtime import Runtime
 from anyrt.core.enums import Severity
 from anyrt.core.flags import strict
 from anyrt.onnx.session import Session, build

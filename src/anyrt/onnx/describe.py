@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from anyrt.api.interfaces import ILogger
-from anyrt.api.network import INetworkDefinition
-from anyrt.api.tensor import ITensor
+from anyrt.api.edge.interfaces import ILogger
+from anyrt.api.model.network import INetworkDefinition
+from anyrt.api.model.tensor import ITensor
 from anyrt.core.enums import Severity
 from anyrt.core.errors import AnyrtError, NotSupportedError
 from anyrt.core.flags import strict

@@ -6,8 +6,8 @@ error.node(), error.node_operator(), error.code()       # 3, "Conv", ErrorCode.I
 
 from __future__ import annotations
 
-from anyrt.api.fold import fold
-from anyrt.api.oneline import one_line
+from anyrt.api.edge.fold import fold
+from anyrt.api.edge.oneline import one_line
 from anyrt.core.codes import Kind
 from anyrt.core.enums_more import ErrorCode
 from anyrt.core.errors import AnyrtError

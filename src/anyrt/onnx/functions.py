@@ -11,7 +11,7 @@ from typing import Protocol, TypeAlias, cast
 
 from onnx import AttributeProto, FunctionProto, NodeProto, TypeProto, defs, helper
 
-from anyrt.api.tensor import ITensor
+from anyrt.api.model.tensor import ITensor
 from anyrt.onnx.node import Held
 from anyrt.onnx.weights import NUMBERS
 

@@ -15,8 +15,8 @@ from functools import partial
 
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto
 
-from anyrt.api.network import INetworkDefinition
-from anyrt.api.tensor import ITensor
+from anyrt.api.model.network import INetworkDefinition
+from anyrt.api.model.tensor import ITensor
 from anyrt.core.enums import DataType
 from anyrt.core.errors import AnyrtError, GraphError, NotSupportedError, ShapeError
 from anyrt.onnx.functions import Key, bound, function_of, is_function, key

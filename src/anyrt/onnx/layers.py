@@ -11,10 +11,10 @@ from itertools import count
 
 import numpy as np
 
-from anyrt.api.layer import ILayer
-from anyrt.api.network import INetworkDefinition
-from anyrt.api.tensor import ITensor
-from anyrt.api.weights import Weights
+from anyrt.api.model.layer import ILayer
+from anyrt.api.model.network import INetworkDefinition
+from anyrt.api.model.tensor import ITensor
+from anyrt.api.model.weights import Weights
 from anyrt.core.dimlimits import MAX_RANK
 from anyrt.core.dimtext import length
 from anyrt.core.dtype import numpy_dtype

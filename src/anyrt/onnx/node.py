@@ -14,8 +14,8 @@ from typing import Protocol, TypeAlias, TypeVar
 import numpy as np
 from onnx import AttributeProto, NodeProto, ValueInfoProto, helper
 
-from anyrt.api.network import INetworkDefinition
-from anyrt.api.tensor import ITensor
+from anyrt.api.model.network import INetworkDefinition
+from anyrt.api.model.tensor import ITensor
 from anyrt.core.enums import DataType
 from anyrt.core.errors import ArgumentError, GraphError, NotSupportedError
 from anyrt.onnx.layers import Layers

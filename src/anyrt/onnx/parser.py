@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from onnx import defs
 
-from anyrt.api.builder import Builder
-from anyrt.api.config import IBuilderConfig
-from anyrt.api.edge import Channel, Reporting, WrongType, integer, nothing, quiet, wrong_type
-from anyrt.api.flagbits import check_bits
-from anyrt.api.fold import fold
-from anyrt.api.interfaces import ILogger
-from anyrt.api.managed import Managed
-from anyrt.api.network import INetworkDefinition
-from anyrt.api.tensor import ITensor
-from anyrt.api.weights import Weights
+from anyrt.api.building.builder import Builder
+from anyrt.api.building.config import IBuilderConfig
+from anyrt.api.building.flagbits import check_bits
+from anyrt.api.edge.fold import fold
+from anyrt.api.edge.interfaces import ILogger
+from anyrt.api.edge.managed import Managed
+from anyrt.api.edge.quiet import Channel, Reporting, WrongType, integer, nothing, quiet, wrong_type
+from anyrt.api.model.network import INetworkDefinition
+from anyrt.api.model.tensor import ITensor
+from anyrt.api.model.weights import Weights
 from anyrt.core.dtype import storage_bytes
 from anyrt.core.enums_more import OnnxParserFlag
 from anyrt.core.errors import AnyrtError, ArgumentError, GraphError, ResourceError

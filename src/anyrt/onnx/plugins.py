@@ -22,9 +22,9 @@ from anyrt.api.plugins.asking import ask
 from anyrt.api.plugins.creators import IPluginCreator, IPluginCreatorV3One, IPluginCreatorV3Quick
 from anyrt.api.plugins.field import PluginField, PluginFieldCollection, PluginFieldCollection_, fields
 from anyrt.api.plugins.layer import request_of
+from anyrt.api.plugins.registry import the_registry
 from anyrt.api.plugins.v2 import IPluginV2
 from anyrt.api.plugins.v3 import IPluginV3
-from anyrt.api.registry import the_registry
 from anyrt.core.enums_more import PluginFieldType, QuickPluginCreationRequest, TensorRTPhase
 from anyrt.core.errors import PluginError
 from anyrt.onnx.node import Node

@@ -17,8 +17,8 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import ModelProto, ValueInfoProto
 
-from anyrt.api.interfaces import Logger
-from anyrt.api.runtime import Runtime
+from anyrt.api.edge.interfaces import Logger
+from anyrt.api.run.runtime import Runtime
 from anyrt.core.dtype import is_float, numpy_dtype
 from anyrt.core.enums import Severity
 from anyrt.core.errors import NotSupportedError

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 from onnx import GraphProto, NodeProto, TensorProto
 
-from anyrt.api.builder import Builder
-from anyrt.api.edge import Channel, Reporting, wrong_type
-from anyrt.api.fold import fold
-from anyrt.api.interfaces import ILogger
-from anyrt.api.managed import Managed
-from anyrt.api.network import INetworkDefinition
-from anyrt.api.oneline import one_line
-from anyrt.api.refitter import Refitter
-from anyrt.api.weights import Weights
+from anyrt.api.building.builder import Builder
+from anyrt.api.edge.fold import fold
+from anyrt.api.edge.interfaces import ILogger
+from anyrt.api.edge.managed import Managed
+from anyrt.api.edge.oneline import one_line
+from anyrt.api.edge.quiet import Channel, Reporting, wrong_type
+from anyrt.api.model.network import INetworkDefinition
+from anyrt.api.model.weights import Weights
+from anyrt.api.run.refitter import Refitter
 from anyrt.core.errors import ArgumentError, RefitError
 from anyrt.onnx.errors import ParserError
 from anyrt.onnx.model import Model

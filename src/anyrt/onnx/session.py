@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto
 
-from anyrt.api.builder import Builder
-from anyrt.api.engine import ICudaEngine
-from anyrt.api.host_memory import IHostMemory
-from anyrt.api.interfaces import ILogger, Logger
-from anyrt.api.network import INetworkDefinition
-from anyrt.api.runtime import Runtime
+from anyrt.api.building.builder import Builder
+from anyrt.api.edge.interfaces import ILogger, Logger
+from anyrt.api.model.network import INetworkDefinition
+from anyrt.api.run.engine import ICudaEngine
+from anyrt.api.run.host_memory import IHostMemory
+from anyrt.api.run.runtime import Runtime
 from anyrt.core.enums import DataType, NetworkDefinitionCreationFlag, Severity, TensorIOMode
 from anyrt.core.errors import ArgumentError
 from anyrt.core.flags import strict

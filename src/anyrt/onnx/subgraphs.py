@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import groupby
 
-from anyrt.api.fold import fold
+from anyrt.api.edge.fold import fold
 from anyrt.onnx.graph import Failure
 from anyrt.onnx.model import Model
 

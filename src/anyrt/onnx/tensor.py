@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from anyrt.api.tensor import ITensor
+from anyrt.api.model.tensor import ITensor
 from anyrt.core.dtype import is_float
 from anyrt.core.enums import DataType, UnaryOperation
 from anyrt.core.enums import ElementWiseOperation as E

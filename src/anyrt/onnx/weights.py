@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 import numpy as np
 from onnx import TensorProto, numpy_helper
 
-from anyrt.api.weights import Weights
+from anyrt.api.model.weights import Weights
 from anyrt.core.dtype import numpy_dtype, storage_bytes
 from anyrt.core.enums import DataType
 from anyrt.core.errors import GraphError, NotSupportedError, PlanError, ResourceError

@@ -275,7 +275,7 @@ class Op(Generic[A]):
     becomes_codes: whether numbers become INT8 codes by the dynamic range of the output, where there is one.
     coded: INT8 operands and results are codes here, whatever dynamic ranges they have.
     within: the class of a part of the network, as ILoop, that has the add methods; "" for the network itself.
-    What such an operator means, the part as a whole says (api/parts.py).
+    What such an operator means, the part as a whole says (api/model/parts.py).
     asked: how many of the outputs there are with these attributes, never fewer than before; None: all.
     exchanges: what it gives depends on how many ranks run it, of which there is one.
     removed: TensorRT 10 has it no more, so that it is there with `python -m anyrt.compat --api 8.6` only.

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from anyrt.api.edge import Channel, quiet, wrong_type
-from anyrt.api.interfaces import ILogger, Logger
+from anyrt.api.edge.interfaces import ILogger, Logger
+from anyrt.api.edge.quiet import Channel, quiet, wrong_type
 from anyrt.api.plugins.composed import Composed
 from anyrt.api.plugins.creators import IPluginCreator, IPluginCreatorV3One
 from anyrt.api.plugins.field import (
@@ -28,6 +28,7 @@ from anyrt.api.plugins.field import (
     PluginFieldCollection_,
     fields,
 )
+from anyrt.api.plugins.registry import the_registry
 from anyrt.api.plugins.v2 import IPluginV2DynamicExt
 from anyrt.api.plugins.v3 import (
     IPluginV3,
@@ -35,7 +36,6 @@ from anyrt.api.plugins.v3 import (
     IPluginV3OneCore,
     IPluginV3OneRuntime,
 )
-from anyrt.api.registry import the_registry
 from anyrt.core.enums_more import PluginCapabilityType, PluginFieldType, TensorRTPhase
 from anyrt.core.errors import PluginError
 from anyrt.ir.graph import Value

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from anyrt.api.interfaces import tried
+from anyrt.api.edge.interfaces import tried
 from anyrt.core.errors import AnyrtError, NotSupportedError, PluginError
 
 

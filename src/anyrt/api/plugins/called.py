@@ -13,8 +13,8 @@ import numpy as np
 
 from anyrt.api.plugins.host import made_again
 from anyrt.api.plugins.kinds import Kind
+from anyrt.api.plugins.registry import IPluginRegistry
 from anyrt.api.plugins.trying import interpreted
-from anyrt.api.registry import IPluginRegistry
 from anyrt.ir.graph import Node, apply_all
 from anyrt.prims.const import Blob
 from anyrt.prims.plugin import Made, Plugin

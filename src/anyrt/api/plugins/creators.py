@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anyrt.api.fold import fold
-from anyrt.api.interfaces import pure
+from anyrt.api.edge.fold import fold
+from anyrt.api.edge.interfaces import pure
 from anyrt.api.plugins.field import PluginFieldCollection, PluginFieldCollection_, fields
 from anyrt.api.plugins.told import Told
 from anyrt.api.plugins.v2 import NUMBER, IPluginV2

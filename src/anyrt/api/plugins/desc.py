@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anyrt.api.dims import Dims
-from anyrt.api.edge import number, wrong_type
-from anyrt.api.fixed import Fixed
-from anyrt.api.fold import fold
-from anyrt.api.oneline import one_line
+from anyrt.api.edge.fixed import Fixed
+from anyrt.api.edge.fold import fold
+from anyrt.api.edge.oneline import one_line
+from anyrt.api.edge.quiet import number, wrong_type
+from anyrt.api.model.dims import Dims
 from anyrt.core.dtype import short_name
 from anyrt.core.enums import DataType, TensorFormat
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from anyrt.api.dims import MAX_DIMS
-from anyrt.api.edge import WrongValue, integer, nothing, wrong_type
-from anyrt.api.fixed import Fixed
-from anyrt.api.fold import fold
-from anyrt.api.oneline import one_line
+from anyrt.api.edge.fixed import Fixed
+from anyrt.api.edge.fold import fold
+from anyrt.api.edge.oneline import one_line
+from anyrt.api.edge.quiet import WrongValue, integer, nothing, wrong_type
+from anyrt.api.model.dims import MAX_DIMS
 from anyrt.core.counts import count
 from anyrt.core.dims import Dim, Sym, add, ceildiv, equal, floordiv, maximum, minimum, mul
 from anyrt.core.dimtext import print_dim

@@ -14,11 +14,11 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from anyrt.api.edge import WrongValue, integer, type_name, wrong_type
-from anyrt.api.fixed import Fixed
-from anyrt.api.fold import fold
-from anyrt.api.named import checked_text
-from anyrt.api.oneline import one_line, quoted
+from anyrt.api.edge.fixed import Fixed
+from anyrt.api.edge.fold import fold
+from anyrt.api.edge.oneline import one_line, quoted
+from anyrt.api.edge.quiet import WrongValue, integer, type_name, wrong_type
+from anyrt.api.model.named import checked_text
 from anyrt.core.enums_more import PluginFieldType
 from anyrt.core.errors import ArgumentError
 from anyrt.core.units import counted

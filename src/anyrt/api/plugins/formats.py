@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from anyrt.api.dims import Dims
+from anyrt.api.model.dims import Dims
 from anyrt.api.plugins.desc import DynamicPluginTensorDesc, PluginTensorDesc
 from anyrt.api.plugins.kinds import Kind
 from anyrt.core.dims import Dim

@@ -16,18 +16,18 @@ from itertools import accumulate, pairwise
 from types import TracebackType
 from typing import Final
 
-from anyrt.api.dims import Dims
-from anyrt.api.edge import Channel
-from anyrt.api.interfaces import IErrorRecorder, tried
+from anyrt.api.edge.interfaces import IErrorRecorder, tried
+from anyrt.api.edge.quiet import Channel
+from anyrt.api.model.dims import Dims
 from anyrt.api.plugins.asking import ask, failed
 from anyrt.api.plugins.creators import IPluginCreator, IPluginCreatorV3One, IPluginCreatorV3Quick
 from anyrt.api.plugins.desc import PluginTensorDesc
 from anyrt.api.plugins.guarded import Guarded
 from anyrt.api.plugins.kinds import Kind, wrong
 from anyrt.api.plugins.layer import kind_of
+from anyrt.api.plugins.registry import IPluginRegistry, Key, shown
 from anyrt.api.plugins.stored import unpacked
 from anyrt.api.plugins.v3 import IPluginResourceContext
-from anyrt.api.registry import IPluginRegistry, Key, shown
 from anyrt.core.dtype import storage_bytes
 from anyrt.core.enums import DataType
 from anyrt.core.enums_more import QuickPluginCreationRequest, TensorRTPhase

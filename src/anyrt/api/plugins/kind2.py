@@ -5,8 +5,8 @@ from __future__ import annotations
 from operator import index
 from typing import Final
 
-from anyrt.api.dims import Dims
-from anyrt.api.interfaces import call_user
+from anyrt.api.edge.interfaces import call_user
+from anyrt.api.model.dims import Dims
 from anyrt.api.plugins.asking import asked
 from anyrt.api.plugins.desc import DynamicPluginTensorDesc, PluginTensorDesc
 from anyrt.api.plugins.exprs import DimsExprs, IDimensionExpr, IExprBuilder

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
-from anyrt.api.interfaces import call_user
+from anyrt.api.edge.interfaces import call_user
 from anyrt.api.plugins.asking import ask, asked
 from anyrt.api.plugins.desc import DynamicPluginTensorDesc, PluginTensorDesc
 from anyrt.api.plugins.exprs import DimsExprs, IExprBuilder

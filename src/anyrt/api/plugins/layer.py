@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias, TypeVar, cast
 
-from anyrt.api.arguments import tensor
-from anyrt.api.edge import WrongType, WrongValue, boolean, type_name, user_line, wrong_type
-from anyrt.api.fold import fold
-from anyrt.api.interfaces import tried
-from anyrt.api.layer import ILayer
+from anyrt.api.derived.arguments import tensor
+from anyrt.api.edge.fold import fold
+from anyrt.api.edge.interfaces import tried
+from anyrt.api.edge.quiet import WrongType, WrongValue, boolean, type_name, user_line, wrong_type
+from anyrt.api.model.layer import ILayer
 from anyrt.api.plugins.asking import failed
 from anyrt.api.plugins.composed import Composed
 from anyrt.api.plugins.expand import Held, expanded
@@ -28,9 +28,9 @@ from anyrt.ops._types import EVERY, FLOATS
 from anyrt.prims.build import cast as convert
 
 if TYPE_CHECKING:
-    from anyrt.api.expansion import Expansion
-    from anyrt.api.network import INetworkDefinition
-    from anyrt.api.tensor import ITensor
+    from anyrt.api.model.expansion import Expansion
+    from anyrt.api.model.network import INetworkDefinition
+    from anyrt.api.model.tensor import ITensor
 
 
 L = TypeVar("L", bound="PluginLayer")

@@ -8,8 +8,8 @@ between both.
 
 from __future__ import annotations
 
-from anyrt.api.expansion import Expansion
-from anyrt.api.tensor import ITensor
+from anyrt.api.model.expansion import Expansion
+from anyrt.api.model.tensor import ITensor
 from anyrt.prims.plugin import Plugin
 
 

@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from anyrt.api.interfaces import tried
+from anyrt.api.edge.interfaces import tried
 from anyrt.api.plugins.creators import IPluginCreatorV3One
 from anyrt.api.plugins.desc import DynamicPluginTensorDesc, PluginTensorDesc
 from anyrt.api.plugins.exprs import DimsExprs, IDimensionExpr, IExprBuilder

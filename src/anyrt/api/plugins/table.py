@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ctypes import CFUNCTYPE, POINTER, c_char_p, c_float, c_int32, c_int64, c_uint32, c_void_p
 from typing import Final, Self
 
-from anyrt.api.dims import MAX_DIMS
+from anyrt.api.model.dims import MAX_DIMS
 
 VERSION: Final = 2
 ENTRY: Final = "anyrt_plugin_table"

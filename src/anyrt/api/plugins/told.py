@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, Self, TypeVar, cast, overload
 
-from anyrt.api.edge import type_name, wrong_type
-from anyrt.api.hints import article
-from anyrt.api.named import checked_text
+from anyrt.api.edge.hints import article
+from anyrt.api.edge.quiet import type_name, wrong_type
+from anyrt.api.model.named import checked_text
 
 T = TypeVar("T")
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import Final
 
 from anyrt import __version__
-from anyrt.api.dims import Dims
-from anyrt.api.fold import fold
-from anyrt.api.interfaces import Interface, pure
+from anyrt.api.edge.fold import fold
+from anyrt.api.edge.interfaces import Interface, pure
+from anyrt.api.model.dims import Dims
 from anyrt.api.plugins.desc import DynamicPluginTensorDesc, PluginTensorDesc
 from anyrt.api.plugins.exprs import DimsExprs, IExprBuilder
 from anyrt.api.plugins.told import Told

@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from anyrt.api.edge import nothing, type_name, wrong_type
-from anyrt.api.fold import fold
-from anyrt.api.interfaces import IErrorRecorder, IGpuAllocator, IVersionedInterface, pure
+from anyrt.api.edge.fold import fold
+from anyrt.api.edge.interfaces import IErrorRecorder, IGpuAllocator, IVersionedInterface, pure
+from anyrt.api.edge.quiet import nothing, type_name, wrong_type
 from anyrt.api.plugins.desc import DynamicPluginTensorDesc, PluginTensorDesc
 from anyrt.api.plugins.exprs import DimsExprs, IExprBuilder, ISymExprs, KernelLaunchParams
 from anyrt.api.plugins.field import PluginFieldCollection

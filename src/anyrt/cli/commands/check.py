@@ -14,7 +14,7 @@ from anyrt.cli.command import Command
 from anyrt.cli.show import print_heading, print_table
 
 if TYPE_CHECKING:
-    from anyrt.api.network import INetworkDefinition
+    from anyrt.api.model.network import INetworkDefinition
 
 
 def options(parser: ArgumentParser) -> None:
@@ -27,9 +27,9 @@ def options(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> None:
     """Print all problems, and exit with 1 where there are some; else what the model takes and gives."""
     from anyrt import init_libnvinfer_plugins
-    from anyrt.api.builder import Builder
-    from anyrt.api.network import INetworkDefinition
-    from anyrt.api.oneline import tensor_text
+    from anyrt.api.building.builder import Builder
+    from anyrt.api.edge.oneline import tensor_text
+    from anyrt.api.model.network import INetworkDefinition
     from anyrt.cli.progress import Silent
     from anyrt.onnx.parser import OnnxParser
 
@@ -52,7 +52,7 @@ def run(args: Namespace) -> None:
 
 
 def _dla(network: INetworkDefinition) -> None:
-    from anyrt.api.expansion import Expansion
+    from anyrt.api.model.expansion import Expansion
     from anyrt.core.enums import DataType
     from anyrt.ops._expand import DLA_TYPES, dla_reason
 

@@ -94,7 +94,7 @@ def _read(file: PlanFile, name: str, path: Path) -> Array:
 
 
 def _native(plan: Path, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
-    from anyrt.api.runtime import Runtime
+    from anyrt.api.run.runtime import Runtime
     from anyrt.cli.progress import Lines
     from anyrt.core.flags import strict
 
@@ -107,7 +107,7 @@ def _native(plan: Path, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
 
 
 def _other(file: PlanFile, feeds: Mapping[str, Array], name: str) -> Mapping[str, Array]:
-    from anyrt.api.module import get_plugin_registry
+    from anyrt.api.edge.module import get_plugin_registry
     from anyrt.api.plugins.called import callable_plugins
     from anyrt.backends.loader import all_backends
     from anyrt.compiler.driver import lower_plan

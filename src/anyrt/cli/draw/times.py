@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from anyrt.api.interfaces import Logger
-from anyrt.api.runtime import Runtime
+from anyrt.api.edge.interfaces import Logger
+from anyrt.api.run.runtime import Runtime
 from anyrt.compiler.verify import random_inputs
 from anyrt.core.dtype import is_packed, pack4
 from anyrt.core.enums import Severity

@@ -7,12 +7,12 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from anyrt import init_libnvinfer_plugins
-from anyrt.api.builder import Builder
-from anyrt.api.config import IBuilderConfig
-from anyrt.api.host_memory import IHostMemory
-from anyrt.api.interfaces import ILogger
-from anyrt.api.network import INetworkDefinition
-from anyrt.api.timing_cache import ITimingCache
+from anyrt.api.building.builder import Builder
+from anyrt.api.building.config import IBuilderConfig
+from anyrt.api.building.timing_cache import ITimingCache
+from anyrt.api.edge.interfaces import ILogger
+from anyrt.api.model.network import INetworkDefinition
+from anyrt.api.run.host_memory import IHostMemory
 from anyrt.cli.exec.calib import calibrate
 from anyrt.cli.exec.flags import Given
 from anyrt.cli.exec.shapes import TYPES, add_profile, set_formats

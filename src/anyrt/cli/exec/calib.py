@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from anyrt.api.calibration_cache import NAMES
-from anyrt.api.calibrators import IInt8Calibrator
-from anyrt.api.config import IBuilderConfig
-from anyrt.api.interfaces import ILogger
-from anyrt.api.network import INetworkDefinition
-from anyrt.api.precision import is_coded
-from anyrt.api.profile import IOptimizationProfile
+from anyrt.api.building.calibration_cache import NAMES
+from anyrt.api.building.calibrators import IInt8Calibrator
+from anyrt.api.building.config import IBuilderConfig
+from anyrt.api.building.precision import is_coded
+from anyrt.api.building.profile import IOptimizationProfile
+from anyrt.api.edge.interfaces import ILogger
+from anyrt.api.model.network import INetworkDefinition
 from anyrt.cli.exec.flags import Given
 from anyrt.cli.exec.shapes import profile_of
 from anyrt.core.dtype import is_float, numpy_dtype

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from anyrt.api.context import IExecutionContext
-from anyrt.api.dims import Dims
-from anyrt.api.interfaces import IDebugListener
+from anyrt.api.edge.interfaces import IDebugListener
+from anyrt.api.model.dims import Dims
+from anyrt.api.run.context import IExecutionContext
 from anyrt.cli.exec.arrays import npy
 from anyrt.cli.exec.flags import Given
 from anyrt.core.dtype import is_packed, numpy_dtype, storage_bytes, unpack4

@@ -18,9 +18,9 @@ from statistics import median
 import numpy as np
 
 import anyrt
-from anyrt.api.engine import ICudaEngine
-from anyrt.api.interfaces import ILogger
-from anyrt.api.runtime import Runtime
+from anyrt.api.edge.interfaces import ILogger
+from anyrt.api.run.engine import ICudaEngine
+from anyrt.api.run.runtime import Runtime
 from anyrt.cli.exec.arrays import write_outputs
 from anyrt.cli.exec.build import libraries, plan_of
 from anyrt.cli.exec.debugs import save_debug_tensors

@@ -6,8 +6,8 @@ import time
 from statistics import median
 from typing import TYPE_CHECKING
 
-from anyrt.api.engine import ICudaEngine
-from anyrt.api.refitter import Refitter
+from anyrt.api.run.engine import ICudaEngine
+from anyrt.api.run.refitter import Refitter
 from anyrt.cli.exec.flags import Given
 from anyrt.core.errors import ArgumentError, RefitError
 from anyrt.onnx.refitter import OnnxParserRefitter

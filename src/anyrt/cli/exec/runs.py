@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from anyrt.api.context import IExecutionContext
-from anyrt.api.dims import Dims
-from anyrt.api.engine import ICudaEngine
-from anyrt.api.interfaces import IOutputAllocator, IProfiler
+from anyrt.api.edge.interfaces import IOutputAllocator, IProfiler
+from anyrt.api.model.dims import Dims
+from anyrt.api.run.context import IExecutionContext
+from anyrt.api.run.engine import ICudaEngine
 from anyrt.cli.exec.arrays import drawn, loaded
 from anyrt.cli.exec.flags import Given
 from anyrt.cli.exec.shapes import Shapes, shapes

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from anyrt.api.config import IBuilderConfig
-from anyrt.api.network import INetworkDefinition
-from anyrt.api.profile import IOptimizationProfile
-from anyrt.api.tensor import ITensor
+from anyrt.api.building.config import IBuilderConfig
+from anyrt.api.building.profile import IOptimizationProfile
+from anyrt.api.model.network import INetworkDefinition
+from anyrt.api.model.tensor import ITensor
 from anyrt.cli.exec.flags import Given
 from anyrt.core.enums import DataType, TensorFormat
 from anyrt.core.errors import ArgumentError, ProfileError

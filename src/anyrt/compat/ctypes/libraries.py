@@ -18,8 +18,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from anyrt.api.plugins.library import INSTEAD, THEIRS
+from anyrt.api.plugins.registry import the_registry
 from anyrt.api.plugins.table import ENTRY
-from anyrt.api.registry import the_registry
 
 if TYPE_CHECKING:
     from ctypes import _NamedFuncPointer

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable
 from typing import SupportsIndex, TypeAlias
 
-from anyrt.api.context import IExecutionContext
+from anyrt.api.run.context import IExecutionContext
 from anyrt.core.enums import TensorIOMode
 from anyrt.core.errors import NotSupportedError
 

@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from anyrt.api.context import IExecutionContext
+from anyrt.api.run.context import IExecutionContext
 from anyrt.runtime.arrays import Bindable
 
 _HELD: Final[WeakKeyDictionary[IExecutionContext, dict[str, object]]] = WeakKeyDictionary()

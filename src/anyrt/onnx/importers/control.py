@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from anyrt.api.tensor import ITensor
+from anyrt.api.model.tensor import ITensor
 from anyrt.core.counts import counts
 from anyrt.core.dims import Dim, Expr, Fn
 from anyrt.core.enums import DataType, SampleMode

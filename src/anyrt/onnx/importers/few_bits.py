@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from anyrt.api.weights import Weights
+from anyrt.api.model.weights import Weights
 from anyrt.core.dtype import short_name
 from anyrt.core.enums import DataType, SampleMode
 from anyrt.core.errors import ArgumentError, DTypeError, NotSupportedError, ShapeError

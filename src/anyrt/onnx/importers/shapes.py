@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from anyrt.api.weights import Weights
+from anyrt.api.model.weights import Weights
 from anyrt.core.enums import DataType, ReduceOperation
 from anyrt.onnx.node import Node, importer
 from anyrt.onnx.sizes import squeeze_by, unsqueeze_by, volume

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from anyrt.api.model.weights import Weights
 from anyrt.api.plugins.asking import ask
 from anyrt.api.plugins.creators import IPluginCreator
-from anyrt.api.registry import the_registry
-from anyrt.api.weights import Weights
+from anyrt.api.plugins.registry import the_registry
 from anyrt.core.enums import (
     DataType,
     InterpolationMode,

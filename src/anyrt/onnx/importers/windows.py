@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from anyrt.api.layer import ILayer
+from anyrt.api.model.layer import ILayer
 from anyrt.core.enums import DataType, PaddingMode, PoolingType, ReduceOperation, SampleMode, UnaryOperation
 from anyrt.core.errors import ArgumentError, GraphError
 from anyrt.onnx.node import Node, importer

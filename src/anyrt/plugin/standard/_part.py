@@ -12,9 +12,9 @@ from typing import TypeVar
 import numpy as np
 from onnx import AttributeProto, helper
 
-from anyrt.api.builder import Builder
-from anyrt.api.network import INetworkDefinition
-from anyrt.api.tensor import ITensor
+from anyrt.api.building.builder import Builder
+from anyrt.api.model.network import INetworkDefinition
+from anyrt.api.model.tensor import ITensor
 from anyrt.core.enums import DataType, NetworkDefinitionCreationFlag
 from anyrt.core.errors import AnyrtError, GraphError, ShapeError
 from anyrt.core.flags import strict

@@ -13,7 +13,7 @@ from typing import Final, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from anyrt.api.edge import WrongValue, is_masked, type_name
+from anyrt.api.edge.quiet import WrongValue, is_masked, type_name
 from anyrt.api.plugins.field import PluginField
 from anyrt.api.plugins.functions.signature import element, is_array, shown
 from anyrt.core.enums_more import PluginFieldType

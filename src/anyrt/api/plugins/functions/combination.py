@@ -17,9 +17,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from anyrt.api.edge import WrongValue, integer, wrong_type
-from anyrt.api.fixed import Fixed
-from anyrt.api.oneline import listed, one_line
+from anyrt.api.edge.fixed import Fixed
+from anyrt.api.edge.oneline import listed, one_line
+from anyrt.api.edge.quiet import WrongValue, integer, wrong_type
 from anyrt.core.enums import DataType, TensorFormat
 from anyrt.core.errors import ArgumentError
 from anyrt.core.units import counted

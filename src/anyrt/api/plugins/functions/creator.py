@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anyrt.api.edge import WrongValue
+from anyrt.api.edge.quiet import WrongValue
 from anyrt.api.plugins.creators import IPluginCreatorV3Quick
 from anyrt.api.plugins.field import PluginField, PluginFieldCollection, PluginFieldCollection_, fields
 from anyrt.api.plugins.functions.attributes import FIELDS, from_field, to_field

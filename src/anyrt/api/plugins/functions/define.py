@@ -15,8 +15,9 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
-from anyrt.api.edge import WrongValue, type_name
-from anyrt.api.fixed import Fixed
+from anyrt.api.edge.fixed import Fixed
+from anyrt.api.edge.quiet import WrongValue, type_name
+from anyrt.api.model.tensor import ITensor
 from anyrt.api.plugins.field import PluginFieldCollection, PluginFieldCollection_
 from anyrt.api.plugins.functions.attributes import to_field, value
 from anyrt.api.plugins.functions.creator import QuickCreator
@@ -30,9 +31,8 @@ from anyrt.api.plugins.functions.signature import (
     read_impl,
     split,
 )
+from anyrt.api.plugins.registry import the_registry
 from anyrt.api.plugins.v3 import IPluginV3
-from anyrt.api.registry import the_registry
-from anyrt.api.tensor import ITensor
 from anyrt.core.enums_more import QuickPluginCreationRequest, TensorRTPhase
 from anyrt.core.errors import ArgumentError
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from anyrt.api.edge import WrongValue, wrong_type
-from anyrt.api.fixed import Fixed
-from anyrt.api.oneline import one_line
+from anyrt.api.edge.fixed import Fixed
+from anyrt.api.edge.oneline import one_line
+from anyrt.api.edge.quiet import WrongValue, wrong_type
 from anyrt.api.plugins.desc import DynamicPluginTensorDesc
 from anyrt.api.plugins.functions.lists import ShapeExprs
 from anyrt.api.plugins.functions.shape import Shape

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from anyrt.api.fixed import Fixed
-from anyrt.api.oneline import one_line
+from anyrt.api.edge.fixed import Fixed
+from anyrt.api.edge.oneline import one_line
 from anyrt.api.plugins.exprs import IDimensionExpr
 from anyrt.api.plugins.functions.sizes import SymInt32, SymIntExpr, text
 

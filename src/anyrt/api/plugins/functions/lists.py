@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, Self
 
-from anyrt.api.dims import MAX_DIMS
-from anyrt.api.edge import WrongValue, integer, wrong_type
-from anyrt.api.fixed import Fixed
-from anyrt.api.oneline import one_line
+from anyrt.api.edge.fixed import Fixed
+from anyrt.api.edge.oneline import one_line
+from anyrt.api.edge.quiet import WrongValue, integer, wrong_type
+from anyrt.api.model.dims import MAX_DIMS
 from anyrt.api.plugins.functions.sizes import ShapeExpr, SymInt32, SymIntExpr, bad, text
 from anyrt.core.errors import ShapeError
 

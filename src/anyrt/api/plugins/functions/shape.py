@@ -11,10 +11,10 @@ import math
 from collections.abc import Iterator
 from typing import overload
 
-from anyrt.api.dims import Dims
-from anyrt.api.edge import WrongValue, wrong_type
-from anyrt.api.fixed import Fixed
-from anyrt.api.oneline import one_line
+from anyrt.api.edge.fixed import Fixed
+from anyrt.api.edge.oneline import one_line
+from anyrt.api.edge.quiet import WrongValue, wrong_type
+from anyrt.api.model.dims import Dims
 from anyrt.api.plugins.desc import DynamicPluginTensorDesc, PluginTensorDesc
 from anyrt.core.errors import ShapeError
 

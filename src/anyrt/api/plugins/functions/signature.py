@@ -7,7 +7,7 @@
 >>> def wrong(x: TensorDesc, y, factor: list = ()) -> TensorDesc: return x.like()
 >>> read("my::scaled", wrong)  # doctest: +ELLIPSIS
 Traceback (most recent call last):
-anyrt.api.edge.WrongValue: [AR315] my::scaled: wrong (...): got y has no annotation; factor has a default; ...
+anyrt.api.edge.quiet.WrongValue: [AR315] my::scaled: wrong (...): got y has no annotation; ...
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from typing import Final
 
 import numpy as np
 
-from anyrt.api.edge import WrongValue, wrong_type
-from anyrt.api.interfaces import tried
+from anyrt.api.edge.interfaces import tried
+from anyrt.api.edge.quiet import WrongValue, wrong_type
 from anyrt.api.plugins.functions.combination import AutoTuneCombination
 from anyrt.api.plugins.functions.desc import TensorDesc
 from anyrt.api.plugins.functions.launch import KernelLaunchParams

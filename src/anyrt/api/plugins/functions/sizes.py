@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from anyrt.api.edge import Refused, WrongValue, integer
-from anyrt.api.fixed import Fixed
-from anyrt.api.oneline import one_line
+from anyrt.api.edge.fixed import Fixed
+from anyrt.api.edge.oneline import one_line
+from anyrt.api.edge.quiet import Refused, WrongValue, integer
 from anyrt.api.plugins.exprs import DIVISIONS, OPERATIONS, IDimensionExpr, IExprBuilder, ISymExpr
 from anyrt.core.dims import Dim
 from anyrt.core.dimtext import print_dim

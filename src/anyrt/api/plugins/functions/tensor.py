@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from anyrt.api.edge import WrongValue, wrong_type
-from anyrt.api.fixed import Fixed
-from anyrt.api.oneline import one_line
+from anyrt.api.edge.fixed import Fixed
+from anyrt.api.edge.oneline import one_line
+from anyrt.api.edge.quiet import WrongValue, wrong_type
 from anyrt.api.plugins.desc import PluginTensorDesc
 from anyrt.api.plugins.functions.shape import Shape
 from anyrt.core.dtype import is_packed, numpy_dtype, short_name

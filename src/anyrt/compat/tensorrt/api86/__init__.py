@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import anyrt
-from anyrt.api import missing
-from anyrt.api.builder import Builder
-from anyrt.api.config import IBuilderConfig
-from anyrt.api.context import IExecutionContext
-from anyrt.api.engine import ICudaEngine
-from anyrt.api.layers import layer_class
-from anyrt.api.methods import add_methods
-from anyrt.api.network import INetworkDefinition
-from anyrt.api.setting import Setting
+from anyrt.api.building.builder import Builder
+from anyrt.api.building.config import IBuilderConfig
+from anyrt.api.derived.layers import layer_class
+from anyrt.api.derived.methods import add_methods
+from anyrt.api.edge import missing
+from anyrt.api.edge.setting import Setting
+from anyrt.api.model.network import INetworkDefinition
+from anyrt.api.run.context import IExecutionContext
+from anyrt.api.run.engine import ICudaEngine
 from anyrt.compat.tensorrt.api86 import building, context, engine, enums, layers
 from anyrt.core.enums import DataType, InterpolationMode, SampleMode
 from anyrt.ops import REMOVED

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from anyrt.api.builder import Builder
-from anyrt.api.config import IBuilderConfig
-from anyrt.api.edge import quiet
-from anyrt.api.engine import ICudaEngine
-from anyrt.api.layer import ILayer
-from anyrt.api.network import INetworkDefinition
-from anyrt.api.tensor import ITensor
+from anyrt.api.building.builder import Builder
+from anyrt.api.building.config import IBuilderConfig
+from anyrt.api.edge.quiet import quiet
+from anyrt.api.model.layer import ILayer
+from anyrt.api.model.network import INetworkDefinition
+from anyrt.api.model.tensor import ITensor
+from anyrt.api.run.engine import ICudaEngine
 from anyrt.core.enums import DataType, MemoryPoolType, NetworkDefinitionCreationFlag
 from anyrt.core.errors import NotSupportedError
 

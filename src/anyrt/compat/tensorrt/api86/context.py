@@ -9,9 +9,9 @@ from collections.abc import Sequence, Sized
 import numpy as np
 from numpy.typing import NDArray
 
-from anyrt.api.context import IExecutionContext
-from anyrt.api.dims import Dims
-from anyrt.api.edge import quiet, wrong_type
+from anyrt.api.edge.quiet import quiet, wrong_type
+from anyrt.api.model.dims import Dims
+from anyrt.api.run.context import IExecutionContext
 from anyrt.compat.tensorrt.api86.engine import num_bindings, tensor_of
 from anyrt.core.dtype import numpy_dtype
 from anyrt.core.enums import Severity, TensorIOMode

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from anyrt.api.dims import Dims
-from anyrt.api.edge import integer
-from anyrt.api.engine import ICudaEngine
+from anyrt.api.edge.quiet import integer
+from anyrt.api.model.dims import Dims
+from anyrt.api.run.engine import ICudaEngine
 from anyrt.core.enums import DataType, TensorFormat, TensorIOMode, TensorLocation
 
 Binding: TypeAlias = int | str

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from anyrt.api.config import IBuilderConfig
+from anyrt.api.building.config import IBuilderConfig
 from anyrt.core.enums import (
     BuilderFlag,
     EngineCapability,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from anyrt.api.dims import DimsHW
-from anyrt.api.layer import ILayer
+from anyrt.api.model.dims import DimsHW
+from anyrt.api.model.layer import ILayer
 
 
 def of_two_axes(name: str) -> property:

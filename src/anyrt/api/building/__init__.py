@@ -1,0 +1,1 @@
+"""From a network to a plan: the builder, its configuration, freezing, calibration."""

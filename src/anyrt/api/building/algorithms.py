@@ -1,0 +1,208 @@
+"""Choosing how kernels are made: what a program's algorithm selector is asked, and told at the end.
+
+class Steady(trt.IAlgorithmSelector):
+    def __init__(self):
+        trt.IAlgorithmSelector.__init__(self)       # must be called
+    def select_algorithms(self, context, choices):
+        return [0]                                  # always the first one, whatever was measured
+    def report_algorithms(self, contexts, choices):
+        for context, choice in zip(contexts, choices):
+            print(context.name, choice.algorithm_variant.tactic)
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+
+import numpy as np
+
+from anyrt.api.edge.fixed import Fixed
+from anyrt.api.edge.fold import fold
+from anyrt.api.edge.interfaces import Interface, call_user, pure, tried
+from anyrt.api.edge.oneline import one_line
+from anyrt.api.edge.quiet import integer, nothing, type_name
+from anyrt.api.model.dims import Dims
+from anyrt.compiler.request import Algorithm, Asked, Point, Tensor
+from anyrt.core.enums import BuilderFlag, DataType
+from anyrt.core.errors import ArgumentError
+
+
+@fold
+class IAlgorithmIOInfo(Fixed):
+    """A tensor that an algorithm reads or writes."""
+
+    __slots__ = ("__weakref__", "_tensor")
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._tensor = tensor
+
+    @property
+    def dtype(self) -> DataType:
+        """The type of its elements."""
+        return self._tensor.dtype
+
+    @property
+    def strides(self) -> Dims:
+        """Elements from one to the next along each axis, row-major at the optimum of the first profile."""
+        found = [1]
+        for size in self._tensor.shapes[Point.OPT][:0:-1]:
+            found.insert(0, found[0] * size)
+        return Dims(found if self._tensor.shapes[Point.OPT] else [])
+
+    @property
+    def vectorized_dim(self) -> int:
+        """−1: no axis is cut."""
+        return -1
+
+    @property
+    def components_per_element(self) -> int:
+        """1: no axis is cut."""
+        return 1
+
+
+@fold
+class IAlgorithmVariant(Fixed):
+    """What tells an algorithm from the others of its kernel, the same in every build."""
+
+    __slots__ = ("__weakref__", "_algorithm")
+
+    def __init__(self, algorithm: Algorithm) -> None:
+        self._algorithm = algorithm
+
+    @property
+    def implementation(self) -> int:
+        """The number of the strategy that makes the kernel."""
+        return self._algorithm.strategy
+
+    @property
+    def tactic(self) -> int:
+        """The number of the sizes that it takes, as timing caches keep it."""
+        return self._algorithm.tactic
+
+    @one_line
+    def __repr__(self) -> str:
+        return f": implementation {self.implementation}, tactic {self.tactic}"
+
+
+@fold
+class IAlgorithm(Fixed):
+    """A way to make a kernel."""
+
+    __slots__ = ("__weakref__", "_algorithm", "_task")
+
+    def __init__(self, task: Asked, algorithm: Algorithm) -> None:
+        self._task = task
+        self._algorithm = algorithm
+
+    @property
+    def algorithm_variant(self) -> IAlgorithmVariant:
+        """What it is called by."""
+        return IAlgorithmVariant(self._algorithm)
+
+    @property
+    def timing_msec(self) -> float:
+        """Milliseconds that it takes; 0 for the only one, and where nothing was measured."""
+        return self._algorithm.seconds * 1e3
+
+    @property
+    def workspace_size(self) -> int:
+        """Bytes that it works in besides tensors."""
+        return self._algorithm.scratch
+
+    def get_algorithm_io_info(self, index: int) -> IAlgorithmIOInfo:
+        """Tensor `index`, inputs before outputs; None out of range."""
+        tensors = (*self._task.inputs, *self._task.outputs)
+        inside = 0 <= integer(index, "get_algorithm_io_info") < len(tensors)
+        return IAlgorithmIOInfo(tensors[index]) if inside else nothing()
+
+    @one_line
+    def __repr__(self) -> str:
+        return f" {self._algorithm.tactic}: {self.timing_msec:.4g} ms"
+
+
+@fold
+class IAlgorithmContext(Fixed):
+    """The kernel that algorithms are for."""
+
+    __slots__ = ("__weakref__", "_task")
+
+    def __init__(self, task: Asked) -> None:
+        self._task = task
+
+    @property
+    def name(self) -> str:
+        """The names of the layers that it computes."""
+        return self._task.name
+
+    @property
+    def num_inputs(self) -> int:
+        """Tensors that it reads, but for constants."""
+        return len(self._task.inputs)
+
+    @property
+    def num_outputs(self) -> int:
+        """Tensors that it writes."""
+        return len(self._task.outputs)
+
+    def get_shape(self, index: int) -> list[Dims]:
+        """The least, best and greatest shape of tensor `index`, inputs before outputs; [] out of range."""
+        tensors = (*self._task.inputs, *self._task.outputs)
+        inside = 0 <= integer(index, "get_shape") < len(tensors)
+        return [Dims(shape) for shape in tensors[index].shapes] if inside else []
+
+    @one_line
+    def __repr__(self) -> str:
+        return f" {self.name!r}"
+
+
+@fold
+class IAlgorithmSelector(Interface):
+    """Says which of several algorithms may be taken; override `select_algorithms`."""
+
+    __slots__ = ()
+
+    def select_algorithms(self, context: IAlgorithmContext, choices: list[IAlgorithm]) -> list[int]:
+        """The indices of those that may be taken, of which the fastest is; none: as without a selector, or,
+        with REJECT_EMPTY_ALGORITHMS, the build fails."""
+        pure(self, "select_algorithms")
+
+    def report_algorithms(self, contexts: list[IAlgorithmContext], choices: list[IAlgorithm]) -> None:
+        """Hear what was taken for each kernel, at the end."""
+
+
+class Selecting:
+    """A program's selector as the compiler sees it."""
+
+    def __init__(self, selector: IAlgorithmSelector, flags: int) -> None:
+        self._selector = selector
+        self._rejects = bool(flags >> int(BuilderFlag.REJECT_EMPTY_ALGORITHMS) & 1)
+
+    def select(self, task: Asked, choices: Sequence[Algorithm]) -> Sequence[int]:
+        """What the program answers; ArgumentError AR334 for what is no choice."""
+        context, offered = IAlgorithmContext(task), [IAlgorithm(task, a) for a in choices]
+        answer, error = tried(self._selector.select_algorithms, context, offered)
+        if error is not None:
+            traceback.print_exception(error, file=sys.stderr)
+            raise _unusable(task, f"{type(error).__name__}: {error}", len(choices)) from error
+        answer = answer.tolist() if isinstance(answer, np.ndarray) else answer
+        # As pybind11 takes it: any sequence that is no text.
+        if not isinstance(answer, Sequence) or isinstance(answer, str | bytes):
+            raise _unusable(task, type_name(answer), len(choices))
+        answer = [int(n) if isinstance(n, np.integer) else n for n in answer]
+        wrong = [n for n in answer if not isinstance(n, int) or not 0 <= n < len(choices)]
+        if wrong or len({*answer}) < len(answer) or (self._rejects and not answer):
+            raise _unusable(task, f"{answer}", len(choices))
+        return answer
+
+    def report(self, tasks: Sequence[Asked], chosen: Sequence[Algorithm]) -> None:
+        """Tell the program; one that raises is printed and ignored."""
+        contexts = [IAlgorithmContext(task) for task in tasks]
+        algorithms = [IAlgorithm(task, a) for task, a in zip(tasks, chosen, strict=True)]
+        call_user(None, self._selector.report_algorithms, contexts, algorithms)
+
+
+def _unusable(task: Asked, got: str, count: int) -> ArgumentError:
+    wanted = f"a list of some of 0 to {count - 1}"
+    return ArgumentError("AR334", f"select_algorithms for {task.name}", got, wanted)

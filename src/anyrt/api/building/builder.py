@@ -1,0 +1,288 @@
+"""The builder: makes networks and configurations, and has them compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from anyrt.api.building.algorithms import Selecting
+from anyrt.api.building.calibration import calibrated
+from anyrt.api.building.compile import compile_request, stored_layers, this_machine
+from anyrt.api.building.config import IBuilderConfig
+from anyrt.api.building.flagbits import check_bits
+from anyrt.api.building.freeze import freeze
+from anyrt.api.building.precision import Precisions
+from anyrt.api.building.profile import IOptimizationProfile
+from anyrt.api.building.timing_cache import ITimingCache
+from anyrt.api.edge.fold import fold
+from anyrt.api.edge.interfaces import IGpuAllocator, ILogger, IProgressMonitor, IStreamWriter, call_user
+from anyrt.api.edge.managed import Managed
+from anyrt.api.edge.missing import mark_absences
+from anyrt.api.edge.module import get_plugin_registry
+from anyrt.api.edge.oneline import one_line
+from anyrt.api.edge.quiet import Logged, WrongValue, quiet, wrong_type
+from anyrt.api.edge.setting import Setting
+from anyrt.api.model.network import INetworkDefinition
+from anyrt.api.model.tensor import ITensor
+from anyrt.api.plugins.registry import IPluginRegistry
+from anyrt.api.run.engine import ICudaEngine
+from anyrt.api.run.host_memory import IHostMemory
+from anyrt.api.run.runtime import Runtime, engine_pool
+from anyrt.compiler.request import BuildRequest
+from anyrt.core.enums import BuilderFlag, NetworkDefinitionCreationFlag, Severity
+from anyrt.core.errors import AnyrtError, ArgumentError, ResourceError
+from anyrt.plan.file import CHUNK, PlanParts
+from anyrt.plan.pool import Threads
+
+# What allows other types than those of tensors, which strong typing refuses; TF32 is none.
+TYPE_FLAGS = (
+    *(BuilderFlag.FP16, BuilderFlag.BF16, BuilderFlag.INT8),
+    *(BuilderFlag.FP8, BuilderFlag.INT4, BuilderFlag.FP4),
+)
+
+
+@fold
+class Builder(Logged, Managed):
+    """Makes networks and configurations, and builds plans from them.
+
+    builder = trt.Builder(trt.Logger(trt.Logger.WARNING))
+    network = builder.create_network()
+    """
+
+    __slots__ = ("_gpu_allocator", "_settings")
+
+    max_threads = Setting(int, 1, "Kept: most threads that a build may use; it uses one.", low=1)
+
+    def __init__(self, logger: ILogger) -> None:
+        self._settings: dict[str, object] = {}
+        self._log_to(logger)
+        self._gpu_allocator: IGpuAllocator | None = None
+
+    @one_line
+    def __repr__(self) -> str:
+        return f" that logs to {type(self.logger).__name__}"
+
+    @property
+    def platform_has_tf32(self) -> bool:
+        """Whether the machine computes in TF32: CPUs do not."""
+        return False
+
+    @property
+    def platform_has_fast_fp16(self) -> bool:
+        """Whether float16 is worth choosing: it halves the memory to move."""
+        return True
+
+    @property
+    def platform_has_fast_int8(self) -> bool:
+        """Whether int8 is worth choosing: it quarters the memory to move."""
+        return True
+
+    @property
+    def max_DLA_batch_size(self) -> int:
+        """The largest batch that DLA takes."""
+        return 4096
+
+    @property
+    def num_DLA_cores(self) -> int:
+        """DLA cores of this machine."""
+        return 0
+
+    def _set_allocator(self, allocator: IGpuAllocator | None) -> None:
+        if allocator is not None and not isinstance(allocator, IGpuAllocator):
+            raise wrong_type("gpu_allocator", allocator, "an IGpuAllocator or None")
+        self._gpu_allocator = allocator
+
+    gpu_allocator = property(
+        None, _set_allocator, doc="Gives memory to engines of `build_engine_with_config`."
+    )
+
+    def create_network(self, flags: int = 0) -> INetworkDefinition:
+        """A network without layers; `flags`: NetworkDefinitionCreationFlag members as a bit mask.
+
+        Networks always have explicit batches, and may be strongly typed; the others say which function
+        computes a plug-in that has `impl` and `aot_impl`. ValueError for bits that are no flag."""
+        if not isinstance(flags, int):
+            do = f"write 1 << int(trt.{flags})" if isinstance(flags, NetworkDefinitionCreationFlag) else ""
+            raise wrong_type("create_network: flags", flags, "a bit mask as int", do)
+        try:
+            check_bits("create_network", flags, NetworkDefinitionCreationFlag)
+        except ArgumentError as error:
+            raise WrongValue(error) from None
+        return INetworkDefinition(self, flags)
+
+    def create_builder_config(self) -> IBuilderConfig:
+        """A configuration with default settings, for networks of this builder."""
+        return IBuilderConfig(self._channel)
+
+    def create_optimization_profile(self) -> IOptimizationProfile:
+        """A profile without ranges; `config.add_optimization_profile` takes it."""
+        return IOptimizationProfile()
+
+    @quiet(None)
+    def build_serialized_network(
+        self, network: INetworkDefinition, config: IBuilderConfig, kernel_text: object = None
+    ) -> IHostMemory:
+        """The plan of the network, in memory: `plan.nbytes` bytes without machine code.
+
+            plan = builder.build_serialized_network(network, config)
+            Path("net.plan").write_bytes(plan)
+
+        Refused: AR401, no output is marked; AR501, an open size without a profile; AR503 to AR506, a
+        profile that does not fit; AR804, the progress monitor stopped it; and what the layers' own pages say.
+
+        kernel_text: stays as it is, with a warning; `anyrt explain` prints kernels."""
+        if kernel_text is not None:
+            self._channel.log(Severity.WARNING, "kernel_text stays as it is: `anyrt explain` prints kernels")
+        return IHostMemory(self._build(network, config))
+
+    @quiet(None)
+    def build_engine_with_config(self, network: INetworkDefinition, config: IBuilderConfig) -> ICudaEngine:
+        """An engine at once: `build_serialized_network`, then `Runtime.deserialize_cuda_engine`.
+
+        engine = builder.build_engine_with_config(network, config)
+        y = engine.run(x=array)["y"]
+        """
+        runtime = Runtime(self.logger)
+        runtime.error_recorder = self.error_recorder
+        runtime.gpu_allocator = self._gpu_allocator
+        return runtime.deserialize_cuda_engine(IHostMemory(self._build(network, config)))
+
+    @quiet(False)
+    def build_serialized_network_to_stream(
+        self, network: INetworkDefinition, config: IBuilderConfig, writer: IStreamWriter
+    ) -> bool:
+        """Write the plan to a stream in pieces of at most 16 MiB, weights without a copy. True when done.
+
+        Refused as in `build_serialized_network`, and with AR803 when the writer takes less."""
+        if not isinstance(writer, IStreamWriter):
+            raise wrong_type("build_serialized_network_to_stream", writer, "an IStreamWriter")
+        for piece in chunks(self._build(network, config).chunks(CHUNK), CHUNK):
+            taken = call_user(0, writer.write, piece)
+            if taken != len(piece):
+                raise ResourceError(
+                    "AR803",
+                    "stream writer",
+                    f"{taken} bytes taken",
+                    f"{len(piece)}",
+                    "return how many bytes were written: all",
+                )
+        return True
+
+    @quiet(False)
+    def is_network_supported(self, network: INetworkDefinition, config: IBuilderConfig) -> bool:
+        """Whether the network has no mistakes that are found before compiling; these are logged."""
+        _check_kinds(network, config)
+        try:
+            _request(network, config, {})
+        except AnyrtError as error:
+            self._channel.fail(error)
+            return False
+        return True
+
+    def reset(self) -> None:
+        """Settings back to their defaults."""
+        self.max_threads = 1
+        self._channel.recorder = None
+
+    def get_plugin_registry(self) -> IPluginRegistry:
+        """The registry that builds look plug-ins up in."""
+        return get_plugin_registry()
+
+    def _build(self, network: INetworkDefinition, config: IBuilderConfig) -> PlanParts:
+        _check_kinds(network, config)
+        scales = calibrated(network, config)
+        plan = compile_request(_request(network, config, scales))
+        if network._debug_unfused:
+            # Only a build tells which tensors are stored.
+            plan = compile_request(_request(network, config, scales, stored_layers(IHostMemory(plan))))
+        return plan
+
+
+mark_absences(Builder)
+
+
+def chunks(pieces: Iterable[bytes | memoryview], size: int) -> Iterator[bytes]:
+    """The same bytes in chunks of `size`, the last one shorter.
+
+    >>> list(chunks((b"abc", b"", b"defgh"), 4))
+    [b'abcd', b'efgh']
+    """
+    held: list[memoryview] = []
+    room = size
+    for piece in pieces:
+        rest = memoryview(piece)
+        while rest:
+            held.append(rest[:room])
+            rest, room = rest[room:], room - held[-1].nbytes
+            if not room:
+                yield b"".join(held)
+                held, room = [], size
+    if held:
+        yield b"".join(held)
+
+
+def _check_kinds(network: INetworkDefinition, config: IBuilderConfig) -> None:
+    if not isinstance(network, INetworkDefinition) or not isinstance(config, IBuilderConfig):
+        if not isinstance(network, INetworkDefinition):
+            raise wrong_type("build: network", network, "an INetworkDefinition", "give the network first")
+        raise wrong_type(
+            "build: config", config, "an IBuilderConfig", "write builder.create_builder_config()"
+        )
+    if not network._strongly_typed:
+        return
+    if asked := [flag.name for flag in TYPE_FLAGS if config.get_flag(flag)]:
+        got = f"BuilderFlag.{' and '.join(asked)} for a strongly typed network"
+        do = "clear the flag, or make the network without STRONGLY_TYPED"
+        raise ArgumentError("AR310", "build", got, "no flag that allows types: its tensors have theirs", do)
+
+
+def _request(
+    network: INetworkDefinition,
+    config: IBuilderConfig,
+    scales: Mapping[ITensor, float],
+    unfused: frozenset[str] = frozenset(),
+) -> BuildRequest:
+    monitor = config.progress_monitor
+    progress = None if monitor is None else Progress(monitor)
+    if config._timing_cache is None:
+        config._timing_cache = ITimingCache()
+    timings = config._timing_cache._entries
+    precisions = Precisions(network, config.flags, scales, this_machine)
+    request = freeze(network, config._profiles, config._build_settings(), unfused, precisions, timings)
+    precisions.tell()
+    selector = (
+        None if config.algorithm_selector is None else Selecting(config.algorithm_selector, config.flags)
+    )
+    return replace(
+        request,
+        monitor=progress,
+        timings=timings,
+        pool=lambda: _threads(network, config),
+        selector=selector,
+    )
+
+
+def _threads(network: INetworkDefinition, config: IBuilderConfig) -> Threads:
+    """The engine's threads, for measuring."""
+    pool = engine_pool(config.num_threads, lambda text: network._channel.log(Severity.WARNING, text))
+    pool.ensure()
+    return pool
+
+
+class Progress:
+    """A user's progress monitor as the compiler sees it."""
+
+    def __init__(self, monitor: IProgressMonitor) -> None:
+        self._monitor = monitor
+
+    def start(self, phase: str, parent: str | None, steps: int) -> None:
+        """A phase begins."""
+        call_user(None, self._monitor.phase_start, phase, parent, steps)
+
+    def step(self, phase: str, step: int) -> bool:
+        """A step is done; False stops the build. A monitor that raises lets it go on."""
+        return bool(call_user(True, self._monitor.step_complete, phase, step))
+
+    def finish(self, phase: str) -> None:
+        """A phase ends."""
+        call_user(None, self._monitor.phase_finish, phase)

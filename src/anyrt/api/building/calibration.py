@@ -1,0 +1,255 @@
+"""Learning the ranges of tensors from a calibrator's batches, while an int8 network is built.
+
+The network runs in float32, natively; several batches at the same time, each on a thread, whose engine gives
+of each tensor that a product reads its largest magnitude and some elements (compiler/magnitudes.py).
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import islice
+from math import inf, isfinite, prod
+from operator import index
+from time import perf_counter
+from typing import Any, Final
+
+import numpy as np
+
+from anyrt.api.building.calibration_cache import parse_cache, print_cache
+from anyrt.api.building.calibrators import IInt8Calibrator
+from anyrt.api.building.compile import compile_request
+from anyrt.api.building.config import IBuilderConfig
+from anyrt.api.building.precision import is_coded, readers
+from anyrt.api.building.profile import IOptimizationProfile
+from anyrt.api.building.watch import Watched, watch
+from anyrt.api.edge.interfaces import tried
+from anyrt.api.edge.oneline import listed, quoted
+from anyrt.api.edge.quiet import OfProgram, type_name
+from anyrt.api.model.network import INetworkDefinition
+from anyrt.api.model.tensor import ITensor
+from anyrt.api.run.host_memory import IHostMemory
+from anyrt.api.run.runtime import Runtime
+from anyrt.api.run.source import read_source
+from anyrt.compiler.magnitudes import Spread, joined, spread
+from anyrt.core.dtype import numpy_dtype
+from anyrt.core.enums import BuilderFlag, Severity
+from anyrt.core.enums_more import CalibrationAlgoType
+from anyrt.core.errors import ArgumentError
+from anyrt.core.flags import default_threads
+from anyrt.core.units import counted
+from anyrt.plan.plan import Binding
+from anyrt.runtime.arrays import Array, bind
+from anyrt.runtime.engine import Engine
+from anyrt.runtime.foreign import read_memory
+
+MAX_CODE: Final = 127
+MOST_SAMPLES: Final = 2**31 - 1  # of a batch
+MOST_AT_ONCE: Final = 8  # batches; each takes memory for all tensors of the network
+
+
+def calibrated(network: INetworkDefinition, config: IBuilderConfig) -> dict[ITensor, float]:
+    """What a step of int8 is worth for each tensor that the calibrator of a build tells of."""
+    calibrator = config.int8_calibrator
+    if calibrator is None or network._strongly_typed or not config.get_flag(BuilderFlag.INT8):
+        return {}
+    if is_coded(network):
+        text = "the calibrator is not asked: the network has Quantize and Dequantize layers"
+        network._channel.log(Severity.WARNING, text)
+        return {}
+    algorithm = _ask(calibrator, "get_algorithm")
+    if not isinstance(algorithm, CalibrationAlgoType):
+        raise _unusable("get_algorithm", type_name(algorithm), "a CalibrationAlgoType")
+    held = _ask(calibrator, "read_calibration_cache")
+    if held is not None and not isinstance(held, bytes | bytearray | memoryview):
+        raise _unusable("read_calibration_cache", type_name(held), "bytes, or None")
+    if held is not None and memoryview(held).nbytes:
+        return _cached(network, parse_cache(held, algorithm))
+    learnt = _Calibration(network, config, calibrator, algorithm).run()
+    text = print_cache(algorithm, {tensor._name: scale for tensor, scale in learnt.items()})
+    _hand_over(network, calibrator, text.encode())
+    return learnt
+
+
+def _hand_over(network: INetworkDefinition, calibrator: IInt8Calibrator, cache: bytes) -> None:
+    """A cache that cannot be kept costs no engine."""
+    _, error = tried(calibrator.write_calibration_cache, memoryview(cache))
+    if error is not None:
+        traceback.print_exception(error, file=sys.stderr)
+        told = _unusable("write_calibration_cache", f"{type(error).__name__}: {error}", "an answer")
+        network._channel.log(Severity.WARNING, str(told))
+
+
+def _cached(network: INetworkDefinition, scales: Mapping[str, float]) -> dict[ITensor, float]:
+    tensors = [*network._inputs, *(t for layer in network._layers for t in layer._outputs)]
+    found = {t: scales[t._name] for t in tensors if t._name in scales}
+    if not found:
+        got = f"{counted(len(scales), 'tensor')}, none of which is of this network"
+        do = "give the cache of this network, or delete it, so that the calibrator is asked for batches"
+        raise ArgumentError("AR332", "calibration cache", got, "the names of its tensors", do)
+    wanted = readers(network, network._expansion)
+    if missing := [quoted(t._name) for t in wanted if t._scale is None and t not in found]:
+        text = f"calibration cache: no scale for {listed(missing)}: what reads them is not computed in int8"
+        network._channel.log(Severity.WARNING, text)
+    return found
+
+
+def _ask(calibrator: IInt8Calibrator, method: str, *args: object) -> Any:  # Any: the caller judges the answer
+    """What a method of a calibrator answers; what it raises ends the build as it is."""
+    answer, error = tried(lambda: getattr(calibrator, method)(*args))
+    if error is not None:
+        raise OfProgram(error)
+    return answer
+
+
+def _no_batch() -> ArgumentError:
+    do = "return addresses for at least one batch before None"
+    return ArgumentError("AR331", "calibrator.get_batch", "no batch at all", "at least one", do)
+
+
+def _unusable(method: str, got: str, wanted: str) -> ArgumentError:
+    return ArgumentError("AR331", f"calibrator.{method}", got, wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class _Calibration:
+    """One calibration."""
+
+    network: INetworkDefinition
+    config: IBuilderConfig
+    calibrator: IInt8Calibrator
+    algorithm: CalibrationAlgoType
+
+    def run(self) -> dict[ITensor, float]:
+        """The scales of all tensors that products read."""
+        began = perf_counter()
+        size = _batch_size(_ask(self.calibrator, "get_batch_size"))
+        algorithm = self.algorithm
+        most = algorithm in (CalibrationAlgoType.MINMAX_CALIBRATION, CalibrationAlgoType.LEGACY_CALIBRATION)
+        some = algorithm is not CalibrationAlgoType.MINMAX_CALIBRATION
+        watched = watch(self.network, self.profile, size, most=most, some=some)
+        if not watched.tensors:  # programs count on being asked all the same
+            if not sum(1 for _ in self._batches(watched)):
+                raise _no_batch()
+            return {}
+        engine = self._engine(watched)
+        spreads, many = self._spreads(engine, watched)
+        text = f"calibrated {counted(len(spreads), 'tensor')} with {counted(many, 'batch', 'batches')}"
+        self.network._channel.log(Severity.INFO, f"{text} in {perf_counter() - began:.2f} s")
+        return dict(zip(watched.tensors, map(self._scale, watched.tensors, spreads), strict=True))
+
+    @property
+    def profile(self) -> IOptimizationProfile | None:
+        """The one whose optimal shapes batches have."""
+        return self.config._calibration_profile or next(iter(self.config._profiles), None)
+
+    def _engine(self, watched: Watched) -> Engine:
+        """What computes the magnitudes, on one thread."""
+        runtime = Runtime(self.network._channel.logger)
+        plan = IHostMemory(compile_request(watched.request))
+        return runtime._load(read_source(plan, check_weights=False))._engine
+
+    def _spreads(self, engine: Engine, watched: Watched) -> tuple[Sequence[Spread], int]:
+        """The magnitudes in all batches, and how many these were."""
+        found: list[Spread] = []
+        threads = min(MOST_AT_ONCE, self.config.num_threads or default_threads())
+        batches = self._batches(watched)
+        with ThreadPoolExecutor(threads) as pool:
+            waiting = [_started(pool, engine, batch) for batch in islice(batches, 2 * threads)]
+            many = 0
+            while waiting:
+                new = waiting.pop(0).result()
+                found, many = [*map(joined, found, new)] if many else new, many + 1
+                waiting += [_started(pool, engine, batch) for batch in islice(batches, 1)]
+        if not many:
+            raise _no_batch()
+        return found, many
+
+    def _batches(self, watched: Watched) -> Iterator[dict[str, Array]]:
+        """The batches, copied, as the calibrator may write to its memory again."""
+        names = [binding.name for binding in watched.inputs]
+        while True:
+            given = _ask(self.calibrator, "get_batch", [*names])
+            if given is None or (isinstance(given, list | tuple) and not given):
+                return
+            if not isinstance(given, list | tuple):
+                raise _unusable("get_batch", type_name(given), "a list of addresses, or None")
+            if len(given) != len(names):
+                got = f"{counted(len(given), 'address', 'addresses')} for {', '.join(names)}"
+                raise _unusable("get_batch", got, f"{len(names)}")
+            yield {b.name: _copied(b, x) for b, x in zip(watched.inputs, given, strict=True)}
+
+    def _scale(self, tensor: ITensor, of: Spread) -> float:
+        if not isfinite(of.most):
+            got, do = f"{of.most} in the batches", "look at the data that the calibrator gives"
+            raise ArgumentError("AR308", tensor._name, got, "finite numbers", do)
+        most = self._range(of) if of.most else 1.0
+        return float(np.float32((most or of.most) / MAX_CODE))
+
+    def _range(self, of: Spread) -> float:
+        match self.algorithm:
+            case CalibrationAlgoType.MINMAX_CALIBRATION:
+                return of.most
+            case CalibrationAlgoType.LEGACY_CALIBRATION:
+                inside, cutoff = self._share("get_quantile"), self._share("get_regression_cutoff")
+                return min(of.quantile(inside), cutoff * of.most)
+        return of.entropy()
+
+    def _share(self, method: str) -> float:
+        """What a legacy calibrator says, 1 where it does not."""
+        share = _ask(self.calibrator, method) if hasattr(self.calibrator, method) else 1.0
+        if not isinstance(share, int | float | np.floating) or not 0 < share <= 1:
+            raise _unusable(method, repr(share), "a number above 0, at most 1")
+        return float(share)
+
+
+def _batch_size(given: object) -> int:
+    """The size of batches that a calibrator tells."""
+    try:
+        size = 0 if isinstance(given, bool) else index(given)  # type: ignore[arg-type]  # what is no int raises
+    except TypeError:
+        size = 0
+    if not 1 <= size <= MOST_SAMPLES:
+        raise _unusable("get_batch_size", repr(given), f"an int from 1 to {MOST_SAMPLES}")
+    return size
+
+
+def _copied(binding: Binding, given: object) -> Array:
+    """The batch of one input that lies at an address, or in an array."""
+    bound = bind(binding, given)  # type: ignore[arg-type]  # which refuses what names no memory
+    dtype = numpy_dtype(binding.dtype)
+    shape = tuple(d for d in binding.shape if isinstance(d, int))
+    nbytes = prod(shape) * dtype.itemsize
+    if bound.nbytes not in (None, nbytes):
+        got = f"{bound.nbytes} bytes for {binding.name}"
+        raise _unusable("get_batch", got, f"{nbytes}, those of shape {shape} in {dtype.name}")
+    copy = read_memory(bound.address, nbytes) if bound.address else None
+    if copy is None:
+        got = f"address {bound.address:#x} for {binding.name}"
+        raise _unusable("get_batch", got, f"one of memory that holds {nbytes} bytes")
+    return copy.view(dtype).reshape(shape)
+
+
+def _started(pool: ThreadPoolExecutor, engine: Engine, batch: Mapping[str, Array]) -> Future[list[Spread]]:
+    return pool.submit(_shown, engine, batch)
+
+
+def _shown(engine: Engine, batch: Mapping[str, Array]) -> list[Spread]:
+    """The magnitudes of each tensor in one batch."""
+    outputs = engine.infer(batch)  # with sizes that the run has found among them
+    largest = outputs.pop("most", None)
+    if largest is None:
+        shown = (outputs[str(n)] for n in range(len(outputs)) if str(n) in outputs)
+        return [_spread(some, float(np.abs(some).max(initial=0))) for some in shown]
+    nothing = np.empty(0, np.float32)
+    return [_spread(outputs.get(str(n), nothing), max(float(most), 0.0)) for n, most in enumerate(largest)]
+
+
+def _spread(some: Array, most: float) -> Spread:
+    """That of a tensor; a number that is not finite stays what it is."""
+    if isfinite(most):
+        return spread(some.astype(np.float32, copy=False), most)
+    return replace(spread(np.zeros(1, np.float32), 0.0), most=inf)

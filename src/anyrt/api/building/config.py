@@ -1,0 +1,403 @@
+"""The configuration of a build."""
+
+from __future__ import annotations
+
+import os
+from typing import TypeVar
+
+from anyrt.api.building.algorithms import IAlgorithmSelector
+from anyrt.api.building.calibrators import IInt8Calibrator
+from anyrt.api.building.flagbits import Flags, check_bits, tell_idle
+from anyrt.api.building.profile import IOptimizationProfile
+from anyrt.api.building.timing_cache import ITimingCache
+from anyrt.api.edge.fixed import Fixed
+from anyrt.api.edge.fold import fold
+from anyrt.api.edge.interfaces import IProgressMonitor
+from anyrt.api.edge.managed import Managed
+from anyrt.api.edge.missing import mark_absences
+from anyrt.api.edge.oneline import brief, one_line
+from anyrt.api.edge.quiet import Channel, boolean, nothing, quiet, wrong_type
+from anyrt.api.edge.setting import Setting, changed_settings
+from anyrt.api.model.expansion import Expansion
+from anyrt.api.model.layer import ILayer
+from anyrt.compiler.request import Settings, Verify, Winograd
+from anyrt.core.enums import (
+    BuilderFlag,
+    DataType,
+    DeviceType,
+    EngineCapability,
+    HardwareCompatibilityLevel,
+    MemoryPoolType,
+    PreviewFeature,
+    ProfilingVerbosity,
+    RuntimePlatform,
+    Severity,
+    TacticSource,
+    TilingOptimizationLevel,
+)
+from anyrt.core.enums_more import QuantizationFlag
+from anyrt.core.errors import AnyrtError, ArgumentError
+from anyrt.core.flags import read_flags
+from anyrt.core.trt_enum import TrtEnum
+from anyrt.core.units import counted
+from anyrt.ops._expand import DLA_TYPES, dla_reason
+
+E = TypeVar("E", bound=TrtEnum)
+SOURCES = 1 << TacticSource.EDGE_MASK_CONVOLUTIONS | 1 << TacticSource.JIT_CONVOLUTIONS
+GIB = 1 << 30
+BUILD_FLAGS = frozenset(
+    {
+        BuilderFlag.EXCESS_PRECISION,
+        BuilderFlag.OBEY_PRECISION_CONSTRAINTS,
+        BuilderFlag.PREFER_PRECISION_CONSTRAINTS,
+        BuilderFlag.FP16,
+        BuilderFlag.BF16,
+        BuilderFlag.INT8,
+        BuilderFlag.DISABLE_TIMING_CACHE,
+        BuilderFlag.REJECT_EMPTY_ALGORITHMS,
+        BuilderFlag.REFIT,
+        BuilderFlag.REFIT_IDENTICAL,
+        BuilderFlag.REFIT_INDIVIDUAL,
+        BuilderFlag.STRIP_PLAN,
+        BuilderFlag.WEIGHT_STREAMING,
+    }
+)
+
+
+@fold
+class IBuilderConfig(Fixed, Managed):
+    """How to build; made by `Builder.create_builder_config`. `verify`, `checked`, `num_threads` and
+    `winograd` are AnyRT's own.
+
+    What says "kept" can be read back and changes no engine: it is about hardware, or about ways of measuring
+    that builds do not have.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_calibration_profile",
+        "_channel",
+        "_devices",
+        "_plugins",
+        "_pools",
+        "_previews",
+        "_profiles",
+        "_settings",
+        "_sources",
+        "_timing_cache",
+    )
+
+    avg_timing_iterations = Setting(int, 1, "Kept: runs that a measurement would average.", low=1)
+    int8_calibrator = Setting(
+        IInt8Calibrator,
+        None,
+        "Shows builds with the flag INT8 batches, of which the ranges of tensors are learnt that have none."
+        " It is not asked for networks that are strongly typed, or have Quantize and Dequantize layers.",
+    )
+    engine_capability = Setting(EngineCapability, EngineCapability.STANDARD, "Kept; engines are STANDARD.")
+    flags = Flags(
+        BuilderFlag, (BuilderFlag.TF32,), BUILD_FLAGS, "All builder flags, see `set_flag`, as a bit mask."
+    )
+    default_device_type = Setting(DeviceType, DeviceType.GPU, "Kept: where layers would run unless told.")
+    DLA_core = Setting(int, -1, "Kept: the DLA core to build for; none exist here.")
+    quantization_flags = Flags(QuantizationFlag, (), (), "Kept: all quantisation flags as a bit mask.")
+    profile_stream = Setting(int, 0, "Kept: the stream that a measurement would use.")
+    profiling_verbosity = Setting(
+        ProfilingVerbosity, ProfilingVerbosity.LAYER_NAMES_ONLY, "How much the engine tells about its layers."
+    )
+    algorithm_selector = Setting(
+        IAlgorithmSelector,
+        None,
+        "Says which variants of each kernel may be taken; all are measured for it, whatever the level, and"
+        " the timing cache is left alone.",
+    )
+    builder_optimization_level = Setting(
+        int,
+        3,
+        "How long to look for fast kernels, 0 to 5. Up to 3 a cost model says how; 4 and 5 measure variants"
+        " of each, for up to 0.2 and 1 s besides compiling them, and the timing cache remembers the best.",
+        low=0,
+        high=5,
+    )
+    hardware_compatibility_level = Setting(
+        HardwareCompatibilityLevel, HardwareCompatibilityLevel.NONE, "Kept: plans load on any machine."
+    )
+    runtime_platform = Setting(
+        RuntimePlatform, RuntimePlatform.SAME_AS_BUILD, "Kept: plans load on any platform."
+    )
+    max_aux_streams = Setting(int, -1, "Kept: most auxiliary streams; kernels use threads.", low=-1)
+    progress_monitor = Setting(IProgressMonitor, None, "Follows builds and may stop them.")
+    max_num_tactics = Setting(
+        int,
+        -1,
+        "Most variants of a kernel to measure, where the level measures; −1: as the level says.",
+        low=-1,
+    )
+    tiling_optimization_level = Setting(
+        TilingOptimizationLevel, TilingOptimizationLevel.NONE, "Kept; tiles come from a cost model."
+    )
+    l2_limit_for_tiling = Setting(int, 0, "Kept: bytes of cache that tiles might fill.", low=-1)
+    remote_auto_tuning_config = Setting(str, "", "Kept: where to measure remotely.")
+    build_route = Setting(str, "", 'Kept: the route of the build; only the standard one, "", exists.')
+    verify = Setting(str, "", '"off", "sample" or "full": check kernels against the interpreter.')
+    checked = Setting(
+        bool,
+        None,
+        "Whether kernels check that each element that they read or write is there; a run that finds one that"
+        " is not ends with AR810, which names layers, tensor, index and size. Numbers stay the same, and runs"
+        " take longer. None: as ANYRT_CHECKED says, else not. AnyRT's own.",
+    )
+    num_threads = Setting(
+        int, None, "Threads of the engine; None: the machine's own number. AnyRT's own.", low=1
+    )
+    winograd = Setting(
+        str,
+        "auto",
+        '"auto", "off", "F(2,3)" or "F(4,3)": sums over windows of 3 × 3 by fewer products, of tiles of'
+        " 2 × 2 or 4 × 4 results; auto: where that is less work and weights are constant. AnyRT's own.",
+    )
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self.reset()
+
+    def reset(self) -> None:
+        """Every setting back to its default; profiles and caches are forgotten."""
+        self._settings: dict[str, object] = {}
+        self._profiles: list[IOptimizationProfile] = []
+        self._calibration_profile: IOptimizationProfile | None = None
+        self._pools: dict[MemoryPoolType, int] = {}
+        self._devices: dict[ILayer, DeviceType] = {}
+        self._previews = {PreviewFeature.PROFILE_SHARING_0806}  # which TensorRT 10 always does
+        self._sources = SOURCES
+        self._plugins: list[str] = []
+        self._timing_cache: ITimingCache | None = None
+
+    @one_line
+    def __repr__(self) -> str:
+        flags = [flag.name for flag in BuilderFlag if self.flags >> flag & 1]
+        changed = [f"{name} = {brief(value)}" for name, value in changed_settings(self) if name != "flags"]
+        parts = [counted(len(self._profiles), "profile"), f"flags {' '.join(flags) or 'none'}", *changed]
+        return f": {', '.join(parts)}"
+
+    @property
+    def all_build_routes(self) -> str:
+        """Every route that a build can take."""
+        return ""
+
+    @property
+    def plugins_to_serialize(self) -> list[str]:
+        """Kept: libraries of plug-ins. None goes into a plan, which holds no code: load them before it."""
+        return [*self._plugins]
+
+    @plugins_to_serialize.setter
+    def plugins_to_serialize(self, paths: list[str]) -> None:
+        if not isinstance(paths, list):
+            raise wrong_type("plugins_to_serialize", paths, "a list of str")
+        self._plugins = [*paths]
+        if paths:
+            text = "plugins_to_serialize puts no library into a plan, which holds no code: load it there"
+            self._channel.once(Severity.WARNING, text)
+
+    @property
+    def num_optimization_profiles(self) -> int:
+        """How many profiles were added."""
+        return len(self._profiles)
+
+    def set_flag(self, flag: BuilderFlag) -> None:
+        """Switch a flag on.
+
+        FP16, BF16 and INT8 allow layers of weakly typed networks that sum products these types: the half
+        types where the machine multiplies them faster, int8 where the range of the tensor is known.
+        OBEY_PRECISION_CONSTRAINTS makes `layer.precision` an order, PREFER_PRECISION_CONSTRAINTS a wish.
+        Each tensor is rounded to its type, stored or not. EXCESS_PRECISION, which is AnyRT's own, lets
+        kernels keep half types in float32 between layers, so that numbers depend on what is stored; FP16 and
+        BF16 let them in weakly typed networks, unless precisions are orders.
+
+        FP16 and INT8 let DLA take float32, DISABLE_TIMING_CACHE keeps a build that measures from the timing
+        cache, and REJECT_EMPTY_ALGORITHMS fails one whose algorithm selector leaves nothing.
+
+        REFIT lets a Refitter exchange all weights, REFIT_INDIVIDUAL those of `mark_weights_refittable`; their
+        numbers decide nothing then, which may cost speed. REFIT_IDENTICAL lets it give the weights of the
+        build again, and costs none. STRIP_PLAN leaves all these out of the plan; alone it means
+        REFIT_IDENTICAL, too. WEIGHT_STREAMING lets `ICudaEngine.weight_streaming_budget_v2` bound the weights
+        that are in memory. The others change no engine yet, which is logged once."""
+        self.flags |= 1 << _member(BuilderFlag, flag, "set_flag")
+
+    def clear_flag(self, flag: BuilderFlag) -> None:
+        """Switch a flag off."""
+        self.flags &= ~(1 << _member(BuilderFlag, flag, "clear_flag"))
+
+    def get_flag(self, flag: BuilderFlag) -> bool:
+        """Whether a flag is on."""
+        return bool(self.flags & 1 << _member(BuilderFlag, flag, "get_flag"))
+
+    def set_quantization_flag(self, flag: QuantizationFlag) -> None:
+        """Switch a quantisation flag on, which is kept."""
+        self.quantization_flags |= 1 << _member(QuantizationFlag, flag, "set_quantization_flag")
+
+    def clear_quantization_flag(self, flag: QuantizationFlag) -> None:
+        """Switch a quantisation flag off."""
+        self.quantization_flags &= ~(1 << _member(QuantizationFlag, flag, "clear_quantization_flag"))
+
+    def get_quantization_flag(self, flag: QuantizationFlag) -> bool:
+        """Whether a quantisation flag is on."""
+        return bool(self.quantization_flags & 1 << _member(QuantizationFlag, flag, "get_quantization_flag"))
+
+    def set_preview_feature(self, feature: PreviewFeature, enable: bool) -> None:
+        """Switch a preview feature, which is kept, on or off."""
+        change = self._previews.add if boolean(enable, "set_preview_feature") else self._previews.discard
+        change(_member(PreviewFeature, feature, "set_preview_feature"))
+        # Plug-ins may write their outputs over inputs in any case.
+        always = (PreviewFeature.ALIASED_PLUGIN_IO_10_03,)
+        tell_idle(self._channel, 1 << feature if enable else 0, PreviewFeature, always)
+
+    def get_preview_feature(self, feature: PreviewFeature) -> bool:
+        """Whether a preview feature is on."""
+        return _member(PreviewFeature, feature, "get_preview_feature") in self._previews
+
+    @quiet(None)
+    def set_memory_pool_limit(self, pool: MemoryPoolType, pool_size: int) -> None:
+        """Limit a pool, in bytes: WORKSPACE is the intermediate memory of an engine, the others are kept."""
+        _member(MemoryPoolType, pool, "set_memory_pool_limit")
+        if not isinstance(pool_size, int):
+            raise wrong_type("set_memory_pool_limit", pool_size, "an int")
+        if pool_size < 0:
+            raise ArgumentError(
+                "AR304", "set_memory_pool_limit", f"{pool_size} bytes", "0 or more", "give the limit in bytes"
+            )
+        self._pools[pool] = pool_size
+
+    def get_memory_pool_limit(self, pool: MemoryPoolType) -> int:
+        """The limit of a pool in bytes; the memory of the machine where none was set."""
+        _member(MemoryPoolType, pool, "get_memory_pool_limit")
+        default = 0 if pool is MemoryPoolType.DLA_MANAGED_SRAM else _machine_memory()
+        defaults = {MemoryPoolType.DLA_LOCAL_DRAM: GIB, MemoryPoolType.DLA_GLOBAL_DRAM: GIB // 2}
+        return self._pools.get(pool, defaults.get(pool, default))
+
+    def add_optimization_profile(self, profile: IOptimizationProfile) -> int:
+        """Add a profile and get its index; networks with open sizes need one at least.
+
+        profile = builder.create_optimization_profile()
+        profile.set_shape("x", (1, 3, 32, 32), (1, 3, 224, 224), (1, 3, 512, 512))
+        config.add_optimization_profile(profile)
+        """
+        if not isinstance(profile, IOptimizationProfile):
+            raise wrong_type("add_optimization_profile", profile, "an IOptimizationProfile")
+        self._profiles.append(profile)
+        return len(self._profiles) - 1
+
+    def set_calibration_profile(self, profile: IOptimizationProfile) -> bool:
+        """Choose the profile for calibration: batches have the shapes that it calls optimal. Without it, they
+        have those of the first profile, or, without any, as many samples as the calibrator says."""
+        if not isinstance(profile, IOptimizationProfile):
+            raise wrong_type("set_calibration_profile", profile, "an IOptimizationProfile")
+        self._calibration_profile = profile
+        return True
+
+    def get_calibration_profile(self) -> IOptimizationProfile | None:
+        """The profile for calibration."""
+        return self._calibration_profile
+
+    def set_device_type(self, layer: ILayer, device_type: DeviceType) -> None:
+        """Say where a layer runs, which is kept: all run on the processor."""
+        self._devices[_layer(layer, "set_device_type")] = _member(DeviceType, device_type, "set_device_type")
+
+    def get_device_type(self, layer: ILayer) -> DeviceType:
+        """Where a layer runs."""
+        return self._devices.get(_layer(layer, "get_device_type"), self.default_device_type)
+
+    def is_device_type_set(self, layer: ILayer) -> bool:
+        """Whether `set_device_type` was called for the layer."""
+        return _layer(layer, "is_device_type_set") in self._devices
+
+    def reset_device_type(self, layer: ILayer) -> None:
+        """Undo `set_device_type`."""
+        self._devices.pop(_layer(layer, "reset_device_type"), None)
+
+    @quiet(False)
+    def can_run_on_DLA(self, layer: ILayer) -> bool:
+        """Whether the documented limits of DLA allow the layer; the reason against it goes to the logger."""
+        network = _layer(layer, "can_run_on_DLA")._network
+        halves = self.get_flag(BuilderFlag.FP16) or self.get_flag(BuilderFlag.INT8)
+        # A weakly typed float32 layer runs in half precision where the flags allow that.
+        types = DLA_TYPES | {DataType.FLOAT} if halves and not network._strongly_typed else DLA_TYPES
+        try:
+            reason = dla_reason(layer._op, Expansion({}).record(layer), types)
+        except AnyrtError as error:
+            reason = str(error)
+        if reason is not None:
+            self._channel.log(Severity.INFO, f"{layer._place} cannot run on DLA: {reason}")
+        return reason is None
+
+    @quiet(False)
+    def set_tactic_sources(self, tactic_sources: int) -> bool:
+        """Choose libraries of kernels as a bit mask, which is kept: ours come from none of them."""
+        if not isinstance(tactic_sources, int):
+            raise wrong_type("set_tactic_sources", tactic_sources, "a bit mask of TacticSource")
+        check_bits("set_tactic_sources", tactic_sources, TacticSource)
+        self._sources = tactic_sources
+        return True
+
+    def get_tactic_sources(self) -> int:
+        """The libraries that were chosen."""
+        return self._sources
+
+    @quiet(None)
+    def create_timing_cache(self, serialized_timing_cache: bytes | bytearray | memoryview) -> ITimingCache:
+        """A cache from what `ITimingCache.serialize` gave; b"" makes an empty one."""
+        return ITimingCache(serialized_timing_cache)
+
+    def set_timing_cache(self, cache: ITimingCache, ignore_mismatch: bool) -> bool:
+        """Use a cache in builds: those that measure (see `builder_optimization_level`) take what it knows and
+        add to it. An entry that was made with `update` is obeyed like any other."""
+        if not isinstance(cache, ITimingCache):
+            raise wrong_type("set_timing_cache", cache, "an ITimingCache")
+        self._timing_cache = cache
+        return True
+
+    def get_timing_cache(self) -> ITimingCache:
+        """The cache in use; after a build there always is one, before it None unless one was set."""
+        return nothing() if self._timing_cache is None else self._timing_cache
+
+    def _build_settings(self) -> Settings:
+        """What the compiler reads of all this."""
+        level = self.verify or read_flags().verify or Verify.OFF.value
+        if level not in {v.value for v in Verify}:
+            raise ArgumentError(
+                "AR304", "config.verify", repr(level), "off, sample or full", 'write config.verify = "full"'
+            )
+        tiles = self.winograd
+        if tiles not in {w.value for w in Winograd}:
+            do = 'write config.winograd = "off"'
+            raise ArgumentError("AR304", "config.winograd", repr(tiles), "auto, off, F(2,3) or F(4,3)", do)
+        return Settings(
+            optimization_level=self.builder_optimization_level,
+            verify=Verify(level),
+            num_threads=self.num_threads,
+            memory_limit=self._pools.get(MemoryPoolType.WORKSPACE),
+            verbosity=self.profiling_verbosity,
+            flags=self.flags,
+            max_tactics=self.max_num_tactics,
+            winograd=Winograd(tiles),
+            checked=read_flags().checked if self.checked is None else self.checked,
+        )
+
+
+mark_absences(IBuilderConfig)
+
+
+def _member(kind: type[E], x: object, where: str) -> E:
+    if not isinstance(x, kind):
+        raise wrong_type(where, x, kind)
+    return x
+
+
+def _layer(x: object, where: str) -> ILayer:
+    if not isinstance(x, ILayer):
+        raise wrong_type(where, x, "an ILayer")
+    return x
+
+
+def _machine_memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

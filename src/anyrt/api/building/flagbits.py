@@ -1,0 +1,83 @@
+"""Bit masks of flags: bits that mean nothing are refused, flags that change nothing yet are told of once.
+
+config.flags = 1 << 40      [AR304] IBuilderConfig.flags: got 1099511627776, where bit 40 has no meaning, …
+config.set_flag(trt.BuilderFlag.REFIT)      BuilderFlag.REFIT has no effect yet
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Self, overload
+
+from anyrt.api.edge.quiet import Channel, integer, quiet, type_name
+from anyrt.api.edge.setting import HasSettings
+from anyrt.core.enums import BuilderFlag, Severity
+from anyrt.core.errors import ArgumentError
+from anyrt.core.trt_enum import TrtEnum
+
+# What programs expect of a flag, where it is worth more words than that it has no effect.
+TYPES = "layers compute in the types of their tensors; cast, or make the network in these types"
+NOTES: dict[TrtEnum, str] = {
+    flag: f"{flag} has no effect on numbers: {TYPES}" for flag in (BuilderFlag.FP8, BuilderFlag.INT4)
+}
+
+
+def check_bits(where: str, bits: int, kind: type[TrtEnum]) -> None:
+    """ArgumentError for a mask with bits that are no member of `kind`."""
+    known = sum({1 << int(flag) for flag in kind})
+    if 0 <= bits == bits & known:
+        return
+    unknown = [f"bit {i}" for i in range(bits.bit_length()) if bits > 0 and bits & ~known & 1 << i]
+    got = f"{bits}" + (f" (no meaning: {', '.join(unknown)})" if unknown else "")
+    wanted = f"bits 0 to {known.bit_length() - 1} of {kind.__name__}"
+    raise ArgumentError("AR304", where, got, wanted, "write 1 << int(flag), and | between several")
+
+
+def tell_idle(channel: Channel, bits: int, kind: type[TrtEnum], effective: Iterable[TrtEnum]) -> None:
+    """Warn of each flag in `bits` that changes nothing, once for a builder or runtime and what it makes."""
+    idle = [flag for flag in kind if bits >> int(flag) & 1]
+    for flag in sorted({*idle} - {*effective}, key=int):
+        channel.once(Severity.WARNING, NOTES.get(flag, f"{flag} has no effect yet"))
+
+
+class Flags:
+    """A setting that holds flags of one kind as a bit mask; those not in `effective` change nothing yet.
+
+    `default`: the flags that are set at first. `implied`: what a flag sets as well, as one of TensorRT 8.6
+    does."""
+
+    def __init__(
+        self, kind: type[TrtEnum], default: Iterable[TrtEnum], effective: Iterable[TrtEnum], doc: str
+    ) -> None:
+        self.kind = kind
+        self.default = (*default,)
+        self.implied: dict[TrtEnum, TrtEnum] = {}
+        self.effective = frozenset(effective)
+        self.__doc__ = doc
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, owner: None, cls: type) -> Self: ...
+    @overload
+    def __get__(self, owner: HasSettings, cls: type) -> int: ...
+    def __get__(self, owner: HasSettings | None, cls: type) -> Self | int:
+        if owner is None:
+            return self
+        kept = owner._settings.get(self.name)
+        return sum(1 << flag for flag in self.default) if kept is None else int(kept)
+
+    def __set__(self, owner: HasSettings, value: int) -> None:
+        _set(owner, self, value)
+
+
+@quiet(None)
+def _set(owner: HasSettings, flags: Flags, value: int) -> None:
+    where = f"{type_name(owner)}.{flags.name}"
+    bits = integer(value, where)
+    check_bits(where, bits, flags.kind)
+    for flag, other in flags.implied.items():
+        bits |= (bits >> flag & 1) << other
+    tell_idle(owner._channel, bits & ~flags.__get__(owner, type(owner)), flags.kind, flags.effective)
+    owner._settings[flags.name] = bits

@@ -1,0 +1,194 @@
+"""What layers of a weakly typed network compute in: what was ordered, wished, or allowed and pays.
+
+`layer.precision` is an order with OBEY_PRECISION_CONSTRAINTS: what cannot follow it fails the build (AR333).
+With PREFER_PRECISION_CONSTRAINTS it is a wish, and without either nothing. The flags FP16, BF16 and INT8
+allow layers that sum products a type: int8 where the range of the tensor is known, the half types where the
+machine multiplies them faster. Tensors keep their types; what computes in another one converts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from anyrt.api.model.expansion import Expansion, Stage
+from anyrt.api.model.layer import ILayer
+from anyrt.api.model.network import INetworkDefinition
+from anyrt.api.model.tensor import ITensor
+from anyrt.compiler.precision import (
+    PRODUCTS,
+    fits_half,
+    halves_weights,
+    in_codes,
+    in_type,
+    is_faster,
+    takes,
+    takes_codes,
+)
+from anyrt.core.dtype import is_float, short_name
+from anyrt.core.enums import BuilderFlag, DataType, LayerType, Severity
+from anyrt.core.errors import ArgumentError
+from anyrt.core.machine import Machine
+from anyrt.core.units import counted
+from anyrt.ops._record import Attrs, Layer
+from anyrt.ops._scales import Scale
+
+FLOAT, HALF, BF16, INT8 = DataType.FLOAT, DataType.HALF, DataType.BF16, DataType.INT8
+# Layers that say themselves what types they read and make.
+TYPED = frozenset({LayerType.CAST, LayerType.QUANTIZE, LayerType.DEQUANTIZE, LayerType.DYNAMIC_QUANTIZE})
+CODED = frozenset({LayerType.QUANTIZE, LayerType.DEQUANTIZE, LayerType.DYNAMIC_QUANTIZE})
+
+# The flags that order, wish or allow another type than that of the tensors.
+ASKING = (
+    BuilderFlag.OBEY_PRECISION_CONSTRAINTS,
+    BuilderFlag.PREFER_PRECISION_CONSTRAINTS,
+    BuilderFlag.FP16,
+    BuilderFlag.BF16,
+    BuilderFlag.INT8,
+)
+
+
+class Precisions:
+    """What the layers of one network compute in. `scales`: what a step of a tensor is worth, by calibration;
+    `machine`: tells the machine that the build is for. `held`: a step as a build keeps it, which a refit may
+    change."""
+
+    def __init__(
+        self,
+        network: INetworkDefinition,
+        flags: int,
+        scales: Mapping[ITensor, float],
+        machine: Callable[[], Machine],
+    ) -> None:
+        self._network = network
+        self._flags = 0 if network._strongly_typed else flags
+        self._scales = scales
+        self._machine = machine
+        self.chosen: dict[ILayer, DataType] = {}
+        self.halved: list[ILayer] = []  # compute in float32, with weights of float16
+        self.held: Callable[[ITensor, float], Scale] = lambda _, step: step
+
+    def _has(self, flag: BuilderFlag) -> bool:
+        return bool(self._flags >> int(flag) & 1)
+
+    @property
+    def may_differ(self) -> bool:
+        """Whether a layer may compute in another type than its tensors'."""
+        return any(map(self._has, ASKING))
+
+    def staged(self, layer: ILayer, record: Layer[Attrs], scales: tuple[Scale, ...]) -> Stage | None:
+        """A layer that computes in another type than its tensors'; None where it computes as they are."""
+        dtype = self._of(layer, record) if self.may_differ and layer._outputs else None
+        if dtype is None:
+            return self._with_half_weights(layer, record, scales)
+        self.chosen[layer] = dtype
+        if dtype is not INT8:
+            rounds = self._has(BuilderFlag.OBEY_PRECISION_CONSTRAINTS) and layer._precision is dtype
+            return Stage(in_type(record, dtype, rounds), scales, dtype, rounds)
+        at, step = self._step(layer, record) or (0, 1.0)
+        worth = tuple(step if i == at else s for i, s in enumerate(scales))
+        return Stage(in_codes(record, step), worth, dtype)
+
+    def _with_half_weights(
+        self, layer: ILayer, record: Layer[Attrs], scales: tuple[Scale, ...]
+    ) -> Stage | None:
+        """A product in float32 whose weights float16 holds, where FP16 allows that; None for all others."""
+        allowed = self._has(BuilderFlag.FP16) and layer._outputs and layer._precision is None
+        if not allowed or not self._machine().has_rounding or not fits_half(record, None):
+            return None
+        halved = halves_weights(record)
+        if halved is None:
+            return None
+        self.halved.append(layer)
+        return Stage(halved, scales, FLOAT)
+
+    def _of(self, layer: ILayer, record: Layer[Attrs]) -> DataType | None:
+        """The type to compute in; None for that of the operands."""
+        asked, obey = layer._precision, self._has(BuilderFlag.OBEY_PRECISION_CONSTRAINTS)
+        if asked is not None and (obey or self._has(BuilderFlag.PREFER_PRECISION_CONSTRAINTS)):
+            if layer._op.layer in TYPED:
+                return None
+            reason = self._against(layer, record, asked)
+            if reason == "":
+                return None if _is_of(record, asked) else asked
+            if reason is None:
+                return None
+            self._refuse(layer, asked, reason, obey)
+        return self._allowed(layer, record)
+
+    def _against(self, layer: ILayer, record: Layer[Attrs], asked: DataType) -> str | None:
+        """Why a layer cannot compute in a type; None where it computes with no floats at all."""
+        if asked is INT8 and takes(layer._op, record, FLOAT) is not None:
+            if layer._op.attrs not in PRODUCTS or takes_codes(record) is None:
+                return "it is no product of a float32 tensor and constant weights"
+            return "" if self._step(layer, record) else f"{self._tensor(layer, record)} has no range"
+        fits = takes(layer._op, record, asked)
+        if fits is None:
+            return None
+        return "" if fits and is_float(asked) else f"it does not take operands of {short_name(asked)}"
+
+    def _refuse(self, layer: ILayer, asked: DataType, reason: str, obey: bool) -> None:
+        got = f"precision {short_name(asked)}, but {reason}"
+        if obey:
+            do = "give the tensor a range, or layer.reset_precision()"
+            raise ArgumentError("AR333", layer._place, got, "a precision that the layer can have", do)
+        self._network._channel.log(Severity.WARNING, f"{layer._place}: {got}")
+
+    def _allowed(self, layer: ILayer, record: Layer[Attrs]) -> DataType | None:
+        """The type that flags allow and that pays."""
+        if layer._op.attrs not in PRODUCTS or any(v and v.dtype is not FLOAT for v in record.inputs):
+            return None
+        if self._has(BuilderFlag.INT8) and self._step(layer, record):
+            return INT8
+        if self._has(BuilderFlag.BF16) and is_faster(BF16, self._machine(), record):
+            return BF16
+        if self._has(BuilderFlag.FP16) and is_faster(HALF, self._machine(), record):
+            ranges = [max(map(abs, t._range)) for t in layer._inputs if t is not None and t._range]
+            return HALF if fits_half(record, max(ranges, default=None)) else None
+        return None
+
+    def _step(self, layer: ILayer, record: Layer[Attrs]) -> tuple[int, Scale] | None:
+        """The operand that may be codes, and what a step of it is worth."""
+        at = takes_codes(record)
+        tensor = None if at is None else layer._inputs[at]
+        if at is None or tensor is None:
+            return None
+        step = tensor._scale or self._scales.get(tensor)
+        return None if step is None else (at, self.held(tensor, step))
+
+    def _tensor(self, layer: ILayer, record: Layer[Attrs]) -> str:
+        tensor = layer._inputs[takes_codes(record) or 0]
+        return "its tensor" if tensor is None else tensor._name
+
+    def tell(self) -> None:
+        """Log what was chosen."""
+        if self.halved:
+            told = f"{counted(len(self.halved), 'layer')} compute in float32 with weights in float16"
+            self._network._channel.log(Severity.INFO, told)
+        if not self.chosen:
+            return
+        many = Counter(self.chosen.values())
+        each = ", ".join(f"{n} in {short_name(dtype)}" for dtype, n in many.most_common())
+        self._network._channel.log(
+            Severity.INFO, f"{counted(len(self.chosen), 'layer')} compute otherwise than in float32: {each}"
+        )
+
+
+def _is_of(record: Layer[Attrs], dtype: DataType) -> bool:
+    return all(v is None or not is_float(v.dtype) or v.dtype is dtype for v in record.inputs)
+
+
+def is_coded(network: INetworkDefinition) -> bool:
+    """Whether a network names its codes itself, by layers that make and read them."""
+    return any(layer._op.layer in CODED for layer in network._layers)
+
+
+def readers(network: INetworkDefinition, expansion: Expansion) -> list[ITensor]:
+    """The tensors whose range products want to know."""
+    found: dict[ITensor, None] = {}
+    for layer in network._layers:
+        if layer._op.attrs in PRODUCTS:
+            at = takes_codes(expansion.record(layer))
+            tensor = None if at is None else layer._inputs[at]
+            found |= {} if tensor is None else {tensor: None}
+    return [*found]

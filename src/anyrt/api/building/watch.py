@@ -1,0 +1,102 @@
+"""A network whose outputs are what calibration asks: how large the numbers are that products read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from anyrt.api.building.freeze import limits_of, names_of, profiles_of
+from anyrt.api.building.precision import readers
+from anyrt.api.building.profile import IOptimizationProfile
+from anyrt.api.model.expansion import Expansion
+from anyrt.api.model.network import INetworkDefinition
+from anyrt.api.model.tensor import ITensor
+from anyrt.compiler.magnitudes import watching
+from anyrt.compiler.request import BuildRequest, Settings
+from anyrt.core.dimvalues import substitute
+from anyrt.ir.attributes import graph_with_sizes
+from anyrt.ir.counted import counted
+from anyrt.ir.graph import Graph, Value, walk
+from anyrt.passes.open_sizes import told_once
+from anyrt.plan.plan import Binding, Range
+from anyrt.prims.const import Param
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What builds the engine that shows tensors, in their order, and its inputs."""
+
+    tensors: tuple[ITensor, ...]
+    inputs: tuple[Binding, ...]
+    request: BuildRequest
+
+
+def watch(
+    network: INetworkDefinition,
+    profile: IOptimizationProfile | None,
+    batch: int,
+    *,
+    most: bool,
+    some: bool,
+) -> Watched:
+    """The tensors of `network` that products read, but for those with a range and those inside of loops and
+    branches. Inputs have the shapes that `profile` calls optimal; `batch`: the size of open first axes where
+    there is none."""
+    fixed = _fixed(network, profile, batch)
+    ranges = profiles_of(network, [fixed])
+    expansion = Expansion(limits_of(network, ranges), all_values=False)
+    inputs = {t._name: expansion.value(t) for t in network._inputs}
+    given = {*inputs.values()}
+    found: dict[ITensor, Value] = {}
+    for tensor in readers(network, expansion):
+        value = expansion.value(tensor)
+        if tensor._scale is None and not _is_inside(value, given):
+            found[tensor] = value
+    if not found:
+        sizes = {(r.tensor, r.is_values): r.opt for r in ranges[0]}
+        seen = ((t._name, inputs[t._name]) for t in network._inputs)
+        bound = tuple(Binding(n, True, v.dtype, sizes.get((n, False), v.shape)) for n, v in seen)
+        return Watched((), bound, BuildRequest(network.name, Graph((), ())))
+    named = tuple((str(n), v) for n, v in enumerate(found.values()))
+    plain = Graph(tuple(inputs.items()), named, names_of(network, expansion), (*expansion.symbols.values(),))
+    sized = told_once(counted(plain, expansion.tells()))
+    whole = _sized(sized, ranges[0])
+    found = {t: v for (t, _), (_, v) in zip(found.items(), whole.outputs, strict=False) if 0 not in v.shape}
+    graph = watching(whole, found.values(), most=most, some=some)
+    bindings = tuple(Binding(name, True, v.dtype, v.shape) for name, v in graph.inputs)
+    request = BuildRequest(f"calibration of {network.name}", graph, settings=Settings(num_threads=1))
+    return Watched(tuple(found), bindings, request)
+
+
+def _fixed(
+    network: INetworkDefinition, profile: IOptimizationProfile | None, batch: int
+) -> IOptimizationProfile:
+    """A profile of the optimum alone."""
+    made = IOptimizationProfile()
+    for tensor in network._inputs:
+        name, shape = tensor._name, tensor._shape
+        range_ = None if profile is None else profile._shapes.get(name)
+        if range_ is not None:
+            shape = range_.opt
+        elif shape[:1] == (-1,):
+            shape = (batch, *shape[1:])
+        if -1 not in shape:
+            made.set_shape(name, shape, shape, shape)
+        values = None if profile is None else profile._values.get(name)
+        if values is not None:
+            made.set_shape_input(name, values.opt, values.opt, values.opt)
+    return made
+
+
+def _sized(graph: Graph, ranges: tuple[Range, ...]) -> Graph:
+    """`graph` at its only shapes."""
+    corners = {(r.tensor, r.is_values): r.opt for r in ranges}
+    known = (s for s in graph.symbols if s.sym.most is None)
+    sizes = {s.sym: corners[s.tensor, s.is_value][s.axis] for s in known}
+    made = graph_with_sizes(graph, lambda size: substitute(size, sizes))
+    left = tuple(s for s in graph.symbols if s.sym not in sizes)
+    return Graph(made.inputs, made.outputs, made.names, left)
+
+
+def _is_inside(value: Value, inputs: set[Value]) -> bool:
+    """Whether a tensor is one of a loop or a branch."""
+    return any(isinstance(v.op, Param) and v not in inputs for v in walk([value]))

@@ -1,0 +1,1 @@
+"""Layer classes, `add_*` methods and docstrings, made from the operators' records."""

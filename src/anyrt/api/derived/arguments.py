@@ -1,0 +1,59 @@
+"""Arguments of the methods that are derived from records: bound to a signature, and tensors of one network.
+
+>>> bound("add_it", inspect.signature(lambda x, n=2: None), (1,), {})
+{'x': 1, 'n': 2}
+"""
+
+from __future__ import annotations
+
+import inspect
+
+from anyrt.api.edge.quiet import WrongType
+from anyrt.api.model.layer import no_tensor
+from anyrt.api.model.tensor import ITensor
+from anyrt.core.errors import ArgumentError, GraphError
+
+
+class _Required:
+    """Stands for the default of a parameter that must be given though it comes after ones that need not."""
+
+    def __repr__(self) -> str:
+        return "<required>"
+
+
+REQUIRED = _Required()
+
+
+def bound(
+    name: str,
+    signature: inspect.Signature,
+    args: tuple[object, ...],
+    named: dict[str, object],
+    owner: str = "network",
+) -> dict[str, object]:
+    """The arguments by name; TypeError where they do not fit. `owner`: what the method is one of."""
+    try:
+        given = signature.bind(*args, **named)
+    except TypeError as error:
+        raise _incompatible(name, str(error), signature, owner) from None
+    given.apply_defaults()
+    missing = [n for n, x in given.arguments.items() if x is REQUIRED]
+    if missing:
+        raise _incompatible(name, f"missing {missing[0]!r}", signature, owner)
+    return given.arguments
+
+
+def _incompatible(name: str, why: str, signature: inspect.Signature, owner: str) -> WrongType:
+    got, do = f"incompatible function arguments: {why}", f"help({owner}.{name}) explains them"
+    wanted = f"{name}{signature}".replace("'", "")
+    return WrongType(ArgumentError("AR311", name, got, wanted, do))
+
+
+def tensor(method: str, name: str, x: object, network: object) -> ITensor:
+    """`x`, which must be a tensor of the network."""
+    if not isinstance(x, ITensor):
+        raise no_tensor(f"{method}: {name}", x)
+    if x._network is not network:
+        got = f"tensor {x.name} of another network"
+        raise GraphError("AR403", f"{method}: {name}", got, "a tensor of this network")
+    return x

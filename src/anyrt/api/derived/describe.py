@@ -1,0 +1,183 @@
+"""The docstrings of layers, their attributes and the methods that add them, from the operators' records.
+
+>>> from anyrt.ops.reduce import OPS
+>>> print(attribute_text(OPS[0], OPS[0].specs()[1]))
+the axes that are folded (bit i stands for dimension i); int, given when it is added
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+from functools import cache
+from itertools import groupby
+
+from anyrt.api.derived.convert import annotation
+from anyrt.api.edge.fold import API
+from anyrt.core.dtype import short_name
+from anyrt.core.enums import DataType
+from anyrt.ops._record import AnyOp, AttrSpec, Input, Kind, Method, Scope, Setter
+from anyrt.prims.const import Blob
+
+WIDTH = 98
+ANSWER = (
+    "The new {cls}; shape and type of its output answer at once. AR403 refuses a tensor of another network;"
+    " an argument of the wrong class is a TypeError (AR311)."
+)
+HOSTS = {"": "network", "ILoop": "loop", "IIfConditional": "conditional"}
+REFUSED = "Refused when the shape is asked for, and by the build:"
+REFUSED_LATER = "Refused in a run:"
+
+
+def method_text(op: AnyOp, method: Method) -> str:
+    """The docstring of an `add_*` method."""
+    specs = {s.name: s for s in op.specs()}
+    renamed, operands = dict(method.renamed), {x.name: x for x in op.inputs}
+    arguments = []
+    for name in method.params:
+        spec = specs.get(renamed.get(name, name))
+        is_operand = name in operands and operands[name].required
+        text = operand_text(op, operands[name]) if is_operand else spec.doc + notes(spec) if spec else ""
+        arguments.append(wrapped(f"{name}: {text}", "    "))
+    parts = [wrapped(op.doc), "\n".join(arguments), wrapped(ANSWER.format(cls=op.owner))]
+    example = "".join(f"    {line}\n" for line in method.example.splitlines()).rstrip()
+    return "\n\n".join(filter(None, [*parts, *_later(op, method), *_mistakes(op), example, _source(op)]))
+
+
+def class_text(op: AnyOp) -> str:
+    """The docstring of a layer's class."""
+    made = f"Made by {' and '.join(f'`{HOSTS[op.within]}.{m.name}`' for m in op.methods)}."
+    return "\n\n".join([wrapped(op.doc), made, *_mistakes(op), _source(op)])
+
+
+def setter_text(op: AnyOp, setter: Setter) -> str:
+    """The docstring of a method that sets several attributes and inputs of a layer."""
+    specs, operands = {s.name: s for s in op.specs()}, {x.name: i for i, x in enumerate(op.inputs)}
+    lines = [
+        f"{p}: {specs[name].doc if name in specs else f'input {operands[name]}'}" for p, name in setter.params
+    ]
+    return "\n\n".join([wrapped(setter.doc), "\n".join(wrapped(line, "    ") for line in lines)])
+
+
+def boundary_text(op: AnyOp, scope: Scope) -> str:
+    """The docstring of the classes of the layers around a part of a network."""
+    made = " or ".join(f"`network.{m.name}`" for m in op.methods)
+    return f"Where {scope.cls} begins or ends; made by {made}.\n\n{_source(op)}"
+
+
+def attribute_text(op: AnyOp, spec: AttrSpec) -> str:
+    """The docstring of an attribute of a layer."""
+    return f"{spec.doc}{notes(spec)}; {annotation(spec)}, {_default_text(op, spec)}"
+
+
+def default(op: AnyOp, spec: AttrSpec) -> str:
+    """The value that an attribute has at first."""
+    value = op.attrs.__dataclass_fields__[spec.name].default
+    match value:
+        case Blob():
+            return "empty"
+        case Enum():
+            return value.name
+        case None if spec.from_rank is not None:
+            return "from the rank"
+        case None if spec.from_attr is not None:
+            return f"from `{spec.from_attr[0]}`"
+        case None if spec.name not in op.methods[0].params:
+            return "not set"
+        case int() | float() | tuple() | str():
+            return f"`{value}`"
+    return "given"
+
+
+def _default_text(op: AnyOp, spec: AttrSpec) -> str:
+    text = default(op, spec)
+    return "given when it is added" if text == "given" else f"at first {text}"
+
+
+def notes(spec: AttrSpec) -> str:
+    """What else is to be known of an attribute, in brackets."""
+    found = ["read only"] if spec.read_only else []
+    found += [f"assigning it clears {', '.join(f'`{n}`' for n in spec.clears)}"] if spec.clears else []
+    found += [f"assigning it sets {' and '.join(f'`{n}`' for n in spec.sets)}"] if spec.sets else []
+    if spec.locked_by is not None:
+        found.append(f"cannot be assigned while input {spec.locked_by} is connected")
+    if spec.drops is not None:
+        found.append(f"assigning it disconnects input {spec.drops}")
+    if spec.kind is Kind.AXES:
+        found.append("bit i stands for dimension i")
+    return f" ({'; '.join(found)})" if found else ""
+
+
+def operand_notes(op: AnyOp, x: Input) -> str:
+    """What else is to be known of an operand."""
+    variadic = op.methods[0].variadic
+    setters = [f"`{s.name}`" for s in op.setters if x.name in dict(s.params).values()]
+    way = " or ".join(setters) or ("a property" if x.is_property else "`set_input`")
+    left_out = "" if setters else "may be left out; "
+    found = [] if x.required else [f"{left_out}{way} connects it"]
+    found += ["one or more tensors"] if variadic else []
+    if x.shape_values and not x.build_time:
+        found.append(
+            "its values decide sizes: what does not follow from shapes, constants or a shape tensor "
+            "is found by each run"
+        )
+    found += ["must be a constant"] if x.build_time else []
+    found += ["all of one type"] if variadic and x.same_as is not None else []
+    if x.same_as is not None and not variadic:
+        found.append(f"the type of input {x.same_as}")
+    found += [f"connecting it clears {', '.join(f'`{n}`' for n in x.clears)}"] if x.clears else []
+    return "; ".join(found)
+
+
+def wrapped(text: str, indent: str = "") -> str:
+    """`text` in lines, all but the first one indented; textwrap takes ten times as long, at each start."""
+    lines, line = [], ""
+    for word in text.split():
+        if line and len(line) + len(word) >= WIDTH:
+            lines.append(line)
+            line = indent
+        line += word if line in ("", indent) else f" {word}"
+    return "\n".join([*lines, line])
+
+
+@cache
+def types_text(dtypes: frozenset[DataType]) -> str:
+    """Element types in the order of their numbers."""
+    return ", ".join(short_name(t) for t in sorted(dtypes, key=int))
+
+
+def operand_text(op: AnyOp, x: Input) -> str:
+    """Types and notes of an operand."""
+    return "; ".join(filter(None, [types_text(x.dtypes), operand_notes(op, x)]))
+
+
+def _later(op: AnyOp, method: Method) -> Iterator[str]:
+    """What is set on the layer, not given to the method."""
+    given = {dict(method.renamed).get(p, p) for p in method.params}
+    names = [s.name for s in op.specs() if s.name not in given and not s.read_only]
+    names += [x.name for x in op.inputs if x.is_property]
+    if names:
+        yield wrapped(f"To be set on the layer: {', '.join(names)}.")
+    if op.setters:
+        yield wrapped(
+            f"Methods of the layer that set several at once: {', '.join(s.name for s in op.setters)}."
+        )
+    inputs = [f"{i} ({x.name})" for i, x in enumerate(op.inputs) if not (x.required or x.is_property)]
+    if inputs:
+        yield wrapped(f"Inputs that `layer.set_input` may connect: {', '.join(inputs)}.")
+
+
+def _mistakes(op: AnyOp) -> Iterator[str]:
+    mistakes = op.mistakes()
+    for is_dynamic, head in ((False, REFUSED), (True, REFUSED_LATER)):
+        found = sorted({(m.code, m.why) for m in mistakes if m.dynamic is is_dynamic})
+        lines = [
+            wrapped(f"{code}: {'; '.join(why for _, why in group)}", "    ")
+            for code, group in groupby(found, lambda pair: pair[0])
+        ]
+        if lines:
+            yield "\n".join([head, *lines])
+
+
+def _source(op: AnyOp) -> str:
+    return f"As in TensorRT {API}{f' ({op.source})' * bool(op.source)}."

@@ -1,0 +1,204 @@
+"""The layer classes, each made from its operator's record when it is first asked for.
+
+>>> layer_class("IScaleLayer").mode.__doc__
+'how far one coefficient reaches; ScaleMode, given when it is added'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from anyrt.api.derived.convert import show, take
+from anyrt.api.derived.describe import attribute_text, boundary_text, class_text, operand_text
+from anyrt.api.derived.setters import setters
+from anyrt.api.edge.fold import fold
+from anyrt.api.edge.missing import REMOVED, lookup_error, mark_absences
+from anyrt.api.edge.quiet import quiet
+from anyrt.api.model.layer import ILayer
+from anyrt.api.model.parts import BORDER_CLASSES, PARTS
+from anyrt.api.model.scope import Between
+from anyrt.api.model.tensor import ITensor
+from anyrt.core.enums import DataType
+from anyrt.core.errors import ArgumentError, WrongName
+from anyrt.ir.graph import Value
+from anyrt.ops import ALL_OPS, BORDERS, OPS
+from anyrt.ops._record import AnyOp, Attrs, AttrSpec, Input, Layer, Query, Scope
+
+# Attributes of weak typing, which TensorRT refuses on strongly typed networks.
+WEAK_ONLY = frozenset({"compute_precision"})
+
+
+@cache
+def layer_class(name: str) -> type[ILayer]:
+    """The class of that name, also of one that was removed; AttributeError when no operator has it."""
+    for op in ALL_OPS:
+        if op.scope is None and op.cls == name:
+            answers = {q.name: _answer(q) for q in op.queries}
+            return _new(name, {"__doc__": class_text(op), **_attributes(op), **answers, **setters(op)})
+        if op.scope is not None and name in (op.cls, op.scope.exit_cls, op.scope.boundary):
+            return _boundary_class(op, op.scope, name)
+    for op in BORDERS.values():
+        if op.cls == name:
+            body = {"__doc__": class_text(op), **_attributes(op)}
+            return _new(name, body, BORDER_CLASSES[op.within])
+    raise lookup_error("anyrt", name)
+
+
+def found_class(name: str) -> type:
+    """The class of that name, of layers or of what stands between them, that TensorRT has today."""
+    if name not in layer_class_names():
+        raise lookup_error("anyrt", name)
+    plain = {**PARTS, **{c.__name__: c for c in BORDER_CLASSES.values()}}
+    if name in plain:
+        return plain[name]
+    scopes = {op.scope.cls for op in OPS.values() if op.scope is not None}
+    return scope_class(name) if name in scopes else layer_class(name)
+
+
+@cache
+def scope_class(name: str) -> type[Between]:
+    """The class of that name of what stands between layers; AttributeError when no operator has it."""
+    for op in OPS.values():
+        if op.scope is not None and op.scope.cls == name:
+            passed = {n: _passed_on(x) for n, x in _attributes(op).items()}
+            made: type[Between] = fold(
+                type(name, (Between,), {"__module__": "anyrt", "__slots__": (), **passed})
+            )
+            made.__doc__ = class_text(op)
+            return made
+    raise lookup_error("anyrt", name)
+
+
+def enter(entry: ILayer) -> Between:
+    """What the add method of a layer in a scope returns; the layer behind it becomes part of the network."""
+    op, network = entry._op, entry._network
+    assert op.scope is not None, f"{op.cls} has no scope"
+    name = f"(Unnamed Layer* {len(network._layers)}) [{op.title}Output]"
+    inputs, made = (entry.get_output(0),), layer_class(op.scope.exit_cls)
+    behind = made(network, _exit(op), name, inputs, {}, entry._source)
+    network._layers.append(behind)
+    found = scope_class(op.scope.cls)(entry, behind)
+    entry._scope = behind._scope = found
+    return found
+
+
+@cache
+def _exit(op: AnyOp) -> AnyOp:
+    """The operator of the layer that passes on what `op` has made."""
+    assert op.scope is not None, f"{op.cls} has no scope"
+    inputs = (Input("input", frozenset(DataType)),)
+    layer, cls = op.scope.exit, op.scope.exit_cls
+    return replace(op, layer=layer, cls=cls, inputs=inputs, attrs=Attrs, expand=_pass_on, scope=None)
+
+
+def _pass_on(layer: Layer[Attrs]) -> tuple[Value, ...]:
+    return (layer.input(0),)
+
+
+def layer_class_names() -> list[str]:
+    """Every name that `found_class` takes."""
+    scopes = [op.scope for op in OPS.values() if op.scope is not None]
+    around = {n for s in scopes for n in (s.cls, s.boundary, s.exit_cls)}
+    around |= {*PARTS, *(c.__name__ for c in BORDER_CLASSES.values())}
+    return sorted({op.cls for op in (*OPS.values(), *BORDERS.values())} | around)
+
+
+def _new(name: str, body: dict[str, object], base: type[ILayer] = ILayer) -> type[ILayer]:
+    # No slots of their own: all layer classes have one layout, so that `layer.__class__ = X` is allowed.
+    kind = type(name, (base,), {"__module__": "anyrt", "__slots__": (), **body})
+    if name in REMOVED:
+        mark_absences(kind)
+    return kind
+
+
+def _boundary_class(op: AnyOp, scope: Scope, name: str) -> type[ILayer]:
+    body: dict[str, object] = {"__doc__": boundary_text(op, scope)}
+    if name != scope.boundary:
+        return _new(name, body, layer_class(scope.boundary))
+
+    def get(self: ILayer) -> object:
+        return self._scope
+
+    return _new(name, {**body, scope.attribute: property(get, doc=f"the {scope.cls} that it belongs to")})
+
+
+def _attributes(op: AnyOp) -> dict[str, property]:
+    """Properties of a layer for attributes, and for operands that have one."""
+    operands = {x.name: _operand(op, i) for i, x in enumerate(op.inputs) if x.is_property}
+    return {**{s.name: _property(op, s) for s in op.specs()}, **operands}
+
+
+def _answer(query: Query[Any]) -> Callable[[ILayer], bool]:  # Any: the attributes of any operator
+    def ask(self: ILayer) -> bool:
+        return query.answer(self._op.attrs(**self._attributes))
+
+    ask.__name__, ask.__qualname__, ask.__doc__ = query.name, query.name, query.doc
+    return ask
+
+
+def _operand(op: AnyOp, index: int) -> property:
+    def get(self: ILayer) -> object:
+        return self.get_input(index)
+
+    def assign(self: ILayer, tensor: ITensor) -> None:
+        self.set_input(index, tensor)
+
+    return property(get, assign, doc=f"{operand_text(op, op.inputs[index])}; ITensor, at first None")
+
+
+def _passed_on(of_layer: property) -> property:
+    """The property of a layer, for what stands before and behind it."""
+
+    def get(self: Between) -> object:
+        return of_layer.__get__(self._entry)
+
+    def assign(self: Between, value: object) -> None:
+        of_layer.__set__(self._entry, value)
+
+    return property(get, assign if of_layer.fset else None, doc=of_layer.__doc__)
+
+
+def _check_kind(layer: ILayer, spec: AttrSpec) -> None:
+    """WrongName where a program gave the layer a class that is not that of its kind."""
+    if not spec.sets and spec.name not in layer._attributes:
+        wanted = f"an attribute of {layer._op.owner}, which it is"
+        raise WrongName("AR313", layer._place, repr(spec.name), wanted, "leave it the class that it had")
+
+
+def _property(op: AnyOp, spec: AttrSpec) -> property:
+    def get(self: ILayer) -> object:
+        if spec.sets:
+            return getattr(self, spec.sets[0])
+        _check_kind(self, spec)
+        value = self._attributes[spec.name]
+        first = self._inputs[0] if self._inputs else None
+        if value is None and spec.from_rank is not None and first is not None:
+            rank = first.shape.rank
+            return spec.from_rank(rank) if rank >= 0 else 0
+        if value is None and spec.from_attr is not None:
+            name, stands_for = spec.from_attr
+            return show(spec, stands_for(self._attributes[name]))
+        return show(spec, value)
+
+    @quiet(None)
+    def assign(self: ILayer, value: object) -> None:
+        _check_kind(self, spec)
+        given = take(spec, value, f"{self._op.owner}.{spec.name}")
+        if spec.name in WEAK_ONLY:
+            self._refuse_when_strong(spec.name)
+        locked = spec.locked_by
+        if locked is not None and self.get_input(locked) is not None:
+            operand = self._op.operand(locked).name
+            got = f"{spec.name} while input {locked} ({operand}) is connected"
+            wanted, do = "the input or the attribute", "set it before, or not at all"
+            raise ArgumentError("AR310", self._place, got, wanted, do)
+        self._attributes.update(dict.fromkeys(spec.sets or (spec.name,), given))
+        self._give_outputs()
+        if spec.drops is not None:
+            self._drop(spec.drops)
+        self._reset(spec.clears)
+
+    return property(get, None if spec.read_only else assign, doc=attribute_text(op, spec))

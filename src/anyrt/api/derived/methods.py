@@ -1,0 +1,108 @@
+"""The `add_*` methods of a network, derived from the operators' records.
+
+>>> list(inspect.signature(add_methods()["add_unary"]).parameters)
+['self', 'input', 'op']
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from anyrt.api.derived.arguments import REQUIRED, bound, tensor
+from anyrt.api.derived.convert import accepted, take
+from anyrt.api.derived.describe import method_text
+from anyrt.api.derived.layers import enter, layer_class
+from anyrt.api.edge.quiet import quiet, user_line, wrong_type
+from anyrt.api.model.layer import ILayer
+from anyrt.api.model.scope import Between
+from anyrt.api.model.tensor import ITensor
+from anyrt.core.errors import GraphError
+from anyrt.ops import OPS
+from anyrt.ops._record import AnyOp, AttrSpec, Method
+
+Adder = Callable[..., Any]  # Any: the signature is the method's own, see __signature__
+EMPTY = inspect.Parameter.empty
+
+
+def add_methods(ops: Iterable[AnyOp] = tuple(OPS.values())) -> dict[str, Adder]:
+    """Every method that adds a layer, of `ops`, to a network; those of layers at the borders of a part of it
+    are methods of that part."""
+    return {m.name: _adder(op, m) for op in ops for m in op.methods}
+
+
+def _adder(op: AnyOp, method: Method) -> Adder:
+    specs = {s.name: s for s in op.specs()}
+    renamed = dict(method.renamed)
+    signature = _signature(op, method, specs)
+
+    def add(
+        self: Any, *args: object, **named: object
+    ) -> ILayer | Between:  # Any: the network, or part of it, whose class this becomes a part of
+        network = self._network if op.within else self
+        given = bound(method.name, signature, args, named)
+        tensors = _operands(op, method, given, network)
+        attributes = _defaults(op) | dict(method.fixed)
+        for name, value in given.items():
+            spec = specs.get(renamed.get(name, name))
+            if spec is not None and name not in _operand_names(op, method):
+                attributes[spec.name] = take(spec, value, f"{method.name}: {name}")
+        label = f"(Unnamed Layer* {len(network._layers)}) [{method.label or op.title}]"
+        layer = layer_class(op.cls)(network, op, label, tensors, attributes, user_line())
+        network._layers.append(layer)
+        if op.within:
+            layer._scope = self
+            self._adopt(layer)
+        return layer if op.scope is None else enter(layer)
+
+    owner = op.within or "INetworkDefinition"
+    return _dressed(add, f"{owner}.{method.name}", signature, method_text(op, method))
+
+
+def _dressed(add: Adder, name: str, signature: inspect.Signature, doc: str) -> Adder:
+    add.__name__, add.__qualname__, add.__doc__ = name.partition(".")[2], name, doc
+    wrapped = quiet(None)(add)
+    first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    shown = signature.replace(parameters=[first, *signature.parameters.values()])
+    vars(wrapped)["__signature__"] = shown
+    return wrapped
+
+
+def _signature(op: AnyOp, method: Method, specs: Mapping[str, AttrSpec]) -> inspect.Signature:
+    defaults, renamed, operands = dict(method.defaults), dict(method.renamed), _operand_names(op, method)
+    parameters, optional = [], False
+    for name in method.params:
+        default = defaults.get(name, REQUIRED if optional else EMPTY)
+        optional = default is not EMPTY
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        shown = operands[name] if name in operands else accepted(specs[renamed.get(name, name)])
+        if default is None:
+            shown += " | None"
+        parameters.append(inspect.Parameter(name, kind, default=default, annotation=shown))
+    return inspect.Signature(parameters, return_annotation=op.owner)
+
+
+def _operand_names(op: AnyOp, method: Method) -> dict[str, str]:
+    """The parameters that are tensors, with their annotation."""
+    if method.variadic:
+        return {method.params[0]: "Sequence[ITensor]"}
+    return {i.name: "ITensor" for i in op.inputs if i.required and i.name in method.params}
+
+
+def _operands(op: AnyOp, method: Method, given: Mapping[str, object], network: object) -> tuple[ITensor, ...]:
+    if method.variadic:
+        listed = given[method.params[0]]
+        if not isinstance(listed, list | tuple):
+            where = f"{method.name}: {method.params[0]}"
+            raise wrong_type(where, listed, "a list of ITensor", "write [tensor, ...]")
+        if not listed:
+            raise GraphError("AR406", method.name, "an empty list", "at least one tensor", "list the tensors")
+        found = [(method.params[0], x) for x in listed]
+    else:
+        found = [(name, given[name]) for name in _operand_names(op, method)]
+    return tuple(tensor(method.name, name, x, network) for name, x in found)
+
+
+def _defaults(op: AnyOp) -> dict[str, object]:
+    return {f.name: f.default for f in op.attrs.__dataclass_fields__.values()}

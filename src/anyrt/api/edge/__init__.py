@@ -1,0 +1,1 @@
+"""What all public objects share: quiet answers, slots, one line of text, names that are missing."""

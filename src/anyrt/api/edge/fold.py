@@ -1,0 +1,71 @@
+"""Public classes without the helper classes that they are made of, which `help` would show before all else.
+
+>>> class Greets:
+...     def greet(self) -> str: return "hello"
+>>> Greets.__module__ = "anyrt.api.some"
+>>> @fold
+... class Public(Greets): pass
+>>> Public.__mro__[1:], Public().greet()
+((<class 'object'>,), 'hello')
+"""
+
+from __future__ import annotations
+
+from inspect import cleandoc, getattr_static
+from types import new_class
+from typing import NoReturn, SupportsIndex, TypeVar
+
+from anyrt import __version__
+from anyrt.api.edge.fixed import Listed, listed
+
+API = __version__.rsplit(".", 1)[0]
+T = TypeVar("T")
+
+# What a class gets anew when it is made.
+MADE = ("__dict__", "__weakref__", "__slots__", "_abc_impl")
+
+
+def fold(cls: type[T]) -> type[T]:
+    """The class again, with all that its helper bases have: those of this package that are not folded.
+
+    Checkers go on seeing the bases. Methods must not use `super()`, which knows the class that was."""
+    helpers = [base for base in cls.__mro__[1:] if _is_helper(base)]
+    body: dict[str, object] = {}
+    slots: dict[str, None] = {}
+    for part in (*reversed(helpers), cls):
+        own = vars(part)
+        declared = dict.fromkeys(own.get("__slots__", ()))
+        body |= {name: x for name, x in own.items() if name not in MADE and name not in declared}
+        slots |= declared
+    body["_is_folded"] = True
+    body["__reduce_ex__"] = _refuse_to_copy
+    if not any("_is_folded" in vars(base) for base in cls.__mro__[1:]):  # that one has it
+        body.setdefault("__dir__", public_names)
+    body["__doc__"] = f"{cleandoc(cls.__doc__ or '')}\n\nAs in TensorRT {API}."
+    if "__slots__" in vars(cls):
+        body["__slots__"] = (*slots,)
+    bases = tuple(dict.fromkeys(b for part in (cls, *helpers) for b in part.__bases__ if b not in helpers))
+    bases = tuple(b for b in bases if b is not object)
+    kind = Listed if type(cls) is type else type(cls)
+    made: type[T] = new_class(cls.__name__, bases, {"metaclass": kind}, lambda names: names.update(body))
+    return made
+
+
+def _is_helper(base: type) -> bool:
+    return base.__module__.startswith("anyrt.api.") and "_is_folded" not in vars(base)
+
+
+def public_names(instance: object) -> list[str]:
+    """What `dir` shows of an object (api/edge/fixed.py): what can be read of it."""
+    kind = type(instance)
+    return [n for n in listed(kind, object.__dir__(instance)) if not _is_write_only(kind, n)]
+
+
+def _is_write_only(kind: type, name: str) -> bool:
+    found = getattr_static(kind, name, None)
+    return isinstance(found, property) and found.fget is None
+
+
+def _refuse_to_copy(instance: object, protocol: SupportsIndex) -> NoReturn:
+    """TensorRT's objects refer to what Python does not see: they can be neither copied nor pickled."""
+    raise TypeError(f"cannot pickle 'anyrt.{type(instance).__name__}' object")

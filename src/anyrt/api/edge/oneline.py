@@ -1,0 +1,109 @@
+"""What the interpreter shows of an object: one line that never raises, logs nothing and computes little.
+
+>>> quoted("two\\nlines"), listed(["a", "b", "c", "d", "e"], 3)
+("'two\\\\nlines'", 'a, b, c, 2 more')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import wraps
+from typing import TYPE_CHECKING, TypeVar
+
+from anyrt.core.dims import Dim
+from anyrt.core.dtype import short_name
+from anyrt.core.enums import TensorFormat
+from anyrt.core.trt_enum import TrtEnum
+from anyrt.ir.graph import Type
+from anyrt.plan.plan import Binding, Range
+
+if TYPE_CHECKING:
+    from anyrt.api.model.tensor import ITensor
+
+T = TypeVar("T")
+
+MOST_LISTED = 4
+MOST_LETTERS = 60
+
+
+def one_line(text: Callable[[T], str]) -> Callable[[T], str]:
+    """A `__repr__` that puts the name of the class before `text`, and stands alone where that fails.
+
+    Debuggers show objects whose `__init__` has not ended, and those of a library that has a fault."""
+
+    @wraps(text)
+    def show(self: T) -> str:
+        kind = type(self).__name__
+        with suppress(Exception):
+            return f"<{kind}{text(self)}>"
+        return f"<{kind}, not complete>"
+
+    return show
+
+
+def cut(text: str) -> str:
+    """The beginning of a long text."""
+    return text if len(text) <= MOST_LETTERS else text[: MOST_LETTERS - 1] + "…"
+
+
+def quoted(name: str) -> str:
+    """A name between quotes, on one line, cut where it is long."""
+    return repr(cut(name))
+
+
+def brief(value: object) -> str:
+    """A setting's value; of objects, the class."""
+    if isinstance(value, TrtEnum):
+        return value.name
+    return cut(repr(value)) if isinstance(value, int | str) else f"a {type(value).__name__}"
+
+
+def listed(parts: Sequence[str], most: int = MOST_LISTED) -> str:
+    """The first few, and how many more there are."""
+    more = len(parts) - most
+    return ", ".join([*parts[:most], f"{more} more"] if more > 0 else parts) or "nothing"
+
+
+def sizes(shape: Sequence[Dim]) -> str:
+    """A shape as users write it, -1 where a size is open."""
+    return str(tuple(d if isinstance(d, int) else -1 for d in shape))
+
+
+def type_of(tensor: ITensor) -> Type | None:
+    """Shape and type of a tensor of a network; None where a mistake hides them, which nobody is told."""
+    return tensor._network._expansion.peek(tensor)
+
+
+def shape_text(tensor: ITensor | None) -> str:
+    """The shape of an operand or result of a layer."""
+    if tensor is None:
+        return "not connected"
+    found = type_of(tensor)
+    return "unknown" if found is None else sizes(found.shape)
+
+
+def tensor_text(tensor: ITensor) -> str:
+    """Element type and shape of a tensor of a network."""
+    found = type_of(tensor)
+    return (
+        "unknown, its layer is unfinished or wrong"
+        if found is None
+        else f"{short_name(found.dtype)} {sizes(found.shape)}"
+    )
+
+
+def bindings_text(bindings: Sequence[Binding]) -> str:
+    """Inputs and outputs of an engine: name, element type and shape."""
+    texts = {b.name: f"{quoted(b.name)} {short_name(b.dtype)} {sizes(b.shape)}{_format(b)}" for b in bindings}
+    takes, gives = ([texts[b.name] for b in bindings if b.is_input is side] for side in (True, False))
+    return f"{listed(takes)} -> {listed(gives)}"
+
+
+def _format(binding: Binding) -> str:
+    return "" if binding.format is TensorFormat.LINEAR else f" {binding.format.name}"
+
+
+def range_text(limits: Range) -> str:
+    """What a profile says of an input."""
+    return f"{limits.min} to {limits.max}, best {limits.opt}"

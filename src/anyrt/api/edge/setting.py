@@ -1,0 +1,90 @@
+"""Plain settings of an object: a typed value with a default.
+
+>>> class Box:
+...     count = Setting(int, 1, "how many", low=1)
+>>> box = Box(); box._settings = {}; box.count = 5; box.count
+5
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Generic, Protocol, Self, TypeVar, overload
+
+from anyrt.api.edge.hints import article
+from anyrt.api.edge.quiet import HasChannel, type_name, wrong_type
+from anyrt.core.errors import ArgumentError
+from anyrt.core.trt_enum import TrtEnum
+
+T = TypeVar("T")
+
+
+class HasSettings(HasChannel, Protocol):
+    """An object with settings; its `__init__` makes an empty `_settings`."""
+
+    _settings: dict[str, Any]  # Any: each has the type of its Setting
+
+
+class Setting(Generic[T]):
+    """Keeps what it is given: TypeError for another type, a logged error outside `low` … `high`."""
+
+    def __init__(
+        self, kind: type[T], default: T, doc: str, *, low: float | None = None, high: float | None = None
+    ) -> None:
+        self.kind = kind
+        self.default = default
+        self.low = low
+        self.high = high
+        self.__doc__ = f"{doc}\n\n{self._kept(default)}"
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, owner: None, cls: type) -> Self: ...
+    @overload
+    def __get__(self, owner: HasSettings, cls: type) -> T: ...
+    def __get__(self, owner: HasSettings | None, cls: type) -> Self | T:
+        if owner is None:
+            return self
+        kept: T = owner._settings.get(self.name, self.default)
+        return kept
+
+    def __set__(self, owner: HasSettings, value: T) -> None:
+        fits = isinstance(value, self.kind) and not (isinstance(value, bool) and self.kind is int)
+        if self.kind is float and isinstance(value, int):
+            fits = True
+        if not fits and not (value is None and self.default is None):
+            raise wrong_type(f"{type_name(owner)}.{self.name}", value, self._wanted())
+        if self._outside(value):
+            wanted = f"{self.low} or more" if self.high is None else f"{self.low} to {self.high}"
+            where = f"{type_name(owner)}.{self.name}"
+            owner._channel.fail(
+                ArgumentError(
+                    "AR304", where, f"{value}", wanted, f"it stays {self.__get__(owner, type(owner))}"
+                )
+            )
+            return
+        owner._settings[self.name] = value
+
+    def _wanted(self) -> str | type[TrtEnum]:
+        return self.kind if issubclass(self.kind, TrtEnum) else article(self.kind.__name__)
+
+    def _kept(self, default: T) -> str:
+        """Type, default and limits, for the docstring."""
+        limits = [f"at {word} {x}" for word, x in (("least", self.low), ("most", self.high)) if x is not None]
+        refused = f"; {' and '.join(limits)}, else AR304 and no change" if limits else ""
+        kind = "" if self.kind is object else f"{self.kind.__name__}, "
+        return f"{kind}at first {default!r}{refused}."
+
+    def _outside(self, value: object) -> bool:
+        if not isinstance(value, int | float):
+            return False
+        return (self.low is not None and value < self.low) or (self.high is not None and value > self.high)
+
+
+def changed_settings(owner: object) -> Iterator[tuple[str, object]]:
+    """Name and value of each setting of `owner` that is not at its default."""
+    for name, setting in vars(type(owner)).items():
+        if isinstance(setting, Setting) and (value := getattr(owner, name)) != setting.default:
+            yield name, value

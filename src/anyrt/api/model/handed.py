@@ -1,0 +1,54 @@
+"""What a network hands back for a layer whose class calls something else `type` than `ILayer` does.
+
+Activations and poolings have a `type` that is their function. TensorRT hands out plain layers, whose `type`
+is the kind of layer, until a program assigns the class:
+
+    for layer in network:
+        if layer.type == trt.LayerType.ACTIVATION:
+            layer.__class__ = trt.IActivationLayer
+            print(layer.type)       # ActivationType.RELU
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anyrt.api.model.layer import ILayer
+
+
+def handed(layer: ILayer) -> ILayer:
+    """`layer`, or what stands for it until its class is assigned."""
+    return Handed(layer) if "type" in layer._attributes else layer
+
+
+class Handed(ILayer):
+    """A layer by its kind: all but `type` is the layer's own, to which it is equal."""
+
+    __slots__ = ("_cast", "_layer")
+
+    def __init__(self, layer: ILayer) -> None:
+        object.__setattr__(self, "_layer", layer)
+        object.__setattr__(self, "_cast", False)
+
+    def __getattribute__(self, name: str) -> Any:  # Any: of whatever type the layer's attribute is
+        layer = object.__getattribute__(self, "_layer")
+        if name == "type" and not object.__getattribute__(self, "_cast"):
+            return layer._op.layer
+        return getattr(layer, name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        setattr(object.__getattribute__(self, "_layer"), name, value)
+        if name == "__class__":
+            object.__setattr__(self, "_cast", True)
+
+    def __eq__(self, other: object) -> bool:
+        layer = object.__getattribute__(self, "_layer")
+        if type(other) is Handed:
+            return layer is object.__getattribute__(other, "_layer")
+        return layer is other
+
+    def __hash__(self) -> int:
+        return hash(object.__getattribute__(self, "_layer"))
+
+    def __repr__(self) -> str:
+        return repr(object.__getattribute__(self, "_layer"))

@@ -1,0 +1,412 @@
+"""The network that a user describes, layer by layer. Its `add_*` methods are derived, see `methods`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from numpy.typing import NDArray
+
+from anyrt.api.building.refittable import default_name
+from anyrt.api.derived.methods import add_methods
+from anyrt.api.edge.fold import fold
+from anyrt.api.edge.managed import Managed
+from anyrt.api.edge.missing import mark_absences
+from anyrt.api.edge.notebook import network_table
+from anyrt.api.edge.oneline import one_line, quoted
+from anyrt.api.edge.quiet import Channel, Reporting, integer, nothing, quiet, user_line, wrong_type
+from anyrt.api.model.dims import Dims, sizes
+from anyrt.api.model.expansion import Expansion
+from anyrt.api.model.handed import handed
+from anyrt.api.model.layer import ILayer, no_tensor
+from anyrt.api.model.named import checked_name, checked_text
+from anyrt.api.model.parts import PARTS, IIfConditional, ILoop
+from anyrt.api.model.tensor import ITensor, checked_shape
+from anyrt.api.model.weights import Weights, to_weights
+from anyrt.api.plugins.layer import add_plugin, add_plugin_v2, add_plugin_v3
+from anyrt.core.dtype import is_float
+from anyrt.core.enums import DataType, NetworkDefinitionCreationFlag, Severity
+from anyrt.core.errors import ArgumentError, DTypeError, GraphError, ShapeError
+from anyrt.core.units import counted
+from anyrt.ops import BORDERS
+
+if TYPE_CHECKING:
+    from anyrt.api.building.builder import Builder
+    from anyrt.api.plugins import layer as plugin_layers
+
+_COUNT = itertools.count()
+
+
+@fold
+class INetworkDefinition(Reporting, Managed):
+    """Inputs, layers and marked outputs; made by `Builder.create_network`.
+
+    x = network.add_input("x", trt.float32, (1, 3, -1, -1))
+    network.mark_output(network.add_identity(x).get_output(0))
+    """
+
+    __slots__ = (
+        "_builder",
+        "_debug",
+        "_debug_unfused",
+        "_expansion",
+        "_flags",
+        "_imported",
+        "_inputs",
+        "_layers",
+        "_name",
+        "_node",
+        "_outputs",
+        "_parts",
+        "_refittable",
+        "_shape_outputs",
+        "_weight_names",
+        "_widens",
+    )
+    # Types that inputs and outputs of models have in place of the models' own: TensorRT 8 had no int64.
+    _ends: ClassVar[dict[DataType, DataType]] = {}
+
+    if TYPE_CHECKING:  # the loop below sets them
+        add_plugin = quiet(None)(plugin_layers.add_plugin)
+        add_plugin_v2 = quiet(None)(plugin_layers.add_plugin_v2)
+        add_plugin_v3 = quiet(None)(plugin_layers.add_plugin_v3)
+
+    def __init__(self, builder: Builder, flags: int) -> None:
+        self._builder = builder
+        self._flags = flags
+        self._channel = Channel(builder._channel.logger, builder._channel)
+        self._expansion = Expansion({}, self._channel.fail)
+        self._inputs: list[ITensor] = []
+        self._layers: list[ILayer] = []
+        # Set where the type of an input is changed that layers read already, and types are not strong: they
+        # were described for the type before, and what does not fit that any more is widened.
+        self._widens = False
+        self._outputs: list[ITensor] = []
+        self._parts = 0
+        self._shape_outputs: list[ITensor] = []
+        self._debug: list[ITensor] = []
+        self._debug_unfused = False
+        self._refittable: set[str] = set()
+        self._imported: set[ILayer] = set()  # by an importer of models, whose own weights have names
+        # The node of a model that layers are added for, of which only the results are rounded to their types.
+        self._node: object = None
+        self._weight_names: dict[int, str] = {}
+        self._name = f"Unnamed Network {next(_COUNT)}"
+
+    @property
+    def name(self) -> str:
+        """The name, which the engine takes over."""
+        return self._name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self._name = checked_text(name, "INetworkDefinition.name")
+
+    @property
+    def builder(self) -> Builder:
+        """The builder that made it."""
+        return self._builder
+
+    @property
+    def flags(self) -> int:
+        """The creation flags as a bit mask."""
+        return self._flags
+
+    @property
+    def has_implicit_batch_dimension(self) -> bool:
+        """False: the batch is a dimension like the others."""
+        return False
+
+    @property
+    def num_layers(self) -> int:
+        """How many layers there are."""
+        return len(self._layers)
+
+    @property
+    def num_inputs(self) -> int:
+        """How many inputs there are."""
+        return len(self._inputs)
+
+    @property
+    def num_outputs(self) -> int:
+        """How many tensors are marked as outputs, those for shapes included."""
+        return len(self._marked)
+
+    @property
+    def _marked(self) -> list[ITensor]:
+        """The outputs, then those for shapes alone."""
+        return list(dict.fromkeys([*self._outputs, *self._shape_outputs]))
+
+    @property
+    def _strongly_typed(self) -> bool:
+        return self.get_flag(NetworkDefinitionCreationFlag.STRONGLY_TYPED)
+
+    def get_flag(self, flag: NetworkDefinitionCreationFlag) -> bool:
+        """Whether the network was created with `flag`."""
+        if not isinstance(flag, NetworkDefinitionCreationFlag):
+            raise wrong_type("get_flag", flag, NetworkDefinitionCreationFlag)
+        return bool(self._flags & 1 << flag)
+
+    def get_layer(self, index: int) -> ILayer:
+        """Layer `index` in the order of adding; None out of range.
+
+        Its `type` is a LayerType, that of an activation or a pooling, too, until `__class__` is assigned."""
+        inside = 0 <= integer(index, "get_layer") < len(self._layers)
+        return handed(self._layers[index]) if inside else nothing()
+
+    def get_input(self, index: int) -> ITensor:
+        """Input `index`; None out of range."""
+        return self._inputs[index] if 0 <= integer(index, "get_input") < len(self._inputs) else nothing()
+
+    def get_output(self, index: int) -> ITensor:
+        """Output `index`; None out of range."""
+        marked = self._marked
+        return marked[index] if 0 <= integer(index, "get_output") < len(marked) else nothing()
+
+    def __len__(self) -> int:
+        return len(self._layers)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __getitem__(self, index: int) -> ILayer:
+        return handed(self._layers[index])
+
+    def __iter__(self) -> Iterator[ILayer]:
+        return map(handed, tuple(self._layers))
+
+    @one_line
+    def __repr__(self) -> str:
+        counts = (self.num_inputs, "input"), (self.num_layers, "layer"), (self.num_outputs, "output")
+        return f" {quoted(self._name)}: {', '.join(counted(n, what) for n, what in counts)}"
+
+    def _repr_html_(self) -> str:
+        return network_table(self)
+
+    @quiet(None)
+    def add_input(self, name: str, dtype: DataType, shape: Dims | Sequence[int]) -> ITensor:
+        """A new input. `shape`: 0 to 8 sizes; −1 is one that a run gives, inside the range of the profile.
+
+            x = network.add_input("x", trt.float32, (1, 3, -1, -1))
+
+        Refused: AR402, an input of this name is there; AR405, no name; AR120, a size below −1."""
+        if not isinstance(dtype, DataType):
+            raise wrong_type("add_input: dtype", dtype, DataType)
+        where = f"add_input ({user_line()})"
+        checked_name(name, f"add_input: name ({user_line()})")
+        if any(t._name == name for t in self._inputs):
+            raise GraphError("AR402", where, f"a second input {name!r}", "inputs of different names")
+        tensor = ITensor(self, name, None, 0)
+        tensor._shape = checked_shape(sizes(shape, "add_input: shape"), f"{where}: {name}")
+        tensor._dtype = dtype
+        self._inputs.append(tensor)
+        return tensor
+
+    def add_loop(self) -> ILoop:
+        """A new loop, which gets its layers by methods of its own.
+
+        loop = network.add_loop()
+        total = loop.add_recurrence(zero)
+        loop.add_trip_limit(count, trt.TripLimit.COUNT)"""
+        self._parts += 1
+        return ILoop(self, f"(Unnamed Loop* {self._parts - 1})", self._parts)
+
+    def add_if_conditional(self) -> IIfConditional:
+        """A new conditional, which gets its layers by methods of its own.
+
+        conditional = network.add_if_conditional()
+        conditional.set_condition(flag)"""
+        self._parts += 1
+        return IIfConditional(self, f"(Unnamed Conditional* {self._parts - 1})", self._parts)
+
+    def _retract(self, count: int) -> None:
+        """Take back all layers but the first `count`, which read nothing of them."""
+        for layer in reversed(self._layers[count:]):
+            self._expansion.forget(layer)
+            for tensor in layer._inputs:
+                if tensor is not None:
+                    tensor._consumers.remove(layer)
+        del self._layers[count:]
+
+    @quiet(None)
+    def mark_output(self, tensor: ITensor) -> None:
+        """Make a tensor an output of the engine; name it before, `tensor.name = "y"`.
+
+        Refused: AR404, an input of the network; AR403, a tensor of another network."""
+        self._own("mark_output", tensor)
+        if tensor._layer is None:
+            do = "pass it through add_identity first"
+            raise GraphError("AR404", tensor._name, "a network input", "an output of a layer", do)
+        if tensor in self._outputs:
+            self._channel.log(Severity.WARNING, f"{tensor._name} is marked as an output already")
+            return
+        self._outputs.append(tensor)
+
+    @quiet(None)
+    def unmark_output(self, tensor: ITensor) -> None:
+        """Undo `mark_output`; AR407 when the tensor is not marked."""
+        self._own("unmark_output", tensor)
+        self._remove(self._outputs, tensor)
+
+    @quiet(False)
+    def mark_output_for_shapes(self, tensor: ITensor) -> bool:
+        """Have the engine compute the values of a shape tensor, of rank 0 or 1, while it infers shapes.
+
+            network.mark_output_for_shapes(network.add_shape(x).get_output(0))
+
+        Values that depend on other data than sizes fail the build (AR121). Refused: AR202, a tensor of
+        floats; AR123, a rank above 1; AR404, an input of the network."""
+        self._own("mark_output_for_shapes", tensor)
+        if is_float(tensor.dtype):
+            raise DTypeError(
+                "AR202", tensor._name, f"{tensor.dtype}", "an integer or bool tensor", "cast it with add_cast"
+            )
+        if tensor.shape.rank > 1:
+            raise ShapeError(
+                "AR123",
+                tensor._name,
+                f"rank {tensor.shape.rank}",
+                "rank 0 or 1",
+                "reshape it with add_shuffle",
+            )
+        if tensor._layer is None:
+            do = "pass it through add_identity first"
+            raise GraphError("AR404", tensor._name, "a network input", "an output of a layer", do)
+        if tensor not in self._shape_outputs:
+            self._shape_outputs.append(tensor)
+        return True
+
+    @quiet(False)
+    def unmark_output_for_shapes(self, tensor: ITensor) -> bool:
+        """Undo `mark_output_for_shapes`."""
+        self._own("unmark_output_for_shapes", tensor)
+        self._remove(self._shape_outputs, tensor)
+        return True
+
+    @quiet(False)
+    def mark_debug(self, tensor: ITensor) -> bool:
+        """Let a debug listener see the tensor, an input or the output of a layer, after each run.
+
+        What is no output besides is computed apart, from the inputs on, so that outputs have the numbers that
+        they have without it; this takes time in every run. A tensor inside a loop is shown once for each
+        turn, with those of loops around it, one inside a branch where that was taken, all of them after the
+        run. Refused: AR402, it is one already; AR403, a tensor of another network; by the build AR123, one of
+        a loop of which data decide the turns, or of a branch, inside another loop; AR414, one of a loop whose
+        elements have less than a byte."""
+        self._own("mark_debug", tensor)
+        if tensor in self._debug:
+            raise GraphError(
+                "AR402", tensor._name, "a debug tensor", "a tensor that is none yet", "mark it once"
+            )
+        self._debug.append(tensor)
+        return True
+
+    @quiet(False)
+    def unmark_debug(self, tensor: ITensor) -> bool:
+        """Undo `mark_debug`."""
+        self._own("unmark_debug", tensor)
+        self._remove(self._debug, tensor)
+        return True
+
+    def is_debug_tensor(self, tensor: ITensor) -> bool:
+        """Whether `mark_debug` was called for it."""
+        return tensor in self._debug
+
+    def mark_unfused_tensors_as_debug_tensors(self) -> bool:
+        """Let a debug listener see every tensor that is stored between kernels, but for those of loops and
+        branches; fusion stays as it is.
+
+        It builds twice, first to see which these are; they are computed as those of `mark_debug` are. A
+        listener is shown them while `context.unfused_tensors_debug_state` is set."""
+        self._debug_unfused = True
+        return True
+
+    def unmark_unfused_tensors_as_debug_tensors(self) -> bool:
+        """Undo `mark_unfused_tensors_as_debug_tensors`."""
+        self._debug_unfused = False
+        return True
+
+    @quiet(None)
+    def remove_tensor(self, tensor: ITensor) -> None:
+        """Take away an input that nothing uses; AR407 when a layer reads it."""
+        self._own("remove_tensor", tensor)
+        if tensor._layer is not None or tensor._consumers:
+            raise GraphError(
+                "AR407",
+                tensor._name,
+                "a tensor that a layer reads or makes",
+                "an unused input",
+                "connect the layer to another tensor first",
+            )
+        self._remove(self._inputs, tensor)
+        if tensor in self._debug:
+            self._debug.remove(tensor)
+
+    @quiet(False)
+    def set_weights_name(self, weights: Weights | NDArray[Any], name: str) -> bool:
+        """Name weights that were given to this network, for `Refitter.set_named_weights`.
+
+            network.set_weights_name(weights, "w1")
+
+        Weights in the same memory have one name, and are refitted together. Refused: AR304, weights that no
+        layer holds."""
+        memory = to_weights(weights, "set_weights_name")
+        checked_name(name, "set_weights_name")
+        held = (w for layer in self._layers for w in layer._attributes.values() if isinstance(w, Weights))
+        if memory.address not in {w.address for w in held if w.size}:
+            got, wanted = "weights that no layer holds", "weights of a layer of this network"
+            raise ArgumentError("AR304", f"set_weights_name({name!r})", got, wanted, "add the layer first")
+        self._weight_names[memory.address] = name
+        return True
+
+    @quiet(False)
+    def mark_weights_refittable(self, name: str) -> bool:
+        """Allow refitting the weights of that name in builds with BuilderFlag.REFIT_INDIVIDUAL.
+
+            network.mark_weights_refittable("conv1 KERNEL")
+
+        The name is that of `set_weights_name`; weights without one are called by layer and role. Refused:
+        AR304, no such weights."""
+        self._refittable.add(self._weights(name))
+        return True
+
+    @quiet(False)
+    def unmark_weights_refittable(self, name: str) -> bool:
+        """Undo `mark_weights_refittable`."""
+        self._refittable.discard(self._weights(name))
+        return True
+
+    def are_weights_marked_refittable(self, name: str) -> bool:
+        """Whether the weights of that name were marked."""
+        return isinstance(name, str) and name in self._refittable
+
+    def _weights(self, name: str) -> str:
+        by_default = (default_name(layer, key) for layer in self._layers for key in layer._attributes)
+        known = itertools.chain(self._weight_names.values(), by_default)
+        if not checked_text(name, "mark_weights_refittable") or name not in known:
+            do = "name them with set_weights_name first, or say layer and role, as in 'conv1 KERNEL'"
+            raise ArgumentError("AR304", "mark_weights_refittable", repr(name), "the name of weights", do)
+        return name
+
+    def _own(self, method: str, tensor: object) -> None:
+        if not isinstance(tensor, ITensor):
+            raise no_tensor(method, tensor)
+        if tensor._network is not self:
+            raise GraphError("AR403", method, f"tensor {tensor._name} of another network", "its own tensor")
+
+    def _remove(self, marked: list[ITensor], tensor: ITensor) -> None:
+        if tensor not in marked:
+            raise GraphError("AR407", tensor._name, "a tensor that is not marked", "a marked one")
+        marked.remove(tensor)
+
+
+for _add in (add_plugin, add_plugin_v2, add_plugin_v3):
+    _add.__qualname__ = f"INetworkDefinition.{_add.__name__}"
+    setattr(INetworkDefinition, _add.__name__, quiet(None)(_add))
+for _name, _method in add_methods().items():
+    setattr(INetworkDefinition, _name, _method)
+for _op in BORDERS.values():
+    for _name, _method in add_methods([_op]).items():
+        setattr(PARTS[_op.within], _name, _method)
+mark_absences(INetworkDefinition)

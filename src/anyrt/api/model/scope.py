@@ -1,0 +1,83 @@
+"""Objects that stand for a part of a network between two layers, as `IAttention`.
+
+    attention = network.add_attention(q, k, v, trt.AttentionNormalizationOp.SOFTMAX, False)
+    attention.mask = mask
+    y = attention.get_output(0)
+
+The network shows two layers: the operator's own, which takes the operands, and one that passes on its output.
+"""
+
+from __future__ import annotations
+
+from anyrt.api.edge.fixed import Fixed
+from anyrt.api.edge.oneline import listed, one_line, quoted, shape_text
+from anyrt.api.model.layer import ILayer
+from anyrt.api.model.tensor import ITensor
+
+
+class Between(Fixed):
+    """What all of them have; `layers.layer_class` adds the attributes of the operator."""
+
+    __slots__ = ("__weakref__", "_entry", "_exit")
+
+    def __init__(self, entry: ILayer, behind: ILayer) -> None:
+        self._entry = entry
+        self._exit = behind
+
+    @one_line
+    def __repr__(self) -> str:
+        sides = (self._entry._inputs, self._exit._outputs)
+        takes, gives = (listed([shape_text(t) for t in side]) for side in sides)
+        return f" {quoted(self._entry._name)}: {takes} -> {gives}"
+
+    @property
+    def name(self) -> str:
+        """The name, for messages and profiles."""
+        return self._entry.name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self._entry.name = name
+
+    @property
+    def metadata(self) -> str:
+        """Text of the user's own, shown by the engine inspector."""
+        return self._entry.metadata
+
+    @metadata.setter
+    def metadata(self, text: str) -> None:
+        self._entry.metadata = text
+
+    @property
+    def num_ranks(self) -> int:
+        """Kept: devices that take part in running it; an engine runs on one."""
+        return self._entry.num_ranks
+
+    @num_ranks.setter
+    def num_ranks(self, count: int) -> None:
+        self._entry.num_ranks = count
+
+    @property
+    def num_inputs(self) -> int:
+        """How many inputs it has now."""
+        return self._entry.num_inputs
+
+    @property
+    def num_outputs(self) -> int:
+        """How many outputs it has."""
+        return self._exit.num_outputs
+
+    def get_input(self, index: int) -> ITensor:
+        """Input `index`; None out of range, or when it was never set."""
+        return self._entry.get_input(index)
+
+    def get_output(self, index: int) -> ITensor:
+        """Output `index`, the same object each time; None out of range."""
+        return self._exit.get_output(index)
+
+    def set_input(self, index: int, tensor: ITensor) -> bool:
+        """Connect an input; an optional one may be connected here for the first time.
+
+        False where it is refused: AR312, there is no such input; AR403, a tensor of another network."""
+        self._entry.set_input(index, tensor)
+        return self._entry.get_input(index) is tensor

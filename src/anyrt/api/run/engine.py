@@ -1,0 +1,456 @@
+"""Engines: what a plan is once it is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from anyrt.api.building.formats import describe
+from anyrt.api.building.marks import marks_of
+from anyrt.api.edge.fold import fold
+from anyrt.api.edge.managed import Managed
+from anyrt.api.edge.missing import mark_absences
+from anyrt.api.edge.notebook import engine_table
+from anyrt.api.edge.oneline import bindings_text, one_line, quoted
+from anyrt.api.edge.quiet import Channel, Refused, Reporting, integer, nothing, quiet, wrong_type
+from anyrt.api.model.dims import Dims, unknown_dims
+from anyrt.api.run.context import IExecutionContext
+from anyrt.api.run.engine_config import IRuntimeConfig, ISerializationConfig, Strategy
+from anyrt.api.run.host_memory import IHostMemory
+from anyrt.api.run.inspector import EngineInspector
+from anyrt.compiler.cached import mixer
+from anyrt.core.enums import (
+    DataType,
+    EngineCapability,
+    EngineStat,
+    HardwareCompatibilityLevel,
+    ProfilingVerbosity,
+    SerializationFlag,
+    TensorFormat,
+    TensorIOMode,
+    TensorLocation,
+)
+from anyrt.core.errors import ArgumentError, BindingError, PlanError, RefitError
+from anyrt.core.formats import vector_axis, vector_length
+from anyrt.plan.file import PlanParts, plan_parts
+from anyrt.plan.plan import Binding, Plan, stripped
+from anyrt.plan.room import free_bytes
+from anyrt.runtime.engine import Engine
+from anyrt.runtime.memory import Policy
+
+if TYPE_CHECKING:
+    from anyrt.api.run.runtime import Runtime
+
+Array = NDArray[Any]  # Any: the plan says which element types
+POLICIES = {
+    Strategy.STATIC: Policy.STATIC,
+    Strategy.ON_PROFILE_CHANGE: Policy.ON_PROFILE_CHANGE,
+    Strategy.USER_MANAGED: Policy.USER_MANAGED,
+}
+
+
+@fold
+class ICudaEngine(Reporting, Managed):
+    """A loaded plan: `engine.run(x=array)["y"]` runs it at once, contexts run it step by step."""
+
+    __slots__ = ("_engine", "_io", "_loaded", "_marks", "_plan", "_runtime", "_settings")
+
+    def __init__(self, runtime: Runtime, parent: Channel, engine: Engine, plan: Plan) -> None:
+        self._settings: dict[str, object] = {}
+        self._runtime = runtime
+        self._channel = Channel(parent.logger, parent)
+        self._engine = engine
+        self._loaded = engine.loaded
+        self._plan = plan
+        self._marks = marks_of(plan)
+        self._io = tuple(b for b in plan.bindings if b.name not in self._marks.hidden)
+
+    def run(self, /, **inputs: Array) -> dict[str, Array]:
+        """The outputs by their names, for arrays given by the names of the inputs; mistakes are raised.
+
+            y = engine.run(x=np.ones((1, 3, 224, 224), np.float32))["y"]
+
+        Arrays have the inputs' types, and are copied where they are strided; they are row-major whatever the
+        formats of tensors are. TensorRT has no such method.
+        Raises AR701 for an input that is not given, AR703 for an array of another type, AR505 for a shape
+        outside all profiles."""
+        outputs = self._engine.infer(inputs)
+        for name in self._marks.hidden:
+            del outputs[name]
+        return outputs
+
+    def __getitem__(self, index: int) -> str:
+        return self._io[index].name
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([b.name for b in self._io])
+
+    @one_line
+    def __repr__(self) -> str:
+        return f" {quoted(self.name)}: {bindings_text(self._io)}"
+
+    def _repr_html_(self) -> str:
+        return engine_table(self)
+
+    @property
+    def name(self) -> str:
+        """The name of the network."""
+        return self._plan.name
+
+    @property
+    def num_io_tensors(self) -> int:
+        """Inputs and outputs together."""
+        return len(self._io)
+
+    @property
+    def num_layers(self) -> int:
+        """Kernels, of which the inspector tells and which a profiler times, under one name each; they compute
+        one or more layers of the network, and serve all profiles."""
+        return len(self._loaded.program.kernels)
+
+    @property
+    def num_optimization_profiles(self) -> int:
+        """Profiles that the engine was built for."""
+        return max(1, len(self._plan.profiles))
+
+    @property
+    def has_implicit_batch_dimension(self) -> bool:
+        """False: the batch is a dimension like the others."""
+        return False
+
+    @property
+    def engine_capability(self) -> EngineCapability:
+        """STANDARD: the other capabilities are for hardware that is not here."""
+        return EngineCapability.STANDARD
+
+    @property
+    def hardware_compatibility_level(self) -> HardwareCompatibilityLevel:
+        """NONE: plans run on any processor in any case."""
+        return HardwareCompatibilityLevel.NONE
+
+    @property
+    def profiling_verbosity(self) -> ProfilingVerbosity:
+        """How much it tells about its layers."""
+        name = dict(self._plan.settings).get("verbosity", "")
+        return ProfilingVerbosity.__members__.get(name, ProfilingVerbosity.LAYER_NAMES_ONLY)
+
+    @property
+    def tactic_sources(self) -> int:
+        """Libraries that its kernels come from: none."""
+        return 0
+
+    @property
+    def num_aux_streams(self) -> int:
+        """Auxiliary streams that it uses: none, it has threads."""
+        return 0
+
+    @property
+    def refittable(self) -> bool:
+        """Whether a Refitter can give it other weights, as BuilderFlag.REFIT, REFIT_INDIVIDUAL,
+        REFIT_IDENTICAL and STRIP_PLAN allow."""
+        return self._plan.refit is not None
+
+    @property
+    def device_memory_size_v2(self) -> int:
+        """Bytes that a context of any profile needs besides inputs and outputs."""
+        return self._loaded.workspace_bytes()
+
+    @property
+    def device_memory_size(self) -> int:
+        """The same, as older programs ask for it."""
+        return self.device_memory_size_v2
+
+    @quiet(0)
+    def get_device_memory_size_for_profile_v2(self, profile_index: int) -> int:
+        """Bytes that a context of one profile needs."""
+        self._loaded.check_profile(integer(profile_index, "get_device_memory_size_for_profile_v2"))
+        return self._loaded.workspace_bytes(profile_index)
+
+    def get_device_memory_size_for_profile(self, profile_index: int) -> int:
+        """The same, as older programs ask for it."""
+        return self.get_device_memory_size_for_profile_v2(profile_index)
+
+    @property
+    def streamable_weights_size(self) -> int:
+        """Bytes of all weights where they may be streamed (BuilderFlag.WEIGHT_STREAMING), else 0."""
+        return self._plan.blob_bytes if self._loaded.held.can_stream else 0
+
+    @property
+    def weight_streaming_budget_v2(self) -> int:
+        """Bytes of weights that stay in memory, from the next run on; at first `streamable_weights_size`.
+
+            engine.weight_streaming_budget_v2 = engine.streamable_weights_size // 2
+
+        Less than that streams the others: each is read from the plan when a kernel needs it, so that
+        `weight_streaming_scratch_memory_size` bytes more are in memory. Those of a plan in a file are read
+        from the file; those of a plan in memory are copied from there. Contexts may exist, and take turns,
+        kernel by kernel. Refused: AR304, a budget below 0, or of an engine built without WEIGHT_STREAMING."""
+        held = self._loaded.held
+        return self.streamable_weights_size if held.budget is None else held.budget
+
+    @weight_streaming_budget_v2.setter
+    def weight_streaming_budget_v2(self, budget: int) -> None:
+        self._keep("weight_streaming_budget_v2", integer(budget, "weight_streaming_budget_v2"), 0)
+
+    @property
+    def weight_streaming_budget(self) -> int:
+        """The same, as older programs set it: 0 for the automatic budget, −1 for all weights."""
+        return -1 if self._loaded.held.budget is None else self.weight_streaming_budget_v2
+
+    @weight_streaming_budget.setter
+    def weight_streaming_budget(self, budget: int) -> None:
+        bytes_of = {-1: self.streamable_weights_size, 0: self.get_weight_streaming_automatic_budget()}
+        number = integer(budget, "weight_streaming_budget")
+        self._keep("weight_streaming_budget", bytes_of.get(number, number), -1)
+
+    @quiet(None)
+    def _keep(self, name: str, budget: int, least: int) -> None:
+        if budget < 0:
+            do = f"it stays {self.weight_streaming_budget_v2}"
+            raise ArgumentError("AR304", f"ICudaEngine.{name}", f"{budget}", f"{least} or more", do)
+        if self._loaded.held.can_stream:
+            self._loaded.held.keep(budget)
+        elif budget:
+            got, do = f"{budget}", "build it with BuilderFlag.WEIGHT_STREAMING"
+            raise ArgumentError("AR304", f"ICudaEngine.{name}", got, "0, as its weights all stay", do)
+
+    @property
+    def minimum_weight_streaming_budget(self) -> int:
+        """The least that `weight_streaming_budget` may be."""
+        return 0
+
+    @property
+    def weight_streaming_scratch_memory_size(self) -> int:
+        """Bytes of streamed weights that are in memory besides those that stay: of the kernel that reads
+        most; 0 where all stay."""
+        return self._loaded.held.largest_step
+
+    def get_weight_streaming_automatic_budget(self) -> int:
+        """As many bytes of weights as fit into half of the memory that the machine has left."""
+        return min(self.streamable_weights_size, free_bytes() // 2)
+
+    def get_engine_stat(self, stat: EngineStat = EngineStat.TOTAL_WEIGHTS_SIZE) -> int:
+        """A figure about the engine: bytes of all weights, or of those that it was stripped of."""
+        if not isinstance(stat, EngineStat):
+            raise wrong_type("get_engine_stat", stat, EngineStat)
+        lacks = set(self._loaded.held.now.lacks)
+        every = stat is EngineStat.TOTAL_WEIGHTS_SIZE
+        return self._plan.blob_bytes if every else sum(b.nbytes for b in self._plan.blobs if b.name in lacks)
+
+    def get_tensor_name(self, index: int) -> str:
+        """The name of tensor `index`, below `num_io_tensors`, inputs first; None out of range."""
+        return self._io[index].name if 0 <= integer(index, "get_tensor_name") < len(self._io) else nothing()
+
+    def _binding(self, name: str) -> Binding:
+        if not isinstance(name, str):
+            raise wrong_type("ICudaEngine", name, "the name of a tensor as str")
+        if name in self._marks.hidden:
+            raise BindingError(
+                "AR706",
+                name,
+                "a debug tensor",
+                "an input or output",
+                "see it with context.set_debug_listener",
+            )
+        return self._plan.bindings[self._loaded.find(name)]
+
+    @quiet(TensorIOMode.NONE)
+    def get_tensor_mode(self, name: str) -> TensorIOMode:
+        """Whether a tensor is an input or an output; AR706 for an unknown name."""
+        return TensorIOMode.INPUT if self._binding(name).is_input else TensorIOMode.OUTPUT
+
+    def get_tensor_shape(self, name: str) -> Dims:
+        """Sizes as the network declares them, −1 where they are open; those of a run are the context's.
+
+        Of rank −1, with AR706 in the log, for an unknown name."""
+        shape = self._declared(name)
+        return unknown_dims() if shape is None else shape
+
+    @quiet(None)
+    def _declared(self, name: str) -> Dims | None:
+        return Dims([d if isinstance(d, int) else -1 for d in self._binding(name).shape])
+
+    @quiet(DataType.FLOAT)
+    def get_tensor_dtype(self, name: str) -> DataType:
+        """The element type; `trt.nptype` gives NumPy's. AR706 for an unknown name."""
+        return self._binding(name).dtype
+
+    @quiet(TensorLocation.DEVICE)
+    def get_tensor_location(self, name: str) -> TensorLocation:
+        """HOST for shape tensors; both places are the same memory here."""
+        return TensorLocation.HOST if self._binding(name).is_host else TensorLocation.DEVICE
+
+    @quiet(False)
+    def is_shape_inference_io(self, name: str) -> bool:
+        """Whether the values of a tensor decide sizes, or are computed with them."""
+        return self._binding(name).is_shape
+
+    @quiet(TensorFormat.LINEAR)
+    def get_tensor_format(self, name: str, profile_index: int = 0) -> TensorFormat:
+        """The memory layout, of those that `ITensor.allowed_formats` allowed; the same in all profiles."""
+        return self._layout(name, profile_index).format
+
+    @quiet("")
+    def get_tensor_format_desc(self, name: str, profile_index: int = 0) -> str:
+        """The memory layout in words."""
+        binding = self._layout(name, profile_index)
+        return f"{describe(binding.format, binding.dtype)} (k{binding.format.name})"
+
+    @quiet(-1)
+    def get_tensor_bytes_per_component(self, name: str, profile_index: int = 0) -> int:
+        """Bytes of one component of a vectorised layout; −1 for others."""
+        binding = self._layout(name, profile_index)
+        return -1 if vector_axis(binding.format, binding.shape) < 0 else int(binding.dtype.itemsize)
+
+    @quiet(-1)
+    def get_tensor_components_per_element(self, name: str, profile_index: int = 0) -> int:
+        """Components of an element of a vectorised layout, as 4 for CHW4; −1 for others."""
+        binding = self._layout(name, profile_index)
+        length = vector_length(binding.format, binding.shape)
+        return length if length > 1 else -1
+
+    @quiet(-1)
+    def get_tensor_vectorized_dim(self, name: str, profile_index: int = 0) -> int:
+        """The dimension that a layout vectorises, that of channels; −1 for none."""
+        binding = self._layout(name, profile_index)
+        return vector_axis(binding.format, binding.shape)
+
+    def _layout(self, name: str, profile_index: int) -> Binding:
+        self._loaded.check_profile(integer(profile_index, "ICudaEngine"))
+        return self._binding(name)
+
+    def get_tensor_profile_shape(self, name: str, profile_index: int) -> list[Dims]:
+        """Minimum, optimum and maximum of an input's shape in a profile.
+
+        For an output: what follows from those of the inputs, the upper bound where data decide, −1 where
+        nothing is known. [] for an unknown name (AR706), and for a profile that is not there (AR507)."""
+        return self._profile_shape(name, profile_index) or []
+
+    @quiet(None)
+    def _profile_shape(self, name: str, profile_index: int) -> list[Dims] | None:
+        binding = self._binding(name)
+        self._loaded.check_profile(integer(profile_index, "get_tensor_profile_shape"))
+        if not binding.is_input:
+            corners = ("min", "opt", "max")
+            return [Dims(self._loaded.output_shape(profile_index, c, binding)) for c in corners]
+        limits = self._loaded.limits(profile_index, name, is_values=False)
+        if limits is None:
+            return [Dims([d if isinstance(d, int) else -1 for d in binding.shape]) for _ in range(3)]
+        return [Dims(limits.min), Dims(limits.opt), Dims(limits.max)]
+
+    def get_tensor_profile_values(self, name: int, profile_index: str) -> list[list[int]]:
+        """Minimum, optimum and maximum of a shape tensor's values, given (profile_index, name) in this order.
+
+        TensorRT's own keyword names are exchanged; pass both by position."""
+        index, tensor = name, profile_index
+        if not isinstance(tensor, str) or not isinstance(index, int):
+            raise wrong_type("get_tensor_profile_values", name, "(profile_index: int, name: str)")
+        found = self._plan.bindings[self._loaded.position.get(tensor, -1)] if self._plan.bindings else None
+        if found is None or found.name != tensor or not found.is_input or not found.is_shape:
+            got, wanted = repr(tensor), "an input whose values are sizes"
+            raise Refused(BindingError("AR706", "get_tensor_profile_values", got, wanted))
+        limits = self._loaded.limits(index, tensor, is_values=True)
+        return [] if limits is None else [list(limits.min), list(limits.opt), list(limits.max)]
+
+    def get_aliased_input_tensor(self, name: str) -> str | None:
+        """The input whose memory an output has, as the update of a cache; None for all others."""
+        bindings, sources = self._plan.bindings, self._loaded.sources
+        source = sources.get(self._loaded.position.get(name, -1))
+        return None if source is None else bindings[source].name
+
+    def is_debug_tensor(self, name: str) -> bool:
+        """Whether a debug listener may see the tensor."""
+        return name in self._marks.debug
+
+    @quiet(None)
+    def create_execution_context(
+        self,
+        strategy: Strategy | IRuntimeConfig | None = None,
+        runtime_config: IRuntimeConfig | None = None,
+    ) -> IExecutionContext:
+        """A context, which keeps the engine alive and holds `device_memory_size` bytes.
+
+            context = engine.create_execution_context()
+            context.set_input_shape("x", (1, 3, 224, 224))
+
+        `strategy` says when it gets its memory. Refused: AR801, more than the limit of the build; AR802, none
+        left."""
+        chosen = strategy if strategy is not None else runtime_config
+        config = chosen if isinstance(chosen, IRuntimeConfig) else None
+        if config is not None:
+            chosen = config.get_execution_context_allocation_strategy()
+        elif chosen is None:
+            chosen = Strategy.STATIC
+        if not isinstance(chosen, Strategy):
+            raise wrong_type("create_execution_context", chosen, "a strategy or an IRuntimeConfig")
+        context = self._engine.create_context(POLICIES[chosen], limit=self._plan.number("memory_limit"))
+        return IExecutionContext(self, self._channel, context, config)
+
+    def create_execution_context_without_device_memory(self) -> IExecutionContext:
+        """A context whose memory the user gives with `set_device_memory`, before the first run."""
+        return self.create_execution_context(Strategy.USER_MANAGED)
+
+    def create_runtime_config(self) -> IRuntimeConfig:
+        """A configuration of contexts."""
+        return IRuntimeConfig()
+
+    def create_engine_inspector(self) -> EngineInspector:
+        """Tells about layers and tensors."""
+        return EngineInspector(self._plan, self._io, self._loaded.program, self._channel)
+
+    def create_serialization_config(self) -> ISerializationConfig:
+        """A configuration of `serialize_with_config`."""
+        return ISerializationConfig()
+
+    @quiet(None)
+    def serialize(self) -> IHostMemory:
+        """The plan that the engine was made from, with the weights that it was given last.
+
+        Of an engine that was stripped, and not refitted yet, the same. Refused: AR608, its file was changed
+        meanwhile."""
+        lacks = bool(self._loaded.held.now.lacks)
+        return IHostMemory(self._plan_parts(stripped(self._plan, lacks)))
+
+    @quiet(None)
+    def serialize_with_config(self, arg0: ISerializationConfig) -> IHostMemory:
+        """The plan, with what the flags say.
+
+        EXCLUDE_WEIGHTS leaves out the weights that can be refitted. INCLUDE_REFIT keeps it refittable where
+        weights stay in; without it the plan has them for good. EXCLUDE_LEAN_RUNTIME is met in any case: plans
+        hold no runtime. Refused: AR841, EXCLUDE_WEIGHTS of an engine that cannot be refitted; AR844, weights
+        for good of one that was stripped of them."""
+        if not isinstance(arg0, ISerializationConfig):
+            raise wrong_type("serialize_with_config", arg0, "an ISerializationConfig")
+        excludes = arg0.get_flag(SerializationFlag.EXCLUDE_WEIGHTS)
+        where = f"serialize_with_config of {self.name!r}"
+        if excludes and self._plan.refit is None:
+            raise RefitError("AR841", where, "EXCLUDE_WEIGHTS", "an engine that takes weights")
+        lacks = bool(self._loaded.held.now.lacks)
+        if excludes or arg0.get_flag(SerializationFlag.INCLUDE_REFIT):
+            return IHostMemory(self._plan_parts(stripped(self._plan, excludes or lacks)))
+        if lacks:
+            raise RefitError(
+                "AR844", where, "an engine without its weights", "INCLUDE_REFIT, or a refit before"
+            )
+        return IHostMemory(self._plan_parts(replace(self._plan, refit=None)))
+
+    def _plan_parts(self, plan: Plan) -> PlanParts:
+        """Written again from what is loaded, so that no copy of the plan is kept for it."""
+        now = self._loaded.held.now
+        if now.is_intact is not None and not now.is_intact():
+            raise PlanError(
+                "AR608",
+                self.name,
+                "a mapped file that changed",
+                "the file that was loaded",
+                "copy the file instead, or load it again",
+            )
+        views = [now.bytes(b.offset, b.nbytes).data for b in plan.blobs]
+        parts = plan_parts(plan, views, mixer, self._loaded.checksums if now.lacks else None)
+        return replace(parts, owner=now)
+
+
+mark_absences(ICudaEngine)

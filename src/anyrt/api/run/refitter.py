@@ -1,0 +1,283 @@
+"""Weights for an engine that exists: given by layer or by name, then all of them put in place at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyrt.api.edge.fold import fold
+from anyrt.api.edge.interfaces import ILogger
+from anyrt.api.edge.managed import Managed
+from anyrt.api.edge.oneline import cut, one_line, quoted
+from anyrt.api.edge.quiet import Logged, quiet, wrong_type
+from anyrt.api.edge.setting import Setting
+from anyrt.api.model.dims import floats
+from anyrt.api.model.named import checked_name
+from anyrt.api.model.tensor import span
+from anyrt.api.model.weights import Weights, to_weights
+from anyrt.api.run.engine import ICudaEngine
+from anyrt.compiler.cached import mixer
+from anyrt.compiler.recipe import Recipe, read_recipe
+from anyrt.core.dtype import short_name
+from anyrt.core.enums import DataType, TensorLocation, WeightsRole
+from anyrt.core.errors import RefitError
+from anyrt.core.units import counted
+from anyrt.plan.refit import WeightsRecord
+from anyrt.runtime.refit import elements, exchange
+
+LARGEST_CODE: Final = 127
+MAX_LENGTH: Final = 256  # of names that are compared with others, which takes long
+
+
+@fold
+class Refitter(Logged, Managed):
+    """Gives an engine other weights, while contexts of it exist and run.
+
+        refitter = trt.Refitter(engine, logger)
+        refitter.set_weights("conv1", trt.WeightsRole.KERNEL, kernel)
+        refitter.refit_cuda_engine()
+
+    Weights that are set are kept, not copied, until others take their place, and as long as the refitter
+    lives. Runs that have begun end with the weights that they began with.
+    """
+
+    __slots__ = ("_engine", "_given", "_locations", "_recipe", "_settings")
+
+    max_threads = Setting(int, 1, "Kept: most threads that a refit may use; it uses one.", low=1)
+    weights_validation = Setting(
+        bool,
+        True,
+        "Whether a refit is refused where numbers become infinite in the type that the engine holds them in,"
+        " or differ from those of the build, where it was built with REFIT_IDENTICAL. It takes time.",
+    )
+
+    def __init__(self, engine: ICudaEngine, logger: ILogger) -> None:
+        if not isinstance(engine, ICudaEngine):
+            raise wrong_type("Refitter: engine", engine, "an ICudaEngine")
+        self._settings: dict[str, object] = {}
+        self._log_to(logger, engine._channel)
+        self._engine = engine
+        self._given: dict[int, Weights] = {}
+        self._locations: dict[int, TensorLocation] = {}
+        self._recipe = self._read()
+
+    @quiet(None)
+    def _read(self) -> Recipe | None:
+        return self._made_of()
+
+    def _made_of(self) -> Recipe:
+        loaded = self._engine._loaded
+        return read_recipe(loaded.plan, lambda record: elements(loaded, record))
+
+    @one_line
+    def __repr__(self) -> str:
+        given = counted(len(self._given), "set of weights", "sets of weights")
+        return f" of {quoted(self._engine.name)}: {given} given"
+
+    @property
+    def _weights(self) -> tuple[WeightsRecord, ...]:
+        return () if self._recipe is None else self._recipe.refit.weights
+
+    @quiet(False)
+    def set_weights(self, layer_name: str, role: WeightsRole, weights: Weights | NDArray[Any]) -> bool:
+        """Weights of a layer from the next refit on: an array, or Weights of the same count and type.
+
+            refitter.set_weights("conv1", trt.WeightsRole.BIAS, np.zeros(64, np.float32))
+
+        Where other layers have weights of the same name, of these, too. Refused: AR842, the engine has no
+        such layer with this role, or more than one; AR843, another count or type."""
+        if not isinstance(layer_name, str):
+            raise wrong_type("set_weights: layer_name", layer_name, "a name as str")
+        if not isinstance(role, WeightsRole):
+            raise wrong_type("set_weights: role", role, WeightsRole)
+        given, place = to_weights(weights, "set_weights: weights"), (layer_name, role.name)
+        found = [k for k, w in enumerate(self._weights) if place in w.places]
+        if len(found) != 1:
+            known = sorted({r for w in self._weights for n, r in w.places if n == layer_name})
+            got = f"{len(found) or 'no'} layers of this name" if found else f"no {role.name} of it"
+            wanted = f"one of its roles {', '.join(known)}" if known else "a layer whose weights may change"
+            near = "" if known else _near(layer_name, self.get_all()[0])
+            raise RefitError("AR842", cut(layer_name) or "set_weights", got, wanted + near)
+        self._check(found[0], given)
+        self._given[found[0]], self._locations[found[0]] = given, TensorLocation.HOST
+        return True
+
+    @quiet(False)
+    def set_named_weights(
+        self, name: str, weights: Weights | NDArray[Any], location: TensorLocation = TensorLocation.HOST
+    ) -> bool:
+        """Weights by the name that `INetworkDefinition.set_weights_name`, or a model, gave them.
+
+            refitter.set_named_weights("w1", np.ones(9, np.float32))
+
+        Weights without a given name have that of their layer and role: "conv1 KERNEL". `location`: where they
+        are, which is the same memory. Refused: AR842, no such name, or one that several layers share by
+        default; AR843, another count or type."""
+        given = to_weights(weights, "set_named_weights: weights")
+        if not isinstance(location, TensorLocation):
+            raise wrong_type("set_named_weights: location", location, TensorLocation)
+        numbers = self._numbers(name)
+        for number in numbers:
+            self._check(number, given)
+        for number in numbers:
+            self._given[number], self._locations[number] = given, location
+        return True
+
+    def _numbers(self, name: str) -> list[int]:
+        """The weights of a name; several have one where a model calls a function twice."""
+        checked_name(name, "weights name")
+        found = [k for k, record in enumerate(self._weights) if record.name == name]
+        if len(found) > 1 and not all(self._weights[k].given_name for k in found):
+            got, do = f"{len(found)} layers with such weights", "give layers different names"
+            raise RefitError("AR842", cut(name), got, "one", do)
+        if found:
+            return found
+        names = [w.name for w in self._weights if w.name]
+        wanted = (
+            f"one of {', '.join(names[:8])}{', …' * (len(names) > 8)}" if names else "weights with a name"
+        )
+        near = _near(name, names) if len(names) > 8 else ""
+        raise RefitError("AR842", cut(name), "no weights of this name", wanted + near)
+
+    def _check(self, number: int, weights: Weights) -> None:
+        record = self._weights[number]
+        if weights.size != record.count or weights.dtype is not record.dtype:
+            got = f"{weights.size} of {short_name(weights.dtype)}"
+            raise RefitError("AR843", record.title, got, f"{record.count} of {short_name(record.dtype)}")
+
+    @quiet(False)
+    def refit_cuda_engine(self) -> bool:
+        """Put all weights that were set in their places, at once. True when done, else all is as it was.
+
+        Refused: AR844, weights missing, see `get_missing`; AR841, an engine that was not built for it; AR843,
+        AR845, see `weights_validation`."""
+        recipe, loaded = self._recipe or self._made_of(), self._engine._loaded
+        given, check = {k: w.elements() for k, w in self._given.items()}, bool(self.weights_validation)
+        with loaded.held.lock:
+            lacks = loaded.held.now.lacks
+            pieces = recipe.make(given, lacks, lambda record: elements(loaded, record), validate=check)
+            others = exchange(loaded, pieces, mixer if check and not recipe.refit.is_free else None)
+        if others:
+            raise recipe.other(others)
+        return True
+
+    def refit_cuda_engine_async(self, stream_handle: int) -> bool:
+        """The same, which is done when this returns."""
+        if not isinstance(stream_handle, int):
+            raise wrong_type("refit_cuda_engine_async", stream_handle, "the handle of a stream as int")
+        return self.refit_cuda_engine()
+
+    def _missing(self) -> list[int]:
+        lacks = self._engine._loaded.held.now.lacks
+        return [] if self._recipe is None else self._recipe.missing(self._given, lacks)
+
+    def get_missing(self) -> tuple[list[str], list[WeightsRole]]:
+        """Layers and roles of weights that a refit needs besides those that were set.
+
+        Such are weights that the engine holds together with them as one, and all that it was stripped of."""
+        return self._places(self._missing())
+
+    def get_missing_weights(self) -> list[str]:
+        """The names of weights that a refit needs besides those that were set."""
+        return self._names(self._missing())
+
+    def get_all(self) -> tuple[list[str], list[WeightsRole]]:
+        """Layers and roles of all weights that may change."""
+        return self._places(range(len(self._weights)))
+
+    def get_all_weights(self) -> list[str]:
+        """The names of all weights that may change."""
+        return self._names(range(len(self._weights)))
+
+    def _places(self, numbers: Iterable[int]) -> tuple[list[str], list[WeightsRole]]:
+        places = [p for k in numbers if self._weights[k].range_of is None for p in self._weights[k].places]
+        return [layer for layer, _ in places], [WeightsRole.__members__[role] for _, role in places]
+
+    def _names(self, numbers: Iterable[int]) -> list[str]:
+        return [self._weights[k].name for k in numbers if self._weights[k].name]
+
+    @quiet(None)
+    def _given_as(self, name: str) -> Weights | None:
+        return self._given.get(self._numbers(name)[0])
+
+    def get_named_weights(self, weights_name: str) -> Weights:
+        """The weights that were set for a name; empty where none were, with AR842 for an unknown name."""
+        found = self._given_as(weights_name)
+        return Weights() if found is None else found
+
+    @quiet(TensorLocation.HOST)
+    def get_weights_location(self, weights_name: str) -> TensorLocation:
+        """Where the weights are that were set for a name; HOST where none were."""
+        return self._locations.get(self._numbers(weights_name)[0], TensorLocation.HOST)
+
+    @quiet(False)
+    def unset_named_weights(self, weights_name: str) -> bool:
+        """Forget the weights that were set for a name. False where none were."""
+        found = [self._given.pop(number, None) for number in self._numbers(weights_name)]
+        for number in self._numbers(weights_name):
+            self._locations.pop(number, None)
+        return any(weights is not None for weights in found)
+
+    @quiet(None)
+    def _prototype(self, name: str) -> Weights | None:
+        record = self._weights[self._numbers(name)[0]]
+        return Weights._described(record.dtype, record.count)
+
+    def get_weights_prototype(self, weights_name: str) -> Weights:
+        """Type and count that weights of a name must have, without memory; count 0 for an unknown name."""
+        found = self._prototype(weights_name)
+        return Weights(DataType.FLOAT) if found is None else found
+
+    def _ranges(self) -> dict[str, int]:
+        """The tensors whose ranges the engine computes with, and their numbers among the weights."""
+        used = frozenset[int]() if self._recipe is None else self._recipe.used
+        return {w.range_of: k for k, w in enumerate(self._weights) if w.range_of is not None and k in used}
+
+    def _range_of(self, tensor_name: str) -> int:
+        checked_name(tensor_name, "tensor_name")
+        found = self._ranges()
+        if tensor_name not in found:
+            wanted = f"one of {', '.join([*found][:8])}" if found else "an int8 engine with ranges and REFIT"
+            raise RefitError("AR842", cut(tensor_name), "no range of a tensor of this name", wanted)
+        return found[tensor_name]
+
+    def get_tensors_with_dynamic_range(self) -> list[str]:
+        """Tensors whose ranges may change: of engines built with REFIT, those that int8 computes with."""
+        return [*self._ranges()]
+
+    @quiet(False)
+    def set_dynamic_range(self, tensor_name: str, range: list[float]) -> bool:
+        """Another range (min, max) of a tensor from the next refit on.
+
+            refitter.set_dynamic_range("x", [-2.0, 2.0])
+
+        Refused: AR842, no such tensor, see `get_tensors_with_dynamic_range`; AR308, no range."""
+        given = floats(range, "set_dynamic_range: range")
+        if len(given) != 2:
+            raise wrong_type("set_dynamic_range: range", range, "a pair (min, max)")
+        low, high = span(given, checked_name(tensor_name, "tensor_name"))
+        step = np.full(1, max(abs(low), abs(high)) / LARGEST_CODE, np.float32)
+        self._given[self._range_of(tensor_name)] = Weights(step)
+        return True
+
+    @quiet((0.0, 0.0))
+    def get_dynamic_range(self, tensor_name: str) -> tuple[float, float]:
+        """The range (min, max) that a refit gives a tensor, else that of the engine: as far on both sides."""
+        number = self._range_of(tensor_name)
+        if number in self._given:
+            most = self._given[number].elements()
+        else:
+            assert self._recipe is not None, "it has ranges"
+            most = self._recipe.range_now(number, lambda record: elements(self._engine._loaded, record))
+        largest = float(np.float32(most.item()) * np.float32(LARGEST_CODE))
+        return -largest, largest
+
+
+def _near(name: str, known: list[str]) -> str:
+    """The name that was meant, for a message."""
+    near = get_close_matches(name[:MAX_LENGTH], known, 1)
+    return f"; the nearest is {near[0]!r}" if near else ""

@@ -1,0 +1,139 @@
+"""The runtime: makes engines from plans."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from anyrt.api.building.flagbits import Flags
+from anyrt.api.edge.fold import fold
+from anyrt.api.edge.interfaces import IGpuAllocator, ILogger, IStreamReader, IStreamReaderV2
+from anyrt.api.edge.managed import Managed
+from anyrt.api.edge.module import get_plugin_registry
+from anyrt.api.edge.oneline import one_line
+from anyrt.api.edge.quiet import Logged, quiet, wrong_type
+from anyrt.api.edge.setting import Setting
+from anyrt.api.plugins.host import callers
+from anyrt.api.plugins.registry import IPluginRegistry
+from anyrt.api.run.allocator import AllocatedDevice
+from anyrt.api.run.engine import ICudaEngine
+from anyrt.api.run.source import read_source
+from anyrt.backends import loader
+from anyrt.compiler.cached import obtain, obtain_pool, once
+from anyrt.core.enums import Severity, TempfileControlFlag
+from anyrt.core.errors import ArgumentError
+from anyrt.core.flags import read_flags
+from anyrt.plan.file import PlanFile
+from anyrt.runtime.engine import load
+from anyrt.runtime.pool import MAX_THREADS, Pool, shared_pool
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+
+# A plan comes from elsewhere, and cannot make its reader start more than this; numbers do not depend on it.
+PLAN_THREADS = 64
+
+
+@fold
+class Runtime(Logged, Managed):
+    """Makes engines from plans; an engine keeps its runtime alive.
+
+    engine = trt.Runtime(trt.Logger(trt.Logger.WARNING)).deserialize_cuda_engine(plan)
+    """
+
+    __slots__ = ("_gpu_allocator", "_settings")
+
+    max_threads = Setting(int, 1, "Kept: checksums are computed on as many threads as engines use.", low=1)
+    DLA_core = Setting(int, -1, "Kept: the DLA core for engines; none exist here.")
+    temporary_directory = Setting(str, "", "Kept: where temporary files may go; none are made.")
+    tempfile_control_flags = Flags(
+        TempfileControlFlag,
+        TempfileControlFlag,
+        TempfileControlFlag,
+        "Kept: which temporary files are allowed, as bits; none are made.",
+    )
+    check_weights = Setting(
+        bool, None, "Whether loading compares weights with checksums; None: as ANYRT_CHECK_WEIGHTS says."
+    )
+    engine_host_code_allowed = Setting(bool, False, "Kept: whether plans may bring code; ours never do.")
+
+    def __init__(self, logger: ILogger) -> None:
+        self._settings: dict[str, object] = {}
+        self._log_to(logger)
+        self._gpu_allocator: IGpuAllocator | None = None
+
+    @one_line
+    def __repr__(self) -> str:
+        return f" that logs to {type(self.logger).__name__}"
+
+    @property
+    def num_DLA_cores(self) -> int:
+        """DLA cores of this machine."""
+        return 0
+
+    def _set_allocator(self, allocator: IGpuAllocator | None) -> None:
+        if allocator is not None and not isinstance(allocator, IGpuAllocator):
+            raise wrong_type("gpu_allocator", allocator, "an IGpuAllocator or None")
+        self._gpu_allocator = allocator
+
+    gpu_allocator = property(
+        None, _set_allocator, doc="Gives the memory that engines loaded from now on work in."
+    )
+
+    @quiet(None)
+    def deserialize_cuda_engine(
+        self,
+        serialized_engine: ReadableBuffer | NDArray[Any] | os.PathLike[str] | IStreamReader | IStreamReaderV2,
+    ) -> ICudaEngine:
+        """The engine of a plan: a file's `pathlib.Path`, a buffer, or a stream reader.
+
+            engine = runtime.deserialize_cuda_engine(Path("net.plan"))
+
+        Header and structure are always checked, weights unless `check_weights` says otherwise. A file is
+        mapped; it may be replaced, but not written to. A read-only buffer at a multiple of 64 is used in
+        place and must stay as it is, which `memoryview(buffer).toreadonly()` promises of others. Weights in
+        any other buffer are copied once. Refused: AR606, something else than a plan; AR601 to AR605, a
+        damaged one; AR304, a file that cannot be read.
+        """
+        check = self.check_weights if self.check_weights is not None else read_flags().check_weights
+        return self._load(read_source(serialized_engine, check))
+
+    def _load(self, file: PlanFile) -> ICudaEngine:
+        device = loader.device()
+        if self._gpu_allocator is not None:
+            device = AllocatedDevice(device, self._gpu_allocator)
+        warn = once(self._warn)
+        pool = engine_pool(file.plan.number("threads"), warn)
+        host = partial(callers, registry=self.get_plugin_registry(), channel=self._channel)
+        engine = load(file, device, pool, lambda plan: obtain(plan, warn, self._channel.log), host)
+        self._channel.log(Severity.INFO, f"loaded engine {file.plan.name!r}")
+        return ICudaEngine(self, self._channel, engine, file.plan)
+
+    def _warn(self, text: str) -> None:
+        self._channel.log(Severity.WARNING, text)
+
+    @quiet(None)
+    def load_runtime(self, path: str) -> Runtime:
+        """A runtime for plans of other versions: one like this, which loads all; the file is not run."""
+        if not isinstance(path, str):
+            raise wrong_type("load_runtime", path, "a path as str")
+        if not os.path.isfile(path):
+            raise ArgumentError("AR304", "load_runtime", repr(path), "a file that exists", "look at the path")
+        runtime = Runtime(self.logger)
+        runtime._channel.parent = self._channel
+        return runtime
+
+    def get_plugin_registry(self) -> IPluginRegistry:
+        """The registry that loading looks plug-ins up in."""
+        return get_plugin_registry()
+
+
+def engine_pool(wanted: int | None, warn: Callable[[str], None]) -> Pool:
+    """The threads of an engine that wants so many; None: the machine's own number."""
+    threads = PLAN_THREADS if wanted in range(PLAN_THREADS, MAX_THREADS + 1) else wanted
+    return shared_pool(threads, loader.device(), lambda: obtain_pool(warn))

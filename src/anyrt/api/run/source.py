@@ -1,0 +1,90 @@
+"""What users give for a plan: a path, a buffer, or a stream reader; read with as few copies as it can be."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from anyrt.api.edge.hints import FAILED
+from anyrt.api.edge.interfaces import IStreamReader, IStreamReaderV2, call_user
+from anyrt.api.edge.quiet import type_name, wrong_type
+from anyrt.api.run.host_memory import IHostMemory
+from anyrt.backends.loader import device
+from anyrt.compiler.cached import mixer
+from anyrt.core.errors import ArgumentError, PlanError
+from anyrt.plan.disk import open_regular
+from anyrt.plan.file import PREAMBLE_BYTES, PlanFile, map_plan, read_plan, stated_bytes
+
+CHUNK: Final = 1 << 24
+# Asking before each inference whether a mapped file is intact takes 1 µs: as long as a small network.
+MAP_BYTES: Final = 1 << 20
+
+
+def read_source(source: object, check_weights: bool) -> PlanFile:
+    """The plan, checked; TypeError for what is none of the three."""
+    match source:
+        case os.PathLike():
+            return _read_path(Path(source), check_weights)
+        case IStreamReader() | IStreamReaderV2():
+            return read_plan(_read_all(source), check_weights, mixer)
+    try:
+        data = memoryview(source)  # type: ignore[arg-type]  # what is no buffer raises, as wanted
+    except TypeError:
+        wanted = "the bytes of a plan, a pathlib.Path or a stream reader"
+        do = FAILED if source is None else ""
+        if isinstance(source, str):
+            do = f"write pathlib.Path({source!r})"
+        raise wrong_type("deserialize_cuda_engine", source, wanted, do) from None
+    if not data.c_contiguous:
+        raise PlanError("AR605", "plan", "a strided buffer", "contiguous bytes", "pass bytes(buffer)")
+    return read_plan(data.toreadonly() if isinstance(source, IHostMemory) else data, check_weights, mixer)
+
+
+def _read_path(path: Path, check_weights: bool) -> PlanFile:
+    try:
+        with open_regular(path, "plan") as file:
+            if os.fstat(file.fileno()).st_size < MAP_BYTES:
+                return read_plan(file.read(), check_weights, mixer)
+        return map_plan(path, check_weights, mixer)
+    except OSError as error:
+        got = f"{path} ({error.strerror or error})"
+        raise ArgumentError(
+            "AR304", "deserialize_cuda_engine", got, "a file that can be read", "look at the path"
+        ) from None
+
+
+def _read_all(reader: IStreamReader | IStreamReaderV2) -> memoryview:
+    """The plan that a user's reader hands out, copied once: to aligned memory, as large as it states.
+
+    Readers may refuse to hand out more than they have, so that nothing is asked for beyond the plan's end.
+    """
+    start = piece = _read(reader, PREAMBLE_BYTES)
+    while piece and len(start) < PREAMBLE_BYTES:
+        piece = _read(reader, PREAMBLE_BYTES - len(start))
+        start += piece
+    total = stated_bytes(start)
+    if total is None:
+        return memoryview(start)
+    memory = device().allocate(max(total, len(start))).bytes.data
+    memory[: len(start)] = start
+    at = len(start)
+    while at < total and (piece := _read(reader, min(CHUNK, total - at))):
+        if at + len(piece) > total:
+            raise PlanError("AR604", "plan", got=f"more than {total} bytes", wanted=f"{total}")
+        memory[at : at + len(piece)] = piece
+        at += len(piece)
+    return memory[:at].toreadonly()
+
+
+def _read(reader: IStreamReader | IStreamReaderV2, size: int) -> bytes:
+    match reader:
+        case IStreamReader():
+            given = call_user(b"", reader.read, size)
+        case IStreamReaderV2():
+            given = call_user(b"", reader.read, size, 0)
+    try:
+        return bytes(memoryview(given))
+    except TypeError:
+        got, do = type_name(given), "return bytes from read, and b'' at the end"
+        raise ArgumentError("AR311", "stream reader", got, "bytes", do) from None
