@@ -256,9 +256,9 @@ def test_explain_shows_every_version_of_a_dynamic_network(capsys):
         (("net.py", "--node", "foo"), "[AR304] --node: got 'foo', wanted one of x, double, relu"),
         (
             ("net.py:long", "--node", "rwo7"),
-            "[AR304] --node: got 'rwo7', wanted a part of one of 73 names; try row7, ",
+            "[AR304] --node: got 'rwo7', wanted a part of one of the 73 names; try row7, ",
         ),
-        (("net.py:left_out", "--node", "gone"), "[AR304] --node: got 'gone', of which nothing is left"),
+        (("net.py:left_out", "--node", "gone"), "[AR304] --node: got 'gone', "),
         (("net.py", "--cpu", "foo"), "[AR809] --cpu: got 'foo', wanted one of avx512"),
         (("x.npy",), "[AR606] plan: got bytes that begin with"),
     ],
@@ -300,7 +300,7 @@ def test_inspect_prints_tables(capsys, plan):
 
 def test_inspect_prints_a_page_of_the_report_or_all_of_it(capsys, plan):
     page, whole = printed(capsys, "inspect", plan), printed(capsys, "inspect", plan, "--full")
-    assert page.endswith(f"`anyrt inspect {plan} --full` prints the whole report\n")
+    assert page.endswith(f"`anyrt inspect {plan} --full` prints the full build report\n")
     assert "  double+relu; reads 32 B, writes 32 B" in whole.splitlines()
     assert "its kernels were made in " in page
 

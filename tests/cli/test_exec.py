@@ -120,25 +120,25 @@ def test_times_and_layers_are_exported(model, tmp_path):
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("--saveDebugTensors=y:y.raw", "AR706.*y: got a tensor that is no debug tensor"),
-        ("--saveAllDebugTensors=jpeg", "'jpeg', wanted of summary, numpy, string, raw"),
+        ("--saveDebugTensors=y:y.raw", "AR706.* y: "),
+        ("--saveAllDebugTensors=jpeg", "AR304.*--saveAllDebugTensors.*'jpeg'.*summary, numpy, string, raw"),
         ("--markDebug=x,yy", "AR304.*--markDebug.*'yy'.*did you mean y"),
         ("--plugins=libnone.so", "AR826.*libnone.so.*no such file"),
-        ("--plugins", "no value"),
+        ("--plugins", "AR304.*--plugins"),
         ("--timeRefit", "AR841.*--timeRefit.*add --refit"),
         ("--dumpRefit", "AR841.*--dumpRefit.*add --refit"),
-        ("--weightStreamingBudget=101%", "AR304.*'101%'.*wanted bytes"),
-        ("--useDLACore=0", "AR901.*no core of that kind.*leave it out"),
-        ("--batch=4", "AR901.*no batch beside the shapes.*give it in --shapes"),
-        ("--onx=m.onnx", "unknown option.*did you mean --onnx"),
-        ("--onnx", "no value"),
-        ("--iterations=many", "a number of 0 or more"),
-        ("--shapes=y:1x3", "AR506.*y: got a shape for it, wanted one of x"),
-        ("--shapes=x:1xq", "NAME:1x3x224x224"),
-        ("--memPoolSize=heap:3", "wanted workspace, dlaSRAM, .*tacticSharedMem"),
-        ("--percentile=120", "numbers from 0 to 100"),
-        ("--inputIOFormats=fp99:chw", "TYPE:FORMAT"),
-        ("--layerPrecisions=a:fp99", "one of fp32"),
+        ("--weightStreamingBudget=101%", "AR304.*'101%'"),
+        ("--useDLACore=0", "AR901.*--useDLACore"),
+        ("--batch=4", "AR901.*--batch.*--shapes"),
+        ("--onx=m.onnx", "AR304.*--onx.*did you mean --onnx"),
+        ("--onnx", "AR304.*--onnx"),
+        ("--iterations=many", "AR304.*--iterations.*'many'"),
+        ("--shapes=y:1x3", "AR506.* y: .*one of x"),
+        ("--shapes=x:1xq", "AR304.*x:1xq.*NAME:1x3x224x224"),
+        ("--memPoolSize=heap:3", "AR304.*'heap:3'.*workspace, dlaSRAM, .*tacticSharedMem"),
+        ("--percentile=120", "AR304.*--percentile.*'120'"),
+        ("--inputIOFormats=fp99:chw", "AR304.*'fp99:chw'.*fp32"),
+        ("--layerPrecisions=a:fp99", "AR304.*--layerPrecisions.*'fp99'.*one of fp32"),
     ],
 )
 def test_mistakes_are_told_and_fail(model, word, message, capsys):
@@ -150,7 +150,7 @@ def test_mistakes_are_told_and_fail(model, word, message, capsys):
 
 def test_an_option_without_meaning_here_is_accepted_and_said_to_be(model, capsys):
     assert execute((model, "--useCudaGraph", "--device=0", *QUICK), "trtexec") == 0
-    assert "--useCudaGraph has no effect: there is no graphics processor" in capsys.readouterr().out
+    assert "--useCudaGraph has no effect: " in capsys.readouterr().out
 
 
 def test_types_and_formats_of_inputs_are_asked_for(model, capsys):
@@ -199,7 +199,7 @@ def test_int8_without_a_cache_has_the_ranges_of_trtexec(products, capsys):
     for word in ("--int8", "--best"):
         x, y = outputs_of(path, word)
         np.testing.assert_allclose(y, in_codes(x, w, 2 / 127), rtol=1e-4)
-    assert "no --calib: results of int8 mean nothing, only times do" in capsys.readouterr().out
+    assert "[W] [TRT] no --calib: " in capsys.readouterr().out
 
 
 def test_a_cache_that_is_not_there_means_random_numbers(products, tmp_path, capsys):
@@ -207,7 +207,7 @@ def test_a_cache_that_is_not_there_means_random_numbers(products, tmp_path, caps
     shapes = ("--optShapesCalib=x:5x8", "--minShapesCalib=x:1x8", "--maxShapesCalib=x:9x8")
     outputs_of(path, "--int8", f"--calib={tmp_path / 'none'}", *shapes)
     out = capsys.readouterr().out
-    assert "none: no such file, calibrated with random numbers" in out
+    assert "none: no such file, " in out
     assert "calibrated 1 tensor with 1 batch" in out
     assert not (tmp_path / "none").exists()
 
@@ -247,7 +247,7 @@ def test_a_stripped_plan_is_not_run_before_it_has_its_weights(word, products, ca
     path, _ = products
     assert execute((f"--onnx={path}", word, *QUICK), "trtexec") == 0
     out = capsys.readouterr().out
-    assert "The plan was stripped of weights, so it is not run" in out
+    assert re.search(r"\[W\].* not run", out)
     assert "Throughput" not in out
 
 
@@ -310,7 +310,7 @@ def test_libraries_of_plugins_are_there_while_a_command_runs(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("word", "message"),
-    [("--calibProfile=3", "below 1"), ("--calib=m.txt", "AR332"), ("--optShapesCalib=z:1x3", "AR506")],
+    [("--calibProfile=3", "AR304"), ("--calib=m.txt", "AR332"), ("--optShapesCalib=z:1x3", "AR506")],
 )
 def test_calibration_that_cannot_be_is_told(products, tmp_path, word, message, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""What a command is, and which there are: cli/commands/NAME.py with a `COMMAND` is `anyrt NAME`.
+"""Defines and finds commands: cli/commands/NAME.py with a `COMMAND` is `anyrt NAME`.
 
 COMMAND = Command("print a greeting", lambda parser: None, lambda args: print("hello"))
 """
@@ -18,7 +18,7 @@ from anyrt.cli import commands
 class Command:
     """`help` for the list of commands; `options` adds arguments to a parser; `run` does the work.
 
-    `run` prints its results, and raises AnyrtError or OSError where it cannot go on.
+    `run` prints its results, and raises AnyrtError or OSError on failure.
     """
 
     help: str
@@ -27,6 +27,6 @@ class Command:
 
 
 def all_commands() -> dict[str, Command]:
-    """Every command by name, in the order of names."""
+    """All commands, sorted by name."""
     names = sorted(m.name for m in pkgutil.iter_modules(commands.__path__) if not m.name.startswith("_"))
     return {name: import_module(f"{commands.__name__}.{name}").COMMAND for name in names}

@@ -1,4 +1,4 @@
-"""`anyrt COMMAND …`: finds the command, and turns mistakes into one line and exit status 2."""
+"""`anyrt COMMAND …`: runs the command, and reports a user's mistake in one line with exit status 2."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from anyrt.cli.command import all_commands
 from anyrt.core.errors import AnyrtError
 
 MISTAKE: Final = 2
-INTERRUPTED: Final = 130  # what shells say of a program that was ended by Ctrl-C
+INTERRUPTED: Final = 130  # the status that shells report after Ctrl-C
 
 
 class Parser(ArgumentParser):
-    """Says what is wrong with the arguments in one line."""
+    """Reports an error in the arguments in one line."""
 
     def error(self, message: str) -> NoReturn:
         """Print `message` and end with status 2."""
-        self.exit(MISTAKE, f"{self.prog}: {message}; {self.prog} --help shows what it takes\n")
+        self.exit(MISTAKE, f"{self.prog}: {message}; {self.prog} see {self.prog} --help\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command that `argv` (without the program's name) asks for; the exit status."""
+    """Run the command in `argv`, which excludes the program's name; returns the exit status."""
     args = _parser().parse_args(argv)
     try:
         args.run(args)
@@ -48,7 +48,7 @@ def _refuse(args: Namespace, message: str) -> int:
 
 
 def _parser() -> ArgumentParser:
-    parser = Parser(prog="anyrt", description="Look into networks, plans and this installation.")
+    parser = Parser(prog="anyrt", description="Inspect, run and measure networks, ONNX models and plans.")
     parser.add_argument("--version", action="version", version=f"anyrt {anyrt.__anyrt_version__}")
     places = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, command in all_commands().items():

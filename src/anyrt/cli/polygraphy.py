@@ -30,7 +30,13 @@ def write_inputs(feeds: Mapping[str, Array], path: Path) -> None:
 
 def read_inputs(path: Path) -> dict[str, Array]:
     """The inputs of the first run in a file."""
-    wrong = BindingError("AR705", str(path), "a file that holds no arrays", "Polygraphy's JSON of inputs")
+    wrong = BindingError(
+        "AR705",
+        str(path),
+        "a file without arrays",
+        "inputs in Polygraphy's JSON",
+        "write it with `--save-inputs`",
+    )
     try:
         runs = json.loads(path.read_text())
         return {name: _decoded(x) for name, x in runs[0].items()}

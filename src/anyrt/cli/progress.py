@@ -1,5 +1,5 @@
-"""How far a build is: bars on a terminal, elsewhere plain lines from a build that takes long; both go to
-stderr, so that results can be piped.
+"""Shows the progress of a build on stderr, so that results can be piped: bars on a terminal, and
+otherwise plain lines if the build takes long.
 
     logger, monitor = talk()
     builder = Builder(logger)
@@ -18,11 +18,11 @@ from anyrt.core.enums import Severity
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-PATIENCE: Final = 2.0  # seconds that a build may take without a line
+PATIENCE: Final = 2.0  # seconds before the first progress line
 
 
 class Lines(ILogger):
-    """Prints what is said of work that takes long; errors are raised, need not be printed too."""
+    """Prints progress lines of a long build. It prints no errors, since commands raise them."""
 
     def __init__(self) -> None:
         ILogger.__init__(self)
@@ -42,7 +42,7 @@ class Silent(ILogger):
 
 
 class Bars(IProgressMonitor):
-    """A bar for each phase that is open, all of them gone when the build has ended."""
+    """One bar per active phase; removes all bars when the build ends."""
 
     def __init__(self) -> None:
         IProgressMonitor.__init__(self)
@@ -50,25 +50,25 @@ class Bars(IProgressMonitor):
         self._tasks: dict[str, TaskID] = {}
 
     def phase_start(self, phase_name: str, parent_phase: str | None, num_steps: int) -> None:
-        """A bar more."""
+        """Add a bar."""
         if not self._tasks:
             self._progress.start()
         self._tasks[phase_name] = self._progress.add_task(phase_name, total=num_steps)
 
     def step_complete(self, phase_name: str, step: int) -> bool:
-        """Its bar moves."""
+        """Advance the bar."""
         self._progress.update(self._tasks[phase_name], completed=step + 1)
         return True
 
     def phase_finish(self, phase_name: str) -> None:
-        """Its bar goes."""
+        """Remove the bar."""
         self._progress.remove_task(self._tasks.pop(phase_name))
         if not self._tasks:
             self._progress.stop()
 
 
 def talk() -> tuple[ILogger, IProgressMonitor | None]:
-    """A logger and a monitor for a build, as it suits stderr."""
+    """A logger and a progress monitor for a build: bars if stderr is a terminal, and otherwise lines."""
     return (Silent(), Bars()) if sys.stderr.isatty() else (Lines(), None)
 
 

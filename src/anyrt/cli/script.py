@@ -1,6 +1,6 @@
-"""Networks that are written in Python files, for commands that take one.
+"""Builds networks that Python files define, for commands that take one.
 
-def define(network):                 # or define(network, config), to add optimisation profiles
+def define(network):                 # or define(network, config), to add optimization profiles
     x = network.add_input("x", anyrt.float32, (2, 3))
     network.mark_output(network.add_identity(x).get_output(0))
 """
@@ -37,7 +37,7 @@ def split_place(place: str) -> tuple[Path, str]:
 
 
 def plan_source(place: str) -> bytes | Path:
-    """The plan of a Python file or an ONNX model, built now; a plan file as it is."""
+    """The plan of a Python file or an ONNX model, which is built now; the path of a plan file."""
     path, function = split_place(place)
     if path.suffix == ".py":
         return build_script(path, function)
@@ -50,7 +50,7 @@ def plan_file(source: bytes | Path) -> PlanFile:
 
 
 def build_model(path: Path) -> bytes:
-    """The plan of an ONNX model; every problem is raised."""
+    """The plan of an ONNX model; raises all errors."""
     from anyrt import init_libnvinfer_plugins
     from anyrt.onnx.session import build
 
@@ -61,7 +61,7 @@ def build_model(path: Path) -> bytes:
 
 
 def build_script(path: Path, function: str) -> bytes:
-    """The plan of the network that a function of a Python file adds layers to; every mistake is raised."""
+    """The plan of the network that a function in a Python file defines; raises all errors."""
     logger, monitor = talk()
     with strict():
         builder = Builder(logger)
@@ -70,7 +70,7 @@ def build_script(path: Path, function: str) -> bytes:
         _call_user(path, function, network, config)
         plan = builder.build_serialized_network(network, config)
     if plan is None:
-        raise CompileError("AR807", str(path), got="no plan and no reason", wanted="either")
+        raise CompileError("AR807", str(path), got="the builder returned neither a plan nor an error")
     return bytes(memoryview(plan))
 
 
@@ -80,7 +80,7 @@ def _call_user(path: Path, function: str, *given: object) -> None:
     try:
         define = runpy.run_path(str(path)).get(function)
         if not callable(define):
-            do = f"add `def {function}(network):`, or name another as {path}:FUNCTION"
+            do = f"add `def {function}(network):`, or name a function as {path}:FUNCTION"
             raise ArgumentError(
                 "AR306", where, "no such function", "a function that adds layers to a network", do
             )
@@ -94,7 +94,7 @@ def _call_user(path: Path, function: str, *given: object) -> None:
 
 
 def _told(error: Exception, path: Path, where: str) -> AnyrtError:
-    """What a file did wrong, with its line: our own message where it is one, else the exception."""
+    """The error of the user's file with its line: an AnyRT error as it is, any other exception as AR314."""
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
     number = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
     place = where if number is None else f"{path}:{number}"

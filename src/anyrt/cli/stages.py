@@ -27,7 +27,7 @@ from anyrt.schedule.versions import versions
 
 FEW = 6  # names that are listed whole
 NEAREST = 3  # names that are suggested
-NO_KERNEL = "(no kernel: it is an input or a constant, or no output needs it)\n"
+NO_KERNEL = "(no kernel: this is an input or a constant, or no output needs it)\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ def named_like(graph: Graph, part: str) -> list[str]:
     if len(names) <= FEW:
         raise ArgumentError("AR304", "--node", repr(part), f"one of {', '.join(names)}")
     near = get_close_matches(part, names, NEAREST, cutoff=0.0)
-    wanted = f"a part of one of {len(names)} names"
+    wanted = f"a part of one of the {len(names)} names"
     raise ArgumentError("AR304", "--node", repr(part), wanted, f"try {', '.join(near)}")
 
 

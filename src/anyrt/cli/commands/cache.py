@@ -1,4 +1,4 @@
-"""`anyrt cache show|clear|path`: the compiled code that is kept for this user."""
+"""`anyrt cache show|clear|path`: list or clear this user's cache of compiled code, or print its directory."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ PATTERN: Final = "*.kernel"
 
 
 def options(parser: ArgumentParser) -> None:
-    """What to do with the cache."""
+    """The action."""
     parser.add_argument(
         "action", nargs="?", choices=tuple(ACTIONS), default="show",
-        help="list the entries (default), remove them, or print where they are",
+        help="list the entries (default), remove all entries, or print the directory",
     )  # fmt: skip
 
 
@@ -65,4 +65,4 @@ def _age(seconds: float) -> str:
 
 
 ACTIONS: Final = {"show": show, "clear": clear, "path": path}
-COMMAND = Command("show or clear the cache of compiled code", options, run)
+COMMAND = Command("list or clear the cache of compiled code", options, run)

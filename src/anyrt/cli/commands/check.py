@@ -1,7 +1,7 @@
-"""`anyrt check model.onnx`: every problem of a model, without building it.
+"""`anyrt check model.onnx`: report all problems in a model without building it.
 
-anyrt check model.onnx            what cannot be described, and inputs and outputs with their shapes
-anyrt check model.onnx --dla      also which layers DLA could run, and why not the others
+anyrt check model.onnx            list all problems, or else inputs and outputs with their shapes
+anyrt check model.onnx --dla      also list which layers DLA supports, and why it does not support the others
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ def options(parser: ArgumentParser) -> None:
     """The model."""
     parser.description = __doc__
     parser.add_argument("model", type=Path, help="an ONNX file")
-    parser.add_argument("--dla", action="store_true", help="say of each layer whether DLA could run it")
+    parser.add_argument("--dla", action="store_true", help="report for each layer whether DLA supports it")
 
 
 def run(args: Namespace) -> None:
-    """Print all problems, and exit with 1 where there are some; else what the model takes and gives."""
+    """Print all problems and exit with status 1, or else print the inputs and outputs."""
     from anyrt import init_libnvinfer_plugins
     from anyrt.api.building.builder import Builder
     from anyrt.api.edge.oneline import tensor_text
@@ -64,4 +64,4 @@ def _dla(network: INetworkDefinition) -> None:
     print_table(("layer", "kind", "DLA"), rows)
 
 
-COMMAND = Command("say every problem of an ONNX model", options, run)
+COMMAND = Command("report all problems in an ONNX model", options, run)

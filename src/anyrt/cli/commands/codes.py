@@ -1,4 +1,4 @@
-"""`anyrt codes [CODE …]`: the table of diagnostics, or what particular codes mean."""
+"""`anyrt codes [CODE …]`: list all error codes, or explain the given ones."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from anyrt.core.errors import CLASSES, ArgumentError
 
 def options(parser: ArgumentParser) -> None:
     """Codes to explain."""
-    parser.add_argument("code", nargs="*", help="explain these only, AR101 for instance")
+    parser.add_argument("code", nargs="*", help="codes to explain, such as AR101 (default: list all)")
 
 
 def run(args: Namespace) -> None:
-    """One line a code, or the full entry of those that are named."""
+    """Print one line per code, or the full entry of each given code."""
     wanted = [name.upper() for name in args.code]
     for name in wanted:
         if name not in CODES:
-            raise ArgumentError("AR304", "code", repr(name), "a code of the table", "anyrt codes lists them")
+            raise ArgumentError("AR304", "code", repr(name), "an error code", "`anyrt codes` lists them")
     if not wanted:
         print_table(("code", "error", "title"), [(c.id, _error(c), c.title) for c in CODES.values()])
     for name in wanted:
         code = CODES[name]
         print(f"{code.id}: {code.title}\n  {code.explanation}.\n  What to do: {code.do}.")
-        print(f"  raised as {_error(code)}, reported as ErrorCodeTRT.{code.trt.name}")
+        print(f"  raised as {_error(code)}; error recorders receive ErrorCodeTRT.{code.trt.name}")
 
 
 def _error(code: Code) -> str:

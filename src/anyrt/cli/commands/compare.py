@@ -1,8 +1,8 @@
-"""`anyrt compare model.onnx`: AnyRT beside ONNX Runtime, or the reference evaluator of ONNX.
+"""`anyrt compare model.onnx`: compare AnyRT with ONNX Runtime or with ONNX's reference evaluator.
 
-anyrt compare model.onnx                          each output, with the largest differences
-anyrt compare model.onnx --layers                 each node, and the first one that differs
-anyrt compare model.onnx --load-inputs in.json    inputs, as Polygraphy saves them
+anyrt compare model.onnx                          compare each output and print the largest differences
+anyrt compare model.onnx --layers                 compare each node and name the first that differs
+anyrt compare model.onnx --load-inputs in.json    read the inputs from a file that Polygraphy saved
 """
 
 from __future__ import annotations
@@ -19,22 +19,26 @@ RUNNERS: Final = ("onnxruntime", "reference")
 
 
 def options(parser: ArgumentParser) -> None:
-    """The model, what it is compared with, its inputs, and how close is close."""
+    """The model, the other runtime, the inputs and the tolerances."""
     parser.description = __doc__
     add = parser.add_argument
     add("model", type=Path, help="an ONNX file")
-    add("--against", choices=RUNNERS, help="default: onnxruntime where it is installed")
-    add("--layers", action="store_true", help="compare what each node makes")
-    add("--shapes", default="", help="shapes of open inputs: x:1x3x224x224")
-    add("--rtol", type=float, default=1e-3, help="difference allowed, relative to the wanted value")
-    add("--atol", type=float, default=1e-4, help="difference allowed besides")
-    add("--load-inputs", type=Path, help="inputs, in Polygraphy's JSON")
-    add("--save-inputs", type=Path, help="write the inputs there")
-    add("--save-outputs", type=Path, help="write both runners' outputs there, in Polygraphy's JSON")
+    add("--against", choices=RUNNERS, help="runtime to compare with (default: onnxruntime if installed)")
+    add("--layers", action="store_true", help="compare the output of each node")
+    add("--shapes", default="", help="shapes of dynamic inputs, such as x:1x3x224x224")
+    add("--rtol", type=float, default=1e-3, help="relative tolerance (default: %(default)s)")
+    add("--atol", type=float, default=1e-4, help="absolute tolerance (default: %(default)s)")
+    add("--load-inputs", type=Path, help="read the inputs from this file, in Polygraphy's JSON")
+    add("--save-inputs", type=Path, help="write the inputs to this file")
+    add(
+        "--save-outputs",
+        type=Path,
+        help="write the outputs of both runtimes to this file, in Polygraphy's JSON",
+    )
 
 
 def run(args: Namespace) -> None:
-    """Print a row for each output; exit status 1 where one differs."""
+    """Print one row per output; exit with status 1 if any output differs."""
     from anyrt.cli.polygraphy import read_inputs, write_inputs, write_outputs
     from anyrt.onnx.reference import compare, load_model, runner
 

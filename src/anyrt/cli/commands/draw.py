@@ -1,10 +1,10 @@
-"""`anyrt draw NETWORK -o FILE`: a picture of a network, its layers as boxes, kernels as frames around them.
+"""`anyrt draw NETWORK -o FILE`: draw a network, with layers as boxes and kernels as frames around them.
 
-anyrt draw net.plan -o net.svg            for a browser or a document
-anyrt draw net.py -o net.html --profile   the same as a page, with the time of each kernel
+anyrt draw net.plan -o net.svg            a picture for a browser or a document
+anyrt draw net.py -o net.html --profile   a page with the time of each kernel
 
-A wire between two frames is a tensor that one kernel stores and others load; what a frame holds stays in
-registers. A dashed box is a layer that an earlier kernel computes as well, or a part of one.
+A wire between two frames is a tensor that one kernel stores and others load. Tensors inside a frame stay in
+registers. A dashed box is a part of a layer, or a layer that an earlier kernel also computes.
 """
 
 from __future__ import annotations
@@ -29,19 +29,23 @@ def options(parser: ArgumentParser) -> None:
     """The network, the file, and whether to measure."""
     parser.description = __doc__
     add = parser.add_argument
-    add("network", help="FILE.py or FILE.py:FUNCTION (default: define), an ONNX model, or a plan")
-    add("-o", "--output", type=Path, required=True, metavar="FILE", help="the picture: .svg or .html")
-    add("--profile", action="store_true", help="run it on random inputs, and show the time of each kernel")
+    add("network", help="FILE.py, FILE.py:FUNCTION (default function: define), an ONNX model or a plan")
+    add("-o", "--output", type=Path, required=True, metavar="FILE", help="output file: .svg or .html")
+    add(
+        "--profile",
+        action="store_true",
+        help="run the network on random inputs and show the time of each kernel",
+    )
 
 
 def run(args: Namespace) -> None:
-    """Make the picture, write it, and say so."""
+    """Draw the picture, write it, and print its counts."""
     from anyrt.cli.draw.svg import html, svg
     from anyrt.plan.disk import write_atomically
 
     if args.output.suffix not in FORMATS:
         wanted = f"a name that ends in {' or '.join(FORMATS)}"
-        raise ArgumentError("AR304", "--output", repr(str(args.output)), wanted)
+        raise ArgumentError("AR304", "--output", repr(str(args.output)), wanted, "write -o net.svg")
     picture, notes, times = drawn(args.network, args.profile)
     write = svg if args.output.suffix == ".svg" else html
     write_atomically(args.output, [write(picture, notes, times).encode()])
@@ -78,7 +82,7 @@ def _notes(picture: Picture, is_dynamic: bool) -> Iterator[str]:
 
     yield _counts(picture) + ("; sizes at the optimum of the first profile" if is_dynamic else "")
     if any(box.kind in (Kind.AGAIN, Kind.PART) for box in picture.boxes):
-        yield "dashed: a part of a layer, or a layer that an earlier kernel computes, too"
+        yield "dashed: a part of a layer, or a layer that an earlier kernel also computes"
     if picture.left_out:
         more = f" and {len(picture.left_out) - NAMES} more" if len(picture.left_out) > NAMES else ""
         yield f"nothing is computed for {', '.join(picture.left_out[:NAMES])}{more}"
@@ -91,4 +95,4 @@ def _counts(picture: Picture) -> str:
     return f"{counted(layers, 'layer')} in {counted(len(picture.frames), 'kernel')}"
 
 
-COMMAND = Command("draw a network as SVG or HTML: layers, kernels around them, tensors, times", options, run)
+COMMAND = Command("draw a network's layers, kernels and tensors as SVG or HTML", options, run)

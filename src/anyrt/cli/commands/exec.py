@@ -1,4 +1,4 @@
-"""`anyrt exec --onnx=model.onnx`: build and measure, with trtexec's options and lines.
+"""`anyrt exec --onnx=model.onnx`: build and measure a model, with the options and output of trtexec.
 
 anyrt exec --onnx=model.onnx --saveEngine=model.plan --shapes=x:1x3x224x224
 anyrt exec --loadEngine=model.plan --loadInputs=x:photo.npy --dumpOutput
@@ -12,14 +12,14 @@ from anyrt.cli.command import Command
 
 
 def options(parser: ArgumentParser) -> None:
-    """All words are trtexec's."""
+    """The options are those of trtexec, which `exec/flags.py` parses."""
     parser.description = __doc__
     parser.add_argument("words", nargs=REMAINDER, metavar="--option=value", help="--help lists them")
     parser.prefix_chars = "\0"  # so that options of trtexec are words here
 
 
 def run(args: Namespace) -> None:
-    """Do what the options say; exit status 1 where it fails, as trtexec's."""
+    """Execute the options; exit with status 1 on failure, as trtexec does."""
     from anyrt.cli.exec.main import execute
 
     status = execute(args.words, "anyrt exec")
@@ -27,4 +27,4 @@ def run(args: Namespace) -> None:
         raise SystemExit(status)
 
 
-COMMAND = Command("build a model and measure it, as trtexec does", options, run)
+COMMAND = Command("build and measure a model, with the options of trtexec", options, run)

@@ -1,10 +1,10 @@
-"""`anyrt explain NETWORK`: a network on a page, or at every stage from the graph to the assembly.
+"""`anyrt explain NETWORK`: show a network on one page, or at each stage from the graph to the assembly.
 
-anyrt explain net.py                        layers and kernels of the network that define(network) makes
+anyrt explain net.py                        layers and kernels of the network that define(network) builds
 anyrt explain net.py --node conv            the layers with "conv" in their names, and their kernels
-anyrt explain net.py --stage all            every stage
-anyrt explain net.py:tiny --stage kernels   the fused kernels of the network that tiny(network) makes
-anyrt explain net.py --node norm --stage loops   its kernel after each step that transforms loops
+anyrt explain net.py --stage all            all stages but loops and steps
+anyrt explain net.py:tiny --stage kernels   the fused kernels of the network that tiny(network) builds
+anyrt explain net.py --node norm --stage loops   the kernel after each loop transformation
 anyrt explain net.plan --node conv1 --stage asm --cpu neon
 """
 
@@ -23,27 +23,29 @@ LOOPS, STEPS = "loops", "steps"  # long, and only printed when asked for
 
 
 def options(parser: ArgumentParser) -> None:
-    """The network, and what of it to print."""
+    """The network, and the stages to print."""
     parser.description = __doc__
     parser.add_argument(
-        "network", help="FILE.py or FILE.py:FUNCTION (default: define), an ONNX model, or a plan"
+        "network", help="FILE.py, FILE.py:FUNCTION (default function: define), an ONNX model or a plan"
     )
     parser.add_argument(
-        "--node", metavar="NAME", help="only these layers or inputs: a name, or a part of some"
+        "--node", metavar="NAME", help="show only the layers and inputs whose names contain NAME"
     )
     parser.add_argument(
         "--stage",
         choices=(*STAGES, LOOPS, STEPS, "all"),
-        help="this stage; loops: the steps that make each kernel; steps: those that changed it; "
-        "all: all others (default: a page)",
+        help="stage to print; loops: each kernel after every transformation; steps: only after those that "
+        "applied; all: graph to asm (default: a summary page)",
     )
     parser.add_argument(
-        "--cpu", metavar="LEVEL", help="for this feature level instead of this machine's: avx2 …"
+        "--cpu",
+        metavar="LEVEL",
+        help="compile for this feature level, such as avx2 (default: that of this machine)",
     )
 
 
 def run(args: Namespace) -> None:
-    """Print the stages that are asked for."""
+    """Print the requested stages."""
     from anyrt.cli.page import Page
     from anyrt.cli.script import plan_file, plan_source
     from anyrt.cli.stages import Stages, choose_target
@@ -67,14 +69,14 @@ def run(args: Namespace) -> None:
 
 
 def _check_node(node: str, plan: Plan, graph: Graph) -> None:
-    """An unknown name is an error before anything is printed; one that the passes left out is another."""
+    """Raise AR304 for an unknown name, and for a layer that the passes removed, before printing."""
     from anyrt.cli.stages import named_like, names_of
 
     if node in {layer.name for layer in plan.layers} and node not in names_of(graph):
-        got = f"{node!r}, of which nothing is left in the graph"
-        do = "see `--stage graph`: other primitives compute it, another layer is equal, or no output needs it"
+        got = f"{node!r}, which is not in the optimized graph"
+        do = "see `--stage graph`: a pass replaced it, an equal layer computes it, or no output needs it"
         raise ArgumentError("AR304", "--node", got, "a layer of the graph", do)
     named_like(graph, node)
 
 
-COMMAND = Command("show a network on a page, or as graph, kernels, LLVM text and assembly", options, run)
+COMMAND = Command("show a network's layers, kernels, LLVM text and assembly", options, run)

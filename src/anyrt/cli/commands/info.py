@@ -1,4 +1,4 @@
-"""`anyrt info`: this machine and this installation, as a bug report needs them."""
+"""`anyrt info`: describe this machine and installation for a bug report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`anyrt inspect PLAN`: what a plan file, or an ONNX model, holds, as tables or (`--json`) for programs."""
+"""`anyrt inspect PLAN`: show the content of a plan or an ONNX model, as tables or as JSON (`--json`)."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ from anyrt.plan.report import full_text, parse_report, short_text
 
 
 def options(parser: ArgumentParser) -> None:
-    """The plan, and the form of the answer."""
-    parser.add_argument("plan", type=Path, help="a plan file, or an ONNX model")
-    parser.add_argument("--full", action="store_true", help="print the whole report, not a page of it")
+    """The plan, and the output format."""
+    parser.add_argument("plan", type=Path, help="a plan or an ONNX model")
+    parser.add_argument(
+        "--full", action="store_true", help="print the full build report instead of a summary"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -143,7 +145,7 @@ def _print_plan(file: PlanFile, path: Path, full: bool) -> None:
         write = full_text if full else short_text
         print(write(parse_report(plan.report), build_seconds(plan)))
         if not full:
-            print(f"`anyrt inspect {path} --full` prints the whole report")
+            print(f"`anyrt inspect {path} --full` prints the full build report")
 
 
 def _sections(plan: Plan) -> list[tuple[str, tuple[str, ...], list[tuple[str, ...]]]]:
@@ -188,4 +190,4 @@ def _sizes(x: tuple[int, ...]) -> str:
     return f"({', '.join(map(str, x))})"
 
 
-COMMAND = Command("show what a plan file holds", options, run)
+COMMAND = Command("show the content of a plan or an ONNX model", options, run)

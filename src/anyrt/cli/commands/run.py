@@ -1,7 +1,7 @@
-"""`anyrt run PLAN --input x=x.npy`: one inference with arrays from files.
+"""`anyrt run PLAN --input x=x.npy`: run one inference on arrays from files.
 
 anyrt run net.plan --input x=photo.npy --output y=result.npy
-anyrt run net.plan --input x=photo.npy --backend interp      its kernels in the interpreter
+anyrt run net.plan --input x=photo.npy --backend interp      run the kernels in the interpreter
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ NATIVE: Final = "cpu"
 
 
 def options(parser: ArgumentParser) -> None:
-    """The plan, its inputs, and where outputs go."""
+    """The plan, its inputs, and the files for its outputs."""
     parser.description = __doc__
     parser.add_argument("plan", type=Path, help="a plan file")
     add = parser.add_argument
-    add("--input", action="append", default=[], metavar="NAME=FILE", help="an input, as a .npy file")
+    add("--input", action="append", default=[], metavar="NAME=FILE", help="read an input from a .npy file")
     add("--output", action="append", default=[], metavar="NAME=FILE", help="write an output to a .npy file")
-    add("--plugins", action="append", default=[], metavar="FILE", help="load a library of plug-ins before")
-    add("--backend", default=NATIVE, help="what runs it: cpu (default), interp, null, …")
+    add("--plugins", action="append", default=[], metavar="FILE", help="load this plug-in library first")
+    add("--backend", default=NATIVE, help="backend: cpu (default), interp or null")
 
 
 def run(args: Namespace) -> None:
-    """Run the plan, print a line for each output, write those that are asked for."""
+    """Run the plan, print one line per output, and write the requested outputs."""
     file = map_plan(args.plan, mixer=mixer)
     feeds = {name: _read(file, name, Path(path)) for name, path in _pairs("--input", args.input)}
     missing = [b.name for b in file.plan.bindings if b.is_input and b.name not in feeds]
     if missing:
-        do = f"give --input {missing[0]}=FILE.npy"
-        raise BindingError("AR701", missing[0], "no array", "one for each input", do)
+        do = f"add --input {missing[0]}=FILE.npy"
+        raise BindingError("AR701", missing[0], "no array", "an array for each input", do)
     targets = dict(_pairs("--output", args.output))
     known = [b.name for b in file.plan.bindings if not b.is_input]
     for name in targets:
         if name not in known:
-            do = "look at the spelling"
+            do = "check the spelling"
             raise BindingError("AR706", "--output", repr(name), f"one of {', '.join(known)}", do)
     with loaded(args.plugins):
         outputs = _native(args.plan, feeds) if args.backend == NATIVE else _other(file, feeds, args.backend)
@@ -63,8 +63,10 @@ def run(args: Namespace) -> None:
     )
     for name, path in targets.items():
         if name not in outputs:
-            got = f"{name!r} of backend {args.backend}, which computes nothing"
-            raise BindingError("AR706", "--output", got, "a backend that computes", f"--backend {NATIVE}")
+            got = f"backend {args.backend!r}, which computes no outputs"
+            raise BindingError(
+                "AR706", f"--output {name}", got, "a backend that computes", f"use --backend {NATIVE}"
+            )
         # As `numpy.save` names files.
         write_atomically(Path(path if path.endswith(".npy") else f"{path}.npy"), [npy(outputs[name])])
 
@@ -73,20 +75,26 @@ def _pairs(option: str, given: Sequence[str]) -> list[tuple[str, str]]:
     split = [text.partition("=") for text in given]
     for name, equals, path in split:
         if not (name and equals and path):
-            raise ArgumentError("AR304", option, repr(name + equals + path), "NAME=FILE")
+            raise ArgumentError(
+                "AR304", option, repr(name + equals + path), "NAME=FILE", f"write {option} x=x.npy"
+            )
     return [(name, path) for name, _, path in split]
 
 
 def _read(file: PlanFile, name: str, path: Path) -> Array:
-    """The array of a file; types that NumPy does not know, bfloat16 say, come back as raw bytes."""
+    """The array in a file. NumPy loads types that it does not know, such as bfloat16, as raw bytes."""
     inputs = {b.name: b for b in file.plan.bindings if b.is_input}
     if name not in inputs:
-        raise BindingError("AR706", "--input", repr(name), f"one of {', '.join(inputs)}")
+        raise BindingError(
+            "AR706", "--input", repr(name), f"one of {', '.join(inputs)}", "check the spelling"
+        )
     try:
         with open_regular(path, name) as opened:  # NumPy cannot read a FIFO, but waits for one
             array: Array = np.load(opened, allow_pickle=False)
     except (ValueError, EOFError) as error:
-        raise BindingError("AR705", name, f"{path}, which NumPy cannot read", "a .npy file") from error
+        raise BindingError(
+            "AR705", name, f"{path}, which NumPy cannot read", "a .npy file", "write it with numpy.save"
+        ) from error
     wanted = numpy_dtype(inputs[name].dtype)
     return (
         array.view(wanted) if array.dtype.kind == "V" and array.dtype.itemsize == wanted.itemsize else array
@@ -117,7 +125,9 @@ def _other(file: PlanFile, feeds: Mapping[str, Array], name: str) -> Mapping[str
 
     found = all_backends()
     if name not in found:
-        raise ArgumentError("AR304", "--backend", repr(name), f"one of {', '.join(found)}")
+        raise ArgumentError(
+            "AR304", "--backend", repr(name), f"one of {', '.join(found)}", "`anyrt info` lists the backends"
+        )
     target = found[name].target()
     lowered = lower_plan(file, target)
     bindings = {b.name: b for b in file.plan.bindings}
@@ -137,7 +147,7 @@ def _other(file: PlanFile, feeds: Mapping[str, Array], name: str) -> Mapping[str
 
 
 def _sizes(plan: Plan, arrays: Mapping[str, Array]) -> dict[str, int]:
-    """The sizes that these arrays tell."""
+    """The values of symbolic dimensions that these arrays determine."""
     return {s.name: _size(s, arrays[s.tensor]) for s in plan.symbols if s.tensor in arrays}
 
 
@@ -150,4 +160,4 @@ def _row(name: str, x: Array) -> tuple[str, ...]:
     return name, str(x.dtype), str(x.shape), *(f"{v:.6g}" for v in (shown.min(), shown.mean(), shown.max()))
 
 
-COMMAND = Command("run a plan with arrays from .npy files", options, run)
+COMMAND = Command("run a plan on arrays from .npy files", options, run)

@@ -17,7 +17,7 @@ from anyrt.plan.disk import open_regular, write_atomically
 
 
 def loaded(path: Path, dtype: DataType, shape: tuple[int, ...], name: str) -> Array:
-    """The values of an input: of a .npy file, or of a file of its bytes."""
+    """The values of an input, from a .npy file or a file of raw bytes."""
     wanted = numpy_dtype(dtype)
     with open_regular(path, str(path)) as file:  # NumPy cannot read a FIFO, but waits for one
         if path.suffix == ".npy":
@@ -27,12 +27,13 @@ def loaded(path: Path, dtype: DataType, shape: tuple[int, ...], name: str) -> Ar
             array = np.fromfile(file, wanted)
     if array.size != int(np.prod(shape)):
         got = f"{array.size} elements in {path}"
-        raise BindingError("AR705", name, got, f"{int(np.prod(shape))} of shape {shape}")
+        do = "write a file of this size, or set --shapes"
+        raise BindingError("AR705", name, got, f"{int(np.prod(shape))} elements of shape {shape}", do)
     return np.ascontiguousarray(array.reshape(shape).astype(wanted, copy=False))
 
 
 def drawn(dtype: DataType, shape: tuple[int, ...], seed: int) -> Array:
-    """Values that stand for real ones: -1 to 1, and 0 or 1 for integers, which any table has."""
+    """Random values: floats in -1 to 1, and the integers 0 and 1, which are valid indices of most tables."""
     generator = np.random.default_rng(seed)
     if is_float(dtype):
         return generator.uniform(-1, 1, shape).astype(np.float32).astype(numpy_dtype(dtype))

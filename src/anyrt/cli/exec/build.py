@@ -1,4 +1,4 @@
-"""From a model or a plan to an engine, as the options say."""
+"""Builds a plan from the model of --onnx, as the options specify."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def plan_of(given: Given, logger: ILogger) -> IHostMemory:
-    """The plan of the model of --onnx; writes the timing cache where one is named."""
+    """The plan of the model of --onnx; also writes the file of --timingCacheFile."""
     builder = Builder(logger)
     strong = given.has("stronglyTyped")
     network = INetworkDefinition(builder, strong << NetworkDefinitionCreationFlag.STRONGLY_TYPED)
@@ -89,7 +89,7 @@ def plan_of(given: Given, logger: ILogger) -> IHostMemory:
 
 
 def _timing_cache(path: Path, logger: ILogger) -> ITimingCache:
-    """The one in a file; a new one where there is none, or none that can be read, which is told."""
+    """The timing cache in a file; a new one if there is no file or, with a warning, if it is not valid."""
     if not path.exists():
         return ITimingCache()
     with open_regular(path, str(path)) as file:
@@ -97,7 +97,7 @@ def _timing_cache(path: Path, logger: ILogger) -> ITimingCache:
     try:
         return ITimingCache(held)
     except PlanError as error:
-        logger.log(Severity.WARNING, f"{path} is made anew: {error}")
+        logger.log(Severity.WARNING, f"{path}: not a valid timing cache, will be overwritten: {error}")
         return ITimingCache()
 
 
@@ -109,7 +109,9 @@ def _configure(given: Given, config: IBuilderConfig) -> None:
         config.clear_flag(BuilderFlag.TF32)
     constraint = given.text("precisionConstraints", "none")
     if constraint not in CONSTRAINTS:
-        raise ArgumentError("AR304", "--precisionConstraints", repr(constraint), "none, prefer or obey")
+        raise ArgumentError(
+            "AR304", "--precisionConstraints", repr(constraint), "none, prefer or obey", "use one of these"
+        )
     asked = CONSTRAINTS[constraint]
     if asked is not None:
         config.set_flag(asked)
@@ -138,13 +140,14 @@ def _pool(config: IBuilderConfig, name: str, size: str) -> None:
     except ValueError:
         many = -1.0
     if name.lower() not in pools or many < 0:
-        wanted = f"{', '.join(POOLS)} with a size: workspace:512M"
-        raise ArgumentError("AR304", "--memPoolSize", repr(f"{name}:{size}"), wanted)
+        wanted = f"a size for one of {', '.join(POOLS)}"
+        do = "write --memPoolSize=workspace:512M"
+        raise ArgumentError("AR304", "--memPoolSize", repr(f"{name}:{size}"), wanted, do)
     config.set_memory_pool_limit(pools[name.lower()], int(many * UNITS.get(unit, 1 << 20)))
 
 
 def _layers(given: Given, network: INetworkDefinition) -> None:
-    """Types that --layerPrecisions and --layerOutputTypes ask of layers by name, with * for any text."""
+    """Set the types of --layerPrecisions and --layerOutputTypes; `*` in a layer name matches any text."""
     for pattern, word in given.pairs("layerPrecisions"):
         kind = _type("layerPrecisions", word)
         for layer in network:
@@ -159,7 +162,7 @@ def _layers(given: Given, network: INetworkDefinition) -> None:
 
 
 def _mark_debug(given: Given, network: INetworkDefinition) -> None:
-    """The debug tensors that are asked for, by name."""
+    """Mark the tensors that --markDebug names."""
     if given.has("markUnfusedTensorsAsDebugTensors"):
         network.mark_unfused_tensors_as_debug_tensors()
     asked = [name for name in given.text("markDebug").split(",") if name]
@@ -176,7 +179,7 @@ def _mark_debug(given: Given, network: INetworkDefinition) -> None:
 
 
 def libraries(given: Given) -> list[str]:
-    """The libraries of plug-ins that are named."""
+    """The plug-in libraries of all options."""
     return [path for name in LIBRARIES for path in given.each(name)]
 
 

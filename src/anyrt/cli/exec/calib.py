@@ -1,7 +1,7 @@
-"""Ranges for --int8 and --best: those of the cache that --calib names, or such that only times mean anything.
+"""Dynamic ranges for --int8 and --best: from the calibration cache of --calib, or placeholders for timing.
 
-Without --calib each tensor has a range as trtexec gives it, −2 to 2 for inputs and −4 to 4 for all else; with
-a file that is not there, the network is calibrated with random numbers.
+Without --calib each tensor gets the range of trtexec: −2 to 2 for inputs and −4 to 4 for other tensors. If
+the file of --calib does not exist, the network is calibrated with random numbers.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from anyrt.core.errors import ArgumentError
 from anyrt.plan.disk import open_regular
 
 INPUT, OTHER = 2.0, 4.0  # the ranges of trtexec
-MEANINGLESS = "results of int8 mean nothing, only times do"
+MEANINGLESS = "int8 results are meaningless, only times are valid"
 
 
 def calibrate(given: Given, network: INetworkDefinition, config: IBuilderConfig, logger: ILogger) -> None:
-    """Give the ranges that the options ask for."""
+    """Set the dynamic ranges that the options specify."""
     if not config.get_flag(BuilderFlag.INT8) or is_coded(network):
         return
     words = [f"{least}ShapesCalib" for least in ("min", "opt", "max")]
@@ -55,12 +55,14 @@ def calibrate(given: Given, network: INetworkDefinition, config: IBuilderConfig,
 def _index(given: Given, count: int) -> int:
     index = given.count("calibProfile", 0)
     if index >= count:
-        raise ArgumentError("AR304", "--calibProfile", f"{index}", f"below {count}")
+        raise ArgumentError(
+            "AR304", "--calibProfile", f"{index}", f"0 to {count - 1}", "use the index of a profile"
+        )
     return index
 
 
 class File(IInt8Calibrator):
-    """Gives the cache in a file, or one batch of random numbers where there is no file."""
+    """Supplies the cache in a file, or one batch of random numbers if there is no file."""
 
     def __init__(self, path: Path, network: INetworkDefinition, profile: IOptimizationProfile) -> None:
         IInt8Calibrator.__init__(self)

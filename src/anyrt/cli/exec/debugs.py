@@ -21,14 +21,14 @@ from anyrt.plan.disk import write_atomically
 
 
 def save_debug_tensors(given: Given, context: IExecutionContext) -> None:
-    """Have the runs of a context write debug tensors to files, each run over those of the one before."""
+    """Write debug tensors to files during each inference of a context; an inference overwrites the files."""
     files = dict(given.pairs("saveDebugTensors"))
     for name in files:
         context.set_tensor_debug_state(name, True)
     formats = [f for f in given.text("saveAllDebugTensors").split(",") if f]
     for form in formats:
         if form not in FORMATS:
-            raise ArgumentError("AR304", "--saveAllDebugTensors", repr(form), f"of {', '.join(FORMATS)}")
+            raise ArgumentError("AR304", "--saveAllDebugTensors", repr(form), f"one of {', '.join(FORMATS)}")
     if formats:
         context.set_all_tensors_debug_state(True)
         context.unfused_tensors_debug_state = True
@@ -37,7 +37,7 @@ def save_debug_tensors(given: Given, context: IExecutionContext) -> None:
 
 
 class Files(IDebugListener):
-    """Writes what it is shown."""
+    """A listener that writes each tensor to files."""
 
     def __init__(self, files: Mapping[str, str], formats: list[str]) -> None:
         IDebugListener.__init__(self)

@@ -21,7 +21,7 @@ REPEATED: Final = "repeated"  # a value that may be given several times
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """An option. why: why it changes nothing here, or (refused) why it cannot be."""
+    """An option. why: the reason that it has no effect or, if `refused`, is not supported."""
 
     kind: str
     help: str
@@ -37,93 +37,93 @@ def _refused(**reasons: str) -> dict[str, Flag]:
     return {name: Flag(EITHER, "", why, True) for name, why in reasons.items()}
 
 
-GPU: Final = "there is no graphics processor and no copy to one"
-BATCH: Final = "TensorRT 10 has no batch beside the shapes; give it in --shapes"
+GPU: Final = "AnyRT runs on the CPU and copies nothing to a device"
+BATCH: Final = "TensorRT 10 has no implicit batch; set the batch dimension in --shapes"
 FLAGS: Final[dict[str, Flag]] = {
     **_flags(
         VALUE,
-        onnx="an ONNX model",
-        loadEngine="a plan, instead of a model",
+        onnx="ONNX model to build",
+        loadEngine="plan to load instead of a model",
         saveEngine="write the plan to this file",
-        minShapes="least shapes: x:1x3x224x224,y:1x8",
-        optShapes="best shapes",
-        maxShapes="greatest shapes",
-        shapes="the shapes to run with; also the range, where no other is given",
-        inputIOFormats="type and format of each input: fp32:chw,fp16:hwc8",
-        outputIOFormats="type and format of each output",
-        memPoolSize="workspace:MiB, or workspace:16G; dlaSRAM, tacticSharedMem, …",
-        profile="the profile, from 0 on, that the options of shapes behind this one are for",
-        profilingVerbosity="layer_names_only, detailed or none",
-        builderOptimizationLevel="0 to 5",
-        timingCacheFile="read measurements from this file, and add to it",
-        layerPrecisions="layer:fp16,*:fp32",
-        layerOutputTypes="layer:fp32+fp16",
-        precisionConstraints="none, prefer or obey",
-        maxTactics="most variants to measure",
-        calib="a calibration cache for int8",
-        calibProfile="the profile whose optimal shapes calibration has (0)",
-        minShapesCalib="least shapes of a profile for calibration",
-        optShapesCalib="the shapes that calibration has",
-        maxShapesCalib="greatest shapes of a profile for calibration",
-        loadInputs="values of inputs: x:file.npy,y:file.raw",
-        iterations="at least so many runs (10)",
-        warmUp="milliseconds before measuring (200)",
-        duration="at least so many seconds (3)",
-        sleepTime="milliseconds between runs",
-        idleTime="milliseconds between runs",
-        infStreams="contexts that run at the same time (1)",
-        useProfile="which optimisation profile to run with",
-        avgRuns="runs in a printed average (10)",
-        percentile="the percentiles to print: 90,95,99",
-        exportTimes="write the times of each run as JSON",
-        exportOutput="write the outputs as JSON",
-        exportProfile="write the times of layers as JSON",
-        exportLayerInfo="write the layers as JSON",
-        workspace="workspace in MiB, as TensorRT 8 spelt it",
-        markDebug="let these tensors be debug tensors: x,y",
-        saveDebugTensors="write debug tensors to files of their bytes: x:x.raw,y:y.raw",
-        saveAllDebugTensors="write each debug tensor to files: summary,numpy,string,raw",
-        weightStreamingBudget="weights that stay in memory: bytes, 50%, -1 (as the machine allows), -2 (all)",
+        minShapes="minimum shapes of the profile: x:1x3x224x224,y:1x8",
+        optShapes="optimum shapes of the profile",
+        maxShapes="maximum shapes of the profile",
+        shapes="shapes for inference; also the profile, if no other is set",
+        inputIOFormats="types and formats of the inputs: fp32:chw,fp16:hwc8",
+        outputIOFormats="types and formats of the outputs",
+        memPoolSize="sizes of memory pools in MiB or with a unit: workspace:16G,dlaSRAM:1",
+        profile="index of the profile that the following shape options define",
+        profilingVerbosity="detail of layer information: layer_names_only (default), detailed or none",
+        builderOptimizationLevel="0 (fast build) to 5 (fast engine) (default: 3)",
+        timingCacheFile="timing cache to read and update",
+        layerPrecisions="precision of layers by name: layer:fp16,*:fp32",
+        layerOutputTypes="output types of layers by name: layer:fp32+fp16",
+        precisionConstraints="how to apply layer precisions: none (default), prefer or obey",
+        maxTactics="maximum number of tactics to measure",
+        calib="calibration cache for int8",
+        calibProfile="index of the profile whose optimum shapes calibration uses (default: 0)",
+        minShapesCalib="minimum shapes of the calibration profile",
+        optShapesCalib="optimum shapes of the calibration profile, which calibration uses",
+        maxShapesCalib="maximum shapes of the calibration profile",
+        loadInputs="files with input values: x:file.npy,y:file.raw",
+        iterations="minimum number of inferences to measure (default: 10)",
+        warmUp="duration of the warm-up in milliseconds (default: 200)",
+        duration="minimum duration of the measurement in seconds (default: 3)",
+        sleepTime="pause between inferences in milliseconds",
+        idleTime="additional pause between inferences in milliseconds",
+        infStreams="number of concurrent execution contexts (default: 1)",
+        useProfile="index of the optimization profile for inference",
+        avgRuns="number of inferences per printed average (default: 10)",
+        percentile="percentiles of the latency to print (default: 90,95,99)",
+        exportTimes="write the times of all inferences to this file as JSON",
+        exportOutput="write the outputs to this file as JSON",
+        exportProfile="write the time of each layer to this file as JSON",
+        exportLayerInfo="write layer information to this file as JSON",
+        workspace="workspace size in MiB (option of TensorRT 8)",
+        markDebug="mark these tensors as debug tensors: x,y",
+        saveDebugTensors="write debug tensors to raw files: x:x.raw,y:y.raw",
+        saveAllDebugTensors="write all debug tensors in these formats: summary,numpy,string,raw",
+        weightStreamingBudget="weights to keep in memory: bytes, 50%, -1 (automatic) or -2 (all)",
     ),
     **_flags(
         REPEATED,
-        plugins="load a library of plug-ins; may be given several times",
-        staticPlugins="the same",
-        dynamicPlugins="the same",
-        setPluginsToSerialize="the same; a plan holds no code, so whoever loads it gives --plugins",
+        plugins="plug-in library to load; may be repeated",
+        staticPlugins="same as --plugins",
+        dynamicPlugins="same as --plugins",
+        setPluginsToSerialize="same as --plugins; plans contain no code, so loading one needs --plugins too",
     ),
     **_flags(
         SWITCH,
         fp16="allow float16",
-        refit="weights of the engine may change",
-        stripWeights="a plan without the weights that a refit gives; it is not run",
+        refit="make the weights refittable",
+        stripWeights="leave refittable weights out of the plan; such a plan is not run",
         stripAllWeights="--refit and --stripWeights",
-        weightless="--stripWeights, as it was called before",
-        timeRefit="the time of giving the weights of the model again",
-        dumpRefit="print the layers whose weights may change",
-        markUnfusedTensorsAsDebugTensors="let tensors that are stored be debug tensors",
-        allowWeightStreaming="let --weightStreamingBudget bound the weights in memory",
+        weightless="older name of --stripWeights",
+        timeRefit="measure refitting with the weights of the model",
+        dumpRefit="print the refittable layers",
+        markUnfusedTensorsAsDebugTensors="mark all tensors that kernels store as debug tensors",
+        allowWeightStreaming="build for weight streaming (--weightStreamingBudget)",
         bf16="allow bfloat16",
         int8="allow int8",
         fp8="allow fp8",
         int4="allow int4",
         best="allow every precision",
-        stronglyTyped="types follow from the model",
-        noTF32="no TF32",
+        stronglyTyped="use the element types of the model",
+        noTF32="disable TF32",
         skipInference="build only",
-        buildOnly="build only, as TensorRT 8 spelt it",
-        verbose="print everything",
-        dumpProfile="print the times of layers",
-        dumpLayerInfo="print the layers",
+        buildOnly="build only (option of TensorRT 8)",
+        verbose="print the verbose log",
+        dumpProfile="print the time of each layer",
+        dumpLayerInfo="print layer information",
         dumpOutput="print the outputs",
-        dumpRawBindingsToFile="write each output to a file of its bytes",
-        dumpOptimizationProfile="print the optimisation profiles",
-        threads="a thread for each context",
-        getPlanVersionOnly="print the version of a plan",
-        versionCompatible="kept by the configuration",
-        excludeLeanRuntime="kept by the configuration",
-        disableTimingCache="no timing cache",
-        help="print this",
+        dumpRawBindingsToFile="write each output to a raw file",
+        dumpOptimizationProfile="print the optimization profiles",
+        threads="run each context in its own thread",
+        getPlanVersionOnly="print the version of the plan",
+        versionCompatible="set the builder flag, which has no effect",
+        excludeLeanRuntime="set the builder flag, which has no effect",
+        disableTimingCache="build without a timing cache",
+        help="print this help",
     ),
     **_flags(
         EITHER,
@@ -147,7 +147,7 @@ FLAGS: Final[dict[str, Flag]] = {
     ),
     **_flags(
         EITHER,
-        why="everything is there without it",
+        why="the default behaviour includes it",
         explicitBatch="",
         separateProfileRun="",
         timeDeserialize="",
@@ -168,12 +168,12 @@ FLAGS: Final[dict[str, Flag]] = {
         timingCacheMode="",
     ),
     **_refused(
-        useDLACore="this machine has no core of that kind; leave it out, and layers run on the processor",
-        buildDLAStandalone="a loadable of a DLA runs on a Jetson alone; leave it out for a plan of here",
+        useDLACore="the machine has no DLA; remove the option to run on the CPU",
+        buildDLAStandalone="AnyRT builds no DLA loadables; remove the option to build a plan for the CPU",
         batch=BATCH,
         maxBatch=BATCH,
-        deploy="Caffe models went with TensorRT 9; convert it to ONNX, for --onnx",
-        uff="UFF models went with TensorRT 9; convert it to ONNX, for --onnx",
+        deploy="TensorRT 9 removed Caffe models; convert the model to ONNX and use --onnx",
+        uff="TensorRT 9 removed UFF models; convert the model to ONNX and use --onnx",
     ),
 }
 
@@ -188,11 +188,11 @@ class Given:
     profiles: dict[int, dict[str, str]] = field(default_factory=dict)
 
     def has(self, name: str) -> bool:
-        """Whether a switch or value was given."""
+        """Whether the option is set."""
         return name in self.values
 
     def text(self, name: str, default: str = "") -> str:
-        """A value as it was written."""
+        """The text of a value."""
         return self.values.get(name, default)
 
     def number(self, name: str, default: float) -> float:
@@ -205,18 +205,22 @@ class Given:
         except ValueError:
             value = -1.0
         if not 0 <= value < float("inf"):
-            raise ArgumentError("AR304", f"--{name}", repr(text), "a number of 0 or more")
+            raise ArgumentError(
+                "AR304", f"--{name}", repr(text), "a number of 0 or more", f"write --{name}=1"
+            )
         return value
 
     def count(self, name: str, default: int) -> int:
         """A value that is an integer of 0 or more."""
         value = self.number(name, default)
         if value != int(value):
-            raise ArgumentError("AR304", f"--{name}", repr(self.values[name]), "an integer of 0 or more")
+            raise ArgumentError(
+                "AR304", f"--{name}", repr(self.values[name]), "an integer of 0 or more", f"write --{name}=1"
+            )
         return int(value)
 
     def each(self, name: str) -> list[str]:
-        """The values of an option that may be given several times."""
+        """The values of an option that may be repeated."""
         return [value for value in self.text(name).split("\n") if value]
 
     def pairs(self, name: str) -> list[tuple[str, str]]:
@@ -225,13 +229,15 @@ class Given:
         for part in filter(None, self.values.get(name, "").split(",")):
             key, colon, value = part.rpartition(":")
             if not (colon and key and value):
-                raise ArgumentError("AR304", f"--{name}", repr(part), "NAME:VALUE,NAME:VALUE")
+                raise ArgumentError(
+                    "AR304", f"--{name}", repr(part), "NAME:VALUE", f"write --{name}=NAME:VALUE,NAME:VALUE"
+                )
             out.append((key.strip("'\""), value))
         return out
 
 
 def read(words: Sequence[str]) -> Given:
-    """The options of a command line; refuses what is unknown, and what cannot be here, by name."""
+    """The options of a command line; raises AR304 for an unknown option and AR901 for an unsupported one."""
     given = Given()
     for word in words:
         name, equals, value = word.removeprefix("--").partition("=")
@@ -243,11 +249,11 @@ def read(words: Sequence[str]) -> Given:
             raise ArgumentError("AR304", word, "an unknown option", "an option of trtexec", do)
         if flag.refused:
             reason, _, do = flag.why.partition("; ")
-            raise NotSupportedError("AR901", f"--{name}", reason, "the other options", do)
+            raise NotSupportedError("AR901", f"--{name}", f"an option that is not supported: {reason}", do=do)
         if flag.kind in (VALUE, REPEATED) and not equals:
-            raise ArgumentError("AR304", word, "no value", f"--{name}=…")
+            raise ArgumentError("AR304", word, "no value", "a value", f"write --{name}=VALUE")
         if flag.kind == SWITCH and equals and value not in ("", "1", "true"):
-            raise ArgumentError("AR304", word, f"a value, {value!r}", f"--{name} alone")
+            raise ArgumentError("AR304", word, f"the value {value!r}", "no value", f"write --{name}")
         if name in ("minShapes", "optShapes", "maxShapes") and given.has("profile"):
             given.profiles.setdefault(given.count("profile", 0), {})[name] = value
             continue
@@ -260,10 +266,16 @@ def read(words: Sequence[str]) -> Given:
 
 def usage() -> str:
     """What `--help` prints."""
-    lines = ["options, as trtexec has them:"]
+    lines = ["options of trtexec that have an effect:"]
     for name, flag in FLAGS.items():
         if flag.help:
             lines.append(f"  --{name}{'=' + '…' if flag.kind in (VALUE, REPEATED) else '':<3} {flag.help}")
     idle = [f"--{n}" for n, f in FLAGS.items() if f.why and not f.refused]
     refused = [f"--{n}" for n, f in FLAGS.items() if f.refused]
-    return "\n".join([*lines, "accepted, without effect: " + " ".join(idle), "refused: " + " ".join(refused)])
+    return "\n".join(
+        [
+            *lines,
+            "options that are accepted and have no effect: " + " ".join(idle),
+            "options that are not supported: " + " ".join(refused),
+        ]
+    )

@@ -1,4 +1,4 @@
-"""Builds, runs and reports as the options say, in trtexec's lines and order.
+"""Builds, runs and reports, with the output lines of trtexec in their order.
 
 &&&& RUNNING TensorRT.trtexec … # trtexec --onnx=model.onnx
 …
@@ -57,7 +57,7 @@ class Lines(ILogger):
             self.say(f"[TRT] {msg}", severity)
 
     def say(self, text: str, severity: Severity = Severity.INFO) -> None:
-        """A line of this program's own."""
+        """Print a line of the program itself."""
         if severity <= self._least:
             stamp = time.strftime("%m/%d/%Y-%H:%M:%S")
             where = sys.stderr if severity <= Severity.ERROR else sys.stdout
@@ -65,7 +65,7 @@ class Lines(ILogger):
 
 
 def execute(words: Sequence[str], program: str) -> int:
-    """What the options ask for; the exit status: 0, or 1 where something fails."""
+    """Execute the options; returns the exit status: 0, or 1 on failure."""
     major, minor, patch = (int(x) for x in anyrt.__version__.split("."))
     name = f"TensorRT.trtexec [TensorRT v{major * 10000 + minor * 100 + patch}] [AnyRT]"
     line = " ".join([program, *words])
@@ -107,14 +107,20 @@ def _execute(given: Given, lines: Lines) -> None:
     if given.has("weightStreamingBudget"):
         engine.weight_streaming_budget_v2 = _budget(given, engine)
     if engine.get_engine_stat(EngineStat.STRIPPED_WEIGHTS_SIZE):
-        lines.say("The plan was stripped of weights, so it is not run: refit it before", Severity.WARNING)
+        lines.say("The plan contains no weights, so it is not run; refit the engine first", Severity.WARNING)
         return
     _infer(given, engine, lines)
 
 
 def _engine(given: Given, lines: Lines) -> ICudaEngine:
     if given.has("onnx") == given.has("loadEngine"):
-        raise ArgumentError("AR304", "anyrt exec", "none of both, or both", "--onnx=… or --loadEngine=…")
+        raise ArgumentError(
+            "AR304",
+            "anyrt exec",
+            "neither or both of --onnx and --loadEngine",
+            "one of them",
+            "write --onnx=model.onnx",
+        )
     runtime = Runtime(lines)
     if given.has("onnx"):
         lines.say("=== Model Options ===")
@@ -176,7 +182,7 @@ def _infer(given: Given, engine: ICudaEngine, lines: Lines) -> None:
 
 
 def _budget(given: Given, engine: ICudaEngine) -> int:
-    """Bytes, of which −1 is what suits the machine, and −2 all that there are."""
+    """The weight streaming budget in bytes; −1 means automatic, −2 means all weights."""
     text = given.text("weightStreamingBudget")
     share = text.endswith("%")
     try:
@@ -184,7 +190,9 @@ def _budget(given: Given, engine: ICudaEngine) -> int:
     except ValueError:
         number = math.nan
     if not ((share and 0 <= number <= 100) or (not share and number >= -2 and number == int(number))):
-        raise ArgumentError("AR304", "--weightStreamingBudget", repr(text), "bytes, -1, -2, or 0% to 100%")
+        raise ArgumentError(
+            "AR304", "--weightStreamingBudget", repr(text), "bytes, -1, -2, or 0% to 100%", "write 50%"
+        )
     if share:
         return int(engine.streamable_weights_size * number / 100)
     some = {-1: engine.get_weight_streaming_automatic_budget(), -2: engine.streamable_weights_size}
@@ -198,7 +206,7 @@ def _percents(given: Given) -> list[float]:
     except ValueError:
         found = [-1.0]
     if not all(0 <= p <= 100 for p in found):
-        raise ArgumentError("AR304", "--percentile", repr(text), "numbers from 0 to 100")
+        raise ArgumentError("AR304", "--percentile", repr(text), "numbers from 0 to 100", "write 90,95,99")
     return found
 
 

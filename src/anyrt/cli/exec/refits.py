@@ -1,4 +1,4 @@
-"""Weights of an engine that may change: which there are, and how long a change takes."""
+"""Refittable weights of an engine: lists them, and measures a refit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROUNDS = 10
 
 
 def show_refittable(engine: ICudaEngine, lines: Lines) -> None:
-    """Each layer and role whose weights may change, and the names of weights."""
+    """Print each refittable layer and role, and the names of refittable weights."""
     refitter = _refitter("dumpRefit", engine, lines)
     lines.say("Refittable layers and weights:")
     for layer, role in zip(*refitter.get_all(), strict=True):
@@ -29,15 +29,17 @@ def show_refittable(engine: ICudaEngine, lines: Lines) -> None:
 
 
 def time_refit(given: Given, engine: ICudaEngine, lines: Lines) -> None:
-    """How long it takes to put all weights of the model of --onnx in place."""
+    """Measure how long a refit with all weights of the model of --onnx takes."""
     if not given.has("onnx"):
-        raise ArgumentError("AR304", "--timeRefit", "no model", "--onnx=…, whose weights are taken")
+        raise ArgumentError(
+            "AR304", "--timeRefit", "no model", "a model with the weights", "add --onnx=model.onnx"
+        )
     refitter = _refitter("timeRefit", engine, lines)
     times = []
     for _ in range(ROUNDS + 1):
         parser = OnnxParserRefitter(refitter, lines)
         if not parser.refit_from_file(given.text("onnx")):
-            raise RefitError("AR844", "--timeRefit", parser.get_error(0).desc(), "weights of every layer")
+            raise RefitError("AR844", "--timeRefit", parser.get_error(0).desc(), "weights for all layers")
         begin = time.perf_counter()
         refitter.refit_cuda_engine()
         times.append(1e3 * (time.perf_counter() - begin))
@@ -48,6 +50,6 @@ def time_refit(given: Given, engine: ICudaEngine, lines: Lines) -> None:
 
 def _refitter(option: str, engine: ICudaEngine, lines: Lines) -> Refitter:
     if not engine.refittable:
-        do = "add --refit, or --stripWeights"
-        raise RefitError("AR841", f"--{option}", "an engine whose weights stay", "one that may change", do)
+        do = "add --refit or --stripWeights"
+        raise RefitError("AR841", f"--{option}", "an engine with fixed weights", "a refittable engine", do)
     return Refitter(engine, lines)

@@ -1,4 +1,4 @@
-"""Contexts with their arrays, and runs that are measured."""
+"""Execution contexts with their arrays, and measured inferences."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from anyrt.ops._record import Array
 
 
 class Grown(IOutputAllocator):
-    """Memory for an output whose size a run decides."""
+    """Memory for an output with a data-dependent shape."""
 
     def __init__(self) -> None:
         IOutputAllocator.__init__(self)
@@ -75,7 +75,8 @@ class Stream:
         asked = shapes(given.pairs("shapes"), "--shapes") or shapes(given.pairs("optShapes"), "--optShapes")
         files = dict(given.pairs("loadInputs"))
         for name in {*asked, *files} - {*names}:
-            raise BindingError("AR706", name, "a shape or file for it", f"one of {', '.join(names)}")
+            got = "a shape or a file for an unknown input"
+            raise BindingError("AR706", name, got, f"one of {', '.join(names)}")
         for name in names:
             array = self._array(name, asked, files.get(name), seed)
             self.context.set_input_shape(name, array.shape)
@@ -102,7 +103,7 @@ class Stream:
         self.context.set_tensor_address(name, self.arrays[name])
 
     def outputs(self) -> dict[str, Array]:
-        """What the last run wrote."""
+        """The outputs of the last inference."""
         out = {}
         for i in range(self.engine.num_io_tensors):
             name = self.engine.get_tensor_name(i)

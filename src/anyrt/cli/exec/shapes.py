@@ -33,36 +33,40 @@ TYPES = {
 
 
 def shapes(pairs: Sequence[tuple[str, str]], option: str) -> Shapes:
-    """The shapes of an option; "scalar" and "" are of rank 0."""
+    """The shapes of an option; "scalar" and "" mean rank 0."""
     out: Shapes = {}
     for name, text in pairs:
         try:
             out[name] = tuple(int(d) for d in text.replace("scalar", "").split("x") if d)
         except ValueError:
-            raise ArgumentError("AR304", option, f"{name}:{text}", "NAME:1x3x224x224") from None
+            raise ArgumentError(
+                "AR304", option, f"{name}:{text}", "sizes with x between them", "write NAME:1x3x224x224"
+            ) from None
     return out
 
 
 def add_profile(given: Given, network: INetworkDefinition, config: IBuilderConfig) -> None:
-    """The ranges of all open sizes, of each profile: what --shapes or the three of them say; else each open
-    size is 1."""
+    """Add the profiles of --minShapes, --optShapes and --maxShapes, or else of --shapes. A dynamic dimension
+    without a value is 1."""
     told = [given.profiles[n] for n in sorted(given.profiles)]
     if told and sorted(given.profiles) != [*range(len(told))]:
         got = ", ".join(map(str, sorted(given.profiles)))
-        raise ArgumentError("AR304", "--profile", got, "all numbers from 0 on", "number profiles 0, 1, 2")
+        raise ArgumentError(
+            "AR304", "--profile", got, "consecutive indices from 0", "number the profiles 0, 1, 2"
+        )
     for more in told or [{}]:
         each = replace(given, values=given.values | more)
         config.add_optimization_profile(profile_of(each, network, "Shapes"))
 
 
 def profile_of(given: Given, network: INetworkDefinition, ending: str) -> IOptimizationProfile:
-    """A profile as the options say whose names are min, opt or max with this ending."""
+    """The profile of the options min…, opt… and max… with this ending."""
     told = {w: shapes(given.pairs(f"{w}{ending}"), f"--{w}{ending}") for w in ("min", "opt", "max")}
     run = shapes(given.pairs("shapes"), "--shapes")
     inputs = [network.get_input(i) for i in range(network.num_inputs)]
     for name in {n for part in (*told.values(), run) for n in part} - {t.name for t in inputs}:
         known = ", ".join(t.name for t in inputs)
-        raise ProfileError("AR506", name, "a shape for it", f"one of {known}")
+        raise ProfileError("AR506", name, "a shape for an unknown input", f"one of {known}")
     profile = IOptimizationProfile()
     for tensor in inputs:
         low, best, high = (_shape(tensor, told, run, w) for w in ("min", "opt", "max"))
@@ -81,7 +85,7 @@ def _shape(tensor: ITensor, told: dict[str, Shapes], run: Shapes, which: str) ->
 
 
 def default_shape(tensor: ITensor) -> tuple[int, ...]:
-    """Open sizes, and values that are sizes, are 1."""
+    """The shape with 1 for dynamic dimensions; for a shape tensor, values of 1."""
     sizes = tuple(tensor.shape)
     if tensor.is_shape_tensor:
         return (1,) * (sizes[0] if sizes else 1)
@@ -89,7 +93,7 @@ def default_shape(tensor: ITensor) -> tuple[int, ...]:
 
 
 def set_formats(given: Given, network: INetworkDefinition) -> None:
-    """Types and formats of inputs and outputs, as --inputIOFormats and --outputIOFormats say."""
+    """Set the types and formats of --inputIOFormats and --outputIOFormats."""
     sides = (
         ("inputIOFormats", [network.get_input(i) for i in range(network.num_inputs)]),
         ("outputIOFormats", [network.get_output(i) for i in range(network.num_outputs)]),
@@ -97,7 +101,7 @@ def set_formats(given: Given, network: INetworkDefinition) -> None:
     for option, tensors in sides:
         words = [w for w in given.text(option).split(",") if w]
         if words and len(words) not in (1, len(tensors)):
-            wanted = f"one, or one for each of {len(tensors)}"
+            wanted = f"1 format, or {len(tensors)} formats: one per tensor"
             raise ArgumentError("AR304", f"--{option}", f"{len(words)} formats", wanted)
         for tensor, word in zip(tensors, words * len(tensors) if len(words) == 1 else words, strict=False):
             _set(option, tensor, word)
@@ -107,7 +111,9 @@ def _set(option: str, tensor: ITensor, word: str) -> None:
     kind, _, formats = word.partition(":")
     known = {"chw": "LINEAR", **{f.name.lower(): f.name for f in TensorFormat}}
     if kind not in TYPES or any(f not in known for f in formats.split("+") if f):
-        raise ArgumentError("AR304", f"--{option}", repr(word), f"TYPE:FORMAT, types {', '.join(TYPES)}")
+        raise ArgumentError(
+            "AR304", f"--{option}", repr(word), f"TYPE:FORMAT with a type of {', '.join(TYPES)}"
+        )
     if tensor.dtype is not TYPES[kind]:
         tensor.dtype = TYPES[kind]
     tensor.allowed_formats = sum({1 << int(TensorFormat[known[f]]) for f in formats.split("+") if f} or {1})
