@@ -34,6 +34,7 @@ gc.set_threshold(500_000, 20, 1_000)
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--emulated` runs tests as on an AArch64 (tests/emulated.py), as `make neon` does."""
     parser.addoption("--emulated", action="store_true", help="compile and run for AArch64, by Unicorn")
+    parser.addoption("--renew-messages", action="store_true", help="rewrite tests/e2e/messages.txt")
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -49,7 +49,7 @@ def test_every_file_is_a_command():
 
 def test_module_runs_as_a_program():
     done = subprocess.run([sys.executable, "-m", "anyrt", "codes", "AR101"], capture_output=True, text=True)
-    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "AR101: rank too small for the layer")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, f"AR101: {CODES['AR101'].title}")
 
 
 def test_wrong_command_is_one_line_and_status_2(capsys):
@@ -61,7 +61,7 @@ def test_wrong_command_is_one_line_and_status_2(capsys):
 def test_codes_lists_the_table(capsys):
     lines = printed(capsys, "codes").splitlines()
     assert len(lines) == 1 + len(CODES)
-    assert lines[1].split(maxsplit=2) == ["AR101", "ShapeError", "rank too small for the layer"]
+    assert lines[1].split(maxsplit=2) == ["AR101", "ShapeError", CODES["AR101"].title]
 
 
 def test_codes_refuses_an_unknown_code(capsys):

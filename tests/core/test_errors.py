@@ -25,7 +25,7 @@ def test_message_without_facts_falls_back_to_the_title():
 
 
 def test_message_without_advice_has_that_of_its_code():
-    assert str(PlanError("AR606", "")) == "[AR606] not a plan; build the plan again with this library"
+    assert str(PlanError("AR606", "")) == f"[AR606] {CODES['AR606'].title}; {CODES['AR606'].do}"
     assert [c.id for c in CODES.values() if not c.do or c.do.endswith(".")] == []
 
 

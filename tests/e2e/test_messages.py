@@ -6,6 +6,7 @@ import json
 import re
 import struct
 import traceback
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -21,6 +22,8 @@ F, SUM, CHANNEL = trt.float32, trt.ElementWiseOperation.SUM, trt.ScaleMode.CHANN
 PLAIN = trt.MatrixOperation.NONE
 ONES, HALVES, A = np.ones(3, np.float32), np.ones(3, np.float16), np.ones((2, 3), np.float32)
 MESSAGE = re.compile(r"\[(AR\d+)\] (?P<where>.+?): got (?P<got>.+), wanted (?P<wanted>.+?); (?P<do>.+)")
+# One message of each code, as text; `pytest tests/e2e/test_messages.py --renew-messages` rewrites it.
+GOLDEN = Path(__file__).with_name("messages.txt")
 LINE = re.compile(r"(test_messages|bad)\.py:(\d+)\)")
 
 # Codes that a program cannot meet, and why.
@@ -554,6 +557,25 @@ def test_message_says_where_got_wanted_what_to_do_and_the_line(code, log, tmp_pa
     assert found[1] == code
     assert min(len(found[part]) for part in ("where", "got", "wanted", "do")) > 0
     assert is_raised or LINE.search(found["where"]), message
+
+
+def steady(message, folder):
+    """`message` without line numbers, the test's folder, serial numbers of networks and large numbers."""
+    unsteady = r"(?<=\.py:)\d+|(?<=Unnamed Network )\d+|\b\d[\d,]{2,}\b"
+    return re.sub(unsteady, "N", message.replace(str(folder), "FOLDER"))
+
+
+def golden():
+    return {line[1:6]: line for line in GOLDEN.read_text().splitlines()}
+
+
+@pytest.mark.parametrize("code", PROVOKED)
+def test_message_is_the_golden_one(code, log, tmp_path, request):
+    message = steady(told(Program(log, tmp_path), code)[0], tmp_path)
+    if request.config.getoption("renew_messages"):
+        lines = {**golden(), code: message}
+        GOLDEN.write_text("".join(f"{lines[c]}\n" for c in sorted(lines) if c in PROVOKED))
+    assert golden().get(code) == message
 
 
 def test_every_code_is_provoked_or_out_of_reach():

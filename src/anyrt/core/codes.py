@@ -1,10 +1,10 @@
-"""The table of stable diagnostic codes: what each means, its class of error, its code for an error recorder.
+"""The table of error codes: the meaning of each, its exception class, and its code for an error recorder.
 
-The first digit names the kind of mistake. A code is never given a second meaning. The docs page of all codes
-is generated from this table.
+The first digit names the kind of error. The meaning of a code never changes. docs/codes.md and the table in
+docs/troubleshooting.md are generated from this table.
 
 >>> CODES["AR101"].title
-'rank too small for the layer'
+'rank too small'
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from anyrt.core.enums import ErrorCodeTRT as Trt
 
 
 class Kind(Enum):
-    """What sort of mistake a code names; every class in `core.errors` has one kind."""
+    """The kind of error of a code; each class in `core.errors` has one kind."""
 
     SHAPE, DTYPE, ARGUMENT, GRAPH, PROFILE, PLAN, BINDING = range(1, 8)
     RESOURCE, COMPILE, VERIFY, CANCELLED, NOT_SUPPORTED, PLUGIN = range(8, 14)
@@ -35,8 +35,8 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """One diagnostic: `id` like "AR101", a title for tables, an explanation for the docs, and what to do in
-    general; a message says more where it knows more."""
+    """One code: an `id` like "AR101", a title, an explanation, and a general cure `do`, which a message may
+    replace with a more specific one."""
 
     id: str
     title: str
@@ -53,362 +53,367 @@ def _block(kind: Kind, trt: Trt, rows: dict[int, tuple[str, str, str]]) -> dict[
 
 SHAPES: dict[int, tuple[str, str, str]] = {
     101: (
-        "rank too small for the layer",
-        "Scale reads a channel axis, so that its input needs at least 4 dimensions",
+        "rank too small",
+        "The layer reads a channel axis, so its input needs at least 4 dimensions",
         "add dimensions of size 1 with add_shuffle",
     ),
     102: (
-        "wrong coefficient count",
-        "Shift, scale and power hold one value, one per channel, or one per element",
-        "give 1 value, 1 for each channel or 1 for each element, as the mode says",
+        "wrong number of coefficients",
+        "Shift, scale and power hold 1 value, 1 value per channel or 1 value per element, as the mode "
+        "selects",
+        "pass as many values as the mode requires",
     ),
     103: (
         "volume mismatch",
         "A reshape keeps the number of elements",
-        "give sizes whose product is the number of elements",
+        "pass dimensions whose product is the number of elements",
     ),
-    104: ("more than one -1", "A reshape can infer one dimension only", "give all but one size"),
+    104: ("more than one -1", "A reshape can infer only one dimension", "use -1 for one dimension only"),
     105: (
         "-1 with zero volume",
-        "Nothing can be inferred for -1 when the other dimensions multiply to zero",
-        "give the size instead of -1",
+        "A dimension of -1 cannot be inferred if the other dimensions multiply to zero",
+        "replace -1 with the dimension",
     ),
     106: (
         "0 placeholder out of range",
-        "A 0 copies the input dimension at its own position, which must exist",
-        "give the size instead of 0",
+        "A 0 copies the input dimension at the same position, which must exist",
+        "replace 0 with the dimension",
     ),
     108: (
-        "wrong number of sizes",
-        "Shape, scales, sizes and strides have one entry for each dimension",
-        "give one entry for each dimension",
+        "wrong number of dimensions",
+        "Shapes, scales, sizes and strides have one entry per dimension",
+        "pass one entry per dimension",
     ),
     109: (
         "too many resized axes",
-        "Resize changes a limited number of axes, depending on its mode",
-        "resize in several layers, or in another mode",
+        "Each mode of Resize changes a limited number of axes",
+        "resize in several layers or use another mode",
     ),
     110: (
-        "bad resize size",
-        "A resized dimension is not negative, and is not made from an empty one",
-        "give another size",
+        "invalid resize dimension",
+        "A resized dimension is 0 or more, and an empty dimension stays empty",
+        "use another size",
     ),
     111: (
         "too many elements",
-        "A tensor holds at most 2^31 - 1 elements",
-        "use smaller sizes, or split the tensor",
+        "A tensor has at most 2^31 - 1 elements",
+        "use smaller dimensions or split the tensor",
     ),
     112: (
         "dimensions do not broadcast",
-        "Dimensions must be equal, or one of them 1",
-        "make the sizes equal, or one of them 1",
+        "Two dimensions must be equal, or one of them must be 1",
+        "make the dimensions equal, or one of them 1",
     ),
     113: (
         "concatenated dimensions differ",
-        "All inputs agree in every dimension but the concatenated one",
-        "make the other dimensions equal first",
+        "All inputs of a concatenation agree in every dimension except the concatenated one",
+        "make the other dimensions equal",
     ),
     114: (
         "slice out of bounds",
-        "In strict mode every element that is read lies inside the input",
-        "keep start and size inside the input, or choose another mode",
+        "In STRICT_BOUNDS mode a slice reads only elements inside the input",
+        "keep start and size inside the input, or use another mode",
     ),
-    115: (
-        "rank over 8",
-        "A tensor has at most 8 dimensions",
-        "merge dimensions, or leave out those of size 1",
-    ),
+    115: ("rank over 8", "A tensor has at most 8 dimensions", "merge dimensions or remove those of size 1"),
     116: (
-        "squeeze of a dimension that is not 1",
-        "Only dimensions of size 1 can be dropped",
-        "leave that axis out",
+        "squeezed dimension is not 1",
+        "Squeeze removes only dimensions of size 1",
+        "remove the axis from the list",
     ),
     117: (
         "dimension must be static",
-        "This dimension must be known when the network is built",
-        "fix the size in the input",
+        "The builder needs the value of this dimension",
+        "set the dimension of the input to a fixed value",
     ),
     118: (
-        "group count does not divide",
+        "not divisible into groups",
         "The number of channels is a multiple of the number of groups",
-        "choose a number of groups that divides the channels",
+        "use a number of groups that divides the channels",
     ),
     119: (
-        "scale or bias does not fit",
-        "Normalization scale and bias broadcast to the input",
+        "scale or bias does not broadcast",
+        "The scale and bias of a normalization broadcast to its input",
         "reshape scale and bias with add_shuffle",
     ),
     120: (
         "negative dimension",
-        "A dimension is 0 or more; -1 stands for one that is given later",
-        "give a size of 0 or more",
+        "A dimension is 0 or more; -1 marks a dynamic dimension",
+        "use a dimension of 0 or more",
     ),
     121: (
-        "shape value unknown",
-        "The values of this shape tensor cannot be computed before the run",
-        "compute it from shapes and constants",
+        "shape tensor is not computable",
+        "The values of a shape tensor depend only on shapes, constants and shape inputs",
+        "compute the tensor from shapes and constants",
     ),
     122: (
         "ranks differ",
-        "The operands need the same number of dimensions",
+        "The operands have the same number of dimensions",
         "add dimensions of size 1 with add_shuffle",
     ),
-    123: ("wrong shape of an operand", "The operand has one particular shape here", "give it that shape"),
+    123: (
+        "wrong operand shape",
+        "The operand has the shape that the layer requires",
+        "pass an operand of that shape",
+    ),
     124: (
-        "rank too large for the layer",
-        "The layer takes fewer dimensions than the input has",
+        "rank too large",
+        "The layer accepts fewer dimensions than the input has",
         "merge dimensions with add_shuffle",
     ),
     125: (
         "position too far away",
-        "Positions around a tensor are counted in 32 bits",
-        "choose a start, size or padding nearer to the tensor",
+        "Positions relative to a tensor fit into 32 bits",
+        "use a start, size or padding closer to the tensor",
     ),
     126: (
         "window larger than its input",
-        "A window fits into the input and the padding around it at least once",
+        "A window fits at least once into the input with its padding",
         "add padding, or use a smaller window or dilation",
     ),
     130: (
-        "sizes of a sum of products differ",
-        "What products are summed over has one size in all operands that have it",
-        "make the sizes equal, or transpose an operand",
+        "summed dimensions differ",
+        "A dimension that is summed over has one size in all operands",
+        "make the dimensions equal or transpose an operand",
     ),
     131: (
-        "write beyond the end",
-        "A cache has room for what is written into it, from the position on where that begins",
-        "write less, or earlier, or give the cache more positions",
+        "write beyond the end of a cache",
+        "The update of a cache fits between the write position and the end of the cache",
+        "write fewer positions, write earlier, or use a larger cache",
     ),
     132: (
-        "number of elements out of range",
-        "TopK gives 1 to 3840 elements, and no more than its axis has",
-        "ask for another number",
+        "k out of range",
+        "TopK returns 1 to 3840 elements, and at most the size of its axis",
+        "use another k",
     ),
     133: (
         "length out of range",
-        "A sequence has 0 or more elements, and no more than its axis",
-        "give lengths of 0 to the size of the sequence axis",
+        "The length of a sequence is between 0 and the size of its axis",
+        "pass lengths from 0 to the size of the sequence axis",
     ),
 }
 
 DTYPES: dict[int, tuple[str, str, str]] = {
     201: (
-        "weights of mixed types",
-        "Shift, scale and power of one layer have one type",
+        "mixed types of weights",
+        "Shift, scale and power of a layer have the same type",
         "convert the weights to one type",
     ),
     202: (
-        "type not allowed for the layer",
-        "The layer does not take elements of this type",
-        "cast it with add_cast",
+        "type not supported by the layer",
+        "The layer does not support this element type",
+        "cast the tensor with add_cast",
     ),
     203: (
         "operand types differ",
-        "The operands of the layer have one type",
+        "The operands of the layer have the same element type",
         "cast one of them with add_cast",
     ),
     204: (
-        "no such element type",
-        "The array's type has no counterpart among the element types",
+        "unknown array type",
+        "The type of the array corresponds to no element type",
         "convert the array with astype",
     ),
-    205: (
-        "array of the wrong type",
-        "The array's type differs from what is wanted here",
-        "convert the array with astype",
-    ),
-    206: ("cast not allowed", "There is no conversion between these two types", "cast to another type"),
-    207: ("type name unknown", "The name is none of the element types", "write one of these names"),
+    205: ("wrong array type", "The array has another type than required", "convert the array with astype"),
+    206: ("cast not supported", "AnyRT does not convert between these two types", "cast to another type"),
+    207: ("unknown type name", "The name is not an element type", "use one of these names"),
 }
 
 ARGUMENTS: dict[int, tuple[str, str, str]] = {
-    301: ("bad permutation", "A permutation names every axis exactly once", "name every axis exactly once"),
+    301: ("invalid permutation", "A permutation names each axis exactly once", "name each axis exactly once"),
     302: (
-        "axes mask misses",
-        "A mask of axes selects at least one axis, and only axes that exist",
-        "bit i stands for dimension i: write 1 << i",
+        "invalid axes mask",
+        "A mask of axes selects at least one axis, and only axes of the tensor",
+        "set bit i for axis i: 1 << i",
     ),
-    303: ("axis outside the rank", "An axis lies between 0 and the rank minus 1", "name an axis that exists"),
-    304: ("value outside its set", "The attribute takes only certain values", "choose one of these"),
-    305: ("duplicate axes", "Every axis may be named once", "drop the repeated axis"),
-    306: ("missing attribute", "The layer needs an attribute that was not set", "set it"),
+    303: ("axis out of range", "An axis is between 0 and the rank minus 1", "use an axis of the tensor"),
+    304: ("invalid value", "The argument accepts only certain values", "use one of these"),
+    305: ("duplicate axes", "Each axis is named at most once", "remove the repeated axis"),
+    306: ("missing attribute", "The layer requires an attribute that is not set", "set the attribute"),
     307: (
         "weights freed or not contiguous",
-        "Weights are borrowed: the array must live and be C-contiguous",
-        "keep the array alive until the build, and make it with numpy.ascontiguousarray",
+        "The builder reads weights from the array that was passed, which must exist until the build and be "
+        "C-contiguous",
+        "keep the array alive until the build, and create it with numpy.ascontiguousarray",
     ),
-    308: ("number is not finite", "The attribute must be a finite number", "give finite numbers"),
+    308: ("not a finite number", "The attribute is a finite number", "pass finite numbers"),
     309: (
-        "normalization axes and groups",
-        "With more than one group all axes after the channel are normalised",
+        "axes do not fit the groups",
+        "With more than one group, a normalization covers all axes after the channel",
         "use one group, or all axes after the channel",
     ),
     310: (
-        "setting not allowed now",
-        "The attribute cannot be changed in this state",
-        "set it at another time",
+        "not allowed in this state",
+        "The attribute or call is not allowed in the present state of the object",
+        "use it in another state",
     ),
-    311: ("wrong kind of argument", "The argument has the wrong Python type", "pass one"),
-    312: ("index out of range", "The index is not below the count", "count from 0"),
-    313: (
-        "no such attribute",
-        "Objects have the attributes that their class declares, and no others",
-        "look at the spelling",
+    311: (
+        "wrong Python type",
+        "The argument has another Python type than required",
+        "pass the required type",
     ),
+    312: (
+        "index out of range",
+        "The index is 0 or more and below the count",
+        "use an index from 0 to the count minus 1",
+    ),
+    313: ("unknown attribute", "The class has no attribute of this name", "check the spelling"),
     314: (
-        "a network's file fails",
-        "The Python file that describes a network raises an exception",
-        "mend the file",
+        "network script raises an exception",
+        "The Python file that defines the network raises an exception",
+        "correct the file",
     ),
-    315: ("plug-in function misfits", "It takes what register names, in order", "write it as wanted"),
+    315: (
+        "wrong signature of a plug-in function",
+        "The parameters of a plug-in function are those of its registration, in order",
+        "use the required signature",
+    ),
     320: (
-        "equation does not fit",
-        "An equation has a term for each input, a small letter for each dimension, and an output of these",
+        "invalid equation",
+        "An equation has one term per input and one lower-case letter per dimension; the output uses these "
+        "letters",
         'write terms as in "ij,jk->ik"',
     ),
     331: (
-        "calibrator gives what cannot be used",
-        "A calibrator tells its algorithm and size of batches, and gives at least one batch before None: an "
-        "address for each input of the network",
-        "look at the method of the calibrator that the message names",
+        "invalid calibrator result",
+        "A calibrator returns its algorithm, its batch size, and at least one batch before None; a batch "
+        "has one address per network input",
+        "correct the method of the calibrator that the message names",
     ),
     332: (
         "calibration cache does not fit",
-        "A calibration cache begins with a line of version and algorithm, that of the calibrator, and has a "
-        "line for each tensor, which hold the scales of this network",
-        "delete the cache, so that the calibrator is asked for batches",
+        "A calibration cache begins with the version and algorithm of the calibrator and has a scale for "
+        "each tensor of this network",
+        "delete the cache to calibrate again",
     ),
     333: (
-        "precision cannot be had",
-        "With OBEY_PRECISION_CONSTRAINTS layers compute in the precision that was set",
-        "set another precision, or PREFER_PRECISION_CONSTRAINTS",
+        "precision not available",
+        "With OBEY_PRECISION_CONSTRAINTS each layer runs in its requested precision",
+        "request another precision, or use PREFER_PRECISION_CONSTRAINTS",
     ),
     334: (
-        "choice of algorithms cannot be used",
-        "An algorithm selector answers with indices of the choices that it was given, different ones; with "
-        "REJECT_EMPTY_ALGORITHMS at least one",
+        "invalid algorithm selection",
+        "An algorithm selector returns distinct indices into the list that it received, and at least one "
+        "with REJECT_EMPTY_ALGORITHMS",
         "return a list of such indices",
     ),
 }
 
 OUTPUTS: dict[int, tuple[str, str, str]] = {
-    401: (
-        "output not marked",
-        "A network needs at least one marked output",
-        "call network.mark_output(tensor)",
-    ),
+    401: ("no marked output", "A network has at least one marked output", "call network.mark_output(tensor)"),
 }
 
 GRAPH: dict[int, tuple[str, str, str]] = {
-    402: ("duplicate names", "Names of inputs, outputs and layers are unique", "give another name"),
+    402: ("duplicate names", "Names of inputs, outputs and layers are unique", "use another name"),
     403: (
-        "tensor of another network",
-        "Layers connect tensors of their own network",
-        "add the layer to the network that the tensor is of",
+        "tensor of a different network",
+        "A layer reads only tensors of its own network",
+        "add the layer to the network that the tensor belongs to",
     ),
     404: (
         "input marked as output",
-        "A network input cannot be an output as well",
-        "pass it through add_identity first",
+        "A network input cannot be marked as an output",
+        "pass the input through add_identity first",
     ),
-    405: ("bad name", "A name has 1 to 4095 characters and no NUL", "give such a name"),
-    406: ("layer input missing", "The layer has an input that is not connected", "connect it"),
-    407: ("tensor is not an output", "Only a marked tensor can be unmarked", "mark it first"),
+    405: ("invalid name", "A name has 1 to 4095 characters and no NUL", "use such a name"),
+    406: ("missing layer input", "An input of the layer is not connected", "connect the input"),
+    407: ("tensor is not a marked output", "Only a marked tensor can be unmarked", "mark the tensor first"),
     408: (
         "cycle in the network",
-        "A layer may not depend on its own output",
-        "connect no layer to what follows from it",
+        "A layer does not depend on its own output",
+        "remove the connection to a later tensor",
     ),
     409: (
-        "no cache to update in place",
-        "A cache is an input of the network that nothing else reads, and its update is an output",
-        "mark the update as an output, and let other layers read that",
+        "cache cannot be updated in place",
+        "The cache is a network input that no other layer reads, and its update is an output",
+        "mark the update as an output, and let other layers read the update",
     ),
     410: (
-        "assertion fails",
-        "A condition that the network asserts does not hold",
-        "feed what the message of the layer asks for",
+        "assertion failed",
+        "A condition that the network asserts is false",
+        "pass inputs that satisfy the condition",
     ),
     411: (
-        "loop or conditional incomplete",
-        "A loop has one COUNT, one WHILE or both, a conditional has one condition, and each is known before "
-        "what depends on it",
-        "add what is missing, once",
+        "incomplete loop or conditional",
+        "A loop has one COUNT limit, one WHILE limit or both, and a conditional has one condition; set them "
+        "before the tensors that depend on them",
+        "add the missing part once",
     ),
     412: (
         "loop does not end",
-        "A loop that no COUNT limits has taken its `max_trips` turns, and wants another one",
+        "A loop without a COUNT limit reached `max_trips` iterations and its WHILE condition is still true",
         "raise max_trips, or make the WHILE condition false",
     ),
     413: (
-        "more turns than room",
-        "A loop output that concatenates has a place for each turn, as many as its length says",
-        "give the loop output a greater length",
+        "more iterations than room",
+        "A concatenating loop output has room for as many iterations as its length",
+        "pass a greater length to the loop output",
     ),
     414: (
-        "tensor of the inside of a loop or conditional",
-        "What is computed inside a loop or conditional is read outside by its outputs alone",
-        "pass it through add_loop_output, or add_output of the conditional",
+        "tensor used outside its loop or conditional",
+        "Layers outside a loop or conditional read only its outputs",
+        "pass the tensor through add_loop_output, or through add_output of the conditional",
     ),
     415: (
-        "no format for the tensor",
-        "Each vectorised format holds elements of certain types, and tensors of so many dimensions; a shape "
-        "tensor, a debug tensor and a cache that is updated in place are LINEAR",
-        "allow LINEAR, or another format that takes the type",
+        "no supported format",
+        "Each vectorized format supports certain element types and ranks. Shape tensors, debug tensors and "
+        "caches that are updated in place use LINEAR",
+        "allow LINEAR, or another format that supports the type",
     ),
     416: (
-        "no ONNX model",
-        "The bytes are no message of Protocol Buffers that ONNX defines, or end too early",
+        "not an ONNX model",
+        "The bytes are not a complete protocol buffer message of ONNX",
         "check the file: onnx.checker.check_model(path)",
     ),
     417: (
-        "model contradicts itself",
-        "A model names what is not there, gives something twice, or leaves out what an operator needs",
+        "inconsistent model",
+        "The model uses an undefined name, defines a name twice, or lacks an input or attribute that an "
+        "operator requires",
         "export the model again, or correct it",
     ),
     418: (
-        "weights are not where the model says",
-        "Weights in other files lie in the folder of the model, and are as long as the model says; links may "
-        "lead to the store of the cache that the folder belongs to",
-        "copy the files that the model names beside it",
+        "external weights not found",
+        "External data lies in the folder of the model and has the stated length; links may lead to the "
+        "blob store of the cache that contains the folder",
+        "copy the external data files into the folder of the model",
     ),
 }
 
 PROFILES: dict[int, tuple[str, str, str]] = {
     501: (
-        "profile missing",
-        "A profile gives the ranges of all dynamic inputs; a build without any profile takes every shape",
+        "missing profile",
+        "Each optimization profile has ranges for all dynamic inputs; without a profile, the engine accepts "
+        "all shapes",
         "call profile.set_shape(name, min, opt, max) and config.add_optimization_profile(profile)",
     ),
     502: (
-        "profile rank differs",
+        "wrong rank in a profile",
         "Minimum, optimum and maximum have the rank of the input",
-        "give as many numbers as the input has dimensions",
+        "pass one number per dimension of the input",
     ),
     503: (
         "profile out of order",
-        "Minimum <= optimum <= maximum holds in every dimension",
-        "give numbers in this order",
+        "Minimum <= optimum <= maximum holds for each dimension",
+        "pass the dimensions in this order",
     ),
     504: (
-        "profile changes a fixed dimension",
-        "A static dimension has its own value in the profile",
-        "give the size of the network three times",
+        "profile changes a static dimension",
+        "A profile repeats the static dimensions of the input",
+        "use the dimension of the network in min, opt and max",
     ),
     505: (
         "shape outside the profile",
-        "The shape lies between the profile's minimum and maximum",
-        "use another profile, or build with a wider one",
+        "The shape lies between the minimum and the maximum of the profile",
+        "select another profile, or build with a wider one",
     ),
     506: (
-        "unknown name in the profile",
-        "The profile names an input that the network does not have",
-        "write the name of an input",
+        "unknown input name",
+        "The profile or option names an input that the network does not have",
+        "use the name of an input",
     ),
     507: (
-        "no such profile",
-        "The profile index is not below the number of profiles",
-        "config.add_optimization_profile adds one before the build",
+        "profile index out of range",
+        "The profile index is below the number of profiles",
+        "add the profile with config.add_optimization_profile before the build",
     ),
 }
 
@@ -423,12 +428,14 @@ CODES: dict[str, Code] = {
     **_block(Kind.BINDING, Trt.INVALID_ARGUMENT, BINDINGS),
     **_block(Kind.RESOURCE, Trt.FAILED_ALLOCATION, RESOURCES),
     **_block(
-        Kind.CANCELLED, Trt.INVALID_STATE, {804: ("cancelled", "The build was interrupted", "build again")}
+        Kind.CANCELLED,
+        Trt.INVALID_STATE,
+        {804: ("cancelled", "The user or a progress monitor cancelled the build", "build again")},
     ),
     **_block(
         Kind.VERIFY,
         Trt.FAILED_COMPUTATION,
-        {805: ("verification mismatch", "A kernel differs from its reference", REPORT)},
+        {805: ("verification mismatch", "The result of a kernel differs from its reference", REPORT)},
     ),
     **_block(Kind.COMPILE, Trt.INTERNAL_ERROR, COMPILE),
     **_block(Kind.PLUGIN, Trt.FAILED_EXECUTION, PLUGINS),

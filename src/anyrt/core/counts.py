@@ -167,5 +167,5 @@ def _function(fn: Fn, args: list[Range]) -> Range:
 
 
 def _unbounded(x: Dim) -> NotSupportedError:
-    got, do = f"{x}, which depends on data", "use sizes that have an upper bound"
-    return NotSupportedError("AR901", "sizes", got=got, wanted="a size that memory can be kept for", do=do)
+    got, do = f"{x}, which depends on data and has no upper bound", "use dimensions with a bound"
+    return NotSupportedError("AR901", "sizes", got=got, wanted="a bounded size", do=do)

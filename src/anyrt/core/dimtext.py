@@ -149,7 +149,10 @@ class Reader:
             end = token.end()
         if end < len(text):
             raise PlanError(
-                "AR605", f"{self.where}, line {line}", got=repr(text[end : end + 20]), wanted="a word or sign"
+                "AR605",
+                f"{self.where}, line {line}",
+                got=repr(text[end : end + 20]),
+                wanted="a name, number or operator",
             )
 
     @property
@@ -238,7 +241,7 @@ class Reader:
         """One level deeper; `leave` goes back."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            raise PlanError("AR605", self.place, got=f"more than {MAX_DEPTH} levels", wanted="less")
+            raise PlanError("AR605", self.place, got="deeper nesting", wanted=f"at most {MAX_DEPTH} levels")
 
     def leave(self) -> None:
         """One level up."""

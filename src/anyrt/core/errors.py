@@ -1,23 +1,23 @@
-"""The exception tree: every message says where, got, wanted and what to do, and carries a stable code.
+"""The exception classes. A message has a stable code, the place, what was got, what was wanted, and the cure.
 
     AnyrtError
     ├── ShapeError        (ValueError)           1xx  shapes, ranks, volumes
     ├── DTypeError        (TypeError)            2xx  element types
-    ├── ArgumentError     (ValueError)           3xx  an attribute or argument has a bad value
-    │   └── WrongName     (AttributeError)            an attribute that the object does not have
-    ├── GraphError        (ValueError)           4xx  how the network is put together
+    ├── ArgumentError     (ValueError)           3xx  an attribute or argument is invalid
+    │   └── WrongName     (AttributeError)            an attribute that the class does not have
+    ├── GraphError        (ValueError)           4xx  the structure of a network
     ├── ProfileError      (ValueError)           5xx  optimization profiles
     ├── PlanError         (ValueError)           6xx  a plan cannot be read
-    ├── BindingError      (ValueError)           7xx  addresses, arrays and layouts of a run
+    ├── BindingError      (ValueError)           7xx  addresses, arrays and layouts of an inference
     ├── ResourceError     (RuntimeError)         8xx  memory and disk
-    ├── CompileError      (RuntimeError)         8xx  code generation and loading of code
+    ├── CompileError      (RuntimeError)         8xx  generating and loading code
     ├── VerifyError       (RuntimeError)         8xx  a kernel differs from its reference
-    ├── BuildCancelled    (RuntimeError)         8xx  the user stopped a build
-    └── NotSupportedError (NotImplementedError)  9xx  known and not implemented
-        └── MissingName   (AttributeError)            a name of TensorRT's API that is not here
+    ├── BuildCancelled    (RuntimeError)         8xx  the user cancelled a build
+    └── NotSupportedError (NotImplementedError)  9xx  not supported
+        └── MissingName   (AttributeError)            a name of TensorRT's API that AnyRT lacks
 
->>> str(ShapeError("AR101", "scale1", got="rank 3", wanted="rank >= 4", do="add unit dimensions"))
-'[AR101] scale1: got rank 3, wanted rank >= 4; add unit dimensions'
+>>> str(ShapeError("AR101", "scale1", got="rank 3", wanted="rank >= 4", do="add dimensions of size 1"))
+'[AR101] scale1: got rank 3, wanted rank >= 4; add dimensions of size 1'
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from anyrt.core.codes import CODES, Code, Kind
 
 
 class AnyrtError(Exception):
-    """A mistake with a stable `code`; raise one of the subclasses.
+    """An error with a stable `code`; raise one of the subclasses.
 
-    `where` names the layer or tensor, with the user's file and line if known; "" until `at` fills it.
+    `where` names the layer or tensor, with the user's file and line if known; "" until `at` sets it.
     """
 
     kind: ClassVar[Kind]
@@ -38,9 +38,7 @@ class AnyrtError(Exception):
     def __init__(self, code: str, where: str, got: str = "", wanted: str = "", do: str = "") -> None:
         assert code in CODES, f"code {code} is not in the table"
         assert CODES[code].kind is self.kind, f"code {code} does not belong to {type(self).__name__}"
-        Exception.__init__(
-            self, code, where, got, wanted, do
-        )  # these are what a pickled exception is rebuilt from
+        Exception.__init__(self, code, where, got, wanted, do)  # arguments for unpickling
         self.code = code
         self.where = where
         self.got = got
@@ -55,46 +53,46 @@ class AnyrtError(Exception):
 
     @property
     def entry(self) -> Code:
-        """The code's line in the table."""
+        """The row of the code in the table."""
         return CODES[self.code]
 
     def at(self, where: str) -> Self:
-        """The same error at another place: `raise error.at("conv1 (net.py:12)") from None`."""
+        """A copy of the error with another place: `raise error.at("conv1 (net.py:12)") from None`."""
         moved = type(self)(self.code, where, self.got, self.wanted, self.do)
         moved.__cause__ = self.__cause__
         return moved
 
 
 class ShapeError(AnyrtError, ValueError):
-    """A shape, rank or volume that does not fit."""
+    """An invalid shape, rank or volume."""
 
     kind = Kind.SHAPE
 
 
 class DTypeError(AnyrtError, TypeError):
-    """An element type that does not fit."""
+    """An invalid element type."""
 
     kind = Kind.DTYPE
 
 
 class ArgumentError(AnyrtError, ValueError):
-    """An attribute or argument with a bad value."""
+    """An invalid attribute or argument."""
 
     kind = Kind.ARGUMENT
 
 
 class WrongName(ArgumentError, AttributeError):
-    """An attribute that an object does not have, or that cannot be set."""
+    """An attribute that a class does not have, or that cannot be set."""
 
 
 class GraphError(AnyrtError, ValueError):
-    """A network that is not put together properly."""
+    """An invalid network."""
 
     kind = Kind.GRAPH
 
 
 class ProfileError(AnyrtError, ValueError):
-    """An optimization profile that does not fit the network, or a shape that does not fit the profile."""
+    """A profile that does not fit the network, or a shape outside the profile."""
 
     kind = Kind.PROFILE
 
@@ -106,7 +104,7 @@ class PlanError(AnyrtError, ValueError):
 
 
 class BindingError(AnyrtError, ValueError):
-    """An address, array or layout that a run cannot use."""
+    """An invalid address, array or layout for an inference."""
 
     kind = Kind.BINDING
 
@@ -118,49 +116,49 @@ class ResourceError(AnyrtError, RuntimeError):
 
 
 class CompileError(AnyrtError, RuntimeError):
-    """Code that could not be made or loaded: a fault of this library."""
+    """Code that could not be generated or loaded: an internal error in AnyRT."""
 
     kind = Kind.COMPILE
 
 
 class VerifyError(AnyrtError, RuntimeError):
-    """A kernel that disagrees with its reference."""
+    """A kernel whose result differs from its reference."""
 
     kind = Kind.VERIFY
 
 
 class BuildCancelled(AnyrtError, RuntimeError):
-    """A build that the user stopped."""
+    """A build that the user cancelled."""
 
     kind = Kind.CANCELLED
 
 
 class PluginError(AnyrtError, RuntimeError):
-    """A plug-in that raises, answers wrongly, is unknown or writes where it must not."""
+    """A plug-in that raises an exception, returns an invalid result, is unknown or writes out of bounds."""
 
     kind = Kind.PLUGIN
 
 
 class RefitError(AnyrtError, ValueError):
-    """Weights that cannot take the place of others, or that are missing."""
+    """Weights that do not fit the engine, or that are missing."""
 
     kind = Kind.REFIT
 
 
 class NotSupportedError(AnyrtError, NotImplementedError):
-    """Something known that is not implemented."""
+    """A feature that AnyRT does not support."""
 
     kind = Kind.NOT_SUPPORTED
 
 
 class MissingName(NotSupportedError, AttributeError):
-    """A name of TensorRT's API that is not here; `hasattr` answers False."""
+    """A name of TensorRT's API that AnyRT lacks; `hasattr` returns False."""
 
 
 CLASSES: dict[Kind, type[AnyrtError]] = {c.kind: c for c in AnyrtError.__subclasses__()}
 
 
 def error(code: str, where: str, got: str = "", wanted: str = "", do: str = "") -> AnyrtError:
-    """The error of the class that the table gives for `code`, for callers that choose it at run time."""
+    """An error of the class that belongs to `code`, for callers that select the code at run time."""
     assert code in CODES, f"code {code} is not in the table"
     return CLASSES[CODES[code].kind](code, where, got, wanted, do)

@@ -103,6 +103,7 @@ REFERENCE: Final = Machine()
 LAST_MOST: Final = 32 << 20  # bytes: of a larger cache most belongs to others, as a cloud's hosts are shared
 CACHES: Final = Path("/sys/devices/system/cpu/cpu0/cache")
 FILE_MOST: Final = 1 << 16  # bytes of a file with a description
+PRINTED: Final = "`anyrt info` prints one"
 _RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "l1_bytes": (1 << 12, 1 << 24),
     "l2_bytes": (1 << 14, 1 << 28),
@@ -163,14 +164,14 @@ def _count(processors: str) -> int:
 
 
 def parse_machine(text: str, base: Machine, where: str) -> Machine:
-    """`base` with what `text`, which `str` of a machine gives, says otherwise; ArgumentError AR304 for what
-    describes no machine."""
+    """`base` with the fields that `text` sets, in the format of `str(machine)`; ArgumentError AR304 if `text`
+    is not a machine description."""
     try:
         return _changed(base, json.loads(text), where)
     except (ValueError, RecursionError) as error:
         if isinstance(error, ArgumentError):
             raise
-        raise ArgumentError("AR304", where, got=str(error), wanted="a description in JSON") from None
+        raise ArgumentError("AR304", where, got=str(error), wanted="a machine description in JSON") from None
 
 
 def _text(path: Path, where: str) -> str:
@@ -178,9 +179,9 @@ def _text(path: Path, where: str) -> str:
         if path.is_file() and path.stat().st_size <= FILE_MOST:
             return path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise ArgumentError("AR304", where, got=str(error), wanted="a description in JSON") from None
-    got = "no regular file of a likely size" if path.exists() else "no such file"
-    raise ArgumentError("AR304", where, got=got, wanted="a description in JSON")
+        raise ArgumentError("AR304", where, str(error), "a machine description in JSON", PRINTED) from None
+    got = f"not a file of at most {FILE_MOST} bytes" if path.exists() else "no such file"
+    raise ArgumentError("AR304", where, got=got, wanted="a machine description in JSON", do=PRINTED)
 
 
 def _changed(base: T, said: object, where: str) -> T:
