@@ -1,5 +1,6 @@
 """The kernel cache: finds what was kept, survives damage, neighbours and a full disk."""
 
+import errno
 import os
 import signal
 import threading
@@ -171,6 +172,15 @@ def test_a_cache_that_cannot_be_written_is_a_warning(tmp_path, warnings):
     assert cache.obtain(KEY, SYMBOLS, lambda: CODE) == CODE
     assert warnings
     assert all("kernel cache not" in w for w in warnings)
+
+
+def test_a_cache_on_a_read_only_file_system_is_read(cache, warnings, monkeypatch):
+    def refused(*args, **options):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    cache.put_bytes(KEY, (b"code",))
+    monkeypatch.setattr(os, "utime", refused)
+    assert (cache.get_bytes(KEY), warnings) == (b"code", [])
 
 
 def test_the_least_recently_used_entry_goes_first(tmp_path, warnings):

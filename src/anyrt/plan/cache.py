@@ -108,7 +108,8 @@ class KernelCache:
         try:
             self._check_directory()
             content = _read_entry(path, key)
-            os.utime(path)  # the least recently used entry goes first
+            with contextlib.suppress(OSError):  # a cache on a read-only file system is read all the same
+                os.utime(path)  # the least recently used entry goes first
         except FileNotFoundError:
             return None
         except (OSError, ResourceError) as error:
