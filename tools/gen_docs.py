@@ -1,4 +1,4 @@
-"""Generates what follows from the records: docs, the README's table, type stubs.
+"""Generates documents and type stubs from the operators' records and other tables.
 
 python tools/gen_docs.py            write everything that changed
 python tools/gen_docs.py --check    name what is out of date; exit status 1 when anything is
@@ -7,37 +7,47 @@ python tools/gen_docs.py --check    name what is out of date; exit status 1 when
 from __future__ import annotations
 
 import os
-import re
 import sys
 import tempfile
 from pathlib import Path
 
-from docgen import operators, parts, pictures, stubs, tables
+from docgen import operators, parts, pictures, stubs, tables, trouble
 from docgen.blocks import with_outputs
 from docgen.console import replayed
-from docgen.tables import works as generated_table
 
 from anyrt.plan.disk import write_text
 
 ROOT = Path(__file__).resolve().parents[1]
-TOUR = "docs/tour.md"
-SESSIONS = ("docs/first_hour.md", "docs/walk_convolution.md", "docs/walk_attention.md")
-WORKS = re.compile(r"(<!-- begin: what works[^\n]*-->\n).*?(<!-- end: what works -->)", re.S)
+PROGRAMS = ("README.md", "docs/tour.md", "docs/migrating.md", "docs/tuning.md", "docs/deploying.md")
+SESSIONS = (
+    "docs/first_hour.md",
+    "docs/migrating.md",
+    "docs/walk_convolution.md",
+    "docs/walk_attention.md",
+)
 
 
 def generated() -> dict[str, str]:
     """Path below the root and text of every file that is generated, or has a part that is."""
     found = {**operators.pages(), **tables.codes(), **tables.scalars(), **tables.missing()}
+    found |= tables.supported()
     found |= {**stubs.stub(), **pictures.residual(), **parts.pages()}
     found["docs/operators/index.md"] = operators.index(parts.rows())
-    for name in ("README.md", TOUR):
-        text = (ROOT / name).read_text(encoding="utf-8")
-        text = WORKS.sub(lambda m: f"{m[1]}{generated_table()}{m[2]}", text)
-        found[name] = with_outputs(text, name)
-    for name in SESSIONS:
-        with tempfile.TemporaryDirectory() as folder:
-            found[name] = replayed((ROOT / name).read_text(encoding="utf-8"), Path(folder))
+    found |= trouble.pages()
+    for name in dict.fromkeys(PROGRAMS + SESSIONS):
+        found[name] = page(name)
     return found
+
+
+def page(name: str) -> str:
+    """A page whose programs, commands or both are run, with what they print."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    if name in PROGRAMS:
+        text = with_outputs(text, name)
+    if name in SESSIONS:
+        with tempfile.TemporaryDirectory() as folder:
+            text = replayed(text, Path(folder))
+    return text
 
 
 def stale_pages(paths: set[str]) -> list[Path]:

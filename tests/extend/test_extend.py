@@ -1,4 +1,4 @@
-"""What the README says of adding things, done: each test touches the places named there, and no others."""
+"""What docs/architecture.md says of adding things, done: each test touches the places named there, and no others."""
 
 import shutil
 from pathlib import Path

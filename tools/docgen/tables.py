@@ -1,4 +1,4 @@
-"""Pages that are tables: diagnostic codes, scalar functions, and what works."""
+"""Pages that are tables: error codes, scalar functions, supported and missing names."""
 
 from __future__ import annotations
 
@@ -16,62 +16,74 @@ from anyrt.prims.scalar import SCALARS, ResultKind, ScalarFn
 from anyrt.prims.scalar import Kind as Numbers
 from docgen.operators import NOTE, page_name, table, title, types_text
 
-CODES_HEAD = """# Diagnostics
+CODES_HEAD = """# Error codes
 
-Every error has a code that stays the same between versions. `anyrt codes CODE` explains one.
-`anyrt.strict()` or `ANYRT_STRICT=1` raises errors. Otherwise the API logs them, reports them to the error
-recorder as the member of `ErrorCodeTRT` in the last column, and answers `None` or `False`.
+Every error has a code that does not change between versions. `anyrt codes CODE` explains a code, and
+[troubleshooting.md](troubleshooting.md) shows the usual causes and fixes. By default, a method logs the
+error, passes it to the error recorder as the member of `ErrorCodeTRT` in the last column, and returns `None`
+or `False`. With `anyrt.strict()` or `ANYRT_STRICT=1` it raises the class in the fifth column.
 
 """
 COLUMNS = ("code", "title", "explanation", "what to do", "class", "reported as")
 SCALARS_HEAD = """# Scalar functions
 
-What the primitive `Map` applies to elements. Native code computes them by expansion into kernel expressions,
-without calling a mathematics library. *ulp* bounds the error of the float32 expansion in units of the last
-place of the exact result, for operands in the domain, and *ulp of double* that of float64, which is computed
-in float64, for all operands; tests measure both. 0.5 is correct rounding.
+The primitive `Map` applies these functions to each element. AnyRT expands them into kernel expressions and
+calls no mathematics library. *ulp* bounds the error of the float32 expansion in units of the last place of
+the exact result, for operands in the domain. *ulp of double* bounds the error of float64 for all operands.
+Tests measure both; 0.5 means correct rounding.
 
-Subnormal operands and results are numbers like all others: a result below 2⁻¹²⁶ is right within its ulp,
-whose unit is 2⁻¹⁴⁹ there; of float64, 2⁻¹⁰²² and 2⁻¹⁰⁷⁴. This, and how results are rounded, does not depend
-on what another library has asked of the calling thread's processor, such as to take subnormal numbers for 0.
+Subnormal operands and results are not flushed to zero. A float32 result below 2⁻¹²⁶ is within its bound in
+units of 2⁻¹⁴⁹, a float64 result below 2⁻¹⁰²² in units of 2⁻¹⁰⁷⁴. Rounding and subnormals do not depend on
+the floating-point mode that another library sets in the calling thread.
 
 """
-MISSING_HEAD = """# What is missing
+MISSING_HEAD = """# Missing names
 
-Names of TensorRT's API that are not there yet. Asking for one raises AR902, an `AttributeError`: `hasattr`
-answers `False`, and `from anyrt import CaffeParser` is an `ImportError`.
+These names of TensorRT's API are not implemented. Using one raises AR902, an `AttributeError`, so `hasattr`
+returns `False`. `from anyrt import CaffeParser` raises `ImportError`.
 
 """
 REMOVED_HEAD = """
 ## Names of TensorRT 8.6
 
-These exist, and work, in programs that are run by `python -m anyrt.compat --api 8.6`. Elsewhere they raise
-AR903, an `AttributeError`, as programs choose their branch by `hasattr(engine, "num_bindings")`.
+TensorRT 10 removed these names. Only programs that are run with `python -m anyrt.compat --api 8.6` have
+them. Otherwise they raise AR903, an `AttributeError`, because programs select their branch by
+`hasattr(engine, "num_bindings")`.
 
 """
-MISSING_INTRO = (
-    "What is missing looks absent to `hasattr` and says what to do instead when it is asked for (AR902);\n"
-    "[docs/missing.md](docs/missing.md) lists every name."
-)
+SUPPORTED_HEAD = """# Supported layers and platforms
+
+## Layers
+
+The table lists each operator with the methods that add it, the element types of its main input, and the
+enums of its attributes. The page of each operator has its modes, limits and errors.
+
+"""
 OWN_INTRO = (
-    "AnyRT's own element types are those that ONNX has and TensorRT has not, computed as NumPy does:\n"
+    "AnyRT adds the element types that ONNX has and TensorRT lacks, and computes them as NumPy does:\n"
     "{}.\n"
-    "`trt.nptype` gives the NumPy or ml_dtypes type of each."
+    "`trt.nptype` returns the NumPy or ml_dtypes type of each."
 )
+MISSING_INTRO = (
+    "## Names that are not supported\n\n"
+    "Missing names raise `AttributeError` (AR902) with a suggested replacement; `hasattr` returns `False`.\n"
+    "[missing.md](missing.md) lists every name."
+)
+PLATFORM_INTRO = "## Platforms"
 SHOWN = 6
 PLATFORMS = (
-    ("Linux x86-64 (AVX-512, AVX2, SSE2)", "runs, and is tested"),
+    ("Linux x86-64 (AVX-512, AVX2, SSE2)", "supported and tested"),
     (
         "Linux AArch64 (NEON)",
-        "runs, on emulators so far: all tests of kernels under Unicorn (`make neon`; a part of them is in"
-        " `make test`), the demo's sentences and 200 tests chosen by the hash of their names under Debian's"
-        " QEMU 7.2 (`tools/arm64.py`, 8 to 22 minutes): 191 passed, 9 were skipped",
+        "tested in emulators only. All tests of kernels pass under Unicorn (`make neon`; `make test` runs a"
+        " part of them). The demo's sentences and 200 tests, chosen by the hash of their names, ran under"
+        " Debian's QEMU 7.2 (`tools/arm64.py`, 8 to 22 minutes): 191 passed, 9 were skipped",
     ),
     (
         "macOS on Apple silicon",
-        "written, never run: pages of code, a register less, threads that sleep in Python",
+        "implemented but never run: code pages, one register fewer, threads that sleep in Python",
     ),
-    ("Windows", "later"),
+    ("Windows", "not supported"),
 )
 
 
@@ -108,18 +120,23 @@ def _double_ulp(f: ScalarFn) -> str:
     return f"{f.error(Numbers.DOUBLE)[0]:g}" if Numbers.DOUBLE in f.kinds else ""
 
 
+def supported() -> dict[str, str]:
+    """The page of supported operators with their types and modes, missing names, and platforms."""
+    return {"docs/supported.md": NOTE.format("the operators' records") + SUPPORTED_HEAD + works()}
+
+
 def works() -> str:
-    """The README's tables: operators with their types and modes, what waits, platforms."""
+    """Its tables."""
     rows = [
-        (f"[{title(op)}](docs/operators/{page_name(op)}.md)", _methods(op), _types(op), _modes(op))
+        (f"[{title(op)}](operators/{page_name(op)}.md)", _methods(op), _types(op), _modes(op))
         for op in OPS.values()
     ]
     missing = [("layers", _code(_waiting())), *((t.title, _some(t.names)) for t in OTHERS)]
     return (
         table(("operator", "methods", "element types", "enums of its attributes"), sorted(rows))
         + f"\n{OWN_INTRO.format(types_text(OWN))}\n\n{MISSING_INTRO}\n\n"
-        + table(("not there yet", "names"), missing)
-        + "\n"
+        + table(("kind", "names"), missing)
+        + f"\n{PLATFORM_INTRO}\n\n"
         + table(("platform", "state"), PLATFORMS)
     )
 
@@ -137,11 +154,11 @@ def missing() -> dict[str, str]:
         NOTE.format("src/anyrt/api/edge/missing.py")
         + MISSING_HEAD
         + "## Layers\n\n"
-        + table(("method", "its classes", "instead"), layers)
+        + table(("method", "classes", "use instead"), layers)
         + "\n## Others\n\n"
-        + table(("for", "names", "instead"), others)
+        + table(("kind", "names", "use instead"), others)
         + REMOVED_HEAD
-        + table(("name", "its successor"), removed)
+        + table(("name", "replacement"), removed)
     )
     return {"docs/missing.md": text}
 
