@@ -1,4 +1,4 @@
-"""What docs/architecture.md says of adding things, done: each test touches the places named there, and no others."""
+"""What docs/architecture.md says of adding things, done: each test touches the places named there alone."""
 
 import shutil
 from pathlib import Path

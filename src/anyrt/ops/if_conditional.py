@@ -141,7 +141,7 @@ def _check_alike(x: Either) -> None:
         raise DTypeError("AR203", x.where, got, "one type", "insert a cast")
     if a.type.rank != b.type.rank:
         got, wanted = f"{show(a.shape)} if true and {show(b.shape)} if not", "one rank, which no run decides"
-        do = "reshape one with add_shuffle, or fix what the condition depends on, by a constant or in profiles"
+        do = "reshape one with add_shuffle, or fix its condition by constants or profiles"
         raise ShapeError("AR123", x.where, got, wanted, do)
 
 
