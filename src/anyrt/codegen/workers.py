@@ -7,7 +7,6 @@ started, or one fails, its texts are compiled here; so the result never depends 
 
 from __future__ import annotations
 
-import os
 import signal
 import struct
 import subprocess
@@ -20,6 +19,7 @@ from typing import IO, Final
 
 from anyrt.codegen import llvm
 from anyrt.core.errors import AnyrtError
+from anyrt.core.flags import processors
 
 PAYS: Final = 12  # texts: what starting a worker costs is what compiling three to five takes
 MOST: Final = 16  # workers
@@ -46,7 +46,7 @@ def compile_texts(
     """An object for each text; `told` hears between compilations how many there are, and what it raises ends
     them."""
     shared = _Shared(list(reversed(texts)))
-    count = min(_cores() - 1, len(texts) // PAYS, MOST)
+    count = min(processors() - 1, len(texts) // PAYS, MOST)
     with _started(count, target, shared, told):
         while (text := shared.take()) is not None:
             told(len(shared.done))
@@ -181,9 +181,3 @@ def _read(pipe: IO[bytes]) -> bytes | None:
     (length,) = _LENGTH.unpack(head)
     content = pipe.read(length) if 0 <= length <= MAX_BYTES else b""
     return content if len(content) == length else None
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -25,6 +25,7 @@ from types import TracebackType
 from typing import Self
 
 from anyrt.core.errors import ArgumentError
+from anyrt.core.quota import allowance
 
 VERIFY_LEVELS = ("off", "sample", "full")
 _FALSE, _TRUE = ("", "0", "false", "no", "off"), ("1", "true", "yes", "on")
@@ -74,17 +75,14 @@ def read_flags(environ: Mapping[str, str] = os.environ) -> Flags:
 
 
 def default_threads() -> int:
-    """What ANYRT_NUM_THREADS says, else the number of processors that this process may use."""
+    """ANYRT_NUM_THREADS, else the number of processors that this process may use (`quota.py`)."""
     asked = read_flags().num_threads
     return processors() if asked is None else asked
 
 
 def processors() -> int:
-    """How many processors this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on macOS
-        return os.cpu_count() or 1
+    """How many processors this process may use, by its affinity and its quotas."""
+    return allowance().count
 
 
 def _choice(name: str, value: str, allowed: tuple[str, ...]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from argparse import ArgumentParser, Namespace
 from importlib.metadata import version
@@ -13,6 +12,7 @@ from anyrt.cli.commands.cache import entries
 from anyrt.cli.show import print_table
 from anyrt.core.flags import Flags, read_flags
 from anyrt.core.machine import this_machine
+from anyrt.core.quota import allowance
 from anyrt.core.units import byte_count, counted
 from anyrt.plan.cache import default_directory
 
@@ -48,8 +48,9 @@ def _processor(flags: Flags) -> list[tuple[str, str]]:
 
 def _threads(flags: Flags) -> str:
     if flags.num_threads is not None:
-        return f"{flags.num_threads}, set by ANYRT_NUM_THREADS"
-    return f"{len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()}"
+        return f"{flags.num_threads}: ANYRT_NUM_THREADS is set"
+    found = allowance()
+    return f"{found.count}: {found.source}"
 
 
 def _cache() -> str:
