@@ -99,7 +99,7 @@ def test_cache_path_is_where_the_environment_says(capsys, folder, own_cache):
 
 
 def test_cache_that_is_not_there_is_empty(capsys, folder, own_cache):
-    assert printed(capsys, "cache", "show") == f"0 entries, 0 B, in {folder}/cache\n"
+    assert printed(capsys, "cache", "show") == f"0 entries, 0 B of at most 1.0 GiB, in {folder}/cache\n"
 
 
 def test_explain_shows_layers_and_kernels_on_a_page(capsys):

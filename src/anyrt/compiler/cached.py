@@ -22,7 +22,7 @@ from anyrt.core.enums import Severity
 from anyrt.core.errors import CompileError, ResourceError
 from anyrt.core.flags import read_flags
 from anyrt.core.machine import this_machine
-from anyrt.plan.cache import KernelCache, cache_key, default_directory
+from anyrt.plan.cache import DEFAULT_LIMIT, KernelCache, cache_key, default_directory
 from anyrt.plan.checksum import MIX, Mixer, Words, mix
 from anyrt.plan.device import Code
 from anyrt.plan.file import PlanFile
@@ -86,7 +86,7 @@ def once(warn: Warn) -> Warn:
 
 def kernel_cache(warn: Warn = warn_python) -> KernelCache:
     """The cache of this user; `warn` is told what is wrong with it."""
-    return KernelCache(default_directory(), warn)
+    return KernelCache(default_directory(), warn, read_flags().cache_limit or DEFAULT_LIMIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +118,12 @@ def _compiled(file: PlanFile, warn: Warn, log: Log) -> Compiled:
 
 def obtain_pool(warn: Warn = warn_python) -> Compiled:
     """Native code of the thread pool on this machine."""
-    key = cache_key("pool", *_machine())
-    return kernel_cache(warn).obtain(key, {}, lambda: _target().compile_pool())
+    return kernel_cache(warn).obtain(pool_key(), {}, lambda: _target().compile_pool())
+
+
+def obtain_mix(warn: Warn = warn_python) -> Compiled:
+    """Native code of checksums on this machine."""
+    return kernel_cache(warn).obtain(mix_key(), {}, lambda: _target().compile_mix())
 
 
 def mixer() -> Mixer:
@@ -134,8 +138,7 @@ def mixer() -> Mixer:
 
 @cache
 def _native_mixer() -> Mixer:
-    store = kernel_cache(lambda text: None)
-    compiled = store.obtain(cache_key("mix", *_machine()), {}, lambda: _target().compile_mix())
+    compiled = obtain_mix(lambda text: None)
     code = loader.device().load(compiled)
     return partial(_mix, code, code.function(MIX, 3))
 
@@ -148,6 +151,16 @@ def _mix(code: Code, native: Callable[..., int], rows: Words, lanes: Words) -> N
 def plan_key(digest: bytes) -> str:
     """Where the code of the plan with this digest is kept."""
     return cache_key("plan", digest, *_machine())
+
+
+def pool_key() -> str:
+    """Where the code of the thread pool is kept."""
+    return cache_key("pool", *_machine())
+
+
+def mix_key() -> str:
+    """Where the code of checksums is kept."""
+    return cache_key("mix", *_machine())
 
 
 def report_key(*source: str | bytes) -> str:
@@ -213,6 +226,13 @@ def codegen_version() -> str:
     """Changes whenever a source file of the compiler does, so that code of an older one is never run."""
     stamps = sorted((path, facts.st_size, facts.st_mtime_ns) for path, facts in _sources())
     return cache_key(*(f"{path} {size} {time}" for path, size, time in stamps))
+
+
+def source_contents() -> list[tuple[str, bytes]]:
+    """The same sources by their paths inside the package, with what they hold, in the order of paths."""
+    paths = (Path(path) for path, _ in _sources())
+    named = ((p.relative_to(PACKAGE).as_posix() if PACKAGE in p.parents else p.name, p) for p in paths)
+    return sorted((name, path.read_bytes()) for name, path in named)
 
 
 def _sources() -> Sequence[tuple[str, os.stat_result]]:

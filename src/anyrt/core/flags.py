@@ -3,6 +3,7 @@
     ANYRT_STRICT=1          raise errors instead of logging them and returning None or False
     ANYRT_NUM_THREADS=4     threads of an engine, where the configuration does not say
     ANYRT_CACHE_DIR=/path   where compiled code is kept
+    ANYRT_CACHE_LIMIT=2GiB  bytes of compiled code that are kept, at first 1GiB
     ANYRT_CPU=avx2          generate code for this feature level instead of the host's own
     ANYRT_MACHINE=m.json    a description that takes the place of what is found of the machine
     ANYRT_VERIFY=full       off, sample or full: check kernels against the reference while building
@@ -26,6 +27,7 @@ from typing import Self
 
 from anyrt.core.errors import ArgumentError
 from anyrt.core.quota import allowance
+from anyrt.core.units import bytes_of
 
 VERIFY_LEVELS = ("off", "sample", "full")
 _FALSE, _TRUE = ("", "0", "false", "no", "off"), ("1", "true", "yes", "on")
@@ -40,6 +42,7 @@ class Flags:
     strict: bool = False
     num_threads: int | None = None
     cache_dir: Path | None = None
+    cache_limit: int | None = None
     cpu: str | None = None
     machine: Path | None = None
     verify: str | None = None
@@ -65,6 +68,7 @@ def read_flags(environ: Mapping[str, str] = os.environ) -> Flags:
         strict=switch("ANYRT_STRICT", "0"),
         num_threads=_count("ANYRT_NUM_THREADS", text("ANYRT_NUM_THREADS"), 4096),
         cache_dir=path("ANYRT_CACHE_DIR"),
+        cache_limit=_bytes("ANYRT_CACHE_LIMIT", text("ANYRT_CACHE_LIMIT")),
         cpu=(text("ANYRT_CPU") or "").lower() or None,
         machine=path("ANYRT_MACHINE"),
         verify=_choice("ANYRT_VERIFY", (text("ANYRT_VERIFY") or "").lower(), ("", *VERIFY_LEVELS)) or None,
@@ -101,6 +105,13 @@ def _count(name: str, value: str | None, most: int) -> int | None:
         where = f"environment variable {name}"
         raise ArgumentError("AR304", where, got=repr(value), wanted=f"a number from 1 to {most}")
     return int(value)
+
+
+def _bytes(name: str, value: str | None) -> int | None:
+    found = bytes_of(value) if value else None
+    if value and not found:
+        raise ArgumentError("AR304", f"environment variable {name}", repr(value), "bytes, as 500M or 2GiB")
+    return found
 
 
 class strict:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
+_UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
 
 def byte_count(n: int) -> str:
     """A size for people.
@@ -14,6 +19,16 @@ def byte_count(n: int) -> str:
     units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")]
     size, unit = next((s, u) for s, u in units if n >= s)
     return f"{n / size:.1f} {unit}"
+
+
+def bytes_of(text: str) -> int | None:
+    """The number of bytes in a text like `byte_count`'s; None: it is none.
+
+    >>> bytes_of("512M"), bytes_of("2 GiB"), bytes_of("1.5G"), bytes_of("100"), bytes_of("much")
+    (536870912, 2147483648, 1610612736, 100, None)
+    """
+    found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?) ?([KMG]?)(?:iB|B)?", text.strip(), re.I | re.A)
+    return int(float(found[1]) * _UNITS[found[2].upper()]) if found else None
 
 
 def counted(n: int, one: str, many: str = "") -> str:

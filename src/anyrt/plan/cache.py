@@ -18,6 +18,7 @@ b'its object'
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import re
@@ -132,7 +133,7 @@ class KernelCache:
             self.warn(f"kernel cache not written: {self._told(error)}")
             return False
         if int.from_bytes(checksum[:4]) * self.limit < (nbytes * _SWEEPS_PER_LIMIT) << 32:
-            self._evict()
+            self.prune()
         return True
 
     def obtain(self, key: str, symbols: Mapping[str, Sym], compile_: Callable[[], Compiled]) -> Compiled:
@@ -167,9 +168,21 @@ class KernelCache:
                 "AR803", str(self.directory), got=got, wanted="your own, writable by you only", do=do
             )
 
-    def _evict(self) -> None:
-        """Remove the least recently used entries beyond the limit; another process may be doing the same."""
-        entries = []
+    def refusal(self) -> ResourceError | None:
+        """Why nothing can be kept here, and what to do; None where the directory can be used."""
+        try:
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._check_directory()
+            if not os.access(self.directory, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        except (OSError, ResourceError) as error:
+            return self._told(error)
+        return None
+
+    def prune(self) -> tuple[int, int]:
+        """Remove the least recently used entries beyond the limit, and say how many, and how many bytes;
+        another process may be doing the same."""
+        removed, freed, entries = 0, 0, []
         with contextlib.suppress(OSError):
             for item in os.scandir(self.directory):
                 if not _OURS.fullmatch(item.name):
@@ -179,11 +192,13 @@ class KernelCache:
                     entries.append((facts.st_mtime_ns, facts.st_size, item.path))
         total = sum(size for _, size, _ in entries)
         for _, size, path in sorted(entries):
-            if total <= self.limit:
-                return
+            if total - freed <= self.limit:
+                break
             with contextlib.suppress(OSError):
                 os.unlink(path)
-            total -= size
+                removed += 1
+            freed += size
+        return removed, freed
 
 
 def _checksum(key: str, parts: Sequence[bytes | memoryview]) -> bytes:

@@ -1,32 +1,65 @@
-"""`anyrt cache show|clear|path`: list or clear this user's cache of compiled code, or print its directory."""
+"""`anyrt cache`: the compiled code that is kept for this user.
+
+anyrt cache                                      list the entries
+anyrt cache warm net.plan                        compile what the cache lacks for a plan, a model or a script
+anyrt cache export code.anyrt net.plan           write the compiled code of plans to a file
+anyrt cache import code.anyrt --allow-native-code   put that file's code into the cache of this machine
+anyrt cache prune --limit 500M                   remove the entries that were not used for longest
+anyrt cache clear                                remove all entries
+anyrt cache path                                 print the folder
+
+ANYRT_CACHE_DIR chooses the folder, ANYRT_CACHE_LIMIT how large it may grow (1GiB). An exported file holds
+native code: import only files from people whose programs you would run (SECURITY.md).
+"""
 
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from anyrt.cli.command import Command
 from anyrt.cli.show import print_table
-from anyrt.core.units import byte_count, counted
-from anyrt.plan.cache import default_directory
+from anyrt.core.errors import ArgumentError
+from anyrt.core.flags import read_flags
+from anyrt.core.units import byte_count, bytes_of, counted
+from anyrt.plan.cache import DEFAULT_LIMIT, KernelCache, default_directory
+
+if TYPE_CHECKING:
+    from anyrt.plan.file import PlanFile
 
 PATTERN: Final = "*.kernel"
+MAX_IMPORT: Final = 4 << 30  # bytes of a file, which is read as a whole
+NETWORKS: Final = "plans, ONNX models or FILE.py:FUNCTION"
 
 
 def options(parser: ArgumentParser) -> None:
-    """The action."""
+    """What to do with the cache, and with which files."""
+    parser.description = __doc__
+    parser.add_argument("action", nargs="?", choices=tuple(ACTIONS), default="show", help="default: show")
     parser.add_argument(
-        "action", nargs="?", choices=tuple(ACTIONS), default="show",
-        help="list the entries (default), remove all entries, or print the directory",
-    )  # fmt: skip
+        "files", nargs="*", metavar="FILE", help=f"warm: {NETWORKS}; export: the file to write, then these"
+    )
+    parser.add_argument(
+        "--limit", help="prune: as many bytes may stay, 500M for instance; default: ANYRT_CACHE_LIMIT"
+    )
+    parser.add_argument(
+        "--allow-native-code", action="store_true", help="import: the file's code may run as yours"
+    )
 
 
 def run(args: Namespace) -> None:
     """Act on the cache's folder."""
-    ACTIONS[args.action](default_directory())
+    least, most = TAKES.get(args.action, (0, 0))
+    if not least <= len(args.files) <= most:
+        wanted = "none" if most == 0 else "one" if most == 1 else f"at least {least}"
+        do = "anyrt cache --help shows an example"
+        raise ArgumentError("AR304", f"cache {args.action}", counted(len(args.files), "file"), wanted, do)
+    ACTIONS[args.action](args)
 
 
 def entries(directory: Path) -> list[Path]:
@@ -34,18 +67,35 @@ def entries(directory: Path) -> list[Path]:
     return sorted(directory.glob(PATTERN), key=lambda path: path.stat().st_mtime)
 
 
-def show(directory: Path) -> None:
+def kept_bytes(directory: Path) -> int:
+    """What the entries take."""
+    return sum(path.stat().st_size for path in entries(directory))
+
+
+def show(args: Namespace) -> None:
     """Print every entry with its size and age."""
+    directory = default_directory()
     found = entries(directory)
     now = time.time()
     rows = [(p.name[:16], byte_count(p.stat().st_size), _age(now - p.stat().st_mtime)) for p in found]
     print_table(("key", "size", "last used"), rows)
-    total = byte_count(sum(p.stat().st_size for p in found))
-    print(f"{counted(len(found), 'entry', 'entries')}, {total}, in {directory}")
+    total, limit = byte_count(kept_bytes(directory)), read_flags().cache_limit or DEFAULT_LIMIT
+    print(
+        f"{counted(len(found), 'entry', 'entries')}, {total} of at most {byte_count(limit)}, in {directory}"
+    )
+    report_unusable()
 
 
-def clear(directory: Path) -> None:
+def report_unusable() -> None:
+    """Say on stderr why the cache cannot be used, if so, and what to do."""
+    problem = KernelCache(default_directory(), _warn).refusal()
+    if problem is not None:
+        _warn(f"compiled code is not kept, each process compiles again: {problem}")
+
+
+def clear(args: Namespace) -> None:
     """Remove every entry; another process may be doing the same."""
+    directory = default_directory()
     found = entries(directory)
     for path in found:
         with contextlib.suppress(FileNotFoundError):
@@ -53,9 +103,74 @@ def clear(directory: Path) -> None:
     print(f"removed {counted(len(found), 'entry', 'entries')} from {directory}")
 
 
-def path(directory: Path) -> None:
+def path(args: Namespace) -> None:
     """Print the folder."""
-    print(directory)
+    print(default_directory())
+
+
+def prune(args: Namespace) -> None:
+    """Remove what was not used for longest, until the limit is met."""
+    limit = read_flags().cache_limit or DEFAULT_LIMIT if args.limit is None else bytes_of(args.limit)
+    if limit is None:
+        raise ArgumentError("AR304", "--limit", repr(args.limit), "bytes, as 500M or 2GiB")
+    directory = default_directory()
+    removed, freed = KernelCache(directory, _warn, limit).prune()
+    left = byte_count(kept_bytes(directory))
+    print(f"removed {counted(removed, 'entry', 'entries')}, {byte_count(freed)}; {left} left in {directory}")
+
+
+def warm(args: Namespace) -> None:
+    """Compile what the cache lacks for networks."""
+    from anyrt.compiler import exported
+
+    files = _plans(args.files)
+    compiled = exported.warm(files, _warn)
+    was = counted(len(files) - compiled, "network")
+    print(f"compiled {counted(compiled, 'network')}, {was} compiled before; in {default_directory()}")
+
+
+def export(args: Namespace) -> None:
+    """Write the code of networks to a file."""
+    from anyrt.compiler import exported
+    from anyrt.plan.disk import write_atomically
+
+    target, files = Path(args.files[0]), _plans(args.files[1:])
+    pieces = exported.export(files, _warn, lambda severity, text: None)
+    write_atomically(target, pieces)
+    size = byte_count(sum(map(len, pieces)))
+    print(f"{target}: native code of {counted(len(files), 'network')} for this processor, {size}")
+
+
+def import_(args: Namespace) -> None:
+    """Put the code of a file into the cache, after all checks."""
+    from anyrt.compiler import exported
+    from anyrt.plan.disk import open_regular
+
+    source = Path(args.files[0])
+    if not args.allow_native_code:
+        got, do = (
+            f"{source}, which holds native code",
+            "add --allow-native-code if you trust who wrote it (SECURITY.md)",
+        )
+        raise ArgumentError("AR304", "cache import", got, "permission to run it", do)
+    with open_regular(source, str(source)) as file:
+        code = exported.read(file.read(MAX_IMPORT))
+    if exported.is_of_another_machine(code.maker):
+        _warn("the code was made for a machine with other caches or another number of cores; it runs here")
+    kept = exported.keep(code, _warn)
+    print(f"imported {counted(kept, 'entry', 'entries')} into {default_directory()}")
+    if kept < len(code.entries):
+        raise SystemExit(1)
+
+
+def _plans(places: Sequence[str]) -> list[PlanFile]:
+    from anyrt.cli.script import plan_file, plan_source
+
+    return [plan_file(plan_source(place)) for place in places]
+
+
+def _warn(text: str) -> None:
+    print(f"anyrt cache: {text}", file=sys.stderr)
 
 
 def _age(seconds: float) -> str:
@@ -64,5 +179,10 @@ def _age(seconds: float) -> str:
     return f"{counted(round(seconds / size), unit)} ago"
 
 
-ACTIONS: Final = {"show": show, "clear": clear, "path": path}
-COMMAND = Command("list or clear the cache of compiled code", options, run)
+ACTIONS: Final[dict[str, Callable[[Namespace], None]]] = {
+    "show": show, "warm": warm, "export": export, "import": import_,
+    "prune": prune, "clear": clear, "path": path,
+}  # fmt: skip
+# How many files each takes.
+TAKES: Final = {"warm": (1, 1 << 16), "export": (2, 1 << 16), "import": (1, 1)}
+COMMAND = Command("show, warm, export, import or clear the cache of compiled code", options, run)

@@ -8,7 +8,7 @@ from importlib.metadata import version
 
 import anyrt
 from anyrt.cli.command import Command
-from anyrt.cli.commands.cache import entries
+from anyrt.cli.commands.cache import entries, report_unusable
 from anyrt.cli.show import print_table
 from anyrt.core.flags import Flags, read_flags
 from anyrt.core.machine import this_machine
@@ -26,6 +26,7 @@ def run(args: Namespace) -> None:
     flags = read_flags()
     rows = [*_versions(), *_processor(flags), ("threads", _threads(flags)), ("cache", _cache())]
     print_table(("what", "value"), [*rows, *_backends()])
+    report_unusable()
 
 
 def _versions() -> list[tuple[str, str]]:

@@ -1,0 +1,199 @@
+"""Compiled code of plans in one file, for machines that shall not compile.
+
+    0    magic, 8 bytes
+    8    length of the header, uint64
+    16   SHA-256 of the header
+    48   the header as JSON, then the entries of the cache, one behind the other
+
+The header says what made the code (the compiler by the digest of its sources, the processor with its
+instructions) and, for each entry, what it is of, its length and its SHA-256. Digests find damage. They prove
+nothing about who made the file: it holds native code, and who imports it runs what its author wrote.
+
+>>> read(b"something else")
+Traceback (most recent call last):
+anyrt.core.errors.PlanError: [AR606] exported code: ...
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate
+from typing import Final
+
+from anyrt.backends import loader
+from anyrt.compiler import cached
+from anyrt.compiler.cached import Log, Warn, kernel_cache, warn_python
+from anyrt.core.errors import CompileError, PlanError, ResourceError
+from anyrt.core.flags import read_flags
+from anyrt.core.machine import this_machine
+from anyrt.plan.file import PlanFile
+from anyrt.plan.json import Json, Reader, dump, load
+
+MAGIC: Final = b"AnyRTx1\n"
+MAX_HEADER: Final = 16 << 20
+MAX_ENTRIES: Final = 1 << 16
+MADE: Final = ("compiler", "processor", "level", "machine")
+POOL, MIX, PLAN = "pool", "checksums", "plan"
+_PREAMBLE: Final = struct.Struct("<8sQ32s")
+_WHERE: Final = "exported code"
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """What decides whether code runs here: the compiler, the processor, and the level that was asked for.
+    `machine`: what kernels were chosen for, which changes their speed alone."""
+
+    compiler: str
+    processor: str
+    level: str
+    machine: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Code: of a plan by its digest, or what every engine needs."""
+
+    kind: str
+    digest: str
+    content: bytes | memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """Code with what made it."""
+
+    maker: Maker
+    entries: tuple[Entry, ...]
+
+
+def here() -> Maker:
+    """What makes code in this process."""
+    flags = read_flags()
+    return Maker(compiler_digest(), loader.device().identity(), flags.cpu or "", str(this_machine(flags)))
+
+
+@cache
+def compiler_digest() -> str:
+    """The contents of the compiler's sources, wherever they are installed."""
+    digest = hashlib.sha256()
+    for path, content in cached.source_contents():
+        digest.update(f"{path}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()
+
+
+def warm(files: Sequence[PlanFile], warn: Warn = warn_python, log: Log = lambda severity, text: None) -> int:
+    """Compile what the cache lacks of these plans and of what engines share; how many plans that were."""
+    store, compiled = kernel_cache(warn), 0
+    for file in files:
+        compiled += store.get_bytes(cached.plan_key(file.code)) is None
+        cached.obtain(file, warn, log)
+    cached.obtain_pool(warn)
+    cached.obtain_mix(warn)
+    return compiled
+
+
+def export(files: Sequence[PlanFile], warn: Warn, log: Log) -> list[bytes | memoryview]:
+    """The pieces of a file with the code of these plans, which is compiled where it must be."""
+    warm(files, warn, log)
+    wanted = [
+        (POOL, ""),
+        (MIX, ""),
+        *((PLAN, digest) for digest in dict.fromkeys(f.code.hex() for f in files)),
+    ]
+    store = kernel_cache(warn)
+    held = [(kind, digest, store.get_bytes(_key(kind, digest))) for kind, digest in wanted]
+    entries = [Entry(kind, digest, content) for kind, digest, content in held if content is not None]
+    if len(entries) < len(held):
+        got, do = "code that was not kept", "set ANYRT_CACHE_DIR to a folder that can be written to"
+        raise ResourceError("AR803", str(store.directory), got, "a cache to export from", do)
+    return pieces(Exported(here(), tuple(entries)))
+
+
+def pieces(exported: Exported) -> list[bytes | memoryview]:
+    """The file in pieces."""
+    maker = exported.maker
+    listed: list[Json] = [
+        [e.kind, e.digest, len(e.content), hashlib.sha256(e.content).hexdigest()] for e in exported.entries
+    ]
+    made: dict[str, Json] = {name: getattr(maker, name) for name in MADE}
+    header = dump({"maker": made, "entries": listed})
+    preamble = _PREAMBLE.pack(MAGIC, len(header), hashlib.sha256(header).digest())
+    return [preamble, header, *(e.content for e in exported.entries)]
+
+
+def read(content: bytes) -> Exported:
+    """What `pieces` wrote, every digest compared; PlanError names what is wrong."""
+    view = memoryview(content)
+    if not content.startswith(MAGIC):
+        do = "give a file that `anyrt cache export` wrote"
+        raise PlanError("AR606", _WHERE, f"bytes that begin with {content[:8]!r}", f"{MAGIC!r}", do)
+    if len(content) < _PREAMBLE.size:
+        raise PlanError("AR601", _WHERE, f"{len(content)} bytes", f"at least {_PREAMBLE.size}")
+    _, header_bytes, digest = _PREAMBLE.unpack_from(content)
+    header = bytes(view[_PREAMBLE.size :][: min(header_bytes, MAX_HEADER)])
+    if hashlib.sha256(header).digest() != digest:
+        raise PlanError("AR602", _WHERE, "another checksum of the header", "that of its bytes")
+    reader = Reader(load(header, _WHERE, MAX_HEADER), _WHERE)
+    made = reader.field("maker")
+    maker = Maker(*(made.field(n).text() for n in MADE))
+    rows = [row.exactly(4) for row in reader.field("entries").items(MAX_ENTRIES)]
+    told = [(k.text(), d.text(), n.integer(0, len(content)), s.text()) for k, d, n, s in rows]
+    ends = [*accumulate((n for _, _, n, _ in told), initial=_PREAMBLE.size + len(header))]
+    if ends[-1] != len(content):
+        raise PlanError("AR604", _WHERE, f"{len(content)} bytes", f"{ends[-1]}, as its header says")
+    parts = [view[at : at + n] for at, (_, _, n, _) in zip(ends, told, strict=False)]
+    for part, (kind, which, _, checksum) in zip(parts, told, strict=True):
+        if hashlib.sha256(part).hexdigest() != checksum:
+            raise PlanError(
+                "AR602", f"{_WHERE} of {kind} {which[:16]}", "another checksum", "that of its bytes"
+            )
+    entries = (Entry(k, d, part) for part, (k, d, _, _) in zip(parts, told, strict=True))
+    return Exported(maker, tuple(entries))
+
+
+def keep(exported: Exported, warn: Warn = warn_python) -> int:
+    """Put code into the cache of this user, and say how many entries; CompileError AR806 where it would not
+    run here."""
+    check_runs(exported.maker, here())
+    store = kernel_cache(warn)
+    return sum(store.put_bytes(_key(e.kind, e.digest), (e.content,)) for e in exported.entries)
+
+
+def check_runs(made: Maker, mine: Maker) -> None:
+    """Raise AR806 unless code that `made` describes runs where `mine` is."""
+    if made.compiler != mine.compiler:
+        got, wanted = f"code of compiler {made.compiler[:16]}", f"that of this version, {mine.compiler[:16]}"
+        raise CompileError(
+            "AR806", _WHERE, got, wanted, "export it with the version of AnyRT that imports it"
+        )
+    if made.level != mine.level:
+        got, wanted = f"code for ANYRT_CPU={made.level or 'unset'}", f"{mine.level or 'unset'}, as here"
+        raise CompileError("AR806", _WHERE, got, wanted, "set ANYRT_CPU as it was when the code was exported")
+    (kind, features), (my_kind, mine_has) = _features(made.processor), _features(mine.processor)
+    missing = sorted(features - mine_has)
+    if kind != my_kind or missing:
+        lacks = f", which lacks {', '.join(missing[:8])}" if kind == my_kind else ""
+        do = "export it on a machine like this one, or with ANYRT_CPU set to a level that both have"
+        raise CompileError("AR806", _WHERE, f"code for {kind}", f"code for this {my_kind}{lacks}", do)
+
+
+def _features(processor: str) -> tuple[str, frozenset[str]]:
+    """The kind of machine in the text of a device's identity, and the instructions that it lists."""
+    kind, *rest = processor.split("|")
+    listed = (line.partition(":") for line in rest if line.startswith(("flags", "Features")))
+    return kind, frozenset(word for _, _, words in listed for word in words.split())
+
+
+def is_of_another_machine(made: Maker) -> bool:
+    """Whether kernels were chosen for other caches or cores: they run here, but others may be faster."""
+    return made.machine != here().machine
+
+
+def _key(kind: str, digest: str) -> str:
+    if kind == PLAN:
+        return cached.plan_key(bytes.fromhex(digest))
+    return cached.pool_key() if kind == POOL else cached.mix_key()

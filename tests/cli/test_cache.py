@@ -1,0 +1,126 @@
+"""`anyrt cache`: warming, exporting, importing, pruning, and a cache that cannot be used."""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from anyrt.cli.main import main
+from anyrt.compiler import exported
+from anyrt.core.errors import AnyrtError
+from anyrt.plan.cache import KernelCache, default_directory
+
+
+@pytest.fixture
+def exported_file(plan, own_cache, capsys) -> Path:
+    assert main(["cache", "export", "code.anyrt", plan]) == 0
+    capsys.readouterr()
+    return Path("code.anyrt")
+
+
+def out(capsys, *words: str, status: int = 0) -> str:
+    assert main(words) == status
+    held = capsys.readouterr()
+    return held.err if status else held.out
+
+
+def test_warm_compiles_once(plan, own_cache, capsys):
+    assert out(capsys, "cache", "warm", plan).startswith("compiled 1 network, 0 networks compiled before")
+    assert out(capsys, "cache", "warm", plan).startswith("compiled 0 networks, 1 network compiled before")
+
+
+def test_warm_cache_needs_no_compiler(plan, own_cache, capsys):
+    out(capsys, "cache", "warm", plan)
+    code = (
+        "import sys; from pathlib import Path; import numpy as np, anyrt\n"
+        "engine = anyrt.Runtime(anyrt.Logger()).deserialize_cuda_engine(Path('net.plan'))\n"
+        "assert engine.run(x=np.ones((1, 2, 2, 2), np.float32))['y'].sum() == 16\n"
+        "assert 'llvmlite' not in sys.modules, 'compiled'"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_imported_code_is_what_an_engine_runs(plan, exported_file, capsys, monkeypatch, folder):
+    monkeypatch.setenv("ANYRT_CACHE_DIR", str(folder / "elsewhere"))
+    told = out(capsys, "cache", "import", str(exported_file), "--allow-native-code")
+    assert told == f"imported 3 entries into {folder}/elsewhere\n"
+    assert out(capsys, "cache", "warm", plan).startswith("compiled 0 networks")
+
+
+def test_import_asks_for_permission(exported_file, capsys, monkeypatch, folder):
+    monkeypatch.setenv("ANYRT_CACHE_DIR", str(folder / "elsewhere"))
+    assert "--allow-native-code" in out(capsys, "cache", "import", str(exported_file), status=2)
+    assert not (folder / "elsewhere").exists()
+
+
+def test_every_changed_byte_is_refused(exported_file):
+    good = exported_file.read_bytes()
+    for at in (0, 9, 20, 60, len(good) // 2, len(good) - 1):
+        changed = good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :]
+        with pytest.raises(AnyrtError, match="exported code"):
+            exported.read(changed)
+    for size in (0, 7, 30, 100, len(good) - 1):
+        with pytest.raises(AnyrtError, match="exported code"):
+            exported.read(good[:size])
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"compiler": "0" * 64}, "export it with the version of AnyRT that imports it"),
+        ({"level": "avx2"}, "ANYRT_CPU=avx2"),
+        ({"processor": "sparc||Linux|flags\t: vis"}, "code for sparc"),
+    ],
+)
+def test_code_that_would_not_run_here_is_refused(change, told, own_cache):
+    mine = exported.here()
+    with pytest.raises(AnyrtError, match=told):
+        exported.keep(exported.Exported(replace(mine, **change), ()))
+
+
+def test_code_for_instructions_that_are_missing_names_them():
+    mine = replace(exported.here(), processor="x86_64||Linux|flags\t: sse2 avx2")
+    made = replace(mine, processor="x86_64||Linux|flags\t: sse2 avx2 avx512f amx_tile")
+    with pytest.raises(AnyrtError, match="which lacks amx_tile, avx512f"):
+        exported.check_runs(made, mine)
+    exported.check_runs(mine, made)
+
+
+def test_prune_removes_what_was_not_used_for_longest(own_cache, capsys, folder):
+    cache = KernelCache(default_directory(), print)
+    for age, name in enumerate("abc"):
+        cache.put_bytes(name * 64, (bytes(10_000),))
+        os.utime(default_directory() / f"{name * 64}.kernel", (age, age))
+    told = out(capsys, "cache", "prune", "--limit", "15K")
+    assert told == f"removed 2 entries, 19.6 KiB; 9.8 KiB left in {folder}/cache\n"
+    assert [p.name[0] for p in default_directory().iterdir()] == ["c"]
+    assert "500M" in out(capsys, "cache", "prune", "--limit", "much", status=2)
+
+
+def test_limit_of_the_environment_holds_while_code_is_kept(own_cache, monkeypatch):
+    from anyrt.compiler.cached import kernel_cache
+
+    monkeypatch.setenv("ANYRT_CACHE_LIMIT", "64K")
+    for n in range(40):
+        kernel_cache().put_bytes(f"{n:064}", (bytes(8000),))
+    assert sum(p.stat().st_size for p in default_directory().iterdir()) < 96 << 10
+
+
+@pytest.mark.parametrize("command", ["cache", "info"])
+def test_cache_that_cannot_be_used_is_told_with_its_cure(command, folder, capsys, monkeypatch):
+    (folder / "file").touch()
+    monkeypatch.setenv("ANYRT_CACHE_DIR", str(folder / "file" / "cache"))
+    assert main([command]) == 0
+    told = capsys.readouterr().err
+    assert "set ANYRT_CACHE_DIR to a directory of your own" in told
+    assert str(folder / "file" / "cache") in told
+
+
+@pytest.mark.parametrize(
+    "words", [["warm"], ["export", "x"], ["import"], ["clear", "x"], ["import", "a", "b"]]
+)
+def test_wrong_number_of_files_is_refused(words, own_cache, capsys):
+    assert out(capsys, "cache", *words, status=2).startswith("anyrt cache: [AR304] cache ")
