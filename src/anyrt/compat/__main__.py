@@ -7,12 +7,15 @@ import os
 import runpy
 import shutil
 import sys
+from collections.abc import Callable
+from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, TracebackType
 
 from anyrt.compat.install import install
 
+BEFORE = (__file__, runpy.__file__, runpy.run_path.__code__.co_filename)
 USAGE = """usage: python -m anyrt.compat [options] script.py [arguments]
        python -m anyrt.compat [options] -m module [arguments]
        python -m anyrt.compat [options] command [arguments]
@@ -42,6 +45,7 @@ def main(arguments: list[str]) -> None:
     if way != "-" and not (program and (way == "-c" or program[0][:1] not in ("", "-"))):
         sys.exit(USAGE)
     install(force, api)
+    sys.excepthook = partial(_from_the_program, sys.excepthook)
     match way:
         case "-c":
             _run_text(program[0], "<string>", ["-c", *program[1:]])
@@ -53,6 +57,19 @@ def main(arguments: list[str]) -> None:
         case _:
             sys.argv = program
             _run(program)
+
+
+def _from_the_program(
+    hook: Callable[[type[BaseException], BaseException, TracebackType | None], object],
+    kind: type[BaseException],
+    error: BaseException,
+    trace: TracebackType | None,
+) -> None:
+    """What was raised and caught by nobody, without the lines of this file and of runpy that led to the
+    program."""
+    while trace is not None and trace.tb_frame.f_code.co_filename in BEFORE:
+        trace = trace.tb_next
+    hook(kind, error.with_traceback(trace), trace)
 
 
 def _run_text(text: str, name: str, arguments: list[str]) -> None:

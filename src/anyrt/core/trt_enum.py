@@ -12,15 +12,30 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from itertools import count
-from typing import Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 # Two underscores in a class's body would become another name.
 _ENTRIES: Final = "__entries"
 
 
 K = TypeVar("K", bound=type[type])
+
+
+def no_attribute(owner: str, name: str, names: Iterable[str]) -> str:
+    """The text of an AttributeError, with the nearest of the names that are there.
+
+    >>> no_attribute("type object 'DataType'", "FP8x", ["FLOAT", "FP8", "HALF"])
+    "type object 'DataType' has no attribute 'FP8x'; did you mean 'FP8'?"
+    """
+    text = f"{owner} has no attribute {name!r}"
+    if name.startswith("_"):  # Python and libraries ask for these, and expect none
+        return text
+    lower = {n.lower(): n for n in names}
+    near = get_close_matches(name.lower(), lower, 1)
+    return f"{text}; did you mean {lower[near[0]]!r}?" if near else text
 
 
 def named_as_in_pybind(kind: K) -> K:
@@ -32,6 +47,14 @@ def named_as_in_pybind(kind: K) -> K:
 @named_as_in_pybind
 class EnumClass(enum.EnumMeta):
     """The class of enums."""
+
+    if not TYPE_CHECKING:  # which finds misspelt members by itself
+
+        def __getattr__(cls, name: str) -> object:
+            members: dict[str, object] = cls.__dict__.get("_member_map_", {})
+            if name in members:  # Python 3.11 looks members up here
+                return members[name]
+            raise AttributeError(no_attribute(f"type object {cls.__name__!r}", name, members))
 
     def __dir__(cls) -> list[str]:
         shown = (n for kind in cls.__mro__ for n in vars(kind) if kind is not enum.Enum and n[0] != "_")

@@ -14,9 +14,10 @@ import difflib
 from abc import ABCMeta
 from collections.abc import Iterable
 from inspect import getattr_static, isdatadescriptor
+from typing import TYPE_CHECKING
 
 from anyrt.core.errors import WrongName
-from anyrt.core.trt_enum import named_as_in_pybind
+from anyrt.core.trt_enum import named_as_in_pybind, no_attribute
 
 
 @named_as_in_pybind
@@ -54,6 +55,14 @@ class Fixed(metaclass=Listed):
 
     __slots__ = ()
 
+    if not TYPE_CHECKING:  # which finds misspelt names by itself
+
+        def __getattr__(self, name: str) -> object:
+            kind = type(self)
+            if getattr_static(kind, name, None) is not None:
+                return object.__getattribute__(self, name)  # raises what the attribute itself raised
+            raise AttributeError(no_attribute(f"{kind.__name__!r} object", name, _public(kind)))
+
     def __setattr__(self, name: str, value: object) -> None:
         try:
             object.__setattr__(self, name, value)
@@ -62,6 +71,10 @@ class Fixed(metaclass=Listed):
             if _can_be_set(getattr_static(kind, name, None)):
                 raise  # the setter's own
             raise _mistake(kind, name) from None
+
+
+def _public(kind: type) -> list[str]:
+    return [n for n in dir(kind) if n[0] != "_"]
 
 
 def _mistake(kind: type, name: str) -> WrongName:
