@@ -379,7 +379,47 @@ def test_too_few_or_many_are_refused(name, words, change):
 def test_too_many_zero_points_that_are_numbers_are_refused():
     w = Weights(5, 128, 32, zeros="numbers")
     w.given["z"] = w.given["z"][:4]
-    refused(w, "AR123", "16 zero points", "20, for 5 rows of 4 blocks")
+    refused(w, "AR123", "16 zero points", "20, 5 rows of 4")
+
+
+@pytest.mark.parametrize(("name", "what"), [("z", "zero points"), ("s", "scales")])
+def test_rows_of_scales_and_zero_points_that_are_turned_are_refused(name, what):
+    w = Weights(5, 128, 32, zeros="numbers")
+    w.given[name] = np.ascontiguousarray(w.given[name].reshape(5, 4).T)
+    refused(w, "AR123", f"20 {what} of shape (4, 5)", "5 rows of 4")
+
+
+@pytest.mark.parametrize("zero", [np.nan, np.inf, -np.inf])
+def test_zero_points_that_are_not_finite_are_refused(zero):
+    w = Weights(5, 128, 32, zeros="numbers")
+    w.given["z"][1, 2] = zero
+    refused(w, "AR304", f"a zero point of {zero}", "finite")
+
+
+@pytest.mark.parametrize("level", [0, 4])
+@pytest.mark.parametrize("zero", [-100.0, 1e6])
+def test_zero_points_may_be_numbers_beyond_the_codes(zero, level):
+    w = Weights(37, 128, 32, zeros="numbers")
+    w.zero[...] = zero
+    w.agrees(numbers(3, 128), level)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.float64])
+@pytest.mark.parametrize(("name", "what"), [("s", "a scale"), ("c", "a bias"), ("x", "an input")])
+def test_numbers_of_other_types_are_refused(name, what, dtype):
+    w = Weights(5, 128, 32)
+    w.given["c"], w.order = np.zeros(5, np.float32), ["x", "b", "s", "", "", "c"]
+    x = np.zeros((2, 128), dtype if name == "x" else np.float32)
+    if name != "x":
+        w.given[name] = w.given[name].astype(dtype)
+    refused(w, "AR202", f"{what} of {np.dtype(dtype)}", "float32, float16 or bfloat16", x=x)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (4,), (2, 5), (1, 5)])
+def test_a_bias_of_another_shape_is_refused(shape):
+    w = Weights(5, 128, 32)
+    w.given["c"], w.order = np.zeros(shape, np.float32), ["x", "b", "s", "", "", "c"]
+    refused(w, "AR123", f"a bias of shape {shape}", "(5,)")
 
 
 def test_weights_of_another_type_are_refused():
@@ -406,6 +446,13 @@ def test_blocks_of_columns_that_are_not_there_are_refused(order, code):
     w = Weights(5, 128, 32)
     w.given["g"], w.order = np.asarray(order, np.int32), ["x", "b", "s", "", "g"]
     refused(w, code, "g_idx")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.bool_, np.uint8])
+def test_blocks_of_columns_are_named_by_int32(dtype):
+    w = Weights(5, 128, 32)
+    w.given["g"], w.order = np.zeros(128, dtype), ["x", "b", "s", "", "g"]
+    refused(w, "AR202", f"g_idx of {np.dtype(dtype)}", "int32")
 
 
 # ---- spellings ------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ other factor in each run. Blocks that are not full end in codes that are multipl
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -18,13 +19,14 @@ from anyrt.core.dtype import short_name
 from anyrt.core.enums import DataType, SampleMode
 from anyrt.core.errors import ArgumentError, DTypeError, NotSupportedError, ShapeError
 from anyrt.onnx.importers.contrib import biased, contrib
-from anyrt.onnx.importers.quantized import Grain, dequantized, numbers
+from anyrt.onnx.importers.quantized import REALS, Grain, dequantized, numbers
 from anyrt.onnx.node import Node
 from anyrt.onnx.tensor import Tensor
 
 FLOAT, INT8, UINT8 = DataType.FLOAT, DataType.INT8, DataType.UINT8
 SIGNED = {2: DataType.INT2, 4: DataType.INT4, 8: INT8}
 UNSIGNED = {2: DataType.UINT2, 4: DataType.UINT4, 8: UINT8}
+INDICES = frozenset({DataType.INT32, DataType.INT64})
 LEVELS = range(5)
 COARSE = 4  # the level of accuracy that allows int8
 LEAST = 16  # terms of a block
@@ -66,7 +68,8 @@ class Order:
 @contrib("MatMulNBits")
 def matmul_nbits(node: Node) -> Tensor:
     """x · weights, transposed, computed in float32."""
-    form, x, bias = _form(node), node.input(0), node.optional(5)
+    form, x, bias = _form(node), node.input(0), _bias(node)
+    _real(node, x, "an input")
     level = node.attr("accuracy_level", 0)
     if level not in LEVELS:
         got, wanted = f"accuracy_level {level}", "0 (of the input's type) to 4 (int8 may be used)"
@@ -82,6 +85,26 @@ def matmul_nbits(node: Node) -> Tensor:
         factor = _coarse(node, factor, order.size)
     y = node.matmul(factor, weights, turn_b=True)
     return biased(y, None if bias is None else bias.cast(FLOAT)).cast(x.dtype)
+
+
+def _bias(node: Node) -> Tensor | None:
+    """What is added to each row of the product."""
+    bias = node.optional(5)
+    if bias is None:
+        return None
+    _real(node, bias, "a bias")
+    wanted = node.required("N", 0)
+    if bias.sizes != (wanted,):
+        got, do = f"a bias of shape {bias.sizes}", "give one for each column of the result"
+        raise ShapeError("AR123", node.where, got, f"({wanted},)", do)
+    return bias
+
+
+def _real(node: Node, x: Tensor, what: str) -> None:
+    """AR202 unless elements are floats that are computed with."""
+    if x.dtype not in REALS:
+        got, wanted = f"{what} of {short_name(x.dtype)}", "float32, float16 or bfloat16"
+        raise DTypeError("AR202", node.where, got, wanted, "cast it")
 
 
 def _form(node: Node) -> Form:
@@ -111,9 +134,11 @@ def _order(node: Node, form: Form) -> Order:
     if held is None:
         raise node.unsupported("g_idx that is computed", "make it a constant of the model")
     found = np.asarray(held.elements()).reshape(-1)
-    if given.is_float or found.size not in (form.columns, form.blocks * form.size):
-        got = f"g_idx of {found.size} elements of {short_name(given.dtype)}"
-        wanted = f"{form.columns} of int32, the block of each column"
+    if given.dtype not in INDICES:
+        got, do = f"g_idx of {short_name(given.dtype)}", "write the numbers of blocks"
+        raise DTypeError("AR202", node.where, got, "int32", do)
+    if found.size not in (form.columns, form.blocks * form.size):
+        got, wanted = f"g_idx of {found.size} elements", f"{form.columns}, the block of each column"
         raise ShapeError("AR123", node.where, got, wanted, "give one for each column")
     block = found[: form.columns].astype(np.int64)
     wrong = block[(block < 0) | (block >= form.blocks)]
@@ -190,15 +215,7 @@ def _codes(node: Node, form: Form) -> Codes:
 
 def _scales(node: Node, form: Form) -> Tensor:
     """A scale for each block."""
-    scales = node.input(2)
-    _count(node, scales, form, "scales")
-    held = node.held(scales)
-    given = np.asarray([] if held is None else held.elements()).astype(np.float32)
-    wrong = given[~np.isfinite(given)]
-    if wrong.size:
-        got = f"a scale of {wrong[0]:g}"
-        raise ArgumentError("AR304", node.where, got, "finite numbers", "give what one step is worth")
-    return scales.cast(FLOAT).reshape((form.rows, form.blocks))
+    return _each(node, node.input(2), form, "a scale", "give what one step is worth")
 
 
 def _zeros(node: Node, form: Form) -> Tensor | None:
@@ -207,8 +224,7 @@ def _zeros(node: Node, form: Form) -> Tensor | None:
     if zeros is None:
         return None
     if zeros.is_float:
-        _count(node, zeros, form, "zero points")
-        return zeros.cast(FLOAT).reshape((form.rows, form.blocks))
+        return _each(node, zeros, form, "a zero point", "give the code that stands for 0")
     held = node.held(zeros)
     if held is None:
         raise node.unsupported("zero points that are computed", "make them constants of the model")
@@ -217,13 +233,26 @@ def _zeros(node: Node, form: Form) -> Tensor | None:
     return node.constant(found - form.middle, SIGNED[form.bits])
 
 
-def _count(node: Node, x: Tensor, form: Form, what: str) -> None:
-    """AR123 unless there is one for each block."""
-    wanted = form.rows * form.blocks
-    if -1 not in x.sizes and prod(x.sizes) != wanted:
-        got = f"{prod(x.sizes)} {what} of shape {x.sizes}"
-        text = f"{wanted}, for {form.rows} rows of {form.blocks} blocks"
-        raise ShapeError("AR123", node.where, got, text, "give one for each block")
+def _each(node: Node, x: Tensor, form: Form, what: str, do: str) -> Tensor:
+    """Finite numbers, one for each block, in FLOAT."""
+    _real(node, x, what)
+    _check_shape(node, x.sizes, (form.rows, form.blocks), f"{what[2:]}s")
+    held = node.held(x)
+    given = np.asarray([] if held is None else held.elements()).astype(np.float32)
+    wrong = given[~np.isfinite(given)]
+    if wrong.size:
+        raise ArgumentError("AR304", node.where, f"{what} of {wrong[0]:g}", "finite numbers", do)
+    return x.cast(FLOAT).reshape((form.rows, form.blocks))
+
+
+def _check_shape(node: Node, sizes: Sequence[int], rows: tuple[int, int], what: str) -> None:
+    """AR123 unless there are whole rows, one after the other, or along the first axis."""
+    if -1 not in sizes and (prod(sizes) != prod(rows) or (len(sizes) > 1 and sizes[0] != rows[0])):
+        got, wanted = (
+            f"{prod(sizes)} {what} of shape {tuple(sizes)}",
+            f"{prod(rows)}, {rows[0]} rows of {rows[1]}",
+        )
+        raise ShapeError("AR123", node.where, got, wanted, "give whole rows")
 
 
 def _unpacked(node: Node, held: Weights, shape: tuple[int, int], bits: int, what: str) -> Codes:
@@ -232,9 +261,7 @@ def _unpacked(node: Node, held: Weights, shape: tuple[int, int], bits: int, what
     if data.dtype.itemsize != 1 or data.dtype.kind not in "ui":
         got, do = f"{what} of {short_name(held.dtype)}", "pack them into bytes"
         raise DTypeError("AR202", node.where, got, "uint8", do)
-    if data.size != prod(shape):
-        wanted = f"{prod(shape)}, {shape[0]} rows of {shape[1]}"
-        raise ShapeError("AR123", node.where, f"{data.size} bytes of {what}", wanted, "pack whole rows")
+    _check_shape(node, data.shape, shape, f"bytes of {what}")
     bytes, low = data.view(np.uint8).reshape(shape), (1 << bits) - 1
     parts = [bytes >> k & low for k in range(0, BYTE, bits)]
     return np.stack(parts, -1).reshape(shape[0], -1).astype(np.int16)

@@ -7,12 +7,14 @@ Codes are int8 where layers have them; those of uint8 are moved by 128 for that.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 import numpy as np
 
-from anyrt.core.dtype import is_float
+from anyrt.core.dtype import is_float, short_name
 from anyrt.core.enums import DataType, ReduceOperation, UnaryOperation
+from anyrt.core.errors import ArgumentError, DTypeError, ShapeError
 from anyrt.onnx.importers.windows import (
     Windows,
     channels_of,
@@ -43,9 +45,41 @@ class Grain:
 
 
 def grain_of(node: Node) -> Grain:
-    """As the attributes say it; an axis from 0 on."""
-    rank = max(node.input(0).rank, 1)
-    return Grain(node.attr("axis", 1) % rank if rank > 1 else 0, node.attr("block_size", 0))
+    """As the attributes say it; an axis from 0 on. One scale for all has no axis, whatever is said."""
+    x, scale = node.input(0), node.input(1)
+    slices = x.rank > 1 and scale.rank > 0 and scale.sizes != (1,)
+    grain = Grain(node.axis(x, default=1) if slices else 0, node.attr("block_size", 0))
+    if grain.block < 0:
+        got, do = f"block_size {grain.block}", "say how many elements have a scale in common"
+        raise ArgumentError("AR304", node.where, got, "0 (no blocks) or more", do)
+    if not is_float(scale.dtype):
+        got, do = f"a scale of {short_name(scale.dtype)}", "give what one step is worth"
+        raise DTypeError("AR202", node.where, got, "a type of floats", do)
+    if grain.block and slices:
+        zero = node.optional(2)
+        _check_blocks(node, x, "scale", scale, grain)
+        if zero is not None and zero.rank:
+            _check_blocks(node, x, "zero point", zero, grain)
+    return grain
+
+
+def _check_blocks(node: Node, x: Tensor, what: str, given: Tensor, grain: Grain) -> None:
+    """AR123 unless there is one for each block, of which the last one may not be full."""
+    block, axis = grain.block, grain.axis
+    each = tuple(-(-d // block) if k == axis else d for k, d in enumerate(x.sizes))
+    known = -1 not in (*each, *given.sizes)
+    if given.rank != x.rank or (known and given.sizes != each):
+        got = f"a {what} of shape {given.sizes} for {x.sizes} in blocks of {block} along axis {axis}"
+        raise ShapeError("AR123", node.where, got, f"shape {each}", "give one for each block")
+
+
+def zero_of(node: Node, narrow: DataType, others: Container[DataType] = ()) -> Tensor | None:
+    """The zero point, input 2, which is a code."""
+    zero = node.optional(2)
+    if zero is not None and zero.dtype is not narrow and zero.dtype not in others:
+        got = f"a zero point of {short_name(zero.dtype)} for codes of {short_name(narrow)}"
+        raise DTypeError("AR203", node.where, got, short_name(narrow), "give it the type of the codes")
+    return zero
 
 
 def numbers(x: Tensor) -> Tensor:
@@ -95,7 +129,8 @@ def quantized(
 ) -> Tensor:
     """round(x / scale) + zero."""
     grain = grain or Grain()
-    if _is_native(node, x, to, scale, zero) and x.dtype in REALS and scale.dtype in (x.dtype, FLOAT):
+    native = _ends(x, scale, grain) and _is_native(node, x, to, scale, zero)
+    if native and x.dtype in REALS and scale.dtype in (x.dtype, FLOAT):
         narrow, at = (INT8, _moved(node, zero, scale)) if to is UINT8 else (to, zero)
         codes = _layer(node, "add_quantize", x, scale, at, narrow, grain)
         return (codes.cast(INT32) + MOVED).cast(UINT8) if to is UINT8 else codes
@@ -116,7 +151,8 @@ def dequantized(
     """(x − zero) · scale."""
     grain = grain or Grain()
     x, zero = _signed(node, x, zero)
-    if _is_native(node, x, x.dtype, scale, zero) and to in REALS and scale.dtype in REALS:
+    native = _ends(x, scale, grain) and _is_native(node, x, x.dtype, scale, zero)
+    if native and to in REALS and scale.dtype in REALS:
         if x.dtype is not UINT8:
             return _layer(node, "add_dequantize", x, scale, zero, to, grain)
         codes = (x.cast(INT32) - MOVED).cast(INT8)
@@ -143,6 +179,11 @@ def _is_native(node: Node, x: Tensor, narrow: DataType, scale: Tensor, zero: Ten
     if narrow is UINT8:
         known = known and (scale.rank < 2 or zero is not None)
     return narrow in NATIVE and fine and known and x.rank > 0 and -1 not in scale.sizes
+
+
+def _ends(x: Tensor, scale: Tensor, grain: Grain) -> bool:
+    """True where blocks end with the axis: layers have no others."""
+    return not grain.block or scale.rank != x.rank or max(x.sizes[grain.axis], 0) % grain.block == 0
 
 
 def _moved(node: Node, zero: Tensor | None, scale: Tensor) -> Tensor:
@@ -177,7 +218,7 @@ def dequantize_linear(node: Node) -> Tensor:
     """Numbers of the scale's type."""
     x, scale = node.input(0), node.input(1)
     to = node.dtype("output_dtype", scale.dtype)
-    return dequantized(node, x, scale, node.optional(2), to, grain_of(node))
+    return dequantized(node, x, scale, zero_of(node, x.dtype), to, grain_of(node))
 
 
 # ---- products of codes ----------------------------------------------------------------------------

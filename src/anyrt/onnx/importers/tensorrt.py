@@ -26,7 +26,7 @@ from anyrt.core.enums import (
 from anyrt.core.enums_more import KVCacheMode
 from anyrt.core.errors import PluginError
 from anyrt.core.trt_enum import TrtEnum
-from anyrt.onnx.importers.quantized import dequantized, grain_of, quantized
+from anyrt.onnx.importers.quantized import FLOAT, dequantized, grain_of, quantized, zero_of
 from anyrt.onnx.importers.windows import average_pool, convolution, max_pool, pool_of
 from anyrt.onnx.node import ANY, IMPORTERS, Importer, Node, Outputs, importer
 from anyrt.onnx.tensor import Tensor
@@ -155,13 +155,18 @@ def deconvolution(node: Node) -> Outputs:
 
 
 def _codes(to: DataType) -> Importer:
-    return lambda node: quantized(node, node.input(0), node.input(1), None, to, grain_of(node))
+    def made(node: Node) -> Tensor:
+        zero = zero_of(node, to, (FLOAT,))
+        return quantized(node, node.input(0), node.input(1), zero, to, grain_of(node))
+
+    return made
 
 
 def _numbers(node: Node) -> Tensor:
     """Numbers of the scale's type."""
-    scale = node.input(1)
-    return dequantized(node, node.input(0), scale, None, scale.dtype, grain_of(node))
+    x, scale = node.input(0), node.input(1)
+    zero = zero_of(node, x.dtype, (FLOAT,))  # zeros of float32 are no zero point
+    return dequantized(node, x, scale, zero, scale.dtype, grain_of(node))
 
 
 importer("TRT_FP8QuantizeLinear", domain=ANY)(_codes(DataType.FP8))
