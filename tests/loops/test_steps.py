@@ -58,6 +58,7 @@ REORDERING = (
     "collapse",
     "vectorise",
     "split by range",
+    "fold along",
     "fuse folds",
     "sum in blocks",
     "reorder sums",

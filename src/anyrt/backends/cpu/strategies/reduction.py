@@ -27,6 +27,7 @@ from anyrt.ir.visit import parts, statements
 from anyrt.loops.cache_read import cache_read
 from anyrt.loops.distribute import RowStrips, distribute, rows_of_strip
 from anyrt.loops.fold_across import fold_across
+from anyrt.loops.fold_along import fold_along
 from anyrt.loops.fuse_folds import fuse_folds
 from anyrt.loops.nest import interleaves, nest_of, read_across
 from anyrt.loops.prefetch import prefetch
@@ -132,6 +133,7 @@ def _store_in_place(kernel: Kernel, c: Context) -> Kernel | Fail:
 
 
 REDUCTION: Strategy = (
+    Step("fold along", lambda kernel, c: fold_along(kernel, c.names, c.machine.lanes // 2, TERMS)),
     Step("fold across", lambda kernel, c: fold_across(kernel, c.names, c.pieces.column)),
     COLLAPSE,
     Step("leave tiles", _leave_tiles),
