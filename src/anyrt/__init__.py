@@ -54,6 +54,7 @@ _HOME: dict[str, tuple[str, ...]] = {
     "onnx.refitter": ("OnnxParserRefitter",),
     "onnx.parser": ("OnnxParser", "get_nv_onnx_parser_version"),
     "onnx.subgraphs": ("NodeIndices", "SubGraphCollection"),
+    "onnx.predictor": ("Predictor",),
     "onnx.session": ("load",),
     "api.plugins.creators": (
         *("IPluginCreator", "IPluginCreatorInterface", "IPluginCreatorV3One", "IPluginCreatorV3Quick"),

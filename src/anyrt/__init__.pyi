@@ -173,6 +173,7 @@ from anyrt.onnx.custom import op as op
 from anyrt.onnx.errors import ParserError as ParserError
 from anyrt.onnx.parser import OnnxParser as OnnxParser
 from anyrt.onnx.parser import get_nv_onnx_parser_version as get_nv_onnx_parser_version
+from anyrt.onnx.predictor import Predictor as Predictor
 from anyrt.onnx.refitter import OnnxParserRefitter as OnnxParserRefitter
 from anyrt.onnx.session import load as load
 from anyrt.onnx.subgraphs import NodeIndices as NodeIndices

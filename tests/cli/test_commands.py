@@ -16,9 +16,10 @@ import pytest
 from anyrt.cli import progress
 from anyrt.cli.command import all_commands
 from anyrt.cli.main import main
-from anyrt.cli.script import build_script, split_place
+from anyrt.cli.script import build_script
 from anyrt.core.codes import CODES
 from anyrt.core.errors import ShapeError
+from anyrt.onnx.script import split_place
 from anyrt.plan.cache import KernelCache, default_directory
 from anyrt.plan.program import Compiled, Program
 from tests.plugins.samples import wrapped

@@ -7,33 +7,16 @@ def define(network):                 # or define(network, config), to add optimi
 
 from __future__ import annotations
 
-import inspect
-import runpy
-import sys
-import traceback
 from pathlib import Path
-from typing import Final
 
 from anyrt.api.building.builder import Builder
-from anyrt.api.edge.quiet import LINE
 from anyrt.api.model.network import INetworkDefinition
 from anyrt.cli.progress import talk
 from anyrt.compiler.cached import mixer
-from anyrt.core.errors import AnyrtError, ArgumentError, CompileError
+from anyrt.core.errors import CompileError
 from anyrt.core.flags import strict
+from anyrt.onnx.script import call_user, split_place
 from anyrt.plan.file import PlanFile, map_plan, read_plan
-
-FUNCTION: Final = "define"
-
-
-def split_place(place: str) -> tuple[Path, str]:
-    """(file, function) of `FILE.py:function`; the function is `define` where none is named.
-
-    >>> split_place("net.py:tiny")[1]
-    'tiny'
-    """
-    path, colon, name = place.rpartition(":")
-    return (Path(path), name) if colon and name.isidentifier() else (Path(place), FUNCTION)
 
 
 def plan_source(place: str) -> bytes | Path:
@@ -67,39 +50,8 @@ def build_script(path: Path, function: str) -> bytes:
         builder = Builder(logger)
         network, config = INetworkDefinition(builder, 0), builder.create_builder_config()
         network.name, config.progress_monitor = path.stem, monitor
-        _call_user(path, function, network, config)
+        call_user(path, function, network, config)
         plan = builder.build_serialized_network(network, config)
     if plan is None:
         raise CompileError("AR807", str(path), got="the builder returned neither a plan nor an error")
     return bytes(memoryview(plan))
-
-
-def _call_user(path: Path, function: str, *given: object) -> None:
-    where, beside = f"{path}:{function}", str(path.parent.resolve())
-    sys.path.insert(0, beside)  # as `python FILE.py` does, so that it may import what lies beside it
-    try:
-        define = runpy.run_path(str(path)).get(function)
-        if not callable(define):
-            do = f"add `def {function}(network):`, or name a function as {path}:FUNCTION"
-            raise ArgumentError(
-                "AR306", where, "no such function", "a function that adds layers to a network", do
-            )
-        define(*given[: len(inspect.signature(define).parameters)])
-    except OSError:
-        raise
-    except Exception as error:  # whatever the user's own file does wrong
-        raise _told(error, path, where) from error
-    finally:
-        sys.path.remove(beside)
-
-
-def _told(error: Exception, path: Path, where: str) -> AnyrtError:
-    """The error of the user's file with its line: an AnyRT error as it is, any other exception as AR314."""
-    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
-    number = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
-    place = where if number is None else f"{path}:{number}"
-    ours = error if isinstance(error, AnyrtError) else next(iter(error.args), None)
-    if not isinstance(ours, AnyrtError):
-        return ArgumentError("AR314", place, f"{type(error).__name__}: {error}", "a network")
-    is_placed = number is None or LINE.search(ours.where) is not None
-    return ours if is_placed else ours.at(f"{ours.where} ({place})")

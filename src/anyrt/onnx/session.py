@@ -84,6 +84,11 @@ def _plan(model: object, logger: ILogger) -> IHostMemory | bytes:
     found = Path(os.fspath(model))
     if found.suffix == ".onnx":
         return build(found, logger)
+    return plan_bytes(found)
+
+
+def plan_bytes(found: Path) -> bytes:
+    """What is in the file of a plan; ArgumentError AR304 where it cannot be read."""
     try:
         with open_regular(found, "plan") as file:
             return file.read()

@@ -1,0 +1,289 @@
+"""One object that runs a model wherever it is sent: opened late, picklable, safe to call from many threads.
+
+with Predictor("model.onnx") as predict:
+    predict.run({"x": np.zeros((1, 3, 224, 224), np.float32)})["y"]
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import queue
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Self, overload
+
+from numpy.typing import NDArray
+from onnx import ModelProto
+
+from anyrt.api.builder import Builder
+from anyrt.api.config import IBuilderConfig
+from anyrt.api.host_memory import IHostMemory
+from anyrt.api.interfaces import Logger
+from anyrt.api.network import INetworkDefinition
+from anyrt.api.runtime import Runtime
+from anyrt.core.enums import BuilderFlag, NetworkDefinitionCreationFlag, Severity
+from anyrt.core.errors import ArgumentError
+from anyrt.core.flags import processors, strict
+from anyrt.onnx.parser import OnnxParser
+from anyrt.onnx.script import call_user, split_place
+from anyrt.onnx.session import Port, Session, plan_bytes, refused
+from anyrt.plan.cache import cache_key, default_directory
+from anyrt.plan.file import MAGIC
+from anyrt.runtime.direct import DirectCall
+from anyrt.runtime.memory import Policy
+
+Arrays = dict[str, NDArray[Any]]  # Any: of whatever types the model has
+Shapes = tuple[Sequence[int], Sequence[int], Sequence[int]]
+PRECISIONS: Final = {"fp16": BuilderFlag.FP16, "bf16": BuilderFlag.BF16, "int8": BuilderFlag.INT8}
+LOCKS: Final = 16  # files in the cache's folder that builds of one machine wait at
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """What a model takes and gives; shapes have −1 for sizes that a run decides."""
+
+    name: str
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    profiles: tuple[Mapping[str, Shapes], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What was done in this process; seconds are those inside the engine."""
+
+    runs: int = 0
+    failures: int = 0
+    seconds: float = 0.0
+    contexts: int = 0
+
+
+@dataclass(slots=True)
+class _Opened:
+    """An engine in the process that opened it, with its idle contexts."""
+
+    session: Session
+    idle: queue.LifoQueue[DirectCall | None]
+    profiles: tuple[Mapping[str, Shapes], ...]
+    pid: int = field(default_factory=os.getpid)
+
+
+class Predictor:
+    """A model that is opened by the first call, in the process that makes it; calls give arrays by name.
+
+    `model` is what `anyrt.load` takes, or `FILE.py` or `FILE.py:function`, a function that adds layers to a
+    network. `profiles`: for each, the least, best and largest shape of inputs by name. `precision`: any of
+    "fp16", "bf16", "int8", which kernels may compute in. `threads` of a run, None: those of the machine;
+    `contexts`: runs at once, None: as many as processors, further calls wait. A pickled one holds the model's
+    path or bytes and these options. Processes of one machine that open the same model take turns, so that it
+    is compiled once."""
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str] | bytes | ModelProto,
+        *,
+        profiles: Sequence[Mapping[str, Shapes]] = (),
+        precision: Sequence[str] = (),
+        threads: int | None = None,
+        contexts: int | None = None,
+    ) -> None:
+        self._model = _kept(model)
+        self._profiles = tuple(dict(p) for p in profiles)
+        self._precision, self._threads = tuple(precision), threads
+        self._contexts = processors() if contexts is None else contexts
+        unknown = [p for p in self._precision if p not in PRECISIONS]
+        if unknown:
+            raise ArgumentError("AR304", "Predictor", f"precision {unknown[0]!r}", ", ".join(PRECISIONS))
+        for name, given in (("threads", threads), ("contexts", contexts)):
+            if given is not None and given < 1:
+                raise ArgumentError("AR304", "Predictor", f"{name}={given}", "None, or 1 and more")
+        self._reset()
+
+    def _reset(self) -> None:
+        self._opened: _Opened | None = None
+        self._is_closed = False
+        self._lock = threading.Lock()
+        self._stats = Stats()
+
+    def __getstate__(self) -> dict[str, object]:
+        return {
+            "_model": self._model,
+            "_profiles": self._profiles,
+            "_precision": self._precision,
+            "_threads": self._threads,
+            "_contexts": self._contexts,
+        }
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        self._reset()
+
+    @overload
+    def run(self, inputs: Mapping[str, object]) -> Arrays: ...
+    @overload
+    def run(self, inputs: Sequence[Mapping[str, object]]) -> list[Arrays]: ...
+    def run(self, inputs: Mapping[str, object] | Sequence[Mapping[str, object]]) -> Arrays | list[Arrays]:
+        """New arrays with the outputs, for one set of inputs or for each of a list.
+
+        Raises what `anyrt.load` does when the model is opened, BindingError and ProfileError for arrays that
+        do not fit, ArgumentError AR304 once it is closed."""
+        if isinstance(inputs, Mapping):
+            return self._one(inputs)
+        return [self._one(item) for item in inputs]
+
+    def _one(self, inputs: Mapping[str, object]) -> Arrays:
+        opened = self._open()
+        with self._context(opened) as call:
+            start, done = time.perf_counter(), 0
+            try:
+                found, done = call(inputs), 1
+            finally:
+                self._count(runs=done, failures=1 - done, seconds=time.perf_counter() - start)
+        return {p.name: found[p.name] for p in opened.session.outputs}
+
+    @contextlib.contextmanager
+    def _context(self, opened: _Opened) -> Iterator[DirectCall]:
+        """An idle context, or a new one as long as there are few; waits for one otherwise."""
+        found = opened.idle.get()
+        try:
+            if found is None:
+                found = DirectCall(opened.session.engine._engine.create_context(Policy.ON_DEMAND))
+                self._count(contexts=1)
+            yield found
+        finally:
+            opened.idle.put(found)
+
+    def _count(self, runs: int = 0, failures: int = 0, seconds: float = 0.0, contexts: int = 0) -> None:
+        with self._lock:
+            s = self._stats
+            self._stats = Stats(
+                s.runs + runs, s.failures + failures, s.seconds + seconds, s.contexts + contexts
+            )
+
+    def _open(self) -> _Opened:
+        opened = self._opened
+        if opened is not None and opened.pid == os.getpid() and not self._is_closed:
+            return opened
+        if opened is not None and opened.pid != os.getpid():  # locks and contexts are those of the parent
+            self._reset()
+        with self._lock:
+            if self._is_closed:
+                raise ArgumentError("AR304", "Predictor", "a call after close()", "calls before it")
+            if self._opened is None:
+                with one_at_a_time(cache_key("predictor", repr(self.__getstate__()))):
+                    self._opened = self._load()
+            return self._opened
+
+    def _load(self) -> _Opened:
+        logger = Logger(Severity.ERROR)
+        with strict():
+            engine = Runtime(logger).deserialize_cuda_engine(self._plan(logger))
+        idle: queue.LifoQueue[DirectCall | None] = queue.LifoQueue()
+        for _ in range(self._contexts):
+            idle.put(None)
+        names = [p.name for p in Session(engine).inputs]
+        profiles = tuple(
+            {n: _shapes(engine.get_tensor_profile_shape(n, k)) for n in names}
+            for k in range(len(engine._plan.profiles))
+        )
+        return _Opened(Session(engine), idle, profiles)
+
+    def _plan(self, logger: Logger) -> IHostMemory | bytes:
+        model = self._model
+        if isinstance(model, bytes):
+            return model if model.startswith(MAGIC) else self._build(model, logger)
+        path, _ = split_place(model)
+        if path.suffix in (".onnx", ".py"):
+            return self._build(model, logger)
+        return plan_bytes(path)
+
+    def _build(self, model: str | bytes, logger: Logger) -> IHostMemory:
+        builder = Builder(logger)
+        path, function = split_place(model) if isinstance(model, str) else (None, "")
+        is_script = path is not None and path.suffix == ".py"
+        strong = not is_script and not self._precision
+        network = INetworkDefinition(builder, strong << NetworkDefinitionCreationFlag.STRONGLY_TYPED)
+        config = builder.create_builder_config()
+        self._configure(builder, config)
+        if path is not None and is_script:
+            network.name = path.stem
+            call_user(path, function, network, config)
+        else:
+            parser = OnnxParser(network, logger)
+            good = parser.parse(model) if isinstance(model, bytes) else parser.parse_from_file(model)
+            if not good:
+                raise refused(parser)
+        return builder.build_serialized_network(network, config)
+
+    def _configure(self, builder: Builder, config: IBuilderConfig) -> None:
+        for name in self._precision:
+            config.set_flag(PRECISIONS[name])
+        if self._threads is not None:
+            config.num_threads = self._threads
+        for shapes in self._profiles:
+            profile = builder.create_optimization_profile()
+            for name, (least, best, most) in shapes.items():
+                profile.set_shape(name, least, best, most)
+            config.add_optimization_profile(profile)
+
+    def metadata(self) -> Metadata:
+        """Names, types and shapes of inputs and outputs, and the profiles; opens the model."""
+        opened = self._open()
+        s = opened.session
+        return Metadata(s.engine.name, s.inputs, s.outputs, opened.profiles)
+
+    def stats(self) -> Stats:
+        """Runs, failures and seconds of this object in this process so far."""
+        return self._stats
+
+    def close(self) -> None:
+        """Let the engine go once the runs are over that use it; later calls raise ArgumentError."""
+        with self._lock:
+            self._opened, self._is_closed = None, True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        model = f"{len(self._model)} bytes" if isinstance(self._model, bytes) else self._model
+        return f"<Predictor {model}>"
+
+
+def _kept(model: object) -> str | bytes:
+    """A model as it is pickled; paths lead to the same file whatever folder the reader is in."""
+    if isinstance(model, ModelProto):
+        return bytes(model.SerializeToString())
+    if isinstance(model, bytes):
+        return model
+    if isinstance(model, str | os.PathLike):
+        return os.path.abspath(str(os.fspath(model)))
+    wanted = "a path, the bytes of a model or plan, or an onnx.ModelProto"
+    raise ArgumentError("AR304", "Predictor", f"a {type(model).__name__}", wanted)
+
+
+def _shapes(given: Sequence[Sequence[int]]) -> Shapes:
+    least, best, most = (tuple(s) for s in given)
+    return least, best, most
+
+
+@contextlib.contextmanager
+def one_at_a_time(key: str, folder: Path | None = None) -> Iterator[None]:
+    """Holds a lock that the processes of this user share, for what `key` names; the first compiles, the
+    others find it in the cache. Where the cache's folder cannot be written to, nobody waits."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):
+            place = default_directory() if folder is None else folder
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+            name = place / f"building-{int(key[:8], 16) % LOCKS}.lock"
+            handle = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            stack.callback(os.close, handle)  # which gives the lock back, as the end of a process does
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
