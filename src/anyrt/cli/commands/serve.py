@@ -1,0 +1,119 @@
+"""`anyrt serve model.onnx`, `anyrt serve --repository DIR`: models over HTTP and gRPC.
+
+anyrt serve model.onnx                          at http://127.0.0.1:8000/v2/models/model
+anyrt serve --repository models --grpc-port 8001
+"""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anyrt.cli.command import Command
+from anyrt.core.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from anyrt.serve.models import Source
+
+TOKEN = "ANYRT_SERVE_TOKEN"
+
+
+def options(parser: ArgumentParser) -> None:
+    """What is served, where, and for whom."""
+    parser.description = __doc__
+    add = parser.add_argument
+    add("model", nargs="?", type=Path, help="an ONNX model or a plan")
+    add("--repository", type=Path, metavar="DIR", help="a folder of NAME/VERSION/model.onnx or model.plan")
+    add("--name", help="the name of MODEL in requests; its file's where none is given")
+    add("--host", default="127.0.0.1", help="the address to listen at (127.0.0.1)")
+    add("--port", type=int, default=8000, help="of HTTP (8000)")
+    add("--grpc-port", type=int, help="of gRPC, which is off unless this is given")
+    add(
+        "--allow-host", action="append", default=[], metavar="NAME", help="answer requests for this Host, too"
+    )
+    add("--token-file", type=Path, help=f"a file with the token that requests need; or {TOKEN} has it")
+    add("--tls-certificate", type=Path, help="a PEM file; with --tls-key")
+    add("--tls-key", type=Path, help="a PEM file")
+    add("--repository-control", action="store_true", help="let requests load and unload models")
+    add("--max-batch-size", type=int, default=0, help="rows that requests for MODEL are joined to (0: never)")
+    add("--batch-delay-us", type=int, default=0, help="how long a request waits for others (0)")
+    add("--batch-invariant", action="store_true", help="answers equal to the bit whatever others ask for")
+    add("--instances", type=int, default=1, help="runs of MODEL at once (1)")
+    add("--threads", type=int, help="of one run")
+    add("--max-body-mb", type=int, default=64, help="the largest body of a request (64)")
+    add("--max-queue", type=int, default=256, help="requests that may wait for a model (256)")
+    add("--timeout-seconds", type=float, default=60.0, help="how long a request may take (60)")
+    add("--slow-seconds", type=float, default=30.0, help="how long a body may take to arrive (30)")
+    add("--drain-seconds", type=float, default=30.0, help="how long SIGTERM waits for requests (30)")
+    add("--log-requests", action="store_true", help="a line of JSON for each request")
+
+
+def run(args: Namespace) -> None:
+    """Serve until SIGTERM."""
+    try:
+        from anyrt.serve.models import Options
+        from anyrt.serve.refused import Limits
+        from anyrt.serve.run import Ports, serve
+    except ModuleNotFoundError as error:
+        got, do = f"no module {error.name}", "pip install anyrt[serve]"
+        raise ArgumentError("AR304", "anyrt serve", got, "the packages of the extra serve", do) from None
+    limits = Limits(
+        body_bytes=args.max_body_mb << 20,
+        queue=args.max_queue,
+        request_seconds=args.timeout_seconds,
+        body_seconds=args.slow_seconds,
+        header_seconds=min(10.0, args.slow_seconds),
+        drain_seconds=args.drain_seconds,
+    )
+    ports = Ports(
+        host=args.host,
+        http=args.port,
+        grpc=args.grpc_port,
+        hosts=tuple(args.allow_host),
+        token=_token(args.token_file),
+        certificate=args.tls_certificate,
+        key=args.tls_key,
+        control=args.repository_control,
+        logs_requests=args.log_requests,
+    )
+    if (ports.certificate is None) != (ports.key is None):
+        raise ArgumentError("AR304", "anyrt serve", "one of --tls-certificate and --tls-key", "both or none")
+    serve(_source(args), ports, Options(args.threads, limits))
+
+
+def _source(args: Namespace) -> Source:
+    from anyrt.serve.models import NAME, Source
+    from anyrt.serve.settings import Settings
+
+    if (args.model is None) == (args.repository is None):
+        raise ArgumentError(
+            "AR304", "anyrt serve", "no model" if args.model is None else "both", "MODEL or --repository DIR"
+        )
+    if args.repository is not None:
+        if not args.repository.is_dir():
+            raise ArgumentError("AR304", "--repository", str(args.repository), "a folder")
+        return Source(root=args.repository)
+    name = args.name or args.model.stem
+    if not NAME.fullmatch(name):
+        raise ArgumentError("AR304", "--name", repr(name), f"a name like {NAME.pattern}", "give --name NAME")
+    settings = Settings(
+        max_batch_size=args.max_batch_size,
+        delay_seconds=args.batch_delay_us / 1e6,
+        instances=args.instances,
+        batch_invariant=args.batch_invariant,
+    )
+    return Source(single=(name, args.model, settings))
+
+
+def _token(path: Path | None) -> str | None:
+    """The token in a file, else that of the environment; None where neither is there."""
+    found = os.environ.get(TOKEN, "") if path is None else path.read_text()
+    token = found.strip()
+    if path is not None and not token:
+        raise ArgumentError("AR304", "--token-file", f"{path}, which is empty", "a token")
+    return token or None
+
+
+COMMAND = Command("answer requests for models over HTTP and gRPC", options, run)

@@ -1,0 +1,204 @@
+"""Requests of one model wait here, are joined along the first axis, run, and are answered in their own sizes.
+
+batcher = Batcher(predictor.run, settings, limits, statistics)
+batcher.submit({"x": x}).result()["y"]
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyrt.core.errors import AnyrtError
+from anyrt.serve.refused import Limits, Reason, Refused
+from anyrt.serve.settings import Settings
+from anyrt.serve.stats import Statistics
+
+Arrays = dict[str, NDArray[Any]]  # Any: of whatever types models have
+Run = Callable[[Mapping[str, NDArray[Any]]], Arrays]
+# What a run may raise: our own errors, and whatever code of plug-ins does wrong.
+FAULTS: Final = (
+    *(AnyrtError, Refused, ArithmeticError, AssertionError, AttributeError, LookupError),
+    *(MemoryError, OSError, RuntimeError, TypeError, ValueError),
+)
+Key = tuple[tuple[str, tuple[int, ...]], ...]
+
+
+@dataclass(slots=True)
+class _Request:
+    """Its arrays, how many rows they have, what they must share with others to be joined, and its times."""
+
+    arrays: Mapping[str, NDArray[Any]]
+    rows: int
+    key: Key
+    deadline: float
+    arrived: int = field(default_factory=time.perf_counter_ns)
+    answer: Future[Arrays] = field(default_factory=Future)
+
+
+class Batcher:
+    """As many threads as instances take requests from one queue, which is bounded.
+
+    The oldest request decides the shape; those that agree with it are joined as long as they fit, at most
+    `max_batch_size` rows. It waits at most the configured delay, less where a preferred number is there."""
+
+    def __init__(self, run: Run, settings: Settings, limits: Limits, statistics: Statistics) -> None:
+        self._run, self._settings, self._statistics = run, settings, statistics
+        self._room = settings.queue or limits.queue
+        self._seconds = settings.timeout_seconds or limits.request_seconds
+        self._queue: deque[_Request] = deque()
+        self._changed = threading.Condition()
+        self._is_open = True
+        names = [f"anyrt-serve-{i}" for i in range(settings.instances)]
+        self._threads = [threading.Thread(target=self._work, name=n, daemon=True) for n in names]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def joins(self) -> bool:
+        """Whether requests may share a run."""
+        return self._settings.max_batch_size > 1 and not self._settings.batch_invariant
+
+    def submit(self, arrays: Mapping[str, NDArray[Any]], seconds: float | None = None) -> Future[Arrays]:
+        """The answer to come; `seconds` is how long it may take, at most the model's own limit. A future
+        that is cancelled while it waits is not run. Refused: BUSY, the queue is full or closed."""
+        wait = self._seconds if seconds is None else min(seconds, self._seconds)
+        batched = self._settings.max_batch_size > 0
+        rows = next(iter(arrays.values())).shape[0] if batched and arrays else 1
+        key = tuple((n, x.shape[1:]) for n, x in arrays.items()) if self.joins else ()
+        request = _Request(arrays, rows, key, time.monotonic() + wait)
+        with self._changed:
+            if not self._is_open:
+                raise Refused(Reason.BUSY, "the model is being unloaded; ask again")
+            if len(self._queue) >= self._room:
+                raise Refused(Reason.BUSY, f"{len(self._queue)} requests are waiting; ask again")
+            self._queue.append(request)
+            self._changed.notify()
+        return request.answer
+
+    def close(self) -> None:
+        """Answer what waits, then end the threads."""
+        with self._changed:
+            self._is_open = False
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    def _work(self) -> None:
+        while (group := self._take()) is not None:
+            if group:
+                self._answer(group)
+
+    def _take(self) -> list[_Request] | None:
+        """Requests for one run; None where there will be none. Holds the lock only to look."""
+        with self._changed:
+            while not self._queue:
+                if not self._is_open:
+                    return None
+                self._changed.wait()
+            until = self._queue[0].arrived / 1e9 + self._settings.delay_seconds
+            group = self._group()
+            while self.joins and self._is_open and not self._is_full(group):
+                left = until - time.perf_counter()
+                if left <= 0 or (not self._changed.wait(left) and time.perf_counter() >= until):
+                    break
+                if not self._queue:  # another thread took them
+                    return []
+                group = self._group()
+            group = self._cut(self._group())
+            chosen = {id(r) for r in group}
+            self._queue = deque(r for r in self._queue if id(r) not in chosen)
+            if self._queue:
+                self._changed.notify()
+        return [r for r in group if self._is_wanted(r)]
+
+    def _group(self) -> list[_Request]:
+        """The oldest request and those that may join it, in order."""
+        if not self._queue:
+            return []
+        if not self.joins:
+            return [self._queue[0]]
+        key, rows, found = self._queue[0].key, 0, list[_Request]()
+        for request in self._queue:
+            if request.key == key and (not found or rows + request.rows <= self._settings.max_batch_size):
+                found.append(request)
+                rows += request.rows
+        return found
+
+    def _is_full(self, group: Sequence[_Request]) -> bool:
+        rows = sum(r.rows for r in group)
+        return rows >= self._settings.max_batch_size or rows in self._settings.preferred
+
+    def _cut(self, group: list[_Request]) -> list[_Request]:
+        """The first ones whose rows are the largest preferred number, where one is met; else all."""
+        sums = np.cumsum([r.rows for r in group])
+        met = [k for k, rows in enumerate(sums, 1) if rows in self._settings.preferred]
+        return group[: met[-1]] if met else group
+
+    def _is_wanted(self, request: _Request) -> bool:
+        """Whether somebody still waits for it; what is too late is refused and not run."""
+        if not request.answer.set_running_or_notify_cancel():
+            return False
+        if time.monotonic() > request.deadline:
+            request.answer.set_exception(Refused(Reason.LATE, "the request waited too long and was not run"))
+            return False
+        return True
+
+    def _answer(self, group: Sequence[_Request]) -> None:
+        """Run requests together; where that fails, each by itself, so that one does not disturb another."""
+        try:
+            answers = self._together(group)
+        except FAULTS as error:
+            if len(group) > 1:
+                for request in group:
+                    self._answer([request])
+            else:
+                group[0].answer.set_exception(_told(error))
+            return
+        for request, answer in zip(group, answers, strict=True):
+            request.answer.set_result(answer)
+
+    def _together(self, group: Sequence[_Request]) -> list[Arrays]:
+        start = time.perf_counter_ns()
+        arrays = group[0].arrays
+        if len(group) > 1:
+            arrays = {n: np.concatenate([r.arrays[n] for r in group]) for n in arrays}
+        ready = time.perf_counter_ns()
+        outputs = self._run(arrays)
+        done = time.perf_counter_ns()
+        rows = [r.rows for r in group]
+        answers = [outputs] if len(group) == 1 else _split(outputs, rows)
+        end = time.perf_counter_ns()
+        queued = sum(start - r.arrived for r in group)
+        self._statistics.ran(sum(rows), len(group), queued, (ready - start, done - ready, end - done))
+        return answers
+
+
+def _split(outputs: Arrays, rows: Sequence[int]) -> list[Arrays]:
+    """Each request's rows of outputs; Refused where an output has another number of them."""
+    total = sum(rows)
+    for name, array in outputs.items():
+        if array.ndim == 0 or array.shape[0] != total:
+            raise Refused(Reason.FAULT, f"output {name!r} has no row for each row of the inputs")
+    ends = np.cumsum(rows)
+    return [
+        {n: x[end - k : end] for n, x in outputs.items()} for k, end in zip(rows, ends.tolist(), strict=True)
+    ]
+
+
+def _told(error: BaseException) -> Refused:
+    if isinstance(error, Refused):
+        return error
+    if isinstance(error, MemoryError):
+        return Refused(Reason.BUSY, "not enough memory for this request; ask again")
+    if isinstance(error, AnyrtError):
+        return Refused(Reason.BAD, str(error))
+    return Refused(Reason.FAULT, f"the model failed ({type(error).__name__})")

@@ -1,0 +1,289 @@
+"""The protocol over HTTP, as an ASGI application on starlette.
+
+app = application(service, token=None, hosts=("localhost", "127.0.0.1"))
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import time
+import zlib
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+from google.protobuf.json_format import MessageToDict
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from anyrt.serve import service as told
+from anyrt.serve.batching import Arrays
+from anyrt.serve.inference import Asked, read_request, write_response
+from anyrt.serve.logs import log
+from anyrt.serve.metrics import page
+from anyrt.serve.models import Model
+from anyrt.serve.refused import Limits, Reason, Refused
+from anyrt.serve.service import Service
+
+HEADER_LENGTH: Final = "inference-header-content-length"
+OPEN: Final = ("/v2/health/live", "/v2/health/ready")  # what probes ask for without a token
+LONG: Final = 1 << 18  # bodies that are read in a thread, so that others are not held up meanwhile
+MODEL: Final = "/v2/models/{name}"
+VERSION: Final = MODEL + "/versions/{version}"
+REFUSED: Final = ("systemsharedmemory", "cudasharedmemory", "trace", "logging")
+Answer = Callable[[Service, Request], Awaitable[Response]]
+
+
+def application(
+    service: Service, token: str | None, hosts: Sequence[str], logs_requests: bool = False
+) -> ASGIApp:
+    """Answers requests whose Host is one of `hosts`, and which have the token, where there is one."""
+
+    def route(path: str, answer: Answer, method: str = "GET") -> Route:
+        async def endpoint(request: Request) -> Response:
+            return await _answered(service, request, answer, logs_requests)
+
+        return Route(path, endpoint, methods=[method])
+
+    routes = [
+        route("/v2/health/live", _live),
+        route("/v2/health/ready", _ready),
+        route("/v2", _server),
+        route("/metrics", _metrics),
+        route("/v2/models/stats", _stats),
+        route("/v2/repository/index", _index, "POST"),
+        route("/v2/repository/models/{name}/load", _load, "POST"),
+        route("/v2/repository/models/{name}/unload", _unload, "POST"),
+        *(route(f"/v2/{n}{{rest:path}}", _not_there, m) for n in REFUSED for m in ("GET", "POST")),
+    ]
+    for place in (MODEL, VERSION):
+        routes += [
+            route(place, _metadata),
+            route(place + "/ready", _model_ready),
+            route(place + "/config", _config),
+            route(place + "/stats", _stats),
+            route(place + "/infer", _infer, "POST"),
+        ]
+    middleware = [Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)]
+    if token is not None:
+        middleware.append(Middleware(TokenCheck, token=token))
+    return Starlette(routes=routes, middleware=middleware, exception_handlers={Exception: _fault})
+
+
+class TokenCheck:
+    """Lets requests through that have the token, compared in constant time, and those of probes."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app, self._wanted = app, f"Bearer {token}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer 401, or hand the request on."""
+        if scope["type"] == "http" and scope["path"] not in OPEN:
+            given = dict(scope["headers"]).get(b"authorization", b"")
+            if not hmac.compare_digest(given, self._wanted):
+                refused = Refused(Reason.UNAUTHORISED, "wanted the header Authorization: Bearer TOKEN")
+                await _error(refused)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+async def _answered(service: Service, request: Request, answer: Answer, logs_requests: bool) -> Response:
+    start = time.perf_counter()
+    try:
+        response = await answer(service, request)
+    except Refused as refused:
+        response = _error(refused)
+    except ClientDisconnect:
+        response = Response(status_code=Reason.SLOW.status)  # nobody reads it
+    if logs_requests:
+        ms = round((time.perf_counter() - start) * 1e3, 3)
+        path = request.url.path
+        log("request", method=request.method, path=path, status=response.status_code, ms=ms)
+    return response
+
+
+async def _fault(request: Request, error: Exception) -> Response:
+    """Of a fault of this server the log says more than the answer."""
+    log("fault", path=request.url.path, error=f"{type(error).__name__}: {error}")
+    return _error(Refused(Reason.FAULT, "a fault of the server; its log says more"))
+
+
+def _error(refused: Refused) -> JSONResponse:
+    headers = {"Retry-After": "1"} if refused.reason is Reason.BUSY else None
+    return JSONResponse({"error": refused.text}, refused.reason.status, headers)
+
+
+async def _live(service: Service, request: Request) -> Response:
+    return Response()
+
+
+async def _ready(service: Service, request: Request) -> Response:
+    return Response(status_code=200 if service.is_ready else Reason.BUSY.status)
+
+
+async def _server(service: Service, request: Request) -> Response:
+    return JSONResponse(told.server_metadata())
+
+
+async def _metrics(service: Service, request: Request) -> Response:
+    return Response(page(service), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _place(request: Request) -> tuple[str, str]:
+    return request.path_params.get("name", ""), request.path_params.get("version", "")
+
+
+async def _metadata(service: Service, request: Request) -> Response:
+    return JSONResponse(told.metadata(service, service.model(*_place(request))))
+
+
+async def _model_ready(service: Service, request: Request) -> Response:
+    service.model(*_place(request))
+    return Response(status_code=200 if not service.is_draining else Reason.BUSY.status)
+
+
+async def _config(service: Service, request: Request) -> Response:
+    config = told.configuration(service.model(*_place(request)))
+    return JSONResponse(_numbers(MessageToDict(config, preserving_proto_field_name=True)))
+
+
+def _numbers(found: object, key: str = "") -> object:
+    """Sizes and times as numbers, as Triton tells them; protobuf writes those of 64 bits as strings."""
+    match found:
+        case dict():
+            return {k: _numbers(v, k) for k, v in found.items()}
+        case list():
+            return [_numbers(x, key) for x in found]
+        case str() if key in ("dims", "max_queue_delay_microseconds"):
+            return int(found)
+    return found
+
+
+async def _stats(service: Service, request: Request) -> Response:
+    return JSONResponse(told.statistics(service, *_place(request)))
+
+
+async def _index(service: Service, request: Request) -> Response:
+    asked = _json(await _body(request, service.limits) or b"{}")
+    return JSONResponse(service.repository.index(bool(asked.get("ready"))))
+
+
+async def _load(service: Service, request: Request) -> Response:
+    asked = _json(await _body(request, service.limits) or b"{}")
+    if asked.get("parameters"):
+        raise Refused(Reason.NOT_SUPPORTED, "parameters of a load are not supported; change the repository")
+    await service.change(request.path_params["name"], load=True)
+    return Response()
+
+
+async def _unload(service: Service, request: Request) -> Response:
+    await _body(request, service.limits)
+    await service.change(request.path_params["name"], load=False)
+    return Response()
+
+
+async def _not_there(service: Service, request: Request) -> Response:
+    named = request.url.path.split("/")[2][:40]
+    raise Refused(Reason.NOT_SUPPORTED, f"{named} is not supported")
+
+
+async def _infer(service: Service, request: Request) -> Response:
+    model = service.model(*_place(request))
+    body = await _body(request, service.limits)
+    length = _length(request.headers.get(HEADER_LENGTH), len(body))
+    if len(body) < LONG:
+        asked = read_request(model, body, length, service.limits)
+    else:
+        asked = await run_in_threadpool(read_request, model, body, length, service.limits)
+    arrays = await _or_gone(request, service.infer(model, asked.arrays, asked.seconds))
+    return _response(model, asked, arrays)
+
+
+def _response(model: Model, asked: Asked, arrays: Arrays) -> Response:
+    header, pieces = write_response(model, asked, arrays)
+    if not pieces:
+        return Response(header, media_type="application/json")
+    headers = {HEADER_LENGTH: str(len(header))}
+    return Response(b"".join((header, *pieces)), headers=headers, media_type="application/octet-stream")
+
+
+async def _or_gone(request: Request, work: Awaitable[Arrays]) -> Arrays:
+    """The result of `work`, which is cancelled when the client goes away first."""
+    task = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ClientDisconnect
+        return task.result()
+    finally:
+        task.cancel()
+        gone.cancel()
+
+
+def _length(given: str | None, total: int) -> int | None:
+    """Where the JSON ends, None: it is all there is."""
+    if given is None:
+        return None
+    if not (given.isascii() and given.isdigit() and len(given) < 12) or int(given) > total:
+        wanted = f"a number of at most {total}, the length of the body"
+        raise Refused(Reason.BAD, f"{HEADER_LENGTH}: got {given[:40]!r}, wanted {wanted}")
+    return int(given)
+
+
+async def _body(request: Request, limits: Limits) -> bytes:
+    """All of a body, refused as soon as it is too large or takes too long."""
+    declared = request.headers.get("content-length", "0")
+    if declared.isdigit() and int(declared) > limits.body_bytes:
+        raise _too_large(limits)
+    found, pieces = 0, []
+    try:
+        async with asyncio.timeout(limits.body_seconds):
+            async for piece in request.stream():
+                found += len(piece)
+                if found > limits.body_bytes:
+                    raise _too_large(limits)
+                pieces.append(piece)
+    except TimeoutError:
+        raise Refused(Reason.SLOW, f"the body took more than {limits.body_seconds:g} s") from None
+    return _decoded(pieces[0] if len(pieces) == 1 else b"".join(pieces), request, limits)
+
+
+def _too_large(limits: Limits) -> Refused:
+    return Refused(Reason.TOO_LARGE, f"the body has more than {limits.body_bytes} bytes")
+
+
+def _decoded(body: bytes, request: Request, limits: Limits) -> bytes:
+    """The body without its compression, which may not grow beyond what a body may be."""
+    encoding = request.headers.get("content-encoding", "identity").lower()
+    if encoding == "identity":
+        return body
+    if encoding not in ("gzip", "deflate"):
+        raise Refused(Reason.TYPE, f"content-encoding {encoding[:40]!r}: wanted gzip, deflate or none")
+    stream = zlib.decompressobj(zlib.MAX_WBITS | 32)
+    try:
+        found = stream.decompress(body, limits.body_bytes)
+    except zlib.error as error:
+        raise Refused(Reason.BAD, f"the body is no {encoding}: {error}") from None
+    if stream.unconsumed_tail:
+        raise _too_large(limits)
+    if not stream.eof:
+        raise Refused(Reason.BAD, f"the body ends in the middle of its {encoding}")
+    return found
+
+
+def _json(body: bytes) -> dict[str, Any]:  # Any: whatever was sent
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise Refused(Reason.BAD, f"the body is no JSON: {error}"[:300]) from None
+    if not isinstance(found, dict):
+        raise Refused(Reason.BAD, "the body is no JSON object")
+    return found

@@ -1,0 +1,155 @@
+"""The body of an inference over HTTP: JSON, and the bytes of tensors behind it.
+
+asked = read_request(model, body, header_length, limits)
+header, pieces = write_response(model, asked, arrays)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from anyrt.serve.models import Model
+from anyrt.serve.refused import Limits, Reason, Refused
+from anyrt.serve.service import refuse_parameters, seconds_of
+from anyrt.serve.tensors import (
+    NAMES,
+    Array,
+    checked_shape,
+    decode_bytes,
+    decode_json,
+    encode_json,
+    every_input,
+)
+
+Json = dict[str, Any]  # Any: whatever was sent
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Inputs, and for each wanted output whether it is sent as bytes."""
+
+    arrays: Mapping[str, Array]
+    outputs: Mapping[str, bool]
+    id: str
+    seconds: float | None
+
+
+def read_request(model: Model, body: bytes, length: int | None, limits: Limits) -> Asked:
+    """The request in a body, whose JSON is `length` bytes, None: all of it."""
+    header = _object(_parsed(body if length is None else body[:length]), "the request")
+    parameters = _object(header.get("parameters", {}), "parameters")
+    refuse_parameters("the request", parameters)
+    given = _tensors(header.get("inputs"), "inputs", limits)
+    every_input(model.wanted, [t["name"] for t in given])
+    rest = _Rest(memoryview(body)[len(body) if length is None else length :])
+    arrays = {t["name"]: _array(model, t, rest, limits) for t in given}
+    rest.end()
+    check_rows(model, arrays)
+    binary = bool(parameters.get("binary_data_output", False))
+    id = header.get("id", "")
+    if not isinstance(id, str):
+        raise Refused(Reason.BAD, "id: wanted a string")
+    return Asked(arrays, _outputs(model, header.get("outputs"), binary, limits), id, seconds_of(parameters))
+
+
+def check_rows(model: Model, arrays: Mapping[str, Array]) -> None:
+    """Where rows are joined, all inputs have the same number, which one run may take."""
+    most = model.settings.max_batch_size
+    rows = {x.shape[0] for x in arrays.values()} if most else set()
+    if len(rows) > 1 or any(not 1 <= n <= most for n in rows):
+        raise Refused(Reason.BAD, f"rows of inputs: got {sorted(rows)}, wanted one number from 1 to {most}")
+
+
+def _parsed(text: bytes) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Refused(Reason.BAD, f"the request is no JSON: {error}"[:300]) from None
+
+
+def _object(found: object, where: str) -> Json:
+    if not isinstance(found, dict):
+        raise Refused(Reason.BAD, f"{where}: wanted a JSON object")
+    return found
+
+
+def _tensors(found: object, where: str, limits: Limits) -> list[Json]:
+    if not isinstance(found, list) or len(found) > limits.tensors:
+        raise Refused(Reason.BAD, f"{where}: wanted a list of at most {limits.tensors} tensors")
+    tensors = [_object(t, where) for t in found]
+    if not all(isinstance(t.get("name"), str) for t in tensors):
+        raise Refused(Reason.BAD, f"{where}: wanted a name for each tensor")
+    return tensors
+
+
+class _Rest:
+    """The bytes behind the JSON, which tensors take in their order."""
+
+    def __init__(self, data: memoryview) -> None:
+        self._data, self._at = data, 0
+
+    def take(self, name: str, size: object) -> memoryview:
+        """The next `size` bytes."""
+        if type(size) is not int or not 0 <= size <= len(self._data) - self._at:
+            left = f"a number of at most {len(self._data) - self._at}, the bytes that are left"
+            raise Refused(Reason.BAD, f"input {name!r}: got binary_data_size {str(size)[:40]}, wanted {left}")
+        self._at += size
+        return self._data[self._at - size : self._at]
+
+    def end(self) -> None:
+        """All bytes have to be taken."""
+        if self._at != len(self._data):
+            raise Refused(Reason.BAD, f"{len(self._data) - self._at} bytes belong to no input")
+
+
+def _array(model: Model, tensor: Json, rest: _Rest, limits: Limits) -> Array:
+    name = tensor["name"]
+    wanted = model.wanted[name]
+    parameters = _object(tensor.get("parameters", {}), f"input {name!r}")
+    refuse_parameters(f"input {name!r}", parameters)
+    shape = checked_shape(wanted, tensor.get("datatype"), tensor.get("shape"), limits)
+    if "binary_data_size" in parameters:
+        if "data" in tensor:
+            raise Refused(Reason.BAD, f"input {name!r}: got data and binary_data_size, wanted one of them")
+        return decode_bytes(wanted, shape, rest.take(name, parameters["binary_data_size"]))
+    return decode_json(wanted, shape, tensor.get("data"))
+
+
+def _outputs(model: Model, found: object, binary: bool, limits: Limits) -> dict[str, bool]:
+    known = [p.name for p in model.metadata.outputs]
+    if found is None or found == []:
+        return dict.fromkeys(known, binary)
+    asked = {}
+    for tensor in _tensors(found, "outputs", limits):
+        name = tensor["name"]
+        if name not in known:
+            raise Refused(Reason.BAD, f"output {name[:80]!r}: wanted one of {', '.join(known)}")
+        parameters = _object(tensor.get("parameters", {}), f"output {name!r}")
+        refuse_parameters(f"output {name!r}", parameters)
+        asked[name] = bool(parameters.get("binary_data", binary))
+    return asked
+
+
+def write_response(model: Model, asked: Asked, arrays: Mapping[str, Array]) -> tuple[bytes, Sequence[bytes]]:
+    """The JSON of an answer, and the bytes that follow it."""
+    types = {p.name: p.dtype for p in model.metadata.outputs}
+    outputs: list[Json] = []
+    pieces: list[bytes] = []
+    for name, is_binary in asked.outputs.items():
+        array = arrays[name]
+        told: Json = {"name": name, "datatype": NAMES[types[name]], "shape": list(array.shape)}
+        if is_binary:
+            pieces.append(np.ascontiguousarray(array).tobytes())
+            told["parameters"] = {"binary_data_size": len(pieces[-1])}
+        else:
+            told["data"] = encode_json(name, array, types[name])
+        outputs.append(told)
+    header: Json = {"model_name": model.name, "model_version": model.version, "outputs": outputs}
+    if asked.id:
+        header["id"] = asked.id
+    return json.dumps(header, separators=(",", ":")).encode(), pieces

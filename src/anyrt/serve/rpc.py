@@ -1,0 +1,246 @@
+"""The protocol over gRPC, by grpcio in the event loop of HTTP.
+
+server = rpc_server(service, token=None)
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, NoReturn, Protocol
+
+import grpc
+import numpy as np
+from google.protobuf.json_format import ParseDict
+from google.protobuf.message import Message
+
+from anyrt.core.enums import DataType
+from anyrt.serve import service as told
+from anyrt.serve.inference import check_rows
+from anyrt.serve.messages import SERVICE, message_class, methods
+from anyrt.serve.models import Model
+from anyrt.serve.refused import Limits, Reason, Refused
+from anyrt.serve.service import Service, refuse_parameters, seconds_of
+from anyrt.serve.tensors import NAMES, Array, Wanted, checked_shape, decode_bytes, decode_json, every_input
+
+Proto = Any  # protobuf makes its classes while running
+Answer = Callable[[Service, Proto], Awaitable[Message]]
+# Which list of a tensor's contents holds elements of a type.
+CONTENTS: Final = {
+    DataType.BOOL: "bool_contents",
+    **dict.fromkeys((DataType.INT8, DataType.INT16, DataType.INT32), "int_contents"),
+    DataType.INT64: "int64_contents",
+    **dict.fromkeys((DataType.UINT8, DataType.UINT16, DataType.UINT32), "uint_contents"),
+    DataType.UINT64: "uint64_contents",
+    DataType.FLOAT: "fp32_contents",
+    DataType.DOUBLE: "fp64_contents",
+}
+STREAM: Final = "ModelStreamInfer"
+OPEN: Final = ("ServerLive", "ServerReady")
+
+
+class Context(Protocol):
+    """Of a call, what is used of grpcio's."""
+
+    def invocation_metadata(self) -> Sequence[tuple[str, str | bytes]] | None:
+        """What the caller sent beside the message."""
+
+    async def abort(self, code: object, details: str) -> NoReturn:
+        """End the call with an error."""
+
+
+def rpc_server(service: Service, token: str | None) -> grpc.aio.Server:
+    """A server without a port; it answers callers that have the token, where there is one."""
+    limits = service.limits
+    server = grpc.aio.server(
+        options=[
+            ("grpc.max_receive_message_length", limits.body_bytes),
+            ("grpc.max_send_message_length", -1),
+            ("grpc.max_metadata_size", limits.header_bytes),
+            ("grpc.so_reuseport", 0),
+        ],
+        maximum_concurrent_rpcs=limits.connections,
+    )
+    handlers = {m.name: _handler(service, token, m) for m in methods()}
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+    return server
+
+
+def _handler(
+    service: Service, token: str | None, method: Any
+) -> grpc.RpcMethodHandler[Any, Any]:  # Any: protobuf
+    name = method.name
+    reads = message_class(method.input_type.name).FromString
+    writes = message_class(method.output_type.name).SerializeToString
+    if name == STREAM:
+
+        async def stream(requests: AsyncIterator[Proto], context: Context) -> AsyncIterator[Message]:
+            await _check_token(token, context)
+            async for request in requests:
+                yield await _one_of_stream(service, request)
+
+        return grpc.stream_stream_rpc_method_handler(stream, reads, writes)
+    answer = ANSWERS[name]
+
+    async def unary(request: Proto, context: Context) -> Message:
+        if name not in OPEN:
+            await _check_token(token, context)
+        try:
+            return await answer(service, request)
+        except Refused as refused:
+            await context.abort(grpc.StatusCode[refused.reason.code], refused.text)
+
+    return grpc.unary_unary_rpc_method_handler(unary, reads, writes)
+
+
+async def _check_token(token: str | None, context: Context) -> None:
+    if token is None:
+        return
+    given = dict(context.invocation_metadata() or ()).get("authorization", "")
+    held = given if isinstance(given, bytes) else given.encode()
+    if not hmac.compare_digest(held, f"Bearer {token}".encode()):
+        await context.abort(
+            grpc.StatusCode.UNAUTHENTICATED, "wanted the metadata authorization: Bearer TOKEN"
+        )
+
+
+async def _one_of_stream(service: Service, request: Proto) -> Message:
+    answer: Proto = message_class("ModelStreamInferResponse")()
+    try:
+        answer.infer_response.CopyFrom(await _infer(service, request))
+    except Refused as refused:
+        answer.error_message = refused.text
+        answer.infer_response.id = request.id
+    return _message(answer)
+
+
+def _message(proto: Proto) -> Message:
+    found: Message = proto
+    return found
+
+
+def _made(name: str, facts: Mapping[str, object]) -> Message:
+    return _message(ParseDict(dict(facts), message_class(name)()))
+
+
+async def _live(service: Service, request: Proto) -> Message:
+    return _made("ServerLiveResponse", {"live": True})
+
+
+async def _ready(service: Service, request: Proto) -> Message:
+    return _made("ServerReadyResponse", {"ready": service.is_ready})
+
+
+async def _model_ready(service: Service, request: Proto) -> Message:
+    try:
+        service.model(request.name, request.version)
+    except Refused as refused:
+        if refused.reason is not Reason.BUSY:
+            raise
+        return _made("ModelReadyResponse", {"ready": False})
+    return _made("ModelReadyResponse", {"ready": not service.is_draining})
+
+
+async def _server(service: Service, request: Proto) -> Message:
+    return _made("ServerMetadataResponse", told.server_metadata())
+
+
+async def _metadata(service: Service, request: Proto) -> Message:
+    found = told.metadata(service, service.model(request.name, request.version))
+    return _made("ModelMetadataResponse", found)
+
+
+async def _config(service: Service, request: Proto) -> Message:
+    answer: Proto = message_class("ModelConfigResponse")()
+    answer.config.CopyFrom(told.configuration(service.model(request.name, request.version)))
+    return _message(answer)
+
+
+async def _statistics(service: Service, request: Proto) -> Message:
+    return _made("ModelStatisticsResponse", told.statistics(service, request.name, request.version))
+
+
+async def _index(service: Service, request: Proto) -> Message:
+    return _made("RepositoryIndexResponse", {"models": service.repository.index(request.ready)})
+
+
+async def _load(service: Service, request: Proto) -> Message:
+    if request.parameters:
+        raise Refused(Reason.NOT_SUPPORTED, "parameters of a load are not supported; change the repository")
+    await service.change(request.model_name, load=True)
+    return _made("RepositoryModelLoadResponse", {})
+
+
+async def _unload(service: Service, request: Proto) -> Message:
+    await service.change(request.model_name, load=False)
+    return _made("RepositoryModelUnloadResponse", {})
+
+
+async def _infer(service: Service, request: Proto) -> Message:
+    model = service.model(request.model_name, request.model_version)
+    parameters = _plain(request.parameters)
+    refuse_parameters("the request", parameters)
+    wanted = _wanted_outputs(model, request)
+    arrays = _arrays(model, request, service.limits)
+    outputs = await service.infer(model, arrays, seconds_of(parameters))
+    answer: Proto = message_class("ModelInferResponse")()
+    answer.model_name, answer.model_version, answer.id = model.name, model.version, request.id
+    types = {p.name: p.dtype for p in model.metadata.outputs}
+    for name in wanted:
+        array = outputs[name]
+        answer.outputs.add(name=name, datatype=NAMES[types[name]], shape=array.shape)
+        answer.raw_output_contents.append(np.ascontiguousarray(array).tobytes())
+    return _message(answer)
+
+
+def _wanted_outputs(model: Model, request: Proto) -> list[str]:
+    known = [p.name for p in model.metadata.outputs]
+    for output in request.outputs:
+        if output.name not in known:
+            raise Refused(Reason.BAD, f"output {output.name[:80]!r}: wanted one of {', '.join(known)}")
+        refuse_parameters(f"output {output.name!r}", _plain(output.parameters))
+    return [o.name for o in request.outputs] or known
+
+
+def _arrays(model: Model, request: Proto, limits: Limits) -> dict[str, Array]:
+    given, raw = list(request.inputs), list(request.raw_input_contents)
+    if len(given) > limits.tensors:
+        raise Refused(Reason.BAD, f"{len(given)} inputs: wanted at most {limits.tensors}")
+    every_input(model.wanted, [t.name for t in given])
+    if raw and len(raw) != len(given):
+        raise Refused(
+            Reason.BAD, f"raw_input_contents: got {len(raw)}, wanted one for each of {len(given)} inputs"
+        )
+    arrays = {}
+    for k, tensor in enumerate(given):
+        refuse_parameters(f"input {tensor.name!r}", _plain(tensor.parameters))
+        wanted = model.wanted[tensor.name]
+        shape = checked_shape(wanted, tensor.datatype, list(tensor.shape), limits)
+        arrays[tensor.name] = decode_bytes(wanted, shape, raw[k]) if raw else _contents(wanted, shape, tensor)
+    check_rows(model, arrays)
+    return arrays
+
+
+def _contents(wanted: Wanted, shape: tuple[int, ...], tensor: Proto) -> Array:
+    """The array of a tensor's typed contents."""
+    name = CONTENTS.get(wanted.dtype)
+    return decode_json(wanted, shape, list(getattr(tensor.contents, name)) if name else None)
+
+
+def _plain(parameters: Proto) -> dict[str, object]:
+    return {k: getattr(p, p.WhichOneof("parameter_choice") or "", None) for k, p in parameters.items()}
+
+
+ANSWERS: Final[Mapping[str, Answer]] = {
+    "ServerLive": _live,
+    "ServerReady": _ready,
+    "ModelReady": _model_ready,
+    "ServerMetadata": _server,
+    "ModelMetadata": _metadata,
+    "ModelInfer": _infer,
+    "ModelConfig": _config,
+    "ModelStatistics": _statistics,
+    "RepositoryIndex": _index,
+    "RepositoryModelLoad": _load,
+    "RepositoryModelUnload": _unload,
+}

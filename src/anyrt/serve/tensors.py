@@ -1,0 +1,152 @@
+"""Arrays of requests: from JSON, from bytes, and back; nothing is taken that does not fit a port.
+
+`Wanted` is what a model takes under a name; sizes are checked before anything is allocated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyrt.core.dtype import numpy_dtype
+from anyrt.core.enums import DataType
+from anyrt.serve.refused import Limits, Reason, Refused
+
+Array = NDArray[Any]  # Any: of whatever types models have
+NAMES: Final = {
+    DataType.BOOL: "BOOL",
+    DataType.UINT8: "UINT8",
+    DataType.UINT16: "UINT16",
+    DataType.UINT32: "UINT32",
+    DataType.UINT64: "UINT64",
+    DataType.INT8: "INT8",
+    DataType.INT16: "INT16",
+    DataType.INT32: "INT32",
+    DataType.INT64: "INT64",
+    DataType.HALF: "FP16",
+    DataType.FLOAT: "FP32",
+    DataType.DOUBLE: "FP64",
+    DataType.BF16: "BF16",
+}
+BINARY_ONLY: Final = (DataType.HALF, DataType.BF16)
+# What Python's numbers may become an element of each kind of NumPy's types.
+_TAKEN: Final = {"b": "b", "u": "ui", "i": "ui", "f": "uif"}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """An input: its type, its shape with −1 for open sizes, and the shapes of profiles, least and largest."""
+
+    name: str
+    dtype: DataType
+    shape: tuple[int, ...]
+    ranges: tuple[tuple[Sequence[int], Sequence[int]], ...] = ()
+
+
+def checked_shape(wanted: Wanted, datatype: object, shape: object, limits: Limits) -> tuple[int, ...]:
+    """The shape that a request names, where the model takes it."""
+    name = wanted.name
+    if datatype == "BYTES":
+        raise Refused(Reason.NOT_SUPPORTED, f"input {name!r}: BYTES is not supported")
+    if datatype != NAMES[wanted.dtype]:
+        raise Refused(Reason.BAD, f"input {name!r}: got {_short(datatype)}, wanted {NAMES[wanted.dtype]}")
+    if not isinstance(shape, Sequence) or not all(type(n) is int and 0 <= n < 1 << 31 for n in shape):
+        raise Refused(Reason.BAD, f"input {name!r}: got shape {_short(shape)}, wanted sizes of 0 and more")
+    found = tuple(shape)
+    fits = len(found) == len(wanted.shape) and all(
+        w in (-1, n) for w, n in zip(wanted.shape, found, strict=False)
+    )
+    if not fits:
+        raise Refused(Reason.BAD, f"input {name!r}: got shape {_short(found)}, wanted {list(wanted.shape)}")
+    if wanted.ranges and not any(_inside(found, *r) for r in wanted.ranges):
+        raise Refused(Reason.BAD, f"input {name!r}: got shape {list(found)}, which is outside all profiles")
+    if math.prod(found) > limits.tensor_elements:
+        most = f"at most {limits.tensor_elements} elements"
+        raise Refused(Reason.TOO_LARGE, f"input {name!r}: got shape {list(found)}, wanted {most}")
+    return found
+
+
+def _inside(shape: Sequence[int], least: Sequence[int], most: Sequence[int]) -> bool:
+    return all(a <= n <= b for a, n, b in zip(least, shape, most, strict=True))
+
+
+def decode_bytes(wanted: Wanted, shape: tuple[int, ...], data: memoryview | bytes) -> Array:
+    """The array whose elements are `data`, little-endian and row-major; it lies in these bytes."""
+    dtype = numpy_dtype(wanted.dtype)
+    expected = math.prod(shape) * dtype.itemsize
+    if len(data) != expected:
+        raise Refused(
+            Reason.BAD, f"input {wanted.name!r}: got {len(data)} bytes, wanted {expected} for {list(shape)}"
+        )
+    if wanted.dtype is DataType.BOOL and np.frombuffer(data, np.uint8).max(initial=0) > 1:
+        raise Refused(Reason.BAD, f"input {wanted.name!r}: got bytes above 1, wanted 0 or 1 for BOOL")
+    return np.frombuffer(data, dtype).reshape(shape)
+
+
+def decode_json(wanted: Wanted, shape: tuple[int, ...], data: object) -> Array:
+    """The array of a list of numbers, flat or nested as the shape says."""
+    name, dtype = wanted.name, numpy_dtype(wanted.dtype)
+    if wanted.dtype in BINARY_ONLY:
+        raise Refused(Reason.BAD, f"input {name!r}: {NAMES[wanted.dtype]} has no JSON; send binary data")
+    count = math.prod(shape)
+    if not isinstance(data, list):
+        raise Refused(Reason.BAD, f"input {name!r}: got no data, wanted a list of {count} numbers")
+    try:
+        found = np.asarray(data) if data else np.empty(0, dtype)
+        kind = found.dtype.kind
+        taken = kind in _TAKEN[dtype.kind] and found.shape in ((count,), shape)
+        if not taken and not (found.size == count == 0):
+            wanted_text = f"{count} numbers for {NAMES[wanted.dtype]} {list(shape)}, flat or nested"
+            raise Refused(Reason.BAD, f"input {name!r}: got {_what(found)}, wanted {wanted_text}")
+        if dtype.kind in "ui":
+            found = _in_range(name, found, dtype)
+        with np.errstate(over="ignore"):
+            return found.astype(dtype).reshape(shape)
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise Refused(Reason.BAD, f"input {name!r}: data makes no array ({error})") from None
+
+
+def _in_range(name: str, found: Array, dtype: np.dtype[Any]) -> Array:  # Any: integers of any width
+    info = np.iinfo(dtype)
+    if found.size and not (info.min <= int(found.min()) and int(found.max()) <= info.max):
+        got = f"numbers from {found.min()} to {found.max()}"
+        raise Refused(Reason.BAD, f"input {name!r}: got {got}, wanted {info.min} to {info.max}")
+    return found
+
+
+def encode_json(name: str, array: Array, dtype: DataType) -> list[object]:
+    """The elements, row-major, for JSON."""
+    if dtype in BINARY_ONLY:
+        raise Refused(Reason.BAD, f"output {name!r}: {NAMES[dtype]} has no JSON; ask for binary data")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise Refused(
+            Reason.BAD, f"output {name!r} has NaN or infinity, which JSON has not; ask for binary data"
+        )
+    found: list[object] = array.reshape(-1).tolist()
+    return found
+
+
+def every_input(wanted: Mapping[str, Wanted], given: Sequence[str]) -> None:
+    """Refuses inputs that are unknown, given twice or missing."""
+    for name in given:
+        if name not in wanted:
+            raise Refused(Reason.BAD, f"input {_short(name)}: wanted one of {', '.join(wanted)}")
+    if len(set(given)) != len(given):
+        raise Refused(Reason.BAD, "an input is given twice")
+    missing = [n for n in wanted if n not in given]
+    if missing:
+        raise Refused(Reason.BAD, f"input {missing[0]!r} is missing")
+
+
+def _short(x: object) -> str:
+    text = repr(x)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _what(found: Array) -> str:
+    return f"{found.dtype.name} of shape {list(found.shape)}"[:120]

@@ -1,0 +1,170 @@
+"""Requests that wait are joined, bounded, late, cancelled and wrong by themselves."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from anyrt.core.errors import BindingError
+from anyrt.serve.batching import Batcher
+from anyrt.serve.refused import Limits, Reason, Refused
+from anyrt.serve.settings import Settings
+from anyrt.serve.stats import Statistics
+
+LIMITS = Limits()
+
+
+class Engine:
+    """Doubles rows, waits until it may, and remembers how many it was given."""
+
+    def __init__(self):
+        self.gate, self.rows = threading.Event(), []
+        self.entered = threading.Semaphore(0)
+
+    def __call__(self, arrays):
+        x = arrays["x"]
+        self.rows.append(x.shape[0])
+        self.entered.release()
+        assert self.gate.wait(10)
+        if (x < 0).any():
+            raise BindingError("AR703", "x", "a negative number", "none")
+        return {"y": 2 * x}
+
+
+def rows(n, value=1.0, width=3):
+    return {"x": np.full((n, width), value, np.float32)}
+
+
+@pytest.fixture
+def made():
+    engines = []
+
+    def make(limits=LIMITS, **settings):
+        engine, statistics = Engine(), Statistics()
+        batcher = Batcher(engine, Settings(**settings), limits, statistics)
+        engines.append((engine, batcher))
+        return engine, batcher, statistics
+
+    yield make
+    for engine, batcher in engines:
+        engine.gate.set()
+        batcher.close()
+
+
+def busy(engine, batcher):
+    """Keeps the one instance busy, so that what comes next waits."""
+    first = batcher.submit(rows(1))
+    assert engine.entered.acquire(timeout=10)
+    return first
+
+
+def test_what_waits_is_joined_and_answered_in_its_own_sizes(made):
+    engine, batcher, statistics = made(max_batch_size=8)
+    busy(engine, batcher)
+    answers = [batcher.submit(rows(n, value=n)) for n in (1, 2, 3)]
+    engine.gate.set()
+    for n, answer in zip((1, 2, 3), answers, strict=True):
+        np.testing.assert_array_equal(answer.result(10)["y"], np.full((n, 3), 2 * n))
+    assert engine.rows == [1, 6]
+    assert (statistics.inference_count, statistics.execution_count) == (7, 2)
+
+
+def test_no_more_rows_are_joined_than_allowed(made):
+    engine, batcher, _ = made(max_batch_size=4)
+    busy(engine, batcher)
+    answers = [batcher.submit(rows(n)) for n in (3, 2, 1, 2)]
+    engine.gate.set()
+    assert [a.result(10)["y"].shape[0] for a in answers] == [3, 2, 1, 2]
+    assert engine.rows == [1, 4, 4]
+
+
+def test_other_shapes_are_not_joined(made):
+    engine, batcher, _ = made(max_batch_size=8)
+    busy(engine, batcher)
+    answers = [batcher.submit(rows(1, width=w)) for w in (3, 5, 3)]
+    engine.gate.set()
+    assert [a.result(10)["y"].shape for a in answers] == [(1, 3), (1, 5), (1, 3)]
+    assert engine.rows == [1, 2, 1]
+
+
+@pytest.mark.parametrize("settings", [{"max_batch_size": 0}, {"max_batch_size": 8, "batch_invariant": True}])
+def test_nothing_is_joined_where_that_is_not_asked_for(made, settings):
+    engine, batcher, _ = made(**settings)
+    busy(engine, batcher)
+    answers = [batcher.submit(rows(1)) for _ in range(3)]
+    engine.gate.set()
+    assert [a.result(10)["y"].shape for a in answers] == [(1, 3)] * 3
+    assert engine.rows == [1] * 4
+
+
+def test_a_request_waits_for_others_as_long_as_told(made):
+    engine, batcher, _ = made(max_batch_size=8, delay_seconds=0.3)
+    engine.gate.set()
+    start = time.perf_counter()
+    first = batcher.submit(rows(1))
+    second = batcher.submit(rows(1))
+    first.result(10), second.result(10)
+    assert 0.29 < time.perf_counter() - start < 5
+    assert engine.rows == [2]
+
+
+def test_a_preferred_number_of_rows_does_not_wait(made):
+    engine, batcher, _ = made(max_batch_size=8, preferred=(4,), delay_seconds=9.0)
+    engine.gate.set()
+    answers = [batcher.submit(rows(2)) for _ in range(2)]
+    assert [a.result(5)["y"].shape[0] for a in answers] == [2, 2]
+    assert engine.rows == [4]
+
+
+def test_one_bad_request_does_not_disturb_the_others(made):
+    engine, batcher, _ = made(max_batch_size=8)
+    busy(engine, batcher)
+    good, bad, other = (batcher.submit(rows(1, value=v)) for v in (1, -1, 3))
+    engine.gate.set()
+    assert good.result(10)["y"].tolist() == [[2, 2, 2]]
+    assert other.result(10)["y"].tolist() == [[6, 6, 6]]
+    with pytest.raises(Refused, match="a negative number"):
+        bad.result(10)
+
+
+def test_a_full_queue_refuses(made):
+    engine, batcher, _ = made(Limits(queue=2))
+    busy(engine, batcher)
+    batcher.submit(rows(1)), batcher.submit(rows(1))
+    with pytest.raises(Refused) as found:
+        batcher.submit(rows(1))
+    assert found.value.reason is Reason.BUSY
+
+
+def test_what_is_late_or_cancelled_is_not_run(made):
+    engine, batcher, _ = made()
+    busy(engine, batcher)
+    late, gone, good = batcher.submit(rows(2), 0.01), batcher.submit(rows(3)), batcher.submit(rows(4))
+    assert gone.cancel()
+    time.sleep(0.05)
+    engine.gate.set()
+    assert good.result(10)["y"].shape[0] == 4
+    with pytest.raises(Refused) as found:
+        late.result(10)
+    assert found.value.reason is Reason.LATE
+    assert engine.rows == [1, 4]
+
+
+def test_closing_answers_what_waits_and_refuses_what_comes(made):
+    engine, batcher, _ = made()
+    first, second = busy(engine, batcher), batcher.submit(rows(2))
+    engine.gate.set()
+    batcher.close()
+    assert first.done()
+    assert second.result(0)["y"].shape[0] == 2
+    with pytest.raises(Refused, match="unloaded"):
+        batcher.submit(rows(1))
+
+
+def test_instances_run_side_by_side(made):
+    engine, batcher, _ = made(instances=2)
+    answers = [batcher.submit(rows(1)) for _ in range(2)]
+    assert all(engine.entered.acquire(timeout=10) for _ in answers)
+    engine.gate.set()
+    assert all(a.result(10)["y"].shape == (1, 3) for a in answers)

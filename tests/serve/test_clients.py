@@ -1,0 +1,260 @@
+"""Triton's own client against a server in a process, over HTTP and over gRPC."""
+
+import json
+import threading
+import urllib.request
+
+import ml_dtypes
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, parser, save
+
+http = pytest.importorskip(
+    "tritonclient.http", reason="tritonclient is not installed: make programs runs this"
+)
+grpc = pytest.importorskip(
+    "tritonclient.grpc", reason="tritonclient is not installed: make programs runs this"
+)
+pytest.importorskip("granian", reason="the extra serve is not installed: make programs runs this")
+
+pytestmark = pytest.mark.programs
+X = np.float32([[1, -2, 3]])
+BOTH = pytest.mark.parametrize("kind", [http, grpc], ids=["http", "grpc"])
+CONFIG = "max_batch_size: 4 dynamic_batching { max_queue_delay_microseconds: 0 }"
+
+
+def client(kind, server):
+    port = server.http if kind is http else server.grpc
+    return kind.InferenceServerClient(f"127.0.0.1:{port}")
+
+
+def given(kind, x=X, name="x", datatype="FP32"):
+    tensor = kind.InferInput(name, x.shape, datatype)
+    tensor.set_data_from_numpy(x)
+    return tensor
+
+
+def plain(answer):
+    from google.protobuf.json_format import MessageToDict
+
+    return (
+        answer if isinstance(answer, dict | list) else MessageToDict(answer, preserving_proto_field_name=True)
+    )
+
+
+@pytest.fixture
+def repository(tmp_path, neg):
+    root = tmp_path / "models"
+    for version in ("1", "2"):
+        (root / "neg" / version).mkdir(parents=True)
+        (root / "neg" / version / "model.onnx").write_bytes(neg.read_bytes())
+    (root / "neg" / "config.pbtxt").write_text(CONFIG)
+    (root / "broken" / "1").mkdir(parents=True)
+    (root / "broken" / "1" / "model.onnx").write_bytes(b"no model")
+    return root
+
+
+@BOTH
+def test_health_and_metadata(kind, serving, neg):
+    with client(kind, serving(neg)) as c:
+        assert c.is_server_live()
+        assert c.is_server_ready()
+        assert c.is_model_ready("neg")
+        assert plain(c.get_server_metadata())["name"] == "anyrt"
+        told = plain(c.get_model_metadata("neg"))
+        assert told["inputs"][0]["datatype"] == "FP32"
+        assert [int(n) for n in told["inputs"][0]["shape"]] == [-1, 3]
+        config = plain(c.get_model_config("neg"))
+        assert config.get("config", config)["input"][0]["data_type"] == "TYPE_FP32"
+
+
+@BOTH
+def test_inference_statistics_and_metrics(kind, serving, neg):
+    server = serving(neg)
+    with client(kind, server) as c:
+        for _ in range(3):
+            answer = c.infer("neg", [given(kind)], request_id="7")
+            np.testing.assert_array_equal(answer.as_numpy("y"), -X)
+        told = answer.get_response()
+        assert (told["id"] if kind is http else told.id) == "7"
+        found = plain(c.get_inference_statistics("neg"))["model_stats"][0]
+    assert (int(found["inference_count"]), int(found["execution_count"])) == (3, 3)
+    assert int(found["inference_stats"]["compute_infer"]["ns"]) > 0
+    page = urllib.request.urlopen(server.url("/metrics")).read().decode()
+    assert 'nv_inference_exec_count{model="neg",version="1"} 3.0' in page
+
+
+def test_json_and_binary_agree_and_bodies_may_be_compressed(serving, neg):
+    with client(http, serving(neg)) as c:
+        for binary in (True, False):
+            tensor = http.InferInput("x", X.shape, "FP32")
+            tensor.set_data_from_numpy(X, binary_data=binary)
+            output = http.InferRequestedOutput("y", binary_data=binary)
+            for compression in (None, "gzip", "deflate"):
+                found = c.infer("neg", [tensor], outputs=[output], request_compression_algorithm=compression)
+                np.testing.assert_array_equal(found.as_numpy("y"), -X)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("kind_of", "datatype", "dtype"),
+    [(TensorProto.FLOAT16, "FP16", np.float16), (TensorProto.BFLOAT16, "BF16", ml_dtypes.bfloat16)],
+)
+def test_half_types_go_by_bytes(kind, kind_of, datatype, dtype, serving, tmp_path):
+    x, y = (helper.make_tensor_value_info(n, kind_of, ["n", 3]) for n in "xy")
+    graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "g", [x], [y])
+    save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9),
+        tmp_path / "h.onnx",
+    )
+    sent = X.astype(dtype)
+    tensor = kind.InferInput("x", [1, 3], datatype)
+    tensor.set_data_from_numpy(sent if datatype == "FP16" else X)  # the client makes bfloat16 of float32
+    with client(kind, serving(tmp_path / "h.onnx")) as c:
+        found = c.infer("h", [tensor]).as_numpy("y")
+    np.testing.assert_array_equal(found.astype(np.float32), -X)
+
+
+@BOTH
+def test_callers_that_do_not_wait(kind, serving, neg):
+    with client(kind, serving(neg, "--max-batch-size", 4)) as c:
+        if kind is http:
+            found = [c.async_infer("neg", [given(http, X * k)]) for k in range(8)]
+            answers = [f.get_result().as_numpy("y") for f in found]
+        else:
+            answers, done = [None] * 8, threading.Semaphore(0)
+
+            def keep(k):
+                return lambda result, error: (answers.__setitem__(k, result.as_numpy("y")), done.release())
+
+            for k in range(8):
+                c.async_infer("neg", [given(grpc, X * k)], callback=keep(k))
+            assert all(done.acquire(timeout=20) for _ in range(8))
+    assert all(np.array_equal(y, -X * k) for k, y in enumerate(answers))
+
+
+def test_stream_of_requests(serving, neg):
+    found, done = [], threading.Semaphore(0)
+    with client(grpc, serving(neg)) as c:
+        c.start_stream(callback=lambda result, error: (found.append((result, error)), done.release()))
+        c.async_stream_infer("neg", [given(grpc)])
+        c.async_stream_infer("none", [given(grpc)])
+        assert all(done.acquire(timeout=20) for _ in range(2))
+        c.stop_stream()
+    np.testing.assert_array_equal(found[0][0].as_numpy("y"), -X)
+    assert "unknown model" in str(found[1][1])
+
+
+@BOTH
+def test_repository_is_told_and_changed(kind, serving, repository):
+    with client(kind, serving("--repository", repository, "--repository-control")) as c:
+        index = plain(c.get_model_repository_index())
+        index = index if kind is http else index["models"]
+        states = {(m["name"], m.get("version")): m["state"] for m in index}
+        assert states == {("broken", "1"): "UNAVAILABLE", ("neg", "2"): "READY"}
+        assert not c.is_server_ready()
+        c.unload_model("neg")
+        assert not c.is_model_ready("neg")
+        c.load_model("neg")
+        np.testing.assert_array_equal(c.infer("neg", [given(kind)], model_version="2").as_numpy("y"), -X)
+        with pytest.raises(Exception, match="no version"):
+            c.infer("neg", [given(kind)], model_version="1")
+
+
+@BOTH
+def test_repository_stays_as_it_is_unless_told(kind, serving, repository):
+    with client(kind, serving("--repository", repository)) as c, pytest.raises(Exception, match="are off"):
+        c.unload_model("neg")
+
+
+@BOTH
+def test_what_is_not_supported_is_refused_by_name(kind, serving, neg):
+    with client(kind, serving(neg)) as c:
+        with pytest.raises(Exception, match="sequence"):
+            c.infer("neg", [given(kind)], sequence_id=7)
+        tensor = kind.InferInput("x", [1, 3], "BYTES")
+        tensor.set_data_from_numpy(np.array([["a", "b", "c"]], dtype=object))
+        with pytest.raises(Exception, match="BYTES"):
+            c.infer("neg", [tensor])
+        shared = kind.InferInput("x", [1, 3], "FP32")
+        shared.set_shared_memory("region", 12)
+        with pytest.raises(Exception, match="shared_memory_region"):
+            c.infer("neg", [shared])
+    if kind is http:
+        with client(kind, serving(neg)) as c, pytest.raises(Exception, match="not supported"):
+            c.register_system_shared_memory("a", "b", 8)
+
+
+@BOTH
+def test_a_token_is_asked_for(kind, serving, neg):
+    server = serving(neg, env={"ANYRT_SERVE_TOKEN": "secret"})
+    with client(kind, server) as c:
+        assert c.is_server_ready()
+        for headers in (None, {"authorization": "Bearer secre"}, {"authorization": "secret"}):
+            with pytest.raises(Exception, match="wanted the"):
+                c.infer("neg", [given(kind)], headers=headers)
+        answer = c.infer("neg", [given(kind)], headers={"authorization": "Bearer secret"})
+        np.testing.assert_array_equal(answer.as_numpy("y"), -X)
+
+
+def test_messages_have_the_numbers_of_the_clients_own():
+    """Every field declared here is one of the client's, with its number, type and place."""
+    from tritonclient.grpc import model_config_pb2, service_pb2
+
+    from anyrt.serve.messages import _POOL
+
+    theirs = {m.full_name: m for f in (service_pb2, model_config_pb2) for m in _every(f.DESCRIPTOR)}
+    ours = _every(_POOL.FindFileByName("inference.proto"))
+    assert len(ours) > 50
+    for message in ours:
+        for field in message.fields:
+            other = theirs[message.full_name].fields_by_name[field.name]
+            assert (field.number, field.type, field.is_repeated) == (
+                other.number,
+                other.type,
+                other.is_repeated,
+            )
+
+
+def _every(file):
+    todo, found = list(file.message_types_by_name.values()), []
+    while todo:
+        found.append(todo.pop())
+        todo += found[-1].nested_types
+    return found
+
+
+def test_answers_do_not_depend_on_others_where_asked(serving, tmp_path):
+    random = np.random.default_rng(0)
+    text = "g (float[n, 64] x) => (float[n, 64] y) { a = MatMul(x, w) y = Softmax(a) }"
+    model = parser.parse_model(f'<ir_version: 10, opset_import: ["": 21]> {text}')
+    weights = random.standard_normal((64, 64)).astype(np.float32)
+    model.graph.initializer.append(helper.make_tensor("w", TensorProto.FLOAT, (64, 64), weights.ravel()))
+    save(model, tmp_path / "m.onnx")
+    xs = [random.standard_normal((1, 64)).astype(np.float32) for _ in range(16)]
+    options = ("--max-batch-size", 16, "--batch-delay-us", 200000)
+    joined, alone = (
+        serving(tmp_path / "m.onnx", *options),
+        serving(tmp_path / "m.onnx", *options, "--batch-invariant"),
+    )
+    answers = {}
+    for server in (joined, alone):
+        with http.InferenceServerClient(f"127.0.0.1:{server.http}", concurrency=16) as c:
+            found = [c.async_infer("m", [given(http, x)]) for x in xs]
+            answers[server.http] = [f.get_result().as_numpy("y") for f in found]
+            stats = c.get_inference_statistics("m")["model_stats"][0]
+            assert (stats["execution_count"] < 16) == (server is joined)
+            assert stats["inference_count"] == 16
+    with client(http, alone) as c:
+        by_itself = [c.infer("m", [given(http, x)]).as_numpy("y") for x in xs]
+    assert all(np.array_equal(a, b) for a, b in zip(answers[alone.http], by_itself, strict=True))
+    np.testing.assert_allclose(answers[joined.http], by_itself, rtol=1e-5, atol=1e-7)
+
+
+def test_log_is_json_a_line(serving, neg):
+    server = serving(neg, "--log-requests")
+    with client(http, server) as c:
+        c.infer("neg", [given(http)])
+    lines = server.lines()
+    assert [x["event"] for x in lines] == ["model", "serving", "request"]
+    assert json.dumps(lines[-1]["status"]) == "200"

@@ -1,0 +1,320 @@
+"""Requests and clients that mean no good, and ends of servers."""
+
+import gzip
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import threading
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("granian", reason="the extra serve is not installed: make programs runs this")
+
+pytestmark = pytest.mark.programs
+INFER = "/v2/models/neg/infer"
+X = np.float32([[1, -2, 3]])
+
+
+def body(**more):
+    tensor = {"name": "x", "datatype": "FP32", "shape": [1, 3], "data": [1, -2, 3]} | more
+    return json.dumps({"inputs": [tensor]}).encode()
+
+
+def ask(server, path=INFER, data=None, headers=None, method=None):
+    """(status, body) of one request on a connection of its own."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.http, timeout=20)
+    connection.request(method or ("GET" if data is None else "POST"), path, data, headers or {})
+    answer = connection.getresponse()
+    found = answer.status, answer.read()
+    connection.close()
+    return found
+
+
+def is_well(server):
+    status, text = ask(server, data=body())
+    return status == 200 and json.loads(text)["outputs"][0]["data"] == [-1, 2, -3]
+
+
+def raw(server, *pieces, pause=0.0, seconds=20):
+    """What comes back for bytes as they are, until the server ends the connection."""
+    with socket.create_connection(("127.0.0.1", server.http), timeout=seconds) as s:
+        found = b""
+        try:
+            for piece in pieces:
+                s.sendall(piece)
+                time.sleep(pause)
+            while got := s.recv(65536):
+                found += got
+        except (ConnectionError, BrokenPipeError):
+            pass
+        return found
+
+
+BAD = [
+    b"",
+    b"{",
+    b"[]",
+    b"null",
+    b"[" * 100_000,
+    b'{"inputs": 3}',
+    b'{"inputs": [3]}',
+    b'{"inputs": [{"name": 3}]}',
+    b'{"inputs": []}',
+    b'{"inputs": [{"name": "z"}]}',
+    b"\xff\xfe{}",
+    b'{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 3], "data": [1, 2, 1e999]}], "id": 3}',
+    body(shape=[1, 4]),
+    body(shape=[10**12, 3]),
+    body(shape=[-1, 3]),
+    body(datatype="FP64"),
+    body(data=[1, 2]),
+    body(data="no"),
+    body(parameters={"binary_data_size": 12}),
+    body(parameters=[]),
+    json.dumps({"inputs": [json.loads(body())["inputs"][0]] * 2}).encode(),
+    json.dumps({"inputs": json.loads(body())["inputs"], "outputs": [{"name": "q"}]}).encode(),
+    json.dumps({"inputs": json.loads(body())["inputs"], "parameters": {"timeout": -1}}).encode(),
+]
+
+
+def test_bad_bodies_are_refused_and_change_nothing(serving, neg):
+    server = serving(neg)
+    for data in BAD:
+        status, text = ask(server, data=data)
+        assert (status, list(json.loads(text))) == (400, ["error"]), data[:100]
+    header = body(data=[], parameters={"binary_data_size": 12}).replace(b'"data": [], ', b"")
+    for length in ("-1", "x", str(len(header) + 99), "9" * 30, "5"):
+        headers = {"Inference-Header-Content-Length": length}
+        assert ask(server, data=header + X.tobytes(), headers=headers)[0] == 400
+    for tail in (X.tobytes()[:-1], X.tobytes() + b"1", b""):
+        headers = {"Inference-Header-Content-Length": str(len(header))}
+        assert ask(server, data=header + tail, headers=headers)[0] == 400
+    headers = {"Inference-Header-Content-Length": str(len(header))}
+    assert ask(server, data=header + X.tobytes(), headers=headers)[0] == 200
+    assert is_well(server)
+
+
+def test_thousands_of_mangled_requests_do_no_harm(serving, neg):
+    server, random = serving(neg), np.random.default_rng(0)
+    connection = http.client.HTTPConnection("127.0.0.1", server.http, timeout=20)
+    statuses = set()
+    for k in range(2000):
+        data = bytearray(body())
+        for _ in range(random.integers(1, 4)):
+            data[random.integers(len(data))] = random.integers(256)
+        data = data[: random.integers(len(data) + 1)] if k % 3 == 0 else data
+        connection.request("POST", INFER, bytes(data))
+        answer = connection.getresponse()
+        answer.read()
+        statuses.add(answer.status)
+    assert statuses <= {200, 400, 413, 501}
+    assert is_well(server)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "..",
+        "../neg",
+        "%2e%2e",
+        "..%2f..%2fetc",
+        "neg%00",
+        "link",
+        "neg%2f1",
+        ".hidden",
+        "a" * 9000,
+        "%ff",
+        "outside",
+    ],
+)
+def test_no_name_leads_out_of_the_repository(name, serving, neg, tmp_path):
+    root, outside = tmp_path / "models", tmp_path / "outside"
+    for place in (root / "neg" / "1", outside / "1"):
+        place.mkdir(parents=True)
+        (place / "model.onnx").write_bytes(neg.read_bytes())
+    (root / "link").symlink_to(outside)
+    (root / "neg" / "2").symlink_to(outside / "1")
+    (root / "neg" / "3").mkdir()
+    (root / "neg" / "3" / "model.onnx").symlink_to(neg)
+    server = serving("--repository", root, "--repository-control")
+    for path in (f"/v2/models/{name}/infer", f"/v2/repository/models/{name}/load"):
+        assert ask(server, path, body())[0] in (400, 404, 414, 431)
+    index = json.loads(ask(server, "/v2/repository/index", b"{}")[1])
+    assert [(m["name"], m["version"]) for m in index] == [("neg", "1")]
+    assert is_well(server)
+
+
+def test_large_and_compressed_bodies_are_bounded(serving, neg):
+    server = serving(neg, "--max-body-mb", 1)
+    assert ask(server, data=b" " * (1 << 20) + b" ")[0] == 413
+    bomb = gzip.compress(b" " * (200 << 20), 9)
+    assert ask(server, data=bomb, headers={"Content-Encoding": "gzip"})[0] == 413
+    assert ask(server, data=bomb[:100], headers={"Content-Encoding": "gzip"})[0] == 400
+    assert ask(server, data=b"no gzip", headers={"Content-Encoding": "gzip"})[0] == 400
+    assert ask(server, data=b"x", headers={"Content-Encoding": "br"})[0] == 415
+    pieces = (b"POST %s HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" % INFER.encode(),)
+    assert b" 413 " in raw(server, *pieces, *[b"10000\r\n" + b" " * 65536 + b"\r\n"] * 40)[:20]
+    with open(f"/proc/{server.process.pid}/status") as file:
+        peak = next(int(line.split()[1]) for line in file if line.startswith("VmHWM"))
+    assert peak < 400_000  # kB: the 200 MB were never there
+    assert is_well(server)
+
+
+def test_huge_headers_and_broken_http_are_refused(serving, neg):
+    server = serving(neg)
+    start = b"GET /v2 HTTP/1.1\r\nHost: localhost\r\n"
+    assert b" 431 " in raw(server, start + b"X: " + b"a" * 2_000_000 + b"\r\n\r\n")[:20]
+    assert b" 431 " in raw(server, start + b"".join(b"X%d: y\r\n" % k for k in range(5000)) + b"\r\n")[:20]
+    for text in (b"\0" * 100, b"GET\r\n\r\n", b"\x16\x03\x01\x02\x00", start + b"Content-Length: -1\r\n\r\n"):
+        assert b" 200 " not in raw(server, text + b"\r\n\r\n")[:20]
+    assert is_well(server)
+
+
+def test_slow_clients_are_sent_away_and_hold_nobody_up(serving, neg):
+    server = serving(neg, "--slow-seconds", 1)
+    post = b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n" % INFER.encode()
+    slow = [
+        (b"",),
+        (post,),
+        (post, *[b"X-%d: y\r\n" % k for k in range(20)]),
+        (post + b"\r\n" + b"1", *[b" "] * 20),
+    ]
+    ends = []
+
+    def run(pieces):
+        start = time.monotonic()
+        raw(server, *pieces, pause=0.2)
+        ends.append(time.monotonic() - start)
+
+    threads = [threading.Thread(target=run, args=(p,)) for p in slow * 20]
+    for thread in threads:
+        thread.start()
+    start = time.monotonic()
+    assert is_well(server)
+    assert time.monotonic() - start < 1
+    for thread in threads:
+        thread.join(20)
+    assert len(ends) == 80
+    assert max(ends) < 8
+    assert is_well(server)
+
+
+def test_only_known_hosts_are_answered(serving, neg):
+    server = serving(neg, "--allow-host", "models.example")
+    for host, status in (("evil.example", 400), ("models.example", 200), ("localhost:99", 200)):
+        assert ask(server, "/v2/health/live", headers={"Host": host})[0] == status
+    connection = http.client.HTTPConnection("127.0.0.1", server.http)
+    connection.request("OPTIONS", INFER, headers={"Origin": "http://evil.example"})
+    assert "access-control-allow-origin" not in {k.lower() for k, _ in connection.getresponse().getheaders()}
+
+
+def test_server_listens_on_this_machine_alone(serving, neg):
+    server = serving(neg)
+    with open("/proc/net/tcp") as file:
+        listening = [line.split()[1] for line in file if line.split()[3] == "0A"]
+    ports = {f"{p:04X}" for p in (server.http, server.grpc)}
+    assert {a for a in listening if a.split(":")[1] in ports} == {f"0100007F:{p}" for p in ports}
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate, and is not here")
+def test_tls(serving, neg, tmp_path):
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "1",
+        "-subj",
+        "/CN=localhost",
+    ]
+    names = ["-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", certificate]
+    subprocess.run([*command, *names], check=True, capture_output=True)
+    server = serving(neg, "--tls-certificate", certificate, "--tls-key", key)
+    context = ssl.create_default_context(cafile=certificate)
+    connection = http.client.HTTPSConnection("localhost", server.http, context=context)
+    connection.request("POST", INFER, body())
+    assert connection.getresponse().status == 200
+    assert b" 200 " not in raw(server, b"GET /v2 HTTP/1.1\r\nHost: localhost\r\n\r\n", seconds=15)
+
+
+def load(server, seconds, threads=4):
+    """Requests of several threads for a while; the answers that were not right or an error."""
+    wrong, right = [], []
+
+    def run(k):
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            value = float(k * 1000 + len(right) % 1000)
+            try:
+                status, text = ask(server, data=body(data=[value, 0, 1]))
+            except (OSError, http.client.HTTPException):
+                time.sleep(0.01)
+                continue
+            if status == 200:
+                fits = json.loads(text)["outputs"][0]["data"] == [-value, 0, -1]
+                (right if fits else wrong).append(text)
+            elif status != 503:
+                wrong.append((status, text))
+
+    workers = [threading.Thread(target=run, args=(k,)) for k in range(threads)]
+    for worker in workers:
+        worker.start()
+    return workers, wrong, right
+
+
+def test_killed_under_load_every_answer_is_right_or_an_error(serving, neg):
+    server = serving(neg, "--max-batch-size", 8)
+    workers, wrong, right = load(server, 4)
+    time.sleep(1)
+    server.process.kill()
+    server.process.wait()
+    before = len(right)
+    serving(neg, "--max-batch-size", 8, port=server.http)
+    for worker in workers:
+        worker.join()
+    assert before > 10
+    assert len(right) > before
+    assert not wrong
+
+
+def test_sigterm_answers_what_is_inside(serving, neg):
+    server = serving(neg, "--max-batch-size", 8, "--batch-delay-us", 1_500_000)
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(ask(server, data=body()))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.5)
+    os.kill(server.process.pid, signal.SIGTERM)
+    for thread in threads:
+        thread.join(20)
+    assert server.process.wait(20) == 0
+    assert [status for status, _ in found] == [200] * 4
+    assert [x["event"] for x in server.lines()][-3:] == ["draining", "drained", "ended"]
+
+
+def test_a_full_queue_says_when_to_ask_again(serving, neg):
+    options = ("--max-batch-size", 64, "--batch-delay-us", 3_000_000, "--max-queue", 2)
+    server = serving(neg, *options)
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(ask(server, data=body()))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.5)
+    connection = http.client.HTTPConnection("127.0.0.1", server.http)
+    connection.request("POST", INFER, body())
+    answer = connection.getresponse()
+    assert (answer.status, answer.getheader("Retry-After")) == (503, "1")
+    for thread in threads:
+        thread.join()
+    assert [status for status, _ in found] == [200, 200]
