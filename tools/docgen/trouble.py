@@ -28,8 +28,8 @@ The place names the layer or tensor, and the line of your program that created i
 ## A method returned None or False
 
 As in TensorRT, methods log an error and return `None` or `False`. To get an exception with a traceback, set
-`ANYRT_STRICT=1`, or use `with anyrt.strict():` around the call. If nothing is logged, the severity of the logger
-is too high: use `trt.Logger(trt.Logger.WARNING)`.
+`ANYRT_STRICT=1`, or use `with anyrt.strict():` around the call. If nothing is logged, the severity of the
+logger is too high: use `trt.Logger(trt.Logger.WARNING)`.
 
 ## The program runs, but results are wrong
 

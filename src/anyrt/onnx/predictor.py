@@ -20,12 +20,12 @@ from typing import Any, Final, Self, overload
 from numpy.typing import NDArray
 from onnx import ModelProto
 
-from anyrt.api.builder import Builder
-from anyrt.api.config import IBuilderConfig
-from anyrt.api.host_memory import IHostMemory
-from anyrt.api.interfaces import Logger
-from anyrt.api.network import INetworkDefinition
-from anyrt.api.runtime import Runtime
+from anyrt.api.building.builder import Builder
+from anyrt.api.building.config import IBuilderConfig
+from anyrt.api.edge.interfaces import Logger
+from anyrt.api.model.network import INetworkDefinition
+from anyrt.api.run.host_memory import IHostMemory
+from anyrt.api.run.runtime import Runtime
 from anyrt.core.enums import BuilderFlag, NetworkDefinitionCreationFlag, Severity
 from anyrt.core.errors import ArgumentError
 from anyrt.core.flags import processors, strict
