@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, overload
+from typing import overload
 
 from anyrt.api.edge.fixed import Fixed, ListedABC
 from anyrt.api.edge.fold import fold
@@ -16,7 +16,7 @@ from anyrt.api.edge.quiet import WrongValue, integer, number, wrong_type
 from anyrt.core.dimlimits import MAX_RANK
 from anyrt.core.errors import ArgumentError, ShapeError
 
-MAX_DIMS: Final = MAX_RANK
+MAX_DIMS = MAX_RANK
 
 
 def integers(x: object, where: str) -> tuple[int, ...]:

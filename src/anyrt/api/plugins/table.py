@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ctypes import CFUNCTYPE, POINTER, c_char_p, c_float, c_int32, c_int64, c_uint32, c_void_p
 from typing import Final, Self
 
-from anyrt.api.model.dims import MAX_DIMS
+from anyrt.core.dimlimits import MAX_RANK
 
 VERSION: Final = 2
 ENTRY: Final = "anyrt_plugin_table"
@@ -31,19 +31,19 @@ class Tensor(ctypes.Structure):
         ("format", c_int32),
         ("scale", c_float),
         ("rank", c_int32),
-        ("dims", c_int64 * MAX_DIMS),
+        ("dims", c_int64 * MAX_RANK),
     )
 
     @classmethod
     def of(cls, sizes: Sequence[int], dtype: int, format: int, scale: float = 0.0) -> Self:
         """A tensor of these sizes."""
-        return cls(dtype, format, scale, len(sizes), (c_int64 * MAX_DIMS)(*sizes))
+        return cls(dtype, format, scale, len(sizes), (c_int64 * MAX_RANK)(*sizes))
 
 
 class Shape(ctypes.Structure):
     """AnyrtShape."""
 
-    _fields_ = (("rank", c_int32), ("dims", c_int32 * MAX_DIMS))
+    _fields_ = (("rank", c_int32), ("dims", c_int32 * MAX_RANK))
 
 
 CONSTANT: Final = CFUNCTYPE(c_int32, c_void_p, c_int64)
