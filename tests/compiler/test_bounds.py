@@ -101,6 +101,13 @@ def test_a_power_of_a_negative_base_may_be_nan_where_the_exponent_may_be_whole()
     assert differing(np.float32([np.nan] * 3), wanted, DataType.FLOAT).tolist() == [False, True, True]
 
 
+def test_a_power_of_what_may_be_any_number_may_be_any_number():
+    any_number = Bounded(np.float64([np.nan]), np.float64([np.inf]))
+    x = b.param("x", (1,), DataType.FLOAT)
+    wanted = bounded(b.map_("pow", x, x), (any_number, any_number), {})
+    assert differing(np.float32([1.0]), wanted, DataType.FLOAT).tolist() == [False]
+
+
 def test_stored_arrays_are_exact():
     assert exact(np.float16([1.5]), DataType.HALF).exact
 

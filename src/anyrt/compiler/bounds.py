@@ -245,8 +245,10 @@ def _may_divide_by_0(divisor: Bounded) -> Array:
 
 
 def _may_be_none(base: Bounded, exponent: Bounded) -> Array:
-    """Where a power is a number for some exponents of a range only: of a negative base, for whole ones."""
-    return np.logical_and(np.less(base.array, base.error), exponent.error > 0)
+    """Where a power is a number for some exponents of a range only: of a base that may be negative, for whole
+    ones. A base of NaN that may be any number is one."""
+    may_be_negative = np.less(base.array, base.error) | (np.isnan(base.array) & (base.error > 0))
+    return np.logical_and(may_be_negative, exponent.error > 0)
 
 
 def _may_be_equal(a: Bounded, b: Bounded | None = None) -> Errors:
