@@ -22,7 +22,9 @@ from onnx import ModelProto
 
 from anyrt.api.building.builder import Builder
 from anyrt.api.building.config import IBuilderConfig
+from anyrt.api.edge.fold import Listed
 from anyrt.api.edge.interfaces import Logger
+from anyrt.api.edge.oneline import one_line
 from anyrt.api.model.network import INetworkDefinition
 from anyrt.api.run.host_memory import IHostMemory
 from anyrt.api.run.runtime import Runtime
@@ -73,7 +75,7 @@ class _Opened:
     pid: int = field(default_factory=os.getpid)
 
 
-class Predictor:
+class Predictor(metaclass=Listed):
     """A model that is opened by the first call, in the process that makes it; calls give arrays by name.
 
     `model` is what `anyrt.load` takes, or `FILE.py` or `FILE.py:function`, a function that adds layers to a
@@ -252,9 +254,9 @@ class Predictor:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @one_line
     def __repr__(self) -> str:
-        model = f"{len(self._model)} bytes" if isinstance(self._model, bytes) else self._model
-        return f"<Predictor {model}>"
+        return f" {len(self._model)} bytes" if isinstance(self._model, bytes) else f" {self._model}"
 
 
 def _kept(model: object) -> str | bytes:
