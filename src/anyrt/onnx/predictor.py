@@ -22,7 +22,7 @@ from onnx import ModelProto
 
 from anyrt.api.building.builder import Builder
 from anyrt.api.building.config import IBuilderConfig
-from anyrt.api.edge.fold import Listed
+from anyrt.api.edge.fixed import Listed
 from anyrt.api.edge.interfaces import Logger
 from anyrt.api.edge.oneline import one_line
 from anyrt.api.model.network import INetworkDefinition
