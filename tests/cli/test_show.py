@@ -3,7 +3,7 @@
 import re
 import sys
 
-from anyrt.cli.show import print_heading, print_table
+from anyrt.cli.show import print_heading, print_table, print_text
 from anyrt.core.units import byte_count
 
 
@@ -22,6 +22,17 @@ def test_terminals_get_the_same_cells(capsys, monkeypatch):
     print_table(("name", "note"), [("x[0]", ":smile: [b]")])
     plain = re.sub("\x1b[^m]*m", "", capsys.readouterr().out)
     assert plain.split() == ["name", "note", "x[0]", ":smile:", "[b]"]
+
+
+def test_terminals_get_no_line_that_is_wider(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "40")
+    print_table(("name", "problem"), [("a/long/name/of/a/layer" * 3, "words " * 30)])
+    print_text("  " + "words " * 30)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 40
+    assert lines[-1].startswith("    words")
+    assert sum(line.count("words") for line in lines) == 60
 
 
 def test_headings_are_underlined(capsys):

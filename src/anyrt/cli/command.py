@@ -18,12 +18,14 @@ from anyrt.cli import commands
 class Command:
     """`help` for the list of commands; `options` adds arguments to a parser; `run` does the work.
 
-    `run` prints its results, and raises AnyrtError or OSError on failure.
+    `run` prints its results, and raises AnyrtError or OSError where it cannot go on, SystemExit(1) where the
+    answer is no. `json`: it obeys `args.json`, an option that each such command gets.
     """
 
     help: str
     options: Callable[[ArgumentParser], object]
     run: Callable[[Namespace], object]
+    json: bool = True
 
 
 def all_commands() -> dict[str, Command]:

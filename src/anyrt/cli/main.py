@@ -3,30 +3,54 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Sequence
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter, _SubParsersAction
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from typing import Final, NoReturn
 
 import anyrt
 from anyrt.cli.command import all_commands
+from anyrt.cli.show import folded, terminal_columns
 from anyrt.core.errors import AnyrtError
 
 MISTAKE: Final = 2
 INTERRUPTED: Final = 130  # the status that shells report after Ctrl-C
+STATUS: Final = """exit status:
+  0  done, or the answer is yes
+  1  the answer is no: problems were found, outputs differ
+  2  the command, its options or a file cannot be used; stderr says why
+Results are printed on stdout, problems and progress on stderr; --json prints
+results as JSON. `anyrt exec` has the options, lines and statuses of trtexec."""
+_CHOICE: Final = re.compile(r"argument (\S+): invalid choice: '(.*)' \(choose from (.*)\)", re.S)
+
+
+class Folding(RawDescriptionHelpFormatter):
+    """Keeps lines of descriptions, folded where the terminal is narrower."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        pieces = (piece for line in text.splitlines() for piece in folded(line, width) or [""])
+        return "\n".join(f"{indent}{piece}".rstrip() for piece in pieces)
 
 
 class Parser(ArgumentParser):
-    """Reports an error in the arguments in one line."""
+    """Reports an error in the arguments in one line, with the nearest name that exists."""
 
     def error(self, message: str) -> NoReturn:
         """Print `message` and end with status 2."""
-        self.exit(MISTAKE, f"{self.prog}: {message}; {self.prog} see {self.prog} --help\n")
+        choice = _CHOICE.fullmatch(message)
+        if choice is not None:
+            names = [name.strip(" '") for name in choice[3].split(",")]
+            kind = "command" if choice[1] == "COMMAND" else f"value of {choice[1]}"
+            message = f"no {kind} {choice[2]!r}{_nearest(choice[2], names)}, one of {', '.join(names)}"
+        complain(f"{self.prog}: {message}; see {self.prog} --help")
+        self.exit(MISTAKE)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command in `argv`, which excludes the program's name; returns the exit status."""
-    args = _parser().parse_args(argv)
+    args = _arguments(argv)
     try:
         args.run(args)
         sys.stdout.flush()
@@ -41,20 +65,47 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
+def complain(text: str) -> None:
+    """A line on stderr, folded where that is a terminal."""
+    print(*folded(" ".join(text.split()), terminal_columns(sys.stderr)), sep="\n", file=sys.stderr)
+
+
 def _refuse(args: Namespace, message: str) -> int:
-    line = " ".join(message.split())
-    print(f"anyrt {args.command}: {line}", file=sys.stderr)
+    complain(f"anyrt {args.command}: {message}")
     return MISTAKE
 
 
+def _arguments(argv: Sequence[str] | None) -> Namespace:
+    parser = _parser()
+    args, more = parser.parse_known_args(argv)
+    if more:
+        place = _places(parser)[args.command]
+        known = [name for action in place._actions for name in action.option_strings]
+        word = more[0].partition("=")[0]
+        near = _nearest(word, known) if word.startswith("-") else ""
+        place.error(f"{more[0]!r} is no option of it{near}")
+    return args
+
+
+def _nearest(word: str, names: Iterable[str]) -> str:
+    found = get_close_matches(word, list(names), 1)
+    return f"; did you mean {found[0]}?" if found else ""
+
+
+def _places(parser: ArgumentParser) -> dict[str, ArgumentParser]:
+    """The parsers of commands, by name."""
+    return next(dict(a.choices) for a in parser._actions if isinstance(a, _SubParsersAction))
+
+
 def _parser() -> ArgumentParser:
-    parser = Parser(prog="anyrt", description="Inspect, run and measure networks, ONNX models and plans.")
+    about = "Inspect, run and measure networks, ONNX models and plans."
+    parser = Parser(prog="anyrt", description=about, epilog=STATUS, formatter_class=Folding)
     parser.add_argument("--version", action="version", version=f"anyrt {anyrt.__anyrt_version__}")
     places = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, command in all_commands().items():
-        place = places.add_parser(
-            name, help=command.help, description=command.help, formatter_class=RawDescriptionHelpFormatter
-        )
+        place = places.add_parser(name, help=command.help, description=command.help, formatter_class=Folding)
         command.options(place)
+        if command.json:
+            place.add_argument("--json", action="store_true", help="print the results as JSON")
         place.set_defaults(run=command.run)
     return parser

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import Final
 
-from anyrt.cli.show import print_heading, print_table
+from anyrt.cli.show import print_heading, print_table, print_text
 from anyrt.cli.stages import Stages, named_like
 from anyrt.compiler.cached import build_seconds
 from anyrt.compiler.driver import plan_sizes
@@ -17,11 +17,13 @@ from anyrt.core.dimtext import print_dim
 from anyrt.core.dtype import short_name
 from anyrt.core.units import byte_count, counted
 from anyrt.ir.graph import Value
+from anyrt.plan.json import Json
 from anyrt.plan.plan import Plan
 from anyrt.plan.report import KernelTraffic, Report, parse_report, short_text
 from anyrt.schedule.cost import Sizes
 
 ROWS: Final = 16  # layers in a table, and kernels of a node
+LAYERS: Final = ("name", "kind", "result", "made from", "kernel")
 DECLARED: Final = ("symbol ", "buffer ")
 TEXT: Final = 30  # lines of a node's kernels
 CELL: Final = 40  # characters
@@ -46,6 +48,14 @@ class Page:
         else:
             self._print_node(report, named_like(self.stages.lowered.graph, self.stages.node))
 
+    def as_json(self) -> dict[str, Json]:
+        """The same for programs: all layers, or those of the node, and the whole report."""
+        report, node = self._report(), self.stages.node
+        names = None if node is None else set(named_like(self.stages.lowered.graph, node))
+        rows = [row for row in self._layers(report) if names is None or row[0] in names]
+        layers: list[Json] = [dict(zip(LAYERS, row, strict=True)) for row in rows]
+        return {"name": self.plan.name, "layers": layers, "report": report.as_json()}
+
     def _report(self) -> Report:
         """The report for the processor in question, which need not be that of the build."""
         at, sizes = parse_report(self.plan.report).at, Sizes(plan_sizes(self.plan, Point.OPT))
@@ -55,9 +65,12 @@ class Page:
         print_heading("layers")
         self._print_layers(report, {b.name for b in self.plan.bindings} | {x.name for x in self.plan.layers})
         print_heading("kernels")
-        print(short_text(report, build_seconds(self.plan)))
-        print(f"\n`{self.again} --node PART` shows the layers with PART in their names, and their kernels;")
-        print(
+        print_text(short_text(report, build_seconds(self.plan)))
+        print()
+        print_text(
+            f"`{self.again} --node PART` shows the layers with PART in their names, and their kernels;"
+        )
+        print_text(
             "`--stage` prints one of graph, kernels, loops, program, llvm, asm, or, as `all`, all but loops"
         )
 
@@ -72,20 +85,20 @@ class Page:
         whole = self.stages.kernels().rstrip().splitlines()
         lines = [line for line in whole if line and not line.startswith(DECLARED)]
         print_heading("loops")
-        print(*lines[:TEXT], sep="\n")
+        print_text("\n".join(lines[:TEXT]))
         self._print_rest(len(lines), "line", "kernels", TEXT)
 
     def _print_layers(self, report: Report, names: Collection[str]) -> None:
         rows = [row for row in self._layers(report) if row[0] in names]
         shown = [tuple(map(_cut, row)) for row in rows[:ROWS]]
-        print_table(("name", "kind", "result", "made from", "kernel"), shown)
+        print_table(LAYERS, shown)
         self._print_rest(len(rows), "layer", "graph")
 
     def _print_rest(self, count: int, what: str, stage: str, most: int = ROWS) -> None:
         if count > most:
             node = "" if self.stages.node is None else f" --node {quote(self.stages.node)}"
             hint = f"`{self.again}{node} --stage {stage}` prints all"
-            print(f"and {counted(count - most, what)} more; {hint}")
+            print_text(f"and {counted(count - most, what)} more; {hint}")
 
     def _layers(self, report: Report) -> list[tuple[str, ...]]:
         """Inputs, then layers, each with its result, the layers that it reads, and its kernels."""

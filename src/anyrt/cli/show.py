@@ -1,31 +1,37 @@
-"""Tables and headings: drawn with rich on a terminal, plain aligned text elsewhere, so that it can be piped.
+"""What commands print: tables and text that fit a terminal, or all of it where it is piped; JSON.
 
 >>> print_table(("name", "bytes"), [("x", "12"), ("long name", "4")])
 name       bytes
 x          12
 long name  4
+>>> print(*table_lines(("name", "problem"), [("model/layer/norm", "an axis too many")], 24), sep="\\n")
+name         problem
+model…/norm  an axis too
+             many
 """
 
 from __future__ import annotations
 
+import json
+import shutil
 import sys
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import IO, Final
 
 from anyrt.core.units import byte_count, counted
 
-__all__ = ["byte_count", "counted", "print_heading", "print_table"]
+__all__ = ["byte_count", "counted", "print_heading", "print_json", "print_table", "print_text", "records"]
+
+LEAST: Final = 6  # columns of a cell that is cut
+GAP: Final = "  "
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows of text below column names; nothing when there are no rows."""
-    if not rows:
-        return
-    if sys.stdout.isatty():
-        _draw(columns, rows)
-        return
-    widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
-    for row in (columns, *rows):
-        print("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+    """Print rows of text below column names; nothing when there are no rows. On a terminal, cells are cut in
+    their middle, those of the last column folded, so that no line is wider."""
+    for line in table_lines(columns, rows, terminal_columns(sys.stdout)) if rows else ():
+        print(line)
 
 
 def print_heading(text: str) -> None:
@@ -33,13 +39,70 @@ def print_heading(text: str) -> None:
     print(f"\n{text}\n{'-' * len(text)}")
 
 
-def _draw(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
+def print_text(text: str) -> None:
+    """Lines, which on a terminal are folded between words, the rest of each further inside."""
+    for line in text.splitlines():
+        print(*(folded(line, terminal_columns(sys.stdout)) or [""]), sep="\n")
 
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    Console(highlight=False, markup=False, emoji=False).print(table)
+
+def print_json(value: object) -> None:
+    """A value as JSON."""
+    print(json.dumps(value, indent=2))
+
+
+def records(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[dict[str, str]]:
+    """The rows of a table for JSON."""
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def print_facts(facts: Mapping[str, str]) -> None:
+    """Names and values."""
+    print_table(("what", "value"), list(facts.items()))
+
+
+def terminal_columns(stream: IO[str]) -> int | None:
+    """How wide the terminal is; None where there is none."""
+    return max(20, shutil.get_terminal_size((80, 24)).columns) if stream.isatty() else None
+
+
+def folded(line: str, limit: int | None) -> list[str]:
+    """A line in pieces of at most `limit` columns."""
+    if limit is None or len(line) <= limit:
+        return [line]
+    inside = len(line) - len(line.lstrip())
+    indent = " " * min(inside + 2, limit // 2)
+    return textwrap.wrap(line, limit, subsequent_indent=indent, drop_whitespace=True, break_on_hyphens=False)
+
+
+def table_lines(columns: Sequence[str], rows: Sequence[Sequence[str]], limit: int | None) -> Iterator[str]:
+    """The lines of a table."""
+    table = [[" ".join(cell.split()) for cell in row] for row in (columns, *rows)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    widths = widths if limit is None else fitted(widths, limit - len(GAP) * (len(widths) - 1))
+    for row in table:
+        cells = [cut(cell, width) for cell, width in zip(row[:-1], widths, strict=False)]
+        first, *more = textwrap.wrap(row[-1], widths[-1], break_on_hyphens=False) or [""]
+        yield GAP.join([*(f"{c:{w}}" for c, w in zip(cells, widths, strict=False)), first]).rstrip()
+        before = sum(widths[:-1]) + len(GAP) * len(cells)
+        yield from (" " * before + line for line in more)
+
+
+def fitted(widths: Sequence[int], room: int) -> list[int]:
+    """Widths that together take no more than `room`: the widest give way first.
+
+    >>> fitted([4, 30, 60], 60)
+    [4, 28, 28]
+    """
+    out = list(widths)
+    while sum(out) > room and max(out) > LEAST:
+        widest = max(out)
+        out[out.index(widest)] -= 1
+    return out
+
+
+def cut(text: str, width: int) -> str:
+    """A text without its middle, where it is too wide: names begin and end with what tells them apart."""
+    if len(text) <= width:
+        return text
+    end = (width - 1) // 2
+    return f"{text[: width - 1 - end]}…{text[len(text) - end :]}"

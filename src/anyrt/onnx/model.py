@@ -14,24 +14,27 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, Va
 
 from anyrt.core.enums import DataType
 from anyrt.core.errors import GraphError, NotSupportedError
+from anyrt.core.foreign import seems
 from anyrt.onnx.functions import Key, is_function, key
 from anyrt.onnx.node import importer_of
 from anyrt.onnx.plugins import without_creator
 from anyrt.onnx.weights import Reader, data_type
 from anyrt.onnx.wire import damaged, without_weights
 
+SNIFFED = 1 << 12  # bytes by which another kind of file is told
 FIRST = 1
 NEWEST = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A message, a reader of its weights, and what its operators mean."""
+    """A message, a reader of its weights, what its operators mean, and what was changed of it."""
 
     proto: ModelProto
     reader: Reader
     opsets: dict[str, int]
     functions: dict[Key, FunctionProto]
+    notes: tuple[str, ...] = ()
 
     def inputs(self) -> list[ValueInfoProto]:
         """The inputs that no initializer gives a value to."""
@@ -67,16 +70,38 @@ def read(data: memoryview, folder: Path | None) -> Model:
     proto = ModelProto()
     try:
         proto.ParseFromString(without_weights(data))
-    except DecodeError as error:
-        raise damaged(str(error)) from None
-    if not proto.HasField("graph"):
-        raise damaged("no graph")
+        if not proto.HasField("graph"):
+            raise damaged("no graph")
+    except (DecodeError, GraphError) as error:
+        raise _foreign(data) or (error if isinstance(error, GraphError) else damaged(str(error))) from None
+    notes = tuple(cut_zipmaps(proto))
     opsets = versions(proto.opset_import)
     _check_versions(opsets)
     _check_texts(proto)
     _check_names(proto.graph)
     functions = {("" if f.domain == "ai.onnx" else f.domain, f.name): f for f in proto.functions}
-    return Model(proto, Reader(folder, data), opsets, functions)
+    return Model(proto, Reader(folder, data), opsets, functions, notes)
+
+
+def _foreign(data: memoryview) -> GraphError | None:
+    """For bytes that are another kind of file: which."""
+    found = seems(bytes(data[:SNIFFED]))
+    return None if found is None else GraphError("AR416", "the model", found.what, "an ONNX model", found.do)
+
+
+def cut_zipmaps(proto: ModelProto) -> Iterator[str]:
+    """Let outputs that ZipMap turns into lists of dictionaries be what it reads, and say so for each."""
+    outputs = {value.name: value for value in proto.graph.output}
+    read = {name for node in proto.graph.node for name in node.input}
+    for node in proto.graph.node:
+        if node.op_type == "ZipMap" and len(node.output) == 1 and node.output[0] in outputs.keys() - read:
+            node.op_type, node.domain = "Identity", ""
+            node.ClearField("attribute")
+            outputs[node.output[0]].ClearField("type")
+            yield (
+                f"output {node.output[0]!r} is the tensor {node.input[0]!r}, not dictionaries (ZipMap); "
+                "export with options={'zipmap': False} (zipmap=False) for the same in every runtime"
+            )
 
 
 def versions(imports: Sequence[object]) -> dict[str, int]:

@@ -14,18 +14,17 @@ from typing import TypeAlias
 
 import numpy as np
 import onnx
-from google.protobuf.message import DecodeError
 from onnx import ModelProto, ValueInfoProto
 
 from anyrt.api.edge.interfaces import Logger
 from anyrt.api.run.runtime import Runtime
 from anyrt.core.dtype import is_float, numpy_dtype
 from anyrt.core.enums import Severity
-from anyrt.core.errors import NotSupportedError
+from anyrt.core.errors import AnyrtError, NotSupportedError
 from anyrt.core.flags import strict
-from anyrt.onnx.model import signature
+from anyrt.onnx.model import Signature, cut_zipmaps, read, signature
 from anyrt.onnx.session import Session, build
-from anyrt.onnx.wire import damaged
+from anyrt.onnx.weights import mapped
 from anyrt.ops._record import Array
 
 Feeds: TypeAlias = Mapping[str, Array]
@@ -39,27 +38,29 @@ class Compared:
     folder: Path
     outputs: tuple[str, ...]
 
-    def inputs(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
-        """Random values: -1 to 1, and 0 or 1 for integers; open sizes are 1 unless told."""
-        generator = np.random.default_rng(0)
+    def signatures(self) -> dict[str, Signature]:
+        """Types and sizes of the inputs."""
         given = {t.name for t in self.proto.graph.initializer}
+        return {v.name: signature(v.name, v.type) for v in self.proto.graph.input if v.name not in given}
+
+    def inputs(self, shapes: Mapping[str, tuple[int, ...]], seed: int = 0) -> dict[str, Array]:
+        """Random values: -1 to 1, and 0 or 1 for integers; open sizes are 1 unless told."""
+        generator = np.random.default_rng(seed)
         out: dict[str, Array] = {}
-        for value in self.proto.graph.input:
-            if value.name not in given:
-                found = signature(value.name, value.type)
-                shape = shapes.get(value.name, tuple(1 if d < 0 else d for d in found.sizes))
-                real = is_float(found.dtype)
-                drawn = generator.uniform(-1, 1, shape) if real else generator.integers(0, 2, shape)
-                out[value.name] = np.asarray(drawn).astype(numpy_dtype(found.dtype))
+        for name, found in self.signatures().items():
+            shape = shapes.get(name, tuple(1 if d < 0 else d for d in found.sizes))
+            real = is_float(found.dtype)
+            drawn = generator.uniform(-1, 1, shape) if real else generator.integers(0, 2, shape)
+            out[name] = np.asarray(drawn).astype(numpy_dtype(found.dtype))
         return out
 
-    def run(self, feeds: Feeds) -> dict[str, Array]:
-        """AnyRT's outputs."""
+    def session(self) -> Session:
+        """AnyRT's engine of it, with the tensors of the model in the types that it says."""
         logger = Logger(Severity.ERROR)
         path = str(self.folder / "model.onnx")
         with strict():
             plan = build(self.proto.SerializeToString(), logger, path)
-            return Session(Runtime(logger).deserialize_cuda_engine(plan)).run(feeds)
+            return Session(Runtime(logger).deserialize_cuda_engine(plan))
 
     def maker(self, name: str) -> str:
         """The node that makes a tensor, in words."""
@@ -71,10 +72,10 @@ class Compared:
 
 def load_model(path: Path, layers: bool) -> Compared:
     """The model of a file; `layers`: what each node of its graph makes is an output, in order."""
-    try:
-        proto = onnx.load(path)
-    except DecodeError as error:
-        raise damaged(str(error)).at(str(path)) from None
+    read(mapped(path), None)  # which says what a file is that is none
+    proto = onnx.load(path)
+    for _ in cut_zipmaps(proto):
+        pass
     if layers:
         known = {v.name for v in proto.graph.output}
         made = [n for node in proto.graph.node for n in node.output if n]
@@ -101,6 +102,16 @@ def runner(name: str | None) -> tuple[str, Callable[[Compared, Feeds], dict[str,
                 got, wanted = "no onnxruntime", "an installed one"
                 raise NotSupportedError("AR901", "--against", got, wanted, do) from None
     return "reference", _reference
+
+
+def failures() -> tuple[type[Exception], ...]:
+    """What this and other programs raise for a model that they do not run."""
+    kinds = (AnyrtError, RuntimeError, ValueError, TypeError, LookupError, AttributeError)
+    try:
+        state = importlib.import_module("onnxruntime.capi.onnxruntime_pybind11_state")
+    except ImportError:
+        return kinds
+    return (*kinds, *(x for x in vars(state).values() if isinstance(x, type) and issubclass(x, Exception)))
 
 
 def _onnxruntime(model: Compared, feeds: Feeds) -> dict[str, Array]:

@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyrt.core.errors import PlanError
+from anyrt.core.foreign import seems
 from anyrt.plan.abi import align
 from anyrt.plan.checksum import Mixer, checksums, portable
 from anyrt.plan.content import Content, parts, write
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 MAGIC: Final = b"\x89AnyRT\r\n"
 FORMAT: Final = 5
+SNIFFED: Final = 1 << 12  # bytes by which another kind of file is told
 MAX_HEADER: Final = 256 << 20
 MAX_CONSTANTS: Final = 1 << 46  # bytes
 
@@ -244,7 +246,7 @@ def _read(
 def _check_preamble(data: memoryview) -> tuple[int, int]:
     """(bytes of the header, offset of the constants), which fit each other and the file."""
     if data[:8] != MAGIC[: data.nbytes]:
-        raise _foreign(bytes(data[:8]))
+        raise _foreign(bytes(data[:SNIFFED]))
     if data.nbytes < PREAMBLE_BYTES:
         raise PlanError("AR601", "plan", got=f"{data.nbytes} bytes", wanted=f"at least {PREAMBLE_BYTES}")
     _, version, reserved, header_bytes, start, blob_bytes, total = _PREAMBLE.unpack_from(data)
@@ -266,7 +268,10 @@ def _foreign(start: bytes) -> PlanError:
     if start.startswith(b"ftrt"):
         do = "build the network again with this library; engines of one do not load in the other"
         return PlanError("AR606", "plan", "an engine that TensorRT has built", "a plan of AnyRT", do)
-    got = f"bytes that begin with {start!r}" if start else "no bytes"
+    found = seems(start) if start else None
+    if found is not None:
+        return PlanError("AR606", "plan", found.what, "a plan, an ONNX model or a script", found.do)
+    got = f"bytes that begin with {start[:8]!r}" if start else "no bytes"
     return PlanError("AR606", "plan", got, f"{MAGIC!r}", "pass what build_serialized_network gave")
 
 

@@ -15,7 +15,6 @@ native code: import only files from people whose programs you would run (SECURIT
 from __future__ import annotations
 
 import contextlib
-import sys
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
@@ -23,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from anyrt.cli.command import Command
-from anyrt.cli.show import print_table
+from anyrt.cli.show import print_json, print_table, print_text
 from anyrt.core.errors import ArgumentError
 from anyrt.core.flags import read_flags
 from anyrt.core.units import byte_count, bytes_of, counted
@@ -77,13 +76,36 @@ def show(args: Namespace) -> None:
     directory = default_directory()
     found = entries(directory)
     now = time.time()
+    if args.json:
+        print_json(_facts(directory, found))
+        return
     rows = [(p.name[:16], byte_count(p.stat().st_size), _age(now - p.stat().st_mtime)) for p in found]
     print_table(("key", "size", "last used"), rows)
     total, limit = byte_count(kept_bytes(directory)), read_flags().cache_limit or DEFAULT_LIMIT
-    print(
+    print_text(
         f"{counted(len(found), 'entry', 'entries')}, {total} of at most {byte_count(limit)}, in {directory}"
     )
     report_unusable()
+
+
+def _facts(directory: Path, found: Sequence[Path]) -> dict[str, object]:
+    problem = KernelCache(directory, _warn).refusal()
+    listed = [(p.stem, p.stat()) for p in found]
+    return {
+        "directory": str(directory),
+        "bytes": sum(facts.st_size for _, facts in listed),
+        "limit": read_flags().cache_limit or DEFAULT_LIMIT,
+        "problem": None if problem is None else str(problem),
+        "entries": [{"key": k, "bytes": f.st_size, "last_used": f.st_mtime} for k, f in listed],
+    }
+
+
+def _say(args: Namespace, text: str, **facts: object) -> None:
+    """The result, in words or as JSON."""
+    if args.json:
+        print_json({"directory": str(default_directory()), **facts})
+    else:
+        print_text(text)
 
 
 def report_unusable() -> None:
@@ -100,12 +122,15 @@ def clear(args: Namespace) -> None:
     for path in found:
         with contextlib.suppress(FileNotFoundError):
             path.unlink()
-    print(f"removed {counted(len(found), 'entry', 'entries')} from {directory}")
+    _say(args, f"removed {counted(len(found), 'entry', 'entries')} from {directory}", removed=len(found))
 
 
 def path(args: Namespace) -> None:
     """Print the folder."""
-    print(default_directory())
+    if args.json:
+        _say(args, "")
+    else:
+        print(default_directory())
 
 
 def prune(args: Namespace) -> None:
@@ -116,7 +141,8 @@ def prune(args: Namespace) -> None:
     directory = default_directory()
     removed, freed = KernelCache(directory, _warn, limit).prune()
     left = byte_count(kept_bytes(directory))
-    print(f"removed {counted(removed, 'entry', 'entries')}, {byte_count(freed)}; {left} left in {directory}")
+    text = f"removed {counted(removed, 'entry', 'entries')}, {byte_count(freed)}; {left} left in {directory}"
+    _say(args, text, removed=removed, freed=freed)
 
 
 def warm(args: Namespace) -> None:
@@ -126,7 +152,8 @@ def warm(args: Namespace) -> None:
     files = _plans(args.files)
     compiled = exported.warm(files, _warn)
     was = counted(len(files) - compiled, "network")
-    print(f"compiled {counted(compiled, 'network')}, {was} compiled before; in {default_directory()}")
+    text = f"compiled {counted(compiled, 'network')}, {was} compiled before; in {default_directory()}"
+    _say(args, text, compiled=compiled, networks=len(files))
 
 
 def export(args: Namespace) -> None:
@@ -138,7 +165,8 @@ def export(args: Namespace) -> None:
     pieces = exported.export(files, _warn, lambda severity, text: None)
     write_atomically(target, pieces)
     size = byte_count(sum(map(len, pieces)))
-    print(f"{target}: native code of {counted(len(files), 'network')} for this processor, {size}")
+    text = f"{target}: native code of {counted(len(files), 'network')} for this processor, {size}"
+    _say(args, text, file=str(target), networks=len(files), bytes=sum(map(len, pieces)))
 
 
 def import_(args: Namespace) -> None:
@@ -158,7 +186,8 @@ def import_(args: Namespace) -> None:
     if exported.is_of_another_machine(code.maker):
         _warn("the code was made for a machine with other caches or another number of cores; it runs here")
     kept = exported.keep(code, _warn)
-    print(f"imported {counted(kept, 'entry', 'entries')} into {default_directory()}")
+    text = f"imported {counted(kept, 'entry', 'entries')} into {default_directory()}"
+    _say(args, text, imported=kept)
     if kept < len(code.entries):
         raise SystemExit(1)
 
@@ -170,7 +199,9 @@ def _plans(places: Sequence[str]) -> list[PlanFile]:
 
 
 def _warn(text: str) -> None:
-    print(f"anyrt cache: {text}", file=sys.stderr)
+    from anyrt.cli.main import complain
+
+    complain(f"anyrt cache: {text}")
 
 
 def _age(seconds: float) -> str:

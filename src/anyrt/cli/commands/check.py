@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from anyrt.cli.command import Command
-from anyrt.cli.show import print_heading, print_table
+from anyrt.cli.show import print_heading, print_json, print_table, records
 
 if TYPE_CHECKING:
     from anyrt.api.model.network import INetworkDefinition
+    from anyrt.onnx.parser import OnnxParser
+
+DLA: Final = ("layer", "kind", "DLA")
 
 
 def options(parser: ArgumentParser) -> None:
@@ -36,32 +39,49 @@ def run(args: Namespace) -> None:
     init_libnvinfer_plugins(Silent(), "")
     network = INetworkDefinition(Builder(Silent()), 0)
     parser = OnnxParser(network, Silent())
-    if not parser.parse_from_file(args.model):
+    if not parser.parse_from_file(str(args.model)):
+        _refuse_unreadable(args.model, parser)
         problems = [parser.get_error(i) for i in range(parser.num_errors)]
         rows = [(str(p.node()) if p.node() >= 0 else "", p.node_operator(), p.desc()) for p in problems]
-        print_table(("node", "operator", "problem"), rows)
+        columns = ("node", "operator", "problem")
+        if args.json:
+            print_json({"problems": records(columns, rows)})
+        else:
+            print_table(columns, rows)
         raise SystemExit(1)
     tensors = [network.get_input(i) for i in range(network.num_inputs)]
     made = [network.get_output(i) for i in range(network.num_outputs)]
     rows = [("input", t.name, tensor_text(t)) for t in tensors]
     rows += [("output", t.name, tensor_text(t)) for t in made]
+    dla = _dla(network) if args.dla else []
+    if args.json:
+        ports = records(("role", "name", "type"), rows)
+        print_json({"problems": [], "tensors": ports, "layers": network.num_layers, "dla": records(DLA, dla)})
+        return
     print_table(("", "name", "type"), rows)
     print(f"{network.num_layers} layers")
     if args.dla:
-        _dla(network)
+        print_heading("DLA, with float16 allowed")
+        print_table(DLA, dla)
 
 
-def _dla(network: INetworkDefinition) -> None:
+def _refuse_unreadable(path: Path, parser: OnnxParser) -> None:
+    """A file that is no model is a mistake of the command's, not a model with problems."""
+    error = parser.get_error(0)._failure.error
+    if parser.num_errors == 1 and error.code == "AR416":
+        raise error.at(str(path))
+
+
+def _dla(network: INetworkDefinition) -> list[tuple[str, ...]]:
     from anyrt.api.model.expansion import Expansion
     from anyrt.core.enums import DataType
     from anyrt.ops._expand import DLA_TYPES, dla_reason
 
-    expansion, rows = Expansion({}), []
+    expansion, rows = Expansion({}), list[tuple[str, ...]]()
     for layer in network:
         reason = dla_reason(layer._op, expansion.record(layer), DLA_TYPES | {DataType.FLOAT})
         rows.append((layer.name, layer.type.name, "yes" if reason is None else reason))
-    print_heading("DLA, with float16 allowed")
-    print_table(("layer", "kind", "DLA"), rows)
+    return rows
 
 
 COMMAND = Command("report all problems in an ONNX model", options, run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from anyrt.cli.command import Command
-from anyrt.cli.show import print_table
+from anyrt.cli.show import print_json, print_table, print_text
 from anyrt.core.codes import CODES, Code
 from anyrt.core.errors import CLASSES, ArgumentError
 
@@ -21,12 +21,26 @@ def run(args: Namespace) -> None:
     for name in wanted:
         if name not in CODES:
             raise ArgumentError("AR304", "code", repr(name), "an error code", "`anyrt codes` lists them")
+    if args.json:
+        print_json([_record(code) for code in CODES.values() if not wanted or code.id in wanted])
+        return
     if not wanted:
         print_table(("code", "error", "title"), [(c.id, _error(c), c.title) for c in CODES.values()])
     for name in wanted:
         code = CODES[name]
-        print(f"{code.id}: {code.title}\n  {code.explanation}.\n  What to do: {code.do}.")
-        print(f"  raised as {_error(code)}; error recorders receive ErrorCodeTRT.{code.trt.name}")
+        print_text(f"{code.id}: {code.title}\n  {code.explanation}.\n  What to do: {code.do}.")
+        print_text(f"  raised as {_error(code)}; error recorders receive ErrorCodeTRT.{code.trt.name}")
+
+
+def _record(code: Code) -> dict[str, str]:
+    return {
+        "code": code.id,
+        "error": _error(code),
+        "title": code.title,
+        "explanation": code.explanation,
+        "do": code.do,
+        "trt": code.trt.name,
+    }
 
 
 def _error(code: Code) -> str:

@@ -1,21 +1,43 @@
 """`anyrt compare model.onnx`: compare AnyRT with ONNX Runtime or with ONNX's reference evaluator.
 
-anyrt compare model.onnx                          compare each output and print the largest differences
+anyrt compare model.onnx                          compare each output at two guesses of dynamic sizes
 anyrt compare model.onnx --layers                 compare each node and name the first that differs
+anyrt compare model.onnx --shapes x:1x3x8x8       use this shape; repeat the option for several
 anyrt compare model.onnx --load-inputs in.json    read the inputs from a file that Polygraphy saved
 """
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from anyrt.cli.command import Command
-from anyrt.cli.show import print_table
+from anyrt.cli.guess import ONES, ROUNDS, Guess
+from anyrt.cli.show import print_json, print_table, print_text
+from anyrt.core.errors import AnyrtError, BindingError
+
+if TYPE_CHECKING:
+    from anyrt.onnx.reference import Compared, Difference, Feeds
+    from anyrt.ops._record import Array
 
 RUNNERS: Final = ("onnxruntime", "reference")
+COLUMNS: Final = ("output", "shape", "largest", "relative", "agrees")
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One run of both: the inputs' shapes, and how each output differs."""
+
+    shapes: Mapping[str, tuple[int, ...]]
+    rows: tuple[Difference, ...]
+
+    @property
+    def wrong(self) -> list[Difference]:
+        """The outputs that differ, in the order of the model."""
+        return [row for row in self.rows if not row.agrees]
 
 
 def options(parser: ArgumentParser) -> None:
@@ -25,46 +47,120 @@ def options(parser: ArgumentParser) -> None:
     add("model", type=Path, help="an ONNX file")
     add("--against", choices=RUNNERS, help="runtime to compare with (default: onnxruntime if installed)")
     add("--layers", action="store_true", help="compare the output of each node")
-    add("--shapes", default="", help="shapes of dynamic inputs, such as x:1x3x224x224")
+    add("--shapes", action="append", default=[], help="shapes of dynamic inputs, such as x:1x3x224x224,y:8")
+    add("--seed", type=int, default=0, help="seed of the random inputs (default: %(default)s)")
     add("--rtol", type=float, default=1e-3, help="relative tolerance (default: %(default)s)")
     add("--atol", type=float, default=1e-4, help="absolute tolerance (default: %(default)s)")
     add("--load-inputs", type=Path, help="read the inputs from this file, in Polygraphy's JSON")
-    add("--save-inputs", type=Path, help="write the inputs to this file")
-    add(
-        "--save-outputs",
-        type=Path,
-        help="write the outputs of both runtimes to this file, in Polygraphy's JSON",
-    )
+    add("--save-inputs", type=Path, help="write the inputs of the last run to this file")
+    add("--save-outputs", type=Path, help="write the outputs of both runtimes to this file")
 
 
 def run(args: Namespace) -> None:
     """Print one row per output; exit with status 1 if any output differs."""
-    from anyrt.cli.polygraphy import read_inputs, write_inputs, write_outputs
-    from anyrt.onnx.reference import compare, load_model, runner
+    from anyrt.onnx.reference import load_model, runner
 
     model = load_model(args.model, args.layers)
-    shapes = _shapes(args.shapes)
-    feeds = read_inputs(args.load_inputs) if args.load_inputs else model.inputs(shapes)
+    name, other = runner(args.against)
+    session = model.session().run
+    trials = [_trial(args, model, feeds, name, session, other) for feeds in _feeds(args, model, session)]
+    wrong = [(t, row) for t in trials for row in t.wrong]
+    first = wrong[0][1] if wrong else None
+    if args.json:
+        told = {"seed": args.seed, "rtol": args.rtol, "atol": args.atol, "against": name}
+        runs = [{"shapes": t.shapes, "outputs": [asdict(row) for row in t.rows]} for t in trials]
+        print_json({**told, "agrees": not wrong, "first": first and first.name, "runs": _finite(runs)})
+    else:
+        _print(args, model, trials, name)
+    if wrong:
+        raise SystemExit(1)
+
+
+def _print(args: Namespace, model: Compared, trials: list[Trial], name: str) -> None:
+    print_text(
+        f"seed {args.seed}; tolerances: relative {args.rtol:g}, absolute {args.atol:g}; against {name}"
+    )
+    for trial in trials:
+        print_text("inputs " + ", ".join(f"{n} {s}" for n, s in trial.shapes.items()))
+        print_table(COLUMNS, [row.row() for row in trial.rows])
+    wrong = [row for trial in trials for row in trial.wrong]
+    if wrong:
+        print_text(f"the first that differs from {name}: {wrong[0].name}{model.maker(wrong[0].name)}")
+    else:
+        print(f"{len(trials[0].rows)} agree with {name}")
+
+
+def _feeds(args: Namespace, model: Compared, session: Callable[[Feeds], object]) -> Iterator[Feeds]:
+    """The inputs of each run: of a file, of the shapes that are asked for, or of guesses."""
+    from anyrt.cli.main import complain
+    from anyrt.cli.polygraphy import read_inputs
+
+    if args.load_inputs:
+        yield read_inputs(args.load_inputs)
+        return
+    for text in args.shapes:
+        yield model.inputs(_shapes(text, model), args.seed)
+    if args.shapes:
+        return
+    for number in range(ROUNDS):
+        guess = Guess(number)
+        feeds = model.inputs(_guessed(model, guess), args.seed)
+        try:
+            session(feeds)
+        except AnyrtError as error:
+            complain(
+                f"anyrt compare: warning: {guess.told()}, and refused: {error}; all of them are 1 instead"
+            )
+            feeds = model.inputs(_guessed(model, Guess(ONES)), args.seed)
+            number = ROUNDS
+        yield feeds
+        if not guess.guessed or number == ROUNDS:
+            return
+
+
+def _guessed(model: Compared, guess: Guess) -> dict[str, tuple[int, ...]]:
+    found = model.signatures().items()
+    return {n: guess.shape(n, s.sizes, [s.names.get(i, "") for i in range(len(s.sizes))]) for n, s in found}
+
+
+def _trial(
+    args: Namespace,
+    model: Compared,
+    feeds: Feeds,
+    name: str,
+    session: Callable[[Feeds], dict[str, Array]],
+    other: Callable[[Compared, Feeds], dict[str, Array]],
+) -> Trial:
+    from anyrt.cli.polygraphy import write_inputs, write_outputs
+    from anyrt.onnx.reference import compare
+
     if args.save_inputs:
         write_inputs(feeds, args.save_inputs)
-    name, other = runner(args.against)
-    got, wanted = model.run(feeds), other(model, feeds)
+    got, wanted = session(feeds), other(model, feeds)
     if args.save_outputs:
         write_outputs({"anyrt": got, name: wanted}, args.save_outputs)
     rows = [compare(n, got[n], wanted[n], args.rtol, args.atol) for n in model.outputs if n in wanted]
-    print_table(("output", "shape", "largest", "relative", "agrees"), [r.row() for r in rows])
-    wrong = [r for r in rows if not r.agrees]
-    if wrong:
-        print(f"the first that differs from {name}: {wrong[0].name}{model.maker(wrong[0].name)}")
-        raise SystemExit(1)
-    print(f"{len(rows)} agree with {name}")
+    return Trial({n: tuple(x.shape) for n, x in feeds.items()}, tuple(rows))
 
 
-def _shapes(text: str) -> Mapping[str, tuple[int, ...]]:
+def _finite(value: Any) -> Any:  # Any: of JSON
+    """The same, infinities and NaN as text."""
+    if isinstance(value, dict):
+        return {k: _finite(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(v) for v in value]
+    return value if not isinstance(value, float) or abs(value) < float("inf") else str(value)
+
+
+def _shapes(text: str, model: Compared) -> Mapping[str, tuple[int, ...]]:
     from anyrt.cli.exec.flags import Given
     from anyrt.cli.exec.shapes import shapes
 
-    return shapes(Given({"shapes": text}).pairs("shapes"), "--shapes")
+    found, known = shapes(Given({"shapes": text}).pairs("shapes"), "--shapes"), model.signatures()
+    for name in found:
+        if name not in known:
+            raise BindingError("AR706", "--shapes", repr(name), f"one of {', '.join(known)}")
+    return found
 
 
 COMMAND = Command("compare a model with another runtime", options, run)

@@ -27,4 +27,4 @@ def run(args: Namespace) -> None:
         raise SystemExit(status)
 
 
-COMMAND = Command("build and measure a model, with the options of trtexec", options, run)
+COMMAND = Command("build and measure a model, with the options of trtexec", options, run, json=False)

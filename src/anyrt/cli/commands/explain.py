@@ -13,7 +13,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from anyrt.cli.command import Command
-from anyrt.cli.show import print_heading
+from anyrt.cli.show import print_heading, print_json
 from anyrt.core.errors import ArgumentError
 from anyrt.ir.graph import Graph
 from anyrt.plan.plan import Plan
@@ -57,11 +57,18 @@ def run(args: Namespace) -> None:
     if args.node is not None:
         _check_node(args.node, file.plan, stages.lowered.graph)
     if args.stage is None:
-        Page(file.plan, stages, f"anyrt explain {args.network}").print()
+        page = Page(file.plan, stages, f"anyrt explain {args.network}")
+        if args.json:
+            print_json(page.as_json())
+        else:
+            page.print()
         return
     found = (stages.graph, stages.kernels, stages.program, stages.llvm, stages.assembly)
     texts = {**dict(zip(STAGES, found, strict=True)), LOOPS: stages.loops, STEPS: stages.steps}
     wanted = STAGES if args.stage == "all" else (args.stage,)
+    if args.json:
+        print_json({name: texts[name]() for name in wanted})
+        return
     for name in wanted:
         if len(wanted) > 1:
             print_heading(name)

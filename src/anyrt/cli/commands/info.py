@@ -9,9 +9,9 @@ from importlib.metadata import version
 import anyrt
 from anyrt.cli.command import Command
 from anyrt.cli.commands.cache import entries, report_unusable
-from anyrt.cli.show import print_table
+from anyrt.cli.show import print_json, print_table
 from anyrt.core.flags import Flags, read_flags
-from anyrt.core.machine import this_machine
+from anyrt.core.machine import Machine, this_machine
 from anyrt.core.quota import allowance
 from anyrt.core.units import byte_count, counted
 from anyrt.plan.cache import default_directory
@@ -24,8 +24,11 @@ def options(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> None:
     """Print versions, processor, threads, cache and backends."""
     flags = read_flags()
-    rows = [*_versions(), *_processor(flags), ("threads", _threads(flags)), ("cache", _cache())]
-    print_table(("what", "value"), [*rows, *_backends()])
+    rows = [*_versions(), *_processor(flags, args.json), ("threads", _threads(flags)), ("cache", _cache())]
+    if args.json:
+        print_json(dict([*rows, *_backends()]))
+    else:
+        print_table(("what", "value"), [*rows, *_backends()])
     report_unusable()
 
 
@@ -38,13 +41,20 @@ def _versions() -> list[tuple[str, str]]:
     ]
 
 
-def _processor(flags: Flags) -> list[tuple[str, str]]:
+def _processor(flags: Flags, whole: bool) -> list[tuple[str, str]]:
     from anyrt.backends import loader
 
     target = loader.target()
     forced = ", set by ANYRT_CPU" if flags.cpu else ""
     facts = ((what, f"{is_}{forced if what == 'feature level' else ''}") for what, is_ in target.facts)
-    return [*facts, ("machine", str(target.limited(this_machine(flags))))]
+    machine = target.limited(this_machine(flags))
+    return [*facts, ("machine", str(machine) if whole else _caches(machine))]
+
+
+def _caches(machine: Machine) -> str:
+    sizes = (byte_count(n) for n in (machine.l1_bytes, machine.l2_bytes, machine.last_bytes))
+    cores = counted(machine.cores, "core")
+    return f"caches of {', '.join(sizes)}; {cores}; {machine.vector_bits}-bit vectors (--json: all)"
 
 
 def _threads(flags: Flags) -> str:

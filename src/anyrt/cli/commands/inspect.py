@@ -2,43 +2,45 @@
 
 from __future__ import annotations
 
-import json
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from anyrt.cli.command import Command
-from anyrt.cli.show import print_heading, print_table
-from anyrt.compiler.cached import build_seconds, mixer
+from anyrt.cli.show import print_heading, print_json, print_table, print_text
+from anyrt.compiler.cached import build_seconds
 from anyrt.core.dimtext import print_dim
 from anyrt.core.dtype import short_name
 from anyrt.core.enums import TensorFormat
 from anyrt.core.requirement import Requirement
 from anyrt.core.units import byte_count
-from anyrt.plan.file import PlanFile, map_plan
+from anyrt.plan.file import PlanFile
 from anyrt.plan.json import Json
 from anyrt.plan.plan import Binding, Plan, Range, SymbolRecord
 from anyrt.plan.report import full_text, parse_report, short_text
 
 
 def options(parser: ArgumentParser) -> None:
-    """The plan, and the output format."""
-    parser.add_argument("plan", type=Path, help="a plan or an ONNX model")
+    """The network, and the output format."""
+    parser.add_argument("network", help="a plan, an ONNX model, or FILE.py:FUNCTION")
     parser.add_argument(
         "--full", action="store_true", help="print the full build report instead of a summary"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: Namespace) -> None:
     """Read the plan with all its checks, and print it."""
-    if args.plan.suffix == ".onnx":
-        _print_model(args.plan, args.json)
+    from anyrt.cli.script import plan_file, plan_source
+
+    if Path(args.network).suffix == ".onnx":
+        _print_model(Path(args.network), args.json)
         return
-    file = map_plan(args.plan, mixer=mixer)
+    source = plan_source(args.network)
+    file = plan_file(source)
+    size = source.stat().st_size if isinstance(source, Path) else len(source)
     if args.json:
-        print(json.dumps(describe(file, args.plan.stat().st_size), indent=2))
-        return
-    _print_plan(file, args.plan, args.full)
+        print_json(describe(file, size))
+    else:
+        _print_plan(file, args.network, size, args.full)
 
 
 def _print_model(path: Path, as_json: bool) -> None:
@@ -46,14 +48,14 @@ def _print_model(path: Path, as_json: bool) -> None:
 
     facts = facts_of(path)
     if as_json:
-        print(json.dumps(facts, indent=2))
+        print_json(facts)
         return
     for key, value in facts.items():
         if isinstance(value, dict):
             print_heading(key)
             print_table(("name", ""), [(str(k), str(v)) for k, v in value.items()])
         else:
-            print(f"{key}: {value}")
+            print_text(f"{key}: {value}")
 
 
 def describe(file: PlanFile, size: int) -> dict[str, Json]:
@@ -127,10 +129,10 @@ def _range(r: Range) -> dict[str, Json]:
     }
 
 
-def _print_plan(file: PlanFile, path: Path, full: bool) -> None:
+def _print_plan(file: PlanFile, path: str, nbytes: int, full: bool) -> None:
     plan = file.plan
-    size, constants = byte_count(path.stat().st_size), byte_count(plan.blob_bytes)
-    print(f"{path}: {plan.name!r}, {size}, of these {constants} constants")
+    size, constants = byte_count(nbytes), byte_count(plan.blob_bytes)
+    print_text(f"{path}: {plan.name!r}, {size}, of these {constants} constants")
     print(f"digest {file.digest.hex()}")
     print_heading("bindings")
     rows = [(b.name, _role(b), _kind(b), _shape(b)) for b in plan.bindings]
@@ -143,9 +145,9 @@ def _print_plan(file: PlanFile, path: Path, full: bool) -> None:
     if plan.report:
         print_heading("report")
         write = full_text if full else short_text
-        print(write(parse_report(plan.report), build_seconds(plan)))
+        print_text(write(parse_report(plan.report), build_seconds(plan)))
         if not full:
-            print(f"`anyrt inspect {path} --full` prints the full build report")
+            print_text(f"`anyrt inspect {path} --full` prints the full build report")
 
 
 def _sections(plan: Plan) -> list[tuple[str, tuple[str, ...], list[tuple[str, ...]]]]:

@@ -1,7 +1,13 @@
-"""`anyrt run PLAN --input x=x.npy`: run one inference on arrays from files.
+"""`anyrt run NETWORK`: run one inference on arrays from files.
 
 anyrt run net.plan --input x=photo.npy --output y=result.npy
-anyrt run net.plan --input x=photo.npy --backend interp      run the kernels in the interpreter
+anyrt run cnn.onnx --input photo.jpg           read the only input from an image
+anyrt run cnn.onnx --input arrays.npz          read arrays by the names of inputs
+anyrt run net.py:tiny --random                 use random inputs
+anyrt run net.plan --random --backend interp   run the kernels in the interpreter
+
+An image is resized to the input, and scaled to 0 … 1 for inputs of floats;
+--mean and --std then normalise it.
 """
 
 from __future__ import annotations
@@ -10,57 +16,61 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from anyrt.cli.command import Command
 from anyrt.cli.exec.arrays import npy
+from anyrt.cli.inputs import FORMS, Array, Pixels, feeds_of
 from anyrt.cli.libraries import loaded
-from anyrt.cli.show import print_table
-from anyrt.compiler.cached import mixer
+from anyrt.cli.show import print_json, print_table
 from anyrt.core.counts import at_most
-from anyrt.core.dtype import numpy_dtype
 from anyrt.core.errors import ArgumentError, BindingError
-from anyrt.plan.disk import open_regular, write_atomically
-from anyrt.plan.file import PlanFile, map_plan
-from anyrt.plan.plan import Plan, SymbolRecord
+from anyrt.plan.disk import write_atomically
+from anyrt.plan.file import PlanFile
+from anyrt.plan.plan import Binding, Plan, SymbolRecord
 
-Array = NDArray[Any]  # Any: of whatever element type the file has
+if TYPE_CHECKING:
+    from anyrt.cli.guess import Guess
+
+OPEN: Final = (1 << 31) - 1  # the greatest size of an axis that no profile limits
 NATIVE: Final = "cpu"
 
 
 def options(parser: ArgumentParser) -> None:
-    """The plan, its inputs, and the files for its outputs."""
+    """The network, its inputs, and the files for its outputs."""
     parser.description = __doc__
-    parser.add_argument("plan", type=Path, help="a plan file")
     add = parser.add_argument
-    add("--input", action="append", default=[], metavar="NAME=FILE", help="read an input from a .npy file")
+    add("network", help="a plan, an ONNX model, or FILE.py:FUNCTION")
+    add("--input", action="append", default=[], metavar="NAME=FILE", help=f"read an input from {FORMS}")
+    add("--random", action="store_true", help="use random numbers for inputs without a file")
+    add("--shapes", default="", help="shapes of random inputs, such as x:1x3x224x224")
+    add("--seed", type=int, default=0, help="seed of the random numbers (default: %(default)s)")
+    add("--mean", default="0", help="mean of an image's channels, such as 0.485,0.456,0.406")
+    add("--std", default="1", help="standard deviation of its channels, such as 0.229,0.224,0.225")
     add("--output", action="append", default=[], metavar="NAME=FILE", help="write an output to a .npy file")
     add("--plugins", action="append", default=[], metavar="FILE", help="load this plug-in library first")
     add("--backend", default=NATIVE, help="backend: cpu (default), interp or null")
 
 
 def run(args: Namespace) -> None:
-    """Run the plan, print one line per output, and write the requested outputs."""
-    file = map_plan(args.plan, mixer=mixer)
-    feeds = {name: _read(file, name, Path(path)) for name, path in _pairs("--input", args.input)}
-    missing = [b.name for b in file.plan.bindings if b.is_input and b.name not in feeds]
-    if missing:
-        do = f"add --input {missing[0]}=FILE.npy"
-        raise BindingError("AR701", missing[0], "no array", "an array for each input", do)
-    targets = dict(_pairs("--output", args.output))
-    known = [b.name for b in file.plan.bindings if not b.is_input]
-    for name in targets:
-        if name not in known:
-            do = "check the spelling"
-            raise BindingError("AR706", "--output", repr(name), f"one of {', '.join(known)}", do)
+    """Run the network, print one line per output, and write the requested outputs."""
+    from anyrt.cli.script import plan_file, plan_source
+
     with loaded(args.plugins):
-        outputs = _native(args.plan, feeds) if args.backend == NATIVE else _other(file, feeds, args.backend)
-    print_table(
-        ("output", "type", "shape", "minimum", "mean", "maximum"), [_row(*x) for x in outputs.items()]
-    )
+        source = plan_source(args.network)
+        file = plan_file(source)
+        pixels = Pixels(_numbers("--mean", args.mean), _numbers("--std", args.std))
+        feeds = feeds_of(args.input, file.plan.bindings, pixels)
+        feeds |= _missing(args, file.plan, feeds)
+        targets = _targets(file.plan, args.output)
+        outputs = _native(source, feeds) if args.backend == NATIVE else _other(file, feeds, args.backend)
+    rows = [_row(*x) for x in outputs.items()]
+    if args.json:
+        print_json([_record(*x) for x in outputs.items()])
+    else:
+        print_table(("output", "type", "shape", "minimum", "mean", "maximum"), rows)
     for name, path in targets.items():
         if name not in outputs:
             got = f"backend {args.backend!r}, which computes no outputs"
@@ -69,6 +79,62 @@ def run(args: Namespace) -> None:
             )
         # As `numpy.save` names files.
         write_atomically(Path(path if path.endswith(".npy") else f"{path}.npy"), [npy(outputs[name])])
+
+
+def _targets(plan: Plan, words: Sequence[str]) -> dict[str, str]:
+    """Where each output goes that is asked for."""
+    targets = dict(_pairs("--output", words))
+    known = [b.name for b in plan.bindings if not b.is_input]
+    for name in targets:
+        if name not in known:
+            do = "check the spelling"
+            raise BindingError("AR706", "--output", repr(name), f"one of {', '.join(known)}", do)
+    return targets
+
+
+def _missing(args: Namespace, plan: Plan, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """Random arrays for the inputs that no file is named for."""
+    from anyrt.cli.exec.arrays import drawn
+    from anyrt.cli.exec.flags import Given
+    from anyrt.cli.exec.shapes import shapes
+    from anyrt.cli.guess import Guess
+    from anyrt.cli.main import complain
+
+    missing = [b for b in plan.bindings if b.is_input and b.name not in feeds]
+    if missing and not args.random:
+        do = f"add --input {missing[0].name}=FILE, or --random"
+        raise BindingError("AR701", missing[0].name, "no array", "an array for each input", do)
+    asked, guess = shapes(Given({"shapes": args.shapes}).pairs("shapes"), "--shapes"), Guess()
+    for name in asked:
+        if name not in {b.name for b in missing}:
+            known = ", ".join(b.name for b in missing) or "none"
+            raise BindingError("AR706", "--shapes", repr(name), f"an input without a file: {known}")
+    out = {}
+    for binding in missing:
+        shape = asked.get(binding.name) or _shape(plan, binding, guess)
+        out[binding.name] = drawn(binding.dtype, shape, args.seed)
+    if guess.guessed:
+        complain(f"anyrt run: warning: {guess.told()}")
+    return out
+
+
+def _shape(plan: Plan, binding: Binding, guess: Guess) -> tuple[int, ...]:
+    """The optimum of the first profile, else a guess."""
+    ranges = plan.profiles[0] if plan.profiles else ()
+    profile = {r.tensor: r.opt for r in ranges if not r.is_values and max(r.max, default=0) < OPEN}
+    sizes = [d if isinstance(d, int) else -1 for d in binding.shape]
+    if binding.name in profile and all(
+        a in (-1, b) for a, b in zip(sizes, profile[binding.name], strict=True)
+    ):
+        return profile[binding.name]
+    return guess.shape(binding.name, sizes, binding.dim_names)
+
+
+def _numbers(option: str, text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(word) for word in text.split(","))
+    except ValueError:
+        raise ArgumentError("AR304", option, repr(text), "numbers between commas") from None
 
 
 def _pairs(option: str, given: Sequence[str]) -> list[tuple[str, str]]:
@@ -81,27 +147,7 @@ def _pairs(option: str, given: Sequence[str]) -> list[tuple[str, str]]:
     return [(name, path) for name, _, path in split]
 
 
-def _read(file: PlanFile, name: str, path: Path) -> Array:
-    """The array in a file. NumPy loads types that it does not know, such as bfloat16, as raw bytes."""
-    inputs = {b.name: b for b in file.plan.bindings if b.is_input}
-    if name not in inputs:
-        raise BindingError(
-            "AR706", "--input", repr(name), f"one of {', '.join(inputs)}", "check the spelling"
-        )
-    try:
-        with open_regular(path, name) as opened:  # NumPy cannot read a FIFO, but waits for one
-            array: Array = np.load(opened, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise BindingError(
-            "AR705", name, f"{path}, which NumPy cannot read", "a .npy file", "write it with numpy.save"
-        ) from error
-    wanted = numpy_dtype(inputs[name].dtype)
-    return (
-        array.view(wanted) if array.dtype.kind == "V" and array.dtype.itemsize == wanted.itemsize else array
-    )
-
-
-def _native(plan: Path, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
+def _native(plan: bytes | Path, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
     from anyrt.api.run.runtime import Runtime
     from anyrt.cli.progress import Lines
     from anyrt.core.flags import strict
@@ -156,8 +202,24 @@ def _size(symbol: SymbolRecord, array: Array) -> int:
 
 
 def _row(name: str, x: Array) -> tuple[str, ...]:
+    return name, str(x.dtype), str(x.shape), *(f"{v:.6g}" for v in _range(x))
+
+
+def _range(x: Array) -> tuple[float, float, float]:
     shown = x.astype(np.float64) if x.size else np.array([np.nan])
-    return name, str(x.dtype), str(x.shape), *(f"{v:.6g}" for v in (shown.min(), shown.mean(), shown.max()))
+    return float(shown.min()), float(shown.mean()), float(shown.max())
 
 
-COMMAND = Command("run a plan on arrays from .npy files", options, run)
+def _record(name: str, x: Array) -> dict[str, object]:
+    low, mean, high = (v if np.isfinite(v) else str(v) for v in _range(x))
+    return {
+        "output": name,
+        "type": str(x.dtype),
+        "shape": list(x.shape),
+        "minimum": low,
+        "mean": mean,
+        "maximum": high,
+    }
+
+
+COMMAND = Command("run a plan, a model or a script on arrays from files", options, run)

@@ -116,4 +116,4 @@ def _token(path: Path | None) -> str | None:
     return token or None
 
 
-COMMAND = Command("answer requests for models over HTTP and gRPC", options, run)
+COMMAND = Command("answer requests for models over HTTP and gRPC", options, run, json=False)

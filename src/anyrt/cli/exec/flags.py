@@ -11,12 +11,15 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Final
 
+from anyrt.cli.show import folded
 from anyrt.core.errors import ArgumentError, NotSupportedError
 
 VALUE: Final = "value"
 SWITCH: Final = "switch"
 EITHER: Final = "either"  # a switch that may have a value
 REPEATED: Final = "repeated"  # a value that may be given several times
+
+WIDTH = 80  # columns of --help
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,10 +275,8 @@ def usage() -> str:
             lines.append(f"  --{name}{'=' + '…' if flag.kind in (VALUE, REPEATED) else '':<3} {flag.help}")
     idle = [f"--{n}" for n, f in FLAGS.items() if f.why and not f.refused]
     refused = [f"--{n}" for n, f in FLAGS.items() if f.refused]
-    return "\n".join(
-        [
-            *lines,
-            "options that are accepted and have no effect: " + " ".join(idle),
-            "options that are not supported: " + " ".join(refused),
-        ]
-    )
+    lines += [
+        "options that are accepted and have no effect: " + " ".join(idle),
+        "options that are not supported: " + " ".join(refused),
+    ]
+    return "\n".join(piece for line in lines for piece in folded(line, WIDTH))

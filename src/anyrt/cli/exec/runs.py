@@ -66,6 +66,7 @@ class Stream:
         reads = [n for n in names if engine.get_tensor_mode(n) is TensorIOMode.INPUT]
         self.arrays: dict[str, Array] = {}
         self.grown: dict[str, Grown] = {}
+        self.guessed: list[str] = []  # inputs whose open sizes nobody gave
         self._inputs(given, reads, seed)
         for name in names:
             if name not in self.arrays:
@@ -90,6 +91,8 @@ class Stream:
             values = asked.get(name, (1,) * (open_[0] if open_ else 1))
             return np.array(values, numpy_dtype(dtype)).reshape(open_)
         shape = asked.get(name) if name in asked else tuple(1 if d < 0 else d for d in open_)
+        if name not in asked and file is None and -1 in open_:
+            self.guessed.append(f"{name}:{'x'.join(map(str, shape or ()))}")
         assert shape is not None, "one of both"
         return drawn(dtype, shape, seed) if file is None else loaded(Path(file), dtype, shape, name)
 

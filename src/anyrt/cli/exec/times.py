@@ -11,8 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
+from typing import Final
 
 from anyrt.plan.disk import write_atomically
+
+FIRST: Final = 20  # averages that are printed, and
+LAST: Final = 5  # those at the end
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +47,17 @@ def spread(values: Sequence[float], percents: Sequence[float]) -> str:
 
 
 def averages(runs: Sequence[Run], each: int) -> list[str]:
-    """A line for each so many runs."""
+    """A line for each so many runs; of many, the first and the last, with the number of others between."""
+    starts = range(0, len(runs) - each + 1, each)
+    shown = [*starts] if len(starts) <= FIRST + LAST else [*starts[:FIRST], -1, *starts[-LAST:]]
     out = []
-    for at in range(0, len(runs) - each + 1, each):
+    for at in shown:
+        if at < 0:
+            more = len(starts) - FIRST - LAST
+            out.append(
+                f"... {more} averages more; --avgRuns=N averages more runs, --exportTimes=FILE has all"
+            )
+            continue
         part = runs[at : at + each]
         mean, enqueue = fmean(r.latency for r in part), fmean(r.called - r.begin for r in part)
         out.append(
