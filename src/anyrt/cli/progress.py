@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from anyrt.api.edge.interfaces import ILogger, IProgressMonitor
@@ -30,6 +32,8 @@ class Lines(ILogger):
 
     def log(self, severity: Severity, msg: str) -> None:
         """One line on stderr."""
+        if severity is Severity.WARNING:
+            print(f"anyrt: warning: {msg}", file=sys.stderr, flush=True)
         if severity is Severity.INFO and time.monotonic() - self._began >= PATIENCE:
             print(f"anyrt: {msg}", file=sys.stderr, flush=True)
 
@@ -41,6 +45,20 @@ class Silent(ILogger):
         """Nothing."""
 
 
+class Warnings(ILogger):
+    """Prints warnings, each once: bars say how far the work is."""
+
+    def __init__(self, show: Callable[[str], object]) -> None:
+        ILogger.__init__(self)
+        self._show, self._told = show, set[str]()
+
+    def log(self, severity: Severity, msg: str) -> None:
+        """One line on stderr."""
+        if severity is Severity.WARNING and msg not in self._told:
+            self._told.add(msg)
+            self._show(f"anyrt: warning: {msg}")
+
+
 class Bars(IProgressMonitor):
     """One bar per active phase; removes all bars when the build ends."""
 
@@ -48,6 +66,10 @@ class Bars(IProgressMonitor):
         IProgressMonitor.__init__(self)
         self._progress = _progress()
         self._tasks: dict[str, TaskID] = {}
+
+    def say(self, text: str) -> None:
+        """A line above the bars."""
+        self._progress.console.print(text, markup=False, highlight=False, emoji=False)
 
     def phase_start(self, phase_name: str, parent_phase: str | None, num_steps: int) -> None:
         """Add a bar."""
@@ -67,9 +89,25 @@ class Bars(IProgressMonitor):
             self._progress.stop()
 
 
+@contextmanager
+def described(name: str, monitor: IProgressMonitor | None) -> Iterator[None]:
+    """Shows the work on a model from its first second on: reading comes before the phases of the build."""
+    phase = f"Build {name}"
+    if monitor is not None:
+        monitor.phase_start(phase, None, 1)
+    try:
+        yield
+    finally:
+        if monitor is not None:
+            monitor.phase_finish(phase)
+
+
 def talk() -> tuple[ILogger, IProgressMonitor | None]:
     """A logger and a progress monitor for a build: bars if stderr is a terminal, and otherwise lines."""
-    return (Silent(), Bars()) if sys.stderr.isatty() else (Lines(), None)
+    if not sys.stderr.isatty():
+        return Lines(), None
+    bars = Bars()
+    return Warnings(bars.say), bars
 
 
 def _progress() -> Progress:

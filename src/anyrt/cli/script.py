@@ -11,7 +11,7 @@ from pathlib import Path
 
 from anyrt.api.building.builder import Builder
 from anyrt.api.model.network import INetworkDefinition
-from anyrt.cli.progress import talk
+from anyrt.cli.progress import described, talk
 from anyrt.compiler.cached import mixer
 from anyrt.core.errors import CompileError
 from anyrt.core.flags import strict
@@ -37,10 +37,10 @@ def build_model(path: Path) -> bytes:
     from anyrt import init_libnvinfer_plugins
     from anyrt.onnx.session import build
 
-    logger = talk()[0]
+    logger, monitor = talk()
     init_libnvinfer_plugins(logger, "")
-    with strict():
-        return bytes(memoryview(build(path, logger)))
+    with strict(), described(path.name, monitor):
+        return bytes(memoryview(build(path, logger, monitor=monitor)))
 
 
 def build_script(path: Path, function: str) -> bytes:
@@ -49,7 +49,7 @@ def build_script(path: Path, function: str) -> bytes:
     with strict():
         builder = Builder(logger)
         network, config = INetworkDefinition(builder, 0), builder.create_builder_config()
-        network.name, config.progress_monitor = path.stem, monitor
+        network.name, config.progress_monitor, network._judged = path.stem, monitor, True
         call_user(path, function, network, config)
         plan = builder.build_serialized_network(network, config)
     if plan is None:

@@ -102,7 +102,7 @@ def build_parts(request: BuildRequest, target: native.Target, device: Device) ->
     def cancelled() -> bool:
         return stopped.is_set() or request.cancelled()
 
-    progress = Progress(request.name, request.log, request.monitor, cancelled)
+    progress = Progress(request.shown, request.log, request.monitor, cancelled)
     return _interruptible(_Build(request, progress, target, device).run, stopped, progress.tick)
 
 
@@ -204,10 +204,10 @@ class _Build:
         began = self.progress.clock()
         layers = len(self.request.layers)
         of = f", {counted(layers, 'layer')}" if layers else ""
-        self.progress.info(f"building {self.request.name!r}{of}")
+        self.progress.info(f"building {self.request.shown!r}{of}")
         with self.progress.phase(PHASE, len(STEPS), STEPS) as phase:
             parts, report = self._steps(phase)
-        taken = f"built {self.request.name!r} in {self.progress.clock() - began:.2f} s"
+        taken = f"built {self.request.shown!r} in {self.progress.clock() - began:.2f} s"
         found = "" if self.seconds[1:] else ", from the cache"
         self.progress.info(f"{taken}{found}: {'; '.join(totals(report))}")
         return parts

@@ -155,7 +155,7 @@ class BuildRequest:
     in the cache gets kernels as usual. `aside`: outputs that change nothing of the others, see
     passes/beside.py. `weights`: the graph's constants that may be given again, under which names;
     `refit`: how, None for not at all. `needs`: what runs must check besides what the graph asks for;
-    `implied`: what symbols stand for where that holds.
+    `implied`: what symbols stand for where that holds. `title`: of the model that it was read from.
     """
 
     name: str
@@ -178,6 +178,12 @@ class BuildRequest:
     refit: RefitKind | None = None
     needs: tuple[Requirement, ...] = ()
     implied: tuple[tuple[Sym, Dim], ...] = ()
+    title: str = ""
+
+    @property
+    def shown(self) -> str:
+        """What people call it."""
+        return self.title or self.name
 
     def sizes(self, profile: int, point: Point) -> dict[str, int]:
         """The value of every size of the graph and its regions at one corner of a profile, or what else is

@@ -27,6 +27,7 @@ from anyrt.api.model.network import INetworkDefinition
 from anyrt.api.model.tensor import ITensor
 from anyrt.api.model.weights import Weights
 from anyrt.core.dtype import storage_bytes
+from anyrt.core.enums import Severity
 from anyrt.core.enums_more import OnnxParserFlag
 from anyrt.core.errors import AnyrtError, ArgumentError, GraphError, ResourceError
 from anyrt.onnx import importers
@@ -239,13 +240,18 @@ class OnnxParser(Reporting, Managed):
         self._path = str(found)
         with readable("AR416", shortened(str(found))):
             folder = found.absolute().parent
-        self._model = read(mapped(found), folder)
+        self._take(read(mapped(found), folder))
         return True
 
     def _load(self, data: memoryview, path: str | None) -> bool:
         self._path = path or ""
-        self._model = read(data, Path(path).absolute().parent if path else None)
+        self._take(read(data, Path(path).absolute().parent if path else None))
         return True
+
+    def _take(self, model: Model) -> None:
+        self._model = model
+        for note in model.notes:
+            self._channel.log(Severity.WARNING, note)
 
     def _describe(self, network: INetworkDefinition) -> bool:
         return not self._failures(network)
@@ -253,6 +259,7 @@ class OnnxParser(Reporting, Managed):
     def _failures(self, network: INetworkDefinition) -> list[Failure]:
         """The problems of describing the model; the first of them are told, and how many more there are."""
         assert self._model is not None, "a model was loaded"
+        network._title = self._title()
         walk = describe(self._model, network)
         self._made = walk.made
         for failure in walk.failures[:MOST_TOLD]:
@@ -261,6 +268,12 @@ class OnnxParser(Reporting, Managed):
             do = "correct the ones before"
             self._tell(Failure(GraphError("AR417", "the model", f"{more} more problems", "none", do)))
         return walk.failures
+
+    def _title(self) -> str:
+        """What people call the model: by its file, else as its graph is called."""
+        name = Path(self._path).stem if self._path else ""
+        graph = "" if self._model is None else self._model.proto.graph.name
+        return name or graph
 
     def _tried(self, do: Callable[[], bool]) -> bool:
         """What `do` answers; False after telling what it raises, which strict raises again."""

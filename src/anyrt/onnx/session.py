@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from onnx import ModelProto
 
 from anyrt.api.building.builder import Builder
-from anyrt.api.edge.interfaces import ILogger, Logger
+from anyrt.api.edge.interfaces import ILogger, IProgressMonitor, Logger
 from anyrt.api.model.network import INetworkDefinition
 from anyrt.api.run.engine import ICudaEngine
 from anyrt.api.run.host_memory import IHostMemory
@@ -98,16 +98,21 @@ def plan_bytes(found: Path) -> bytes:
         raise ArgumentError("AR304", "anyrt.load", got, wanted, do) from None
 
 
-def build(model: Path | bytes, logger: ILogger, path: str | None = None) -> IHostMemory:
+def build(
+    model: Path | bytes, logger: ILogger, path: str | None = None, monitor: IProgressMonitor | None = None
+) -> IHostMemory:
     """The plan of a model: of a file, or of bytes, whose other files lie beside `path`; raises what `load`
-    does."""
+    does. The engine has the model's name."""
     builder = Builder(logger)
     network = network_of(builder)
     parser = OnnxParser(network, logger)
     good = parser.parse(model, path) if isinstance(model, bytes) else parser.parse_from_file(str(model))
     if not good:
         raise refused(parser)
-    return builder.build_serialized_network(network, builder.create_builder_config())
+    network.name = network._title or network.name
+    config = builder.create_builder_config()
+    config.progress_monitor = monitor
+    return builder.build_serialized_network(network, config)
 
 
 def network_of(builder: Builder) -> INetworkDefinition:

@@ -133,6 +133,7 @@ def _frozen(
         ),
         log=network._channel.log,
         aside=frozenset(t._name for t in outputs if t not in marked),
+        title=network._title,
     )
 
 

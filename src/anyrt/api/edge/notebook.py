@@ -48,7 +48,7 @@ def network_table(network: INetworkDefinition) -> str:
     with suppress(Exception):
         total = network.num_inputs + network.num_layers
         rows = list(islice(_network_rows(network), MOST_ROWS))
-        caption = f"{network.name}: {counted(network.num_layers, 'layer')}"
+        caption = f"{network._title or network.name}: {counted(network.num_layers, 'layer')}"
         return table(caption, ("layer", "name", "reads", "gives"), rows, total - len(rows))
     return escape(repr(network))
 

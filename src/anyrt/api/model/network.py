@@ -54,6 +54,7 @@ class INetworkDefinition(Reporting, Managed):
         "_flags",
         "_imported",
         "_inputs",
+        "_judged",
         "_layers",
         "_name",
         "_node",
@@ -61,6 +62,7 @@ class INetworkDefinition(Reporting, Managed):
         "_parts",
         "_refittable",
         "_shape_outputs",
+        "_title",
         "_weight_names",
         "_widens",
     )
@@ -93,6 +95,8 @@ class INetworkDefinition(Reporting, Managed):
         self._node: object = None
         self._weight_names: dict[int, str] = {}
         self._name = f"Unnamed Network {next(_COUNT)}"
+        self._judged = False  # a program of a user's made it: TensorRT would be asked to build it, too
+        self._title = ""  # of the model that it was parsed from, for people
 
     @property
     def name(self) -> str:
@@ -179,7 +183,8 @@ class INetworkDefinition(Reporting, Managed):
     @one_line
     def __repr__(self) -> str:
         counts = (self.num_inputs, "input"), (self.num_layers, "layer"), (self.num_outputs, "output")
-        return f" {quoted(self._name)}: {', '.join(counted(n, what) for n, what in counts)}"
+        title = f" ({quoted(self._title)})" if self._title not in ("", self._name) else ""
+        return f" {quoted(self._name)}{title}: {', '.join(counted(n, what) for n, what in counts)}"
 
     def _repr_html_(self) -> str:
         return network_table(self)

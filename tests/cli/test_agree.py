@@ -1,0 +1,265 @@
+"""What all commands agree on: models, scripts and plans, JSON, exit codes, nearest names, 80 columns."""
+
+import io
+import json
+import os
+import pty
+import struct
+import subprocess
+import sys
+import zipfile
+from contextlib import nullcontext
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+import anyrt
+from anyrt.cli.command import all_commands
+from anyrt.cli.main import main
+from anyrt.core.foreign import seems
+
+
+@pytest.fixture
+def model(folder) -> str:
+    """y = x · 2 for rows of 3."""
+    x, y = (helper.make_tensor_value_info(n, 1, ["n", 3]) for n in "xy")
+    two = numpy_helper.from_array(np.eye(3, dtype=np.float32) * 2, "w")
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "doubles", [x], [y], [two])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), "m.onnx")
+    return "m.onnx"
+
+
+def out(capsys, *words: str) -> str:
+    assert main(words) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["run", "--random"], ["explain"], ["inspect"], ["cache", "warm"]])
+@pytest.mark.parametrize("network", ["m.onnx", "net.py:define", "net.plan"])
+def test_commands_take_models_scripts_and_plans(words, network, model, plan, capsys):
+    assert main([*words, network]) == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "--random", "m.onnx"],
+        ["explain", "m.onnx"],
+        ["explain", "m.onnx", "--stage", "kernels"],
+        ["inspect", "m.onnx"],
+        ["inspect", "net.py"],
+        ["check", "m.onnx", "--dla"],
+        ["compare", "m.onnx", "--against", "reference"],
+        ["draw", "m.onnx", "-o", "m.svg"],
+        ["codes"],
+        ["codes", "AR101"],
+        ["info"],
+        ["cache"],
+        ["cache", "path"],
+        ["cache", "warm", "m.onnx"],
+        ["cache", "prune"],
+    ],
+)
+def test_results_are_json_where_that_is_asked_for(words, model, capsys):
+    assert json.loads(out(capsys, *words, "--json"))
+
+
+def test_problems_are_json_too(model, capsys):
+    proto = onnx.load(model)
+    proto.graph.node[0].op_type = "Nonsense"
+    onnx.save(proto, model)
+    with pytest.raises(SystemExit, match="1"):
+        main(["check", model, "--json"])
+    (problem,) = json.loads(capsys.readouterr().out)["problems"]
+    assert problem["operator"] == "Nonsense"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["explian", "net.py"], "no command 'explian'; did you mean explain?, one of cache, check"),
+        (["explain", "net.py", "--noed", "x"], "'--noed' is no option of it; did you mean --node?"),
+        (["explain", "net.py", "--stage", "grahp"], "no value of --stage 'grahp'; did you mean graph?"),
+    ],
+)
+def test_misspelt_words_name_the_nearest(words, told, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(words)
+    assert told in capsys.readouterr().err
+
+
+def test_help_documents_exit_codes(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+    told = capsys.readouterr().out
+    assert "1  the answer is no" in told
+    assert "2  the command, its options or a file cannot be used" in told
+
+
+def on_a_terminal(*words: str, term: str = "dumb") -> list[str]:
+    """The lines that a command shows on a terminal of 80 columns."""
+    leader, follower = pty.openpty()
+    environment = {**os.environ, "COLUMNS": "80", "TERM": term}
+    with subprocess.Popen(
+        [sys.executable, "-m", "anyrt", *words],
+        stdout=follower,
+        stderr=follower,
+        stdin=follower,
+        env=environment,
+    ):
+        os.close(follower)
+        held = b""
+        while True:
+            try:
+                held += os.read(leader, 65536)
+            except OSError:
+                break
+    os.close(leader)
+    return held.decode().replace("\r\n", "\n").split("\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["explain", "net.py:long"],
+        ["explain", "net.py:long", "--node", "row1"],
+        ["inspect", "net.py:long"],
+        ["info"],
+        ["cache"],
+        ["codes"],
+        ["codes", "AR712"],
+        ["run", "net.py", "--random"],
+        ["run", "net.py"],
+        ["--help"],
+    ],
+)
+def test_nothing_wraps_at_80_columns(words, folder):
+    assert [line for line in on_a_terminal(*words) if len(line) > 80] == []
+
+
+def test_no_help_wraps_at_80_columns(capsys):
+    for name in all_commands():
+        with pytest.raises(SystemExit, match="0") if name != "exec" else nullcontext():
+            main([name, "--help"])
+        wide = [line for line in capsys.readouterr().out.splitlines() if len(line) > 80]
+        assert (name, [line for line in wide if not line.startswith("&&&&")]) == (name, [])
+
+
+def test_the_work_on_a_model_is_shown_from_its_beginning(model):
+    shown = "\n".join(on_a_terminal("explain", model, term="xterm"))
+    assert "Build m.onnx" in shown
+    assert "'m': 2 layers in 1 kernel" in shown
+
+
+def test_displays_have_the_name_of_the_model(model):
+    network = anyrt.Builder(anyrt.Logger()).create_network(0)
+    assert anyrt.OnnxParser(network, anyrt.Logger()).parse_from_file(model)
+    assert network.name.startswith("Unnamed Network ")
+    assert "('m')" in repr(network)
+    assert anyrt.load(model).engine.name == "m"
+    assert anyrt.load(onnx.load(model)).engine.name == "doubles"
+
+
+@pytest.mark.parametrize(
+    "words", [["--input", "x=x.npy"], ["--input", "x.npz"], ["--input", "x=x.npz"], ["--input", "x.npy"]]
+)
+def test_run_takes_arrays_in_each_form(words, model, capsys):
+    np.save("x.npy", np.ones((2, 3), np.float32))
+    np.savez("x.npz", x=np.ones((2, 3), np.float32))
+    (row,) = json.loads(out(capsys, "run", model, *words, "--json"))
+    assert (row["shape"], row["mean"]) == ([2, 3], 2.0)
+
+
+def test_run_stacks_the_arrays_of_a_folder(model, capsys):
+    Path("many").mkdir()
+    for n in range(4):
+        np.save(f"many/{n}.npy", np.full((1, 3), n, np.float32))
+    (row,) = json.loads(out(capsys, "run", model, "--input", "many", "--json"))
+    assert (row["shape"], row["maximum"]) == ([4, 3], 6.0)
+
+
+def test_run_reads_an_image_as_the_input_wants_it(folder, capsys):
+    image = pytest.importorskip("PIL.Image")
+    image.new("RGB", (8, 6), (255, 0, 51)).save("photo.png")
+    Path("image.py").write_text(
+        "import anyrt as trt\n\n\ndef define(network):\n"
+        "    x = network.add_input('x', trt.float32, (1, 3, 4, 4))\n"
+        "    y = network.add_reduce(x, trt.ReduceOperation.AVG, 0b1100, False)\n"
+        "    y.get_output(0).name = 'y'\n"
+        "    network.mark_output(y.get_output(0))\n"
+    )
+    main(["run", "image.py", "--input", "photo.png", "--output", "y=y.npy", "--mean", "0.5", "--std", "0.5"])
+    assert np.allclose(np.load("y.npy"), [[1, -1, -0.6]])
+
+
+def test_guessed_sizes_are_told_in_one_warning(model, capsys):
+    assert main(["run", model, "--random"]) == 0
+    told = capsys.readouterr()
+    assert told.err.count("\n") == 1
+    assert "--shapes=x:2x3 is what was taken" in told.err
+    assert main(["run", model, "--random", "--shapes", "x:7x3"]) == 0
+    told = capsys.readouterr()
+    assert (told.err, "(7, 3)" in told.out) == ("", True)
+
+
+def test_exec_tells_guessed_sizes_once_and_bounds_its_trace(model, capsys):
+    assert (
+        main(["exec", f"--onnx={model}", "--iterations=2000", "--duration=0", "--warmUp=0", "--avgRuns=1"])
+        == 0
+    )
+    lines = capsys.readouterr().out.splitlines()
+    assert sum("overridden to 1: --shapes=x:1x3" in line for line in lines) == 1
+    assert sum("Average on 1 runs" in line for line in lines) == 25
+    assert any("1975 averages more" in line for line in lines)
+
+
+def archive(name: str) -> bytes:
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as file:
+        file.writestr(name, "x")
+    return held.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "what", "do"),
+    [
+        (archive("archive/data.pkl"), "a checkpoint of PyTorch", "torch.onnx.export"),
+        (b"\x1c\0\0\0TFL3", "a TensorFlow Lite model", "tf2onnx"),
+        (struct.pack("<Q", 70) + b'{"weight"', "weights in safetensors", "export"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS", "git lfs pull"),
+        (b"<!DOCTYPE html><html>", "a page of HTML", "fetch"),
+        (b"", "an empty file", "fetch"),
+        (b"ftrt\0\0", "an engine of TensorRT", "build it again"),
+        (b"\x80\x04\x95", "a pickle of Python", "torch.onnx.export"),
+    ],
+)
+@pytest.mark.parametrize("command", ["check", "compare", "run", "inspect", "explain"])
+def test_a_file_that_is_no_model_says_what_it_seems_to_be(command, content, what, do, folder, capsys):
+    Path("m.onnx").write_bytes(content)
+    assert main([command, "m.onnx"]) == 2
+    told = capsys.readouterr().err
+    assert f"got {what}" in told
+    assert do in told
+    assert seems(content) is not None
+
+
+def test_dictionaries_of_a_classifier_are_cut_off_with_a_warning(folder, capsys):
+    x = helper.make_tensor_value_info("x", 1, [2, 3])
+    kind = helper.make_map_type_proto(7, helper.make_tensor_type_proto(1, []))
+    y = helper.make_value_info("probabilities", helper.make_sequence_type_proto(kind))
+    nodes = [
+        helper.make_node("Softmax", ["x"], ["p"], axis=1),
+        helper.make_node(
+            "ZipMap", ["p"], ["probabilities"], domain="ai.onnx.ml", classlabels_int64s=[0, 1, 2]
+        ),
+    ]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    onnx.save(helper.make_model(helper.make_graph(nodes, "g", [x], [y]), opset_imports=opsets), "zip.onnx")
+    assert main(["run", "zip.onnx", "--random", "--json"]) == 0
+    told = capsys.readouterr()
+    assert json.loads(told.out)[0]["output"] == "probabilities"
+    assert "zipmap=False" in told.err
+    assert main(["compare", "zip.onnx", "--against", "reference"]) == 0
