@@ -214,4 +214,9 @@ UNSUPPORTED: dict[int, tuple[str, str, str]] = {
         'export the model without it, implement it with @anyrt.op("domain::Name"), or '
         "register a plug-in of its name",
     ),
+    905: (
+        "TensorRT refuses this",
+        "AnyRT takes more than TensorRT; with ANYRT_LIKE_TENSORRT=1 it does not",
+        "write what TensorRT takes, or unset ANYRT_LIKE_TENSORRT",
+    ),
 }

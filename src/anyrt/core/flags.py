@@ -8,6 +8,8 @@
     ANYRT_MACHINE=m.json    a description that takes the place of what is found of the machine
     ANYRT_VERIFY=full       off, sample or full: check kernels against the reference while building
     ANYRT_CHECKED=1         kernels that check every access, where the configuration does not say
+    ANYRT_LIKE_TENSORRT=1   refuse in networks of programs what TensorRT refuses
+    ANYRT_LOG=json          messages of loggers as one JSON object a line
     ANYRT_CHECK_WEIGHTS=0   load plans without comparing their weights with the checksums
     ANYRT_COMPILER_SECONDS=9  how long a C or C++ compiler may take for a kernel, at first 120
 
@@ -48,6 +50,8 @@ class Flags:
     verify: str | None = None
     checked: bool = False
     check_weights: bool = True
+    like_tensorrt: bool = False
+    log: str | None = None
     compiler_seconds: int = 120
 
 
@@ -73,6 +77,8 @@ def read_flags(environ: Mapping[str, str] = os.environ) -> Flags:
         machine=path("ANYRT_MACHINE"),
         verify=_choice("ANYRT_VERIFY", (text("ANYRT_VERIFY") or "").lower(), ("", *VERIFY_LEVELS)) or None,
         checked=switch("ANYRT_CHECKED", "0"),
+        like_tensorrt=switch("ANYRT_LIKE_TENSORRT", "0"),
+        log=_choice("ANYRT_LOG", (text("ANYRT_LOG") or "").lower(), ("", "json")) or None,
         check_weights=switch("ANYRT_CHECK_WEIGHTS", "1"),
         compiler_seconds=_count("ANYRT_COMPILER_SECONDS", text("ANYRT_COMPILER_SECONDS"), 86400) or 120,
     )

@@ -11,6 +11,7 @@ from anyrt.api.building.compile import compile_request, stored_layers, this_mach
 from anyrt.api.building.config import IBuilderConfig
 from anyrt.api.building.flagbits import check_bits
 from anyrt.api.building.freeze import freeze
+from anyrt.api.building.permissive import judge
 from anyrt.api.building.precision import Precisions
 from anyrt.api.building.profile import IOptimizationProfile
 from anyrt.api.building.timing_cache import ITimingCache
@@ -108,7 +109,9 @@ class Builder(Logged, Managed):
             check_bits("create_network", flags, NetworkDefinitionCreationFlag)
         except ArgumentError as error:
             raise WrongValue(error) from None
-        return INetworkDefinition(self, flags)
+        network = INetworkDefinition(self, flags)
+        network._judged = True
+        return network
 
     def create_builder_config(self) -> IBuilderConfig:
         """A configuration with default settings, for networks of this builder."""
@@ -173,6 +176,7 @@ class Builder(Logged, Managed):
         """Whether the network has no mistakes that are found before compiling; these are logged."""
         _check_kinds(network, config)
         try:
+            judge(network, config)
             _request(network, config, {})
         except AnyrtError as error:
             self._channel.fail(error)
@@ -190,6 +194,7 @@ class Builder(Logged, Managed):
 
     def _build(self, network: INetworkDefinition, config: IBuilderConfig) -> PlanParts:
         _check_kinds(network, config)
+        judge(network, config)
         scales = calibrated(network, config)
         plan = compile_request(_request(network, config, scales))
         if network._debug_unfused:

@@ -1,0 +1,151 @@
+"""What AnyRT takes and TensorRT refuses, found in a network before it is built.
+
+A program that is tried here and then runs on a GPU should not be surprised there. So a build warns once of
+all that it finds; with ANYRT_LIKE_TENSORRT=1 the first is an error (AR905) with its condition. Networks
+that AnyRT makes by itself, of `anyrt.load` and of commands on ONNX files, are not judged, nor are layers that
+a parser added: TensorRT's own parser would have added others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from anyrt.api.model.weights import Weights
+from anyrt.core.enums import BuilderFlag, DataType, Severity
+from anyrt.core.errors import NotSupportedError
+from anyrt.core.flags import read_flags
+from anyrt.core.trt_enum import TrtEnum
+
+if TYPE_CHECKING:
+    from anyrt.api.building.config import IBuilderConfig
+    from anyrt.api.model.layer import ILayer
+    from anyrt.api.model.network import INetworkDefinition
+    from anyrt.api.model.tensor import ITensor
+
+TOLD: Final = 4  # places that a warning names
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """A behaviour: what AnyRT does, TensorRT's condition, and what to write for both."""
+
+    title: str
+    condition: str
+    do: str
+
+
+PROFILE: Final = Permission(
+    "dynamic inputs without an optimization profile",
+    "Network has dynamic or shape inputs, but no optimization profile has been defined",
+    "config.add_optimization_profile(profile) with a range for each dynamic input",
+)
+FLOAT64: Final = Permission(
+    "float64 weights",
+    "Could not implicitly convert NumPy data type: f64 to TensorRT",
+    "convert them: weights.astype(np.float32)",
+)
+TYPE: Final = Permission(
+    "element types of AnyRT's own",
+    "no such member of DataType",
+    "use a type of TensorRT: FLOAT, HALF, BF16, INT32, INT64, INT8, UINT8, BOOL, FP8, INT4 or FP4",
+)
+MEMBER: Final = Permission(
+    "operations and flags of AnyRT's own",
+    "no such member of the enum",
+    "use other layers, or a plug-in",
+)
+INTEGERS: Final = Permission(
+    "integers in layers that compute floats",
+    "the operator pages list float32, float16 and bfloat16 (int8 by quantization) for these layers",
+    "cast the input to float32, and the result back",
+)
+OPERANDS: Final = Permission(
+    "Einsum of more than two operands, with diagonals or dots",
+    "the operator page Einsum: at most two operands, no ellipsis, no letter twice in a term",
+    "write it as several layers",
+)
+PERMISSIONS: Final = (PROFILE, FLOAT64, TYPE, MEMBER, INTEGERS, OPERANDS)
+WHOLE: Final = (DataType.INT32, DataType.INT64, DataType.BOOL, DataType.UINT8)
+FLOATS: Final = (
+    "CONVOLUTION",
+    "DECONVOLUTION",
+    "EINSUM",
+    "LRN",
+    "MATRIX_MULTIPLY",
+    "NORMALIZATION",
+    "POOLING",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A place in a network where a permission is used."""
+
+    permission: Permission
+    where: str
+    got: str
+
+
+def judge(network: INetworkDefinition, config: IBuilderConfig) -> None:
+    """Warn of what TensorRT would refuse in a network of a program's own; NotSupportedError AR905 where the
+    environment asks for TensorRT's conditions."""
+    found = [*uses(network, config)] if network._judged else []
+    if not found:
+        return
+    if read_flags().like_tensorrt:
+        first = found[0]
+        wanted = f"what TensorRT takes: {first.permission.condition}"
+        raise NotSupportedError("AR905", first.where, first.got, wanted, first.permission.do)
+    places = "; ".join(f"{f.where}: {f.got}" for f in found[:TOLD])
+    more = f"; and {len(found) - TOLD} more" if len(found) > TOLD else ""
+    text = f"TensorRT would refuse this network: {places}{more}; ANYRT_LIKE_TENSORRT=1 makes it an error here"
+    network._channel.log(Severity.WARNING, text)
+
+
+def uses(network: INetworkDefinition, config: IBuilderConfig) -> Iterator[Found]:
+    """Everything that TensorRT would refuse, in the order of the network."""
+    inputs = [network.get_input(i) for i in range(network.num_inputs)]
+    for tensor in inputs if not config._profiles else ():
+        if -1 in tuple(tensor.shape) or tensor.is_shape_tensor:
+            yield Found(PROFILE, tensor.name, f"shape {tuple(tensor.shape)} and no profile")
+    for flag in (f for f in BuilderFlag if f.is_extension and config.get_flag(f)):
+        yield Found(MEMBER, "config", f"BuilderFlag.{flag.name}")
+    for tensor in inputs:
+        if tensor.dtype.is_extension:
+            yield Found(TYPE, tensor.name, f"DataType.{tensor.dtype.name}")
+    for layer in network._layers:
+        if layer not in network._imported:
+            yield from _of_layer(layer)
+
+
+def _of_layer(layer: ILayer) -> Iterator[Found]:
+    given = [tensor for tensor in layer._inputs if tensor is not None]
+    for name, value in layer._attributes.items():
+        if isinstance(value, Weights) and value.dtype is DataType.DOUBLE and value.size:
+            yield Found(FLOAT64, layer.name, f"{name} of float64")
+        elif isinstance(value, TrtEnum) and getattr(value, "is_extension", False):
+            is_type = isinstance(value, DataType)
+            yield Found(TYPE if is_type else MEMBER, layer.name, f"{type(value).__name__}.{value.name}")
+    if layer.type.name in FLOATS:
+        yield from _whole(layer, given)
+    equation = str(layer._attributes.get("equation", ""))
+    if layer.type.name == "EINSUM" and _is_more(equation):
+        yield Found(OPERANDS, layer.name, f"equation {equation!r}")
+
+
+def _whole(layer: ILayer, given: Sequence[ITensor]) -> Iterator[Found]:
+    kinds = [tensor.dtype for tensor in given if tensor.dtype in WHOLE]
+    if kinds:
+        yield Found(INTEGERS, layer.name, f"{layer.type.name} of {kinds[0].name}")
+
+
+def _is_more(equation: str) -> bool:
+    """Whether an equation has what TensorRT's lacks.
+
+    >>> _is_more("ij,jk->ik"), _is_more("ii->i"), _is_more("...i,i"), _is_more("a,a,a->a")
+    (False, True, True, True)
+    """
+    terms = equation.partition("->")[0].replace(" ", "").split(",")
+    return len(terms) > 2 or "..." in equation or any(len(set(t)) < len(t) for t in terms)
