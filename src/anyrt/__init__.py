@@ -49,6 +49,7 @@ _HOME: dict[str, tuple[str, ...]] = {
         *("_itemsize", "get_builder_plugin_registry", "get_plugin_registry", "nptype", "volume"),
     ),
     "api.model.network": ("INetworkDefinition",),
+    "api.edge.python_logging": ("PythonLogger",),
     "onnx.custom": ("op",),
     "onnx.errors": ("ParserError",),
     "onnx.refitter": ("OnnxParserRefitter",),

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeVar, TypeVarTuple
 from anyrt.api.edge.fixed import Fixed, Listed
 from anyrt.api.edge.fold import fold
 from anyrt.api.edge.hints import hint
-from anyrt.api.edge.log import default_format
+from anyrt.api.edge.log import printed
 from anyrt.api.edge.managed import Managed
 from anyrt.api.edge.oneline import one_line
 from anyrt.core.enums import DataType, ErrorCodeTRT, TensorLocation
@@ -166,7 +166,7 @@ class Logger(Fixed, ILogger):
     def log(self, severity: SeverityLevel, msg: str) -> None:
         """Print one message with the time, `[TRT]` and a letter for the severity."""
         if severity <= self._min_severity:
-            print(default_format(severity, msg, datetime.now()))
+            print(printed(severity, msg, datetime.now()))
 
 
 @fold

@@ -6,10 +6,14 @@
 
 from __future__ import annotations
 
+import json
+import re
 from datetime import datetime
 
 from anyrt.core.enums import Severity
+from anyrt.core.flags import read_flags
 
+_CODE = re.compile(r"\[(AR\d+)\] ")
 _LETTERS = {
     Severity.INTERNAL_ERROR: "F",
     Severity.ERROR: "E",
@@ -22,3 +26,25 @@ _LETTERS = {
 def default_format(severity: Severity, msg: str, now: datetime) -> str:
     """The line that the standard logger prints."""
     return f"[{now:%m/%d/%Y-%H:%M:%S}] [TRT] [{_LETTERS[severity]}] {msg}"
+
+
+def printed(severity: Severity, msg: str, now: datetime) -> str:
+    """What the standard logger prints: the line, or with ANYRT_LOG=json an object with what the line says.
+
+    >>> json_line(Severity.ERROR, "[AR101] scale1: got rank 3", datetime(2026, 1, 2))
+    '{"time": "2026-01-02T00:00:00", "severity": "ERROR", "code": "AR101", "message": "scale1: got rank 3"}'
+    """
+    return (json_line if read_flags().log == "json" else default_format)(severity, msg, now)
+
+
+def json_line(severity: Severity, msg: str, now: datetime) -> str:
+    """A message as one line of JSON; `code`: that of a diagnostic, which the text then is without."""
+    code, text = split_code(msg)
+    told = {"time": now.isoformat(), "severity": severity.name, "code": code, "message": text}
+    return json.dumps(told, ensure_ascii=False)
+
+
+def split_code(msg: str) -> tuple[str | None, str]:
+    """The code that a message begins with, and the rest."""
+    found = _CODE.match(msg)
+    return (found[1], msg[found.end() :]) if found else (None, msg)
