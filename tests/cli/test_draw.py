@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from anyrt.cli.commands.draw import drawn as drawn_network
+from anyrt.cli.draw.fold import folded
 from anyrt.cli.draw.picture import Box, Kind, Picture, Tensor, Wire, picture_of
 from anyrt.cli.draw.place import Rect, place, short
 from anyrt.cli.draw.svg import svg
@@ -190,7 +192,7 @@ def test_the_same_network_gives_the_same_picture(folder):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("x.npy", "-o", "net.svg"), "[AR606] plan: got bytes that begin with"),
+        (("x.npy", "-o", "net.svg"), "[AR606] plan: got an array of NumPy"),
         (("nope.plan", "-o", "net.svg"), "nope.plan: No such file or directory"),
         (("net.plan", "-o", "net.png"), "[AR304] --output: got 'net.png', wanted a name that ends in .svg"),
         (("net.plan", "-o", "nowhere/net.svg"), "[AR803] nowhere/net.svg: got No such file or directory"),
@@ -276,3 +278,107 @@ def test_twice_the_layers_are_twice_the_picture(per_kernel):
 def test_shares_of_time_are_told_when_nothing_took_any():
     assert ">0 ms<" in svg(chain(1, 1), milliseconds=[0.0])
     assert np.isfinite(place(chain(1, 1)).height)
+
+
+PADDED = """
+import numpy as np
+import anyrt as trt
+
+
+def define(network):
+    x = network.add_input("image", trt.float32, (1, 16, 32, 32))
+    for name in ("first", "second"):
+        weights, bias = np.ones((16, 16, 3, 3), np.float32), np.zeros(16, np.float32)
+        layer = network.add_convolution_nd(x, 16, (3, 3), weights, bias)
+        layer.padding_nd, layer.name = (1, 1), name
+        x = layer.get_output(0)
+    network.mark_output(x)
+
+
+def loop(network):
+    x = network.add_input("x", trt.float32, (4, 8))
+    loop, turns = network.add_loop(), network.add_constant((), np.array(3, np.int32)).get_output(0)
+    loop.add_trip_limit(turns, trt.TripLimit.COUNT)
+    state = loop.add_recurrence(x)
+    tanh = network.add_activation(state.get_output(0), trt.ActivationType.TANH)
+    tanh.name = "tanh"
+    total = network.add_reduce(tanh.get_output(0), trt.ReduceOperation.SUM, 2, True)
+    total.name = "total"
+    step = network.add_elementwise(tanh.get_output(0), total.get_output(0), trt.ElementWiseOperation.SUM)
+    step.name = "step"
+    state.set_input(1, step.get_output(0))
+    last = loop.add_loop_output(state.get_output(0), trt.LoopOutput.LAST_VALUE, 0)
+    y = network.add_unary(last.get_output(0), trt.UnaryOperation.NEG)
+    y.name = "neg"
+    network.mark_output(y.get_output(0))
+"""
+
+
+def picture(place):
+    Path("drawn.py").write_text(PADDED)
+    return drawn_network(place, False)[0]
+
+
+def from_to(picture):
+    return {
+        (picture.boxes[picture.tensors[w.tensor].source].title, picture.boxes[w.target].title)
+        for w in picture.wires
+    }
+
+
+def test_every_writer_of_a_tensor_has_a_wire_to_its_reader():
+    shown = picture("drawn.py")
+    inputs = [n for n, box in enumerate(shown.boxes) if box.kind is Kind.INPUT]
+    reached, before = set(inputs), set()
+    while reached != before:
+        before = set(reached)
+        reached |= {w.target for w in shown.wires if shown.tensors[w.tensor].source in reached}
+    ends = {shown.tensors[w.tensor].source for w in shown.wires}
+    outputs = {n for n, box in enumerate(shown.boxes) if box.kind is Kind.OUTPUT}
+    assert outputs <= reached
+    assert ends == set(range(len(shown.boxes))) - outputs
+    assert ("first", "second") in from_to(shown)
+
+
+def test_bodies_of_loops_are_drawn_in_a_region():
+    shown = picture("drawn.py:loop")
+    ((name, frames),) = shown.regions
+    assert {"tanh", "total", "step"} <= {b.title for b in shown.boxes if b.frame in frames}
+    assert "neg" not in {b.title for b in shown.boxes if b.frame in frames}
+    assert {("tanh", "total"), ("step", name), (name, "neg")} <= from_to(shown)
+    assert f"<title>{name}</title>" in svg(shown)
+
+
+@pytest.mark.parametrize("place", ["drawn.py", "drawn.py:loop"])
+def test_counts_of_a_picture_are_those_of_the_build(place, capsys):
+    Path("drawn.py").write_text(PADDED)
+    assert main(["draw", place, "-o", "net.svg"]) == 0
+    assert main(["explain", place]) == 0
+    first, second = capsys.readouterr().out.splitlines()[:2]
+    assert first.partition(": ")[2] == second.partition(": ")[2]
+
+
+def test_blocks_that_repeat_are_drawn_once_and_connected():
+    Path("blocks.py").write_text(
+        "import anyrt as trt\n\n\ndef define(network):\n"
+        "    x = network.add_input('x', trt.float32, (8, 8))\n"
+        "    for n in range(60):\n"
+        "        total = network.add_reduce(x, trt.ReduceOperation.SUM, 1 + n % 2, True).get_output(0)\n"
+        "        x = network.add_elementwise(x, total, trt.ElementWiseOperation.MAX).get_output(0)\n"
+        "    network.mark_output(x)\n"
+    )
+    whole = drawn_network("blocks.py", False)[0]
+    once = folded(whole)
+    assert len(once.frames) < len(whole.frames) / 2
+    assert any("× " in name for name in once.frames)
+    drawn = [(once.tensors[w.tensor].source, once.tensors[w.tensor].shape, w.target) for w in once.wires]
+    assert len(set(drawn)) == len(drawn) < len(whole.wires) / 2
+    inputs, outputs = (
+        {n for n, b in enumerate(once.boxes) if b.kind is k} for k in (Kind.INPUT, Kind.OUTPUT)
+    )
+    reached, before = set(inputs), set()
+    while reached != before:
+        before = set(reached)
+        reached |= {w.target for w in once.wires if once.tensors[w.tensor].source in reached}
+    assert outputs <= reached
+    assert ET.fromstring(svg(once)).tag == f"{SVG}svg"

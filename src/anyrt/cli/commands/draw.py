@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from anyrt.cli.command import Command
-from anyrt.cli.show import counted
+from anyrt.cli.show import counted, print_json
 from anyrt.core.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -49,7 +49,11 @@ def run(args: Namespace) -> None:
     picture, notes, times = drawn(args.network, args.profile)
     write = svg if args.output.suffix == ".svg" else html
     write_atomically(args.output, [write(picture, notes, times).encode()])
-    print(f"{args.output}: {_counts(picture)}")
+    if args.json:
+        kernels = {"layers": picture.layers, "kernels": len(picture.frames), "milliseconds": times}
+        print_json({"file": str(args.output), **kernels})
+    else:
+        print(f"{args.output}: {_counts(picture)}")
 
 
 def drawn(network: str, profile: bool) -> tuple[Picture, list[str], list[float] | None]:
@@ -70,10 +74,12 @@ def drawn(network: str, profile: bool) -> tuple[Picture, list[str], list[float] 
     picture = picture_of(file.plan, found[number].graph, schedule, sizes)
     notes, times = list(_notes(picture, bool(sizes))), None
     if profile:
-        first = sum(len(s.launches) for s in lowered.schedules[:number])
         every = kernel_milliseconds(plan, lowered.graph, sizes)
-        times = every[first : first + len(schedule.launches)]
-        notes.append(f"{sum(times):.3g} ms: the sum of the medians of {RUNS} runs, kernel by kernel")
+        times = [every.get(name, 0.0) for name in picture.frames]
+        turns = [(name, every[name]) for name, _ in picture.regions if name in every]
+        notes += [f"{ms:.3g} ms in all turns of {name}" for name, ms in turns]
+        total = sum(times) + sum(ms for _, ms in turns)
+        notes.append(f"{total:.3g} ms: the sum of the medians of {RUNS} runs, kernel by kernel")
     return picture, notes, times
 
 
@@ -89,10 +95,7 @@ def _notes(picture: Picture, is_dynamic: bool) -> Iterator[str]:
 
 
 def _counts(picture: Picture) -> str:
-    from anyrt.cli.draw.picture import Kind
-
-    layers = sum(box.kind in (Kind.LAYER, Kind.PLACE) for box in picture.boxes)
-    return f"{counted(layers, 'layer')} in {counted(len(picture.frames), 'kernel')}"
+    return f"{counted(picture.layers, 'layer')} in {counted(len(picture.frames), 'kernel')}"
 
 
 COMMAND = Command("draw a network's layers, kernels and tensors as SVG or HTML", options, run)

@@ -1,6 +1,8 @@
 """What a picture of a plan shows: kernels as frames, layers as boxes in them, tensors as wires between boxes.
 
-A wire between two frames is a tensor in memory, which has bytes; one inside a frame stays in registers. A
+A wire between two frames is a tensor in memory, which has bytes; one inside a frame stays in registers. From
+each kernel that writes a part of a tensor leads a wire to whatever reads it. The kernels of a loop's or a
+branch's body stand in the picture with those around, and a region around them. A
 layer that several kernels compute, since that is cheaper than storing it, has a box in each; all but the
 first are marked (`Kind.AGAIN`).
 """
@@ -68,7 +70,8 @@ class Wire:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """`frames`: the names of kernels. `left_out`: layers that no kernel computes, as they change nothing."""
+    """`frames`: the names of kernels. `regions`: loops and conditionals, each with the frames of its bodies.
+    `layers`: how many the plan has. `left_out`: layers that no kernel computes, as they change nothing."""
 
     name: str
     frames: tuple[str, ...]
@@ -76,6 +79,8 @@ class Picture:
     tensors: tuple[Tensor, ...]
     wires: tuple[Wire, ...]
     left_out: tuple[str, ...] = ()
+    regions: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    layers: int = 0
 
 
 def picture_of(plan: Plan, graph: Graph, schedule: Schedule, sizes: Mapping[str, int]) -> Picture:
@@ -86,9 +91,11 @@ def picture_of(plan: Plan, graph: Graph, schedule: Schedule, sizes: Mapping[str,
     shown = {box.title for box in sketch.boxes}
     # Constants have no inputs, and no boxes: their bytes stand where they are read.
     left_out = tuple(x.name for x in plan.layers if x.inputs and x.name not in shown)
-    frames = tuple(launch.call.name for launch in schedule.launches)
     boxes, tensors = tuple(sketch.finished()), tuple(sketch.tensors.values())
-    return Picture(plan.name, frames, boxes, tensors, tuple(sketch.wires), left_out)
+    frames, regions = tuple(sketch.frames), tuple((n, tuple(f)) for n, f in sketch.regions if f)
+    return Picture(
+        plan.name, frames, boxes, tensors, tuple(sketch.wires), left_out, regions, len(plan.layers)
+    )
 
 
 def shape_text(shape: Sequence[int]) -> str:
@@ -128,18 +135,37 @@ class _Sketch:
     sources: dict[Value, int] = field(default_factory=dict)  # the box that makes what lies in memory
     parts: dict[Value, list[tuple[int, Value]]] = field(default_factory=dict)
     writers: dict[str, tuple[int, Value]] = field(default_factory=dict)  # by the name of an output's buffer
+    memory: dict[str, tuple[int, Value]] = field(default_factory=dict)  # who wrote a buffer last, by its name
+    frames: list[str] = field(default_factory=list)
+    regions: list[tuple[str, list[int]]] = field(default_factory=list)
     drawn: set[Value] = field(default_factory=set)
 
     def draw(self) -> None:
         """Everything."""
         for name, value in self.graph.inputs:
             self.sources[value] = self._add(Box(Kind.INPUT, name, "", None, "", (self._type(value),)))
-        for number, launch in enumerate(self.schedule.launches):
-            self._kernel(number, launch)
+            self.memory[self.schedule.buffers[value].name] = self.sources[value], value
+        self._steps()
         ports = port_names(self.graph)[len(self.graph.inputs) :]
         for (name, value), port in zip(self.graph.outputs, ports, strict=True):
-            source, made = self.writers.get(port) or (self._source(value), value)
-            self._wire(source, made, self._add(Box(Kind.OUTPUT, name, "", None, "", (self._type(value),))))
+            box = self._add(Box(Kind.OUTPUT, name, "", None, "", (self._type(value),)))
+            if port in self.writers:
+                source, made = self.writers[port]
+                self._wire(source, made, box)
+            else:
+                self._connect(value, box)
+
+    def _steps(self) -> None:
+        """The kernels of the graph in order, those of bodies where their region runs."""
+        for step in self.schedule.steps:
+            if isinstance(step, Launch):
+                self.frames.append(step.call.name)
+                self._kernel(len(self.frames) - 1, step)
+                continue
+            first = len(self.frames)
+            for part in step.parts:
+                replace(self, graph=part.graph, schedule=part, owners=_owners(part.graph))._steps()
+            self.regions.append((step.name, list(range(first, len(self.frames)))))
 
     def finished(self) -> Iterator[Box]:
         """The boxes with the bytes of their constants."""
@@ -178,7 +204,7 @@ class _Sketch:
         boxes = {owner: self._add(self._layer(number, owner, inner)) for owner, inner in groups.items()}
         if not values:
             moved = launch.group.whole or launch.root
-            box = self._add(self._box(Kind.PART, moved, number, "copy"))
+            box = self._add(self._box(Kind.PART, self.owners.get(moved, moved), number, "copy"))
             boxes[moved] = boxes[launch.root] = box
             self._read(touched, launch.root, box)
         return boxes
@@ -201,6 +227,7 @@ class _Sketch:
     def _store(self, launch: Launch, values: Mapping[Value, None], boxes: Mapping[Value, int]) -> None:
         group = launch.group
         root = (boxes[self.owners[group.root]] if values else boxes[group.root], group.root)
+        self.memory |= {buffer.name: root for buffer in launch.written}
         if group.whole is not None:
             self.parts.setdefault(group.whole, []).append(root)
         elif self._is_copy(launch):
@@ -217,9 +244,21 @@ class _Sketch:
                 return
         buffer = self.schedule.buffers.get(value)
         if buffer is not None and buffer.name in touched:
-            self._wire(self._source(value), value, box)
+            self._connect(value, box)
+
+    def _connect(self, value: Value, box: int) -> None:
+        """Wires from all that writes a value, or parts of it, in memory."""
+        source = self._source(value)
+        self._wire(source, value, box)
+        if self.boxes[source].kind is not Kind.PLACE:
+            for writer, part in self.parts.get(value, ()):
+                self._wire(writer, part, box)
 
     def _source(self, value: Value) -> int:
+        buffer = self.schedule.buffers.get(value)
+        written = None if buffer is None else self.memory.get(buffer.name)
+        if value not in self.sources and value not in self.parts and written is not None:
+            return written[0]  # by a body, or around one, where the value is called otherwise
         if value not in self.sources:
             self.sources[value] = place = self._add(self._box(Kind.PLACE, value, None))
             self.drawn.add(value)

@@ -17,6 +17,7 @@ from anyrt.cli.draw.place import HEADER, SMALL, Line, Placed, Rect, place, short
 
 MARGIN: Final = 24.0
 HEAT: Final = 4.0  # the height of the bar that shows a kernel's share of the time
+PAD: Final = 6.0  # between a region and the kernels in it
 LINE: Final = 17.0  # of the text above the picture
 HUES: Final = ("#4c8bd6", "#d9822b", "#4aa36c", "#b565c4", "#d0556a", "#2fa3a8", "#a08a2e", "#7a74d1")
 
@@ -33,6 +34,7 @@ text.title { font-size: 16px; font-weight: 600 }
 """
 _COLOURS: Final = """
 .page {{ fill: {page} }} text {{ fill: {text} }} .faint {{ fill: {faint} }}
+rect.region {{ fill: none; stroke: {edge}; stroke-dasharray: 8 4 }}
 rect.frame {{ fill: {frame}; stroke: {border} }} rect.head {{ fill: {head} }} rect.heat {{ fill: {heat} }}
 rect.box {{ fill: {box}; stroke: {edge} }} .input rect.box, .output rect.box {{ fill: {port} }}
 .wire path {{ stroke: {wire} }} #arrow path {{ fill: {wire} }}
@@ -101,7 +103,8 @@ class _Writer:
 
     def lines(self, notes: Sequence[str]) -> Iterator[str]:
         """The document."""
-        top = MARGIN + LINE * (len(notes) + 1) + MARGIN / 2
+        above = LINE + PAD if self.picture.regions else 0.0  # the title of a region
+        top = MARGIN + LINE * (len(notes) + 1) + MARGIN / 2 + above
         longest = max((text_width(note, SMALL) for note in (self.picture.name * 2, *notes)), default=0.0)
         width, height = max(self.placed.width, longest) + 2 * MARGIN, self.placed.height + top + MARGIN
         size = f'width="{_n(width)}" height="{_n(height)}" viewBox="0 0 {_n(width)} {_n(height)}"'
@@ -121,6 +124,8 @@ class _Writer:
         yield "</g>\n</svg>"
 
     def _drawing(self) -> Iterator[str]:
+        for name, frames in self.picture.regions:
+            yield from self._region(name, [self.placed.frames[n] for n in frames])
         for number, rect in enumerate(self.placed.frames):
             yield from self._kernel(number, rect)
         for line in self.placed.lines:
@@ -131,6 +136,14 @@ class _Writer:
         for label in self.placed.labels:
             yield f"<g><title>{_text(self._told(label.tensor))}</title>"
             yield f"{_label('faint', label.text, label.x, label.y)}</g>"
+
+    def _region(self, name: str, frames: Sequence[Rect]) -> Iterator[str]:
+        """Around the kernels of a loop's or a conditional's bodies."""
+        left, top = min(r.x for r in frames) - PAD, min(r.y for r in frames) - PAD - LINE
+        right, bottom = max(r.x + r.width for r in frames), max(r.y + r.height for r in frames)
+        rect = Rect(left, top, right + PAD - left, bottom + PAD - top)
+        yield f'<g class="region"><title>{_text(name)}</title><rect class="region" {_rect(rect)} rx="10"/>'
+        yield f"{_label('left faint', short(name), left + PAD, top + LINE / 2)}</g>"
 
     def _kernel(self, number: int, rect: Rect) -> Iterator[str]:
         name = self.picture.frames[number]

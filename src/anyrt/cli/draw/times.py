@@ -1,8 +1,8 @@
-"""How long each kernel of a plan takes, on random inputs at the optimum of its first profile."""
+"""How long each kernel of a plan takes, by name, on random inputs at the optimum of its first profile."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -25,8 +25,8 @@ WARM: Final = 3  # runs that do not count
 RUNS: Final = 20
 
 
-def kernel_milliseconds(plan: Path | bytes, graph: Graph, sizes: Mapping[str, int]) -> list[float]:
-    """For each kernel that the plan's program calls, in all its versions, the median of some runs."""
+def kernel_milliseconds(plan: Path | bytes, graph: Graph, sizes: Mapping[str, int]) -> dict[str, float]:
+    """For each step of the plan's program, by its name, the median of some runs; turns are summed."""
     with strict():
         engine = Runtime(Logger(Severity.INTERNAL_ERROR)).deserialize_cuda_engine(plan)
     assert engine is not None, "strict() makes it an error"
@@ -34,12 +34,17 @@ def kernel_milliseconds(plan: Path | bytes, graph: Graph, sizes: Mapping[str, in
     held = _bind(context, random_inputs(graph, sizes))
     runs = [_run(context) for _ in range(WARM + RUNS)]
     assert len(held) == len(context.loaded.plan.bindings), "memory of all tensors is kept until here"
-    return [median(times) for times in zip(*runs[WARM:], strict=True)]
+    names = dict.fromkeys(name for run in runs[WARM:] for name in run)
+    return {name: median(run.get(name, 0.0) for run in runs[WARM:]) for name in names}
 
 
-def _run(context: Context) -> Sequence[float]:
-    times: list[float] = []
-    context.run_steps(lambda name, milliseconds: times.append(milliseconds))
+def _run(context: Context) -> dict[str, float]:
+    times: dict[str, float] = {}
+
+    def add(name: str, milliseconds: float) -> None:
+        times[name] = times.get(name, 0.0) + milliseconds
+
+    context.run_steps(add)
     return times
 
 
