@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -81,6 +84,20 @@ class ICudaEngine(Reporting, Managed):
         for name in self._marks.hidden:
             del outputs[name]
         return outputs
+
+    def report(self, path: str | os.PathLike[str] | None = None) -> str:
+        """A page of HTML about this engine, which opens offline: its drawing, kernels by time, what was not
+        fused and why, latencies, errors. `path`: also write it there. TensorRT has no such method.
+
+            engine.report("report.html")
+
+        Raises AR803 where the file cannot be written."""
+        # Pages are drawn by the package of the command line, above this one, which is found by its name.
+        made = import_module("anyrt.cli.report.build")
+        page: str = made.report(bytes(memoryview(self.serialize())), self.name)
+        if path is not None:
+            made.write_report(page, Path(path))
+        return page
 
     def __getitem__(self, index: int) -> str:
         return self._io[index].name

@@ -1,0 +1,43 @@
+"""`anyrt report NETWORK -o report.html`: one page that opens offline.
+
+anyrt report model.onnx -o report.html
+anyrt report net.py:tiny -o report.html
+
+Problems and cures; the drawing, to zoom and search; kernels and layers by time,
+with bytes, operations and the share of the machine's limit; a click shows how a
+kernel was made, down to its assembly; the latency; the error of each layer.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from anyrt.cli.command import Command
+from anyrt.cli.show import byte_count, print_json
+
+
+def options(parser: ArgumentParser) -> None:
+    """The network and the file."""
+    parser.description = __doc__
+    parser.add_argument("network", help="an ONNX model, FILE.py:FUNCTION, or a plan")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="the page")
+
+
+def run(args: Namespace) -> None:
+    """Write the page; exit status 1 where the model has problems, which the page then tells."""
+    from anyrt.cli.report.build import report_of, write_report
+
+    text = report_of(args.network)
+    write_report(text, args.output)
+    is_built = "<p>not built</p>" not in text
+    if args.json:
+        print_json({"file": str(args.output), "bytes": len(text.encode()), "built": is_built})
+    else:
+        told = "" if is_built else ": the model has problems, which it tells"
+        print(f"{args.output}: {byte_count(len(text.encode()))}{told}")
+    if not is_built:
+        raise SystemExit(1)
+
+
+COMMAND = Command("write a report of a network as one page of HTML", options, run)

@@ -1,0 +1,144 @@
+"""A report of a model, a script, a plan, or an engine.
+
+write_report(report_of("model.onnx"), Path("report.html"))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from anyrt.api.building.builder import Builder
+from anyrt.cli.draw.fold import folded
+from anyrt.cli.draw.picture import Picture
+from anyrt.cli.draw.svg import svg
+from anyrt.cli.progress import Silent
+from anyrt.cli.report import facts
+from anyrt.cli.report.page import page
+from anyrt.cli.script import plan_source
+from anyrt.compiler.verify import random_inputs, reference
+from anyrt.core.units import byte_count, counted
+from anyrt.onnx.parser import OnnxParser
+from anyrt.onnx.reference import compare, failures, load_model, runner
+from anyrt.onnx.session import network_of
+from anyrt.plan.disk import write_text
+from anyrt.plan.json import Json
+
+WHOLE: Final = 40  # kernels that are drawn without folding
+DRAWN: Final = 400  # kernels; to place more takes longer than the page shall take to open
+ROWS: Final = 4000  # errors that are told
+RTOL, ATOL = 1e-3, 1e-4
+
+
+def report_of(place: str) -> str:
+    """The page of an ONNX model, FILE.py:FUNCTION or a plan; of a model that is refused, its problems."""
+    path = Path(place)
+    if path.suffix == ".onnx":
+        problems = problems_of(path)
+        if problems:
+            return page(path.name, {"problems": problems, "kernels": [], "layers": []}, "", ["not built"])
+        return report(plan_source(place), path.name, path)
+    return report(plan_source(place), path.name)
+
+
+def problems_of(path: Path) -> list[Json]:
+    """What is wrong with a model, each with its cure."""
+    network = network_of(Builder(Silent()))
+    parser = OnnxParser(network, Silent())
+    if parser.parse_from_file(str(path)):
+        return []
+    errors = [parser.get_error(i) for i in range(parser.num_errors)]
+    if len(errors) == 1 and errors[0]._failure.error.code == "AR416":
+        raise errors[0]._failure.error.at(str(path))
+    return [{"node": e.node_name(), "operator": e.node_operator(), "problem": e.desc()} for e in errors]
+
+
+def report(source: bytes | Path, title: str, model: Path | None = None) -> str:
+    """The page of a plan; `model`: what it was built of, which another runtime then runs, too."""
+    built = facts.Built.of(source)
+    times, most = built.milliseconds(), facts.limits()
+    kernels = facts.kernels(built, times, most)
+    against, errors = model_errors(model) if model is not None else plan_errors(built)
+    held: dict[str, Json] = {
+        "kernels": kernels,
+        "layers": facts.layers(built, kernels),
+        "latencies": list(facts.latencies(built)),
+        "stored": facts.not_fused(built),
+        "memory": facts.memory(built),
+        "constants": facts.constants(built.file),
+        "against": against,
+        "errors": errors[:ROWS],
+    }
+    notes = [
+        f"{counted(built.picture.layers, 'layer')} in {counted(len(built.picture.frames), 'kernel')}",
+        f"{sum(times.values()):.4g} ms, kernel by kernel",
+        f"limits of this machine in a second, measured with NumPy: {byte_count(int(1e3 * most.bytes))} of "
+        f"memory, {byte_count(int(1e3 * most.near))} near cores, {most.operations / 1e6:.4g} GFLOP",
+    ]
+    drawing, told = drawn(built.picture, times)
+    notes += told
+    return page(title, held, drawing, notes)
+
+
+def drawn(picture: Picture, times: Mapping[str, float]) -> tuple[str, list[str]]:
+    """The drawing of a network, blocks that repeat drawn once, and what to say of it."""
+    shown = folded(picture) if len(picture.frames) > WHOLE else picture
+    if len(shown.frames) > DRAWN:
+        return "", [f"no drawing: {len(shown.frames)} kernels are too many"]
+    is_folded = len(shown.frames) < len(picture.frames)
+    notes = [
+        f"drawn: {len(shown.frames)} kernels, of which those with × stand for as many blocks"
+    ] * is_folded
+    return svg(shown, (), None if is_folded else [times.get(n, 0.0) for n in shown.frames]), notes
+
+
+def model_errors(path: Path) -> tuple[str, list[Json]]:
+    """How each node's result differs from that of ONNX Runtime or ONNX's reference; where the model cannot
+    show them all, those of its outputs."""
+    for layers in (True, False):
+        try:
+            model = load_model(path, layers)
+            feeds = model.inputs({n: _sizes(s.sizes) for n, s in model.signatures().items()})
+            name, other = runner(None)
+            got, wanted = model.session().run(feeds), other(model, feeds)
+        except failures() as error:
+            told = f"nothing: {error}"
+            continue
+        rows = [compare(n, got[n], wanted[n], RTOL, ATOL) for n in model.outputs if n in wanted]
+        return name, [_finite(asdict(row)) for row in rows]
+    return told, []
+
+
+def _sizes(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(1 if d < 0 else d for d in sizes)
+
+
+def plan_errors(built: facts.Built) -> tuple[str, list[Json]]:
+    """How each output differs from that of the graph, computed in float64."""
+    from anyrt.api.edge.interfaces import Logger
+    from anyrt.api.run.runtime import Runtime
+    from anyrt.core.enums import Severity
+
+    engine = Runtime(Logger(Severity.INTERNAL_ERROR)).deserialize_cuda_engine(built.source)
+    feeds = random_inputs(built.lowered.graph, built.sizes)
+    got, graph = engine.run(**feeds), built.lowered.graph
+    held = {value: feeds[name] for name, value in graph.inputs}
+    rows = list[Json]()
+    for name, value in graph.outputs:
+        if name in got:
+            wanted = np.asarray(reference(value, held, built.sizes).array)
+            rows.append(_finite(asdict(compare(name, got[name], wanted, RTOL, ATOL))))
+    return "the graph in float64", rows
+
+
+def _finite(row: Mapping[str, Json]) -> Json:
+    return {k: v if not isinstance(v, float) or np.isfinite(v) else str(v) for k, v in row.items()}
+
+
+def write_report(text: str, path: Path) -> None:
+    """Put the page into a file."""
+    write_text(path, text)
