@@ -39,11 +39,13 @@ def test_every_file_is_a_command():
         "check",
         "codes",
         "compare",
+        "debug",
         "draw",
         "exec",
         "explain",
         "info",
         "inspect",
+        "report",
         "run",
     ]
 
@@ -200,7 +202,7 @@ def test_bars_on_a_terminal_move_and_go(monkeypatch):
     monitor.phase_finish("Building engine")
     assert "Compile kernels" in shown.getvalue()
     assert "1/3" in shown.getvalue()
-    assert isinstance(logger, progress.Silent)
+    assert isinstance(logger, progress.Warnings)
 
 
 def test_explain_shows_the_steps_that_make_a_kernel(capsys):
@@ -261,7 +263,7 @@ def test_explain_shows_every_version_of_a_dynamic_network(capsys):
         ),
         (("net.py:left_out", "--node", "gone"), "[AR304] --node: got 'gone', "),
         (("net.py", "--cpu", "foo"), "[AR809] --cpu: got 'foo', wanted one of avx512"),
-        (("x.npy",), "[AR606] plan: got bytes that begin with"),
+        (("x.npy",), "[AR606] plan: got an array of NumPy, wanted a plan, an ONNX model or a script"),
     ],
 )
 def test_explain_refuses_in_one_line(capsys, words, message):

@@ -1,0 +1,128 @@
+"""`anyrt debug`: searches for what goes wrong in an ONNX model.
+
+anyrt debug precision model.onnx --accuracy 1e-2    the fewest layers that must stay
+                                                    float32, as options of anyrt exec
+anyrt debug reduce model.onnx -o small.onnx         the smallest part that still is
+                                                    refused, or differs
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from anyrt.cli.command import Command
+from anyrt.cli.show import counted, print_json, print_table, print_text
+from anyrt.core.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from anyrt.ops._record import Array
+
+KINDS: Final = ("fp16", "bf16")
+
+
+def options(parser: ArgumentParser) -> None:
+    """The search, the model, and how close is close."""
+    parser.description = __doc__
+    add = parser.add_argument
+    add("search", choices=tuple(SEARCHES), help="what to look for")
+    add("model", type=Path, help="an ONNX file")
+    add("-o", "--output", type=Path, help="precision: write the options there; reduce: the model")
+    add(
+        "--accuracy",
+        type=float,
+        default=1e-2,
+        help="precision: error allowed, relative to the largest output",
+    )
+    add("--type", choices=KINDS, default="fp16", help="precision: what other layers may be (default: fp16)")
+    add(
+        "--against",
+        choices=("onnxruntime", "reference"),
+        help="reduce: default: onnxruntime where it is installed",
+    )
+    add("--rtol", type=float, default=1e-3, help="reduce: difference allowed, relative to the wanted value")
+    add("--atol", type=float, default=1e-4, help="reduce: difference allowed besides")
+    add("--shapes", default="", help="shapes of open inputs: x:1x3x224x224")
+    add("--seed", type=int, default=0, help="of the random inputs (default: 0)")
+
+
+def run(args: Namespace) -> None:
+    """Search."""
+    SEARCHES[args.search](args)
+
+
+def precision(args: Namespace) -> None:
+    """Print, and write, the options that keep some layers in float32."""
+    from anyrt.cli.debug.precision import Trials, fewest, options_of
+    from anyrt.plan.disk import write_text
+
+    trials = Trials(args.model, args.type, _feeds(args))
+    layers = trials.layers()
+    found = fewest(layers, trials.error, args.accuracy)
+    words = options_of(args.type, found.kept)
+    if args.output:
+        write_text(args.output, f"{words}\n")
+    if args.json:
+        told = {
+            "kept": list(found.kept),
+            "layers": len(layers),
+            "error": found.error,
+            "without": found.without,
+        }
+        print_json({**told, "options": words, "builds": found.builds})
+        return
+    print_text(f"error {found.without:.3g} with all of {counted(len(layers), 'layer')} in {args.type}")
+    print_table(("layer that stays float32",), [(name,) for name in found.kept])
+    print_text(
+        f"error {found.error:.3g} with {counted(len(found.kept), 'layer')} in float32; {found.builds} builds"
+    )
+    print(words)
+
+
+def reduce(args: Namespace) -> None:
+    """Write the smallest part of a model that fails as the model does; exit status 1 where none does."""
+    import onnx
+
+    from anyrt.cli.debug.reduce import Judge, reduced, values_of
+    from anyrt.onnx.reference import load_model, runner
+
+    if args.output is None:
+        raise ArgumentError("AR304", "debug reduce", "no file for the model", "-o small.onnx")
+    name, other = runner(args.against)
+    model, feeds = load_model(args.model, False), _feeds(args)
+    judge = Judge(args.model.absolute().parent, other, args.rtol, args.atol)
+    found = reduced(model.proto, feeds, values_of(args.model, feeds, other), judge)
+    if found is None:
+        print_text(f"{args.model} builds, and agrees with {name}")
+        raise SystemExit(1)
+    onnx.save(found.model, args.output)
+    nodes = [node.op_type for node in found.model.graph.node]
+    if args.json:
+        print_json({"file": str(args.output), "reason": found.reason, "nodes": nodes, "tried": found.tried})
+        return
+    why = f"differs from {name}" if found.reason == "differs" else f"is refused with {found.reason}"
+    print_text(f"{args.output}: {counted(len(nodes), 'node')} of {len(model.proto.graph.node)}, which {why}")
+    print_text(f"{', '.join(nodes)}; {found.tried} parts were tried")
+
+
+def _feeds(args: Namespace) -> dict[str, Array]:
+    from anyrt.cli.exec.flags import Given
+    from anyrt.cli.exec.shapes import shapes
+    from anyrt.cli.guess import Guess
+    from anyrt.cli.main import complain
+    from anyrt.onnx.reference import load_model
+
+    model, guess = load_model(args.model, False), Guess()
+    asked = shapes(Given({"shapes": args.shapes}).pairs("shapes"), "--shapes")
+    sizes = {
+        n: asked.get(n) or guess.shape(n, s.sizes, [s.names.get(i, "") for i in range(len(s.sizes))])
+        for n, s in model.signatures().items()
+    }
+    if guess.guessed:
+        complain(f"anyrt debug: warning: {guess.told()}")
+    return dict(model.inputs(sizes, args.seed))
+
+
+SEARCHES: Final = {"precision": precision, "reduce": reduce}
+COMMAND = Command("find layers that need float32, or the part of a model that fails", options, run)

@@ -1,0 +1,166 @@
+"""A model that fails, cut down to the nodes that are needed for that.
+
+First the end moves: the earliest node whose result already fails becomes the output. Then the beginning: what
+the first nodes make becomes an input, with the numbers that it has in the whole model. Then single nodes in
+between go, the same way, as long as it still fails for the same reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from onnx import GraphProto, ModelProto, NodeProto, helper
+
+from anyrt.core.errors import AnyrtError
+from anyrt.onnx.reference import Compared, Feeds, compare, failures, load_model
+from anyrt.ops._record import Array
+
+Fails = Callable[[ModelProto, Feeds], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """The smallest model that was found, and why it fails."""
+
+    model: ModelProto
+    reason: str
+    tried: int
+
+
+@dataclass(slots=True)
+class Judge:
+    """Says why a model fails: refused with a code, or different from another runtime."""
+
+    folder: Path
+    other: Callable[[Compared, Feeds], dict[str, Array]]
+    rtol: float
+    atol: float
+
+    def __call__(self, proto: ModelProto, feeds: Feeds) -> str | None:
+        model = Compared(proto, self.folder, tuple(v.name for v in proto.graph.output))
+        try:
+            got = model.session().run(feeds)
+        except AnyrtError as error:
+            return error.code
+        try:
+            wanted = self.other(model, feeds)
+        except failures():  # what another runtime does not run says nothing of this one
+            return None
+        rows = [compare(n, got[n], wanted[n], self.rtol, self.atol) for n in model.outputs]
+        return None if all(row.agrees for row in rows) else "differs"
+
+
+def reduced(proto: ModelProto, feeds: Feeds, values: Mapping[str, Array], fails: Fails) -> Reduced | None:
+    """The smallest failing part of a model; None where it does not fail. `values`: what nodes make."""
+    reason = fails(proto, feeds)
+    if reason is None:
+        return None
+    nodes, tried = [*proto.graph.node], 1
+    everything = {**values, **feeds}
+    outputs = [v.name for v in proto.graph.output]
+
+    def still(kept: Sequence[NodeProto], wanted: Sequence[str]) -> bool:
+        nonlocal tried
+        part = part_of(proto, kept, wanted, everything)
+        if part is None:
+            return False
+        tried += 1
+        return fails(part, {v.name: everything[v.name] for v in part.graph.input}) == reason
+
+    end, outputs = _end(nodes, outputs, still)
+    nodes = nodes[:end]
+    low, high = 0, len(nodes)  # without the first `low` it still fails
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if still(nodes[middle:], outputs) else (low, middle)
+    nodes = nodes[low:]
+    for node in [*nodes]:
+        without = [n for n in nodes if n is not node]
+        if without and still(without, outputs):
+            nodes = without
+    part = part_of(proto, nodes, outputs, everything)
+    return Reduced(proto if part is None else part, reason, tried)
+
+
+def _end(
+    nodes: Sequence[NodeProto],
+    outputs: list[str],
+    still: Callable[[Sequence[NodeProto], Sequence[str]], bool],
+) -> tuple[int, list[str]]:
+    """How many nodes are needed, and the output: that of the last of them."""
+    low, high = 0, len(nodes)  # the first `high` nodes fail
+    found = outputs
+    while high - low > 1:
+        middle = (low + high) // 2
+        mine = [name for name in nodes[middle - 1].output if name]
+        if still(nodes[:middle], mine):
+            high, found = middle, mine
+        else:
+            low = middle
+    if high == len(nodes):
+        mine = [name for name in nodes[-1].output if name]
+        found = mine if still(nodes, mine) else outputs
+    return high, found
+
+
+def part_of(
+    proto: ModelProto, nodes: Iterable[NodeProto], outputs: Sequence[str], values: Mapping[str, Array]
+) -> ModelProto | None:
+    """The model of some nodes: what none of them makes is an input, with the type of its value; None where
+    one has none, or no node makes an output."""
+    kept = _needed([*nodes], outputs)
+    made, held = {n for node in kept for n in node.output}, {t.name for t in proto.graph.initializer}
+    asked = dict.fromkeys(name for node in kept for name in _reads(node) if name not in made)
+    inputs = [n for n in asked if n not in held]
+    if not made.issuperset(outputs) or any(n not in values for n in (*inputs, *outputs)):
+        return None
+    infos = [helper.make_tensor_value_info(n, _number(values[n]), values[n].shape) for n in inputs]
+    ends = [helper.make_tensor_value_info(n, _number(values[n]), values[n].shape) for n in outputs]
+    weights = [t for t in proto.graph.initializer if t.name in asked]
+    out = ModelProto()
+    out.CopyFrom(proto)
+    out.graph.CopyFrom(helper.make_graph(kept, "reduced", infos, ends, weights))
+    return out
+
+
+def _needed(nodes: Sequence[NodeProto], outputs: Sequence[str]) -> list[NodeProto]:
+    wanted, found = set(outputs), list[NodeProto]()
+    for node in reversed(nodes):
+        if wanted.intersection(node.output):
+            wanted.update(_reads(node))
+            found.append(node)
+    return found[::-1]
+
+
+def _reads(node: NodeProto) -> Iterable[str]:
+    """What a node, and the graphs inside it, ask of the graph around."""
+    yield from (name for name in node.input if name)
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            yield from _outer(graph)
+
+
+def _outer(graph: GraphProto) -> Iterable[str]:
+    own = {n for node in graph.node for n in node.output} | {v.name for v in graph.input}
+    own |= {t.name for t in graph.initializer}
+    read = [name for node in graph.node for name in _reads(node)] + [v.name for v in graph.output]
+    yield from (name for name in read if name not in own)
+
+
+def _number(array: Array) -> int:
+    return int(helper.np_dtype_to_tensor_dtype(np.dtype(array.dtype)))
+
+
+def values_of(
+    path: Path, feeds: Feeds, other: Callable[[Compared, Feeds], dict[str, Array]]
+) -> dict[str, Array]:
+    """What each node of a model makes, by the other runtime; where it cannot tell all, the outputs."""
+    for layers in (True, False):
+        try:
+            return {n: np.asarray(x) for n, x in other(load_model(path, layers), feeds).items()}
+        except failures():
+            continue
+    return {}
