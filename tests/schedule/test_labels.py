@@ -11,7 +11,7 @@ from anyrt.ir.graph import Graph, Symbol
 from anyrt.prims import build as b
 from anyrt.prims.taps import Linear
 from anyrt.schedule.cost import Sizes
-from anyrt.schedule.labels import distinct, joined
+from anyrt.schedule.labels import _with_roles, distinct, joined
 from tests import native
 
 N, M = Sym("x.0", 1, 64), Sym("y.0", 1, 64)
@@ -36,10 +36,11 @@ def test_a_layer_that_two_kernels_compute_stands_in_both_names():
     assert names(Graph((("x", x),), (("y", y),), {share: "share", y: "tanh"})) == ["share", "share+tanh"]
 
 
-def test_kernels_of_the_same_layer_are_numbered():
+def test_kernels_of_the_same_layer_say_what_they_do():
     x = b.param("x", (64, 512), DataType.FLOAT)
     share = b.map_("div", x, b.reduce_("sum", x, (0, 1)))
-    assert names(Graph((("x", x),), (("y", share),), {share: "share"})) == ["share", "share#2"]
+    shown = names(Graph((("x", x),), (("y", share),), {share: "share"}))
+    assert shown == ["share: sums", "share: elements"]
 
 
 def test_pieces_of_a_concatenation_are_counted():
@@ -114,3 +115,13 @@ def test_many_kernels_of_one_layer_are_numbered_in_one_pass():
 
 def test_names_differ_from_each_other_and_from_what_is_taken():
     assert [*distinct(["a", "a", "a#2", "b", "a"], ["b"])] == ["a", "a#2", "a#2#2", "b#2", "a#3"]
+
+
+def test_kernels_of_one_layer_are_told_apart_by_what_they_do():
+    found = [
+        ("conv", "border", ""),
+        ("conv", "products", ""),
+        ("cat", "elements", "[0]"),
+        ("cat", "elements", "[1]"),
+    ]
+    assert [*_with_roles(found)] == ["conv: border", "conv: products", "cat[0]", "cat[1]"]

@@ -3,6 +3,7 @@
 Reports, profilers, inspectors, listings, assembly and messages call a kernel by it. A layer that two kernels
 compute stands in the names of both. Behind the layers stands what tells kernels of the same layers apart:
 
+    conv1: border       what the kernel does for the layers, where others of the same layers do something else
     relu1+concat1[0]    what the kernel writes of a Concat, counted from 0
     add1 (any sizes)    the kernel for any sizes, beside one for those that a broadcast finds equal
     norm1#2             another kernel of the same layers
@@ -15,12 +16,14 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from anyrt.core.lines import in_line
+from anyrt.ir.compute import Elements
 from anyrt.ir.graph import Graph, Value, users, walk
 from anyrt.ir.kernel import Kernel
 from anyrt.schedule.launch import ExternalStep, Launch, RegionStep, Schedule, Step
 from anyrt.schedule.ports import port_names
 
 MOST = 100  # characters of a name, without the suffix
+ROLES = {"contraction": "products", "window": "products", "reduction": "sums"}  # of kinds of kernels
 ELSEWHERE = " (any sizes)"  # of the version that serves what the ones before it do not
 
 
@@ -31,26 +34,48 @@ def labelled(schedules: Sequence[Schedule], taken: Iterable[str] = ()) -> tuple[
     wanted = [
         f"{name}{ELSEWHERE if 0 < n == last else ''}"
         for n, schedule in enumerate(schedules)
-        for name in _plain(schedule)
+        for name in _with_roles(_plain(schedule))
     ]
     names = distinct(wanted, taken)
     return tuple(_renamed(schedule, names, {}) for schedule in schedules)
 
 
-def _plain(schedule: Schedule) -> list[str]:
+Plain = tuple[str, str, str]  # the layers, the role of the kernel, and which piece it writes
+
+
+def _with_roles(found: Sequence[Plain]) -> Iterator[str]:
+    """Names; kernels of the same layers with different roles are told apart by these."""
+    roles: dict[str, set[str]] = {}
+    for name, role, _ in found:
+        roles.setdefault(name, set()).add(role)
+    for name, role, piece in found:
+        yield f"{name}: {role}" if len(roles[name]) > 1 and role else name + piece
+
+
+def _role(launch: Launch) -> str:
+    """What a kernel does for its layers."""
+    group, how = launch.group, launch.root.compute
+    if group.copy or (group.whole is not None and not launch.inlined):
+        return "copy"
+    if isinstance(how, Elements) and how.border is not None:
+        return "border"
+    return ROLES.get(launch.kind, "elements")
+
+
+def _plain(schedule: Schedule) -> list[Plain]:
     """What each launch is called for itself, and each nest, before what is inside."""
     graph = schedule.graph
-    layers, pieces, found = Layers.in_graph(graph), dict[Value, Iterator[int]](), list[str]()
+    layers, pieces, found = Layers.in_graph(graph), dict[Value, Iterator[int]](), list[Plain]()
     for step in schedule.steps:
         if not isinstance(step, Launch):
-            found.append(in_line(step.name))
+            found.append((in_line(step.name), "", ""))
             for part in step.parts:
                 found += _plain(part)
             continue
         group = step.group
         name = joined([in_line(x) for x in layers.computed(step)]) or graph.name(step.makes[0])
         piece = "" if group.whole is None else f"[{next(pieces.setdefault(group.whole, count()))}]"
-        found.append(name + piece)
+        found.append((name, _role(step), piece))
     return found
 
 

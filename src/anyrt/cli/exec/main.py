@@ -11,7 +11,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
@@ -34,6 +34,7 @@ from anyrt.core.errors import AnyrtError, ArgumentError
 from anyrt.core.flags import strict
 from anyrt.plan.disk import write_atomically
 from anyrt.plan.file import FORMAT, map_plan
+from anyrt.plan.report import parse_report
 
 LETTERS = {
     Severity.INTERNAL_ERROR: "E",
@@ -159,6 +160,10 @@ def _infer(given: Given, engine: ICudaEngine, lines: Lines) -> None:
     for stream in streams[:1]:
         for name, array in stream.arrays.items():
             lines.say(f"Created {'x'.join(map(str, array.shape)) or 'scalar'} {array.dtype} for {name}")
+    if streams[0].guessed:
+        shapes = ",".join(streams[0].guessed)
+        text = f"Dynamic dimensions without shapes are overridden to 1: --shapes={shapes} is what was taken"
+        lines.say(text, Severity.WARNING)
     save_debug_tensors(given, streams[0].context)
     lines.say("Starting inference")
     runs, warm, warm_ms = measured(streams, given)
@@ -234,6 +239,11 @@ def _profile(given: Given, stream: Stream, lines: Lines) -> None:
         lines.say("   Time(ms)     Avg.(ms)   Median(ms)   Time(%)   Layer")
         for name, total, mean, middle, share in rows:
             lines.say(f"{total:11.4f} {mean:12.4f} {middle:12.4f} {share:9.1f}   {name}")
+        totals = by_layer({name: total for name, total, *_ in rows[:-1]}, stream.engine)
+        lines.say("=== Layers, with the times of their kernels; those of fused kernels are shared evenly ===")
+        lines.say("   Time(ms)   Layer")
+        for name, total in totals.items():
+            lines.say(f"{total:11.4f}   {name}")
     if given.has("exportProfile"):
         told: list[dict[str, object]] = [{"count": count}]
         for name, total, mean, middle, share in rows[:-1]:  # without the sum, as trtexec has it
@@ -241,6 +251,17 @@ def _profile(given: Given, stream: Stream, lines: Lines) -> None:
                 {"name": name, "timeMs": total, "averageMs": mean, "medianMs": middle, "percentage": share}
             )
         write_atomically(Path(given.text("exportProfile")), [json.dumps(told, indent=1).encode()])
+
+
+def by_layer(times: Mapping[str, float], engine: ICudaEngine) -> dict[str, float]:
+    """The times of kernels, summed for each layer, the greatest first."""
+    layers = {k.name: k.layers for k in parse_report(engine._plan.report).kernels}
+    found = dict[str, float]()
+    for kernel, taken in times.items():
+        mine = layers.get(kernel) or (kernel,)
+        for name in mine:
+            found[name] = found.get(name, 0.0) + taken / len(mine)
+    return dict(sorted(found.items(), key=lambda pair: -pair[1]))
 
 
 def profile_rows(totals: Totals) -> list[tuple[str, float, float, float, float]]:
