@@ -11,11 +11,12 @@ RUN := $(VENV)/bin/python
 STAMP := $(VENV)/stamp
 HOUSE := ../shared/tools/house.py
 
+# make bounds: some tests with the lowest and the newest version of each dependency, in fresh environments.
 # make onnx-report: ONNX's backend tests beside ONNX Runtime, half an hour, into docs/onnx.md.
 # make replay: kernels of a sample of networks for five machines, beside the digests in tests/replay.txt, a minute or two;
 # REPLAY="--old HEAD~1" shows how those of another commit differ, "--old HEAD~1 --full" of all networks, "--renew" writes
 # the file anew. make check does the same without arguments.
-.PHONY: venv replay onnx-report demo photo sentences model test programs neon long fuzz check bench docs clean
+.PHONY: venv bounds replay onnx-report demo photo sentences model test programs neon long fuzz check bench docs clean
 
 venv: $(STAMP)
 
@@ -69,6 +70,9 @@ $(PROGRAMS)/stamp: pyproject.toml Makefile
 	$(PROGRAMS)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,programs]'
 	$(PROGRAMS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps silero-vad==6.2.3
 	@touch $(PROGRAMS)/stamp
+
+bounds: $(STAMP)
+	$(RUN) tools/bounds.py
 
 replay: $(STAMP)
 	$(RUN) -m tools.replay $(REPLAY)
