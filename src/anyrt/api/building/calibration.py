@@ -31,6 +31,7 @@ from anyrt.api.edge.oneline import listed, quoted
 from anyrt.api.edge.quiet import OfProgram, type_name
 from anyrt.api.model.network import INetworkDefinition
 from anyrt.api.model.tensor import ITensor
+from anyrt.api.model.view import view_of
 from anyrt.api.run.host_memory import IHostMemory
 from anyrt.api.run.runtime import Runtime
 from anyrt.api.run.source import read_source
@@ -84,16 +85,17 @@ def _hand_over(network: INetworkDefinition, calibrator: IInt8Calibrator, cache: 
 
 
 def _cached(network: INetworkDefinition, scales: Mapping[str, float]) -> dict[ITensor, float]:
-    tensors = [*network._inputs, *(t for layer in network._layers for t in layer._outputs)]
-    found = {t: scales[t._name] for t in tensors if t._name in scales}
+    view = view_of(network)
+    tensors = [*view.inputs, *(t for layer in view.layers for t in layer.outputs)]
+    found = {t.it: scales[t.name] for t in tensors if t.name in scales}
     if not found:
         got = f"{counted(len(scales), 'tensor')}, none of which is of this network"
         do = "give the cache of this network, or delete it, so that the calibrator is asked for batches"
         raise ArgumentError("AR332", "calibration cache", got, "the names of its tensors", do)
-    wanted = readers(network, network._expansion)
-    if missing := [quoted(t._name) for t in wanted if t._scale is None and t not in found]:
+    wanted = readers(view, view.expansion)
+    if missing := [quoted(t.name) for t in wanted if t.scale is None and t.it not in found]:
         text = f"calibration cache: no scale for {listed(missing)}: what reads them is not computed in int8"
-        network._channel.log(Severity.WARNING, text)
+        view.log(Severity.WARNING, text)
     return found
 
 

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from anyrt.core.dims import Dim, floordiv, mul
@@ -16,8 +16,7 @@ from anyrt.core.errors import GraphError
 from anyrt.core.formats import LAYOUTS, Shape, misfit, order, padded, vector_axis, vector_length
 
 if TYPE_CHECKING:
-    from anyrt.api.model.network import INetworkDefinition
-    from anyrt.api.model.tensor import ITensor
+    from anyrt.api.model.view import NetworkView, TensorView
     from anyrt.ir.graph import Type
 
 _NAMES: Final = {
@@ -34,32 +33,29 @@ _NAMES: Final = {
 _WIDE: Final = {2: "Two", 4: "Four", 16: "Sixteen", 32: "Thirty-two"}
 
 
-def chosen(
-    network: INetworkDefinition, tensor: ITensor, of: Type, updated: Collection[ITensor]
-) -> TensorFormat:
-    """LINEAR where it is allowed, else the first allowed one that holds tensors of this type; AR415 without.
-    `updated`: the tensors that have one memory with another."""
-    allowed = [f for f in TensorFormat if tensor._formats >> int(f) & 1]
+def chosen(view: NetworkView, tensor: TensorView, of: Type) -> TensorFormat:
+    """LINEAR where it is allowed, else the first allowed one that holds such tensors; AR415 without."""
+    allowed = [f for f in TensorFormat if tensor.formats >> int(f) & 1]
     if TensorFormat.LINEAR in allowed:
         return TensorFormat.LINEAR
     got, do = " or ".join(f.name for f in allowed), "allow 1 << int(TensorFormat.LINEAR)"
-    for reason in _reasons(network, tensor, updated):
-        raise GraphError("AR415", tensor._name, got, f"LINEAR, as {reason}", do)
+    for reason in _reasons(view, tensor):
+        raise GraphError("AR415", tensor.name, got, f"LINEAR, as {reason}", do)
     misfits = {f: misfit(f, of.dtype, of.shape) for f in allowed}
     for format, wanted in misfits.items():
         if not wanted:
             return format
     kind = f"{got} for {short_name(of.dtype)} of {of.rank} dimensions"
-    raise GraphError("AR415", tensor._name, kind, "; ".join(f"{f.name}: {w}" for f, w in misfits.items()), do)
+    raise GraphError("AR415", tensor.name, kind, "; ".join(f"{f.name}: {w}" for f, w in misfits.items()), do)
 
 
-def _reasons(network: INetworkDefinition, tensor: ITensor, updated: Collection[ITensor]) -> Iterator[str]:
+def _reasons(view: NetworkView, tensor: TensorView) -> Iterator[str]:
     """Why the memory of a tensor is row-major whatever is allowed."""
-    if tensor.is_shape_tensor:
+    if tensor.it.is_shape_tensor:
         yield "its values are sizes"
-    if tensor in network._debug:
+    if tensor in view.debug:
         yield "a debug listener sees it"
-    if tensor in updated:
+    if tensor in view.updated:
         yield "it is updated in place"
 
 

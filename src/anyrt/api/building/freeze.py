@@ -8,18 +8,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import cast as typed
 
 from anyrt.api.building.formats import chosen
 from anyrt.api.building.marks import AGAIN, DEBUG, HIDDEN, UNFUSED, VALUES, print_values
 from anyrt.api.building.precision import Precisions
-from anyrt.api.building.profile import IOptimizationProfile
+from anyrt.api.building.profile import IOptimizationProfile, given_shapes, given_values
 from anyrt.api.building.refittable import Refittable, refit_kind
 from anyrt.api.model.expansion import Expansion, Limits, as_they_are
 from anyrt.api.model.layer import ILayer
 from anyrt.api.model.network import INetworkDefinition
-from anyrt.api.model.parts import Border, Part
-from anyrt.api.model.tensor import ITensor
+from anyrt.api.model.parts import Part, seen_in
+from anyrt.api.model.view import LayerView, NetworkView, TensorView, view_of
 from anyrt.api.model.weights import Weights
 from anyrt.api.plugins.expand import Building, Timings
 from anyrt.api.plugins.lent import lender
@@ -63,21 +62,21 @@ def freeze(
 ) -> BuildRequest:
     """The request that builds `network`, without a monitor. `unfused`: layers to show besides. `precisions`:
     what layers compute in, None for the types of their tensors; `timings`: of the tactics of plug-ins."""
-    kind = refit_kind(settings.flags)
+    kind, view = refit_kind(settings.flags), view_of(network)
     if kind is None:
-        return _frozen(network, profiles, settings, unfused, precisions, timings, None)
+        return _frozen(view, profiles, settings, unfused, precisions, timings, None)
     individual = bool(settings.flags >> int(BuilderFlag.REFIT_INDIVIDUAL) & 1)
     weights = Refittable(network, kind, individual and not settings.flags >> int(BuilderFlag.REFIT) & 1)
     while True:
         weights.begin()
         before = len(weights.fixed)
-        request = _frozen(network, profiles, settings, unfused, precisions, timings, weights)
+        request = _frozen(view, profiles, settings, unfused, precisions, timings, weights)
         if len(weights.fixed) == before:
             return replace(request, weights=weights.records(), refit=kind)
 
 
 def _frozen(
-    network: INetworkDefinition,
+    view: NetworkView,
     profiles: Sequence[IOptimizationProfile],
     settings: Settings,
     unfused: Collection[str],
@@ -85,60 +84,59 @@ def _frozen(
     timings: Timings | None,
     refittable: Refittable | None,
 ) -> BuildRequest:
-    shown = [t for layer in network._layers if layer._name in unfused for t in layer._outputs]
-    outputs = list(dict.fromkeys([*_outputs(network), *shown]))
-    _check_names([*network._inputs, *outputs])
-    ranges = profiles_of(network, profiles)
-    rounds = rounds_tensors(network._strongly_typed, settings.flags)
-    expansion = _expansion(network, limits_of(network, ranges), precisions, refittable, rounds)
-    if expansion is not network._expansion:
-        weak = not network._strongly_typed
+    shown = [t for layer in view.layers if layer.name in unfused for t in layer.outputs]
+    outputs = list(dict.fromkeys([*_outputs(view), *shown]))
+    _check_names([*view.inputs, *outputs])
+    ranges = profiles_of(view, profiles)
+    rounds = rounds_tensors(view.is_strong, settings.flags)
+    expansion = _expansion(view, limits_of(view, ranges), precisions, refittable, rounds)
+    if expansion is not view.expansion:
+        weak = not view.is_strong
         expansion.building = Building(ranges, expansion.symbols, weak, {} if timings is None else timings)
-    _judge(network, expansion)
-    _check_updates(network)
-    names = names_of(network, expansion)
-    marked = network._marked
-    held = _held(network, expansion, [t for t in outputs if t in marked], names)
-    seen, turns, more = _seen(network, expansion, [t for t in outputs if t not in marked])
-    values = {t: seen.get(t) or expansion.value(t) for t in (*network._inputs, *outputs)}
+    _judge(view, expansion)
+    _check_updates(view)
+    names = names_of(view, expansion)
+    held = _held(view, expansion, [t for t in outputs if t in view.marked], names)
+    seen, turns, more = _seen(view, expansion, [t for t in outputs if t not in view.marked])
+    values = {t: seen.get(t) or expansion.value(t.it) for t in (*view.inputs, *outputs)}
     for t, value in seen.items():
-        names.setdefault(value, t._name if t._layer is None else t._layer._name)
-    _check_outside(network, expansion, {t._name: values[t] for t in outputs})
-    ends, ranks = _with_ranks(expansion, _as_numbers(network, values | held, names), names)
-    formats = _formats(network, ends)
+        names.setdefault(value, t.maker_name or t.name)
+    _check_outside(view, expansion, {t.name: values[t] for t in outputs})
+    ends, ranks = _with_ranks(expansion, _as_numbers(view, values | held, names), names)
+    formats = {t.name: chosen(view, t, value.type) for t, value in ends.items()}
     plain = Graph(
-        tuple((t._name, expansion.value(t)) for t in network._inputs),
-        tuple((t._name, ends[t]) for t in outputs),
+        tuple((t.name, expansion.value(t.it)) for t in view.inputs),
+        tuple((t.name, ends[t]) for t in outputs),
         names,
         tuple(expansion.symbols.values()),
-        {t._name: t._layer._name for t in outputs if t._layer and names[ends[t]] != t._layer._name},
-        tuple((y._name, x._name) for layer in network._layers for y, x in _updates(layer)),
+        {t.name: t.maker_name for t in outputs if t.maker and names[ends[t]] != t.maker_name},
+        tuple((y.name, x.name) for layer in view.layers for y, x in layer.updates),
     )
     sized = told_once(counted(plain, [*expansion.tells(), *more], ranks.values()))
-    _check_outside(network, expansion, dict(sized.outputs[len(outputs) :]))
-    graph = with_conditions(sized, next(iter(held))._name)
+    _check_outside(view, expansion, dict(sized.outputs[len(outputs) :]))
+    graph = with_conditions(sized, next(iter(held)).name)
     given = dict((*graph.inputs, *graph.outputs))
     tells = (Binding(name, False, v.dtype, v.shape) for name, v in graph.outputs[len(outputs) :])
     return BuildRequest(
-        name=network.name,
+        name=view.name,
         graph=with_formats(graph, {n: f for n, f in formats.items() if f is not TensorFormat.LINEAR}),
         profiles=ranges,
         settings=settings,
         bindings=(
-            *(_binding(t, given[t._name], formats[t._name], t in seen, ranks.get(t)) for t in values),
+            *(_binding(t, given[t.name], formats[t.name], t in seen, ranks.get(t)) for t in values),
             *tells,
         ),
         layers=tuple(
-            _layers(network, expansion, outputs, turns, {} if precisions is None else precisions.chosen)
+            _layers(view, expansion, outputs, turns, {} if precisions is None else precisions.chosen)
         ),
-        log=network._channel.log,
-        aside=frozenset(t._name for t in outputs if t not in marked),
-        title=network._title,
+        log=view.log,
+        aside=frozenset(t.name for t in outputs if t not in view.marked),
+        title=view.title,
     )
 
 
 def _expansion(
-    network: INetworkDefinition,
+    view: NetworkView,
     limits: Limits,
     precisions: Precisions | None,
     refittable: Refittable | None,
@@ -147,68 +145,66 @@ def _expansion(
     """What layers mean to this build: what is known of them, where that says enough."""
     staged = as_they_are if precisions is None or not precisions.may_differ else precisions.staged
     is_usual = staged is as_they_are and refittable is None and rounds
-    if is_usual and network._expansion.holds_of(network._inputs, network._layers):
-        return network._expansion
+    inputs, layers = [t.it for t in view.inputs], [layer.it for layer in view.layers]
+    if is_usual and view.expansion.holds_of(inputs, layers):
+        return view.expansion
     if precisions is not None and refittable is not None:
         precisions.held = refittable.scale
     return Expansion(limits, all_values=False, staged=staged, refittable=refittable, rounds=rounds)
 
 
-def _outputs(network: INetworkDefinition) -> list[ITensor]:
-    marked = network._marked
-    if not marked:
-        raise GraphError(
-            "AR401", network.name, "no marked output", "at least one", "call network.mark_output(tensor)"
-        )
-    return list(dict.fromkeys([*marked, *(t for t in network._debug if t._layer is not None)]))
+def _outputs(view: NetworkView) -> list[TensorView]:
+    if not view.marked:
+        do = "call network.mark_output(tensor)"
+        raise GraphError("AR401", view.name, "no marked output", "at least one", do)
+    return list(dict.fromkeys([*view.marked, *(t for t in view.debug if t.maker is not None)]))
 
 
-def _check_names(tensors: Iterable[ITensor]) -> None:
+def _check_names(tensors: Iterable[TensorView]) -> None:
     seen: set[str] = set()
     for tensor in tensors:
-        if tensor._name in seen:
+        if tensor.name in seen:
             got = "a second input or output of this name"
-            raise GraphError("AR402", tensor._name, got, "another name", "set tensor.name")
-        seen.add(tensor._name)
+            raise GraphError("AR402", tensor.name, got, "another name", "set tensor.name")
+        seen.add(tensor.name)
 
 
-def _judge(network: INetworkDefinition, expansion: Expansion) -> None:
+def _judge(view: NetworkView, expansion: Expansion) -> None:
     """Judge every layer, those that nothing reads included; log all mistakes, raise the first."""
     mistakes: dict[AnyrtError, None] = {}
-    for layer in network._layers:
+    for layer in view.layers:
         try:
-            expansion.values(layer)
+            expansion.values(layer.it)
         except AnyrtError as error:
             mistakes[error] = None
     for mistake in [*mistakes][1:]:
-        network._channel.log(Severity.ERROR, str(mistake))
+        view.log(Severity.ERROR, str(mistake))
     for mistake in mistakes:
         raise mistake
 
 
-def _check_updates(network: INetworkDefinition) -> None:
+def _check_updates(view: NetworkView) -> None:
     """What is updated in place is an input with one update, and that is an output."""
-    first: dict[ITensor, ILayer] = {}
-    every = [(layer, *pair) for layer in network._layers for pair in _updates(layer)]
+    first: dict[TensorView, LayerView] = {}
+    every = [(layer, *pair) for layer in view.layers for pair in layer.updates]
     for layer, output, source in every:
-        if source._layer is not None:
-            got, do = f"{source._name}, which is computed", "pass an input of the network itself"
-            raise GraphError("AR409", layer._place, got, "a network input", do)
+        if source.maker is not None:
+            got, do = f"{source.name}, which is computed", "pass an input of the network itself"
+            raise GraphError("AR409", layer.place, got, "a network input", do)
         if (other := first.setdefault(source, layer)) is not layer:
-            got, do = f"{source._name}, which {other._place} updates, too", "give each update its own input"
-            raise GraphError("AR409", layer._place, got, "a cache with one update", do)
-        if output not in network._outputs:
+            got, do = f"{source.name}, which {other.place} updates, too", "give each update its own input"
+            raise GraphError("AR409", layer.place, got, "a cache with one update", do)
+        if output not in view.outputs:
             do = "call network.mark_output(layer.get_output(0))"
-            raise GraphError("AR409", layer._place, "an update that is no output", "one that is marked", do)
+            raise GraphError("AR409", layer.place, "an update that is no output", "one that is marked", do)
 
 
 def _seen(
-    network: INetworkDefinition, expansion: Expansion, tensors: Iterable[ITensor]
-) -> tuple[dict[ITensor, Value], Counter[ITensor], list[Value]]:
+    view: NetworkView, expansion: Expansion, tensors: Iterable[TensorView]
+) -> tuple[dict[TensorView, Value], Counter[TensorView], list[Value]]:
     """Debug tensors that are computed inside loops and conditionals: all their values in a run, inside how
     many these are, each an axis, and what tells sizes that these need."""
-    borders = [typed("Border", x) for x in network._layers if x._op.within and x._outputs]
-    inside = {expansion.value(x._outputs[0]): x._part for x in borders}
+    inside = {expansion.value(x.outputs[0].it): x.part for x in view.borders if x.part is not None}
     inside = {v: part for v, part in inside.items() if isinstance(v.op, Param)}
 
     def parts_of(values: Iterable[Value]) -> set[Part]:
@@ -216,15 +212,15 @@ def _seen(
 
     # Those around each one, as far as values come from there.
     around = {part: set[Part]() for part in inside.values()}
-    for x in borders:
-        if not x._is_output:
-            around[x._part] |= parts_of([expansion.value(x._first)]) - {x._part}
-    seen, depth, tells = dict[ITensor, Value](), Counter[ITensor](), list[Value]()
-    todo = {t: expansion.value(t) for t in tensors}
+    for x in view.borders:
+        if x.part is not None and x.inputs[0] is not None and not x.is_part_output:
+            around[x.part] |= parts_of([expansion.value(x.inputs[0].it)]) - {x.part}
+    seen, depth, tells = dict[TensorView, Value](), Counter[TensorView](), list[Value]()
+    todo = {t: expansion.value(t.it) for t in tensors}
     todo = {t: v for t, v in todo.items() if v.dtype not in PACKED}  # parts of bytes have no address
-    beside: dict[ITensor, tuple[Value, ...]] = dict.fromkeys(todo, ())
+    beside: dict[TensorView, tuple[Value, ...]] = dict.fromkeys(todo, ())
     while todo:
-        parts: dict[Part, dict[ITensor, Value]] = {}
+        parts: dict[Part, dict[TensorView, Value]] = {}
         for tensor, value in todo.items():
             found = parts_of([value])
             innermost = found.difference(*(around[part] for part in found))
@@ -232,72 +228,64 @@ def _seen(
                 parts.setdefault(innermost.pop(), {})[tensor] = value
         todo = {}
         for part, named in parts.items():
-            made = part._seen(expansion, {t._name: (v, *beside[t]) for t, v in named.items()})
+            made = seen_in(part, expansion, {t.name: (v, *beside[t]) for t, v in named.items()})
             todo |= dict(zip(named, made.values, strict=True))
             tells += made.tells
-            ends = expansion.part(part) if any(x._is_output for x in part._layers) else ()
+            leaves = any(x.part is part and x.is_part_output for x in view.borders)
+            ends = expansion.part(part) if leaves else ()
             beside |= {t: (*beside[t], *ends) for t in named}
         seen |= todo
         depth.update(todo.keys())
     return seen, depth, tells
 
 
-def _check_outside(network: INetworkDefinition, expansion: Expansion, outputs: Mapping[str, Value]) -> None:
+def _check_outside(view: NetworkView, expansion: Expansion, outputs: Mapping[str, Value]) -> None:
     """What is computed inside a loop or conditional, sizes included, leaves it by its outputs alone."""
-    borders = [x for x in network._layers if x._op.within and x._outputs]
-    inside = {expansion.value(x._outputs[0]): x for x in borders}
-    known = {expansion.value(t) for t in network._inputs}
-    for name, output in outputs.items() if borders else ():
+    inside = {expansion.value(x.outputs[0].it): x for x in view.borders}
+    known = {expansion.value(t.it) for t in view.inputs}
+    for name, output in outputs.items() if view.borders else ():
         for value in walk([output]):
             if isinstance(value.op, Param) and value not in known:
-                got = f"{name}, which is made of {inside[value]._place}, inside of it"
+                got = f"{name}, which is made of {inside[value].place}, inside of it"
                 do = "pass it through the output of the loop or conditional"
                 raise GraphError("AR414", name, got, "what has left it", do)
 
 
-def _updates(layer: ILayer) -> Iterator[tuple[ITensor, ITensor]]:
-    """Each output of `layer` that has the memory of an operand, and that operand."""
-    for output, operand in layer._op.shares:
-        source = layer._inputs[operand]
-        assert source is not None, f"{layer._name} was judged"
-        yield layer._outputs[output], source
-
-
-def names_of(network: INetworkDefinition, expansion: Expansion) -> dict[Value, str]:
-    names = {expansion.value(t): t._name for t in network._inputs}
-    for layer in network._layers:
-        for value in (v for tensor in layer._outputs for v in expansion.forms(tensor)):
-            names.setdefault(value, layer._name)
+def names_of(view: NetworkView, expansion: Expansion) -> dict[Value, str]:
+    names = {expansion.value(t.it): t.name for t in view.inputs}
+    for layer in view.layers:
+        for value in (v for tensor in layer.outputs for v in expansion.forms(tensor.it)):
+            names.setdefault(value, layer.name)
     return names
 
 
 def _held(
-    network: INetworkDefinition,
+    view: NetworkView,
     expansion: Expansion,
-    outputs: Sequence[ITensor],
+    outputs: Sequence[TensorView],
     names: dict[Value, str],
-) -> dict[ITensor, Value]:
+) -> dict[TensorView, Value]:
     """An output with all that layers without outputs ask for. It is the one that costs least: one that no
     layer reads, as others would have to be copied, and that updates no cache."""
-    updates = {y for layer in network._layers for y, _ in _updates(layer)}
-    waits = min(outputs, key=lambda t: (t in updates, bool(t._consumers)))
-    value = expansion.value(waits)
-    for layer in network._layers:
-        for asked in () if layer._outputs else expansion.values(layer):
+    updates = {y for layer in view.layers for y, _ in layer.updates}
+    waits = min(outputs, key=lambda t: (t in updates, bool(t.readers)))
+    value = expansion.value(waits.it)
+    for layer in view.layers:
+        for asked in () if layer.outputs else expansion.values(layer.it):
             if isinstance(asked.op, Checked | Asserted):
-                names.setdefault(asked.args[-1], layer._name)
+                names.setdefault(asked.args[-1], layer.name)
                 value = apply(asked.op, value, *asked.args[1:])
-    names.setdefault(value, names[expansion.value(waits)])
+    names.setdefault(value, names[expansion.value(waits.it)])
     return {waits: value}
 
 
 def _as_numbers(
-    network: INetworkDefinition, ends: Mapping[ITensor, Value], names: dict[Value, str]
-) -> dict[ITensor, Value]:
+    view: NetworkView, ends: Mapping[TensorView, Value], names: dict[Value, str]
+) -> dict[TensorView, Value]:
     """Inputs and outputs; of a weakly typed network, outputs of codes are the numbers that these stand for,
     as TensorRT gives them."""
     found = dict(ends)
-    for t in () if network._strongly_typed else network._marked:
+    for t in () if view.is_strong else view.marked:
         if found[t].dtype in CODES:
             found[t] = cast(ends[t], DataType.FLOAT)
             names.setdefault(found[t], names[ends[t]])
@@ -305,93 +293,87 @@ def _as_numbers(
 
 
 def _with_ranks(
-    expansion: Expansion, ends: Mapping[ITensor, Value], names: dict[Value, str]
-) -> tuple[dict[ITensor, Value], dict[ITensor, Value]]:
+    expansion: Expansion, ends: Mapping[TensorView, Value], names: dict[Value, str]
+) -> tuple[dict[TensorView, Value], dict[TensorView, Value]]:
     """Inputs and outputs of the ranks that the build has decided; and what tells the others in a run."""
-    found, tells = dict(ends), dict[ITensor, Value]()
+    found, tells = dict(ends), dict[TensorView, Value]()
     for t, value in ends.items():
-        if t._rank is None:
+        if t.rank is None:
             continue
-        told = expansion.value(t._rank)
+        told = expansion.value(t.rank)
         elements = known(told)
         rank = None if elements is None else elements.reshape(-1)[0]
         if isinstance(rank, int):
             found[t] = reshape(value, value.shape[:rank])
             names.setdefault(found[t], names[value])
         else:
-            tells[t] = apply(Count(count(f"rank of {t._name}", len(value.shape))), told)
+            tells[t] = apply(Count(count(f"rank of {t.name}", len(value.shape))), told)
     return found, tells
 
 
-def _formats(network: INetworkDefinition, values: Mapping[ITensor, Value]) -> dict[str, TensorFormat]:
-    """How the memory of each input and output lies, by name."""
-    updated = {t for layer in network._layers for pair in _updates(layer) for t in pair}
-    return {t._name: chosen(network, t, value.type, updated) for t, value in values.items()}
-
-
 def _binding(
-    tensor: ITensor, value: Value, format: TensorFormat, is_seen: bool, rank: Value | None
+    tensor: TensorView, value: Value, format: TensorFormat, is_seen: bool, rank: Value | None
 ) -> Binding:
-    is_shape = tensor.is_shape_tensor and not is_seen
+    is_shape = tensor.it.is_shape_tensor and not is_seen
     return Binding(
-        name=tensor._name,
-        is_input=tensor._layer is None,
+        name=tensor.name,
+        is_input=tensor.maker is None,
         dtype=value.dtype,
         shape=value.shape,
         is_shape=is_shape,
-        is_host=is_shape or tensor._location is TensorLocation.HOST,
+        is_host=is_shape or tensor.location is TensorLocation.HOST,
         format=format,
         dim_names=() if is_seen else _dim_names(tensor),
         rank=None if rank is None or rank.op.tells is None else rank.op.tells.dim,
     )
 
 
-def _dim_names(tensor: ITensor) -> tuple[str, ...]:
-    return tuple(tensor.get_dimension_name(i) for i in range(len(tensor._shape) if tensor._dim_names else 0))
+def _dim_names(tensor: TensorView) -> tuple[str, ...]:
+    return tuple(tensor.dim_names.get(i, "") for i in range(len(tensor.shape) if tensor.dim_names else 0))
 
 
 def _layers(
-    network: INetworkDefinition,
+    view: NetworkView,
     expansion: Expansion,
-    outputs: Collection[ITensor],
-    turns: Counter[ITensor],
+    outputs: Collection[TensorView],
+    turns: Counter[TensorView],
     chosen: Mapping[ILayer, DataType],
 ) -> Iterator[LayerRecord]:
-    shown = [(DEBUG, t._name) for t in network._inputs if t in network._debug]
-    for layer in network._layers:
-        details = [("source", layer._source), ("metadata", layer._metadata)]
-        details += shown if layer is network._layers[0] else []  # no layer makes an input
-        details += [("precision", short_name(chosen[layer]))] if layer in chosen else []
-        details += [(n, _shown(x)) for n, x in layer._attributes.items()]
-        details += [(MEMORY_OF, source._name) for _, source in _updates(layer)]
-        lenders = (lender(expansion, t) for t in layer._outputs if t in outputs)
-        details += [(LENT_BY, x._name) for x in lenders if x is not None]
-        for tensor in layer._outputs:
-            details += _marks(network, expansion, tensor) if tensor in outputs else ()
-            details += [(AGAIN, tensor._name)] * turns[tensor]
-        inputs = tuple(t._name for t in layer._inputs if t is not None)
-        makes = tuple(t._name for t in layer._outputs)
-        yield LayerRecord(layer._name, layer._op.title, inputs, makes, tuple((k, v) for k, v in details if v))
+    shown = [(DEBUG, t.name) for t in view.inputs if t in view.debug]
+    for layer in view.layers:
+        details = [("source", layer.source), ("metadata", layer.metadata)]
+        details += shown if layer is view.layers[0] else []  # no layer makes an input
+        details += [("precision", short_name(chosen[layer.it]))] if layer.it in chosen else []
+        details += [(n, _shown(x)) for n, x in layer.attributes.items()]
+        details += [(MEMORY_OF, source.name) for _, source in layer.updates]
+        lenders = (lender(view, expansion, t) for t in layer.outputs if t in outputs)
+        details += [(LENT_BY, x.name) for x in lenders if x is not None]
+        for tensor in layer.outputs:
+            details += _marks(view, expansion, tensor) if tensor in outputs else ()
+            details += [(AGAIN, tensor.name)] * turns[tensor]
+        inputs = tuple(t.name for t in layer.inputs if t is not None)
+        makes = tuple(t.name for t in layer.outputs)
+        yield LayerRecord(layer.name, layer.op.title, inputs, makes, tuple((k, v) for k, v in details if v))
 
 
-def _marks(network: INetworkDefinition, expansion: Expansion, tensor: ITensor) -> Iterator[tuple[str, str]]:
+def _marks(view: NetworkView, expansion: Expansion, tensor: TensorView) -> Iterator[tuple[str, str]]:
     """What the engine must know of a tensor besides the bindings, see `marks`."""
-    value = expansion.value(tensor)
-    shown = tensor in network._marked
-    if tensor in network._debug:
-        yield (DEBUG if shown else HIDDEN), tensor._name
+    value = expansion.value(tensor.it)
+    shown = tensor in view.marked
+    if tensor in view.debug:
+        yield (DEBUG if shown else HIDDEN), tensor.name
     elif not shown:
-        yield UNFUSED, tensor._name
-    asked = tensor in network._shape_outputs
-    if asked or (shown and tensor.is_shape_tensor and len(value.shape) <= 1):
+        yield UNFUSED, tensor.name
+    asked = tensor in view.shape_outputs
+    if asked or (shown and tensor.it.is_shape_tensor and len(value.shape) <= 1):
         elements = known(value)
         if elements is not None and any(map(counts, elements.reshape(-1).tolist())):
             elements = None
         if elements is not None and (asked or elements.size <= MANY_SIZES):
-            yield VALUES, print_values(tensor._name, elements.reshape(-1).tolist())
+            yield VALUES, print_values(tensor.name, elements.reshape(-1).tolist())
         elif asked:
             do = "compute it from shapes, constants and shape tensors"
-            raise ShapeError("AR121", tensor._name, "values that depend on the run", "shape arithmetic", do)
+            raise ShapeError("AR121", tensor.name, "values that depend on the run", "shape arithmetic", do)
 
 
 def _shown(x: object) -> str:
@@ -403,48 +385,48 @@ def _shown(x: object) -> str:
     return str(x)
 
 
-def profiles_of(network: INetworkDefinition, profiles: Sequence[IOptimizationProfile]) -> tuple[Profile, ...]:
+def profiles_of(view: NetworkView, profiles: Sequence[IOptimizationProfile]) -> tuple[Profile, ...]:
     """For every profile the ranges of every input, in the order of inputs; a static network needs none."""
-    known = {t._name for t in network._inputs}
+    known = {t.name for t in view.inputs}
     for profile in profiles:
-        for name in [*profile._shapes, *profile._values]:
+        for name in (*given_shapes(profile), *given_values(profile)):
             if name not in known:
                 raise ProfileError("AR506", name, "a profile for it", f"one of {', '.join(sorted(known))}")
-    return tuple(tuple(_ranges(network, p)) for p in profiles or [_any_shapes(network)])
+    return tuple(tuple(_ranges(view, p)) for p in profiles or [_any_shapes(view)])
 
 
-def _any_shapes(network: INetworkDefinition) -> IOptimizationProfile:
+def _any_shapes(view: NetworkView) -> IOptimizationProfile:
     """The profile of a build without one: every size and value, with batches of 1 as the best."""
     profile, told = IOptimizationProfile(), []
-    for tensor in network._inputs:
-        shape = tensor._shape
+    for tensor in view.inputs:
+        shape = tensor.shape
         if -1 in shape:
-            told.append(tensor._name)
+            told.append(tensor.name)
             best = [OFTEN if axis else 1 for axis in range(len(shape))]
             low, opt, high = (
                 [other[axis] if d < 0 else d for axis, d in enumerate(shape)]
                 for other in ([0] * len(shape), best, [MOST] * len(shape))
             )
-            profile.set_shape(tensor._name, low, opt, high)
-        if tensor.is_shape_tensor:
-            told.append(tensor._name)
+            profile.set_shape(tensor.name, low, opt, high)
+        if tensor.it.is_shape_tensor:
+            told.append(tensor.name)
             count = shape[0] if shape else 1
-            profile.set_shape_input(tensor._name, [-FAR] * count, [1] * count, [FAR] * count)
+            profile.set_shape_input(tensor.name, [-FAR] * count, [1] * count, [FAR] * count)
     if told:
-        network._channel.log(Severity.INFO, f"no profile: the engine takes every shape of {', '.join(told)}")
+        view.log(Severity.INFO, f"no profile: the engine takes every shape of {', '.join(told)}")
     return profile
 
 
-def _ranges(network: INetworkDefinition, profile: IOptimizationProfile) -> Iterator[Range]:
-    for tensor in network._inputs:
-        yield _shapes(tensor, profile._shapes.get(tensor._name))
-    for tensor in network._inputs:
-        if tensor.is_shape_tensor:
-            yield _values(tensor, profile._values.get(tensor._name))
+def _ranges(view: NetworkView, profile: IOptimizationProfile) -> Iterator[Range]:
+    for tensor in view.inputs:
+        yield _shapes(tensor, given_shapes(profile).get(tensor.name))
+    for tensor in view.inputs:
+        if tensor.it.is_shape_tensor:
+            yield _values(tensor, given_values(profile).get(tensor.name))
 
 
-def _shapes(tensor: ITensor, given: Range | None) -> Range:
-    name, shape = tensor._name, tensor._shape
+def _shapes(tensor: TensorView, given: Range | None) -> Range:
+    name, shape = tensor.name, tensor.shape
     if given is None:
         if -1 in shape:
             do = f"profile.set_shape({name!r}, min, opt, max) and config.add_optimization_profile(profile)"
@@ -459,39 +441,39 @@ def _shapes(tensor: ITensor, given: Range | None) -> Range:
     return given
 
 
-def _values(tensor: ITensor, given: Range | None) -> Range:
-    count = tensor._shape[0] if tensor._shape else 1
+def _values(tensor: TensorView, given: Range | None) -> Range:
+    count = tensor.shape[0] if tensor.shape else 1
     if given is None:
         got, do = (
             "values that decide sizes, and no range for them",
-            f"profile.set_shape_input({tensor._name!r}, …)",
+            f"profile.set_shape_input({tensor.name!r}, …)",
         )
-        raise ProfileError("AR501", tensor._name, got, "a profile", do)
+        raise ProfileError("AR501", tensor.name, got, "a profile", do)
     if len(given.min) != count:
-        raise ProfileError("AR502", tensor._name, f"{len(given.min)} values", f"{count}")
+        raise ProfileError("AR502", tensor.name, f"{len(given.min)} values", f"{count}")
     return given
 
 
-def limits_of(network: INetworkDefinition, profiles: tuple[Profile, ...]) -> Limits:
+def limits_of(view: NetworkView, profiles: tuple[Profile, ...]) -> Limits:
     """The range of each dynamic size and shape value over all profiles; named dimensions share theirs."""
     limits: dict[tuple[str, int, bool], tuple[int, int]] = {}
-    for group in _groups(network):
+    for group in _groups(view):
         spans = [_span(group, profile) for profile in profiles]
         span = min(low for low, _ in spans), max(high for _, high in spans)
         limits |= dict.fromkeys(group, span)
     return limits
 
 
-def _groups(network: INetworkDefinition) -> list[list[tuple[str, int, bool]]]:
+def _groups(view: NetworkView) -> list[list[tuple[str, int, bool]]]:
     groups: dict[str, list[tuple[str, int, bool]]] = {}
-    for tensor in network._inputs:
-        for axis, size in enumerate(tensor._shape):
+    for tensor in view.inputs:
+        for axis, size in enumerate(tensor.shape):
             if size < 0:
-                name = tensor._dim_names.get(axis) or f"{tensor._name}.{axis}"
-                groups.setdefault(name, []).append((tensor._name, axis, False))
-        if tensor.is_shape_tensor:
-            for i in range(tensor._shape[0] if tensor._shape else 1):
-                groups[f"{tensor._name}#{i}"] = [(tensor._name, i, True)]
+                name = tensor.dim_names.get(axis) or f"{tensor.name}.{axis}"
+                groups.setdefault(name, []).append((tensor.name, axis, False))
+        if tensor.it.is_shape_tensor:
+            for i in range(tensor.shape[0] if tensor.shape else 1):
+                groups[f"{tensor.name}#{i}"] = [(tensor.name, i, True)]
     return list(groups.values())
 
 

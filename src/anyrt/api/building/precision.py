@@ -15,6 +15,7 @@ from anyrt.api.model.expansion import Expansion, Stage
 from anyrt.api.model.layer import ILayer
 from anyrt.api.model.network import INetworkDefinition
 from anyrt.api.model.tensor import ITensor
+from anyrt.api.model.view import NetworkView, TensorView
 from anyrt.compiler.precision import (
     PRODUCTS,
     fits_half,
@@ -183,12 +184,12 @@ def is_coded(network: INetworkDefinition) -> bool:
     return any(layer._op.layer in CODED for layer in network._layers)
 
 
-def readers(network: INetworkDefinition, expansion: Expansion) -> list[ITensor]:
+def readers(view: NetworkView, expansion: Expansion) -> list[TensorView]:
     """The tensors whose range products want to know."""
-    found: dict[ITensor, None] = {}
-    for layer in network._layers:
-        if layer._op.attrs in PRODUCTS:
-            at = takes_codes(expansion.record(layer))
-            tensor = None if at is None else layer._inputs[at]
+    found: dict[TensorView, None] = {}
+    for layer in view.layers:
+        if layer.op.attrs in PRODUCTS:
+            at = takes_codes(expansion.record(layer.it))
+            tensor = None if at is None else layer.inputs[at]
             found |= {} if tensor is None else {tensor: None}
     return [*found]

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from anyrt.api.edge.fixed import Fixed
 from anyrt.api.edge.fold import fold
@@ -83,6 +83,16 @@ class IOptimizationProfile(Fixed):
 
     def __nonzero__(self) -> bool:
         return bool(self)
+
+
+def given_shapes(profile: IOptimizationProfile) -> Mapping[str, Range]:
+    """The ranges of shapes by the names of inputs."""
+    return profile._shapes
+
+
+def given_values(profile: IOptimizationProfile) -> Mapping[str, Range]:
+    """The ranges of values by the names of inputs."""
+    return profile._values
 
 
 def _name(name: object) -> str:

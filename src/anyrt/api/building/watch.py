@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from anyrt.api.building.freeze import limits_of, names_of, profiles_of
 from anyrt.api.building.precision import readers
-from anyrt.api.building.profile import IOptimizationProfile
+from anyrt.api.building.profile import IOptimizationProfile, given_shapes, given_values
 from anyrt.api.model.expansion import Expansion
 from anyrt.api.model.network import INetworkDefinition
 from anyrt.api.model.tensor import ITensor
+from anyrt.api.model.view import NetworkView, view_of
 from anyrt.compiler.magnitudes import watching
 from anyrt.compiler.request import BuildRequest, Settings
 from anyrt.core.dimvalues import substitute
@@ -41,47 +42,45 @@ def watch(
     """The tensors of `network` that products read, but for those with a range and those inside of loops and
     branches. Inputs have the shapes that `profile` calls optimal; `batch`: the size of open first axes where
     there is none."""
-    fixed = _fixed(network, profile, batch)
-    ranges = profiles_of(network, [fixed])
-    expansion = Expansion(limits_of(network, ranges), all_values=False)
-    inputs = {t._name: expansion.value(t) for t in network._inputs}
+    view = view_of(network)
+    ranges = profiles_of(view, [_fixed(view, profile, batch)])
+    expansion = Expansion(limits_of(view, ranges), all_values=False)
+    inputs = {t.name: expansion.value(t.it) for t in view.inputs}
     given = {*inputs.values()}
     found: dict[ITensor, Value] = {}
-    for tensor in readers(network, expansion):
-        value = expansion.value(tensor)
-        if tensor._scale is None and not _is_inside(value, given):
-            found[tensor] = value
+    for tensor in readers(view, expansion):
+        value = expansion.value(tensor.it)
+        if tensor.scale is None and not _is_inside(value, given):
+            found[tensor.it] = value
     if not found:
         sizes = {(r.tensor, r.is_values): r.opt for r in ranges[0]}
-        seen = ((t._name, inputs[t._name]) for t in network._inputs)
+        seen = ((t.name, inputs[t.name]) for t in view.inputs)
         bound = tuple(Binding(n, True, v.dtype, sizes.get((n, False), v.shape)) for n, v in seen)
-        return Watched((), bound, BuildRequest(network.name, Graph((), ())))
+        return Watched((), bound, BuildRequest(view.name, Graph((), ())))
     named = tuple((str(n), v) for n, v in enumerate(found.values()))
-    plain = Graph(tuple(inputs.items()), named, names_of(network, expansion), (*expansion.symbols.values(),))
+    plain = Graph(tuple(inputs.items()), named, names_of(view, expansion), (*expansion.symbols.values(),))
     sized = told_once(counted(plain, expansion.tells()))
     whole = _sized(sized, ranges[0])
     found = {t: v for (t, _), (_, v) in zip(found.items(), whole.outputs, strict=False) if 0 not in v.shape}
     graph = watching(whole, found.values(), most=most, some=some)
     bindings = tuple(Binding(name, True, v.dtype, v.shape) for name, v in graph.inputs)
-    request = BuildRequest(f"calibration of {network.name}", graph, settings=Settings(num_threads=1))
+    request = BuildRequest(f"calibration of {view.name}", graph, settings=Settings(num_threads=1))
     return Watched(tuple(found), bindings, request)
 
 
-def _fixed(
-    network: INetworkDefinition, profile: IOptimizationProfile | None, batch: int
-) -> IOptimizationProfile:
+def _fixed(view: NetworkView, profile: IOptimizationProfile | None, batch: int) -> IOptimizationProfile:
     """A profile of the optimum alone."""
     made = IOptimizationProfile()
-    for tensor in network._inputs:
-        name, shape = tensor._name, tensor._shape
-        range_ = None if profile is None else profile._shapes.get(name)
+    for tensor in view.inputs:
+        name, shape = tensor.name, tensor.shape
+        range_ = None if profile is None else given_shapes(profile).get(name)
         if range_ is not None:
             shape = range_.opt
         elif shape[:1] == (-1,):
             shape = (batch, *shape[1:])
         if -1 not in shape:
             made.set_shape(name, shape, shape, shape)
-        values = None if profile is None else profile._values.get(name)
+        values = None if profile is None else given_values(profile).get(name)
         if values is not None:
             made.set_shape_input(name, values.opt, values.opt, values.opt)
     return made

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from math import prod
 from typing import TYPE_CHECKING, Final
-from typing import cast as typed
 
 from anyrt.api.model.layer import ILayer
 from anyrt.api.model.tensor import ITensor
@@ -31,9 +30,8 @@ from anyrt.prims.const import Blob, Const, Param
 
 if TYPE_CHECKING:
     from anyrt.api.building.refittable import Refittable
-    from anyrt.api.model.parts import Border, Part
+    from anyrt.api.model.parts import Part
     from anyrt.api.plugins.expand import Building
-    from anyrt.api.plugins.layer import PluginLayer
 
 Limits = Mapping[
     tuple[str, int, bool], tuple[int, int]
@@ -286,8 +284,7 @@ class Expansion:
         return Outcome(error=GraphError("AR408", layer._place, got, wanted))
 
     def _judge(self, layer: ILayer) -> Outcome:
-        expands = layer._expands_itself
-        outcome = self._of_itself(typed("Border", layer)) if expands else self._of_layer(layer)
+        outcome = self._of_itself(layer) or self._of_layer(layer)
         if self._rounds and outcome.values and not layer._op.within:  # what leaves a part was rounded in it
             reads = frozenset[Value]().union(*(self._reads(layer, t) for t in layer._inputs if t is not None))
             values = rounded_outputs(reads, outcome.values)
@@ -319,10 +316,12 @@ class Expansion:
             return False
         return layer._node is not None and layer._node is maker._node
 
-    def _of_itself(self, layer: Border | PluginLayer) -> Outcome:
+    def _of_itself(self, layer: ILayer) -> Outcome | None:
+        """What a layer says itself that it means; None where its operator says so."""
         try:
+            values = layer._expand(self)
             first = layer._inputs[0] if layer._inputs else None
-            return Outcome(layer._expand(self), 1.0 if first is None else self.scale(first))
+            return None if values is None else Outcome(values, 1.0 if first is None else self.scale(first))
         except AnyrtError as error:
             return Outcome(error=error)
 

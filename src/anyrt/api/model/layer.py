@@ -15,9 +15,11 @@ from anyrt.api.model.named import Named, checked_text
 from anyrt.api.model.tensor import ITensor
 from anyrt.core.enums import DataType, LayerType
 from anyrt.core.errors import ArgumentError, GraphError, NotSupportedError
+from anyrt.ir.graph import Value
 from anyrt.ops._record import AnyOp
 
 if TYPE_CHECKING:
+    from anyrt.api.model.expansion import Expansion
     from anyrt.api.model.network import INetworkDefinition
 
 
@@ -73,8 +75,9 @@ class ILayer(Named):
         for i in range(len(self._outputs), count):
             self._outputs.append(ITensor(self._network, _output_name(op, self._name, i), self, i))
 
-    # Whether it says itself what it means, by `_expand`, and not its operator.
-    _expands_itself = False
+    def _expand(self, expansion: Expansion) -> tuple[Value, ...] | None:
+        """What it means, where the layer says so itself; None where its operator does."""
+        return None
 
     @property
     def _channel(self) -> Channel:

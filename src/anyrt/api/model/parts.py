@@ -87,11 +87,15 @@ class Part(Named):
         raise NotImplementedError
 
 
+def seen_in(part: Part, expansion: Expansion, values: Seen) -> Made:
+    """What values inside of a part are each time that they are computed, along a new first axis."""
+    return part._seen(expansion, values)
+
+
 class Border(ILayer):
     """A layer at the border of a part."""
 
     __slots__ = ()
-    _expands_itself = True
     _OUTPUT: LayerType
 
     @property

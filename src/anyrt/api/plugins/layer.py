@@ -41,7 +41,6 @@ class PluginLayer(ILayer):
     """A layer of a plug-in."""
 
     __slots__ = ()
-    _expands_itself = True
 
     @property
     def _held(self) -> Held:

@@ -9,26 +9,25 @@ between both.
 from __future__ import annotations
 
 from anyrt.api.model.expansion import Expansion
-from anyrt.api.model.tensor import ITensor
+from anyrt.api.model.view import NetworkView, TensorView
 from anyrt.prims.plugin import Plugin
 
 
-def lender(expansion: Expansion, output: ITensor) -> ITensor | None:
+def lender(view: NetworkView, expansion: Expansion, output: TensorView) -> TensorView | None:
     """The input of the network in whose memory `output` may lie; None where there is none."""
-    found: ITensor | None = output
-    while found is not None and found._layer is not None:
-        found = _written_over(expansion, found)
+    found: TensorView | None = output
+    while found is not None and found.maker is not None:
+        found = _written_over(view, expansion, found)
     return None if found is output else found
 
 
-def _written_over(expansion: Expansion, tensor: ITensor) -> ITensor | None:
+def _written_over(view: NetworkView, expansion: Expansion, tensor: TensorView) -> TensorView | None:
     """The tensor that a plug-in writes this one over, which nobody else reads; None where there is none."""
-    layer, value = tensor._layer, expansion.value(tensor)
-    if layer is None or not isinstance(value.op, Plugin):
+    maker, value = tensor.maker, expansion.value(tensor.it)
+    if maker is None or not isinstance(value.op, Plugin):
         return None
     over = value.op.over[value.index] if value.op.over else -1
-    source = layer._inputs[over] if over >= 0 else None
-    if source is None or expansion.value(source) != value.args[over]:
+    source = view.layer_of[maker].inputs[over] if over >= 0 else None
+    if source is None or expansion.value(source.it) != value.args[over]:
         return None  # it was converted for the plug-in
-    alone = source._consumers == [layer] and source not in layer._network._outputs
-    return source if alone else None
+    return source if source.readers == (maker,) and source not in view.outputs else None
