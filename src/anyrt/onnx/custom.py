@@ -17,13 +17,13 @@ from typing import Any, SupportsIndex, TypeAlias, TypeVar
 import numpy as np
 from onnx import helper
 
+from anyrt.api.compose.tensor import Tensor
 from anyrt.core.dtype import from_numpy
 from anyrt.core.enums import DataType, ReduceOperation, UnaryOperation
 from anyrt.core.enums import ElementWiseOperation as E
 from anyrt.core.errors import AnyrtError, ArgumentError, GraphError, NotSupportedError
 from anyrt.onnx import importers
 from anyrt.onnx.node import IMPORTERS, Node, Outputs
-from anyrt.onnx.tensor import Tensor
 
 Axes: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | None
 F = TypeVar("F", bound=Callable[..., object])

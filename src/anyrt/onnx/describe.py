@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from anyrt.api.compose.layers import Layers
 from anyrt.api.edge.interfaces import ILogger
 from anyrt.api.model.network import INetworkDefinition
 from anyrt.api.model.tensor import ITensor
@@ -18,7 +19,6 @@ from anyrt.core.flags import strict
 from anyrt.onnx import importers
 from anyrt.onnx.functions import key
 from anyrt.onnx.graph import Failure, Scope, Walk
-from anyrt.onnx.layers import Layers
 from anyrt.onnx.model import Model, signature
 
 

@@ -15,17 +15,17 @@ from functools import partial
 
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto
 
+from anyrt.api.compose.layers import Layers
+from anyrt.api.compose.tensor import Tensor
 from anyrt.api.model.network import INetworkDefinition
 from anyrt.api.model.tensor import ITensor
 from anyrt.core.enums import DataType
 from anyrt.core.errors import AnyrtError, GraphError, NotSupportedError, ShapeError
 from anyrt.onnx.functions import Key, bound, function_of, is_function, key
 from anyrt.onnx.joined import Numbered, RanksDiffer, is_needed, ranked, with_rest
-from anyrt.onnx.layers import Layers
 from anyrt.onnx.model import versions
 from anyrt.onnx.node import BROADCASTS, Border, Given, Held, Importer, Node, Told, importer_of
 from anyrt.onnx.plugins import creator_of, plugin
-from anyrt.onnx.tensor import Tensor
 from anyrt.onnx.weights import Reader, data_type, to_weights
 from anyrt.ops._record import Array
 

@@ -14,12 +14,12 @@ from typing import Protocol, TypeAlias, TypeVar
 import numpy as np
 from onnx import AttributeProto, NodeProto, ValueInfoProto, helper
 
+from anyrt.api.compose.layers import Layers
+from anyrt.api.compose.tensor import Tensor
 from anyrt.api.model.network import INetworkDefinition
 from anyrt.api.model.tensor import ITensor
 from anyrt.core.enums import DataType
 from anyrt.core.errors import ArgumentError, GraphError, NotSupportedError
-from anyrt.onnx.layers import Layers
-from anyrt.onnx.tensor import Tensor
 from anyrt.onnx.weights import data_type
 from anyrt.ops._record import Array
 
@@ -203,6 +203,15 @@ class Node(Layers):
         """The error for a form of the operator that is not here."""
         wanted = f"a form of {self.op} that is here"
         return NotSupportedError("AR901", self.where, got, wanted, do or "compute it outside of the model")
+
+
+def named(node: Node, i: int) -> Tensor | Sequence[int] | None:
+    """Axes that are an attribute or input `i`, as numbers where they are known; None if none are given."""
+    axes = node.optional(i)
+    if axes is None:
+        return node.attr("axes", (0,)) if node.has("axes") else None
+    found = node.ints(axes)
+    return axes if found is None else found
 
 
 def _like(value: object, default: object) -> object:

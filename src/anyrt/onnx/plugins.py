@@ -18,6 +18,7 @@ import numpy as np
 from onnx import AttributeProto, NodeProto, helper
 
 import anyrt
+from anyrt.api.compose.tensor import Tensor
 from anyrt.api.plugins.asking import ask
 from anyrt.api.plugins.creators import IPluginCreator, IPluginCreatorV3One, IPluginCreatorV3Quick
 from anyrt.api.plugins.field import PluginField, PluginFieldCollection, PluginFieldCollection_, fields
@@ -28,7 +29,6 @@ from anyrt.api.plugins.v3 import IPluginV3
 from anyrt.core.enums_more import PluginFieldType, QuickPluginCreationRequest, TensorRTPhase
 from anyrt.core.errors import PluginError
 from anyrt.onnx.node import Node
-from anyrt.onnx.tensor import Tensor
 
 Creator: TypeAlias = IPluginCreator | IPluginCreatorV3One | IPluginCreatorV3Quick
 Name: TypeAlias = tuple[str, str, str]  # with version and namespace

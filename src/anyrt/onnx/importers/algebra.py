@@ -7,12 +7,12 @@ from string import ascii_lowercase
 
 import numpy as np
 
+from anyrt.api.compose.sizes import window
+from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import DataType, ReduceOperation, TopKOperation, UnaryOperation
 from anyrt.onnx.importers.rankings import best
 from anyrt.onnx.importers.statistics import wide
 from anyrt.onnx.node import Node, importer
-from anyrt.onnx.sizes import window
-from anyrt.onnx.tensor import Tensor
 
 R, INT64 = ReduceOperation, DataType.INT64
 LARGEST = 64  # rows of a matrix that is eliminated step by step

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from anyrt.api.compose.sizes import Size, length
+from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import ActivationType, DataType, ReduceOperation, UnaryOperation
 from anyrt.core.enums_more import AttentionNormalizationOp
 from anyrt.onnx.importers.statistics import wide
 from anyrt.onnx.node import Node, importer
-from anyrt.onnx.sizes import Size, length
-from anyrt.onnx.tensor import Tensor
 
 FLOAT, BOOL = DataType.FLOAT, DataType.BOOL
 LEAST = float(np.finfo(np.float32).min)

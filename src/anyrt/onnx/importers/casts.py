@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from onnx import TensorProto
 
+from anyrt.api.compose.tensor import Tensor
 from anyrt.core.dtype import is_integer, is_packed
 from anyrt.core.enums import DataType, UnaryOperation
 from anyrt.onnx.node import Node, importer
-from anyrt.onnx.tensor import Tensor
 from anyrt.onnx.weights import data_type
 
 INT32, FLOAT = DataType.INT32, DataType.FLOAT

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from anyrt.api.compose.sizes import volume
+from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import ActivationType, DataType, ElementWiseOperation, ReduceOperation
 from anyrt.onnx.importers.contrib import biased, contrib
 from anyrt.onnx.importers.quantized import Grain, dequantized, measured, quantized, summed
 from anyrt.onnx.importers.windows import averaged
 from anyrt.onnx.node import Node
-from anyrt.onnx.sizes import volume
-from anyrt.onnx.tensor import Tensor
 
 FLOAT = DataType.FLOAT
 

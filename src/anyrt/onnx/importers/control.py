@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from anyrt.api.compose.regions import Choice, Turns
+from anyrt.api.compose.sizes import lengths
+from anyrt.api.compose.tensor import Tensor
 from anyrt.api.model.tensor import ITensor
 from anyrt.core.counts import counts
 from anyrt.core.dims import Dim, Expr, Fn
@@ -18,9 +21,6 @@ from anyrt.ir.counted import counted
 from anyrt.ir.graph import Graph
 from anyrt.onnx.joined import JOINED, RANKED, RanksDiffer
 from anyrt.onnx.node import Border, Given, Node, importer
-from anyrt.onnx.regions import Choice, Turns
-from anyrt.onnx.sizes import lengths
-from anyrt.onnx.tensor import Tensor
 
 MOST_WRITTEN = 1024  # turns of a loop that is written out
 THEN, ELSE = "then_branch", "else_branch"

@@ -7,13 +7,13 @@ from math import prod
 
 import numpy as np
 
+from anyrt.api.compose.sizes import Size, length, volume
+from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import DataType, ReduceOperation, SampleMode, ScatterMode, UnaryOperation
 from anyrt.core.enums_more import BoundingBoxFormat
 from anyrt.onnx.importers.statistics import wide
 from anyrt.onnx.importers.windows import Windows, channels_of, filtered, kernel_size, windows_of
 from anyrt.onnx.node import Node, importer
-from anyrt.onnx.sizes import Size, length, volume
-from anyrt.onnx.tensor import Tensor
 
 INT32, INT64 = DataType.INT32, DataType.INT64
 LEAST = float(np.finfo(np.float32).min)

@@ -14,6 +14,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from anyrt.api.compose.tensor import Tensor
 from anyrt.api.model.weights import Weights
 from anyrt.core.dtype import short_name
 from anyrt.core.enums import DataType, SampleMode
@@ -21,7 +22,6 @@ from anyrt.core.errors import ArgumentError, DTypeError, NotSupportedError, Shap
 from anyrt.onnx.importers.contrib import biased, contrib
 from anyrt.onnx.importers.quantized import REALS, Grain, dequantized, numbers
 from anyrt.onnx.node import Node
-from anyrt.onnx.tensor import Tensor
 
 FLOAT, INT8, UINT8 = DataType.FLOAT, DataType.INT8, DataType.UINT8
 SIGNED = {2: DataType.INT2, 4: DataType.INT4, 8: INT8}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from anyrt.api.compose.sizes import length, positions
+from anyrt.api.compose.tensor import Tensor
 from anyrt.core.dtype import is_packed
 from anyrt.core.enums import DataType, GatherMode, ReduceOperation, ScatterMode
 from anyrt.onnx.node import Node, importer
-from anyrt.onnx.sizes import length, positions
-from anyrt.onnx.tensor import Tensor
 
 INT64 = DataType.INT64
 REDUCTIONS = {

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anyrt.core.counts import counts as found_by_data
-from anyrt.core.enums import DataType, SampleMode, UnaryOperation
-from anyrt.onnx.node import Node, importer
-from anyrt.onnx.sizes import (
+from anyrt.api.compose.sizes import (
     Size,
     broadcast_to,
     counted,
@@ -17,14 +14,16 @@ from anyrt.onnx.sizes import (
     length,
     lengths,
     lengths_along,
-    named,
     positions,
     smaller,
     spread,
     stack,
     window,
 )
-from anyrt.onnx.tensor import Tensor
+from anyrt.api.compose.tensor import Tensor
+from anyrt.core.counts import counts as found_by_data
+from anyrt.core.enums import DataType, SampleMode, UnaryOperation
+from anyrt.onnx.node import Node, importer, named
 
 INT64 = DataType.INT64
 

@@ -5,9 +5,9 @@ The result has the type of the base. Integers to the power of integers wrap, as 
 
 from __future__ import annotations
 
+from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import DataType, ElementWiseOperation
 from anyrt.onnx.node import Node, importer
-from anyrt.onnx.tensor import Tensor
 
 BITS = 6  # of exponents: from 64 on, odd and even ones are all that is told apart
 

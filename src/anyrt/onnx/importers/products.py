@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from anyrt.api.compose.tensor import Tensor
 from anyrt.onnx.node import Node, importer
-from anyrt.onnx.tensor import Tensor
 
 
 @importer("MatMul")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from anyrt.api.compose.tensor import Tensor
 from anyrt.core.dtype import is_float, short_name
 from anyrt.core.enums import DataType, ReduceOperation, UnaryOperation
 from anyrt.core.errors import ArgumentError, DTypeError, ShapeError
@@ -24,7 +25,6 @@ from anyrt.onnx.importers.windows import (
     with_channels,
 )
 from anyrt.onnx.node import Node, importer
-from anyrt.onnx.tensor import Tensor
 
 D = DataType
 FLOAT, INT32, INT8, UINT8 = D.FLOAT, D.INT32, D.INT8, D.UINT8

@@ -6,6 +6,8 @@ from functools import partial
 
 import numpy as np
 
+from anyrt.api.compose.sizes import length, window
+from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import (
     CumulativeOperation,
     DataType,
@@ -14,8 +16,6 @@ from anyrt.core.enums import (
     TopKOperation,
 )
 from anyrt.onnx.node import Node, importer
-from anyrt.onnx.sizes import length, window
-from anyrt.onnx.tensor import Tensor
 from anyrt.ops.topk import ALL, MOST
 
 D, INT64 = DataType, DataType.INT64

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
+from anyrt.api.compose.layers import HALVES
+from anyrt.api.compose.regions import Turns
+from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import ActivationType, DataType
 from anyrt.core.errors import ArgumentError
-from anyrt.onnx.layers import HALVES
 from anyrt.onnx.node import Given, Node, importer
-from anyrt.onnx.regions import Turns
-from anyrt.onnx.tensor import Tensor
 
 A = ActivationType
 Function: TypeAlias = Callable[[Tensor], Tensor]

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeAlias
 
+from anyrt.api.compose.sizes import entries, flags, squeeze_by
+from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import DataType, ReduceOperation, UnaryOperation
 from anyrt.onnx.node import Node, importer
-from anyrt.onnx.sizes import entries, flags, squeeze_by
-from anyrt.onnx.tensor import Tensor
 
 R, U, D = ReduceOperation, UnaryOperation, DataType
 Axes: TypeAlias = Sequence[int]

@@ -13,6 +13,8 @@ from math import floor
 
 import numpy as np
 
+from anyrt.api.compose.sizes import Size, entries, length, lengths, numbers, positions
+from anyrt.api.compose.tensor import Tensor
 from anyrt.core.dtype import is_float
 from anyrt.core.enums import (
     DataType,
@@ -24,8 +26,6 @@ from anyrt.core.enums import (
     UnaryOperation,
 )
 from anyrt.onnx.node import Node, importer
-from anyrt.onnx.sizes import Size, entries, length, lengths, numbers, positions
-from anyrt.onnx.tensor import Tensor
 from anyrt.ops._types import FLOATS
 
 DOUBLE, INT64 = DataType.DOUBLE, DataType.INT64

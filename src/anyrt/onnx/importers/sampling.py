@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from anyrt.api.compose.sizes import Size, entries, lengths, positions, stack
+from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import DataType, InterpolationMode, ReduceOperation, SampleMode, ScatterMode
 from anyrt.onnx.importers.statistics import wide
 from anyrt.onnx.node import Node, importer
-from anyrt.onnx.sizes import Size, entries, lengths, positions, stack
-from anyrt.onnx.tensor import Tensor
 
 INT64 = DataType.INT64
 INTERPOLATION = {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import DataType
 from anyrt.core.errors import ArgumentError
 from anyrt.onnx.node import Given, Node, importer
-from anyrt.onnx.tensor import Tensor
 
 INT64 = DataType.INT64
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from anyrt.api.compose.sizes import squeeze_by, unsqueeze_by, volume
+from anyrt.api.compose.tensor import Tensor
 from anyrt.api.model.weights import Weights
 from anyrt.core.enums import DataType, ReduceOperation
 from anyrt.onnx.node import Node, importer
-from anyrt.onnx.sizes import squeeze_by, unsqueeze_by, volume
-from anyrt.onnx.tensor import Tensor
 
 INT64 = DataType.INT64
 

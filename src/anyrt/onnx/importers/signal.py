@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from anyrt.api.compose.sizes import Size, entries, larger, length, lengths, positions, smaller, window
+from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import DataType, UnaryOperation
 from anyrt.onnx.importers.statistics import wide
 from anyrt.onnx.node import Node, importer
-from anyrt.onnx.sizes import Size, entries, larger, length, lengths, positions, smaller, window
-from anyrt.onnx.tensor import Tensor
 
 D, U = DataType, UnaryOperation
 MOST = 1 << 26  # numbers in a table

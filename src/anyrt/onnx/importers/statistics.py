@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from anyrt.api.compose.sizes import lengths
+from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import DataType, ReduceOperation, SampleMode, UnaryOperation
 from anyrt.onnx.node import Given, Node, importer
-from anyrt.onnx.sizes import lengths
-from anyrt.onnx.tensor import Tensor
 from anyrt.ops._types import FLOATS
 from anyrt.ops.lrn import WIDEST
 

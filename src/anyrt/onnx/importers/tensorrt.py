@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from anyrt.api.compose.tensor import Tensor
 from anyrt.api.model.weights import Weights
 from anyrt.api.plugins.asking import ask
 from anyrt.api.plugins.creators import IPluginCreator
@@ -29,7 +30,6 @@ from anyrt.core.trt_enum import TrtEnum
 from anyrt.onnx.importers.quantized import FLOAT, dequantized, grain_of, quantized, zero_of
 from anyrt.onnx.importers.windows import average_pool, convolution, max_pool, pool_of
 from anyrt.onnx.node import ANY, IMPORTERS, Importer, Node, Outputs, importer
-from anyrt.onnx.tensor import Tensor
 
 T = TypeVar("T", bound=TrtEnum)
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import DataType, GatherMode, ReduceOperation, UnaryOperation
 from anyrt.core.errors import GraphError
 from anyrt.onnx.importers.ml import finished, judged, labels, ml, rows
 from anyrt.onnx.node import Node
-from anyrt.onnx.tensor import Tensor
 from anyrt.ops._record import Array
 
 INT64, FLOAT, DOUBLE = DataType.INT64, DataType.FLOAT, DataType.DOUBLE

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from anyrt.api.compose.sizes import length, positions, volume
+from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import CumulativeOperation, DataType, ReduceOperation, ScatterMode, TopKOperation
 from anyrt.onnx.node import Node, importer
-from anyrt.onnx.sizes import length, positions, volume
-from anyrt.onnx.tensor import Tensor
 from anyrt.ops._types import INTS, REALS
 
 INT64 = DataType.INT64

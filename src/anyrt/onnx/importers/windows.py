@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from anyrt.api.compose.tensor import Tensor
 from anyrt.api.model.layer import ILayer
 from anyrt.core.enums import DataType, PaddingMode, PoolingType, ReduceOperation, SampleMode, UnaryOperation
 from anyrt.core.errors import ArgumentError, GraphError
 from anyrt.onnx.node import Node, importer
-from anyrt.onnx.tensor import Tensor
 
 MODES = {"SAME_UPPER": PaddingMode.SAME_UPPER, "SAME_LOWER": PaddingMode.SAME_LOWER}
 DOWN, UP = PaddingMode.EXPLICIT_ROUND_DOWN, PaddingMode.EXPLICIT_ROUND_UP

@@ -13,6 +13,8 @@ import numpy as np
 from onnx import AttributeProto, helper
 
 from anyrt.api.building.builder import Builder
+from anyrt.api.compose.layers import Layers
+from anyrt.api.compose.tensor import Tensor
 from anyrt.api.model.network import INetworkDefinition
 from anyrt.api.model.tensor import ITensor
 from anyrt.core.enums import DataType, NetworkDefinitionCreationFlag
@@ -22,9 +24,7 @@ from anyrt.ir.graph import Value
 from anyrt.onnx import importers
 from anyrt.onnx.describe import Silence
 from anyrt.onnx.graph import MALFORMED
-from anyrt.onnx.layers import Layers
 from anyrt.onnx.node import IMPORTERS, Node
-from anyrt.onnx.tensor import Tensor
 from anyrt.ops._record import Array
 from anyrt.plugin.standard._record import Given, Standard
 

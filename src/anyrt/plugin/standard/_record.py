@@ -20,7 +20,7 @@ from anyrt.core.errors import ArgumentError, PluginError
 from anyrt.ops._record import Array
 
 if TYPE_CHECKING:
-    from anyrt.onnx.tensor import Tensor
+    from anyrt.api.compose.tensor import Tensor
     from anyrt.plugin.standard._part import Part
 
 Given: TypeAlias = "int | float | str | tuple[int, ...] | tuple[float, ...] | Array | None"

@@ -8,9 +8,9 @@ from math import sqrt
 
 import numpy as np
 
+from anyrt.api.compose.sizes import length, window
+from anyrt.api.compose.tensor import Tensor
 from anyrt.core.errors import ArgumentError, ShapeError
-from anyrt.onnx.sizes import length, window
-from anyrt.onnx.tensor import Tensor
 from anyrt.ops._record import Array
 from anyrt.plugin.standard._part import Part
 from anyrt.plugin.standard._record import Field, Standard

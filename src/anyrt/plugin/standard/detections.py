@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from anyrt.api.compose.sizes import Size, length, smaller, window
+from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import ActivationType, DataType, ReduceOperation, UnaryOperation
 from anyrt.core.errors import ShapeError
-from anyrt.onnx.sizes import Size, length, smaller, window
-from anyrt.onnx.tensor import Tensor
 from anyrt.plugin.standard._part import FLOAT, INT32, Part
 from anyrt.plugin.standard._record import Field, Standard
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from anyrt.api.compose.sizes import length, window
+from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import ActivationType, UnaryOperation
 from anyrt.core.enums_more import AttentionNormalizationOp
 from anyrt.core.errors import ArgumentError, ShapeError
-from anyrt.onnx.sizes import length, window
-from anyrt.onnx.tensor import Tensor
 from anyrt.plugin.standard._part import FLOAT, Part
 from anyrt.plugin.standard._record import Field, Standard
 

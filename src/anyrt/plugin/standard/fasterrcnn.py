@@ -11,10 +11,10 @@ from math import floor, inf, sqrt
 
 import numpy as np
 
+from anyrt.api.compose.sizes import Size, length, volume, window
+from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import UnaryOperation
 from anyrt.core.errors import ArgumentError, ShapeError
-from anyrt.onnx.sizes import Size, length, volume, window
-from anyrt.onnx.tensor import Tensor
 from anyrt.plugin.standard._part import FLOAT, Part
 from anyrt.plugin.standard._record import Field, Standard
 from anyrt.plugin.standard.detections import Limits, columns, found, picked

@@ -7,10 +7,10 @@ from math import log, sqrt
 
 import numpy as np
 
+from anyrt.api.compose.sizes import length, window
+from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import UnaryOperation
 from anyrt.core.errors import ShapeError
-from anyrt.onnx.sizes import length, window
-from anyrt.onnx.tensor import Tensor
 from anyrt.ops._record import Array
 from anyrt.plugin.standard._part import FLOAT, Part
 from anyrt.plugin.standard._record import Field, Standard

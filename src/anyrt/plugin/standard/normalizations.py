@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import ActivationType, ReduceOperation, UnaryOperation
 from anyrt.core.errors import ShapeError
-from anyrt.onnx.tensor import Tensor
 from anyrt.plugin.standard._part import FLOAT, Part
 from anyrt.plugin.standard._record import Field, Standard
 

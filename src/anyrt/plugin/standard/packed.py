@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from anyrt.api.compose.sizes import length, window
+from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import DataType, ReduceOperation
 from anyrt.core.errors import ShapeError
-from anyrt.onnx.sizes import length, window
-from anyrt.onnx.tensor import Tensor
 from anyrt.plugin.standard._part import FLOAT, INT32, Part
 from anyrt.plugin.standard._record import Field, Standard
 from anyrt.plugin.standard.normalizations import checked_axis, layer_norm

@@ -10,10 +10,10 @@ from math import pi
 
 import numpy as np
 
+from anyrt.api.compose.sizes import Size, length, volume, window
+from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import ReduceOperation, UnaryOperation
 from anyrt.core.errors import ArgumentError, ShapeError
-from anyrt.onnx.sizes import Size, length, volume, window
-from anyrt.onnx.tensor import Tensor
 from anyrt.plugin.standard._part import FLOAT, INT32, INT64, Part
 from anyrt.plugin.standard._record import Field, Standard
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from anyrt.api.compose.regions import Turns
+from anyrt.api.compose.sizes import Size, larger, length, smaller, stack, volume, window
+from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import ReduceOperation, UnaryOperation
 from anyrt.core.errors import ShapeError
-from anyrt.onnx.regions import Turns
-from anyrt.onnx.sizes import Size, larger, length, smaller, stack, volume, window
-from anyrt.onnx.tensor import Tensor
 from anyrt.plugin.standard._part import FLOAT, INT64, Part
 from anyrt.plugin.standard._record import Field, Standard
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from anyrt.api.compose.sizes import Size, length, window
+from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import ActivationType, UnaryOperation
 from anyrt.core.errors import ShapeError
-from anyrt.onnx.sizes import Size, length, window
-from anyrt.onnx.tensor import Tensor
 from anyrt.plugin.standard._part import FLOAT, INT32, INT64, Part
 from anyrt.plugin.standard._record import Field, Standard
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from onnx import TensorProto
 
+from anyrt.api.compose.sizes import Size, length, window
+from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import ActivationType, UnaryOperation
 from anyrt.core.errors import ArgumentError, ShapeError
-from anyrt.onnx.sizes import Size, length, window
-from anyrt.onnx.tensor import Tensor
 from anyrt.plugin.standard._part import FLOAT, Part
 from anyrt.plugin.standard._record import Field, Standard
 from anyrt.plugin.standard.detections import best, columns

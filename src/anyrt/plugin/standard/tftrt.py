@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from anyrt.onnx.sizes import Size, length, smaller, window
-from anyrt.onnx.tensor import Tensor
+from anyrt.api.compose.sizes import Size, length, smaller, window
+from anyrt.api.compose.tensor import Tensor
 from anyrt.plugin.standard._part import FLOAT, Part
 from anyrt.plugin.standard._record import Field, Standard
 from anyrt.plugin.standard.detections import (

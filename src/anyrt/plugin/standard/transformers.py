@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from anyrt.api.compose.sizes import length, window
+from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import DataType, ReduceOperation, UnaryOperation
 from anyrt.core.enums_more import AttentionIOForm, AttentionNormalizationOp
 from anyrt.core.errors import NotSupportedError, ShapeError
-from anyrt.onnx.sizes import length, window
-from anyrt.onnx.tensor import Tensor
 from anyrt.ops._record import Array
 from anyrt.plugin.standard._part import FLOAT, INT32, INT64, Part
 from anyrt.plugin.standard._record import Field, Standard

@@ -8,11 +8,11 @@ y = turns.last(total)
 
 from __future__ import annotations
 
+from anyrt.api.compose.layers import INT64, Layers
+from anyrt.api.compose.tensor import Tensor
 from anyrt.api.model.layer import ILayer
 from anyrt.api.model.tensor import ITensor
 from anyrt.core.enums import LoopOutput, TripLimit
-from anyrt.onnx.layers import INT64, Layers
-from anyrt.onnx.tensor import Tensor
 from anyrt.prims.const import Const
 
 

@@ -14,14 +14,13 @@ from typing import TypeAlias
 
 import numpy as np
 
+from anyrt.api.compose.layers import Layers
+from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import DataType, ReduceOperation
 from anyrt.core.errors import GraphError
 from anyrt.ir.graph import Value
 from anyrt.ir.prim import Array
 from anyrt.ir.reference import widen
-from anyrt.onnx.layers import Layers
-from anyrt.onnx.node import Node
-from anyrt.onnx.tensor import Tensor
 from anyrt.prims.const import Const
 
 Size: TypeAlias = int | Tensor
@@ -160,15 +159,6 @@ def _among(axes: Tensor, rank: int) -> Tensor:
     axes = axes.cast(INT64).reshape((-1, 1))
     places = axes.layers.constant(np.arange(rank)[None], INT64)
     return axes.equal(places).cast(INT64) + axes.equal(places - rank).cast(INT64)
-
-
-def named(node: Node, i: int) -> Tensor | Sequence[int] | None:
-    """Axes that are an attribute or input `i`, as numbers where they are known; None if none are given."""
-    axes = node.optional(i)
-    if axes is None:
-        return node.attr("axes", (0,)) if node.has("axes") else None
-    found = node.ints(axes)
-    return axes if found is None else found
 
 
 def spread(values: Sequence[Size], axes: Tensor | Sequence[int] | None, rest: Sequence[Size]) -> list[Size]:

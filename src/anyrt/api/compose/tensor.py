@@ -15,7 +15,7 @@ from anyrt.core.enums import DataType, UnaryOperation
 from anyrt.core.enums import ElementWiseOperation as E
 
 if TYPE_CHECKING:
-    from anyrt.onnx.layers import Layers
+    from anyrt.api.compose.layers import Layers
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,6 +11,7 @@ from itertools import count
 
 import numpy as np
 
+from anyrt.api.compose.tensor import Tensor
 from anyrt.api.model.layer import ILayer
 from anyrt.api.model.network import INetworkDefinition
 from anyrt.api.model.tensor import ITensor
@@ -32,7 +33,6 @@ from anyrt.core.errors import NotSupportedError, ShapeError
 from anyrt.ir.graph import Value
 from anyrt.ir.prim import Symbolic
 from anyrt.ir.symbolic import known
-from anyrt.onnx.tensor import Tensor
 from anyrt.ops.unary import types_of
 from anyrt.prims.const import Const
 
