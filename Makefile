@@ -16,7 +16,7 @@ HOUSE := ../shared/tools/house.py
 # make replay: kernels of a sample of networks for five machines, beside the digests in tests/replay.txt, a minute or two;
 # REPLAY="--old HEAD~1" shows how those of another commit differ, "--old HEAD~1 --full" of all networks, "--renew" writes
 # the file anew. make check does the same without arguments.
-.PHONY: venv bounds replay onnx-report demo photo sentences model test programs neon long fuzz check bench docs clean
+.PHONY: venv bounds replay onnx-report demo photo sentences model test programs neon long fuzz check bench docs site clean
 
 venv: $(STAMP)
 
@@ -97,6 +97,11 @@ bench: $(STAMP)
 onnx-report: $(STAMP)
 	$(RUN) -m pip install --quiet --disable-pip-version-check onnxruntime
 	$(RUN) tools/onnx_report.py --jobs 2 --ort --markdown docs/onnx.md
+
+# make site: the documentation site in build/site; warnings are errors, and nothing is loaded from the network.
+site: $(STAMP)
+	@$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[site]'
+	$(RUN) tools/site.py
 
 docs: $(STAMP)
 	$(RUN) tools/gen_docs.py

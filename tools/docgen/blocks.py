@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import re
 import tempfile
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ BLOCK = re.compile(r"^```(python|text)\n(.*?)^```$", re.M | re.S)
 def with_outputs(text: str, name: str) -> str:
     """`text` with every `text` block replaced by what the `python` block before it prints."""
     namespace: dict[str, object] = {"__name__": name}
+    environment = dict(os.environ)
     parts, at, printed = [], 0, ""
     for match in BLOCK.finditer(text):
         parts.append(text[at : match.start()])
@@ -28,6 +30,8 @@ def with_outputs(text: str, name: str) -> str:
             parts.append(match[0])
         else:
             parts.append(f"```text\n{printed}```")
+    os.environ.clear()
+    os.environ.update(environment)  # one page sets variables
     return "".join([*parts, text[at:]])
 
 
