@@ -7,6 +7,7 @@ python tools/gen_docs.py --check    name what is out of date; exit status 1 when
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -18,7 +19,15 @@ from docgen.console import replayed
 from anyrt.plan.disk import write_text
 
 ROOT = Path(__file__).resolve().parents[1]
-PROGRAMS = ("README.md", "docs/tour.md", "docs/migrating.md", "docs/tuning.md", "docs/deploying.md")
+PROGRAMS = (
+    "README.md",
+    "docs/tour.md",
+    "docs/migrating.md",
+    "docs/tuning.md",
+    "docs/deploying.md",
+    "docs/differences.md",
+)
+EXTENSIONS = re.compile(r"(<!-- begin: extensions[^\n]*-->\n).*?(<!-- end: extensions -->)", re.S)
 SESSIONS = (
     "docs/first_hour.md",
     "docs/migrating.md",
@@ -42,6 +51,7 @@ def generated() -> dict[str, str]:
 def page(name: str) -> str:
     """A page whose programs, commands or both are run, with what they print."""
     text = (ROOT / name).read_text(encoding="utf-8")
+    text = EXTENSIONS.sub(lambda m: f"{m[1]}{tables.extensions()}{m[2]}", text)
     if name in PROGRAMS:
         text = with_outputs(text, name)
     if name in SESSIONS:

@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ["migrating", "tuning", "deploying"]
+PAGES = ["differences", "migrating", "tuning", "deploying"]
 SHELL = re.compile(r"^```sh\n(.*?)^```$", re.M | re.S)
 RUN = re.compile(r"^RUN (.*)$", re.M)
 # Commands that install, or that the Makefile tests.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 
 from anyrt.api.derived.convert import annotation
@@ -139,6 +140,19 @@ def works() -> str:
         + f"\n{PLATFORM_INTRO}\n\n"
         + table(("platform", "state"), PLATFORMS)
     )
+
+
+def extensions() -> str:
+    """The sentences of operators' texts about what TensorRT does not document."""
+    rows = [
+        (f"[{title(op)}](operators/{page_name(op)}.md)", _about_extensions(op.doc)) for op in OPS.values()
+    ]
+    return table(("layer", "extension"), sorted(row for row in rows if row[1]))
+
+
+def _about_extensions(doc: str) -> str:
+    sentences = re.split(r"(?<=[.;]) ", " ".join(doc.split()))
+    return " ".join(s.rstrip(";.") + "." for s in sentences if "extension" in s)
 
 
 def missing() -> dict[str, str]:
