@@ -1,4 +1,4 @@
-"""Run a program that was written for TensorRT: `python -m anyrt.compat [options] script.py arguments...`."""
+"""Run a program written for TensorRT: `python -m anyrt.compat [options] script.py arguments...`."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ USAGE = """usage: python -m anyrt.compat [options] script.py [arguments]
        python -m anyrt.compat [options] -m module [arguments]
        python -m anyrt.compat [options] command [arguments]
        python -m anyrt.compat [options] -c text [arguments]
-       python -m anyrt.compat [options] - [arguments], which reads the program
+       python -m anyrt.compat [options] - [arguments], which reads the program from stdin
 
-A command is one that is installed beside Python or found on PATH, as polygraphy is.
+Runs a program written for TensorRT on the CPU. A command is a Python command, such as polygraphy, that is
+installed beside Python or found on PATH.
 
---api 8.6  offers what TensorRT 10 removed (num_bindings, execute_async_v2, build_engine, ...), as 8.6.1
---force    puts the stand-ins in the place of cuda-python and pycuda even where those are installed"""
+--api 8.6  provide the names that TensorRT 10 removed (num_bindings, build_engine, ...), as version 8.6.1
+--force    replace cuda-python and pycuda even if they are installed"""
 
 
 def main(arguments: list[str]) -> None:

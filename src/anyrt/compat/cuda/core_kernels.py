@@ -58,7 +58,7 @@ class Program:
 
     def __init__(self, code: str, code_type: str, options: dict[str, object] | None = None) -> None:
         if code_type != "c++":
-            do = "give the kernel's text"
+            do = "pass the source of the kernel"
             raise NotSupportedError("AR901", "Program", f"code_type={code_type!r}", "code_type='c++'", do)
         self.code, self.options = code, options or {}
 

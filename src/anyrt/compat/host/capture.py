@@ -103,8 +103,10 @@ def _copied(context: IExecutionContext) -> IExecutionContext | None:
         copied.set_optimization_profile_async(context.active_optimization_profile, 0)
     for name in engine:
         if context.get_output_allocator(name) is not None:
-            got = f"{name}, whose memory an output allocator gives"
-            raise NotSupportedError("AR901", "stream capture", got, "an address", "call set_tensor_address")
+            got = f"{name}, whose memory an output allocator supplies"
+            raise NotSupportedError(
+                "AR901", "stream capture", got, "a fixed address", "call set_tensor_address"
+            )
         address = context.get_tensor_address(name)
         if not address:
             return None

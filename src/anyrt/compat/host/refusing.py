@@ -16,7 +16,7 @@ from anyrt.core.errors import NotSupportedError
 def refusal(name: str) -> NotSupportedError:
     """What a function of that name raises."""
     do = "use NumPy or ctypes on the same memory, or a plug-in"
-    return NotSupportedError("AR901", name, "code for a GPU", "code for this machine", do)
+    return NotSupportedError("AR901", name, "code for a GPU", "code for the CPU", do)
 
 
 def refusing(name: str) -> Callable[..., NoReturn]:

@@ -91,9 +91,9 @@ class Module:
 
     def __init__(self, image: bytes) -> None:
         if _digest(image) not in _COMPILED:
-            do = "compile the kernel's text by nvrtc here, or use NumPy or ctypes on the same memory"
+            do = "compile the source with nvrtc in this process, or use NumPy or ctypes on the same memory"
             raise NotSupportedError(
-                "AR901", "a module of kernels", _sort(image), "what nvrtc gave in this process", do
+                "AR901", "a module of kernels", _sort(image), "the result of nvrtc in this process", do
             )
         self.library = foreign.opened(image)
         self._kernels: dict[str, Kernel] = {}
@@ -125,12 +125,12 @@ def compiled(code: str, options: tuple[str, ...] = (), names: tuple[str, ...] = 
     bare = _COMMENT.sub(" ", code)
     found = _REFUSED.search(bare)
     if found:
-        do = "write it with __syncthreads or __shfl_sync and the like, or use NumPy on the same memory"
+        do = "use __syncthreads, __shfl_sync and similar functions, or NumPy on the same memory"
         raise NotSupportedError("AR901", "nvrtc", f"{found[0]} in a kernel", "CUDA's plain C++", do)
     compiler = foreign.found("c++", "g++", "clang++")
     if compiler is None:
-        do = "install one, or use NumPy or ctypes on the same memory"
-        raise NotSupportedError("AR901", "nvrtc", "a kernel in C++", "a C++ compiler, c++, on PATH", do)
+        do = "install a C++ compiler, or use NumPy or ctypes on the same memory"
+        raise NotSupportedError("AR901", "nvrtc", "a kernel in C++", "the C++ compiler c++ on PATH", do)
     plain = _CUDA_HEADER.sub("", code)
     seen = _expanded(compiler, plain, _kept(options)) if _MACRO.search(bare) else bare
     kernels = [name for template, name in _KERNEL.findall(seen) if not template]

@@ -35,8 +35,8 @@ def create_network(self: Builder, flags: int = 0) -> INetworkDefinition | None:
     """A network with the batch in its shapes, as EXPLICIT_BATCH asks. Without that flag None: 8.6 meant a
     batch that stands in no shape, which is not here."""
     if isinstance(flags, int) and not flags & EXPLICIT_BATCH:
-        got, wanted = "a network of an implicit batch", "NetworkDefinitionCreationFlag.EXPLICIT_BATCH"
-        do = "pass 1 << int(trt.NetworkDefinitionCreationFlag.EXPLICIT_BATCH), and give the batch in shapes"
+        got, wanted = "an implicit batch dimension", "NetworkDefinitionCreationFlag.EXPLICIT_BATCH"
+        do = "pass 1 << int(trt.NetworkDefinitionCreationFlag.EXPLICIT_BATCH), and add it to the shapes"
         raise NotSupportedError("AR901", "create_network", got, wanted, do)
     return _create_network(self, flags)
 

@@ -61,7 +61,7 @@ def _bind(self: IExecutionContext, bindings: Sequence[Bindable], method: str) ->
     count = self.engine.num_io_tensors
     first = self.active_optimization_profile * count
     if not first + count <= len(bindings) <= num_bindings(self.engine):
-        wanted, do = f"{num_bindings(self.engine)}", "give one for each binding of every profile"
+        wanted, do = f"{num_bindings(self.engine)}", "pass one address for each binding of each profile"
         raise BindingError("AR701", method, f"{len(bindings)} addresses", wanted, do)
     return all(_bind_one(self, first + i, bindings[first + i]) for i in range(count))
 
@@ -106,7 +106,9 @@ def get_shape(self: IExecutionContext, binding: int) -> list[int] | None:
     if self.engine.get_tensor_mode(name) is TensorIOMode.INPUT:
         address = self.get_tensor_address(name)
         if not address:
-            raise BindingError("AR701", name, "no values", "some", "give them with set_shape_input")
+            raise BindingError(
+                "AR701", name, "no values", "the values of the shape tensor", "call set_shape_input"
+            )
         return [int(x) for x in _values(self, name, address)]
     before = self.get_tensor_address(name)
     values = np.zeros(tuple(self.get_tensor_shape(name)), _dtype(self, name))
@@ -121,7 +123,7 @@ def _own(self: IExecutionContext, binding: int) -> str:
     name, profile = tensor_of(self.engine, binding)
     if profile != self.active_optimization_profile:
         got, wanted = f"binding {binding} of profile {profile}", f"one of {self.active_optimization_profile}"
-        raise BindingError("AR706", name, got, wanted, "choose the profile first")
+        raise BindingError("AR706", name, got, wanted, "select the profile first")
     return name
 
 
