@@ -128,7 +128,7 @@ class CreatorV2(IPluginCreator):
     def create_plugin(self, name: str, field_collection: PluginFieldCollection_) -> StandardV2:
         """A plug-in of these fields.
 
-        Refused: AR823, a field that there is not; AR822, a missing one; AR304, a wrong type or value."""
+        Errors: AR823, an unknown field; AR822, a missing field; AR304, a wrong type or value."""
         given = fields(field_collection, "create_plugin: field_collection")._items
         return self._plugin(given)
 
@@ -158,7 +158,7 @@ class CreatorV3(IPluginCreatorV3One):
     ) -> StandardV3:
         """A plug-in of these fields.
 
-        Refused: AR823, a field that there is not; AR822, a missing one; AR304, a wrong type or value."""
+        Errors: AR823, an unknown field; AR822, a missing field; AR304, a wrong type or value."""
         given = fields(field_collection, "create_plugin: field_collection")._items
         made = StandardV3(_made(self._standard, self.plugin_version, given))
         made.plugin_namespace = self.plugin_namespace
@@ -181,8 +181,8 @@ def _fields(data: bytes, where: str) -> list[PluginField]:
         told = json.loads(data)
         return [PluginField(name, _bytes(values, kind), PluginFieldType[kind]) for name, kind, values in told]
     except (ValueError, TypeError, KeyError) as error:
-        got, wanted = f"{type(error).__name__}: {error}", "what its serialize gave"
-        raise PluginError("AR822", where, got, wanted, "pass these bytes as they are") from None
+        got, wanted = f"{type(error).__name__}: {error}", "the result of its serialize method"
+        raise PluginError("AR822", where, got, wanted, "pass the serialized bytes unchanged") from None
 
 
 def _bytes(values: Sequence[float], kind: str) -> bytes:

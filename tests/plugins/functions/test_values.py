@@ -44,7 +44,7 @@ def test_a_size_of_a_run_has_no_value_yet():
     )
     with pytest.raises(RuntimeError, match="AR304"):
         n.constant_value()
-    with pytest.raises(RuntimeError, match="which a run decides"):
+    with pytest.raises(RuntimeError, match=r"AR304.*is_constant"):
         bool(n == 3)
 
 
@@ -131,9 +131,9 @@ def test_open_shapes_have_a_range_where_a_profile_gives_one():
     known.desc.dims, known.min, known.opt, known.max = (-1, 3), (1, 3), (2, 3), (8, 3)
     shape = trtp.Shape(known)
     assert (shape.is_dynamic, shape.min, shape.opt, shape.max) == (True, (1, 3), (2, 3), (8, 3))
-    with pytest.raises(ValueError, match="an open size"):
+    with pytest.raises(ValueError, match="AR123"):
         shape.numel()
-    with pytest.raises(ValueError, match="fixed sizes"):
+    with pytest.raises(ValueError, match="AR123"):
         _ = trtp.Shape((2,)).max
     with pytest.raises(AttributeError, match="no range"):
         _ = trtp.Shape((-1,)).max
@@ -154,7 +154,7 @@ def test_a_description_is_changed_by_a_copy_alone():
 def test_numbers_of_a_description_are_there_in_autotune_alone(name):
     x = trtp.TensorDesc((2, 3), trt.float32)
     assert (x.has_shape, x.has_shape_expr, trtp.TensorDesc().has_shape_expr) == (False, True, False)
-    with pytest.raises(ValueError, match="got no sizes, wanted what autotune is given"):
+    with pytest.raises(ValueError, match=r"AR310.*TensorDesc"):
         getattr(x, name)
 
 
@@ -197,5 +197,5 @@ def test_pytorch_works_on_the_memory_of_every_type():
 @pytest.mark.parametrize("format", ["CHW4", "CHW32", "CDHW32"])
 def test_channels_in_several_places_have_no_strides(format):
     t = tensor(described((1, 5, 2, 2, 2), trt.int8, trt.TensorFormat[format]), 64)
-    with pytest.raises(trt.errors.BindingError, match=f"got {format}, whose channels lie in several places"):
+    with pytest.raises(trt.errors.BindingError, match=f"AR703.*{format}"):
         _ = t.strides

@@ -124,7 +124,7 @@ def composed(
     least, most = standard.inputs
     if not least <= len(given) <= most:
         wanted = f"{least}" if least == most else f"{least} to {most}"
-        raise GraphError("AR406", name, f"{len(given)} inputs", f"{wanted} of {standard.name}")
+        raise GraphError("AR406", name, f"{len(given)} inputs", f"{wanted} for {standard.name}")
     # Not by create_network, which refuses flags without EXPLICIT_BATCH where the API is that of 8.6.
     network = INetworkDefinition(Builder(Silence()), 1 << NetworkDefinitionCreationFlag.STRONGLY_TYPED)
     network._node = standard  # one layer to who uses it
@@ -135,8 +135,8 @@ def composed(
     except AnyrtError:
         raise
     except MALFORMED as error:
-        got, wanted = f"{type(error).__name__}: {error}", f"inputs and fields of {standard.name} that fit"
-        raise ShapeError("AR123", name, got, wanted, "look at their sizes") from error
+        got, wanted = f"{type(error).__name__}: {error}", f"valid inputs and fields of {standard.name}"
+        raise ShapeError("AR123", name, got, wanted, "check the shapes of the inputs") from error
     outputs = [made] if isinstance(made, Tensor) else made
     return tuple(network._expansion.value(x.it) for x in outputs)
 

@@ -119,10 +119,12 @@ class Standard:
             if field.name not in specs:
                 wanted = ", ".join(specs) or "none"
                 raise PluginError(
-                    "AR823", self.name, f"a field {field.name!r}", f"one of {wanted}", "leave it out"
+                    "AR823", self.name, f"a field {field.name!r}", f"one of {wanted}", "remove it"
                 )
             values[field.name] = specs[field.name].read(field, self.name)
         there = {field.name for field in given}
         for name in (f.name for f in self.fields if f.needed and f.name not in there):
-            raise PluginError("AR822", self.name, f"no field {name!r}", "that field", "give it")
+            raise PluginError(
+                "AR822", self.name, f"no field {name!r}", "this field", "add it to the field collection"
+            )
         return values

@@ -25,7 +25,13 @@ def prior_boxes(part: Part) -> Tensor:
     rows, columns, high, wide = (*features.sizes[2:], *image.sizes[2:])
     high, wide = part.whole("imgH") or high, part.whole("imgW") or wide
     if min(rows, columns, high, wide) < 0:
-        raise ShapeError("AR123", part.where, "open rows or columns", "numbers", "leave the batch open alone")
+        raise ShapeError(
+            "AR123",
+            part.where,
+            "a dynamic height or width",
+            "static dimensions",
+            "make only the batch dynamic",
+        )
     steps = part.real("stepH") or high / max(rows, 1), part.real("stepW") or wide / max(columns, 1)
     middles = [(np.arange(n) + part.real("offset")) * s for n, s in zip((rows, columns), steps, strict=True)]
     found = _around(middles[0], middles[1], _sides(part)) / np.array([wide, high, wide, high])
@@ -40,7 +46,9 @@ def _sides(part: Part) -> list[tuple[float, float]]:
     """Width and height of each box of a cell."""
     least, most = (part.reals(f"{n}Size") for n in ("min", "max"))
     if most != NONE and len(most) != len(least):
-        raise ArgumentError("AR304", part.where, f"{len(most)} maxSize", f"{len(least)}, as minSize has")
+        raise ArgumentError(
+            "AR304", part.where, f"{len(most)} maxSize", f"{len(least)}, the number of values of minSize"
+        )
     found = []
     for k, small in enumerate(least):
         found.append((small, small))
@@ -85,7 +93,7 @@ def _grids(part: Part, shapes: Sequence[tuple[int, int]]) -> list[Tensor]:
     layers = part.whole("numLayers")
     if len(shapes) != layers or len(part.reals("aspectRatios")) < 3:
         got = f"{len(shapes)} featureMapShapes and {len(part.reals('aspectRatios'))} aspectRatios"
-        raise ArgumentError("AR304", part.where, got, f"{layers}, as numLayers says, and 3 or more")
+        raise ArgumentError("AR304", part.where, got, f"{layers}, the value of numLayers, and at least 3")
     found = []
     for k, (rows, columns) in enumerate(shapes):
         middles = [(np.arange(n) + 0.5) / rows for n in (rows, columns)]

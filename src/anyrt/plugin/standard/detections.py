@@ -259,7 +259,7 @@ def _same_classes(part: Part, boxes: Tensor, scores: Tensor) -> None:
     if scores.sizes[2] not in (classes, -1) or boxes.sizes[2] not in (own, -1):
         got = f"scores of {scores.sizes[2]} classes and boxes of {boxes.sizes[2]}"
         raise ShapeError(
-            "AR123", part.where, got, f"{classes} and {own}, as numClasses and shareLocation say"
+            "AR123", part.where, got, f"{classes} and {own}, according to numClasses and shareLocation"
         )
 
 

@@ -81,7 +81,13 @@ def _attention(part: Part, operands: list[Tensor]) -> Tensor:
     query, key, value = (x.transpose(0, 2, 1, 3) for x in operands)
     entries = query.sizes[3]
     if entries < 1:
-        raise ShapeError("AR123", part.where, f"{entries} entries of a head", "a number", "leave others open")
+        raise ShapeError(
+            "AR123",
+            part.where,
+            f"{entries} entries of a head",
+            "a static dimension",
+            "make only other dimensions dynamic",
+        )
     network: Any = part.network  # whose methods follow from records
     query = query * float(1.0 / np.sqrt(entries))
     layer = network.add_attention(query.it, key.it, value.it, AttentionNormalizationOp.SOFTMAX, False)

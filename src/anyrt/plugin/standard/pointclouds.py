@@ -197,7 +197,9 @@ def _features(part: Part, held: Tensor, number: Tensor, coords: Tensor) -> Tenso
     found = part.concat([held, xyz - mean, xyz - part.concat(middle, 3)], 3)
     if wanted > found.sizes[3]:
         got = f"voxel_feature_num {wanted}"
-        raise ArgumentError("AR304", part.where, got, f"at most {found.sizes[3]}, as points have")
+        raise ArgumentError(
+            "AR304", part.where, got, f"at most {found.sizes[3]}, the number of values per point"
+        )
     place = part.counted(length(held, 2)).cast(FLOAT).unsqueeze(0, 1, 3)
     found = window(found, 3, 0, wanted)
     return part.where_(place < count, found, part.like(0.0, found))

@@ -54,8 +54,8 @@ def _padded(part: Part, heads: int, each: int) -> Tensor:
     layer = _attention(part, operands)
     if part.whole("has_mask"):
         if part.optional(1) is None or part.inputs[1].rank != 1:
-            do = "give how many tokens of each batch count, (batch), as a second input"
-            raise NotSupportedError("AR901", part.where, "has_mask without such a mask", "a mask", do)
+            do = "pass the sequence lengths, (batch), as the second input"
+            raise NotSupportedError("AR901", part.where, "has_mask without a mask input", "a mask input", do)
         places = part.counted(length(x, 0)).cast(INT32).unsqueeze(0)
         shown = (places < part.inputs[1].unsqueeze(1)).unsqueeze(1, 2)
         every = [length(x, 1), 1, length(x, 0), length(x, 0)]
@@ -68,7 +68,9 @@ def _packed(part: Part, heads: int, each: int) -> Tensor:
     """Tokens of batches one after the other; the third input tells where each begins, and where all end."""
     x = part.of_rank(0, 2, 3, 4)
     if part.optional(2) is None:
-        raise ShapeError("AR123", part.where, "no third input", "where each batch begins, (batch + 1)")
+        raise ShapeError(
+            "AR123", part.where, "no third input", "the start positions of the sequences, (batch + 1)"
+        )
     y = attended(part, _split(part, x, 1, heads, each), part.inputs[2])
     return y.reshape([length(x, 0), heads * each, *[1] * (x.rank - 2)])
 
@@ -97,7 +99,7 @@ def embedding(part: Part) -> list[Tensor]:
     that mha_type_id changes nothing; a program asks for full_mask to read the bits itself."""
     if part.whole("full_mask"):
         do = "set full_mask to 0"
-        raise NotSupportedError("AR901", part.where, "a packed mask", "the number of tokens", do)
+        raise NotSupportedError("AR901", part.where, "a packed mask", "sequence lengths", do)
     tokens, kinds, mask = (part.of_rank(k, 2) for k in range(3))
     gamma, beta = (part.held_in(f"{EMBEDDINGS}layernorm_{n}").reshape(-1) for n in ("gamma", "beta"))
     word, kind, place = tables(part)

@@ -110,5 +110,5 @@ def from_field(field: PluginField, kind: object) -> object:
 
 
 def _wrong(where: str, name: str, got: str, wanted: str, do: str) -> WrongValue:
-    do = do or f"pass {name}=..., as register says"
+    do = do or f"pass {name}=..., as the function of register declares it"
     return WrongValue(ArgumentError("AR304", f"{where}: {name}", got, wanted, do))

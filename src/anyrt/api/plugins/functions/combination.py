@@ -120,7 +120,7 @@ def _rows(told: list[str | None], where: str) -> list[tuple[str, ...]]:
 
 def _named(known: Mapping[str, T], name: str, what: str, where: str) -> T:
     if name not in known:
-        raise _bad(f"{what} {name!r}", f"one of {', '.join(known)}", "look at the spelling", where)
+        raise _bad(f"{what} {name!r}", f"one of {', '.join(known)}", "check the spelling", where)
     return known[name]
 
 

@@ -118,14 +118,14 @@ static _Thread_local anyrt_place gridDim, blockDim, blockIdx, threadIdx;
 def _of_c(text: Text) -> tuple[int, object]:
     together = _TOGETHER.search(text.code)
     if together:
-        do = "write a kernel whose threads do not wait for each other"
+        do = "write a kernel without barriers"
         raise NotSupportedError(
-            "AR901", text.plugin, f"{together[0]} in a kernel", "threads on their own", do
+            "AR901", text.plugin, f"{together[0]} in a kernel", "independent threads", do
         )
     compiler = found("cc")
     if compiler is None:
-        do = "install a C compiler, or give LLVM IR"
-        raise NotSupportedError("AR901", text.plugin, "a kernel in C", "a compiler, cc, on PATH", do)
+        do = "install a C compiler, or pass LLVM IR"
+        raise NotSupportedError("AR901", text.plugin, "a kernel in C", "the C compiler cc on PATH", do)
     code = re.sub(r'extern\s+"C"', "", text.code)
     whole = f"{_PRELUDE}{code}\n{_c_launch(text)}"
     try:

@@ -53,7 +53,7 @@ class QuickCreator(IPluginCreatorV3Quick):
         wanted = d.signature.attributes if phase is TensorRTPhase.BUILD else runs
         missing = [name for name in wanted if name not in values]
         if missing:
-            do = "give it, as register says"
+            do = "pass the attribute, as the function of register declares it"
             raise WrongValue(ArgumentError("AR306", d.plugin_id, f"no {', '.join(missing)}", "a value", do))
         return Kernel(d, values) if by_kernel else Quick(d, values)
 

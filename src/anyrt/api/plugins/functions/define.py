@@ -133,7 +133,7 @@ class PluginDef(Fixed):
                 near = difflib.get_close_matches(name, told.attributes, 1)
                 problems.append(f"an unknown {name}" + (f" (is it {near[0]}?)" if near else ""))
         if problems:
-            do = "pass tensors by position, attributes by name"
+            do = "pass tensors by position and attributes by name"
             raise WrongValue(ArgumentError("AR315", self.plugin_id, "; ".join(problems), wanted, do))
 
     def _schema(self) -> str:
@@ -184,7 +184,7 @@ def register(plugin_id: str, lazy_register: bool = False) -> Decorator:
         before = QDP_REGISTRY.get(plugin_id)
         if before is not None and not _is_again(before.register_func, function):
             got, do = f"{plugin_id!r} again, as {place(before.register_func)} is", "give it another name"
-            raise WrongValue(ArgumentError("AR304", "register", got, "one definition of a name", do))
+            raise WrongValue(ArgumentError("AR304", "register", got, "one definition per name", do))
         d = Definition(plugin_id, read(plugin_id, function, lazy_register), function)
         if not lazy_register:
             _creator(d)
@@ -266,9 +266,7 @@ def _defined(plugin_id: str) -> Definition:
     if plugin_id not in QDP_REGISTRY:
         near = difflib.get_close_matches(str(plugin_id), QDP_REGISTRY, 1)
         do = f"the nearest is {near[0]!r}" if near else f"write @register({plugin_id!r}) first"
-        raise WrongValue(
-            ArgumentError("AR304", "plugin_id", repr(plugin_id), "a plug-in that is registered", do)
-        )
+        raise WrongValue(ArgumentError("AR304", "plugin_id", repr(plugin_id), "a registered plug-in", do))
     return QDP_REGISTRY[plugin_id]._definition
 
 
@@ -292,5 +290,5 @@ def _creator(d: Definition) -> QuickCreator:
     made = QuickCreator(d)
     if found is not None or not the_registry().register_creator(made, space):
         got, do = f"{name!r}, version '1', of namespace {space!r}", "give it another name"
-        raise WrongValue(ArgumentError("AR304", d.plugin_id, got, "a name that no creator has", do))
+        raise WrongValue(ArgumentError("AR304", d.plugin_id, got, "an unused name", do))
     return made

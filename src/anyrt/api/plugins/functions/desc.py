@@ -158,14 +158,18 @@ class TensorDesc(Fixed):
 
     def _known(self) -> Shape:
         if self._shape is None:
-            do = "read shape_expr, or ask has_shape first"
-            raise WrongValue(ArgumentError("AR310", "TensorDesc", "no sizes", "what autotune is given", do))
+            do = "read shape_expr, or check has_shape first"
+            raise WrongValue(
+                ArgumentError(
+                    "AR310", "TensorDesc", "no sizes", "the descriptions that autotune receives", do
+                )
+            )
         return self._shape
 
     def _change(self, what: str) -> None:
         if self._frozen:
-            got, wanted = f"a new {what}", "what is not an input's own"
-            raise WrongValue(ArgumentError("AR310", "TensorDesc", got, wanted, "change what like() gives"))
+            got, wanted = f"a new {what}", "the description of an output"
+            raise WrongValue(ArgumentError("AR310", "TensorDesc", got, wanted, "change the result of like()"))
 
     @one_line
     def __repr__(self) -> str:

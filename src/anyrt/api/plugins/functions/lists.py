@@ -108,7 +108,7 @@ class ShapeExprs(SymExprs):
         """The sizes, each of which is set."""
         for k, x in enumerate(self._items):
             if x is None:
-                do = f"set it: shape_expr[{k}] = 1"
+                do = f"set the dimension: shape_expr[{k}] = 1"
                 raise WrongValue(ShapeError("AR123", "ShapeExprs", f"no size {k}", "every size", do))
         return [x for x in self._items if isinstance(x, ShapeExpr)]
 

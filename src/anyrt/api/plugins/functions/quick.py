@@ -250,7 +250,7 @@ class Quick(Described, IPluginV3QuickRuntime):
         d = self.definition
         if d.impl is None:
             do = f"write @impl({d.plugin_id!r})"
-            raise PluginError("AR822", d.plugin_id, "no impl function", "one that computes", do)
+            raise PluginError("AR822", d.plugin_id, "no impl function", "an impl function", do)
         made = [tensor(y, at, stream) for y, at in zip(told[1], outputs, strict=True)]
         given: dict[str, object] = {}
         for name, x, at in zip(d.signature.inputs, told[0], inputs, strict=True):

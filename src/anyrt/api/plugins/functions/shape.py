@@ -33,8 +33,8 @@ class Shape(Fixed):
     def numel(self) -> int:
         """How many elements there are; ValueError where `is_dynamic`."""
         if self.is_dynamic:
-            do = "read opt or max, or ask again when it is known"
-            raise WrongValue(ShapeError("AR123", str(self), "an open size", "numbers only", do))
+            do = "read opt or max, or read it in impl"
+            raise WrongValue(ShapeError("AR123", str(self), "a dynamic dimension", "static dimensions", do))
         return math.prod(self._dims)
 
     @property
@@ -59,11 +59,13 @@ class Shape(Fixed):
 
     def _range(self, asked: str) -> DynamicPluginTensorDesc:
         if not self.is_dynamic:
-            got, wanted = "fixed sizes", "a size that a run decides"
-            raise WrongValue(ShapeError("AR123", f"{self}.{asked}", got, wanted, "read the sizes themselves"))
+            got, wanted = "static dimensions", "a dynamic dimension"
+            raise WrongValue(ShapeError("AR123", f"{self}.{asked}", got, wanted, "read the dimensions"))
         if self._desc is None:
             raise AttributeError(
-                ShapeError("AR123", f"{self}.{asked}", "no range", "the range of an input", "ask in autotune")
+                ShapeError(
+                    "AR123", f"{self}.{asked}", "no range", "the range of an input", "read it in autotune"
+                )
             )
         return self._desc
 

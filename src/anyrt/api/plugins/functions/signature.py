@@ -122,9 +122,9 @@ def split(plugin_id: object) -> tuple[str, str]:
             ArgumentError("AR304", "plugin_id", repr(plugin_id), '"namespace::name", no dots', do)
         )
     if space in _RESERVED:
-        do = "take the name of your project"
+        do = "use the name of your project"
         raise WrongValue(
-            ArgumentError("AR304", "plugin_id", f"the namespace {space!r}", "one of your own", do)
+            ArgumentError("AR304", "plugin_id", f"the reserved namespace {space!r}", "another namespace", do)
         )
     return space, name
 

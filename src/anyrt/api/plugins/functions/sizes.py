@@ -94,7 +94,7 @@ class SymIntExpr(Fixed):
             return True
         if not isinstance(self._dim, int):
             do = "ask is_constant first, or let the impl function decide"
-            raise Refused(_error(f"{print_dim(self._dim)}, which a run decides", "a size that is known", do))
+            raise Refused(_error(f"{print_dim(self._dim)}, which is data-dependent", "a size that is known", do))
         return self._dim != 0
 
     @property

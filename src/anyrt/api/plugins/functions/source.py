@@ -48,6 +48,6 @@ def source(where: str, code: str | bytes) -> str:
     if not kind and (_PTX.search(text) or _OTHER_TARGET.search(text)):
         kind = "PTX" if _PTX.search(text) else "LLVM IR of a GPU"
     if kind:
-        do = "give LLVM IR or C, or write an impl function and add the plug-in with aot=False"
-        raise NotSupportedError("AR901", where, kind, "a kernel for the processor", do)
+        do = "pass LLVM IR or C, or write an impl function and add the plug-in with aot=False"
+        raise NotSupportedError("AR901", where, kind, "a kernel for the CPU", do)
     return text

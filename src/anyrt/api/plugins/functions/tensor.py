@@ -169,7 +169,7 @@ class Tensor(Fixed):
         known = not self.is_data_dependent and not made.is_data_dependent
         if known and made.numel() > self.numel():
             got, wanted = f"{made.numel()} elements", f"at most {self.numel()}"
-            raise WrongValue(ShapeError("AR108", "Tensor.aliased", got, wanted, "give a smaller shape"))
+            raise WrongValue(ShapeError("AR108", "Tensor.aliased", got, wanted, "use a smaller shape"))
         return made
 
     @property
@@ -215,12 +215,12 @@ class Tensor(Fixed):
     def __cuda_array_interface__(self) -> dict[str, object]:
         """Never there, so that others ask for the host's memory instead: AttributeError AR901."""
         do = "numpy.asarray(t) and torch.as_tensor(t) work on it"
-        raise MissingName("AR901", "Tensor.__cuda_array_interface__", "the host's memory", "a GPU's", do)
+        raise MissingName("AR901", "Tensor.__cuda_array_interface__", "host memory", "memory of a GPU", do)
 
     def _change(self, what: str) -> None:
         if self._frozen:
             got, do = f"a new {what}", "aliased(shape) gives another one"
-            raise WrongValue(ArgumentError("AR310", "Tensor", got, "none while it runs", do))
+            raise WrongValue(ArgumentError("AR310", "Tensor", got, "no change during an inference", do))
 
     @one_line
     def __repr__(self) -> str:
@@ -245,8 +245,8 @@ def share(a: Tensor, b: Tensor) -> None:
 def memory(t: Tensor) -> Array:
     """The memory of a tensor as an array with its sizes, which may be written."""
     if is_packed(t.dtype):
-        got, do = f"{short_name(t.dtype)}, of which bytes hold several", "read bytes at data_ptr"
-        raise BindingError("AR703", "Tensor", got, "elements with addresses of their own", do)
+        got, do = f"{short_name(t.dtype)}, which packs several elements into a byte", "read bytes at data_ptr"
+        raise BindingError("AR703", "Tensor", got, "elements of at least one byte", do)
     shape, kind = tuple(t.shape), numpy_dtype(t.dtype)
     if t.is_data_dependent:
         raise _open(t)
@@ -263,8 +263,8 @@ def _strides(t: Tensor) -> tuple[int, ...]:
     if t.is_data_dependent:
         raise _open(t)
     if splits(t.format):
-        got, do = f"{t.format.name}, whose channels lie in several places", "read it at data_ptr"
-        raise BindingError("AR703", "Tensor.strides", got, "a format of which axes have strides", do)
+        got, do = f"{t.format.name}, whose channels are not contiguous", "read it at data_ptr"
+        raise BindingError("AR703", "Tensor.strides", got, "a format with strides", do)
     shape = tuple(t.shape)
     whole, strides, step = padded(t.format, t.dtype, shape), [1] * len(shape), 1
     for axis in reversed(order(t.format, len(shape))):
@@ -275,5 +275,7 @@ def _strides(t: Tensor) -> tuple[int, ...]:
 
 
 def _open(t: Tensor) -> WrongValue:
-    do = "say which: np.asarray(outputs[0].aliased((count, 2)))"
-    return WrongValue(ShapeError("AR123", "Tensor", f"{t.shape}, which this run decides", "its sizes", do))
+    do = "pass the dimensions: np.asarray(outputs[0].aliased((count, 2)))"
+    return WrongValue(
+        ShapeError("AR123", "Tensor", f"{t.shape}, which is data-dependent", "its dimensions", do)
+    )
