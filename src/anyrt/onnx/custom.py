@@ -219,12 +219,12 @@ def _called(function: Callable[..., object], node: Node) -> Outputs:
         raise
     except MISTAKES as error:
         got = f"{type(error).__name__}: {error}"
-        raise GraphError("AR417", node.where, got, f"a function that describes {node.op}") from error
+        raise GraphError("AR417", node.where, got, f"a function that implements {node.op}") from error
     several = made if isinstance(made, tuple | list) else (made,)
     if not all(isinstance(x, Traced) for x in several):
         got = ", ".join(type(x).__name__ for x in several)
         raise NotSupportedError(
-            "AR901", node.where, got, "arrays made of the inputs", "return what NumPy gave"
+            "AR901", node.where, got, "arrays computed from the inputs", "return results of NumPy functions"
         )
     return [x.tensor for x in several if isinstance(x, Traced)]
 

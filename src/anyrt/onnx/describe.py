@@ -29,7 +29,7 @@ def describe(model: Model, network: INetworkDefinition) -> Walk:
     for index, node in model.unknown():
         name = "::".join(filter(None, key(node)))
         error = NotSupportedError(
-            "AR904", node.name or node.op_type, f"operator {name}", "an operator that is here"
+            "AR904", node.name or node.op_type, f"operator {name}", "a supported operator"
         )
         walk.fail(Failure(error, index, node.name, node.op_type))
     if walk.failures:
@@ -83,7 +83,13 @@ def _outputs(model: Model, walk: Walk, scope: Scope) -> None:
         try:
             held = scope.end(value.name)
             if not isinstance(held, ITensor):
-                raise NotSupportedError("AR901", value.name, "a sequence as an output", "tensors")
+                raise NotSupportedError(
+                    "AR901",
+                    value.name,
+                    "a sequence as an output",
+                    "a tensor",
+                    "output the elements as tensors",
+                )
             _mark(walk.network, held, value.name)
         except AnyrtError as error:
             walk.fail(Failure(error, name=value.name))

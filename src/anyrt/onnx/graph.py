@@ -54,7 +54,9 @@ class Failure:
         return error.at(f"{self.op} node {self.name or self.index}: {error.where}".removesuffix(": "))
 
 
-UNTOLD = GraphError("AR417", "the model", f"more than {MOST_TOLD} problems", "none", "correct the first ones")
+UNTOLD = GraphError(
+    "AR417", "the model", f"more than {MOST_TOLD} problems", "no problems", "correct the first ones"
+)
 
 
 class Scope:
@@ -120,7 +122,13 @@ class Walk:
             if tensor.name not in scope.held:
                 self._try(scope, (tensor.name,), partial(self._initializer, tensor, scope))
         for sparse in graph.sparse_initializer:
-            error = NotSupportedError("AR901", sparse.values.name, "sparse weights", "dense ones")
+            error = NotSupportedError(
+                "AR901",
+                sparse.values.name,
+                "sparse weights",
+                "dense weights",
+                "convert them to a dense initializer",
+            )
             self._failed(scope, (sparse.values.name,), Failure(error, stack=self.stack))
         self.nodes(graph.node, scope, [v.name for v in graph.output])
 
@@ -139,7 +147,7 @@ class Walk:
         self.inner += len(nodes) if self.stack else 0
         if self.inner > MOST:
             got, do = f"over {MOST} nodes in functions and inner graphs", "call fewer functions in functions"
-            raise NotSupportedError("AR901", self.stack[-1], got, "fewer", do)
+            raise NotSupportedError("AR901", self.stack[-1], got, "a smaller model", do)
         todo = list(enumerate(nodes))
         while todo:
             (index, node), *todo = todo
@@ -252,7 +260,7 @@ class Walk:
         if function is None:
             got = f"operator {'::'.join(filter(None, name))}"
             where = proto.name or proto.op_type
-            raise NotSupportedError("AR904", where, got, "an operator that is here")
+            raise NotSupportedError("AR904", where, got, "a supported operator")
         inner = Scope()
         inner.held = dict(zip(function.input, (*held, *[None] * len(function.input)), strict=False))
         with self._within(proto.name or proto.op_type):
@@ -303,7 +311,7 @@ class Walk:
     @contextmanager
     def _within(self, name: str) -> Iterator[None]:
         if len(self.stack) >= DEEPEST:
-            raise GraphError("AR417", name, f"{DEEPEST} functions or graphs inside one another", "fewer")
+            raise GraphError("AR417", name, f"{DEEPEST} nested functions or graphs", "fewer")
         place = (*self.stack, name)
         self.times[place] += 1  # what is described again, as a turn of a loop, gets names of its own
         self.stack += (f"{name}#{n}" if (n := self.times[place]) > 1 else name,)
@@ -318,7 +326,11 @@ def _malformed(node: NodeProto, index: int, error: Exception) -> GraphError:
     got = f"{type(error).__name__}: {error}".splitlines()[0]
     do = "check the model: onnx.checker.check_model(path, full_check=True); if that finds nothing, report it"
     problem = GraphError(
-        "AR417", node.name or f"{node.op_type} node {index}", got, f"what {node.op_type} takes", do
+        "AR417",
+        node.name or f"{node.op_type} node {index}",
+        got,
+        f"valid inputs and attributes of {node.op_type}",
+        do,
     )
     problem.__cause__ = error
     return problem

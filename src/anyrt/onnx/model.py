@@ -161,7 +161,7 @@ def _check_names(graph: GraphProto) -> None:
     seen: set[str] = set()
     for name in [*(v.name for v in graph.input), *(n for node in graph.node for n in node.output if n)]:
         if name in seen:
-            raise GraphError("AR417", name, "a name that is made twice", "each name once")
+            raise GraphError("AR417", name, "a duplicate name", "unique names")
         seen.add(name)
 
 

@@ -196,13 +196,15 @@ class Node(Layers):
         found = self.ints(x)
         if found is None:
             do = "make them constants of the model"
-            raise NotSupportedError("AR901", self.where, f"{name} that a run decides", "known ones", do)
+            raise NotSupportedError(
+                "AR901", self.where, f"data-dependent {name}", "values known at build time", do
+            )
         return found
 
     def unsupported(self, got: str, do: str = "") -> NotSupportedError:
         """The error for a form of the operator that is not here."""
         wanted = f"a form of {self.op} that is here"
-        return NotSupportedError("AR901", self.where, got, wanted, do or "compute it outside of the model")
+        return NotSupportedError("AR901", self.where, got, wanted, do or "compute it outside the model")
 
 
 def named(node: Node, i: int) -> Tensor | Sequence[int] | None:

@@ -175,12 +175,12 @@ class OnnxParser(Reporting, Managed):
     def get_layer_output_tensor(self, name: str, i: int) -> ITensor:
         """Output `i` of the node called `name`, after parsing.
 
-        Refused: AR417, no such node or output."""
+        Errors: AR417, no such node or output."""
         made = self._made.get(name, [])
         held = made[i] if 0 <= integer(i, "get_layer_output_tensor") < len(made) else None
         if not isinstance(held, ITensor):
             raise GraphError(
-                "AR417", f"get_layer_output_tensor({name!r}, {i})", "no such output", "one of a node"
+                "AR417", f"get_layer_output_tensor({name!r}, {i})", "no such output", "an output of a node"
             )
         return held
 
@@ -201,7 +201,7 @@ class OnnxParser(Reporting, Managed):
         """Give an initializer of the loaded model its elements: `size` bytes at an address, which are kept
         alive by the caller until the engine is built.
 
-        Refused: AR417, no such initializer, or one of another size; AR307, no memory at the address."""
+        Errors: AR417, no such initializer, or one of another size; AR307, an inaccessible address."""
         address = integer(data, "load_initializer: data")
         tensors = () if self._model is None else self._model.proto.graph.initializer
         for tensor in tensors:
@@ -214,7 +214,7 @@ class OnnxParser(Reporting, Managed):
                 return True
         do = "load_model_proto(model) before"
         raise GraphError(
-            "AR417", f"load_initializer({name!r})", "no such initializer", "one of the model", do
+            "AR417", f"load_initializer({name!r})", "no such initializer", "an initializer of the model", do
         )
 
     def parse_model_proto(self) -> bool:
@@ -222,7 +222,9 @@ class OnnxParser(Reporting, Managed):
 
         def go() -> bool:
             if self._model is None:
-                raise ArgumentError("AR304", "parse_model_proto", "no model", "load_model_proto before")
+                raise ArgumentError(
+                    "AR304", "parse_model_proto", "no model", "a loaded model", "call load_model_proto first"
+                )
             self._model.reader.given.update(self._given)
             return self._describe(self._network)
 
@@ -235,7 +237,7 @@ class OnnxParser(Reporting, Managed):
             raise wrong_type("parse: path", path, "a path as str") from None
         if "\0" in str(found):
             raise GraphError(
-                "AR416", repr(str(found)), "a path with a NUL", "a file that can be read", "check it"
+                "AR416", repr(str(found)), "a path with a NUL", "a readable file", "check the path"
             )
         self._path = str(found)
         with readable("AR416", shortened(str(found))):
@@ -266,7 +268,7 @@ class OnnxParser(Reporting, Managed):
             self._tell(failure)
         if more := len(walk.failures[MOST_TOLD:]):
             do = "correct the ones before"
-            self._tell(Failure(GraphError("AR417", "the model", f"{more} more problems", "none", do)))
+            self._tell(Failure(GraphError("AR417", "the model", f"{more} more problems", "no problems", do)))
         return walk.failures
 
     def _title(self) -> str:

@@ -84,7 +84,9 @@ class OnnxParserRefitter(Reporting, Managed):
 
         def go() -> bool:
             if self._parser._model is None:
-                raise ArgumentError("AR304", "refit_model_proto", "no model", "load_model_proto before")
+                raise ArgumentError(
+                    "AR304", "refit_model_proto", "no model", "a loaded model", "call load_model_proto first"
+                )
             self._parser._model.reader.given.update(self._parser._given)
             return self._set()
 

@@ -56,7 +56,7 @@ def data_type(number: int, where: str) -> DataType:
     found = _TYPES[number - 1] if 0 < number <= len(_TYPES) else None
     if found is None:
         got = _NAMES.get(number, f"element type {number}")
-        raise NotSupportedError("AR901", where, got, "numbers or truth values", "compute that outside")
+        raise NotSupportedError("AR901", where, got, "numbers or booleans", "compute it outside the model")
     return found
 
 
@@ -165,7 +165,7 @@ def readable(code: str, where: str) -> Iterator[None]:
     except (OSError, RuntimeError) as error:  # until Python 3.12 links in a circle are RuntimeErrors
         if isinstance(error, OSError) and error.errno == errno.ENOMEM:
             lack = "no memory to map the file"
-            raise ResourceError("AR802", where, lack, "as much as the file has") from None
+            raise ResourceError("AR802", where, lack, "memory for the file") from None
         got = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise GraphError(code, where, got, "a file that can be read", "check the path") from None
 

@@ -145,7 +145,7 @@ def _check_alike(node: Node, a: Tensor, b: Tensor) -> None:
 def _check_types(node: Node, a: Tensor, b: Tensor) -> None:
     if a.dtype is not b.dtype:
         got = f"{a.dtype.name} if true and {b.dtype.name} if not"
-        raise DTypeError("AR203", node.where, got, "one type", "cast one of them in its branch")
+        raise DTypeError("AR203", node.where, got, "one type", "cast the output of one branch")
 
 
 @importer("Loop")
@@ -230,7 +230,7 @@ def _limit(node: Node, part: Turns, turns: Tensor | None, go: Tensor | None, aga
     if node.ints(again) == (1,):  # the condition before the first turn is the only one
         if turns is None:
             got = "a loop without a trip count, whose condition stays true"
-            raise GraphError("AR417", node.where, got, "a loop that ends")
+            raise GraphError("AR417", node.where, got, "a loop with an end")
         if goes is not None and node.ints(goes) != (1,):
             turns = node.where_(goes, turns.reshape(()), node.constant(0, turns.dtype))
         part.limit(turns)
@@ -309,7 +309,9 @@ def _scanned(
     """The states at the end, and what turns collect; `count`: of turns, where slices are left out."""
     sizes = {x.sizes[axis] for x, axis in zip(along, axes, strict=True)} - {-1}
     if len(sizes) > 1:
-        raise ShapeError("AR123", node.where, f"slices of {sorted(sizes)}", "as many of each", "cut them")
+        raise ShapeError(
+            "AR123", node.where, f"slices of {sorted(sizes)}", "equally many of each", "slice the inputs"
+        )
     part = Turns(node, along[0].size(axes[0]))
     every = part.length
     if count is not None:

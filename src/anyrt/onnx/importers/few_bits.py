@@ -76,7 +76,7 @@ def matmul_nbits(node: Node) -> Tensor:
         raise ArgumentError("AR304", node.where, got, wanted, "set one of these")
     if x.rank < 1 or x.sizes[-1] not in (-1, form.columns):
         got, wanted = f"an input of shape {x.sizes}", f"K = {form.columns} columns"
-        raise ShapeError("AR123", node.where, got, wanted, "give as many columns as the weights have")
+        raise ShapeError("AR123", node.where, got, wanted, "use the number of columns of the weights")
     order = _order(node, form)
     weights = _weights(node, form, order)
     factor = _placed(node, x.cast(FLOAT), form, order)
@@ -115,10 +115,10 @@ def _form(node: Node) -> Form:
         raise NotSupportedError("AR901", node.where, got, "2, 4 or 8 bits", do)
     if form.size < LEAST or form.size & (form.size - 1):
         got, wanted = f"block_size {form.size}", f"a power of two, {LEAST} or more"
-        raise ArgumentError("AR304", node.where, got, wanted, "quantise in such blocks")
+        raise ArgumentError("AR304", node.where, got, wanted, "quantize in blocks of this size")
     if form.rows < 1 or form.columns < 1:
         got = f"weights of N = {form.rows}, K = {form.columns}"
-        raise ArgumentError("AR304", node.where, got, "sizes above 0", "give the sizes of the weights")
+        raise ArgumentError("AR304", node.where, got, "sizes above 0", "set the sizes of the weights")
     return form
 
 
@@ -139,12 +139,12 @@ def _order(node: Node, form: Form) -> Order:
         raise DTypeError("AR202", node.where, got, "int32", do)
     if found.size not in (form.columns, form.blocks * form.size):
         got, wanted = f"g_idx of {found.size} elements", f"{form.columns}, the block of each column"
-        raise ShapeError("AR123", node.where, got, wanted, "give one for each column")
+        raise ShapeError("AR123", node.where, got, wanted, "pass one value per column")
     block = found[: form.columns].astype(np.int64)
     wrong = block[(block < 0) | (block >= form.blocks)]
     if wrong.size:
         got, wanted = f"block {wrong[0]} in g_idx", f"0 to {form.blocks - 1}"
-        raise ArgumentError("AR304", node.where, got, wanted, "name blocks that have a scale")
+        raise ArgumentError("AR304", node.where, got, wanted, "use indices of blocks with a scale")
     if np.array_equal(block, np.arange(form.columns) // form.size):
         return Order(form.size)
     most, word = int(np.bincount(block).max()), WORD // form.bits
@@ -215,7 +215,7 @@ def _codes(node: Node, form: Form) -> Codes:
 
 def _scales(node: Node, form: Form) -> Tensor:
     """A scale for each block."""
-    return _each(node, node.input(2), form, "a scale", "give what one step is worth")
+    return _each(node, node.input(2), form, "a scale", "pass finite scales")
 
 
 def _zeros(node: Node, form: Form) -> Tensor | None:
@@ -252,7 +252,7 @@ def _check_shape(node: Node, sizes: Sequence[int], rows: tuple[int, int], what: 
             f"{prod(sizes)} {what} of shape {tuple(sizes)}",
             f"{prod(rows)}, {rows[0]} rows of {rows[1]}",
         )
-        raise ShapeError("AR123", node.where, got, wanted, "give whole rows")
+        raise ShapeError("AR123", node.where, got, wanted, "pass whole rows")
 
 
 def _unpacked(node: Node, held: Weights, shape: tuple[int, int], bits: int, what: str) -> Codes:
