@@ -78,7 +78,7 @@ def _address(binding: Binding, value: SupportsIndex | SupportsInt) -> int:
 def _checked(binding: Binding, address: int) -> int:
     if not 0 <= address < 1 << 63:
         got, do = f"address {address}", "pass array.ctypes.data, or the array itself"
-        raise BindingError("AR705", binding.name, got=got, wanted="an address of this machine", do=do)
+        raise BindingError("AR705", binding.name, got=got, wanted="a host address", do=do)
     return address
 
 
@@ -125,7 +125,7 @@ def _bind_array(binding: Binding, array: Array, foreign: object = None) -> Bound
             "AR705",
             binding.name,
             got="a read-only array",
-            wanted="memory to write an output to",
+            wanted="a writable array for an output",
             do="allocate it with numpy.empty",
         )
     packed = is_packed(binding.dtype)

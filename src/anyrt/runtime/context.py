@@ -143,7 +143,9 @@ class Context:
             raise self._busy()
 
     def _busy(self) -> BindingError:
-        return BindingError("AR708", "execution context", "a call while another runs", "one at a time")
+        return BindingError(
+            "AR708", "execution context", "a call during another inference", "one inference at a time"
+        )
 
     # ---- runs -------------------------------------------------------------------------------------------
 
@@ -278,7 +280,7 @@ class Context:
         if status == Status.STALE:
             do = "load it again; put a new plan beside the old one and rename it, instead of writing its file"
             return PlanError(
-                "AR608", "inference", "a plan file that changed", "the file as it was loaded", do
+                "AR608", "inference", "a mapped plan file that changed", "the file as it was loaded", do
             )
         got = f"status {status} ({Status(status).name.lower()})"
         return CompileError("AR807", "inference", got, "status 0")
@@ -316,4 +318,6 @@ def _lacking(plan: Plan) -> RefitError:
     count = 0 if plan.refit is None else len(plan.refit.weights)
     first = "" if plan.refit is None else ", ".join(repr(w.title) for w in plan.refit.weights[:SHOWN])
     got = f"a plan that was stripped of its weights: {first}{', …' * (count > SHOWN)}"
-    return RefitError("AR844", f"engine {plan.name!r}", got, "a refit before the first run", "use a Refitter")
+    return RefitError(
+        "AR844", f"engine {plan.name!r}", got, "a refit before the first inference", "use a Refitter"
+    )

@@ -164,7 +164,7 @@ class DirectCall:
             "engine",
             got=extra,
             wanted=f"the inputs {', '.join(known)}",
-            do="write engine.run(name=array)",
+            do="pass engine.run(name=array)",
         )
 
 
@@ -188,8 +188,8 @@ def _convert(binding: Binding, value: object, dtype: np.dtype[np.generic]) -> Ar
             "AR701",
             binding.name,
             got="no array",
-            wanted="one for every input",
-            do=f"write engine.run({binding.name}=array)",
+            wanted="an array for each input",
+            do=f"pass engine.run({binding.name}=array)",
         )
     if isinstance(value, np.ndarray):
         refuse_masked(binding, value)

@@ -69,7 +69,7 @@ class Frame:
         """More workspace, whose first `kept` bytes are those of the old one."""
         if self.policy is Policy.USER_MANAGED:
             got, wanted = f"device memory of {self._workspace.nbytes:,} bytes", f"{needed:,}"
-            raise ResourceError("AR801", "execution context", got=got, wanted=wanted, do="set more memory")
+            raise ResourceError("AR801", "execution context", got=got, wanted=wanted, do="bind more memory")
         before = self._workspace
         if not kept:
             self._workspace = EMPTY  # first, so that both need not be there at once

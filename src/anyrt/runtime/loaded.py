@@ -63,7 +63,7 @@ class Loaded:
                 "engine",
                 got=repr(name),
                 wanted=f"one of {', '.join(self.position)}",
-                do="look at the spelling",
+                do="check the spelling",
             )
         return self.position[name]
 
@@ -76,7 +76,7 @@ class Loaded:
                 "engine",
                 got=f"profile {profile}",
                 wanted=f"0 to {count - 1}",
-                do="add profiles to the config before the build",
+                do="add profiles to the configuration before the build",
             )
 
     def limits(self, profile: int, tensor: str, is_values: bool) -> Range | None:

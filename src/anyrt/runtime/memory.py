@@ -53,7 +53,7 @@ def adopt(address: int, nbytes: int) -> Workspace:
     """Workspace that the user gives."""
     if address % ALIGNMENT or address < 0 or nbytes < 0:
         got, wanted = f"{nbytes} bytes at {address:#x}", f"a multiple of {ALIGNMENT}"
-        raise BindingError("AR705", "device memory", got, wanted, "round the address up")
+        raise BindingError("AR705", "device memory", got, wanted, "align the address")
     lacks = reach.lack(address, nbytes, writes=True)
     if lacks:
         got = f"address {address:#x}, {lacks}"

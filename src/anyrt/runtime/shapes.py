@@ -187,8 +187,8 @@ def _check_consistent(binding: Binding, shape: Shape, sizes: Mapping[str, int]) 
             "AR710",
             binding.name,
             got=f"shape {shape}",
-            wanted=f"{wanted}, as other inputs have it",
-            do="dimensions of one name are equal in every run",
+            wanted=f"{wanted}, the shape that other inputs imply",
+            do="use equal dimensions for one name",
         )
 
 
@@ -234,6 +234,6 @@ def check_limits(name: str, numbers: Shape, limits: Range) -> None:
     """Dimensions or values against a profile."""
     if not all(lo <= x <= hi for lo, x, hi in zip(limits.min, numbers, limits.max, strict=True)):
         what = "values" if limits.is_values else "shape"
-        do = "use another profile, or build with a wider one"
+        do = "select another profile, or build with a wider one"
         wanted = f"{limits.min} to {limits.max}, the limits of the profile"
         raise ProfileError("AR505", name, got=f"{what} {numbers}", wanted=wanted, do=do)

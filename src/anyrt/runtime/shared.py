@@ -5,8 +5,8 @@
 >>> check((x, y), {}, (64, 80), (16, 16))
 >>> check((x, y), {}, (64, 76), (16, 16))
 Traceback (most recent call last):
-anyrt.core.errors.BindingError: [AR711] y: got memory that the input x has, too, wanted memory of its own; \
-bind it to another array
+anyrt.core.errors.BindingError: [AR711] y: got memory that the input x also uses, wanted separate memory; \
+bind the output to another array
 """
 
 from __future__ import annotations
@@ -41,8 +41,11 @@ def check(
             continue
         if (lenders or {}).get(output) == source and addresses[output] == addresses[source]:
             continue
-        got, do = f"memory that the input {bindings[source].name} has, too", "bind it to another array"
-        raise BindingError("AR711", bindings[output].name, got, "memory of its own", do)
+        got, do = (
+            f"memory that the input {bindings[source].name} also uses",
+            "bind the output to another array",
+        )
+        raise BindingError("AR711", bindings[output].name, got, "separate memory", do)
 
 
 def rivals(bindings: Sequence[Binding], sources: Mapping[int, int]) -> list[tuple[int, ...] | None]:

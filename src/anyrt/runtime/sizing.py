@@ -113,9 +113,9 @@ class Sizing:
         if self._shapes[index] is None:
             declared = _declared(self.loaded.plan.bindings[index])
             got, do = f"no shape for {declared}", f"call context.set_input_shape({name!r}, shape)"
-            return BindingError("AR707", name, got, "all of its sizes", do)
+            return BindingError("AR707", name, got, "all dimensions", do)
         got, do = "no address", f"call context.set_tensor_address({name!r}, array)"
-        return BindingError("AR707", name, got, "one, as sizes depend on its values", do)
+        return BindingError("AR707", name, got, "values, since dimensions depend on them", do)
 
     def _values(self) -> tuple[Shape | None, ...]:
         values: list[Shape | None] = [None] * len(self._shapes)

@@ -93,8 +93,8 @@ class SymIntExpr(Fixed):
         if self._dim is None:
             return True
         if not isinstance(self._dim, int):
-            do = "ask is_constant first, or let the impl function decide"
-            raise Refused(_error(f"{print_dim(self._dim)}, which is data-dependent", "a size that is known", do))
+            do = "check is_constant first, or compare in the impl function"
+            raise Refused(_error(f"{print_dim(self._dim)}, which is data-dependent", "a constant", do))
         return self._dim != 0
 
     @property
@@ -112,7 +112,7 @@ class SymIntExpr(Fixed):
     def constant_value(self) -> int:
         """The number; RuntimeError unless `is_constant`."""
         if not self.is_constant:
-            raise Refused(_error("a size that a run decides", "a number", "ask is_constant first"))
+            raise Refused(_error("a data-dependent dimension", "a number", "check is_constant first"))
         assert isinstance(self._dim, int), "is_constant says so"
         return self._dim
 
