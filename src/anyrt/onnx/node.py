@@ -202,8 +202,8 @@ class Node(Layers):
         return found
 
     def unsupported(self, got: str, do: str = "") -> NotSupportedError:
-        """The error for a form of the operator that is not here."""
-        wanted = f"a form of {self.op} that is here"
+        """The error for an unsupported form of the operator."""
+        wanted = f"a supported form of {self.op}"
         return NotSupportedError("AR901", self.where, got, wanted, do or "compute it outside the model")
 
 
