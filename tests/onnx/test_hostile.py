@@ -68,7 +68,7 @@ def test_many_unknown_nodes_ask_for_the_creators_of_plugins_once(monkeypatch):
     told = problems(model([helper.make_node(f"Own{k % 3}", ["x"], [f"y{k}"]) for k in range(3000)]))
     assert len(asked) == 1
     assert [t[:7] for t in told[:1000]] == ["[AR904]"] * 1000
-    assert told[1000:] == ["[AR417] the model: got 2000 more problems, wanted none; correct the ones before"]
+    assert [t.split(",")[0] for t in told[1000:]] == ["[AR417] the model: got 2000 more problems"]
 
 
 def test_many_wrong_initializers_are_counted_and_not_all_told():
