@@ -253,7 +253,8 @@ OPS = (
         attrs=ActivationAttrs,
         expand=expand,
         ref=ref,
-        doc="One function for every element, computed in float32; int8 stands for real numbers, and RELU "
+        doc="Applies an activation function to each element, in float32; int8 stands for real numbers, and "
+        "RELU "
         "also takes int32 and int64, which stay integers. float64, an extension, is computed in float64. "
         "THRESHOLDED_RELU keeps x where x > alpha, and CLIP "
         "gives alpha where alpha > beta.",

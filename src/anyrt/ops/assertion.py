@@ -100,7 +100,7 @@ OPS = (
         attrs=AssertionAttrs,
         expand=expand,
         ref=ref,
-        doc="A condition all of whose elements must be True; else there is an error, AR410, with the message."
+        doc="Asserts that all elements of a condition are True; otherwise raises AR410 with the message."
         " It is judged by the build where it is known there, when shapes are set where it follows from sizes,"
         " else by each run, before anything is written to an output. Conditions on data, and on more than "
         "64 elements, are extensions. The layer has no output.",

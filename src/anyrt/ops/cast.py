@@ -171,7 +171,8 @@ OPS = (
         attrs=CastAttrs,
         expand=expand,
         ref=ref,
-        doc="Another element type. Floats are truncated towards zero and saturate, NaN gives 0, but as uint8 "
+        doc="Converts elements to another type. Floats are truncated towards zero and saturate, NaN gives "
+        "0, but as uint8 "
         "they wrap above 255 as on a GPU (-30, 250, 260 and 290 are 0, 250, 4 and 34; from 2³¹ on 255, "
         "which is a choice, as 0 for NaN is); integers wrap where they do not fit (300 is 44 as int8 and "
         "as uint8), as in ONNX and NumPy; bool is x ≠ 0. Floats become int8 without a scale, unless the "

@@ -107,7 +107,7 @@ OPS = (
         attrs=ConcatenationAttrs,
         expand=expand,
         ref=ref,
-        doc="Tensors of one type and rank, one after the other along an axis; the axis before the last two "
+        doc="Concatenates tensors of the same type and rank along an axis; the axis before the last two "
         "by default. uint8, fp8 and types of 4 bits are an extension.",
         cases=cases,
         mistakes=mistakes,

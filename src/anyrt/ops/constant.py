@@ -82,7 +82,8 @@ OPS = (
         attrs=ConstantAttrs,
         expand=expand,
         ref=ref,
-        doc="Weights as a tensor; every type but e8m0. 4-bit types are packed, the first element in the low "
+        doc="Makes a tensor of weights, of every type except e8m0. 4-bit types are packed, the first "
+        "element in the low "
         "nibble. uint8 is an extension.",
         cases=cases,
         mistakes=mistakes,

@@ -110,7 +110,8 @@ OPS = (
         attrs=DistCollectiveAttrs,
         expand=expand,
         ref=ref,
-        doc="An exchange between the devices that run a network. An engine here runs on one, for which every "
+        doc="Exchanges data between the devices that run a network. An engine here runs on one, for which "
+        "every "
         "operation gives what it was given: a sum over one device, a gathering of one part. Other devices, "
         "as a root, in a group, or by num_ranks, are refused by name.",
         cases=cases,

@@ -298,7 +298,8 @@ OPS = (
         attrs=ElementWiseAttrs,
         expand=expand,
         ref=ref,
-        doc="A function of two tensors of one type and rank; sizes are equal, or one of them is 1 and "
+        doc="Applies a function to the elements of two tensors of the same type and rank; dimensions are "
+        "equal, or one of them is 1 and "
         "repeated. Integers wrap on overflow, their DIV truncates towards zero, FLOOR_DIV rounds "
         "down, and both give 0 for a zero divisor; int8 stands for real numbers, so that it saturates and "
         "rounds half to even (100 + 100 is 127, 5 / 2 is 2, 1 / 0 is 127). MAX and MIN give NaN where "

@@ -350,7 +350,8 @@ OPS = (
         attrs=FillAttrs,
         expand=expand,
         ref=ref,
-        doc="Numbers that no input has. LINSPACE: alpha, plus beta for each step along an axis. "
+        doc="Fills a tensor with a linear sequence or random numbers. LINSPACE: alpha, plus beta for each "
+        "step along an axis. "
         "RANDOM_UNIFORM: alpha to beta, itself given only where a sum rounds to it. RANDOM_NORMAL: of mean "
         "alpha and standard deviation beta, none farther than 6.7 of them. Random numbers are those of "
         "Squares (B. Widynski, arXiv:2004.06278), a hash of each element's position with a key made of the "

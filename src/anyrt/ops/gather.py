@@ -360,7 +360,7 @@ OPS = (
         attrs=GatherAttrs,
         expand=expand,
         ref=ref,
-        doc="Elements of the input where the indices say. DEFAULT: the axis becomes those of the indices. "
+        doc="Gathers elements of the input at indices. DEFAULT: the axis becomes those of the indices. "
         "ELEMENT: the output has the shape of the indices, each of which counts along the axis. ND: the last "
         "axis of the indices has one index for each axis of the input, from the first on that is not shared. "
         "Negative indices count from the end, also where sizes are dynamic; what is read outside is 0, also "

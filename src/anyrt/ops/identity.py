@@ -61,7 +61,8 @@ OPS = (
         attrs=IdentityAttrs,
         expand=expand,
         ref=ref,
-        doc="A copy. In weakly typed networks set_output_type makes it a conversion, by the rules of Cast.",
+        doc="Copies the input. In weakly typed networks set_output_type makes it a conversion, by the rules "
+        "of Cast.",
         cases=cases,
         mistakes=mistakes,
         onnx=("Identity", "Dropout"),

@@ -99,7 +99,7 @@ OPS = (
         attrs=NonZeroAttrs,
         expand=expand,
         ref=ref,
-        doc="The indices of elements that are not zero, in row-major order: a row for each dimension of the "
+        doc="Returns the indices of nonzero elements, in row-major order: a row for each dimension of the "
         "input, a column for each such element. How many there are depends on the data: it is known when a "
         "run has ended (`get_tensor_shape`, `IOutputAllocator.notify_shape`), memory is kept for all "
         "elements of the input (`get_max_output_size`), and layers behind it compute with as many as were "

@@ -160,7 +160,8 @@ OPS = (
         attrs=ReduceAttrs,
         expand=expand,
         ref=ref,
-        doc="Folds axes. Floats add up in float32, float64 in itself, and are rounded once; sums and products"
+        doc="Reduces axes to one element. Floats add up in float32, float64 in itself, and are rounded "
+        "once; sums and products"
         " of integers wrap, their averages add up in 64 bits and truncate towards zero; int8 stands for real "
         "numbers, so that its results saturate and averages round half to even (100, 100, 3: SUM 127, AVG "
         "68). MAX and MIN give NaN where there is one. Nothing at all gives 0 (SUM), 1 (PROD), the lowest "

@@ -252,7 +252,8 @@ OPS = (
         attrs=ScatterAttrs,
         expand=expand,
         ref=ref,
-        doc="A copy of the data with updates written into it. ELEMENT: indices and updates have one shape of "
+        doc="Copies the data and writes updates into the copy. ELEMENT: indices and updates have one shape "
+        "of "
         "the data's rank, no larger than the data but along the axis, and each index says where on the axis "
         "its update goes. ND: the last axis of the indices, of size k, holds positions on the first k axes "
         "of the data, where a row of the updates, the rest of the data's axes, goes. Negative indices count "

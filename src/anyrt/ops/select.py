@@ -82,7 +82,8 @@ OPS = (
         attrs=SelectAttrs,
         expand=expand,
         ref=ref,
-        doc="then_input where the condition holds, else_input elsewhere, with broadcasting; types of 8 bits "
+        doc="Selects then_input where the condition is True and else_input elsewhere, with broadcasting; "
+        "types of 8 bits "
         "and fewer are an extension.",
         cases=cases,
         mistakes=mistakes,

@@ -138,7 +138,8 @@ OPS = (
         attrs=UnaryAttrs,
         expand=expand,
         ref=ref,
-        doc="One function for every element. ROUND rounds half to even, SIGN of 0 is 0. int32 and int64 wrap "
+        doc="Applies a function to each element. ROUND rounds half to even, SIGN of 0 is 0. int32 and int64 "
+        "wrap "
         "(ABS and NEG of the lowest give it back); int8 stands for real numbers and saturates (NEG of −128 "
         "is 127). ISINF, ISNAN and NOT give bool. float64, which is computed in float64, and integers other "
         "than int32 and int64 are an extension.",
