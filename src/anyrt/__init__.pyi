@@ -212,8 +212,8 @@ uint64: Final = DataType.UINT64
 uint8: Final = DataType.UINT8
 
 class IActivationLayer(ILayer):
-    """One function for every element, computed in float32; int8 stands for real numbers, and RELU also
-    takes int32 and int64, which stay integers. float64, an extension, is computed in float64.
+    """Applies an activation function to each element, in float32; int8 stands for real numbers, and RELU
+    also takes int32 and int64, which stay integers. float64, an extension, is computed in float64.
     THRESHOLDED_RELU keeps x where x > alpha, and CLIP gives alpha where alpha > beta.
     """
     @property  # type: ignore[override]
@@ -236,10 +236,10 @@ class IActivationLayer(ILayer):
     def beta(self, value: float) -> None: ...
 
 class IAssertionLayer(ILayer):
-    """A condition all of whose elements must be True; else there is an error, AR410, with the message.
-    It is judged by the build where it is known there, when shapes are set where it follows from
-    sizes, else by each run, before anything is written to an output. Conditions on data, and on more
-    than 64 elements, are extensions. The layer has no output.
+    """Asserts that all elements of a condition are True; otherwise raises AR410 with the message. It is
+    judged by the build where it is known there, when shapes are set where it follows from sizes, else
+    by each run, before anything is written to an output. Conditions on data, and on more than 64
+    elements, are extensions. The layer has no output.
     """
     @property
     def message(self) -> str:
@@ -319,26 +319,27 @@ class IAttention(_Between):
     def key_value_lengths(self, value: ITensor) -> None: ...
 
 class IAttentionBoundaryLayer(ILayer):
-    """Where IAttention begins or ends; made by `network.add_attention` or `network.add_attention_v2`."""
+    """Begins or ends IAttention; created by `network.add_attention` or `network.add_attention_v2`."""
     @property
     def attention(self) -> IAttention: ...
 
 class IAttentionInputLayer(IAttentionBoundaryLayer):
-    """Where IAttention begins or ends; made by `network.add_attention` or `network.add_attention_v2`."""
+    """Begins or ends IAttention; created by `network.add_attention` or `network.add_attention_v2`."""
 
 class IAttentionOutputLayer(IAttentionBoundaryLayer):
-    """Where IAttention begins or ends; made by `network.add_attention` or `network.add_attention_v2`."""
+    """Begins or ends IAttention; created by `network.add_attention` or `network.add_attention_v2`."""
 
 class ICastLayer(ILayer):
-    """Another element type. Floats are truncated towards zero and saturate, NaN gives 0, but as uint8
-    they wrap above 255 as on a GPU (-30, 250, 260 and 290 are 0, 250, 4 and 34; from 2³¹ on 255,
-    which is a choice, as 0 for NaN is); integers wrap where they do not fit (300 is 44 as int8 and as
-    uint8), as in ONNX and NumPy; bool is x ≠ 0. Floats become int8 without a scale, unless the output
-    has a dynamic range: then in steps of the range / 127, rounded half to even and saturated (-300
-    and 290 are -127 and 123 with (-300, 300)). int8 codes are converted as integers. fp8, int4, fp4,
-    e8m0 and types that ONNX has and TensorRT has not (float64, int16, uint16, uint32, uint64, uint4,
-    int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz) are an extension; floats of 8 bits saturate,
-    unless `saturate` is off: then what is too large is infinite in fp8e5m2, NaN in the others.
+    """Converts elements to another type. Floats are truncated towards zero and saturate, NaN gives 0,
+    but as uint8 they wrap above 255 as on a GPU (-30, 250, 260 and 290 are 0, 250, 4 and 34; from 2³¹
+    on 255, which is a choice, as 0 for NaN is); integers wrap where they do not fit (300 is 44 as
+    int8 and as uint8), as in ONNX and NumPy; bool is x ≠ 0. Floats become int8 without a scale,
+    unless the output has a dynamic range: then in steps of the range / 127, rounded half to even and
+    saturated (-300 and 290 are -127 and 123 with (-300, 300)). int8 codes are converted as integers.
+    fp8, int4, fp4, e8m0 and types that ONNX has and TensorRT has not (float64, int16, uint16, uint32,
+    uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz) are an extension; floats of 8 bits
+    saturate, unless `saturate` is off: then what is too large is infinite in fp8e5m2, NaN in the
+    others.
     """
     @property
     def to_type(self) -> DataType:
@@ -360,7 +361,7 @@ class ICastLayer(ILayer):
     def bits(self, value: bool_) -> None: ...
 
 class IConcatenationLayer(ILayer):
-    """Tensors of one type and rank, one after the other along an axis; the axis before the last two by
+    """Concatenates tensors of the same type and rank along an axis; the axis before the last two by
     default. uint8, fp8 and types of 4 bits are an extension.
     """
     @property
@@ -374,8 +375,8 @@ class IConditionLayer(IIfConditionalBoundaryLayer):
     """What the choice depends on: a bool of rank 0."""
 
 class IConstantLayer(ILayer):
-    """Weights as a tensor; every type but e8m0. 4-bit types are packed, the first element in the low
-    nibble. uint8 is an extension.
+    """Makes a tensor of weights, of every type except e8m0. 4-bit types are packed, the first element in
+    the low nibble. uint8 is an extension.
     """
     @property
     def shape(self) -> Dims:
@@ -596,7 +597,7 @@ class IDequantizeLayer(ILayer):
     def block_shape(self, value: Dims | Sequence[int]) -> None: ...
 
 class IDistCollectiveLayer(ILayer):
-    """An exchange between the devices that run a network. An engine here runs on one, for which every
+    """Exchanges data between the devices that run a network. An engine here runs on one, for which every
     operation gives what it was given: a sum over one device, a gathering of one part. Other devices,
     as a root, in a group, or by num_ranks, are refused by name.
     """
@@ -682,15 +683,15 @@ class IEinsumLayer(ILayer):
     def equation(self, value: str) -> None: ...
 
 class IElementWiseLayer(ILayer):
-    """A function of two tensors of one type and rank; sizes are equal, or one of them is 1 and repeated.
-    Integers wrap on overflow, their DIV truncates towards zero, FLOOR_DIV rounds down, and both give
-    0 for a zero divisor; int8 stands for real numbers, so that it saturates and rounds half to even
-    (100 + 100 is 127, 5 / 2 is 2, 1 / 0 is 127). MAX and MIN give NaN where either operand is NaN.
-    float64 is computed in float64, where FLOOR_DIV rounds the quotient first; float64 and integers
-    other than int32 and int64 are an extension. So are the operations that TensorRT has not: bits of
-    integers (BIT_AND, BIT_OR, BIT_XOR), shifts, to the right with the sign, by fewer bits than there
-    are, else all are gone; and remainders, MOD with the sign of the divisor, REMAINDER with that of
-    the dividend, of integers 0 for a zero divisor.
+    """Applies a function to the elements of two tensors of the same type and rank; dimensions are equal,
+    or one of them is 1 and repeated. Integers wrap on overflow, their DIV truncates towards zero,
+    FLOOR_DIV rounds down, and both give 0 for a zero divisor; int8 stands for real numbers, so that
+    it saturates and rounds half to even (100 + 100 is 127, 5 / 2 is 2, 1 / 0 is 127). MAX and MIN
+    give NaN where either operand is NaN. float64 is computed in float64, where FLOOR_DIV rounds the
+    quotient first; float64 and integers other than int32 and int64 are an extension. So are the
+    operations that TensorRT has not: bits of integers (BIT_AND, BIT_OR, BIT_XOR), shifts, to the
+    right with the sign, by fewer bits than there are, else all are gone; and remainders, MOD with the
+    sign of the divisor, REMAINDER with that of the dividend, of integers 0 for a zero divisor.
     """
     @property
     def op(self) -> ElementWiseOperation:
@@ -700,16 +701,16 @@ class IElementWiseLayer(ILayer):
     def op(self, value: ElementWiseOperation) -> None: ...
 
 class IFillLayer(ILayer):
-    """Numbers that no input has. LINSPACE: alpha, plus beta for each step along an axis. RANDOM_UNIFORM:
-    alpha to beta, itself given only where a sum rounds to it. RANDOM_NORMAL: of mean alpha and
-    standard deviation beta, none farther than 6.7 of them. Random numbers are those of Squares (B.
-    Widynski, arXiv:2004.06278), a hash of each element's position with a key made of the seed: every
-    run gives the same, and so does every processor, but for the rounding of normal ones. Layers have
-    seeds of their own, made of their names, unless `seed` is set, which is an extension. Input 0
-    gives the sizes, inputs 1 and 2, both or neither, alpha and beta; the output then has their type.
-    Without input 2 there is one step, so that LINSPACE has at most one axis. LINSPACE makes any
-    float, int32 or int64, which wraps, the others any float. bfloat16, float16 of LINSPACE, and its
-    float64, int16, uint16, uint32 and uint64 are extensions.
+    """Fills a tensor with a linear sequence or random numbers. LINSPACE: alpha, plus beta for each step
+    along an axis. RANDOM_UNIFORM: alpha to beta, itself given only where a sum rounds to it.
+    RANDOM_NORMAL: of mean alpha and standard deviation beta, none farther than 6.7 of them. Random
+    numbers are those of Squares (B. Widynski, arXiv:2004.06278), a hash of each element's position
+    with a key made of the seed: every run gives the same, and so does every processor, but for the
+    rounding of normal ones. Layers have seeds of their own, made of their names, unless `seed` is
+    set, which is an extension. Input 0 gives the sizes, inputs 1 and 2, both or neither, alpha and
+    beta; the output then has their type. Without input 2 there is one step, so that LINSPACE has at
+    most one axis. LINSPACE makes any float, int32 or int64, which wraps, the others any float.
+    bfloat16, float16 of LINSPACE, and its float64, int16, uint16, uint32 and uint64 are extensions.
     """
     @property
     def shape(self) -> Dims:
@@ -751,12 +752,12 @@ class IFillLayer(ILayer):
         """True when alpha or beta was assigned as an int."""
 
 class IGatherLayer(ILayer):
-    """Elements of the input where the indices say. DEFAULT: the axis becomes those of the indices.
-    ELEMENT: the output has the shape of the indices, each of which counts along the axis. ND: the
-    last axis of the indices has one index for each axis of the input, from the first on that is not
-    shared. Negative indices count from the end, also where sizes are dynamic; what is read outside is
-    0, also along an axis without elements. int64 indices are not narrowed; uint8 and 4-bit floats are
-    an extension.
+    """Gathers elements of the input at indices. DEFAULT: the axis becomes those of the indices. ELEMENT:
+    the output has the shape of the indices, each of which counts along the axis. ND: the last axis of
+    the indices has one index for each axis of the input, from the first on that is not shared.
+    Negative indices count from the end, also where sizes are dynamic; what is read outside is 0, also
+    along an axis without elements. int64 indices are not narrowed; uint8 and 4-bit floats are an
+    extension.
     """
     @property
     def mode(self) -> GatherMode:
@@ -805,7 +806,9 @@ class IGridSampleLayer(ILayer):
     def sample_mode(self, value: SampleMode) -> None: ...
 
 class IIdentityLayer(ILayer):
-    """A copy. In weakly typed networks set_output_type makes it a conversion, by the rules of Cast."""
+    """Copies the input. In weakly typed networks set_output_type makes it a conversion, by the rules of
+    Cast.
+    """
 
 class IIfConditionalInputLayer(IIfConditionalBoundaryLayer):
     """A tensor as the branches read it. What is made of it is computed in the branch that is chosen, and
@@ -999,7 +1002,7 @@ class IMoELayer(ILayer):
         fc_down_weights: input 5
         activation_type: what the gate's sums go through
 
-        Changes nothing when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Changes nothing on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def set_gated_biases(
         self, fc_gate_biases: ITensor, fc_up_biases: ITensor, fc_down_biases: ITensor
@@ -1010,7 +1013,7 @@ class IMoELayer(ILayer):
         fc_up_biases: input 7
         fc_down_biases: input 8
 
-        Changes nothing when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Changes nothing on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def set_quantization_static(self, fc_down_activation_scale: ITensor, data_type: DataType | None) -> None:
         """Round the products of gate and up to FP8 in steps of a scale, which is one number or one for each
@@ -1019,7 +1022,7 @@ class IMoELayer(ILayer):
         fc_down_activation_scale: input 9
         data_type: the type that products of gate and up are rounded to: FP8
 
-        Changes nothing when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Changes nothing on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def set_quantization_dynamic_dbl_q(
         self,
@@ -1035,7 +1038,7 @@ class IMoELayer(ILayer):
         block_shape: kept: TensorRT does not quantise dynamically here yet either
         dyn_q_output_scale_type: kept: TensorRT does not quantise dynamically here yet either
 
-        Changes nothing when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Changes nothing on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def set_swiglu_params(self, limit: float, alpha: float, beta: float) -> None:
         """Set the limit, the factor alpha and the addend beta of the activation; an extension.
@@ -1044,7 +1047,7 @@ class IMoELayer(ILayer):
         alpha: factor of the gate inside its sigmoid; an extension
         beta: what is added to up; an extension
 
-        Changes nothing when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Changes nothing on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
 
 class INMSLayer(ILayer):
@@ -1076,7 +1079,7 @@ class INMSLayer(ILayer):
     def indices_type(self, value: DataType) -> None: ...
 
 class INonZeroLayer(ILayer):
-    """The indices of elements that are not zero, in row-major order: a row for each dimension of the
+    """Returns the indices of nonzero elements, in row-major order: a row for each dimension of the
     input, a column for each such element. How many there are depends on the data: it is known when a
     run has ended (`get_tensor_shape`, `IOutputAllocator.notify_shape`), memory is kept for all
     elements of the input (`get_max_output_size`), and layers behind it compute with as many as were
@@ -1278,12 +1281,12 @@ class IRecurrenceLayer(ILoopBoundaryLayer):
     """
 
 class IReduceLayer(ILayer):
-    """Folds axes. Floats add up in float32, float64 in itself, and are rounded once; sums and products
-    of integers wrap, their averages add up in 64 bits and truncate towards zero; int8 stands for real
-    numbers, so that its results saturate and averages round half to even (100, 100, 3: SUM 127, AVG
-    68). MAX and MIN give NaN where there is one. Nothing at all gives 0 (SUM), 1 (PROD), the lowest
-    (MAX) or highest (MIN) number of the type, and for AVG NaN, 0 for integers, −128 for int8. float64
-    and integers other than int32 and int64 are an extension.
+    """Reduces axes to one element. Floats add up in float32, float64 in itself, and are rounded once;
+    sums and products of integers wrap, their averages add up in 64 bits and truncate towards zero;
+    int8 stands for real numbers, so that its results saturate and averages round half to even (100,
+    100, 3: SUM 127, AVG 68). MAX and MIN give NaN where there is one. Nothing at all gives 0 (SUM), 1
+    (PROD), the lowest (MAX) or highest (MIN) number of the type, and for AVG NaN, 0 for integers,
+    −128 for int8. float64 and integers other than int32 and int64 are an extension.
     """
     @property
     def op(self) -> ReduceOperation:
@@ -1453,7 +1456,7 @@ class IScaleLayer(ILayer):
     def channel_axis(self, value: int) -> None: ...
 
 class IScatterLayer(ILayer):
-    """A copy of the data with updates written into it. ELEMENT: indices and updates have one shape of
+    """Copies the data and writes updates into the copy. ELEMENT: indices and updates have one shape of
     the data's rank, no larger than the data but along the axis, and each index says where on the axis
     its update goes. ND: the last axis of the indices, of size k, holds positions on the first k axes
     of the data, where a row of the updates, the rest of the data's axes, goes. Negative indices count
@@ -1482,12 +1485,12 @@ class IScatterLayer(ILayer):
     def reduction(self, value: ReduceOperation) -> None: ...
 
 class ISelectLayer(ILayer):
-    """then_input where the condition holds, else_input elsewhere, with broadcasting; types of 8 bits and
-    fewer are an extension.
+    """Selects then_input where the condition is True and else_input elsewhere, with broadcasting; types
+    of 8 bits and fewer are an extension.
     """
 
 class IShapeLayer(ILayer):
-    """The sizes of a tensor of any type, as an int64 vector that is empty for rank 0."""
+    """Returns the dimensions of a tensor of any type as an int64 vector, which is empty for rank 0."""
 
 class IShuffleLayer(ILayer):
     """Transpose, reshape, transpose; every element type but e8m0, 4-bit types included. A 0 in
@@ -1616,10 +1619,10 @@ class ITripLimitLayer(ILoopBoundaryLayer):
         """COUNT: so many turns, an int32 or int64; WHILE: as long as a bool, known before a turn, is true"""
 
 class IUnaryLayer(ILayer):
-    """One function for every element. ROUND rounds half to even, SIGN of 0 is 0. int32 and int64 wrap
-    (ABS and NEG of the lowest give it back); int8 stands for real numbers and saturates (NEG of −128
-    is 127). ISINF, ISNAN and NOT give bool. float64, which is computed in float64, and integers other
-    than int32 and int64 are an extension.
+    """Applies a function to each element. ROUND rounds half to even, SIGN of 0 is 0. int32 and int64
+    wrap (ABS and NEG of the lowest give it back); int8 stands for real numbers and saturates (NEG of
+    −128 is 127). ISINF, ISNAN and NOT give bool. float64, which is computed in float64, and integers
+    other than int32 and int64 are an extension.
     """
     @property
     def op(self) -> UnaryOperation:
@@ -1643,14 +1646,14 @@ class ILoop(_ILoop):
         axis: the axis that it goes along, which slices do not have
         reverse: from the last slice to the first
 
-        The new IIteratorLayer; shape and type of its output answer at once. AR403 refuses a tensor of
-        another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IIteratorLayer. Shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
             layer = loop.add_iterator(rows)
 
         As in TensorRT 10.16 (operator page Loop).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_loop_output(self, tensor: ITensor, kind: LoopOutput, axis: int = 0) -> ILoopOutputLayer:
         """The only way out of a loop: the last value, or those of all turns along a new axis, whose size is
@@ -1666,16 +1669,16 @@ class ILoop(_ILoop):
             (read only)
         axis: the new axis of what is concatenated
 
-        The new ILoopOutputLayer; shape and type of its output answer at once. AR403 refuses a tensor of
-        another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new ILoopOutputLayer. Shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        Inputs that `layer.set_input` may connect: 1 (length).
+        Optional inputs for `layer.set_input`: 1 (length).
 
             layer = loop.add_loop_output(total, trt.LoopOutput.LAST_VALUE)
 
         As in TensorRT 10.16 (operator page Loop).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_recurrence(self, initial_value: ITensor) -> IRecurrenceLayer:
         """What a turn of the loop passes to the next one: the initial value in the first turn, afterwards
@@ -1685,17 +1688,17 @@ class ILoop(_ILoop):
         initial_value: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, e8m0,
             float64, int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
 
-        The new IRecurrenceLayer; shape and type of its output answer at once. AR403 refuses a tensor of
-        another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IRecurrenceLayer. Shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        Inputs that `layer.set_input` may connect: 1 (next_value).
+        Optional inputs for `layer.set_input`: 1 (next_value).
 
             layer = loop.add_recurrence(zero)
             layer.set_input(1, next_value)
 
         As in TensorRT 10.16 (operator page Loop).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_trip_limit(self, tensor: ITensor, kind: TripLimit) -> ITripLimitLayer:
         """How long the loop goes on: for a number of turns, or as long as a condition holds, or both. A
@@ -1706,14 +1709,14 @@ class ILoop(_ILoop):
         kind: COUNT: so many turns, an int32 or int64; WHILE: as long as a bool, known before a turn, is
             true (read only)
 
-        The new ITripLimitLayer; shape and type of its output answer at once. AR403 refuses a tensor of
-        another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new ITripLimitLayer. Shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
             loop.add_trip_limit(count, trt.TripLimit.COUNT)
 
         As in TensorRT 10.16 (operator page Loop).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
 
 class IIfConditional(_IIfConditional):
@@ -1725,14 +1728,15 @@ class IIfConditional(_IIfConditional):
         input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, e8m0, float64,
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
 
-        The new IIfConditionalInputLayer; shape and type of its output answer at once. AR403 refuses a
-        tensor of another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IIfConditionalInputLayer. Shape and type of its output are known immediately.
+        Raises AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong
+        class.
 
             layer = conditional.add_input(x)
 
         As in TensorRT 10.16 (operator page If).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_output(
         self, true_subgraph_output: ITensor, false_subgraph_output: ITensor
@@ -1748,47 +1752,48 @@ class IIfConditional(_IIfConditional):
             fp4, e8m0, float64, int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz,
             fp8e5m2fnuz
 
-        The new IIfConditionalOutputLayer; shape and type of its output answer at once. AR403 refuses a
-        tensor of another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IIfConditionalOutputLayer. Shape and type of its output are known immediately.
+        Raises AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong
+        class.
 
             layer = conditional.add_output(y, z)
 
         As in TensorRT 10.16 (operator page If).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def set_condition(self, condition: ITensor) -> IConditionLayer:
         """What the choice depends on: a bool of rank 0.
 
         condition: bool
 
-        The new IConditionLayer; shape and type of its output answer at once. AR403 refuses a tensor of
-        another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IConditionLayer. Shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
             conditional.set_condition(flag)
 
         As in TensorRT 10.16 (operator page If).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
 
 class INetworkDefinition(_INetworkDefinition):
     def add_loop(self) -> ILoop: ...
     def add_if_conditional(self) -> IIfConditional: ...
     def add_activation(self, input: ITensor, type: ActivationType) -> IActivationLayer:
-        """One function for every element, computed in float32; int8 stands for real numbers, and RELU also
-        takes int32 and int64, which stay integers. float64, an extension, is computed in float64.
+        """Applies an activation function to each element, in float32; int8 stands for real numbers, and RELU
+        also takes int32 and int64, which stay integers. float64, an extension, is computed in float64.
         THRESHOLDED_RELU keeps x where x > alpha, and CLIP gives alpha where alpha > beta.
 
         input: float32, float16, int8, int32, bfloat16, int64, float64
         type: the function
 
-        The new IActivationLayer; shape and type of its output answer at once. AR403 refuses a tensor of
-        another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IActivationLayer. Shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        To be set on the layer: alpha, beta.
+        Attributes to set on the layer: alpha, beta.
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR202: a type that Activation does not take; integers for another function than RELU
         AR308: alpha or beta that is not finite
 
@@ -1797,21 +1802,21 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (operator page Activation; C++ header for THRESHOLDED_RELU).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_assertion(self, condition: ITensor, message: str) -> IAssertionLayer:
-        """A condition all of whose elements must be True; else there is an error, AR410, with the message.
-        It is judged by the build where it is known there, when shapes are set where it follows from
-        sizes, else by each run, before anything is written to an output. Conditions on data, and on more
-        than 64 elements, are extensions. The layer has no output.
+        """Asserts that all elements of a condition are True; otherwise raises AR410 with the message. It is
+        judged by the build where it is known there, when shapes are set where it follows from sizes, else
+        by each run, before anything is written to an output. Conditions on data, and on more than 64
+        elements, are extensions. The layer has no output.
 
         condition: bool
         message: what the error says where the condition does not hold
 
-        The new IAssertionLayer; shape and type of its output answer at once. AR403 refuses a tensor of
-        another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IAssertionLayer. Shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR124: a condition of more than one axis
         AR202: a condition that is no bool
 
@@ -1822,7 +1827,7 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (operator page Assertion).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_attention(
         self, query: ITensor, key: ITensor, value: ITensor, norm_op: AttentionNormalizationOp, causal: bool_
@@ -1838,18 +1843,18 @@ class INetworkDefinition(_INetworkDefinition):
         tokens; else there is an error, AR133, before anything is computed from them.
 
         query: float32, float16, bfloat16
-        key: float32, float16, bfloat16; the type of input 0
-        value: float32, float16, bfloat16; the type of input 0
+        key: float32, float16, bfloat16; same type as input 0
+        value: float32, float16, bfloat16; same type as input 0
         norm_op: what is done to the scores of each query
         causal: the same as a causal_kind of UPPER_LEFT (assigning it clears `causal_kind`)
 
-        The new IAttention; shape and type of its output answer at once. AR403 refuses a tensor of another
-        network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IAttention. Shape and type of its output are known immediately. Raises AR403 for a
+        tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        To be set on the layer: causal_kind, decomposable, normalization_quantize_to_type, query_form,
-        key_value_form, mask, normalization_quantize_scale, query_lengths, key_value_lengths.
+        Attributes to set on the layer: causal_kind, decomposable, normalization_quantize_to_type,
+        query_form, key_value_form, mask, normalization_quantize_scale, query_lengths, key_value_lengths.
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR118: heads of queries that are no multiple of the keys'
         AR123: a mask of another rank than 4; a mask of another shape; a scale of more than one number;
             keys of another batch; keys of another head size; lengths of more or fewer batches; lengths of
@@ -1863,7 +1868,7 @@ class INetworkDefinition(_INetworkDefinition):
             queries
         AR406: packed keys without key_value_lengths; packed queries without query_lengths
 
-        Refused in a run:
+        Errors during an inference:
         AR123: a mask that does not fit at run time; keys of another batch at run time
 
             softmax = trt.AttentionNormalizationOp.SOFTMAX
@@ -1872,7 +1877,7 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (operator page Attention; from 10.14, packed forms from 11.1).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_attention_v2(
         self,
@@ -1893,19 +1898,19 @@ class INetworkDefinition(_INetworkDefinition):
         tokens; else there is an error, AR133, before anything is computed from them.
 
         query: float32, float16, bfloat16
-        key: float32, float16, bfloat16; the type of input 0
-        value: float32, float16, bfloat16; the type of input 0
+        key: float32, float16, bfloat16; same type as input 0
+        value: float32, float16, bfloat16; same type as input 0
         norm_op: what is done to the scores of each query
         causal_kind: UPPER_LEFT: query i sees keys 0 to i; LOWER_RIGHT: the last sees all keys, others
             fewer (assigning it clears `causal`)
 
-        The new IAttention; shape and type of its output answer at once. AR403 refuses a tensor of another
-        network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IAttention. Shape and type of its output are known immediately. Raises AR403 for a
+        tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        To be set on the layer: causal, decomposable, normalization_quantize_to_type, query_form,
+        Attributes to set on the layer: causal, decomposable, normalization_quantize_to_type, query_form,
         key_value_form, mask, normalization_quantize_scale, query_lengths, key_value_lengths.
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR118: heads of queries that are no multiple of the keys'
         AR123: a mask of another rank than 4; a mask of another shape; a scale of more than one number;
             keys of another batch; keys of another head size; lengths of more or fewer batches; lengths of
@@ -1919,7 +1924,7 @@ class INetworkDefinition(_INetworkDefinition):
             queries
         AR406: packed keys without key_value_lengths; packed queries without query_lengths
 
-        Refused in a run:
+        Errors during an inference:
         AR123: a mask that does not fit at run time; keys of another batch at run time
 
             softmax = trt.AttentionNormalizationOp.SOFTMAX
@@ -1927,51 +1932,52 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (operator page Attention; from 10.14, packed forms from 11.1).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_cast(self, input: ITensor, to_type: DataType) -> ICastLayer:
-        """Another element type. Floats are truncated towards zero and saturate, NaN gives 0, but as uint8
-        they wrap above 255 as on a GPU (-30, 250, 260 and 290 are 0, 250, 4 and 34; from 2³¹ on 255,
-        which is a choice, as 0 for NaN is); integers wrap where they do not fit (300 is 44 as int8 and as
-        uint8), as in ONNX and NumPy; bool is x ≠ 0. Floats become int8 without a scale, unless the output
-        has a dynamic range: then in steps of the range / 127, rounded half to even and saturated (-300
-        and 290 are -127 and 123 with (-300, 300)). int8 codes are converted as integers. fp8, int4, fp4,
-        e8m0 and types that ONNX has and TensorRT has not (float64, int16, uint16, uint32, uint64, uint4,
-        int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz) are an extension; floats of 8 bits saturate,
-        unless `saturate` is off: then what is too large is infinite in fp8e5m2, NaN in the others.
+        """Converts elements to another type. Floats are truncated towards zero and saturate, NaN gives 0,
+        but as uint8 they wrap above 255 as on a GPU (-30, 250, 260 and 290 are 0, 250, 4 and 34; from 2³¹
+        on 255, which is a choice, as 0 for NaN is); integers wrap where they do not fit (300 is 44 as
+        int8 and as uint8), as in ONNX and NumPy; bool is x ≠ 0. Floats become int8 without a scale,
+        unless the output has a dynamic range: then in steps of the range / 127, rounded half to even and
+        saturated (-300 and 290 are -127 and 123 with (-300, 300)). int8 codes are converted as integers.
+        fp8, int4, fp4, e8m0 and types that ONNX has and TensorRT has not (float64, int16, uint16, uint32,
+        uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz) are an extension; floats of 8 bits
+        saturate, unless `saturate` is off: then what is too large is infinite in fp8e5m2, NaN in the
+        others.
 
         input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, e8m0, float64,
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
         to_type: the type of the output
 
-        The new ICastLayer; shape and type of its output answer at once. AR403 refuses a tensor of another
-        network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new ICastLayer. Shape and type of its output are known immediately. Raises AR403 for a
+        tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        To be set on the layer: saturate, bits.
+        Attributes to set on the layer: saturate, bits.
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR206: the bits of a type of another width
 
             layer = network.add_cast(x, trt.float16)
 
         As in TensorRT 10.16 (operator page Cast).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_concatenation(self, inputs: Sequence[ITensor]) -> IConcatenationLayer:
-        """Tensors of one type and rank, one after the other along an axis; the axis before the last two by
+        """Concatenates tensors of the same type and rank along an axis; the axis before the last two by
         default. uint8, fp8 and types of 4 bits are an extension.
 
         inputs: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz; one or
-            more tensors; all of one type
+            more tensors; all of the same type
 
-        The new IConcatenationLayer; shape and type of its output answer at once. AR403 refuses a tensor
-        of another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IConcatenationLayer. Shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        To be set on the layer: axis.
+        Attributes to set on the layer: axis.
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR101: inputs of rank 0
         AR113: sizes that differ beside the axis
         AR122: inputs of different rank
@@ -1979,7 +1985,7 @@ class INetworkDefinition(_INetworkDefinition):
         AR203: inputs of different types
         AR303: a negative axis; an axis outside the rank
 
-        Refused in a run:
+        Errors during an inference:
         AR113: sizes that differ at run time
 
             layer = network.add_concatenation([a, b])
@@ -1987,19 +1993,19 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (operator page Concatenation).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_constant(self, shape: Dims | Sequence[int], weights: Weights | NDArray[Any]) -> IConstantLayer:
-        """Weights as a tensor; every type but e8m0. 4-bit types are packed, the first element in the low
-        nibble. uint8 is an extension.
+        """Makes a tensor of weights, of every type except e8m0. 4-bit types are packed, the first element in
+        the low nibble. uint8 is an extension.
 
         shape: the sizes of the tensor
         weights: its elements, in row-major order
 
-        The new IConstantLayer; shape and type of its output answer at once. AR403 refuses a tensor of
-        another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IConstantLayer. Shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR103: a count that differs from the volume
         AR115: more than 8 dimensions
         AR120: a negative size
@@ -2009,7 +2015,7 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (operator page Constant; fp4 and uint8 are extensions).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_convolution(
         self,
@@ -2033,15 +2039,15 @@ class INetworkDefinition(_INetworkDefinition):
         kernel: the kernel's values; empty where input 1 has them
         bias: added to each output map; empty: nothing, or what input 2 has
 
-        The new IConvolutionLayer; shape and type of its output answer at once. AR403 refuses a tensor of
-        another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IConvolutionLayer. Shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        To be set on the layer: padding_mode, pre_padding, post_padding, padding_nd, stride_nd,
+        Attributes to set on the layer: padding_mode, pre_padding, post_padding, padding_nd, stride_nd,
         dilation_nd, num_groups.
 
-        Inputs that `layer.set_input` may connect: 1 (kernel), 2 (bias).
+        Optional inputs for `layer.set_input`: 1 (kernel), 2 (bias).
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR101: an input of fewer dimensions than the kernel's and two
         AR102: another count of bias values than output maps; another count of kernel values than the
             sizes ask for; bias values beside input 2; kernel values beside input 1
@@ -2060,7 +2066,7 @@ class INetworkDefinition(_INetworkDefinition):
         AR308: int8 with a kernel that is not finite
         AR406: no kernel
 
-        Refused in a run:
+        Errors during an inference:
         AR117: channels of a dynamic size
 
             kernel = np.ones((8, 3, 3, 3), np.float32)  # x has 3 channels
@@ -2069,7 +2075,7 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (operator page Convolution, C++ header).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_convolution_nd(
         self,
@@ -2093,15 +2099,15 @@ class INetworkDefinition(_INetworkDefinition):
         kernel: the kernel's values; empty where input 1 has them
         bias: added to each output map; empty: nothing, or what input 2 has
 
-        The new IConvolutionLayer; shape and type of its output answer at once. AR403 refuses a tensor of
-        another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IConvolutionLayer. Shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        To be set on the layer: padding_mode, pre_padding, post_padding, padding_nd, stride_nd,
+        Attributes to set on the layer: padding_mode, pre_padding, post_padding, padding_nd, stride_nd,
         dilation_nd, num_groups.
 
-        Inputs that `layer.set_input` may connect: 1 (kernel), 2 (bias).
+        Optional inputs for `layer.set_input`: 1 (kernel), 2 (bias).
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR101: an input of fewer dimensions than the kernel's and two
         AR102: another count of bias values than output maps; another count of kernel values than the
             sizes ask for; bias values beside input 2; kernel values beside input 1
@@ -2120,7 +2126,7 @@ class INetworkDefinition(_INetworkDefinition):
         AR308: int8 with a kernel that is not finite
         AR406: no kernel
 
-        Refused in a run:
+        Errors during an inference:
         AR117: channels of a dynamic size
 
             kernel = np.ones((8, 3, 3, 3), np.float32)  # x has 3 channels
@@ -2129,7 +2135,7 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (operator page Convolution, C++ header).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_cumulative(
         self, input: ITensor, axis: ITensor, op: CumulativeOperation, exclusive: bool_, reverse: bool_
@@ -2146,10 +2152,10 @@ class INetworkDefinition(_INetworkDefinition):
         exclusive: whether an element's own value is left out of its sum
         reverse: whether sums begin at the end of the axis
 
-        The new ICumulativeLayer; shape and type of its output answer at once. AR403 refuses a tensor of
-        another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new ICumulativeLayer. Shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR101: an input of rank 0
         AR123: a list of axes
         AR202: a type that Cumulative does not take; an axis that is no integer
@@ -2160,7 +2166,7 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (operator page Cumulative; from 10.8).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_deconvolution(
         self,
@@ -2183,15 +2189,15 @@ class INetworkDefinition(_INetworkDefinition):
         kernel: the kernel's values; empty where input 1 has them
         bias: added to each output map; empty: nothing, or what input 2 has
 
-        The new IDeconvolutionLayer; shape and type of its output answer at once. AR403 refuses a tensor
-        of another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IDeconvolutionLayer. Shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        To be set on the layer: padding_mode, pre_padding, post_padding, padding_nd, stride_nd,
+        Attributes to set on the layer: padding_mode, pre_padding, post_padding, padding_nd, stride_nd,
         dilation_nd, num_groups.
 
-        Inputs that `layer.set_input` may connect: 1 (kernel), 2 (bias).
+        Optional inputs for `layer.set_input`: 1 (kernel), 2 (bias).
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR101: an input of fewer dimensions than the kernel's and two
         AR102: another count of bias values than output maps; another count of kernel values than the
             sizes ask for; bias values beside input 2; kernel values beside input 1
@@ -2211,7 +2217,7 @@ class INetworkDefinition(_INetworkDefinition):
         AR406: no kernel
         AR901: more than 1024 residues of strides with a dilation, or with kernel sizes they do not divide
 
-        Refused in a run:
+        Errors during an inference:
         AR117: channels of a dynamic size
 
             kernel = np.ones((3, 8, 3, 3), np.float32)  # x has 3 channels
@@ -2220,7 +2226,7 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (operator page Deconvolution, C++ header).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_deconvolution_nd(
         self,
@@ -2243,15 +2249,15 @@ class INetworkDefinition(_INetworkDefinition):
         kernel: the kernel's values; empty where input 1 has them
         bias: added to each output map; empty: nothing, or what input 2 has
 
-        The new IDeconvolutionLayer; shape and type of its output answer at once. AR403 refuses a tensor
-        of another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IDeconvolutionLayer. Shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        To be set on the layer: padding_mode, pre_padding, post_padding, padding_nd, stride_nd,
+        Attributes to set on the layer: padding_mode, pre_padding, post_padding, padding_nd, stride_nd,
         dilation_nd, num_groups.
 
-        Inputs that `layer.set_input` may connect: 1 (kernel), 2 (bias).
+        Optional inputs for `layer.set_input`: 1 (kernel), 2 (bias).
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR101: an input of fewer dimensions than the kernel's and two
         AR102: another count of bias values than output maps; another count of kernel values than the
             sizes ask for; bias values beside input 2; kernel values beside input 1
@@ -2271,7 +2277,7 @@ class INetworkDefinition(_INetworkDefinition):
         AR406: no kernel
         AR901: more than 1024 residues of strides with a dilation, or with kernel sizes they do not divide
 
-        Refused in a run:
+        Errors during an inference:
         AR117: channels of a dynamic size
 
             kernel = np.ones((3, 8, 3, 3), np.float32)  # x has 3 channels
@@ -2280,7 +2286,7 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (operator page Deconvolution, C++ header).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_dequantize(
         self, input: ITensor, scale: ITensor, output_type: DataType = DataType.FLOAT
@@ -2297,14 +2303,14 @@ class INetworkDefinition(_INetworkDefinition):
         scale: float32, float16, bfloat16, e8m0
         output_type: the type of the output
 
-        The new IDequantizeLayer; shape and type of its output answer at once. AR403 refuses a tensor of
-        another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IDequantizeLayer. Shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        To be set on the layer: axis, block_shape.
+        Attributes to set on the layer: axis, block_shape.
 
-        Inputs that `layer.set_input` may connect: 2 (zero_point).
+        Optional inputs for `layer.set_input`: 2 (zero_point).
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR101: a scalar
         AR108: another count of block sizes than axes
         AR123: a scale of another rank; a zero point for no slice; another count of scales than the axis
@@ -2317,7 +2323,7 @@ class INetworkDefinition(_INetworkDefinition):
         AR304: a block size below 1; a zero point of fp8 that is not 0
         AR306: a scale for each slice, and no axis
 
-        Refused in a run:
+        Errors during an inference:
         AR117: open sizes, and no block_shape
         AR123: another count of scales at run time; blocks that are not the scale's at run time
 
@@ -2327,7 +2333,7 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (operator page Dequantize).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_dist_collective(
         self,
@@ -2337,7 +2343,7 @@ class INetworkDefinition(_INetworkDefinition):
         root: int,
         groups: Dims | Sequence[int] | None,
     ) -> IDistCollectiveLayer:
-        """An exchange between the devices that run a network. An engine here runs on one, for which every
+        """Exchanges data between the devices that run a network. An engine here runs on one, for which every
         operation gives what it was given: a sum over one device, a gathering of one part. Other devices,
         as a root, in a group, or by num_ranks, are refused by name.
 
@@ -2347,10 +2353,10 @@ class INetworkDefinition(_INetworkDefinition):
         root: the device that sends or receives; -1 where none does
         groups: the devices that take part; None: all of them
 
-        The new IDistCollectiveLayer; shape and type of its output answer at once. AR403 refuses a tensor
-        of another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IDistCollectiveLayer. Shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR101: an input of rank 0 that would be cut
         AR202: a type that it does not take
         AR304: a fold that is missing; a fold where nothing is folded; a root that is missing
@@ -2361,7 +2367,7 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (operator page DistCollective; from 10.16).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_dynamic_quantize(
         self, input: ITensor, axis: int, block_size: int, output_type: DataType, scale_type: DataType
@@ -2381,14 +2387,14 @@ class INetworkDefinition(_INetworkDefinition):
         output_type: the type of the codes: FP4, FP8 or INT8
         scale_type: the type of the scales: FP8, E8M0 or FLOAT
 
-        The new IDynamicQuantizeLayer; shape and type of its output answer at once. AR403 refuses a tensor
-        of another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IDynamicQuantizeLayer. Shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        To be set on the layer: block_shape.
+        Attributes to set on the layer: block_shape.
 
-        Inputs that `layer.set_input` may connect: 1 (double_quant_scale).
+        Optional inputs for `layer.set_input`: 1 (double_quant_scale).
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR101: a scalar
         AR108: another count of block sizes than axes
         AR118: a size that blocks do not divide
@@ -2400,7 +2406,7 @@ class INetworkDefinition(_INetworkDefinition):
         AR304: a block size below 1; a double_quant_scale that is not above 0; a size of block_shape below
             1
 
-        Refused in a run:
+        Errors during an inference:
         AR117: an open size that blocks divide
 
             layer = network.add_dynamic_quantize(x, 3, 4, trt.fp8, trt.e8m0)  # blocks of 4
@@ -2408,7 +2414,7 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (operator page DynamicQuantize).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_dynamic_quantize_v2(
         self, input: ITensor, block_shape: Dims | Sequence[int], output_type: DataType, scale_type: DataType
@@ -2427,14 +2433,14 @@ class INetworkDefinition(_INetworkDefinition):
         output_type: the type of the codes: FP4, FP8 or INT8
         scale_type: the type of the scales: FP8, E8M0 or FLOAT
 
-        The new IDynamicQuantizeLayer; shape and type of its output answer at once. AR403 refuses a tensor
-        of another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IDynamicQuantizeLayer. Shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        To be set on the layer: axis, block_size.
+        Attributes to set on the layer: axis, block_size.
 
-        Inputs that `layer.set_input` may connect: 1 (double_quant_scale).
+        Optional inputs for `layer.set_input`: 1 (double_quant_scale).
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR101: a scalar
         AR108: another count of block sizes than axes
         AR118: a size that blocks do not divide
@@ -2446,14 +2452,14 @@ class INetworkDefinition(_INetworkDefinition):
         AR304: a block size below 1; a double_quant_scale that is not above 0; a size of block_shape below
             1
 
-        Refused in a run:
+        Errors during an inference:
         AR117: an open size that blocks divide
 
             layer = network.add_dynamic_quantize_v2(x, (1, 1, 1, -1), trt.int8, trt.float32)
 
         As in TensorRT 10.16 (operator page DynamicQuantize).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_einsum(self, inputs: Sequence[ITensor], equation: str) -> IEinsumLayer:
         """Sums of products as numpy.einsum writes them: axes with one letter move together and have one
@@ -2464,13 +2470,13 @@ class INetworkDefinition(_INetworkDefinition):
         than two operands, float64 and integers are more than TensorRT 10 takes.
 
         inputs: float32, float16, int32, bfloat16, int64, float64, int16, uint16, uint32, uint64; one or
-            more tensors; all of one type
+            more tensors; all of the same type
         equation: a term for each input, and what is kept: ij,jk->ik
 
-        The new IEinsumLayer; shape and type of its output answer at once. AR403 refuses a tensor of
-        another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IEinsumLayer. Shape and type of its output are known immediately. Raises AR403 for
+        a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR112: dots that do not broadcast
         AR115: an output of more than 8 dimensions
         AR130: a diagonal of sizes that differ; sizes of a letter that differ, also if one is 1
@@ -2480,7 +2486,7 @@ class INetworkDefinition(_INetworkDefinition):
             capital letters; dots that the output lacks; more or fewer letters than dimensions; more or
             fewer terms than inputs
 
-        Refused in a run:
+        Errors during an inference:
         AR112: dots that do not broadcast at run time
         AR130: sizes that differ at run time
 
@@ -2488,71 +2494,71 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (operator page Einsum).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_elementwise(
         self, input1: ITensor, input2: ITensor, op: ElementWiseOperation
     ) -> IElementWiseLayer:
-        """A function of two tensors of one type and rank; sizes are equal, or one of them is 1 and repeated.
-        Integers wrap on overflow, their DIV truncates towards zero, FLOOR_DIV rounds down, and both give
-        0 for a zero divisor; int8 stands for real numbers, so that it saturates and rounds half to even
-        (100 + 100 is 127, 5 / 2 is 2, 1 / 0 is 127). MAX and MIN give NaN where either operand is NaN.
-        float64 is computed in float64, where FLOOR_DIV rounds the quotient first; float64 and integers
-        other than int32 and int64 are an extension. So are the operations that TensorRT has not: bits of
-        integers (BIT_AND, BIT_OR, BIT_XOR), shifts, to the right with the sign, by fewer bits than there
-        are, else all are gone; and remainders, MOD with the sign of the divisor, REMAINDER with that of
-        the dividend, of integers 0 for a zero divisor.
+        """Applies a function to the elements of two tensors of the same type and rank; dimensions are equal,
+        or one of them is 1 and repeated. Integers wrap on overflow, their DIV truncates towards zero,
+        FLOOR_DIV rounds down, and both give 0 for a zero divisor; int8 stands for real numbers, so that
+        it saturates and rounds half to even (100 + 100 is 127, 5 / 2 is 2, 1 / 0 is 127). MAX and MIN
+        give NaN where either operand is NaN. float64 is computed in float64, where FLOOR_DIV rounds the
+        quotient first; float64 and integers other than int32 and int64 are an extension. So are the
+        operations that TensorRT has not: bits of integers (BIT_AND, BIT_OR, BIT_XOR), shifts, to the
+        right with the sign, by fewer bits than there are, else all are gone; and remainders, MOD with the
+        sign of the divisor, REMAINDER with that of the dividend, of integers 0 for a zero divisor.
 
         input1: float32, float16, int8, int32, bool, bfloat16, int64, float64, int16, uint16, uint32,
             uint64, uint4, int2, uint2
         input2: float32, float16, int8, int32, bool, bfloat16, int64, float64, int16, uint16, uint32,
-            uint64, uint4, int2, uint2; the type of input 0
+            uint64, uint4, int2, uint2; same type as input 0
         op: the function
 
-        The new IElementWiseLayer; shape and type of its output answer at once. AR403 refuses a tensor of
-        another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IElementWiseLayer. Shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR112: sizes that differ and are not 1
         AR122: operands of different rank
         AR202: integers for POW; numbers for AND, OR, XOR; truth values for arithmetic
         AR203: operands of different types
 
-        Refused in a run:
+        Errors during an inference:
         AR112: sizes that differ at run time
 
             layer = network.add_elementwise(a, b, trt.ElementWiseOperation.SUM)
 
         As in TensorRT 10.16 (operator page ElementWise).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_fill(
         self, shape: Dims | Sequence[int], op: FillOperation, output_type: DataType = DataType.FLOAT
     ) -> IFillLayer:
-        """Numbers that no input has. LINSPACE: alpha, plus beta for each step along an axis. RANDOM_UNIFORM:
-        alpha to beta, itself given only where a sum rounds to it. RANDOM_NORMAL: of mean alpha and
-        standard deviation beta, none farther than 6.7 of them. Random numbers are those of Squares (B.
-        Widynski, arXiv:2004.06278), a hash of each element's position with a key made of the seed: every
-        run gives the same, and so does every processor, but for the rounding of normal ones. Layers have
-        seeds of their own, made of their names, unless `seed` is set, which is an extension. Input 0
-        gives the sizes, inputs 1 and 2, both or neither, alpha and beta; the output then has their type.
-        Without input 2 there is one step, so that LINSPACE has at most one axis. LINSPACE makes any
-        float, int32 or int64, which wraps, the others any float. bfloat16, float16 of LINSPACE, and its
-        float64, int16, uint16, uint32 and uint64 are extensions.
+        """Fills a tensor with a linear sequence or random numbers. LINSPACE: alpha, plus beta for each step
+        along an axis. RANDOM_UNIFORM: alpha to beta, itself given only where a sum rounds to it.
+        RANDOM_NORMAL: of mean alpha and standard deviation beta, none farther than 6.7 of them. Random
+        numbers are those of Squares (B. Widynski, arXiv:2004.06278), a hash of each element's position
+        with a key made of the seed: every run gives the same, and so does every processor, but for the
+        rounding of normal ones. Layers have seeds of their own, made of their names, unless `seed` is
+        set, which is an extension. Input 0 gives the sizes, inputs 1 and 2, both or neither, alpha and
+        beta; the output then has their type. Without input 2 there is one step, so that LINSPACE has at
+        most one axis. LINSPACE makes any float, int32 or int64, which wraps, the others any float.
+        bfloat16, float16 of LINSPACE, and its float64, int16, uint16, uint32 and uint64 are extensions.
 
         shape: the sizes of the output (assigning it disconnects input 0)
         op: what it is filled with
         output_type: the type of the output
 
-        The new IFillLayer; shape and type of its output answer at once. AR403 refuses a tensor of another
-        network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IFillLayer. Shape and type of its output are known immediately. Raises AR403 for a
+        tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        To be set on the layer: alpha, beta, seed.
+        Attributes to set on the layer: alpha, beta, seed.
 
-        Inputs that `layer.set_input` may connect: 0 (shape), 1 (alpha), 2 (beta).
+        Optional inputs for `layer.set_input`: 0 (shape), 1 (alpha), 2 (beta).
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR111: more than 2^31 - 1 elements
         AR115: more than 8 axes
         AR120: a negative size
@@ -2564,7 +2570,7 @@ class INetworkDefinition(_INetworkDefinition):
         AR308: alpha that is not finite
         AR406: alpha without beta; beta without alpha
 
-        Refused in a run:
+        Errors during an inference:
         AR120: a negative size at run time
 
             layer = network.add_fill((2, 3), trt.FillOperation.RANDOM_NORMAL)
@@ -2572,27 +2578,27 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (operator page Fill; C++ header).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_gather(self, input: ITensor, indices: ITensor, axis: int) -> IGatherLayer:
-        """Elements of the input where the indices say. DEFAULT: the axis becomes those of the indices.
-        ELEMENT: the output has the shape of the indices, each of which counts along the axis. ND: the
-        last axis of the indices has one index for each axis of the input, from the first on that is not
-        shared. Negative indices count from the end, also where sizes are dynamic; what is read outside is
-        0, also along an axis without elements. int64 indices are not narrowed; uint8 and 4-bit floats are
-        an extension.
+        """Gathers elements of the input at indices. DEFAULT: the axis becomes those of the indices. ELEMENT:
+        the output has the shape of the indices, each of which counts along the axis. ND: the last axis of
+        the indices has one index for each axis of the input, from the first on that is not shared.
+        Negative indices count from the end, also where sizes are dynamic; what is read outside is 0, also
+        along an axis without elements. int64 indices are not narrowed; uint8 and 4-bit floats are an
+        extension.
 
         input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
         indices: int32, int64
         axis: the axis that indices count along; ND does not read it
 
-        The new IGatherLayer; shape and type of its output answer at once. AR403 refuses a tensor of
-        another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IGatherLayer. Shape and type of its output are known immediately. Raises AR403 for
+        a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        To be set on the layer: mode, num_elementwise_dims.
+        Attributes to set on the layer: mode, num_elementwise_dims.
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR101: an input of rank 0
         AR112: shared sizes that differ and are not 1
         AR115: a result of more than 8 axes
@@ -2606,7 +2612,7 @@ class INetworkDefinition(_INetworkDefinition):
         AR304: a negative number of shared axes; a shared axis in mode ELEMENT; as many shared axes as the
             input has; two shared axes in mode DEFAULT
 
-        Refused in a run:
+        Errors during an inference:
         AR112: shared sizes that differ at run time
         AR117: indices whose last size is dynamic in mode ND
         AR123: more indices than elements beside the axis at run time
@@ -2615,27 +2621,27 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (operator page Gather; out of range from the C++ header).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_gather_v2(self, input: ITensor, indices: ITensor, mode: GatherMode) -> IGatherLayer:
-        """Elements of the input where the indices say. DEFAULT: the axis becomes those of the indices.
-        ELEMENT: the output has the shape of the indices, each of which counts along the axis. ND: the
-        last axis of the indices has one index for each axis of the input, from the first on that is not
-        shared. Negative indices count from the end, also where sizes are dynamic; what is read outside is
-        0, also along an axis without elements. int64 indices are not narrowed; uint8 and 4-bit floats are
-        an extension.
+        """Gathers elements of the input at indices. DEFAULT: the axis becomes those of the indices. ELEMENT:
+        the output has the shape of the indices, each of which counts along the axis. ND: the last axis of
+        the indices has one index for each axis of the input, from the first on that is not shared.
+        Negative indices count from the end, also where sizes are dynamic; what is read outside is 0, also
+        along an axis without elements. int64 indices are not narrowed; uint8 and 4-bit floats are an
+        extension.
 
         input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
         indices: int32, int64
         mode: DEFAULT: slices; ELEMENT: an element for each index; ND: tuples of positions
 
-        The new IGatherLayer; shape and type of its output answer at once. AR403 refuses a tensor of
-        another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IGatherLayer. Shape and type of its output are known immediately. Raises AR403 for
+        a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        To be set on the layer: axis, num_elementwise_dims.
+        Attributes to set on the layer: axis, num_elementwise_dims.
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR101: an input of rank 0
         AR112: shared sizes that differ and are not 1
         AR115: a result of more than 8 axes
@@ -2649,7 +2655,7 @@ class INetworkDefinition(_INetworkDefinition):
         AR304: a negative number of shared axes; a shared axis in mode ELEMENT; as many shared axes as the
             input has; two shared axes in mode DEFAULT
 
-        Refused in a run:
+        Errors during an inference:
         AR112: shared sizes that differ at run time
         AR117: indices whose last size is dynamic in mode ND
         AR123: more indices than elements beside the axis at run time
@@ -2659,7 +2665,7 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (operator page Gather; out of range from the C++ header).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_grid_sample(self, input: ITensor, grid: ITensor) -> IGridSampleLayer:
         """The image at the positions of the grid, which has x and y, and z for volumes, for each element of
@@ -2670,14 +2676,14 @@ class INetworkDefinition(_INetworkDefinition):
         the image. Volumes are an extension.
 
         input: float32, float16, bfloat16, float64
-        grid: float32, float16, bfloat16, float64; the type of input 0
+        grid: float32, float16, bfloat16, float64; same type as input 0
 
-        The new IGridSampleLayer; shape and type of its output answer at once. AR403 refuses a tensor of
-        another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IGridSampleLayer. Shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        To be set on the layer: interpolation_mode, align_corners, sample_mode.
+        Attributes to set on the layer: interpolation_mode, align_corners, sample_mode.
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR114: something from an empty image
         AR123: a grid of another rank than the image; an image of another rank than 4 and 5; other batches
             of grids than of images; other than 2 numbers for each element, 3 for volumes
@@ -2685,7 +2691,7 @@ class INetworkDefinition(_INetworkDefinition):
         AR203: a grid of another type than the image
         AR304: a mode that GridSample does not have; no mode at all
 
-        Refused in a run:
+        Errors during an inference:
         AR123: other batches at run time
 
             layer = network.add_grid_sample(x, grid)
@@ -2693,25 +2699,26 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (operator page GridSample).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_identity(self, input: ITensor) -> IIdentityLayer:
-        """A copy. In weakly typed networks set_output_type makes it a conversion, by the rules of Cast.
+        """Copies the input. In weakly typed networks set_output_type makes it a conversion, by the rules of
+        Cast.
 
         input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
 
-        The new IIdentityLayer; shape and type of its output answer at once. AR403 refuses a tensor of
-        another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IIdentityLayer. Shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR202: a type that Identity does not take
 
             layer = network.add_identity(x)
 
         As in TensorRT 10.16 (operator page Identity; int64 and fp4 are extensions).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_kv_cache_update(
         self, cache: ITensor, update: ITensor, write_indices: ITensor, cache_mode: KVCacheMode
@@ -2723,16 +2730,16 @@ class INetworkDefinition(_INetworkDefinition):
         refused before anything is written. Nothing but the tokens is written.
 
         cache: float32, float16, bfloat16
-        update: float32, float16, bfloat16; the type of input 0
+        update: float32, float16, bfloat16; same type as input 0
         write_indices: int32, int64
         cache_mode: LINEAR: positions follow one another
 
-        The new IKVCacheUpdateLayer; shape and type of its output answer at once. AR403 refuses a tensor
-        of another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IKVCacheUpdateLayer. Shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        To be set on the layer: update_form, update_lengths.
+        Attributes to set on the layer: update_form, update_lengths.
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR123: a cache of another rank than 4; an update of another head size; an update of another rank;
             update_lengths of another count; write_indices of another count than batches; write_indices
             that are no list
@@ -2742,7 +2749,7 @@ class INetworkDefinition(_INetworkDefinition):
         AR310: update_lengths of a padded update
         AR406: a packed update without update_lengths
 
-        Refused in a run:
+        Errors during an inference:
         AR117: a cache whose number of positions is dynamic
 
             linear = trt.KVCacheMode.LINEAR
@@ -2751,7 +2758,7 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (operator page KVCacheUpdate; from 10.15, packed form from 11.1).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_lrn(self, input: ITensor, window: int, alpha: float, beta: float, k: float) -> ILRNLayer:
         """x / (k + alpha / window · Σ x²)^beta, with the sum over the (window − 1) / 2 channels before and
@@ -2764,10 +2771,10 @@ class INetworkDefinition(_INetworkDefinition):
         beta: the exponent, 0.01 to 1e5
         k: added to the mean square, 1e-5 to 1e10
 
-        The new ILRNLayer; shape and type of its output answer at once. AR403 refuses a tensor of another
-        network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new ILRNLayer. Shape and type of its output are known immediately. Raises AR403 for a
+        tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR101: an input of fewer than three dimensions
         AR202: a type that LRN does not take
         AR304: a beta outside its range; a k outside its range; a window of an even number of channels; a
@@ -2778,7 +2785,7 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (operator page LRN).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_matrix_multiply(
         self, input0: ITensor, op0: MatrixOperation, input1: ITensor, op1: MatrixOperation
@@ -2792,14 +2799,14 @@ class INetworkDefinition(_INetworkDefinition):
 
         input0: float32, float16, int8, int32, fp8, bfloat16, int64, float64, uint32, uint64
         op0: how input0 is read
-        input1: float32, float16, int8, int32, fp8, bfloat16, int64, float64, uint32, uint64; the type of
+        input1: float32, float16, int8, int32, fp8, bfloat16, int64, float64, uint32, uint64; same type as
             input 0
         op1: how input1 is read
 
-        The new IMatrixMultiplyLayer; shape and type of its output answer at once. AR403 refuses a tensor
-        of another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IMatrixMultiplyLayer. Shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR101: a number for a vector; a vector for a matrix
         AR112: batches that do not broadcast
         AR122: a matrix for a vector; numbers of batch dimensions that differ
@@ -2807,7 +2814,7 @@ class INetworkDefinition(_INetworkDefinition):
         AR202: a type that MatrixMultiply does not take
         AR203: operands of different types
 
-        Refused in a run:
+        Errors during an inference:
         AR112: the same at run time
         AR130: sizes to sum over that differ at run time
 
@@ -2816,7 +2823,7 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (operator page MatrixMultiply).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_moe(
         self,
@@ -2837,22 +2844,22 @@ class INetworkDefinition(_INetworkDefinition):
 
         hidden_states: float32, float16, bfloat16
         selected_experts_for_tokens: int32, int64
-        scores_for_selected_experts: float32, float16, bfloat16; the type of input 0
+        scores_for_selected_experts: float32, float16, bfloat16; same type as input 0
 
-        The new IMoELayer; shape and type of its output answer at once. AR403 refuses a tensor of another
-        network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IMoELayer. Shape and type of its output are known immediately. Raises AR403 for a
+        tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        To be set on the layer: activation_type, quantization_to_type, quantization_block_shape,
+        Attributes to set on the layer: activation_type, quantization_to_type, quantization_block_shape,
         dyn_q_output_scale_type, swiglu_param_limit, swiglu_param_alpha, swiglu_param_beta.
 
-        Methods of the layer that set several at once: set_gated_weights, set_gated_biases,
+        Methods of the layer that set several attributes: set_gated_weights, set_gated_biases,
         set_quantization_static, set_quantization_dynamic_dbl_q, set_swiglu_params.
 
-        Inputs that `layer.set_input` may connect: 3 (fc_gate_weights), 4 (fc_up_weights), 5
+        Optional inputs for `layer.set_input`: 3 (fc_gate_weights), 4 (fc_up_weights), 5
         (fc_down_weights), 6 (fc_gate_biases), 7 (fc_up_biases), 8 (fc_down_biases), 9
         (fc_down_activation_scale).
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR123: another count of scales than of experts; another count of scores than of experts; biases of
             another size; experts of other tokens; no expert; tokens of another rank than 3; weights of
             another hidden size; weights of fc_down that are not (experts, inner, hidden); weights of one
@@ -2864,7 +2871,7 @@ class INetworkDefinition(_INetworkDefinition):
             weights of fc_down; one bias alone
         AR901: blocks of dynamic quantisation; dynamic quantisation
 
-        Refused in a run:
+        Errors during an inference:
         AR123: experts of other tokens at run time
 
             tokens = network.add_shuffle(x)  # an image's rows, of 4 numbers each
@@ -2878,7 +2885,7 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (operator page MoE; from 10.16).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_nms(
         self,
@@ -2896,25 +2903,25 @@ class INetworkDefinition(_INetworkDefinition):
         may be in any order; thresholds are 0 where they are not given. Boxes are compared in float32.
 
         boxes: float32, float16, bfloat16
-        scores: float32, float16, bfloat16; the type of input 0
+        scores: float32, float16, bfloat16; same type as input 0
         max_output_boxes_per_class: int32
         indices_type: the type of the indices, int32 or int64
 
-        The new INMSLayer; shape and type of its output answer at once. AR403 refuses a tensor of another
-        network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new INMSLayer. Shape and type of its output are known immediately. Raises AR403 for a
+        tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        To be set on the layer: bounding_box_format, topk_box_limit.
+        Attributes to set on the layer: bounding_box_format, topk_box_limit.
 
-        Inputs that `layer.set_input` may connect: 3 (iou_threshold), 4 (score_threshold).
+        Optional inputs for `layer.set_input`: 3 (iou_threshold), 4 (score_threshold).
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR123: a list of numbers of boxes; boxes of another rank; boxes of five numbers; scores of other
             boxes
         AR202: a number of boxes that is no int32; boxes that are no floats; indices that are no integers
         AR203: scores of another type than the boxes
         AR304: no box to look at
 
-        Refused in a run:
+        Errors during an inference:
         AR123: scores of other boxes at run time
 
             boxes = network.add_constant((1, 2, 4), np.float32([[0, 0, 4, 4], [1, 1, 5, 5]]))
@@ -2924,10 +2931,10 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (operator page NMS; indices_type from 10.14).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_non_zero(self, input: ITensor, indices_type: DataType = DataType.INT32) -> INonZeroLayer:
-        """The indices of elements that are not zero, in row-major order: a row for each dimension of the
+        """Returns the indices of nonzero elements, in row-major order: a row for each dimension of the
         input, a column for each such element. How many there are depends on the data: it is known when a
         run has ended (`get_tensor_shape`, `IOutputAllocator.notify_shape`), memory is kept for all
         elements of the input (`get_max_output_size`), and layers behind it compute with as many as were
@@ -2936,17 +2943,17 @@ class INetworkDefinition(_INetworkDefinition):
         input: float32, float16, int8, int32, bool, uint8, bfloat16, int64
         indices_type: the type of the indices, int32 or int64
 
-        The new INonZeroLayer; shape and type of its output answer at once. AR403 refuses a tensor of
-        another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new INonZeroLayer. Shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR202: a type that NonZero does not take; indices that are no integers
 
             layer = network.add_non_zero(x, trt.int64)
 
         As in TensorRT 10.16 (operator page NonZero; indices_type from 10.14).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_normalization(
         self, input: ITensor, scale: ITensor, bias: ITensor, axesMask: int
@@ -2957,16 +2964,16 @@ class INetworkDefinition(_INetworkDefinition):
         channel. Computed in float32, the variance from centred values.
 
         input: float32, float16, bfloat16, float64
-        scale: float32, float16, bfloat16, float64; the type of input 0
-        bias: float32, float16, bfloat16, float64; the type of input 0
+        scale: float32, float16, bfloat16, float64; same type as input 0
+        bias: float32, float16, bfloat16, float64; same type as input 0
         axesMask: the axes that statistics run over (bit i stands for dimension i)
 
-        The new INormalizationLayer; shape and type of its output answer at once. AR403 refuses a tensor
-        of another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new INormalizationLayer. Shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        To be set on the layer: epsilon, num_groups, compute_precision.
+        Attributes to set on the layer: epsilon, num_groups, compute_precision.
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR118: channels that the groups do not divide; fewer than 1 group
         AR119: one value per channel with groups (not v2); scale and bias of different shapes; scale of
             another rank; scale that does not broadcast
@@ -2977,7 +2984,7 @@ class INetworkDefinition(_INetworkDefinition):
         AR308: an epsilon that is not finite
         AR309: groups with other axes than all after the channels
 
-        Refused in a run:
+        Errors during an inference:
         AR118: channels that the groups do not divide at run time
         AR119: scale that does not fit at run time
 
@@ -2986,7 +2993,7 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (core page Normalization; add_normalization_v2 from 10.15).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_normalization_v2(
         self, input: ITensor, scale: ITensor, bias: ITensor, axesMask: int
@@ -2997,16 +3004,16 @@ class INetworkDefinition(_INetworkDefinition):
         channel. Computed in float32, the variance from centred values.
 
         input: float32, float16, bfloat16, float64
-        scale: float32, float16, bfloat16, float64; the type of input 0
-        bias: float32, float16, bfloat16, float64; the type of input 0
+        scale: float32, float16, bfloat16, float64; same type as input 0
+        bias: float32, float16, bfloat16, float64; same type as input 0
         axesMask: the axes that statistics run over (bit i stands for dimension i)
 
-        The new INormalizationLayer; shape and type of its output answer at once. AR403 refuses a tensor
-        of another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new INormalizationLayer. Shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        To be set on the layer: epsilon, num_groups, compute_precision.
+        Attributes to set on the layer: epsilon, num_groups, compute_precision.
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR118: channels that the groups do not divide; fewer than 1 group
         AR119: one value per channel with groups (not v2); scale and bias of different shapes; scale of
             another rank; scale that does not broadcast
@@ -3017,7 +3024,7 @@ class INetworkDefinition(_INetworkDefinition):
         AR308: an epsilon that is not finite
         AR309: groups with other axes than all after the channels
 
-        Refused in a run:
+        Errors during an inference:
         AR118: channels that the groups do not divide at run time
         AR119: scale that does not fit at run time
 
@@ -3026,7 +3033,7 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (core page Normalization; add_normalization_v2 from 10.15).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_one_hot(self, indices: ITensor, values: ITensor, depth: ITensor, axis: int) -> IOneHotLayer:
         """values[1] where the position along a new axis, whose size is depth, is the index; values[0]
@@ -3036,21 +3043,21 @@ class INetworkDefinition(_INetworkDefinition):
         indices: int32, int64
         values: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
-        depth: int32, int64; its values decide sizes: what does not follow from shapes, constants or a
-            shape tensor is found by each run
+        depth: int32, int64; its values set dimensions, which are data-dependent unless they follow from
+            shapes, constants or a shape tensor
         axis: where the new axis lies in the output; negative: from its end
 
-        The new IOneHotLayer; shape and type of its output answer at once. AR403 refuses a tensor of
-        another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IOneHotLayer. Shape and type of its output are known immediately. Raises AR403 for
+        a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR115: a result of more than 8 axes
         AR120: a depth of 0
         AR123: a depth that is a list; values of another rank than 1; values that are not two
         AR202: a type that OneHot does not take; indices that are no integers
         AR303: an axis before the first; an axis outside the rank of the output
 
-        Refused in a run:
+        Errors during an inference:
         AR120: a depth below 1 at run time
         AR123: values that are not two at run time
 
@@ -3060,7 +3067,7 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (operator page OneHot).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_padding(
         self, input: ITensor, pre_padding: Dims | Sequence[int], post_padding: Dims | Sequence[int]
@@ -3074,23 +3081,23 @@ class INetworkDefinition(_INetworkDefinition):
         pre_padding: elements before the first one of the last two axes; negative: so many fewer
         post_padding: elements behind the last one of the last two axes; negative: so many fewer
 
-        The new IPaddingLayer; shape and type of its output answer at once. AR403 refuses a tensor of
-        another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IPaddingLayer. Shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR101: an input of fewer than four dimensions
         AR108: another count of values than two; another count of values than two, behind
         AR120: more taken away than there is
         AR202: a type that Padding does not take
 
-        Refused in a run:
+        Errors during an inference:
         AR120: more taken away than there is at run time
 
             layer = network.add_padding(x, (1, 1), (0, -2))
 
         As in TensorRT 10.16 (operator page Padding).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_padding_nd(
         self, input: ITensor, pre_padding: Dims | Sequence[int], post_padding: Dims | Sequence[int]
@@ -3104,48 +3111,48 @@ class INetworkDefinition(_INetworkDefinition):
         pre_padding: elements before the first one of the last two axes; negative: so many fewer
         post_padding: elements behind the last one of the last two axes; negative: so many fewer
 
-        The new IPaddingLayer; shape and type of its output answer at once. AR403 refuses a tensor of
-        another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IPaddingLayer. Shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR101: an input of fewer than four dimensions
         AR108: another count of values than two; another count of values than two, behind
         AR120: more taken away than there is
         AR202: a type that Padding does not take
 
-        Refused in a run:
+        Errors during an inference:
         AR120: more taken away than there is at run time
 
             layer = network.add_padding_nd(x, (1, 1), (0, -2))
 
         As in TensorRT 10.16 (operator page Padding).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_parametric_relu(self, input: ITensor, slopes: ITensor) -> IParametricReLULayer:
         """x · slope where x < 0, x elsewhere. The slopes broadcast to the input: each of their sizes is 1 or
         the input's.
 
         input: float32, float16, int8, bfloat16, float64
-        slopes: float32, float16, int8, bfloat16, float64; the type of input 0
+        slopes: float32, float16, int8, bfloat16, float64; same type as input 0
 
-        The new IParametricReLULayer; shape and type of its output answer at once. AR403 refuses a tensor
-        of another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IParametricReLULayer. Shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR112: slopes that are larger than the input; slopes whose sizes are neither 1 nor the input's
         AR122: slopes of another rank than the input
         AR202: a type that ParametricReLU does not take
         AR203: slopes of another type than the input
 
-        Refused in a run:
+        Errors during an inference:
         AR112: slopes that are larger than the input at run time; slopes that do not fit at run time
 
             layer = network.add_parametric_relu(x, slopes)  # of shape (1, C, 1, 1)
 
         As in TensorRT 10.16 (operator page ParametricReLU).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_pooling(
         self, input: ITensor, type: PoolingType, window_size: Dims | Sequence[int]
@@ -3163,13 +3170,13 @@ class INetworkDefinition(_INetworkDefinition):
         type: the maximum or the average of a window, or a mean of both
         window_size: elements of a window along each of the last two or three axes
 
-        The new IPoolingLayer; shape and type of its output answer at once. AR403 refuses a tensor of
-        another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IPoolingLayer. Shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        To be set on the layer: stride_nd, padding_mode, pre_padding, post_padding, padding_nd,
+        Attributes to set on the layer: stride_nd, padding_mode, pre_padding, post_padding, padding_nd,
         dilation_nd, blend_factor, average_count_excludes_padding, indices_type.
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR101: an input without an axis before those of the window
         AR108: a window of another number of axes than 2 or 3; padding for other axes than the window's;
             strides for other axes than the window's
@@ -3180,7 +3187,7 @@ class INetworkDefinition(_INetworkDefinition):
             elements; padding below 0
         AR308: a blend_factor that is not finite
 
-        Refused in a run:
+        Errors during an inference:
         AR126: a window that is larger at run time
 
             layer = network.add_pooling(x, trt.PoolingType.MAX, (3, 3))
@@ -3188,7 +3195,7 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (operator page Pooling).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_pooling_nd(
         self, input: ITensor, type: PoolingType, window_size: Dims | Sequence[int]
@@ -3206,13 +3213,13 @@ class INetworkDefinition(_INetworkDefinition):
         type: the maximum or the average of a window, or a mean of both
         window_size: elements of a window along each of the last two or three axes
 
-        The new IPoolingLayer; shape and type of its output answer at once. AR403 refuses a tensor of
-        another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IPoolingLayer. Shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        To be set on the layer: stride_nd, padding_mode, pre_padding, post_padding, padding_nd,
+        Attributes to set on the layer: stride_nd, padding_mode, pre_padding, post_padding, padding_nd,
         dilation_nd, blend_factor, average_count_excludes_padding, indices_type.
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR101: an input without an axis before those of the window
         AR108: a window of another number of axes than 2 or 3; padding for other axes than the window's;
             strides for other axes than the window's
@@ -3223,7 +3230,7 @@ class INetworkDefinition(_INetworkDefinition):
             elements; padding below 0
         AR308: a blend_factor that is not finite
 
-        Refused in a run:
+        Errors during an inference:
         AR126: a window that is larger at run time
 
             layer = network.add_pooling_nd(x, trt.PoolingType.MAX, (3, 3))
@@ -3231,7 +3238,7 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (operator page Pooling).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_quantize(
         self, input: ITensor, scale: ITensor, output_type: DataType = DataType.INT8
@@ -3250,14 +3257,14 @@ class INetworkDefinition(_INetworkDefinition):
         scale: float32, float16, bfloat16, e8m0
         output_type: the type of the output
 
-        The new IQuantizeLayer; shape and type of its output answer at once. AR403 refuses a tensor of
-        another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IQuantizeLayer. Shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        To be set on the layer: axis, block_shape.
+        Attributes to set on the layer: axis, block_shape.
 
-        Inputs that `layer.set_input` may connect: 2 (zero_point).
+        Optional inputs for `layer.set_input`: 2 (zero_point).
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR101: a scalar
         AR108: another count of block sizes than axes
         AR123: a scale of another rank; a zero point for no slice; another count of scales than the axis
@@ -3270,7 +3277,7 @@ class INetworkDefinition(_INetworkDefinition):
         AR304: a block size below 1; a zero point of fp8 that is not 0
         AR306: a scale for each slice, and no axis
 
-        Refused in a run:
+        Errors during an inference:
         AR117: open sizes, and no block_shape
         AR123: another count of scales at run time; blocks that are not the scale's at run time
 
@@ -3279,7 +3286,7 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (operator page Quantize).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_ragged_softmax(self, input: ITensor, bounds: ITensor) -> IRaggedSoftMaxLayer:
         """Softmax of the first elements of each row, as many as its bound says, and 0 behind them. The input
@@ -3289,41 +3296,41 @@ class INetworkDefinition(_INetworkDefinition):
         input: float32
         bounds: int32
 
-        The new IRaggedSoftMaxLayer; shape and type of its output answer at once. AR403 refuses a tensor
-        of another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IRaggedSoftMaxLayer. Shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR101: an input of fewer than 2 dimensions
         AR123: bounds of another rank; more or fewer bounds than rows; several bounds for a row
         AR124: an input of more than 3 dimensions
         AR202: an input that is not float32; bounds that are not int32
 
-        Refused in a run:
+        Errors during an inference:
         AR123: bounds that do not fit at run time
 
             layer = network.add_ragged_softmax(rows, bounds)
 
         As in TensorRT 10.16 (operator page RaggedSoftMax).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_reduce(self, input: ITensor, op: ReduceOperation, axes: int, keep_dims: bool_) -> IReduceLayer:
-        """Folds axes. Floats add up in float32, float64 in itself, and are rounded once; sums and products
-        of integers wrap, their averages add up in 64 bits and truncate towards zero; int8 stands for real
-        numbers, so that its results saturate and averages round half to even (100, 100, 3: SUM 127, AVG
-        68). MAX and MIN give NaN where there is one. Nothing at all gives 0 (SUM), 1 (PROD), the lowest
-        (MAX) or highest (MIN) number of the type, and for AVG NaN, 0 for integers, −128 for int8. float64
-        and integers other than int32 and int64 are an extension.
+        """Reduces axes to one element. Floats add up in float32, float64 in itself, and are rounded once;
+        sums and products of integers wrap, their averages add up in 64 bits and truncate towards zero;
+        int8 stands for real numbers, so that its results saturate and averages round half to even (100,
+        100, 3: SUM 127, AVG 68). MAX and MIN give NaN where there is one. Nothing at all gives 0 (SUM), 1
+        (PROD), the lowest (MAX) or highest (MIN) number of the type, and for AVG NaN, 0 for integers,
+        −128 for int8. float64 and integers other than int32 and int64 are an extension.
 
         input: float32, float16, int8, int32, bfloat16, int64, float64, int16, uint16, uint32, uint64
         op: how elements are folded
         axes: the axes that are folded (bit i stands for dimension i)
         keep_dims: whether folded axes stay, with size 1
 
-        The new IReduceLayer; shape and type of its output answer at once. AR403 refuses a tensor of
-        another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IReduceLayer. Shape and type of its output are known immediately. Raises AR403 for
+        a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR101: an input of rank 0
         AR202: a type that Reduce does not take
         AR302: a mask of 0; a mask with bits beyond the rank
@@ -3333,7 +3340,7 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (operator page Reduce).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_resize(self, input: ITensor) -> IResizeLayer:
         """Interpolation to a new size: nearest, linear (up to 3 innermost axes) or cubic (the last 2). The
@@ -3350,16 +3357,16 @@ class INetworkDefinition(_INetworkDefinition):
 
         input: float32, float16, int8, uint8, bfloat16
 
-        The new IResizeLayer; shape and type of its output answer at once. AR403 refuses a tensor of
-        another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IResizeLayer. Shape and type of its output are known immediately. Raises AR403 for
+        a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        To be set on the layer: resize_mode, shape, scales, coordinate_transformation,
+        Attributes to set on the layer: resize_mode, shape, scales, coordinate_transformation,
         selector_for_single_pixel, nearest_rounding, cubic_coeff, exclude_outside, antialias,
         extrapolation_value.
 
-        Inputs that `layer.set_input` may connect: 1 (shape), 2 (scales), 3 (roi).
+        Optional inputs for `layer.set_input`: 1 (shape), 2 (scales), 3 (roi).
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR101: CUBIC on an input of fewer than 2 dimensions
         AR108: a shape of another length than the input's rank; a tensor of scales of another length;
             scales of another length than the input's rank
@@ -3372,7 +3379,7 @@ class INetworkDefinition(_INetworkDefinition):
         AR308: a cubic_coeff that is not finite
         AR310: scales from a tensor beside others
 
-        Refused in a run:
+        Errors during an inference:
         AR109: LINEAR on another axis at run time
         AR110: a negative size at run time; elements from an empty axis at run time
 
@@ -3381,7 +3388,7 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (core page Resize; C++ header for the axes of NEAREST and for DLA).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_reverse_sequence(self, input: ITensor, sequence_lens: ITensor) -> IReverseSequenceLayer:
         """Of each sequence the first elements, as many as its length says, in reverse order, and the rest as
@@ -3393,19 +3400,19 @@ class INetworkDefinition(_INetworkDefinition):
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
         sequence_lens: int32, int64
 
-        The new IReverseSequenceLayer; shape and type of its output answer at once. AR403 refuses a tensor
-        of another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IReverseSequenceLayer. Shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        To be set on the layer: batch_axis, sequence_axis.
+        Attributes to set on the layer: batch_axis, sequence_axis.
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR101: an input of rank 1
         AR123: another number of lengths than of sequences; lengths of another rank than 1
         AR202: a type that ReverseSequence does not take; lengths that are no integers
         AR303: a batch axis outside the rank; a negative sequence axis
         AR305: one axis for both
 
-        Refused in a run:
+        Errors during an inference:
         AR123: another number of lengths at run time
 
             lengths = network.add_constant((3,), np.int32([1, 0, 1])).get_output(0)
@@ -3413,7 +3420,7 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (operator page ReverseSequence).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_rotary_embedding(
         self,
@@ -3429,18 +3436,18 @@ class INetworkDefinition(_INetworkDefinition):
         (rows, pairs); a position id outside reads the nearest row. Computed in float32.
 
         input: float32, float16, bfloat16
-        cos_cache: float32, float16, bfloat16; the type of input 0
-        sin_cache: float32, float16, bfloat16; the type of input 0
+        cos_cache: float32, float16, bfloat16; same type as input 0
+        sin_cache: float32, float16, bfloat16; same type as input 0
         interleaved: elements 2i and 2i + 1 are a pair; else i and i + half of what is turned
         rotary_embedding_dim: how many elements at the beginning of each head are turned, an even number;
             0: all
 
-        The new IRotaryEmbeddingLayer; shape and type of its output answer at once. AR403 refuses a tensor
-        of another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IRotaryEmbeddingLayer. Shape and type of its output are known immediately. Raises
+        AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        Inputs that `layer.set_input` may connect: 3 (position_ids).
+        Optional inputs for `layer.set_input`: 3 (position_ids).
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR114: caches without a row
         AR123: an input of another rank than 4; caches of different shapes; caches of each batch, with
             position ids; caches of rows for position ids, without these; caches with another number of
@@ -3450,7 +3457,7 @@ class INetworkDefinition(_INetworkDefinition):
         AR304: a negative number of elements to turn; an odd number of elements to turn; heads of an odd
             size; more elements to turn than a head has
 
-        Refused in a run:
+        Errors during an inference:
         AR114: caches without a row at run time
         AR123: caches that do not fit at run time
         AR304: an odd size at run time
@@ -3459,7 +3466,7 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (operator page RotaryEmbedding; from 10.15).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_scale(
         self,
@@ -3479,12 +3486,12 @@ class INetworkDefinition(_INetworkDefinition):
         scale: multiplier; empty: 1
         power: exponent, applied last; empty: 1
 
-        The new IScaleLayer; shape and type of its output answer at once. AR403 refuses a tensor of
-        another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IScaleLayer. Shape and type of its output are known immediately. Raises AR403 for
+        a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        To be set on the layer: channel_axis.
+        Attributes to set on the layer: channel_axis.
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR101: an input of fewer than 4 dimensions
         AR102: CHANNEL with other than one value for each channel; ELEMENTWISE with a wrong count; UNIFORM
             with other than 1 value
@@ -3493,14 +3500,14 @@ class INetworkDefinition(_INetworkDefinition):
         AR205: weights neither of the tensor's type nor float32
         AR303: a channel axis outside the rank
 
-        Refused in a run:
+        Errors during an inference:
         AR117: a dynamic size that addresses coefficients
 
             layer = network.add_scale(x, trt.ScaleMode.UNIFORM, scale=np.ones(1, np.float32))
 
         As in TensorRT 10.16 (core page Scale; C++ header for the minimum rank and the default channel axis).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_scale_nd(
         self,
@@ -3523,10 +3530,10 @@ class INetworkDefinition(_INetworkDefinition):
         channel_axis: the axis that CHANNEL coefficients run along, and the first of those that
             ELEMENTWISE ones cover
 
-        The new IScaleLayer; shape and type of its output answer at once. AR403 refuses a tensor of
-        another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IScaleLayer. Shape and type of its output are known immediately. Raises AR403 for
+        a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR101: an input of fewer than 4 dimensions
         AR102: CHANNEL with other than one value for each channel; ELEMENTWISE with a wrong count; UNIFORM
             with other than 1 value
@@ -3535,7 +3542,7 @@ class INetworkDefinition(_INetworkDefinition):
         AR205: weights neither of the tensor's type nor float32
         AR303: a channel axis outside the rank
 
-        Refused in a run:
+        Errors during an inference:
         AR117: a dynamic size that addresses coefficients
 
             layer = network.add_scale_nd(
@@ -3543,12 +3550,12 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (core page Scale; C++ header for the minimum rank and the default channel axis).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_scatter(
         self, data: ITensor, indices: ITensor, updates: ITensor, mode: ScatterMode
     ) -> IScatterLayer:
-        """A copy of the data with updates written into it. ELEMENT: indices and updates have one shape of
+        """Copies the data and writes updates into the copy. ELEMENT: indices and updates have one shape of
         the data's rank, no larger than the data but along the axis, and each index says where on the axis
         its update goes. ND: the last axis of the indices, of size k, holds positions on the first k axes
         of the data, where a row of the updates, the rest of the data's axes, goes. Negative indices count
@@ -3561,15 +3568,15 @@ class INetworkDefinition(_INetworkDefinition):
             uint32, uint64, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
         indices: int32, int64
         updates: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, float64, int16, uint16,
-            uint32, uint64, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz; the type of input 0
+            uint32, uint64, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz; same type as input 0
         mode: ELEMENT: an index is a position on one axis; ND: a row of them is one
 
-        The new IScatterLayer; shape and type of its output answer at once. AR403 refuses a tensor of
-        another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IScatterLayer. Shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        To be set on the layer: axis, reduction.
+        Attributes to set on the layer: axis, reduction.
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR101: data of rank 0
         AR122: indices of another rank than the data; updates of another rank than rows of the data;
             updates of another rank than the data
@@ -3580,7 +3587,7 @@ class INetworkDefinition(_INetworkDefinition):
         AR303: a negative axis; an axis outside the rank
         AR304: an average
 
-        Refused in a run:
+        Errors during an inference:
         AR123: more indices than elements at run time; updates of another size at run time
 
             first = network.add_constant((1,), np.array([0], np.int32)).get_output(0)
@@ -3590,51 +3597,51 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (operator page Scatter; from 8.0).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_select(self, condition: ITensor, then_input: ITensor, else_input: ITensor) -> ISelectLayer:
-        """then_input where the condition holds, else_input elsewhere, with broadcasting; types of 8 bits and
-        fewer are an extension.
+        """Selects then_input where the condition is True and else_input elsewhere, with broadcasting; types
+        of 8 bits and fewer are an extension.
 
         condition: bool
         then_input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
         else_input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
-            int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz; the type
-            of input 1
+            int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz; same
+            type as input 1
 
-        The new ISelectLayer; shape and type of its output answer at once. AR403 refuses a tensor of
-        another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new ISelectLayer. Shape and type of its output are known immediately. Raises AR403 for
+        a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR112: sizes that differ and are not 1
         AR122: operands of different rank
         AR202: a condition that is not bool
         AR203: two inputs of different types
 
-        Refused in a run:
+        Errors during an inference:
         AR112: sizes that differ at run time
 
             layer = network.add_select(condition, a, b)
 
         As in TensorRT 10.16 (operator page Select).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_shape(self, input: ITensor) -> IShapeLayer:
-        """The sizes of a tensor of any type, as an int64 vector that is empty for rank 0.
+        """Returns the dimensions of a tensor of any type as an int64 vector, which is empty for rank 0.
 
         input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, e8m0, float64,
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
 
-        The new IShapeLayer; shape and type of its output answer at once. AR403 refuses a tensor of
-        another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IShapeLayer. Shape and type of its output are known immediately. Raises AR403 for
+        a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
             layer = network.add_shape(x)
 
         As in TensorRT 10.16 (operator page Shape; int64 since 10.0).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_shuffle(self, input: ITensor) -> IShuffleLayer:
         """Transpose, reshape, transpose; every element type but e8m0, 4-bit types included. A 0 in
@@ -3644,14 +3651,15 @@ class INetworkDefinition(_INetworkDefinition):
         input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
 
-        The new IShuffleLayer; shape and type of its output answer at once. AR403 refuses a tensor of
-        another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IShuffleLayer. Shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        To be set on the layer: first_transpose, reshape_dims, second_transpose, zero_is_placeholder.
+        Attributes to set on the layer: first_transpose, reshape_dims, second_transpose,
+        zero_is_placeholder.
 
-        Inputs that `layer.set_input` may connect: 1 (reshape_dims).
+        Optional inputs for `layer.set_input`: 1 (reshape_dims).
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR103: -1 that cannot be inferred exactly; another volume
         AR104: more than one -1
         AR105: -1 beside a 0 that is an empty axis; -1 beside a copied 0
@@ -3663,7 +3671,7 @@ class INetworkDefinition(_INetworkDefinition):
         AR301: a permutation of another length; a permutation that repeats an axis; a second permutation
             that does not fit
 
-        Refused in a run:
+        Errors during an inference:
         AR103: another volume at run time
         AR104: two -1 at run time
         AR105: -1 beside a copied 0 when run
@@ -3675,7 +3683,7 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (core page Shuffle).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_slice(
         self,
@@ -3696,14 +3704,14 @@ class INetworkDefinition(_INetworkDefinition):
         stride: the distance of positions; negative: backwards, 0: repeated (assigning it disconnects
             input 3)
 
-        The new ISliceLayer; shape and type of its output answer at once. AR403 refuses a tensor of
-        another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new ISliceLayer. Shape and type of its output are known immediately. Raises AR403 for
+        a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        To be set on the layer: mode, axes.
+        Attributes to set on the layer: mode, axes.
 
-        Inputs that `layer.set_input` may connect: 1 (start), 2 (size), 3 (stride), 4 (fill), 5 (axes).
+        Optional inputs for `layer.set_input`: 1 (start), 2 (size), 3 (stride), 4 (fill), 5 (axes).
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR108: start, shape or stride of another length
         AR114: CLAMP, REFLECT or WRAP of nothing; a negative position in STRICT_BOUNDS; a window beyond
             the input in STRICT_BOUNDS; a window beyond the input, also when another axis is empty
@@ -3717,7 +3725,7 @@ class INetworkDefinition(_INetworkDefinition):
         AR305: an axis named twice
         AR306: no start, shape or stride
 
-        Refused in a run:
+        Errors during an inference:
         AR114: WRAP of nothing at run time; a window beyond the input at run time; a window beyond the
             input at run time, also when another axis is empty
         AR120: a negative size at run time
@@ -3727,7 +3735,7 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (operator page Slice).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_softmax(self, input: ITensor) -> ISoftMaxLayer:
         """exp(x − m) divided by the sum of these along one axis, where m is the largest x; computed in
@@ -3737,12 +3745,12 @@ class INetworkDefinition(_INetworkDefinition):
 
         input: float32, float16, bfloat16, float64
 
-        The new ISoftMaxLayer; shape and type of its output answer at once. AR403 refuses a tensor of
-        another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new ISoftMaxLayer. Shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        To be set on the layer: axes.
+        Attributes to set on the layer: axes.
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR101: an input of rank 0
         AR202: a type that SoftMax does not take
         AR302: a mask of 0; a mask with bits beyond the rank
@@ -3753,7 +3761,7 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (operator page SoftMax).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_squeeze(self, input: ITensor, axes: ITensor) -> ISqueezeLayer:
         """Drops axes of size 1, named by a constant vector; negative axes count from the end of the input's.
@@ -3762,16 +3770,16 @@ class INetworkDefinition(_INetworkDefinition):
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
         axes: int32, int64; must be a constant
 
-        The new ISqueezeLayer; shape and type of its output answer at once. AR403 refuses a tensor of
-        another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new ISqueezeLayer. Shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR116: an axis whose size is not 1
         AR123: axes that are not a vector
         AR303: an axis outside the rank
         AR305: an axis named twice
 
-        Refused in a run:
+        Errors during an inference:
         AR116: an axis whose size is not 1 at run time
 
             axes = network.add_constant((1,), np.array([0], np.int32)).get_output(0)
@@ -3779,7 +3787,7 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (operator page Squeeze).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_topk(
         self, input: ITensor, op: TopKOperation, k: int, axes: int, indices_type: DataType = DataType.INT32
@@ -3799,19 +3807,19 @@ class INetworkDefinition(_INetworkDefinition):
             dimension i)
         indices_type: the type of the indices, int32 or int64
 
-        The new ITopKLayer; shape and type of its output answer at once. AR403 refuses a tensor of another
-        network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new ITopKLayer. Shape and type of its output are known immediately. Raises AR403 for a
+        tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        Inputs that `layer.set_input` may connect: 1 (k).
+        Optional inputs for `layer.set_input`: 1 (k).
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR101: an input of rank 0
         AR123: a list of numbers for k
         AR132: a k larger than the axis; a k of 0; a k over 3840
         AR202: a k that is no int32; a type that TopK does not take; indices that are no integers
         AR302: a mask of 0; an axis beyond the rank; two axes
 
-        Refused in a run:
+        Errors during an inference:
         AR132: a k larger than an axis of dynamic size; a k of 0 from an operand; a k over 3840 from an
             operand
 
@@ -3820,22 +3828,22 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (operator page TopK; indices_type from 10.14).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_unary(self, input: ITensor, op: UnaryOperation) -> IUnaryLayer:
-        """One function for every element. ROUND rounds half to even, SIGN of 0 is 0. int32 and int64 wrap
-        (ABS and NEG of the lowest give it back); int8 stands for real numbers and saturates (NEG of −128
-        is 127). ISINF, ISNAN and NOT give bool. float64, which is computed in float64, and integers other
-        than int32 and int64 are an extension.
+        """Applies a function to each element. ROUND rounds half to even, SIGN of 0 is 0. int32 and int64
+        wrap (ABS and NEG of the lowest give it back); int8 stands for real numbers and saturates (NEG of
+        −128 is 127). ISINF, ISNAN and NOT give bool. float64, which is computed in float64, and integers
+        other than int32 and int64 are an extension.
 
         input: float32, float16, int8, int32, bool, bfloat16, int64, float64, int16, uint16, uint32,
             uint64, uint4, int2, uint2
         op: the function
 
-        The new IUnaryLayer; shape and type of its output answer at once. AR403 refuses a tensor of
-        another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IUnaryLayer. Shape and type of its output are known immediately. Raises AR403 for
+        a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR202: integers for a function of real numbers; numbers for NOT; truth values for any other
             function
 
@@ -3843,7 +3851,7 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (operator page Unary; the TensorRT-RTX page for bfloat16).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """
     def add_unsqueeze(self, input: ITensor, axes: ITensor) -> IUnsqueezeLayer:
         """Inserts axes of size 1 at positions of the result, named by a constant vector; negative ones count
@@ -3853,10 +3861,10 @@ class INetworkDefinition(_INetworkDefinition):
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
         axes: int32, int64; must be a constant
 
-        The new IUnsqueezeLayer; shape and type of its output answer at once. AR403 refuses a tensor of
-        another network; an argument of the wrong class is a TypeError (AR311).
+        Returns the new IUnsqueezeLayer. Shape and type of its output are known immediately. Raises AR403
+        for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
 
-        Refused when the shape is asked for, and by the build:
+        Errors when the shape is read, and during the build:
         AR115: a result of more than 8 dimensions
         AR303: an axis outside the rank of the result
         AR305: an axis named twice
@@ -3866,5 +3874,5 @@ class INetworkDefinition(_INetworkDefinition):
 
         As in TensorRT 10.16 (operator page Unsqueeze).
 
-        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it.
         """

@@ -88,7 +88,7 @@ def test_plan_and_engine_of_a_network_agree(builder, log):
 def test_kernel_text_is_left_alone_and_that_is_logged(builder, log):
     text, net = [], doubled(builder)
     assert builder.build_serialized_network(net, builder.create_builder_config(), text) is not None
-    assert (text, log.lines) == ([], ["kernel_text stays as it is: `anyrt explain` prints kernels"])
+    assert (text, len(log.lines), "kernel_text" in log.lines[0]) == ([], 1, True)
 
 
 def test_a_builder_gives_its_allocator_to_engines(builder):

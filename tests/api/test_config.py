@@ -189,9 +189,9 @@ def test_every_flag_is_a_bit_of_its_own_that_is_set_read_and_cleared(config):
 
 
 def test_flags_are_documented_as_kept_but_for_some(config):
-    assert "OBEY_PRECISION_CONSTRAINTS makes `layer.precision` an order" in Config.set_flag.__doc__
-    assert "FP16 and INT8 let DLA take float32" in Config.set_flag.__doc__
-    assert "The others change no" in Config.set_flag.__doc__
+    assert "OBEY_PRECISION_CONSTRAINTS makes `layer.precision` a constraint" in Config.set_flag.__doc__
+    assert "With FP16 or INT8, DLA supports float32" in Config.set_flag.__doc__
+    assert "The other flags have no effect" in Config.set_flag.__doc__
     with pytest.raises(TypeError):
         config.flags = "FP16"
 
@@ -270,7 +270,7 @@ def test_every_pool_has_a_limit_of_its_own(config):
     assert [config.get_memory_pool_limit(pool) for pool in Pool] == [*range(100, 100 + len(Pool))]
     config.reset()
     assert {pool: config.get_memory_pool_limit(pool) for pool in Pool} == before
-    assert "the others are kept" in Config.set_memory_pool_limit.__doc__
+    assert "others are kept" in Config.set_memory_pool_limit.__doc__
 
 
 def test_device_types_are_kept_for_each_layer_and_reset(builder, config):

@@ -432,7 +432,7 @@ def test_events_and_streams_are_ints(context, log):
     for bad in ([1, 1], [0]):
         context.set_aux_streams(bad)
     assert ["AR304" in line for line in log.lines] == [True, True]
-    assert "its threads instead" in Context.set_aux_streams.__doc__
+    assert "threads" in Context.set_aux_streams.__doc__
     assert "kept" in Context.set_communicator.__doc__
 
 

@@ -48,13 +48,13 @@ def test_derived_docstring_has_arguments_answers_codes_and_version():
     assert "AR302: a mask of 0; a mask with bits beyond the rank" in lines
     assert "As in TensorRT 10.16 (operator page Reduce)." in lines
     assert (
-        "Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises."
+        "Returns None on an error, and logs the error with its code; under anyrt.strict(), raises it."
         in lines
     )
 
 
 def test_attributes_of_layers_say_their_type_and_default():
-    want = "rounding of positions, NEAREST only; ResizeRoundMode, at first FLOOR"
+    want = "rounding of positions, NEAREST only; ResizeRoundMode, default: FLOOR"
     assert trt.IResizeLayer.nearest_rounding.__doc__ == want
 
 
@@ -113,13 +113,13 @@ def test_lines_of_examples_in_docstrings_are_python():
 
 def test_docstrings_say_what_a_failure_answers():
     lines = inspect.getdoc(trt.IExecutionContext.set_input_shape).splitlines()
-    assert lines[-1].startswith("Answers False when it is refused, with code and cause in the log;")
-    assert "True when it is set." in lines[0]
+    assert lines[-1].startswith("Returns False on an error, and logs the error with its code;")
+    assert "Returns True." in lines[0]
 
 
 def test_settings_say_type_default_and_limits():
     text = inspect.getdoc(trt.IBuilderConfig.builder_optimization_level)
-    assert text.endswith("int, at first 3; at least 0 and at most 5, else AR304 and no change.")
+    assert text.endswith("int, default: 3; at least 0 and at most 5, else AR304 and no change.")
 
 
 def test_classes_say_which_version_of_tensorrt_they_follow():

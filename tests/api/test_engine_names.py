@@ -137,7 +137,7 @@ def test_profiles_tell_what_outputs_take_at_most(log):
 def test_profiles_of_unknown_tensors_and_numbers_are_empty_or_refused(engine, log):
     assert engine.get_tensor_profile_shape("q", 0) == engine.get_tensor_profile_shape("x", 9) == []
     assert [line[1:6] for line in log.lines] == ["AR706", "AR507"]
-    with pytest.raises(RuntimeError, match=r"AR706.*wanted an input whose values are sizes"):
+    with pytest.raises(RuntimeError, match=r"AR706.*get_tensor_profile_values"):
         engine.get_tensor_profile_values(0, "s")
     with pytest.raises(TypeError):
         engine.get_tensor_profile_values("n", 0)
@@ -172,15 +172,15 @@ def test_an_engine_built_without_weight_streaming_takes_no_budget(engine, log, n
 @pytest.mark.parametrize(
     ("name", "constant", "reason"),
     [
-        ("has_implicit_batch_dimension", False, "the batch is a dimension like the others"),
-        ("engine_capability", trt.EngineCapability.STANDARD, "hardware that is not here"),
-        ("hardware_compatibility_level", trt.HardwareCompatibilityLevel.NONE, "any processor in any case"),
+        ("has_implicit_batch_dimension", False, "batch dimensions are explicit"),
+        ("engine_capability", trt.EngineCapability.STANDARD, "only supported"),
+        ("hardware_compatibility_level", trt.HardwareCompatibilityLevel.NONE, "every processor"),
         ("tactic_sources", 0, "none"),
-        ("num_aux_streams", 0, "it has threads"),
-        ("refittable", False, "give it other weights"),
-        ("streamable_weights_size", 0, "else 0"),
-        ("minimum_weight_streaming_budget", 0, "least"),
-        ("weight_streaming_scratch_memory_size", 0, "besides"),
+        ("num_aux_streams", 0, "auxiliary streams: 0"),
+        ("refittable", False, "replace weights"),
+        ("streamable_weights_size", 0, "0 without"),
+        ("minimum_weight_streaming_budget", 0, "minimum"),
+        ("weight_streaming_scratch_memory_size", 0, "0 if all weights"),
     ],
 )
 def test_what_is_the_same_for_every_engine_says_why(engine, name, constant, reason):

@@ -19,12 +19,12 @@ def config(builder):
 
 @pytest.mark.parametrize("bits", [1 << 9, 1 << 9 | 1, 1 << 4])
 def test_network_of_unknown_flags_is_refused(builder, bits):
-    with pytest.raises(ValueError, match=rf"AR304.*create_network: got {bits} \(no meaning: bit \d\)"):
+    with pytest.raises(ValueError, match=rf"AR304.*create_network: got {bits} \(.*: bit \d\)"):
         builder.create_network(bits)
 
 
 def test_bits_of_several_unknown_flags_are_all_named(builder):
-    with pytest.raises(ValueError, match=r"no meaning: bit 8, bit 9\), wanted bits 0 to 3"):
+    with pytest.raises(ValueError, match=r"bit 8, bit 9\), wanted bits 0 to 3"):
         builder.create_network(3 << 8)
     with pytest.raises(ValueError, match="got -1, wanted bits 0 to 3"):
         builder.create_network(-1)
@@ -42,8 +42,8 @@ def test_build_flag_that_changes_nothing_is_told_of_once(builder, log):
         config.flags |= 1 << Build.STRICT_NANS
         assert config.get_flag(Build.SPARSE_WEIGHTS)
     assert log.lines == [
-        "BuilderFlag.SPARSE_WEIGHTS has no effect yet",
-        "BuilderFlag.STRICT_NANS has no effect yet",
+        "BuilderFlag.SPARSE_WEIGHTS has no effect",
+        "BuilderFlag.STRICT_NANS has no effect",
     ]
 
 
@@ -69,7 +69,7 @@ def test_masks_with_bits_of_no_meaning_change_nothing(config, log):
 def test_layouts_that_do_not_exist_are_refused(builder, log):
     tensor = builder.create_network().add_input("x", trt.float32, (2,))
     tensor.allowed_formats = 1 << 30 | 1
-    assert (tensor.allowed_formats, "no meaning: bit 30" in log.lines[0]) == (1, True)
+    assert (tensor.allowed_formats, "bit 30" in log.lines[0]) == (1, True)
 
 
 def test_quantisation_flag_and_preview_feature_are_told_of_once(config, log):
@@ -78,6 +78,6 @@ def test_quantisation_flag_and_preview_feature_are_told_of_once(config, log):
     config.set_preview_feature(trt.PreviewFeature.PROFILE_SHARING_0806, True)
     config.set_preview_feature(trt.PreviewFeature.PROFILE_SHARING_0806, False)
     assert log.lines == [
-        "QuantizationFlag.CALIBRATE_BEFORE_FUSION has no effect yet",
-        "PreviewFeature.PROFILE_SHARING_0806 has no effect yet",
+        "QuantizationFlag.CALIBRATE_BEFORE_FUSION has no effect",
+        "PreviewFeature.PROFILE_SHARING_0806 has no effect",
     ]

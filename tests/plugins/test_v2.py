@@ -167,7 +167,7 @@ def test_an_old_plugin_says_its_types_or_takes_those_of_its_first_input(log):
 @pytest.mark.parametrize("kind", [Leaky, LeakyIo])
 def test_old_plugins_refuse_open_sizes_and_tell_what_takes_them(kind, registry, log):
     registry.register_creator(LeakyCreator(kind), "")
-    with trt.strict(), pytest.raises(PluginError, match=r"AR822.*open sizes.*IPluginV2DynamicExt"):
+    with trt.strict(), pytest.raises(PluginError, match=r"AR822.*IPluginV2DynamicExt"):
         built(log, between(kind), (1, 2), (2, 2), (3, 2), dtype=trt.float16)
 
 

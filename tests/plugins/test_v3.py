@@ -90,7 +90,7 @@ def test_a_plan_whose_plugin_has_another_version_or_namespace_tells_of_it(regist
     assert built(log, after_abs) is None
     there = {"version": "'CircPad', version '2'", "namespace": "'CircPad', version '1', namespace 'mine'"}
     assert "[AR823]" in log.lines[-1]
-    assert f"wanted a creator that is registered, as {there[other]};" in log.lines[-1]
+    assert f" as {there[other]};" in log.lines[-1]
 
 
 @pytest.mark.parametrize("answer", [None, 3, Pad, "raises"], ids=str)

@@ -1,4 +1,4 @@
-"""A loader and a runner for Polygraphy: models run by AnyRT itself, without TensorRT's names.
+"""A loader and a runner for Polygraphy, which run models with AnyRT under its own name.
 
 from anyrt.integrations.polygraphy import AnyrtRunner, SessionFromModel
 
@@ -39,7 +39,7 @@ _NAMES: Final = {
 
 
 class SessionFromModel(BaseLoader):  # type: ignore[misc]  # Polygraphy publishes no types
-    """Gives the session of an ONNX model or of a plan."""
+    """Loads the session of an ONNX model or of a plan."""
 
     def __init__(
         self,
@@ -47,14 +47,14 @@ class SessionFromModel(BaseLoader):  # type: ignore[misc]  # Polygraphy publishe
         num_threads: int | None = None,
         checked: bool | None = None,
     ) -> None:
-        """`model`: a path, the bytes of a model, or what gives one; `checked`: stop at accesses that leave
-        their memory."""
+        """`model`: a path, the bytes of a model, or a loader of one; `checked`: end the inference at an
+        out-of-bounds access."""
         self._model = model
         self._num_threads = num_threads
         self._checked = checked
 
     def call_impl(self) -> Session:
-        """Build the model; raises with all its problems."""
+        """Build the model; raises an error with all its problems."""
         model, _ = util.invoke_if_callable(self._model)
         logger = Logger(Severity.ERROR)
         with strict():
@@ -109,5 +109,5 @@ class AnyrtRunner(BaseRunner):  # type: ignore[misc]  # as above
 
     @util.check_called_by("deactivate")  # type: ignore[untyped-decorator]  # as above
     def deactivate_impl(self) -> None:
-        """Let the session go."""
+        """Release the session."""
         del self.session

@@ -1,4 +1,4 @@
-"""`polygraphy run model.onnx --anyrt`: the options, and what they add to Polygraphy's script."""
+"""`polygraphy run model.onnx --anyrt`: the options, and their code in Polygraphy's script."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class AnyrtSessionArgs(BaseArgs):  # type: ignore[misc]  # Polygraphy publishes 
     def add_parser_args_impl(self) -> None:
         """The options."""
         add = self.group.add_argument
-        add("--anyrt-threads", type=int, default=None, help="How many threads the engine uses")
-        help_ = "Have the engine stop at an access that leaves its memory"
+        add("--anyrt-threads", type=int, default=None, help="Number of threads of the engine")
+        help_ = "End the inference at an out-of-bounds access of a kernel"
         add("--anyrt-checked", action="store_true", default=None, help=help_)
 
     def parse_impl(self, args: argparse.Namespace) -> None:

@@ -4,9 +4,10 @@
     with torch.inference_mode():
         y = compiled(x)
 
-Weights become constants of the engine; an engine is made again after they have changed, which PyTorch counts;
-of changes by way of `weight.data`, which it does not, those of whole tensors are seen. What ONNX or AnyRT
-has no operator for stays in PyTorch, which a warning says once, and the rest around it becomes engines.
+Weights become constants of the engine. After a change of the weights, which PyTorch counts, the engine is
+built again. PyTorch does not count changes through `weight.data`; AnyRT detects those of whole tensors.
+Operators that ONNX or AnyRT lacks stay in PyTorch, with one warning, and the rest of the graph becomes
+engines.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ _said: set[str] = set()
 
 
 def anyrt(graph: GraphModule, examples: Values, **options: object) -> Callable[..., Values]:
-    """What `torch.compile` calls for each graph; engines are built when it first runs."""
+    """The backend that `torch.compile` calls for each graph; builds engines at the first call."""
     # Building traces, and other threads may not call what is compiled then, unless PyTorch runs it as it is.
     torch._dynamo.config.error_on_nested_fx_trace = False
     return _Compiled(graph)
 
 
 class _Compiled:
-    """A graph that is built at its first call, and again when its weights have changed."""
+    """A graph that is built at its first call, and again after a change of its weights."""
 
     def __init__(self, graph: GraphModule) -> None:
         self._graph = graph
@@ -55,7 +56,7 @@ class _Compiled:
 
     def __call__(self, *inputs: Any) -> Values:  # Any: as above
         if torch.is_grad_enabled() and any(_wants_gradient(x) for x in inputs):
-            _say("gradients are wanted, so that the graph stays in PyTorch; torch.no_grad() says otherwise")
+            _say("the inputs require gradients, so the graph stays in PyTorch; use torch.no_grad()")
             outputs: Values = self._graph(*inputs)
             return outputs
         with self._lock:
@@ -63,7 +64,7 @@ class _Compiled:
         return run(*(inputs[i] for i in self._open))
 
     def _made(self, inputs: Values) -> Run:
-        """What runs the graph with these weights, which may have changed."""
+        """The function that runs the graph with these weights, built again if they changed."""
         seen = [_state(inputs[i]) for i in self._fixed]
         is_same = seen == self._seen and all(now.tobytes() == then for now, then in self._samples)
         if self._run is None or not is_same:
@@ -73,7 +74,7 @@ class _Compiled:
         return self._run
 
     def _build(self, inputs: Values) -> Run:
-        """What runs the graph with these weights."""
+        """The function that runs the graph with these weights."""
         with torch.no_grad():
             frozen = with_constants(self._graph, inputs)
             left = {node.name for node in frozen.graph.find_nodes(op="placeholder")}
@@ -82,7 +83,7 @@ class _Compiled:
 
 
 def _built(graph: GraphModule, tensors: Values) -> Run:
-    """An engine; or engines and PyTorch, if one operator or another is missing."""
+    """An engine, or engines and PyTorch if an operator is not supported."""
     try:
         return engine_of(graph, tensors)
     except Refused as refused:

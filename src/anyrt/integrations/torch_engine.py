@@ -65,7 +65,7 @@ _TORCH: Final = {getattr(anyrt.DataType, name): getattr(torch, ours) for ours, n
 
 
 class Refused(Exception):
-    """What no engine is made of; `operators` names those that are to blame, none means the whole graph."""
+    """A graph without an engine. `operators` names the unsupported operators; empty means the whole graph."""
 
     def __init__(self, text: str, operators: frozenset[str] = frozenset()) -> None:
         super().__init__(text)
@@ -73,7 +73,7 @@ class Refused(Exception):
 
 
 def engine_of(module: GraphModule, inputs: Sequence[torch.Tensor]) -> Run:
-    """What runs the graph on tensors of these types and ranks; raises Refused."""
+    """The function that runs the graph on tensors of these types and ranks; raises Refused."""
     with compile_lock:
         return _Engine(_plan(_model(lowered(module, inputs))))
 
@@ -82,7 +82,7 @@ def lowered(module: GraphModule, inputs: Sequence[torch.Tensor]) -> ExportedProg
     """The graph of operators that ONNX has, as far as those of PyTorch can be taken apart into such; raises
     Refused where a graph is more than a function of tensors."""
     if not all(isinstance(x, torch.Tensor) for x in inputs):
-        raise Refused("a graph has numbers for inputs")
+        raise Refused("the graph has numbers as inputs")
     held = [n.meta.get("example_value", n.meta.get("val")) for n in module.graph.find_nodes(op="placeholder")]
     shapes = tuple(_open_sizes(value) for value in held)
     try:
@@ -92,14 +92,14 @@ def lowered(module: GraphModule, inputs: Sequence[torch.Tensor]) -> ExportedProg
             program = program.run_decompositions(_decompositions())
             remove_assertion_nodes(program.graph_module)
     except _FAILURES as error:
-        raise Refused(f"a graph cannot be exported ({_first_line(error)})") from error
+        raise Refused(f"the graph cannot be exported ({_first_line(error)})") from error
     if {spec.kind for spec in program.graph_signature.output_specs} - {OutputKind.USER_OUTPUT}:
-        raise Refused("a graph changes its inputs or buffers")
+        raise Refused("the graph changes its inputs or buffers")
     return program
 
 
 def _open_sizes(value: object) -> dict[int, object] | None:
-    """The sizes that PyTorch's compiler has left open."""
+    """The dynamic sizes of PyTorch's compiler."""
     if not isinstance(value, torch.Tensor):
         return None
     return {i: torch.export.Dim.DYNAMIC for i, n in enumerate(value.shape) if is_open(n)} or None
@@ -145,7 +145,7 @@ def _model(program: ExportedProgram) -> ModelProto:
         with _quiet():
             model = torch.onnx.export(program, dynamo=True, verbose=False)
     except torch.onnx.OnnxExporterError as error:
-        raise Refused(f"a graph has no form in ONNX ({_first_line(error)})") from error
+        raise Refused(f"the graph cannot be converted to ONNX ({_first_line(error)})") from error
     assert model is not None, "it is written to no file"
     proto: ModelProto = model.model_proto
     return proto
@@ -166,7 +166,7 @@ def _draws(node: Node) -> bool:
 
 
 def _plan(model: ModelProto) -> anyrt.IHostMemory:
-    """The model, built; what the parser refuses is named by PyTorch's operators."""
+    """The built model; raises Refused with the PyTorch operators that the parser rejects."""
     logger = anyrt.Logger(anyrt.Logger.INTERNAL_ERROR)
     builder = anyrt.Builder(logger)
     network = network_of(builder)
@@ -177,7 +177,7 @@ def _plan(model: ModelProto) -> anyrt.IHostMemory:
         with strict():
             return builder.build_serialized_network(network, builder.create_builder_config())
     except AnyrtError as error:
-        raise Refused(f"a graph is no engine ({_first_line(error)})") from error
+        raise Refused(f"the graph cannot be built ({_first_line(error)})") from error
 
 
 def _refusal(parser: anyrt.OnnxParser, model: ModelProto) -> Refused:
@@ -185,7 +185,9 @@ def _refusal(parser: anyrt.OnnxParser, model: ModelProto) -> Refused:
     told = {n.name: p.value for n in model.graph.node for p in n.metadata_props if p.key == _TOLD}
     found = [_TARGET.search(told.get(problem.node_name(), "")) for problem in problems]
     blamed = frozenset(match[1] for match in found if match)
-    return Refused(f"AnyRT refuses {', '.join(sorted(blamed)) or 'a graph'} ({problems[0].desc()})", blamed)
+    return Refused(
+        f"AnyRT does not support {', '.join(sorted(blamed)) or 'the graph'} ({problems[0].desc()})", blamed
+    )
 
 
 def _first_line(error: Exception) -> str:
@@ -228,7 +230,7 @@ _EMPTY: Final = torch.empty(64, dtype=torch.uint8)
 
 
 class _Output(anyrt.IOutputAllocator):
-    """Memory of PyTorch for an output, whose shape the run tells."""
+    """Memory of PyTorch for an output with a data-dependent shape."""
 
     def __init__(self, dtype: torch.dtype) -> None:
         super().__init__()

@@ -147,12 +147,14 @@ class KernelCache:
     def _told(self, error: OSError | ResourceError) -> ResourceError:
         if isinstance(error, ResourceError):
             return error.at(str(self.directory))
-        got, do = error.strerror or str(error), "set ANYRT_CACHE_DIR to a directory of your own"
-        return ResourceError("AR803", str(self.directory), got, "a directory that can be written to", do)
+        got, do = error.strerror or str(error), "set ANYRT_CACHE_DIR to a writable directory"
+        return ResourceError("AR803", str(self.directory), got, "a writable directory", do)
 
     def _warn_damaged(self, key: str, error: PlanError) -> None:
         name = self._path(key).name
-        self.warn(f"kernel cache entry {name} is damaged or another one's, and will be replaced: {error}")
+        self.warn(
+            f"kernel cache entry {name} is damaged or belongs to another key, and will be replaced: {error}"
+        )
 
     def _path(self, key: str) -> Path:
         return self.directory / (key + _SUFFIX)
@@ -163,9 +165,9 @@ class KernelCache:
         shared = facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
         if not ours or shared or not stat.S_ISDIR(facts.st_mode):
             got = f"mode {stat.filemode(facts.st_mode)}, owner {facts.st_uid}"
-            do = "chmod go-w it, or set ANYRT_CACHE_DIR to a directory of your own"
+            do = "run chmod go-w on it, or set ANYRT_CACHE_DIR to another directory"
             raise ResourceError(
-                "AR803", str(self.directory), got=got, wanted="your own, writable by you only", do=do
+                "AR803", str(self.directory), got=got, wanted="a directory that only you can write to", do=do
             )
 
     def refusal(self) -> ResourceError | None:

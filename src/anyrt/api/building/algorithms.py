@@ -204,5 +204,5 @@ class Selecting:
 
 
 def _unusable(task: Asked, got: str, count: int) -> ArgumentError:
-    wanted = f"a list of some of 0 to {count - 1}"
+    wanted = f"a list of distinct indices from 0 to {count - 1}"
     return ArgumentError("AR334", f"select_algorithms for {task.name}", got, wanted)

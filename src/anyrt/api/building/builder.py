@@ -1,4 +1,4 @@
-"""The builder: makes networks and configurations, and has them compiled."""
+"""The builder creates networks and configurations, and compiles them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ TYPE_FLAGS = (
 
 @fold
 class Builder(Logged, Managed):
-    """Makes networks and configurations, and builds plans from them.
+    """Creates networks and configurations, and builds plans from them.
 
     builder = trt.Builder(trt.Logger(trt.Logger.WARNING))
     network = builder.create_network()
@@ -70,17 +70,17 @@ class Builder(Logged, Managed):
 
     @property
     def platform_has_fast_fp16(self) -> bool:
-        """Whether float16 is worth choosing: it halves the memory to move."""
+        """Whether float16 can be faster; it halves the memory traffic."""
         return True
 
     @property
     def platform_has_fast_int8(self) -> bool:
-        """Whether int8 is worth choosing: it quarters the memory to move."""
+        """Whether int8 can be faster; it quarters the memory traffic."""
         return True
 
     @property
     def max_DLA_batch_size(self) -> int:
-        """The largest batch that DLA takes."""
+        """The largest batch size of DLA."""
         return 4096
 
     @property
@@ -98,10 +98,11 @@ class Builder(Logged, Managed):
     )
 
     def create_network(self, flags: int = 0) -> INetworkDefinition:
-        """A network without layers; `flags`: NetworkDefinitionCreationFlag members as a bit mask.
+        """An empty network. `flags`: bit mask of NetworkDefinitionCreationFlag members.
 
-        Networks always have explicit batches, and may be strongly typed; the others say which function
-        computes a plug-in that has `impl` and `aot_impl`. ValueError for bits that are no flag."""
+        Networks always have an explicit batch dimension. STRONGLY_TYPED makes the network strongly typed; the
+        PREFER flags select the function of a plug-in that has `impl` and `aot_impl`. Raises ValueError for
+        unknown bits."""
         if not isinstance(flags, int):
             do = f"write 1 << int(trt.{flags})" if isinstance(flags, NetworkDefinitionCreationFlag) else ""
             raise wrong_type("create_network: flags", flags, "a bit mask as int", do)
@@ -118,29 +119,31 @@ class Builder(Logged, Managed):
         return IBuilderConfig(self._channel)
 
     def create_optimization_profile(self) -> IOptimizationProfile:
-        """A profile without ranges; `config.add_optimization_profile` takes it."""
+        """An empty profile, for `config.add_optimization_profile`."""
         return IOptimizationProfile()
 
     @quiet(None)
     def build_serialized_network(
         self, network: INetworkDefinition, config: IBuilderConfig, kernel_text: object = None
     ) -> IHostMemory:
-        """The plan of the network, in memory: `plan.nbytes` bytes without machine code.
+        """Build a network; returns its plan: `plan.nbytes` bytes without machine code.
 
             plan = builder.build_serialized_network(network, config)
             Path("net.plan").write_bytes(plan)
 
-        Refused: AR401, no output is marked; AR501, an open size without a profile; AR503 to AR506, a
-        profile that does not fit; AR804, the progress monitor stopped it; and what the layers' own pages say.
+        Errors: AR401, no marked output; AR501, a dynamic dimension without a profile; AR503 to AR506, an
+        invalid profile; AR804, cancelled by the progress monitor; and the errors of the layers.
 
-        kernel_text: stays as it is, with a warning; `anyrt explain` prints kernels."""
+        kernel_text: is not changed, with a warning; `anyrt explain` prints kernels."""
         if kernel_text is not None:
-            self._channel.log(Severity.WARNING, "kernel_text stays as it is: `anyrt explain` prints kernels")
+            self._channel.log(
+                Severity.WARNING, "kernel_text cannot be changed; `anyrt explain` prints kernels"
+            )
         return IHostMemory(self._build(network, config))
 
     @quiet(None)
     def build_engine_with_config(self, network: INetworkDefinition, config: IBuilderConfig) -> ICudaEngine:
-        """An engine at once: `build_serialized_network`, then `Runtime.deserialize_cuda_engine`.
+        """Build an engine: `build_serialized_network`, then `Runtime.deserialize_cuda_engine`.
 
         engine = builder.build_engine_with_config(network, config)
         y = engine.run(x=array)["y"]
@@ -154,9 +157,9 @@ class Builder(Logged, Managed):
     def build_serialized_network_to_stream(
         self, network: INetworkDefinition, config: IBuilderConfig, writer: IStreamWriter
     ) -> bool:
-        """Write the plan to a stream in pieces of at most 16 MiB, weights without a copy. True when done.
+        """Build a network and write its plan to a stream in pieces of at most 16 MiB. Returns True.
 
-        Refused as in `build_serialized_network`, and with AR803 when the writer takes less."""
+        Weights are not copied. Errors: those of `build_serialized_network`; AR803, the writer wrote less."""
         if not isinstance(writer, IStreamWriter):
             raise wrong_type("build_serialized_network_to_stream", writer, "an IStreamWriter")
         for piece in chunks(self._build(network, config).chunks(CHUNK), CHUNK):
@@ -165,15 +168,15 @@ class Builder(Logged, Managed):
                 raise ResourceError(
                     "AR803",
                     "stream writer",
-                    f"{taken} bytes taken",
+                    f"{taken} bytes written",
                     f"{len(piece)}",
-                    "return how many bytes were written: all",
+                    "write all bytes, and return their number",
                 )
         return True
 
     @quiet(False)
     def is_network_supported(self, network: INetworkDefinition, config: IBuilderConfig) -> bool:
-        """Whether the network has no mistakes that are found before compiling; these are logged."""
+        """Whether the network has no errors that AnyRT can find before compiling; logs them."""
         _check_kinds(network, config)
         try:
             judge(network, config)
@@ -184,12 +187,12 @@ class Builder(Logged, Managed):
         return True
 
     def reset(self) -> None:
-        """Settings back to their defaults."""
+        """Reset all settings to their defaults."""
         self.max_threads = 1
         self._channel.recorder = None
 
     def get_plugin_registry(self) -> IPluginRegistry:
-        """The registry that builds look plug-ins up in."""
+        """The plug-in registry that builds use."""
         return get_plugin_registry()
 
     def _build(self, network: INetworkDefinition, config: IBuilderConfig) -> PlanParts:
@@ -237,8 +240,8 @@ def _check_kinds(network: INetworkDefinition, config: IBuilderConfig) -> None:
         return
     if asked := [flag.name for flag in TYPE_FLAGS if config.get_flag(flag)]:
         got = f"BuilderFlag.{' and '.join(asked)} for a strongly typed network"
-        do = "clear the flag, or make the network without STRONGLY_TYPED"
-        raise ArgumentError("AR310", "build", got, "no flag that allows types: its tensors have theirs", do)
+        do = "clear the flag, or create the network without STRONGLY_TYPED"
+        raise ArgumentError("AR310", "build", got, "no precision flags, since the network sets all types", do)
 
 
 def _request(

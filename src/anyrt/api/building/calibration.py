@@ -89,12 +89,12 @@ def _cached(network: INetworkDefinition, scales: Mapping[str, float]) -> dict[IT
     tensors = [*view.inputs, *(t for layer in view.layers for t in layer.outputs)]
     found = {t.it: scales[t.name] for t in tensors if t.name in scales}
     if not found:
-        got = f"{counted(len(scales), 'tensor')}, none of which is of this network"
-        do = "give the cache of this network, or delete it, so that the calibrator is asked for batches"
+        got = f"{counted(len(scales), 'tensor')}, none of which belongs to this network"
+        do = "use the cache of this network, or delete it to calibrate again"
         raise ArgumentError("AR332", "calibration cache", got, "the names of its tensors", do)
     wanted = readers(view, view.expansion)
     if missing := [quoted(t.name) for t in wanted if t.scale is None and t.it not in found]:
-        text = f"calibration cache: no scale for {listed(missing)}: what reads them is not computed in int8"
+        text = f"calibration cache: no scale for {listed(missing)}; their readers are not computed in int8"
         view.log(Severity.WARNING, text)
     return found
 
@@ -108,8 +108,8 @@ def _ask(calibrator: IInt8Calibrator, method: str, *args: object) -> Any:  # Any
 
 
 def _no_batch() -> ArgumentError:
-    do = "return addresses for at least one batch before None"
-    return ArgumentError("AR331", "calibrator.get_batch", "no batch at all", "at least one", do)
+    do = "return the addresses of at least one batch before None"
+    return ArgumentError("AR331", "calibrator.get_batch", "no batch", "at least one batch", do)
 
 
 def _unusable(method: str, got: str, wanted: str) -> ArgumentError:
@@ -186,7 +186,7 @@ class _Calibration:
 
     def _scale(self, tensor: ITensor, of: Spread) -> float:
         if not isfinite(of.most):
-            got, do = f"{of.most} in the batches", "look at the data that the calibrator gives"
+            got, do = f"{of.most} in the batches", "check the data of the calibrator"
             raise ArgumentError("AR308", tensor._name, got, "finite numbers", do)
         most = self._range(of) if of.most else 1.0
         return float(np.float32((most or of.most) / MAX_CODE))

@@ -71,5 +71,5 @@ def _scale(number: int, line: str) -> tuple[str, float]:
 
 
 def _refused(got: str, wanted: str) -> ArgumentError:
-    do = "delete the cache, so that the calibrator is asked for batches"
+    do = "delete the cache to calibrate again"
     return ArgumentError("AR332", _WHERE, got, wanted, do)

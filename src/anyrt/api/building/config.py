@@ -66,11 +66,11 @@ BUILD_FLAGS = frozenset(
 
 @fold
 class IBuilderConfig(Fixed, Managed):
-    """How to build; made by `Builder.create_builder_config`. `verify`, `checked`, `num_threads` and
-    `winograd` are AnyRT's own.
+    """The settings of a build; created by `Builder.create_builder_config`. `verify`, `checked`, `num_threads`
+    and `winograd` are AnyRT's own.
 
-    What says "kept" can be read back and changes no engine: it is about hardware, or about ways of measuring
-    that builds do not have.
+    A setting that is "kept" can be read back but has no effect: it concerns hardware or measurements that
+    AnyRT does not use.
     """
 
     __slots__ = (
@@ -162,7 +162,7 @@ class IBuilderConfig(Fixed, Managed):
         self.reset()
 
     def reset(self) -> None:
-        """Every setting back to its default; profiles and caches are forgotten."""
+        """Reset every setting to its default, and remove profiles and caches."""
         self._settings: dict[str, object] = {}
         self._profiles: list[IOptimizationProfile] = []
         self._calibration_profile: IOptimizationProfile | None = None
@@ -187,7 +187,7 @@ class IBuilderConfig(Fixed, Managed):
 
     @property
     def plugins_to_serialize(self) -> list[str]:
-        """Kept: libraries of plug-ins. None goes into a plan, which holds no code: load them before it."""
+        """Kept: plug-in libraries. A plan contains no code, so load the libraries before the plan."""
         return [*self._plugins]
 
     @plugins_to_serialize.setter
@@ -201,51 +201,54 @@ class IBuilderConfig(Fixed, Managed):
 
     @property
     def num_optimization_profiles(self) -> int:
-        """How many profiles were added."""
+        """The number of profiles."""
         return len(self._profiles)
 
     def set_flag(self, flag: BuilderFlag) -> None:
-        """Switch a flag on.
+        """Set a flag.
 
-        FP16, BF16 and INT8 allow layers of weakly typed networks that sum products these types: the half
-        types where the machine multiplies them faster, int8 where the range of the tensor is known.
-        OBEY_PRECISION_CONSTRAINTS makes `layer.precision` an order, PREFER_PRECISION_CONSTRAINTS a wish.
-        Each tensor is rounded to its type, stored or not. EXCESS_PRECISION, which is AnyRT's own, lets
-        kernels keep half types in float32 between layers, so that numbers depend on what is stored; FP16 and
-        BF16 let them in weakly typed networks, unless precisions are orders.
+        FP16, BF16 and INT8 allow matrix products and convolutions of weakly typed networks to use these
+        types: half types if the machine multiplies them faster, int8 if the dynamic range of the tensor is
+        known. OBEY_PRECISION_CONSTRAINTS makes `layer.precision` a constraint, PREFER_PRECISION_CONSTRAINTS a
+        preference. Each tensor is rounded to its type, whether it is stored or not. EXCESS_PRECISION, which
+        is AnyRT's own, allows kernels to keep half types in float32 between layers, so results depend on
+        which tensors are stored. FP16 and BF16 imply it in weakly typed networks, unless precisions are
+        constraints.
 
-        FP16 and INT8 let DLA take float32, DISABLE_TIMING_CACHE keeps a build that measures from the timing
-        cache, and REJECT_EMPTY_ALGORITHMS fails one whose algorithm selector leaves nothing.
+        With FP16 or INT8, DLA supports float32 layers. With DISABLE_TIMING_CACHE, a build that measures
+        ignores the timing cache. With REJECT_EMPTY_ALGORITHMS, the build fails if the algorithm selector
+        returns an empty list.
 
-        REFIT lets a Refitter exchange all weights, REFIT_INDIVIDUAL those of `mark_weights_refittable`; their
-        numbers decide nothing then, which may cost speed. REFIT_IDENTICAL lets it give the weights of the
-        build again, and costs none. STRIP_PLAN leaves all these out of the plan; alone it means
-        REFIT_IDENTICAL, too. WEIGHT_STREAMING lets `ICudaEngine.weight_streaming_budget_v2` bound the weights
-        that are in memory. The others change no engine yet, which is logged once."""
+        With REFIT, a Refitter can replace all weights, with REFIT_INDIVIDUAL those of
+        `mark_weights_refittable`. The builder then makes no use of their values, which may cost speed. With
+        REFIT_IDENTICAL, a Refitter can only set the weights of the build again, which costs no speed.
+        STRIP_PLAN leaves all these weights out of the plan, and implies REFIT_IDENTICAL if no other flag is
+        set. With WEIGHT_STREAMING, `ICudaEngine.weight_streaming_budget_v2` limits the weights in memory.
+        The other flags have no effect, which is logged once."""
         self.flags |= 1 << _member(BuilderFlag, flag, "set_flag")
 
     def clear_flag(self, flag: BuilderFlag) -> None:
-        """Switch a flag off."""
+        """Clear a flag."""
         self.flags &= ~(1 << _member(BuilderFlag, flag, "clear_flag"))
 
     def get_flag(self, flag: BuilderFlag) -> bool:
-        """Whether a flag is on."""
+        """Whether a flag is set."""
         return bool(self.flags & 1 << _member(BuilderFlag, flag, "get_flag"))
 
     def set_quantization_flag(self, flag: QuantizationFlag) -> None:
-        """Switch a quantisation flag on, which is kept."""
+        """Set a quantization flag; kept."""
         self.quantization_flags |= 1 << _member(QuantizationFlag, flag, "set_quantization_flag")
 
     def clear_quantization_flag(self, flag: QuantizationFlag) -> None:
-        """Switch a quantisation flag off."""
+        """Clear a quantization flag."""
         self.quantization_flags &= ~(1 << _member(QuantizationFlag, flag, "clear_quantization_flag"))
 
     def get_quantization_flag(self, flag: QuantizationFlag) -> bool:
-        """Whether a quantisation flag is on."""
+        """Whether a quantization flag is set."""
         return bool(self.quantization_flags & 1 << _member(QuantizationFlag, flag, "get_quantization_flag"))
 
     def set_preview_feature(self, feature: PreviewFeature, enable: bool) -> None:
-        """Switch a preview feature, which is kept, on or off."""
+        """Enable or disable a preview feature; kept."""
         change = self._previews.add if boolean(enable, "set_preview_feature") else self._previews.discard
         change(_member(PreviewFeature, feature, "set_preview_feature"))
         # Plug-ins may write their outputs over inputs in any case.
@@ -253,30 +256,30 @@ class IBuilderConfig(Fixed, Managed):
         tell_idle(self._channel, 1 << feature if enable else 0, PreviewFeature, always)
 
     def get_preview_feature(self, feature: PreviewFeature) -> bool:
-        """Whether a preview feature is on."""
+        """Whether a preview feature is enabled."""
         return _member(PreviewFeature, feature, "get_preview_feature") in self._previews
 
     @quiet(None)
     def set_memory_pool_limit(self, pool: MemoryPoolType, pool_size: int) -> None:
-        """Limit a pool, in bytes: WORKSPACE is the intermediate memory of an engine, the others are kept."""
+        """Limit a memory pool, in bytes. WORKSPACE is the scratch memory of an engine; others are kept."""
         _member(MemoryPoolType, pool, "set_memory_pool_limit")
         if not isinstance(pool_size, int):
             raise wrong_type("set_memory_pool_limit", pool_size, "an int")
         if pool_size < 0:
             raise ArgumentError(
-                "AR304", "set_memory_pool_limit", f"{pool_size} bytes", "0 or more", "give the limit in bytes"
+                "AR304", "set_memory_pool_limit", f"{pool_size} bytes", "0 or more", "pass the limit in bytes"
             )
         self._pools[pool] = pool_size
 
     def get_memory_pool_limit(self, pool: MemoryPoolType) -> int:
-        """The limit of a pool in bytes; the memory of the machine where none was set."""
+        """The limit of a memory pool in bytes (default: the memory of the machine)."""
         _member(MemoryPoolType, pool, "get_memory_pool_limit")
         default = 0 if pool is MemoryPoolType.DLA_MANAGED_SRAM else _machine_memory()
         defaults = {MemoryPoolType.DLA_LOCAL_DRAM: GIB, MemoryPoolType.DLA_GLOBAL_DRAM: GIB // 2}
         return self._pools.get(pool, defaults.get(pool, default))
 
     def add_optimization_profile(self, profile: IOptimizationProfile) -> int:
-        """Add a profile and get its index; networks with open sizes need one at least.
+        """Add a profile; returns its index. Without a profile, the engine accepts every shape.
 
         profile = builder.create_optimization_profile()
         profile.set_shape("x", (1, 3, 32, 32), (1, 3, 224, 224), (1, 3, 512, 512))
@@ -288,8 +291,8 @@ class IBuilderConfig(Fixed, Managed):
         return len(self._profiles) - 1
 
     def set_calibration_profile(self, profile: IOptimizationProfile) -> bool:
-        """Choose the profile for calibration: batches have the shapes that it calls optimal. Without it, they
-        have those of the first profile, or, without any, as many samples as the calibrator says."""
+        """Set the profile for calibration: batches have its optimum shapes. Without it, they have those of
+        the first profile, or without any profile, as many samples as the calibrator's batch size."""
         if not isinstance(profile, IOptimizationProfile):
             raise wrong_type("set_calibration_profile", profile, "an IOptimizationProfile")
         self._calibration_profile = profile
@@ -300,11 +303,11 @@ class IBuilderConfig(Fixed, Managed):
         return self._calibration_profile
 
     def set_device_type(self, layer: ILayer, device_type: DeviceType) -> None:
-        """Say where a layer runs, which is kept: all run on the processor."""
+        """Set the device of a layer; kept, since all layers run on the CPU."""
         self._devices[_layer(layer, "set_device_type")] = _member(DeviceType, device_type, "set_device_type")
 
     def get_device_type(self, layer: ILayer) -> DeviceType:
-        """Where a layer runs."""
+        """The device of a layer."""
         return self._devices.get(_layer(layer, "get_device_type"), self.default_device_type)
 
     def is_device_type_set(self, layer: ILayer) -> bool:
@@ -317,7 +320,7 @@ class IBuilderConfig(Fixed, Managed):
 
     @quiet(False)
     def can_run_on_DLA(self, layer: ILayer) -> bool:
-        """Whether the documented limits of DLA allow the layer; the reason against it goes to the logger."""
+        """Whether the documented limits of DLA allow the layer; otherwise logs the reason."""
         network = _layer(layer, "can_run_on_DLA")._network
         halves = self.get_flag(BuilderFlag.FP16) or self.get_flag(BuilderFlag.INT8)
         # A weakly typed float32 layer runs in half precision where the flags allow that.
@@ -332,7 +335,7 @@ class IBuilderConfig(Fixed, Managed):
 
     @quiet(False)
     def set_tactic_sources(self, tactic_sources: int) -> bool:
-        """Choose libraries of kernels as a bit mask, which is kept: ours come from none of them."""
+        """Set the tactic sources as a bit mask; kept, since AnyRT compiles all kernels."""
         if not isinstance(tactic_sources, int):
             raise wrong_type("set_tactic_sources", tactic_sources, "a bit mask of TacticSource")
         check_bits("set_tactic_sources", tactic_sources, TacticSource)
@@ -340,24 +343,24 @@ class IBuilderConfig(Fixed, Managed):
         return True
 
     def get_tactic_sources(self) -> int:
-        """The libraries that were chosen."""
+        """The tactic sources that were set."""
         return self._sources
 
     @quiet(None)
     def create_timing_cache(self, serialized_timing_cache: bytes | bytearray | memoryview) -> ITimingCache:
-        """A cache from what `ITimingCache.serialize` gave; b"" makes an empty one."""
+        """A timing cache from bytes of `ITimingCache.serialize`, or an empty one from b""."""
         return ITimingCache(serialized_timing_cache)
 
     def set_timing_cache(self, cache: ITimingCache, ignore_mismatch: bool) -> bool:
-        """Use a cache in builds: those that measure (see `builder_optimization_level`) take what it knows and
-        add to it. An entry that was made with `update` is obeyed like any other."""
+        """Set the timing cache. Builds that measure (see `builder_optimization_level`) use its entries and
+        add new ones. They use an entry of `update` like any other."""
         if not isinstance(cache, ITimingCache):
             raise wrong_type("set_timing_cache", cache, "an ITimingCache")
         self._timing_cache = cache
         return True
 
     def get_timing_cache(self) -> ITimingCache:
-        """The cache in use; after a build there always is one, before it None unless one was set."""
+        """The timing cache; None before the first build if none was set."""
         return nothing() if self._timing_cache is None else self._timing_cache
 
     def _build_settings(self) -> Settings:

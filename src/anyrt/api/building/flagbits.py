@@ -1,7 +1,7 @@
 """Bit masks of flags: bits that mean nothing are refused, flags that change nothing yet are told of once.
 
 config.flags = 1 << 40      [AR304] IBuilderConfig.flags: got 1099511627776, where bit 40 has no meaning, …
-config.set_flag(trt.BuilderFlag.REFIT)      BuilderFlag.REFIT has no effect yet
+config.set_flag(trt.BuilderFlag.REFIT)      BuilderFlag.REFIT has no effect
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ def check_bits(where: str, bits: int, kind: type[TrtEnum]) -> None:
     if 0 <= bits == bits & known:
         return
     unknown = [f"bit {i}" for i in range(bits.bit_length()) if bits > 0 and bits & ~known & 1 << i]
-    got = f"{bits}" + (f" (no meaning: {', '.join(unknown)})" if unknown else "")
+    got = f"{bits}" + (f" (unknown bits: {', '.join(unknown)})" if unknown else "")
     wanted = f"bits 0 to {known.bit_length() - 1} of {kind.__name__}"
-    raise ArgumentError("AR304", where, got, wanted, "write 1 << int(flag), and | between several")
+    raise ArgumentError("AR304", where, got, wanted, "write 1 << int(flag), and combine flags with |")
 
 
 def tell_idle(channel: Channel, bits: int, kind: type[TrtEnum], effective: Iterable[TrtEnum]) -> None:
     """Warn of each flag in `bits` that changes nothing, once for a builder or runtime and what it makes."""
     idle = [flag for flag in kind if bits >> int(flag) & 1]
     for flag in sorted({*idle} - {*effective}, key=int):
-        channel.once(Severity.WARNING, NOTES.get(flag, f"{flag} has no effect yet"))
+        channel.once(Severity.WARNING, NOTES.get(flag, f"{flag} has no effect"))
 
 
 class Flags:

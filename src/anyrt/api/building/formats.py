@@ -40,7 +40,7 @@ def chosen(view: NetworkView, tensor: TensorView, of: Type) -> TensorFormat:
         return TensorFormat.LINEAR
     got, do = " or ".join(f.name for f in allowed), "allow 1 << int(TensorFormat.LINEAR)"
     for reason in _reasons(view, tensor):
-        raise GraphError("AR415", tensor.name, got, f"LINEAR, as {reason}", do)
+        raise GraphError("AR415", tensor.name, got, f"LINEAR, since {reason}", do)
     misfits = {f: misfit(f, of.dtype, of.shape) for f in allowed}
     for format, wanted in misfits.items():
         if not wanted:

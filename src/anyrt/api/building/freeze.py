@@ -156,7 +156,7 @@ def _expansion(
 def _outputs(view: NetworkView) -> list[TensorView]:
     if not view.marked:
         do = "call network.mark_output(tensor)"
-        raise GraphError("AR401", view.name, "no marked output", "at least one", do)
+        raise GraphError("AR401", view.name, "no marked output", "at least one output", do)
     return list(dict.fromkeys([*view.marked, *(t for t in view.debug if t.maker is not None)]))
 
 
@@ -192,11 +192,20 @@ def _check_updates(view: NetworkView) -> None:
             got, do = f"{source.name}, which is computed", "pass an input of the network itself"
             raise GraphError("AR409", layer.place, got, "a network input", do)
         if (other := first.setdefault(source, layer)) is not layer:
-            got, do = f"{source.name}, which {other.place} updates, too", "give each update its own input"
+            got, do = (
+                f"{source.name}, which {other.place} also updates",
+                "use a different input for each update",
+            )
             raise GraphError("AR409", layer.place, got, "a cache with one update", do)
         if output not in view.outputs:
             do = "call network.mark_output(layer.get_output(0))"
-            raise GraphError("AR409", layer.place, "an update that is no output", "one that is marked", do)
+            raise GraphError(
+                "AR409",
+                layer.place,
+                "an update that is not an output",
+                "an update that is a marked output",
+                do,
+            )
 
 
 def _seen(
@@ -246,9 +255,9 @@ def _check_outside(view: NetworkView, expansion: Expansion, outputs: Mapping[str
     for name, output in outputs.items() if view.borders else ():
         for value in walk([output]):
             if isinstance(value.op, Param) and value not in known:
-                got = f"{name}, which is made of {inside[value].place}, inside of it"
-                do = "pass it through the output of the loop or conditional"
-                raise GraphError("AR414", name, got, "what has left it", do)
+                got = f"{name}, which depends on {inside[value].place} inside a loop or conditional"
+                do = "pass it through add_loop_output, or add_output of the conditional"
+                raise GraphError("AR414", name, got, "an output of the loop or conditional", do)
 
 
 def names_of(view: NetworkView, expansion: Expansion) -> dict[Value, str]:
@@ -373,7 +382,9 @@ def _marks(view: NetworkView, expansion: Expansion, tensor: TensorView) -> Itera
             yield VALUES, print_values(tensor.name, elements.reshape(-1).tolist())
         elif asked:
             do = "compute it from shapes, constants and shape tensors"
-            raise ShapeError("AR121", tensor.name, "values that depend on the run", "shape arithmetic", do)
+            raise ShapeError(
+                "AR121", tensor.name, "values that depend on data", "values that depend only on shapes", do
+            )
 
 
 def _shown(x: object) -> str:
@@ -391,7 +402,9 @@ def profiles_of(view: NetworkView, profiles: Sequence[IOptimizationProfile]) -> 
     for profile in profiles:
         for name in (*given_shapes(profile), *given_values(profile)):
             if name not in known:
-                raise ProfileError("AR506", name, "a profile for it", f"one of {', '.join(sorted(known))}")
+                raise ProfileError(
+                    "AR506", name, "a profile for an unknown input", f"one of {', '.join(sorted(known))}"
+                )
     return tuple(tuple(_ranges(view, p)) for p in profiles or [_any_shapes(view)])
 
 
@@ -429,7 +442,8 @@ def _shapes(tensor: TensorView, given: Range | None) -> Range:
     name, shape = tensor.name, tensor.shape
     if given is None:
         if -1 in shape:
-            do = f"profile.set_shape({name!r}, min, opt, max) and config.add_optimization_profile(profile)"
+            call = f"call profile.set_shape({name!r}, min, opt, max)"
+            do = f"{call} and config.add_optimization_profile(profile)"
             raise ProfileError("AR501", name, f"shape {shape} and no profile", "a profile", do)
         return Range(name, False, shape, shape, shape)
     if len(given.min) != len(shape):
@@ -437,7 +451,7 @@ def _shapes(tensor: TensorView, given: Range | None) -> Range:
     for axis, size in enumerate(shape):
         if size >= 0 and (given.min[axis], given.max[axis]) != (size, size):
             got = f"{given.min[axis]} to {given.max[axis]} for dimension {axis}"
-            raise ProfileError("AR504", name, got, f"{size}, as the network says")
+            raise ProfileError("AR504", name, got, f"{size}, the dimension of the network")
     return given
 
 
@@ -445,7 +459,7 @@ def _values(tensor: TensorView, given: Range | None) -> Range:
     count = tensor.shape[0] if tensor.shape else 1
     if given is None:
         got, do = (
-            "values that decide sizes, and no range for them",
+            "a shape tensor without a range of values",
             f"profile.set_shape_input({tensor.name!r}, …)",
         )
         raise ProfileError("AR501", tensor.name, got, "a profile", do)
@@ -489,7 +503,7 @@ def _span(group: list[tuple[str, int, bool]], profile: Profile) -> tuple[int, in
             "AR503",
             where,
             got,
-            "a size that all of them allow, as they share a name",
+            "one size that all ranges of this name allow",
             "widen the profile of one of them",
         )
     return max(lows), min(highs)

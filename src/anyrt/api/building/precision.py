@@ -131,8 +131,8 @@ class Precisions:
     def _refuse(self, layer: ILayer, asked: DataType, reason: str, obey: bool) -> None:
         got = f"precision {short_name(asked)}, but {reason}"
         if obey:
-            do = "give the tensor a range, or layer.reset_precision()"
-            raise ArgumentError("AR333", layer._place, got, "a precision that the layer can have", do)
+            do = "set the dynamic range of the tensor, or call layer.reset_precision()"
+            raise ArgumentError("AR333", layer._place, got, "a supported precision", do)
         self._network._channel.log(Severity.WARNING, f"{layer._place}: {got}")
 
     def _allowed(self, layer: ILayer, record: Layer[Attrs]) -> DataType | None:

@@ -21,7 +21,7 @@ from anyrt.plan.plan import Range
 
 @fold
 class IOptimizationProfile(Fixed):
-    """Minimum, optimum and maximum for every dynamic input; made by `Builder.create_optimization_profile`."""
+    """Minimum, optimum and maximum shapes of inputs; see `Builder.create_optimization_profile`."""
 
     __slots__ = ("__weakref__", "_extra_memory_target", "_shapes", "_values")
 
@@ -33,29 +33,29 @@ class IOptimizationProfile(Fixed):
     def set_shape(
         self, input: str, min: Dims | Sequence[int], opt: Dims | Sequence[int], max: Dims | Sequence[int]
     ) -> None:
-        """Give the shapes of an input: `min` <= `opt` <= `max` in every dimension, the fixed ones equal.
+        """Set the shapes of an input: `min` <= `opt` <= `max` in each dimension, equal in static ones.
 
             profile.set_shape("x", (1, 3, 32, 32), (1, 3, 224, 224), (8, 3, 1024, 1024))
 
-        Kernels are made for `opt`, and run for all. RuntimeError (AR502, AR503) unless ranks agree and
-        0 <= min <= opt <= max."""
+        Kernels are tuned for `opt` and work for all. Raises RuntimeError (AR502, AR503) unless the ranks
+        agree and 0 <= min <= opt <= max."""
         given = [sizes(s, f"set_shape({input!r})") for s in (min, opt, max)]
         self._shapes[_name(input)] = _ordered(input, given, is_values=False)
 
     def get_shape(self, input: str) -> list[Dims]:
-        """The three shapes of an input; [] when they were not set."""
+        """The three shapes of an input; [] if not set."""
         found = self._shapes.get(_name(input))
         return [] if found is None else [Dims(s) for s in (found.min, found.opt, found.max)]
 
     def set_shape_input(self, input: str, min: Sequence[int], opt: Sequence[int], max: Sequence[int]) -> None:
-        """Give the values of an input whose values are sizes, as `reshape_dims` of a Shuffle are.
+        """Set the values of a shape tensor input, such as `reshape_dims` of a Shuffle.
 
-        RuntimeError (AR502, AR503) unless lengths agree and min <= opt <= max."""
+        Raises RuntimeError (AR502, AR503) unless the lengths agree and min <= opt <= max."""
         given = [integers(v, f"set_shape_input({input!r})") for v in (min, opt, max)]
         self._values[_name(input)] = _ordered(input, given, is_values=True)
 
     def get_shape_input(self, input: str) -> list[list[int]]:
-        """The three lists of values of an input; [] when they were not set."""
+        """The three lists of values of an input; [] if not set."""
         found = self._values.get(_name(input))
         return [] if found is None else [list(v) for v in (found.min, found.opt, found.max)]
 
@@ -107,7 +107,11 @@ def _ordered(name: str, given: list[tuple[int, ...]], is_values: bool) -> Range:
         got = f"{len(low)}, {len(best)} and {len(high)} numbers"
         raise Refused(
             ProfileError(
-                "AR502", f"profile of {name!r}", got, "as many in all three", "give one for each dimension"
+                "AR502",
+                f"profile of {name!r}",
+                got,
+                "equal numbers of dimensions",
+                "pass one number per dimension",
             )
         )
     in_order = all(a <= b <= c for a, b, c in zip(low, best, high, strict=True))

@@ -124,7 +124,7 @@ def read(data: bytes) -> dict[str, tuple[int, float]]:
         raise PlanError(
             "AR606",
             "timing cache",
-            "bytes of another kind",
+            "other bytes",
             "what ITimingCache.serialize gave",
             'make an empty one of b""',
         )

@@ -44,7 +44,7 @@ def bound(
 
 
 def _incompatible(name: str, why: str, signature: inspect.Signature, owner: str) -> WrongType:
-    got, do = f"incompatible function arguments: {why}", f"help({owner}.{name}) explains them"
+    got, do = f"incompatible function arguments: {why}", f"help({owner}.{name}) explains the arguments"
     wanted = f"{name}{signature}".replace("'", "")
     return WrongType(ArgumentError("AR311", name, got, wanted, do))
 
@@ -54,6 +54,6 @@ def tensor(method: str, name: str, x: object, network: object) -> ITensor:
     if not isinstance(x, ITensor):
         raise no_tensor(f"{method}: {name}", x)
     if x._network is not network:
-        got = f"tensor {x.name} of another network"
+        got = f"tensor {x.name!r}, which belongs to a different network"
         raise GraphError("AR403", f"{method}: {name}", got, "a tensor of this network")
     return x

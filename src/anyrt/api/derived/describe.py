@@ -2,7 +2,7 @@
 
 >>> from anyrt.ops.reduce import OPS
 >>> print(attribute_text(OPS[0], OPS[0].specs()[1]))
-the axes that are folded (bit i stands for dimension i); int, given when it is added
+the axes that are folded (bit i stands for dimension i); int, set by the method
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from anyrt.prims.const import Blob
 
 WIDTH = 98
 ANSWER = (
-    "The new {cls}; shape and type of its output answer at once. AR403 refuses a tensor of another network;"
-    " an argument of the wrong class is a TypeError (AR311)."
+    "Returns the new {cls}. Shape and type of its output are known immediately. Raises AR403 for a tensor"
+    " of a different network, and TypeError (AR311) for an argument of a wrong class."
 )
 HOSTS = {"": "network", "ILoop": "loop", "IIfConditional": "conditional"}
-REFUSED = "Refused when the shape is asked for, and by the build:"
-REFUSED_LATER = "Refused in a run:"
+REFUSED = "Errors when the shape is read, and during the build:"
+REFUSED_LATER = "Errors during an inference:"
 
 
 def method_text(op: AnyOp, method: Method) -> str:
@@ -46,7 +46,7 @@ def method_text(op: AnyOp, method: Method) -> str:
 
 def class_text(op: AnyOp) -> str:
     """The docstring of a layer's class."""
-    made = f"Made by {' and '.join(f'`{HOSTS[op.within]}.{m.name}`' for m in op.methods)}."
+    made = f"Created by {' and '.join(f'`{HOSTS[op.within]}.{m.name}`' for m in op.methods)}."
     return "\n\n".join([wrapped(op.doc), made, *_mistakes(op), _source(op)])
 
 
@@ -62,7 +62,7 @@ def setter_text(op: AnyOp, setter: Setter) -> str:
 def boundary_text(op: AnyOp, scope: Scope) -> str:
     """The docstring of the classes of the layers around a part of a network."""
     made = " or ".join(f"`network.{m.name}`" for m in op.methods)
-    return f"Where {scope.cls} begins or ends; made by {made}.\n\n{_source(op)}"
+    return f"Begins or ends {scope.cls}; created by {made}.\n\n{_source(op)}"
 
 
 def attribute_text(op: AnyOp, spec: AttrSpec) -> str:
@@ -91,7 +91,7 @@ def default(op: AnyOp, spec: AttrSpec) -> str:
 
 def _default_text(op: AnyOp, spec: AttrSpec) -> str:
     text = default(op, spec)
-    return "given when it is added" if text == "given" else f"at first {text}"
+    return "set by the method" if text == "given" else f"default: {text}"
 
 
 def notes(spec: AttrSpec) -> str:
@@ -113,18 +113,18 @@ def operand_notes(op: AnyOp, x: Input) -> str:
     variadic = op.methods[0].variadic
     setters = [f"`{s.name}`" for s in op.setters if x.name in dict(s.params).values()]
     way = " or ".join(setters) or ("a property" if x.is_property else "`set_input`")
-    left_out = "" if setters else "may be left out; "
+    left_out = "" if setters else "optional; "
     found = [] if x.required else [f"{left_out}{way} connects it"]
     found += ["one or more tensors"] if variadic else []
     if x.shape_values and not x.build_time:
         found.append(
-            "its values decide sizes: what does not follow from shapes, constants or a shape tensor "
-            "is found by each run"
+            "its values set dimensions, which are data-dependent unless they follow from shapes, "
+            "constants or a shape tensor"
         )
     found += ["must be a constant"] if x.build_time else []
-    found += ["all of one type"] if variadic and x.same_as is not None else []
+    found += ["all of the same type"] if variadic and x.same_as is not None else []
     if x.same_as is not None and not variadic:
-        found.append(f"the type of input {x.same_as}")
+        found.append(f"same type as input {x.same_as}")
     found += [f"connecting it clears {', '.join(f'`{n}`' for n in x.clears)}"] if x.clears else []
     return "; ".join(found)
 
@@ -157,14 +157,14 @@ def _later(op: AnyOp, method: Method) -> Iterator[str]:
     names = [s.name for s in op.specs() if s.name not in given and not s.read_only]
     names += [x.name for x in op.inputs if x.is_property]
     if names:
-        yield wrapped(f"To be set on the layer: {', '.join(names)}.")
+        yield wrapped(f"Attributes to set on the layer: {', '.join(names)}.")
     if op.setters:
         yield wrapped(
-            f"Methods of the layer that set several at once: {', '.join(s.name for s in op.setters)}."
+            f"Methods of the layer that set several attributes: {', '.join(s.name for s in op.setters)}."
         )
     inputs = [f"{i} ({x.name})" for i, x in enumerate(op.inputs) if not (x.required or x.is_property)]
     if inputs:
-        yield wrapped(f"Inputs that `layer.set_input` may connect: {', '.join(inputs)}.")
+        yield wrapped(f"Optional inputs for `layer.set_input`: {', '.join(inputs)}.")
 
 
 def _mistakes(op: AnyOp) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """The layer classes, each made from its operator's record when it is first asked for.
 
 >>> layer_class("IScaleLayer").mode.__doc__
-'how far one coefficient reaches; ScaleMode, given when it is added'
+'how far one coefficient reaches; ScaleMode, set by the method'
 """
 
 from __future__ import annotations
@@ -164,8 +164,8 @@ def _passed_on(of_layer: property) -> property:
 def _check_kind(layer: ILayer, spec: AttrSpec) -> None:
     """WrongName where a program gave the layer a class that is not that of its kind."""
     if not spec.sets and spec.name not in layer._attributes:
-        wanted = f"an attribute of {layer._op.owner}, which it is"
-        raise WrongName("AR313", layer._place, repr(spec.name), wanted, "leave it the class that it had")
+        wanted = f"an attribute of {layer._op.owner}, the class of the layer"
+        raise WrongName("AR313", layer._place, repr(spec.name), wanted, "keep the class of the layer")
 
 
 def _property(op: AnyOp, spec: AttrSpec) -> property:
@@ -193,7 +193,10 @@ def _property(op: AnyOp, spec: AttrSpec) -> property:
         if locked is not None and self.get_input(locked) is not None:
             operand = self._op.operand(locked).name
             got = f"{spec.name} while input {locked} ({operand}) is connected"
-            wanted, do = "the input or the attribute", "set it before, or not at all"
+            wanted, do = (
+                "the input or the attribute, not both",
+                "set the attribute before the input, or use the input only",
+            )
             raise ArgumentError("AR310", self._place, got, wanted, do)
         self._attributes.update(dict.fromkeys(spec.sets or (spec.name,), given))
         self._give_outputs()

@@ -5,7 +5,7 @@
 ...     width = property(None, lambda self, width: setattr(self, "_width", width))
 >>> Box().widht = 3
 Traceback (most recent call last):
-anyrt.core.errors.WrongName: [AR313] Box: got 'widht', wanted an attribute that it has; the nearest is 'width'
+anyrt.core.errors.WrongName: [AR313] Box: got 'widht', wanted an attribute of the class; the nearest is 'width'
 """
 
 from __future__ import annotations
@@ -79,12 +79,12 @@ def _public(kind: type) -> list[str]:
 
 def _mistake(kind: type, name: str) -> WrongName:
     if hasattr(kind, name):
-        wanted, do = "an attribute that can be set", "set what it follows from"
+        wanted, do = "an attribute that can be set", "set the attributes that determine it"
         return WrongName("AR313", kind.__name__, f"a value for {name!r}", wanted, do)
     settable = [n for n in dir(kind) if n[0] != "_" and hasattr(kind, n) and _can_be_set(getattr(kind, n))]
     near = difflib.get_close_matches(name, settable, 1)
-    do = f"the nearest is {near[0]!r}" if near else f"help({kind.__name__}) lists them"
-    return WrongName("AR313", kind.__name__, repr(name), "an attribute that it has", do)
+    do = f"the nearest is {near[0]!r}" if near else f"help({kind.__name__}) lists the attributes"
+    return WrongName("AR313", kind.__name__, repr(name), "an attribute of the class", do)
 
 
 def _can_be_set(attribute: object) -> bool:

@@ -13,7 +13,7 @@ class Managed:
 
     def __enter__(self) -> Self:
         warnings.warn(
-            "`with` on this object does nothing; it lives as long as it is used", DeprecationWarning, 2
+            "`with` does nothing on this object, which exists while it is referenced", DeprecationWarning, 2
         )
         return self
 

@@ -35,7 +35,7 @@ class Topic:
 LAYERS: dict[str, tuple[str, str]] = {
     "add_rnn_v2": (
         "IRNNv2Layer RNNDirection RNNGateType RNNInputMode RNNOperation",
-        "TensorRT 10 removed it; add the layers of each turn in a loop of Python",
+        "TensorRT 10 removed it; add a loop with network.add_loop, or the layers of each step",
     ),
 }
 
@@ -55,7 +55,10 @@ REMOVED: dict[str, dict[str, str]] = {
         "ResizeMode": "InterpolationMode",
         "SliceMode": "SampleMode",
     },
-    "Builder": {"build_engine": "build_engine_with_config", "max_batch_size": "the shapes of inputs"},
+    "Builder": {
+        "build_engine": "build_engine_with_config",
+        "max_batch_size": "the batch dimension of the input shapes",
+    },
     "IBuilderConfig": {
         "max_workspace_size": "set_memory_pool_limit(MemoryPoolType.WORKSPACE, bytes)",
         "min_timing_iterations": "avg_timing_iterations",
@@ -121,7 +124,7 @@ ADVICE = _advice()
 
 
 def lookup_error(owner: str, name: str) -> AttributeError:
-    """What is raised where `owner`, "anyrt" or a class, is asked for a name that it lacks."""
+    """The AttributeError for a name that `owner`, "anyrt" or a class, lacks."""
     full = name if owner == "anyrt" else f"{owner}.{name}"
     if full in ADVICE:
         return MissingName("AR902", f"{owner}.{name}", do=ADVICE[full])

@@ -178,10 +178,10 @@ class Channel:
         """What to report of a fault of this library; under strict, raise it."""
         frame = traceback.extract_tb(error.__traceback__)[-1]
         text = f"{type(error).__name__}: {error} ({frame.filename}:{frame.lineno})"
-        do = "please report it; anyrt.strict() shows the traceback"
+        do = "please report it with the traceback, which anyrt.strict() shows, and the output of `anyrt info`"
         if is_strict():
             raise error
-        return CompileError("AR807", where, text, "no fault of this library", do)
+        return CompileError("AR807", where, f"an internal error in AnyRT, {text}", do=do)
 
 
 class HasChannel(Protocol):
@@ -248,12 +248,12 @@ def quiet(fallback: F) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Co
 
 
 def _failure(method: Callable[..., object], fallback: object) -> str:
-    """What a docstring says of failing."""
+    """The sentence of a docstring about errors."""
     if method.__annotations__.get("return") == "None":
         answers = "Changes nothing"
     else:
-        answers = f"Answers {fallback if isinstance(fallback, TrtEnum) else repr(fallback)}"
-    return f"{answers} when it is refused, with code and cause in the log; under anyrt.strict() it raises."
+        answers = f"Returns {fallback if isinstance(fallback, TrtEnum) else repr(fallback)}"
+    return f"{answers} on an error, and logs the error with its code; under anyrt.strict(), raises it."
 
 
 class Reporting(Fixed):
@@ -265,7 +265,7 @@ class Reporting(Fixed):
 
     @property
     def error_recorder(self) -> IErrorRecorder | None:
-        """Takes a report of every error of this object; None hands them to the object that made it."""
+        """Receives every error of this object; if None, the recorder of the object that created it does."""
         return self._channel.recorder
 
     @error_recorder.setter

@@ -61,7 +61,7 @@ class Setting(Generic[T]):
             where = f"{type_name(owner)}.{self.name}"
             owner._channel.fail(
                 ArgumentError(
-                    "AR304", where, f"{value}", wanted, f"it stays {self.__get__(owner, type(owner))}"
+                    "AR304", where, f"{value}", wanted, f"the value stays {self.__get__(owner, type(owner))}"
                 )
             )
             return
@@ -75,7 +75,7 @@ class Setting(Generic[T]):
         limits = [f"at {word} {x}" for word, x in (("least", self.low), ("most", self.high)) if x is not None]
         refused = f"; {' and '.join(limits)}, else AR304 and no change" if limits else ""
         kind = "" if self.kind is object else f"{self.kind.__name__}, "
-        return f"{kind}at first {default!r}{refused}."
+        return f"{kind}default: {default!r}{refused}."
 
     def _outside(self, value: object) -> bool:
         if not isinstance(value, int | float):

@@ -63,7 +63,11 @@ class Dims(Fixed, Sequence[int], metaclass=ListedABC):
             raise WrongValue(_too_long(type(self).__name__, len(sizes)))
         if self._length not in (None, len(sizes)):
             got, wanted = f"{len(sizes)} sizes", f"{self._length}"
-            raise WrongValue(ShapeError("AR108", type(self).__name__, got, wanted, "use Dims for any number"))
+            raise WrongValue(
+                ShapeError(
+                    "AR108", type(self).__name__, got, wanted, "use Dims for another number of dimensions"
+                )
+            )
         self._sizes = list(sizes)
         self._known = True
 
@@ -98,7 +102,7 @@ class Dims(Fixed, Sequence[int], metaclass=ListedABC):
         sizes = integers(value, "Dims")
         if len(sizes) != len(self._sizes[index]):
             got, wanted = f"{len(sizes)} values", f"{len(self._sizes[index])}, as many as the slice has"
-            raise WrongValue(ShapeError("AR108", "Dims", got, wanted, "give one for each"))
+            raise WrongValue(ShapeError("AR108", "Dims", got, wanted, "pass one value per dimension"))
         self._sizes[index] = sizes
 
     def __add__(self, other: object) -> tuple[int, ...]:

@@ -280,7 +280,7 @@ class Expansion:
         return self._layers[wanted]
 
     def _cycle(self, layer: ILayer) -> Outcome:
-        got, wanted = "a layer that depends on itself", "inputs that do not follow from its outputs"
+        got, wanted = "a layer that depends on itself", "inputs that do not depend on its outputs"
         return Outcome(error=GraphError("AR408", layer._place, got, wanted))
 
     def _judge(self, layer: ILayer) -> Outcome:

@@ -1,4 +1,4 @@
-"""What every layer has. The classes of particular layers are derived from operators, see `layers`."""
+"""The base class of layers. `layers` derives the classes of particular layers from operators."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @fold
 class ILayer(Named):
-    """A layer of a network; made by the network's `add_*` methods."""
+    """A layer of a network; created by the `add_*` methods of the network."""
 
     __slots__ = (
         "_attributes",
@@ -132,17 +132,17 @@ class ILayer(Named):
 
     @property
     def num_inputs(self) -> int:
-        """How many inputs it has now."""
+        """The number of inputs."""
         return len(self._inputs)
 
     @property
     def num_outputs(self) -> int:
-        """How many outputs it has."""
+        """The number of outputs."""
         return len(self._outputs)
 
     @property
     def num_ranks(self) -> int:
-        """Kept: devices that take part in running the layer; an engine runs on one."""
+        """Kept: the number of devices that run the layer; an engine runs on one."""
         return self._num_ranks
 
     @num_ranks.setter
@@ -154,30 +154,37 @@ class ILayer(Named):
         if not isinstance(count, int):
             raise wrong_type("ILayer.num_ranks", count, "an int")
         if count < 1:
-            raise ArgumentError("AR304", self._place, f"{count} ranks", "1 or more", "leave it at 1")
+            raise ArgumentError("AR304", self._place, f"{count} ranks", "1 or more", "use 1")
         if count > 1 and self._op.exchanges:
-            do = "exchange arrays between engines outside of them"
-            raise NotSupportedError("AR901", self._place, f"{count} ranks", "1: an engine runs on one", do)
+            do = "exchange arrays between engines in the program"
+            raise NotSupportedError(
+                "AR901", self._place, f"{count} ranks", "1, since an engine runs on one device", do
+            )
         self._num_ranks = count
 
     def get_input(self, index: int) -> ITensor:
-        """Input `index`; None out of range, or when it was never set."""
+        """Input `index`; None if out of range or not connected."""
         found = self._inputs[index] if 0 <= _index(index) < len(self._inputs) else None
         return nothing() if found is None else found
 
     def get_output(self, index: int) -> ITensor:
-        """Output `index`, the same object each time; None out of range."""
+        """Output `index`, the same object each time; None if out of range."""
         return self._outputs[index] if 0 <= _index(index) < len(self._outputs) else nothing()
 
     @quiet(None)
     def set_input(self, index: int, tensor: ITensor) -> None:
-        """Connect an input; an optional one may be connected here for the first time.
+        """Connect a tensor to an input. Optional inputs are connected by this method only.
 
-        Refused: AR312, the layer has no such input; AR403, a tensor of another network."""
+        Errors: AR312, the layer has no such input; AR403, the tensor belongs to a different network."""
         if not isinstance(tensor, ITensor):
             raise no_tensor("set_input", tensor)
         if tensor._network is not self._network:
-            raise GraphError("AR403", self._place, f"tensor {tensor._name} of another network", "its own")
+            raise GraphError(
+                "AR403",
+                self._place,
+                f"tensor {tensor._name!r}, which belongs to a different network",
+                "a tensor of this network",
+            )
         limit = len(self._inputs) if self._op.methods[0].variadic else len(self._op.inputs)
         index = _index(index)
         if not 0 <= index < limit:
@@ -208,7 +215,7 @@ class ILayer(Named):
 
     @property
     def precision(self) -> DataType:
-        """Kept: the type to compute in that was asked for, or FLOAT; layers compute as their pages say."""
+        """Kept: the requested type of the computation (default: FLOAT); see `BuilderFlag`."""
         return self._precision or DataType.FLOAT
 
     @precision.setter
@@ -225,7 +232,7 @@ class ILayer(Named):
     def _refuse_when_strong(self, what: str) -> None:
         if self._network._strongly_typed:
             do = "add a cast layer instead"
-            got, wanted = f"{what} in a strongly typed network", "types that follow from the inputs"
+            got, wanted = f"{what} in a strongly typed network", "types that are inferred from the inputs"
             raise ArgumentError("AR310", self._place, got, wanted, do)
 
     @property
@@ -234,17 +241,17 @@ class ILayer(Named):
         return self._precision is not None
 
     def reset_precision(self) -> None:
-        """Forget the precision."""
+        """Reset the precision."""
         self._precision = None
 
     @quiet(None)
     def set_output_type(self, index: int, dtype: DataType) -> None:
-        """Ask for the type of an output, which its tensor has from then on; its values are converted.
+        """Set the element type of an output, to which its values are converted.
 
-        Each value is rounded to it; with FP16, BF16 or EXCESS_PRECISION only where it is stored, unless
-        OBEY_PRECISION_CONSTRAINTS makes it an order.
+        Each value is rounded to it. With FP16, BF16 or EXCESS_PRECISION only stored values are rounded,
+        unless OBEY_PRECISION_CONSTRAINTS makes it a constraint.
 
-        Refused: AR310, a strongly typed network; AR312, no such output."""
+        Errors: AR310, the network is strongly typed; AR312, no such output."""
         if not isinstance(dtype, DataType):
             raise wrong_type("set_output_type", dtype, DataType)
         self._refuse_when_strong("set_output_type")
@@ -271,7 +278,7 @@ class ILayer(Named):
 
     @quiet(None)
     def reset_output_type(self, index: int) -> None:
-        """Forget the type that was asked for."""
+        """Reset the output type."""
         self._output(index)._dtype = None
         self._changed()
 

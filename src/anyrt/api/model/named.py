@@ -59,6 +59,6 @@ def checked_text(text: object, where: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        got, do = f"{text[error.start]!r} in it", "decode what was bytes with errors='replace'"
-        raise GraphError("AR405", where, got, "text that UTF-8 can hold", do) from None
+        got, do = f"{text[error.start]!r} in it", "decode bytes with errors='replace'"
+        raise GraphError("AR405", where, got, "text that can be encoded in UTF-8", do) from None
     return text

@@ -1,4 +1,4 @@
-"""The network that a user describes, layer by layer. Its `add_*` methods are derived, see `methods`."""
+"""The network that a user describes, layer by layer. `methods` derives its `add_*` methods."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _COUNT = itertools.count()
 
 @fold
 class INetworkDefinition(Reporting, Managed):
-    """Inputs, layers and marked outputs; made by `Builder.create_network`.
+    """Inputs, layers and marked outputs; created by `Builder.create_network`.
 
     x = network.add_input("x", trt.float32, (1, 3, -1, -1))
     network.mark_output(network.add_identity(x).get_output(0))
@@ -100,7 +100,7 @@ class INetworkDefinition(Reporting, Managed):
 
     @property
     def name(self) -> str:
-        """The name, which the engine takes over."""
+        """The name of the network and of its engine."""
         return self._name
 
     @name.setter
@@ -109,7 +109,7 @@ class INetworkDefinition(Reporting, Managed):
 
     @property
     def builder(self) -> Builder:
-        """The builder that made it."""
+        """The builder of the network."""
         return self._builder
 
     @property
@@ -119,22 +119,22 @@ class INetworkDefinition(Reporting, Managed):
 
     @property
     def has_implicit_batch_dimension(self) -> bool:
-        """False: the batch is a dimension like the others."""
+        """False, since all batch dimensions are explicit."""
         return False
 
     @property
     def num_layers(self) -> int:
-        """How many layers there are."""
+        """The number of layers."""
         return len(self._layers)
 
     @property
     def num_inputs(self) -> int:
-        """How many inputs there are."""
+        """The number of inputs."""
         return len(self._inputs)
 
     @property
     def num_outputs(self) -> int:
-        """How many tensors are marked as outputs, those for shapes included."""
+        """The number of marked outputs, including those for shapes."""
         return len(self._marked)
 
     @property
@@ -153,18 +153,18 @@ class INetworkDefinition(Reporting, Managed):
         return bool(self._flags & 1 << flag)
 
     def get_layer(self, index: int) -> ILayer:
-        """Layer `index` in the order of adding; None out of range.
+        """Layer `index` in the order of addition; None if out of range.
 
-        Its `type` is a LayerType, that of an activation or a pooling, too, until `__class__` is assigned."""
+        Its `type` is a LayerType, also for an activation or a pooling, until `__class__` is assigned."""
         inside = 0 <= integer(index, "get_layer") < len(self._layers)
         return handed(self._layers[index]) if inside else nothing()
 
     def get_input(self, index: int) -> ITensor:
-        """Input `index`; None out of range."""
+        """Input `index`; None if out of range."""
         return self._inputs[index] if 0 <= integer(index, "get_input") < len(self._inputs) else nothing()
 
     def get_output(self, index: int) -> ITensor:
-        """Output `index`; None out of range."""
+        """Output `index`; None if out of range."""
         marked = self._marked
         return marked[index] if 0 <= integer(index, "get_output") < len(marked) else nothing()
 
@@ -191,17 +191,17 @@ class INetworkDefinition(Reporting, Managed):
 
     @quiet(None)
     def add_input(self, name: str, dtype: DataType, shape: Dims | Sequence[int]) -> ITensor:
-        """A new input. `shape`: 0 to 8 sizes; −1 is one that a run gives, inside the range of the profile.
+        """Add an input. `shape`: 0 to 8 dimensions; −1 is a dynamic dimension in the range of the profile.
 
             x = network.add_input("x", trt.float32, (1, 3, -1, -1))
 
-        Refused: AR402, an input of this name is there; AR405, no name; AR120, a size below −1."""
+        Errors: AR402, a duplicate name; AR405, an empty name; AR120, a dimension below −1."""
         if not isinstance(dtype, DataType):
             raise wrong_type("add_input: dtype", dtype, DataType)
         where = f"add_input ({user_line()})"
         checked_name(name, f"add_input: name ({user_line()})")
         if any(t._name == name for t in self._inputs):
-            raise GraphError("AR402", where, f"a second input {name!r}", "inputs of different names")
+            raise GraphError("AR402", where, f"a second input {name!r}", "a unique name")
         tensor = ITensor(self, name, None, 0)
         tensor._shape = checked_shape(sizes(shape, "add_input: shape"), f"{where}: {name}")
         tensor._dtype = dtype
@@ -209,7 +209,7 @@ class INetworkDefinition(Reporting, Managed):
         return tensor
 
     def add_loop(self) -> ILoop:
-        """A new loop, which gets its layers by methods of its own.
+        """Add a loop; its methods add the layers of its border.
 
         loop = network.add_loop()
         total = loop.add_recurrence(zero)
@@ -218,7 +218,7 @@ class INetworkDefinition(Reporting, Managed):
         return ILoop(self, f"(Unnamed Loop* {self._parts - 1})", self._parts)
 
     def add_if_conditional(self) -> IIfConditional:
-        """A new conditional, which gets its layers by methods of its own.
+        """Add a conditional; its methods add the layers of its border.
 
         conditional = network.add_if_conditional()
         conditional.set_condition(flag)"""
@@ -236,32 +236,32 @@ class INetworkDefinition(Reporting, Managed):
 
     @quiet(None)
     def mark_output(self, tensor: ITensor) -> None:
-        """Make a tensor an output of the engine; name it before, `tensor.name = "y"`.
+        """Make a tensor an output of the engine. Set its name first: `tensor.name = "y"`.
 
-        Refused: AR404, an input of the network; AR403, a tensor of another network."""
+        Errors: AR404, an input of the network; AR403, a tensor of a different network."""
         self._own("mark_output", tensor)
         if tensor._layer is None:
             do = "pass it through add_identity first"
             raise GraphError("AR404", tensor._name, "a network input", "an output of a layer", do)
         if tensor in self._outputs:
-            self._channel.log(Severity.WARNING, f"{tensor._name} is marked as an output already")
+            self._channel.log(Severity.WARNING, f"{tensor._name} is already marked as an output")
             return
         self._outputs.append(tensor)
 
     @quiet(None)
     def unmark_output(self, tensor: ITensor) -> None:
-        """Undo `mark_output`; AR407 when the tensor is not marked."""
+        """Undo `mark_output`; AR407 if the tensor is not marked."""
         self._own("unmark_output", tensor)
         self._remove(self._outputs, tensor)
 
     @quiet(False)
     def mark_output_for_shapes(self, tensor: ITensor) -> bool:
-        """Have the engine compute the values of a shape tensor, of rank 0 or 1, while it infers shapes.
+        """Make a shape tensor of rank 0 or 1 an output that shape inference computes.
 
             network.mark_output_for_shapes(network.add_shape(x).get_output(0))
 
-        Values that depend on other data than sizes fail the build (AR121). Refused: AR202, a tensor of
-        floats; AR123, a rank above 1; AR404, an input of the network."""
+        The build fails if the values depend on data other than shapes (AR121). Errors: AR202, a
+        floating-point tensor; AR123, a rank above 1; AR404, an input of the network."""
         self._own("mark_output_for_shapes", tensor)
         if is_float(tensor.dtype):
             raise DTypeError(
@@ -291,18 +291,19 @@ class INetworkDefinition(Reporting, Managed):
 
     @quiet(False)
     def mark_debug(self, tensor: ITensor) -> bool:
-        """Let a debug listener see the tensor, an input or the output of a layer, after each run.
+        """Make a tensor a debug tensor, which the debug listener receives after each inference.
 
-        What is no output besides is computed apart, from the inputs on, so that outputs have the numbers that
-        they have without it; this takes time in every run. A tensor inside a loop is shown once for each
-        turn, with those of loops around it, one inside a branch where that was taken, all of them after the
-        run. Refused: AR402, it is one already; AR403, a tensor of another network; by the build AR123, one of
-        a loop of which data decide the turns, or of a branch, inside another loop; AR414, one of a loop whose
-        elements have less than a byte."""
+        A debug tensor that is not an output is computed separately from the inputs, so that marking it does
+        not change the outputs; this takes time in every inference. After the inference, the listener
+        receives a tensor inside a loop once per iteration, including those of outer loops, and a tensor
+        inside a branch if the branch was executed. Errors: AR402, already marked; AR403, a tensor of a
+        different network. The build rejects a tensor of a branch, or of a loop with a data-dependent number
+        of iterations, inside another loop (AR123), and a tensor of a loop with elements of less than a byte
+        (AR414)."""
         self._own("mark_debug", tensor)
         if tensor in self._debug:
             raise GraphError(
-                "AR402", tensor._name, "a debug tensor", "a tensor that is none yet", "mark it once"
+                "AR402", tensor._name, "a debug tensor", "a tensor that is not marked yet", "mark it once"
             )
         self._debug.append(tensor)
         return True
@@ -315,15 +316,15 @@ class INetworkDefinition(Reporting, Managed):
         return True
 
     def is_debug_tensor(self, tensor: ITensor) -> bool:
-        """Whether `mark_debug` was called for it."""
+        """Whether the tensor is marked by `mark_debug`."""
         return tensor in self._debug
 
     def mark_unfused_tensors_as_debug_tensors(self) -> bool:
-        """Let a debug listener see every tensor that is stored between kernels, but for those of loops and
-        branches; fusion stays as it is.
+        """Make every tensor that kernels store a debug tensor, except tensors of loops and branches. Fusion
+        does not change.
 
-        It builds twice, first to see which these are; they are computed as those of `mark_debug` are. A
-        listener is shown them while `context.unfused_tensors_debug_state` is set."""
+        The network is built twice, first to find these tensors; they are computed like those of `mark_debug`.
+        The listener receives them while `context.unfused_tensors_debug_state` is set."""
         self._debug_unfused = True
         return True
 
@@ -334,13 +335,13 @@ class INetworkDefinition(Reporting, Managed):
 
     @quiet(None)
     def remove_tensor(self, tensor: ITensor) -> None:
-        """Take away an input that nothing uses; AR407 when a layer reads it."""
+        """Remove an unused input; AR407 if a layer reads it."""
         self._own("remove_tensor", tensor)
         if tensor._layer is not None or tensor._consumers:
             raise GraphError(
                 "AR407",
                 tensor._name,
-                "a tensor that a layer reads or makes",
+                "a tensor that a layer uses",
                 "an unused input",
                 "connect the layer to another tensor first",
             )
@@ -350,28 +351,28 @@ class INetworkDefinition(Reporting, Managed):
 
     @quiet(False)
     def set_weights_name(self, weights: Weights | NDArray[Any], name: str) -> bool:
-        """Name weights that were given to this network, for `Refitter.set_named_weights`.
+        """Name weights of this network, for `Refitter.set_named_weights`.
 
             network.set_weights_name(weights, "w1")
 
-        Weights in the same memory have one name, and are refitted together. Refused: AR304, weights that no
-        layer holds."""
+        Weights in the same memory have one name, and are refitted together. Errors: AR304, weights that no
+        layer uses."""
         memory = to_weights(weights, "set_weights_name")
         checked_name(name, "set_weights_name")
         held = (w for layer in self._layers for w in layer._attributes.values() if isinstance(w, Weights))
         if memory.address not in {w.address for w in held if w.size}:
-            got, wanted = "weights that no layer holds", "weights of a layer of this network"
+            got, wanted = "weights that no layer uses", "weights of a layer of this network"
             raise ArgumentError("AR304", f"set_weights_name({name!r})", got, wanted, "add the layer first")
         self._weight_names[memory.address] = name
         return True
 
     @quiet(False)
     def mark_weights_refittable(self, name: str) -> bool:
-        """Allow refitting the weights of that name in builds with BuilderFlag.REFIT_INDIVIDUAL.
+        """Make the weights of this name refittable in builds with BuilderFlag.REFIT_INDIVIDUAL.
 
             network.mark_weights_refittable("conv1 KERNEL")
 
-        The name is that of `set_weights_name`; weights without one are called by layer and role. Refused:
+        The name is that of `set_weights_name`; weights without one are named by layer and role. Errors:
         AR304, no such weights."""
         self._refittable.add(self._weights(name))
         return True
@@ -383,14 +384,14 @@ class INetworkDefinition(Reporting, Managed):
         return True
 
     def are_weights_marked_refittable(self, name: str) -> bool:
-        """Whether the weights of that name were marked."""
+        """Whether the weights of this name are marked."""
         return isinstance(name, str) and name in self._refittable
 
     def _weights(self, name: str) -> str:
         by_default = (default_name(layer, key) for layer in self._layers for key in layer._attributes)
         known = itertools.chain(self._weight_names.values(), by_default)
         if not checked_text(name, "mark_weights_refittable") or name not in known:
-            do = "name them with set_weights_name first, or say layer and role, as in 'conv1 KERNEL'"
+            do = "name the weights with set_weights_name, or write layer and role: 'conv1 KERNEL'"
             raise ArgumentError("AR304", "mark_weights_refittable", repr(name), "the name of weights", do)
         return name
 
@@ -398,11 +399,16 @@ class INetworkDefinition(Reporting, Managed):
         if not isinstance(tensor, ITensor):
             raise no_tensor(method, tensor)
         if tensor._network is not self:
-            raise GraphError("AR403", method, f"tensor {tensor._name} of another network", "its own tensor")
+            raise GraphError(
+                "AR403",
+                method,
+                f"tensor {tensor._name!r}, which belongs to a different network",
+                "a tensor of this network",
+            )
 
     def _remove(self, marked: list[ITensor], tensor: ITensor) -> None:
         if tensor not in marked:
-            raise GraphError("AR407", tensor._name, "a tensor that is not marked", "a marked one")
+            raise GraphError("AR407", tensor._name, "a tensor that is not marked", "a marked tensor")
         marked.remove(tensor)
 
 

@@ -251,7 +251,9 @@ class ILoop(Part):
         """The number or condition of the one trip limit of a kind."""
         for other in layers[1:]:
             got = f"a second {other._attributes['kind']}"
-            raise GraphError("AR411", other._place, got, "one trip limit of each kind", "remove one of them")
+            raise GraphError(
+                "AR411", other._place, got, "at most one trip limit of each kind", "remove one of them"
+            )
         return _scalar(layers[0], expansion, layers[0]._attributes["kind"]) if layers else None
 
 
@@ -268,7 +270,7 @@ def _scalar(layer: Border, expansion: Expansion, kind: object) -> Value:
 
 def _recurrence(layer: Border, expansion: Expansion) -> Recurrence:
     if len(layer._inputs) < 2 or layer._inputs[1] is None:
-        do = "call layer.set_input(1, tensor) with what the next turn gets"
+        do = "call layer.set_input(1, tensor) with the value for the next iteration"
         raise GraphError("AR406", layer._place, "a recurrence without its second input", "both inputs", do)
     inner, first = expansion.value(layer._outputs[0]), expansion.value(layer._first)
     return Recurrence(layer._place, inner, first, expansion.value(layer._inputs[1]))
@@ -294,8 +296,8 @@ def _output(layer: Border, expansion: Expansion) -> Output:
 def _length(layer: Border, value: Value) -> tuple[Dim, tuple[Value, ...]]:
     """The length that a tensor gives, and what tells it where only a run knows it."""
     if value.shape not in ((), (1,)):
-        do = "give a tensor of shape ()"
-        raise ShapeError("AR123", layer._place, f"a length that is {value.type}", "one number", do)
+        do = "pass a tensor of shape ()"
+        raise ShapeError("AR123", layer._place, f"a length of type {value.type}", "a scalar", do)
     ((length, tells),) = elements(layer._name, 1, value)
     return length, () if tells is None else (tells,)
 

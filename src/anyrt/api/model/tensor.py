@@ -27,13 +27,13 @@ def span(limits: Sequence[float], where: str) -> tuple[float, float]:
     low, high = limits
     if not -float("inf") < low <= high < float("inf") or low == high == 0:
         got, wanted = f"({low}, {high})", "finite numbers, min <= max, not both 0"
-        raise ArgumentError("AR308", where, got, wanted, "give the least and the largest value")
+        raise ArgumentError("AR308", where, got, wanted, "pass the smallest and the largest value")
     return low, high
 
 
 @fold
 class ITensor(Named):
-    """One tensor. Its shape and type follow from the layers before it, as these stand when asked."""
+    """A tensor. Its shape and type follow from the present state of the layers before it."""
 
     __slots__ = (
         "_broadcast",
@@ -92,7 +92,7 @@ class ITensor(Named):
 
     @property
     def shape(self) -> Dims:
-        """The sizes, −1 where they are dynamic; of rank −1 while the layer before it has a mistake."""
+        """The dimensions, −1 if dynamic; rank −1 while the layer before it has an error."""
         sizes = self._sizes
         return unknown_dims() if sizes is None else Dims(sizes)
 
@@ -105,7 +105,7 @@ class ITensor(Named):
         if self._layer is not None:
             wanted = "a network input"
             raise ArgumentError(
-                "AR310", self._name, "an output of a layer", wanted, "set attributes of the layer"
+                "AR310", self._name, "the output of a layer", wanted, "set the attributes of the layer"
             )
         self._shape = checked_shape(shape, self._name)
         self._network._expansion.forget_tensor(self)
@@ -114,8 +114,8 @@ class ITensor(Named):
     def dtype(self) -> DataType:
         """The element type.
 
-        In a weakly typed network that of an input may change after layers have read it, as where a parsed
-        model shall take float16: a layer that then has operands of several floating types takes float32."""
+        In a weakly typed network the type of an input may change after layers read it, such as to float16
+        for a parsed model. A layer whose operands then have several floating types uses float32."""
         found = self._type()
         return found.dtype if found is not None else self._dtype or DataType.FLOAT
 
@@ -138,7 +138,7 @@ class ITensor(Named):
 
     @property
     def location(self) -> TensorLocation:
-        """Where its memory lies, HOST for outputs for shapes; on this machine both places are the same."""
+        """The location of its memory: HOST for shape outputs. All memory is host memory."""
         return TensorLocation.HOST if self in self._network._shape_outputs else self._location
 
     @location.setter
@@ -149,13 +149,13 @@ class ITensor(Named):
 
     @property
     def allowed_formats(self) -> int:
-        """Bit mask of the memory layouts that an input or output may have, by default LINEAR alone.
+        """Bit mask of the formats that an input or output may have (default: LINEAR).
 
             x.allowed_formats = 1 << int(trt.TensorFormat.CHW4)
 
-        LINEAR is used where it is allowed, else the first one that takes the type; kernels then read or write
-        it as they go. A build without such a one fails with AR415. Of a tensor inside of the network all are
-        reported, with a warning, since the build decides."""
+        The build selects LINEAR if it is allowed, and otherwise the first format that supports the type;
+        kernels convert while they read or write. Without such a format the build fails with AR415. For an
+        internal tensor all formats are returned, with a warning, since the build decides."""
         if not self._is_at_the_edge:
             text = f"{self._name}: formats of what is no input or output are determined by the build"
             self._channel.log(Severity.WARNING, text)
@@ -177,7 +177,7 @@ class ITensor(Named):
         check_bits(self._name, formats, TensorFormat)
         if not formats:
             do = "allow 1 << int(TensorFormat.LINEAR)"
-            raise ArgumentError("AR304", self._name, "no format", "at least one", do)
+            raise ArgumentError("AR304", self._name, "no format", "at least one format", do)
         self._formats = formats
 
     @property
@@ -191,17 +191,17 @@ class ITensor(Named):
 
     @property
     def is_network_input(self) -> bool:
-        """Whether it was made by `add_input`."""
+        """Whether the tensor is a network input."""
         return self._layer is None
 
     @property
     def is_network_output(self) -> bool:
-        """Whether it is marked as an output, or as one for shapes."""
+        """Whether the tensor is marked as an output, also for shapes."""
         return self in self._network._marked
 
     @property
     def is_shape_tensor(self) -> bool:
-        """Whether its values decide the size of some tensor."""
+        """Whether the values of the tensor set dimensions of another tensor."""
         may = self._layer is not None or self._is_followed  # else sizes may follow from it as from any data
         return self in self._network._shape_outputs or (may and self._sizes_depend())
 
@@ -241,7 +241,7 @@ class ITensor(Named):
 
     @property
     def dynamic_range(self) -> tuple[float, float] | None:
-        """(min, max) of the numbers that an INT8 tensor stands for; the larger magnitude gives the scale."""
+        """(min, max) of an INT8 tensor's numbers; the larger magnitude determines the scale."""
         return self._range
 
     @dynamic_range.setter
@@ -256,13 +256,13 @@ class ITensor(Named):
 
     @quiet(False)
     def set_dynamic_range(self, min: float, max: float) -> bool:
-        """Set the range; False, and nothing changed, when it is not one."""
+        """Set the dynamic range; returns False and changes nothing if it is invalid."""
         self._range = span(floats((min, max), "set_dynamic_range"), self._name)
         self._network._expansion.forget_tensor(self)
         return True
 
     def reset_dynamic_range(self) -> None:
-        """Forget the range."""
+        """Reset the dynamic range."""
         self._range = None
         self._network._expansion.forget_tensor(self)
 
@@ -272,13 +272,17 @@ class ITensor(Named):
 
     @quiet(None)
     def set_dimension_name(self, index: int, name: str) -> None:
-        """Name a dimension of a network input; dynamic dimensions of one name are equal in every run."""
+        """Name a dimension of a network input. Dynamic dimensions of the same name are equal."""
         index = integer(index, "set_dimension_name: index")
         if not isinstance(name, str):
             raise wrong_type("set_dimension_name: name", name, "a str")
         if self._layer is not None:
             raise ArgumentError(
-                "AR310", self._name, "an output of a layer", "a network input", "name dimensions of inputs"
+                "AR310",
+                self._name,
+                "the output of a layer",
+                "a network input",
+                "name the dimensions of inputs",
             )
         if not 0 <= index < len(self._shape):
             raise ArgumentError("AR312", self._name, f"dimension {index}", f"below {len(self._shape)}")
@@ -286,7 +290,7 @@ class ITensor(Named):
         self._network._expansion.forget_tensor(self)
 
     def get_dimension_name(self, index: int) -> str:
-        """The name of a dimension; "" when it has none."""
+        """The name of a dimension; "" if it has none."""
         return self._dim_names.get(integer(index, "get_dimension_name"), "")
 
     def _holds_floats(self) -> bool:

@@ -103,7 +103,7 @@ class Weights(Fixed):
         if count < 0 or (count > 0 and int(ptr) <= 0):
             got = f"{count} elements at address {int(ptr)}"
             raise ArgumentError(
-                "AR307", "Weights", got, "memory that is there", "give the address and the count of an array"
+                "AR307", "Weights", got, "allocated memory", "pass the address and the count of an array"
             )
         self._count = count
         self._ptr = int(ptr)
@@ -169,15 +169,17 @@ class Weights(Fixed):
         except (OSError, OverflowError, ValueError):
             got, do = (
                 f"{self.nbytes} bytes at address {self._ptr:#x}",
-                "keep the array alive until it is read",
+                "keep the array alive until the build",
             )
-            raise ArgumentError("AR307", "Weights", got, "memory that can be read", do) from None
+            raise ArgumentError("AR307", "Weights", got, "readable memory", do) from None
 
     def _view(self) -> Array:
         data = np.empty(0, np.uint8)
         if self._count and not self._ptr:
-            do = "give these weights memory: Weights(type, ptr, count), or an array"
-            raise ArgumentError("AR307", "Weights", "a prototype, which has no elements", "elements", do)
+            do = "pass Weights(type, ptr, count) or an array"
+            raise ArgumentError(
+                "AR307", "Weights", "a prototype without elements", "weights with elements", do
+            )
         if self._count:
             self._check_memory()
             data = np.ctypeslib.as_array((ctypes.c_ubyte * self.nbytes).from_address(self._ptr))

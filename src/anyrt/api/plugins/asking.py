@@ -31,4 +31,4 @@ def failed(where: str, called: str, error: BaseException) -> AnyrtError:
     if isinstance(error, PluginError | NotSupportedError):
         return error.at(f"{where}: {error.where}")
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return PluginError("AR824", where, f"{text}, from {called}", "a call that ends without an exception")
+    return PluginError("AR824", where, f"{text}, from {called}", "no exception")

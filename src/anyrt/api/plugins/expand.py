@@ -111,7 +111,7 @@ def _size(where: str, told: Value, sym: Sym) -> tuple[Value, Callable[[Value], V
     if most is None or most == INF:
         return apply(Count(sym), n), lambda y: y
     size = apply(Count(sym), map_("max", map_("min", n, number(most, n)), scalar(0, n)))
-    got, do = "a size tensor of {}", "write no more than its upper_bound"
+    got, do = "a size tensor of {}", "write at most its upper_bound"
     rule = Assertion("AR822", where, got, f"0 to {most}", do)
     found = map_("select", map_("eq", size, n), scalar(FINE, n), n)
     return size, lambda y: apply(Asserted(rule), y, found)
@@ -203,8 +203,8 @@ def _built(
         kind.configure(descs[:count], descs[count:])
         room = max(room, kind.workspace(descs[:count], descs[count:]))
     if room > LARGEST:
-        do = "add an optimization profile with the greatest sizes that you need"
-        raise ProfileError("AR501", kind.where, f"a workspace of {room} bytes", "sizes with a bound", do)
+        do = "add an optimization profile with the largest shapes that you need"
+        raise ProfileError("AR501", kind.where, f"a workspace of {room} bytes", "dimensions with a bound", do)
     packed = [_taken(v, t) for v, t in zip(inputs, told, strict=False)]
     outs = tuple(
         Type(_room(t.type, asked) if t.format is TensorFormat.LINEAR else _memory(t), t.type.dtype)

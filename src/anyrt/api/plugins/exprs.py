@@ -134,7 +134,7 @@ class IExprBuilder(Fixed):
             raise wrong_type("IExprBuilder.operation", arg0, DimensionOperation)
         a, b = (_expr(x, "IExprBuilder.operation")._dim for x in (arg1, arg2))
         if arg0 in DIVISIONS and b == 0:
-            got, do = f"{arg0.name} by 0", "divide by a size that is at least 1"
+            got, do = f"{arg0.name} by 0", "divide by a dimension of at least 1"
             raise WrongValue(
                 ArgumentError("AR304", "IExprBuilder.operation", got, "a divisor other than 0", do)
             )

@@ -109,7 +109,7 @@ class PluginField(Fixed):
         count = integer(count, "PluginField.size")
         most = self._elements().size
         if not 0 <= count <= most:
-            got, wanted = f"{count} elements", f"at most {most}, as many as the data has"
+            got, wanted = f"{count} elements", f"at most {most}, the number of elements of the data"
             raise WrongValue(ArgumentError("AR304", f"PluginField {self._name!r}: size", got, wanted))
         self._size = count
 

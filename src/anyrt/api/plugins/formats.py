@@ -80,9 +80,9 @@ def chosen(
         if asked >= kind.limit:
             break
     got = ", ".join(short_name(t.type.dtype) for t in told)
-    do = "convert its inputs with add_cast, or have supports_format_combination take them"
+    do = "cast the inputs with add_cast, or return True for them from supports_format_combination"
     text = f"no support for inputs and outputs of {got}, in {asked} combinations"
-    raise PluginError("AR822", kind.where, text, "a combination that it supports", do)
+    raise PluginError("AR822", kind.where, text, "a supported combination", do)
 
 
 def _types(kind: Kind, told: Sequence[Tensor], inputs: int, *, weak: bool) -> Iterator[list[Tensor]]:

@@ -61,12 +61,12 @@ class Guarded:
                     ("before", GUARD - wrong[-1]) if wrong[-1] < GUARD else ("behind", wrong[-1] - GUARD + 1)
                 )
                 got = f"a write {at} bytes {side} {name}, of {n} bytes, from {plugin}.enqueue"
-                raise PluginError("AR825", where, got, "writes inside its outputs and workspace")
+                raise PluginError("AR825", where, got, "writes inside the outputs and the workspace")
         owned = {operand for operand in call.over if operand >= 0}
         for k, (block, before) in enumerate(zip(self._blocks, self._before, strict=False)):
             if k not in owned and block[GUARD : GUARD + len(before)].tobytes() != before:
                 got = f"other bytes in {names[k]} after {plugin}.enqueue"
-                raise PluginError("AR825", where, got, "inputs as they were")
+                raise PluginError("AR825", where, got, "unchanged inputs")
         self._deliver()
 
     def _deliver(self) -> None:

@@ -62,9 +62,9 @@ def made_again(key: Key, layer: str, held: bytes, where: str, registry: IPluginR
     """The plug-in of a layer, of what a plan holds of it."""
     creator = registry.get_creator(*key)
     if creator is None:
-        do = "have trt.get_plugin_registry() know it: register_creator(Creator()), or load_library(path)"
+        do = "register it with trt.get_plugin_registry().register_creator(Creator()) or load_library(path)"
         others = [shown(k) for k in registry._creators.copy() if k[0] == key[0]]
-        wanted = f"a creator that is registered{', as ' * bool(others)}{' or '.join(others[:4])}"
+        wanted = f"a registered creator{', as ' * bool(others)}{' or '.join(others[:4])}"
         raise PluginError("AR823", where, f"the plug-in {shown(key)}", wanted, do)
     fields = unpacked(held, where)
     match creator:
@@ -92,7 +92,7 @@ def _bytes(file: PlanFile, name: str) -> bytes:
     """A constant of a plan."""
     record = next((b for b in file.plan.held if b.name == name), None)  # a plan may lack others
     if record is None:
-        raise PlanError("AR605", "plan, plug-ins", f"no constant {name!r}", "one of its constants")
+        raise PlanError("AR605", "plan, plug-ins", f"no constant {name!r}", "a constant of the plan")
     return bytes(file.weights[record.offset : record.offset + record.nbytes])
 
 
@@ -134,8 +134,8 @@ class Host:
         noted = next((x for x in self._noted if x.error is not None), None)
         if noted is None:
             self._listen()  # one of them is at its end
-            do = "look at what Python has printed; run again"
-            return PluginError("AR824", "inference", "an exception beside a plug-in", "none", do)
+            do = "see the traceback that Python printed, and run again"
+            return PluginError("AR824", "inference", "an exception during a plug-in", "no exception", do)
         raised, noted.error, where = noted.error, None, noted.site.kind.where
         assert raised is not None, "that of a call that has ended"
         if isinstance(raised, AnyrtError) and raised.where.startswith(where):

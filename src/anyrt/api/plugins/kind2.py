@@ -127,8 +127,14 @@ class StaticVersion2(Version2):
     ) -> list[DimsExprs]:
         """As `get_output_shape` says of numbers."""
         if not all(size.is_constant() for dims in inputs for size in dims):
-            do = "derive it from trt.IPluginV2DynamicExt, or give its inputs fixed sizes"
-            raise PluginError("AR822", self.where, "open sizes for a plug-in without them", "numbers", do)
+            do = "derive it from trt.IPluginV2DynamicExt, or use static input shapes"
+            raise PluginError(
+                "AR822",
+                self.where,
+                "dynamic dimensions for a plug-in with static shapes",
+                "static dimensions",
+                do,
+            )
         sizes = [Dims([size.get_constant_value() for size in dims]) for dims in inputs]
         found = [self.ask("get_output_shape", k, sizes) for k in range(self.outputs)]
         return [self._exprs(x) for x in found]

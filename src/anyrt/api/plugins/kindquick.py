@@ -87,7 +87,7 @@ class Quick(Version3):
         run = self._run
         if not isinstance(run, IPluginV3QuickRuntime):
             do = "derive it from IPluginV3QuickRuntime, or write functions for anyrt.plugin"
-            raise NotSupportedError("AR901", self.where, type(run).__name__, "one with enqueue", do)
+            raise NotSupportedError("AR901", self.where, type(run).__name__, "a class with enqueue", do)
         own = run.enqueue
 
         def call(

@@ -143,8 +143,8 @@ def add_plugin_v3(
 
     shape_inputs: integers whose values the plug-in makes sizes of, and which it is told as expressions.
 
-    Refused: AR403, a tensor of another network; AR822, a plug-in without a name or outputs; AR824, one that
-    raises. What it says of types and sizes is asked when it is needed."""
+    Errors: AR403, a tensor of a different network; AR822, a plug-in without a name or outputs; AR824, an
+    exception in the plug-in. Its methods for types and shapes are called when these are needed."""
     if not isinstance(plugin, IPluginV3):
         raise wrong_type("add_plugin_v3: plugin", plugin, "an IPluginV3", "make one: MyPlugin()")
     kind = version3(plugin, f"add_plugin_v3 ({user_line()})")
@@ -160,8 +160,8 @@ def add_plugin_v2(self: INetworkDefinition, inputs: Sequence[ITensor], plugin: I
 
         layer = network.add_plugin_v2([x], plugin)
 
-    Refused: AR403, a tensor of another network; AR822, a plug-in without a name or outputs; AR824, one that
-    raises. What it says of types and sizes is asked when it is needed."""
+    Errors: AR403, a tensor of a different network; AR822, a plug-in without a name or outputs; AR824, an
+    exception in the plug-in. Its methods for types and shapes are called when these are needed."""
     if not isinstance(plugin, IPluginV2):
         raise wrong_type("add_plugin_v2: plugin", plugin, "an IPluginV2", "make one: MyPlugin()")
     kind = kind_of(plugin, f"add_plugin_v2 ({user_line()})")
@@ -180,7 +180,7 @@ def add_plugin(
     aot: whether its `aot_impl` computes the plug-in, or its `impl`; without it, the one that is there, and of
     both the one that the network's flags prefer.
 
-    Refused: AR822, other than these three; AR824, a function that raises."""
+    Errors: AR822, other objects than these three; AR824, an exception in a function."""
     where = f"add_plugin ({user_line()})"
     made: object = func
     if not isinstance(func, tuple):

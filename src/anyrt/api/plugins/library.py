@@ -53,16 +53,14 @@ def load(path: str) -> Library:
     """The creators of a file; PluginError AR826 for one that has none."""
     name = Path(path).name
     if THEIRS.fullmatch(name):
-        do = "register creators of your own, in Python or in C; the standard plug-ins are here without it"
-        raise PluginError("AR826", path, "a library of NVIDIA's", "one for this machine", do)
+        do = "register your own creators in Python or C; the standard plug-ins need no library"
+        raise PluginError("AR826", path, "a library of NVIDIA", "a library for this machine", do)
     if not os.path.isfile(path):  # which names of any length can be asked of
-        raise PluginError(
-            "AR826", path, "no such file", "a file of Python, or a shared object", "look at the path"
-        )
+        raise PluginError("AR826", path, "no such file", "a Python file or a shared object", "check the path")
     if SHARED.fullmatch(name):
         return _of_table(path)
     if not name.endswith(".py"):
-        raise PluginError("AR826", path, f"{name!r}", "a file of Python (.py), or a shared object (.so)")
+        raise PluginError("AR826", path, f"{name!r}", "a Python file (.py) or a shared object (.so)")
     return _of_python(path)
 
 
@@ -75,7 +73,9 @@ def _of_table(path: str) -> Library:
     entry = getattr(library, ENTRY, None)
     if entry is None:
         do = 'include anyrt_plugin.h, and define it (in C++ it is extern "C")'
-        raise PluginError("AR826", path, f"a shared object without {ENTRY}", "one that defines it", do)
+        raise PluginError(
+            "AR826", path, f"a shared object without {ENTRY}", "a shared object that defines it", do
+        )
     entry.restype, entry.argtypes = ctypes.c_void_p, ()
     return Library(path, tuple(creators(entry() or 0, path)), library)
 
@@ -89,7 +89,7 @@ def _of_python(path: str) -> Library:
     ]
     if not kinds:
         do = "define a class that derives from trt.IPluginCreatorV3One"
-        raise PluginError("AR826", path, "no class of a creator", "at least one", do)
+        raise PluginError("AR826", path, "no creator class", "at least one", do)
     made = (asked(path, f"{kind.__name__}()", kind) for kind in kinds)
     return Library(path, tuple(made), module)
 

@@ -138,9 +138,13 @@ class NativeCreator(IPluginCreatorV3One):
         """The error for a call that failed, with what the library says of it."""
         said = self.kind.error(plugin) if self.kind.error else None
         text = f"{got}: {_text(said)}" if said else got
-        do = "see what the library says" if said else "give it an error function, which says why"
+        do = (
+            "see the message of the library"
+            if said
+            else "define an error function in the library, which explains the failure"
+        )
         where = f"{self.name}.{function} ({self.path})"
-        return PluginError("AR824", where, text, "a call that does its work", do)
+        return PluginError("AR824", where, text, "success", do)
 
 
 class NativePlugin(IPluginV3, IPluginV3OneCore, IPluginV3OneBuildV2, IPluginV3OneRuntime):
@@ -352,8 +356,8 @@ class Numbered:
 
     def _size(self, number: int) -> IDimensionExpr:
         if not 0 <= number < len(self.sizes):
-            got, wanted = f"size number {number}", f"one of the {len(self.sizes)} sizes there are"
-            raise PluginError("AR822", "AnyrtSizes", got, wanted, "use what constant and operation give")
+            got, wanted = f"size number {number}", f"one of the {len(self.sizes)} sizes"
+            raise PluginError("AR822", "AnyrtSizes", got, wanted, "use the results of constant and operation")
         return self.sizes[number]
 
 

@@ -97,9 +97,9 @@ class IPluginRegistry(Reporting):
 
     @quiet(False)
     def register_creator(self, creator: IPluginCreatorInterface, plugin_namespace: str = "") -> bool:
-        """Have a creator found from now on, in this namespace; True when it is.
+        """Register a creator in this namespace; returns True.
 
-        Refused: AR821, one of the same name, version and namespace is there; AR822, one without a name."""
+        Errors: AR821, a creator of this name, version and namespace is registered; AR822, it has no name."""
         if not isinstance(creator, IPluginCreatorInterface):
             raise wrong_type("register_creator", creator, "an IPluginCreatorInterface", "make one: Creator()")
         namespace = _text(plugin_namespace, "register_creator: plugin_namespace")
@@ -128,7 +128,7 @@ class IPluginRegistry(Reporting):
                 del self._creators[key]
         if not keys:
             got, do = f"a {type(creator).__name__} that is not registered", "register it first"
-            raise PluginError("AR823", "deregister_creator", got, "one that is", do)
+            raise PluginError("AR823", "deregister_creator", got, "a registered creator", do)
         return True
 
     def get_creator(
@@ -152,11 +152,11 @@ class IPluginRegistry(Reporting):
 
     @quiet(None)
     def load_library(self, plugin_path: str) -> Library:
-        """Register the creators of a file of Python, whose classes of creators are made, or of a shared
-        object with a table (anyrt_plugin.h). A handle for `deregister_library`.
+        """Register the creators in a Python file, which defines creator classes, or in a shared object with a
+        table (anyrt_plugin.h). Returns a handle for `deregister_library`.
 
-        Refused: AR826, another file, NVIDIA's own, or a table that does not fit; AR821, a name that is
-        taken."""
+        Errors: AR826, another kind of file, a library of NVIDIA or an invalid table; AR821, a registered
+        name."""
         library = load(_text(plugin_path, "load_library"))
         done: list[IPluginCreatorInterface] = []
         try:
@@ -180,7 +180,7 @@ class IPluginRegistry(Reporting):
             raise wrong_type("deregister_library", handle, "what load_library gave")
         if handle not in self._libraries:
             got, do = f"{handle.path}, which is not loaded", "load it first"
-            raise PluginError("AR823", "deregister_library", got, "a library that is loaded", do)
+            raise PluginError("AR823", "deregister_library", got, "a loaded library", do)
         self._libraries.remove(handle)
         for creator in handle.creators:
             if creator in self.all_creators:
@@ -211,8 +211,8 @@ class IPluginRegistry(Reporting):
         name = _text(key, "release_plugin_resource: key")
         with self._lock:
             if name not in self._resources:
-                got, do = f"{name!r}, which nobody holds", "acquire it before"
-                raise PluginError("AR823", "release_plugin_resource", got, "a key that is held", do)
+                got, do = f"{name!r}, which is not acquired", "acquire it first"
+                raise PluginError("AR823", "release_plugin_resource", got, "an acquired key", do)
             held, count = self._resources.pop(name)
             if count > 1:
                 self._resources[name] = held, count - 1
@@ -244,7 +244,9 @@ def _who(creator: object) -> tuple[str, str]:
 
 def _taken(where: str, creator: object) -> PluginError:
     """The error for a creator whose name another one has."""
-    return PluginError("AR821", where, f"a second {type(creator).__name__}", "one of a name")
+    return PluginError(
+        "AR821", where, f"a second {type(creator).__name__}", "a unique name, version and namespace"
+    )
 
 
 def _namespace(creator: object) -> str:

@@ -36,7 +36,7 @@ def packed(fields: PluginFieldCollection_ | list[PluginField]) -> bytes:
 def unpacked(data: bytes, where: str) -> PluginFieldCollection_:
     """The fields that `packed` wrote, of arrays of their own."""
     if len(data) < HEAD.size or HEAD.size + HEAD.unpack_from(data)[0] > len(data):
-        raise PlanError("AR605", where, f"{len(data)} bytes of fields", "a list with their data")
+        raise PlanError("AR605", where, f"{len(data)} bytes of fields", "a list of fields")
     at = HEAD.size + HEAD.unpack_from(data)[0]
     made = list[PluginField]()
     for row in Reader(load(data[HEAD.size : at], where, MOST), where).items(MOST):

@@ -67,7 +67,7 @@ class AllocatedDevice:
                 "gpu_allocator",
                 "no memory",
                 f"{nbytes:,} bytes",
-                "return an address of so much, or use smaller shapes",
+                "return the address of a block of this size, or use smaller shapes",
             )
         lacks = reach.lack(int(address), nbytes, writes=True)
         if lacks:

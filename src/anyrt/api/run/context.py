@@ -1,4 +1,4 @@
-"""Execution contexts: shapes and addresses of one caller, and the runs."""
+"""Execution contexts: the shapes, addresses and inferences of one caller."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ DETAIL = (ProfilingVerbosity.NONE, ProfilingVerbosity.LAYER_NAMES_ONLY, Profilin
 
 @fold
 class IExecutionContext(Reporting, Managed):
-    """Runs an engine; one thread at a time, but several contexts of an engine at once.
+    """Runs an engine, in one thread at a time. Several contexts of an engine can run concurrently.
 
     context.set_tensor_address("x", x.ctypes.data)
     context.execute_async_v3(0)
@@ -90,12 +90,12 @@ class IExecutionContext(Reporting, Managed):
 
     @property
     def engine(self) -> ICudaEngine:
-        """The engine that it runs."""
+        """The engine of the context."""
         return self._engine
 
     @property
     def active_optimization_profile(self) -> int:
-        """The profile in force."""
+        """The index of the selected profile."""
         return self._context.sizing.profile
 
     @property
@@ -105,7 +105,7 @@ class IExecutionContext(Reporting, Managed):
 
     @property
     def all_shape_inputs_specified(self) -> bool:
-        """Whether every input whose values are sizes has an address."""
+        """Whether every shape tensor input has an address."""
         bindings = self._context.loaded.plan.bindings
         return not {bindings[i].name for i in self._context.loaded.value_inputs} & set(
             self._context.sizing.missing()
@@ -113,7 +113,7 @@ class IExecutionContext(Reporting, Managed):
 
     @property
     def nvtx_verbosity(self) -> ProfilingVerbosity:
-        """Kept: detail of trace marks, at first and at most that of the build."""
+        """Kept: detail of trace marks; default and maximum: that of the build."""
         return self._nvtx_verbosity
 
     @nvtx_verbosity.setter
@@ -128,21 +128,25 @@ class IExecutionContext(Reporting, Managed):
                     "nvtx_verbosity",
                     str(verbosity),
                     f"at most {most}",
-                    "build with config.profiling_verbosity higher",
+                    "build with a higher config.profiling_verbosity",
                 )
             )
             return
         self._nvtx_verbosity = verbosity
 
     def get_runtime_config(self) -> IRuntimeConfig | None:
-        """The configuration that it was made with; None without one."""
+        """The configuration of the context; None without one."""
         return self._config
 
     def _tensor(self, name: object) -> str:
         """The name of an input or output; the memory of other debug tensors is not the user's."""
         if _text(name) in self._engine._marks.hidden:
             raise BindingError(
-                "AR706", _text(name), "a debug tensor", "an input or output", "see it with set_debug_listener"
+                "AR706",
+                _text(name),
+                "a debug tensor",
+                "an input or output",
+                "read it in a debug listener: context.set_debug_listener",
             )
         return _text(name)
 
@@ -150,12 +154,12 @@ class IExecutionContext(Reporting, Managed):
 
     @quiet(False)
     def set_input_shape(self, name: str, shape: Dims | Sequence[int]) -> bool:
-        """The shape of an input from now on; needed where sizes are open. True when it is set.
+        """Set the shape of an input; required for dynamic shapes. Returns True.
 
             context.set_input_shape("x", (1, 3, 480, 640))
 
-        Refused: AR706, no such input; AR122, another rank; AR123, another fixed size; AR505, a size outside
-        the profile. RuntimeError for more than 8 dimensions."""
+        Errors: AR706, no such input; AR122, another rank; AR123, another static dimension; AR505, a shape
+        outside the profile. Raises RuntimeError for more than 8 dimensions."""
         sizes = integers(shape, "set_input_shape")
         if len(sizes) > MAX_DIMS:
             got, wanted = f"{len(sizes)} dimensions", f"at most {MAX_DIMS}"
@@ -164,10 +168,10 @@ class IExecutionContext(Reporting, Managed):
         return True
 
     def get_tensor_shape(self, name: str) -> Dims:
-        """The shape of an input or output of the next run, −1 for what is not known yet.
+        """The shape of an input or output of the next inference, −1 for an unknown dimension.
 
-        Outputs are known when every input has a shape, but for sizes that data decide: these stay −1, and an
-        output allocator is told them. Of rank −1, with AR706 in the log, for an unknown name."""
+        Output shapes are known when every input has a shape. Data-dependent dimensions stay −1; the output
+        allocator receives them. For an unknown name, returns rank −1 and logs AR706."""
         shape = self._shape(_text(name))
         return self._engine.get_tensor_shape(name) if shape is None else shape
 
@@ -186,14 +190,14 @@ class IExecutionContext(Reporting, Managed):
         return Dims([d if isinstance(d, int) else -1 for d in steps])
 
     def get_tensor_strides(self, name: str) -> Dims:
-        """Elements from one index to the next in each dimension, −1 for what is not known yet.
+        """The stride of each dimension in elements, −1 if unknown.
 
-        In a vectorised format an element is a vector: along channels it is from one vector to the next."""
+        In a vectorized format an element is a vector; the stride of the channels is that between vectors."""
         steps = self._strides(name)
         return unknown_dims() if steps is None else steps
 
     def infer_shapes(self) -> list[str]:
-        """Inputs that lack a shape, or an address if their values are sizes; RuntimeError on mistakes."""
+        """The names of inputs without a shape or required address; RuntimeError on errors."""
         missing = self._context.sizing.missing()
         if not missing:
             try:
@@ -217,7 +221,7 @@ class IExecutionContext(Reporting, Managed):
 
     @quiet(-1)
     def get_max_output_size(self, name: str) -> int:
-        """Bytes that an output may take at most, for the shapes that are set; −1 without a bound."""
+        """The maximum bytes of an output for the shapes that are set; −1 without a bound."""
         context = self._context
         index = context.loaded.find(self._tensor(name))
         if index in context.loaded.late:
@@ -229,7 +233,7 @@ class IExecutionContext(Reporting, Managed):
         return -1 if most >= INF else storage_bytes(binding.dtype, most)
 
     def set_optimization_profile_async(self, profile_index: int, stream_handle: int) -> bool:
-        """Use another profile, which forgets the shapes that were set; RuntimeError (AR507) without it."""
+        """Select a profile, and reset the input shapes. Raises RuntimeError (AR507) for an unknown index."""
         _address(stream_handle, "set_optimization_profile_async")
         try:
             self._context.set_profile(_address(profile_index, "set_optimization_profile_async"))
@@ -242,24 +246,24 @@ class IExecutionContext(Reporting, Managed):
 
     @quiet(False)
     def set_tensor_address(self, name: str, memory: Bindable) -> bool:
-        """Where a tensor lies: an address, 0 to reset; or an array or DLPack object, which is kept alive.
+        """Set the memory of a tensor: an address (0 resets it), or an array, which is kept alive.
 
             context.set_tensor_address("x", array.ctypes.data)
 
-        Memory at an address must live until the run is over. The run refuses an address (AR712) that leads
-        nowhere, or to a block of the compat layer that is smaller than the tensor.
-        Refused: AR706, no such tensor; AR703, an array of another type; AR705, a strided one."""
+        Memory at an address must exist until the inference ends. The inference rejects an address (AR712)
+        that is not accessible, or that belongs to a block of the compat layer smaller than the tensor.
+        Errors: AR706, no such tensor; AR703, an array of another type; AR705, a strided array."""
         self._context.set_address(self._tensor(name), memory)
         return True
 
     @quiet(0)
     def get_tensor_address(self, name: str) -> int:
-        """The address of a tensor; 0 when none is set."""
+        """The address of a tensor; 0 if none is set."""
         return self._context.bound_address(self._tensor(name))
 
     @quiet(False)
     def set_output_allocator(self, name: str, output_allocator: IOutputAllocator | None) -> bool:
-        """Have an output's memory given in each run; None ends that."""
+        """Set the allocator that supplies the memory of an output in each inference; None removes it."""
         if output_allocator is not None and not isinstance(output_allocator, IOutputAllocator):
             raise wrong_type("set_output_allocator", output_allocator, "an IOutputAllocator or None")
         adapted = None if output_allocator is None else Allocator(output_allocator)
@@ -270,13 +274,13 @@ class IExecutionContext(Reporting, Managed):
         return True
 
     def get_output_allocator(self, name: str) -> IOutputAllocator | None:
-        """Who gives memory for an output."""
+        """The allocator of an output."""
         found = self._allocators.get(_text(name))
         return None if found is None else found.user
 
     @quiet(None)
     def set_device_memory(self, memory: int, size: int) -> None:
-        """The memory to work in, `size` bytes at `memory`, for a context whose memory the user gives."""
+        """Set the scratch memory, `size` bytes at `memory`, of a context without memory of its own."""
         self._context.set_workspace(
             _address(memory, "set_device_memory"), _address(size, "set_device_memory")
         )
@@ -288,14 +292,14 @@ class IExecutionContext(Reporting, Managed):
 
     @quiet(0)
     def update_device_memory_size_for_shapes(self) -> int:
-        """Bytes that the current shapes need; 0 when they are not all known."""
+        """The bytes of scratch memory for the current shapes; 0 if a shape is unknown."""
         return self._context.workspace_bytes()
 
     # ---- runs -------------------------------------------------------------------------------------------
 
     @property
     def profiler(self) -> IProfiler | None:
-        """Is told the time of every kernel."""
+        """Receives the time of each kernel."""
         return self._profiler
 
     @profiler.setter
@@ -306,13 +310,14 @@ class IExecutionContext(Reporting, Managed):
         self._is_watched = self._debug.any or profiler is not None
 
     def execute_async_v3(self, stream_handle: int) -> bool:
-        """One inference, and True; outputs are written when it returns, the stream only reaches callbacks.
+        """Run one inference and return True. Outputs are complete when it returns. Only callbacks receive
+        the stream.
 
-        Refused: AR707, an input without a shape; AR701, a tensor without an address; AR704, an array of
-        another shape; AR712, an address where no memory is; AR708, another thread is running this context;
-        AR711, an output that lies where an input does, or the update of a cache that does not lie where this
-        does; AR802, no memory. Answers False then, with code and cause in the log; under anyrt.strict() it
-        raises."""
+        Errors: AR707, an input without a shape; AR701, a tensor without an address; AR704, an array of
+        another shape; AR712, an inaccessible address; AR708, another thread is running this context;
+        AR711, an output in the memory of an input, or the update of a cache outside the memory of the
+        cache; AR802, out of memory. Returns False on an error, and logs it with its code; under
+        anyrt.strict() it raises."""
         if type(stream_handle) is int and not self._is_watched and self._context.run_again():
             return True
         return self._execute_async_v3(stream_handle)
@@ -340,9 +345,9 @@ class IExecutionContext(Reporting, Managed):
 
     @quiet(False)
     def execute_v2(self, bindings: Sequence[Bindable]) -> bool:
-        """One inference with an address or array for each tensor, in the order of `engine.get_tensor_name`.
+        """Run one inference on addresses or arrays in the order of `engine.get_tensor_name`.
 
-        Refused as in `execute_async_v3`, and with AR701 when there are not as many as tensors."""
+        Errors: those of `execute_async_v3`; AR701, another number of addresses than tensors."""
         names = list(self._engine)
         if not isinstance(bindings, Sized):
             raise wrong_type("execute_v2", bindings, "a list of addresses")
@@ -352,7 +357,7 @@ class IExecutionContext(Reporting, Managed):
                 "execute_v2",
                 f"{len(bindings)} addresses",
                 f"{len(names)}, for {', '.join(names)}",
-                "give one for each, in this order",
+                "pass one address per tensor, in this order",
             )
         for name, memory in zip(names, bindings, strict=True):
             # What an allocator gave stays: programs let it grow, and pass the same list again.
@@ -362,11 +367,11 @@ class IExecutionContext(Reporting, Managed):
 
     @quiet(False)
     def report_to_profiler(self) -> bool:
-        """Tell the profiler the times of the last run; False when there are none."""
+        """Report the times of the last inference to the profiler; False if there are none."""
         profiler = self.profiler
         if profiler is None or not self._times:
-            do = "set context.profiler, then run"
-            raise ArgumentError("AR310", "report_to_profiler", "no times", "those of a run", do)
+            do = "set context.profiler before the inference"
+            raise ArgumentError("AR310", "report_to_profiler", "no times", "the times of an inference", do)
         times, self._times = self._times, []
         for kernel, milliseconds in times:
             call_user(None, profiler.report_layer_time, kernel, milliseconds)
@@ -374,21 +379,21 @@ class IExecutionContext(Reporting, Managed):
 
     @quiet(False)
     def set_input_consumed_event(self, event: int) -> bool:
-        """The event to signal when inputs may be overwritten: they may when a run returns."""
+        """Set the event that signals when inputs may be overwritten: when an inference returns."""
         self._event = _address(event, "set_input_consumed_event")
         return True
 
     def get_input_consumed_event(self) -> int:
-        """The event that was set; 0 for none."""
+        """The event that was set; 0 if none."""
         return self._event
 
     @quiet(None)
     def set_aux_streams(self, aux_streams: Sequence[int]) -> None:
-        """Streams for parallel work, distinct, not the default one; the engine uses its threads instead."""
+        """Set distinct auxiliary streams other than the default one. The engine uses threads."""
         streams = integers(aux_streams, "set_aux_streams")
         if 0 in streams or len(set(streams)) < len(streams):
-            wanted = "distinct streams, none the default"
-            raise ArgumentError("AR304", "set_aux_streams", str(streams), wanted, "create each anew")
+            wanted = "distinct streams other than the default stream"
+            raise ArgumentError("AR304", "set_aux_streams", str(streams), wanted, "create a stream for each")
 
     # ---- debug tensors and devices ----------------------------------------------------------------------
 
@@ -405,21 +410,21 @@ class IExecutionContext(Reporting, Managed):
 
     @quiet(False)
     def set_tensor_debug_state(self, name: str, flag: bool) -> bool:
-        """Switch a debug tensor on or off; False when the engine has no such debug tensor."""
+        """Enable or disable a debug tensor; False if the engine has no such debug tensor."""
         self._debug.switch(_text(name), boolean(flag, "set_tensor_debug_state"))
         return True
 
     def get_debug_state(self, name: str) -> bool:
-        """Whether a debug tensor is switched on."""
+        """Whether a debug tensor is enabled."""
         return self._debug.states.get(_text(name), False)
 
     def set_all_tensors_debug_state(self, flag: bool) -> bool:
-        """Switch all debug tensors on or off."""
+        """Enable or disable all debug tensors."""
         self._debug.states = dict.fromkeys(self._debug.states, boolean(flag, "set_all_tensors_debug_state"))
         return True
 
     def set_communicator(self, communicator: object) -> bool:
-        """The link to other devices, which is kept: an engine runs on one and never uses it."""
+        """Set the communicator between devices; kept, since an engine runs on one device."""
         self._communicator = communicator
         return True
 

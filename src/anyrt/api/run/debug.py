@@ -40,7 +40,7 @@ class DebugTensors:
             raise BindingError(
                 "AR706",
                 name,
-                "a tensor that is no debug tensor",
+                "a tensor that is not a debug tensor",
                 "a debug tensor",
                 "call network.mark_debug(tensor) before the build",
             )
@@ -76,7 +76,7 @@ class DebugTensors:
                 raise BindingError(
                     "AR709",
                     name,
-                    "False from the debug listener",
+                    "the result False from the debug listener",
                     "True",
                     "return True from process_debug_tensor",
                 )

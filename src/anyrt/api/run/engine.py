@@ -1,4 +1,4 @@
-"""Engines: what a plan is once it is loaded."""
+"""Engines: loaded plans."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ POLICIES = {
 
 @fold
 class ICudaEngine(Reporting, Managed):
-    """A loaded plan: `engine.run(x=array)["y"]` runs it at once, contexts run it step by step."""
+    """A loaded plan. `engine.run(x=array)["y"]` runs one inference; contexts give full control."""
 
     __slots__ = ("_engine", "_io", "_loaded", "_marks", "_plan", "_runtime", "_settings")
 
@@ -72,14 +72,13 @@ class ICudaEngine(Reporting, Managed):
         self._io = tuple(b for b in plan.bindings if b.name not in self._marks.hidden)
 
     def run(self, /, **inputs: Array) -> dict[str, Array]:
-        """The outputs by their names, for arrays given by the names of the inputs; mistakes are raised.
+        """Run one inference on arrays by input name; returns the outputs by name.
 
             y = engine.run(x=np.ones((1, 3, 224, 224), np.float32))["y"]
 
-        Arrays have the inputs' types, and are copied where they are strided; they are row-major whatever the
-        formats of tensors are. TensorRT has no such method.
-        Raises AR701 for an input that is not given, AR703 for an array of another type, AR505 for a shape
-        outside all profiles."""
+        Arrays have the types of the inputs and are row-major in every tensor format; strided arrays are
+        copied. TensorRT has no such method. Errors: AR701, a missing input; AR703, an array of another
+        type; AR505, a shape outside all profiles."""
         outputs = self._engine.infer(inputs)
         for name in self._marks.hidden:
             del outputs[name]
@@ -119,60 +118,60 @@ class ICudaEngine(Reporting, Managed):
 
     @property
     def num_io_tensors(self) -> int:
-        """Inputs and outputs together."""
+        """The number of inputs and outputs."""
         return len(self._io)
 
     @property
     def num_layers(self) -> int:
-        """Kernels, of which the inspector tells and which a profiler times, under one name each; they compute
-        one or more layers of the network, and serve all profiles."""
+        """The number of kernels, each with a name that the inspector and the profiler report. A kernel
+        computes one or more layers of the network, and serves all profiles."""
         return len(self._loaded.program.kernels)
 
     @property
     def num_optimization_profiles(self) -> int:
-        """Profiles that the engine was built for."""
+        """The number of profiles."""
         return max(1, len(self._plan.profiles))
 
     @property
     def has_implicit_batch_dimension(self) -> bool:
-        """False: the batch is a dimension like the others."""
+        """False, since all batch dimensions are explicit."""
         return False
 
     @property
     def engine_capability(self) -> EngineCapability:
-        """STANDARD: the other capabilities are for hardware that is not here."""
+        """STANDARD, the only supported capability."""
         return EngineCapability.STANDARD
 
     @property
     def hardware_compatibility_level(self) -> HardwareCompatibilityLevel:
-        """NONE: plans run on any processor in any case."""
+        """NONE, since plans run on every processor."""
         return HardwareCompatibilityLevel.NONE
 
     @property
     def profiling_verbosity(self) -> ProfilingVerbosity:
-        """How much it tells about its layers."""
+        """The detail of layer information."""
         name = dict(self._plan.settings).get("verbosity", "")
         return ProfilingVerbosity.__members__.get(name, ProfilingVerbosity.LAYER_NAMES_ONLY)
 
     @property
     def tactic_sources(self) -> int:
-        """Libraries that its kernels come from: none."""
+        """The tactic sources: none."""
         return 0
 
     @property
     def num_aux_streams(self) -> int:
-        """Auxiliary streams that it uses: none, it has threads."""
+        """The number of auxiliary streams: 0."""
         return 0
 
     @property
     def refittable(self) -> bool:
-        """Whether a Refitter can give it other weights, as BuilderFlag.REFIT, REFIT_INDIVIDUAL,
-        REFIT_IDENTICAL and STRIP_PLAN allow."""
+        """Whether a Refitter can replace weights: the engine was built with BuilderFlag.REFIT,
+        REFIT_INDIVIDUAL, REFIT_IDENTICAL or STRIP_PLAN."""
         return self._plan.refit is not None
 
     @property
     def device_memory_size_v2(self) -> int:
-        """Bytes that a context of any profile needs besides inputs and outputs."""
+        """The bytes of scratch memory of a context, for any profile."""
         return self._loaded.workspace_bytes()
 
     @property
@@ -182,7 +181,7 @@ class ICudaEngine(Reporting, Managed):
 
     @quiet(0)
     def get_device_memory_size_for_profile_v2(self, profile_index: int) -> int:
-        """Bytes that a context of one profile needs."""
+        """The bytes of scratch memory of a context, for one profile."""
         self._loaded.check_profile(integer(profile_index, "get_device_memory_size_for_profile_v2"))
         return self._loaded.workspace_bytes(profile_index)
 
@@ -192,19 +191,19 @@ class ICudaEngine(Reporting, Managed):
 
     @property
     def streamable_weights_size(self) -> int:
-        """Bytes of all weights where they may be streamed (BuilderFlag.WEIGHT_STREAMING), else 0."""
+        """The bytes of all streamable weights (BuilderFlag.WEIGHT_STREAMING); 0 without this flag."""
         return self._plan.blob_bytes if self._loaded.held.can_stream else 0
 
     @property
     def weight_streaming_budget_v2(self) -> int:
-        """Bytes of weights that stay in memory, from the next run on; at first `streamable_weights_size`.
+        """The bytes of weights to keep in memory; default: `streamable_weights_size`.
 
             engine.weight_streaming_budget_v2 = engine.streamable_weights_size // 2
 
-        Less than that streams the others: each is read from the plan when a kernel needs it, so that
-        `weight_streaming_scratch_memory_size` bytes more are in memory. Those of a plan in a file are read
-        from the file; those of a plan in memory are copied from there. Contexts may exist, and take turns,
-        kernel by kernel. Refused: AR304, a budget below 0, or of an engine built without WEIGHT_STREAMING."""
+        The engine streams the other weights: it reads each from the plan when a kernel needs it, into
+        `weight_streaming_scratch_memory_size` additional bytes. It reads them from the file of the plan, or
+        copies them from a plan in memory. Contexts may exist; they then alternate kernel by kernel. Errors:
+        AR304, a negative budget, or an engine built without WEIGHT_STREAMING."""
         held = self._loaded.held
         return self.streamable_weights_size if held.budget is None else held.budget
 
@@ -226,31 +225,33 @@ class ICudaEngine(Reporting, Managed):
     @quiet(None)
     def _keep(self, name: str, budget: int, least: int) -> None:
         if budget < 0:
-            do = f"it stays {self.weight_streaming_budget_v2}"
+            do = f"the budget stays {self.weight_streaming_budget_v2}"
             raise ArgumentError("AR304", f"ICudaEngine.{name}", f"{budget}", f"{least} or more", do)
         if self._loaded.held.can_stream:
             self._loaded.held.keep(budget)
         elif budget:
             got, do = f"{budget}", "build it with BuilderFlag.WEIGHT_STREAMING"
-            raise ArgumentError("AR304", f"ICudaEngine.{name}", got, "0, as its weights all stay", do)
+            raise ArgumentError(
+                "AR304", f"ICudaEngine.{name}", got, "0, since the engine does not stream weights", do
+            )
 
     @property
     def minimum_weight_streaming_budget(self) -> int:
-        """The least that `weight_streaming_budget` may be."""
+        """The minimum of `weight_streaming_budget`."""
         return 0
 
     @property
     def weight_streaming_scratch_memory_size(self) -> int:
-        """Bytes of streamed weights that are in memory besides those that stay: of the kernel that reads
-        most; 0 where all stay."""
+        """The bytes of memory for streamed weights: those of the kernel that reads most; 0 if all weights
+        stay in memory."""
         return self._loaded.held.largest_step
 
     def get_weight_streaming_automatic_budget(self) -> int:
-        """As many bytes of weights as fit into half of the memory that the machine has left."""
+        """The bytes of weights that fit into half of the free memory of the machine."""
         return min(self.streamable_weights_size, free_bytes() // 2)
 
     def get_engine_stat(self, stat: EngineStat = EngineStat.TOTAL_WEIGHTS_SIZE) -> int:
-        """A figure about the engine: bytes of all weights, or of those that it was stripped of."""
+        """A statistic of the engine: the bytes of all weights, or of the stripped weights."""
         if not isinstance(stat, EngineStat):
             raise wrong_type("get_engine_stat", stat, EngineStat)
         lacks = set(self._loaded.held.now.lacks)
@@ -270,7 +271,7 @@ class ICudaEngine(Reporting, Managed):
                 name,
                 "a debug tensor",
                 "an input or output",
-                "see it with context.set_debug_listener",
+                "read it in a debug listener: context.set_debug_listener",
             )
         return self._plan.bindings[self._loaded.find(name)]
 
@@ -280,9 +281,9 @@ class ICudaEngine(Reporting, Managed):
         return TensorIOMode.INPUT if self._binding(name).is_input else TensorIOMode.OUTPUT
 
     def get_tensor_shape(self, name: str) -> Dims:
-        """Sizes as the network declares them, −1 where they are open; those of a run are the context's.
+        """The shape in the network, −1 for dynamic dimensions; contexts have actual shapes.
 
-        Of rank −1, with AR706 in the log, for an unknown name."""
+        For an unknown name, returns rank −1 and logs AR706."""
         shape = self._declared(name)
         return unknown_dims() if shape is None else shape
 
@@ -292,46 +293,46 @@ class ICudaEngine(Reporting, Managed):
 
     @quiet(DataType.FLOAT)
     def get_tensor_dtype(self, name: str) -> DataType:
-        """The element type; `trt.nptype` gives NumPy's. AR706 for an unknown name."""
+        """The element type; `trt.nptype` converts it to NumPy's. AR706 for an unknown name."""
         return self._binding(name).dtype
 
     @quiet(TensorLocation.DEVICE)
     def get_tensor_location(self, name: str) -> TensorLocation:
-        """HOST for shape tensors; both places are the same memory here."""
+        """HOST for shape tensors; all memory is host memory."""
         return TensorLocation.HOST if self._binding(name).is_host else TensorLocation.DEVICE
 
     @quiet(False)
     def is_shape_inference_io(self, name: str) -> bool:
-        """Whether the values of a tensor decide sizes, or are computed with them."""
+        """Whether the tensor is a shape tensor."""
         return self._binding(name).is_shape
 
     @quiet(TensorFormat.LINEAR)
     def get_tensor_format(self, name: str, profile_index: int = 0) -> TensorFormat:
-        """The memory layout, of those that `ITensor.allowed_formats` allowed; the same in all profiles."""
+        """The selected format of `ITensor.allowed_formats`; equal for all profiles."""
         return self._layout(name, profile_index).format
 
     @quiet("")
     def get_tensor_format_desc(self, name: str, profile_index: int = 0) -> str:
-        """The memory layout in words."""
+        """The text of the format."""
         binding = self._layout(name, profile_index)
         return f"{describe(binding.format, binding.dtype)} (k{binding.format.name})"
 
     @quiet(-1)
     def get_tensor_bytes_per_component(self, name: str, profile_index: int = 0) -> int:
-        """Bytes of one component of a vectorised layout; −1 for others."""
+        """The bytes of one component of a vectorized format; −1 for others."""
         binding = self._layout(name, profile_index)
         return -1 if vector_axis(binding.format, binding.shape) < 0 else int(binding.dtype.itemsize)
 
     @quiet(-1)
     def get_tensor_components_per_element(self, name: str, profile_index: int = 0) -> int:
-        """Components of an element of a vectorised layout, as 4 for CHW4; −1 for others."""
+        """The components of an element of a vectorized format, such as 4 for CHW4; −1 for others."""
         binding = self._layout(name, profile_index)
         length = vector_length(binding.format, binding.shape)
         return length if length > 1 else -1
 
     @quiet(-1)
     def get_tensor_vectorized_dim(self, name: str, profile_index: int = 0) -> int:
-        """The dimension that a layout vectorises, that of channels; −1 for none."""
+        """The vectorized dimension of the format, which is that of channels; −1 if none."""
         binding = self._layout(name, profile_index)
         return vector_axis(binding.format, binding.shape)
 
@@ -342,8 +343,8 @@ class ICudaEngine(Reporting, Managed):
     def get_tensor_profile_shape(self, name: str, profile_index: int) -> list[Dims]:
         """Minimum, optimum and maximum of an input's shape in a profile.
 
-        For an output: what follows from those of the inputs, the upper bound where data decide, −1 where
-        nothing is known. [] for an unknown name (AR706), and for a profile that is not there (AR507)."""
+        For an output, these follow from the inputs; a data-dependent dimension has its upper bound, and an
+        unknown one is −1. Returns [] for an unknown name (AR706) or profile (AR507)."""
         return self._profile_shape(name, profile_index) or []
 
     @quiet(None)
@@ -359,27 +360,27 @@ class ICudaEngine(Reporting, Managed):
         return [Dims(limits.min), Dims(limits.opt), Dims(limits.max)]
 
     def get_tensor_profile_values(self, name: int, profile_index: str) -> list[list[int]]:
-        """Minimum, optimum and maximum of a shape tensor's values, given (profile_index, name) in this order.
+        """Minimum, optimum and maximum values of a shape tensor, for (profile_index, name) in this order.
 
-        TensorRT's own keyword names are exchanged; pass both by position."""
+        The keyword names are swapped in TensorRT, so pass both by position."""
         index, tensor = name, profile_index
         if not isinstance(tensor, str) or not isinstance(index, int):
             raise wrong_type("get_tensor_profile_values", name, "(profile_index: int, name: str)")
         found = self._plan.bindings[self._loaded.position.get(tensor, -1)] if self._plan.bindings else None
         if found is None or found.name != tensor or not found.is_input or not found.is_shape:
-            got, wanted = repr(tensor), "an input whose values are sizes"
+            got, wanted = repr(tensor), "a shape tensor input"
             raise Refused(BindingError("AR706", "get_tensor_profile_values", got, wanted))
         limits = self._loaded.limits(index, tensor, is_values=True)
         return [] if limits is None else [list(limits.min), list(limits.opt), list(limits.max)]
 
     def get_aliased_input_tensor(self, name: str) -> str | None:
-        """The input whose memory an output has, as the update of a cache; None for all others."""
+        """The input whose memory an output shares, such as the update of a cache; None for others."""
         bindings, sources = self._plan.bindings, self._loaded.sources
         source = sources.get(self._loaded.position.get(name, -1))
         return None if source is None else bindings[source].name
 
     def is_debug_tensor(self, name: str) -> bool:
-        """Whether a debug listener may see the tensor."""
+        """Whether the tensor is a debug tensor."""
         return name in self._marks.debug
 
     @quiet(None)
@@ -388,13 +389,13 @@ class ICudaEngine(Reporting, Managed):
         strategy: Strategy | IRuntimeConfig | None = None,
         runtime_config: IRuntimeConfig | None = None,
     ) -> IExecutionContext:
-        """A context, which keeps the engine alive and holds `device_memory_size` bytes.
+        """Create a context, which keeps the engine alive and allocates `device_memory_size` bytes.
 
             context = engine.create_execution_context()
             context.set_input_shape("x", (1, 3, 224, 224))
 
-        `strategy` says when it gets its memory. Refused: AR801, more than the limit of the build; AR802, none
-        left."""
+        `strategy` selects when memory is allocated. Errors: AR801, more than the limit of the build; AR802,
+        out of memory."""
         chosen = strategy if strategy is not None else runtime_config
         config = chosen if isinstance(chosen, IRuntimeConfig) else None
         if config is not None:
@@ -407,51 +408,49 @@ class ICudaEngine(Reporting, Managed):
         return IExecutionContext(self, self._channel, context, config)
 
     def create_execution_context_without_device_memory(self) -> IExecutionContext:
-        """A context whose memory the user gives with `set_device_memory`, before the first run."""
+        """Create a context without scratch memory; call `set_device_memory` before the first inference."""
         return self.create_execution_context(Strategy.USER_MANAGED)
 
     def create_runtime_config(self) -> IRuntimeConfig:
-        """A configuration of contexts."""
+        """Create a configuration for contexts."""
         return IRuntimeConfig()
 
     def create_engine_inspector(self) -> EngineInspector:
-        """Tells about layers and tensors."""
+        """Create an inspector of layers and tensors."""
         return EngineInspector(self._plan, self._io, self._loaded.program, self._channel)
 
     def create_serialization_config(self) -> ISerializationConfig:
-        """A configuration of `serialize_with_config`."""
+        """Create a configuration for `serialize_with_config`."""
         return ISerializationConfig()
 
     @quiet(None)
     def serialize(self) -> IHostMemory:
-        """The plan that the engine was made from, with the weights that it was given last.
+        """The plan of the engine, with its present weights.
 
-        Of an engine that was stripped, and not refitted yet, the same. Refused: AR608, its file was changed
-        meanwhile."""
+        A stripped engine that is not refitted returns its plan without weights. Errors: AR608, the plan file
+        changed."""
         lacks = bool(self._loaded.held.now.lacks)
         return IHostMemory(self._plan_parts(stripped(self._plan, lacks)))
 
     @quiet(None)
     def serialize_with_config(self, arg0: ISerializationConfig) -> IHostMemory:
-        """The plan, with what the flags say.
+        """The plan, according to the flags.
 
-        EXCLUDE_WEIGHTS leaves out the weights that can be refitted. INCLUDE_REFIT keeps it refittable where
-        weights stay in; without it the plan has them for good. EXCLUDE_LEAN_RUNTIME is met in any case: plans
-        hold no runtime. Refused: AR841, EXCLUDE_WEIGHTS of an engine that cannot be refitted; AR844, weights
-        for good of one that was stripped of them."""
+        EXCLUDE_WEIGHTS leaves out refittable weights. INCLUDE_REFIT keeps the plan refittable if it contains
+        weights; without it the weights are fixed. EXCLUDE_LEAN_RUNTIME has no effect, since plans contain no
+        runtime. Errors: AR841, EXCLUDE_WEIGHTS for an engine that is not refittable; AR844, a plan
+        with weights of a stripped engine."""
         if not isinstance(arg0, ISerializationConfig):
             raise wrong_type("serialize_with_config", arg0, "an ISerializationConfig")
         excludes = arg0.get_flag(SerializationFlag.EXCLUDE_WEIGHTS)
         where = f"serialize_with_config of {self.name!r}"
         if excludes and self._plan.refit is None:
-            raise RefitError("AR841", where, "EXCLUDE_WEIGHTS", "an engine that takes weights")
+            raise RefitError("AR841", where, "EXCLUDE_WEIGHTS", "a refittable engine")
         lacks = bool(self._loaded.held.now.lacks)
         if excludes or arg0.get_flag(SerializationFlag.INCLUDE_REFIT):
             return IHostMemory(self._plan_parts(stripped(self._plan, excludes or lacks)))
         if lacks:
-            raise RefitError(
-                "AR844", where, "an engine without its weights", "INCLUDE_REFIT, or a refit before"
-            )
+            raise RefitError("AR844", where, "an engine without weights", "INCLUDE_REFIT, or a refit first")
         return IHostMemory(self._plan_parts(replace(self._plan, refit=None)))
 
     def _plan_parts(self, plan: Plan) -> PlanParts:
@@ -461,8 +460,8 @@ class ICudaEngine(Reporting, Managed):
             raise PlanError(
                 "AR608",
                 self.name,
-                "a mapped file that changed",
-                "the file that was loaded",
+                "a mapped plan file that changed",
+                "the file as it was loaded",
                 "copy the file instead, or load it again",
             )
         views = [now.bytes(b.offset, b.nbytes).data for b in plan.blobs]

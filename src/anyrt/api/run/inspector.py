@@ -135,7 +135,9 @@ class EngineInspector(Reporting):
         count = len(self._program.kernels)
         if not 0 <= integer(layer_index, "get_layer_information") < count:
             got, wanted = f"layer {layer_index}", f"below {count}"
-            raise ArgumentError("AR312", "get_layer_information", got, wanted, "count to engine.num_layers")
+            raise ArgumentError(
+                "AR312", "get_layer_information", got, wanted, "use an index below engine.num_layers"
+            )
         if self._verbosity == ProfilingVerbosity.NONE.name:
             return json.dumps("") if format is Format.JSON else ""
         shown = self._kernels(slice(layer_index, layer_index + 1))[0]

@@ -88,8 +88,8 @@ class Refitter(Logged, Managed):
 
             refitter.set_weights("conv1", trt.WeightsRole.BIAS, np.zeros(64, np.float32))
 
-        Where other layers have weights of the same name, of these, too. Refused: AR842, the engine has no
-        such layer with this role, or more than one; AR843, another count or type."""
+        Also sets the weights of other layers that have the same name. Errors: AR842, no such layer with this
+        role, or several; AR843, another count or type."""
         if not isinstance(layer_name, str):
             raise wrong_type("set_weights: layer_name", layer_name, "a name as str")
         if not isinstance(role, WeightsRole):
@@ -99,7 +99,7 @@ class Refitter(Logged, Managed):
         if len(found) != 1:
             known = sorted({r for w in self._weights for n, r in w.places if n == layer_name})
             got = f"{len(found) or 'no'} layers of this name" if found else f"no {role.name} of it"
-            wanted = f"one of its roles {', '.join(known)}" if known else "a layer whose weights may change"
+            wanted = f"one of the roles {', '.join(known)}" if known else "a refittable layer"
             near = "" if known else _near(layer_name, self.get_all()[0])
             raise RefitError("AR842", cut(layer_name) or "set_weights", got, wanted + near)
         self._check(found[0], given)
@@ -114,9 +114,9 @@ class Refitter(Logged, Managed):
 
             refitter.set_named_weights("w1", np.ones(9, np.float32))
 
-        Weights without a given name have that of their layer and role: "conv1 KERNEL". `location`: where they
-        are, which is the same memory. Refused: AR842, no such name, or one that several layers share by
-        default; AR843, another count or type."""
+        Weights without a name have that of their layer and role: "conv1 KERNEL". `location` has no effect,
+        since all memory is host memory. Errors: AR842, no such name, or a default name that several layers
+        share; AR843, another count or type."""
         given = to_weights(weights, "set_named_weights: weights")
         if not isinstance(location, TensorLocation):
             raise wrong_type("set_named_weights: location", location, TensorLocation)
@@ -132,13 +132,15 @@ class Refitter(Logged, Managed):
         checked_name(name, "weights name")
         found = [k for k, record in enumerate(self._weights) if record.name == name]
         if len(found) > 1 and not all(self._weights[k].given_name for k in found):
-            got, do = f"{len(found)} layers with such weights", "give layers different names"
+            got, do = f"{len(found)} layers with such weights", "use unique layer names"
             raise RefitError("AR842", cut(name), got, "one", do)
         if found:
             return found
         names = [w.name for w in self._weights if w.name]
         wanted = (
-            f"one of {', '.join(names[:8])}{', …' * (len(names) > 8)}" if names else "weights with a name"
+            f"one of {', '.join(names[:8])}{', …' * (len(names) > 8)}"
+            if names
+            else "refittable weights with a name"
         )
         near = _near(name, names) if len(names) > 8 else ""
         raise RefitError("AR842", cut(name), "no weights of this name", wanted + near)
@@ -151,9 +153,10 @@ class Refitter(Logged, Managed):
 
     @quiet(False)
     def refit_cuda_engine(self) -> bool:
-        """Put all weights that were set in their places, at once. True when done, else all is as it was.
+        """Replace the weights in the engine with all weights that were set. Returns True; on an error, no
+        weights change.
 
-        Refused: AR844, weights missing, see `get_missing`; AR841, an engine that was not built for it; AR843,
+        Errors: AR844, missing weights, see `get_missing`; AR841, the engine is not refittable; AR843 and
         AR845, see `weights_validation`."""
         recipe, loaded = self._recipe or self._made_of(), self._engine._loaded
         given, check = {k: w.elements() for k, w in self._given.items()}, bool(self.weights_validation)
@@ -241,8 +244,8 @@ class Refitter(Logged, Managed):
         checked_name(tensor_name, "tensor_name")
         found = self._ranges()
         if tensor_name not in found:
-            wanted = f"one of {', '.join([*found][:8])}" if found else "an int8 engine with ranges and REFIT"
-            raise RefitError("AR842", cut(tensor_name), "no range of a tensor of this name", wanted)
+            wanted = f"one of {', '.join([*found][:8])}" if found else "an int8 engine built with REFIT"
+            raise RefitError("AR842", cut(tensor_name), "no dynamic range of this name", wanted)
         return found[tensor_name]
 
     def get_tensors_with_dynamic_range(self) -> list[str]:
@@ -255,7 +258,7 @@ class Refitter(Logged, Managed):
 
             refitter.set_dynamic_range("x", [-2.0, 2.0])
 
-        Refused: AR842, no such tensor, see `get_tensors_with_dynamic_range`; AR308, no range."""
+        Errors: AR842, no such tensor, see `get_tensors_with_dynamic_range`; AR308, an invalid range."""
         given = floats(range, "set_dynamic_range: range")
         if len(given) != 2:
             raise wrong_type("set_dynamic_range: range", range, "a pair (min, max)")

@@ -1,4 +1,4 @@
-"""The runtime: makes engines from plans."""
+"""The runtime creates engines from plans."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PLAN_THREADS = 64
 
 @fold
 class Runtime(Logged, Managed):
-    """Makes engines from plans; an engine keeps its runtime alive.
+    """Creates engines from plans; an engine keeps its runtime alive.
 
     engine = trt.Runtime(trt.Logger(trt.Logger.WARNING)).deserialize_cuda_engine(plan)
     """
@@ -90,15 +90,15 @@ class Runtime(Logged, Managed):
         self,
         serialized_engine: ReadableBuffer | NDArray[Any] | os.PathLike[str] | IStreamReader | IStreamReaderV2,
     ) -> ICudaEngine:
-        """The engine of a plan: a file's `pathlib.Path`, a buffer, or a stream reader.
+        """Create the engine of a plan, which is a `pathlib.Path`, a buffer or a stream reader.
 
             engine = runtime.deserialize_cuda_engine(Path("net.plan"))
 
-        Header and structure are always checked, weights unless `check_weights` says otherwise. A file is
-        mapped; it may be replaced, but not written to. A read-only buffer at a multiple of 64 is used in
-        place and must stay as it is, which `memoryview(buffer).toreadonly()` promises of others. Weights in
-        any other buffer are copied once. Refused: AR606, something else than a plan; AR601 to AR605, a
-        damaged one; AR304, a file that cannot be read.
+        The header and the structure are always checked, the weights unless `check_weights` is False. A file
+        is mapped; it may be replaced, but not written to. A read-only buffer that is aligned to 64 bytes is
+        used in place and must not change; `memoryview(buffer).toreadonly()` makes a buffer read-only.
+        Weights in other buffers are copied once. Errors: AR606, not a plan; AR601 to AR605, a damaged plan;
+        AR304, an unreadable file.
         """
         check = self.check_weights if self.check_weights is not None else read_flags().check_weights
         return self._load(read_source(serialized_engine, check))
@@ -119,17 +119,17 @@ class Runtime(Logged, Managed):
 
     @quiet(None)
     def load_runtime(self, path: str) -> Runtime:
-        """A runtime for plans of other versions: one like this, which loads all; the file is not run."""
+        """A runtime for plans of other versions. It is equal to this one; the file is not executed."""
         if not isinstance(path, str):
             raise wrong_type("load_runtime", path, "a path as str")
         if not os.path.isfile(path):
-            raise ArgumentError("AR304", "load_runtime", repr(path), "a file that exists", "look at the path")
+            raise ArgumentError("AR304", "load_runtime", repr(path), "an existing file", "check the path")
         runtime = Runtime(self.logger)
         runtime._channel.parent = self._channel
         return runtime
 
     def get_plugin_registry(self) -> IPluginRegistry:
-        """The registry that loading looks plug-ins up in."""
+        """The plug-in registry for loading plans."""
         return get_plugin_registry()
 
 

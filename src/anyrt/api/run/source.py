@@ -50,7 +50,7 @@ def _read_path(path: Path, check_weights: bool) -> PlanFile:
     except OSError as error:
         got = f"{path} ({error.strerror or error})"
         raise ArgumentError(
-            "AR304", "deserialize_cuda_engine", got, "a file that can be read", "look at the path"
+            "AR304", "deserialize_cuda_engine", got, "a readable file", "check the path"
         ) from None
 
 
@@ -86,5 +86,5 @@ def _read(reader: IStreamReader | IStreamReaderV2, size: int) -> bytes:
     try:
         return bytes(memoryview(given))
     except TypeError:
-        got, do = type_name(given), "return bytes from read, and b'' at the end"
+        got, do = type_name(given), "return bytes from read, and b'' at the end of the stream"
         raise ArgumentError("AR311", "stream reader", got, "bytes", do) from None

@@ -119,9 +119,7 @@ def _of_c(text: Text) -> tuple[int, object]:
     together = _TOGETHER.search(text.code)
     if together:
         do = "write a kernel without barriers"
-        raise NotSupportedError(
-            "AR901", text.plugin, f"{together[0]} in a kernel", "independent threads", do
-        )
+        raise NotSupportedError("AR901", text.plugin, f"{together[0]} in a kernel", "independent threads", do)
     compiler = found("cc")
     if compiler is None:
         do = "install a C compiler, or pass LLVM IR"
