@@ -1,11 +1,11 @@
-"""Public objects have the attributes that their classes declare, so that a misspelt one is refused.
+"""Public objects have only the attributes that their classes declare, so a misspelt one is an error.
 
 >>> class Box(Fixed):
-...     __slots__ = ("_width",)
-...     width = property(None, lambda self, width: setattr(self, "_width", width))
->>> Box().widht = 3
+...     __slots__ = ("_wide",)
+...     wide = property(None, lambda self, wide: setattr(self, "_wide", wide))
+>>> Box().wdie = 3
 Traceback (most recent call last):
-anyrt.core.errors.WrongName: [AR313] Box: got 'widht', wanted an attribute of the class; the nearest is 'width'
+anyrt.core.errors.WrongName: [AR313] Box: got 'wdie', wanted an attribute of the class; the nearest is 'wide'
 """
 
 from __future__ import annotations
