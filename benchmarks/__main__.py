@@ -17,6 +17,7 @@ python -m benchmarks build --only '^mixed' --runs 3 --tree ../older
 python -m benchmarks trees --old ../older         two source trees in turn
 python -m benchmarks trees --old HEAD --changed   those cases whose kernels differ
 python -m benchmarks load                         100 MB of weights, from a file and from memory
+python -m benchmarks serve                        requests to a server beside a bare loop; needs anyrt[serve]
 python -m benchmarks list
 python -m benchmarks compare old.jsonl new.jsonl
 python -m benchmarks report results.jsonl         tables of earlier results
@@ -45,6 +46,7 @@ from benchmarks import (
     record,
     report,
     rounding,
+    serving,
     session,
     trees,
 )
@@ -170,6 +172,14 @@ def _parser() -> argparse.ArgumentParser:
     two.add_argument("--resume", action="store_true", help="go on where FILE of --json ends")
     loading = commands.add_parser("load", help="how long loading weights takes")
     loading.set_defaults(action=lambda options: show([load.table()]))
+    served = commands.add_parser("serve", help="requests to a server beside a bare loop")
+    served.set_defaults(action=_serve)
+    served.add_argument(
+        "--resnet", type=Path, metavar="FILE", help="that of python -m benchmarks.models.networks"
+    )
+    served.add_argument("--seconds", type=float, default=5.0, help="of each measure (default: %(default)s)")
+    served.add_argument("--small", type=int, default=1_000_000, help="requests (default: %(default)s)")
+    served.add_argument("--markdown", type=Path, metavar="FILE", help="write the table")
     listing = commands.add_parser("list", help="names of all cases")
     listing.set_defaults(action=_list)
     listing.add_argument("--only", default="", metavar="REGEX")
@@ -256,6 +266,13 @@ def _open(options: argparse.Namespace) -> None:
     target = options.markdown or (OPEN if len(wanted) == len(opened.ALL) and not options.quick else None)
     if target:
         opened.write(target, rows)
+
+
+def _serve(options: argparse.Namespace) -> None:
+    found = serving.tables(options.resnet, options.seconds, options.small)
+    show(found)
+    if options.markdown:
+        write_text(options.markdown, serving.document(found))
 
 
 def _build(options: argparse.Namespace) -> None:

@@ -1,0 +1,337 @@
+"""Serving beside a bare loop: throughput at saturation, what batching gains, what a request costs, growth.
+
+python -m benchmarks serve --resnet resnet50.onnx --markdown docs/tables/serve.md
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper, parser
+
+import anyrt
+from benchmarks.machine import this_machine
+from benchmarks.table import Table, markdown
+
+WIDTH, HEADS, LAYERS, WORDS = 384, 12, 6, 30522
+ECHO = """
+import asyncio, sys
+from granian.server.common import HTTPModes, Interfaces
+from granian.server.embed import Server
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
+async def echo(request): return Response(await request.body())
+app = Starlette(routes=[Route("/v2/models/tiny/infer", echo, methods=["POST"])])
+server = Server(app, "127.0.0.1", int(sys.argv[1]), interface=Interfaces.ASGI, http=HTTPModes.http1,
+                log_enabled=False, websockets=False)
+asyncio.run(server.serve())
+"""
+NOTE = (
+    "Clients and server share the processors; the CPU time of the clients is told, and is not taken off. "
+    "Tensors go as bytes, by HTTP, on connections that are kept."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What clients measured together; `cpu`: seconds of theirs."""
+
+    requests: int
+    seconds: float
+    cpu: float
+    milliseconds: Sequence[float]
+
+    @property
+    def rate(self) -> float:
+        """Requests a second."""
+        return self.requests / self.seconds
+
+    def at(self, part: float) -> float:
+        """The milliseconds that this part of requests stays below."""
+        return sorted(self.milliseconds)[min(len(self.milliseconds) - 1, int(part * len(self.milliseconds)))]
+
+
+def tables(resnet: Path | None, seconds: float, small: int) -> list[Table]:
+    """One row for each measure of the issue."""
+    with tempfile.TemporaryDirectory() as folder:
+        rows = [*_overhead(Path(folder), seconds)]
+        rows += _saturation(resnet, seconds) if resnet is not None else []
+        rows += _batching(Path(folder), seconds)
+        rows += _growth(Path(folder), small)
+    return [Table("Serving", ("what", "bare", "served", "served / bare", "clients' CPU"), tuple(rows), NOTE)]
+
+
+def document(found: Sequence[Table]) -> str:
+    """The page, with the machine."""
+    m = this_machine({}, {})
+    head = "# Serving\n\nWritten by `python -m benchmarks serve`.\n\n"
+    return f"{head}- {m.processor}, {m.cores} cores, {m.caches}\n\n" + "\n".join(map(markdown, found))
+
+
+def _port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+@contextmanager
+def _started(port: int, command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port)).close()
+                break
+            except OSError:
+                assert process.poll() is None, "the server ended"
+                time.sleep(0.05)
+        yield process
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _serving(port: int, model: Path, *options: object) -> Any:  # Any: a context manager
+    more = [str(o) for o in options]
+    return _started(port, [sys.executable, "-m", "anyrt", "serve", str(model), "--port", str(port), *more])
+
+
+def _body(arrays: dict[str, np.ndarray[Any, Any]]) -> tuple[bytes, dict[str, str]]:
+    names = {"float32": "FP32", "int64": "INT64"}
+    inputs = [
+        {
+            "name": n,
+            "shape": x.shape,
+            "datatype": names[str(x.dtype)],
+            "parameters": {"binary_data_size": x.nbytes},
+        }
+        for n, x in arrays.items()
+    ]
+    head = json.dumps({"inputs": inputs, "parameters": {"binary_data_output": True}}).encode()
+    data = head + b"".join(x.tobytes() for x in arrays.values())
+    return data, {"Inference-Header-Content-Length": str(len(head))}
+
+
+def _clients(
+    port: int, name: str, bodies: Sequence[tuple[bytes, dict[str, str]]], clients: int, until: Any
+) -> Load:
+    """Clients in one process of their own, so that its CPU time is theirs: asyncio, one connection each."""
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        found = asyncio.run(_all_clients(port, name, bodies, clients, until))
+        cpu = sum(os.times()[:2])
+        with os.fdopen(write, "w") as file:
+            json.dump([*found, cpu], file)
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as file:
+        times, seconds, cpu = json.load(file)
+    os.waitpid(child, 0)
+    return Load(len(times), seconds, cpu, times)
+
+
+async def _all_clients(
+    port: int, name: str, bodies: Any, clients: int, until: Any
+) -> tuple[list[float], float]:
+    times: list[float] = []
+    start = time.perf_counter()
+    is_over: Callable[[], bool] = (
+        (lambda: len(times) >= until)
+        if isinstance(until, int)
+        else (lambda: time.perf_counter() - start > until)
+    )
+    await asyncio.gather(*(_client(port, name, bodies, k, times, is_over) for k in range(clients)))
+    return times, time.perf_counter() - start
+
+
+async def _client(
+    port: int, name: str, bodies: Any, k: int, times: list[float], is_over: Callable[[], bool]
+) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    while not is_over():
+        data, headers = bodies[k % len(bodies)]
+        k += 1
+        more = "".join(f"{n}: {v}\r\n" for n, v in headers.items())
+        head = f"POST /v2/models/{name}/infer HTTP/1.1\r\nHost: localhost\r\n{more}"
+        head += f"Content-Length: {len(data)}\r\n\r\n"
+        start = time.perf_counter()
+        writer.write(head.encode() + data)
+        answer = await reader.readuntil(b"\r\n\r\n")
+        assert b" 200 " in answer[:16], answer
+        fields = dict(line.lower().split(b": ", 1) for line in answer.split(b"\r\n")[1:] if b": " in line)
+        await reader.readexactly(int(fields[b"content-length"]))
+        times.append((time.perf_counter() - start) * 1e3)
+    writer.close()
+
+
+def _bare(predict: anyrt.Predictor, feeds: Sequence[dict[str, Any]], seconds: float) -> tuple[float, float]:
+    """(runs a second, median milliseconds) of a loop over feeds."""
+    for feed in feeds:
+        predict.run(feed)
+    start, times = time.perf_counter(), []
+    while (now := time.perf_counter()) - start < seconds:
+        predict.run(feeds[len(times) % len(feeds)])
+        times.append(time.perf_counter() - now)
+    return len(times) / (time.perf_counter() - start), sorted(times)[len(times) // 2] * 1e3
+
+
+def _tiny(folder: Path) -> tuple[Path, dict[str, Any]]:
+    text = '<ir_version: 10, opset_import: ["": 21]> g (float[n, 16] x) => (float[n, 16] y) { y = Neg(x) }'
+    onnx.save(parser.parse_model(text), folder / "tiny.onnx")
+    return folder / "tiny.onnx", {"x": np.ones((1, 16), np.float32)}
+
+
+def _overhead(folder: Path, seconds: float) -> Iterator[tuple[str, ...]]:
+    model, feed = _tiny(folder)
+    _, engine = _bare(anyrt.Predictor(model, threads=1), [feed], seconds / 4)
+    bodies = [_body(feed)]
+    port = _port()
+    with _started(port, [sys.executable, "-c", ECHO, str(port)]):
+        _clients(port, "tiny", bodies, 1, 0.5)
+        echo = _clients(port, "tiny", bodies, 1, seconds)
+    port = _port()
+    with _serving(port, model, "--threads", 1):
+        _clients(port, "tiny", bodies, 1, 0.5)
+        load = _clients(port, "tiny", bodies, 1, seconds)
+    over = load.at(0.5) - engine
+    yield (
+        "overhead of a request, median",
+        f"engine {engine:.3f} ms",
+        f"{load.at(0.5):.3f} ms",
+        f"+{over:.3f} ms",
+        _cpu(load),
+    )
+    yield (
+        "p99 beside an echo on the bare server",
+        f"echo {echo.at(0.99):.3f} ms",
+        f"{load.at(0.99):.3f} ms",
+        f"{load.at(0.99) / echo.at(0.99):.2f}",
+        _cpu(load),
+    )
+
+
+def _cpu(load: Load) -> str:
+    return f"{load.cpu / load.seconds * 100:.0f} %"
+
+
+def _saturation(model: Path, seconds: float) -> Iterator[tuple[str, ...]]:
+    x = np.random.default_rng(0).standard_normal((1, 3, 224, 224)).astype(np.float32)
+    with anyrt.Predictor(model) as predict:
+        bare, _ = _bare(predict, [{"x": x}], seconds)
+    port = _port()
+    with _serving(port, model):
+        _clients(port, model.stem, [_body({"x": x})], 4, 1.0)
+        load = _clients(port, model.stem, [_body({"x": x})], 4, seconds)
+    name = "ResNet-50 at saturation, 4 clients"
+    yield name, f"{bare:.1f}/s", f"{load.rate:.1f}/s", f"{load.rate / bare:.2f}", _cpu(load)
+
+
+def encoder() -> onnx.ModelProto:
+    """An encoder of MiniLM's size with random weights: tokens to the mean of their last states."""
+    random, nodes, kept = np.random.default_rng(0), list[onnx.NodeProto](), list[onnx.TensorProto]()
+
+    def weight(name: str, *shape: int) -> str:
+        kept.append(numpy_helper.from_array((random.standard_normal(shape) * 0.05).astype(np.float32), name))
+        return name
+
+    def node(op: str, *inputs: str, **attributes: Any) -> str:  # Any: as ONNX takes them
+        nodes.append(helper.make_node(op, list(inputs), [f"t{len(nodes)}"], **attributes))
+        return f"t{len(nodes) - 1}"
+
+    def dense(x: str, name: str, before: int, after: int) -> str:
+        return node("Add", node("MatMul", x, weight(f"{name}w", before, after)), weight(f"{name}b", after))
+
+    def norm(x: str, name: str) -> str:
+        return node("LayerNormalization", x, weight(f"{name}s", WIDTH), weight(f"{name}o", WIDTH), axis=-1)
+
+    parts = numpy_helper.from_array(np.array([0, 0, HEADS, WIDTH // HEADS]), "parts")
+    kept += [parts, numpy_helper.from_array(np.array([0, 0, WIDTH]), "whole")]
+    kept.append(numpy_helper.from_array(np.float32(WIDTH // HEADS) ** -0.5, "scale"))
+    x = node("Gather", weight("words", WORDS, WIDTH), "ids")
+    for k in range(LAYERS):
+        q, key, v = (
+            node("Transpose", node("Reshape", dense(x, f"l{k}{n}", WIDTH, WIDTH), "parts"), perm=[0, 2, 1, 3])
+            for n in "qkv"
+        )
+        scores = node("Mul", node("MatMul", q, node("Transpose", key, perm=[0, 1, 3, 2])), "scale")
+        mixed = node("Transpose", node("MatMul", node("Softmax", scores, axis=-1), v), perm=[0, 2, 1, 3])
+        x = norm(node("Add", x, dense(node("Reshape", mixed, "whole"), f"l{k}p", WIDTH, WIDTH)), f"l{k}m")
+        inner = node("Gelu", dense(x, f"l{k}i", WIDTH, 4 * WIDTH))
+        x = norm(node("Add", x, dense(inner, f"l{k}f", 4 * WIDTH, WIDTH)), f"l{k}n")
+    nodes.append(helper.make_node("ReduceMean", [x, "axis"], ["y"], keepdims=0))
+    kept.append(numpy_helper.from_array(np.array([1]), "axis"))
+    ids = helper.make_tensor_value_info("ids", onnx.TensorProto.INT64, ["n", "t"])
+    y = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["n", WIDTH])
+    graph = helper.make_graph(nodes, "encoder", [ids], [y], kept)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+
+
+def _batching(folder: Path, seconds: float, rows: int = 16) -> Iterator[tuple[str, ...]]:
+    """Sentences of 8 to 128 tokens, padded to a few lengths by clients, as tokenizers do."""
+    model, random = folder / "encoder.onnx", np.random.default_rng(1)
+    onnx.save(encoder(), model)
+    lengths = [16, 32, 64, 128]
+    drawn = [next(n for n in lengths if n >= k) for k in random.integers(8, 129, 64)]
+    feeds = [{"ids": random.integers(0, WORDS, (1, n))} for n in drawn]
+    with anyrt.Predictor(model) as predict:
+        alone, _ = _bare(predict, feeds, seconds)
+        joined = []
+        for n in lengths:
+            same = [f["ids"] for f in feeds if f["ids"].shape[1] == n]
+            joined += [{"ids": np.concatenate(same[k : k + rows])} for k in range(0, len(same), rows)]
+        runs, _ = _bare(predict, joined, seconds)
+        together = runs * len(feeds) / len(joined)
+    bodies = [_body(f) for f in feeds]
+    port = _port()
+    with _serving(port, model, "--max-batch-size", rows, "--max-queue", 256):
+        _clients(port, "encoder", bodies, 64, 2.0)
+        load = _clients(port, "encoder", bodies, 64, seconds)
+    gained = (load.rate - alone) / (together - alone)
+    bare = f"{alone:.1f}/s alone, {together:.1f}/s in batches"
+    yield (
+        f"encoder, 64 clients, batches of {rows}",
+        bare,
+        f"{load.rate:.1f}/s",
+        f"{load.rate / together:.2f}",
+        _cpu(load),
+    )
+    yield "the same: part of what batches gain in a loop", "1", f"{gained:.2f}", "", ""
+
+
+def _growth(folder: Path, small: int) -> Iterator[tuple[str, ...]]:
+    model, feed = _tiny(folder)
+    port = _port()
+    with _serving(port, model, "--threads", 1, "--max-batch-size", 8) as process:
+        _clients(port, "tiny", [_body(feed)], 8, max(1, small // 10))
+        before = _kilobytes(process.pid)
+        load = _clients(port, "tiny", [_body(feed)], 8, small)
+        after = _kilobytes(process.pid)
+    name = f"memory over {load.requests} small requests, 8 clients ({load.rate:.0f}/s)"
+    yield (
+        name,
+        f"{before / 1000:.1f} MB before",
+        f"{after / 1000:.1f} MB after",
+        f"{after - before:+d} kB",
+        _cpu(load),
+    )
+
+
+def _kilobytes(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
