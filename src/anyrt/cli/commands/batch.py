@@ -1,0 +1,120 @@
+"""`anyrt batch MODEL IN OUT`: a model over a folder of files, in several processes; goes on where it ended.
+
+anyrt batch model.onnx photos results --processes 2      results/NAME.png.npz
+anyrt batch model.onnx rows.parquet results              the table with columns of outputs
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anyrt.cli.command import Command
+from anyrt.core.errors import AnyrtError, ArgumentError, ResourceError
+
+if TYPE_CHECKING:
+    from anyrt.cli.batch.files import Work
+    from anyrt.onnx.predictor import Predictor
+
+SHOWN = 5  # files that are named of those that failed
+
+
+def options(parser: ArgumentParser) -> None:
+    """The model, what it reads, where results go, and how."""
+    parser.description = __doc__
+    add = parser.add_argument
+    add("model", type=Path, help="an ONNX model, a plan, or FILE.py of a network")
+    add("source", type=Path, metavar="IN", help="a file or folder of .npz, .npy, images, .parquet")
+    add("target", type=Path, metavar="OUT", help="the folder for results, of the same names")
+    add("--processes", type=int, default=1, help="how many work side by side (1)")
+    add("--threads", type=int, help="of each process; those of the machine, shared out, where none is given")
+    add("--precision", action="append", default=[], metavar="NAME", help="fp16, bf16 or int8, for kernels")
+    add("--rows", type=int, default=64, help="rows of a table that are one run (64)")
+    add("--mean", default="0", help="of pixels from 0 to 1: one number, or one for each channel (0)")
+    add("--std", default="1", help="what they are divided by afterwards (1)")
+
+
+def run(args: Namespace) -> None:
+    """Compute what is not there yet; print how much that was. ArgumentError names files that failed."""
+    from rich.progress import Progress
+
+    from anyrt.cli.batch.files import Pixels, left, todo
+    from anyrt.core.flags import processors
+    from anyrt.onnx.predictor import Predictor
+
+    if args.processes < 1 or args.rows < 1:
+        raise ArgumentError(
+            "AR304", "anyrt batch", "a number below 1", "--processes and --rows of 1 and more"
+        )
+    pixels = Pixels(_numbers("--mean", args.mean), _numbers("--std", args.std))
+    every = todo(args.source, args.target, pixels, args.rows)
+    work = list(left(every))
+    threads = args.threads or max(1, processors() // args.processes)
+    predictor = Predictor(args.model, precision=args.precision, threads=threads, contexts=1)
+    failed: list[tuple[Work, str]] = []
+    with Progress(disable=None) as bar:
+        task = bar.add_task(args.model.name, total=len(every), completed=len(every) - len(work))
+        for item, error in _results(predictor, work, args.processes):
+            failed += [(item, error)] if error else []
+            bar.advance(task)
+    print(f"{len(work) - len(failed)} of {len(every)} files computed, {len(every) - len(work)} were there")
+    if failed:
+        told = "; ".join(f"{w.source}: {error}" for w, error in failed[:SHOWN])
+        raise ArgumentError("AR304", f"{len(failed)} files", told, "files that fit the model")
+
+
+def _results(predictor: Predictor, work: Sequence[Work], processes: int) -> Iterator[tuple[Work, str]]:
+    """Each file as it is done, with what went wrong or ""."""
+    if processes == 1:
+        for item in work:
+            yield item, _one(predictor, item)
+        return
+    # Not fork: threads of the engine that a parent has are not in its children.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, context, initializer=_begin, initargs=(predictor,)) as pool:
+        asked: dict[Future[str], Work] = {pool.submit(_in_child, item): item for item in work}
+        try:
+            for future in as_completed(asked):
+                yield asked[future], future.result()
+        except BrokenProcessPool:
+            do = "run the command again: it goes on with what is not done"
+            raise ResourceError(
+                "AR802", "anyrt batch", "a process that was ended", "all of them", do
+            ) from None
+
+
+_held: list[Predictor] = []
+
+
+def _begin(predictor: Predictor) -> None:
+    _held.append(predictor)
+
+
+def _in_child(work: Work) -> str:
+    return _one(_held[0], work)
+
+
+def _one(predictor: Predictor, work: Work) -> str:
+    from anyrt.cli.batch.files import run as compute
+
+    predictor.metadata()  # a model that cannot be opened is no fault of the file
+    try:
+        compute(predictor, work)
+    except (AnyrtError, OSError, ValueError) as error:
+        return str(error)
+    return ""
+
+
+def _numbers(option: str, text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(x) for x in text.split(","))
+    except ValueError:
+        raise ArgumentError("AR304", option, repr(text), "numbers with commas between them") from None
+
+
+COMMAND = Command("run a model over a folder of files", options, run)
