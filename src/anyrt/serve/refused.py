@@ -45,7 +45,7 @@ class Limits:
     """What one request may take; seconds are those that it may take to arrive, or may wait and run."""
 
     body_bytes: int = 64 << 20
-    header_bytes: int = 64 << 10
+    header_bytes: int = 256 << 10  # what is read of a connection at once, too
     tensor_elements: int = 1 << 26
     tensors: int = 256
     body_seconds: float = 30.0
