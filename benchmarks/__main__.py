@@ -177,6 +177,7 @@ def _parser() -> argparse.ArgumentParser:
     served.add_argument(
         "--resnet", type=Path, metavar="FILE", help="that of python -m benchmarks.models.networks"
     )
+    served.add_argument("--only", default="", metavar="REGEX", help="overhead, saturation, batching, growth")
     served.add_argument("--seconds", type=float, default=5.0, help="of each measure (default: %(default)s)")
     served.add_argument("--small", type=int, default=1_000_000, help="requests (default: %(default)s)")
     served.add_argument("--markdown", type=Path, metavar="FILE", help="write the table")
@@ -269,7 +270,7 @@ def _open(options: argparse.Namespace) -> None:
 
 
 def _serve(options: argparse.Namespace) -> None:
-    found = serving.tables(options.resnet, options.seconds, options.small)
+    found = serving.tables(options.resnet, options.seconds, options.small, options.only)
     show(found)
     if options.markdown:
         write_text(options.markdown, serving.document(found))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -66,13 +67,18 @@ class Load:
         return sorted(self.milliseconds)[min(len(self.milliseconds) - 1, int(part * len(self.milliseconds)))]
 
 
-def tables(resnet: Path | None, seconds: float, small: int) -> list[Table]:
-    """One row for each measure of the issue."""
-    with tempfile.TemporaryDirectory() as folder:
-        rows = [*_overhead(Path(folder), seconds)]
-        rows += _saturation(resnet, seconds) if resnet is not None else []
-        rows += _batching(Path(folder), seconds)
-        rows += _growth(Path(folder), small)
+def tables(resnet: Path | None, seconds: float, small: int, only: str = "") -> list[Table]:
+    """One row for each measure, of those parts that match `only`."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        parts: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
+            "overhead": lambda: _overhead(folder, seconds),
+            "batching": lambda: _batching(folder, seconds),
+            "growth": lambda: _growth(folder, small),
+        }
+        if resnet is not None:
+            parts["saturation"] = lambda: _saturation(resnet, seconds)
+        rows = [row for part, run in parts.items() if re.search(only, part) for row in run()]
     return [Table("Serving", ("what", "bare", "served", "served / bare", "clients' CPU"), tuple(rows), NOTE)]
 
 

@@ -1,0 +1,81 @@
+"""Collectives over MPI: the same results as over shared memory, groups, disagreement, death."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mpi4py", reason="mpi4py is not installed: pip install anyrt[mpi] mpich")
+MPIEXEC = shutil.which("mpiexec", path=str(Path(sys.executable).parent)) or shutil.which("mpiexec")
+if MPIEXEC is None:
+    pytest.skip("mpiexec is not here: pip install mpich", allow_module_level=True)
+
+pytestmark = pytest.mark.programs
+HEAD = """
+import numpy as np, sys, time, os
+from anyrt.core.enums import ReduceOperation as R
+from anyrt.core.enums_more import CollectiveOperation as C
+from anyrt.integrations.mpi import MpiRanks
+from anyrt.runtime.collective import Exchange, exchange
+ranks = MpiRanks(seconds=5.0, chunk=256)
+n, me = ranks.size, ranks.rank
+xs = [np.random.default_rng(r).integers(-4, 5, (8, 9)).astype(np.float32) for r in range(n)]
+"""
+
+
+def run(size, body):
+    command = [MPIEXEC, "-n", str(size), sys.executable, "-c", HEAD + body]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_operations_agree_with_numpy(size):
+    body = """
+k = 8 // n
+def is_(y, wanted): assert np.array_equal(y, wanted), (y, wanted)
+total = sum(xs[1:], xs[0])
+is_(exchange(ranks, Exchange(C.ALL_REDUCE, R.SUM), xs[me]), total)
+is_(exchange(ranks, Exchange(C.ALL_REDUCE, R.MAX), xs[me]), np.max(xs, 0))
+is_(exchange(ranks, Exchange(C.REDUCE, R.SUM, 1), xs[me]), total if me == 1 else xs[me])
+is_(exchange(ranks, Exchange(C.REDUCE_SCATTER, R.SUM), xs[me]), total[me * k : (me + 1) * k])
+is_(exchange(ranks, Exchange(C.ALL_GATHER), xs[me]), np.concatenate(xs))
+is_(exchange(ranks, Exchange(C.GATHER, root=0), xs[me]), np.concatenate(xs) if me == 0 else xs[me])
+is_(exchange(ranks, Exchange(C.BROADCAST, root=1), xs[me]), xs[1])
+is_(exchange(ranks, Exchange(C.SCATTER, root=1), xs[me]), xs[1][me * k : (me + 1) * k])
+is_(exchange(ranks, Exchange(C.ALL_TO_ALL), xs[me]), np.concatenate([x.reshape(n, k, 9)[me] for x in xs]))
+group = (me % 2, me % 2 + 2) if n == 4 else (0, 1)
+is_(exchange(ranks, Exchange(C.ALL_REDUCE, R.SUM, group=group), xs[me]), sum(xs[g] for g in group))
+print("good")
+"""
+    done = run(size, body)
+    assert done.stdout.count("good") == size, done.stderr
+
+
+def test_a_disagreement_is_an_error_on_all():
+    body = """
+try: exchange(ranks, Exchange(C.ALL_REDUCE, R.SUM), xs[me][: 8 - me])
+except Exception as error: print(type(error).__name__)
+"""
+    assert run(2, body).stdout.split() == ["ArgumentError"] * 2
+
+
+def test_a_rank_that_does_not_come_is_told():
+    body = """
+if me == 0:
+    try: exchange(ranks, Exchange(C.ALL_REDUCE, R.SUM), xs[me])
+    except Exception as error: print("no word" in str(error), flush=True)
+else: time.sleep(7)
+os._exit(0)
+"""
+    assert "True" in run(2, body).stdout
+
+
+def test_a_rank_that_dies_ends_all():
+    body = """
+if me == 1: os.kill(os.getpid(), 9)
+exchange(ranks, Exchange(C.ALL_REDUCE, R.SUM), xs[me])
+time.sleep(60)
+"""
+    assert run(2, body).returncode != 0
