@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ import anyrt
 from benchmarks.machine import this_machine
 from benchmarks.table import Table, markdown
 
+TURNS = 5  # of each measure, bare and served by turns
 WIDTH, HEADS, LAYERS, WORDS = 384, 12, 6, 30522
 ECHO = """
 import asyncio, sys
@@ -43,8 +45,8 @@ server = Server(app, "127.0.0.1", int(sys.argv[1]), interface=Interfaces.ASGI, h
 asyncio.run(server.serve())
 """
 NOTE = (
-    "Clients and server share the processors; the CPU time of the clients is told, and is not taken off. "
-    "Tensors go as bytes, by HTTP, on connections that are kept."
+    f"Bare and served by turns, medians of {TURNS} of each. Clients and server share the processors; the CPU time "
+    "of the clients is told, and is not taken off. Tensors go as bytes, by HTTP, on connections that are kept."
 )
 
 
@@ -205,47 +207,48 @@ def _tiny(folder: Path) -> tuple[Path, dict[str, Any]]:
 
 def _overhead(folder: Path, seconds: float) -> Iterator[tuple[str, ...]]:
     model, feed = _tiny(folder)
-    _, engine = _bare(anyrt.Predictor(model, threads=1), [feed], seconds / 4)
-    bodies = [_body(feed)]
-    port = _port()
-    with _started(port, [sys.executable, "-c", ECHO, str(port)]):
-        _clients(port, "tiny", bodies, 1, 0.5)
-        echo = _clients(port, "tiny", bodies, 1, seconds)
-    port = _port()
-    with _serving(port, model, "--threads", 1):
-        _clients(port, "tiny", bodies, 1, 0.5)
-        load = _clients(port, "tiny", bodies, 1, seconds)
-    over = load.at(0.5) - engine
+    bodies, one, two = [_body(feed)], _port(), _port()
+    engines, echoes, loads = [], [], []
+    with (
+        anyrt.Predictor(model, threads=1) as predict,
+        _started(one, [sys.executable, "-c", ECHO, str(one)]),
+        _serving(two, model, "--threads", 1),
+    ):
+        for _ in range(TURNS + 1):
+            engines.append(_bare(predict, [feed], seconds / TURNS / 4)[1])
+            echoes.append(_clients(one, "tiny", bodies, 1, seconds / TURNS))
+            loads.append(_clients(two, "tiny", bodies, 1, seconds / TURNS))
+    engine, served = median(engines[1:]), median(x.at(0.5) for x in loads[1:])
+    over, cpu = served - engine, _cpu(loads[1:])
     yield (
         "overhead of a request, median",
         f"engine {engine:.3f} ms",
-        f"{load.at(0.5):.3f} ms",
+        f"{served:.3f} ms",
         f"+{over:.3f} ms",
-        _cpu(load),
+        cpu,
     )
-    yield (
-        "p99 beside an echo on the bare server",
-        f"echo {echo.at(0.99):.3f} ms",
-        f"{load.at(0.99):.3f} ms",
-        f"{load.at(0.99) / echo.at(0.99):.2f}",
-        _cpu(load),
+    pairs = [(a.at(0.99), b.at(0.99)) for a, b in zip(echoes[1:], loads[1:], strict=True)]
+    a, b, ratio = (
+        median(x) for x in ((p[0] for p in pairs), (p[1] for p in pairs), (q / p for p, q in pairs))
     )
+    yield "p99 beside an echo on the bare server", f"echo {a:.3f} ms", f"{b:.3f} ms", f"{ratio:.2f}", cpu
 
 
-def _cpu(load: Load) -> str:
-    return f"{load.cpu / load.seconds * 100:.0f} %"
+def _cpu(loads: Sequence[Load]) -> str:
+    return f"{sum(x.cpu for x in loads) / sum(x.seconds for x in loads) * 100:.0f} %"
 
 
 def _saturation(model: Path, seconds: float) -> Iterator[tuple[str, ...]]:
     x = np.random.default_rng(0).standard_normal((1, 3, 224, 224)).astype(np.float32)
-    with anyrt.Predictor(model) as predict:
-        bare, _ = _bare(predict, [{"x": x}], seconds)
-    port = _port()
-    with _serving(port, model):
-        _clients(port, model.stem, [_body({"x": x})], 4, 1.0)
-        load = _clients(port, model.stem, [_body({"x": x})], 4, seconds)
+    port, rates, loads = _port(), [], []
+    with anyrt.Predictor(model) as predict, _serving(port, model):
+        for _ in range(TURNS + 1):
+            rates.append(_bare(predict, [{"x": x}], seconds / TURNS)[0])
+            loads.append(_clients(port, model.stem, [_body({"x": x})], 4, seconds / TURNS))
+    ratio = median(b.rate / a for a, b in zip(rates[1:], loads[1:], strict=True))
+    bare, served = median(rates[1:]), median(x.rate for x in loads[1:])
     name = "ResNet-50 at saturation, 4 clients"
-    yield name, f"{bare:.1f}/s", f"{load.rate:.1f}/s", f"{load.rate / bare:.2f}", _cpu(load)
+    yield name, f"{bare:.1f}/s", f"{served:.1f}/s", f"{ratio:.2f}", _cpu(loads[1:])
 
 
 def encoder() -> onnx.ModelProto:
@@ -295,29 +298,23 @@ def _batching(folder: Path, seconds: float, rows: int = 16) -> Iterator[tuple[st
     lengths = [16, 32, 64, 128]
     drawn = [next(n for n in lengths if n >= k) for k in random.integers(8, 129, 64)]
     feeds = [{"ids": random.integers(0, WORDS, (1, n))} for n in drawn]
-    with anyrt.Predictor(model) as predict:
-        alone, _ = _bare(predict, feeds, seconds)
-        joined = []
-        for n in lengths:
-            same = [f["ids"] for f in feeds if f["ids"].shape[1] == n]
-            joined += [{"ids": np.concatenate(same[k : k + rows])} for k in range(0, len(same), rows)]
-        runs, _ = _bare(predict, joined, seconds)
-        together = runs * len(feeds) / len(joined)
-    bodies = [_body(f) for f in feeds]
-    port = _port()
-    with _serving(port, model, "--max-batch-size", rows, "--max-queue", 256):
-        _clients(port, "encoder", bodies, 64, 2.0)
-        load = _clients(port, "encoder", bodies, 64, seconds)
-    gained = (load.rate - alone) / (together - alone)
+    joined = []
+    for n in lengths:
+        same = [f["ids"] for f in feeds if f["ids"].shape[1] == n]
+        joined += [{"ids": np.concatenate(same[k : k + rows])} for k in range(0, len(same), rows)]
+    bodies, port, found = [_body(f) for f in feeds], _port(), []
+    with (
+        anyrt.Predictor(model) as predict,
+        _serving(port, model, "--max-batch-size", rows, "--max-queue", 256),
+    ):
+        for _ in range(TURNS + 1):
+            alone = _bare(predict, feeds, seconds / TURNS)[0]
+            together = _bare(predict, joined, seconds / TURNS)[0] * len(feeds) / len(joined)
+            found.append((alone, together, _clients(port, "encoder", bodies, 64, seconds / TURNS)))
+    alone, together, rate = (median(x) for x in zip(*((a, b, c.rate) for a, b, c in found[1:]), strict=True))
+    ratio, cpu = median(c.rate / b for _, b, c in found[1:]), _cpu([c for *_, c in found[1:]])
     bare = f"{alone:.1f}/s alone, {together:.1f}/s in batches"
-    yield (
-        f"encoder, 64 clients, batches of {rows}",
-        bare,
-        f"{load.rate:.1f}/s",
-        f"{load.rate / together:.2f}",
-        _cpu(load),
-    )
-    yield "the same: part of what batches gain in a loop", "1", f"{gained:.2f}", "", ""
+    yield f"encoder, 64 clients, batches of {rows}", bare, f"{rate:.1f}/s", f"{ratio:.2f}", cpu
 
 
 def _growth(folder: Path, small: int) -> Iterator[tuple[str, ...]]:

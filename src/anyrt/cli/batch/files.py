@@ -120,7 +120,8 @@ def _image(work: Work, port: Port) -> NDArray[Any]:  # Any: the port says
             image = image.resize((width, height), Image.Resampling.BILINEAR)
         x = np.asarray(image).reshape(image.height, image.width, -1)
     if dtype.kind == "f":
-        x = (x / np.float32(255) - np.float32(work.pixels.mean)) / np.float32(work.pixels.std)
+        mean, std = (np.array(v, np.float32) for v in (work.pixels.mean, work.pixels.std))
+        x = (x / np.float32(255) - mean) / std
     x = x.astype(dtype)[None]
     return np.ascontiguousarray(x.transpose(0, 3, 1, 2) if first else x)
 

@@ -7,6 +7,7 @@ anyrt batch model.onnx rows.parquet results              the table with columns 
 from __future__ import annotations
 
 import multiprocessing
+import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
@@ -57,7 +58,7 @@ def run(args: Namespace) -> None:
     threads = args.threads or max(1, processors() // args.processes)
     predictor = Predictor(args.model, precision=args.precision, threads=threads, contexts=1)
     failed: list[tuple[Work, str]] = []
-    with Progress(disable=None) as bar:
+    with Progress(disable=not sys.stdout.isatty()) as bar:
         task = bar.add_task(args.model.name, total=len(every), completed=len(every) - len(work))
         for item, error in _results(predictor, work, args.processes):
             failed += [(item, error)] if error else []
