@@ -45,8 +45,8 @@ server = Server(app, "127.0.0.1", int(sys.argv[1]), interface=Interfaces.ASGI, h
 asyncio.run(server.serve())
 """
 NOTE = (
-    f"Bare and served by turns, medians of {TURNS} of each. Clients and server share the processors; the CPU time "
-    "of the clients is told, and is not taken off. Tensors go as bytes, by HTTP, on connections that are kept."
+    f"Bare and served by turns, medians of {TURNS} of each. Clients and server share the processors; the CPU "
+    "time of the clients is told, and is not taken off. Tensors go as bytes, by HTTP, on kept connections."
 )
 
 
