@@ -15,6 +15,7 @@ http = pytest.importorskip(
 grpc = pytest.importorskip(
     "tritonclient.grpc", reason="tritonclient is not installed: make programs runs this"
 )
+rpc = pytest.importorskip("grpc", reason="the extra serve is not installed: make programs runs this")
 pytest.importorskip("granian", reason="the extra serve is not installed: make programs runs this")
 
 pytestmark = pytest.mark.programs
@@ -258,3 +259,45 @@ def test_log_is_json_a_line(serving, neg):
     lines = server.lines()
     assert [x["event"] for x in lines] == ["model", "serving", "request"]
     assert json.dumps(lines[-1]["status"]) == "200"
+
+
+def test_mangled_messages_do_no_harm(serving, neg):
+    server, random = serving(neg), np.random.default_rng(0)
+    with rpc.insecure_channel(f"127.0.0.1:{server.grpc}") as channel:
+        call = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
+        good = _request(X.tobytes())
+        assert (-X).tobytes() in call(good)
+        wrong = [
+            b"",
+            b"\xff" * 50,
+            good[:-3],
+            _request(X.tobytes()[:-1]),
+            _request(b""),
+            good * 3,
+            b"\x0a" * 5000,
+        ]
+        for k in range(300):
+            data = bytearray(good)
+            data[random.integers(len(data))] = random.integers(256)
+            wrong.append(bytes(data[: random.integers(len(data))] if k % 3 == 0 else data))
+        codes = [_code(call, data) for data in wrong]
+        assert set(codes) <= {"OK", "INVALID_ARGUMENT", "NOT_FOUND", "UNIMPLEMENTED"}
+        assert codes.count("OK") < 100
+    with client(grpc, server) as c:
+        np.testing.assert_array_equal(c.infer("neg", [given(grpc)]).as_numpy("y"), -X)
+
+
+def _code(call, data):
+    try:
+        call(data, timeout=20)
+    except rpc.RpcError as error:
+        return error.code().name
+    return "OK"
+
+
+def _request(data):
+    from tritonclient.grpc import service_pb2
+
+    message = service_pb2.ModelInferRequest(model_name="neg", raw_input_contents=[data])
+    message.inputs.add(name="x", datatype="FP32", shape=[1, 3])
+    return message.SerializeToString()

@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn, Protocol
 import grpc
 import numpy as np
 from google.protobuf.json_format import ParseDict
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
 from anyrt.core.enums import DataType
 from anyrt.serve import service as told
@@ -74,23 +74,31 @@ def _handler(
     writes = message_class(method.output_type.name).SerializeToString
     if name == STREAM:
 
-        async def stream(requests: AsyncIterator[Proto], context: Context) -> AsyncIterator[Message]:
+        async def stream(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[Message]:
             await _check_token(token, context)
-            async for request in requests:
-                yield await _one_of_stream(service, request)
+            async for data in requests:
+                yield await _one_of_stream(service, reads, data)
 
-        return grpc.stream_stream_rpc_method_handler(stream, reads, writes)
+        return grpc.stream_stream_rpc_method_handler(stream, None, writes)
     answer = ANSWERS[name]
 
-    async def unary(request: Proto, context: Context) -> Message:
+    async def unary(data: bytes, context: Context) -> Message:
         if name not in OPEN:
             await _check_token(token, context)
         try:
-            return await answer(service, request)
+            return await answer(service, _read(reads, data))
         except Refused as refused:
             await context.abort(grpc.StatusCode[refused.reason.code], refused.text)
 
-    return grpc.unary_unary_rpc_method_handler(unary, reads, writes)
+    return grpc.unary_unary_rpc_method_handler(unary, None, writes)
+
+
+def _read(reads: Callable[[bytes], Message], data: bytes) -> Proto:
+    """A message, read here and not by grpcio, which would not say whose fault it is."""
+    try:
+        return reads(data)
+    except DecodeError as error:
+        raise Refused(Reason.BAD, str(error)[:300]) from None
 
 
 async def _check_token(token: str | None, context: Context) -> None:
@@ -104,13 +112,14 @@ async def _check_token(token: str | None, context: Context) -> None:
         )
 
 
-async def _one_of_stream(service: Service, request: Proto) -> Message:
+async def _one_of_stream(service: Service, reads: Callable[[bytes], Message], data: bytes) -> Message:
     answer: Proto = message_class("ModelStreamInferResponse")()
     try:
+        request = _read(reads, data)
+        answer.infer_response.id = request.id
         answer.infer_response.CopyFrom(await _infer(service, request))
     except Refused as refused:
         answer.error_message = refused.text
-        answer.infer_response.id = request.id
     return _message(answer)
 
 
