@@ -146,6 +146,17 @@ def test_groups_work_side_by_side_with_all():
         assert [int(y[0]) for y in found] == [mine, 1111, mine] * 20
 
 
+@pytest.mark.parametrize("group", [None, (0, 1)])
+def test_a_slow_reader_is_not_overtaken(group):
+    """Rank 0 looks at what was shared 0.2 s later, when rank 1 would have shared other numbers, twice."""
+    slow = "import time; share = ranks.share; ranks.share = lambda *a: (share(*a), time.sleep(0.2))[0]"
+    what = Exchange(C.ALL_REDUCE, R.SUM, group=group)
+    calls = [(what, np.full(5, v, np.float32)) for v in (1, 2, 3)]
+    third = [np.zeros(5, np.float32)] if group else []
+    found = all_ranks([[slow, *calls], calls, *[[] for _ in third]])
+    assert [y[0] for y in found[0]] == [2, 4, 6]
+
+
 def test_empty_and_scalar_arrays():
     calls = [
         (Exchange(C.ALL_REDUCE, R.SUM), np.float32(3)),
