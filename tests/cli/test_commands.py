@@ -35,6 +35,7 @@ def printed(capsys, *words: str, status: int = 0) -> str:
 
 def test_every_file_is_a_command():
     assert list(all_commands()) == [
+        "batch",
         "cache",
         "check",
         "codes",
@@ -47,6 +48,7 @@ def test_every_file_is_a_command():
         "inspect",
         "report",
         "run",
+        "serve",
     ]
 
 

@@ -328,3 +328,23 @@ def test_a_full_queue_says_when_to_ask_again(serving, neg):
     for thread in threads:
         thread.join()
     assert [status for status, _ in found] == [200, 200]
+
+
+def test_a_client_that_goes_away_takes_its_request_along(serving, neg):
+    server = serving(neg, "--max-batch-size", 64, "--batch-delay-us", 1_500_000)
+    data = body()
+    head = f"POST {INFER} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(data)}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", server.http)) as s:
+        s.sendall(head.encode() + data)
+        time.sleep(0.5)
+    time.sleep(1.5)
+    told = json.loads(ask(server, "/v2/models/neg/stats")[1])["model_stats"][0]
+    assert (told["execution_count"], told["inference_stats"]["fail"]["count"]) == (0, 1)
+
+
+def test_a_deadline_of_a_request_is_kept(serving, neg):
+    server = serving(neg, "--max-batch-size", 64, "--batch-delay-us", 1_000_000)
+    late = json.dumps({"inputs": json.loads(body())["inputs"], "parameters": {"timeout": 1000}}).encode()
+    status, text = ask(server, data=late)
+    assert (status, "not run" in json.loads(text)["error"]) == (504, True)
+    assert is_well(server)
