@@ -6,6 +6,7 @@ python -m tools.fuzz --cases rules --first 17 --last 18    these seeds, once mor
 
 graphs     graphs of primitives: native code beside the interpreter
 rules      rules run backwards: graphs that must be equal
+bits       products with weights of 2, 4 and 8 bits, on four machines, between pages that may not be touched
 models     ONNX models by a generator, beside onnx's reference and ONNX Runtime
 plans, calls, files   changed plans, calls in any order, changed models: errors with names, no crash
 nnsmith    models by NNSmith, where it is installed
@@ -33,6 +34,7 @@ FOLDER = ROOT / "fuzz"
 TURN = {
     "graphs": 40,
     "rules": 100,
+    "bits": 60,
     "models": 200,
     "plans": 200,
     "calls": 100,
@@ -54,6 +56,10 @@ def one(part: str, seed: int) -> str:
             from tools.fuzz import rules
 
             return rules.wrong(seed)
+        case "bits":
+            from tools.fuzz import few_bits
+
+            return few_bits.wrong(seed)
         case "nnsmith":
             from tools.fuzz import foreign
 
