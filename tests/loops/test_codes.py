@@ -15,6 +15,7 @@ from anyrt.ir.run import run
 from anyrt.ir.statements import buffers_of
 from anyrt.loops.accumulate import accumulate
 from anyrt.loops.codes import (
+    Ahead,
     codes_in,
     factor_out,
     fill_words,
@@ -289,6 +290,17 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
 }
 """  # noqa: E501 (a statement is a line)
     assert becomes(FEW, lambda k: factor_out(summed(k, names), names, LANE, small(k))) == wanted
+
+
+def test_what_later_blocks_read_is_asked_for_a_line_at_a_time(becomes, names):
+    made = becomes(FEW, lambda k: factor_out(summed(k, names), names, LANE, small(k), Ahead(40, 16)))
+    asked = [line.strip() for line in made.splitlines() if "fetch" in line]
+    assert sorted(asked) == [
+        "fetch c[64 + 32*k3] nearest",
+        "fetch c[80 + 32*k3] nearest",
+        "fetch s[16 + 8*k3] nearest",
+        "fetch s[20 + 8*k3] nearest",
+    ]
 
 
 def test_codes_that_are_bytes_lie_beside_those_of_other_lanes(becomes, names):

@@ -546,6 +546,23 @@ def test_the_same_weights_have_one_kernel_however_they_are_spelled(rows, zeros, 
         np.testing.assert_array_equal(other.engine.run(x=x)["y"], wanted)
 
 
+@pytest.mark.parametrize(("level", "rows", "asked"), [(0, 1, 10), (0, 6, 10), (4, 1, 10), (0, 16, 0)])
+def test_what_is_made_of_few_rows_serves_many_panels_of_codes(level, rows, asked):
+    """Codes and scales of later blocks are asked for where the sums of blocks are in registers."""
+    w = Weights(4096, 512, 32)
+    *_, text = Built.of(model_of([w.node(level)], w.given, rows, 512)).kernels()
+    assert "0.. < 16 work" in text
+    assert text.count("fetch ") == asked
+
+
+@pytest.mark.parametrize(("machine", "copied"), [("avx512", [False, True]), ("avx2", [True, True])])
+def test_codes_of_many_rows_are_decoded_once_or_for_each_of_two_tiles(machine, copied):
+    w = Weights(256, 512, 32)
+    made = [Built.of(model_of([w.node()], w.given, n, 512)).kernels(machine)[-1] for n in (16, 33)]
+    lines = ([line.split("=")[0] for line in text.splitlines() if "code(" in line] for text in made)
+    assert [any("store" in line for line in some) for some in lines] == copied
+
+
 def test_layers_of_a_network_have_the_same_kernel():
     w, x = Weights(N, K, SIZE), numbers(3, K)
     network = (builder := anyrt.Builder(anyrt.Logger())).create_network()

@@ -101,8 +101,8 @@ def differs(case: Case, seed: int) -> str:
 
 
 def _is_endless(case: Case, found: Mismatch) -> bool:
-    """True for what is infinite instead of NaN where rows are int8: a block's scale that is infinite multiplies
-    the block's sum, not its products, which infinities of both signs would be among."""
+    """True for what is infinite instead of NaN where rows are int8: a block's scale that is infinite
+    multiplies the block's sum, not its products, which infinities of both signs would be among."""
     at = found.element
     return case.level == 4 and at is not None and "inf" in at.got and at.wanted.startswith("nan")
 

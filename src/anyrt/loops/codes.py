@@ -17,13 +17,14 @@ lost only where numbers times that power are below the least normal one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add as add_
 from operator import mul as mul_
 from typing import TypeAlias
 
 from anyrt.core.dims import Sym, add, depends, mod, mul, product
+from anyrt.core.dimvalues import substitute
 from anyrt.core.dtype import bits, is_packed
 from anyrt.core.enums import DataType
 from anyrt.ir.buffer import BITS, Buffer, Scalar, Space
@@ -33,6 +34,7 @@ from anyrt.ir.kernel import (
     Cast,
     Const,
     Expr,
+    Fetch,
     Fold,
     For,
     Intrinsic,
@@ -48,10 +50,19 @@ from anyrt.ir.kernel import (
     load,
 )
 from anyrt.ir.statements import dims_of, stores
-from anyrt.ir.visit import Rewrite, parts
-from anyrt.loops.nest import Names, at_loop, flat, reserve, serial
+from anyrt.ir.visit import Rewrite, loads, parts
+from anyrt.loops.nest import Names, at_loop, flat, reserve, serial, stride
 from anyrt.loops.product import Product, Sums, at_sums, before_loop, found_sums, multiplying
 from anyrt.loops.words import counted
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """How many bytes are asked for before they are read, a line of so many at a time."""
+
+    bytes: int
+    line: int
+
 
 Rows: TypeAlias = tuple[Load, Expr]
 Lanes: TypeAlias = tuple[Load, Expr, Expr | None]
@@ -67,8 +78,8 @@ SIGNS = 0x88888888 - (1 << WORD)
 def codes_in(x: Expr) -> int:
     """How many codes a word of a factor's holds, which are a constant's where they are bytes; 0 where it is
     made of none."""
-    loads = (y for y in parts([x], bound=False) if isinstance(y, Load))
-    return max((WORD // bits(t) for y in loads if (t := _coded(y, x)) is not None), default=0)
+    types = (_coded(y, x) for y in loads([x], bound=False))
+    return max((WORD // bits(t) for t in types if t is not None), default=0)
 
 
 def fill_words(x: Expr) -> bool:
@@ -193,8 +204,8 @@ def _summed_words(words: Sequence[Expr], dot: Intrinsic, times: int) -> Expr:
 def _side_by_side(fill: Store, loops: tuple[Sym, ...], names: Names) -> tuple[Stmt, ...]:
     """A copy of words, by one loop where these lie evenly."""
     counter = names.var(product(v.extent or 0 for v in loops), "w")
-    loads = {x for x in parts([fill.value], bound=False) if isinstance(x, Load)}
-    at = {x: counted(x.index, loops, counter.dim) for x in loads}
+    read = {x for x in parts([fill.value], bound=False) if isinstance(x, Load)}
+    at = {x: counted(x.index, loops, counter.dim) for x in read}
     to = counted(fill.index, loops, counter.dim)
     if to is None or None in at.values():
         return serial(loops[:-1], (For(loops[-1], Loop.VECTOR, (fill,)),))
@@ -247,10 +258,17 @@ def _pairs(x: Expr) -> tuple[tuple[Expr, Expr], ...]:
     return (a, b), (b, a)
 
 
-def factor_out(kernel: Kernel, names: Names, lane: Sym, small: float | None) -> Kernel:
+def factor_out(
+    kernel: Kernel, names: Names, lane: Sym, small: float | None, ahead: Ahead | None = None
+) -> Kernel:
     """The sums in registers of the loops over `lane`, `small` times what they should be, as sums of those of
-    blocks, times what each of their terms is multiplied by; `small` is None for sums of integers."""
-    return replace(kernel, body=at_loop(kernel.body, lane, lambda loop: (_factored(loop, names, small),)))
+    blocks, times what each of their terms is multiplied by; `small` is None for sums of integers. `ahead`:
+    what later blocks read is asked for."""
+
+    def change(loop: For) -> tuple[Stmt, ...]:
+        return (_factored(loop, names, small, ahead),)
+
+    return replace(kernel, body=at_loop(kernel.body, lane, change))
 
 
 def _words() -> Rewrite:
@@ -288,7 +306,7 @@ def _place(x: Expr) -> tuple[Load, int] | None:
     return None
 
 
-def _factored(loop: For, names: Names, small: float | None) -> For:
+def _factored(loop: For, names: Names, small: float | None, ahead: Ahead | None) -> For:
     begin, summing, *then = loop.body
     assert isinstance(begin, Alloc), "lanes begin with sums"
     *outer, words = _nest(summing)
@@ -300,12 +318,29 @@ def _factored(loop: For, names: Names, small: float | None) -> For:
     each = names.var(size, "e")
     own = None if factor is None else Rewrite({rows[0].var: each.dim}).expr(factor)
     sum = _scaled(cast(load(part, each.dim), Scalar.F32), own, small)
+    asked = list[Fetch]()
+    if ahead is not None and outer:
+        read = [*(term for term, _ in terms.values()), *(() if factor is None else (factor,))]
+        asked += dict.fromkeys(_later(read, ahead, outer[-1].var, (words.var, loop.var)))
     block = (
+        *asked,
         Alloc(part, const(0, kind)),
         replace(words, body=tuple(_parted(r, part, terms) for r in rows)),
         For(each, Loop.UNROLL, (Fold(begin.buffer, Op.ADD, sum, index=each.dim),)),
     )
     return replace(loop, body=(begin, *serial([s.var for s in outer], block), *then))
+
+
+def _later(read: Iterable[Expr], ahead: Ahead, block: Sym, inner: Sequence[Sym]) -> Iterator[Fetch]:
+    """The lines of constants that a later turn of `block` reads, whose turns are runs of memory."""
+    found = dict.fromkeys(x for x in loads(read) if x.buffer.space is Space.CONST)
+    steps = {x: step for x in found if isinstance(step := stride(x.index, block), int) and step}
+    sizes = {x: BITS[x.buffer.stored] // BYTE for x in steps}
+    most = max((step * sizes[x] for x, step in steps.items()), default=1)
+    for x, step in steps.items():
+        begin = add(substitute(x.index, dict.fromkeys(inner, 0)), -(-ahead.bytes // most) * step)
+        lines = range(0, step, ahead.line // sizes[x])
+        yield from (Fetch(x.buffer, add(begin, at), nearest=True) for at in lines)
 
 
 def _common(terms: Iterable[tuple[Expr, Expr | None]], word: Sym) -> Expr | None:

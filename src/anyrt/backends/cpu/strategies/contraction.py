@@ -18,12 +18,14 @@ from anyrt.backends.cpu.strategies.tile_choice import (
     counts,
     ordered_sums,
     oriented,
+    sums_blocks,
     sums_bytes,
     terms,
     words_of,
 )
 from anyrt.core.dims import Dim, Sym, add, floordiv, mul
 from anyrt.core.dimvalues import substitute
+from anyrt.core.machine import Machine
 from anyrt.ir.buffer import Scalar, Space
 from anyrt.ir.kernel import Kernel, Load, Store
 from anyrt.ir.rewrite import Fail
@@ -33,6 +35,7 @@ from anyrt.loops.accumulate import accumulate
 from anyrt.loops.begin import begin
 from anyrt.loops.cache_write import cache_write, cache_write_at, each_row
 from anyrt.loops.codes import (
+    Ahead,
     codes_in,
     factor_out,
     fill_words,
@@ -62,6 +65,7 @@ SUMS = 8  # registers, whose sums hide each other's latencies
 OFTEN = 8  # tiles that read a panel: with more of them, it does not matter where it came from
 MOVING = (Space.INPUT, Space.ARENA)  # where rows lie that come from further away
 AHEAD = 16  # terms between asking for lanes and summing them, where these come from far
+FOLLOWING = 16  # the part of the nearest cache that codes which are asked for fill before they are read
 SOON, LOW = 8, 12  # the same where a tile has few rows, and how many these are
 
 
@@ -145,12 +149,12 @@ def _short_products(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     return short_products(kernel, plan.m.own, SHORTS)
 
 
-def _sums_codes(plan: Tiled) -> Fail | None:
-    """Why sums are of no codes: there are none, or what they stand for is copied."""
+def _sums_codes(plan: Tiled, machine: Machine) -> Fail | None:
+    """Why sums are of no codes: there are none, or of what they stand for."""
     if not codes_in(plan.tile.product.second):
         return Fail("its second factor is made of no codes")
-    if plan.tile.pack_n is not Pack.NOTHING:
-        return Fail("what its codes stand for is copied once for many rows")
+    if not sums_blocks(plan.tile, machine):
+        return Fail("what its codes stand for is made once for many rows")
     return None
 
 
@@ -158,7 +162,7 @@ def _make_smaller(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     p = plan.tile.product
     if sums_bytes(p, c.machine):
         return Fail("its codes are summed as integers")
-    return _sums_codes(plan) or make_smaller(kernel, plan.m.own, smaller(p))
+    return _sums_codes(plan, c.machine) or make_smaller(kernel, plan.m.own, smaller(p))
 
 
 def _unpack(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
@@ -276,17 +280,18 @@ def _accumulate(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
 
 
 def _factor_out(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
-    p, why = plan.tile.product, _sums_codes(plan)
+    p, why = plan.tile.product, _sums_codes(plan, c.machine)
     if why is not None:
         return why
     small = None if sums_bytes(p, c.machine) else smaller(p)
-    return factor_out(kernel, c.names, plan.n.j, small)
+    ahead = Ahead(c.machine.l1_bytes // FOLLOWING, c.machine.line_bytes)
+    return factor_out(kernel, c.names, plan.n.j, small, ahead)
 
 
 def _prefetch(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     """What comes after this item, and the lanes of later terms."""
     if codes_in(plan.tile.product.second):
-        return Fail("words lie near by")
+        return Fail("codes are asked for a block at a time")
     read = _as_read(kernel, plan)
     if isinstance(read, Fail):
         return read

@@ -48,6 +48,8 @@ FULL = 0.9  # of the lanes of vectors, from which the rest is no matter
 LONG = 28  # rows that fill tiles
 MANY = 1 << 20  # rows or lanes, where their number is open
 BESIDE = (2, 3, 4)  # results that may be stored together between two lanes
+AGAIN = 2  # tiles that take codes out of words, of which each does all: where that is to look up a register
+LOOKED_UP = 512  # bits of that
 CODED = 3  # registers for each of lanes: their word, and what is taken out of it, twice
 WIDE = (1, 2, 4, 8)  # registers that a tile may be wide
 
@@ -237,15 +239,29 @@ def _worded(plain: Tile, made: Worded) -> Tile:
 
 def _coded(p: Product, plain: Tile, c: Context) -> Tile:
     """The tile for codes. Those of few rows are taken out of words for one tile, which keeps the sums of a
-    block beside all; what they stand for is copied for more rows, so that it is made once."""
+    block beside all. For more rows each weight is multiplied by its scale, in each of a few tiles; what codes
+    stand for is copied for more rows than these have, so that it is made once."""
     w, width = plain.shape.registers, plain.shape.width
-    most = max(1, (c.machine.registers - CODED * w) // (2 * w))
-    rows = _rows(plain.m, c) * _more_rows(p, plain.m, c)
+    own, tall = _rows(plain.m, c), max(1, (c.machine.registers - CODED * w - 1) // w)
+    rows, most = own * _more_rows(p, plain.m, c), _summed_rows(w, c.machine)
     if sums_bytes(p, c.machine):
         return replace(plain, shape=Shape(min(plain.shape.m, most), w, width))
     if rows <= most:
         return replace(plain, shape=Shape(min(plain.shape.m, most), w, width), pack_m=True)
+    times = AGAIN if c.machine.vector_bits >= LOOKED_UP else 1
+    if plain.unit == 1 and rows <= times * tall:
+        return replace(plain, shape=Shape(_even(own, tall), w, width), pack_m=True)
     return replace(plain, pack_n=Pack.EACH)
+
+
+def _summed_rows(w: int, machine: Machine) -> int:
+    """The rows of tiles, so many registers wide, that have registers for the sums of a block beside all."""
+    return max(1, (machine.registers - CODED * w) // (2 * w))
+
+
+def sums_blocks(t: Tile, machine: Machine) -> bool:
+    """Whether a tile has the sums of a block in registers, which its scale multiplies."""
+    return t.pack_n is Pack.NOTHING and t.shape.m <= _summed_rows(t.shape.registers, machine)
 
 
 def sums_bytes(p: Product, machine: Machine) -> bool:
@@ -295,6 +311,8 @@ def _item(p: Product, t: Tile, c: Context) -> tuple[int, int]:
     if _decodes(t):  # as few items copy a panel as leave all threads one
         return -(-tiles // max(1, c.machine.cores // (panels * beside))), 1
     most, items = tiles, c.pieces.items
+    if codes_in(p.second) and (t.pack_m or tiles == 1):  # what is made of the rows serves many panels
+        held = panels
     if t.words is not None and t.pack_m:
         most, held = 2 * _kept(t.shape.m * own, c, SHARE), panels
         items //= COPIED if tiles <= most else COPIED // 2
