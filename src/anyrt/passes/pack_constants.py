@@ -25,7 +25,7 @@ from anyrt.core.dims import Dim, add, mul
 from anyrt.core.dtype import bits
 from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE, Machine
-from anyrt.ir.graph import Graph, Value, apply
+from anyrt.ir.graph import Graph, Value, apply, walk
 from anyrt.ir.prim import Array
 from anyrt.ir.rewrite import transformed
 from anyrt.prims import build
@@ -79,8 +79,8 @@ def _panels(
 
 
 def _is_known(value: Value) -> bool:
-    """True for what is computed of constants, element by element."""
-    return all(map(_is_known, value.args)) if isinstance(value.op, Map) else isinstance(value.op, Const)
+    """True for what is computed of constants, element by element; chains of these are as long as networks."""
+    return all(isinstance(v.op, Map | Const) for v in walk([value]))
 
 
 def _each_leaf(value: Value, change: Callable[[Value], Value]) -> Value:
