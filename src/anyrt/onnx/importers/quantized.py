@@ -263,9 +263,11 @@ def qlinear_matmul(node: Node) -> Tensor:
 
 
 def coded(node: Node, steps: Tensor, zero: Tensor) -> Tensor:
-    """Steps as codes of the zero point's type."""
+    """Steps as codes of the zero point's type: those of scale 1, which kernels know as they know Quantize."""
     if is_float(zero.dtype):
         return stored(steps, zero.dtype)
+    if zero.dtype in (INT8, UINT8) and zero.sizes in ((), (1,)):
+        return quantized(node, steps, node.constant(np.ones(zero.sizes), FLOAT), zero, zero.dtype)
     return stored(node.unary(UnaryOperation.ROUND, steps) + numbers(zero), zero.dtype)
 
 
@@ -298,7 +300,7 @@ def qlinear_conv(node: Node) -> Tensor:
     if bias is not None:
         sums = sums + bias.reshape(each)
     worth = w_scale.reshape(each) * x_scale.reshape((1,)) / y_scale.reshape((1,))
-    return coded(node, sums.cast(FLOAT) * worth, y_zero.reshape((1,)))
+    return coded(node, sums.cast(FLOAT) * worth, y_zero)
 
 
 @importer("DynamicQuantizeLinear")
