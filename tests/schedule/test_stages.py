@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from anyrt.backends import loader
+from anyrt.backends.cpu.strategies.stages import gain
 from anyrt.backends.interp.target import InterpTarget
 from anyrt.compiler import native
 from anyrt.compiler.trial import Trial, constant_offsets, job
@@ -20,18 +21,18 @@ from anyrt.ir.buffer import Space
 from anyrt.ir.graph import Graph, Symbol, walk
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.ir.statements import buffers_of
-from anyrt.passes import PASSES
+from anyrt.passes import PASSES, passes_for
 from anyrt.prims import build as b
 from anyrt.prims.map import Map
 from anyrt.prims.view import Axis
 from anyrt.schedule.cost import Sizes
+from anyrt.schedule.step import AtItems, Shared
 from tests.native import load, verify
 from tests.targets import host
 
 M, N = Sym("x.0", 1, 300), Sym("x.1", 1, 300)
 F, HALF, BF16 = DataType.FLOAT, DataType.HALF, DataType.BF16
 SMALL = replace(REFERENCE, l2_bytes=1 << 14)  # so that few rows are many
-STAGES = replace(loader.target().strategies, stages=True)
 
 
 def weights(*shape):
@@ -79,10 +80,11 @@ def symbols(*values):
     return tuple({s: Symbol(s, name, k) for s, name, k in reversed([*found])}.values())
 
 
-def lowered(graph, machine=SMALL, strategies=STAGES):
+def lowered(graph, machine=SMALL):
     for step in PASSES:
         graph = step.run(graph)
     sizes = Sizes({M.name: 190, N.name: 13})
+    strategies = loader.target().strategies
     return native.lower(graph, constant_offsets(graph), sizes, machine=machine, strategies=strategies)
 
 
@@ -200,9 +202,89 @@ def test_rows_that_are_read_in_another_order_are_no_stage():
     assert [x.kind for x in lowered(graph).schedules[0].launches] == ["contraction", "contraction"]
 
 
-def test_nothing_is_computed_at_items_unless_asked_for():
-    made = lowered(CASES["odd"][0], strategies=loader.target().strategies)
-    assert [x.kind for x in made.schedules[0].launches] == ["window", "contraction"]
+FAR = REFERENCE.l2_bytes  # elements of what four second caches hold
+WEIGHTS = (Shared(512 * 512, 64),)
+
+
+@pytest.mark.parametrize(
+    ("asked", "saves"),
+    [
+        (AtItems((FAR,), (), 8, 0), True),
+        (AtItems((FAR // 4,), (), 8, 0), False),  # it stays near without
+        (AtItems((FAR,), (), 1, 0), False),  # a core has nothing to do
+        (AtItems((FAR,), (), 8, FAR), False),  # windows read as much again
+        (AtItems((FAR,), WEIGHTS, 8, 0), True),
+        (AtItems((FAR,), WEIGHTS, 80, 0), False),  # all items read the weights from far away
+        (AtItems((FAR,), (Shared(512 * 512, 640),), 80, 0), True),  # while rows are summed
+    ],
+)
+def test_stages_are_for_items_that_save_more_moves_than_they_repeat(asked, saves):
+    assert (gain(asked, REFERENCE) > 0) is saves
+
+
+def depthwise(images, channels, size, maps):
+    x = b.param("x", (images, channels, size, size), F)
+    padded = b.pad(x, (0, 0, 1, 1), (0, 0, 1, 1), 0.0)
+    axes = [Axis(0, 0), Axis(0, 1), Axis(0, 2, 1, ((4, 1),)), Axis(0, 3, 1, ((5, 1),))]
+    windows = b.windows(padded, axes, (*x.shape, 3, 3))
+    inner = b.contract("nchwij,cij->nchw", windows, const(weights(channels, 3, 3), F))
+    return Graph((("x", x),), (("y", b.contract("nchw,oc->nohw", inner, const(weights(maps, channels), F))),))
+
+
+def projected(batch, heads, rows, keys, size):
+    q, k, v = (b.param(n, (batch, heads, s, size), F) for n, s in (("q", rows), ("k", keys), ("v", keys)))
+    scores = b.contract("bhmd,bhnd->bhmn", q, k)
+    e = b.map_("exp", b.map_("sub", scores, b.reduce_("max", scores, (3,))))
+    y = b.contract("bhmn,bhnd->bhmd", b.map_("div", e, b.reduce_("sum", e, (3,))), v)
+    y = b.reshape(b.transpose(y, (0, 2, 1, 3)), (batch, rows, heads * size))
+    y = b.contract("bse,ef->bsf", y, const(weights(heads * size, heads * size), F))
+    return Graph((("q", q), ("k", k), ("v", v)), (("y", y),))
+
+
+@pytest.mark.parametrize(
+    ("graph", "kernels"),
+    [
+        (depthwise(8, 144, 56, 24), 1),
+        (depthwise(1, 32, 112, 16), 1),
+        (depthwise(1, 384, 14, 64), 2),
+        (projected(8, 8, 1024, 77, 80), 1),
+        (projected(1, 12, 512, 512, 64), 2),
+    ],
+)
+def test_the_price_takes_what_was_measured_to_be_faster(graph, kernels):
+    assert len(lowered(graph, REFERENCE).schedules[0].launches) == kernels
+
+
+def test_what_a_mask_excludes_stays_hidden_in_an_item():
+    """NaN among the values of keys that no row sees."""
+    graph, (sizes,) = CASES["mask"]
+    given = random_inputs(graph, sizes)
+    given["mask"][...] = np.arange(29) % 5 != 3
+    given["v"][:, :, 3::5] = np.nan
+    got = by_native_code(lowered(graph), sizes, given)
+    given["v"] = np.nan_to_num(given["v"])
+    wanted = attention_truth(**given)
+    assert np.abs(got - wanted).max() < 2e-6 * np.abs(wanted).max()
+
+
+def test_what_is_mended_is_made_as_a_whole():
+    """Two convolutions of 3 × 3 as tiles, one behind the other: what is NaN is made again from windows."""
+    x = b.param("x", (4, 32, 48, 48), F)
+    y = x
+    for _ in range(2):
+        padded = b.pad(y, (0, 0, 1, 1), (0, 0, 1, 1), 0.0)
+        axes = [Axis(0, 0), Axis(0, 1), Axis(0, 2, 1, ((4, 1),)), Axis(0, 3, 1, ((5, 1),))]
+        y = b.contract(
+            "nchwij,kcij->nkhw", b.windows(padded, axes, (*x.shape, 3, 3)), const(weights(32, 32, 3, 3), F)
+        )
+    graph = Graph((("x", x),), (("y", b.contract("nchw,oc->nohw", y, const(weights(16, 32), F))),))
+    for step in passes_for(SMALL, (4,), True):
+        graph = step.run(graph)
+    made = native.lower(
+        graph, constant_offsets(graph), Sizes({}), machine=SMALL, strategies=loader.target().strategies
+    )
+    assert "mend" in {x.kind for x in made.schedules[0].launches}
+    assert verify(made, host(), [{}]) == ()
 
 
 def test_what_the_second_cache_holds_between_two_kernels_is_no_stage():

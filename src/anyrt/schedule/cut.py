@@ -14,6 +14,7 @@ from anyrt.ir.compute import Contracted, Elements, Folded, is_each, only_moves
 from anyrt.ir.graph import Value, apply
 from anyrt.prims import build
 from anyrt.prims.view import moving
+from anyrt.schedule.hidden import hides
 from anyrt.schedule.layout import keeps_order
 from anyrt.schedule.positions import own, read
 
@@ -54,11 +55,12 @@ def part(v: Value, args: Sequence[Value], ranges: Mapping[int, Range]) -> Value:
 
 
 def _is_along(v: Value, axes: Container[int]) -> bool:
-    """True where parts along these axes are made of the same parts."""
+    """True where parts along these axes are made of the same parts: not of all operands where some are
+    factors of the sums that mend it."""
     how = v.compute
     if isinstance(how, Folded):
         return not any(k in axes for k in how.axes)
-    return is_each(how)
+    return is_each(how) and not hides(v)
 
 
 def _moved(v: Value) -> dict[int, int] | None:

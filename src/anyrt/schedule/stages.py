@@ -10,29 +10,34 @@ What all items need, as weights, keys and values, is made before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from math import prod
+from math import gcd, prod
 from typing import Final
 
+from anyrt.core.dims import Dim, as_symbol, bounds, depends, linear
 from anyrt.core.machine import Machine
-from anyrt.ir.compute import Contracted, is_each
+from anyrt.ir.compute import Contracted, Elements, is_each, only_moves
 from anyrt.ir.graph import Graph, Value, users, walk
 from anyrt.schedule.compute_at import FusedTile
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.cut import operands
+from anyrt.schedule.hidden import hides
+from anyrt.schedule.positions import own, read
 from anyrt.schedule.scores import FLOAT
+from anyrt.schedule.step import AtItems, Shared
 
 ITEMS: Final = 2  # for each core, so that none waits long for the last one
 Cut = Mapping[int, int]  # axes along which an item has a part of a value, with the root's axes
+Gain = Callable[[AtItems, Machine], int]  # instructions that are saved
 
 
 def staged(
-    graph: Graph, stored: Set[Value], kept: Set[Value], sizes: Sizes, machine: Machine
+    graph: Graph, stored: Set[Value], kept: Set[Value], sizes: Sizes, machine: Machine, gain: Gain
 ) -> Iterator[FusedTile]:
-    """The contractions whose items had better compute others first. `stored`: what would lie in memory;
-    what is `kept` is wanted by others."""
-    search = _Search(users(graph), stored, kept, sizes, machine)
+    """The contractions whose items had better compute others first, as `gain` says. `stored`: what would lie
+    in memory; what is `kept` is wanted by others."""
+    search = _Search(users(graph), stored, kept, sizes, machine, gain)
     for value in walk(v for _, v in graph.outputs):
         if isinstance(how := value.compute, Contracted):
             found = (search.tile(value, how, labels) for labels in (how.left, how.right))
@@ -48,6 +53,7 @@ class _Search:
     kept: Set[Value]
     sizes: Sizes
     machine: Machine
+    gain: Gain
 
     def tile(self, value: Value, how: Contracted, labels: Sequence[int]) -> FusedTile | None:
         """The contraction in tiles with all stages of the factor that has these labels, where that is worth
@@ -63,8 +69,8 @@ class _Search:
             if not self._stages(tile, value):
                 break
             size, is_enough = self._size(tile, value)
-            found = self._gain(tile := replace(tile, size=size), value, parts)
-            gain, best = (found, tile) if found > 0 and found >= gain else (gain, best)
+            found = self.gain(self._asked(tile := replace(tile, size=size), parts), self.machine)
+            gain, best = (found, tile) if found > gain else (gain, best)
             if is_enough:
                 break
         return best
@@ -74,7 +80,7 @@ class _Search:
         found = [value]
         while found[-1] not in self.stored | self.kept and len(self.uses[found[-1]]) == 1:
             (user,) = self.uses[found[-1]]
-            if not is_each(user.compute) or user.shape != value.shape:
+            if not is_each(user.compute) or hides(user) or user.shape != value.shape:
                 break
             found.append(user)
         return tuple(found[1:])
@@ -91,31 +97,73 @@ class _Search:
             barred |= others
 
     def _stages(self, tile: FusedTile, value: Value) -> list[Value]:
+        """Those of a tile. Matrices that data choose for products, as those of experts, are read where they
+        lie by kernels of their own; an item would copy each."""
+        if any(_is_chosen(a) for v in tile.inside for a in v.args):
+            return []
         return [v for v in tile.inside if v is not value and isinstance(v.compute, Contracted)]
 
     def _taken(self, tile: FusedTile, value: Value) -> int:
         """Elements of all stages for one row."""
-        rows = prod(self.sizes.of(tile.root.shape[k]) for k in (*tile.batches, tile.row))
-        return sum(map(self.sizes.volume, self._stages(tile, value))) // max(1, rows)
+        rows = self._count(tile, (*tile.batches, tile.row))
+        return sum(map(self.sizes.volume, self._stages(tile, value))) // rows
 
     def _size(self, tile: FusedTile, value: Value) -> tuple[int, bool]:
-        """Rows of a tile, and whether all threads have enough of these, and a cache holds one."""
+        """Rows of a tile, and whether all threads have enough of these, and a cache holds one. There are as
+        many as let all cores end together."""
         rows, items = self.sizes.of(tile.root.shape[tile.row]), ITEMS * self.machine.cores
-        batches = prod(self.sizes.of(tile.root.shape[k]) for k in tile.batches)
+        batches = self._count(tile, tile.batches)
         held = self.machine.l2_bytes // 2 // FLOAT // max(1, self._taken(tile, value))
         most = max(1, min(held, -(-rows * batches // items)))
-        return -(-rows // -(-rows // most)), held > 0 and rows * batches >= items
+        whole = self.machine.cores // gcd(self.machine.cores, batches)
+        count = -(-rows // most // whole) * whole
+        return -(-rows // count), held > 0 and rows * batches >= items
 
-    def _gain(self, tile: FusedTile, value: Value, parts: Mapping[Value, Cut]) -> int:
-        """Instructions that are saved where what lies in scratch is not stored far away and loaded again,
-        less those that loads of what all items need take, where the second cache does not hold both."""
-        volume, far = self.sizes.volume, self.machine.l2_bytes // FLOAT
-        saved = sum(n for v in tile.inside & self.stored if v is not tile.root and (n := volume(v)) > far)
-        shared = sum(map(volume, _shared(parts)))
-        items = prod(self.sizes.of(v.extent or 0) for v in tile.loops.values())
-        near = shared + self._taken(tile, value) * self.sizes.of(tile.size) <= far
-        again = 0 if near else shared * items // 2
-        return (saved - again) * self.machine.costs.move // self.machine.lanes
+    def _asked(self, tile: FusedTile, parts: Mapping[Value, Cut]) -> AtItems:
+        """What the price of a tile depends on."""
+        volume, items = self.sizes.volume, self._items(tile)
+        sums = [(v, cut, how) for v, cut in parts.items() if isinstance(how := v.compute, Contracted)]
+        shared, repeated = dict[Value, Shared](), 0
+        for v, cut, how in sums:
+            terms = prod(
+                self.sizes.of(v.args[0].shape[k]) for k, x in enumerate(how.left) if x not in how.out
+            )
+            for arg, here in zip(v.args, operands(v, cut) or (), strict=False):
+                if tile.row in here.values():
+                    repeated += self._overlap(tile, arg, here) * items
+                    continue
+                size = max(1, volume(arg) // self._count(tile, here.values()))
+                shared[arg] = Shared(size, volume(v) * terms // items // size)
+        return AtItems(
+            tuple(volume(v) for v in tile.inside & self.stored if v is not tile.root),
+            tuple(shared.values()),
+            items,
+            repeated,
+        )
+
+    def _overlap(self, tile: FusedTile, value: Value, cut: Cut) -> int:
+        """Elements of what a value is a view of that two tiles read, as windows at their border do."""
+        while only_moves(value.compute) and (found := operands(value, cut)):
+            (value,), (cut,) = value.args, found
+        at = own(value.shape)
+        row = next((as_symbol(at[k]) for k, axis in cut.items() if axis == tile.row), None)
+        if row is None or not only_moves(value.compute):
+            return 0
+        ((source, where, _),) = read(value, at)
+        moved = ((k, linear(start, row)) for k, start in enumerate(where) if depends(start, row))
+        lines = (
+            _again(*found) * self.sizes.volume(source) // max(1, self.sizes.of(source.shape[k]))
+            for k, found in moved
+            if found is not None
+        )
+        return sum(lines) // self._count(tile, tile.batches)
+
+    def _items(self, tile: FusedTile) -> int:
+        return max(1, prod(self.sizes.of(v.extent or 0) for v in tile.loops.values()))
+
+    def _count(self, tile: FusedTile, axes: Iterable[int]) -> int:
+        """Turns along some of the root's axes, at least one."""
+        return max(1, prod(self.sizes.of(tile.root.shape[k]) for k in axes))
 
 
 def _leading(value: Value, cut: Cut, barred: Set[Value]) -> dict[Value, Cut]:
@@ -141,7 +189,13 @@ def _leading(value: Value, cut: Cut, barred: Set[Value]) -> dict[Value, Cut]:
     return inside
 
 
-def _shared(parts: Mapping[Value, Cut]) -> set[Value]:
-    """What stages read that is the same for all items."""
-    sums = ((v, cut) for v, cut in parts.items() if isinstance(v.compute, Contracted))
-    return {a for v, cut in sums for a, own in zip(v.args, operands(v, cut) or (), strict=False) if not own}
+def _is_chosen(value: Value) -> bool:
+    while only_moves(value.compute) and value.args:
+        (value,) = value.args
+    return isinstance(value.compute, Elements) and bool(value.compute.positions)
+
+
+def _again(step: Dim, rest: Dim) -> int:
+    """Places that a window shares with the next one, which is so far away."""
+    low, high = bounds(rest)
+    return max(0, high - low + 1 - step) if isinstance(step, int) else 0

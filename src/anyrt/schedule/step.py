@@ -160,10 +160,31 @@ def _edited(strategy: Strategy, edits: Edits) -> Strategy:
 
 
 @dataclass(frozen=True, slots=True)
+class Shared:
+    """What each item reads of what others read as well: elements, and with how many rows these are
+    multiplied there."""
+
+    elements: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class AtItems:
+    """What a kernel saves and repeats that computes stages at its items (stages.py), in elements. `between`:
+    of each tensor that lies in memory no more; `shared`: what each of the `items` reads beside what is its
+    own; `repeated`: what lies in windows of several items."""
+
+    between: tuple[int, ...]
+    shared: tuple[Shared, ...]
+    items: int
+    repeated: int
+
+
+@dataclass(frozen=True, slots=True)
 class Strategies:
     """A strategy for each kind of kernel that a target makes in its own way, and how to cut pieces where
-    nothing was measured. `choice`: the kind to take for a kernel of another one. `stages`: kernels may
-    compute several contractions, where that costs less (stages.py); on no machine it was found faster yet.
+    nothing was measured. `choice`: the kind to take for a kernel of another one. `stages`: the price of
+    kernels that compute several contractions: instructions that such a one saves; None where none may be.
 
     Plans and caches know steps by name: one that does something else has another name.
     """
@@ -172,11 +193,11 @@ class Strategies:
     choice: Callable[[str, Kernel, Machine], str] = lambda kind, kernel, machine: kind
     tuning: Tuning = MODEL
     left_out: frozenset[str] = frozenset()  # names of steps
-    stages: bool = False
+    stages: Callable[[AtItems, Machine], int] | None = None
 
     def __str__(self) -> str:
         texts = [f"{kind}: {', '.join(names_of(steps))}" for kind, steps in self.lists.items()]
-        return "; ".join([*texts, f"pieces: {self.tuning}", *(["stages"] if self.stages else [])])
+        return "; ".join([*texts, f"pieces: {self.tuning}", *(["stages"] if self.stages is not None else [])])
 
     def of(self, kind: str) -> Strategy:
         """The strategy for kernels of a kind."""

@@ -198,10 +198,11 @@ def _in_tiles(memory: Memory, task: Task) -> Memory:
     """What is made in tiles has a buffer; what is in scratch then has none."""
     kept = {v for _, v in task.graph.outputs} | memory.alone
     memory = _with_tiles(memory, fused_tiles(task.graph, task.sizes, task.machine, kept), task)
-    if not task.strategies.stages or not task.is_whole:
+    price = task.strategies.stages
+    if price is None or not task.is_whole:
         return memory
     inner = memory.tiles.values()
-    found = staged(task.graph, memory.buffers.keys(), kept, task.sizes, task.machine)
+    found = staged(task.graph, memory.buffers.keys(), kept, task.sizes, task.machine, price)
     # A tile of scores lies inside an item, or outside.
     whole = [s for s in found if all(t.inside <= s.inside or t.inside.isdisjoint(s.inside) for t in inner)]
     return _with_tiles(memory, whole, task)

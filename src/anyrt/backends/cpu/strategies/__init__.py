@@ -18,6 +18,7 @@ from anyrt.backends.cpu.strategies.extern import EXTERN
 from anyrt.backends.cpu.strategies.map import MAP
 from anyrt.backends.cpu.strategies.mend import MEND
 from anyrt.backends.cpu.strategies.reduction import REDUCTION
+from anyrt.backends.cpu.strategies.stages import gain
 from anyrt.backends.cpu.strategies.stencil import STENCIL
 from anyrt.backends.cpu.strategies.tile_choice import is_tileable
 from anyrt.backends.cpu.strategies.update import UPDATE
@@ -46,4 +47,5 @@ STRATEGIES: Final = Strategies(
         "mend": MEND,
     },
     _choice,
+    stages=gain,
 )
