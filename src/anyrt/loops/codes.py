@@ -322,7 +322,7 @@ def _factored(loop: For, names: Names, small: float | None, ahead: Ahead | None)
     if ahead is not None and outer:
         read = [*(term for term, _ in terms.values()), *(() if factor is None else (factor,))]
         asked += dict.fromkeys(_later(read, ahead, outer[-1].var, (words.var, loop.var)))
-    block = (
+    block: tuple[Stmt, ...] = (
         *asked,
         Alloc(part, const(0, kind)),
         replace(words, body=tuple(_parted(r, part, terms) for r in rows)),
