@@ -121,11 +121,16 @@ def _error(refused: Refused) -> JSONResponse:
 
 
 async def _live(service: Service, request: Request) -> Response:
-    return Response()
+    return JSONResponse({"live": True})
 
 
 async def _ready(service: Service, request: Request) -> Response:
-    return Response(status_code=200 if service.is_ready else Reason.BUSY.status)
+    return _whether(service.is_ready)
+
+
+def _whether(is_ready: bool, **more: str) -> Response:
+    """In the status, as Triton's client looks for it, and in the body, as KServe's does."""
+    return JSONResponse({**more, "ready": is_ready}, 200 if is_ready else Reason.BUSY.status)
 
 
 async def _server(service: Service, request: Request) -> Response:
@@ -145,8 +150,8 @@ async def _metadata(service: Service, request: Request) -> Response:
 
 
 async def _model_ready(service: Service, request: Request) -> Response:
-    service.model(*_place(request))
-    return Response(status_code=200 if not service.is_draining else Reason.BUSY.status)
+    model = service.model(*_place(request))
+    return _whether(not service.is_draining, name=model.name)
 
 
 async def _config(service: Service, request: Request) -> Response:
