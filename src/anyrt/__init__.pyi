@@ -43,6 +43,7 @@ from anyrt.api.edge.module import get_builder_plugin_registry as get_builder_plu
 from anyrt.api.edge.module import get_plugin_registry as get_plugin_registry
 from anyrt.api.edge.module import nptype as nptype
 from anyrt.api.edge.module import volume as volume
+from anyrt.api.edge.python_logging import PythonLogger as PythonLogger
 from anyrt.api.model.dims import Dims as Dims
 from anyrt.api.model.dims import Dims2 as Dims2
 from anyrt.api.model.dims import Dims3 as Dims3

@@ -14,11 +14,21 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+ASIDE = "TensorRT would refuse this network"  # a warning with the time, of what a page is about
 BLOCK = re.compile(r"^```(python|text)\n(.*?)^```$", re.M | re.S)
 
 
 def with_outputs(text: str, name: str) -> str:
     """`text` with every `text` block replaced by what the `python` block before it prints."""
+    environment = dict(os.environ)
+    try:
+        return _with_outputs(text, name)
+    finally:  # a program that sets a variable sets it for its own page
+        os.environ.clear()
+        os.environ.update(environment)
+
+
+def _with_outputs(text: str, name: str) -> str:
     namespace: dict[str, object] = {"__name__": name}
     environment = dict(os.environ)
     parts, at, printed = [], 0, ""
@@ -46,5 +56,5 @@ def _run(code: str, namespace: dict[str, object], name: str) -> str:
     out = io.StringIO()
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), contextlib.redirect_stdout(out):
         exec(compile(code, name, "exec"), namespace)
-    lines = [line.rstrip() for line in out.getvalue().splitlines()]
+    lines = [line.rstrip() for line in out.getvalue().splitlines() if ASIDE not in line]
     return "".join(f"{line}\n" for line in lines)

@@ -33,7 +33,7 @@ from anyrt.plan.room import LIBRARY_ROOM, has_room
 P = ParamSpec("P")
 R = TypeVar("R")
 F = TypeVar("F")
-PACKAGE = str(Path(__file__).parents[1])
+PACKAGE = str(Path(__file__).parents[2])
 COMMANDS = str(Path(PACKAGE, "cli"))
 LINE = re.compile(r":\d+\)")
 
