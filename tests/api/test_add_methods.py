@@ -299,19 +299,18 @@ def transposed(layer):
     return layer
 
 
-def test_the_cases_are_all_methods_that_have_an_operator():
+# Tested in test_assertion, test_control and tests/plugins.
+OTHERS = {
+    *("add_assertion", "add_loop", "add_if_conditional"),
+    *("add_plugin", "add_plugin_v2", "add_plugin_v3"),
+}
+
+
+def test_the_cases_are_of_methods_that_have_an_operator():
+    """Operators without a case here are tested by their records in test_derived_layers."""
     methods = {n for n in dir(trt.INetworkDefinition) if n.startswith("add_") and n != "add_input"}
     finished = {n for n in methods if hasattr(trt.INetworkDefinition, n)}
-    # Tested in test_assertion, test_control and tests/plugins.
-    others = {
-        "add_assertion",
-        "add_loop",
-        "add_if_conditional",
-        "add_plugin",
-        "add_plugin_v2",
-        "add_plugin_v3",
-    }
-    assert set(CASES) == finished - others == set(OPERATORS)
+    assert set(CASES) <= finished - OTHERS == set(OPERATORS)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -12,7 +12,7 @@ import anyrt as trt
 from anyrt.core.codes import CODES
 from anyrt.ops import OPS
 
-METHODS = [m for op in OPS.values() for m in op.methods]
+METHODS = [m for op in OPS.values() for m in op.methods if m.example]
 CLASSES = [
     x
     for x in (getattr(trt, n) for n in dir(trt))

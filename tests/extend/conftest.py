@@ -23,13 +23,19 @@ class Copy:
 
     def run(self, *words: str, status: int = 0) -> str:
         """What a program prints; it must end with `status`."""
-        paths = os.pathsep.join([str(self.folder / "src"), str(self.folder / "tools")])
+        paths = os.pathsep.join(str(self.folder / name) for name in ("src", "tools", "."))
         environ = {**os.environ, "PYTHONPATH": paths, "ANYRT_CACHE_DIR": str(self.folder / "cache")}
         done = subprocess.run(
             [sys.executable, *words], cwd=self.folder, env=environ, capture_output=True, text=True
         )
         assert done.returncode == status, done.stdout + done.stderr
         return done.stdout
+
+    def tests(self, *words: str) -> str:
+        """What pytest prints of the project's own tests, run in the copy."""
+        shutil.copytree(ROOT / "tests", self.folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(ROOT / "pyproject.toml", self.folder)
+        return self.run("-m", "pytest", "-q", "-rpf", "-p", "no:cacheprovider", *words)
 
     def anyrt(self, *words: str) -> str:
         """What the command `anyrt` prints."""

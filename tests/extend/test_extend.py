@@ -181,6 +181,27 @@ def test_an_operator_is_one_file(copy):
     assert printed == ["[5. 6.] True", "True True", "True True", "[3.5 4.5]"]
 
 
+# Tests that are derived from records, and those that look at all operators at once.
+DERIVED = ("tests/ops", "tests/api", "tests/onnx/test_plain.py", "tests/compiler/test_bounds.py")
+AT_ONCE = (
+    "the_cases_are or every_name_that_an_operator_states or every_code_of_a_mistake or are_the_published"
+)
+
+
+def test_derived_tests_hold_an_operator_that_is_one_file(copy):
+    (copy.package / "ops/dummy.py").write_text(OPERATOR)
+    printed = copy.tests(*DERIVED, "-k", f"{FREE}] or {FREE}- or dummy or IDummy or {AT_ONCE}")
+    passed = [line for line in printed.splitlines() if line.startswith("PASSED")]
+    files = {line.split("::")[0].split("/")[-1] for line in passed if f"[{FREE}" in line}
+    assert {"test_cases.py", "test_records.py", "test_chains.py", "test_derived_layers.py"} <= files
+
+
+def test_derived_tests_notice_an_operator_whose_record_is_wrong(copy):
+    (copy.package / "ops/dummy.py").write_text(OPERATOR.replace("arrays[0] + attrs", "arrays[0] - attrs"))
+    with pytest.raises(AssertionError, match=f"FAILED .*{FREE}"):
+        copy.tests("tests/ops/test_cases.py", "-k", f"{FREE}-")
+
+
 def test_a_scalar_function_is_one_line(copy):
     line = '    ScalarFn("cube", 1, lambda x: x * x * x, lambda x: x * x * x, ulp=1.5),\n'
     copy.replace("prims/scalar/special.py", "FUNCTIONS = (\n", "FUNCTIONS = (\n" + line)
