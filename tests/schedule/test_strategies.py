@@ -76,4 +76,4 @@ def test_strategies_print_the_names_of_their_steps():
     text = str(STRATEGIES.without("fold across").instead("sliding window", IDLE))
     assert "; reduction: collapse, leave tiles, interleave, " in text
     assert "; stencil: idle, collapse, " in text
-    assert text.endswith("; pieces: model")
+    assert text.endswith("; pieces: model; stages")
