@@ -62,10 +62,11 @@ def build(job: Job, report: Report) -> None:
 def graph(job: Job, report: Report) -> None:
     """Build a random graph of primitives."""
     # Not imported above, since these are modules that another source tree may not have.
-    graphs, driver = map(importlib.import_module, ("benchmarks.random_graphs", "anyrt.compiler.driver"))
+    names = ("benchmarks.random_graphs", "anyrt.compiler.driver", "anyrt.backends.loader")
+    graphs, driver, loader = map(importlib.import_module, names)
     request = graphs.request(job.size, random_networks.LAYERS, *OPEN)
     with measured() as found:
-        driver.build(request)
+        driver.build_parts(request, loader.target(), loader.device())
     report(found[0])
 
 
@@ -193,7 +194,7 @@ def _llvm_text(plan: bytes) -> str:
         importlib.import_module(f"anyrt.{name}")
         for name in ("compiler.driver", "compiler.native", "backends.loader", "plan.file")
     )
-    text: str = native.text(driver.lower_plan(file.read_plan(plan)), loader.target())
+    text: str = native.text(driver.lower_plan(file.read_plan(plan), loader.target()), loader.target())
     return re.sub(r"^@.*\n?", "", text, flags=re.MULTILINE)  # without names of calls that share a kernel
 
 

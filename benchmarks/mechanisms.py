@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from anyrt.api.building.freeze import freeze
+from anyrt.backends import loader
 from anyrt.backends.cpu.strategies import STRATEGIES
 from anyrt.backends.cpu.strategies.common import tiled
 from anyrt.compiler import driver
@@ -23,7 +24,7 @@ from anyrt.ir.rewrite import Fail
 from anyrt.passes import PASSES, Pass
 from anyrt.passes.rules import RULES
 from anyrt.passes.simplify import simplify
-from anyrt.plan.file import read_plan
+from anyrt.plan.file import CHUNK, read_plan
 from anyrt.schedule.step import Context, Step, Strategies
 from benchmarks.cases import CASES, Case
 from benchmarks.measure import Effort, measure
@@ -261,7 +262,7 @@ def _built(case: Case, x: Array, asked: BuildRequest, engine: str, machine: Desc
     """AnyRT's engine from a cache of its own; it runs what was built, since a plan whose code is there is not
     lowered again."""
     with tempfile.TemporaryDirectory() as folder, _surroundings(Path(folder), machine or {}):
-        plan = driver.build(asked)
+        plan = b"".join(driver.build_parts(asked, loader.target(), loader.device()).chunks(CHUNK))
         file = read_plan(plan)
         found = kernel_cache().get(plan_key(file.digest), file.plan.sym_by_name)
         assert found is not None, f"{case.name}: what was built is not in the cache"

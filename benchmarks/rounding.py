@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 import anyrt as trt
+from anyrt.backends import loader
 from anyrt.compiler.driver import lower_plan
 from anyrt.core.dtype import numpy_dtype
 from anyrt.ir.kerneltext import print_kernels
@@ -81,7 +82,7 @@ def plan(network: Described, flag: trt.BuilderFlag | None) -> bytes:
 
 def kernels(plan: bytes) -> str:
     """What a plan computes, as text."""
-    return print_kernels(lower_plan(read_plan(plan)).module.kernels)
+    return print_kernels(lower_plan(read_plan(plan), loader.target()).module.kernels)
 
 
 def _bound(plan: bytes) -> Way:

@@ -4,13 +4,35 @@ emulated one."""
 from typing import Any
 
 from anyrt.backends import loader
-from anyrt.compiler import native, trial
+from anyrt.compiler import driver, native, trial
 from anyrt.compiler import verify as verification
 from anyrt.compiler.native import Lowered, compile_lowered, scratch_bytes, text
+from anyrt.compiler.request import BuildRequest
 from anyrt.compiler.trial import Loaded
 from anyrt.compiler.verify import Mismatch
+from anyrt.plan.file import CHUNK, PlanFile
 
-__all__ = ["Lowered", "compile_lowered", "load", "lower", "scratch_bytes", "text", "verify"]
+__all__ = [
+    "Lowered",
+    "build",
+    "compile_lowered",
+    "load",
+    "lower",
+    "lower_plan",
+    "scratch_bytes",
+    "text",
+    "verify",
+]
+
+
+def build(request: BuildRequest) -> bytes:
+    """The plan of a network for this machine's target and device."""
+    return b"".join(driver.build_parts(request, loader.target(), loader.device()).chunks(CHUNK))
+
+
+def lower_plan(file: PlanFile, *target: native.Target) -> Lowered:
+    """The kernels of a plan for this machine's target, or another one."""
+    return driver.lower_plan(file, *target or (loader.target(),))
 
 
 def lower(*given: Any, **named: Any) -> Lowered:

@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 import anyrt as trt
+from anyrt.backends import loader
 from anyrt.compiler.driver import lower_plan, plan_sizes
 from anyrt.compiler.request import Point
 from anyrt.compiler.traffic import traffic
@@ -58,7 +59,7 @@ def kernels(engine: Any, context: Any) -> list[KernelTime]:  # Any: of the publi
 def work_of(plan: bytes) -> dict[str, tuple[int, int]]:
     """(multiplications and additions, bytes) of each kernel."""
     file = read_plan(plan)
-    lowered, sizes = lower_plan(file), Sizes(plan_sizes(file.plan, Point.OPT))
+    lowered, sizes = lower_plan(file, loader.target()), Sizes(plan_sizes(file.plan, Point.OPT))
     found = (launch for schedule in lowered.schedules for launch in schedule.everywhere)
     return {x.name: (_flops(x, sizes), traffic(x, sizes).total) for x in found}
 

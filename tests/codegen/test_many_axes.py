@@ -5,7 +5,6 @@ import pytest
 
 import anyrt as trt
 from anyrt.backends.cpu.processors import Level
-from anyrt.compiler.driver import build
 from anyrt.compiler.request import BuildRequest
 from anyrt.compiler.trial import constant_offsets
 from anyrt.core.dims import Sym
@@ -16,7 +15,7 @@ from anyrt.prims import build as b
 from anyrt.prims.taprules import Linear
 from anyrt.schedule.cost import Sizes
 from tests import native
-from tests.native import verify
+from tests.native import build, verify
 from tests.targets import choose
 
 F = DataType.FLOAT

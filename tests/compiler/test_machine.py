@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from anyrt.backends.cpu.processors import Level
-from anyrt.compiler import driver
 from anyrt.compiler.cached import plan_key, report_key
 from anyrt.compiler.request import BuildRequest
 from anyrt.core.enums import DataType
@@ -14,6 +13,7 @@ from anyrt.core.machine import REFERENCE, Machine, this_machine
 from anyrt.ir.graph import Graph
 from anyrt.plan.file import read_plan
 from anyrt.prims import build as b
+from tests import native
 from tests.targets import choose, forced, host
 
 
@@ -31,16 +31,16 @@ def described(monkeypatch, tmp_path):
 
 def plan():
     x = b.param("x", (5, 7), DataType.FLOAT)
-    return read_plan(driver.build(BuildRequest("net", Graph((("x", x),), (("y", b.map_("tanh", x)),)))))
+    return read_plan(native.build(BuildRequest("net", Graph((("x", x),), (("y", b.map_("tanh", x)),)))))
 
 
 def test_kernels_are_made_for_this_machine():
-    assert driver.lower_plan(plan()).machine == choose(None).limited(this_machine(Flags()))
+    assert native.lower_plan(plan()).machine == choose(None).limited(this_machine(Flags()))
 
 
 def test_kernels_are_made_for_the_machine_of_the_file(described):
     described(replace(REFERENCE, l2_bytes=3 << 20, vector_bits=128))
-    found = driver.lower_plan(plan()).machine
+    found = native.lower_plan(plan()).machine
     assert (found.l2_bytes, found.vector_bits) == (3 << 20, 128)
 
 

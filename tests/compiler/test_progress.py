@@ -13,6 +13,7 @@ from anyrt.core.errors import BuildCancelled
 from anyrt.ir.graph import Graph
 from anyrt.plan.file import read_plan
 from anyrt.prims import build as b
+from tests.native import build
 
 
 def sums(count: int) -> Graph:
@@ -52,7 +53,7 @@ def _own_cache_and_no_lines_because_time_passes(tmp_path, monkeypatch):
 
 
 def heard(request: BuildRequest, listener: Listener) -> bytes:
-    return driver.build(replace(request, monitor=listener, log=listener.log))
+    return build(replace(request, monitor=listener, log=listener.log))
 
 
 def test_the_log_says_what_was_made_and_which_layers_each_kernel_computes():
@@ -130,14 +131,14 @@ def test_a_monitor_hears_of_no_more_steps_than_it_was_told_of():
 
 def test_listening_changes_nothing_that_is_built(tmp_path, monkeypatch):
     request = BuildRequest("net", sums(3))
-    quiet = driver.build(request)
+    quiet = build(request)
     monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path / "another"))
     assert heard(request, Listener()) == quiet
 
 
 def test_a_build_from_the_cache_gives_the_report_and_the_seconds_of_the_first(monkeypatch):
     listener = Listener()
-    first = read_plan(driver.build(BuildRequest("net", sums(3)))).plan
+    first = read_plan(build(BuildRequest("net", sums(3)))).plan
     seconds = build_seconds(first)
     monkeypatch.delattr(native, "lower")
     again = read_plan(heard(BuildRequest("again", sums(3)), listener)).plan

@@ -16,6 +16,7 @@ from anyrt.ir.graph import Graph, Symbol, apply
 from anyrt.plan.plan import Range
 from anyrt.prims import build
 from anyrt.prims.const import Blob, Const
+from tests import native
 
 F = DataType.FLOAT
 ROWS = Sym("x.0", 1, 8)
@@ -59,15 +60,15 @@ def refuse(*args):
 
 @pytest.mark.parametrize("columns", [1, 3, 64, 100, 4000])
 def test_a_build_of_the_same_changes_no_graph_and_gives_the_same_plan(columns, monkeypatch):
-    first = driver.build(product(numbers((70, columns))))
+    first = native.build(product(numbers((70, columns))))
     monkeypatch.setattr(driver._Build, "_optimised", refuse)
-    assert driver.build(product(numbers((70, columns)))) == first
+    assert native.build(product(numbers((70, columns)))) == first
 
 
 def test_computed_constants_are_kept(monkeypatch):
-    first = driver.build(computed())
+    first = native.build(computed())
     monkeypatch.setattr(driver._Build, "_optimised", refuse)
-    assert driver.build(computed()) == first
+    assert native.build(computed()) == first
 
 
 def test_weights_that_overlap_are_found_where_they_lie(monkeypatch):
@@ -76,15 +77,15 @@ def test_weights_that_overlap_are_found_where_they_lie(monkeypatch):
     ((_, y),) = request.graph.outputs
     other = build.map_("mul", y, build.reduce_("sum", held(memory[64 : 151 * 64].reshape(150, 64)), (0,)))
     request = replace(request, graph=replace(request.graph, outputs=(("y", other),)))
-    first = driver.build(request)
+    first = native.build(request)
     monkeypatch.setattr(driver._Build, "_optimised", refuse)
-    assert driver.build(request) == first
+    assert native.build(request) == first
 
 
 def test_a_build_of_the_same_tells_where_it_comes_from():
     lines, request = [], product(numbers((70, 64)))
-    driver.build(request)
-    driver.build(replace(request, log=lambda severity, text: lines.append((severity, text))))
+    native.build(request)
+    native.build(replace(request, log=lambda severity, text: lines.append((severity, text))))
     assert [severity for severity, _ in lines] == [Severity.INFO, Severity.VERBOSE, Severity.INFO]
     assert ", from the cache: 1 kernel for 1 layer" in lines[-1][1]
 
@@ -109,10 +110,10 @@ OTHERS = {
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("what", OTHERS)
 def test_another_request_is_built_for_itself(what):
-    driver.build(product(numbers((70, 64))))
-    plan = driver.build(OTHERS[what])
+    native.build(product(numbers((70, 64))))
+    plan = native.build(OTHERS[what])
     kernel_cache().directory.rename(kernel_cache().directory.with_name("old"))
-    assert plan == driver.build(OTHERS[what])
+    assert plan == native.build(OTHERS[what])
 
 
 def test_names_tell_requests_apart():
@@ -132,10 +133,10 @@ def test_every_field_of_a_request_is_named_or_idle_or_absent():
 @pytest.mark.parametrize("settings", [Settings(optimization_level=5), Settings(verify=Verify.SAMPLE)])
 def test_what_is_measured_or_verified_is_built_anew(settings, monkeypatch):
     request = product(numbers((70, 64)), settings=settings)
-    driver.build(request)
+    native.build(request)
     monkeypatch.setattr(driver._Build, "_optimised", refuse)
     with pytest.raises(AssertionError, match="a graph was changed"):
-        driver.build(request)
+        native.build(request)
 
 
 # ---- what is missing or damaged ------------------------------------------------------------------
@@ -143,22 +144,22 @@ def test_what_is_measured_or_verified_is_built_anew(settings, monkeypatch):
 
 def test_much_that_was_computed_is_not_kept(monkeypatch):
     monkeypatch.setattr(recall, "MOST_BYTES", 1000)
-    first = driver.build(computed())
+    first = native.build(computed())
     with monkeypatch.context() as patch:
         patch.setattr(driver._Build, "_optimised", refuse)
         with pytest.raises(AssertionError, match="a graph was changed"):
-            driver.build(computed())
-    assert driver.build(computed()) == first
+            native.build(computed())
+    assert native.build(computed()) == first
 
 
 @pytest.mark.parametrize("kept", [0.0, 0.01, 0.5, 0.9])
 def test_plans_are_built_where_entries_are_gone(kept):
     """Whichever of them."""
-    first = driver.build(computed())
+    first = native.build(computed())
     files = sorted(kernel_cache().directory.iterdir(), key=lambda path: path.stat().st_size)
     for file in files[int(kept * len(files)) :]:
         file.unlink()
-    assert driver.build(computed()) == first
+    assert native.build(computed()) == first
 
 
 @pytest.mark.parametrize(
@@ -167,9 +168,9 @@ def test_plans_are_built_where_entries_are_gone(kept):
 )
 def test_an_entry_that_makes_no_sense_is_ignored(entry):
     request = product(numbers((70, 64)))
-    first = driver.build(request)
+    first = native.build(request)
     assert kernel_cache().put_bytes(Recall.of(request).key, [entry])
-    assert driver.build(request) == first
+    assert native.build(request) == first
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from anyrt.compiler.driver import build
 from anyrt.compiler.request import BuildRequest, Settings, Verify
 from anyrt.compiler.settled import settled
 from anyrt.core.dims import Sym
@@ -17,6 +16,7 @@ from anyrt.plan.file import read_plan
 from anyrt.plan.plan import Range
 from anyrt.prims import build as b
 from anyrt.prims.checked import Checked
+from tests.native import build
 
 
 def test_a_condition_survives_the_passes_that_drop_what_carries_it(tmp_path, monkeypatch):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from anyrt.backends.cpu.strategies import STRATEGIES
-from anyrt.compiler import cached, driver
+from anyrt.compiler import cached
 from anyrt.compiler.request import BuildRequest
 from anyrt.compiler.trial import constant_offsets
 from anyrt.core.enums import DataType
@@ -82,15 +82,15 @@ def test_half_rows_of_which_float32_copies_are_kept_come_in_batches():
 def test_plans_by_other_strategies_keep_code_of_their_own(monkeypatch):
     usual = BuildRequest("net", scaled())
     other = BuildRequest("net", scaled(), strategies=STRATEGIES.without("store repeated"))
-    plans = [driver.build(request) for request in (usual, other)]
+    plans = [native.build(request) for request in (usual, other)]
     monkeypatch.setattr(native, "compile_lowered", None)
-    assert [driver.build(request) for request in (usual, other)] == plans
+    assert [native.build(request) for request in (usual, other)] == plans
     assert code(plans[0]) != code(plans[1])
     settings = [dict(read_plan(plan).plan.settings) for plan in plans]
     assert [s.get("strategies") for s in settings] == [None, str(other.strategies)]
 
 
 def test_a_plan_by_other_strategies_is_lowered_by_the_usual_ones():
-    plan = driver.build(BuildRequest("net", transposed(), strategies=STRATEGIES.without("tile")))
-    loaded = driver.lower_plan(read_plan(plan))
+    plan = native.build(BuildRequest("net", transposed(), strategies=STRATEGIES.without("tile")))
+    loaded = native.lower_plan(read_plan(plan))
     assert print_kernels(loaded.module.kernels) == kernels(transposed(), STRATEGIES, loaded.machine)

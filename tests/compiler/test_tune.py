@@ -126,7 +126,7 @@ def kernels(graph: Graph, tuning: Tuning = MODEL, alone: frozenset = frozenset()
 
 def loaded(plan: bytes) -> str:
     """The kernels that loading a plan makes."""
-    return print_kernels(driver.lower_plan(read_plan(plan)).module.kernels)
+    return print_kernels(native.lower_plan(read_plan(plan)).module.kernels)
 
 
 def notes_of(plan: bytes) -> tuple[str, ...]:
@@ -152,7 +152,7 @@ def _own_cache_and_the_usual_machine(tmp_path_factory):
 def test_the_fastest_variant_is_verified_and_comes_back_when_the_plan_is_loaded(
     shape, tuning, variant, count
 ):
-    plan = driver.build(winning(shape(), variant, count, verify=Verify.FULL))
+    plan = native.build(winning(shape(), variant, count, verify=Verify.FULL))
     assert loaded(plan) == kernels(shape(), tuning) != kernels(shape())
     notes = notes_of(plan)
     assert notes[0] == "measured on 1 threads, at most 0.2 s for a kernel:"
@@ -163,30 +163,30 @@ def test_the_fastest_variant_is_verified_and_comes_back_when_the_plan_is_loaded(
 
 
 def test_level_5_measures_more_variants():
-    plan = driver.build(winning(columns(), 4, 6, optimization_level=5))
+    plan = native.build(winning(columns(), 4, 6, optimization_level=5))
     assert loaded(plan) == kernels(columns(), Tuning(column=512))
 
 
 @pytest.mark.parametrize(("seconds", "wanted"), [(0.98e-3, MODEL), (0.96e-3, Tuning(column=64))], ids=str)
 def test_a_variant_that_is_faster_by_noise_only_is_not_taken(seconds, wanted):
     request = replace(winning(columns(), 1, 2, max_tactics=2), clock=clock(1e-3, seconds))
-    assert loaded(driver.build(request)) == kernels(columns(), wanted)
+    assert loaded(native.build(request)) == kernels(columns(), wanted)
 
 
 def test_at_the_default_level_nothing_is_measured_read_or_remembered():
     known = winning(rows(), 1, 2)
-    driver.build(known)
+    native.build(known)
     plain = BuildRequest("net", rows(), clock=no_clock, timings=dict(known.timings))
-    plan = driver.build(plain)
-    assert plan == driver.build(BuildRequest("net", rows()))
+    plan = native.build(plain)
+    assert plan == native.build(BuildRequest("net", rows()))
     assert "tunings" not in dict(read_plan(plan).plan.settings)
     assert plain.timings == known.timings
 
 
 def test_no_more_variants_are_measured_than_the_settings_allow():
     request = winning(columns(), 1, 2, max_tactics=2)
-    assert loaded(driver.build(request)) == kernels(columns(), Tuning(column=64))
-    assert driver.build(
+    assert loaded(native.build(request)) == kernels(columns(), Tuning(column=64))
+    assert native.build(
         replace(request, clock=no_clock, timings={}, settings=replace(request.settings, max_tactics=1))
     )
 
@@ -195,7 +195,7 @@ def test_what_verification_finds_wrong_is_cut_as_the_model_says(monkeypatch):
     wrong = frozenset({rows().outputs[0][1]})
     monkeypatch.setattr(driver, "verify", lambda *_: ("wrong",))
     monkeypatch.setattr(driver, "groups_failed", lambda _: wrong)
-    plan = driver.build(winning(rows(), 1, 2, verify=Verify.FULL))
+    plan = native.build(winning(rows(), 1, 2, verify=Verify.FULL))
     assert "tunings" not in dict(read_plan(plan).plan.settings)
     assert loaded(plan) == kernels(rows(), alone=wrong)
 
@@ -207,7 +207,7 @@ def test_versions_for_equal_and_other_sizes_are_cut_alike():
     graph = Graph((("x", x), ("y", y)), (("z", b.map_("add", x, y)),), {}, symbols)
     ranges = tuple(Range(name, False, (1, 20000), (4, 20000), (8, 20000)) for name in ("x", "y"))
     request = replace(winning(graph, 2, 4, verify=Verify.FULL), profiles=(ranges,))
-    plan = driver.build(request)
+    plan = native.build(request)
     assert "map (any sizes)" in loaded(plan)
     usual, chosen = (
         print_kernels(
@@ -230,9 +230,9 @@ def test_versions_for_equal_and_other_sizes_are_cut_alike():
 
 def test_what_the_timing_cache_knows_is_not_measured():
     request = winning(columns(), 2, 3)
-    measured = driver.build(request)
+    measured = native.build(request)
     assert list(request.timings.values()) == [(Tuning(column=1024).tactic, 1000 / 1024)]
-    known = [driver.build(replace(request, clock=no_clock)) for _ in range(2)]
+    known = [native.build(replace(request, clock=no_clock)) for _ in range(2)]
     assert known[0] == known[1]
     assert loaded(known[0]) == loaded(measured)
     assert "  y: column=1024, as the timing cache says" in notes_of(known[0])
@@ -240,18 +240,18 @@ def test_what_the_timing_cache_knows_is_not_measured():
 
 def test_an_entry_that_somebody_wrote_is_obeyed():
     request = winning(columns(), 2, 3)
-    driver.build(request)
+    native.build(request)
     (key,) = request.timings
     edited = replace(request, clock=no_clock, timings={key: (Tuning(column=512).tactic, 99.0)})
-    assert loaded(driver.build(edited)) == kernels(columns(), Tuning(column=512))
+    assert loaded(native.build(edited)) == kernels(columns(), Tuning(column=512))
 
 
 def test_a_tactic_that_nobody_knows_is_measured_again():
     request = winning(columns(), 2, 3)
-    driver.build(request)
+    native.build(request)
     (key,) = request.timings
     again = replace(winning(columns(), 1, 3), timings={key: (12345, 0.001)})
-    assert loaded(driver.build(again)) == kernels(columns(), Tuning(column=64))
+    assert loaded(native.build(again)) == kernels(columns(), Tuning(column=64))
     assert again.timings == {key: (Tuning(column=64).tactic, 1000 / 1024)}
 
 
@@ -262,13 +262,13 @@ def test_other_sizes_threads_and_processors_have_names_of_their_own(monkeypatch)
     wide = b.param("x", (67, 131), DataType.FLOAT)
     timings: dict[str, tuple[int, float]] = {}
     small = replace(winning(rows(), 1, 2), timings=timings)
-    driver.build(small)
-    driver.build(replace(small, graph=of(b.map_("sub", wide, b.reduce_("sum", wide, (1,))), wide)))
+    native.build(small)
+    native.build(replace(small, graph=of(b.map_("sub", wide, b.reduce_("sum", wide, (1,))), wide)))
     monkeypatch.setattr(tune._Search, "_calls", lambda self, variants: [lambda: None] * len(variants))
-    driver.build(replace(small, pool=Two))
+    native.build(replace(small, pool=Two))
     assert len(timings) == 3
     monkeypatch.setenv("ANYRT_CPU", "sse2")
-    driver.build(small)
+    native.build(small)
     assert len(timings) == 4
 
 
@@ -279,16 +279,16 @@ def test_dynamic_sizes_are_measured_for_each_optimum():
     request = winning(graph, 1, 2, max_tactics=2)
     for rows in (4, 5):
         profile = (Range("x", False, (1, 20000), (rows, 20000), (64, 20000)),)
-        driver.build(replace(request, profiles=(profile,)))
+        native.build(replace(request, profiles=(profile,)))
     assert len(request.timings) == 2
 
 
 def test_a_build_without_timing_cache_neither_reads_nor_writes_it():
     request = winning(columns(), 2, 3, flags=1 << BuilderFlag.DISABLE_TIMING_CACHE)
     known = winning(columns(), 1, 3)
-    driver.build(known)
+    native.build(known)
     apart = replace(request, timings=dict(known.timings))
-    assert loaded(driver.build(apart)) == kernels(columns(), Tuning(column=1024))
+    assert loaded(native.build(apart)) == kernels(columns(), Tuning(column=1024))
     assert apart.timings == known.timings
 
 
@@ -311,10 +311,10 @@ def test_a_build_without_timing_cache_neither_reads_nor_writes_it():
     ],
 )
 def test_tunings_that_no_build_writes_leave_the_kernel_as_the_model_cuts_it(text):
-    file = read_plan(driver.build(winning(columns(), 2, 3)))
+    file = read_plan(native.build(winning(columns(), 2, 3)))
     assert ("tunings", "2 column=1024") in file.plan.settings
     settings = tuple((k, text if k == "tunings" else v) for k, v in file.plan.settings)
-    found = driver.lower_plan(replace(file, plan=replace(file.plan, settings=settings)))
+    found = native.lower_plan(replace(file, plan=replace(file.plan, settings=settings)))
     assert print_kernels(found.module.kernels) == kernels(columns())
 
 
@@ -396,7 +396,7 @@ def test_a_build_is_cancelled_between_two_measurements():
         return runs[-1]
 
     with pytest.raises(BuildCancelled, match="AR804"):
-        driver.build(replace(request, clock=counted, cancelled=lambda: len(runs) >= 6))
+        native.build(replace(request, clock=counted, cancelled=lambda: len(runs) >= 6))
     assert (len(runs), request.timings) == (6, {})
 
 
@@ -415,7 +415,7 @@ def test_a_monitor_hears_of_measuring_and_may_stop_it():
             heard.append((phase,))
 
     with pytest.raises(BuildCancelled, match="after step 'Measure kernels'"):
-        driver.build(replace(winning(columns(), 2, 3), monitor=Monitor()))
+        native.build(replace(winning(columns(), 2, 3), monitor=Monitor()))
     assert heard[1:] == [
         ("Building engine", 0),
         ("Schedule kernels", "Building engine", 1),
@@ -430,7 +430,7 @@ def test_a_monitor_hears_of_measuring_and_may_stop_it():
 
 def test_networks_with_too_many_bytes_are_not_measured(monkeypatch):
     monkeypatch.setattr(tune, "ROOM", 2 * 11 * 1300 * 4 - 1)
-    plan = driver.build(replace(winning(columns(), 2, 3), clock=no_clock))
+    plan = native.build(replace(winning(columns(), 2, 3), clock=no_clock))
     assert loaded(plan) == kernels(columns())
     assert "no kernel was measured: 114400 bytes of tensors are too many" in notes_of(plan)
 
@@ -441,7 +441,7 @@ def test_an_optimum_that_the_network_refuses_is_not_measured():
     x = b.param("x", (n.dim, n.dim), DataType.FLOAT)
     graph = replace(of(b.map_("neg", b.reshape(x, (1024, 4096))), x), symbols=(Symbol(n, "x", 0),))
     ranges = (Range("x", False, (1, 1), (1, 1), (2048, 2048)),)
-    plan = driver.build(replace(winning(graph, 2, 4), profiles=(ranges,), clock=no_clock))
+    plan = native.build(replace(winning(graph, 2, 4), profiles=(ranges,), clock=no_clock))
     assert "no kernel was measured: the network cannot run at the optimum" in read_plan(plan).plan.report
 
 
@@ -451,7 +451,7 @@ def test_without_memory_for_a_trial_the_model_decides(monkeypatch):
 
     monkeypatch.setattr(tune, "Trial", none)
     request = replace(winning(columns(), 2, 3), clock=no_clock)
-    plan = driver.build(request)
+    plan = native.build(request)
     assert (loaded(plan), request.timings) == (kernels(columns()), {})
     assert "y: not measured: [AR802] host memory" in read_plan(plan).plan.report
 
@@ -459,11 +459,11 @@ def test_without_memory_for_a_trial_the_model_decides(monkeypatch):
 def test_a_memory_limit_is_looked_at_before_measuring():
     request = winning(window(), 1, 5, memory_limit=10)
     with pytest.raises(ResourceError, match="AR801"):
-        driver.build(replace(request, clock=no_clock))
+        native.build(replace(request, clock=no_clock))
 
 
 def test_a_kernel_that_takes_too_long_is_not_measured_to_the_end():
     request = replace(winning(columns(), 2, 3), clock=clock(0.09))
-    plan = driver.build(request)
+    plan = native.build(request)
     assert (loaded(plan), request.timings) == (kernels(columns()), {})
     assert "y: not measured: it takes too long" in read_plan(plan).plan.report

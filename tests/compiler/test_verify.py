@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from anyrt.compiler import driver
-from anyrt.compiler.driver import build
 from anyrt.compiler.request import BuildRequest, Settings, Verify
 from anyrt.compiler.trial import Trial, constant_offsets
 from anyrt.compiler.verify import groups_failed, random_inputs
@@ -23,7 +22,7 @@ from anyrt.prims.scalar import SCALARS
 from anyrt.schedule import groups
 from anyrt.schedule.cost import Sizes
 from tests import native
-from tests.native import verify
+from tests.native import build, verify
 from tests.targets import host
 
 N, M = Sym("x.0", 1, 64), Sym("y.0", 1, 64)
@@ -110,7 +109,7 @@ def test_what_failed_in_a_turn_is_built_unfused(tmp_path, monkeypatch):
     request = BuildRequest("turns", turns(), (limits,), Settings(verify=Verify.FULL))
     file = read_plan(build(request))
     assert any(note.startswith("[AR805] kernel sum+mean") for note in parse_report(file.plan.report).notes)
-    names = [x.name for x in driver.lower_plan(file).schedule.everywhere]
+    names = [x.name for x in native.lower_plan(file).schedule.everywhere]
     assert "sum+mean" not in names
     assert names.count("sum") == 1
 

@@ -9,8 +9,8 @@ import pytest
 import anyrt as trt
 from anyrt.backends.cpu.processors import Level
 from anyrt.cli.stages import Stages
-from anyrt.compiler.driver import lower_plan
 from anyrt.plan.file import read_plan
+from tests.native import lower_plan
 from tests.targets import forced
 
 ODD = [

@@ -5,8 +5,8 @@ import onnx.parser
 import pytest
 
 import anyrt as trt
-from anyrt.compiler.driver import lower_plan
 from anyrt.plan.file import read_plan
+from tests.native import lower_plan
 
 STRONG = 1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED)
 EXCESS, FP16 = trt.BuilderFlag.EXCESS_PRECISION, trt.BuilderFlag.FP16

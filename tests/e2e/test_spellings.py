@@ -8,8 +8,8 @@ import pytest
 
 import anyrt as trt
 from anyrt.cli.stages import Stages, choose_target
-from anyrt.compiler.driver import lower_plan
 from anyrt.plan.file import read_plan
+from tests.native import lower_plan
 
 E, U, R = trt.ElementWiseOperation, trt.UnaryOperation, trt.ReduceOperation
 TYPES = {trt.float32: np.float32, trt.float16: np.float16}

@@ -78,7 +78,8 @@ print(trt.load(model).run({"x": np.float32([1, 2])})["y"])
 """
 RUN_GRAPH = """
 import sys, numpy as np, anyrt as trt
-from anyrt.compiler.driver import build
+from anyrt.backends import loader
+from anyrt.compiler.driver import build_parts
 from anyrt.compiler.request import BuildRequest
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph, apply
@@ -87,7 +88,7 @@ from anyrt.plan.file import read_plan
 from anyrt.prims.build import *
 x = param("x", (2, 3), DataType.FLOAT)
 graph = Graph((("x", x),), (("y", {value}),))
-plan = build(BuildRequest("net", graph))
+plan = b"".join(build_parts(BuildRequest("net", graph), loader.target(), loader.device()).chunks(1 << 20))
 engine = trt.Runtime(trt.Logger(trt.Logger.WARNING)).deserialize_cuda_engine(plan)
 feeds = {{"x": np.float32([[1, 2, 3], [-1, -2, 4]])}}
 print(engine.run(**feeds)["y"].tolist(), interpret(graph, feeds)["y"].tolist())

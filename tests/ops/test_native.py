@@ -8,7 +8,6 @@ import pytest
 
 from anyrt.backends.cpu.device import CpuDevice
 from anyrt.compiler.cached import obtain, obtain_pool
-from anyrt.compiler.driver import build
 from anyrt.compiler.request import BuildRequest, Settings
 from anyrt.core.dtype import is_packed, numpy_dtype, pack4, storage_bytes, unpack4
 from anyrt.ops import ALL_OPS
@@ -17,6 +16,7 @@ from anyrt.plan.file import read_plan
 from anyrt.plan.plan import Binding, Range
 from anyrt.runtime.engine import load
 from anyrt.runtime.pool import shared_pool
+from tests.native import build
 from tests.ops.telling import telling
 from tests.sampling import FUZZ, sample
 

@@ -1,8 +1,9 @@
 """From a request to a plan, and from a plan to native code.
 
-    build(request)        passes, schedule, verification, code; the plan's bytes; the code goes to the cache
-    build_parts(request)  the same, with the plan in pieces that share the network's weights
-    compile_plan(file)    the code again, on another machine
+    build_parts(request, target, device)  passes, schedule, verification, code, which goes to the cache; the
+                                          plan, in pieces that share the network's weights
+    lower_plan(file, target)              its kernels
+    compile_plan(file, target, …)         the code again, on another machine
 
 Who asks hands a target, and the device that tries kernels. Both lower the graph that the plan holds, so that
 what was verified while building is what runs after loading.
@@ -18,7 +19,6 @@ from typing import TypeVar
 
 import numpy as np
 
-from anyrt.backends import loader
 from anyrt.codegen.target import Target
 from anyrt.compiler import native
 from anyrt.compiler.agree import check_agreement, conditions, symbol_records
@@ -61,7 +61,7 @@ from anyrt.passes.copy_caches import copy_caches
 from anyrt.plan.abi import align
 from anyrt.plan.content import Content
 from anyrt.plan.device import Device
-from anyrt.plan.file import CHUNK, DIGEST_BYTES, PlanFile, PlanParts, plan_parts
+from anyrt.plan.file import DIGEST_BYTES, PlanFile, PlanParts, plan_parts
 from anyrt.plan.plan import STREAMS, BlobRecord, Plan, lay_out
 from anyrt.plan.program import Compiled, Program
 from anyrt.plan.refit import Refit
@@ -84,11 +84,6 @@ STRATEGY = "strategies"  # the setting that says how kernels were made, if not a
 CHECKED = "checked"  # the setting that says that kernels check every access
 POLL_SECONDS = 0.1
 GRACE_SECONDS = 0.5  # for a build that was interrupted, to finish or remove the file that it is writing
-
-
-def build(request: BuildRequest) -> bytes:
-    """The plan of a network for the backend of engines, see `build_parts`."""
-    return b"".join(build_parts(request, loader.target(), loader.device()).chunks(CHUNK))
 
 
 def build_parts(request: BuildRequest, target: native.Target, device: Device) -> PlanParts:
@@ -115,10 +110,10 @@ def compile_plan(file: PlanFile, target: native.Target, warn: Warn, log: Log) ->
 
 
 def lower_plan(
-    file: PlanFile, target: Target[Strategies] | None = None, told: Told = lambda made, of: None
+    file: PlanFile, target: Target[Strategies], told: Told = lambda made, of: None
 ) -> native.Lowered:
-    """The kernels of a plan for the machine that we are on, as a target can use it, which is that of engines
-    where none is handed; `told` hears of each, see `native.lower`."""
+    """The kernels of a plan for the machine that we are on, as a target can use it; `told` hears of each, see
+    `native.lower`."""
     graph, blobs = _graph_of(file)
     check_agreement(file.plan, graph)
     offsets = {blobs[b.name]: b.offset for b in file.plan.blobs}
@@ -126,8 +121,8 @@ def lower_plan(
     settings = dict(file.plan.settings)
     alone = frozenset(places[n] for n in settings.get(ALONE, "").split() if n in places)
     tunings = parse_tunings(settings.get(TUNINGS, ""), places)
-    sizes, to = Sizes(plan_sizes(file.plan, Point.OPT)), target or loader.target()
-    made_for, how = (sizes, alone, tunings, build_machine(to), told), to.strategies
+    made_for = (Sizes(plan_sizes(file.plan, Point.OPT)), alone, tunings, build_machine(target), told)
+    how = target.strategies
     return native.lower(graph, offsets, *made_for, strategies=how, checked=CHECKED in settings)
 
 
@@ -560,7 +555,6 @@ def _graph_of(file: PlanFile) -> tuple[Graph, dict[str, Blob]]:
 
 __all__ = [
     "AnyrtError",
-    "build",
     "build_machine",
     "build_parts",
     "compile_plan",

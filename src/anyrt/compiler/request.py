@@ -1,6 +1,6 @@
 """What the API asks the compiler to build: a frozen network with its profiles and settings.
 
-`anyrt.compiler.driver.build(request: BuildRequest) -> bytes` answers with the plan file.
+`anyrt.compiler.driver.build_parts` answers with the plan.
 
 >>> request = BuildRequest("net", Graph((), (), {}, (Symbol(Sym("x.0"), "x", 0),)),
 ...                        profiles=((Range("x", False, (1,), (4,), (8,)),),))

@@ -58,6 +58,7 @@ def run(args: Namespace) -> None:
 
 def drawn(network: str, profile: bool) -> tuple[Picture, list[str], list[float] | None]:
     """The picture, what stands above it, and the time of each of its kernels."""
+    from anyrt.backends import loader
     from anyrt.cli.draw.picture import picture_of
     from anyrt.cli.draw.times import RUNS, kernel_milliseconds
     from anyrt.cli.script import plan_file, plan_source
@@ -67,7 +68,7 @@ def drawn(network: str, profile: bool) -> tuple[Picture, list[str], list[float] 
 
     plan = plan_source(network)
     file = plan_file(plan)
-    lowered, sizes = lower_plan(file), plan_sizes(file.plan, Point.OPT)
+    lowered, sizes = lower_plan(file, loader.target()), plan_sizes(file.plan, Point.OPT)
     found = versions(lowered.graph)
     number = serving((v.guard for v in found), sizes)
     schedule = lowered.schedules[number]
