@@ -555,6 +555,15 @@ def test_what_is_made_of_few_rows_serves_many_panels_of_codes(level, rows, asked
     assert text.count("fetch ") == asked
 
 
+@pytest.mark.parametrize("zeros", [None, "codes"])
+@pytest.mark.parametrize(("bits", "shifts"), [(2, [0, 2, 4, 6]), (4, [0, 4])])
+def test_rows_of_int8_are_summed_by_dots_with_codes_of_2_and_4_bits(bits, shifts, zeros):
+    w = Weights(256, 512, 32, bits, zeros)
+    *_, text = Built.of(model_of([w.node(4)], w.given, 3, 512)).kernels()
+    assert [k for k in range(32) if f", {k}:i32), {((1 << bits) - 1) * 0x01010101}:i32)" in text] == shifts
+    assert "dot4u(and(lshr(" in text
+
+
 @pytest.mark.parametrize(("machine", "copied"), [("avx512", [False, True]), ("avx2", [True, True])])
 def test_codes_of_many_rows_are_decoded_once_or_for_each_of_two_tiles(machine, copied):
     w = Weights(256, 512, 32)

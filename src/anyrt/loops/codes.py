@@ -70,9 +70,7 @@ WORD = BITS[Scalar.I32]
 BYTE = BITS[Scalar.U8]
 BYTES = (DataType.INT8, DataType.UINT8)
 ONES = 0x01010101
-EIGHTS = 8 * ONES
-NIBBLES = 0x0F0F0F0F
-SIGNS = 0x88888888 - (1 << WORD)
+SUMMED = (DataType.INT2, DataType.INT4)  # codes that are summed as bytes
 
 
 def codes_in(x: Expr) -> int:
@@ -149,8 +147,8 @@ def unpack_copies(kernel: Kernel, names: Names, term: Sym) -> Kernel:
 
 
 def rows_of_codes(p: Product) -> bool:
-    """True for factors that are nothing but codes times scales, of int8 the first, of 4 bits the second, that
-    terms of a block have in common."""
+    """True for factors that are nothing but codes times scales, of int8 the first, of 2 or 4 bits the second,
+    that terms of a block have in common."""
     rows, lanes = _rows(p.first), _lanes(p.second)
     if rows is None or lanes is None:
         return False
@@ -159,9 +157,9 @@ def rows_of_codes(p: Product) -> bool:
 
 def sum_bytes(kernel: Kernel, names: Names, before: Sym, row: Sym, most: int, dot: Intrinsic) -> Kernel:
     """The sums of rows of codes over words of bytes, by a dot whose first words have no sign: codes of
-    4 bits with 8 added. What the sum of a word is too large by is 8 and the zero point times the sum of the
-    row's codes; `less` is that times −8, or −1, of at most so many rows of an item, found before the loop
-    `before`."""
+    4 bits with 8 added, of 2 bits with 2. What the sum of a word is too large by is that and the zero point
+    times the sum of the row's codes; `less` is that times −8, −2 or −1, of at most so many rows of an item,
+    found before the loop `before`."""
     sums = found_sums(kernel, row)
     *outer, last = sums.summed
     ((first, second),), (fold,) = sums.factors, sums.folds
@@ -172,15 +170,18 @@ def sum_bytes(kernel: Kernel, names: Names, before: Sym, row: Sym, most: int, do
     of_word = Rewrite({last: mul(number.dim, count)})
     begin, loops = of_word.dim(held.index), (*outer, number)
     halves = [load(held.buffer, add(begin, k), word=True) for k in range(0, count, WORD // BYTE)]
-    codes = load(packed.buffer, of_word.dim(packed.index), word=True) ^ SIGNS
+    width, middle = WORD // count, _middle(packed)
+    low = (1 << width) - 1
+    signs = middle * ((1 << WORD) - 1) // low - (1 << WORD)
+    codes = load(packed.buffer, of_word.dim(packed.index), word=True) ^ signs
     place, depth = flat(loops)
     kernel, less = reserve(kernel, names.name("less"), Scalar.I32, mul(depth, most))
     own = names.var(sums.row.extent or 0, "r")
     of_row = Rewrite({sums.row: own.dim})
-    sum = _summed_words([of_row.expr(x) for x in halves], dot, EIGHTS if zero is None else ONES)
+    sum = _summed_words([of_row.expr(x) for x in halves], dot, middle * ONES if zero is None else ONES)
     fill = Store(less, add(mul(own.dim, depth), place), const(0, Scalar.I32) - sum)
     kernel = before_loop(kernel, before, serial([own], _side_by_side(fill, loops, names)))
-    words = (alu(Op.LSHR, codes, const(4 * k, Scalar.I32)) & NIBBLES for k in range(len(halves)))
+    words = (alu(Op.LSHR, codes, const(k, Scalar.I32)) & low * ONES for k in range(0, BYTE, width))
     terms = [alu(dot, w, x) for w, x in zip(words, halves, strict=True)]
     over = load(less, add(mul(sums.row.dim, depth), place))
     terms.append(over if zero is None else over * zero)
@@ -192,7 +193,7 @@ def sum_bytes(kernel: Kernel, names: Names, before: Sym, row: Sym, most: int, do
 def _coded_factors(first: Expr, second: Expr) -> tuple[Rows, Lanes]:
     rows, lanes = _rows(first), _lanes(second)
     assert rows is not None, "the first factor is codes of int8 times a scale"
-    assert lanes is not None, "the second one is codes of 4 bits times a scale"
+    assert lanes is not None, "the second one is codes of 2 or 4 bits times a scale"
     return rows, lanes
 
 
@@ -228,26 +229,32 @@ def _rows(x: Expr) -> Rows | None:
 
 
 def _lanes(x: Expr) -> Lanes | None:
-    """Codes of 4 bits with a sign, what they are multiplied by, and 8 more than their zero point, if there is
-    one."""
+    """Codes of 2 or 4 bits with a sign, what they are multiplied by, and their zero point, if there is one,
+    with as much added as to them."""
     for steps, scale in _pairs(x):
         match steps:
             case Alu(op=Op.SUB, args=(Cast(arg=found), Cast(arg=zero))) if zero.type is Scalar.I32:
-                less: Expr | None = zero + 8
+                less: Expr | None = zero
             case Cast(type=Scalar.F32, arg=found):
                 less = None
             case _:
                 continue
         if (code := _signed_code(found)) is not None:
-            return code, scale, less
+            return code, scale, None if less is None else less + _middle(code)
     return None
 
 
+def _middle(code: Load) -> int:
+    """What is added to codes with a sign, so that they have none."""
+    assert isinstance(code.buffer.type, DataType), "codes have a type of their own"
+    return 1 << (bits(code.buffer.type) - 1)
+
+
 def _signed_code(x: Expr) -> Load | None:
-    """The one code of 4 bits that is moved up and down, so that its sign fills the rest."""
+    """The one code of 2 or 4 bits that is moved up and down, so that its sign fills the rest."""
     read = [y for y in parts([x], bound=False) if isinstance(y, Load)]
     signed = isinstance(x, Alu) and x.op is Op.SHR and len(read) == 1
-    return read[0] if signed and read[0].buffer.type is DataType.INT4 else None
+    return read[0] if signed and read[0].buffer.type in SUMMED else None
 
 
 def _pairs(x: Expr) -> tuple[tuple[Expr, Expr], ...]:
