@@ -93,7 +93,8 @@ class _Partition:
         fed = (a for v in self.order if isinstance(v.compute, Apart) for a in v.args)
         self.given = frozenset((*leaves, *fed, *(v for _, v in self.graph.outputs)))
         self.users = users(self.graph)
-        self.narrow = narrowest(self.order, self.users)
+        self.narrow = {v: self._around(u) for v, u in narrowest(self.order, self.users).items()}
+        self.narrow |= {u: u for u in self.narrow.values()}
         ends = dict(self.graph.outputs)
         self.updated = frozenset(
             v for n, _ in self.graph.updates if isinstance((v := ends[n]).compute, Elements)
@@ -345,9 +346,18 @@ class _Partition:
         self, value: Value, readers: Mapping[Value, Readers], chains: _Chains
     ) -> str | None:
         """Why to store what is contracted, or made of that."""
-        made = chains.contracts(value) or self.narrow.get(value) is value
-        again = _contracted_again(readers[value]) if made and not self._leads_on(value, readers) else None
+        least = self.narrow.get(value)
+        made = chains.contracts(value) or least is value
+        later = self._leads_on(value, readers) or _is_bordered(least, value)
+        again = _contracted_again(readers[value]) if made and not later else None
         return again or self._contracted_first(value, chains)
+
+    def _around(self, value: Value) -> Value:
+        """The border around a value, where nothing else reads that and windows of one image read the border:
+        it is stored, so that no window asks where it lies."""
+        around = self.users[value][0] if len(set(self.users[value])) == 1 else value
+        stays = around in self.given or not _is_bordered(around, value)
+        return value if stays or not all(map(_slides, self._contractions(around))) else around
 
     def _folded_again(self, value: Value, readers: Readers, chains: _Chains) -> str | None:
         """Why to store what one loop would fold for each of several positions."""
@@ -469,6 +479,12 @@ def _as_a_whole(value: Value, users: Sequence[Value]) -> str | None:
 def _moves(value: Value) -> bool:
     how = value.compute
     return isinstance(how, Elements) and how.moves
+
+
+def _is_bordered(around: Value | None, value: Value) -> bool:
+    """True for the border around a value."""
+    how = None if around is None else around.compute
+    return isinstance(how, Elements) and how.border is not None and around is not value
 
 
 def _slides(value: Value) -> bool:

@@ -16,6 +16,7 @@ from anyrt.backends.cpu.strategies.tile_choice import (
     FLOAT,
     choose,
     counts,
+    holds_windows,
     ordered_sums,
     oriented,
     sums_blocks,
@@ -62,6 +63,7 @@ from anyrt.schedule.step import Context, Step, Strategy, Unmet, recipe
 
 FEW = (4, 2, 1)  # rows of the smaller tiles that are left of an open number
 SUMS = 8  # registers, whose sums hide each other's latencies
+TAPS = 5  # terms of a row that follow one another, at most: their text is there once for each
 OFTEN = 8  # tiles that read a panel: with more of them, it does not matter where it came from
 MOVING = (Space.INPUT, Space.ARENA)  # where rows lie that come from further away
 AHEAD = 16  # terms between asking for lanes and summing them, where these come from far
@@ -276,7 +278,14 @@ def _prefetch_results(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
 
 def _accumulate(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     beside = 1 if plan.is_apart else plan.tile.beside
-    return accumulate(kernel, c.names, plan.m.i, plan.registers, beside)
+    return accumulate(kernel, c.names, plan.m.i, plan.registers, beside, _slides(plan.tile))
+
+
+def _slides(t: Tile) -> bool:
+    """True where what is widened as it is loaded, for each row and lane, may be windows of which a few terms
+    follow one another."""
+    terms = t.product.summed[-1].extent
+    return holds_windows(t.product, t.n) and isinstance(terms, int) and terms <= TAPS
 
 
 def _factor_out(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:

@@ -223,11 +223,16 @@ def _shape(p: Product, m: Sym | None, n: Sym, unit: int, c: Context, widest: int
     width = min(width, c.machine.vector_bits // BITS[p.sum.buffer.stored])
     known = m is None or isinstance(m.extent, int)
     most = _rows(m, c) if known or m is None else min(MANY, bounds(m.extent or 0)[1])
-    held = n in p.batch and narrow(p.first) is not None
+    held = holds_windows(p, n)
     shape = best_shape(most, c.estimate(n), width, c.machine, width if held else widest)
     rows = min(shape.m, WAYS) if _collides(p.first, m) else shape.m
     rows = min(rows, c.machine.registers // 2 - 1) if held else rows
     return replace(shape, m=max(1, rows // unit) * unit)
+
+
+def holds_windows(p: Product, n: Sym) -> bool:
+    """Whether what rows read is widened for each lane."""
+    return n in p.batch and narrow(p.first) is not None
 
 
 def _worded(plain: Tile, made: Worded) -> Tile:
