@@ -2,7 +2,7 @@
 it depends on the machine, it takes that, too; those of the list are for the reference.
 
 >>> [p.name for p in PASSES]  # doctest: +NORMALIZE_WHITESPACE
-['contract codes', 'contract integers', 'fold constants', 'narrow constants', 'hide values',
+['keep codes', 'contract codes', 'contract integers', 'fold constants', 'narrow constants', 'hide values',
  'simplify', 'split sums', 'split scans', 'fill words', 'fold constants', 'hoist products', 'shorten',
  'winograd', 'split codes', 'pack constants', 'turn operands', 'update states']
 """
@@ -24,6 +24,7 @@ from anyrt.passes.fill_words import fill_words
 from anyrt.passes.fold_constants import fold_constants
 from anyrt.passes.hide_values import hide_values
 from anyrt.passes.hoist_products import hoist_products
+from anyrt.passes.keep_codes import keep_codes
 from anyrt.passes.narrow_constants import narrow_constants
 from anyrt.passes.pack_constants import pack_constants
 from anyrt.passes.requirements import requirements
@@ -56,6 +57,7 @@ class Pass:
 
 
 PASSES: Final[tuple[Pass, ...]] = (
+    Pass("keep codes", keep_codes),
     Pass("contract codes", contract_codes),  # of weights, too, which folding would make numbers of
     Pass("contract integers", contract_integers),
     Pass("fold constants", fold_constants),

@@ -1,0 +1,174 @@
+"""Codes that become numbers, are moved or compared, and become the same codes again: the codes are.
+
+quantise(max(pad(dequantise(q), -inf), ...))     ->     max(pad(q, -128), ...)
+
+as around poolings, transposes and reshapes of networks whose tensors are quantised. Both functions are tried
+at every code: the numbers must rise with it, and give it back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from anyrt.core.dtype import is_float
+from anyrt.core.enums import DataType
+from anyrt.ir.graph import Graph, Value, apply
+from anyrt.ir.interpret import interpret
+from anyrt.ir.prim import Array
+from anyrt.ir.rewrite import transformed
+from anyrt.passes.facts import number
+from anyrt.prims import build
+from anyrt.prims.checked import Checked
+from anyrt.prims.const import Const
+from anyrt.prims.map import Map, fn_of
+from anyrt.prims.pad import Pad
+from anyrt.prims.reshape import Reshape
+from anyrt.prims.view import View
+
+LOWEST: Final = {DataType.INT8: -128, DataType.UINT8: 0}
+COUNT: Final = 256  # codes
+MOST: Final = 64  # values that are looked at
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    """`made`, element by element, of `of` and of numbers."""
+
+    made: Value
+    of: Value
+
+    def at(self, x: Array) -> Array:
+        """Its results for a vector."""
+        shape = (len(x), *(1 for _ in self.of.shape[1:]))
+        given = build.param("x", shape, self.of.dtype)
+        graph = Graph((("x", given),), (("y", _on(self.made, {self.of: given})),))
+        return interpret(graph, {"x": x.reshape(shape)})["y"].reshape(-1)
+
+
+def keep_codes(graph: Graph) -> Graph:
+    """The graph without numbers that stand for codes and for nothing else."""
+    return transformed(graph, lambda old, new: _kept(new))
+
+
+def _kept(value: Value) -> Value:
+    down = _function(value) if _is_narrowed(value) else None
+    if down is None:
+        return value
+    if down.of.dtype is value.dtype:
+        codes = _codes(value.dtype)
+        return down.of if np.array_equal(down.at(codes), codes) else value
+    up = _dequantised(down.of)
+    fits = up is not None and up.of.dtype is value.dtype and _agree(down, up)
+    return _moved(down.of, {up.made: up.of}, down) if up is not None and fits else value
+
+
+def _is_narrowed(value: Value) -> bool:
+    """True for what may be codes of numbers."""
+    made = value.dtype in LOWEST and isinstance(value.op, Map)
+    return made and is_float(value.args[0].dtype) and value.type.rank > 0
+
+
+def _dequantised(value: Value) -> _Function | None:
+    """What a value's elements are before they are moved, where that is one value."""
+    moves = [*_moves(value)]
+    leaves = [v for v in moves if not _operands(v)]
+    return _function(leaves[0]) if len(leaves) == 1 and len(moves) < MOST else None
+
+
+def _agree(down: _Function, up: _Function) -> bool:
+    """Whether codes come back, and lie in the order of their numbers, those of borders among them."""
+    codes = _codes(up.of.dtype)
+    numbers = up.at(codes)
+    if not (np.diff(numbers) > 0).all() or not np.array_equal(down.at(numbers), codes):
+        return False
+    borders = [v.op.value for v in _moves(down.of) if isinstance(v.op, Pad)]
+    return all(b in numbers or (b == -math.inf and _code(down, b) == codes[0]) for b in borders)
+
+
+def _codes(dtype: DataType) -> Array:
+    return np.arange(COUNT).astype(np.int8 if dtype is DataType.INT8 else np.uint8) + LOWEST[dtype]
+
+
+def _code(down: _Function, x: float) -> float:
+    """Of a number."""
+    return float(down.at(np.full(1, x, np.float32))[0])
+
+
+def _function(value: Value) -> _Function | None:
+    """The function of one value that `value` is, down to codes or to what computes no element by itself;
+    None where there are several such."""
+    ends = _ends(value) if isinstance(value.op, Map) else []
+    return _Function(value, ends[0]) if len(ends) == 1 and ends[0].shape == value.shape else None
+
+
+def _ends(value: Value) -> list[Value]:
+    """What a function of elements is made of, besides numbers; nothing where that is too much to look at."""
+    found, todo, seen = list[Value](), [value], set[Value]()
+    while todo and len(seen) < MOST:
+        v = todo.pop()
+        if v in seen or number(v) is not None:
+            continue
+        seen.add(v)
+        if _computes(v) or v is value:
+            todo += v.args
+        else:
+            found.append(v)
+    return [] if todo else found
+
+
+def _computes(value: Value) -> bool:
+    """True for functions of elements, but for those that move or choose numbers, or give codes."""
+    return isinstance(value.op, Map) and value.dtype not in LOWEST and not _operands(value)
+
+
+def _on(value: Value, done: dict[Value, Value]) -> Value:
+    """The same function of another value."""
+    if value not in done:
+        held = number(value)
+        one = (1,) * value.type.rank
+        done[value] = (
+            build.const(np.full(one, held), value.dtype)
+            if held is not None
+            else apply(value.op, *(_on(a, done) for a in value.args))
+        )
+    return done[value]
+
+
+def _operands(value: Value) -> tuple[Value, ...]:
+    """What a value takes elements from as they are."""
+    match value.op:
+        case View() | Reshape() | Pad() | Checked():
+            return value.args[:1]
+        case Map(fn="max") if all(a.shape == value.shape and not isinstance(a.op, Const) for a in value.args):
+            return value.args
+    return ()
+
+
+def _moves(value: Value) -> Iterator[Value]:
+    """All that elements come through, and where from."""
+    todo, seen = [value], set[Value]()
+    while todo and len(seen) < MOST:
+        v = todo.pop()
+        if v not in seen:
+            seen.add(v)
+            yield v
+            todo += _operands(v)
+
+
+def _moved(value: Value, done: dict[Value, Value], down: _Function) -> Value:
+    """Codes where numbers were."""
+    if value not in done:
+        args = [_moved(a, done, down) for a in _operands(value)]
+        op = value.op
+        if isinstance(op, Pad):
+            op = replace(op, value=_code(down, op.value))
+        same = (
+            build.map_("max", *args) if fn_of(value) == "max" else apply(op, *args, *value.args[len(args) :])
+        )
+        done[value] = same
+    return done[value]
