@@ -331,7 +331,7 @@ def _growth(folder: Path, small: int) -> Iterator[tuple[str, ...]]:
         f"{before / 1000:.1f} MB before",
         f"{after / 1000:.1f} MB after",
         f"{after - before:+d} kB",
-        _cpu(load),
+        _cpu([load]),
     )
 
 
