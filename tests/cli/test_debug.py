@@ -31,6 +31,12 @@ def test_no_layer_of_the_answer_can_be_left_out(needed):
     assert found.builds <= 16
 
 
+def test_a_layer_that_only_seems_to_matter_is_dropped():
+    """Alone in the half type, a is the worst; with the others in it, only c counts."""
+    errors = {"": 1.0, "a": 1.0, "c": 0.0, "ac": 0.0, "ab": 0.55, "bc": 0.6}
+    assert fewest("abc", lambda kept: errors["".join(sorted(kept))], 0.5).kept == ("c",)
+
+
 def test_nothing_is_kept_where_the_half_type_is_exact_enough():
     assert fewest("abc", lambda kept: 1e-3, 1e-2).kept == ()
 

@@ -20,7 +20,7 @@ SECTIONS = ["Drawing", "Kernels by time", "Layers by time", "Latency", "Error of
 CLICKS = """<script>
 const say = [], click = e => e.dispatchEvent(new MouseEvent('click', {bubbles: true}));
 click(document.querySelector('tr.row[data-kind=kernel]'));
-say.push(document.querySelector('#detail h2').textContent);
+say.push(document.querySelector('#detail h2').textContent, document.querySelector('#detail').hidden);
 say.push([...document.querySelectorAll('#detail summary')].map(e => e.textContent).join('|'));
 click(document.querySelector('#close')); say.push(document.querySelector('#detail').hidden);
 click(document.querySelector('#drawing g.layer')); say.push(document.querySelector('#detail h2').textContent);
@@ -139,6 +139,7 @@ def test_clicks_search_and_zoom_work_in_a_browser(model, tmp_path):
     said = json.loads(re.search(r"<title>(\[.*?\])</title>", done.stdout)[1])
     first = max(facts(page)["kernels"], key=lambda k: k["ms"])["name"]
     assert said[0] == f"kernel {first}"
+    assert said.pop(1) is False
     assert said[1] == "steps of its strategy|loops|assembly"
     assert said[2] is True
     assert said[3].startswith("layer ")
