@@ -1,15 +1,15 @@
-"""`anyrt cache`: the compiled code that is kept for this user.
+"""`anyrt cache`: list, fill, copy and clear this user's cache of compiled code.
 
 anyrt cache                                      list the entries
-anyrt cache warm net.plan                        compile what the cache lacks for a plan, a model or a script
+anyrt cache warm net.plan                        compile the missing code of a plan, a model or a script
 anyrt cache export code.anyrt net.plan           write the compiled code of plans to a file
-anyrt cache import code.anyrt --allow-native-code   put that file's code into the cache of this machine
-anyrt cache prune --limit 500M                   remove the entries that were not used for longest
+anyrt cache import code.anyrt --allow-native-code   add the code in a file to the cache
+anyrt cache prune --limit 500M                   remove the least recently used entries
 anyrt cache clear                                remove all entries
-anyrt cache path                                 print the folder
+anyrt cache path                                 print the directory
 
-ANYRT_CACHE_DIR chooses the folder, ANYRT_CACHE_LIMIT how large it may grow (1GiB). An exported file holds
-native code: import only files from people whose programs you would run (SECURITY.md).
+ANYRT_CACHE_DIR sets the directory and ANYRT_CACHE_LIMIT its maximum size (default: 1GiB). An exported file
+contains native code: import a file only if you would run a program from the same source (SECURITY.md).
 """
 
 from __future__ import annotations
@@ -39,15 +39,17 @@ NETWORKS: Final = "plans, ONNX models or FILE.py:FUNCTION"
 def options(parser: ArgumentParser) -> None:
     """What to do with the cache, and with which files."""
     parser.description = __doc__
-    parser.add_argument("action", nargs="?", choices=tuple(ACTIONS), default="show", help="default: show")
     parser.add_argument(
-        "files", nargs="*", metavar="FILE", help=f"warm: {NETWORKS}; export: the file to write, then these"
+        "action", nargs="?", choices=tuple(ACTIONS), default="show", help="action (default: show)"
     )
     parser.add_argument(
-        "--limit", help="prune: as many bytes may stay, 500M for instance; default: ANYRT_CACHE_LIMIT"
+        "files", nargs="*", metavar="FILE", help=f"warm: {NETWORKS}; export: the output file, then {NETWORKS}"
     )
+    parser.add_argument("--limit", help="prune: maximum size, such as 500M (default: ANYRT_CACHE_LIMIT)")
     parser.add_argument(
-        "--allow-native-code", action="store_true", help="import: the file's code may run as yours"
+        "--allow-native-code",
+        action="store_true",
+        help="import: allow the native code in the file to run as yours",
     )
 
 
