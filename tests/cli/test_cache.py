@@ -115,7 +115,8 @@ def test_cache_that_cannot_be_used_is_told_with_its_cure(command, folder, capsys
     monkeypatch.setenv("ANYRT_CACHE_DIR", str(folder / "file" / "cache"))
     assert main([command]) == 0
     told = capsys.readouterr().err
-    assert "set ANYRT_CACHE_DIR to a directory of your own" in told
+    assert "[AR803]" in told
+    assert "set ANYRT_CACHE_DIR" in told
     assert str(folder / "file" / "cache") in told
 
 

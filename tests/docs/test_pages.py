@@ -16,6 +16,8 @@ SHELL = re.compile(r"^```sh\n(.*?)^```$", re.M | re.S)
 RUN = re.compile(r"^RUN (.*)$", re.M)
 # Commands that install, or that the Makefile tests.
 ELSEWHERE = ("pip ", "make ")
+# A server runs until it is stopped: tests/serve/test_readme.py runs it and its clients.
+SERVING = re.compile("anyrt serve|localhost:")
 MODEL = "agraph (float[1, 3] x) => (float[1, 3] y) { y = Softmax(x) }"
 
 
@@ -34,7 +36,8 @@ def run(command, folder):
 
 
 def commands(name):
-    lines = [line for block in SHELL.findall((ROOT / name).read_text()) for line in block.splitlines()]
+    blocks = [b for b in SHELL.findall((ROOT / name).read_text()) if not SERVING.search(b)]
+    lines = [line for block in blocks for line in block.splitlines()]
     return [c for c in (shlex.join(shlex.split(line, comments=True)) for line in lines) if c]
 
 
