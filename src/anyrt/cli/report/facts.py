@@ -16,6 +16,7 @@ from typing import Final
 
 import numpy as np
 
+from anyrt.backends import loader
 from anyrt.cli.draw.picture import Picture, picture_of
 from anyrt.cli.draw.times import kernel_milliseconds
 from anyrt.cli.script import plan_file
@@ -84,7 +85,7 @@ class Built:
     def of(source: bytes | Path) -> Built:
         """The version of a plan that serves the optimum of its first profile."""
         file = plan_file(source)
-        lowered, sizes = lower_plan(file), plan_sizes(file.plan, Point.OPT)
+        lowered, sizes = lower_plan(file, loader.target()), plan_sizes(file.plan, Point.OPT)
         found = versions(lowered.graph)
         number = serving((v.guard for v in found), sizes)
         schedule = lowered.schedules[number]
