@@ -46,7 +46,6 @@ from benchmarks import (
     record,
     report,
     rounding,
-    serving,
     session,
     trees,
 )
@@ -270,6 +269,8 @@ def _open(options: argparse.Namespace) -> None:
 
 
 def _serve(options: argparse.Namespace) -> None:
+    from benchmarks import serving  # which needs the extra `serve`
+
     found = serving.tables(options.resnet, options.seconds, options.small, options.only)
     show(found)
     if options.markdown:

@@ -29,7 +29,7 @@ from benchmarks.steps import Element, Tensor
 from benchmarks.values import aligned
 
 PACKAGE = Path(trt.__path__[0])
-SKIPPED = ("cli", "compat", "integrations", "__main__.py")  # what building and loading need none of
+SKIPPED = ("cli", "compat", "integrations", "serve", "__main__.py")  # what building and loading need none of
 MEMORY_BYTES = 8 << 30  # of addresses: a build that takes more fails before the machine is in trouble
 # In the build report: which kernel is the largest; below it a line for each that is long, with the reason.
 LARGEST = re.compile("^.* KB of LLVM text in .* in the largest, (?P<kernel>.*)$", re.MULTILINE)

@@ -80,7 +80,7 @@ def test_problems_are_json_too(model, capsys):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["explian", "net.py"], "no command 'explian'; did you mean explain?, one of cache, check"),
+        (["explian", "net.py"], "no command 'explian'; did you mean explain?, one of batch, cache, check"),
         (["explain", "net.py", "--noed", "x"], "'--noed' is no option of it; did you mean --node?"),
         (["explain", "net.py", "--stage", "grahp"], "no value of --stage 'grahp'; did you mean graph?"),
     ],

@@ -23,7 +23,7 @@ print(len(workers.compile_texts(texts, host(), lambda made: None)))
 
 @pytest.fixture(autouse=True)
 def two_cores(monkeypatch):
-    monkeypatch.setattr(workers, "_cores", lambda: 2)
+    monkeypatch.setattr(workers, "processors", lambda: 2)
 
 
 def compiled():

@@ -150,7 +150,7 @@ def test_context_is_made_by_both_forms_of_the_call():
 
 
 def test_objects_that_a_program_leaves_behind_may_free_their_arrays():
-    code = "import numpy as np\nfrom anyrt.compat import cuda_runtime as r\nclass Held:\n"
+    code = "import numpy as np\nfrom anyrt.compat.cuda import runtime as r\nclass Held:\n"
     code += " a = np.zeros(8)\n def __del__(self, free=r.cudaFreeHost): print(free(self.a)[0].name)\n"
     code += "held = Held(); held.self = held"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

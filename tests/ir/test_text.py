@@ -197,7 +197,7 @@ def test_mutated_text_parses_or_is_refused(data: st.DataObject):
 
 
 def test_deep_nesting_is_refused():
-    with pytest.raises(PlanError, match="more than 64 levels"):
+    with pytest.raises(PlanError, match="at most 64 levels"):
         parse_graph("v0: FLOAT[" + "min(1, " * 70 + "1" + ")" * 70 + "] = ", vocabulary({}))
 
 

@@ -74,6 +74,6 @@ def test_a_step_that_does_something_else_needs_a_name_of_its_own():
 
 def test_strategies_print_the_names_of_their_steps():
     text = str(STRATEGIES.without("fold across").instead("sliding window", IDLE))
-    assert "; reduction: collapse, leave tiles, interleave, " in text
+    assert "; reduction: fold along, collapse, leave tiles, interleave, " in text
     assert "; stencil: idle, collapse, " in text
     assert text.endswith("; pieces: model; stages")

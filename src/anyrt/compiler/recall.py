@@ -35,7 +35,7 @@ from anyrt.prims.table import named_blobs, vocabulary
 
 # What the name is made of, and what changes no plan of a build that measures nothing.
 NAMED: Final = {"name", "graph", "profiles", "settings", "bindings", "layers", "aside"}
-IDLE: Final = {"monitor", "cancelled", "log", "timings", "clock", "pool"}
+IDLE: Final = {"title", "monitor", "cancelled", "log", "timings", "clock", "pool"}
 MOST_BYTES: Final = 64 << 20  # of constants that are kept whole: more would crowd code out of the cache
 MOST_JSON: Final = 64 << 20
 MOST_RECORDS: Final = 1 << 20

@@ -4,7 +4,7 @@
 'void f(float *x) {}'
 >>> source("docs", ".version 8.0")  # doctest: +ELLIPSIS
 Traceback (most recent call last):
-anyrt.core.errors.NotSupportedError: [AR901] docs: got PTX, wanted a kernel for the processor; ...
+anyrt.core.errors.NotSupportedError: [AR901] docs: got PTX, wanted a kernel for the CPU; ...
 """
 
 from __future__ import annotations
