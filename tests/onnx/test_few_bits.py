@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -150,6 +151,14 @@ def test_weights_of_all_forms_on_every_machine(machine, level, zeros, bits, rows
 def test_weights_on_an_emulated_processor(rows, level):
     with emulated():
         Weights(20, 64, 32, zeros="codes" if level == 0 else None).agrees(numbers(rows, 64), level)
+
+
+@pytest.mark.here
+def test_devices_have_pools_of_their_own():
+    """Code of one ended the process when it was run by threads of another."""
+    for device in (emulated(), nullcontext()):
+        with device:
+            Weights(37, 128, 32).agrees(numbers(2, 1, 128), 0, dynamic=("x",))
 
 
 @pytest.mark.sampled(4)

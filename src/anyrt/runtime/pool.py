@@ -100,11 +100,11 @@ class Pool:
 
 
 class _Registry:
-    """Every pool of this process, by number of threads."""
+    """Every pool of this process, by its device and number of threads."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.pools: dict[int, Pool] = {}
+        self.pools: dict[tuple[str, int], Pool] = {}
 
     def after_fork(self) -> None:
         self.lock = threading.Lock()
@@ -127,7 +127,8 @@ def shared_pool(threads: int | None, device: Device, obtain: Callable[[], Compil
     count = default_threads() if threads is None else threads
     if not 1 <= count <= MAX_THREADS:
         raise ArgumentError("AR304", "threads", got=str(count), wanted=f"a number from 1 to {MAX_THREADS}")
+    key = device.identity(), count
     with _registry.lock:
-        if count not in _registry.pools:
-            _registry.pools[count] = Pool(count, device.load(obtain()))
-        return _registry.pools[count]
+        if key not in _registry.pools:
+            _registry.pools[key] = Pool(count, device.load(obtain()))
+        return _registry.pools[key]
