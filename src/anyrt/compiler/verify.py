@@ -31,7 +31,7 @@ from anyrt.core.dtype import bits, cast, is_float, is_integer, is_signed, numpy_
 from anyrt.core.enums import DataType
 from anyrt.core.requirement import FINE
 from anyrt.ir.buffer import Buffer, Space
-from anyrt.ir.compute import Apart
+from anyrt.ir.compute import HostStep
 from anyrt.ir.counted import mentioned, sizes_of
 from anyrt.ir.graph import Graph, Node, Value, walk
 from anyrt.ir.kerneltext import print_kernels
@@ -292,7 +292,7 @@ class _Check:
         """Write what the launches may read; where values share memory, those that they do read come last."""
         touched = {b for x in launches for b in x.call.buffers}
         made = (v for x in launches for v in (*x.makes, *x.inlined))
-        read = {a for v in made for a in (v, *(() if isinstance(v.compute, Apart) else v.args))}
+        read = {a for v in made for a in (v, *(() if isinstance(v.compute, HostStep) else v.args))}
         for value in sorted(schedule.buffers, key=read.__contains__):
             buffer = schedule.buffers[value]
             if buffer in touched and value in held and buffer.space is not Space.CONST:

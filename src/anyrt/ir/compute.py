@@ -1,8 +1,7 @@
 """How the elements of a value come about: what a primitive lowers to, and all that scheduling knows of it.
 
-A value is there before (`Given`; left by steps of their own: `Apart`), or each of its elements is an
-expression of operand elements (`Elements`),
-a fold of many (`Folded`), a sum of products (`Contracted`), a weighted sum of a few along an axis
+A value is there before (`Given`; left by a step of the host program: `HostStep`), or each of its elements is
+an expression of operand elements (`Elements`), a fold of many (`Folded`), a sum of products (`Contracted`), a weighted sum of a few along an axis
 (`Resampled`), or it is its operands side by side (`Pieced`); what is no element by itself, as sorting, has
 statements of its own (`Extern`).
 Scheduling asks for this and for relations of
@@ -31,15 +30,15 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Apart(Given):
-    """What steps of the host program's own leave in memory, from operands that lie there. `name`: what a
+class HostStep(Given):
+    """What a step of the host program leaves in memory, from operands that lie there. `name`: what a
     person calls all this."""
 
     name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Nested(Apart):
+class Nested(HostStep):
     """What the regions of a primitive leave in memory, whose first operand is a bool. `turns`: the first
     operands, one for each result, are states, and the one region makes new ones of them as long as the bool
     among them is true; else the bool chooses one of two regions."""
@@ -48,7 +47,7 @@ class Nested(Apart):
 
 
 @dataclass(frozen=True, slots=True)
-class External(Apart):
+class External(HostStep):
     """What code leaves in memory that is not ours. `over`: for each result the operand that is there before,
     or −1. `sizes`: what that code is told besides of where operands and results lie."""
 

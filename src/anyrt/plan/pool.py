@@ -28,7 +28,7 @@ class PoolWord(enum.IntEnum):
     WORKERS = 1
     SPIN_TICKS = 2
     # 1 where a worker on the caller's processor can be moved to another one: a hint, that may come late.
-    APART = 3
+    MOVABLE = 3
     # Publishes a job: a caller has written it before it opens seats (sequentially consistent, so release),
     # and a worker reads it after it took one (acquire and release); other seats are taken in between by such
     # steps, which carry the caller's release on. A worker that leaves releases what its chunks have stored;

@@ -62,7 +62,7 @@ class Pool:
             if self._workers:
                 return
             self._words[PoolWord.STOP] = 0
-            self._words[PoolWord.APART] = 1
+            self._words[PoolWord.MOVABLE] = 1
             started = [t for i in range(1, self.threads) if (t := self._start(i))]
             self._words[PoolWord.WORKERS] = len(started)
             self._workers = started

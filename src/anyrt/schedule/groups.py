@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from anyrt.core.dims import Dim, add
 from anyrt.ir.buffer import Buffer, Space
-from anyrt.ir.compute import Apart, Border, Contracted, Elements, Folded, Given, Pieced
+from anyrt.ir.compute import Border, Contracted, Elements, Folded, Given, HostStep, Pieced
 from anyrt.ir.counted import mentioned
 from anyrt.ir.graph import Node, Value
 from anyrt.schedule.group import Group, Part
@@ -30,7 +30,7 @@ def groups(
         also = tuple((v, memory.buffers[v]) for v, host in hosts.items() if host == value)
         found += _groups_of(value, also, task, memory, layouts.get(value))
     for value, buffer in memory.judged.items():
-        at = found.index(value.node) + 1 if isinstance(value.compute, Apart) else 0
+        at = found.index(value.node) + 1 if isinstance(value.compute, HostStep) else 0
         found.insert(at, Group(value, buffer, copy=True))
     for name, value in task.graph.outputs:
         if memory.buffers[value] != memory.outputs[name]:
@@ -48,7 +48,7 @@ def _made(memory: Memory, hosts: Mapping[Value, Value]) -> Iterator[Value]:
         value = hosts[plain] if hosted else plain
         if value in done or value.compute == Given() or not _has_memory(value, memory):
             continue
-        results = len(value.node.types) if isinstance(value.compute, Apart) else 0  # of one step
+        results = len(value.node.types) if isinstance(value.compute, HostStep) else 0  # of one step
         done |= {value, *(Value(value.node, k) for k in range(results))}
         yield value
 
@@ -67,7 +67,7 @@ def _groups_of(
 ) -> Iterator[Group | Node]:
     """What makes one stored value; `also`: reductions that are folded besides."""
     how, buffer, border = value.compute, memory.buffers[value], _border(value, memory)
-    if isinstance(how, Apart):
+    if isinstance(how, HostStep):
         yield value.node
     elif isinstance(how, Pieced) and value.dtype not in PACKED:
         for group in _parts(value, how, buffer, layout):

@@ -16,7 +16,7 @@ from math import prod
 
 from anyrt.core.dims import Dim, Sym, linear, symbols
 from anyrt.ir.buffer import Space
-from anyrt.ir.compute import Apart, Contracted, Elements, Folded, Given
+from anyrt.ir.compute import Contracted, Elements, Folded, Given, HostStep
 from anyrt.ir.graph import Graph, Shape, Value, walk
 from anyrt.ir.windows import together
 from anyrt.schedule.cost import Sizes
@@ -30,7 +30,7 @@ LEAST = 3  # axes: of fewer the last one is innermost, whatever reads them
 
 def layouts(task: Task, memory: Memory) -> dict[Value, Layout]:
     """How values lie in memory, where that is not the usual way; the third of four steps (fuse.py)."""
-    nested = {x for v in memory.order if isinstance(v.compute, Apart) for x in (v, *v.args)}
+    nested = {x for v in memory.order if isinstance(v.compute, HostStep) for x in (v, *v.args)}
     stored = [v for v, b in memory.buffers.items() if b.space is Space.ARENA and v not in nested]
     wide = {v: row_major(task.shape(v)) for v in stored if v in task.item.pitch and v not in task.item.parts}
     few = task.machine.panel // 2  # results of a window: fewer make poor lanes

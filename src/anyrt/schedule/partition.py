@@ -23,7 +23,7 @@ from math import prod
 from anyrt.core.dims import always_le, mul, symbols
 from anyrt.core.dtype import bits
 from anyrt.core.machine import Machine
-from anyrt.ir.compute import Apart, Contracted, Elements, Extern, Folded, Given, Pieced, Resampled
+from anyrt.ir.compute import Contracted, Elements, Extern, Folded, Given, HostStep, Pieced, Resampled
 from anyrt.ir.graph import Graph, Value, users, walk
 from anyrt.loops.nest import FEW
 from anyrt.loops.words import WORTH
@@ -90,7 +90,7 @@ class _Partition:
         self.order = list(walk(v for _, v in self.graph.outputs))
         self.place = {v: k for k, v in enumerate(self.order)}
         leaves = (v for v in self.order if _is_stored(v))
-        fed = (a for v in self.order if isinstance(v.compute, Apart) for a in v.args)
+        fed = (a for v in self.order if isinstance(v.compute, HostStep) for a in v.args)
         self.given = frozenset((*leaves, *fed, *(v for _, v in self.graph.outputs)))
         self.users = users(self.graph)
         self.narrow = {v: self._around(u) for v, u in narrowest(self.order, self.users).items()}
@@ -135,7 +135,7 @@ class _Partition:
     ) -> Iterator[tuple[Loop, Position]]:
         """The loops that read `value` for the sake of `user`."""
         match user.compute:
-            case Pieced() | Apart():  # each part is written by its own loops
+            case Pieced() | HostStep():  # each part is written by its own loops
                 yield (value, value), own(value.shape)
             case _ if user in stored or user in self.given:
                 yield from (((user, user), at) for at in positions(value, user, own(user.shape)))

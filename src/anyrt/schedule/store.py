@@ -14,7 +14,7 @@ from anyrt.core.dims import product
 from anyrt.core.enums import DataType
 from anyrt.core.requirement import FINE, Assertion
 from anyrt.ir.buffer import Buffer, Space
-from anyrt.ir.compute import Apart, Elements, Extern, Folded, Given
+from anyrt.ir.compute import Elements, Extern, Folded, Given, HostStep
 from anyrt.ir.counted import in_turn, mentioned
 from anyrt.ir.graph import Shape, Value, users, walk
 from anyrt.schedule.compute_at import FusedTile
@@ -152,7 +152,7 @@ def _reshaped(task: Task, buffers: dict[Value, Buffer]) -> frozenset[Value]:
         if not task.is_whole or buffers[value].space is not Space.OUTPUT or not keeps_order(value):
             continue
         (made,) = value.args
-        whole = isinstance(made.compute, Extern | Apart) and not mentioned((made, value))
+        whole = isinstance(made.compute, Extern | HostStep) and not mentioned((made, value))
         if whole and readers[made] == [value]:
             buffers[made] = buffers[value]
             found.add(value)
@@ -162,7 +162,7 @@ def _reshaped(task: Task, buffers: dict[Value, Buffer]) -> frozenset[Value]:
 def _regions(order: Iterable[Value], buffers: dict[Value, Buffer], numbers: Numbers) -> list[Stored]:
     """Memory for the results of steps of their own. What a result is at first, as a state, is made in its
     place where nothing else reads it; what else such a step reads is to be stored."""
-    nodes = dict.fromkeys(v.node for v in order if isinstance(v.compute, Apart))
+    nodes = dict.fromkeys(v.node for v in order if isinstance(v.compute, HostStep))
     uses = Counter(a for node in dict.fromkeys(v.node for v in order) for a in node.args)
     for node in nodes:
         results = [Value(node, k) for k in range(len(node.types))]

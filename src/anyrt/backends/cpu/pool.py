@@ -184,13 +184,13 @@ def _move(f: Body, cpu: Value) -> None:
     f.give(0, "i64")
 
 
-def _apart(f: Body, pool: Value) -> None:
+def _move_away(f: Body, pool: Value) -> None:
     """Moves this thread away from the caller's processor, where threads can be moved."""
-    apart = _shared(pool, PoolWord.APART)
+    movable = _shared(pool, PoolWord.MOVABLE)
     caller = _shared(pool, PoolWord.CALLER).load("monotonic")
-    together, wanted = caller.is_("eq", f.call("i64", "@here")), apart.load("monotonic").is_("ne", 0)
-    with f.when(together & wanted), f.when(f.call("i64", "@move", caller).is_("slt", 0)):
-        apart.store(0, "monotonic")
+    together, may = caller.is_("eq", f.call("i64", "@here")), movable.load("monotonic").is_("ne", 0)
+    with f.when(together & may), f.when(f.call("i64", "@move", caller).is_("slt", 0)):
+        movable.store(0, "monotonic")
 
 
 def _worker(f: Body, pool: Value, thread: Value) -> None:
@@ -209,7 +209,7 @@ def _worker(f: Body, pool: Value, thread: Value) -> None:
         with f.when(generation.is_("ne", seen.value)):
             with f.when(_shared(pool, PoolWord.STOP).load("acquire").is_("ne", 0)):
                 f.give(0)
-            _apart(f, pool)
+            _move_away(f, pool)
             with f.when((now & _SEATS).is_("ne", 0)):
                 _sit(f, pool, thread, now, look)
             seen.value, fresh.value = generation, True

@@ -26,7 +26,6 @@ from anyrt.schedule.step import Unmet
 NEARLY = 24  # rows of a tile that is not worth filling up by copying
 MANY = 24  # rows from which float16 is worth splitting
 NONE = Fail("no instruction sums several of its terms")
-APART = 2048  # bytes: rows that lie a multiple of it apart meet in few lines of the nearest cache
 
 
 @dataclass(frozen=True, slots=True)
