@@ -15,7 +15,7 @@ PROGRAM = """
 import sys; sys.path[:0] = {paths!r}
 from anyrt.backends.cpu.processors import host
 from anyrt.codegen import workers
-workers._cores = lambda: 2
+workers.processors = lambda: 2
 texts = ["define i32 @f%d() {{ ret i32 1 }}" % n for n in range(40)]
 print(len(workers.compile_texts(texts, host(), lambda made: None)))
 """
@@ -69,8 +69,14 @@ def test_workers_ignore_the_environment_where_their_builder_does(tmp_path, optio
     (tmp_path / "sitecustomize.py").write_text(f"open({str(tmp_path / 'log')!r}, 'a').write('started ')")
     code = PROGRAM.format(paths=[p for p in sys.path if p])
     variables = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, option, "-c", code], env=variables, capture_output=True, text=True, check=True
-    )
-    log = tmp_path / "log"
-    assert (done.stdout, len(log.read_text().split()) if log.exists() else 0) == ("40\n", count)
+    log, started = tmp_path / "log", -1
+    for _ in range(5):  # on a busy machine all may be compiled before a worker has begun
+        log.unlink(missing_ok=True)
+        done = subprocess.run(
+            [sys.executable, option, "-c", code], env=variables, capture_output=True, text=True, check=True
+        )
+        assert done.stdout == "40\n"
+        started = len(log.read_text().split()) if log.exists() else 0
+        if started == count:
+            break
+    assert started == count

@@ -2,9 +2,9 @@
 
 A value is there before (`Given`; left by a step of the host program: `HostStep`), or each of its elements is
 an expression of operand elements (`Elements`), a fold of many (`Folded`), a sum of products (`Contracted`), a
-weighted sum of a few along an axis (`Resampled`), or it is its operands side by side (`Pieced`); what is no
-element by itself, as sorting, has statements of its own (`Extern`). Scheduling asks for this and for relations
-of indices, never for the class of a primitive.
+weighted sum of a few along an axis (`Resampled`), or it is its operands side by side (`Pieced`); what is
+no element by itself, as sorting, has statements of its own (`Extern`). Scheduling asks for this and for
+relations of indices, never for the class of a primitive.
 """
 
 from __future__ import annotations
