@@ -163,6 +163,15 @@ def test_each_is_right_beside_float64(name, run):
     assert np.abs(got - wanted).max() < 2e-6 * np.abs(wanted).max()
 
 
+@pytest.mark.parametrize("sizes", [(2, 0, 4, 3), (0, 2, 4, 3), (2, 3, 0, 3)])
+def test_contractions_without_rows_have_no_stages(sizes):
+    batch, rows, terms, columns = sizes
+    x = b.param("x", (batch, rows, terms), F)
+    made = b.contract("bmk,kn->bmn", x, const(weights(terms, columns), F))
+    graph = Graph((("x", x),), (("y", b.contract("bmn,np->bmp", made, const(weights(columns, 5), F))),))
+    assert verify(lowered(graph), host(), [{}]) == ()
+
+
 def test_what_lies_between_is_in_scratch():
     kernel = lowered(CASES["odd"][0]).schedules[0].launches[0].kernel
     spaces = {b.space for b in buffers_of(kernel.body)}

@@ -71,8 +71,8 @@ class _Search:
             parts = self._parts(value, {n: n for n in axes[:count]}, after)
             *batches, row = axes[:count]
             tile = FusedTile((value, *after)[-1], frozenset((*parts, *after)), tuple(batches), row, 1)
-            if not self._stages(tile, value):
-                break
+            if not self._stages(tile, value) or not self.sizes.volume(tile.root):
+                break  # nothing is computed at items, or there are none
             size, is_enough = self._size(tile, value)
             found = self.gain(self._asked(tile := replace(tile, size=size), parts), self.machine)
             gain, best = (found, tile) if found > gain else (gain, best)
