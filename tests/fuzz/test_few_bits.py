@@ -6,11 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
 from tests.emulated import MISSING, unicorn
-from tools.fuzz.few_bits import MACHINES, cases
+from tools.fuzz.few_bits import MACHINES, Case, _is_endless, cases
 
 ROOT = Path(__file__).parents[2]
 PARTS = 60  # of the cases of a machine, a process each
@@ -35,3 +36,21 @@ def test_products_of_codes_agree_and_stay_in_their_memory(place, tmp_path):
         command, env=environment, input=lines, capture_output=True, text=True, timeout=limit, cwd=ROOT
     )
     assert (done.returncode, done.stdout) == (0, ""), done.stdout[:3000] + done.stderr[-3000:]
+
+
+@pytest.mark.parametrize(
+    ("got", "wanted", "level", "excused"),
+    [
+        ("inf", "nan", 4, True),
+        ("6.4346e-38", "6.4349e-38 ± 2.8e-42", 4, True),
+        ("6.4346e-38", "6.4349e-38 ± 2.8e-42", 0, False),
+        ("5.0", "0.0 ± 0", 4, False),
+        ("0.0", "1e-38 ± 0", 4, False),
+        ("0.5", "1e-38 ± 0", 4, False),
+        ("nan", "1.0 ± 0", 4, False),
+    ],
+)
+def test_only_what_scales_without_a_number_make_is_excused(got, wanted, level, excused):
+    element = SimpleNamespace(got=got, wanted=wanted)
+    case = Case("avx512", 4, 32, 1, None, False, level)
+    assert _is_endless(case, SimpleNamespace(element=element)) is excused

@@ -110,7 +110,8 @@ def _is_endless(case: Case, found: Mismatch) -> bool:
     at = found.element
     if case.level != 4 or at is None:
         return False
-    return ("inf" in at.got and at.wanted.startswith("nan")) or abs(float(at.wanted.split()[0])) < NEAR_0
+    numbers = (float(x.split()[0]) for x in (at.got, at.wanted))
+    return ("inf" in at.got and at.wanted.startswith("nan")) or all(0 < abs(x) < NEAR_0 for x in numbers)
 
 
 def _on(machine: str) -> AbstractContextManager[Any]:  # Any: what is entered is not asked
