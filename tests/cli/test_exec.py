@@ -40,6 +40,27 @@ def test_a_model_is_built_run_and_reported(model, capsys):
     assert "Average on 3 runs - GPU latency: " in out
 
 
+def test_json_has_the_figures_and_lines_go_to_stderr(model, capsys):
+    assert execute((model, "--shapes=x:4x3", *QUICK, "--percentile=90", "--json"), "anyrt exec") == 0
+    out, err = capsys.readouterr()
+    results = json.loads(out)
+    assert results["inferences"] >= 3
+    assert results["build_s"] > 0
+    assert results["throughput_qps"] > 0
+    latency = results["latency_ms"]
+    assert list(latency) == ["min", "max", "mean", "median", "percentile(90%)"]
+    assert latency["min"] <= latency["median"] <= latency["max"]
+    assert f"Latency: min = {latency['min']:g} ms" in err
+    assert err.rstrip().splitlines()[-1].startswith("&&&& PASSED")
+
+
+def test_json_of_a_failure_is_empty(capsys):
+    assert execute(("--onnx=no/such/file.onnx", "--json"), "anyrt exec") == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "&&&& FAILED" in err
+
+
 def test_open_sizes_are_one_unless_told(model, capsys):
     assert execute((model, *QUICK), "trtexec") == 0
     assert "Created 1x3 float32 for x" in capsys.readouterr().out

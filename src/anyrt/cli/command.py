@@ -19,7 +19,8 @@ class Command:
     """`help` for the list of commands; `options` adds arguments to a parser; `run` does the work.
 
     `run` prints its results, and raises AnyrtError or OSError where it cannot go on, SystemExit(1) where the
-    answer is no. `json`: it obeys `args.json`, an option that each such command gets.
+    answer is no. `json`: it obeys `args.json`, an option that each such command gets; exec has an option
+    of its own for it.
     """
 
     help: str

@@ -126,6 +126,7 @@ FLAGS: Final[dict[str, Flag]] = {
         versionCompatible="set the builder flag, which has no effect",
         excludeLeanRuntime="set the builder flag, which has no effect",
         disableTimingCache="build without a timing cache",
+        json="print the results as JSON, and all other lines to stderr",
         help="print this help",
     ),
     **_flags(

@@ -12,6 +12,7 @@ import math
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from statistics import median
 
@@ -27,8 +28,9 @@ from anyrt.cli.exec.debugs import save_debug_tensors
 from anyrt.cli.exec.flags import Given, read, usage
 from anyrt.cli.exec.refits import show_refittable, time_refit
 from anyrt.cli.exec.runs import Stream, Totals, measured, profiled
-from anyrt.cli.exec.times import EXPLANATIONS, averages, summary, write_times
+from anyrt.cli.exec.times import EXPLANATIONS, Results, averages, measurements, summary, write_times
 from anyrt.cli.libraries import loaded
+from anyrt.cli.show import print_json
 from anyrt.core.enums import EngineStat, LayerInformationFormat, Severity
 from anyrt.core.errors import AnyrtError, ArgumentError
 from anyrt.core.flags import strict
@@ -66,51 +68,61 @@ class Lines(ILogger):
 
 
 def execute(words: Sequence[str], program: str) -> int:
-    """Execute the options; returns the exit status: 0, or 1 on failure."""
+    """Execute the options; returns the exit status: 0, or 1 on failure. With --json, stdout has only the
+    results of a successful execution, as JSON; trtexec's lines go to stderr."""
     major, minor, patch = (int(x) for x in anyrt.__version__.split("."))
     name = f"TensorRT.trtexec [TensorRT v{major * 10000 + minor * 100 + patch}] [AnyRT]"
     line = " ".join([program, *words])
     lines = Lines("--verbose" in words or "-v" in words)
-    print(f"&&&& RUNNING {name} # {line}", flush=True)
+    as_json = "--json" in words
+    with redirect_stdout(sys.stderr) if as_json else nullcontext():
+        print(f"&&&& RUNNING {name} # {line}", flush=True)
+        results = _attempt(words, lines)
+        print(f"&&&& {'FAILED' if results is None else 'PASSED'} {name} # {line}", flush=True)
+    if as_json and results is not None:
+        print_json(results)
+    return int(results is None)
+
+
+def _attempt(words: Sequence[str], lines: Lines) -> Results | None:
+    """The results, or None after an error, which is logged."""
     try:
         given = read(words)
         with strict(), loaded(libraries(given)):
-            _execute(given, lines)
+            return _execute(given, lines)
     except AnyrtError as error:
         lines.say(str(error), Severity.ERROR)
     except OSError as error:
         lines.say(f"{error.filename}: {error.strerror}" if error.filename else str(error), Severity.ERROR)
-    else:
-        print(f"&&&& PASSED {name} # {line}", flush=True)
-        return 0
-    print(f"&&&& FAILED {name} # {line}", flush=True)
-    return 1
+    return None
 
 
-def _execute(given: Given, lines: Lines) -> None:
+def _execute(given: Given, lines: Lines) -> Results:
     if given.has("help") or not given.values:
         print(usage())
-        return
+        return {}
     for name, why in given.idle.items():
         lines.say(f"--{name} has no effect: {why}", Severity.WARNING)
     if given.has("getPlanVersionOnly"):
         map_plan(Path(given.text("loadEngine")))
         lines.say(f"Plan was created in format {FORMAT}, which this version reads")
-        return
+        return {"plan_format": FORMAT}
+    began = time.perf_counter()
     engine = _engine(given, lines)
+    results: Results = {"build_s" if given.has("onnx") else "load_s": time.perf_counter() - began}
     _show_engine(given, engine, lines)
     if given.has("dumpRefit"):
         show_refittable(engine, lines)
     if given.has("timeRefit"):
         time_refit(given, engine, lines)
     if given.has("skipInference") or given.has("buildOnly"):
-        return
+        return results
     if given.has("weightStreamingBudget"):
         engine.weight_streaming_budget_v2 = _budget(given, engine)
     if engine.get_engine_stat(EngineStat.STRIPPED_WEIGHTS_SIZE):
         lines.say("The plan contains no weights, so it is not run; refit the engine first", Severity.WARNING)
-        return
-    _infer(given, engine, lines)
+        return results
+    return results | _infer(given, engine, lines)
 
 
 def _engine(given: Given, lines: Lines) -> ICudaEngine:
@@ -155,7 +167,7 @@ def _show_engine(given: Given, engine: ICudaEngine, lines: Lines) -> None:
                 lines.say(f"Profile {i}: {name}: {low} to {high}, best {best}")
 
 
-def _infer(given: Given, engine: ICudaEngine, lines: Lines) -> None:
+def _infer(given: Given, engine: ICudaEngine, lines: Lines) -> Results:
     streams = [Stream(engine, given, seed) for seed in range(max(1, given.count("infStreams", 1)))]
     for stream in streams[:1]:
         for name, array in stream.arrays.items():
@@ -184,6 +196,7 @@ def _infer(given: Given, engine: ICudaEngine, lines: Lines) -> None:
     _outputs(given, streams[0], lines)
     if given.has("dumpProfile") or given.has("exportProfile"):
         _profile(given, streams[0], lines)
+    return measurements(runs, _percents(given))
 
 
 def _budget(given: Given, engine: ICudaEngine) -> int:

@@ -18,6 +18,8 @@ from anyrt.plan.disk import write_atomically
 FIRST: Final = 20  # averages that are printed, and
 LAST: Final = 5  # those at the end
 
+Results = dict[str, object]  # what --json prints
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -39,11 +41,15 @@ def percentile(values: Sequence[float], p: float) -> float:
     return ordered[max(0, min(len(ordered) - 1, -(-len(ordered) * p // 100).__int__() - 1))]
 
 
+def statistics(values: Sequence[float], percents: Sequence[float]) -> dict[str, float]:
+    """`min`, `max`, `mean`, `median` and `percentile(90%)` of values, by these names."""
+    basic = {"min": min(values), "max": max(values), "mean": fmean(values), "median": median(values)}
+    return basic | {f"percentile({p:g}%)": percentile(values, p) for p in percents}
+
+
 def spread(values: Sequence[float], percents: Sequence[float]) -> str:
     """`min = … ms, max = … ms, mean = …, median = …, percentile(90%) = …`."""
-    parts = [("min", min(values)), ("max", max(values)), ("mean", fmean(values)), ("median", median(values))]
-    parts += [(f"percentile({p:g}%)", percentile(values, p)) for p in percents]
-    return ", ".join(f"{name} = {value:g} ms" for name, value in parts)
+    return ", ".join(f"{name} = {value:g} ms" for name, value in statistics(values, percents).items())
 
 
 def averages(runs: Sequence[Run], each: int) -> list[str]:
@@ -67,14 +73,32 @@ def averages(runs: Sequence[Run], each: int) -> list[str]:
     return out
 
 
+def throughput(runs: Sequence[Run]) -> tuple[float, float]:
+    """Inferences per second, and the seconds from the first start to the last end."""
+    wall = (max(r.end for r in runs) - min(r.begin for r in runs)) / 1000
+    return (len(runs) / wall if wall else 0.0), wall
+
+
+def measurements(runs: Sequence[Run], percents: Sequence[float]) -> Results:
+    """The figures of the summary, for --json: times in milliseconds, but the wall time in seconds."""
+    rate, wall = throughput(runs)
+    return {
+        "inferences": len(runs),
+        "throughput_qps": rate,
+        "walltime_s": wall,
+        "latency_ms": statistics([r.latency for r in runs], percents),
+        "enqueue_ms": statistics([r.called - r.begin for r in runs], percents),
+    }
+
+
 def summary(runs: Sequence[Run], percents: Sequence[float]) -> list[str]:
     """trtexec's summary; copies to a device take no time, since there are none."""
     latency, enqueue = [r.latency for r in runs], [r.called - r.begin for r in runs]
-    none, wall = [0.0] * len(runs), (max(r.end for r in runs) - min(r.begin for r in runs)) / 1000
+    none, (rate, wall) = [0.0] * len(runs), throughput(runs)
     return [
         "",
         "=== Performance summary ===",
-        f"Throughput: {len(runs) / wall if wall else 0:g} qps",
+        f"Throughput: {rate:g} qps",
         f"Latency: {spread(latency, percents)}",
         f"Enqueue Time: {spread(enqueue, percents)}",
         f"H2D Latency: {spread(none, percents)}",
