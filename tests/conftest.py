@@ -29,6 +29,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Graphs, kernels and texts are many and have few cycles: to look for these as often as Python does by itself
 # takes a fifteenth of the time. Never to look until a module ends takes gigabytes, where it has many cases.
 gc.set_threshold(500_000, 20, 1_000)
+LITTLE = 100_000  # objects
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -83,10 +84,12 @@ def cache_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(autouse=True, scope="module")
 def _no_looking_at_what_stays() -> Iterator[None]:
-    """What is left of a module lives to the end, and each look at all of it would take a second."""
+    """What is left of modules lives to the end, and each look at all of it would take a second. Small modules
+    leave little to look for."""
     yield
-    gc.collect()
-    gc.freeze()
+    if gc.get_count()[0] > LITTLE:
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -147,6 +147,7 @@ def test_clicks_search_and_zoom_work_in_a_browser(model, tmp_path):
     assert said[5:] == [0, True]
 
 
+@pytest.mark.rare
 def test_two_thousand_layers_stay_small(folder):
     Path("large.py").write_text(
         "import anyrt as trt\n\n\ndef define(network):\n"

@@ -36,6 +36,7 @@ def rows_not_finite(y):
     return np.flatnonzero(~np.isfinite(y[0, 0].astype(np.float64)).all(-1)).tolist()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("bad", BAD)
 @pytest.mark.parametrize("size", SIZES)
 def test_the_last_value_reaches_the_last_row_of_causal_attention_alone(size, bad):
@@ -49,6 +50,7 @@ def test_the_last_value_reaches_the_last_row_of_causal_attention_alone(size, bad
     np.testing.assert_array_equal(y[0, :, -1], np.full((2, 8), bad, np.float32))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", [BOOL, F], ids=["bool", "float"])
 @pytest.mark.parametrize("size", SIZES[1:])
 def test_what_a_mask_that_is_a_tensor_excludes_reaches_no_result(size, kind):
@@ -136,6 +138,7 @@ def masked(net, scores, seen, least, how):
     return weights
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("least", [-1e4, -1e9, float(np.finfo(np.float32).min)])
 @pytest.mark.parametrize("how", ["add", "select", "weights"])
 @pytest.mark.parametrize("size", [7, 16, 33, 130])

@@ -177,6 +177,7 @@ def test_one_plan_serves_all_numbers_of_rows(rows, level):
     Weights(37, 128, 32).agrees(numbers(2, rows, 128), level, dynamic=("x",))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("level", [0, 4])
 @pytest.mark.parametrize("rows", [1, 4, 33])
 @pytest.mark.parametrize(("dtype", "step"), [(np.float16, 2.0**-11), (ml_dtypes.bfloat16, 2.0**-8)])
@@ -244,6 +245,7 @@ def test_what_is_not_finite_stays_so_where_rows_are_quantised(rows):
     assert not np.isfinite(got[~np.isfinite(wanted)]).any()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("level", [0, 4])
 @pytest.mark.parametrize("zeros", [None, "codes"])
 @pytest.mark.parametrize("rows", [1, 33])
@@ -254,6 +256,7 @@ def test_codes_equal_to_their_zero_points_give_exactly_0(rows, zeros, level):
     assert not w.run(numbers(rows, 128) * np.float32(1e30), level).any()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("level", [0, 4])
 @pytest.mark.parametrize("scale", [0.0, -0.2, 0.5, 1.0])
 @pytest.mark.parametrize("rows", [1, 7])
@@ -281,6 +284,7 @@ ORDERS = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("level", [0, 4])
 @pytest.mark.parametrize("zeros", [None, "codes", "numbers"])
 @pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
@@ -309,6 +313,7 @@ def built(w, level=0, rows=1):
     return memoryview(plan).nbytes, json.loads(told)["Layers"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("rows", [1, 33])
 @pytest.mark.parametrize("zeros", [None, "codes"])
 @pytest.mark.parametrize("bits", [2, 4, 8])
@@ -536,6 +541,7 @@ def spellings(w, kind):
         yield [few, product], columns
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", SIGNED)
 @pytest.mark.parametrize("zeros", [None, "codes"])
 @pytest.mark.parametrize("rows", [1, 7, 33])

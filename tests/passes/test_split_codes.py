@@ -132,6 +132,7 @@ def test_terms_are_cut_in_blocks(terms, block, rows, form):
     assert is_one_kernel(graph)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("zeros", [True, False])
 @pytest.mark.parametrize("kind", NUMPY, ids=lambda t: t.name)
 @pytest.mark.parametrize("rows", [1, 5, 33])
@@ -141,6 +142,7 @@ def test_codes_of_all_types_are_kept(kind, rows, zeros):
     assert is_one_kernel(graph)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.here
 @pytest.mark.parametrize("kind", [DataType.INT4, DataType.UINT4, I8], ids=lambda t: t.name)
 @pytest.mark.parametrize("rows", [1, 33])

@@ -242,6 +242,7 @@ def test_nan_and_infinities_reach_exactly_the_windows_that_hold_them(width, tile
     np.testing.assert_array_equal(np.isinf(got) * np.sign(got), np.isinf(wanted) * np.sign(wanted))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("after", trt.ActivationType.__members__.values(), ids=str)
 def test_no_activation_hides_what_is_to_be_mended(after):
     x, w = (numbers(*s).astype(np.float32) for s in ((1, 16, 13, 37), (20, 16, 3, 3)))
