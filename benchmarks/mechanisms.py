@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
+from anyrt.api.building.config import profiles_in, settings_of
 from anyrt.api.building.freeze import freeze
 from anyrt.backends import loader
 from anyrt.backends.cpu.strategies import STRATEGIES
@@ -255,7 +256,7 @@ def case_of(mechanism: Mechanism) -> Case:
 def request(mechanism: Mechanism, threads: int) -> BuildRequest:
     """What the compiler is asked for its case and engine, the mechanism on."""
     _, network, config = ours.described(case_of(mechanism), mechanism.engine, threads)
-    return freeze(network, config._profiles, config._build_settings())
+    return freeze(network, profiles_in(config), settings_of(config))
 
 
 def _built(case: Case, x: Array, asked: BuildRequest, engine: str, machine: Description | None = None) -> Way:

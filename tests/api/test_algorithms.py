@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
+from anyrt.api.model.state import state_of
 from anyrt.schedule.tuning import Tuning
 
 X = np.random.default_rng(0).standard_normal(70001).astype(np.float32)
@@ -49,7 +50,7 @@ def build(log):
 
 
 def tunings(engine):
-    return dict(engine._plan.settings).get("tunings", "")
+    return dict(state_of(engine).plan.settings).get("tunings", "")
 
 
 def test_a_selector_is_asked_for_each_kernel_with_what_was_measured(build):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
+from anyrt.api.model.state import state_of
 from anyrt.schedule.tuning import MODEL, Tuning
 
 Config, Flag, Pool = trt.IBuilderConfig, trt.BuilderFlag, trt.MemoryPoolType
@@ -115,7 +116,7 @@ def settings_of(builder, log):
 
     def build(config):
         engine = builder.build_engine_with_config(passing(builder, 2), config)
-        return dict(engine._plan.settings)
+        return dict(state_of(engine).plan.settings)
 
     return build
 
@@ -143,9 +144,9 @@ def test_checked_kernels_are_in_the_plan_and_have_a_place_of_their_own_in_the_ca
     for checked in (False, True):
         config.checked = checked
         engines.append(builder.build_engine_with_config(passing(builder, 2), config))
-    assert [dict(e._plan.settings).get("checked") for e in engines] == [None, "on"]
+    assert [dict(state_of(e).plan.settings).get("checked") for e in engines] == [None, "on"]
     assert [e.run(x=np.ones((2,), np.float32))["y"].tolist() for e in engines] == [[1, 1], [1, 1]]
-    assert [len(e._loaded.program.fences) for e in engines] == [0, 1]
+    assert [len(state_of(e).loaded.program.fences) for e in engines] == [0, 1]
 
 
 def test_the_environment_asks_for_checks_where_nobody_else_says(config, settings_of, monkeypatch):
@@ -363,7 +364,7 @@ def test_a_build_that_measures_fills_the_timing_cache_and_gives_a_right_engine(b
     engine = builder.build_engine_with_config(many_rows(builder), config)
     (key,) = config.get_timing_cache().queryKeys()
     assert config.get_timing_cache().query(key).timingMSec > 0
-    assert f"measured on {threads} threads, at most 0.2 s for a kernel:" in engine._plan.report
+    assert f"measured on {threads} threads, at most 0.2 s for a kernel:" in state_of(engine).plan.report
     x = np.arange(67 * 130, dtype=np.float32).reshape(67, 130)
     np.testing.assert_allclose(engine.run(x=x)["y"], x / x.sum(1, keepdims=True), rtol=1e-5)
 
@@ -379,8 +380,8 @@ def test_what_a_timing_cache_says_is_built_whoever_said_it(builder, config):
         again.update(key, trt.TimingCacheValue(tuning.tactic, 9.0))
         config.set_timing_cache(again, False)
         engine = builder.build_engine_with_config(network, config)
-        assert dict(engine._plan.settings).get("tunings") == settings
-        assert f"{tuning}, as the timing cache says" in engine._plan.report
+        assert dict(state_of(engine).plan.settings).get("tunings") == settings
+        assert f"{tuning}, as the timing cache says" in state_of(engine).plan.report
     assert again.query(key) == trt.TimingCacheValue(other.tactic, 9.0)
 
 
@@ -394,7 +395,7 @@ def test_a_build_may_be_kept_from_the_timing_cache(builder, config):
 def test_the_number_of_variants_to_measure_reaches_the_build(builder, config):
     config.builder_optimization_level, config.max_num_tactics = 4, 1
     engine = builder.build_engine_with_config(many_rows(builder), config)
-    assert "model, its only variant" in engine._plan.report
+    assert "model, its only variant" in state_of(engine).plan.report
     config.reset()
     assert (config.builder_optimization_level, config.max_num_tactics) == (3, -1)
 

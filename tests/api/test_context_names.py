@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
+from anyrt.api.model.state import state_of
 from anyrt.compat.cuda import runtime as cuda_runtime
 
 Context = trt.IExecutionContext
@@ -239,11 +240,11 @@ def test_the_profiler_hears_every_kernel_by_name_until_it_is_taken_away(context,
     ready(context)
     context.profiler = times = Times()
     assert context.execute_async_v3(0)
-    assert [name for name, _ in times.heard] == [*engine._loaded.program.kernels]
+    assert [name for name, _ in times.heard] == [*state_of(engine).loaded.program.kernels]
     assert all(0 <= ms < 1e5 for _, ms in times.heard)
     context.profiler = None
     assert context.execute_async_v3(0)
-    assert len(times.heard) == len(engine._loaded.program.kernels)
+    assert len(times.heard) == len(state_of(engine).loaded.program.kernels)
     with pytest.raises(TypeError):
         context.profiler = print
 
@@ -253,7 +254,7 @@ def test_the_plain_profiler_prints_every_kernel(context, engine, capsys):
     context.profiler = trt.Profiler()
     assert context.execute_v2([context.get_tensor_address(name) for name in engine])
     lines = capsys.readouterr().out.splitlines()
-    assert [line.rpartition(": ")[0] for line in lines] == [*engine._loaded.program.kernels]
+    assert [line.rpartition(": ")[0] for line in lines] == [*state_of(engine).loaded.program.kernels]
     assert all(line.endswith("ms") for line in lines)
 
 

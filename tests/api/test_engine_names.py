@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
+from anyrt.api.model.state import state_of
 
 Format = trt.LayerInformationFormat
 
@@ -213,7 +214,7 @@ def test_an_inspector_shows_the_shapes_of_its_context(engine, context):
 def test_an_inspector_lists_what_the_engine_lists(engine):
     whole = json.loads(engine.create_engine_inspector().get_engine_information(Format.JSON))
     assert whole["Bindings"] == [*engine]
-    assert [layer["Name"] for layer in whole["Layers"]] == [*engine._loaded.program.kernels]
+    assert [layer["Name"] for layer in whole["Layers"]] == [*state_of(engine).loaded.program.kernels]
     assert len(whole["Layers"]) == engine.num_layers
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import anyrt as trt
-from anyrt.api.model.weights import SHORT, Weights
+from anyrt.api.model.state import state_of
+from anyrt.api.model.weights import SHORT, Weights, is_steady
 
 F = trt.float32
 
@@ -50,7 +51,8 @@ def test_layers_whose_weights_stay_are_judged_once(net, fill, monkeypatch):
 def test_long_weights_that_may_be_written_to_are_looked_at_again(net, count, known):
     x = net.add_input("x", F, (1, 1, 1, count))
     y = net.add_scale(x, trt.ScaleMode.ELEMENTWISE, np.ones(count, np.float32)).get_output(0)
-    assert (y.shape, net._expansion.holds_of(net._inputs, net._layers)) == (x.shape, known)
+    state = state_of(net)
+    assert (y.shape, state.expansion.holds_of(state.inputs, state.layers)) == (x.shape, known)
 
 
 def test_layers_of_open_sizes_are_judged_for_their_profile(net):
@@ -84,13 +86,13 @@ def test_plans_are_the_same_whatever_was_asked_before(log):
 def test_weights_are_steady_as_long_as_they_are_what_they_were():
     array = np.ones(3, np.float32)
     short, long = Weights(array), Weights(np.ones(SHORT, np.float32))
-    assert (short._is_steady(), long._is_steady()) == (True, False)
+    assert (is_steady(short), is_steady(long)) == (True, False)
     array[0] = 2
-    assert not short._is_steady()
+    assert not is_steady(short)
     array[0] = 1
-    assert not short._is_steady()  # something may have been made of them meanwhile
-    assert Weights(np.frombuffer(bytes(4 * SHORT), np.float32))._is_steady()
-    assert not Weights(trt.float32, array.ctypes.data, 3)._is_steady()
+    assert not is_steady(short)  # something may have been made of them meanwhile
+    assert is_steady(Weights(np.frombuffer(bytes(4 * SHORT), np.float32)))
+    assert not is_steady(Weights(trt.float32, array.ctypes.data, 3))
 
 
 def test_an_input_of_integers_that_no_layer_reads_is_taken_and_left(net):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
+from anyrt.api.model.state import state_of
 from anyrt.core.errors import GraphError
 
 F, SUM = trt.float32, trt.ElementWiseOperation.SUM
@@ -20,7 +21,7 @@ def engine_of(log):
 
     def build(layer):
         layer.get_output(0).name = "y"
-        net = layer.get_output(0)._network
+        net = state_of(layer).network.it
         net.mark_output(layer.get_output(0))
         config = net.builder.create_builder_config()
         config.profiling_verbosity = DETAILED

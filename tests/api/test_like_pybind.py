@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
+from anyrt.api.model.state import state_of
 
 
 def layer():
@@ -111,7 +112,7 @@ def test_dir_of_a_class_names_what_can_be_had(kind):
 def things():
     """Objects of public classes, and layers that a program gave another class."""
     made = layer()
-    network, builder = made._network, trt.Builder(trt.Logger(trt.Logger.ERROR))
+    network, builder = state_of(made).network.it, trt.Builder(trt.Logger(trt.Logger.ERROR))
     yield from (made, made.get_input(0), network, builder, builder.create_builder_config())
     yield from (builder.create_optimization_profile(), trt.Runtime(trt.Logger()), weights(), trt.int8)
     for kind in (c for c in classes() if issubclass(c, trt.ILayer)):

@@ -7,6 +7,7 @@ import pytest
 
 import anyrt as trt
 from anyrt.api.building import builder as building
+from anyrt.api.model.state import state_of
 from anyrt.core.machine import REFERENCE
 
 Flag, F, HALF, BF16 = trt.BuilderFlag, trt.float32, trt.float16, trt.bfloat16
@@ -197,7 +198,7 @@ def test_every_precision_of_a_chain_may_be_ordered(log):
 
 
 def test_the_inspector_tells_the_precision(build, tiles):
-    plan = build(Flag.BF16)._plan
+    plan = state_of(build(Flag.BF16)).plan
     assert ("precision", "bfloat16") in plan.layers[1].details
 
 

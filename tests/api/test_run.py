@@ -10,6 +10,7 @@ import pytest
 import anyrt as trt
 from anyrt.api.building import builder as builder_module
 from anyrt.api.building.compile import stored_layers
+from anyrt.api.model.state import state_of
 from anyrt.api.run import runtime as runtime_module
 from anyrt.api.run.runtime import Runtime
 
@@ -383,7 +384,7 @@ def test_engine_figures(engine):
     assert engine.get_device_memory_size_for_profile_v2(0) <= engine.device_memory_size_v2
     assert engine.get_device_memory_size_for_profile(1) == engine.get_device_memory_size_for_profile_v2(1)
     assert (engine.device_memory_size, engine.num_layers) == (engine.device_memory_size_v2, 4)
-    assert (engine.get_engine_stat(), engine.streamable_weights_size) == (engine._plan.blob_bytes, 0)
+    assert (engine.get_engine_stat(), engine.streamable_weights_size) == (state_of(engine).plan.blob_bytes, 0)
     assert engine.get_engine_stat(trt.EngineStat.STRIPPED_WEIGHTS_SIZE) == 0
     assert (engine.num_aux_streams, engine.tactic_sources, engine.refittable) == (0, 0, False)
     assert (engine.has_implicit_batch_dimension, engine.get_aliased_input_tensor("y")) == (False, None)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
+from anyrt.api.model.state import state_of
 
 F, HOST, DEVICE = trt.float32, trt.TensorLocation.HOST, trt.TensorLocation.DEVICE
 
@@ -13,7 +14,7 @@ def engine_of(log):
     """An engine whose outputs are these tensors."""
 
     def build(*tensors):
-        net = tensors[0]._network
+        net = state_of(tensors[0]).network.it
         for tensor in tensors:
             net.mark_output(tensor)
         return net.builder.build_engine_with_config(net, net.builder.create_builder_config())

@@ -3,6 +3,7 @@
 import pytest
 
 import anyrt as trt
+from anyrt.api.model.state import state_of
 from anyrt.api.model.view import view_of
 
 
@@ -15,8 +16,8 @@ def test_view_keeps_what_the_network_held(net):
     net.unmark_output(layer.get_output(0))
     net.add_identity(layer.get_output(0))
     assert [v.name for v in view.layers] == ["(Unnamed Layer* 0) [Identity]"]
-    assert [t.it for t in view.marked] == [layer.get_output(0)]
-    assert view.inputs[0].readers == (layer,)
+    assert [t.it for t in view.marked] == [state_of(layer.get_output(0))]
+    assert view.inputs[0].readers == (state_of(layer),)
 
 
 def test_view_names_the_part_at_whose_border_a_layer_stands(net):
@@ -24,9 +25,9 @@ def test_view_names_the_part_at_whose_border_a_layer_stands(net):
     first = loop.add_recurrence(net.add_input("x", trt.float32, (2,)))
     last = loop.add_loop_output(first.get_output(0), trt.LoopOutput.LAST_VALUE)
     view = view_of(net)
-    assert [(v.it, v.part, v.is_part_output) for v in view.borders] == [
-        (first, loop, False),
-        (last, loop, True),
+    assert [(v.it.it, v.part, v.is_part_output) for v in view.borders] == [
+        (first, state_of(loop), False),
+        (last, state_of(loop), True),
     ]
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
+from anyrt.api.model.state import state_of
 from anyrt.core.errors import ShapeError
 from anyrt.ir.graph import MAX_REGIONS
 
@@ -245,7 +246,7 @@ def test_a_condition_that_is_known_leaves_the_other_branch_away(w, engine_of, fl
     x = w.net.add_input("x", trt.float32, (3, 5))
     engine = engine_of(w.net, chosen(w, w.number(flag, np.bool_), x))
     np.testing.assert_allclose(engine.run(x=X)["y"], np.exp(X) if flag else -X, rtol=1e-6)
-    assert len(engine._loaded.program.kernels) == 1
+    assert len(state_of(engine).loaded.program.kernels) == 1
 
 
 def inside_one_another(w, depth):
@@ -481,7 +482,7 @@ def test_kernels_of_loops_agree_with_the_interpreter(w, engine_of):
     flag = w.scalar(w.net.add_input("flag", trt.bool, (1,)))
     y = chosen(w, flag, w.last(loop, before))
     engine = engine_of(w.net, y, w.collected(loop, new, 7), verify="full")
-    assert "verified at 3 shapes" in engine._loaded.plan.report
+    assert "verified at 3 shapes" in state_of(engine).loaded.plan.report
 
 
 @pytest.mark.parametrize("how", [CONCATENATE, trt.LoopOutput.REVERSE])

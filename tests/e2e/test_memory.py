@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
+from anyrt.api.model.state import state_of
 from anyrt.core.dimvalues import evaluate
 
 
@@ -67,5 +68,5 @@ def test_a_thread_needs_what_the_greediest_kernel_does(net, builder, engine_of):
     for width in widths:
         other = builder.create_network(net.flags)
         alone.append(engine_of(other, *attentions(other, width)))
-    most, *each = (evaluate(e._loaded.program.scratch_bytes, {"rows": 512}) for e in (every, *alone))
+    most, *each = (evaluate(state_of(e).loaded.program.scratch_bytes, {"rows": 512}) for e in (every, *alone))
     assert most == max(each) > min(each) > 0

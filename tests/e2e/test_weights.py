@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
+from anyrt.api.model.state import state_of
 
 SHARED = Path(__file__).parent / "shared.py"
 MEGABYTES = 8
@@ -38,7 +39,7 @@ def load(log):
 
 
 def right(engine):
-    return np.array_equal(engine._engine.infer({"x": X})["y"], TABLE + 1)
+    return np.array_equal(state_of(engine).engine.infer({"x": X})["y"], TABLE + 1)
 
 
 def placed(plan, offset):
@@ -61,7 +62,7 @@ def megabytes_of(work):
 
 def lies_in(engine, buffer):
     address = np.frombuffer(buffer, np.uint8).ctypes.data
-    return address <= engine._loaded.held.now.address < address + memoryview(buffer).nbytes
+    return address <= state_of(engine).loaded.held.now.address < address + memoryview(buffer).nbytes
 
 
 # ---- copies -------------------------------------------------------------------------------------------
@@ -160,7 +161,7 @@ def test_an_engine_of_a_file_maps_it(path, load):
     engine = load(path)
     (line,) = [x for x in Path("/proc/self/maps").read_text().splitlines() if x.endswith(str(path))]
     begin, end = (int(x, 16) for x in line.split()[0].split("-"))
-    assert begin < engine._loaded.held.now.address < end
+    assert begin < state_of(engine).loaded.held.now.address < end
     assert right(engine)
 
 

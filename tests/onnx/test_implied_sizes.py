@@ -9,6 +9,7 @@ from onnx import helper, numpy_helper, parser
 from onnx.reference import ReferenceEvaluator
 
 import anyrt
+from anyrt.api.model.state import state_of
 from anyrt.core.errors import ShapeError
 
 BF16 = ml_dtypes.bfloat16
@@ -77,7 +78,7 @@ def test_a_size_that_weights_imply_is_a_number_to_all_passes(name):
     )
     assert session.inputs[0].shape == (-1,) * x.ndim  # as the model says
     if "Conv" not in name:  # which any size fits where there are no images
-        text = session.engine._loaded.plan.graph_text.split("follow")[0]
+        text = state_of(session.engine).loaded.plan.graph_text.split("follow")[0]
         assert re.findall(r"\bk\b", text) == ["k"]  # the symbol itself, and no size
 
 

@@ -7,6 +7,7 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 import anyrt
+from anyrt.api.model.state import state_of
 from anyrt.ir.graph import walk
 from tests.networks import engine
 from tests.onnx.conftest import of_node
@@ -73,11 +74,12 @@ def network():
 
 
 def test_layers_of_a_node_read_what_is_not_rounded_and_all_others_what_is(network):
-    value, tensors = network._expansion.value, [layer.get_output(0) for layer in network]
+    state = state_of(network)
+    value, tensors = state.expansion.value, [t for layer in state.layers for t in layer.outputs]
     assert [value(t).op.fn for t in tensors] == ["to_half"] * 4
     assert value(tensors[0]) not in set(walk([value(tensors[2])]))
-    behind = network.add_unary(tensors[0], anyrt.UnaryOperation.NEG)
-    assert value(tensors[0]) in set(walk([value(behind.get_output(0))]))
+    behind = network.add_unary(tensors[0].it, anyrt.UnaryOperation.NEG)
+    assert value(tensors[0]) in set(walk([value(state_of(behind.get_output(0)))]))
 
 
 def test_layers_of_a_node_show_their_names_and_types(network):

@@ -7,6 +7,7 @@ import onnx
 import pytest
 
 import anyrt as trt
+from anyrt.api.building.config import settings_of
 from anyrt.api.building.freeze import freeze
 from anyrt.compiler.bounds import bounded, differing, exact
 from anyrt.compiler.trial import Trial, constant_offsets
@@ -301,7 +302,7 @@ def network(operator, attributes, inputs=()):
     builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
     network = builder.create_network()
     assert trt.OnnxParser(network, trt.Logger(trt.Logger.ERROR)).parse(model.SerializeToString())
-    return freeze(network, (), builder.create_builder_config()._build_settings()).graph
+    return freeze(network, (), settings_of(builder.create_builder_config())).graph
 
 
 AFTER = {
@@ -329,7 +330,7 @@ def test_what_hides_nan_is_a_kernel_of_its_own(after):
 def test_an_activation_is_computed_in_the_kernel_of_the_convolution(after):
     builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
     made = described(builder, (1, 128, 28, 28), np.ones((128, 128, 3, 3), np.float32), after)
-    kinds = kinds_of(freeze(made, (), builder.create_builder_config()._build_settings()).graph)
+    kinds = kinds_of(freeze(made, (), settings_of(builder.create_builder_config())).graph)
     apart = ["map"] if after is trt.ActivationType.THRESHOLDED_RELU else []
     assert kinds == ["map", "map", *["contraction"] * 3, "mend", *apart]
 

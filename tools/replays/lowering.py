@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final, TypeAlias
 
+from anyrt.api.building.config import profiles_in, settings_of
 from anyrt.api.building.freeze import freeze
 from anyrt.backends import loader
 from anyrt.compiler import driver
@@ -56,7 +57,7 @@ def machine(name: str) -> Machine:
 
 def request_of(network: Any, config: Any) -> BuildRequest:  # Any: objects of the API
     """What a network and its configuration ask of the compiler."""
-    return freeze(network, config._profiles, config._build_settings())
+    return freeze(network, profiles_in(config), settings_of(config))
 
 
 def lowering(request: BuildRequest) -> Lower:

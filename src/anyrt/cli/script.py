@@ -11,6 +11,7 @@ from pathlib import Path
 
 from anyrt.api.building.builder import Builder
 from anyrt.api.model.network import INetworkDefinition
+from anyrt.api.model.state import state_of
 from anyrt.cli.progress import described, talk
 from anyrt.compiler.cached import mixer
 from anyrt.core.errors import CompileError
@@ -49,7 +50,8 @@ def build_script(path: Path, function: str) -> bytes:
     with strict():
         builder = Builder(logger)
         network, config = INetworkDefinition(builder, 0), builder.create_builder_config()
-        network.name, config.progress_monitor, network._judged = path.stem, monitor, True
+        network.name, config.progress_monitor = path.stem, monitor
+        state_of(network).is_judged = True
         call_user(path, function, network, config)
         plan = builder.build_serialized_network(network, config)
     if plan is None:

@@ -11,7 +11,9 @@ from contextlib import contextmanager
 
 from anyrt.api.compose.layers import Layers
 from anyrt.api.edge.interfaces import ILogger
+from anyrt.api.edge.quiet import channel_of
 from anyrt.api.model.network import INetworkDefinition
+from anyrt.api.model.state import state_of
 from anyrt.api.model.tensor import ITensor
 from anyrt.core.enums import Severity
 from anyrt.core.errors import AnyrtError, NotSupportedError
@@ -54,7 +56,7 @@ class Silence(ILogger):
 @contextmanager
 def _silent(network: INetworkDefinition) -> Iterator[None]:
     """No messages from the network: the parser tells its problems, with their nodes."""
-    channel = network._channel
+    channel = channel_of(network)
     kept = channel.logger, channel.recorder, channel.parent
     channel.logger, channel.recorder, channel.parent = Silence(), None, None
     try:
@@ -97,7 +99,7 @@ def _outputs(model: Model, walk: Walk, scope: Scope) -> None:
 
 def _mark(network: INetworkDefinition, tensor: ITensor, name: str) -> None:
     """Make `tensor` an output of this name: a copy of it where it has another one already."""
-    kind, rank = network._ends.get(tensor.dtype), tensor._rank
+    kind, rank = network._ends.get(tensor.dtype), state_of(tensor).rank
     if kind is not None:
         if tensor.name == name and not tensor.is_network_input:
             tensor.name = f"{name} ({tensor.dtype.name})"
@@ -106,5 +108,5 @@ def _mark(network: INetworkDefinition, tensor: ITensor, name: str) -> None:
     elif tensor.is_network_input or tensor.is_network_output or tensor.name != name:
         tensor = Layers(network, f"{name} output").layer("add_identity", tensor).it
         tensor.name = name
-    tensor._rank = rank
+    state_of(tensor).rank = rank
     network.mark_output(tensor)

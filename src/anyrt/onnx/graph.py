@@ -18,6 +18,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorPro
 from anyrt.api.compose.layers import Layers
 from anyrt.api.compose.tensor import Tensor
 from anyrt.api.model.network import INetworkDefinition
+from anyrt.api.model.state import state_of
 from anyrt.api.model.tensor import ITensor
 from anyrt.core.enums import DataType
 from anyrt.core.errors import AnyrtError, GraphError, NotSupportedError, ShapeError
@@ -72,7 +73,7 @@ class Scope:
         """What a name stands for, as nodes read it; None for the empty name, which leaves an input out.
         Raises ShapeError AR123 for a tensor whose rank a run decides: layers are built for one rank."""
         found = self.end(name)
-        if isinstance(found, ITensor) and found._rank is not None:
+        if isinstance(found, ITensor) and state_of(found).rank is not None:
             got, wanted = "a tensor whose rank a run decides", "one rank, or an output of the model"
             do = "reshape what one branch of its If gives, or fix what the condition depends on"
             raise ShapeError("AR123", name, got, wanted, do)
@@ -160,7 +161,7 @@ class Walk:
             try:
                 self._try(scope, node.output, partial(self.node, node, scope), index, node)
             except RanksDiffer:
-                self.network._retract(before)
+                state_of(self.network).retract(before)
                 apart, whole = with_rest(node, todo, wanted)
                 todo = [*apart, (index, whole)]
 
@@ -219,12 +220,13 @@ class Walk:
 
     def _described(self, node: Node, importer: Importer) -> Sequence[Given]:
         """What layers give that are part of this node; those of nodes inside of it are not."""
-        before, self.network._node = self.network._node, node
+        network = state_of(self.network)
+        before, network.node = network.node, node
         try:
             made = importer(node)
             return [made] if isinstance(made, Tensor) else made
         finally:
-            self.network._node = before
+            network.node = before
 
     def _is_function(self, name: Key) -> bool:
         return name in self.functions or is_function(name, self.opsets.get(name[0], 1))
@@ -249,7 +251,7 @@ class Walk:
 
     def _settle(self, tensor: ITensor, name: str) -> None:
         """Judge the layer that makes it now, so that a mistake is this node's; name it where it is new."""
-        self.network._expansion.value(tensor)
+        state_of(self.network).expansion.value(state_of(tensor))
         if tensor not in self.named and not tensor.is_network_input:
             self.named.add(tensor)
             tensor.name = name

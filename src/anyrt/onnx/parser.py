@@ -24,6 +24,7 @@ from anyrt.api.edge.interfaces import ILogger
 from anyrt.api.edge.managed import Managed
 from anyrt.api.edge.quiet import Channel, Reporting, WrongType, integer, nothing, quiet, wrong_type
 from anyrt.api.model.network import INetworkDefinition
+from anyrt.api.model.state import state_of
 from anyrt.api.model.tensor import ITensor
 from anyrt.api.model.weights import Weights
 from anyrt.core.dtype import storage_bytes
@@ -261,7 +262,7 @@ class OnnxParser(Reporting, Managed):
     def _failures(self, network: INetworkDefinition) -> list[Failure]:
         """The problems of describing the model; the first of them are told, and how many more there are."""
         assert self._model is not None, "a model was loaded"
-        network._title = self._title()
+        state_of(network).title = self._title()
         walk = describe(self._model, network)
         self._made = walk.made
         for failure in walk.failures[:MOST_TOLD]:

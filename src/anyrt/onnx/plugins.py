@@ -80,7 +80,7 @@ def plugin(node: Node, creator: Creator) -> list[Tensor]:
         layer = network.add_plugin_v3(*parts, made)
     else:
         layer = network.add_plugin_v2(inputs, made)
-    node._name(layer)
+    node.give_name(layer)
     return node.outputs(layer)
 
 

@@ -26,6 +26,7 @@ from anyrt.api.edge.fixed import Listed
 from anyrt.api.edge.interfaces import Logger
 from anyrt.api.edge.oneline import one_line
 from anyrt.api.model.network import INetworkDefinition
+from anyrt.api.model.state import state_of
 from anyrt.api.run.host_memory import IHostMemory
 from anyrt.api.run.runtime import Runtime
 from anyrt.core.enums import BuilderFlag, NetworkDefinitionCreationFlag, Severity
@@ -154,7 +155,7 @@ class Predictor(metaclass=Listed):
         found = opened.idle.get()
         try:
             if found is None:
-                found = DirectCall(opened.session.engine._engine.create_context(Policy.ON_DEMAND))
+                found = DirectCall(state_of(opened.session.engine).engine.create_context(Policy.ON_DEMAND))
                 self._count(contexts=1)
             yield found
         finally:
@@ -191,7 +192,7 @@ class Predictor(metaclass=Listed):
         names = [p.name for p in Session(engine).inputs]
         profiles = tuple(
             {n: _shapes(engine.get_tensor_profile_shape(n, k)) for n in names}
-            for k in range(len(engine._plan.profiles))
+            for k in range(len(state_of(engine).plan.profiles))
         )
         return _Opened(Session(engine), idle, profiles)
 

@@ -19,6 +19,7 @@ from onnx import ModelProto
 from anyrt.api.building.builder import Builder
 from anyrt.api.edge.interfaces import ILogger, IProgressMonitor, Logger
 from anyrt.api.model.network import INetworkDefinition
+from anyrt.api.model.state import state_of
 from anyrt.api.run.engine import ICudaEngine
 from anyrt.api.run.host_memory import IHostMemory
 from anyrt.api.run.runtime import Runtime
@@ -53,7 +54,7 @@ class Session:
 
     def run(self, inputs: Mapping[str, object]) -> dict[str, NDArray[Any]]:
         """All outputs for these inputs, as new arrays. Raises BindingError for what does not fit."""
-        found = self.engine._engine.infer({name: np.asarray(x) for name, x in inputs.items()})
+        found = state_of(self.engine).engine.infer({name: np.asarray(x) for name, x in inputs.items()})
         return {p.name: found[p.name] for p in self.outputs}  # without sizes that the run has found
 
     def __repr__(self) -> str:
@@ -109,7 +110,7 @@ def build(
     good = parser.parse(model, path) if isinstance(model, bytes) else parser.parse_from_file(str(model))
     if not good:
         raise refused(parser)
-    network.name = network._title or network.name
+    network.name = state_of(network).title or network.name
     config = builder.create_builder_config()
     config.progress_monitor = monitor
     return builder.build_serialized_network(network, config)

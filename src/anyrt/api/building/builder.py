@@ -8,13 +8,12 @@ from dataclasses import replace
 from anyrt.api.building.algorithms import Selecting
 from anyrt.api.building.calibration import calibrated
 from anyrt.api.building.compile import compile_request, stored_layers, this_machine
-from anyrt.api.building.config import IBuilderConfig
+from anyrt.api.building.config import IBuilderConfig, profiles_in, settings_of, timings_in
 from anyrt.api.building.flagbits import check_bits
 from anyrt.api.building.freeze import freeze
 from anyrt.api.building.permissive import judge
 from anyrt.api.building.precision import Precisions
 from anyrt.api.building.profile import IOptimizationProfile
-from anyrt.api.building.timing_cache import ITimingCache
 from anyrt.api.edge.fold import fold
 from anyrt.api.edge.interfaces import IGpuAllocator, ILogger, IProgressMonitor, IStreamWriter, call_user
 from anyrt.api.edge.managed import Managed
@@ -24,7 +23,7 @@ from anyrt.api.edge.oneline import one_line
 from anyrt.api.edge.quiet import Logged, WrongValue, quiet, wrong_type
 from anyrt.api.edge.setting import Setting
 from anyrt.api.model.network import INetworkDefinition
-from anyrt.api.model.tensor import ITensor
+from anyrt.api.model.state import TensorState, state_of
 from anyrt.api.plugins.registry import IPluginRegistry
 from anyrt.api.run.engine import ICudaEngine
 from anyrt.api.run.host_memory import IHostMemory
@@ -111,7 +110,7 @@ class Builder(Logged, Managed):
         except ArgumentError as error:
             raise WrongValue(error) from None
         network = INetworkDefinition(self, flags)
-        network._judged = True
+        state_of(network).is_judged = True
         return network
 
     def create_builder_config(self) -> IBuilderConfig:
@@ -200,7 +199,7 @@ class Builder(Logged, Managed):
         judge(network, config)
         scales = calibrated(network, config)
         plan = compile_request(_request(network, config, scales))
-        if network._debug_unfused:
+        if state_of(network).debugs_unfused:
             # Only a build tells which tensors are stored.
             plan = compile_request(_request(network, config, scales, stored_layers(IHostMemory(plan))))
         return plan
@@ -236,7 +235,7 @@ def _check_kinds(network: INetworkDefinition, config: IBuilderConfig) -> None:
         raise wrong_type(
             "build: config", config, "an IBuilderConfig", "write builder.create_builder_config()"
         )
-    if not network._strongly_typed:
+    if not state_of(network).is_strong:
         return
     if asked := [flag.name for flag in TYPE_FLAGS if config.get_flag(flag)]:
         got = f"BuilderFlag.{' and '.join(asked)} for a strongly typed network"
@@ -247,16 +246,14 @@ def _check_kinds(network: INetworkDefinition, config: IBuilderConfig) -> None:
 def _request(
     network: INetworkDefinition,
     config: IBuilderConfig,
-    scales: Mapping[ITensor, float],
+    scales: Mapping[TensorState, float],
     unfused: frozenset[str] = frozenset(),
 ) -> BuildRequest:
     monitor = config.progress_monitor
     progress = None if monitor is None else Progress(monitor)
-    if config._timing_cache is None:
-        config._timing_cache = ITimingCache()
-    timings = config._timing_cache._entries
-    precisions = Precisions(network, config.flags, scales, this_machine)
-    request = freeze(network, config._profiles, config._build_settings(), unfused, precisions, timings)
+    timings = timings_in(config)
+    precisions = Precisions(state_of(network), config.flags, scales, this_machine)
+    request = freeze(network, profiles_in(config), settings_of(config), unfused, precisions, timings)
     precisions.tell()
     selector = (
         None if config.algorithm_selector is None else Selecting(config.algorithm_selector, config.flags)
@@ -272,7 +269,7 @@ def _request(
 
 def _threads(network: INetworkDefinition, config: IBuilderConfig) -> Threads:
     """The engine's threads, for measuring."""
-    pool = engine_pool(config.num_threads, lambda text: network._channel.log(Severity.WARNING, text))
+    pool = engine_pool(config.num_threads, lambda text: state_of(network).channel.log(Severity.WARNING, text))
     pool.ensure()
     return pool
 

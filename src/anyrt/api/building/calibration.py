@@ -22,7 +22,7 @@ import numpy as np
 from anyrt.api.building.calibration_cache import parse_cache, print_cache
 from anyrt.api.building.calibrators import IInt8Calibrator
 from anyrt.api.building.compile import compile_request
-from anyrt.api.building.config import IBuilderConfig
+from anyrt.api.building.config import IBuilderConfig, profiles_in
 from anyrt.api.building.precision import is_coded, readers
 from anyrt.api.building.profile import IOptimizationProfile
 from anyrt.api.building.watch import Watched, watch
@@ -30,10 +30,10 @@ from anyrt.api.edge.interfaces import tried
 from anyrt.api.edge.oneline import listed, quoted
 from anyrt.api.edge.quiet import OfProgram, type_name
 from anyrt.api.model.network import INetworkDefinition
-from anyrt.api.model.tensor import ITensor
+from anyrt.api.model.state import NetworkState, TensorState, state_of
 from anyrt.api.model.view import view_of
 from anyrt.api.run.host_memory import IHostMemory
-from anyrt.api.run.runtime import Runtime
+from anyrt.api.run.runtime import Runtime, opened
 from anyrt.api.run.source import read_source
 from anyrt.compiler.magnitudes import Spread, joined, spread
 from anyrt.core.dtype import numpy_dtype
@@ -52,14 +52,14 @@ MOST_SAMPLES: Final = 2**31 - 1  # of a batch
 MOST_AT_ONCE: Final = 8  # batches; each takes memory for all tensors of the network
 
 
-def calibrated(network: INetworkDefinition, config: IBuilderConfig) -> dict[ITensor, float]:
+def calibrated(network: INetworkDefinition, config: IBuilderConfig) -> dict[TensorState, float]:
     """What a step of int8 is worth for each tensor that the calibrator of a build tells of."""
-    calibrator = config.int8_calibrator
-    if calibrator is None or network._strongly_typed or not config.get_flag(BuilderFlag.INT8):
+    calibrator, state = config.int8_calibrator, state_of(network)
+    if calibrator is None or state.is_strong or not config.get_flag(BuilderFlag.INT8):
         return {}
-    if is_coded(network):
+    if is_coded(state):
         text = "the calibrator is not asked: the network has Quantize and Dequantize layers"
-        network._channel.log(Severity.WARNING, text)
+        state.channel.log(Severity.WARNING, text)
         return {}
     algorithm = _ask(calibrator, "get_algorithm")
     if not isinstance(algorithm, CalibrationAlgoType):
@@ -70,21 +70,21 @@ def calibrated(network: INetworkDefinition, config: IBuilderConfig) -> dict[ITen
     if held is not None and memoryview(held).nbytes:
         return _cached(network, parse_cache(held, algorithm))
     learnt = _Calibration(network, config, calibrator, algorithm).run()
-    text = print_cache(algorithm, {tensor._name: scale for tensor, scale in learnt.items()})
-    _hand_over(network, calibrator, text.encode())
+    text = print_cache(algorithm, {tensor.name: scale for tensor, scale in learnt.items()})
+    _hand_over(state, calibrator, text.encode())
     return learnt
 
 
-def _hand_over(network: INetworkDefinition, calibrator: IInt8Calibrator, cache: bytes) -> None:
+def _hand_over(network: NetworkState, calibrator: IInt8Calibrator, cache: bytes) -> None:
     """A cache that cannot be kept costs no engine."""
     _, error = tried(calibrator.write_calibration_cache, memoryview(cache))
     if error is not None:
         traceback.print_exception(error, file=sys.stderr)
         told = _unusable("write_calibration_cache", f"{type(error).__name__}: {error}", "an answer")
-        network._channel.log(Severity.WARNING, str(told))
+        network.channel.log(Severity.WARNING, str(told))
 
 
-def _cached(network: INetworkDefinition, scales: Mapping[str, float]) -> dict[ITensor, float]:
+def _cached(network: INetworkDefinition, scales: Mapping[str, float]) -> dict[TensorState, float]:
     view = view_of(network)
     tensors = [*view.inputs, *(t for layer in view.layers for t in layer.outputs)]
     found = {t.it: scales[t.name] for t in tensors if t.name in scales}
@@ -125,7 +125,7 @@ class _Calibration:
     calibrator: IInt8Calibrator
     algorithm: CalibrationAlgoType
 
-    def run(self) -> dict[ITensor, float]:
+    def run(self) -> dict[TensorState, float]:
         """The scales of all tensors that products read."""
         began = perf_counter()
         size = _batch_size(_ask(self.calibrator, "get_batch_size"))
@@ -140,19 +140,19 @@ class _Calibration:
         engine = self._engine(watched)
         spreads, many = self._spreads(engine, watched)
         text = f"calibrated {counted(len(spreads), 'tensor')} with {counted(many, 'batch', 'batches')}"
-        self.network._channel.log(Severity.INFO, f"{text} in {perf_counter() - began:.2f} s")
+        state_of(self.network).channel.log(Severity.INFO, f"{text} in {perf_counter() - began:.2f} s")
         return dict(zip(watched.tensors, map(self._scale, watched.tensors, spreads), strict=True))
 
     @property
     def profile(self) -> IOptimizationProfile | None:
         """The one whose optimal shapes batches have."""
-        return self.config._calibration_profile or next(iter(self.config._profiles), None)
+        return self.config.get_calibration_profile() or next(iter(profiles_in(self.config)), None)
 
     def _engine(self, watched: Watched) -> Engine:
         """What computes the magnitudes, on one thread."""
-        runtime = Runtime(self.network._channel.logger)
+        runtime = Runtime(state_of(self.network).channel.logger)
         plan = IHostMemory(compile_request(watched.request))
-        return runtime._load(read_source(plan, check_weights=False))._engine
+        return state_of(opened(runtime, read_source(plan, check_weights=False))).engine
 
     def _spreads(self, engine: Engine, watched: Watched) -> tuple[Sequence[Spread], int]:
         """The magnitudes in all batches, and how many these were."""
@@ -184,10 +184,10 @@ class _Calibration:
                 raise _unusable("get_batch", got, f"{len(names)}")
             yield {b.name: _copied(b, x) for b, x in zip(watched.inputs, given, strict=True)}
 
-    def _scale(self, tensor: ITensor, of: Spread) -> float:
+    def _scale(self, tensor: TensorState, of: Spread) -> float:
         if not isfinite(of.most):
             got, do = f"{of.most} in the batches", "check the data of the calibrator"
-            raise ArgumentError("AR308", tensor._name, got, "finite numbers", do)
+            raise ArgumentError("AR308", tensor.name, got, "finite numbers", do)
         most = self._range(of) if of.most else 1.0
         return float(np.float32((most or of.most) / MAX_CODE))
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TypeVar
 
 from anyrt.api.building.algorithms import IAlgorithmSelector
 from anyrt.api.building.calibrators import IInt8Calibrator
 from anyrt.api.building.flagbits import Flags, check_bits, tell_idle
 from anyrt.api.building.profile import IOptimizationProfile
-from anyrt.api.building.timing_cache import ITimingCache
+from anyrt.api.building.timing_cache import ITimingCache, entries_of
 from anyrt.api.edge.fixed import Fixed
 from anyrt.api.edge.fold import fold
 from anyrt.api.edge.interfaces import IProgressMonitor
@@ -20,6 +21,7 @@ from anyrt.api.edge.quiet import Channel, boolean, nothing, quiet, wrong_type
 from anyrt.api.edge.setting import Setting, changed_settings
 from anyrt.api.model.expansion import Expansion
 from anyrt.api.model.layer import ILayer
+from anyrt.api.model.state import state_of
 from anyrt.compiler.request import Settings, Verify, Winograd
 from anyrt.core.enums import (
     BuilderFlag,
@@ -321,16 +323,16 @@ class IBuilderConfig(Fixed, Managed):
     @quiet(False)
     def can_run_on_DLA(self, layer: ILayer) -> bool:
         """Whether the documented limits of DLA allow the layer; otherwise logs the reason."""
-        network = _layer(layer, "can_run_on_DLA")._network
+        state = state_of(_layer(layer, "can_run_on_DLA"))
         halves = self.get_flag(BuilderFlag.FP16) or self.get_flag(BuilderFlag.INT8)
         # A weakly typed float32 layer runs in half precision where the flags allow that.
-        types = DLA_TYPES | {DataType.FLOAT} if halves and not network._strongly_typed else DLA_TYPES
+        types = DLA_TYPES | {DataType.FLOAT} if halves and not state.network.is_strong else DLA_TYPES
         try:
-            reason = dla_reason(layer._op, Expansion({}).record(layer), types)
+            reason = dla_reason(state.op, Expansion({}).record(state), types)
         except AnyrtError as error:
             reason = str(error)
         if reason is not None:
-            self._channel.log(Severity.INFO, f"{layer._place} cannot run on DLA: {reason}")
+            self._channel.log(Severity.INFO, f"{state.place} cannot run on DLA: {reason}")
         return reason is None
 
     @quiet(False)
@@ -363,29 +365,6 @@ class IBuilderConfig(Fixed, Managed):
         """The timing cache; None before the first build if none was set."""
         return nothing() if self._timing_cache is None else self._timing_cache
 
-    def _build_settings(self) -> Settings:
-        """What the compiler reads of all this."""
-        level = self.verify or read_flags().verify or Verify.OFF.value
-        if level not in {v.value for v in Verify}:
-            raise ArgumentError(
-                "AR304", "config.verify", repr(level), "off, sample or full", 'write config.verify = "full"'
-            )
-        tiles = self.winograd
-        if tiles not in {w.value for w in Winograd}:
-            do = 'write config.winograd = "off"'
-            raise ArgumentError("AR304", "config.winograd", repr(tiles), "auto, off, F(2,3) or F(4,3)", do)
-        return Settings(
-            optimization_level=self.builder_optimization_level,
-            verify=Verify(level),
-            num_threads=self.num_threads,
-            memory_limit=self._pools.get(MemoryPoolType.WORKSPACE),
-            verbosity=self.profiling_verbosity,
-            flags=self.flags,
-            max_tactics=self.max_num_tactics,
-            winograd=Winograd(tiles),
-            checked=read_flags().checked if self.checked is None else self.checked,
-        )
-
 
 mark_absences(IBuilderConfig)
 
@@ -394,6 +373,42 @@ def _member(kind: type[E], x: object, where: str) -> E:
     if not isinstance(x, kind):
         raise wrong_type(where, x, kind)
     return x
+
+
+def profiles_in(config: IBuilderConfig) -> Sequence[IOptimizationProfile]:
+    """The profiles that were added."""
+    return config._profiles
+
+
+def timings_in(config: IBuilderConfig) -> dict[str, tuple[int, float]]:
+    """What the timing cache holds, which is made where there is none."""
+    if config._timing_cache is None:
+        config._timing_cache = ITimingCache()
+    return entries_of(config._timing_cache)
+
+
+def settings_of(config: IBuilderConfig) -> Settings:
+    """What the compiler reads of all this."""
+    level = config.verify or read_flags().verify or Verify.OFF.value
+    if level not in {v.value for v in Verify}:
+        raise ArgumentError(
+            "AR304", "config.verify", repr(level), "off, sample or full", 'write config.verify = "full"'
+        )
+    tiles = config.winograd
+    if tiles not in {w.value for w in Winograd}:
+        do = 'write config.winograd = "off"'
+        raise ArgumentError("AR304", "config.winograd", repr(tiles), "auto, off, F(2,3) or F(4,3)", do)
+    return Settings(
+        optimization_level=config.builder_optimization_level,
+        verify=Verify(level),
+        num_threads=config.num_threads,
+        memory_limit=config._pools.get(MemoryPoolType.WORKSPACE),
+        verbosity=config.profiling_verbosity,
+        flags=config.flags,
+        max_tactics=config.max_num_tactics,
+        winograd=Winograd(tiles),
+        checked=read_flags().checked if config.checked is None else config.checked,
+    )
 
 
 def _layer(x: object, where: str) -> ILayer:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Self, overload
 
-from anyrt.api.edge.quiet import Channel, integer, quiet, type_name
-from anyrt.api.edge.setting import HasSettings
+from anyrt.api.edge.quiet import Channel, channel_of, integer, quiet, type_name
+from anyrt.api.edge.setting import HasSettings, kept_in
 from anyrt.core.enums import BuilderFlag, Severity
 from anyrt.core.errors import ArgumentError
 from anyrt.core.trt_enum import TrtEnum
@@ -65,7 +65,7 @@ class Flags:
     def __get__(self, owner: HasSettings | None, cls: type) -> Self | int:
         if owner is None:
             return self
-        kept = owner._settings.get(self.name)
+        kept = kept_in(owner).get(self.name)
         return sum(1 << flag for flag in self.default) if kept is None else int(kept)
 
     def __set__(self, owner: HasSettings, value: int) -> None:
@@ -79,5 +79,5 @@ def _set(owner: HasSettings, flags: Flags, value: int) -> None:
     check_bits(where, bits, flags.kind)
     for flag, other in flags.implied.items():
         bits |= (bits >> flag & 1) << other
-    tell_idle(owner._channel, bits & ~flags.__get__(owner, type(owner)), flags.kind, flags.effective)
-    owner._settings[flags.name] = bits
+    tell_idle(channel_of(owner), bits & ~flags.__get__(owner, type(owner)), flags.kind, flags.effective)
+    kept_in(owner)[flags.name] = bits

@@ -15,9 +15,9 @@ from anyrt.api.building.precision import Precisions
 from anyrt.api.building.profile import IOptimizationProfile, given_shapes, given_values
 from anyrt.api.building.refittable import Refittable, refit_kind
 from anyrt.api.model.expansion import Expansion, Limits, as_they_are
-from anyrt.api.model.layer import ILayer
 from anyrt.api.model.network import INetworkDefinition
-from anyrt.api.model.parts import Part, seen_in
+from anyrt.api.model.parts import PartState
+from anyrt.api.model.state import LayerState, state_of
 from anyrt.api.model.view import LayerView, NetworkView, TensorView, view_of
 from anyrt.api.model.weights import Weights
 from anyrt.api.plugins.expand import Building, Timings
@@ -66,7 +66,9 @@ def freeze(
     if kind is None:
         return _frozen(view, profiles, settings, unfused, precisions, timings, None)
     individual = bool(settings.flags >> int(BuilderFlag.REFIT_INDIVIDUAL) & 1)
-    weights = Refittable(network, kind, individual and not settings.flags >> int(BuilderFlag.REFIT) & 1)
+    weights = Refittable(
+        state_of(network), kind, individual and not settings.flags >> int(BuilderFlag.REFIT) & 1
+    )
     while True:
         weights.begin()
         before = len(weights.fixed)
@@ -216,11 +218,11 @@ def _seen(
     inside = {expansion.value(x.outputs[0].it): x.part for x in view.borders if x.part is not None}
     inside = {v: part for v, part in inside.items() if isinstance(v.op, Param)}
 
-    def parts_of(values: Iterable[Value]) -> set[Part]:
+    def parts_of(values: Iterable[Value]) -> set[PartState]:
         return {inside[v] for v in walk(values) if v in inside}
 
     # Those around each one, as far as values come from there.
-    around = {part: set[Part]() for part in inside.values()}
+    around = {part: set[PartState]() for part in inside.values()}
     for x in view.borders:
         if x.part is not None and x.inputs[0] is not None and not x.is_part_output:
             around[x.part] |= parts_of([expansion.value(x.inputs[0].it)]) - {x.part}
@@ -229,7 +231,7 @@ def _seen(
     todo = {t: v for t, v in todo.items() if v.dtype not in PACKED}  # parts of bytes have no address
     beside: dict[TensorView, tuple[Value, ...]] = dict.fromkeys(todo, ())
     while todo:
-        parts: dict[Part, dict[TensorView, Value]] = {}
+        parts: dict[PartState, dict[TensorView, Value]] = {}
         for tensor, value in todo.items():
             found = parts_of([value])
             innermost = found.difference(*(around[part] for part in found))
@@ -237,7 +239,7 @@ def _seen(
                 parts.setdefault(innermost.pop(), {})[tensor] = value
         todo = {}
         for part, named in parts.items():
-            made = seen_in(part, expansion, {t.name: (v, *beside[t]) for t, v in named.items()})
+            made = part.seen(expansion, {t.name: (v, *beside[t]) for t, v in named.items()})
             todo |= dict(zip(named, made.values, strict=True))
             tells += made.tells
             leaves = any(x.part is part and x.is_part_output for x in view.borders)
@@ -346,7 +348,7 @@ def _layers(
     expansion: Expansion,
     outputs: Collection[TensorView],
     turns: Counter[TensorView],
-    chosen: Mapping[ILayer, DataType],
+    chosen: Mapping[LayerState, DataType],
 ) -> Iterator[LayerRecord]:
     shown = [(DEBUG, t.name) for t in view.inputs if t in view.debug]
     for layer in view.layers:

@@ -8,10 +8,11 @@ a parser added: TensorRT's own parser would have added others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from anyrt.api.model.state import LayerState, NetworkState, state_of
 from anyrt.api.model.weights import Weights
 from anyrt.core.enums import BuilderFlag, DataType, Severity
 from anyrt.core.errors import NotSupportedError
@@ -20,9 +21,7 @@ from anyrt.core.trt_enum import TrtEnum
 
 if TYPE_CHECKING:
     from anyrt.api.building.config import IBuilderConfig
-    from anyrt.api.model.layer import ILayer
     from anyrt.api.model.network import INetworkDefinition
-    from anyrt.api.model.tensor import ITensor
 
 TOLD: Final = 4  # places that a warning names
 
@@ -91,7 +90,7 @@ class Found:
 def judge(network: INetworkDefinition, config: IBuilderConfig) -> None:
     """Warn of what TensorRT would refuse in a network of a program's own; NotSupportedError AR905 where the
     environment asks for TensorRT's conditions."""
-    found = [*uses(network, config)] if network._judged else []
+    found = [*uses(state_of(network), config)] if state_of(network).is_judged else []
     if not found:
         return
     if read_flags().like_tensorrt:
@@ -101,44 +100,42 @@ def judge(network: INetworkDefinition, config: IBuilderConfig) -> None:
     places = "; ".join(f"{f.where}: {f.got}" for f in found[:TOLD])
     more = f"; and {len(found) - TOLD} more" if len(found) > TOLD else ""
     text = f"TensorRT would refuse this network: {places}{more}; ANYRT_LIKE_TENSORRT=1 makes it an error here"
-    network._channel.log(Severity.WARNING, text)
+    state_of(network).channel.log(Severity.WARNING, text)
 
 
-def uses(network: INetworkDefinition, config: IBuilderConfig) -> Iterator[Found]:
+def uses(network: NetworkState, config: IBuilderConfig) -> Iterator[Found]:
     """Everything that TensorRT would refuse, in the order of the network."""
-    inputs = [network.get_input(i) for i in range(network.num_inputs)]
-    for tensor in inputs if not config._profiles else ():
-        if -1 in tuple(tensor.shape) or tensor.is_shape_tensor:
-            yield Found(PROFILE, tensor.name, f"shape {tuple(tensor.shape)} and no profile")
+    for tensor in network.inputs if not config.num_optimization_profiles else ():
+        if -1 in tensor.shape or tensor.is_shape_tensor:
+            yield Found(PROFILE, tensor.name, f"shape {tensor.shape} and no profile")
     for flag in (f for f in BuilderFlag if f.is_extension and config.get_flag(f)):
         yield Found(MEMBER, "config", f"BuilderFlag.{flag.name}")
-    for tensor in inputs:
-        if tensor.dtype.is_extension:
-            yield Found(TYPE, tensor.name, f"DataType.{tensor.dtype.name}")
-    for layer in network._layers:
-        if layer not in network._imported:
+    for tensor in network.inputs:
+        if tensor.element_type.is_extension:
+            yield Found(TYPE, tensor.name, f"DataType.{tensor.element_type.name}")
+    for layer in network.layers:
+        if not layer.is_imported:
             yield from _of_layer(layer)
 
 
-def _of_layer(layer: ILayer) -> Iterator[Found]:
-    given = [tensor for tensor in layer._inputs if tensor is not None]
-    for name, value in layer._attributes.items():
+def _of_layer(layer: LayerState) -> Iterator[Found]:
+    for name, value in layer.attributes.items():
         if isinstance(value, Weights) and value.dtype is DataType.DOUBLE and value.size:
             yield Found(FLOAT64, layer.name, f"{name} of float64")
         elif isinstance(value, TrtEnum) and getattr(value, "is_extension", False):
             is_type = isinstance(value, DataType)
             yield Found(TYPE if is_type else MEMBER, layer.name, f"{type(value).__name__}.{value.name}")
-    if layer.type.name in FLOATS:
-        yield from _whole(layer, given)
-    equation = str(layer._attributes.get("equation", ""))
-    if layer.type.name == "EINSUM" and _is_more(equation):
+    if layer.op.layer.name in FLOATS:
+        yield from _whole(layer)
+    equation = str(layer.attributes.get("equation", ""))
+    if layer.op.layer.name == "EINSUM" and _is_more(equation):
         yield Found(OPERANDS, layer.name, f"equation {equation!r}")
 
 
-def _whole(layer: ILayer, given: Sequence[ITensor]) -> Iterator[Found]:
-    kinds = [tensor.dtype for tensor in given if tensor.dtype in WHOLE]
+def _whole(layer: LayerState) -> Iterator[Found]:
+    kinds = [tensor.element_type for tensor in layer.operands if tensor.element_type in WHOLE]
     if kinds:
-        yield Found(INTEGERS, layer.name, f"{layer.type.name} of {kinds[0].name}")
+        yield Found(INTEGERS, layer.name, f"{layer.op.layer.name} of {kinds[0].name}")
 
 
 def _is_more(equation: str) -> bool:

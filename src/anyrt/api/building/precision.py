@@ -12,9 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from anyrt.api.model.expansion import Expansion, Stage
-from anyrt.api.model.layer import ILayer
-from anyrt.api.model.network import INetworkDefinition
-from anyrt.api.model.tensor import ITensor
+from anyrt.api.model.state import LayerState, NetworkState, TensorState
 from anyrt.api.model.view import NetworkView, TensorView
 from anyrt.compiler.precision import (
     PRODUCTS,
@@ -56,18 +54,18 @@ class Precisions:
 
     def __init__(
         self,
-        network: INetworkDefinition,
+        network: NetworkState,
         flags: int,
-        scales: Mapping[ITensor, float],
+        scales: Mapping[TensorState, float],
         machine: Callable[[], Machine],
     ) -> None:
         self._network = network
-        self._flags = 0 if network._strongly_typed else flags
+        self._flags = 0 if network.is_strong else flags
         self._scales = scales
         self._machine = machine
-        self.chosen: dict[ILayer, DataType] = {}
-        self.halved: list[ILayer] = []  # compute in float32, with weights of float16
-        self.held: Callable[[ITensor, float], Scale] = lambda _, step: step
+        self.chosen: dict[LayerState, DataType] = {}
+        self.halved: list[LayerState] = []  # compute in float32, with weights of float16
+        self.held: Callable[[TensorState, float], Scale] = lambda _, step: step
 
     def _has(self, flag: BuilderFlag) -> bool:
         return bool(self._flags >> int(flag) & 1)
@@ -77,24 +75,24 @@ class Precisions:
         """Whether a layer may compute in another type than its tensors'."""
         return any(map(self._has, ASKING))
 
-    def staged(self, layer: ILayer, record: Layer[Attrs], scales: tuple[Scale, ...]) -> Stage | None:
+    def staged(self, layer: LayerState, record: Layer[Attrs], scales: tuple[Scale, ...]) -> Stage | None:
         """A layer that computes in another type than its tensors'; None where it computes as they are."""
-        dtype = self._of(layer, record) if self.may_differ and layer._outputs else None
+        dtype = self._of(layer, record) if self.may_differ and layer.outputs else None
         if dtype is None:
             return self._with_half_weights(layer, record, scales)
         self.chosen[layer] = dtype
         if dtype is not INT8:
-            rounds = self._has(BuilderFlag.OBEY_PRECISION_CONSTRAINTS) and layer._precision is dtype
+            rounds = self._has(BuilderFlag.OBEY_PRECISION_CONSTRAINTS) and layer.precision is dtype
             return Stage(in_type(record, dtype, rounds), scales, dtype, rounds)
         at, step = self._step(layer, record) or (0, 1.0)
         worth = tuple(step if i == at else s for i, s in enumerate(scales))
         return Stage(in_codes(record, step), worth, dtype)
 
     def _with_half_weights(
-        self, layer: ILayer, record: Layer[Attrs], scales: tuple[Scale, ...]
+        self, layer: LayerState, record: Layer[Attrs], scales: tuple[Scale, ...]
     ) -> Stage | None:
         """A product in float32 whose weights float16 holds, where FP16 allows that; None for all others."""
-        allowed = self._has(BuilderFlag.FP16) and layer._outputs and layer._precision is None
+        allowed = self._has(BuilderFlag.FP16) and layer.outputs and layer.precision is None
         if not allowed or not self._machine().has_rounding or not fits_half(record, None):
             return None
         halved = halves_weights(record)
@@ -103,11 +101,11 @@ class Precisions:
         self.halved.append(layer)
         return Stage(halved, scales, FLOAT)
 
-    def _of(self, layer: ILayer, record: Layer[Attrs]) -> DataType | None:
+    def _of(self, layer: LayerState, record: Layer[Attrs]) -> DataType | None:
         """The type to compute in; None for that of the operands."""
-        asked, obey = layer._precision, self._has(BuilderFlag.OBEY_PRECISION_CONSTRAINTS)
+        asked, obey = layer.precision, self._has(BuilderFlag.OBEY_PRECISION_CONSTRAINTS)
         if asked is not None and (obey or self._has(BuilderFlag.PREFER_PRECISION_CONSTRAINTS)):
-            if layer._op.layer in TYPED:
+            if layer.op.layer in TYPED:
                 return None
             reason = self._against(layer, record, asked)
             if reason == "":
@@ -117,60 +115,60 @@ class Precisions:
             self._refuse(layer, asked, reason, obey)
         return self._allowed(layer, record)
 
-    def _against(self, layer: ILayer, record: Layer[Attrs], asked: DataType) -> str | None:
+    def _against(self, layer: LayerState, record: Layer[Attrs], asked: DataType) -> str | None:
         """Why a layer cannot compute in a type; None where it computes with no floats at all."""
-        if asked is INT8 and takes(layer._op, record, FLOAT) is not None:
-            if layer._op.attrs not in PRODUCTS or takes_codes(record) is None:
+        if asked is INT8 and takes(layer.op, record, FLOAT) is not None:
+            if layer.op.attrs not in PRODUCTS or takes_codes(record) is None:
                 return "it is no product of a float32 tensor and constant weights"
             return "" if self._step(layer, record) else f"{self._tensor(layer, record)} has no range"
-        fits = takes(layer._op, record, asked)
+        fits = takes(layer.op, record, asked)
         if fits is None:
             return None
         return "" if fits and is_float(asked) else f"it does not take operands of {short_name(asked)}"
 
-    def _refuse(self, layer: ILayer, asked: DataType, reason: str, obey: bool) -> None:
+    def _refuse(self, layer: LayerState, asked: DataType, reason: str, obey: bool) -> None:
         got = f"precision {short_name(asked)}, but {reason}"
         if obey:
             do = "set the dynamic range of the tensor, or call layer.reset_precision()"
-            raise ArgumentError("AR333", layer._place, got, "a supported precision", do)
-        self._network._channel.log(Severity.WARNING, f"{layer._place}: {got}")
+            raise ArgumentError("AR333", layer.place, got, "a supported precision", do)
+        self._network.channel.log(Severity.WARNING, f"{layer.place}: {got}")
 
-    def _allowed(self, layer: ILayer, record: Layer[Attrs]) -> DataType | None:
+    def _allowed(self, layer: LayerState, record: Layer[Attrs]) -> DataType | None:
         """The type that flags allow and that pays."""
-        if layer._op.attrs not in PRODUCTS or any(v and v.dtype is not FLOAT for v in record.inputs):
+        if layer.op.attrs not in PRODUCTS or any(v and v.dtype is not FLOAT for v in record.inputs):
             return None
         if self._has(BuilderFlag.INT8) and self._step(layer, record):
             return INT8
         if self._has(BuilderFlag.BF16) and is_faster(BF16, self._machine(), record):
             return BF16
         if self._has(BuilderFlag.FP16) and is_faster(HALF, self._machine(), record):
-            ranges = [max(map(abs, t._range)) for t in layer._inputs if t is not None and t._range]
+            ranges = [max(map(abs, t.range)) for t in layer.operands if t.range]
             return HALF if fits_half(record, max(ranges, default=None)) else None
         return None
 
-    def _step(self, layer: ILayer, record: Layer[Attrs]) -> tuple[int, Scale] | None:
+    def _step(self, layer: LayerState, record: Layer[Attrs]) -> tuple[int, Scale] | None:
         """The operand that may be codes, and what a step of it is worth."""
         at = takes_codes(record)
-        tensor = None if at is None else layer._inputs[at]
+        tensor = None if at is None else layer.inputs[at]
         if at is None or tensor is None:
             return None
-        step = tensor._scale or self._scales.get(tensor)
+        step = tensor.scale or self._scales.get(tensor)
         return None if step is None else (at, self.held(tensor, step))
 
-    def _tensor(self, layer: ILayer, record: Layer[Attrs]) -> str:
-        tensor = layer._inputs[takes_codes(record) or 0]
-        return "its tensor" if tensor is None else tensor._name
+    def _tensor(self, layer: LayerState, record: Layer[Attrs]) -> str:
+        tensor = layer.inputs[takes_codes(record) or 0]
+        return "its tensor" if tensor is None else tensor.name
 
     def tell(self) -> None:
         """Log what was chosen."""
         if self.halved:
             told = f"{counted(len(self.halved), 'layer')} compute in float32 with weights in float16"
-            self._network._channel.log(Severity.INFO, told)
+            self._network.channel.log(Severity.INFO, told)
         if not self.chosen:
             return
         many = Counter(self.chosen.values())
         each = ", ".join(f"{n} in {short_name(dtype)}" for dtype, n in many.most_common())
-        self._network._channel.log(
+        self._network.channel.log(
             Severity.INFO, f"{counted(len(self.chosen), 'layer')} compute otherwise than in float32: {each}"
         )
 
@@ -179,9 +177,9 @@ def _is_of(record: Layer[Attrs], dtype: DataType) -> bool:
     return all(v is None or not is_float(v.dtype) or v.dtype is dtype for v in record.inputs)
 
 
-def is_coded(network: INetworkDefinition) -> bool:
+def is_coded(network: NetworkState) -> bool:
     """Whether a network names its codes itself, by layers that make and read them."""
-    return any(layer._op.layer in CODED for layer in network._layers)
+    return any(layer.op.layer in CODED for layer in network.layers)
 
 
 def readers(view: NetworkView, expansion: Expansion) -> list[TensorView]:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
-from anyrt.api.model.layer import ILayer
-from anyrt.api.model.tensor import ITensor
+from anyrt.api.model.state import LayerState, NetworkState, TensorState
 from anyrt.api.model.weights import Weights
 from anyrt.compiler.request import RefitKind
 from anyrt.core.enums import BuilderFlag, DataType, WeightsRole
@@ -23,9 +22,6 @@ from anyrt.ops._scales import Scale
 from anyrt.plan.refit import RANGE, WeightsRecord
 from anyrt.prims._check import VALUE_LIMIT
 from anyrt.prims.const import Blob, Const, Origin
-
-if TYPE_CHECKING:
-    from anyrt.api.model.network import INetworkDefinition
 
 # The attributes of layers that are weights with a role; a power has none.
 ROLES: Final = {
@@ -40,11 +36,11 @@ WHOLE: Final = frozenset({DataType.INT32, DataType.INT64, DataType.BOOL})
 Key = tuple[object, ...]
 
 
-def default_name(layer: ILayer, attribute: str) -> str:
+def default_name(layer: LayerState, attribute: str) -> str:
     """The name of weights that were given none: "conv1 KERNEL"; "" where the attribute is no weights."""
-    role, weights = ROLES.get(attribute), layer._attributes.get(attribute)
+    role, weights = ROLES.get(attribute), layer.attributes.get(attribute)
     held = role is not None and isinstance(weights, Weights) and weights.size
-    return f"{layer._name} {role.name}" if held and role is not None else ""
+    return f"{layer.name} {role.name}" if held and role is not None else ""
 
 
 def refit_kind(flags: int) -> RefitKind | None:
@@ -63,15 +59,15 @@ class Refittable:
     """The weights of `network` as constants. `fixed`: those that layers had to know; where one was added, all
     is described again, until there is none."""
 
-    network: INetworkDefinition
+    network: NetworkState
     kind: RefitKind
     marked_only: bool = False
     fixed: set[Key] = field(default_factory=set)
     found: dict[Key, tuple[Blob, list[tuple[str, str]], str]] = field(default_factory=dict)
 
-    def blob(self, layer: ILayer, attribute: str, weights: Weights) -> Blob | None:
+    def blob(self, layer: LayerState, attribute: str, weights: Weights) -> Blob | None:
         """The constant that weights of a layer are, None where they stay as they are."""
-        name = self.network._weight_names.get(weights.address, "") if weights.size else ""
+        name = self.network.weight_names.get(weights.address, "") if weights.size else ""
         if not self._allows(layer, attribute, weights, name):
             return None
         role = ROLES[attribute].name
@@ -82,11 +78,11 @@ class Refittable:
             origin = Origin(None, self.kind.is_free, partial(self.fixed.add, key))
             self.found[key] = (Blob(weights.elements(), weights.dtype, origin=origin), [], name)
         blob, places, _ = self.found[key]
-        if (layer._name, role) not in places:
-            places.append((layer._name, role))
+        if (layer.name, role) not in places:
+            places.append((layer.name, role))
         return blob
 
-    def scale(self, tensor: ITensor, scale: float) -> Scale:
+    def scale(self, tensor: TensorState, scale: float) -> Scale:
         """What a step of an int8 tensor is worth: a constant that a refit may change, where it may be any."""
         key: Key = (tensor, RANGE)
         if not self.kind.is_free or self.kind.is_stripped or self.marked_only or key in self.fixed:
@@ -94,16 +90,16 @@ class Refittable:
         if key not in self.found:
             origin = Origin(None, True, partial(self.fixed.add, key))
             held = Blob(np.full(1, scale, np.float32), DataType.FLOAT, origin=origin)
-            self.found[key] = (held, [(tensor._name, RANGE)], "")
+            self.found[key] = (held, [(tensor.name, RANGE)], "")
         return apply(Const(self.found[key][0], ()))
 
-    def _allows(self, layer: ILayer, attribute: str, weights: Weights, name: str) -> bool:
+    def _allows(self, layer: LayerState, attribute: str, weights: Weights, name: str) -> bool:
         if attribute not in ROLES or not weights.size:
             return False
-        if self.marked_only and (name or default_name(layer, attribute)) not in self.network._refittable:
+        if self.marked_only and (name or default_name(layer, attribute)) not in self.network.refittable:
             return False
         short = weights.dtype in WHOLE and weights.size <= VALUE_LIMIT
-        return not short and (bool(name) or layer not in self.network._imported)
+        return not short and (bool(name) or not layer.is_imported)
 
     def begin(self) -> None:
         """Describe the network anew."""

@@ -118,6 +118,11 @@ class ITimingCache(Fixed):
         return True
 
 
+def entries_of(cache: ITimingCache) -> dict[str, tuple[int, float]]:
+    """What a cache holds, to read and to add to."""
+    return cache._entries
+
+
 def read(data: bytes) -> dict[str, tuple[int, float]]:
     """The entries that `serialize` wrote; PlanError for anything else."""
     if not data.startswith(MAGIC):

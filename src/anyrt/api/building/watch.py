@@ -9,7 +9,7 @@ from anyrt.api.building.precision import readers
 from anyrt.api.building.profile import IOptimizationProfile, given_shapes, given_values
 from anyrt.api.model.expansion import Expansion
 from anyrt.api.model.network import INetworkDefinition
-from anyrt.api.model.tensor import ITensor
+from anyrt.api.model.state import TensorState
 from anyrt.api.model.view import NetworkView, view_of
 from anyrt.compiler.magnitudes import watching
 from anyrt.compiler.request import BuildRequest, Settings
@@ -26,7 +26,7 @@ from anyrt.prims.const import Param
 class Watched:
     """What builds the engine that shows tensors, in their order, and its inputs."""
 
-    tensors: tuple[ITensor, ...]
+    tensors: tuple[TensorState, ...]
     inputs: tuple[Binding, ...]
     request: BuildRequest
 
@@ -47,7 +47,7 @@ def watch(
     expansion = Expansion(limits_of(view, ranges), all_values=False)
     inputs = {t.name: expansion.value(t.it) for t in view.inputs}
     given = {*inputs.values()}
-    found: dict[ITensor, Value] = {}
+    found: dict[TensorState, Value] = {}
     for tensor in readers(view, expansion):
         value = expansion.value(tensor.it)
         if tensor.scale is None and not _is_inside(value, given):

@@ -14,6 +14,7 @@ import numpy as np
 from anyrt.api.compose.tensor import Tensor
 from anyrt.api.model.layer import ILayer
 from anyrt.api.model.network import INetworkDefinition
+from anyrt.api.model.state import state_of
 from anyrt.api.model.tensor import ITensor
 from anyrt.api.model.weights import Weights
 from anyrt.core.dimlimits import MAX_RANK
@@ -58,12 +59,12 @@ class Layers:
         layer = getattr(self.network, method)(*map(_plain, operands))
         for name, value in attributes.items():
             setattr(layer, name, value)
-        self._name(layer)
+        self.give_name(layer)
         assert isinstance(layer, ILayer), f"{method} gave {layer!r}"
-        self.network._imported.add(layer)
+        state_of(layer).is_imported = True
         return layer
 
-    def _name(self, layer: ILayer) -> None:
+    def give_name(self, layer: ILayer) -> None:
         """Name it after its node, with a number where a node takes several."""
         n = next(self._count)
         layer.name = f"{self.where}.{n}" if n else self.where
@@ -95,13 +96,13 @@ class Layers:
         if dtype not in HALVES or np.array_equal(held.astype(np.float64), array, equal_nan=True):
             return self.weights(Weights(np.ascontiguousarray(held)), held.shape)
         exact = self.weights(Weights(np.ascontiguousarray(array, np.float64)), array.shape)
-        exact.it._dtype = dtype
+        state_of(exact.it).dtype = dtype
         return exact
 
     def weights(self, weights: Weights, shape: Sequence[int], name: str = "") -> Tensor:
         """A tensor of weights, which are refitted under the name that they have in the model."""
         if name and weights.size:
-            self.network._weight_names[weights.address] = name
+            state_of(self.network).weight_names[weights.address] = name
         return self.layer("add_constant", tuple(shape), weights)
 
     def like(self, value: float, x: Tensor) -> Tensor:
@@ -110,7 +111,8 @@ class Layers:
 
     def value(self, x: Tensor) -> Value:
         """What it is in the graph of primitives, with its symbolic sizes."""
-        return x.it._network._expansion.value(x.it)
+        state = state_of(x.it)
+        return state.network.expansion.value(state)
 
     def symbols(self, x: Tensor) -> Symbolic | None:
         """The elements of an integer or bool tensor, where they follow from sizes and shape tensors."""
@@ -135,7 +137,7 @@ class Layers:
 
     def held(self, x: Tensor) -> Weights | None:
         """The weights that a tensor is, None where it is computed."""
-        op = x.it._network._expansion.value(x.it).op
+        op = self.value(x).op
         return Weights(op.blob.data) if isinstance(op, Const) else None
 
     def aligned(self, *tensors: Tensor) -> list[Tensor]:

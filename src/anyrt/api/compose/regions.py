@@ -115,5 +115,5 @@ def _border(layers: Layers, part: object, method: str, *operands: object) -> ILa
     """A new layer at the border of a loop or conditional, named as the others of its node."""
     layer = getattr(part, method)(*(x.it if isinstance(x, Tensor) else x for x in operands))
     assert isinstance(layer, ILayer), f"{method} gave {layer!r}"
-    layers._name(layer)
+    layers.give_name(layer)
     return layer

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from anyrt.api.model.state import state_of
 from anyrt.api.model.tensor import ITensor
 from anyrt.core.dtype import is_float
 from anyrt.core.enums import DataType, UnaryOperation
@@ -33,7 +34,7 @@ class Tensor:
     @property
     def sizes(self) -> tuple[int, ...]:
         """The sizes, -1 where a run decides."""
-        sizes = self.it._sizes
+        sizes = state_of(self.it).sizes
         return tuple(self.it.shape) if sizes is None else sizes
 
     @property

@@ -10,6 +10,7 @@ import inspect
 
 from anyrt.api.edge.quiet import WrongType
 from anyrt.api.model.layer import no_tensor
+from anyrt.api.model.state import NetworkState, state_of
 from anyrt.api.model.tensor import ITensor
 from anyrt.core.errors import ArgumentError, GraphError
 
@@ -49,11 +50,11 @@ def _incompatible(name: str, why: str, signature: inspect.Signature, owner: str)
     return WrongType(ArgumentError("AR311", name, got, wanted, do))
 
 
-def tensor(method: str, name: str, x: object, network: object) -> ITensor:
+def tensor(method: str, name: str, x: object, network: NetworkState) -> ITensor:
     """`x`, which must be a tensor of the network."""
     if not isinstance(x, ITensor):
         raise no_tensor(f"{method}: {name}", x)
-    if x._network is not network:
+    if state_of(x).network is not network:
         got = f"tensor {x.name!r}, which belongs to a different network"
         raise GraphError("AR403", f"{method}: {name}", got, "a tensor of this network")
     return x

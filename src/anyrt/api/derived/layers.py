@@ -20,6 +20,7 @@ from anyrt.api.edge.quiet import quiet
 from anyrt.api.model.layer import ILayer
 from anyrt.api.model.parts import BORDER_CLASSES, PARTS
 from anyrt.api.model.scope import Between
+from anyrt.api.model.state import LayerState, state_of
 from anyrt.api.model.tensor import ITensor
 from anyrt.core.enums import DataType
 from anyrt.core.errors import ArgumentError, WrongName
@@ -74,14 +75,15 @@ def scope_class(name: str) -> type[Between]:
 
 def enter(entry: ILayer) -> Between:
     """What the add method of a layer in a scope returns; the layer behind it becomes part of the network."""
-    op, network = entry._op, entry._network
+    state = state_of(entry)
+    op, network = state.op, state.network
     assert op.scope is not None, f"{op.cls} has no scope"
-    name = f"(Unnamed Layer* {len(network._layers)}) [{op.title}Output]"
-    inputs, made = (entry.get_output(0),), layer_class(op.scope.exit_cls)
-    behind = made(network, _exit(op), name, inputs, {}, entry._source)
-    network._layers.append(behind)
+    name = f"(Unnamed Layer* {len(network.layers)}) [{op.title}Output]"
+    made = layer_class(op.scope.exit_cls)
+    behind = made(network, _exit(op), name, state.outputs[:1], {}, state.source)
+    network.layers.append(state_of(behind))
     found = scope_class(op.scope.cls)(entry, behind)
-    entry._scope = behind._scope = found
+    state.scope = state_of(behind).scope = found
     return found
 
 
@@ -120,7 +122,7 @@ def _boundary_class(op: AnyOp, scope: Scope, name: str) -> type[ILayer]:
         return _new(name, body, layer_class(scope.boundary))
 
     def get(self: ILayer) -> object:
-        return self._scope
+        return state_of(self).scope
 
     return _new(name, {**body, scope.attribute: property(get, doc=f"the {scope.cls} that it belongs to")})
 
@@ -133,7 +135,8 @@ def _attributes(op: AnyOp) -> dict[str, property]:
 
 def _answer(query: Query[Any]) -> Callable[[ILayer], bool]:  # Any: the attributes of any operator
     def ask(self: ILayer) -> bool:
-        return query.answer(self._op.attrs(**self._attributes))
+        state = state_of(self)
+        return query.answer(state.op.attrs(**state.attributes))
 
     ask.__name__, ask.__qualname__, ask.__doc__ = query.name, query.name, query.doc
     return ask
@@ -161,47 +164,49 @@ def _passed_on(of_layer: property) -> property:
     return property(get, assign if of_layer.fset else None, doc=of_layer.__doc__)
 
 
-def _check_kind(layer: ILayer, spec: AttrSpec) -> None:
+def _check_kind(layer: LayerState, spec: AttrSpec) -> None:
     """WrongName where a program gave the layer a class that is not that of its kind."""
-    if not spec.sets and spec.name not in layer._attributes:
-        wanted = f"an attribute of {layer._op.owner}, the class of the layer"
-        raise WrongName("AR313", layer._place, repr(spec.name), wanted, "keep the class of the layer")
+    if not spec.sets and spec.name not in layer.attributes:
+        wanted = f"an attribute of {layer.op.owner}, the class of the layer"
+        raise WrongName("AR313", layer.place, repr(spec.name), wanted, "keep the class of the layer")
 
 
 def _property(op: AnyOp, spec: AttrSpec) -> property:
     def get(self: ILayer) -> object:
         if spec.sets:
             return getattr(self, spec.sets[0])
-        _check_kind(self, spec)
-        value = self._attributes[spec.name]
-        first = self._inputs[0] if self._inputs else None
+        state = state_of(self)
+        _check_kind(state, spec)
+        value = state.attributes[spec.name]
+        first = state.inputs[0] if state.inputs else None
         if value is None and spec.from_rank is not None and first is not None:
-            rank = first.shape.rank
-            return spec.from_rank(rank) if rank >= 0 else 0
+            sizes = first.sizes
+            return 0 if sizes is None else spec.from_rank(len(sizes))
         if value is None and spec.from_attr is not None:
             name, stands_for = spec.from_attr
-            return show(spec, stands_for(self._attributes[name]))
+            return show(spec, stands_for(state.attributes[name]))
         return show(spec, value)
 
     @quiet(None)
     def assign(self: ILayer, value: object) -> None:
-        _check_kind(self, spec)
-        given = take(spec, value, f"{self._op.owner}.{spec.name}")
+        state = state_of(self)
+        _check_kind(state, spec)
+        given = take(spec, value, f"{state.op.owner}.{spec.name}")
         if spec.name in WEAK_ONLY:
-            self._refuse_when_strong(spec.name)
+            state.refuse_when_strong(spec.name)
         locked = spec.locked_by
         if locked is not None and self.get_input(locked) is not None:
-            operand = self._op.operand(locked).name
+            operand = state.op.operand(locked).name
             got = f"{spec.name} while input {locked} ({operand}) is connected"
             wanted, do = (
                 "the input or the attribute, not both",
                 "set the attribute before the input, or use the input only",
             )
-            raise ArgumentError("AR310", self._place, got, wanted, do)
-        self._attributes.update(dict.fromkeys(spec.sets or (spec.name,), given))
+            raise ArgumentError("AR310", state.place, got, wanted, do)
+        state.attributes.update(dict.fromkeys(spec.sets or (spec.name,), given))
         self._give_outputs()
         if spec.drops is not None:
-            self._drop(spec.drops)
-        self._reset(spec.clears)
+            state.drop(spec.drops)
+        state.reset(spec.clears)
 
     return property(get, None if spec.read_only else assign, doc=attribute_text(op, spec))

@@ -17,7 +17,7 @@ from anyrt.api.derived.layers import enter, layer_class
 from anyrt.api.edge.quiet import quiet, user_line, wrong_type
 from anyrt.api.model.layer import ILayer
 from anyrt.api.model.scope import Between
-from anyrt.api.model.tensor import ITensor
+from anyrt.api.model.state import NetworkState, TensorState, state_of
 from anyrt.core.errors import GraphError
 from anyrt.ops import OPS
 from anyrt.ops._record import AnyOp, AttrSpec, Method
@@ -40,7 +40,7 @@ def _adder(op: AnyOp, method: Method) -> Adder:
     def add(
         self: Any, *args: object, **named: object
     ) -> ILayer | Between:  # Any: the network, or part of it, whose class this becomes a part of
-        network = self._network if op.within else self
+        network = state_of(self).network if op.within else state_of(self)
         given = bound(method.name, signature, args, named)
         tensors = _operands(op, method, given, network)
         attributes = _defaults(op) | dict(method.fixed)
@@ -48,12 +48,11 @@ def _adder(op: AnyOp, method: Method) -> Adder:
             spec = specs.get(renamed.get(name, name))
             if spec is not None and name not in _operand_names(op, method):
                 attributes[spec.name] = take(spec, value, f"{method.name}: {name}")
-        label = f"(Unnamed Layer* {len(network._layers)}) [{method.label or op.title}]"
+        label = f"(Unnamed Layer* {len(network.layers)}) [{method.label or op.title}]"
         layer = layer_class(op.cls)(network, op, label, tensors, attributes, user_line())
-        network._layers.append(layer)
+        network.layers.append(state_of(layer))
         if op.within:
-            layer._scope = self
-            self._adopt(layer)
+            state_of(self).adopt(state_of(layer))
         return layer if op.scope is None else enter(layer)
 
     owner = op.within or "INetworkDefinition"
@@ -90,7 +89,9 @@ def _operand_names(op: AnyOp, method: Method) -> dict[str, str]:
     return {i.name: "ITensor" for i in op.inputs if i.required and i.name in method.params}
 
 
-def _operands(op: AnyOp, method: Method, given: Mapping[str, object], network: object) -> tuple[ITensor, ...]:
+def _operands(
+    op: AnyOp, method: Method, given: Mapping[str, object], network: NetworkState
+) -> tuple[TensorState, ...]:
     if method.variadic:
         listed = given[method.params[0]]
         if not isinstance(listed, list | tuple):
@@ -101,7 +102,7 @@ def _operands(op: AnyOp, method: Method, given: Mapping[str, object], network: o
         found = [(method.params[0], x) for x in listed]
     else:
         found = [(name, given[name]) for name in _operand_names(op, method)]
-    return tuple(tensor(method.name, name, x, network) for name, x in found)
+    return tuple(state_of(tensor(method.name, name, x, network)) for name, x in found)
 
 
 def _defaults(op: AnyOp) -> dict[str, object]:

@@ -16,6 +16,7 @@ from anyrt.api.derived.convert import accepted, take
 from anyrt.api.derived.describe import setter_text
 from anyrt.api.edge.quiet import quiet
 from anyrt.api.model.layer import ILayer
+from anyrt.api.model.state import state_of
 from anyrt.ops._record import AnyOp, Setter
 
 
@@ -30,18 +31,18 @@ def _setter(op: AnyOp, setter: Setter) -> Callable[..., None]:
     signature = _signature(op, setter)
 
     def assign(self: ILayer, *args: object, **named: object) -> None:
-        given = bound(setter.name, signature, args, named, "layer")
+        given, state = bound(setter.name, signature, args, named, "layer"), state_of(self)
         inputs, attributes = {}, {}
         for parameter, name in setter.params:
             x, where = given[parameter], f"{setter.name}: {parameter}"
             if name in operands:
-                inputs[operands[name]] = tensor(setter.name, parameter, x, self._network)
+                inputs[operands[name]] = tensor(setter.name, parameter, x, state.network)
             else:
                 attributes[name] = take(specs[name], x, where)
         for index, connected in inputs.items():
             self.set_input(index, connected)
-        self._attributes.update(attributes)
-        self._reset(setter.clears)
+        state.attributes.update(attributes)
+        state.reset(setter.clears)
 
     assign.__name__, assign.__qualname__ = setter.name, f"{op.owner}.{setter.name}"
     assign.__doc__ = setter_text(op, setter)

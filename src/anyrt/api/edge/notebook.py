@@ -12,12 +12,13 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from anyrt.api.edge.oneline import cut, listed, range_text, sizes, tensor_text
+from anyrt.api.model.state import state_of
 from anyrt.core.dtype import short_name
 from anyrt.core.units import counted
 
 if TYPE_CHECKING:
-    from anyrt.api.model.layer import ILayer
     from anyrt.api.model.network import INetworkDefinition
+    from anyrt.api.model.state import NetworkState
     from anyrt.api.run.engine import ICudaEngine
 
 MOST_ROWS = 20
@@ -46,40 +47,37 @@ def table(caption: str, columns: Row, rows: Sequence[Row], left_out: int) -> str
 def network_table(network: INetworkDefinition) -> str:
     """Inputs and layers of a network, with the types and shapes of what they give."""
     with suppress(Exception):
-        total = network.num_inputs + network.num_layers
-        rows = list(islice(_network_rows(network), MOST_ROWS))
-        caption = f"{network._title or network.name}: {counted(network.num_layers, 'layer')}"
+        state = state_of(network)
+        total = len(state.inputs) + len(state.layers)
+        rows = list(islice(_network_rows(state), MOST_ROWS))
+        caption = f"{state.title or state.name}: {counted(len(state.layers), 'layer')}"
         return table(caption, ("layer", "name", "reads", "gives"), rows, total - len(rows))
     return escape(repr(network))
 
 
-def _network_rows(network: INetworkDefinition) -> Iterator[Row]:
-    for tensor in network._inputs:
-        yield "input", tensor._name, "", tensor_text(tensor)
-    outputs = set(network._marked)
-    for layer in network._layers:
-        gives = [f"{tensor_text(t)}{' (output)' * (t in outputs)}" for t in layer._outputs]
-        yield layer.__class__.__name__, layer._name, listed(_operands(layer)), listed(gives)
-
-
-def _operands(layer: ILayer) -> list[str]:
-    """The names of what a layer reads: of layers, where tensors have no names of their own."""
-    made = [t for t in layer._inputs if t is not None]
-    return [t._name if t._layer is None else t._layer._name for t in made]
+def _network_rows(network: NetworkState) -> Iterator[Row]:
+    for tensor in network.inputs:
+        yield "input", tensor.name, "", tensor_text(tensor)
+    outputs = set(network.marked)
+    for layer in network.layers:
+        # What a layer reads is named by layers, where tensors have no names of their own.
+        reads = [t.name if t.layer is None else t.layer.name for t in layer.operands]
+        gives = [f"{tensor_text(t)}{' (output)' * (t in outputs)}" for t in layer.outputs]
+        yield layer.it.__class__.__name__, layer.name, listed(reads), listed(gives)
 
 
 def engine_table(engine: ICudaEngine) -> str:
     """Inputs and outputs of an engine, with the range of shapes in its first profile."""
     with suppress(Exception):
-        ranges = {r.tensor: range_text(r) for r in (*engine._plan.profiles, ())[0] if not r.is_values}
+        state = state_of(engine)
+        ranges = {r.tensor: range_text(r) for r in (*state.plan.profiles, ())[0] if not r.is_values}
         rows = [
             (io, b.name, short_name(b.dtype), sizes(b.shape), ranges.get(b.name, ""))
-            for b in engine._io[:MOST_ROWS]
+            for b in state.io[:MOST_ROWS]
             for io in ("input" if b.is_input else "output",)
         ]
-        loaded = engine._loaded
-        parts = counted(len(loaded.plan.layers), "layer"), counted(len(loaded.program.kernels), "kernel")
+        parts = counted(len(state.plan.layers), "layer"), counted(engine.num_layers, "kernel")
         caption = f"{engine.name}: {', '.join(parts)}, {counted(engine.num_optimization_profiles, 'profile')}"
         columns = ("tensor", "name", "type", "shape", "first profile")
-        return table(caption, columns, rows, len(engine._io) - len(rows))
+        return table(caption, columns, rows, len(state.io) - len(rows))
     return escape(repr(engine))

@@ -19,7 +19,7 @@ from anyrt.ir.graph import Type
 from anyrt.plan.plan import Binding, Range
 
 if TYPE_CHECKING:
-    from anyrt.api.model.tensor import ITensor
+    from anyrt.api.model.state import TensorState
 
 T = TypeVar("T")
 
@@ -70,12 +70,12 @@ def sizes(shape: Sequence[Dim]) -> str:
     return str(tuple(d if isinstance(d, int) else -1 for d in shape))
 
 
-def type_of(tensor: ITensor) -> Type | None:
+def type_of(tensor: TensorState) -> Type | None:
     """Shape and type of a tensor of a network; None where a mistake hides them, which nobody is told."""
-    return tensor._network._expansion.peek(tensor)
+    return tensor.network.expansion.peek(tensor)
 
 
-def shape_text(tensor: ITensor | None) -> str:
+def shape_text(tensor: TensorState | None) -> str:
     """The shape of an operand or result of a layer."""
     if tensor is None:
         return "not connected"
@@ -83,7 +83,7 @@ def shape_text(tensor: ITensor | None) -> str:
     return "unknown" if found is None else sizes(found.shape)
 
 
-def tensor_text(tensor: ITensor) -> str:
+def tensor_text(tensor: TensorState) -> str:
     """Element type and shape of a tensor of a network."""
     found = type_of(tensor)
     return (

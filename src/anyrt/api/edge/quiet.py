@@ -191,6 +191,11 @@ class HasChannel(Protocol):
     def _channel(self) -> Channel: ...
 
 
+def channel_of(x: HasChannel) -> Channel:
+    """Where the errors of an object go."""
+    return x._channel
+
+
 S = TypeVar("S", bound=HasChannel)
 
 

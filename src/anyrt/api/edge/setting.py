@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, Generic, Protocol, Self, TypeVar, overload
 
 from anyrt.api.edge.hints import article
-from anyrt.api.edge.quiet import HasChannel, type_name, wrong_type
+from anyrt.api.edge.quiet import HasChannel, channel_of, type_name, wrong_type
 from anyrt.core.errors import ArgumentError
 from anyrt.core.trt_enum import TrtEnum
 
@@ -23,6 +23,11 @@ class HasSettings(HasChannel, Protocol):
     """An object with settings; its `__init__` makes an empty `_settings`."""
 
     _settings: dict[str, Any]  # Any: each has the type of its Setting
+
+
+def kept_in(owner: HasSettings) -> dict[str, Any]:  # Any: as there
+    """The settings of an object that are not at their defaults, or were not always."""
+    return owner._settings
 
 
 class Setting(Generic[T]):
@@ -47,7 +52,7 @@ class Setting(Generic[T]):
     def __get__(self, owner: HasSettings | None, cls: type) -> Self | T:
         if owner is None:
             return self
-        kept: T = owner._settings.get(self.name, self.default)
+        kept: T = kept_in(owner).get(self.name, self.default)
         return kept
 
     def __set__(self, owner: HasSettings, value: T) -> None:
@@ -59,13 +64,13 @@ class Setting(Generic[T]):
         if self._outside(value):
             wanted = f"{self.low} or more" if self.high is None else f"{self.low} to {self.high}"
             where = f"{type_name(owner)}.{self.name}"
-            owner._channel.fail(
+            channel_of(owner).fail(
                 ArgumentError(
                     "AR304", where, f"{value}", wanted, f"the value stays {self.__get__(owner, type(owner))}"
                 )
             )
             return
-        owner._settings[self.name] = value
+        kept_in(owner)[self.name] = value
 
     def _wanted(self) -> str | type[TrtEnum]:
         return self.kind if issubclass(self.kind, TrtEnum) else article(self.kind.__name__)

@@ -14,11 +14,12 @@ from __future__ import annotations
 from typing import Any
 
 from anyrt.api.model.layer import ILayer
+from anyrt.api.model.state import LayerState, state_of
 
 
-def handed(layer: ILayer) -> ILayer:
-    """`layer`, or what stands for it until its class is assigned."""
-    return Handed(layer) if "type" in layer._attributes else layer
+def handed(layer: LayerState) -> ILayer:
+    """The object of a layer, or what stands for it until its class is assigned."""
+    return Handed(layer.it) if "type" in layer.attributes else layer.it
 
 
 class Handed(ILayer):
@@ -33,7 +34,7 @@ class Handed(ILayer):
     def __getattribute__(self, name: str) -> Any:  # Any: of whatever type the layer's attribute is
         layer = object.__getattribute__(self, "_layer")
         if name == "type" and not object.__getattribute__(self, "_cast"):
-            return layer._op.layer
+            return state_of(layer).op.layer  # what ILayer calls its type
         return getattr(layer, name)
 
     def __setattr__(self, name: str, value: object) -> None:

@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from anyrt.api.edge.fixed import Fixed
 from anyrt.api.edge.quiet import Channel, quiet, wrong_type
 from anyrt.core.errors import GraphError
 
+if TYPE_CHECKING:
+    from anyrt.api.model.state import NetworkState
+
 MAX_NAME = 4096
+
+
+class NamedState(Protocol):
+    """The record of an object with a name; `renamed` forgets what depends on it."""
+
+    name: str
+    network: NetworkState
+
+    def renamed(self) -> None: ...
 
 
 class Named(Fixed):
     """Base of tensors, layers, loops and conditionals; `_noun`: what messages call it."""
 
-    __slots__ = ("__weakref__", "_name")
+    __slots__ = ("__weakref__", "_state")
 
     _noun: ClassVar[str] = ""
-    _name: str
+    _state: NamedState
 
     @property
     def name(self) -> str:
         """The name, for messages and profiles; those of inputs and outputs are unique."""
-        return self._name
+        return self._state.name
 
     @name.setter
     def name(self, name: str) -> None:
@@ -30,16 +42,13 @@ class Named(Fixed):
 
     @quiet(None)
     def _rename(self, name: str) -> None:
-        self._name = checked_name(name, f"{self._noun or type(self).__name__} {self._name}")
-        self._renamed()
+        state = self._state
+        state.name = checked_name(name, f"{self._noun or type(self).__name__} {state.name}")
+        state.renamed()
 
     @property
     def _channel(self) -> Channel:
-        raise NotImplementedError
-
-    def _renamed(self) -> None:
-        """What follows from another name."""
-        raise NotImplementedError
+        return self._state.network.channel
 
 
 def checked_name(name: object, where: str) -> str:

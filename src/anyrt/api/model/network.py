@@ -15,13 +15,23 @@ from anyrt.api.edge.managed import Managed
 from anyrt.api.edge.missing import mark_absences
 from anyrt.api.edge.notebook import network_table
 from anyrt.api.edge.oneline import one_line, quoted
-from anyrt.api.edge.quiet import Channel, Reporting, integer, nothing, quiet, user_line, wrong_type
+from anyrt.api.edge.quiet import (
+    Channel,
+    Reporting,
+    channel_of,
+    integer,
+    nothing,
+    quiet,
+    user_line,
+    wrong_type,
+)
 from anyrt.api.model.dims import Dims, sizes
 from anyrt.api.model.expansion import Expansion
 from anyrt.api.model.handed import handed
 from anyrt.api.model.layer import ILayer, no_tensor
 from anyrt.api.model.named import checked_name, checked_text
 from anyrt.api.model.parts import PARTS, IIfConditional, ILoop
+from anyrt.api.model.state import NetworkState, TensorState, state_of
 from anyrt.api.model.tensor import ITensor, checked_shape
 from anyrt.api.model.weights import Weights, to_weights
 from anyrt.api.plugins.layer import add_plugin, add_plugin_v2, add_plugin_v3
@@ -46,26 +56,7 @@ class INetworkDefinition(Reporting, Managed):
     network.mark_output(network.add_identity(x).get_output(0))
     """
 
-    __slots__ = (
-        "_builder",
-        "_debug",
-        "_debug_unfused",
-        "_expansion",
-        "_flags",
-        "_imported",
-        "_inputs",
-        "_judged",
-        "_layers",
-        "_name",
-        "_node",
-        "_outputs",
-        "_parts",
-        "_refittable",
-        "_shape_outputs",
-        "_title",
-        "_weight_names",
-        "_widens",
-    )
+    __slots__ = ("_builder", "_flags", "_parts", "_state")
     # Types that inputs and outputs of models have in place of the models' own: TensorRT 8 had no int64.
     _ends: ClassVar[dict[DataType, DataType]] = {}
 
@@ -77,35 +68,20 @@ class INetworkDefinition(Reporting, Managed):
     def __init__(self, builder: Builder, flags: int) -> None:
         self._builder = builder
         self._flags = flags
-        self._channel = Channel(builder._channel.logger, builder._channel)
-        self._expansion = Expansion({}, self._channel.fail)
-        self._inputs: list[ITensor] = []
-        self._layers: list[ILayer] = []
-        # Set where the type of an input is changed that layers read already, and types are not strong: they
-        # were described for the type before, and what does not fit that any more is widened.
-        self._widens = False
-        self._outputs: list[ITensor] = []
+        self._channel = Channel(builder.logger, channel_of(builder))
         self._parts = 0
-        self._shape_outputs: list[ITensor] = []
-        self._debug: list[ITensor] = []
-        self._debug_unfused = False
-        self._refittable: set[str] = set()
-        self._imported: set[ILayer] = set()  # by an importer of models, whose own weights have names
-        # The node of a model that layers are added for, of which only the results are rounded to their types.
-        self._node: object = None
-        self._weight_names: dict[int, str] = {}
-        self._name = f"Unnamed Network {next(_COUNT)}"
-        self._judged = False  # a program of a user's made it: TensorRT would be asked to build it, too
-        self._title = ""  # of the model that it was parsed from, for people
+        is_strong = bool(flags & 1 << NetworkDefinitionCreationFlag.STRONGLY_TYPED)
+        name, expansion = f"Unnamed Network {next(_COUNT)}", Expansion({}, self._channel.fail)
+        self._state = NetworkState(self, self._channel, expansion, is_strong, name)
 
     @property
     def name(self) -> str:
         """The name of the network and of its engine."""
-        return self._name
+        return self._state.name
 
     @name.setter
     def name(self, name: str) -> None:
-        self._name = checked_text(name, "INetworkDefinition.name")
+        self._state.name = checked_text(name, "INetworkDefinition.name")
 
     @property
     def builder(self) -> Builder:
@@ -125,26 +101,17 @@ class INetworkDefinition(Reporting, Managed):
     @property
     def num_layers(self) -> int:
         """The number of layers."""
-        return len(self._layers)
+        return len(self._state.layers)
 
     @property
     def num_inputs(self) -> int:
         """The number of inputs."""
-        return len(self._inputs)
+        return len(self._state.inputs)
 
     @property
     def num_outputs(self) -> int:
         """The number of marked outputs, including those for shapes."""
-        return len(self._marked)
-
-    @property
-    def _marked(self) -> list[ITensor]:
-        """The outputs, then those for shapes alone."""
-        return list(dict.fromkeys([*self._outputs, *self._shape_outputs]))
-
-    @property
-    def _strongly_typed(self) -> bool:
-        return self.get_flag(NetworkDefinitionCreationFlag.STRONGLY_TYPED)
+        return len(self._state.marked)
 
     def get_flag(self, flag: NetworkDefinitionCreationFlag) -> bool:
         """Whether the network was created with `flag`."""
@@ -156,35 +123,37 @@ class INetworkDefinition(Reporting, Managed):
         """Layer `index` in the order of addition; None if out of range.
 
         Its `type` is a LayerType, also for an activation or a pooling, until `__class__` is assigned."""
-        inside = 0 <= integer(index, "get_layer") < len(self._layers)
-        return handed(self._layers[index]) if inside else nothing()
+        layers = self._state.layers
+        return handed(layers[index]) if 0 <= integer(index, "get_layer") < len(layers) else nothing()
 
     def get_input(self, index: int) -> ITensor:
         """Input `index`; None if out of range."""
-        return self._inputs[index] if 0 <= integer(index, "get_input") < len(self._inputs) else nothing()
+        inputs = self._state.inputs
+        return inputs[index].it if 0 <= integer(index, "get_input") < len(inputs) else nothing()
 
     def get_output(self, index: int) -> ITensor:
         """Output `index`; None if out of range."""
-        marked = self._marked
-        return marked[index] if 0 <= integer(index, "get_output") < len(marked) else nothing()
+        marked = self._state.marked
+        return marked[index].it if 0 <= integer(index, "get_output") < len(marked) else nothing()
 
     def __len__(self) -> int:
-        return len(self._layers)
+        return len(self._state.layers)
 
     def __bool__(self) -> bool:
         return True
 
     def __getitem__(self, index: int) -> ILayer:
-        return handed(self._layers[index])
+        return handed(self._state.layers[index])
 
     def __iter__(self) -> Iterator[ILayer]:
-        return map(handed, tuple(self._layers))
+        return map(handed, tuple(self._state.layers))
 
     @one_line
     def __repr__(self) -> str:
         counts = (self.num_inputs, "input"), (self.num_layers, "layer"), (self.num_outputs, "output")
-        title = f" ({quoted(self._title)})" if self._title not in ("", self._name) else ""
-        return f" {quoted(self._name)}{title}: {', '.join(counted(n, what) for n, what in counts)}"
+        name, title = self._state.name, self._state.title
+        title = f" ({quoted(title)})" if title not in ("", name) else ""
+        return f" {quoted(name)}{title}: {', '.join(counted(n, what) for n, what in counts)}"
 
     def _repr_html_(self) -> str:
         return network_table(self)
@@ -200,12 +169,13 @@ class INetworkDefinition(Reporting, Managed):
             raise wrong_type("add_input: dtype", dtype, DataType)
         where = f"add_input ({user_line()})"
         checked_name(name, f"add_input: name ({user_line()})")
-        if any(t._name == name for t in self._inputs):
+        if any(t.name == name for t in self._state.inputs):
             raise GraphError("AR402", where, f"a second input {name!r}", "a unique name")
-        tensor = ITensor(self, name, None, 0)
-        tensor._shape = checked_shape(sizes(shape, "add_input: shape"), f"{where}: {name}")
-        tensor._dtype = dtype
-        self._inputs.append(tensor)
+        tensor = ITensor(self._state, name, None, 0)
+        state = state_of(tensor)
+        state.shape = checked_shape(sizes(shape, "add_input: shape"), f"{where}: {name}")
+        state.dtype = dtype
+        self._state.inputs.append(state)
         return tensor
 
     def add_loop(self) -> ILoop:
@@ -215,7 +185,7 @@ class INetworkDefinition(Reporting, Managed):
         total = loop.add_recurrence(zero)
         loop.add_trip_limit(count, trt.TripLimit.COUNT)"""
         self._parts += 1
-        return ILoop(self, f"(Unnamed Loop* {self._parts - 1})", self._parts)
+        return ILoop(self._state, f"(Unnamed Loop* {self._parts - 1})", self._parts)
 
     def add_if_conditional(self) -> IIfConditional:
         """Add a conditional; its methods add the layers of its border.
@@ -223,36 +193,27 @@ class INetworkDefinition(Reporting, Managed):
         conditional = network.add_if_conditional()
         conditional.set_condition(flag)"""
         self._parts += 1
-        return IIfConditional(self, f"(Unnamed Conditional* {self._parts - 1})", self._parts)
-
-    def _retract(self, count: int) -> None:
-        """Take back all layers but the first `count`, which read nothing of them."""
-        for layer in reversed(self._layers[count:]):
-            self._expansion.forget(layer)
-            for tensor in layer._inputs:
-                if tensor is not None:
-                    tensor._consumers.remove(layer)
-        del self._layers[count:]
+        return IIfConditional(self._state, f"(Unnamed Conditional* {self._parts - 1})", self._parts)
 
     @quiet(None)
     def mark_output(self, tensor: ITensor) -> None:
         """Make a tensor an output of the engine. Set its name first: `tensor.name = "y"`.
 
         Errors: AR404, an input of the network; AR403, a tensor of a different network."""
-        self._own("mark_output", tensor)
-        if tensor._layer is None:
+        state = self._own("mark_output", tensor)
+        if state.layer is None:
             do = "pass it through add_identity first"
-            raise GraphError("AR404", tensor._name, "a network input", "an output of a layer", do)
-        if tensor in self._outputs:
-            self._channel.log(Severity.WARNING, f"{tensor._name} is already marked as an output")
+            raise GraphError("AR404", state.name, "a network input", "an output of a layer", do)
+        if state in self._state.outputs:
+            self._channel.log(Severity.WARNING, f"{state.name} is already marked as an output")
             return
-        self._outputs.append(tensor)
+        self._state.outputs.append(state)
 
     @quiet(None)
     def unmark_output(self, tensor: ITensor) -> None:
         """Undo `mark_output`; AR407 if the tensor is not marked."""
-        self._own("unmark_output", tensor)
-        self._remove(self._outputs, tensor)
+        state = self._own("unmark_output", tensor)
+        _remove(self._state.outputs, state)
 
     @quiet(False)
     def mark_output_for_shapes(self, tensor: ITensor) -> bool:
@@ -262,31 +223,31 @@ class INetworkDefinition(Reporting, Managed):
 
         The build fails if the values depend on data other than shapes (AR121). Errors: AR202, a
         floating-point tensor; AR123, a rank above 1; AR404, an input of the network."""
-        self._own("mark_output_for_shapes", tensor)
-        if is_float(tensor.dtype):
+        state = self._own("mark_output_for_shapes", tensor)
+        if is_float(state.element_type):
             raise DTypeError(
-                "AR202", tensor._name, f"{tensor.dtype}", "an integer or bool tensor", "cast it with add_cast"
+                "AR202", state.name, f"{tensor.dtype}", "an integer or bool tensor", "cast it with add_cast"
             )
         if tensor.shape.rank > 1:
             raise ShapeError(
                 "AR123",
-                tensor._name,
+                state.name,
                 f"rank {tensor.shape.rank}",
                 "rank 0 or 1",
                 "reshape it with add_shuffle",
             )
-        if tensor._layer is None:
+        if state.layer is None:
             do = "pass it through add_identity first"
-            raise GraphError("AR404", tensor._name, "a network input", "an output of a layer", do)
-        if tensor not in self._shape_outputs:
-            self._shape_outputs.append(tensor)
+            raise GraphError("AR404", state.name, "a network input", "an output of a layer", do)
+        if state not in self._state.shape_outputs:
+            self._state.shape_outputs.append(state)
         return True
 
     @quiet(False)
     def unmark_output_for_shapes(self, tensor: ITensor) -> bool:
         """Undo `mark_output_for_shapes`."""
-        self._own("unmark_output_for_shapes", tensor)
-        self._remove(self._shape_outputs, tensor)
+        state = self._own("unmark_output_for_shapes", tensor)
+        _remove(self._state.shape_outputs, state)
         return True
 
     @quiet(False)
@@ -300,24 +261,24 @@ class INetworkDefinition(Reporting, Managed):
         different network. The build rejects a tensor of a branch, or of a loop with a data-dependent number
         of iterations, inside another loop (AR123), and a tensor of a loop with elements of less than a byte
         (AR414)."""
-        self._own("mark_debug", tensor)
-        if tensor in self._debug:
+        state = self._own("mark_debug", tensor)
+        if state in self._state.debug:
             raise GraphError(
-                "AR402", tensor._name, "a debug tensor", "a tensor that is not marked yet", "mark it once"
+                "AR402", state.name, "a debug tensor", "a tensor that is not marked yet", "mark it once"
             )
-        self._debug.append(tensor)
+        self._state.debug.append(state)
         return True
 
     @quiet(False)
     def unmark_debug(self, tensor: ITensor) -> bool:
         """Undo `mark_debug`."""
-        self._own("unmark_debug", tensor)
-        self._remove(self._debug, tensor)
+        state = self._own("unmark_debug", tensor)
+        _remove(self._state.debug, state)
         return True
 
     def is_debug_tensor(self, tensor: ITensor) -> bool:
         """Whether the tensor is marked by `mark_debug`."""
-        return tensor in self._debug
+        return isinstance(tensor, ITensor) and state_of(tensor) in self._state.debug
 
     def mark_unfused_tensors_as_debug_tensors(self) -> bool:
         """Make every tensor that kernels store a debug tensor, except tensors of loops and branches. Fusion
@@ -325,29 +286,29 @@ class INetworkDefinition(Reporting, Managed):
 
         The network is built twice, first to find these tensors; they are computed like those of `mark_debug`.
         The listener receives them while `context.unfused_tensors_debug_state` is set."""
-        self._debug_unfused = True
+        self._state.debugs_unfused = True
         return True
 
     def unmark_unfused_tensors_as_debug_tensors(self) -> bool:
         """Undo `mark_unfused_tensors_as_debug_tensors`."""
-        self._debug_unfused = False
+        self._state.debugs_unfused = False
         return True
 
     @quiet(None)
     def remove_tensor(self, tensor: ITensor) -> None:
         """Remove an unused input; AR407 if a layer reads it."""
-        self._own("remove_tensor", tensor)
-        if tensor._layer is not None or tensor._consumers:
+        state = self._own("remove_tensor", tensor)
+        if state.layer is not None or state.consumers:
             raise GraphError(
                 "AR407",
-                tensor._name,
+                state.name,
                 "a tensor that a layer uses",
                 "an unused input",
                 "connect the layer to another tensor first",
             )
-        self._remove(self._inputs, tensor)
-        if tensor in self._debug:
-            self._debug.remove(tensor)
+        _remove(self._state.inputs, state)
+        if state in self._state.debug:
+            self._state.debug.remove(state)
 
     @quiet(False)
     def set_weights_name(self, weights: Weights | NDArray[Any], name: str) -> bool:
@@ -359,11 +320,11 @@ class INetworkDefinition(Reporting, Managed):
         layer uses."""
         memory = to_weights(weights, "set_weights_name")
         checked_name(name, "set_weights_name")
-        held = (w for layer in self._layers for w in layer._attributes.values() if isinstance(w, Weights))
-        if memory.address not in {w.address for w in held if w.size}:
+        values = (x for layer in self._state.layers for x in layer.attributes.values())
+        if memory.address not in {w.address for w in values if isinstance(w, Weights) and w.size}:
             got, wanted = "weights that no layer uses", "weights of a layer of this network"
             raise ArgumentError("AR304", f"set_weights_name({name!r})", got, wanted, "add the layer first")
-        self._weight_names[memory.address] = name
+        self._state.weight_names[memory.address] = name
         return True
 
     @quiet(False)
@@ -374,42 +335,46 @@ class INetworkDefinition(Reporting, Managed):
 
         The name is that of `set_weights_name`; weights without one are named by layer and role. Errors:
         AR304, no such weights."""
-        self._refittable.add(self._weights(name))
+        self._state.refittable.add(self._weights(name))
         return True
 
     @quiet(False)
     def unmark_weights_refittable(self, name: str) -> bool:
         """Undo `mark_weights_refittable`."""
-        self._refittable.discard(self._weights(name))
+        self._state.refittable.discard(self._weights(name))
         return True
 
     def are_weights_marked_refittable(self, name: str) -> bool:
         """Whether the weights of this name are marked."""
-        return isinstance(name, str) and name in self._refittable
+        return isinstance(name, str) and name in self._state.refittable
 
     def _weights(self, name: str) -> str:
-        by_default = (default_name(layer, key) for layer in self._layers for key in layer._attributes)
-        known = itertools.chain(self._weight_names.values(), by_default)
+        by_default = (default_name(layer, key) for layer in self._state.layers for key in layer.attributes)
+        known = itertools.chain(self._state.weight_names.values(), by_default)
         if not checked_text(name, "mark_weights_refittable") or name not in known:
             do = "name the weights with set_weights_name, or write layer and role: 'conv1 KERNEL'"
             raise ArgumentError("AR304", "mark_weights_refittable", repr(name), "the name of weights", do)
         return name
 
-    def _own(self, method: str, tensor: object) -> None:
+    def _own(self, method: str, tensor: object) -> TensorState:
+        """The record of a tensor of this network."""
         if not isinstance(tensor, ITensor):
             raise no_tensor(method, tensor)
-        if tensor._network is not self:
+        state = state_of(tensor)
+        if state.network is not self._state:
             raise GraphError(
                 "AR403",
                 method,
-                f"tensor {tensor._name!r}, which belongs to a different network",
+                f"tensor {state.name!r}, which belongs to a different network",
                 "a tensor of this network",
             )
+        return state
 
-    def _remove(self, marked: list[ITensor], tensor: ITensor) -> None:
-        if tensor not in marked:
-            raise GraphError("AR407", tensor._name, "a tensor that is not marked", "a marked tensor")
-        marked.remove(tensor)
+
+def _remove(marked: list[TensorState], tensor: TensorState) -> None:
+    if tensor not in marked:
+        raise GraphError("AR407", tensor.name, "a tensor that is not marked", "a marked tensor")
+    marked.remove(tensor)
 
 
 for _add in (add_plugin, add_plugin_v2, add_plugin_v3):

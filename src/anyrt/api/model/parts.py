@@ -7,15 +7,15 @@ said by its outputs, which follow from all of its layers together.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias, cast
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from anyrt.api.edge.fold import fold
 from anyrt.api.edge.oneline import one_line, quoted
-from anyrt.api.edge.quiet import Channel, WrongValue, integer, user_line
+from anyrt.api.edge.quiet import WrongValue, integer, user_line
 from anyrt.api.model.layer import ILayer
 from anyrt.api.model.named import Named
-from anyrt.api.model.tensor import ITensor
+from anyrt.api.model.state import LayerState, NetworkState, TensorState
 from anyrt.core.dims import Dim, maximum
 from anyrt.core.enums import DataType, LayerType, LoopOutput, TripLimit
 from anyrt.core.errors import ArgumentError, DTypeError, GraphError, ShapeError
@@ -31,124 +31,137 @@ from anyrt.prims.build import expand, param, reshape, scalar
 
 if TYPE_CHECKING:
     from anyrt.api.model.expansion import Expansion
-    from anyrt.api.model.network import INetworkDefinition
-
 
 Seen: TypeAlias = Mapping[
     str, Sequence[Value]
 ]  # by names values, each before those that are computed with it
+ENDS: Final = frozenset({LayerType.LOOP_OUTPUT, LayerType.CONDITIONAL_OUTPUT})
 
 
-class Part(Named):
-    """What loops and conditionals have; `layers`: those at the borders."""
+@dataclass(slots=True, eq=False, repr=False)
+class PartState:
+    """A loop or conditional. `layers`: those at its borders; `number`: which part of the network it is."""
 
-    __slots__ = ("_layers", "_network", "_number", "_source")
-
-    def __init__(self, network: INetworkDefinition, name: str, number: int) -> None:
-        self._network = network
-        self._name = name
-        self._number = number
-        self._source = user_line()
-        self._layers: list[Border] = []
-
-    @property
-    def _channel(self) -> Channel:
-        return self._network._channel
+    it: Part
+    network: NetworkState
+    name: str
+    number: int
+    source: str
+    layers: list[BorderState] = field(default_factory=list)
 
     @property
-    def _place(self) -> str:
-        return f"{self._name} ({self._source})"
+    def place(self) -> str:
+        """How messages name it: with the line of the user's program that added it."""
+        return f"{self.name} ({self.source})"
 
-    @one_line
-    def __repr__(self) -> str:
-        return f" {quoted(self._name)}: {', '.join(layer._op.title for layer in self._layers)}"
-
-    def _renamed(self) -> None:
-        self._forget()
-
-    def _adopt(self, layer: Border) -> None:
+    def adopt(self, layer: BorderState) -> None:
         """A new layer at its border."""
-        self._layers.append(layer)
-        self._forget()
+        layer.part = self
+        self.layers.append(layer)
+        self.changed()
 
-    def _forget(self) -> None:
-        for layer in self._layers:
-            self._network._expansion.forget(layer)
+    def changed(self) -> None:
+        """What was computed from its layers counts no longer."""
+        for layer in self.layers:
+            layer.changed()
 
-    def _of(self, kind: LayerType) -> list[Border]:
-        return [layer for layer in self._layers if layer._op.layer is kind]
+    renamed = changed
 
-    def _values(self, expansion: Expansion) -> Made:
+    def of_kind(self, kind: LayerType) -> list[BorderState]:
+        """The layers of one kind, in the order in which they were added."""
+        return [layer for layer in self.layers if layer.op.layer is kind]
+
+    @property
+    def ends(self) -> list[BorderState]:
+        """The layers whose outputs leave it."""
+        return [layer for layer in self.layers if layer.is_end]
+
+    def values(self, expansion: Expansion) -> Made:
         """Those of all outputs, in the order in which they were added."""
         raise NotImplementedError
 
-    def _seen(self, expansion: Expansion, values: Seen) -> Made:
+    def seen(self, expansion: Expansion, values: Seen) -> Made:
         """What values inside are each time that they are computed, along a new first axis."""
         raise NotImplementedError
 
 
-def seen_in(part: Part, expansion: Expansion, values: Seen) -> Made:
-    """What values inside of a part are each time that they are computed, along a new first axis."""
-    return part._seen(expansion, values)
+class Part(Named):
+    """What loops and conditionals have."""
+
+    __slots__ = ()
+    _state: PartState
+
+    @one_line
+    def __repr__(self) -> str:
+        titles = ", ".join(layer.op.title for layer in self._state.layers)
+        return f" {quoted(self._state.name)}: {titles}"
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class BorderState(LayerState):
+    """A layer at the border of `part`."""
+
+    part: PartState = field(init=False)
+
+    @property
+    def is_end(self) -> bool:
+        """Whether its output leaves the part."""
+        return self.op.layer in ENDS
+
+    def needs(self) -> Iterator[LayerState]:
+        """An end needs all layers at the borders, and what these read; another one what it reads first: a
+        recurrence comes before what it is made of in the next turn."""
+        if not self.is_end:
+            yield from _makers(self.inputs[:1])
+            return
+        for layer in self.part.layers:
+            yield from _makers(layer.inputs)
+            if not layer.is_end:
+                yield layer
+
+    def followers(self) -> Iterator[LayerState]:
+        """Those that read it; of one that is no end, the ends as well."""
+        for tensor in self.outputs:
+            yield from tensor.consumers
+        if not self.is_end:
+            yield from self.part.ends
+
+    def expand(self, expansion: Expansion) -> tuple[Value, ...]:
+        """An end's value is one of those of its part; another layer's, as it is inside."""
+        if self.is_end:
+            return (expansion.part(self.part)[self.part.ends.index(self)],)
+        return (self._inside(expansion),) if self.outputs else ()
+
+    def _inside(self, expansion: Expansion) -> Value:
+        value = expansion.value(self.first)
+        shape = value.shape
+        if self.op.layer is LayerType.ITERATOR:
+            axis = _axis(self)
+            check_axis(self.place, axis, len(shape))
+            shape = (*shape[:axis], *shape[axis + 1 :])
+        # What stands for it inside, like nothing else in the network: no name of a user's holds a NUL.
+        return param(f"\0{self.part.number}.{self.part.layers.index(self)}", shape, value.dtype)
+
+    @property
+    def first(self) -> TensorState:
+        """The operand that it was added with."""
+        tensor = self.inputs[0]
+        assert tensor is not None, f"{self.name} was added with a tensor"
+        return tensor
 
 
 class Border(ILayer):
     """A layer at the border of a part."""
 
     __slots__ = ()
-    _OUTPUT: LayerType
-
-    @property
-    def _part(self) -> Part:
-        return cast("Part", self._scope)  # `Part` is folded into its classes
-
-    @property
-    def _is_output(self) -> bool:
-        return self._op.layer is self._OUTPUT
-
-    def _needs(self) -> Iterator[ILayer]:
-        """An output needs all layers at the borders, and what these read; another one what it reads first: a
-        recurrence comes before what it is made of in the next turn."""
-        if not self._is_output:
-            yield from _makers(self._inputs[:1])
-            return
-        for layer in self._part._layers:
-            yield from _makers(layer._inputs)
-            if not layer._is_output:
-                yield layer
-
-    def _followers(self) -> Iterator[ILayer]:
-        for tensor in self._outputs:
-            yield from tensor._consumers
-        if not self._is_output:
-            yield from self._part._of(self._OUTPUT)
-
-    def _expand(self, expansion: Expansion) -> tuple[Value, ...]:
-        """An output's value is one of those of its part; another layer's, as it is inside."""
-        if self._is_output:
-            return (expansion.part(self._part)[self._part._of(self._OUTPUT).index(self)],)
-        return (self._inside(expansion),) if self._outputs else ()
-
-    def _inside(self, expansion: Expansion) -> Value:
-        value = expansion.value(self._first)
-        return param(self._key, value.shape, value.dtype)
-
-    @property
-    def _key(self) -> str:
-        """What stands for it inside, like nothing else in the network."""
-        return f"\0{self._part._number}.{self._part._layers.index(self)}"  # which no name of a user's holds
-
-    @property
-    def _first(self) -> ITensor:
-        tensor = self._inputs[0]
-        assert tensor is not None, f"{self._name} was added with a tensor"
-        return tensor
+    _state: BorderState
+    _kind_of_state = BorderState
 
 
-def _makers(tensors: Sequence[ITensor | None]) -> Iterator[ILayer]:
+def _makers(tensors: Sequence[TensorState | None]) -> Iterator[LayerState]:
     for tensor in tensors:
-        if tensor is not None and tensor._layer is not None:
-            yield tensor._layer
+        if tensor is not None and tensor.layer is not None:
+            yield tensor.layer
 
 
 @fold
@@ -156,25 +169,15 @@ class ILoopBoundaryLayer(Border):
     """A layer where a loop begins or ends; made by the add methods of an `ILoop`."""
 
     __slots__ = ()
-    _OUTPUT = LayerType.LOOP_OUTPUT
 
     @property
     def loop(self) -> Part:
         """The ILoop that it belongs to."""
-        return self._part
-
-    def _inside(self, expansion: Expansion) -> Value:
-        value = expansion.value(self._first)
-        shape = value.shape
-        if self._op.layer is LayerType.ITERATOR:
-            axis = _axis(self)
-            check_axis(self._place, axis, len(shape))
-            shape = (*shape[:axis], *shape[axis + 1 :])
-        return param(self._key, shape, value.dtype)
+        return self._state.part.it
 
 
-def _axis(layer: Border) -> int:
-    axis = layer._attributes["axis"]
+def _axis(layer: BorderState) -> int:
+    axis = layer.attributes["axis"]
     assert isinstance(axis, int), f"{axis!r} was taken for an int"
     return axis
 
@@ -184,12 +187,11 @@ class IIfConditionalBoundaryLayer(Border):
     """A layer where a conditional begins or ends; made by the add methods of an `IIfConditional`."""
 
     __slots__ = ()
-    _OUTPUT = LayerType.CONDITIONAL_OUTPUT
 
     @property
     def conditional(self) -> Part:
         """The IIfConditional that it belongs to."""
-        return self._part
+        return self._state.part.it
 
 
 @fold
@@ -202,103 +204,111 @@ class ILoop(Part):
     outputs are the only way out.
     """
 
-    __slots__ = ("_max_trips",)
+    __slots__ = ()
+    _state: LoopState
 
-    def __init__(self, network: INetworkDefinition, name: str, number: int) -> None:
-        Part.__init__(self, network, name, number)
-        self._max_trips = MAX_TRIPS
+    def __init__(self, network: NetworkState, name: str, number: int) -> None:
+        self._state = LoopState(self, network, name, number, user_line())
 
     @property
     def max_trips(self) -> int:
         """An extension: the turns after which a loop with a WHILE limit and no COUNT is an error (AR412)."""
-        return self._max_trips
+        return self._state.max_trips
 
     @max_trips.setter
     def max_trips(self, count: int) -> None:
         if not 0 <= integer(count, "ILoop.max_trips") < 1 << 62:
             raise WrongValue(ArgumentError("AR304", "ILoop.max_trips", f"{count}", "0 or more"))
-        self._max_trips = count
-        self._forget()
+        self._state.max_trips = count
+        self._state.changed()
 
-    def _values(self, expansion: Expansion) -> Made:
-        outputs = [_output(x, expansion) for x in self._of(LayerType.LOOP_OUTPUT)]
+
+@dataclass(slots=True, eq=False, repr=False)
+class LoopState(PartState):
+    """A loop."""
+
+    max_trips: int = MAX_TRIPS
+
+    def values(self, expansion: Expansion) -> Made:
+        """Those of all loop outputs."""
+        outputs = [_output(x, expansion) for x in self.of_kind(LayerType.LOOP_OUTPUT)]
         return self._loop(expansion, outputs).values(Network(expansion.layer_of, expansion.tells))
 
-    def _seen(self, expansion: Expansion, values: Seen) -> Made:
+    def seen(self, expansion: Expansion, values: Seen) -> Made:
         loop, kind = self._loop(expansion, ()), LoopOutput.CONCATENATE
         turns = None if loop.count is None or loop.condition is not None else known(loop.count)
         length = None if turns is None else maximum(0, turns.reshape(-1)[0])
-        outputs = [Output(f"{self._place}: {name}", v, kind, 0, length) for name, (v, *_) in values.items()]
-        loop = replace(loop, outputs=outputs, name=f"{self._name} (debug tensors)")
+        outputs = [Output(f"{self.place}: {name}", v, kind, 0, length) for name, (v, *_) in values.items()]
+        loop = replace(loop, outputs=outputs, name=f"{self.name} (debug tensors)")
         return loop.values(Network(expansion.layer_of, expansion.tells))
 
     def _loop(self, expansion: Expansion, outputs: Sequence[Output]) -> Loop:
         """What its layers say, with these outputs."""
-        limits = {kind: [x for x in self._of(LayerType.TRIP_LIMIT) if x._attributes["kind"] is kind]
+        limits = {kind: [x for x in self.of_kind(LayerType.TRIP_LIMIT) if x.attributes["kind"] is kind]
                   for kind in TripLimit}  # fmt: skip
         return Loop(
-            self._place,
+            self.place,
             self._limit(expansion, limits[TripLimit.COUNT]),
             self._limit(expansion, limits[TripLimit.WHILE]),
-            [_recurrence(x, expansion) for x in self._of(LayerType.RECURRENCE)],
-            [_iterated(x, expansion) for x in self._of(LayerType.ITERATOR)],
+            [_recurrence(x, expansion) for x in self.of_kind(LayerType.RECURRENCE)],
+            [_iterated(x, expansion) for x in self.of_kind(LayerType.ITERATOR)],
             outputs,
-            self._max_trips,
-            self._name,
+            self.max_trips,
+            self.name,
         )
 
-    def _limit(self, expansion: Expansion, layers: Sequence[Border]) -> Value | None:
+    def _limit(self, expansion: Expansion, layers: Sequence[BorderState]) -> Value | None:
         """The number or condition of the one trip limit of a kind."""
         for other in layers[1:]:
-            got = f"a second {other._attributes['kind']}"
+            got = f"a second {other.attributes['kind']}"
             raise GraphError(
-                "AR411", other._place, got, "at most one trip limit of each kind", "remove one of them"
+                "AR411", other.place, got, "at most one trip limit of each kind", "remove one of them"
             )
-        return _scalar(layers[0], expansion, layers[0]._attributes["kind"]) if layers else None
+        return _scalar(layers[0], expansion, layers[0].attributes["kind"]) if layers else None
 
 
-def _scalar(layer: Border, expansion: Expansion, kind: object) -> Value:
+def _scalar(layer: BorderState, expansion: Expansion, kind: object) -> Value:
     """What a limit or condition is: one number, a bool but for a COUNT."""
-    value = expansion.value(layer._first)
+    value = expansion.value(layer.first)
     is_count = kind is TripLimit.COUNT
     if value.dtype not in (INTS if is_count else {DataType.BOOL}) or value.shape != ():
         wanted = "an int32 or int64 of rank 0" if is_count else "a bool of rank 0"
         do = "cast it with add_cast" if value.shape == () else "reshape it to () with add_shuffle"
-        raise DTypeError("AR202", layer._place, f"{value.type}", wanted, do)
+        raise DTypeError("AR202", layer.place, f"{value.type}", wanted, do)
     return value
 
 
-def _recurrence(layer: Border, expansion: Expansion) -> Recurrence:
-    if len(layer._inputs) < 2 or layer._inputs[1] is None:
+def _recurrence(layer: BorderState, expansion: Expansion) -> Recurrence:
+    if len(layer.inputs) < 2 or layer.inputs[1] is None:
         do = "call layer.set_input(1, tensor) with the value for the next iteration"
-        raise GraphError("AR406", layer._place, "a recurrence without its second input", "both inputs", do)
-    inner, first = expansion.value(layer._outputs[0]), expansion.value(layer._first)
-    return Recurrence(layer._place, inner, first, expansion.value(layer._inputs[1]))
+        raise GraphError("AR406", layer.place, "a recurrence without its second input", "both inputs", do)
+    inner, first = expansion.value(layer.outputs[0]), expansion.value(layer.first)
+    return Recurrence(layer.place, inner, first, expansion.value(layer.inputs[1]))
 
 
-def _iterated(layer: Border, expansion: Expansion) -> Iterated:
-    inner, tensor = expansion.value(layer._outputs[0]), expansion.value(layer._first)
-    return Iterated(layer._place, inner, tensor, _axis(layer), bool(layer._attributes["reverse"]))
+def _iterated(layer: BorderState, expansion: Expansion) -> Iterated:
+    inner, tensor = expansion.value(layer.outputs[0]), expansion.value(layer.first)
+    return Iterated(layer.place, inner, tensor, _axis(layer), bool(layer.attributes["reverse"]))
 
 
-def _output(layer: Border, expansion: Expansion) -> Output:
-    kind = layer._attributes["kind"]
+def _output(layer: BorderState, expansion: Expansion) -> Output:
+    kind = layer.attributes["kind"]
     assert isinstance(kind, LoopOutput), f"{kind!r} was taken for a LoopOutput"
     length: Dim | None = None
     tells: tuple[Value, ...] = ()
     if kind is LoopOutput.LAST_VALUE:
         length = 0
-    elif len(layer._inputs) > 1 and layer._inputs[1] is not None:
-        length, tells = _length(layer, expansion.value(layer._inputs[1]))
-    return Output(layer._place, expansion.value(layer._first), kind, _axis(layer), length, tells)
+    elif len(layer.inputs) > 1 and layer.inputs[1] is not None:
+        length, tells = _length(layer, expansion.value(layer.inputs[1]))
+    return Output(layer.place, expansion.value(layer.first), kind, _axis(layer), length, tells)
 
 
-def _length(layer: Border, value: Value) -> tuple[Dim, tuple[Value, ...]]:
+def _length(layer: BorderState, value: Value) -> tuple[Dim, tuple[Value, ...]]:
     """The length that a tensor gives, and what tells it where only a run knows it."""
     if value.shape not in ((), (1,)):
         do = "pass a tensor of shape ()"
-        raise ShapeError("AR123", layer._place, f"a length of type {value.type}", "a scalar", do)
-    ((length, tells),) = elements(layer._name, 1, value)
+        raise ShapeError("AR123", layer.place, f"a length of type {value.type}", "a scalar", do)
+    ((length, tells),) = elements(layer.name, 1, value)
     return length, () if tells is None else (tells,)
 
 
@@ -312,12 +322,20 @@ class IIfConditional(Part):
 
     __slots__ = ()
 
-    def _values(self, expansion: Expansion) -> Made:
-        return self._conditional(expansion, self._either(expansion), self._name)
+    def __init__(self, network: NetworkState, name: str, number: int) -> None:
+        self._state = ConditionalState(self, network, name, number, user_line())
 
-    def _seen(self, expansion: Expansion, values: Seen) -> Made:
+
+@dataclass(slots=True, eq=False, repr=False)
+class ConditionalState(PartState):
+    """A conditional."""
+
+    def values(self, expansion: Expansion) -> Made:
+        return self._conditional(expansion, self._either(expansion), self.name)
+
+    def seen(self, expansion: Expansion, values: Seen) -> Made:
         either, found = self._either(expansion), list[Either]()
-        inside = [expansion.value(x._outputs[0]) for x in self._of(LayerType.CONDITIONAL_INPUT)]
+        inside = [expansion.value(x.outputs[0]) for x in self.of_kind(LayerType.CONDITIONAL_INPUT)]
         then = depending((x.then for x in either), inside)
         otherwise = depending((x.otherwise for x in either), inside)
         for name, (value, *beside) in values.items():
@@ -326,24 +344,24 @@ class IIfConditional(Part):
             never = expand(scalar(0, once), (0, *value.shape))
             # What neither branch needs is computed with that which it is made of, in either where in neither.
             sides = (never if needs & other else once for other in (otherwise - then, then - otherwise))
-            found.append(Either(f"{self._place}: {name}", *sides))
-        return self._conditional(expansion, found, f"{self._name} (debug tensors)")
+            found.append(Either(f"{self.place}: {name}", *sides))
+        return self._conditional(expansion, found, f"{self.name} (debug tensors)")
 
     def _either(self, expansion: Expansion) -> list[Either]:
-        outputs = self._of(LayerType.CONDITIONAL_OUTPUT)
-        return [Either(x._place, *(expansion.value(t) for t in x._inputs if t is not None)) for x in outputs]
+        outputs = self.of_kind(LayerType.CONDITIONAL_OUTPUT)
+        return [Either(x.place, *(expansion.value(t) for t in x.inputs if t is not None)) for x in outputs]
 
     def _conditional(self, expansion: Expansion, outputs: Sequence[Either], name: str) -> Made:
         """What its layers say, with these outputs."""
-        conditions = self._of(LayerType.CONDITION)
+        conditions = self.of_kind(LayerType.CONDITION)
         if len(conditions) != 1:
             do = "call conditional.set_condition(flag) once"
-            raise GraphError("AR411", self._place, f"{len(conditions)} conditions", "one", do)
-        inputs = self._of(LayerType.CONDITIONAL_INPUT)
-        passed = [Passed(expansion.value(x._outputs[0]), expansion.value(x._first)) for x in inputs]
+            raise GraphError("AR411", self.place, f"{len(conditions)} conditions", "one", do)
+        inputs = self.of_kind(LayerType.CONDITIONAL_INPUT)
+        passed = [Passed(expansion.value(x.outputs[0]), expansion.value(x.first)) for x in inputs]
         flag = _scalar(conditions[0], expansion, None)
         network = Network(expansion.layer_of, expansion.tells)
-        return Conditional(self._place, flag, passed, outputs, name).values(network)
+        return Conditional(self.place, flag, passed, outputs, name).values(network)
 
 
 PARTS: dict[str, type[Part]] = {"ILoop": ILoop, "IIfConditional": IIfConditional}

@@ -10,8 +10,9 @@ The network shows two layers: the operator's own, which takes the operands, and 
 from __future__ import annotations
 
 from anyrt.api.edge.fixed import Fixed
-from anyrt.api.edge.oneline import listed, one_line, quoted, shape_text
-from anyrt.api.model.layer import ILayer
+from anyrt.api.edge.oneline import one_line, quoted
+from anyrt.api.model.layer import ILayer, ends_text
+from anyrt.api.model.state import state_of
 from anyrt.api.model.tensor import ITensor
 
 
@@ -26,9 +27,8 @@ class Between(Fixed):
 
     @one_line
     def __repr__(self) -> str:
-        sides = (self._entry._inputs, self._exit._outputs)
-        takes, gives = (listed([shape_text(t) for t in side]) for side in sides)
-        return f" {quoted(self._entry._name)}: {takes} -> {gives}"
+        ends = ends_text(state_of(self._entry), state_of(self._exit))
+        return f" {quoted(self._entry.name)}: {ends}"
 
     @property
     def name(self) -> str:

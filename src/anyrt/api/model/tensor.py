@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from anyrt.api.building.flagbits import check_bits
 from anyrt.api.edge.fold import fold
 from anyrt.api.edge.oneline import one_line, quoted, tensor_text
-from anyrt.api.edge.quiet import Channel, boolean, integer, quiet, wrong_type
+from anyrt.api.edge.quiet import boolean, integer, quiet, wrong_type
 from anyrt.api.model.dims import Dims, floats, sizes, unknown_dims
 from anyrt.api.model.named import Named
-from anyrt.core.dtype import is_float, is_integer
+from anyrt.api.model.state import LayerState, NetworkState, TensorState
 from anyrt.core.enums import DataType, Severity, TensorFormat, TensorLocation
 from anyrt.core.errors import ArgumentError, ShapeError
-from anyrt.ir.graph import Type
-from anyrt.prims._check import VALUE_LIMIT
-
-if TYPE_CHECKING:
-    from anyrt.api.model.layer import ILayer
-    from anyrt.api.model.network import INetworkDefinition
 
 
 def span(limits: Sequence[float], where: str) -> tuple[float, float]:
@@ -35,65 +28,22 @@ def span(limits: Sequence[float], where: str) -> tuple[float, float]:
 class ITensor(Named):
     """A tensor. Its shape and type follow from the present state of the layers before it."""
 
-    __slots__ = (
-        "_broadcast",
-        "_consumers",
-        "_dim_names",
-        "_dtype",
-        "_formats",
-        "_index",
-        "_layer",
-        "_location",
-        "_network",
-        "_range",
-        "_rank",
-        "_shape",
-    )
+    __slots__ = ()
 
     _noun = "tensor"
+    _state: TensorState
 
-    def __init__(self, network: INetworkDefinition, name: str, layer: ILayer | None, index: int) -> None:
-        self._network = network
-        self._name = name
-        self._layer = layer
-        self._index = index
-        self._consumers: list[ILayer] = []
-        self._shape: tuple[int, ...] = ()
-        self._dtype: DataType | None = None
-        self._range: tuple[float, float] | None = None
-        self._dim_names: dict[int, str] = {}
-        self._location = TensorLocation.DEVICE
-        self._formats = 1 << TensorFormat.LINEAR
-        self._broadcast = False
-        # Of an output whose rank a run decides: an int64 with it. Its shape has the highest rank; axes that a
-        # run leaves out are the last ones, of size 1.
-        self._rank: ITensor | None = None
-
-    @property
-    def _channel(self) -> Channel:
-        return self._network._channel
-
-    @property
-    def _sizes(self) -> tuple[int, ...] | None:
-        """The sizes, −1 where they are dynamic; None while the layer before it has a mistake."""
-        found = self._type()
-        return None if found is None else tuple(d if isinstance(d, int) else -1 for d in found.shape)
-
-    def _type(self) -> Type | None:
-        return self._network._expansion.type_of(self)
+    def __init__(self, network: NetworkState, name: str, layer: LayerState | None, index: int) -> None:
+        self._state = TensorState(self, network, name, layer, index)
 
     @one_line
     def __repr__(self) -> str:
-        return f" {quoted(self._name)}: {tensor_text(self)}"
-
-    def _renamed(self) -> None:
-        if self._layer is None:  # of an input, the name is part of its value
-            self._network._expansion.forget_tensor(self)
+        return f" {quoted(self._state.name)}: {tensor_text(self._state)}"
 
     @property
     def shape(self) -> Dims:
         """The dimensions, −1 if dynamic; rank −1 while the layer before it has an error."""
-        sizes = self._sizes
+        sizes = self._state.sizes
         return unknown_dims() if sizes is None else Dims(sizes)
 
     @shape.setter
@@ -102,13 +52,13 @@ class ITensor(Named):
 
     @quiet(None)
     def _reshape(self, shape: tuple[int, ...]) -> None:
-        if self._layer is not None:
+        if self._state.layer is not None:
             wanted = "a network input"
             raise ArgumentError(
-                "AR310", self._name, "the output of a layer", wanted, "set the attributes of the layer"
+                "AR310", self._state.name, "the output of a layer", wanted, "set the attributes of the layer"
             )
-        self._shape = checked_shape(shape, self._name)
-        self._network._expansion.forget_tensor(self)
+        self._state.shape = checked_shape(shape, self._state.name)
+        self._state.changed()
 
     @property
     def dtype(self) -> DataType:
@@ -116,8 +66,7 @@ class ITensor(Named):
 
         In a weakly typed network the type of an input may change after layers read it, such as to float16
         for a parsed model. A layer whose operands then have several floating types uses float32."""
-        found = self._type()
-        return found.dtype if found is not None else self._dtype or DataType.FLOAT
+        return self._state.element_type
 
     @dtype.setter
     def dtype(self, dtype: DataType) -> None:
@@ -127,25 +76,27 @@ class ITensor(Named):
     def _retype(self, dtype: DataType) -> None:
         if not isinstance(dtype, DataType):
             raise wrong_type("ITensor.dtype", dtype, DataType)
-        if self._layer is not None and self._network._strongly_typed:
+        if self._state.layer is not None and self._state.network.is_strong:
             if dtype is not self.dtype:
-                self._layer._refuse_when_strong("dtype of an output")
+                self._state.layer.refuse_when_strong("dtype of an output")
             return
-        self._dtype = dtype
-        if self._layer is None and self._consumers and not self._network._strongly_typed:
-            self._network._widens = True
-        self._network._expansion.forget_tensor(self)
+        self._state.dtype = dtype
+        if self._state.layer is None and self._state.consumers and not self._state.network.is_strong:
+            self._state.network.widens = True
+        self._state.changed()
 
     @property
     def location(self) -> TensorLocation:
         """The location of its memory: HOST for shape outputs. All memory is host memory."""
-        return TensorLocation.HOST if self in self._network._shape_outputs else self._location
+        return (
+            TensorLocation.HOST if self._state in self._state.network.shape_outputs else self._state.location
+        )
 
     @location.setter
     def location(self, location: TensorLocation) -> None:
         if not isinstance(location, TensorLocation):
             raise wrong_type("ITensor.location", location, TensorLocation)
-        self._location = location
+        self._state.location = location
 
     @property
     def allowed_formats(self) -> int:
@@ -157,10 +108,10 @@ class ITensor(Named):
         kernels convert while they read or write. Without such a format the build fails with AR415. For an
         internal tensor all formats are returned, with a warning, since the build decides."""
         if not self._is_at_the_edge:
-            text = f"{self._name}: formats of what is no input or output are determined by the build"
-            self._channel.log(Severity.WARNING, text)
+            text = f"{self._state.name}: formats of what is no input or output are determined by the build"
+            self._state.network.channel.log(Severity.WARNING, text)
             return sum(1 << f for f in TensorFormat)
-        return self._formats
+        return self._state.formats
 
     @allowed_formats.setter
     def allowed_formats(self, formats: int) -> None:
@@ -174,42 +125,35 @@ class ITensor(Named):
     def _allow(self, formats: int) -> None:
         if not isinstance(formats, int):
             raise wrong_type("ITensor.allowed_formats", formats, "a bit mask of TensorFormat")
-        check_bits(self._name, formats, TensorFormat)
+        check_bits(self._state.name, formats, TensorFormat)
         if not formats:
             do = "allow 1 << int(TensorFormat.LINEAR)"
-            raise ArgumentError("AR304", self._name, "no format", "at least one format", do)
-        self._formats = formats
+            raise ArgumentError("AR304", self._state.name, "no format", "at least one format", do)
+        self._state.formats = formats
 
     @property
     def broadcast_across_batch(self) -> bool:
         """Kept: a remnant of implicit batches."""
-        return self._broadcast
+        return self._state.broadcast
 
     @broadcast_across_batch.setter
     def broadcast_across_batch(self, value: bool) -> None:
-        self._broadcast = boolean(value, "ITensor.broadcast_across_batch")
+        self._state.broadcast = boolean(value, "ITensor.broadcast_across_batch")
 
     @property
     def is_network_input(self) -> bool:
         """Whether the tensor is a network input."""
-        return self._layer is None
+        return self._state.layer is None
 
     @property
     def is_network_output(self) -> bool:
         """Whether the tensor is marked as an output, also for shapes."""
-        return self in self._network._marked
+        return self._state in self._state.network.marked
 
     @property
     def is_shape_tensor(self) -> bool:
         """Whether the values of the tensor set dimensions of another tensor."""
-        may = self._layer is not None or self._is_followed  # else sizes may follow from it as from any data
-        return self in self._network._shape_outputs or (may and self._sizes_depend())
-
-    @property
-    def _is_followed(self) -> bool:
-        """Whether each element of an input may be a size: of a few integers."""
-        shape, dtype = self._shape, self._dtype or DataType.FLOAT
-        return is_integer(dtype) and len(shape) <= 1 and all(0 <= d <= VALUE_LIMIT for d in shape)
+        return self._state.is_shape_tensor
 
     @property
     def is_execution_tensor(self) -> bool:
@@ -217,32 +161,12 @@ class ITensor(Named):
         tensor."""
         if self.is_network_output:
             return True
-        return self.is_network_input and (not self.is_shape_tensor or self._feeds_values())
-
-    def _feeds_values(self) -> bool:
-        uses = [(c, i) for c in self._consumers for i, t in enumerate(c._inputs) if t is self]
-        return any(not c._op.operand(i).shape_values for c, i in uses)
-
-    def _sizes_depend(self) -> bool:
-        """Whether a chain of layers leads from here to an operand whose values are sizes."""
-        todo, seen = [self], {self}
-        while todo:
-            tensor = todo.pop()
-            for layer in tensor._consumers:
-                # Scales, which are floats, decide sizes as any data may.
-                if not tensor._holds_floats() and any(
-                    t is tensor and layer._op.operand(i).shape_values for i, t in enumerate(layer._inputs)
-                ):
-                    return True
-                new = [t for t in layer._outputs if layer._passes_values and t not in seen]
-                seen.update(new)
-                todo += new
-        return False
+        return self.is_network_input and (not self.is_shape_tensor or self._state.feeds_values)
 
     @property
     def dynamic_range(self) -> tuple[float, float] | None:
         """(min, max) of an INT8 tensor's numbers; the larger magnitude determines the scale."""
-        return self._range
+        return self._state.range
 
     @dynamic_range.setter
     def dynamic_range(self, limits: Sequence[float] | None) -> None:
@@ -257,18 +181,14 @@ class ITensor(Named):
     @quiet(False)
     def set_dynamic_range(self, min: float, max: float) -> bool:
         """Set the dynamic range; returns False and changes nothing if it is invalid."""
-        self._range = span(floats((min, max), "set_dynamic_range"), self._name)
-        self._network._expansion.forget_tensor(self)
+        self._state.range = span(floats((min, max), "set_dynamic_range"), self._state.name)
+        self._state.changed()
         return True
 
     def reset_dynamic_range(self) -> None:
         """Reset the dynamic range."""
-        self._range = None
-        self._network._expansion.forget_tensor(self)
-
-    @property
-    def _scale(self) -> float | None:
-        return None if self._range is None else max(abs(v) for v in self._range) / 127
+        self._state.range = None
+        self._state.changed()
 
     @quiet(None)
     def set_dimension_name(self, index: int, name: str) -> None:
@@ -276,25 +196,24 @@ class ITensor(Named):
         index = integer(index, "set_dimension_name: index")
         if not isinstance(name, str):
             raise wrong_type("set_dimension_name: name", name, "a str")
-        if self._layer is not None:
+        if self._state.layer is not None:
             raise ArgumentError(
                 "AR310",
-                self._name,
+                self._state.name,
                 "the output of a layer",
                 "a network input",
                 "name the dimensions of inputs",
             )
-        if not 0 <= index < len(self._shape):
-            raise ArgumentError("AR312", self._name, f"dimension {index}", f"below {len(self._shape)}")
-        self._dim_names[index] = name
-        self._network._expansion.forget_tensor(self)
+        if not 0 <= index < len(self._state.shape):
+            raise ArgumentError(
+                "AR312", self._state.name, f"dimension {index}", f"below {len(self._state.shape)}"
+            )
+        self._state.dim_names[index] = name
+        self._state.changed()
 
     def get_dimension_name(self, index: int) -> str:
         """The name of a dimension; "" if it has none."""
-        return self._dim_names.get(integer(index, "get_dimension_name"), "")
-
-    def _holds_floats(self) -> bool:
-        return is_float(self.dtype)
+        return self._state.dim_names.get(integer(index, "get_dimension_name"), "")
 
 
 def checked_shape(shape: tuple[int, ...], where: str) -> tuple[int, ...]:

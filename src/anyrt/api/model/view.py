@@ -3,7 +3,7 @@
     view = view_of(network)
     [layer.name for layer in view.layers if layer.updates]
 
-`it` of a layer or tensor is the object that a user holds; an `Expansion` knows by it what it means.
+`it` of a layer or tensor is its record, by which an `Expansion` knows what it means.
 """
 
 from __future__ import annotations
@@ -13,14 +13,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from anyrt.api.model.expansion import Expansion
-from anyrt.api.model.layer import ILayer
 from anyrt.api.model.network import INetworkDefinition
-from anyrt.api.model.parts import BORDER_CLASSES, Part
-from anyrt.api.model.tensor import ITensor
+from anyrt.api.model.parts import BorderState, PartState
+from anyrt.api.model.state import LayerState, TensorState, state_of
 from anyrt.core.enums import Severity, TensorLocation
 from anyrt.ops._record import AnyOp
-
-BORDERS = tuple(BORDER_CLASSES.values())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,24 +26,24 @@ class TensorView:
     `formats`: those allowed, a bit for each; `readers`: the layers that read it; `rank`: what tells the rank
     of an output where a run decides it."""
 
-    it: ITensor
+    it: TensorState
     name: str
-    maker: ILayer | None
+    maker: LayerState | None
     maker_name: str
     shape: tuple[int, ...]
     dim_names: Mapping[int, str]
     scale: float | None
     location: TensorLocation
     formats: int
-    readers: tuple[ILayer, ...]
-    rank: ITensor | None
+    readers: tuple[LayerState, ...]
+    rank: TensorState | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LayerView:
     """A layer. `place`: how messages name it; `part`: the loop or conditional at whose border it stands."""
 
-    it: ILayer
+    it: LayerState
     name: str
     place: str
     source: str
@@ -55,7 +52,7 @@ class LayerView:
     attributes: Mapping[str, object]
     inputs: tuple[TensorView | None, ...]
     outputs: tuple[TensorView, ...]
-    part: Part | None
+    part: PartState | None
     is_part_output: bool
 
     @property
@@ -92,7 +89,7 @@ class NetworkView:
         return tuple(x for x in self.layers if x.part is not None and x.outputs)
 
     @cached_property
-    def layer_of(self) -> Mapping[ILayer, LayerView]:
+    def layer_of(self) -> Mapping[LayerState, LayerView]:
         """The view of each layer."""
         return {layer.it: layer for layer in self.layers}
 
@@ -104,38 +101,36 @@ class NetworkView:
 
 def view_of(network: INetworkDefinition) -> NetworkView:
     """What a network holds now."""
-    ends = (t for layer in network._layers for t in (*layer._inputs, *layer._outputs) if t is not None)
-    tensors = {t: _tensor(t) for t in dict.fromkeys((*network._inputs, *ends))}
+    state = state_of(network)
+    ends = (t for layer in state.layers for t in (*layer.operands, *layer.outputs))
+    tensors = {t: _tensor(t) for t in dict.fromkeys((*state.inputs, *ends))}
 
-    def views(found: list[ITensor]) -> tuple[TensorView, ...]:
+    def views(found: list[TensorState]) -> tuple[TensorView, ...]:
         return tuple(tensors[t] for t in found)
 
     return NetworkView(
-        network.name,
-        network._title,
-        network._strongly_typed,
-        views(network._inputs),
-        tuple(_layer(x, tensors) for x in network._layers),
-        views(network._outputs),
-        views(network._shape_outputs),
-        views(network._debug),
-        network._expansion,
-        network._channel.log,
+        state.name,
+        state.title,
+        state.is_strong,
+        views(state.inputs),
+        tuple(_layer(x, tensors) for x in state.layers),
+        views(state.outputs),
+        views(state.shape_outputs),
+        views(state.debug),
+        state.expansion,
+        state.channel.log,
     )
 
 
-def _tensor(t: ITensor) -> TensorView:
-    maker, name = t._layer, "" if t._layer is None else t._layer._name
-    named, readers = dict(t._dim_names), tuple(t._consumers)
-    kept = t._shape, named, t._scale, t._location, t._formats, readers, t._rank
-    return TensorView(t, t._name, maker, name, *kept)
+def _tensor(t: TensorState) -> TensorView:
+    maker, name = t.layer, "" if t.layer is None else t.layer.name
+    kept = t.shape, dict(t.dim_names), t.scale, t.location, t.formats, tuple(t.consumers), t.rank
+    return TensorView(t, t.name, maker, name, *kept)
 
 
-def _layer(x: ILayer, tensors: Mapping[ITensor, TensorView]) -> LayerView:
-    inputs = tuple(None if t is None else tensors[t] for t in x._inputs)
-    outputs = tuple(tensors[t] for t in x._outputs)
-    part, is_output = (x._part, x._is_output) if isinstance(x, BORDERS) else (None, False)
-    kept = dict(x._attributes)
-    return LayerView(
-        x, x._name, x._place, x._source, x._metadata, x._op, kept, inputs, outputs, part, is_output
-    )
+def _layer(x: LayerState, tensors: Mapping[TensorState, TensorView]) -> LayerView:
+    inputs = tuple(None if t is None else tensors[t] for t in x.inputs)
+    outputs = tuple(tensors[t] for t in x.outputs)
+    part, is_end = (x.part, x.is_end) if isinstance(x, BorderState) else (None, False)
+    kept = dict(x.attributes)
+    return LayerView(x, x.name, x.place, x.source, x.metadata, x.op, kept, inputs, outputs, part, is_end)

@@ -78,13 +78,6 @@ class Weights(Fixed):
         if ptr is not None and count is not None:
             self._borrow(ptr, count)
 
-    @classmethod
-    def _described(cls, dtype: DataType, count: int) -> Weights:
-        """A type and a count without memory."""
-        made = cls(dtype)
-        made._count = count
-        return made
-
     def _hold(self, array: Array) -> None:
         if not array.flags.c_contiguous:
             got, do = f"an array of strides {array.strides}", "pass np.ascontiguousarray(array)"
@@ -149,13 +142,6 @@ class Weights(Fixed):
         array = self._view() if self._array is None else self._array
         return array if array.ndim == 1 else array.reshape(-1)
 
-    def _is_steady(self) -> bool:
-        """Whether the elements are known to be what they were whenever this was asked. Nobody writes to the
-        memory of a file or a message; of other weights only short ones are looked at."""
-        now = self._array is not None and (_is_fixed(self._array) or _short(self._array))
-        self._seen = now if self._seen in (None, now) else False
-        return self._seen is not False
-
     def _check_memory(self) -> None:
         """Refuse an address whose pages the system has taken back, which would end the process when read."""
         first, last = self._ptr // PAGE, (self._ptr + self.nbytes - 1) // PAGE
@@ -186,6 +172,22 @@ class Weights(Fixed):
         if is_packed(self._dtype):
             return unpack4(data, self._count, self._dtype)
         return data.view(numpy_dtype(self._dtype))
+
+
+def described_weights(dtype: DataType, count: int) -> Weights:
+    """A type and a count without memory."""
+    made = Weights(dtype)
+    made._count = count
+    return made
+
+
+def is_steady(weights: Weights) -> bool:
+    """Whether the elements are known to be what they were whenever this was asked. Nobody writes to the
+    memory of a file or a message; of other weights only short ones are looked at."""
+    array = weights._array
+    now = array is not None and (_is_fixed(array) or _short(array))
+    weights._seen = now if weights._seen in (None, now) else False
+    return weights._seen is not False
 
 
 def _is_fixed(array: Array) -> bool:

@@ -15,3 +15,8 @@ class Composed:
     def _composed(self, name: str, inputs: Sequence[Value]) -> tuple[Value, ...]:
         """The values of its outputs, in a layer called `name` whose inputs have these values."""
         raise NotImplementedError(f"{type(self).__name__} must override _composed")
+
+
+def values_of(plugin: Composed, name: str, inputs: Sequence[Value]) -> tuple[Value, ...]:
+    """The values of the outputs of such a plug-in in a layer called `name`."""
+    return plugin._composed(name, inputs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias, TypeVar, cast
 
 from anyrt.api.derived.arguments import tensor
@@ -11,8 +11,9 @@ from anyrt.api.edge.fold import fold
 from anyrt.api.edge.interfaces import tried
 from anyrt.api.edge.quiet import WrongType, WrongValue, boolean, type_name, user_line, wrong_type
 from anyrt.api.model.layer import ILayer
+from anyrt.api.model.state import LayerState, NetworkState, TensorState, state_of
 from anyrt.api.plugins.asking import failed
-from anyrt.api.plugins.composed import Composed
+from anyrt.api.plugins.composed import Composed, values_of
 from anyrt.api.plugins.expand import Held, expanded
 from anyrt.api.plugins.kind2 import DynamicVersion2, FormattedVersion2, StaticVersion2, Version2
 from anyrt.api.plugins.kindquick import version3
@@ -37,42 +38,44 @@ L = TypeVar("L", bound="PluginLayer")
 Planned: TypeAlias = "tuple[Sequence[ITensor], Sequence[ITensor], IPluginV3]"
 
 
-class PluginLayer(ILayer):
-    """A layer of a plug-in."""
+@dataclass(slots=True, eq=False, repr=False)
+class PluginState(LayerState):
+    """A layer of the plug-in that it holds."""
 
-    __slots__ = ()
+    held: Held = field(init=False)
 
-    @property
-    def _held(self) -> Held:
-        return cast("Held", self._scope)
-
-    def _expand(self, expansion: Expansion) -> tuple[Value, ...]:
-        values = [expansion.value(t) for t in self._inputs if t is not None]
-        plugin = self._held.kind.plugin
-        if isinstance(plugin, Composed):
-            return self._converted(self._composed(plugin, values))
-        kind = type(self._held.kind)(plugin, self._place)
-        tensors = [t for t in self._inputs[: self._held.inputs] if t is not None]
-        scales = [expansion.fixed_scale(t) for t in tensors]
-        scales += [1.0 if t._scale is None else t._scale for t in self._outputs]
-        held = Held(kind, self._held.inputs)
-        made = expanded(held, self._name, values, scales, expansion.building)
-        return self._converted(made)
+    def expand(self, expansion: Expansion) -> tuple[Value, ...]:
+        """What the plug-in makes of the inputs."""
+        values, kind, inputs = [expansion.value(t) for t in self.operands], self.held.kind, self.held.inputs
+        if isinstance(kind.plugin, Composed):
+            return self._converted(self._composed(kind.plugin, values))
+        scales = [expansion.fixed_scale(t) for t in self.inputs[:inputs] if t is not None]
+        scales += [1.0 if t.scale is None else t.scale for t in self.outputs]
+        held = Held(type(kind)(kind.plugin, self.place), inputs)
+        return self._converted(expanded(held, self.name, values, scales, expansion.building))
 
     def _composed(self, plugin: Composed, values: Sequence[Value]) -> Sequence[Value]:
         """What layers make of these values. In weakly typed networks the half types that a plug-in's fields
         name are those of its memory in TensorRT: between layers stand numbers of float32, as without it."""
-        if self._network._strongly_typed:
-            return plugin._composed(self._name, values)
+        if self.network.is_strong:
+            return values_of(plugin, self.name, values)
         floats = {v.dtype for v in values} & FLOATS
         wide = values if len(floats) < 2 else [_widened(v) for v in values]
-        made = plugin._composed(self._name, wide)
+        made = values_of(plugin, self.name, wide)
         return made if floats - {DataType.FLOAT} else [_widened(v) for v in made]
 
     def _converted(self, made: Sequence[Value]) -> tuple[Value, ...]:
         """The outputs in the types that were asked for."""
-        pairs = zip(made, self._outputs, strict=True)
-        return tuple(convert(v, t._dtype or v.dtype) for v, t in pairs)
+        pairs = zip(made, self.outputs, strict=True)
+        return tuple(convert(v, t.dtype or v.dtype) for v, t in pairs)
+
+
+class PluginLayer(ILayer):
+    """A layer of a plug-in."""
+
+    __slots__ = ()
+    _state: PluginState
+    _kind_of_state = PluginState
 
 
 @fold
@@ -84,7 +87,7 @@ class IPluginV2Layer(PluginLayer):
     @property
     def plugin(self) -> IPluginV2:
         """The plug-in."""
-        return cast("IPluginV2", self._held.kind.plugin)
+        return cast("IPluginV2", self._state.held.kind.plugin)
 
 
 @fold
@@ -96,7 +99,7 @@ class IPluginV3Layer(PluginLayer):
     @property
     def plugin(self) -> IPluginV3:
         """The plug-in."""
-        return cast("IPluginV3", self._held.kind.plugin)
+        return cast("IPluginV3", self._state.held.kind.plugin)
 
 
 def _widened(v: Value) -> Value:
@@ -149,10 +152,10 @@ def add_plugin_v3(
         raise wrong_type("add_plugin_v3: plugin", plugin, "an IPluginV3", "make one: MyPlugin()")
     kind = version3(plugin, f"add_plugin_v3 ({user_line()})")
     first, second = (
-        _tensors(self, f"add_plugin_v3: {n}", x)
+        _tensors(state_of(self), f"add_plugin_v3: {n}", x)
         for n, x in (("inputs", inputs), ("shape_inputs", shape_inputs))
     )
-    return _added(self, V3, IPluginV3Layer, kind, first, second)
+    return _added(state_of(self), V3, IPluginV3Layer, kind, first, second)
 
 
 def add_plugin_v2(self: INetworkDefinition, inputs: Sequence[ITensor], plugin: IPluginV2) -> IPluginV2Layer:
@@ -166,7 +169,14 @@ def add_plugin_v2(self: INetworkDefinition, inputs: Sequence[ITensor], plugin: I
         raise wrong_type("add_plugin_v2: plugin", plugin, "an IPluginV2", "make one: MyPlugin()")
     kind = kind_of(plugin, f"add_plugin_v2 ({user_line()})")
     assert isinstance(kind, Version2), f"{kind} is of version 2"
-    return _added(self, V2, IPluginV2Layer, kind, _tensors(self, "add_plugin_v2: inputs", inputs), [])
+    return _added(
+        state_of(self),
+        V2,
+        IPluginV2Layer,
+        kind,
+        _tensors(state_of(self), "add_plugin_v2: inputs", inputs),
+        [],
+    )
 
 
 def add_plugin(
@@ -208,20 +218,20 @@ def request_of(network: INetworkDefinition, aot: bool | None) -> Request:
     return Request.UNKNOWN
 
 
-def _tensors(network: INetworkDefinition, where: str, given: object) -> list[ITensor]:
+def _tensors(network: NetworkState, where: str, given: object) -> list[TensorState]:
     if not isinstance(given, Sequence) or isinstance(given, str):
         raise wrong_type(where, given, "a list of ITensor", "write [tensor, ...]")
     method, _, name = where.partition(": ")
-    return [tensor(method, name, x, network) for x in given]
+    return [state_of(tensor(method, name, x, network)) for x in given]
 
 
 def _added(
-    network: INetworkDefinition,
+    network: NetworkState,
     op: AnyOp,
     cls: type[L],
     kind: Kind,
-    inputs: list[ITensor],
-    shapes: list[ITensor],
+    inputs: list[TensorState],
+    shapes: list[TensorState],
 ) -> L:
     """A new layer of a plug-in, which has said its name and how many outputs it has."""
     name, version, space = kind.who
@@ -229,12 +239,13 @@ def _added(
     slots += [Input(f"shape{k}", EVERY, shape_values=True) for k in range(len(shapes))]
     outputs = tuple(f"output{k}" for k in range(kind.outputs))
     own = replace(op, inputs=tuple(slots), outputs=outputs)
-    label = f"(Unnamed Layer* {len(network._layers)}) [{op.title}]"
+    label = f"(Unnamed Layer* {len(network.layers)}) [{op.title}]"
     details: dict[str, object] = {"plugin": name, "version": version, "namespace": space}
     layer = cls(network, own, label, (*inputs, *shapes), details, user_line())
-    layer._metadata = kind.metadata
-    layer._scope = Held(kind, len(inputs))
-    network._layers.append(layer)
+    state = state_of(layer)
+    state.metadata = kind.metadata
+    state.held = Held(kind, len(inputs))
+    network.layers.append(state)
     # A plug-in says its outputs' types itself: beside half types of it may stand tensors of float32.
-    network._widens = network._widens or not network._strongly_typed
+    network.widens = network.widens or not network.is_strong
     return layer

@@ -18,6 +18,7 @@ from anyrt.api.edge.oneline import bindings_text, one_line, quoted
 from anyrt.api.edge.quiet import Channel, Refused, Reporting, boolean, quiet, wrong_type
 from anyrt.api.edge.setting import Setting
 from anyrt.api.model.dims import MAX_DIMS, Dims, integers, unknown_dims
+from anyrt.api.model.state import state_of
 from anyrt.api.run.debug import DebugTensors
 from anyrt.api.run.engine_config import IRuntimeConfig
 from anyrt.api.run.output import Allocator
@@ -79,13 +80,13 @@ class IExecutionContext(Reporting, Managed):
         self._event = 0
         self._communicator: object = None
         self._nvtx_verbosity = engine.profiling_verbosity
-        self._debug = DebugTensors(context, engine._marks)
+        self._debug = DebugTensors(context, state_of(engine).marks)
         self._profiler: IProfiler | None = None
         self._is_watched = self._debug.any
 
     @one_line
     def __repr__(self) -> str:
-        io = [replace(b, shape=self._context.sizing.of(b.name)) for b in self._engine._io]
+        io = [replace(b, shape=self._context.sizing.of(b.name)) for b in state_of(self._engine).io]
         return f" of {quoted(self._engine.name)}: profile {self._context.sizing.profile}, {bindings_text(io)}"
 
     @property
@@ -140,7 +141,7 @@ class IExecutionContext(Reporting, Managed):
 
     def _tensor(self, name: object) -> str:
         """The name of an input or output; the memory of other debug tensors is not the user's."""
-        if _text(name) in self._engine._marks.hidden:
+        if _text(name) in state_of(self._engine).marks.hidden:
             raise BindingError(
                 "AR706",
                 _text(name),
@@ -177,7 +178,7 @@ class IExecutionContext(Reporting, Managed):
 
     @quiet(None)
     def _shape(self, name: str) -> Dims | None:
-        if name not in self._context.loaded.position or name in self._engine._marks.hidden:
+        if name not in self._context.loaded.position or name in state_of(self._engine).marks.hidden:
             return None  # the engine reports it
         return Dims(self._context.sizing.of(name, is_found=False))
 
@@ -211,7 +212,7 @@ class IExecutionContext(Reporting, Managed):
         """Values of the outputs that have an address and are made of sizes alone."""
         loaded, context = self._context.loaded, self._context
         sizes = context.sizing.sizes()
-        for name, elements in self._engine._marks.values:
+        for name, elements in state_of(self._engine).marks.values:
             index, address = loaded.find(name), context.bound_address(name)
             if address:
                 dtype = numpy_dtype(loaded.plan.bindings[index].dtype)
@@ -430,6 +431,11 @@ class IExecutionContext(Reporting, Managed):
 
 
 mark_absences(IExecutionContext)
+
+
+def run_of(context: IExecutionContext) -> Context:
+    """What runs the engine for a context."""
+    return context._context
 
 
 def _text(name: object) -> str:

@@ -24,6 +24,7 @@ from anyrt.api.run.context import IExecutionContext
 from anyrt.api.run.engine_config import IRuntimeConfig, ISerializationConfig, Strategy
 from anyrt.api.run.host_memory import IHostMemory
 from anyrt.api.run.inspector import EngineInspector
+from anyrt.api.run.state import EngineState
 from anyrt.compiler.cached import mixer
 from anyrt.core.enums import (
     DataType,
@@ -59,17 +60,15 @@ POLICIES = {
 class ICudaEngine(Reporting, Managed):
     """A loaded plan. `engine.run(x=array)["y"]` runs one inference; contexts give full control."""
 
-    __slots__ = ("_engine", "_io", "_loaded", "_marks", "_plan", "_runtime", "_settings")
+    __slots__ = ("_runtime", "_settings", "_state")
 
     def __init__(self, runtime: Runtime, parent: Channel, engine: Engine, plan: Plan) -> None:
         self._settings: dict[str, object] = {}
         self._runtime = runtime
         self._channel = Channel(parent.logger, parent)
-        self._engine = engine
-        self._loaded = engine.loaded
-        self._plan = plan
-        self._marks = marks_of(plan)
-        self._io = tuple(b for b in plan.bindings if b.name not in self._marks.hidden)
+        marks = marks_of(plan)
+        io = tuple(b for b in plan.bindings if b.name not in marks.hidden)
+        self._state = EngineState(engine, plan, marks, io)
 
     def run(self, /, **inputs: Array) -> dict[str, Array]:
         """Run one inference on arrays by input name; returns the outputs by name.
@@ -79,8 +78,8 @@ class ICudaEngine(Reporting, Managed):
         Arrays have the types of the inputs and are row-major in every tensor format; strided arrays are
         copied. TensorRT has no such method. Errors: AR701, a missing input; AR703, an array of another
         type; AR505, a shape outside all profiles."""
-        outputs = self._engine.infer(inputs)
-        for name in self._marks.hidden:
+        outputs = self._state.engine.infer(inputs)
+        for name in self._state.marks.hidden:
             del outputs[name]
         return outputs
 
@@ -99,14 +98,14 @@ class ICudaEngine(Reporting, Managed):
         return page
 
     def __getitem__(self, index: int) -> str:
-        return self._io[index].name
+        return self._state.io[index].name
 
     def __iter__(self) -> Iterator[str]:
-        return iter([b.name for b in self._io])
+        return iter([b.name for b in self._state.io])
 
     @one_line
     def __repr__(self) -> str:
-        return f" {quoted(self.name)}: {bindings_text(self._io)}"
+        return f" {quoted(self.name)}: {bindings_text(self._state.io)}"
 
     def _repr_html_(self) -> str:
         return engine_table(self)
@@ -114,23 +113,23 @@ class ICudaEngine(Reporting, Managed):
     @property
     def name(self) -> str:
         """The name of the network."""
-        return self._plan.name
+        return self._state.plan.name
 
     @property
     def num_io_tensors(self) -> int:
         """The number of inputs and outputs."""
-        return len(self._io)
+        return len(self._state.io)
 
     @property
     def num_layers(self) -> int:
         """The number of kernels, each with a name that the inspector and the profiler report. A kernel
         computes one or more layers of the network, and serves all profiles."""
-        return len(self._loaded.program.kernels)
+        return len(self._state.loaded.program.kernels)
 
     @property
     def num_optimization_profiles(self) -> int:
         """The number of profiles."""
-        return max(1, len(self._plan.profiles))
+        return max(1, len(self._state.plan.profiles))
 
     @property
     def has_implicit_batch_dimension(self) -> bool:
@@ -150,7 +149,7 @@ class ICudaEngine(Reporting, Managed):
     @property
     def profiling_verbosity(self) -> ProfilingVerbosity:
         """The detail of layer information."""
-        name = dict(self._plan.settings).get("verbosity", "")
+        name = dict(self._state.plan.settings).get("verbosity", "")
         return ProfilingVerbosity.__members__.get(name, ProfilingVerbosity.LAYER_NAMES_ONLY)
 
     @property
@@ -167,12 +166,12 @@ class ICudaEngine(Reporting, Managed):
     def refittable(self) -> bool:
         """Whether a Refitter can replace weights: the engine was built with BuilderFlag.REFIT,
         REFIT_INDIVIDUAL, REFIT_IDENTICAL or STRIP_PLAN."""
-        return self._plan.refit is not None
+        return self._state.plan.refit is not None
 
     @property
     def device_memory_size_v2(self) -> int:
         """The bytes of scratch memory of a context, for any profile."""
-        return self._loaded.workspace_bytes()
+        return self._state.loaded.workspace_bytes()
 
     @property
     def device_memory_size(self) -> int:
@@ -182,8 +181,8 @@ class ICudaEngine(Reporting, Managed):
     @quiet(0)
     def get_device_memory_size_for_profile_v2(self, profile_index: int) -> int:
         """The bytes of scratch memory of a context, for one profile."""
-        self._loaded.check_profile(integer(profile_index, "get_device_memory_size_for_profile_v2"))
-        return self._loaded.workspace_bytes(profile_index)
+        self._state.loaded.check_profile(integer(profile_index, "get_device_memory_size_for_profile_v2"))
+        return self._state.loaded.workspace_bytes(profile_index)
 
     def get_device_memory_size_for_profile(self, profile_index: int) -> int:
         """The same, as older programs ask for it."""
@@ -192,7 +191,7 @@ class ICudaEngine(Reporting, Managed):
     @property
     def streamable_weights_size(self) -> int:
         """The bytes of all streamable weights (BuilderFlag.WEIGHT_STREAMING); 0 without this flag."""
-        return self._plan.blob_bytes if self._loaded.held.can_stream else 0
+        return self._state.plan.blob_bytes if self._state.loaded.held.can_stream else 0
 
     @property
     def weight_streaming_budget_v2(self) -> int:
@@ -204,7 +203,7 @@ class ICudaEngine(Reporting, Managed):
         `weight_streaming_scratch_memory_size` additional bytes. It reads them from the file of the plan, or
         copies them from a plan in memory. Contexts may exist; they then alternate kernel by kernel. Errors:
         AR304, a negative budget, or an engine built without WEIGHT_STREAMING."""
-        held = self._loaded.held
+        held = self._state.loaded.held
         return self.streamable_weights_size if held.budget is None else held.budget
 
     @weight_streaming_budget_v2.setter
@@ -214,7 +213,7 @@ class ICudaEngine(Reporting, Managed):
     @property
     def weight_streaming_budget(self) -> int:
         """The same, as older programs set it: 0 for the automatic budget, −1 for all weights."""
-        return -1 if self._loaded.held.budget is None else self.weight_streaming_budget_v2
+        return -1 if self._state.loaded.held.budget is None else self.weight_streaming_budget_v2
 
     @weight_streaming_budget.setter
     def weight_streaming_budget(self, budget: int) -> None:
@@ -227,8 +226,8 @@ class ICudaEngine(Reporting, Managed):
         if budget < 0:
             do = f"the budget stays {self.weight_streaming_budget_v2}"
             raise ArgumentError("AR304", f"ICudaEngine.{name}", f"{budget}", f"{least} or more", do)
-        if self._loaded.held.can_stream:
-            self._loaded.held.keep(budget)
+        if self._state.loaded.held.can_stream:
+            self._state.loaded.held.keep(budget)
         elif budget:
             got, do = f"{budget}", "build it with BuilderFlag.WEIGHT_STREAMING"
             raise ArgumentError(
@@ -244,7 +243,7 @@ class ICudaEngine(Reporting, Managed):
     def weight_streaming_scratch_memory_size(self) -> int:
         """The bytes of memory for streamed weights: those of the kernel that reads most; 0 if all weights
         stay in memory."""
-        return self._loaded.held.largest_step
+        return self._state.loaded.held.largest_step
 
     def get_weight_streaming_automatic_budget(self) -> int:
         """The bytes of weights that fit into half of the free memory of the machine."""
@@ -254,18 +253,26 @@ class ICudaEngine(Reporting, Managed):
         """A statistic of the engine: the bytes of all weights, or of the stripped weights."""
         if not isinstance(stat, EngineStat):
             raise wrong_type("get_engine_stat", stat, EngineStat)
-        lacks = set(self._loaded.held.now.lacks)
+        lacks = set(self._state.loaded.held.now.lacks)
         every = stat is EngineStat.TOTAL_WEIGHTS_SIZE
-        return self._plan.blob_bytes if every else sum(b.nbytes for b in self._plan.blobs if b.name in lacks)
+        return (
+            self._state.plan.blob_bytes
+            if every
+            else sum(b.nbytes for b in self._state.plan.blobs if b.name in lacks)
+        )
 
     def get_tensor_name(self, index: int) -> str:
         """The name of tensor `index`, below `num_io_tensors`, inputs first; None out of range."""
-        return self._io[index].name if 0 <= integer(index, "get_tensor_name") < len(self._io) else nothing()
+        return (
+            self._state.io[index].name
+            if 0 <= integer(index, "get_tensor_name") < len(self._state.io)
+            else nothing()
+        )
 
     def _binding(self, name: str) -> Binding:
         if not isinstance(name, str):
             raise wrong_type("ICudaEngine", name, "the name of a tensor as str")
-        if name in self._marks.hidden:
+        if name in self._state.marks.hidden:
             raise BindingError(
                 "AR706",
                 name,
@@ -273,7 +280,7 @@ class ICudaEngine(Reporting, Managed):
                 "an input or output",
                 "read it in a debug listener: context.set_debug_listener",
             )
-        return self._plan.bindings[self._loaded.find(name)]
+        return self._state.plan.bindings[self._state.loaded.find(name)]
 
     @quiet(TensorIOMode.NONE)
     def get_tensor_mode(self, name: str) -> TensorIOMode:
@@ -337,7 +344,7 @@ class ICudaEngine(Reporting, Managed):
         return vector_axis(binding.format, binding.shape)
 
     def _layout(self, name: str, profile_index: int) -> Binding:
-        self._loaded.check_profile(integer(profile_index, "ICudaEngine"))
+        self._state.loaded.check_profile(integer(profile_index, "ICudaEngine"))
         return self._binding(name)
 
     def get_tensor_profile_shape(self, name: str, profile_index: int) -> list[Dims]:
@@ -350,11 +357,11 @@ class ICudaEngine(Reporting, Managed):
     @quiet(None)
     def _profile_shape(self, name: str, profile_index: int) -> list[Dims] | None:
         binding = self._binding(name)
-        self._loaded.check_profile(integer(profile_index, "get_tensor_profile_shape"))
+        self._state.loaded.check_profile(integer(profile_index, "get_tensor_profile_shape"))
         if not binding.is_input:
             corners = ("min", "opt", "max")
-            return [Dims(self._loaded.output_shape(profile_index, c, binding)) for c in corners]
-        limits = self._loaded.limits(profile_index, name, is_values=False)
+            return [Dims(self._state.loaded.output_shape(profile_index, c, binding)) for c in corners]
+        limits = self._state.loaded.limits(profile_index, name, is_values=False)
         if limits is None:
             return [Dims([d if isinstance(d, int) else -1 for d in binding.shape]) for _ in range(3)]
         return [Dims(limits.min), Dims(limits.opt), Dims(limits.max)]
@@ -366,22 +373,26 @@ class ICudaEngine(Reporting, Managed):
         index, tensor = name, profile_index
         if not isinstance(tensor, str) or not isinstance(index, int):
             raise wrong_type("get_tensor_profile_values", name, "(profile_index: int, name: str)")
-        found = self._plan.bindings[self._loaded.position.get(tensor, -1)] if self._plan.bindings else None
+        found = (
+            self._state.plan.bindings[self._state.loaded.position.get(tensor, -1)]
+            if self._state.plan.bindings
+            else None
+        )
         if found is None or found.name != tensor or not found.is_input or not found.is_shape:
             got, wanted = repr(tensor), "a shape tensor input"
             raise Refused(BindingError("AR706", "get_tensor_profile_values", got, wanted))
-        limits = self._loaded.limits(index, tensor, is_values=True)
+        limits = self._state.loaded.limits(index, tensor, is_values=True)
         return [] if limits is None else [list(limits.min), list(limits.opt), list(limits.max)]
 
     def get_aliased_input_tensor(self, name: str) -> str | None:
         """The input whose memory an output shares, such as the update of a cache; None for others."""
-        bindings, sources = self._plan.bindings, self._loaded.sources
-        source = sources.get(self._loaded.position.get(name, -1))
+        bindings, sources = self._state.plan.bindings, self._state.loaded.sources
+        source = sources.get(self._state.loaded.position.get(name, -1))
         return None if source is None else bindings[source].name
 
     def is_debug_tensor(self, name: str) -> bool:
         """Whether the tensor is a debug tensor."""
-        return name in self._marks.debug
+        return name in self._state.marks.debug
 
     @quiet(None)
     def create_execution_context(
@@ -404,7 +415,9 @@ class ICudaEngine(Reporting, Managed):
             chosen = Strategy.STATIC
         if not isinstance(chosen, Strategy):
             raise wrong_type("create_execution_context", chosen, "a strategy or an IRuntimeConfig")
-        context = self._engine.create_context(POLICIES[chosen], limit=self._plan.number("memory_limit"))
+        context = self._state.engine.create_context(
+            POLICIES[chosen], limit=self._state.plan.number("memory_limit")
+        )
         return IExecutionContext(self, self._channel, context, config)
 
     def create_execution_context_without_device_memory(self) -> IExecutionContext:
@@ -417,7 +430,7 @@ class ICudaEngine(Reporting, Managed):
 
     def create_engine_inspector(self) -> EngineInspector:
         """Create an inspector of layers and tensors."""
-        return EngineInspector(self._plan, self._io, self._loaded.program, self._channel)
+        return EngineInspector(self._state.plan, self._state.io, self._state.loaded.program, self._channel)
 
     def create_serialization_config(self) -> ISerializationConfig:
         """Create a configuration for `serialize_with_config`."""
@@ -429,8 +442,8 @@ class ICudaEngine(Reporting, Managed):
 
         A stripped engine that is not refitted returns its plan without weights. Errors: AR608, the plan file
         changed."""
-        lacks = bool(self._loaded.held.now.lacks)
-        return IHostMemory(self._plan_parts(stripped(self._plan, lacks)))
+        lacks = bool(self._state.loaded.held.now.lacks)
+        return IHostMemory(self._plan_parts(stripped(self._state.plan, lacks)))
 
     @quiet(None)
     def serialize_with_config(self, arg0: ISerializationConfig) -> IHostMemory:
@@ -444,18 +457,18 @@ class ICudaEngine(Reporting, Managed):
             raise wrong_type("serialize_with_config", arg0, "an ISerializationConfig")
         excludes = arg0.get_flag(SerializationFlag.EXCLUDE_WEIGHTS)
         where = f"serialize_with_config of {self.name!r}"
-        if excludes and self._plan.refit is None:
+        if excludes and self._state.plan.refit is None:
             raise RefitError("AR841", where, "EXCLUDE_WEIGHTS", "a refittable engine")
-        lacks = bool(self._loaded.held.now.lacks)
+        lacks = bool(self._state.loaded.held.now.lacks)
         if excludes or arg0.get_flag(SerializationFlag.INCLUDE_REFIT):
-            return IHostMemory(self._plan_parts(stripped(self._plan, excludes or lacks)))
+            return IHostMemory(self._plan_parts(stripped(self._state.plan, excludes or lacks)))
         if lacks:
             raise RefitError("AR844", where, "an engine without weights", "INCLUDE_REFIT, or a refit first")
-        return IHostMemory(self._plan_parts(replace(self._plan, refit=None)))
+        return IHostMemory(self._plan_parts(replace(self._state.plan, refit=None)))
 
     def _plan_parts(self, plan: Plan) -> PlanParts:
         """Written again from what is loaded, so that no copy of the plan is kept for it."""
-        now = self._loaded.held.now
+        now = self._state.loaded.held.now
         if now.is_intact is not None and not now.is_intact():
             raise PlanError(
                 "AR608",
@@ -465,7 +478,7 @@ class ICudaEngine(Reporting, Managed):
                 "copy the file instead, or load it again",
             )
         views = [now.bytes(b.offset, b.nbytes).data for b in plan.blobs]
-        parts = plan_parts(plan, views, mixer, self._loaded.checksums if now.lacks else None)
+        parts = plan_parts(plan, views, mixer, self._state.loaded.checksums if now.lacks else None)
         return replace(parts, owner=now)
 
 

@@ -11,7 +11,7 @@ from anyrt.api.building.formats import describe
 from anyrt.api.edge.fold import fold
 from anyrt.api.edge.oneline import one_line, quoted
 from anyrt.api.edge.quiet import Channel, Reporting, integer, quiet, wrong_type
-from anyrt.api.run.context import IExecutionContext
+from anyrt.api.run.context import IExecutionContext, run_of
 from anyrt.api.run.convolved import Shown, convolution, without_groups
 from anyrt.compiler.cached import build_seconds
 from anyrt.core.dims import Dim
@@ -170,11 +170,11 @@ class EngineInspector(Reporting):
         """The sizes that the context knows."""
         if self._context is None:
             return {}
-        shapes = {b.name: self._context._context.sizing.of(b.name) for b in self._bindings if b.is_input}
+        shapes = {b.name: run_of(self._context).sizing.of(b.name) for b in self._bindings if b.is_input}
         known = {s.name: shapes[s.tensor][s.axis] for s in self._plan.symbols if not s.is_value}
         known = {name: size for name, size in known.items() if size >= 0}
         try:
-            return known | self._context._context.sizing.sizes()
+            return known | run_of(self._context).sizing.sizes()
         except AnyrtError:  # a shape or an address is not set yet, or a value is out of its range
             return known
 

@@ -13,12 +13,13 @@ from anyrt.api.edge.fold import fold
 from anyrt.api.edge.interfaces import ILogger
 from anyrt.api.edge.managed import Managed
 from anyrt.api.edge.oneline import cut, one_line, quoted
-from anyrt.api.edge.quiet import Logged, quiet, wrong_type
+from anyrt.api.edge.quiet import Logged, channel_of, quiet, wrong_type
 from anyrt.api.edge.setting import Setting
 from anyrt.api.model.dims import floats
 from anyrt.api.model.named import checked_name
+from anyrt.api.model.state import state_of
 from anyrt.api.model.tensor import span
-from anyrt.api.model.weights import Weights, to_weights
+from anyrt.api.model.weights import Weights, described_weights, to_weights
 from anyrt.api.run.engine import ICudaEngine
 from anyrt.compiler.cached import mixer
 from anyrt.compiler.recipe import Recipe, read_recipe
@@ -59,7 +60,7 @@ class Refitter(Logged, Managed):
         if not isinstance(engine, ICudaEngine):
             raise wrong_type("Refitter: engine", engine, "an ICudaEngine")
         self._settings: dict[str, object] = {}
-        self._log_to(logger, engine._channel)
+        self._log_to(logger, channel_of(engine))
         self._engine = engine
         self._given: dict[int, Weights] = {}
         self._locations: dict[int, TensorLocation] = {}
@@ -70,7 +71,7 @@ class Refitter(Logged, Managed):
         return self._made_of()
 
     def _made_of(self) -> Recipe:
-        loaded = self._engine._loaded
+        loaded = state_of(self._engine).loaded
         return read_recipe(loaded.plan, lambda record: elements(loaded, record))
 
     @one_line
@@ -158,7 +159,7 @@ class Refitter(Logged, Managed):
 
         Errors: AR844, missing weights, see `get_missing`; AR841, the engine is not refittable; AR843 and
         AR845, see `weights_validation`."""
-        recipe, loaded = self._recipe or self._made_of(), self._engine._loaded
+        recipe, loaded = self._recipe or self._made_of(), state_of(self._engine).loaded
         given, check = {k: w.elements() for k, w in self._given.items()}, bool(self.weights_validation)
         with loaded.held.lock:
             lacks = loaded.held.now.lacks
@@ -175,7 +176,7 @@ class Refitter(Logged, Managed):
         return self.refit_cuda_engine()
 
     def _missing(self) -> list[int]:
-        lacks = self._engine._loaded.held.now.lacks
+        lacks = state_of(self._engine).loaded.held.now.lacks
         return [] if self._recipe is None else self._recipe.missing(self._given, lacks)
 
     def get_missing(self) -> tuple[list[str], list[WeightsRole]]:
@@ -228,7 +229,7 @@ class Refitter(Logged, Managed):
     @quiet(None)
     def _prototype(self, name: str) -> Weights | None:
         record = self._weights[self._numbers(name)[0]]
-        return Weights._described(record.dtype, record.count)
+        return described_weights(record.dtype, record.count)
 
     def get_weights_prototype(self, weights_name: str) -> Weights:
         """Type and count that weights of a name must have, without memory; count 0 for an unknown name."""
@@ -275,7 +276,9 @@ class Refitter(Logged, Managed):
             most = self._given[number].elements()
         else:
             assert self._recipe is not None, "it has ranges"
-            most = self._recipe.range_now(number, lambda record: elements(self._engine._loaded, record))
+            most = self._recipe.range_now(
+                number, lambda record: elements(state_of(self._engine).loaded, record)
+            )
         largest = float(np.float32(most.item()) * np.float32(LARGEST_CODE))
         return -largest, largest
 

@@ -15,7 +15,7 @@ from anyrt.api.edge.interfaces import IGpuAllocator, ILogger, IStreamReader, ISt
 from anyrt.api.edge.managed import Managed
 from anyrt.api.edge.module import get_plugin_registry
 from anyrt.api.edge.oneline import one_line
-from anyrt.api.edge.quiet import Logged, quiet, wrong_type
+from anyrt.api.edge.quiet import Logged, channel_of, quiet, wrong_type
 from anyrt.api.edge.setting import Setting
 from anyrt.api.plugins.host import callers
 from anyrt.api.plugins.registry import IPluginRegistry
@@ -101,21 +101,7 @@ class Runtime(Logged, Managed):
         AR304, an unreadable file.
         """
         check = self.check_weights if self.check_weights is not None else read_flags().check_weights
-        return self._load(read_source(serialized_engine, check))
-
-    def _load(self, file: PlanFile) -> ICudaEngine:
-        device = loader.device()
-        if self._gpu_allocator is not None:
-            device = AllocatedDevice(device, self._gpu_allocator)
-        warn = once(self._warn)
-        pool = engine_pool(file.plan.number("threads"), warn)
-        host = partial(callers, registry=self.get_plugin_registry(), channel=self._channel)
-        engine = load(file, device, pool, lambda plan: obtain(plan, warn, self._channel.log), host)
-        self._channel.log(Severity.INFO, f"loaded engine {file.plan.name!r}")
-        return ICudaEngine(self, self._channel, engine, file.plan)
-
-    def _warn(self, text: str) -> None:
-        self._channel.log(Severity.WARNING, text)
+        return opened(self, read_source(serialized_engine, check))
 
     @quiet(None)
     def load_runtime(self, path: str) -> Runtime:
@@ -125,12 +111,25 @@ class Runtime(Logged, Managed):
         if not os.path.isfile(path):
             raise ArgumentError("AR304", "load_runtime", repr(path), "an existing file", "check the path")
         runtime = Runtime(self.logger)
-        runtime._channel.parent = self._channel
+        channel_of(runtime).parent = self._channel
         return runtime
 
     def get_plugin_registry(self) -> IPluginRegistry:
         """The plug-in registry for loading plans."""
         return get_plugin_registry()
+
+
+def opened(runtime: Runtime, file: PlanFile) -> ICudaEngine:
+    """The engine of a plan that was read."""
+    channel, allocator, device = runtime._channel, runtime._gpu_allocator, loader.device()
+    if allocator is not None:
+        device = AllocatedDevice(device, allocator)
+    warn = once(partial(channel.log, Severity.WARNING))
+    pool = engine_pool(file.plan.number("threads"), warn)
+    host = partial(callers, registry=runtime.get_plugin_registry(), channel=channel)
+    engine = load(file, device, pool, lambda plan: obtain(plan, warn, channel.log), host)
+    channel.log(Severity.INFO, f"loaded engine {file.plan.name!r}")
+    return ICudaEngine(runtime, channel, engine, file.plan)
 
 
 def engine_pool(wanted: int | None, warn: Callable[[str], None]) -> Pool:

@@ -33,6 +33,7 @@ def run(args: Namespace) -> None:
     from anyrt.api.building.builder import Builder
     from anyrt.api.edge.oneline import tensor_text
     from anyrt.api.model.network import INetworkDefinition
+    from anyrt.api.model.state import state_of
     from anyrt.cli.progress import Silent
     from anyrt.onnx.parser import OnnxParser
 
@@ -49,10 +50,9 @@ def run(args: Namespace) -> None:
         else:
             print_table(columns, rows)
         raise SystemExit(1)
-    tensors = [network.get_input(i) for i in range(network.num_inputs)]
-    made = [network.get_output(i) for i in range(network.num_outputs)]
-    rows = [("input", t.name, tensor_text(t)) for t in tensors]
-    rows += [("output", t.name, tensor_text(t)) for t in made]
+    state = state_of(network)
+    rows = [("input", t.name, tensor_text(t)) for t in state.inputs]
+    rows += [("output", t.name, tensor_text(t)) for t in state.marked]
     dla = _dla(network) if args.dla else []
     if args.json:
         ports = records(("role", "name", "type"), rows)
@@ -74,13 +74,14 @@ def _refuse_unreadable(path: Path, parser: OnnxParser) -> None:
 
 def _dla(network: INetworkDefinition) -> list[tuple[str, ...]]:
     from anyrt.api.model.expansion import Expansion
+    from anyrt.api.model.state import state_of
     from anyrt.core.enums import DataType
     from anyrt.ops._expand import DLA_TYPES, dla_reason
 
     expansion, rows = Expansion({}), list[tuple[str, ...]]()
-    for layer in network:
-        reason = dla_reason(layer._op, expansion.record(layer), DLA_TYPES | {DataType.FLOAT})
-        rows.append((layer.name, layer.type.name, "yes" if reason is None else reason))
+    for layer in state_of(network).layers:
+        reason = dla_reason(layer.op, expansion.record(layer), DLA_TYPES | {DataType.FLOAT})
+        rows.append((layer.name, layer.op.layer.name, "yes" if reason is None else reason))
     return rows
 
 

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from anyrt.api.edge.interfaces import Logger
+from anyrt.api.model.state import state_of
 from anyrt.api.run.runtime import Runtime
 from anyrt.compiler.verify import random_inputs
 from anyrt.core.dtype import is_packed, pack4
@@ -30,7 +31,7 @@ def kernel_milliseconds(plan: Path | bytes, graph: Graph, sizes: Mapping[str, in
     with strict():
         engine = Runtime(Logger(Severity.INTERNAL_ERROR)).deserialize_cuda_engine(plan)
     assert engine is not None, "strict() makes it an error"
-    context = engine._engine.create_context(Policy.ON_DEMAND)
+    context = state_of(engine).engine.create_context(Policy.ON_DEMAND)
     held = _bind(context, random_inputs(graph, sizes))
     runs = [_run(context) for _ in range(WARM + RUNS)]
     assert len(held) == len(context.loaded.plan.bindings), "memory of all tensors is kept until here"

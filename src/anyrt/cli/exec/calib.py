@@ -13,11 +13,12 @@ import numpy.typing as npt
 
 from anyrt.api.building.calibration_cache import NAMES
 from anyrt.api.building.calibrators import IInt8Calibrator
-from anyrt.api.building.config import IBuilderConfig
+from anyrt.api.building.config import IBuilderConfig, profiles_in
 from anyrt.api.building.precision import is_coded
-from anyrt.api.building.profile import IOptimizationProfile
+from anyrt.api.building.profile import IOptimizationProfile, given_shapes
 from anyrt.api.edge.interfaces import ILogger
 from anyrt.api.model.network import INetworkDefinition
+from anyrt.api.model.state import state_of
 from anyrt.cli.exec.flags import Given
 from anyrt.cli.exec.shapes import profile_of
 from anyrt.core.dtype import is_float, numpy_dtype
@@ -32,19 +33,21 @@ MEANINGLESS = "int8 results are meaningless, only times are valid"
 
 def calibrate(given: Given, network: INetworkDefinition, config: IBuilderConfig, logger: ILogger) -> None:
     """Set the dynamic ranges that the options specify."""
-    if not config.get_flag(BuilderFlag.INT8) or is_coded(network):
+    if not config.get_flag(BuilderFlag.INT8) or is_coded(state_of(network)):
         return
     words = [f"{least}ShapesCalib" for least in ("min", "opt", "max")]
-    chosen = config._profiles[_index(given, len(config._profiles))]
+    profiles = profiles_in(config)
+    chosen = profiles[_index(given, len(profiles))]
     if any(given.has(word) for word in words):
         chosen = profile_of(given, network, "ShapesCalib")
     config.set_calibration_profile(chosen)
     if not given.has("calib"):
         logger.log(Severity.WARNING, f"no --calib: {MEANINGLESS}")
-        for tensor in network._inputs:
-            tensor.set_dynamic_range(-INPUT, INPUT)
-        for output in (t for layer in network for t in layer._outputs):
-            output.set_dynamic_range(-OTHER, OTHER)
+        state = state_of(network)
+        for tensor in state.inputs:
+            tensor.it.set_dynamic_range(-INPUT, INPUT)
+        for output in (t for layer in state.layers for t in layer.outputs):
+            output.it.set_dynamic_range(-OTHER, OTHER)
         return
     path = Path(given.text("calib"))
     if not path.exists():
@@ -72,11 +75,11 @@ class File(IInt8Calibrator):
                 self._cache = file.read()
         random = np.random.default_rng(0)
         self._batches: list[list[npt.NDArray[np.generic]]] = [[]]
-        for tensor in network._inputs:
-            found = profile._shapes.get(tensor._name)
-            shape = tuple(tensor.shape) if found is None else found.opt
-            numbers = random.uniform(-1, 1, shape) if is_float(tensor.dtype) else np.ones(shape)
-            self._batches[0].append(numbers.astype(numpy_dtype(tensor.dtype)))
+        for tensor in state_of(network).inputs:
+            found = given_shapes(profile).get(tensor.name)
+            shape = tensor.shape if found is None else found.opt
+            numbers = random.uniform(-1, 1, shape) if is_float(tensor.element_type) else np.ones(shape)
+            self._batches[0].append(numbers.astype(numpy_dtype(tensor.element_type)))
 
     def get_algorithm(self) -> CalibrationAlgoType:
         """That of the cache."""

@@ -20,6 +20,7 @@ import numpy as np
 
 import anyrt
 from anyrt.api.edge.interfaces import ILogger
+from anyrt.api.model.state import state_of
 from anyrt.api.run.engine import ICudaEngine
 from anyrt.api.run.runtime import Runtime
 from anyrt.cli.exec.arrays import write_outputs
@@ -268,7 +269,7 @@ def _profile(given: Given, stream: Stream, lines: Lines) -> None:
 
 def by_layer(times: Mapping[str, float], engine: ICudaEngine) -> dict[str, float]:
     """The times of kernels, summed for each layer, the greatest first."""
-    layers = {k.name: k.layers for k in parse_report(engine._plan.report).kernels}
+    layers = {k.name: k.layers for k in parse_report(state_of(engine).plan.report).kernels}
     found = dict[str, float]()
     for kernel, taken in times.items():
         mine = layers.get(kernel) or (kernel,)

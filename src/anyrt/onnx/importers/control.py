@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from anyrt.api.compose.regions import Choice, Turns
 from anyrt.api.compose.sizes import lengths
 from anyrt.api.compose.tensor import Tensor
+from anyrt.api.model.state import state_of
 from anyrt.api.model.tensor import ITensor
 from anyrt.core.counts import counts
 from anyrt.core.dims import Dim, Expr, Fn
@@ -49,7 +50,7 @@ def if_(node: Node) -> list[Given]:
         return [_either(node, choice, a, b) for a, b in zip(made[THEN], made[ELSE], strict=True)]
     if len(failed) == 2:
         raise failed[THEN]
-    node.network._retract(before)
+    state_of(node.network).retract(before)
     return _only(node, flag, one, failed)
 
 
@@ -111,18 +112,19 @@ def _either(node: Node, choice: Choice, a: Given, b: Given) -> Given:
 
 def _of_any_rank(node: Node, choice: Choice, a: Tensor, b: Tensor) -> Tensor:
     """What one of two branches has made, with its rank where that is not the other one's."""
-    is_one = a.rank == b.rank and a.it._rank is b.it._rank is None
+    is_one = a.rank == b.rank and state_of(a.it).rank is state_of(b.it).rank is None
     most, ranks = max(a.rank, b.rank), () if is_one else [_rank(node, x) for x in (a, b)]
     a, b = (x.unsqueeze(*range(x.rank, most)) for x in (a, b))
     _check_types(node, a, b)
     made = choice.leave(a, b)
-    made.it._rank = choice.leave(*ranks).it if ranks else None
+    state_of(made.it).rank = state_of(choice.leave(*ranks).it) if ranks else None
     return made
 
 
 def _rank(node: Node, x: Tensor) -> Tensor:
     """The rank of a tensor, which a run may have to decide."""
-    return node.constant(x.rank, DataType.INT64) if x.it._rank is None else node.tensor(x.it._rank)
+    told = state_of(x.it).rank
+    return node.constant(x.rank, DataType.INT64) if told is None else node.tensor(told.it)
 
 
 def _kind(given: Given) -> str:
@@ -133,7 +135,7 @@ def _kind(given: Given) -> str:
 
 def _check_alike(node: Node, a: Tensor, b: Tensor) -> None:
     _check_types(node, a, b)
-    if a.rank == b.rank and a.it._rank is b.it._rank is None:
+    if a.rank == b.rank and state_of(a.it).rank is state_of(b.it).rank is None:
         return
     if not node.has(RANKED):
         raise RanksDiffer
@@ -163,7 +165,7 @@ def loop(node: Node) -> list[Given]:
         except AnyrtError:
             if not written:
                 raise
-            node.network._retract(before)
+            state_of(node.network).retract(before)
     if count is None or goes is None or not written:
         got = "sequences or optionals that turns pass on, for turns that a run counts"
         raise node.unsupported(got, f"make the trip count a constant of the model, {MOST_WRITTEN} at most")
@@ -285,7 +287,7 @@ def _tensor(node: Node, given: Given) -> Tensor:
 
 def _check_rank(node: Node, x: Tensor) -> None:
     """All turns of a loop pass on tensors of one rank."""
-    if x.it._rank is not None:
+    if state_of(x.it).rank is not None:
         got, do = f"{x.it.name}, whose rank a run decides", "reshape what one branch of its If gives"
         raise ShapeError("AR123", node.where, got, "one rank in every turn", do)
 

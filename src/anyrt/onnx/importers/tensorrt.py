@@ -194,7 +194,7 @@ def plugin_v2(node: Node) -> list[Tensor]:
     made = ask(node.where, creator, "deserialize_plugin", node.where, node.required("data", b""))
     network: Any = node.network  # whose methods are found by name
     layer = network.add_plugin_v2([x.it for x in node.present()], made)
-    node._name(layer)
+    node.give_name(layer)
     return node.outputs(layer)
 
 

@@ -16,6 +16,7 @@ from anyrt.api.building.builder import Builder
 from anyrt.api.compose.layers import Layers
 from anyrt.api.compose.tensor import Tensor
 from anyrt.api.model.network import INetworkDefinition
+from anyrt.api.model.state import NetworkState, state_of
 from anyrt.api.model.tensor import ITensor
 from anyrt.core.enums import DataType, NetworkDefinitionCreationFlag
 from anyrt.core.errors import AnyrtError, GraphError, ShapeError
@@ -127,8 +128,9 @@ def composed(
         raise GraphError("AR406", name, f"{len(given)} inputs", f"{wanted} for {standard.name}")
     # Not by create_network, which refuses flags without EXPLICIT_BATCH where the API is that of 8.6.
     network = INetworkDefinition(Builder(Silence()), 1 << NetworkDefinitionCreationFlag.STRONGLY_TYPED)
-    network._node = standard  # one layer to who uses it
-    inputs = [_input(network, f"{name}.{k}", value) for k, value in enumerate(given)]
+    state = state_of(network)
+    state.node = standard  # one layer to who uses it
+    inputs = [_input(state, f"{name}.{k}", value) for k, value in enumerate(given)]
     try:
         with strict():
             made = standard.compose(Part(network, name, version, inputs, values))
@@ -138,16 +140,17 @@ def composed(
         got, wanted = f"{type(error).__name__}: {error}", f"valid inputs and fields of {standard.name}"
         raise ShapeError("AR123", name, got, wanted, "check the shapes of the inputs") from error
     outputs = [made] if isinstance(made, Tensor) else made
-    return tuple(network._expansion.value(x.it) for x in outputs)
+    return tuple(state.expansion.value(state_of(x.it)) for x in outputs)
 
 
-def _input(network: INetworkDefinition, name: str, value: Value) -> ITensor:
+def _input(network: NetworkState, name: str, value: Value) -> ITensor:
     """A tensor of the network that is this value."""
     tensor = ITensor(network, name, None, 0)
-    tensor._dtype = value.dtype
-    tensor._shape = tuple(d if isinstance(d, int) else -1 for d in value.shape)
-    network._inputs.append(tensor)
-    network._expansion._inputs[tensor] = value
+    state = state_of(tensor)
+    state.dtype = value.dtype
+    state.shape = tuple(d if isinstance(d, int) else -1 for d in value.shape)
+    network.inputs.append(state)
+    network.expansion.take(state, value)
     return tensor
 
 

@@ -7,6 +7,7 @@ from anyrt.api.building.config import IBuilderConfig
 from anyrt.api.edge.quiet import quiet
 from anyrt.api.model.layer import ILayer
 from anyrt.api.model.network import INetworkDefinition
+from anyrt.api.model.state import state_of
 from anyrt.api.model.tensor import ITensor
 from anyrt.api.run.engine import ICudaEngine
 from anyrt.core.enums import DataType, MemoryPoolType, NetworkDefinitionCreationFlag
@@ -20,7 +21,7 @@ EXPLICIT_BATCH = 1 << NetworkDefinitionCreationFlag.EXPLICIT_BATCH
 def add_shape(self: INetworkDefinition, input: ITensor) -> ILayer | None:
     """The sizes of a tensor: int32, as 8.6 had them."""
     layer: ILayer | None = _add_shape(self, input)
-    if layer is not None and not self._strongly_typed:
+    if layer is not None and not state_of(self).is_strong:
         layer.set_output_type(0, DataType.INT32)
     return layer
 

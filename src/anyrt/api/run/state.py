@@ -1,0 +1,25 @@
+"""What an engine holds, for contexts, refitters, inspectors and commands, which `state_of` gives it to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from anyrt.api.building.marks import Marks
+from anyrt.plan.plan import Binding, Plan
+from anyrt.runtime.engine import Engine
+from anyrt.runtime.loaded import Loaded
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class EngineState:
+    """A loaded plan. `engine` runs it; `io`: the inputs and outputs that users see."""
+
+    engine: Engine
+    plan: Plan
+    marks: Marks
+    io: tuple[Binding, ...]
+
+    @property
+    def loaded(self) -> Loaded:
+        """The plan with its code, weights and threads."""
+        return self.engine.loaded
