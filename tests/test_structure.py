@@ -49,3 +49,36 @@ def test_95_of_100_functions_of_a_package_are_simple(package):
     functions = [node for tree in trees for node in ast.walk(tree) if isinstance(node, FUNCTIONS)]
     found = sorted(map(complexity, functions))
     assert found[int(0.95 * len(found))] <= MOST[package]
+
+
+def private_names(tree):
+    """The private names that a module defines: functions, slots, and attributes of `self` and of classes."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name):
+                yield name
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                yield name
+            case ast.Assign(targets=[ast.Name(id=name)]):
+                slots = ast.walk(node.value) if name == "__slots__" else ()
+                yield from (name, *(x.value for x in slots if isinstance(x, ast.Constant)))
+
+
+def foreign_accesses(text):
+    """Accesses `x._name` of a module to private names that it does not define."""
+    tree = ast.parse(text)
+    own = {*private_names(tree), "_getframe", "_value2member_map_"}  # those two are of Python's own classes
+    reads = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+    reads = (x for x in reads if not (isinstance(x.value, ast.Name) and x.value.id in ("self", "cls")))
+    return [x.attr for x in reads if x.attr[0] == "_" != x.attr[1] and x.attr not in own]
+
+
+def test_foreign_accesses_are_those_to_names_of_other_modules():
+    text = "class A:\n __slots__ = ('_x',)\n def same(self, b): return self._z, b._x, b._y, b.__dict__"
+    assert foreign_accesses(text) == ["_y"]
+
+
+def test_modules_of_the_api_read_no_private_names_of_each_other():
+    paths = sorted((PACKAGES / "api").rglob("*.py"))
+    found = {str(path): foreign_accesses(path.read_text()) for path in paths}
+    assert {path: names for path, names in found.items() if names} == {}

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from anyrt.api.plugins.exprs import DimsExprs, IDimensionExpr, IExprBuilder
+from anyrt.api.plugins.exprs import DimsExprs, IDimensionExpr, builder_of, declared, dim_of, sizes_of
 from anyrt.api.plugins.formats import chosen, dynamic
 from anyrt.api.plugins.kinds import Kind
 from anyrt.api.plugins.trying import fastest, interpreted
@@ -121,18 +121,17 @@ def _asked(kind: Kind, name: str, inputs: Sequence[Value], known: list[DimsExprs
     """Types and sizes of the outputs."""
     kind.ranks = [len(v.shape) for v in inputs]
     types = kind.types([v.dtype for v in inputs])
-    build = IExprBuilder()
-    build._name = name
+    build = builder_of(name)
     given = [DimsExprs([IDimensionExpr(d) for d in v.shape]) for v in inputs]
     shapes = [_sizes(kind, dims) for dims in kind.shapes(given, known, build)]
-    there = {sym.name for dims in (*given, *known) for size in dims for sym in symbols(size._dim)}
-    there |= {sym.name for sym in build._declared.values()}
+    there = {sym.name for dims in (*given, *known) for size in dims for sym in symbols(dim_of(size))}
+    there |= {sym.name for sym in declared(build).values()}
     for sym in {s for shape in shapes for d in shape for s in symbols(d)}:
         if sym.name not in there:
             got, do = f"a size {sym.name}, of another call", "make sizes of inputs and expr_builder alone"
             raise kind.wrong("get_output_shapes", got, "sizes of this call", do)
     found = tuple(Type(shape, dtype) for shape, dtype in zip(shapes, types, strict=True))
-    own = build._declared
+    own = declared(build)
     used = {sym for shape in shapes for d in shape for sym in counts(d)}
     for output, sym in own.items():
         if not 0 <= output < len(found):
@@ -147,10 +146,10 @@ def _asked(kind: Kind, name: str, inputs: Sequence[Value], known: list[DimsExprs
 
 def _sizes(kind: Kind, dims: DimsExprs) -> Shape:
     """Sizes that may be."""
-    if unset := [k for k, size in enumerate(dims._exprs) if size is None]:
+    if unset := [k for k, size in enumerate(sizes_of(dims)) if size is None]:
         do = "set every size: dims[0] = expr_builder.constant(1)"
         raise kind.wrong("get_output_shapes", f"no size {unset[0]}", f"{len(dims)} sizes", do)
-    shape = tuple(size._dim for size in dims)
+    shape = tuple(map(dim_of, dims))
     for d in shape:
         if bounds(d)[1] < 0:
             raise kind.wrong("get_output_shapes", f"a size of {d}", "0 or more")

@@ -227,6 +227,28 @@ class ISymExprs(Fixed):
 LAUNCH: Final[Sequence[str]] = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared_mem")
 
 
+def dim_of(size: IDimensionExpr) -> Dim:
+    """A size as the graph has it."""
+    return size._dim
+
+
+def sizes_of(dims: DimsExprs) -> list[IDimensionExpr | None]:
+    """The sizes, None where one was not set."""
+    return dims._exprs
+
+
+def builder_of(name: str) -> IExprBuilder:
+    """A builder for the layer of this name."""
+    made = IExprBuilder()
+    made._name = name
+    return made
+
+
+def declared(builder: IExprBuilder) -> dict[int, Sym]:
+    """What stands for the size tensors that a plug-in has declared, by output."""
+    return builder._declared
+
+
 class _Launched:
     """One number of a launch: a size, or a number."""
 

@@ -25,7 +25,7 @@ from anyrt.api.plugins.desc import PluginTensorDesc
 from anyrt.api.plugins.guarded import Guarded
 from anyrt.api.plugins.kinds import Kind, wrong
 from anyrt.api.plugins.layer import kind_of
-from anyrt.api.plugins.registry import IPluginRegistry, Key, shown
+from anyrt.api.plugins.registry import IPluginRegistry, Key, keys_of, shown
 from anyrt.api.plugins.stored import unpacked
 from anyrt.api.plugins.v3 import IPluginResourceContext
 from anyrt.core.dtype import storage_bytes
@@ -63,7 +63,7 @@ def made_again(key: Key, layer: str, held: bytes, where: str, registry: IPluginR
     creator = registry.get_creator(*key)
     if creator is None:
         do = "register it with trt.get_plugin_registry().register_creator(Creator()) or load_library(path)"
-        others = [shown(k) for k in registry._creators.copy() if k[0] == key[0]]
+        others = [shown(k) for k in keys_of(registry) if k[0] == key[0]]
         wanted = f"a registered creator{', as ' * bool(others)}{' or '.join(others[:4])}"
         raise PluginError("AR823", where, f"the plug-in {shown(key)}", wanted, do)
     fields = unpacked(held, where)
@@ -254,9 +254,9 @@ class Site:
         if len(inp) + len(out) != len(self._made):
             return False
         for mine, (made, dims, sizes), told in zip((*inp, *out), self._made, self._call.told, strict=True):
-            if mine is not made or made._dims is not dims or dims._sizes != sizes:
+            if mine is not made or made.dims is not dims or dims != sizes:
                 return False
-            if (made._type, made._format, made._scale) != (told.dtype, told.format, told.scale):
+            if (made.type, made.format, made.scale) != (told.dtype, told.format, told.scale):
                 return False
         return True
 

@@ -41,7 +41,7 @@ class Version3(Kind):
         return found
 
     @cached_property
-    def _core(self) -> object:
+    def core(self) -> object:
         return self._face(PluginCapabilityType.CORE)
 
     @cached_property
@@ -55,11 +55,11 @@ class Version3(Kind):
     @property
     def who(self) -> tuple[str, str, str]:
         """As its core says."""
-        names = (text(self.told_by(self._core, f"plugin_{x}")) for x in ("name", "version", "namespace"))
+        names = (text(self.told_by(self.core, f"plugin_{x}")) for x in ("name", "version", "namespace"))
         name, version, namespace = names
         if not name:
             do = "set self.plugin_name in its __init__"
-            raise wrong(self.where, self._core, "plugin_name", "no name", "a name", do)
+            raise wrong(self.where, self.core, "plugin_name", "no name", "a name", do)
         return name, version, namespace
 
     @property

@@ -19,7 +19,7 @@ from anyrt.core.formats import order, padded, splits
 def version3(plugin: IPluginV3, where: str) -> Version3:
     """A plug-in of version 3, by its core."""
     found = Version3(plugin, where)
-    return Quick(plugin, where) if isinstance(found._core, IPluginV3QuickCore) else found
+    return Quick(plugin, where) if isinstance(found.core, IPluginV3QuickCore) else found
 
 
 class Quick(Version3):

@@ -221,6 +221,11 @@ class IPluginRegistry(Reporting):
         return 0
 
 
+def keys_of(registry: IPluginRegistry) -> list[Key]:
+    """Name, version and namespace of every creator."""
+    return list(registry._creators)
+
+
 def _text(x: object, where: str) -> str:
     if not isinstance(x, str | FallbackString):
         raise wrong_type(where, x, "a str")

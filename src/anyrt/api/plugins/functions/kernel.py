@@ -91,7 +91,7 @@ class Kernel(Described, IPluginV3QuickAOTBuild, IPluginV3QuickRuntime):
         text = source(f"{d.plugin_id}: {place(function)}", code)
         kernel = name.decode() if isinstance(name, bytes) else name
         made = Text(d.plugin_id, kernel, text, len(inputs), len(own), len(outputs))
-        return made, [*(launch._given[n] for n in LAUNCH[:6]), *own]
+        return made, [*(getattr(launch, n) for n in LAUNCH[:6]), *own]
 
     def _numbers(self, function: Function, arguments: Sequence[object]) -> list[SymIntExpr]:
         """The kernel's own numbers, each of which is set."""

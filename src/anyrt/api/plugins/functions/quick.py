@@ -18,7 +18,7 @@ from anyrt.api.plugins.functions.combination import AutoTuneCombination, Combina
 from anyrt.api.plugins.functions.desc import SizeTensorDesc, TensorDesc, frozen, numbered, told
 from anyrt.api.plugins.functions.lists import ShapeExprs
 from anyrt.api.plugins.functions.signature import Function, Signature, place
-from anyrt.api.plugins.functions.sizes import ShapeExpr
+from anyrt.api.plugins.functions.sizes import ShapeExpr, size_in
 from anyrt.api.plugins.functions.tensor import share, tensor
 from anyrt.api.plugins.v3 import (
     IPluginV3,
@@ -104,7 +104,7 @@ class Described(IPluginV3, IPluginV3QuickCore, IPluginV3QuickBuild):
         """As `register` says."""
         sizes = [ShapeExprs.from_tuple(ShapeExpr(d) for d in dims) for dims in inputs]
         self.inputs, self.outputs = self._described(sizes)
-        found = ([size._in(expr_builder) for size in y.shape_expr.sizes()] for y in self.outputs)
+        found = ([size_in(size, expr_builder) for size in y.shape_expr.sizes()] for y in self.outputs)
         return [DimsExprs(sizes) for sizes in found]
 
     def _described(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 from anyrt.api.edge.fixed import Fixed
 from anyrt.api.edge.oneline import one_line
 from anyrt.api.edge.quiet import Refused, WrongValue, integer
-from anyrt.api.plugins.exprs import DIVISIONS, OPERATIONS, IDimensionExpr, IExprBuilder, ISymExpr
+from anyrt.api.plugins.exprs import DIVISIONS, OPERATIONS, IDimensionExpr, IExprBuilder, ISymExpr, dim_of
 from anyrt.core.dims import Dim
 from anyrt.core.dimtext import print_dim
 from anyrt.core.enums_more import DimensionOperation, PluginArgDataType, PluginArgType
@@ -35,7 +35,7 @@ class SymIntExpr(Fixed):
         self._dim: Dim | None = None
         self._is_size = False
         if isinstance(value, IDimensionExpr):
-            self._dim, self._is_size = value._dim, value.is_size_tensor()
+            self._dim, self._is_size = dim_of(value), value.is_size_tensor()
         elif isinstance(value, SymIntExpr):
             self._dim, self._is_size = value._dim, value._is_size
         elif value is not None:
@@ -196,6 +196,11 @@ class SizeTensorShapeExpr(ShapeExpr):
     @one_line
     def __repr__(self) -> str:
         return ": told by a size tensor"
+
+
+def size_in(expr: SymIntExpr, builder: IExprBuilder) -> IDimensionExpr:
+    """An expression as a builder has it."""
+    return expr._in(builder)
 
 
 def argument(expr: SymIntExpr) -> ISymExpr:
