@@ -1,5 +1,7 @@
 """Processors to compile for, as tests name them."""
 
+from dataclasses import replace
+
 import pytest
 
 from anyrt.backends.cpu import processors
@@ -12,6 +14,12 @@ from anyrt.core.machine import REFERENCE
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.kernelread import parse_kernels
 from anyrt.ir.program import Module
+
+_DOTS = ("has_sdot", "has_bfdot", "has_smmla", "has_bfmmla")
+_NEON = processors.forced(Level.NEON)
+# AArch64 with products of small matrices of bytes and of bfloat16, and a machine that has it.
+ARM_MM = replace(_NEON, features="+bf16,+dotprod,+i8mm", lacks=_NEON.lacks - set(_DOTS))
+NEON_MM = ARM_MM.limited(replace(REFERENCE, **dict.fromkeys(_DOTS, True)))
 
 
 def host() -> CpuTarget:

@@ -79,9 +79,9 @@ def test_bfdot_sums_products_of_bfloat16():
 
 
 def test_linux_tells_which_dots_a_processor_has(monkeypatch):
-    words = {16: 1 << 20, 26: 1 << 13}  # SDOT, and SMMLA
+    words = {16: 1 << 20, 26: 1 << 13}
     monkeypatch.setattr(ctypes, "CDLL", lambda name: SimpleNamespace(getauxval=lambda word: words[word]))
-    assert dots.__wrapped__() == {"dotprod": True, "bf16": False}
+    assert dots.__wrapped__() == {"dotprod": True, "i8mm": True, "bf16": False}
 
 
 @given(cases(), st.booleans())

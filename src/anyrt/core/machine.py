@@ -48,6 +48,7 @@ class Machine:
     pairs of these, by AVX-512. `has_extremes`: maxima and minima that are the second operand where
     either is NaN, as on x86. `has_vnni`: dots of four bytes by AVX-512. `has_tiles`: registers that hold
     tiles of a matrix (AMX). `has_sdot`, `has_bfdot`: dots of four bytes, and of two bfloat16, by NEON.
+    `has_smmla`, `has_bfmmla`: products of matrices of 2 × 8 bytes, and of 2 × 4 bfloat16, in its registers.
     """
 
     l1_bytes: int = 48 << 10
@@ -67,6 +68,8 @@ class Machine:
     has_tiles: bool = False
     has_sdot: bool = False
     has_bfdot: bool = False
+    has_smmla: bool = False
+    has_bfmmla: bool = False
     costs: Costs = field(default_factory=Costs)
 
     def __str__(self) -> str:
@@ -82,7 +85,8 @@ class Machine:
         """Half types whose products take less time than those of float32: dots sum those of bfloat16, tiles
         those of both, of float16 as four of bfloat16."""
         tiled = {DataType.HALF, DataType.BF16} if self.has_tiles else set()
-        return frozenset(tiled | {DataType.BF16} if self.has_bf16 or self.has_bfdot else tiled)
+        dots = self.has_bf16 or self.has_bfdot or self.has_bfmmla
+        return frozenset(tiled | {DataType.BF16} if dots else tiled)
 
     @property
     def tile_rows(self) -> int:
@@ -121,7 +125,8 @@ _POWERS: Final = frozenset({"line_bytes", "vector_bits", "permutes"})  # of two
 
 def this_machine(flags: Flags) -> Machine:
     """The machine that we are on, but for what the file of ANYRT_MACHINE says of it."""
-    found = replace(found_caches(), cores=processors(), has_tiles=True, has_sdot=True, has_bfdot=True)
+    optional = ("has_tiles", "has_sdot", "has_bfdot", "has_smmla", "has_bfmmla")
+    found = replace(found_caches(), cores=processors(), **dict.fromkeys(optional, True))
     if flags.machine is None:
         return found
     where = f"file {flags.machine} of ANYRT_MACHINE"

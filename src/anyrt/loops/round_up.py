@@ -16,7 +16,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from anyrt.core.dims import Sym, ceildiv, mul
+from anyrt.core.dims import (
+    FLOORDIV,
+    MOD,
+    Atom,
+    Dim,
+    Fn,
+    Sym,
+    add,
+    ceildiv,
+    floordiv,
+    linear,
+    mod,
+    mul,
+    product,
+    total,
+)
+from anyrt.core.dims import Expr as Index
 from anyrt.ir.buffer import Scalar, Space
 from anyrt.ir.kernel import Expr, Kernel, Load, Stmt, load
 from anyrt.ir.rewrite import Fail
@@ -45,7 +61,7 @@ def round_up(
             assert isinstance(x, Load), "whole tiles are loaded"
             at = counted(x.index, sums.summed, one.dim)
             assert at is not None, "whole tiles lie evenly"
-            return load(x.buffer, at, x.word)
+            return load(x.buffer, _in_one_block(at, sums.lane, sizes[1]), x.word)
 
         pairs = zip(sums.folds, sums.factors, strict=True)
         folds = tuple(multiplying(s, by_one(a), by_one(b)) for s, (a, b) in pairs)
@@ -60,3 +76,18 @@ def _is_whole(x: Expr, packed: bool) -> bool:
     if not isinstance(x, Load) or x.type is not Scalar.I32:
         return False
     return x.buffer.space is Space.SCRATCH or not packed
+
+
+def _in_one_block(at: Dim, lane: Sym, size: int) -> Dim:
+    """An index of panels of which tiles of `size` lanes are even parts, so that no lane of a tile is in
+    another panel than its first one."""
+
+    def part(a: Atom) -> Dim:
+        x, by = a.args if isinstance(a, Fn) and a.op in (FLOORDIV, MOD) else (0, 0)
+        moved = linear(x, lane)
+        even = moved is not None and moved[0] == 1 and mod(moved[1], size) == mod(by, size) == 0
+        if moved is None or not even or not isinstance(a, Fn):
+            return Index((((a,), 1),))
+        return floordiv(moved[1], by) if a.op == FLOORDIV else add(mod(moved[1], by), lane.dim)
+
+    return at if isinstance(at, int) else total(product((c, *map(part, m))) for m, c in at.terms)

@@ -87,12 +87,12 @@ APPLE_NEEDS: Final = {"reserve-x18": True, "dotprod": True}  # in LLVM's words; 
 
 # Words of the auxiliary vector, AT_HWCAP and AT_HWCAP2, and their bits (Linux kernel documentation, "ARM64
 # ELF hwcaps"): LLVM 22 reads other features off /proc/cpuinfo, but not these.
-_HWCAPS: Final = {"dotprod": (16, 20), "bf16": (26, 14)}
+_HWCAPS: Final = {"dotprod": (16, 20), "i8mm": (26, 13), "bf16": (26, 14)}
 
 
 @cache
 def dots() -> Mapping[str, bool]:
-    """Which instructions for dots Linux lets this process use, by LLVM's names of the features."""
+    """Which instructions for dots and small matrices Linux lets this process use, by LLVM's names."""
     try:
         asked = ctypes.CDLL(None).getauxval
     except (OSError, AttributeError):  # no C library of Linux

@@ -9,7 +9,7 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass
 from typing import TypeVar
 
-from anyrt.backends.cpu import matrix
+from anyrt.backends.cpu import matrix, mmla
 from anyrt.backends.cpu.instructions import CpuInstructions
 from anyrt.backends.cpu.stores import fetch, store
 from anyrt.backends.cpu.tiles import write_tile
@@ -82,6 +82,8 @@ class VectorLowering:
                 self._chain(to, _met(matrix.Chain.of(stmt)))
             case For(kind=Loop.VECTOR, intrinsic=name) if name and self.vectors.machine.has_tiles:
                 self._product(to, _met(matrix.matrix_product(stmt)))
+            case For(kind=Loop.VECTOR, intrinsic=name) if mmla.has(name, self.vectors.machine):
+                mmla.write(to.values, _met(mmla.found(stmt)))
             case For(kind=Loop.VECTOR):
                 VectorLoop(self.vectors, to.block, stmt).emit()
             case _:

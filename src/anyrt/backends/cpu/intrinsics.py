@@ -34,18 +34,49 @@ class Instruction:
 
 
 @dataclass(frozen=True, slots=True)
+class Grid:
+    """The tiles of a matrix that instructions sum: `deep` words at once, of up to `rows` × `lanes`, no more
+    than `sums`; more rows than `odd` are an even number. `apart`: in registers of their own, where a product
+    takes a sixteenth of the time of dots, however few rows there are."""
+
+    deep: int
+    rows: int
+    odd: int
+    lanes: int
+    sums: int
+    apart: bool
+
+    def fits(self, rows: int) -> bool:
+        """Whether a tile has so many rows."""
+        return 0 < rows <= self.rows and (rows <= self.odd or rows % 2 == 0)
+
+    def wide(self, rows: int) -> int:
+        """Lanes of a tile of so many rows."""
+        return min(self.lanes, self.sums >> (rows - 1).bit_length())
+
+
+@dataclass(frozen=True, slots=True)
 class OnTiles:
     """What adds an intrinsic of each row and lane to a tile of a matrix: LLVM's `name` for it, and that
-    of the `loop` that is its text (matrix.py)."""
+    of the `loop` that is its text (matrix.py, mmla.py), where a machine `has` it."""
 
     intrinsic: Intrinsic
     loop: str
     name: str
+    grid: Grid
+    has: Callable[[Machine], bool]
 
 
+_AMX: Final = Grid(deep=16, rows=32, odd=16, lanes=32, sums=1024, apart=True)
+# Sixteen registers of 2 × 2 sums, beside those of the factors.
+_MMLA: Final = Grid(deep=2, rows=8, odd=0, lanes=16, sums=64, apart=False)
 AMX: Final = (
-    OnTiles(PAIRS, "amx_bf16", "llvm.x86.tdpbf16ps"),
-    OnTiles(BYTES, "amx_int8", "llvm.x86.tdpbssd"),
+    OnTiles(PAIRS, "amx_bf16", "llvm.x86.tdpbf16ps", _AMX, lambda m: m.has_tiles),
+    OnTiles(BYTES, "amx_int8", "llvm.x86.tdpbssd", _AMX, lambda m: m.has_tiles),
+)
+MMLA: Final = (
+    OnTiles(BYTES, "smmla", "llvm.aarch64.neon.smmla.v4i32.v16i8", _MMLA, lambda m: m.has_smmla),
+    OnTiles(PAIRS, "bfmmla", "llvm.aarch64.neon.bfmmla", _MMLA, lambda m: m.has_bfmmla),
 )
 
 # AVX-512 VNNI and AVX-512 BF16; SDOT and BFDOT of NEON.
@@ -64,10 +95,13 @@ def instruction_for(intrinsic: Intrinsic, machine: Machine) -> Instruction | Non
 
 
 def intrinsics(machine: Machine) -> tuple[Intrinsic, ...]:
-    """What a machine has instructions for: those on tiles of a matrix (matrix.py) come first."""
-    tiles = AMX if machine.has_tiles else ()
-    vectors = (x for x in INSTRUCTIONS if x.has(machine))
-    return tuple(dict.fromkeys(x.intrinsic for x in (*tiles, *vectors)))
+    """What a machine has instructions for: those on tiles of a matrix come first."""
+    return tuple(dict.fromkeys(x.intrinsic for x in (*AMX, *MMLA, *INSTRUCTIONS) if x.has(machine)))
+
+
+def tiles_for(intrinsic: Intrinsic, machine: Machine) -> OnTiles | None:
+    """The instruction on tiles of a matrix that a machine has for an intrinsic."""
+    return next((x for x in (*AMX, *MMLA) if x.intrinsic == intrinsic and x.has(machine)), None)
 
 
 def dot_for(terms: Scalar, machine: Machine) -> Intrinsic | None:

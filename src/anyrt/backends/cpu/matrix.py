@@ -1,4 +1,4 @@
-"""Sums of dots in registers that hold tiles of a matrix (AMX).
+"""Sums of dots in tiles of a matrix: which loops are such, and how they are written for AMX.
 
 A vector loop over 32 lanes that sums dots of words for up to 32 rows, and stores what it has summed, needs
 two or four tiles of up to 16 × 16 sums; for every 16 words of the sum the rows' words and the lanes' words
@@ -8,7 +8,7 @@ Developer's Manual, volume 1, chapter 18, "Programming with Intel AMX")
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import product
@@ -30,7 +30,6 @@ SIDE: Final = 16  # rows of a tile, and words of each
 WORD: Final = 4  # bytes
 LANES: Final = 2 * SIDE
 FIRST, SECOND = (4, 5), (6, 7)  # the tiles of the factors; before them those of sums
-INSTRUCTIONS: Final = {x.intrinsic: x for x in AMX}
 CHAINED: Final = "amx_overlapped"
 Vars: TypeAlias = tuple[Sym, Sym, Sym, Sym]  # of lanes, words, rows, and rows that are stored
 
@@ -38,26 +37,34 @@ Vars: TypeAlias = tuple[Sym, Sym, Sym, Sym]  # of lanes, words, rows, and rows t
 @dataclass(frozen=True, slots=True)
 class MatrixProduct:
     """What a loop sums: rows × lanes of dots over `count` words, stored to `target`. The factors and the
-    target are given at the first row, lane and word, with the elements from one row to the next. Several
-    second factors, whose words alternate, have one first factor."""
+    target are given at the first row, lane and word, with the elements from one row to the next, `pitch`, and
+    from one word of the lanes to the next, `step`. Several second factors, whose words alternate, have one
+    first factor."""
 
     by: OnTiles
     rows: int
+    lanes: int
     count: Dim
     first: Load
     pitch: Dim
     seconds: tuple[Load, ...]
+    step: Dim
     target: Store
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether words of the lanes lie one after the other, as AMX loads them."""
+        return self.step == len(self.seconds) * self.lanes * self.seconds[0].elements
 
     def text(self, sums: Buffer, vars: Vars) -> tuple[tuple[Stmt, ...], Stmt]:
         """What the instructions compute, for these variables: what is folded for each word, and what is
         stored in the end."""
         lane, word, row, out = (v.dim for v in vars)
-        size, deep = self.seconds[0].elements, len(self.seconds) * LANES
+        size = self.seconds[0].elements
         first = _at(self.first, mul(row, self.pitch), mul(word, self.first.elements))
-        at = add(mul(word, deep * size), mul(lane, size))
+        at = add(mul(word, self.step), mul(lane, size))
         dots = (alu(self.by.intrinsic, first, _at(x, at)) for x in self.seconds)
-        place = add(self.target.index, add(mul(out, LANES), lane))
+        place = add(self.target.index, add(mul(out, self.lanes), lane))
         store = Store(self.target.buffer, place, load(sums, out))
         return tuple(Fold(sums, Op.ADD, x, row) for x in dots), store
 
@@ -113,13 +120,13 @@ class Chain:
 
 def height(rows: Dim) -> int:
     """Of a tile of sums, where one or two of them have so many rows; else 0."""
-    if not isinstance(rows, int) or rows > LANES or (rows > SIDE and rows % 2):
+    if not isinstance(rows, int) or not AMX[0].grid.fits(rows):
         return 0
     return rows if rows <= SIDE else rows // 2
 
 
-def matrix_product(loop: For) -> MatrixProduct | Fail:
-    """The product that a loop is, equal to its text."""
+def matrix_product(loop: For, among: Sequence[OnTiles] = AMX) -> MatrixProduct | Fail:
+    """The product that a loop is, equal to its text, by one of instructions on the same tiles."""
     match loop:
         case For(
             kind=Loop.VECTOR,
@@ -130,8 +137,10 @@ def matrix_product(loop: For) -> MatrixProduct | Fail:
             ),
         ):
             vars = (loop.var, word, row, out)
-            p = _operands(vars, folds, store)
-            even = isinstance(p, Fail) or p.text(sums, vars) == (folds, store)
+            p = _operands(vars, folds, store, among)
+            if isinstance(p, Fail):
+                return p
+            even = (p.is_dense or not p.by.grid.apart) and p.text(sums, vars) == (folds, store)
             return p if even else Fail("its rows and words do not lie evenly")
     return Fail("it sums no dots for several rows, which are stored then")
 
@@ -148,25 +157,32 @@ def overlapped(loop: For) -> str | Fail:
     return c if isinstance(c, Fail) else CHAINED
 
 
-def _operands(vars: Vars, folds: tuple[Stmt, ...], store: Store) -> MatrixProduct | Fail:
+def _operands(
+    vars: Vars, folds: tuple[Stmt, ...], store: Store, among: Sequence[OnTiles]
+) -> MatrixProduct | Fail:
     """What stands at the first row, lane and word."""
-    lane, word, row, _ = vars
-    if lane.extent != LANES or not height(row.extent or 0) or not isinstance(row.extent, int):
+    (lane, word, row, _), grid, by = vars, among[0].grid, {x.intrinsic: x for x in among}
+    rows, lanes = row.extent, lane.extent
+    if not isinstance(rows, int) or not grid.fits(rows) or lanes != grid.wide(rows):
         return Fail(f"{row.extent} rows of {lane.extent} lanes fill no tiles")
-    if not isinstance(word.extent, int) or word.extent % SIDE:
+    if not isinstance(word.extent, int) or word.extent % grid.deep:
         return Fail(f"{word.extent} words fill no tiles")
     dots = [s.value for s in folds if isinstance(s, Fold) and isinstance(s.value, Alu)]
-    pairs = [x.args for x in dots if x.op in INSTRUCTIONS and all(isinstance(a, Load) for a in x.args)]
+    pairs = [x.args for x in dots if x.op in by and all(isinstance(a, Load) for a in x.args)]
     dot = dots[0].op if dots else None
     if len(pairs) < len(folds) or not isinstance(dot, Intrinsic):
         return Fail("it sums other things than dots of what is loaded")
     at = Rewrite(dict.fromkeys(vars, 0))
     first, *seconds = (x for x in map(at.expr, (pairs[0][0], *(b for _, b in pairs))) if isinstance(x, Load))
-    pitch = linear(pairs[0][0].index, row) if isinstance(pairs[0][0], Load) else None
-    if pitch is None:
+    pitch, step = (
+        linear(x.index, v) for x, v in zip(pairs[0], (row, word), strict=True) if isinstance(x, Load)
+    )
+    if pitch is None or step is None:
         return Fail("its rows do not lie evenly")
     target = replace(store, index=at.dim(store.index))
-    return MatrixProduct(INSTRUCTIONS[dot], row.extent, word.extent, first, pitch[0], tuple(seconds), target)
+    return MatrixProduct(
+        by[dot], rows, grid.wide(rows), word.extent, first, pitch[0], tuple(seconds), step[0], target
+    )
 
 
 def configure(v: Values, scope: Scope, p: MatrixProduct) -> None:
@@ -193,7 +209,7 @@ def write(v: Values, p: MatrixProduct, between: Callable[[str], None] = lambda w
     turn of that loop is computed while tiles are multiplied, as those take turns of many cycles."""
     scope, out, tall = v.out.scopes.inner, v.out, height(p.rows)
     rows = range(p.rows // tall)
-    first, seconds, target = _places(v, scope, p)
+    first, seconds, target = places(v, scope, p)
     pitch = out.put(scope, f"mul i64 {v.dim(p.pitch)}, {ll.BYTES[p.first.buffer.stored]}")
     for r in rows:
         for c in range(2):
@@ -207,8 +223,8 @@ def write(v: Values, p: MatrixProduct, between: Callable[[str], None] = lambda w
     before, last = out.scopes.name("pre"), out.scopes.name("end")
     scope.lines += [f"  br label %{before}", f"{before}:", f"  br label %{head}", f"{head}:"]
     scope.lines.append(f"  {at} = phi i64 [0, %{before}], [{after}, %{last}]")
-    here = out.put(scope, f"getelementptr i32, ptr {first}, i64 {_moved(v, scope, first, at)}")
-    lower = _moved(v, scope, first, pitch)
+    here = out.put(scope, f"getelementptr i32, ptr {first}, i64 {moved(v, scope, first, at)}")
+    lower = moved(v, scope, first, pitch)
     for r in rows:
         row = out.put(
             scope, f"getelementptr i8, ptr {here}, i64 {out.put(scope, f'mul i64 {lower}, {r * tall}')}"
@@ -218,8 +234,8 @@ def write(v: Values, p: MatrixProduct, between: Callable[[str], None] = lambda w
     for second in seconds:
         for c in range(2):
             lane = out.put(scope, f"add i64 {words}, {c * SIDE}")
-            start = out.put(scope, f"getelementptr i32, ptr {second}, i64 {_moved(v, scope, second, lane)}")
-            step = ("i64", _moved(v, scope, second, str(LANES * WORD * len(seconds))))
+            start = out.put(scope, f"getelementptr i32, ptr {second}, i64 {moved(v, scope, second, lane)}")
+            step = ("i64", moved(v, scope, second, str(LANES * WORD * len(seconds))))
             _call(v, scope, "llvm.x86.tileloadd64", ("i8", str(SECOND[c])), ("ptr", start), step)
         for r, c in product(rows, range(2)):
             tiles = (2 * r + c, FIRST[r], SECOND[c])
@@ -230,17 +246,17 @@ def write(v: Values, p: MatrixProduct, between: Callable[[str], None] = lambda w
     scope.lines += [f"  br i1 {again}, label %{head}, label %{done}", f"{done}:"]
     for r in rows:
         for c in range(2):
-            offset = _moved(v, scope, target, str(r * tall * LANES + c * SIDE))
+            offset = moved(v, scope, target, str(r * tall * LANES + c * SIDE))
             place = out.put(scope, f"getelementptr i32, ptr {target}, i64 {offset}")
-            step = ("i64", _moved(v, scope, target, str(LANES * WORD)))
+            step = ("i64", moved(v, scope, target, str(LANES * WORD)))
             _call(v, scope, "llvm.x86.tilestored64", ("i8", str(2 * r + c)), ("ptr", place), step)
     v.changed(p.target.buffer.name)
 
 
-def _places(v: Values, scope: Scope, p: MatrixProduct) -> tuple[str, list[str], str]:
+def places(v: Values, scope: Scope, p: MatrixProduct) -> tuple[str, list[str], str]:
     """Where the factors and the target begin, all of which is checked here where accesses are."""
-    rows, steps, size = p.rows, len(p.seconds), p.first.elements
-    words = add(mul(add(p.count, -1), LANES * steps), LANES)
+    rows, size, lanes = p.rows, p.first.elements, p.lanes * p.seconds[0].elements
+    words = add(mul(add(p.count, -1), p.step), lanes)
 
     def begin(x: Load | Store, count: Dim, *, writes: bool = False) -> str:
         row = SIDE * WORD // ll.BYTES[x.buffer.stored]  # what a tile takes from there, if nothing is
@@ -248,11 +264,11 @@ def _places(v: Values, scope: Scope, p: MatrixProduct) -> tuple[str, list[str], 
         return v.place(scope, x.buffer, v.dim(x.index), span, writes=writes)
 
     first = begin(p.first, add(mul(p.pitch, rows - 1), mul(p.count, size)))
-    seconds = [begin(x, mul(words, x.elements)) for x in p.seconds]
-    return first, seconds, begin(p.target, rows * LANES, writes=True)
+    seconds = [begin(x, words) for x in p.seconds]
+    return first, seconds, begin(p.target, rows * p.lanes, writes=True)
 
 
-def _moved(v: Values, scope: Scope, place: str, by: str) -> str:
+def moved(v: Values, scope: Scope, place: str, by: str) -> str:
     """How far from `place` something lies that is `by` from there: nowhere else where checks have found that
     there is nothing."""
     if v.checks is None:

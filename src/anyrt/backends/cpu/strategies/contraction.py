@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from anyrt.backends.cpu import matrix
+from anyrt.backends.cpu import matrix, mmla
 from anyrt.backends.cpu.intrinsics import BYTES, PAIRS, SHORTS, UNSIGNED, intrinsics
 from anyrt.backends.cpu.strategies.common import COLLAPSE, NONTEMPORAL, VECTORISE, VERSION, parallel
 from anyrt.backends.cpu.strategies.tile_choice import (
@@ -356,7 +356,8 @@ def _has_runs(p: Product) -> bool:
 def _tensorize(kernel: Kernel, c: Context, tiled: Tiled) -> Kernel | Fail:
     if not tiled.tile.is_whole:
         return Fail("no instruction multiplies matrices of its words")
-    made = tensorize(kernel, tiled.n.j, tiled.m.i, matrix.intrinsic)
+    by = matrix.intrinsic if c.machine.has_tiles else mmla.intrinsic
+    made = tensorize(kernel, tiled.n.j, tiled.m.i, by)
     return Unmet(f"tiles of a matrix were meant: {made.reason}") if isinstance(made, Fail) else made
 
 

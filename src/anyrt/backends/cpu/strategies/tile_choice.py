@@ -11,7 +11,6 @@ from dataclasses import replace
 from math import prod
 
 from anyrt.backends.cpu.intrinsics import UNSIGNED, instruction_for
-from anyrt.backends.cpu.matrix import LANES
 from anyrt.backends.cpu.strategies.words import (
     Worded,
     splits,
@@ -238,7 +237,7 @@ def holds_windows(p: Product, n: Sym) -> bool:
 def _worded(plain: Tile, made: Worded) -> Tile:
     """The tile for words of terms, of matrices where there are such."""
     packed, width = Pack.EACH if made.pack_n else Pack.NOTHING, plain.shape.width
-    shape = Shape(made.rows, LANES // width, width) if made.rows else plain.shape
+    shape = Shape(made.rows, made.lanes // width, width) if made.rows else plain.shape
     return replace(plain, shape=shape, words=made.words, pack_m=made.pack_m, pack_n=packed)
 
 

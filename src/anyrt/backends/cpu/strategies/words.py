@@ -8,9 +8,9 @@ memory, too, where a sum has whole tiles of words and no tile has rows beyond th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
-from anyrt.backends.cpu.intrinsics import BYTES, PAIRS, dot_for, intrinsics
-from anyrt.backends.cpu.matrix import LANES, SIDE
+from anyrt.backends.cpu.intrinsics import BYTES, PAIRS, Grid, dot_for, intrinsics, tiles_for
 from anyrt.core.dims import Dim, Sym, add, ceildiv, linear, mul, product
 from anyrt.core.dimvalues import substitute
 from anyrt.core.machine import Machine
@@ -23,20 +23,22 @@ from anyrt.loops.register_tile import Words
 from anyrt.loops.words import WORTH, counted, narrow, word
 from anyrt.schedule.step import Unmet
 
-NEARLY = 24  # rows of a tile that is not worth filling up by copying
+NEARLY = 0.75  # of the rows of the tallest tile, from which one is not worth filling up by copying
 MANY = 24  # rows from which float16 is worth splitting
+BESIDE = 0.75  # instructions a row and word: two loads and one that joins them, of two rows and words
 NONE = Fail("no instruction sums several of its terms")
 
 
 @dataclass(frozen=True, slots=True)
 class Worded:
-    """The words of a tile, which factors are copied, and the `rows` of tiles of matrices (0: there are
-    none)."""
+    """The words of a tile, which factors are copied, and the `rows` and `lanes` of tiles of matrices (0:
+    there are none)."""
 
     words: Words
     pack_m: bool
     pack_n: bool
     rows: int = 0
+    lanes: int = 0
 
 
 def words_for(p: Product, m: Sym | None, n: Sym, rows: int, machine: Machine) -> Worded | Fail:
@@ -44,11 +46,7 @@ def words_for(p: Product, m: Sym | None, n: Sym, rows: int, machine: Machine) ->
     not. `rows`: an estimate."""
     dot = _dot(p, machine)
     if isinstance(dot, Fail):
-        if not p.summed or not splits(p, machine):
-            return dot
-        if rows < MANY:
-            return Unmet(f"{rows} rows of float16 are not worth splitting for {PAIRS.name}")
-        return Worded(Words(PAIRS, SIDE, split=True), True, True, _filled(m, rows))
+        return _split(m, rows, machine) if p.summed and splits(p, machine) else dot
     number = Sym("words", extent=(p.summed[-1].extent or 0) // dot.parts)
     first, second = (word(x, p.summed[-1], number, dot.parts) for x in (p.first, p.second))
     panels = isinstance(second, Load) and stride_in_panel(second.index, n, machine.panel) == second.elements
@@ -57,14 +55,40 @@ def words_for(p: Product, m: Sym | None, n: Sym, rows: int, machine: Machine) ->
         return Unmet(f"words for {dot.name} are not worth making for {rows} rows")
     if dot not in intrinsics(machine) and not (panels and few):
         return NONE  # bytes are taken out of words faster than loaded across them, once
-    if not machine.has_tiles:
-        return Worded(Words(dot), dot.first is Scalar.U8 or not isinstance(first, Load), not panels)
-    loops = (*p.summed[:-1], number)
-    lanes_lie = panels and _step(second, loops) == machine.panel * _elements(second)
-    height = _height(m, rows)
-    rows_lie = _step(first, loops) == _elements(first) and _rows_lie(first, m, height)
-    tall = height if rows_lie else _filled(m, rows)
-    return Worded(Words(dot, SIDE), not rows_lie, not lanes_lie, tall)
+    plain = Worded(Words(dot), dot.first is Scalar.U8 or not isinstance(first, Load), not panels)
+    tiles = tiles_for(dot, machine)
+    if tiles is None:
+        return plain
+    grid, loops = tiles.grid, (*p.summed[:-1], number)
+    lanes_lie = panels and _step(second, loops, grid.deep) == machine.panel * _elements(second)
+    height = _height(m, rows, grid)
+    rows_lie = _step(first, loops, grid.deep) == _elements(first) and _rows_lie(first, m, height)
+    tall = height if rows_lie else _filled(m, rows, grid)
+    words = prod(v.extent for v in loops if isinstance(v.extent, int))
+    if not _pays(grid, rows, tall, words, machine):
+        return plain
+    return Worded(Words(dot, grid.deep), not rows_lie, not lanes_lie, tall, grid.wide(tall))
+
+
+def _split(m: Sym | None, rows: int, machine: Machine) -> Worded | Fail:
+    """Words of both parts of float16, for tiles of matrices."""
+    tiles = tiles_for(PAIRS, machine)
+    assert tiles is not None, "float16 is split where there are tiles"
+    if rows < MANY:
+        return Unmet(f"{rows} rows of float16 are not worth splitting for {PAIRS.name}")
+    tall = _filled(m, rows, tiles.grid)
+    return Worded(Words(PAIRS, tiles.grid.deep, split=True), True, True, tall, tiles.grid.wide(tall))
+
+
+def _pays(grid: Grid, rows: int, tall: int, words: int, machine: Machine) -> bool:
+    """Whether tiles of so many rows take fewer instructions than dots of as many words. Both load the lanes,
+    and rows; tiles put two words of each beside one another, and their sums go through scratch."""
+    if grid.apart or not grid.fits(tall):
+        return grid.apart
+    lanes, tiles = grid.wide(tall) // machine.lanes, -(-rows // tall)
+    dots = rows * (lanes + 1) + tiles * lanes
+    made = tiles * tall * (lanes / 2 + BESIDE) + 2 * tiles * lanes
+    return words * (dots - made) > tiles * tall * lanes * (machine.costs.store + 1)
 
 
 def splits(p: Product, machine: Machine) -> bool:
@@ -74,12 +98,14 @@ def splits(p: Product, machine: Machine) -> bool:
 
 def takes_words(p: Product, machine: Machine) -> bool:
     """True where tiles of matrices load the first factor's rows from where they lie."""
-    dot = _dot(p, machine) if machine.has_tiles else NONE
-    if isinstance(dot, Fail):
+    dot = _dot(p, machine)
+    tiles = None if isinstance(dot, Fail) else tiles_for(dot, machine)
+    if tiles is None:
         return False
+    dot, deep = tiles.intrinsic, tiles.grid.deep
     number = Sym("words", extent=(p.summed[-1].extent or 0) // dot.parts)
     first = word(p.first, p.summed[-1], number, dot.parts)
-    return _step(first, (*p.summed[:-1], number)) == _elements(first)
+    return _step(first, (*p.summed[:-1], number), deep) == _elements(first)
 
 
 def _dot(p: Product, machine: Machine) -> Intrinsic | Fail:
@@ -104,12 +130,13 @@ def _elements(x: Expr) -> int:
     return x.elements if isinstance(x, Load) else 0
 
 
-def _step(x: Expr, loops: tuple[Sym, ...]) -> Dim | None:
-    """From one word of a sum to the next, for what is loaded by whole tiles of words; else None."""
+def _step(x: Expr, loops: tuple[Sym, ...], deep: int) -> Dim | None:
+    """From one word of a sum to the next, for what is loaded by whole tiles of words, so many at once; else
+    None."""
     words = product(v.extent or 0 for v in loops)
     counter = Sym("counter", extent=words)
     at = counted(x.index, loops, counter.dim) if isinstance(x, Load) else None
-    if at is None or not isinstance(words, int) or words % SIDE:
+    if at is None or not isinstance(words, int) or words % deep:
         return None
     return stride(at, counter)
 
@@ -121,20 +148,20 @@ def _rows_lie(x: Expr, m: Sym | None, height: int) -> bool:
     return bool(height) and isinstance(x, Load) and linear(x.index, m) is not None
 
 
-def _height(m: Sym | None, rows: int) -> int:
+def _height(m: Sym | None, rows: int, grid: Grid) -> int:
     """Rows of tiles that are all whole, 0 where there are no such."""
     if m is None or not isinstance(m.extent, int):
         return int(m is None)
-    fits = [n for n in range(1, LANES + 1) if rows % n == 0 and (n <= SIDE or n % 2 == 0)]
-    return fits[-1] if fits[-1] >= NEARLY or fits[-1] == rows else 0
+    tall = max((n for n in range(1, grid.rows + 1) if rows % n == 0 and grid.fits(n)), default=0)
+    return tall if tall >= NEARLY * grid.rows or tall == rows else 0
 
 
-def _filled(m: Sym | None, rows: int) -> int:
+def _filled(m: Sym | None, rows: int, grid: Grid) -> int:
     """Rows of tiles whose last one is filled up, as alike as they can be."""
     if m is not None and not isinstance(m.extent, int):
-        return LANES
-    each = -(-rows // -(-rows // LANES))
-    return each if each <= SIDE else each + each % 2
+        return grid.rows
+    each = -(-rows // -(-rows // grid.rows))
+    return each if grid.fits(each) else each + 1
 
 
 def stride_in_panel(at: Dim, n: Sym, size: int) -> Dim | None:
