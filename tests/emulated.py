@@ -25,6 +25,7 @@ from anyrt.backends.cpu.pool import compile_pool
 from anyrt.backends.cpu.processors import Level, Processor, forced
 from anyrt.plan.pool import PARALLEL, STOP, WORKER
 from anyrt.plan.program import Compiled
+from tests.mmla import MODELS
 
 try:
     import unicorn
@@ -38,6 +39,7 @@ SDOT = replace(ARM, features="+dotprod", lacks=ARM.lacks - {"has_sdot"})  # the 
 STACK = 1 << 20
 MOST = 1 << 24  # bytes that are mapped at once
 PAGE = 1 << 12
+UNDEFINED = 1  # the number of that exception
 
 
 @contextmanager
@@ -99,7 +101,7 @@ class Machine:
             unicorn.UC_HOOK_MEM_READ_UNMAPPED | unicorn.UC_HOOK_MEM_WRITE_UNMAPPED,
             lambda uc, access, address, size, value, data: self.find(address),
         )
-        self.uc.hook_add(unicorn.UC_HOOK_INTR, lambda uc, number, data: self.answer())
+        self.uc.hook_add(unicorn.UC_HOOK_INTR, lambda uc, number, data: self.interrupt(number))
         self.execute(_pool())
 
     def execute(self, code: CpuCode) -> None:
@@ -132,6 +134,21 @@ class Machine:
                     PARALLEL
                 )  # a pool of this machine's own code: that of AArch64 instead
         return (self.uc.reg_read(arm.UC_ARM64_REG_X0) + (1 << 31)) % (1 << 32) - (1 << 31)
+
+    def interrupt(self, number: int) -> None:
+        """Have the system called, or compute what the processor has no instruction for."""
+        if number != UNDEFINED:
+            return self.answer()
+        at = self.uc.reg_read(arm.UC_ARM64_REG_PC)
+        word = int.from_bytes(self.uc.mem_read(at, 4), "little")
+        model = MODELS.get(word & 0xFFE0FC00)
+        assert model is not None, f"the emulator lacks the instruction {word:#010x} at {at:#x}"
+        numbers = (word & 31, word >> 5 & 31, word >> 16 & 31)
+        total, a, b = (arm.UC_ARM64_REG_Q0 + n for n in numbers)
+        made = model(*(self.uc.reg_read(r).to_bytes(16, "little") for r in (total, a, b)))
+        self.uc.reg_write(total, int.from_bytes(made, "little"))
+        self.uc.reg_write(arm.UC_ARM64_REG_PC, at + 4)
+        return None
 
     def answer(self) -> None:
         """Have the system called."""

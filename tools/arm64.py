@@ -45,24 +45,30 @@ from anyrt.backends.cpu.processors import Level, forced
 from anyrt.codegen.llvm import compile_text
 from anyrt.plan.program import Compiled, Program
 from dataclasses import replace
+from functools import cache
 
 target = replace(forced(Level.NEON), features="+bf16,+i8mm,+dotprod")
 
-def run(name, sums, parts, a, b):
+@cache
+def function(name, sums, parts):
     text = f"""
 declare {sums} @llvm.aarch64.neon.{name}({sums}, {parts}, {parts})
 define i32 @f(ptr %p, ptr %q, ptr %r) {{
   %a = load {parts}, ptr %p, align 1
   %b = load {parts}, ptr %q, align 1
-  %y = call {sums} @llvm.aarch64.neon.{name}({sums} zeroinitializer, {parts} %a, {parts} %b)
+  %t = load {sums}, ptr %r, align 1
+  %y = call {sums} @llvm.aarch64.neon.{name}({sums} %t, {parts} %a, {parts} %b)
   store {sums} %y, ptr %r, align 1
   ret i32 0
 }}"""
     image, entries = flatten(compile_text(text, target))
     code = CpuDevice().load(Compiled(Program((), 0, 0, 0, 0, (), tuple(entries.items())), image))
-    out = np.zeros(4, np.float32 if "float" in sums else np.int32)
-    assert code.function("f", 3)(a.ctypes.data, b.ctypes.data, out.ctypes.data) == 0
+    return code, code.function("f", 3)
+
+def run(name, sums, parts, a, b, total=None):
     wide = np.float32 if "float" in sums else np.int32
+    out = np.zeros(4, wide) if total is None else total.copy()
+    assert function(name, sums, parts)[1](a.ctypes.data, b.ctypes.data, out.ctypes.data) == 0
     return out, a.astype(wide), b.astype(wide)
 
 rng = np.random.default_rng(0)
@@ -81,7 +87,23 @@ out, p, q = run("bfmmla", "<4 x float>", "<8 x bfloat>", h, k)
 assert (out == (p.reshape(2, 4) @ q.reshape(2, 4).T).ravel()).all(), "bfmmla"
 print("bfmmla", out.tolist())
 
-# Kernels by the dots that this processor has, beside the interpreter.
+# BFMMLA of any bits, normal ones, extreme ones and those of no number, is what tests/mmla.py says.
+from tests.mmla import EXTREMES, bfmmla, error_of_bfloats, infinities, largest_bytes
+
+def same(out, model):
+    other = np.frombuffer(model, np.float32)
+    return ((out.view(np.int32) == other.view(np.int32)) | (np.isnan(out) & np.isnan(other))).all()
+
+for turn in range(3000):
+    near = [0x3F80, 0x4000, 0x7F00, 0x0080][turn % 4]  # half of the turns: of sizes close to one another
+    spread = 0x200 if turn % 2 else 0x10000
+    a, b = ((near + rng.integers(0, spread, 8)).astype(np.uint16).view(ml_dtypes.bfloat16) for _ in "ab")
+    total = rng.integers(0, 1 << 32, 4, dtype=np.uint32).view(np.float32)
+    out, _, _ = run("bfmmla", "<4 x float>", "<8 x bfloat>", a, b, total)
+    assert same(out, bfmmla(*(x.tobytes() for x in (total, a, b)))), (turn, a, b, total, out)
+print("bfmmla as its model", turn + 1, "times")
+
+# Kernels by the dots and small matrices that this processor has, beside the interpreter.
 from anyrt.core.flags import Flags
 from anyrt.core.machine import this_machine
 from tests.loops.test_register_tile import CASES, N, lowered
@@ -89,13 +111,23 @@ from tests.native import verify
 from tests.targets import host
 
 machine = host().limited(this_machine(Flags()))
-bytes, halves = ("bytes", "convolution of bytes"), ("halves", "open tiles after tiles")
-for name, word in (*((name, "sdot") for name in bytes), *((name, "bfdot") for name in halves)):
+KERNELS = {
+    "sdot": ("few rows of bytes",),
+    "bfdot": ("few rows of halves", "one word of halves"),
+    "smmla": ("bytes", "few lanes of bytes", "open rows of bytes", "convolution of bytes"),
+    "bfmmla": ("halves", "few rows turned of halves", "open tiles after tiles"),
+}
+for word, name in ((word, name) for word, names in KERNELS.items() for name in names):
     found = lowered(CASES[name], machine)
     text = host().assembly(host().text(found.module.kernels, machine))
-    assert word in text, (name, host().processor.features)
-    assert verify(found, host(), [{N.name: n} for n in (1, 33)]) == (), name
-    print(name, "by", text.count(word), word)
+    assert f"\\t{word}\\t" in text, (name, host().processor.features)
+    assert verify(found, host(), [{N.name: n} for n in (0, 1, 13, 33, 197)]) == (), name
+    print(name, "by", text.count(f"\\t{word}\\t"), word)
+for shape in EXTREMES:
+    assert largest_bytes(*shape, machine)
+    error = error_of_bfloats(*shape, machine)
+    assert error <= 1 and infinities(*shape, machine)
+    print("extremes", shape, "bfloat16 off by", error, "of the bound")
 '''
 
 

@@ -30,9 +30,10 @@ from tests.codegen.test_random_graphs import LIMITS, assert_agrees, cases
 from tests.compiler import test_kernels_run as pipeline
 from tests.emulated import ARM, MISSING, SDOT, Emulated, Machine, arm, emulated, unicorn
 from tests.loops import test_register_tile as products
+from tests.mmla import EXTREMES, error_of_bfloats, infinities, largest_bytes
 from tests.native import load, verify
 from tests.sampling import tries
-from tests.targets import host
+from tests.targets import ARM_MM, NEON_MM, host
 
 pytestmark = pytest.mark.skipif(unicorn is None, reason=MISSING)
 
@@ -76,6 +77,40 @@ def test_bfdot_sums_products_of_bfloat16():
     kernels = products.lowered(products.CASES["halves"], machine).module.kernels
     with emulated(processor):
         assert "\tbfdot\t" in host().assembly(host().text(kernels, machine))
+
+
+MATRICES = {
+    "smmla": ("bytes", "few lanes of bytes", "open rows of bytes", "whole tiles of bytes"),
+    "bfmmla": ("halves", "few rows turned of halves", "open tiles after tiles"),
+}
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(("word", "name"), [(w, name) for w, names in MATRICES.items() for name in names])
+def test_small_matrices_are_multiplied_as_by_the_interpreter(word, name):
+    graph = products.CASES[name]
+    lowered = products.lowered(graph, NEON_MM)
+    with emulated(ARM_MM):
+        assert f"\t{word}\t" in host().assembly(host().text(lowered.module.kernels, NEON_MM))
+        sizes = [{products.N.name: n} for n in (0, 1, 13, 33)] if graph.symbols else [{}]
+        assert verify(lowered, host(), sizes) == ()
+
+
+@pytest.mark.parametrize("shape", EXTREMES)
+def test_the_largest_bytes_give_exact_sums(shape):
+    with emulated(ARM_MM):
+        assert largest_bytes(*shape, NEON_MM)
+
+
+@pytest.mark.parametrize("shape", EXTREMES)
+def test_bfloat16_of_all_sizes_are_summed_within_the_bound_of_rounding_to_odd(shape):
+    with emulated(ARM_MM):
+        assert 0 < error_of_bfloats(*shape, NEON_MM) <= 1
+
+
+def test_what_is_no_number_comes_through_products_of_small_matrices():
+    with emulated(ARM_MM):
+        assert infinities(*EXTREMES[0], NEON_MM)
 
 
 def test_linux_tells_which_dots_a_processor_has(monkeypatch):
