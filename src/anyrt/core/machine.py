@@ -125,8 +125,8 @@ _POWERS: Final = frozenset({"line_bytes", "vector_bits", "permutes"})  # of two
 
 def this_machine(flags: Flags) -> Machine:
     """The machine that we are on, but for what the file of ANYRT_MACHINE says of it."""
-    optional = ("has_tiles", "has_sdot", "has_bfdot", "has_smmla", "has_bfmmla")
-    found = replace(found_caches(), cores=processors(), **dict.fromkeys(optional, True))
+    found = replace(found_caches(), cores=processors(), has_tiles=True)
+    found = replace(found, has_sdot=True, has_bfdot=True, has_smmla=True, has_bfmmla=True)
     if flags.machine is None:
         return found
     where = f"file {flags.machine} of ANYRT_MACHINE"
