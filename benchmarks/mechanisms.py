@@ -265,7 +265,7 @@ def _built(case: Case, x: Array, asked: BuildRequest, engine: str, machine: Desc
     with tempfile.TemporaryDirectory() as folder, _surroundings(Path(folder), machine or {}):
         plan = b"".join(driver.build_parts(asked, loader.target(), loader.device()).chunks(CHUNK))
         file = read_plan(plan)
-        found = kernel_cache().get(plan_key(file.digest), file.plan.sym_by_name)
+        found = kernel_cache().get(plan_key(loader.device(), file.digest), file.plan.sym_by_name)
         assert found is not None, f"{case.name}: what was built is not in the cache"
         return ours.bound(case, x, plan, engine)
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from anyrt.backends.cpu import processors
 from anyrt.backends.cpu.device import CpuCode, CpuDevice
 from anyrt.backends.cpu.image import flatten
+from anyrt.backends.cpu.target import CpuTarget
 from anyrt.codegen import llvm
 from anyrt.compiler.cached import obtain_pool
 from anyrt.plan import abi
@@ -58,7 +59,8 @@ def region(
 
     held: what must live as long as the region, since words are addresses."""
     code = _compiled(kernel)
-    pool = shared_pool(threads, CpuDevice(), obtain_pool)
+    device = CpuDevice()
+    pool = shared_pool(threads, device, lambda: obtain_pool(device, CpuTarget))
     pool.ensure()
     scratch = np.zeros(SCRATCH_BYTES * threads, np.uint8)
     args = np.zeros(abi.FIRST_BINDING + 1 + len(words), np.int64)

@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from anyrt.backends import loader
 from anyrt.cli.main import main
 from anyrt.compiler import exported
 from anyrt.core.errors import AnyrtError
 from anyrt.plan.cache import KernelCache, default_directory
+
+DEVICE = loader.device()
 
 
 @pytest.fixture
@@ -76,13 +79,13 @@ def test_every_changed_byte_is_refused(exported_file):
     ],
 )
 def test_code_that_would_not_run_here_is_refused(change, told, own_cache):
-    mine = exported.here()
+    mine = exported.here(DEVICE)
     with pytest.raises(AnyrtError, match=told):
-        exported.keep(exported.Exported(replace(mine, **change), ()))
+        exported.keep(exported.Exported(replace(mine, **change), ()), DEVICE)
 
 
 def test_code_for_instructions_that_are_missing_names_them():
-    mine = replace(exported.here(), processor="x86_64||Linux|flags\t: sse2 avx2")
+    mine = replace(exported.here(DEVICE), processor="x86_64||Linux|flags\t: sse2 avx2")
     made = replace(mine, processor="x86_64||Linux|flags\t: sse2 avx2 avx512f amx_tile")
     with pytest.raises(AnyrtError, match="which lacks amx_tile, avx512f"):
         exported.check_runs(made, mine)

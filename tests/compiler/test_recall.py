@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
+from anyrt.backends import loader
 from anyrt.compiler import driver, recall
 from anyrt.compiler.cached import kernel_cache
 from anyrt.compiler.recall import IDLE, NAMED, Recall
@@ -19,6 +20,7 @@ from anyrt.prims.const import Blob, Const
 from tests import native
 
 F = DataType.FLOAT
+DEVICE = loader.device()
 ROWS = Sym("x.0", 1, 8)
 
 
@@ -118,9 +120,9 @@ def test_another_request_is_built_for_itself(what):
 
 def test_names_tell_requests_apart():
     every = [product(numbers((70, 64))), *(r for what, r in OTHERS.items() if what != "passes")]
-    keys = [Recall.of(r).key for r in every]
+    keys = [Recall.of(r, DEVICE).key for r in every]
     assert all(a != b for a, b in itertools.combinations(keys, 2))
-    assert Recall.of(OTHERS["passes"]) is None
+    assert Recall.of(OTHERS["passes"], DEVICE) is None
 
 
 def test_every_field_of_a_request_is_named_or_idle_or_absent():
@@ -169,7 +171,7 @@ def test_plans_are_built_where_entries_are_gone(kept):
 def test_an_entry_that_makes_no_sense_is_ignored(entry):
     request = product(numbers((70, 64)))
     first = native.build(request)
-    assert kernel_cache().put_bytes(Recall.of(request).key, [entry])
+    assert kernel_cache().put_bytes(Recall.of(request, DEVICE).key, [entry])
     assert native.build(request) == first
 
 
@@ -177,6 +179,6 @@ def test_an_entry_that_makes_no_sense_is_ignored(entry):
     "record", [[0, 4, 4, 70 * 64, 4], [9, 0, 4, 1, 4], [0, 0, 3, 1, 4], [0, 0, 4, 1], [0, 0, 4, 2, 1 << 40]]
 )
 def test_no_element_is_read_outside_of_the_networks_constants(record):
-    (source,) = Recall.of(product(numbers((70, 64)))).sources[:1]
+    (source,) = Recall.of(product(numbers((70, 64))), DEVICE).sources[:1]
     with pytest.raises(recall.PlanError, match="AR605"):
         recall._view(record, (source,))

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from anyrt.backends import loader
 from anyrt.backends.cpu.strategies import STRATEGIES
 from anyrt.compiler import cached
 from anyrt.compiler.request import BuildRequest
@@ -42,7 +43,8 @@ def kernels(graph: Graph, strategies: Strategies, machine: Machine = REFERENCE) 
 def code(plan: bytes) -> bytes:
     """What the cache holds for a plan."""
     file = read_plan(plan)
-    found = cached.kernel_cache().get(cached.plan_key(file.digest), file.plan.sym_by_name)
+    key = cached.plan_key(loader.device(), file.digest)
+    found = cached.kernel_cache().get(key, file.plan.sym_by_name)
     assert found is not None
     return found.image
 

@@ -3,9 +3,12 @@
 Machine code runs a sample of those that tell (telling.py), and with ANYRT_FUZZ=1 all cases.
 """
 
+from functools import partial
+
 import numpy as np
 import pytest
 
+from anyrt.backends import loader
 from anyrt.backends.cpu.device import CpuDevice
 from anyrt.compiler.cached import obtain, obtain_pool
 from anyrt.compiler.request import BuildRequest, Settings
@@ -34,7 +37,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def pool(cache_dir):
-    return shared_pool(2, CpuDevice(), obtain_pool)
+    return shared_pool(2, CpuDevice(), lambda: obtain_pool(loader.device(), loader.target))
 
 
 def request_of(run, checked=False):
@@ -71,7 +74,8 @@ class Block:
 def run_natively(run, pool, checked=False):
     """The outputs by name."""
     file = read_plan(build(request_of(run, checked)))
-    context = load(file, CpuDevice(), pool, obtain).create_context()
+    code = partial(obtain, device=loader.device(), target=loader.target)
+    context = load(file, CpuDevice(), pool, code).create_context()
     blocks = {}
     for name, value in run.graph.inputs:
         data = pack4(run.feeds[name]) if is_packed(value.dtype) else np.ascontiguousarray(run.feeds[name])

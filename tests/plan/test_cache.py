@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from anyrt.backends import loader
 from anyrt.compiler.cached import obtain_pool
 from anyrt.core.dims import Sym
 from anyrt.plan.cache import KernelCache, cache_key, default_directory
@@ -140,11 +141,11 @@ def test_a_folder_in_an_entrys_place_is_a_warning(cache, warnings, impatient):
 def test_a_fifo_in_the_pools_place_does_not_hang_a_load(tmp_path, monkeypatch, impatient):
     monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
     warnings = []
-    code = obtain_pool(warnings.append)
+    code = obtain_pool(loader.device(), loader.target, warnings.append)
     (entry,) = tmp_path.iterdir()
     entry.unlink()
     os.mkfifo(entry)
-    assert obtain_pool(warnings.append) == code
+    assert obtain_pool(loader.device(), loader.target, warnings.append) == code
     assert entry.is_file()
     assert "wanted a regular file" in warnings[0]
 

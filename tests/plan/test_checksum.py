@@ -7,12 +7,12 @@ import struct
 import numpy as np
 import pytest
 
+from anyrt.api.run.source import mixer
 from anyrt.backends.cpu.device import CpuDevice
 from anyrt.backends.cpu.mix import compile_mix, mix_text
 from anyrt.backends.cpu.processors import Level, choose, forced, host
 from anyrt.codegen.llvm import compile_text
 from anyrt.compiler import cached
-from anyrt.compiler.cached import mixer
 from anyrt.core.enums import DataType
 from anyrt.core.errors import PlanError, ResourceError
 from anyrt.plan import checksum, crew
@@ -98,12 +98,12 @@ def test_checksums_need_no_thread_to_start(monkeypatch):
 
 
 @pytest.mark.parametrize("error", [ResourceError("AR802", "memory for code"), ImportError("no LLVM")])
-def test_numpy_mixes_where_there_can_be_no_code(monkeypatch, error):
+def test_numpy_mixes_where_there_can_be_no_code(monkeypatch, tmp_path, error):
     def refuse():
         raise error
 
-    monkeypatch.setattr(cached, "_native_mixer", refuse)
-    assert cached.mixer() is mix
+    monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
+    assert cached.mixer(CpuDevice(), refuse) is mix
 
 
 def flipped(*places):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from anyrt.api.run.host_memory import IHostMemory
-from anyrt.compiler.cached import mixer
+from anyrt.api.run.source import mixer
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph, apply, walk
 from anyrt.passes.pack_constants import pack_constants

@@ -66,7 +66,7 @@ def lowering(request: BuildRequest) -> Lower:
     build = driver._Build(settled(request), progress, loader.target(), loader.device())
 
     def lower(machine: Machine) -> Sequence[Kernel]:
-        source = driver._Source.of(build.request, build._optimised(machine))
+        source = driver._Source.of(build.request, build._optimised(machine), build.device, build.mixer)
         return source.lower(machine, loader.target().strategies)().module.distinct
 
     return lower

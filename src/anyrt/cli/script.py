@@ -12,8 +12,8 @@ from pathlib import Path
 from anyrt.api.building.builder import Builder
 from anyrt.api.model.network import INetworkDefinition
 from anyrt.api.model.state import state_of
+from anyrt.api.run.source import mixer
 from anyrt.cli.progress import described, talk
-from anyrt.compiler.cached import mixer
 from anyrt.core.errors import CompileError
 from anyrt.core.flags import strict
 from anyrt.onnx.script import call_user, split_place

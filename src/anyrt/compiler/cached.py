@@ -1,7 +1,8 @@
 """Native code for a plan or for the thread pool: from the cache when it is there, compiled and kept when it
 is not.
 
-Nothing here imports the code generator: with a warm cache an engine loads without LLVM.
+Nothing here imports the code generator: with a warm cache an engine loads without LLVM. Callers hand the
+device that code is for, and a function that gives its target, called where something must be compiled.
 """
 
 from __future__ import annotations
@@ -15,16 +16,15 @@ from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, cast
 
-from anyrt.backends import loader
 from anyrt.core.enums import Severity
 from anyrt.core.errors import CompileError, ResourceError
 from anyrt.core.flags import read_flags
 from anyrt.core.machine import this_machine
 from anyrt.plan.cache import DEFAULT_LIMIT, KernelCache, cache_key, default_directory
 from anyrt.plan.checksum import MIX, Mixer, Words, mix
-from anyrt.plan.device import Code
+from anyrt.plan.device import Code, Device
 from anyrt.plan.file import PlanFile
 from anyrt.plan.json import Json, Reader, dump, load
 from anyrt.plan.plan import Plan
@@ -55,6 +55,7 @@ DRIVER_ROOM: Final = 256 << 20  # LLVM's library takes 160 MB of addresses, the 
 
 Warn = Callable[[str], None]
 Log = Callable[[Severity, str], None]
+ToTarget: TypeAlias = "Callable[[], NativeTarget[Strategies]]"
 
 
 class Compiler(Protocol):
@@ -104,42 +105,42 @@ class PieceCache:
         return self.cache.put_bytes(cache_key(key, codegen_version()), parts)
 
 
-def obtain(file: PlanFile, warn: Warn = warn_python, log: Log = lambda severity, text: None) -> Compiled:
-    """Native code for a plan on this machine; `log` is told how far that is where it must be compiled."""
+def obtain(
+    file: PlanFile,
+    device: Device,
+    target: ToTarget,
+    warn: Warn = warn_python,
+    log: Log = lambda severity, text: None,
+) -> Compiled:
+    """Native code for a plan on a device; `log` is told how far that is where it must be compiled."""
     symbols = file.plan.sym_by_name
-    make = partial(_compiled, file, warn, log)
-    return kernel_cache(warn).obtain(plan_key(file.code), symbols, make)
+    make = partial(_compiled, file, target, warn, log)
+    return kernel_cache(warn).obtain(plan_key(device, file.code), symbols, make)
 
 
-def _compiled(file: PlanFile, warn: Warn, log: Log) -> Compiled:
+def _compiled(file: PlanFile, target: ToTarget, warn: Warn, log: Log) -> Compiled:
     log(Severity.INFO, f"compiling {file.plan.name!r}, whose code is not in the cache")
-    return _compiler().compile_plan(file, loader.target(), warn, log)
+    return _compiler().compile_plan(file, target(), warn, log)
 
 
-def obtain_pool(warn: Warn = warn_python) -> Compiled:
-    """Native code of the thread pool on this machine."""
-    return kernel_cache(warn).obtain(pool_key(), {}, lambda: _target().compile_pool())
+def obtain_pool(device: Device, target: ToTarget, warn: Warn = warn_python) -> Compiled:
+    """Native code of the thread pool on a device."""
+    return kernel_cache(warn).obtain(pool_key(device), {}, lambda: _with_room(target).compile_pool())
 
 
-def obtain_mix(warn: Warn = warn_python) -> Compiled:
-    """Native code of checksums on this machine."""
-    return kernel_cache(warn).obtain(mix_key(), {}, lambda: _target().compile_mix())
+def obtain_mix(device: Device, target: ToTarget, warn: Warn = warn_python) -> Compiled:
+    """Native code of checksums on a device."""
+    return kernel_cache(warn).obtain(mix_key(device), {}, lambda: _with_room(target).compile_mix())
 
 
-def mixer() -> Mixer:
+def mixer(device: Device, target: ToTarget) -> Mixer:
     """What mixes constants for their checksums: native code, and NumPy's where there can be none.
 
     Nobody is told of a cache that cannot be used: the code of a plan is looked for there, too."""
     try:
-        return _native_mixer()
+        code = device.load(obtain_mix(device, target, lambda text: None))
     except (CompileError, ImportError, ResourceError):  # an engine runs without LLVM, too
         return mix
-
-
-@cache
-def _native_mixer() -> Mixer:
-    compiled = obtain_mix(lambda text: None)
-    code = loader.device().load(compiled)
     return partial(_mix, code, code.function(MIX, 3))
 
 
@@ -148,30 +149,30 @@ def _mix(code: Code, native: Callable[..., int], rows: Words, lanes: Words) -> N
     native(rows.ctypes.data, len(rows), lanes.ctypes.data)
 
 
-def plan_key(digest: bytes) -> str:
+def plan_key(device: Device, digest: bytes) -> str:
     """Where the code of the plan with this digest is kept."""
-    return cache_key("plan", digest, *_machine())
+    return cache_key("plan", digest, *_machine(device))
 
 
-def pool_key() -> str:
+def pool_key(device: Device) -> str:
     """Where the code of the thread pool is kept."""
-    return cache_key("pool", *_machine())
+    return cache_key("pool", *_machine(device))
 
 
-def mix_key() -> str:
+def mix_key(device: Device) -> str:
     """Where the code of checksums is kept."""
-    return cache_key("mix", *_machine())
+    return cache_key("mix", *_machine(device))
 
 
-def report_key(*source: str | bytes) -> str:
+def report_key(device: Device, *source: str | bytes) -> str:
     """Where the report of an earlier build is kept: of the graph and whatever else decides how it was
     scheduled."""
-    return cache_key("report", *source, *_machine())
+    return cache_key("report", *source, *_machine(device))
 
 
-def request_key(*source: str | bytes) -> str:
+def request_key(device: Device, *source: str | bytes) -> str:
     """Where the plan of an earlier build is kept, without its weights: of everything that was asked for."""
-    return cache_key("request", *source, *_machine())
+    return cache_key("request", *source, *_machine(device))
 
 
 def computed_key(*contents: bytes) -> str:
@@ -198,11 +199,11 @@ def _seconds_key(graph: str, report: str) -> str:
     return cache_key("seconds", graph, report)
 
 
-def _machine() -> tuple[str, str, str, str]:
+def _machine(device: Device) -> tuple[str, str, str, str]:
     """All that decides what a graph is scheduled and compiled to: this machine is as the compiler sees it but
     for the instructions that the processor lacks."""
     flags = read_flags()
-    return codegen_version(), loader.device().identity(), flags.cpu or "", str(this_machine(flags))
+    return codegen_version(), device.identity(), flags.cpu or "", str(this_machine(flags))
 
 
 def load_driver() -> ModuleType:
@@ -216,9 +217,9 @@ def _compiler() -> Compiler:
     return cast(Compiler, load_driver())
 
 
-def _target() -> NativeTarget[Strategies]:
+def _with_room(target: ToTarget) -> NativeTarget[Strategies]:
     load_driver()  # there is room for LLVM then
-    return loader.target()
+    return target()
 
 
 @cache

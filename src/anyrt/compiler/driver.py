@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from typing import TypeVar
 
 import numpy as np
@@ -59,6 +59,7 @@ from anyrt.passes import passes_for
 from anyrt.passes.beside import beside, only
 from anyrt.passes.copy_caches import copy_caches
 from anyrt.plan.abi import align
+from anyrt.plan.checksum import Mixer
 from anyrt.plan.content import Content
 from anyrt.plan.device import Device
 from anyrt.plan.file import DIGEST_BYTES, PlanFile, PlanParts, plan_parts
@@ -181,18 +182,20 @@ def _interruptible(work: Callable[[], T], stopped: threading.Event, tick: Callab
 
 @dataclass(slots=True)
 class _Build:
-    """One build, step by step; `warn` is told what is wrong with the cache. `seconds`: what each step has
-    taken."""
+    """One build, step by step; `warn` is told what is wrong with the cache. `mixer`: of checksums. `seconds`:
+    what each step has taken."""
 
     request: BuildRequest
     progress: Progress
     target: native.Target
     device: Device
     warn: Warn = field(init=False)
+    mixer: Callable[[], Mixer] = field(init=False)
     seconds: list[tuple[str, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.warn = once(partial(self.request.log, Severity.WARNING))
+        self.mixer = cache(partial(mixer, self.device, lambda: self.target))
 
     def run(self) -> PlanParts:
         """Everything from the network's graph to the plan."""
@@ -211,7 +214,7 @@ class _Build:
         if (found := depth(self.request.graph)) > MAX_REGIONS:  # its plan would be refused when it is read
             got, do = f"{found} loops and conditionals inside one another", "put conditions together with And"
             raise NotSupportedError("AR901", self.request.name, got, f"at most {MAX_REGIONS}", do)
-        recall = Recall.of(self.request) if self._is_plain() else None
+        recall = Recall.of(self.request, self.device, self.mixer) if self._is_plain() else None
         same = None if recall is None else self._recalled(recall)
         if same is not None:
             self._done(phase)
@@ -219,7 +222,7 @@ class _Build:
         self.request = settled(self.request)
         target, machine = self.target, build_machine(self.target)
         graph = self._optimised(machine)
-        source = _Source.of(self.request, graph)
+        source = _Source.of(self.request, graph, self.device, self.mixer)
         self._done(phase)
         known = source.known(self.warn) if self._is_plain() else None
         if known is not None:
@@ -270,9 +273,9 @@ class _Build:
 
     def _recalled(self, recall: Recall) -> tuple[PlanParts, Compiled, str] | None:
         """What an earlier build of the same request has left in the cache."""
-        cache = kernel_cache(self.warn)
+        store = kernel_cache(self.warn)
         try:
-            found = recall.known(cache)
+            found = recall.known(store)
         except PlanError as error:
             self.warn(f"kernel cache: what an earlier build has left is damaged: {error}")
             return None
@@ -280,7 +283,7 @@ class _Build:
             return None
         parts, report = found
         symbols = {s.sym.name: s.sym for s in self.request.graph.symbols}
-        compiled = cache.get(plan_key(parts.code), symbols)
+        compiled = store.get(plan_key(self.device, parts.code), symbols)
         return None if compiled is None else (parts, compiled, report)
 
     def _remember(self, recall: Recall | None, source: _Source, parts: PlanParts, report: str) -> None:
@@ -300,9 +303,9 @@ class _Build:
         return parts, report
 
     def _keep(self, parts: PlanParts, compiled: Compiled) -> None:
-        if kernel_cache(self.warn).put(plan_key(parts.code), compiled):
+        if kernel_cache(self.warn).put(plan_key(self.device, parts.code), compiled):
             self.progress.check()  # an interrupted build has no time left for another file
-            obtain_pool(self.warn)  # so that loading needs no LLVM
+            obtain_pool(self.device, lambda: self.target, self.warn)  # so that loading needs no LLVM
 
     def _optimised(self, machine: Machine) -> Graph:
         graph, aside = self.request.graph, self.request.aside
@@ -403,10 +406,12 @@ class _Build:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """An optimised graph with all that a plan says of it but how it was scheduled."""
+    """An optimised graph with all that a plan says of it but how it was scheduled; `mixer`: of checksums."""
 
     request: BuildRequest
     graph: Graph
+    device: Device
+    mixer: Callable[[], Mixer]
     needs: tuple[Requirement, ...]
     blobs: Mapping[str, Blob]
     records: tuple[BlobRecord, ...]
@@ -414,7 +419,7 @@ class _Source:
     refit: Refit | None = None
 
     @staticmethod
-    def of(request: BuildRequest, graph: Graph) -> _Source:
+    def of(request: BuildRequest, graph: Graph, device: Device, mixer: Callable[[], Mixer]) -> _Source:
         """For a request whose graph the passes made `graph`, dropping what asked for conditions."""
         blobs, refit = named_blobs(graph), None
         if request.refit is not None:
@@ -424,7 +429,7 @@ class _Source:
         records = lay_out((name, b.dtype, b.size) for name, b in blobs.items())
         text = print_graph(graph, vocabulary(blobs))
         needs = conditions(request.layers, request.graph, graph, before=request.needs)
-        return _Source(request, graph, needs, blobs, records, text, refit)
+        return _Source(request, graph, device, mixer, needs, blobs, records, text, refit)
 
     def sizes(self) -> Sizes:
         """What the engine should be best at."""
@@ -459,7 +464,7 @@ class _Source:
             refit=self.refit,
         )
         check_agreement(plan, self.graph)
-        return plan_parts(plan, self.contents(), mixer)
+        return plan_parts(plan, self.contents(), self.mixer)
 
     def contents(self) -> list[Content]:
         """The constants as the plan holds them."""
@@ -474,18 +479,18 @@ class _Source:
     def known(self, warn: Warn) -> tuple[PlanParts, Compiled, str] | None:
         """The plan, its code and its report, where they were made before for the same graph, on this machine,
         under whatever name."""
-        cache = kernel_cache(warn)
-        found = cache.get_bytes(self._key())
+        store = kernel_cache(warn)
+        found = store.get_bytes(self._key())
         if found is None:
             return None
         before, report = found[:DIGEST_BYTES], found[DIGEST_BYTES:]
         parts = self.parts(report.decode(), _settings(self.request, self.graph, frozenset(), {}))
         symbols = {s.sym.name: s.sym for s in self.graph.symbols}
-        compiled = cache.get(plan_key(parts.code), symbols)
+        compiled = store.get(plan_key(self.device, parts.code), symbols)
         if compiled is None and before != parts.code:
-            compiled = cache.get(plan_key(before), symbols)
+            compiled = store.get(plan_key(self.device, before), symbols)
             if compiled is not None:
-                cache.put(plan_key(parts.code), compiled)
+                store.put(plan_key(self.device, parts.code), compiled)
         return None if compiled is None else (parts, compiled, report.decode())
 
     def remember(self, digest: bytes, report: str, warn: Warn) -> None:
@@ -499,7 +504,7 @@ class _Source:
         sizes = repr(sorted(self.sizes().values.items()))
         made = f"{self.request.strategies} {self.request.settings.checked}"
         refit = () if self.refit is None else (repr(self.refit.made), str(self.refit.is_free))
-        return report_key(self.text, sizes, made, b"".join(literals), *refit)
+        return report_key(self.device, self.text, sizes, made, b"".join(literals), *refit)
 
 
 def _order(graph: Graph) -> dict[Value, int]:

@@ -24,12 +24,12 @@ from functools import cache
 from itertools import accumulate
 from typing import Final
 
-from anyrt.backends import loader
 from anyrt.compiler import cached
-from anyrt.compiler.cached import Log, Warn, kernel_cache, warn_python
+from anyrt.compiler.cached import Log, ToTarget, Warn, kernel_cache, warn_python
 from anyrt.core.errors import CompileError, PlanError, ResourceError
 from anyrt.core.flags import read_flags
 from anyrt.core.machine import this_machine
+from anyrt.plan.device import Device
 from anyrt.plan.file import PlanFile
 from anyrt.plan.json import Json, Reader, dump, load
 
@@ -70,10 +70,10 @@ class Exported:
     entries: tuple[Entry, ...]
 
 
-def here() -> Maker:
+def here(device: Device) -> Maker:
     """What makes code in this process."""
     flags = read_flags()
-    return Maker(compiler_digest(), loader.device().identity(), flags.cpu or "", str(this_machine(flags)))
+    return Maker(compiler_digest(), device.identity(), flags.cpu or "", str(this_machine(flags)))
 
 
 @cache
@@ -85,32 +85,40 @@ def compiler_digest() -> str:
     return digest.hexdigest()
 
 
-def warm(files: Sequence[PlanFile], warn: Warn = warn_python, log: Log = lambda severity, text: None) -> int:
+def warm(
+    files: Sequence[PlanFile],
+    device: Device,
+    target: ToTarget,
+    warn: Warn = warn_python,
+    log: Log = lambda severity, text: None,
+) -> int:
     """Compile what the cache lacks of these plans and of what engines share; how many plans that were."""
     store, compiled = kernel_cache(warn), 0
     for file in files:
-        compiled += store.get_bytes(cached.plan_key(file.code)) is None
-        cached.obtain(file, warn, log)
-    cached.obtain_pool(warn)
-    cached.obtain_mix(warn)
+        compiled += store.get_bytes(cached.plan_key(device, file.code)) is None
+        cached.obtain(file, device, target, warn, log)
+    cached.obtain_pool(device, target, warn)
+    cached.obtain_mix(device, target, warn)
     return compiled
 
 
-def export(files: Sequence[PlanFile], warn: Warn, log: Log) -> list[bytes | memoryview]:
+def export(
+    files: Sequence[PlanFile], device: Device, target: ToTarget, warn: Warn, log: Log
+) -> list[bytes | memoryview]:
     """The pieces of a file with the code of these plans, which is compiled where it must be."""
-    warm(files, warn, log)
+    warm(files, device, target, warn, log)
     wanted = [
         (POOL, ""),
         (MIX, ""),
         *((PLAN, digest) for digest in dict.fromkeys(f.code.hex() for f in files)),
     ]
     store = kernel_cache(warn)
-    held = [(kind, digest, store.get_bytes(_key(kind, digest))) for kind, digest in wanted]
+    held = [(kind, digest, store.get_bytes(_key(device, kind, digest))) for kind, digest in wanted]
     entries = [Entry(kind, digest, content) for kind, digest, content in held if content is not None]
     if len(entries) < len(held):
         got, do = "code that was not kept", "set ANYRT_CACHE_DIR to a folder that can be written to"
         raise ResourceError("AR803", str(store.directory), got, "a cache to export from", do)
-    return pieces(Exported(here(), tuple(entries)))
+    return pieces(Exported(here(device), tuple(entries)))
 
 
 def pieces(exported: Exported) -> list[bytes | memoryview]:
@@ -155,12 +163,12 @@ def read(content: bytes) -> Exported:
     return Exported(maker, tuple(entries))
 
 
-def keep(exported: Exported, warn: Warn = warn_python) -> int:
+def keep(exported: Exported, device: Device, warn: Warn = warn_python) -> int:
     """Put code into the cache of this user, and say how many entries; CompileError AR806 where it would not
     run here."""
-    check_runs(exported.maker, here())
+    check_runs(exported.maker, here(device))
     store = kernel_cache(warn)
-    return sum(store.put_bytes(_key(e.kind, e.digest), (e.content,)) for e in exported.entries)
+    return sum(store.put_bytes(_key(device, e.kind, e.digest), (e.content,)) for e in exported.entries)
 
 
 def check_runs(made: Maker, mine: Maker) -> None:
@@ -188,12 +196,12 @@ def _features(processor: str) -> tuple[str, frozenset[str]]:
     return kind, frozenset(word for _, _, words in listed for word in words.split())
 
 
-def is_of_another_machine(made: Maker) -> bool:
+def is_of_another_machine(made: Maker, device: Device) -> bool:
     """Whether kernels were chosen for other caches or cores: they run here, but others may be faster."""
-    return made.machine != here().machine
+    return made.machine != here(device).machine
 
 
-def _key(kind: str, digest: str) -> str:
+def _key(device: Device, kind: str, digest: str) -> str:
     if kind == PLAN:
-        return cached.plan_key(bytes.fromhex(digest))
-    return cached.pool_key() if kind == POOL else cached.mix_key()
+        return cached.plan_key(device, bytes.fromhex(digest))
+    return cached.pool_key(device) if kind == POOL else cached.mix_key(device)

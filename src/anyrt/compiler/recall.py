@@ -6,7 +6,7 @@ is all that packing does to them; only of what was computed, as tiles of windows
 build that finds this changes no graph: it reads the weights twice, once for their checksums and once for the
 plan.
 
-    recall = Recall.of(request)
+    recall = Recall.of(request, device, mixer)
     recall.remember(parts, contents, report, store)
     recall.known(store)                            the same parts, over the network's weights, and the report
 """
@@ -15,18 +15,19 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Final, Protocol
 
 import numpy as np
 
-from anyrt.compiler.cached import computed_key, mixer, request_key
+from anyrt.compiler.cached import computed_key, request_key
 from anyrt.compiler.request import BuildRequest
 from anyrt.core.errors import PlanError
 from anyrt.ir.text import print_graph
-from anyrt.plan.checksum import checksums
+from anyrt.plan.checksum import Mixer, checksums, portable
 from anyrt.plan.content import Array, Content
+from anyrt.plan.device import Device
 from anyrt.plan.file import PlanParts, assembled
 from anyrt.plan.json import Json, Reader, dump, load
 from anyrt.plan.plan import Plan, lay_out
@@ -60,8 +61,8 @@ class Recall:
     sources: tuple[memoryview, ...]
 
     @staticmethod
-    def of(request: BuildRequest) -> Recall | None:
-        """None where more decides about the plan than its name would tell."""
+    def of(request: BuildRequest, device: Device, mixer: Callable[[], Mixer] = portable) -> Recall | None:
+        """None where more decides about the plan than its name would tell; `mixer`: see `checksums`."""
         if any(_is_unusual(request, f.name, f.default) for f in fields(request)):
             return None
         blobs = named_blobs(request.graph)
@@ -76,7 +77,7 @@ class Recall:
         )
         settings = f"{request.settings} {sorted(request.aside)}"
         sums = "".join(checksums(sources, mixer))
-        return Recall(request_key(dump(described.as_json()), settings, sums), sources)
+        return Recall(request_key(device, dump(described.as_json()), settings, sums), sources)
 
     def known(self, store: Store) -> tuple[PlanParts, str] | None:
         """The plan and its report, where they are kept."""

@@ -24,8 +24,8 @@ from anyrt.api.run.context import IExecutionContext
 from anyrt.api.run.engine_config import IRuntimeConfig, ISerializationConfig, Strategy
 from anyrt.api.run.host_memory import IHostMemory
 from anyrt.api.run.inspector import EngineInspector
+from anyrt.api.run.source import mixer
 from anyrt.api.run.state import EngineState
-from anyrt.compiler.cached import mixer
 from anyrt.core.enums import (
     DataType,
     EngineCapability,

@@ -21,7 +21,7 @@ from anyrt.api.model.state import state_of
 from anyrt.api.model.tensor import span
 from anyrt.api.model.weights import Weights, described_weights, to_weights
 from anyrt.api.run.engine import ICudaEngine
-from anyrt.compiler.cached import mixer
+from anyrt.api.run.source import mixer
 from anyrt.compiler.recipe import Recipe, read_recipe
 from anyrt.core.dtype import short_name
 from anyrt.core.enums import DataType, TensorLocation, WeightsRole

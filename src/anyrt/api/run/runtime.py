@@ -127,7 +127,8 @@ def opened(runtime: Runtime, file: PlanFile) -> ICudaEngine:
     warn = once(partial(channel.log, Severity.WARNING))
     pool = engine_pool(file.plan.number("threads"), warn)
     host = partial(callers, registry=runtime.get_plugin_registry(), channel=channel)
-    engine = load(file, device, pool, lambda plan: obtain(plan, warn, channel.log), host)
+    code = partial(obtain, device=device, target=loader.target, warn=warn, log=channel.log)
+    engine = load(file, device, pool, code, host)
     channel.log(Severity.INFO, f"loaded engine {file.plan.name!r}")
     return ICudaEngine(runtime, channel, engine, file.plan)
 
@@ -135,4 +136,5 @@ def opened(runtime: Runtime, file: PlanFile) -> ICudaEngine:
 def engine_pool(wanted: int | None, warn: Callable[[str], None]) -> Pool:
     """The threads of an engine that wants so many; None: the machine's own number."""
     threads = PLAN_THREADS if wanted in range(PLAN_THREADS, MAX_THREADS + 1) else wanted
-    return shared_pool(threads, loader.device(), lambda: obtain_pool(warn))
+    device = loader.device()
+    return shared_pool(threads, device, lambda: obtain_pool(device, loader.target, warn))

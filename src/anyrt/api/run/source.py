@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -10,15 +11,22 @@ from anyrt.api.edge.hints import FAILED
 from anyrt.api.edge.interfaces import IStreamReader, IStreamReaderV2, call_user
 from anyrt.api.edge.quiet import type_name, wrong_type
 from anyrt.api.run.host_memory import IHostMemory
-from anyrt.backends.loader import device
-from anyrt.compiler.cached import mixer
+from anyrt.backends import loader
+from anyrt.compiler import cached
 from anyrt.core.errors import ArgumentError, PlanError
+from anyrt.plan.checksum import Mixer
 from anyrt.plan.disk import open_regular
 from anyrt.plan.file import PREAMBLE_BYTES, PlanFile, map_plan, read_plan, stated_bytes
 
 CHUNK: Final = 1 << 24
 # Asking before each inference whether a mapped file is intact takes 1 µs: as long as a small network.
 MAP_BYTES: Final = 1 << 20
+
+
+@cache
+def mixer() -> Mixer:
+    """What mixes checksums in this process."""
+    return cached.mixer(loader.device(), loader.target)
 
 
 def read_source(source: object, check_weights: bool) -> PlanFile:
@@ -66,7 +74,7 @@ def _read_all(reader: IStreamReader | IStreamReaderV2) -> memoryview:
     total = stated_bytes(start)
     if total is None:
         return memoryview(start)
-    memory = device().allocate(max(total, len(start))).bytes.data
+    memory = loader.device().allocate(max(total, len(start))).bytes.data
     memory[: len(start)] = start
     at = len(start)
     while at < total and (piece := _read(reader, min(CHUNK, total - at))):

@@ -149,10 +149,11 @@ def prune(args: Namespace) -> None:
 
 def warm(args: Namespace) -> None:
     """Compile what the cache lacks for networks."""
+    from anyrt.backends import loader
     from anyrt.compiler import exported
 
     files = _plans(args.files)
-    compiled = exported.warm(files, _warn)
+    compiled = exported.warm(files, loader.device(), loader.target, _warn)
     was = counted(len(files) - compiled, "network")
     text = f"compiled {counted(compiled, 'network')}, {was} compiled before; in {default_directory()}"
     _say(args, text, compiled=compiled, networks=len(files))
@@ -160,23 +161,25 @@ def warm(args: Namespace) -> None:
 
 def export(args: Namespace) -> None:
     """Write the code of networks to a file."""
+    from anyrt.backends import loader
     from anyrt.compiler import exported
     from anyrt.plan.disk import write_atomically
 
     target, files = Path(args.files[0]), _plans(args.files[1:])
-    pieces = exported.export(files, _warn, lambda severity, text: None)
-    write_atomically(target, pieces)
-    size = byte_count(sum(map(len, pieces)))
+    parts = exported.export(files, loader.device(), loader.target, _warn, lambda severity, text: None)
+    write_atomically(target, parts)
+    size = byte_count(sum(map(len, parts)))
     text = f"{target}: native code of {counted(len(files), 'network')} for this processor, {size}"
-    _say(args, text, file=str(target), networks=len(files), bytes=sum(map(len, pieces)))
+    _say(args, text, file=str(target), networks=len(files), bytes=sum(map(len, parts)))
 
 
 def import_(args: Namespace) -> None:
     """Put the code of a file into the cache, after all checks."""
+    from anyrt.backends import loader
     from anyrt.compiler import exported
     from anyrt.plan.disk import open_regular
 
-    source = Path(args.files[0])
+    source, device = Path(args.files[0]), loader.device()
     if not args.allow_native_code:
         got, do = (
             f"{source}, which holds native code",
@@ -185,9 +188,9 @@ def import_(args: Namespace) -> None:
         raise ArgumentError("AR304", "cache import", got, "permission to run it", do)
     with open_regular(source, str(source)) as file:
         code = exported.read(file.read(MAX_IMPORT))
-    if exported.is_of_another_machine(code.maker):
+    if exported.is_of_another_machine(code.maker, device):
         _warn("the code was made for a machine with other caches or another number of cores; it runs here")
-    kept = exported.keep(code, _warn)
+    kept = exported.keep(code, device, _warn)
     text = f"imported {counted(kept, 'entry', 'entries')} into {default_directory()}"
     _say(args, text, imported=kept)
     if kept < len(code.entries):
