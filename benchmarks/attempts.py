@@ -68,7 +68,7 @@ def _instead(step: str, name: str, case: str, apply: Apply) -> Mechanism:
 
 def _batches(name: str, case: str, sizes: dict[str, int]) -> Mechanism:
     def apply(kernel: Kernel, c: Context) -> Kernel | Fail:
-        return distribute(kernel, c.names, c.estimate, replace(c.pieces.row_strips, **sizes))
+        return distribute(kernel, c.names, c.estimate, replace(c.pieces.short_rows, **sizes))
 
     return _instead("distribute", name, case, together(apply))
 

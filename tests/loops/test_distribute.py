@@ -1,6 +1,6 @@
 """The loops of a row, each for a batch of rows."""
 
-from anyrt.loops.distribute import RowStrips, distribute
+from anyrt.loops.distribute import ShortRows, distribute
 
 BUFFERS = """
 buffer acc f32 register 1 offset 0
@@ -25,7 +25,7 @@ kernel "k" p0 0.. < 7 work 32 scratch 64 {
 
 
 def test_each_loop_of_a_row_runs_for_a_batch_of_rows(after, names):
-    strips = RowStrips(short=2048, rows=4, bytes=20480)
+    limits = ShortRows(short=2048, rows=4, bytes=20480)
     wanted = """\
 kernel "k" p11 0.. < 2 work 128 scratch 384 {
   for serial r13 0.. < 4 {
@@ -46,10 +46,10 @@ kernel "k" p11 0.. < 2 work 128 scratch 384 {
   }
 }
 """
-    assert after(BUFFERS + ROWS, lambda k: distribute(k, names, lambda v: v.extent, strips)) == wanted
+    assert after(BUFFERS + ROWS, lambda k: distribute(k, names, lambda v: v.extent, limits)) == wanted
 
 
 def test_long_rows_are_left_alone(after, names):
-    strips = RowStrips(short=60, rows=4, bytes=20480)
-    reason = after(BUFFERS + ROWS, lambda k: distribute(k, names, lambda v: v.extent, strips))
+    limits = ShortRows(short=60, rows=4, bytes=20480)
+    reason = after(BUFFERS + ROWS, lambda k: distribute(k, names, lambda v: v.extent, limits))
     assert reason == "its rows are not that short"

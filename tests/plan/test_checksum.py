@@ -16,25 +16,25 @@ from anyrt.compiler import cached
 from anyrt.core.enums import DataType
 from anyrt.core.errors import PlanError, ResourceError
 from anyrt.plan import checksum, crew
-from anyrt.plan.checksum import FACTOR, MIX, PIECE_ROWS, ROW_BYTES, SCALE, SHORT_BYTES, checksums, mix
+from anyrt.plan.checksum import BLOCK_ROWS, FACTOR, MIX, ROW_BYTES, SCALE, SHORT_BYTES, checksums, mix
 from anyrt.plan.file import map_plan, write_plan
 from anyrt.plan.plan import Plan, lay_out
 
 LEVELS = [None, *(x for x in ("avx2", "sse2") if host().level is not Level.SSE2 or x == "sse2")]
-PIECE = PIECE_ROWS * ROW_BYTES
-SIZES = (0, 1, SHORT_BYTES, SHORT_BYTES + 1, PIECE - 1, PIECE, PIECE + ROW_BYTES + 7, 9 * PIECE + 5)
-WEIGHTS = np.random.default_rng(3).standard_normal((2 * PIECE + 3 * ROW_BYTES + 8) // 4, np.float32).tobytes()
+BLOCK = BLOCK_ROWS * ROW_BYTES
+SIZES = (0, 1, SHORT_BYTES, SHORT_BYTES + 1, BLOCK - 1, BLOCK, BLOCK + ROW_BYTES + 7, 9 * BLOCK + 5)
+WEIGHTS = np.random.default_rng(3).standard_normal((2 * BLOCK + 3 * ROW_BYTES + 8) // 4, np.float32).tobytes()
 
 
 def sha(content):
     return hashlib.sha256(content).digest()
 
 
-def lanes_of(piece):
+def lanes_of(block):
     """The definition, in whole numbers."""
     lanes = [(k + 1) * 0x165667B19E3779F9 % 2**64 for k in range(64)]
-    for at in range(0, len(piece), 512):
-        for k, word in enumerate(struct.unpack_from("<64Q", piece, at)):
+    for at in range(0, len(block), 512):
+        for k, word in enumerate(struct.unpack_from("<64Q", block, at)):
             x = (lanes[k] + word * SCALE) % 2**64
             lanes[k] = (x << 31 | x >> 33) * FACTOR % 2**64
     return struct.pack("<64Q", *lanes)
@@ -50,13 +50,13 @@ def test_a_short_constant_has_the_sha256_of_its_bytes():
 
 
 @pytest.mark.parametrize("threads", ["1", "2", "7"])
-def test_a_long_constant_is_mixed_in_pieces(monkeypatch, threads):
+def test_a_long_constant_is_mixed_in_blocks(monkeypatch, threads):
     monkeypatch.setenv("ANYRT_NUM_THREADS", threads)
-    monkeypatch.setattr(checksum, "PIECE_ROWS", 3)
+    monkeypatch.setattr(checksum, "BLOCK_ROWS", 3)
     monkeypatch.setattr(checksum, "SHORT_BYTES", 600)
     long = random.Random(1).randbytes(10 * 512 + 9)
-    pieces = [long[at : min(at + 3 * 512, 10 * 512)] for at in range(0, 10 * 512, 3 * 512)]
-    wanted = sha(b"".join(map(lanes_of, pieces)) + long[-9:]).hex()
+    blocks = [long[at : min(at + 3 * 512, 10 * 512)] for at in range(0, 10 * 512, 3 * 512)]
+    wanted = sha(b"".join(map(lanes_of, blocks)) + long[-9:]).hex()
     contents = [b"abc", long, b"", long] * 4
     assert (
         checksums([memoryview(x) for x in contents])
@@ -140,23 +140,23 @@ def zeroed(at, size):
 DAMAGE = {
     "first byte": flipped(0),
     "last byte": flipped(-1),
-    "last byte of the last row": flipped(2 * PIECE + 3 * ROW_BYTES - 1),
-    "first byte of the second piece": flipped(PIECE),
+    "last byte of the last row": flipped(2 * BLOCK + 3 * ROW_BYTES - 1),
+    "first byte of the second block": flipped(BLOCK),
     "signs of two numbers side by side": flipped(3, 7),
     "signs of two numbers in a column": flipped(7, ROW_BYTES + 7),
     "signs of three numbers in a column": flipped(7, ROW_BYTES + 7, ROW_BYTES + 3),
-    "signs in two pieces": flipped(7, PIECE + 7),
+    "signs in two blocks": flipped(7, BLOCK + 7),
     "two words swapped": swapped(0, 8, 8),
     "two rows swapped": swapped(0, ROW_BYTES, ROW_BYTES),
     "two pages swapped": swapped(4096, 5 * 4096, 4096),
-    "two pieces swapped": swapped(0, PIECE, PIECE),
+    "two blocks swapped": swapped(0, BLOCK, BLOCK),
     "shifted by a byte": moved(4096, 8192, 1),
     "shifted by a cache line": moved(4096, 8192, 64),
     "shifted by a row": moved(4096, 8192, ROW_BYTES),
     "shifted by a page": moved(4096, 8192, 4096),
     "a zeroed sector": zeroed(3 * 512, 512),
     "a zeroed page": zeroed(7 * 4096, 4096),
-    "a zeroed tail": zeroed(PIECE, PIECE + 3 * ROW_BYTES + 8),
+    "a zeroed tail": zeroed(BLOCK, BLOCK + 3 * ROW_BYTES + 8),
 }
 
 
@@ -184,7 +184,7 @@ def test_damaged_weights_are_refused_by_the_name_of_their_constant(large, tmp_pa
         map_plan(write(tmp_path, data), mixer=mixer)
 
 
-@pytest.mark.parametrize("lost", [1, 4096, PIECE, len(WEIGHTS) // 2])
+@pytest.mark.parametrize("lost", [1, 4096, BLOCK, len(WEIGHTS) // 2])
 def test_a_file_that_lost_its_end_is_refused(large, tmp_path, lost):
     with pytest.raises(PlanError, match="AR601"):
         map_plan(write(tmp_path, large[0][:-lost]), mixer=mixer)

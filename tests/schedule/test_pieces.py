@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from anyrt.core.machine import REFERENCE
-from anyrt.loops.distribute import RowStrips
+from anyrt.loops.distribute import ShortRows
 from anyrt.schedule.cost import heavy
 from anyrt.schedule.nontemporal import in_order, in_tiles
 from anyrt.schedule.pieces import Pieces, half_of_l1, pieces
@@ -30,7 +30,7 @@ MEASURED = Pieces(
     rows=64,
     folded=4096,
     cached=8192,
-    row_strips=RowStrips(short=2048, rows=8, bytes=20480),
+    short_rows=ShortRows(short=2048, rows=8, bytes=20480),
 )
 
 

@@ -30,8 +30,8 @@ class Folding(RawDescriptionHelpFormatter):
     """Keeps lines of descriptions, folded where the terminal is narrower."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        pieces = (piece for line in text.splitlines() for piece in folded(line, width) or [""])
-        return "\n".join(f"{indent}{piece}".rstrip() for piece in pieces)
+        parts = (part for line in text.splitlines() for part in folded(line, width) or [""])
+        return "\n".join(f"{indent}{part}".rstrip() for part in parts)
 
 
 class Parser(ArgumentParser):

@@ -66,7 +66,7 @@ def terminal_columns(stream: IO[str]) -> int | None:
 
 
 def folded(line: str, limit: int | None) -> list[str]:
-    """A line in pieces of at most `limit` columns."""
+    """A line in parts of at most `limit` columns."""
     if limit is None or len(line) <= limit:
         return [line]
     inside = len(line) - len(line.lstrip())

@@ -28,7 +28,7 @@ Told: TypeAlias = Callable[[int, int], None]  # so many are made, of so many
 
 
 class Store(Protocol):
-    """Where pieces of code are kept; a problem there is a miss."""
+    """Where the code of functions is kept; a problem there is a miss."""
 
     def get_bytes(self, key: str) -> bytes | None:
         """What was put at `key`, or None."""
@@ -136,7 +136,7 @@ class NativeTarget(Target[S], Protocol[S]):
         told: Told = lambda made, of: None,
     ) -> Assembled:
         """A host program whose kernels are written as `functions`, by their identity, with work shared as it
-        pays on `machine`. Pieces come from `store` where it has them; `told` hears how many kernels there are
+        pays on `machine`. Code comes from `store` where it has it; `told` hears how many kernels there are
         of how many, and may stop the compilation of the others."""
 
     def compile_pool(self) -> Compiled:

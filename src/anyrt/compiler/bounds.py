@@ -121,7 +121,7 @@ def bounded(value: Value, args: tuple[Bounded, ...], sizes: Mapping[str, int]) -
         if isinstance(op, Repeated | Chosen):
             return _of_regions(op, args)[value.index]
         array = run(tuple(a.array for a in args))
-        return Bounded(array, _outside(array, _error(value, op, run, args, array), Precision.of(value.dtype)))
+        return Bounded(array, _unknown(array, _error(value, op, run, args, array), Precision.of(value.dtype)))
 
 
 def _error(value: Value, op: Prim, run: Run, args: tuple[Bounded, ...], array: Array) -> Errors:
@@ -401,9 +401,9 @@ def _ranked(op: Ranked, x: Bounded, found: Array) -> Errors:
     sorted_ = np.take_along_axis(order, ranks, op.axis).astype(np.float64)
     off = np.take_along_axis(np.broadcast_to(x.error, order.shape), ranks, op.axis)
     most = off.max(axis=op.axis, keepdims=True, initial=0.0)
-    apart = np.diff(sorted_, axis=op.axis) > 2 * most
+    distinct = np.diff(sorted_, axis=op.axis) > 2 * most
     edge = np.ones_like(sorted_.take(range(min(size, 1)), op.axis), dtype=np.bool_)
-    sure = np.concatenate((edge, apart), op.axis) & np.concatenate((apart, edge), op.axis)
+    sure = np.concatenate((edge, distinct), op.axis) & np.concatenate((distinct, edge), op.axis)
     return np.where(sure.take(range(last), op.axis) | (most == 0), 0.0, np.inf)
 
 
@@ -505,7 +505,7 @@ def _size(x: Array) -> Errors:
     return np.where(np.isfinite(x), np.abs(x.astype(np.float64)), 0.0)
 
 
-def _outside(array: Array, error: Errors, p: Precision) -> Errors:
+def _unknown(array: Array, error: Errors, p: Precision) -> Errors:
     """Infinity where a kernel computes with no such number, or where the bound is not one."""
     unknown = np.isnan(error)
     if array.dtype.kind == "f":

@@ -91,7 +91,7 @@ def kernel_cache(warn: Warn = warn_python) -> KernelCache:
 
 
 @dataclass(frozen=True, slots=True)
-class PieceCache:
+class FunctionCache:
     """Code of single functions in the cache: what another version of the compiler made is not found."""
 
     cache: KernelCache

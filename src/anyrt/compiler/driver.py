@@ -1,7 +1,7 @@
 """From a request to a plan, and from a plan to native code.
 
     build_parts(request, target, device)  passes, schedule, verification, code, which goes to the cache; the
-                                          plan, in pieces that share the network's weights
+                                          plan, in segments that share the network's weights
     lower_plan(file, target)              its kernels
     compile_plan(file, target, …)         the code again, on another machine
 
@@ -23,8 +23,8 @@ from anyrt.codegen.target import Target
 from anyrt.compiler import native
 from anyrt.compiler.agree import check_agreement, conditions, symbol_records
 from anyrt.compiler.cached import (
+    FunctionCache,
     Log,
-    PieceCache,
     Warn,
     keep_seconds,
     kernel_cache,
@@ -144,7 +144,7 @@ def _compile_plan(file: PlanFile, target: native.Target, warn: Warn, progress: P
     with progress.counted(SCHEDULING) as told:
         lowered = lower_plan(file, target, told)
     with progress.counted(COMPILING) as told:
-        compiled = native.compile_lowered(lowered, target, PieceCache(kernel_cache(warn)), told)
+        compiled = native.compile_lowered(lowered, target, FunctionCache(kernel_cache(warn)), told)
     return with_records(compiled, lowered)
 
 
@@ -252,9 +252,9 @@ class _Build:
     def _compiled(self, lowered: native.Lowered, target: native.Target) -> tuple[Compiled, tuple[str, ...]]:
         """The code, and what the report says of it."""
         functions = native.written(lowered, target)
-        pieces = PieceCache(kernel_cache(self.warn))
+        store = FunctionCache(kernel_cache(self.warn))
         with self.progress.counted(COMPILING) as told:
-            compiled = native.compile_lowered(lowered, target, pieces, told, functions)
+            compiled = native.compile_lowered(lowered, target, store, told, functions)
         self._check_memory(compiled.program)
         return with_records(compiled, lowered), written_lines(lowered, functions)
 

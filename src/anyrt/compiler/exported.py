@@ -105,7 +105,7 @@ def warm(
 def export(
     files: Sequence[PlanFile], device: Device, target: ToTarget, warn: Warn, log: Log
 ) -> list[bytes | memoryview]:
-    """The pieces of a file with the code of these plans, which is compiled where it must be."""
+    """The segments of a file with the code of these plans, which is compiled where it must be."""
     warm(files, device, target, warn, log)
     wanted = [
         (POOL, ""),
@@ -118,11 +118,11 @@ def export(
     if len(entries) < len(held):
         got, do = "code that was not kept", "set ANYRT_CACHE_DIR to a folder that can be written to"
         raise ResourceError("AR803", str(store.directory), got, "a cache to export from", do)
-    return pieces(Exported(here(device), tuple(entries)))
+    return segments(Exported(here(device), tuple(entries)))
 
 
-def pieces(exported: Exported) -> list[bytes | memoryview]:
-    """The file in pieces."""
+def segments(exported: Exported) -> list[bytes | memoryview]:
+    """The file in segments."""
     maker = exported.maker
     listed: list[Json] = [
         [e.kind, e.digest, len(e.content), hashlib.sha256(e.content).hexdigest()] for e in exported.entries
@@ -134,7 +134,7 @@ def pieces(exported: Exported) -> list[bytes | memoryview]:
 
 
 def read(content: bytes) -> Exported:
-    """What `pieces` wrote, every digest compared; PlanError names what is wrong."""
+    """What `segments` wrote, every digest compared; PlanError names what is wrong."""
     view = memoryview(content)
     if not content.startswith(MAGIC):
         do = "give a file that `anyrt cache export` wrote"

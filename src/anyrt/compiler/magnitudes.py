@@ -31,7 +31,7 @@ Counts = npt.NDArray[np.float64]
 SHOWN: Final = 1 << 14
 DROPPED: Final = 13  # bits of float32 that bins do not tell apart
 OCTAVES: Final = 12  # below the largest number; what is less is in the first bin
-WINDOW: Final = OCTAVES << 23 - DROPPED
+BINS: Final = OCTAVES << 23 - DROPPED
 LINEAR: Final = 2048  # bins that entropy is computed of
 LEVELS: Final = 128  # magnitudes that int8 has
 STRIDE: Final = 4  # bins from one range that is tried to the next
@@ -47,7 +47,7 @@ class Spread:
 
     def linear(self, bins: int = LINEAR) -> Counts:
         """The counts in bins of one width from 0 to `most`."""
-        numbers = np.arange(self.top - WINDOW + 1, self.top + 2)
+        numbers = np.arange(self.top - BINS + 1, self.top + 2)
         edges = (np.maximum(numbers, 0) << DROPPED).astype(np.uint32).view(np.float32).astype(np.float64)
         edges[0] = 0
         below = np.concatenate(([0], np.cumsum(self.counts)))
@@ -69,16 +69,16 @@ def spread(some: Floats, most: float) -> Spread:
     """That of elements of a tensor whose largest magnitude is `most`."""
     top = int(np.float32(most).view(np.uint32) >> DROPPED)
     numbers = (some.view(np.uint32) & 0x7FFFFFFF) >> DROPPED
-    places = np.maximum(numbers.astype(np.int64) - (top - WINDOW + 1), 0)
-    return Spread(most, top, np.bincount(places, minlength=WINDOW).astype(np.float64))
+    places = np.maximum(numbers.astype(np.int64) - (top - BINS + 1), 0)
+    return Spread(most, top, np.bincount(places, minlength=BINS).astype(np.float64))
 
 
 def joined(a: Spread, b: Spread) -> Spread:
     """That of both."""
     if a.top < b.top:
         a, b = b, a
-    by, counts = min(a.top - b.top, WINDOW - 1), a.counts.copy()
-    counts[: WINDOW - by] += b.counts[by:]
+    by, counts = min(a.top - b.top, BINS - 1), a.counts.copy()
+    counts[: BINS - by] += b.counts[by:]
     counts[0] += b.counts[:by].sum()
     return Spread(max(a.most, b.most), a.top, counts)
 

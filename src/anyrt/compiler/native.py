@@ -88,9 +88,9 @@ def lower(
     kinds = versions(graph)
     for version in kinds:
         origin = originals(graph, version.graph)
-        apart = frozenset(new for new, old in origin.items() if old in alone)
+        unfused = frozenset(new for new, old in origin.items() if old in alone)
         own = {new: tunings[old] for new, old in origin.items() if old in tunings} if tunings else {}
-        task = Task(version.graph, sizes, machine, strategies, apart, own, tables, told, numbers)
+        task = Task(version.graph, sizes, machine, strategies, unfused, own, tables, told, numbers)
         made.append(schedule(task))
         arenas.append(_arrange(made[-1]))
         places |= _places(version.graph, made[-1], arenas[-1], blobs)

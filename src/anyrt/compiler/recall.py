@@ -88,10 +88,10 @@ class Recall:
         """Keep a plan whose constants are `contents`, unless too much was computed for it."""
         places = _Places.of(self.sources)
         records = [places.record(x) for x in contents]
-        apart = [x for x, record in zip(contents, records, strict=True) if len(record) == 1]
-        if sum(x.nbytes for x in apart) > MOST_BYTES:
+        computed = [x for x, record in zip(contents, records, strict=True) if len(record) == 1]
+        if sum(x.nbytes for x in computed) > MOST_BYTES:
             return
-        whole = [bytes(x) if isinstance(x, memoryview) else x.tobytes() for x in apart]
+        whole = [bytes(x) if isinstance(x, memoryview) else x.tobytes() for x in computed]
         name = computed_key(*whole)
         if store.get_bytes(name) is None:
             store.put_bytes(name, whole)

@@ -1,7 +1,7 @@
 """How the constants of an engine are made of weights, read from its plan and carried out.
 
     recipe = read_recipe(plan, held)              # held(record): the elements that are there now
-    pieces = recipe.make({0: array}, (), held)    # weights by their number in `plan.refit.weights`
+    changed = recipe.make({0: array}, (), held)    # weights by their number in `plan.refit.weights`
 
 What is only moved, as packed weights are, comes out as a view of what was given: it is copied once, to where
 kernels read it.
@@ -27,7 +27,7 @@ from anyrt.prims.const import Blob, Param
 from anyrt.prims.table import vocabulary
 
 Held = Callable[[BlobRecord], Array]
-Pieces = list[tuple[BlobRecord, Array]]
+Changed = list[tuple[BlobRecord, Array]]
 SHOWN: Final = 5  # names in a message
 
 
@@ -79,7 +79,7 @@ class Recipe:
 
     def make(
         self, given: Mapping[int, Array], lacks: Iterable[str], held: Held, *, validate: bool = True
-    ) -> Pieces:
+    ) -> Changed:
         """The constants that change, each with its elements, wherever they lie. Raises RefitError AR844 for
         weights that are missing, and where it shall `validate` AR843 for numbers that become infinite."""
         if missing := self.missing(given, lacks):
@@ -88,13 +88,13 @@ class Recipe:
             more = f" and {len(titles) - SHOWN} more" if len(titles) > SHOWN else ""
             raise RefitError("AR844", "refit", f"no weights for {some}{more}", "all that belong together")
         wanted = {s.name for s in self.touched(given, lacks)}
-        arrays, pieces = self._known(given, set(lacks), held), Pieces()
+        arrays, changed = self._known(given, set(lacks), held), Changed()
         for step in self.steps:
             if step.reads.keys() <= arrays.keys() and (step.record is None or step.name in wanted):
                 array = evaluate(step.value, {v: arrays[name] for name, v in step.reads.items()})
                 arrays[step.name] = self._rounded(step, array, given if validate else None)
-                pieces += [(step.record, arrays[step.name])] if step.record is not None else []
-        return pieces
+                changed += [(step.record, arrays[step.name])] if step.record is not None else []
+        return changed
 
     def _known(self, given: Mapping[int, Array], lacks: set[str], held: Held) -> dict[str, Array]:
         """All weights by their names: those that were given, and those that the engine holds as they are."""

@@ -36,7 +36,7 @@ from anyrt.plan.pool import Threads
 from anyrt.plan.program import Compiled
 from anyrt.prims.const import Blob, Const
 
-STRIP: Final = 64  # bytes behind each block that must stay as they are
+GUARD: Final = 64  # bytes behind each block that must stay as they are
 FILL: Final = 0xA5
 
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
@@ -119,12 +119,12 @@ class Trial:
 
     def overrun(self) -> tuple[str, ...]:
         """The blocks whose margin was written to."""
-        return tuple(n for n, block in self.blocks.items() if (block.bytes[-STRIP:] != FILL).any())
+        return tuple(n for n, block in self.blocks.items() if (block.bytes[-GUARD:] != FILL).any())
 
     def mend(self) -> None:
         """Make all margins as they were."""
         for block in self.blocks.values():
-            block.bytes[-STRIP:] = FILL
+            block.bytes[-GUARD:] = FILL
 
     def _call(self, entry: str, *numbers: int, ignored: bool = False) -> None:
         call = self.loaded.code.function(entry, 1 + len(numbers))
@@ -143,13 +143,13 @@ class Trial:
         word, offset = self.loaded.lowered.module.places[buffer]
         start = evaluate(offset, self.sizes)
         memory = next(b for b in self.blocks.values() if b.address == self.args[word])
-        assert start + count <= memory.nbytes - STRIP, f"{buffer.name} reaches beyond its block"
+        assert start + count <= memory.nbytes - GUARD, f"{buffer.name} reaches beyond its block"
         return memory.bytes[start : start + count]
 
     def _block(self, word: int, name: str, nbytes: int) -> None:
         memory = self.blocks.get(name)
-        if memory is None or memory.nbytes < nbytes + STRIP:
-            memory = self.blocks[name] = self.loaded.device.allocate(nbytes + STRIP)
+        if memory is None or memory.nbytes < nbytes + GUARD:
+            memory = self.blocks[name] = self.loaded.device.allocate(nbytes + GUARD)
             memory.bytes[:] = FILL
         self.args[word] = memory.address
 
@@ -173,7 +173,7 @@ class Trial:
 
 def constants(lowered: native.Lowered) -> NDArray[np.uint8]:
     """What lies where a plan has its constants."""
-    places, pieces = lowered.module.places, {}
+    places, contents = lowered.module.places, {}
     found = (pair for s in lowered.schedules for part in s.nested for pair in part.buffers.items())
     for value, buffer in found:
         if buffer.space is not Space.CONST or not isinstance(value.op, Const):
@@ -181,10 +181,10 @@ def constants(lowered: native.Lowered) -> NDArray[np.uint8]:
         offset = places[buffer][1]
         assert isinstance(offset, int), f"constant {buffer.name} has no fixed place"
         if value.op.blob.size:  # an empty one shares its place with the next
-            pieces[offset] = stored_bytes(value.op.blob.data, value.op.blob.dtype)
-    block = np.zeros(max((at + p.size for at, p in pieces.items()), default=0), np.uint8)
-    for at, piece in pieces.items():
-        block[at : at + piece.size] = piece
+            contents[offset] = stored_bytes(value.op.blob.data, value.op.blob.dtype)
+    block = np.zeros(max((at + p.size for at, p in contents.items()), default=0), np.uint8)
+    for at, content in contents.items():
+        block[at : at + content.size] = content
     return block
 
 

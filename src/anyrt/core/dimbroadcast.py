@@ -55,12 +55,12 @@ def broadcast_all(sizes: Sequence[Dim]) -> Dim:
 def _sizes(x: Dim) -> Sequence[Dim]:
     """The sizes that `x` was broadcast from."""
     if isinstance(x, Expr) and len(x.terms) == 1 and x.terms[0][1] == 1:
-        sizes, others = taken_apart(x.terms[0][0])
+        sizes, others = broadcast_factor(x.terms[0][0])
         return sizes if sizes and not others else (x,)
     return (x,)
 
 
-def taken_apart(product: Monomial) -> tuple[Sequence[Dim], Monomial]:
+def broadcast_factor(product: Monomial) -> tuple[Sequence[Dim], Monomial]:
     """The sizes whose broadcast is a factor of a product, none where none is, and the other factors."""
     flags = [a for a in product if isinstance(a, Fn) and a.op == MIN]
     for largest in (a for a in product if flags and isinstance(a, Fn) and a.op == MAX):

@@ -308,9 +308,10 @@ def divmod_dim(a: Dim, b: Dim) -> tuple[Dim, Dim]:
         moved = _move_constant(rest, b)
         if moved is not None:
             return add(whole, moved[0]), moved[1]
-    if (apart := _apart(rest, b)) is not None:
-        (quotient, left), low = divmod_dim(apart[0], apart[1]), add(rest, mul(mul(apart[0], apart[2]), -1))
-        return add(whole, quotient), add(mul(left, apart[2]), low)
+    if (grouped := _grouped(rest, b)) is not None:
+        a, k, m = grouped
+        (quotient, left), low = divmod_dim(a, k), add(rest, mul(mul(a, m), -1))
+        return add(whole, quotient), add(mul(left, m), low)
     shared = common_factor(rest, b)
     if shared != ((), 1):
         quotient, left = divmod_dim(scale_down(rest, shared), scale_down(b, shared))
@@ -318,7 +319,7 @@ def divmod_dim(a: Dim, b: Dim) -> tuple[Dim, Dim]:
     return add(whole, Expr((((Fn(FLOORDIV, (rest, b)),), 1),))), Expr((((Fn(MOD, (rest, b)),), 1),))
 
 
-def _apart(rest: Dim, b: Dim) -> tuple[Dim, Dim, Dim] | None:
+def _grouped(rest: Dim, b: Dim) -> tuple[Dim, Dim, Dim] | None:
     """(a, k, m) with b = k·m and rest = a·m + low, 0 ≤ low < m, so that low decides nothing: the channel
     c of the group that c·h·w + position, position < h·w, is in."""
     ((atoms, count),) = _terms(b) if len(_terms(b)) == 1 else (((), 0),)

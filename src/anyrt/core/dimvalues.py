@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 
-from anyrt.core.dimbroadcast import broadcast, taken_apart
+from anyrt.core.dimbroadcast import broadcast, broadcast_factor
 from anyrt.core.dims import BINARY, MAX, MIN, SCALE, Atom, Dim, Fn, Monomial, Sym, product, scaled, total
 
 
@@ -37,7 +37,7 @@ class _Rebuilt:
         return total(product((c, *self._factors(m))) for m, c in x.terms)
 
     def _factors(self, m: Monomial) -> Iterator[Dim]:
-        sizes, others = taken_apart(m)  # what they become may be broadcast, or one size
+        sizes, others = broadcast_factor(m)  # what they become may be broadcast, or one size
         if sizes:
             yield reduce(broadcast, map(self.whole, sizes))
         yield from map(self._atom, others)

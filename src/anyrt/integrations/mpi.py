@@ -36,27 +36,27 @@ class MpiRanks:
         self._groups: dict[tuple[int, ...], MPI.Intracomm] = {tuple(range(self.size)): self._world}
         self._is_broken = False
 
-    def share(self, text: bytes, piece: Bytes, members: Sequence[int]) -> Sequence[Bytes]:
-        """The pieces of all members; see Communicator."""
+    def share(self, text: bytes, chunk: Bytes, members: Sequence[int]) -> Sequence[Bytes]:
+        """The chunks of all members; see Communicator."""
         if self._is_broken:
             raise ResourceError("AR802", f"rank {self.rank}", "an exchange that failed", "none before")
         comm, count = self._of(tuple(members)), len(members)
         # Sizes may differ where ranks disagree, and MPI wants equal ones: texts go first.
-        told = np.frombuffer(text + piece.size.to_bytes(8, "little"), np.uint8)
+        told = np.frombuffer(text + chunk.size.to_bytes(8, "little"), np.uint8)
         every = self._gathered(comm, told, count)
         for member, other in zip(members, every, strict=True):
             if not np.array_equal(other, told):
                 self._is_broken = True
                 got = f"another exchange, shape or type on rank {member}"
                 raise ArgumentError("AR304", f"rank {self.rank}", got, "the same on all ranks")
-        return list(self._gathered(comm, piece, count))
+        return list(self._gathered(comm, chunk, count))
 
     def release(self, members: Sequence[int]) -> None:
-        """Pieces are copies."""
+        """Chunks are copies."""
 
-    def _gathered(self, comm: MPI.Intracomm, piece: Bytes, count: int) -> Bytes:
-        found = np.empty((count, piece.size), np.uint8)
-        self._finish(comm.Iallgather([np.ascontiguousarray(piece), MPI.BYTE], [found, MPI.BYTE]))
+    def _gathered(self, comm: MPI.Intracomm, chunk: Bytes, count: int) -> Bytes:
+        found = np.empty((count, chunk.size), np.uint8)
+        self._finish(comm.Iallgather([np.ascontiguousarray(chunk), MPI.BYTE], [found, MPI.BYTE]))
         return found
 
     def _of(self, members: tuple[int, ...]) -> MPI.Intracomm:

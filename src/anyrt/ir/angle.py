@@ -29,7 +29,7 @@ def angle(x: NDArray[np.float32]) -> NDArray[np.float32]:
     offset = ((bits >> FRACTION).astype(np.uint64) - np.uint64(FIRST)) & np.uint64(127)
     words, upper, by = np.array(WORDS, np.uint64), (offset >> 6).astype(np.int64), offset & 63
     # In two shifts, as none by 64 is defined.
-    window = (words[upper] << by) | (words[upper + 1] >> 1 >> (63 - by))
-    product = ((bits & MASK) | (MASK + 1)).astype(np.uint64) * window
+    fraction = (words[upper] << by) | (words[upper + 1] >> 1 >> (63 - by))
+    product = ((bits & MASK) | (MASK + 1)).astype(np.uint64) * fraction
     turned = (product >> 32).astype(np.uint32).view(np.int32) * UNIT
     return np.where((x > LARGEST) & (x < math.inf), turned.astype(np.float32), x)

@@ -2,8 +2,8 @@
 
 A value is there before (`Given`; left by a step of the host program: `HostStep`), or each of its elements is
 an expression of operand elements (`Elements`), a fold of many (`Folded`), a sum of products (`Contracted`), a
-weighted sum of a few along an axis (`Resampled`), or it is its operands side by side (`Pieced`); what is
-no element by itself, as sorting, has statements of its own (`Extern`). Scheduling asks for this and for
+weighted sum of a few along an axis (`Resampled`), or it is its operands side by side (`Concatenated`); what
+is no element by itself, as sorting, has statements of its own (`Extern`). Scheduling asks for this and for
 relations of indices, never for the class of a primitive.
 """
 
@@ -145,8 +145,8 @@ class Resampled:
 
 
 @dataclass(frozen=True, slots=True)
-class Pieced:
-    """All operands, in order, along `axis`: each piece is written by loops of its own."""
+class Concatenated:
+    """All operands, in order, along `axis`: each is written by loops of its own."""
 
     axis: int
 
@@ -163,7 +163,7 @@ class Extern:
     again: bool = False
 
 
-Compute: TypeAlias = Given | Elements | Folded | Contracted | Resampled | Pieced | Extern
+Compute: TypeAlias = Given | Elements | Folded | Contracted | Resampled | Concatenated | Extern
 
 
 def only_moves(how: Compute) -> bool:

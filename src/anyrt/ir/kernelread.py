@@ -94,7 +94,7 @@ class _Parser:
     def kernel(self) -> None:
         read, place = self.reader, self.reader.place
         self.named, self.bounds = {}, {}
-        outside = dict(self.symbols)
+        before = dict(self.symbols)
         name, var = read.string(), self.variable()
         self.symbols[var.name] = var
         read.expect("work")
@@ -103,16 +103,16 @@ class _Parser:
         scratch = read.dim()
         shared = read.dim() if read.skip("shared") else 0
         found = Kernel(name, var, self.body(), work, scratch, shared)
-        self.restore(outside)
+        self.restore(before)
         fault = next(kernel_faults(found), None)
         if fault is not None:
             raise PlanError("AR607", place, got=fault)
         self.kernels.append(found)
 
-    def restore(self, outside: Mapping[str, Sym]) -> None:
+    def restore(self, before: Mapping[str, Sym]) -> None:
         """Loop variables end with their block, bound values do not: they are notation."""
         self.symbols.clear()
-        self.symbols.update(outside)
+        self.symbols.update(before)
         self.symbols.update(self.bounds)
 
     def variable(self) -> Sym:
@@ -120,14 +120,14 @@ class _Parser:
         return Sym(sym.name, sym.lo, sym.hi, self.reader.dim() if self.reader.skip("<") else None)
 
     def body(self) -> tuple[Stmt, ...]:
-        outside, out = dict(self.symbols), list[Stmt]()
+        before, out = dict(self.symbols), list[Stmt]()
         self.reader.enter()
         self.reader.expect("{")
         while not self.reader.skip("}"):
             stmt = self.statement()
             out += [] if stmt is None else [stmt]
         self.reader.leave()
-        self.restore(outside)
+        self.restore(before)
         return tuple(out)
 
     def statement(self) -> Stmt | None:
@@ -153,11 +153,11 @@ class _Parser:
         kind = self.member(LOOPS)
         registers = self.reader.integer() if self.reader.skip("*") else 1
         var = self.variable()
-        outside = dict(self.symbols)
+        before = dict(self.symbols)
         self.symbols[var.name] = var
         intrinsic = self.reader.name() if self.reader.skip("by") else ""
         body = self.body()
-        self.restore(outside)
+        self.restore(before)
         return For(var, kind, body, registers, intrinsic)
 
     def branch(self) -> If:

@@ -28,7 +28,7 @@ from anyrt.loops.nest import Estimate, Names, lets_of, loads_of, reserve, scratc
 
 
 @dataclass(frozen=True, slots=True)
-class RowStrips:
+class ShortRows:
     """How large: `short`: bytes of a row, as longer ones gain more from running two at a time; `rows`: most
     rows of an item; `bytes` that its loops read again: part of the cache nearest the core."""
 
@@ -37,10 +37,10 @@ class RowStrips:
     bytes: int
 
 
-def distribute(kernel: Kernel, names: Names, estimate: Estimate, sizes: RowStrips) -> Kernel | Fail:
+def distribute(kernel: Kernel, names: Names, estimate: Estimate, sizes: ShortRows) -> Kernel | Fail:
     """As many rows an item as share the cache nearest the core; in a last item with fewer of them the last
     row comes again."""
-    size = rows_of_strip(kernel, estimate, sizes)
+    size = rows_of_item(kernel, estimate, sizes)
     if size < 2:
         return Fail("its rows are not that short")
     rows = kernel.var.extent or 0
@@ -59,7 +59,7 @@ def distribute(kernel: Kernel, names: Names, estimate: Estimate, sizes: RowStrip
     return replace(made.kernel, var=item, body=tuple(out), work=mul(kernel.work, size))
 
 
-def rows_of_strip(kernel: Kernel, estimate: Estimate, strips: RowStrips) -> int:
+def rows_of_item(kernel: Kernel, estimate: Estimate, limits: ShortRows) -> int:
     """How many rows an item has; 1 where a row is not that short."""
     read = dict[Buffer, int]()
     for loop in loops(kernel.body):
@@ -69,9 +69,9 @@ def rows_of_strip(kernel: Kernel, estimate: Estimate, strips: RowStrips) -> int:
     left = scratch_of(kernel.body)
     sizes = [b.size * BITS[b.stored] // 8 for b in left if isinstance(b.size, int)]
     total = sum(read.values())
-    if total > strips.short or len(sizes) < len(left):
+    if total > limits.short or len(sizes) < len(left):
         return 1
-    return 1 << (max(1, min(strips.rows, strips.bytes // max(1, total + sum(sizes)))).bit_length() - 1)
+    return 1 << (max(1, min(limits.rows, limits.bytes // max(1, total + sum(sizes)))).bit_length() - 1)
 
 
 def _stages(body: Sequence[Stmt]) -> Iterator[list[Stmt]]:

@@ -190,7 +190,7 @@ def interleaves(nest: Nest) -> bool:
     return is_few(last) and stride(at, last) == 1 and stride(at, outer) == last.extent
 
 
-def takes_apart(nest: Nest) -> bool:
+def deinterleaves(nest: Nest) -> bool:
     """True for a few elements innermost that lie side by side where they are read, for neighbouring turns of
     the loop around them, but not where they are stored."""
     if len(nest.vars) < 2 or not isinstance(nest.body[0], Store) or not is_few(nest.vars[-1]):

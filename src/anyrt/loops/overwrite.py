@@ -149,15 +149,15 @@ def _summed(count: Dim, var: Sym, extent: Dim) -> Dim:
     """The sum over a loop in pieces, the last one shorter, of what goes with the size of a piece."""
     found: Dim = 0
     for factors, number in count.terms if isinstance(count, DimExpr) else (((), count),):
-        pieces = [f for f in factors if depends(f, var)]
-        rest = product((number, *(polynomial({(f,): 1}) for f in factors if f not in pieces)))
-        found = add(found, mul(rest, _whole(pieces, var, extent)))
+        moving = [f for f in factors if depends(f, var)]
+        rest = product((number, *(polynomial({(f,): 1}) for f in factors if f not in moving)))
+        found = add(found, mul(rest, _whole(moving, var, extent)))
     return found
 
 
-def _whole(pieces: Sequence[Sym | Fn], var: Sym, extent: Dim) -> Dim:
+def _whole(moving: Sequence[Sym | Fn], var: Sym, extent: Dim) -> Dim:
     """The sum of min(size, whole - size * var)."""
-    match pieces:
+    match moving:
         case []:
             return extent
         case [Fn(op="min", args=(a, b))]:

@@ -65,8 +65,8 @@ class _Ahead:
     def _rows_of(self, loop: For, around: Mapping[Sym, Dim]) -> Iterator[tuple[Row, Dim]]:
         """What a loop reads one by one of a row, and the index."""
         for x in loads_of(loop.body):
-            outside = x.buffer.space in (Space.INPUT, Space.ARENA) and self.is_large(x.buffer)
-            if outside and depends(x.index, self.row) and stride(x.index, loop.var) == 1:
+            far = x.buffer.space in (Space.INPUT, Space.ARENA) and self.is_large(x.buffer)
+            if far and depends(x.index, self.row) and stride(x.index, loop.var) == 1:
                 yield (x.buffer, substitute(x.index, around)), x.index
 
 

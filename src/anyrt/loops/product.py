@@ -66,13 +66,13 @@ def product_of(kernel: Kernel) -> Product | Fail:
             pass
         case _:
             return Fail("it is no sum of products")
-    batch, m, n, neither = _told_apart(vars, first, second)
+    batch, m, n, neither = _by_factor(vars, first, second)
     if neither:
         return Fail("a loop moves neither factor")
     return Product(batch, m, n, nest.vars, first, second, begin, stores)
 
 
-def _told_apart(vars: Sequence[Sym], first: Expr, second: Expr) -> list[tuple[Sym, ...]]:
+def _by_factor(vars: Sequence[Sym], first: Expr, second: Expr) -> list[tuple[Sym, ...]]:
     """The loops that move both factors, the first one, the second one, and none."""
     by = {v: (moves(dims_of(first), v), moves(dims_of(second), v)) for v in vars}
     return [tuple(v for v in vars if by[v] == moved) for moved in MOVED]

@@ -206,7 +206,7 @@ class Tiled:
         return self.tile.product.at(self.n.at)
 
     @property
-    def is_apart(self) -> bool:
+    def leaves_by_scratch(self) -> bool:
         """Whether results leave registers through scratch."""
         t, values = self.tile, [s.value for s in self.tile.product.stores]
         weight = sum(isinstance(x, Alu | Cast) for x in parts(values, bound=False))
@@ -239,7 +239,7 @@ def tiled(t: Tile, names: Names) -> Tiled:
     inside = tuple(v for v in p.m if v is not t.m) if t.pack_n is not Pack.NOTHING and not t.pack_m else ()
     batches, shared = [v for v in p.batch if v not in (t.n, t.turns)], _sharing(p)
     others = [v for v in p.m if v not in (t.m, *inside)]
-    apart, together = ([v for v in batches if (v in shared) == some] for some in (False, True))
+    alone, together = ([v for v in batches if (v in shared) == some] for some in (False, True))
     panels, turns = several((n.panel,)), (t.turns,) if t.turns else ()
     held = t.pack_n is Pack.ITEM
     moving = [*others, m.chunk, n.many] if t.shares else [n.many, *others, m.chunk]
@@ -247,7 +247,7 @@ def tiled(t: Tile, names: Names) -> Tiled:
         t,
         m,
         n,
-        items=several([*apart, *rest, *moving, *together]),
+        items=several([*alone, *rest, *moving, *together]),
         panels=() if held else panels,
         inside=inside,
         tiles=several((*turns, *panels) if held else turns),

@@ -1,7 +1,7 @@
 """Reorder: the loops around a kernel's statements in another order.
 
 A loop over few elements that lie side by side at every position of the innermost one (channels of
-a photograph, on their way to planes) is put last, so that one piece of memory is read for all of them.
+a photograph, on their way to planes) is put last, so that one run of memory is read for all of them.
 
     for c: 0 … 3                          for i: 0 … 640
       for i: 0 … 640           ->           for c: 0 … 3

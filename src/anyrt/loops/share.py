@@ -17,7 +17,7 @@ from anyrt.ir.kernel import Alu, Cast, Kernel, Stmt, Store, free_symbols
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import expressions
 from anyrt.ir.visit import parts, substituted
-from anyrt.loops.nest import Nest, each_nest, interleaves, is_few, takes_apart
+from anyrt.loops.nest import Nest, deinterleaves, each_nest, interleaves, is_few
 
 DEAR = 6  # instructions that are worth longer bodies
 
@@ -45,7 +45,7 @@ def _shared(nest: Nest) -> Nest:
 
 def _is_tile(nest: Nest) -> bool:
     """True for what becomes a tile, which makes one store."""
-    return interleaves(nest) or takes_apart(nest)
+    return interleaves(nest) or deinterleaves(nest)
 
 
 def _turned(nest: Nest, var: Sym) -> Nest:

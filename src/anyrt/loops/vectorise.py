@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from anyrt.core.dims import Sym
 from anyrt.ir.kernel import Fold, For, Kernel, Loop, Stmt
 from anyrt.ir.rewrite import Fail
-from anyrt.loops.nest import Nest, changed, each_nest, interleaves, serial, takes_apart, unit_loads
+from anyrt.loops.nest import Nest, changed, deinterleaves, each_nest, interleaves, serial, unit_loads
 
 
 def vectorise(kernel: Kernel) -> Kernel | Fail:
@@ -26,7 +26,7 @@ def vectorise(kernel: Kernel) -> Kernel | Fail:
 def _nest(nest: Nest) -> tuple[Stmt, ...]:
     if any(isinstance(s, Fold) for s in nest.body):
         return widened(nest, max(nest.vars, key=lambda v: unit_loads(nest.body, v)))
-    if takes_apart(nest):
+    if deinterleaves(nest):
         return widened(nest, nest.vars[-2])
     if interleaves(nest):
         *vars, position, element = nest.vars

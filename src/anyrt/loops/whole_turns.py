@@ -42,8 +42,8 @@ def whole_turns(kernel: Kernel, names: Names) -> Kernel | Fail:
         turn, within = names.var(ceildiv(count, length), "t"), names.var(length, "b")
         start = mul(turn.dim, length)
         last = add(add(count, -1), mul(start, -1))
-        apart = substituted(body, {var: add(start, within.dim)})
-        body = substituted(apart, {within: minimum(within.dim, last)})
+        divided = substituted(body, {var: add(start, within.dim)})
+        body = substituted(divided, {within: minimum(within.dim, last)})
         order.append(turn)
         inner.append(within)
     if not inner:

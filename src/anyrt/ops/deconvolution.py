@@ -28,7 +28,7 @@ from anyrt.prims.build import expand as expand_
 from anyrt.prims.view import Axis
 
 COLUMNS = "abd"  # labels beside those of positions and of elements inside
-MOST_PIECES = 64  # contractions of their own, where there is another way
+MOST_PHASES = 64  # contractions of their own, where there is another way
 MOST_CLASSES = 1024  # the same, where there is none
 
 
@@ -49,11 +49,11 @@ class Taps:
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """One axis of the output, of `size` elements, cut into pieces by residues of the stride.
+    """One axis of the output, of `size` elements, cut into phases by residues of the stride.
 
     taps: one for each residue; one alone where residues are columns: these meet as many elements of the
-    kernel, at even distances, and the piece has an axis of `columns` elements.
-    count: elements of each piece. first: how many lie before the output where pieces are put together.
+    kernel, at even distances, and the phase has an axis of `columns` elements.
+    count: elements of each phase. first: how many lie before the output where phases are put together.
     """
 
     size: Dim
@@ -76,28 +76,28 @@ class Track:
 
 
 def tracks_of(where: str, by: Sequence[Slide], at: Sequence[Span]) -> tuple[Track, ...]:
-    """How the outputs are cut into pieces along each axis.
+    """How the outputs are cut into phases along each axis.
 
     Columns make one contraction of whole blocks of the output, from which what padding cuts off is left out
-    afterwards. That is slower than a contraction for each piece, so it is done where nothing is left out, and
-    where there would be too many pieces.
+    afterwards. That is slower than a contraction for each phase, so it is done where nothing is left out, and
+    where there would be too many phases.
     """
-    many = math.prod(each.stride for each in by) > MOST_PIECES
+    many = math.prod(each.stride for each in by) > MOST_PHASES
     alike = [_columns_of(*each, many) for each in zip(by, at, strict=True)]
-    pieces = math.prod(1 if t else each.stride for t, each in zip(alike, by, strict=True))
-    if pieces > MOST_CLASSES:
-        got = f"strides {show(tuple(each.stride for each in by))}: {pieces} residues"
+    phases = math.prod(1 if t else each.stride for t, each in zip(alike, by, strict=True))
+    if phases > MOST_CLASSES:
+        got = f"strides {show(tuple(each.stride for each in by))}: {phases} residues"
         do = "use dilation 1 and a kernel size that the stride divides, or smaller strides"
         raise NotSupportedError("AR901", where, got, f"at most {MOST_CLASSES}", do)
     each_axis = zip(alike, by, at, strict=True)
-    return tuple(found or _pieces_of(slide, span) for found, slide, span in each_axis)
+    return tuple(found or _phases_of(slide, span) for found, slide, span in each_axis)
 
 
 def _columns_of(by: Slide, span: Span, many: bool) -> Track | None:
     """Residues as columns, if they are even, or else if there are too many of them."""
     if by.stride == 1 or by.dilation > 1:
         return None
-    if by.stride <= MOST_PIECES and mod(span.count, by.stride) == 0:
+    if by.stride <= MOST_PHASES and mod(span.count, by.stride) == 0:
         first, *rest = (_taps(by, residue + _cut(span)) for residue in range(by.stride))
         last_by, start_by = rest[0].last - first.last, rest[0].start - first.start
         even = replace(first, last_by=last_by, start_by=start_by)
@@ -117,7 +117,7 @@ def _column(t: Taps, k: int) -> Taps:
     return replace(t, last=t.last + k * t.last_by, start=t.start + k * t.start_by, last_by=0, start_by=0)
 
 
-def _pieces_of(by: Slide, span: Span) -> Track:
+def _phases_of(by: Slide, span: Span) -> Track:
     each = tuple(_taps(by, residue + _cut(span)) for residue in range(by.stride))
     return Track(span.count, by.stride, ceildiv(span.count, by.stride), each)
 
@@ -141,7 +141,7 @@ def _taps(by: Slide, at: int) -> Taps:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Everything that pieces are made of. `x`: the input with zeros around it, `before` so many along each
+    """Everything that phases are made of. `x`: the input with zeros around it, `before` so many along each
     axis."""
 
     layer: Layer[FilterAttrs]
@@ -164,8 +164,8 @@ def _spread_out(layer: Layer[FilterAttrs]) -> Value:
     tracks = tracks_of(layer.name, f.by, at)
     x, before = _around(layer, checked(f.x, rules), tracks)
     of = Spread(layer, f, tracks, x, before)
-    pieces = [_filters.finished(f, layer, _sums(of, each)) for each in product(*(t.taps for t in tracks))]
-    return _interleaved(pieces, tracks)
+    phases = [_filters.finished(f, layer, _sums(of, each)) for each in product(*(t.taps for t in tracks))]
+    return _interleaved(phases, tracks)
 
 
 def _spans(layer: Layer[FilterAttrs], f: Filter) -> tuple[list[Span], Requirements]:
@@ -179,7 +179,7 @@ def _spans(layer: Layer[FilterAttrs], f: Filter) -> tuple[list[Span], Requiremen
 
 
 def _around(layer: Layer[FilterAttrs], x: Value, tracks: tuple[Track, ...]) -> tuple[Value, tuple[int, ...]]:
-    """The input with zeros wherever a piece reads beyond it, and how many of them lie before it."""
+    """The input with zeros wherever a phase reads beyond it, and how many of them lie before it."""
     before, frame = list[int](), list[Span]()
     for size, t in zip(x.shape[2:], tracks, strict=True):
         low, high = t.reach
@@ -225,12 +225,12 @@ def _chosen(of: Spread, taps: tuple[Taps, ...]) -> tuple[Value, str]:
     return windows(kernel, axes, tuple(shape)), labels
 
 
-def _interleaved(pieces: list[Value], tracks: tuple[Track, ...]) -> Value:
-    """The pieces of all classes, in the order of `product`, as one output, with what is cut off left out."""
+def _interleaved(phases: list[Value], tracks: tuple[Track, ...]) -> Value:
+    """The phases of all classes, in the order of `product`, as one output, with what is cut off left out."""
     for k in reversed(range(len(tracks))):
         n = len(tracks[k].taps)
-        pieces = [concat(pieces[i : i + n], 2 * k + 3) for i in range(0, len(pieces), n)]
-    (whole,) = pieces
+        phases = [concat(phases[i : i + n], 2 * k + 3) for i in range(0, len(phases), n)]
+    (whole,) = phases
     lead = whole.shape[:2]
     flat = reshape(whole, (*lead, *(mul(t.count, t.stride) for t in tracks)))
     start, size = [0, 0, *(t.first for t in tracks)], [*lead, *(t.size for t in tracks)]

@@ -77,7 +77,7 @@ class _Turn:
         """The last values with products that follow from slices alone, with what they are in all turns."""
         inputs = [v for _, v in self.body.inputs]
         count = len(results(self.body))
-        outside = dict(zip(inputs[count:], self.args[count:], strict=True))
+        around = dict(zip(inputs[count:], self.args[count:], strict=True))
         ends = [v for _, v in self.body.outputs]
         order, own = list(walk(ends)), {sym for sym, _ in told(self.body)}
         counted = {s for s, v in zip(inputs, ends, strict=False) if _counts(s, v)}
@@ -85,11 +85,11 @@ class _Turn:
         for value in order:
             if not own.isdisjoint(mentioned((value,))):  # of a size that each turn decides
                 continue
-            if _is_free(value) and outside.keys() >= {*value.args}:
-                outside[value] = apply_all(value.op, *(outside[a] for a in value.args))[value.index]
+            if _is_free(value) and around.keys() >= {*value.args}:
+                around[value] = apply_all(value.op, *(around[a] for a in value.args))[value.index]
             if value.args and {*value.args} - counted <= known:
                 counted.add(value)
-            self._learn(value, outside, counted)
+            self._learn(value, around, counted)
         uses = users(self.body)
         last = [v for v in order if v in self.heavy and (v in ends or not self.heavy.issuperset(uses[v]))]
         return {v: self.whole[v] for v in last}
@@ -103,23 +103,23 @@ class _Turn:
         )
         return build.reshape(taken, value.shape)
 
-    def _learn(self, value: Value, outside: Mapping[Value, Value], counted: set[Value]) -> None:
+    def _learn(self, value: Value, around: Mapping[Value, Value], counted: set[Value]) -> None:
         """What a value is in all turns: of a slice the tensor, of others what they make of such."""
         if isinstance(value.op, Gather):
-            self._learn_slice(value, value.op.axis, outside.get(value.args[0]), counted)
+            self._learn_slice(value, value.op.axis, around.get(value.args[0]), counted)
             return
         sliced = [a for a in value.args if a in self.whole]
         at = {self.at[a] for a in sliced}
-        if len(at) != 1 or not {*value.args} - self.whole.keys() <= outside.keys():
+        if len(at) != 1 or not {*value.args} - self.whole.keys() <= around.keys():
             return
-        found = self._in_all_turns(value, outside)
+        found = self._in_all_turns(value, around)
         if found is not None:
             self.whole[value], self.at[value] = found, at.pop()
             if isinstance(value.op, Contract) or not self.heavy.isdisjoint(sliced):
                 self.heavy.add(value)
 
-    def _in_all_turns(self, value: Value, outside: Mapping[Value, Value]) -> Value | None:
-        return _along(value, [self.whole.get(a) for a in value.args], [outside.get(a, a) for a in value.args])
+    def _in_all_turns(self, value: Value, around: Mapping[Value, Value]) -> Value | None:
+        return _along(value, [self.whole.get(a) for a in value.args], [around.get(a, a) for a in value.args])
 
     def _learn_slice(self, value: Value, axis: int, tensor: Value | None, counted: set[Value]) -> None:
         index = _scalar(value.args[1])

@@ -25,7 +25,7 @@ import numpy as np
 
 from anyrt.core.dtype import numpy_dtype
 from anyrt.core.enums import DataType
-from anyrt.ir.compute import Elements, Extern, Given, Pieced, Resampled
+from anyrt.ir.compute import Concatenated, Elements, Extern, Given, Resampled
 from anyrt.ir.graph import Value, apply_all, walk
 from anyrt.prims.build import cast, map_
 from anyrt.prims.const import Const
@@ -74,7 +74,7 @@ def _computes(value: Value) -> bool:
             return float(np.float64(border).astype(numpy_dtype(value.dtype))) != border == border
         case _, Resampled(rule=TapRule() as rule):
             return rule.weighs
-        case _, Given() | Extern() | Elements() | Pieced():
+        case _, Given() | Extern() | Elements() | Concatenated():
             return False
     return True
 

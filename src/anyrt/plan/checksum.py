@@ -5,8 +5,8 @@ and each of the 64 columns is mixed to one word, modulo 2^64:
 
     lane = rotate(lane + word * SCALE, 31) * FACTOR
 
-for each word from the first row to the last (the round of XXH64), anew for each piece of `PIECE_ROWS` rows.
-The checksum is the SHA-256 of all lanes, piece after piece, and of the bytes behind the last whole row. The
+for each word from the first row to the last (the round of XXH64), anew for each block of `BLOCK_ROWS` rows.
+The checksum is the SHA-256 of all lanes, block after block, and of the bytes behind the last whole row. The
 size of a constant, which the header states, tells all these forms apart.
 
 A step can be undone for a known word, and for a known lane, so that one changed word in a column always
@@ -35,7 +35,7 @@ Mixer: TypeAlias = Callable[[Words, Words], None]  # takes rows, changes lanes
 
 MIX: Final = "mix"  # the entry of native code: (address of rows, how many, address of lanes)
 SHORT_BYTES: Final = 1 << 16
-PIECE_ROWS: Final = 1 << 12  # 2 MB
+BLOCK_ROWS: Final = 1 << 12  # 2 MB
 LANES: Final = 64
 ROW_BYTES: Final = 8 * LANES
 ROTATED: Final = 31
@@ -62,32 +62,32 @@ def checksums(contents: Sequence[Content], mixer: Callable[[], Mixer] = portable
 
     `mixer` gives what computes as `mix` does; it is called where a constant is long."""
     counts = [x.nbytes // ROW_BYTES if x.nbytes > SHORT_BYTES else 0 for x in contents]
-    pieces = [(n, k) for n, rows in enumerate(counts) for k in range(-(-rows // PIECE_ROWS))]
-    lanes = np.tile(_START, (len(pieces), 1))
-    fast = mixer() if pieces else mix
+    blocks = [(n, k) for n, rows in enumerate(counts) for k in range(-(-rows // BLOCK_ROWS))]
+    lanes = np.tile(_START, (len(blocks), 1))
+    fast = mixer() if blocks else mix
 
     rooms: list[Bytes] = []  # one for each thread: fresh memory costs more than what is put there
 
     def work(i: int) -> None:
-        n, k = pieces[i]
+        n, k = blocks[i]
         if isinstance(contents[n], memoryview):
-            return fast(_piece(contents[n], k), lanes[i])
-        room = rooms.pop() if rooms else np.empty(PIECE_ROWS * ROW_BYTES, np.uint8)
-        fast(_piece(contents[n], k, room), lanes[i])
+            return fast(_block(contents[n], k), lanes[i])
+        room = rooms.pop() if rooms else np.empty(BLOCK_ROWS * ROW_BYTES, np.uint8)
+        fast(_block(contents[n], k, room), lanes[i])
         rooms.append(room)
         return None
 
-    share(len(pieces), work, "checksums")
+    share(len(blocks), work, "checksums")
     digests = [hashlib.sha256() for _ in contents]
-    for (n, _), own in zip(pieces, lanes, strict=True):
+    for (n, _), own in zip(blocks, lanes, strict=True):
         digests[n].update(own.data)
     for n, content in enumerate(contents):
         digests[n].update(part(content, counts[n] * ROW_BYTES, content.nbytes))
     return [digest.hexdigest() for digest in digests]
 
 
-def _piece(content: Content, number: int, room: Bytes | None = None) -> Words:
+def _block(content: Content, number: int, room: Bytes | None = None) -> Words:
     """Whole rows, in place unless their elements lie apart, else in `room`; they may begin anywhere."""
-    start, whole = number * PIECE_ROWS * ROW_BYTES, content.nbytes // ROW_BYTES * ROW_BYTES
-    rows = part(content, start, min(start + PIECE_ROWS * ROW_BYTES, whole), room)
+    start, whole = number * BLOCK_ROWS * ROW_BYTES, content.nbytes // ROW_BYTES * ROW_BYTES
+    rows = part(content, start, min(start + BLOCK_ROWS * ROW_BYTES, whole), room)
     return np.frombuffer(rows, np.uint64).reshape(-1, LANES)

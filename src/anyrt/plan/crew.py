@@ -1,4 +1,4 @@
-"""Work in many pieces, done by this thread and by others that are started for it.
+"""Work in many parts, done by this thread and by others that are started for it.
 
 >>> done = []
 >>> share(5, done.append, "numbers")
@@ -16,7 +16,7 @@ from typing import Final
 from anyrt.core.flags import default_threads
 from anyrt.plan.room import THREAD_ROOM, require_room
 
-_PIECES_PER_THREAD: Final = 4  # less is done before another thread has started
+_PARTS_PER_THREAD: Final = 4  # less is done before another thread has started
 
 
 def share(count: int, work: Callable[[int], None], what: str) -> None:
@@ -34,7 +34,7 @@ def share(count: int, work: Callable[[int], None], what: str) -> None:
             work(i)
             done[i] = True
 
-    most = count // _PIECES_PER_THREAD
+    most = count // _PARTS_PER_THREAD
     others: list[threading.Thread] = []
     try:
         for _ in range(1, min(most, default_threads())):
@@ -44,7 +44,7 @@ def share(count: int, work: Callable[[int], None], what: str) -> None:
         todo.clear()  # for the others, when this thread was interrupted
         for thread in others:
             thread.join()
-    assert all(done), "a piece was left"
+    assert all(done), "a part was left"
 
 
 def _started(work: Callable[[], None], what: str) -> list[threading.Thread]:

@@ -78,12 +78,12 @@ class PlanFile:
 
 @dataclass(frozen=True, slots=True)
 class PlanParts:
-    """A plan file in pieces. Its constants were not copied: whoever owns them must not change them yet.
+    """A plan file in segments. Its constants were not copied: whoever owns them must not change them yet.
 
     `digest`, `code`: see `PlanFile`. `owner`: what keeps the constants in memory.
     """
 
-    pieces: tuple[Content, ...]
+    segments: tuple[Content, ...]
     digest: bytes
     code: bytes = b""
     owner: object = None
@@ -91,22 +91,22 @@ class PlanParts:
     @property
     def header(self) -> memoryview:
         """Everything but the constants."""
-        header = self.pieces[1]
+        header = self.segments[1]
         assert isinstance(header, memoryview), "a header is bytes"
         return header
 
     @property
     def nbytes(self) -> int:
         """The length of the file."""
-        return sum(piece.nbytes for piece in self.pieces)
+        return sum(segment.nbytes for segment in self.segments)
 
     def write(self, memory: NDArray[np.uint8]) -> None:
         """Put the file into memory of its length."""
-        write(self.pieces, memory)
+        write(self.segments, memory)
 
     def chunks(self, most: int) -> Iterator[memoryview]:
         """The file, at most `most` bytes at a time."""
-        return (part for piece in self.pieces for part in parts(piece, most))
+        return (part for segment in self.segments for part in parts(segment, most))
 
 
 def plan_parts(
@@ -135,11 +135,11 @@ def assembled(header: bytes, views: Sequence[Content]) -> PlanParts:
     fields = (len(header), start, ends[-1], start + ends[-1])
     preamble = _PREAMBLE.pack(MAGIC, FORMAT, 0, *fields)
     digest = _checksum(preamble, header)
-    pieces: list[Content] = [memoryview(preamble + digest + bytes(PREAMBLE_BYTES - 96)), memoryview(header)]
-    pieces.append(memoryview(bytes(start - PREAMBLE_BYTES - len(header))))
+    segments: list[Content] = [memoryview(preamble + digest + bytes(PREAMBLE_BYTES - 96)), memoryview(header)]
+    segments.append(memoryview(bytes(start - PREAMBLE_BYTES - len(header))))
     for end, view in zip(ends, views, strict=False):
-        pieces += [memoryview(bytes(align(end) - end)), view]
-    return PlanParts(tuple(pieces), digest, digest)
+        segments += [memoryview(bytes(align(end) - end)), view]
+    return PlanParts(tuple(segments), digest, digest)
 
 
 def _forgets(plan: Plan) -> bool:

@@ -49,7 +49,7 @@ def load(text: bytes, where: str, max_bytes: int) -> Json:
 
 
 def _check_depth(text: bytes, where: str) -> None:
-    # Every second piece between quotes is outside strings, once what is escaped is gone. Outside of them a
+    # Every second part between quotes is outside strings, once what is escaped is gone. Outside of them a
     # backslash ends the parsing, so that it does not matter what is counted behind it.
     plain = text.replace(rb"\\", b"").replace(rb"\"", b"")
     brackets = b"".join(plain.split(b'"')[::2]).translate(None, _NOT_BRACKETS)

@@ -17,7 +17,7 @@ from anyrt.core.errors import GraphError, ShapeError
 from anyrt.core.requirement import Relation, Requirement
 from anyrt.core.sizes import clamp
 from anyrt.ir import kernel
-from anyrt.ir.compute import Compute, Pieced
+from anyrt.ir.compute import Compute, Concatenated
 from anyrt.ir.graph import Type
 from anyrt.ir.kernel import Expr
 from anyrt.ir.prim import Array, Prim, Read, Symbolic
@@ -31,8 +31,8 @@ class Concat(Prim):
     axis: int
 
     def compute(self) -> Compute:
-        """Pieces along the axis."""
-        return Pieced(self.axis)
+        """Its operands side by side."""
+        return Concatenated(self.axis)
 
     def infer(self, args: tuple[Type, ...]) -> Type:
         """The first operand's shape with the sum of all sizes along the axis."""

@@ -32,24 +32,24 @@ def with_formats(graph: Graph, formats: Mapping[str, TensorFormat]) -> Graph:
     if not any(name in formats for name, _ in (*graph.inputs, *graph.outputs)):
         return graph
     inputs = dict(graph.inputs)
-    outside = {name: _outside(name, inputs[name], formats[name]) for name in inputs.keys() & formats.keys()}
+    held = {name: _held(name, inputs[name], formats[name]) for name in inputs.keys() & formats.keys()}
     inside = {
-        inputs[name]: unpack(memory, formats[name], inputs[name].shape) for name, memory in outside.items()
+        inputs[name]: unpack(memory, formats[name], inputs[name].shape) for name, memory in held.items()
     }
     made = transformed(graph, lambda old, new: inside.get(old, new))
     # A conversion goes by no name of its own: it belongs to the layer that reads what comes of it.
     names = {value: name for value, name in made.names.items() if value not in inside.values()}
-    names |= {memory: name for name, memory in outside.items()}
+    names |= {memory: name for name, memory in held.items()}
     outputs: list[tuple[str, Value]] = []
     for name, value in made.outputs:
         packed = pack(value, formats[name]) if name in formats else value
         names.setdefault(packed, names.get(value, name))
         outputs.append((name, packed))
-    ports = tuple((name, outside.get(name, value)) for name, value in graph.inputs)
+    ports = tuple((name, held.get(name, value)) for name, value in graph.inputs)
     return replace(made, inputs=ports, outputs=tuple(outputs), names=names)
 
 
-def _outside(name: str, value: Value, format: TensorFormat) -> Value:
+def _held(name: str, value: Value, format: TensorFormat) -> Value:
     return param(name, in_memory(format, value.dtype, value.shape), value.dtype)
 
 

@@ -7,7 +7,7 @@
 
 Elements are looked at in blocks, which threads share: how many there are before the end of each block is
 known, so that each writes its own. Of what a block holds, positions are written behind one another without a
-branch, then taken apart. A block without any is passed over, as are pieces of others.
+branch, then taken apart. A block without any is passed over, as are parts of others.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from anyrt.prims._check import check_type, expect, show
 from anyrt.prims.scatter import unravelled
 
 BLOCK: Final = 1 << 11  # elements
-PIECE: Final = 1 << 6  # that are passed over together where all are zero
+PART: Final = 1 << 6  # that are passed over together where all are zero
 POSITIONS: Final = frozenset({DataType.INT32, DataType.INT64})
 HIGH: Final = (1 << 63) - 1
 
@@ -106,8 +106,8 @@ class NonZero(Prim):
         """Positions in a block, side by side in scratch, then the indices of each."""
         places, behind = make.scratch(Scalar.I32, BLOCK + 1), make.register(Scalar.I32)
         most = minimum(BLOCK, self.count)
-        start, count, piece = (make.var(n) for n in (self.count, add(most, 1), ceildiv(held, PIECE)))
-        found = self._piece(x, make, first, mul(piece.dim, PIECE), held, places, behind)
+        start, count, part = (make.var(n) for n in (self.count, add(most, 1), ceildiv(held, PART)))
+        found = self._part(x, make, first, mul(part.dim, PART), held, places, behind)
         step = make.var(count.dim)
         position = add(first, bound(load(places, step.dim), 0, BLOCK - 1, "place", held))
         column = add(start.dim, step.dim)
@@ -115,17 +115,17 @@ class NonZero(Prim):
         stored = tuple(make.store((k, column), cast(index(d), COMPUTED[out.dtype])) for k, d in rows)
         return (
             Alloc(behind, const(0, Scalar.I32)),
-            For(piece, Loop.SERIAL, found),
+            For(part, Loop.SERIAL, found),
             Let(start, bound(before, 0, HIGH, "start", self.count)),
             Let(count, bound(end - before, 0, BLOCK, "count", add(most, 1))),
             For(step, Loop.SERIAL, stored),
         )
 
-    def _piece(
+    def _part(
         self, x: Read, make: Making, first: Dim, begin: Dim, held: Dim, places: Buffer, behind: Buffer
     ) -> tuple[Stmt, ...]:
-        """Positions in a piece of a block, unless there are none."""
-        size = minimum(PIECE, add(held, mul(begin, -1)))
+        """Positions in a part of a block, unless there are none."""
+        size = minimum(PART, add(held, mul(begin, -1)))
         look, lane, to = (make.var(n) for n in (size, size, BLOCK + 1))
         seen, place = make.register(Scalar.I32), add(begin, lane.dim)
         looked = self._is_some(x, add(first, add(begin, look.dim)))

@@ -45,8 +45,8 @@ class Communicator(Protocol):
     def chunk(self) -> int:
         """The most bytes of one `share`, a multiple of 64."""
 
-    def share(self, text: bytes, piece: Bytes, members: Sequence[int]) -> Sequence[Bytes]:
-        """The pieces of all members, in their order, good until `release`. `text`, 32 bytes, must be the same
+    def share(self, text: bytes, chunk: Bytes, members: Sequence[int]) -> Sequence[Bytes]:
+        """The chunks of all members, in their order, good until `release`. `text`, 32 bytes, must be the same
         on all of them: ArgumentError AR304 on each where it is not. ResourceError AR802 on each that waits
         for a rank that has ended, or for longer than the time limit."""
 
@@ -77,8 +77,8 @@ def exchange(ranks: Communicator, what: Exchange, x: Array) -> Array:
     data = x.reshape(-1).view(np.uint8)
     step = max(ranks.chunk // 64 * 64, 64)
     for at in range(0, max(data.size, 1), step):
-        pieces = ranks.share(text, data[at : at + step], members)
-        plan.take(at, pieces)
+        chunks = ranks.share(text, data[at : at + step], members)
+        plan.take(at, chunks)
         ranks.release(members)
     is_aside = what.operation in (C.REDUCE, C.GATHER) and ranks.rank != what.root
     return x.copy() if is_aside else plan.out
@@ -130,12 +130,12 @@ class _Plan:
         stride = 0 if op in REDUCING else part
         return cls(out, out.reshape(-1).view(np.uint8), sources, low, low + part, stride, what.fold, x.dtype)
 
-    def take(self, at: int, pieces: Sequence[Bytes]) -> None:
-        """What lies in pieces of all members that begin at byte `at`."""
-        begin, end = max(self.low, at), min(self.high, at + pieces[0].size)
+    def take(self, at: int, chunks: Sequence[Bytes]) -> None:
+        """What lies in chunks of all members that begin at byte `at`."""
+        begin, end = max(self.low, at), min(self.high, at + chunks[0].size)
         if begin >= end:
             return
-        cut = [pieces[k][begin - at : end - at] for k in self.sources]
+        cut = [chunks[k][begin - at : end - at] for k in self.sources]
         to = begin - self.low
         if self.fold is not R.NONE:
             _fold(
@@ -144,9 +144,9 @@ class _Plan:
                 self.held[to : to + end - begin].view(self.dtype),
             )
             return
-        for k, piece in enumerate(cut):
+        for k, chunk in enumerate(cut):
             start = to + (k * self.stride if len(cut) > 1 else 0)
-            self.held[start : start + piece.size] = piece
+            self.held[start : start + chunk.size] = chunk
 
 
 def _fold(fold: ReduceOperation, parts: Sequence[Array], out: Array) -> None:

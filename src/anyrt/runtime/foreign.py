@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 
-class _Piece(ctypes.Structure):
+class _Segment(ctypes.Structure):
     """struct iovec."""
 
     _fields_ = (("address", ctypes.c_void_p), ("nbytes", ctypes.c_size_t))
@@ -29,7 +29,7 @@ def read_memory(address: int, nbytes: int) -> npt.NDArray[np.uint8] | None:
     copy = np.empty(nbytes, np.uint8)
     if nbytes == 0:
         return copy
-    to, source = _Piece(copy.ctypes.data, nbytes), _Piece(address, nbytes)
+    to, source = _Segment(copy.ctypes.data, nbytes), _Segment(address, nbytes)
     libc = ctypes.CDLL(None, use_errno=True)
     try:
         one = ctypes.c_ulong(1)

@@ -58,11 +58,11 @@ class SharedRanks:
             time.sleep(0.002)
 
     def _layout(self) -> int:
-        """Bytes of the file: words, a table of counts for each pair, texts and pieces."""
+        """Bytes of the file: words, a table of counts for each pair, texts and chunks."""
         self._table = FIRST * WORD
         self._texts = self._table + self.size * self.size * WORD
-        self._pieces = -(-(self._texts + self.size * SLOTS * 2 * TEXT) // 4096) * 4096
-        return self._pieces + self.size * SLOTS * self.chunk
+        self._chunks_at = -(-(self._texts + self.size * SLOTS * 2 * TEXT) // 4096) * 4096
+        return self._chunks_at + self.size * SLOTS * self.chunk
 
     def _join(self) -> bool:
         """Make or open the memory and wait for all; False where it was that of others, which ended."""
@@ -104,8 +104,8 @@ class SharedRanks:
         self._counts = counts.reshape(self.size, self.size)
         texts = np.frombuffer(self._memory, np.uint8, self.size * SLOTS * 2 * TEXT, self._texts)
         self._text = texts.reshape(self.size, SLOTS, 2 * TEXT)
-        pieces = np.frombuffer(self._memory, np.uint8, self.size * SLOTS * self.chunk, self._pieces)
-        self._piece = pieces.reshape(self.size, SLOTS, self.chunk)
+        chunks = np.frombuffer(self._memory, np.uint8, self.size * SLOTS * self.chunk, self._chunks_at)
+        self._chunks = chunks.reshape(self.size, SLOTS, self.chunk)
 
     def _meet(self) -> bool:
         self._counts[self.rank, self.rank] = 1
@@ -148,8 +148,8 @@ class SharedRanks:
         fcntl.lockf(self._handle, fcntl.LOCK_UN, 1, rank)
         return False
 
-    def share(self, text: bytes, piece: Bytes, members: Sequence[int]) -> Sequence[Bytes]:
-        """The pieces of all members; see Communicator."""
+    def share(self, text: bytes, chunk: Bytes, members: Sequence[int]) -> Sequence[Bytes]:
+        """The chunks of all members; see Communicator."""
         if self._words[ENDED]:
             raise self._gone([])
         is_all = len(members) == self.size
@@ -157,18 +157,18 @@ class SharedRanks:
         slot = self._turn % 2 if is_all else 2
         told = self._text[self.rank, slot]
         told[:TEXT] = np.frombuffer(text, np.uint8)
-        told[TEXT : TEXT + WORD] = np.frombuffer(piece.size.to_bytes(WORD, "little"), np.uint8)
-        self._piece[self.rank, slot, : piece.size] = piece
+        told[TEXT : TEXT + WORD] = np.frombuffer(chunk.size.to_bytes(WORD, "little"), np.uint8)
+        self._chunks[self.rank, slot, : chunk.size] = chunk
         self._barrier(members)
         for member in members:
             if not np.array_equal(self._text[member, slot], told):
                 self._words[ENDED] = self.rank + 1
                 got = f"another exchange, shape or type on rank {member}"
                 raise ArgumentError("AR304", f"rank {self.rank}", got, "the same on all ranks")
-        return [self._piece[m, slot, : piece.size] for m in members]
+        return [self._chunks[m, slot, : chunk.size] for m in members]
 
     def release(self, members: Sequence[int]) -> None:
-        """Pieces of groups may be written over; those of all are, two exchanges later."""
+        """Chunks of groups may be written over; those of all are, two exchanges later."""
         if len(members) != self.size:
             self._barrier(members)
 
@@ -214,7 +214,7 @@ class SharedRanks:
         return ResourceError("AR802", f"rank {self.rank}", got, "all ranks", "start all, or wait longer")
 
     def _drop(self) -> None:
-        del self._words, self._counts, self._text, self._piece
+        del self._words, self._counts, self._text, self._chunks
         with contextlib.suppress(BufferError):  # arrays of an exchange that failed may still look at it
             self._memory.close()
         os.close(self._handle)

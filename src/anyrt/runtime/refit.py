@@ -25,12 +25,12 @@ def elements(loaded: Loaded, record: BlobRecord) -> Array:
 
 
 def exchange(
-    loaded: Loaded, pieces: Iterable[tuple[BlobRecord, Array]], same: Callable[[], Mixer] | None
+    loaded: Loaded, changed: Iterable[tuple[BlobRecord, Array]], same: Callable[[], Mixer] | None
 ) -> list[str]:
     """Put these elements in the places of constants, for runs that begin from now on; the caller holds the
     lock of `loaded.held`. `same`: first compare them with those of the build, by checksums that this mixes;
     where some differ, nothing changes, and their names are the answer."""
-    plan, new = loaded.plan, {record.name: (record, _words(record, array)) for record, array in pieces}
+    plan, new = loaded.plan, {record.name: (record, _words(record, array)) for record, array in changed}
     memory, now = loaded.device.allocate(plan.blob_bytes), loaded.held.now
     room = lent(memory.address, plan.blob_bytes, memory)
     kept = [(b, now.bytes(b.offset, b.nbytes)) for b in plan.blobs if b.name not in new]
@@ -46,10 +46,10 @@ def _words(record: BlobRecord, array: Array) -> Array:
     return pack4(array) if is_packed(record.dtype) else array.view(f"u{array.itemsize}")
 
 
-def _write(pieces: Iterable[tuple[BlobRecord, Array]], room: Bytes) -> None:
+def _write(changed: Iterable[tuple[BlobRecord, Array]], room: Bytes) -> None:
     """Fill the places of constants, on several threads."""
     todo = list[tuple[Content, int, Bytes]]()
-    for record, words in pieces:
+    for record, words in changed:
         place = room[record.offset : record.offset + record.nbytes]
         todo += [(words, k, place[k : k + SHARED_BYTES]) for k in range(0, place.size, SHARED_BYTES)]
     share(len(todo), lambda i: copy(*todo[i]), "copies")

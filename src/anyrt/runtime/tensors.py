@@ -109,9 +109,9 @@ class Tensors:
         say."""
         bound, nbytes = self.bound[index] or UNBOUND, resolved.nbytes[index]
         is_there = bound.nbytes is not None or not self._lack(index, nbytes)
-        return is_there and self._stays_apart(resolved, index)
+        return is_there and self._meets_none(resolved, index)
 
-    def _stays_apart(self, resolved: Resolved, index: int) -> bool:
+    def _meets_none(self, resolved: Resolved, index: int) -> bool:
         """Whether the tensor surely meets none that it must not; False where `check` has to say."""
         rivals = self._rivals[index]
         if rivals is None:

@@ -71,7 +71,7 @@ def _schedule(task: Task, regions: Regions) -> Schedule:
         if not failures:
             break
         for failure, group in failures.values():
-            memory, unhosted = _taken_apart(failure, group, task, memory, unhosted)
+            memory, unhosted = _after_failure(failure, group, task, memory, unhosted)
     everything = tuple(_step(x, plan, regions) for x in steps)
     kept, reasons, trace = plan.memory.buffers, plan.memory.reasons, partial(traced, schedule, plan)
     return Schedule(task.graph, everything, task.tables, kept, plan.layouts, reasons, len(made), trace)
@@ -100,7 +100,7 @@ def _built(
     return steps, failures
 
 
-def _taken_apart(
+def _after_failure(
     failure: FusionFailure, group: Group, task: Task, memory: Memory, unhosted: frozenset[Value]
 ) -> tuple[Memory, frozenset[Value]]:
     """What is stored, and what no other kernel folds, after a failure. At first its value gets a buffer; when

@@ -38,9 +38,9 @@ def fused_tile(
         if isinstance(graph, FusionFailure):
             return graph
         cuts.append((cut, graph))
-    found = [_Tile(schedule, plan, group, cut).piece(graph) for cut, graph in cuts]
+    found = [_Tile(schedule, plan, group, cut).kernels(graph) for cut, graph in cuts]
     formal = tuple(map(signature.formal, signature.buffers))
-    unmet = dict.fromkeys(why for piece in found for why in piece.unmet)
+    unmet = dict.fromkeys(why for each in found for why in each.unmet)
     return Made(joined(name, found, group.buffer), formal, "fused tile", tuple(unmet))
 
 
@@ -67,7 +67,7 @@ class _Tile:
     group: Group
     cut: TileGraph
 
-    def piece(self, graph: Graph) -> TileKernels:
+    def kernels(self, graph: Graph) -> TileKernels:
         """Its kernels, and what lies where they read."""
         cut, inner, looking = self.cut, self.own(graph), self.looking()
         swap, looks = self._leaves(inner), list[Kernel]()

@@ -17,7 +17,7 @@ from anyrt.schedule.sections import Section, Walk, part_section, read_sections, 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of several pieces of a value: the shape of the whole, and where the piece begins."""
+    """One of several parts of a value: the shape of the whole, and where the part begins."""
 
     shape: Shape
     start: tuple[Dim, ...]
@@ -52,8 +52,8 @@ class Group:
     @property
     def own(self) -> frozenset[Value]:
         """What the kernel makes although it lies in memory."""
-        piece = self.part is not None and self.whole is not self.root
-        root = () if piece or self.copy else (self.root,)
+        is_part = self.part is not None and self.whole is not self.root
+        root = () if is_part or self.copy else (self.root,)
         return frozenset((*root, *(v for v, _ in self.also), *self.anew))
 
     def place(self, at: Sequence[Dim]) -> Dim:

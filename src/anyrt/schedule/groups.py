@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from anyrt.core.dims import Dim, add
 from anyrt.ir.buffer import Buffer, Space
-from anyrt.ir.compute import Border, Contracted, Elements, Folded, Given, HostStep, Pieced
+from anyrt.ir.compute import Border, Concatenated, Contracted, Elements, Folded, Given, HostStep
 from anyrt.ir.counted import mentioned
 from anyrt.ir.graph import Node, Value
 from anyrt.schedule.group import Group, Part
@@ -69,7 +69,7 @@ def _groups_of(
     how, buffer, border = value.compute, memory.buffers[value], _border(value, memory)
     if isinstance(how, HostStep):
         yield value.node
-    elif isinstance(how, Pieced) and value.dtype not in PACKED:
+    elif isinstance(how, Concatenated) and value.dtype not in PACKED:
         for group in _parts(value, how, buffer, layout):
             yield from _mended(group, memory)
     elif border is not None:
@@ -130,7 +130,7 @@ def _stays(value: Value, step: int, last: Mapping[Value, int], memory: Memory) -
     return space is Space.OUTPUT or last.get(value, 0) >= step - 1
 
 
-def _parts(value: Value, how: Pieced, buffer: Buffer, layout: Layout | None) -> Iterator[Group]:
+def _parts(value: Value, how: Concatenated, buffer: Buffer, layout: Layout | None) -> Iterator[Group]:
     at: Dim = 0
     for arg in value.args:
         start = (*(0,) * how.axis, at, *(0,) * (len(value.shape) - how.axis - 1))

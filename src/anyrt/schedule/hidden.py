@@ -14,7 +14,7 @@ from typing import Final
 from anyrt.core.dims import Dim, product
 from anyrt.core.dtype import is_float
 from anyrt.core.enums import DataType
-from anyrt.ir.compute import Compute, Contracted, Elements, Pieced, Seen, is_each
+from anyrt.ir.compute import Compute, Concatenated, Contracted, Elements, Seen, is_each
 from anyrt.ir.graph import Value
 from anyrt.schedule.partition import Stored
 
@@ -110,7 +110,7 @@ def _copied(value: Value, stored: Container[Value]) -> Value | None:
     return None
 
 
-def stored_apart(
+def stored_to_show(
     order: Mapping[Value, int], readers: Mapping[Value, Sequence[Value]], stored: Container[Value]
 ) -> Iterator[Stored]:
     """Those sums that are to be stored, as what is stored of them might not show that they are NaN."""
@@ -156,7 +156,7 @@ class _Traced:
 
     def _is_copy_of_none(self, value: Value) -> bool:
         how = value.compute
-        copied = isinstance(how, Pieced) or (isinstance(how, Elements) and _copies(how))
+        copied = isinstance(how, Concatenated) or (isinstance(how, Elements) and _copies(how))
         return (
             copied
             and value.dtype in NONES

@@ -40,7 +40,7 @@ def labelled(schedules: Sequence[Schedule], taken: Iterable[str] = ()) -> tuple[
     return tuple(_renamed(schedule, names, {}) for schedule in schedules)
 
 
-Plain = tuple[str, str, str]  # the layers, the role of the kernel, and which piece it writes
+Plain = tuple[str, str, str]  # the layers, the role of the kernel, and which part it writes
 
 
 def _with_roles(found: Sequence[Plain]) -> Iterator[str]:
@@ -48,8 +48,8 @@ def _with_roles(found: Sequence[Plain]) -> Iterator[str]:
     roles: dict[str, set[str]] = {}
     for name, role, _ in found:
         roles.setdefault(name, set()).add(role)
-    for name, role, piece in found:
-        yield f"{name}: {role}" if len(roles[name]) > 1 and role else name + piece
+    for name, role, part in found:
+        yield f"{name}: {role}" if len(roles[name]) > 1 and role else name + part
 
 
 def _role(launch: Launch) -> str:
@@ -65,7 +65,7 @@ def _role(launch: Launch) -> str:
 def _plain(schedule: Schedule) -> list[Plain]:
     """What each launch is called for itself, and each nest, before what is inside."""
     graph = schedule.graph
-    layers, pieces, found = Layers.in_graph(graph), dict[Value, Iterator[int]](), list[Plain]()
+    layers, parts, found = Layers.in_graph(graph), dict[Value, Iterator[int]](), list[Plain]()
     for step in schedule.steps:
         if not isinstance(step, Launch):
             found.append((in_line(step.name), "", ""))
@@ -74,8 +74,8 @@ def _plain(schedule: Schedule) -> list[Plain]:
             continue
         group = step.group
         name = joined([in_line(x) for x in layers.computed(step)]) or graph.name(step.makes[0])
-        piece = "" if group.whole is None else f"[{next(pieces.setdefault(group.whole, count()))}]"
-        found.append((name, _role(step), piece))
+        part = "" if group.whole is None else f"[{next(parts.setdefault(group.whole, count()))}]"
+        found.append((name, _role(step), part))
     return found
 
 

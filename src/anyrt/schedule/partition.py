@@ -23,7 +23,7 @@ from math import prod
 from anyrt.core.dims import always_le, mul, symbols
 from anyrt.core.dtype import bits
 from anyrt.core.machine import Machine
-from anyrt.ir.compute import Contracted, Elements, Extern, Folded, Given, HostStep, Pieced, Resampled
+from anyrt.ir.compute import Concatenated, Contracted, Elements, Extern, Folded, Given, HostStep, Resampled
 from anyrt.ir.graph import Graph, Value, users, walk
 from anyrt.loops.nest import FEW
 from anyrt.loops.words import WORTH
@@ -135,7 +135,7 @@ class _Partition:
     ) -> Iterator[tuple[Loop, Position]]:
         """The loops that read `value` for the sake of `user`."""
         match user.compute:
-            case Pieced() | HostStep():  # each part is written by its own loops
+            case Concatenated() | HostStep():  # each part is written by its own loops
                 yield (value, value), own(value.shape)
             case _ if user in stored or user in self.given:
                 yield from (((user, user), at) for at in positions(value, user, own(user.shape)))
@@ -158,7 +158,7 @@ class _Partition:
                 chosen.setdefault(value, "fusing is switched off for it")
             elif value not in self.given:
                 chains.add(value)
-                self._keep_apart(value, chains, chosen)
+                self._store_others(value, chains, chosen)
                 reason = self._decided(value, readers, chains, chosen)
                 if reason is not None:
                     chosen[value] = reason
@@ -179,7 +179,7 @@ class _Partition:
             found = price(value, chains, self.machine)
         return self._reason(value, found, readers, chains)
 
-    def _keep_apart(self, value: Value, chains: _Chains, chosen: dict[Value, str]) -> None:
+    def _store_others(self, value: Value, chains: _Chains, chosen: dict[Value, str]) -> None:
         """A kernel contracts once: of several operands that do, the last one is left to it."""
         able = sorted({a for a in value.args if chains.contracts(a)}, key=self.place.__getitem__)
         for other in able[:-1]:
@@ -216,7 +216,7 @@ class _Partition:
         """True when all readers of a value read one made from it, which is no larger: if one of them is worth
         storing, then that one."""
         return any(
-            not isinstance(u.compute, Folded | Contracted | Resampled | Pieced)
+            not isinstance(u.compute, Folded | Contracted | Resampled | Concatenated)
             and u not in self.given
             and readers[u].loops.keys() == readers[value].loops.keys()
             and len(readers[u].reads) == len(readers[value].reads)
@@ -251,7 +251,7 @@ class _Partition:
                 return "a contraction reads each of its elements many times"
             if self._becomes_words(value):
                 return f"a contraction sums words of it for {WORTH} rows or more"
-        if (whole := _as_a_whole(value, uses) or self._contracted_apart(value, readers, chains)) is not None:
+        if (whole := _as_a_whole(value, uses) or self._contracted_before(value, readers, chains)) is not None:
             return whole
         if (other := _turned(value, uses) or _too_long(found, chains.depth[value])) is not None:
             return other
@@ -339,10 +339,10 @@ class _Partition:
         if value in self.contracted:
             return "a contraction reads each of its elements many times"
         if isinstance(value.compute, Contracted):
-            return self._contracted_apart(value, readers, chains)
+            return self._contracted_before(value, readers, chains)
         return self._folded_again(value, readers[value], chains)
 
-    def _contracted_apart(
+    def _contracted_before(
         self, value: Value, readers: Mapping[Value, Readers], chains: _Chains
     ) -> str | None:
         """Why to store what is contracted, or made of that."""
@@ -467,7 +467,7 @@ class _More:
 
 def _as_a_whole(value: Value, users: Sequence[Value]) -> str | None:
     """Why no other kernel computes an element of the value where it is read."""
-    if isinstance(value.compute, Pieced):
+    if isinstance(value.compute, Concatenated):
         return "its parts are written by loops of their own"
     if isinstance(value.compute, Extern):
         return "its own statements make the whole of it"

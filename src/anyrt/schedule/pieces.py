@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Final
 
 from anyrt.core.machine import Machine
-from anyrt.loops.distribute import RowStrips
+from anyrt.loops.distribute import ShortRows
 from anyrt.schedule.tuning import MODEL, Tuning
 
 FLOAT: Final = 4  # bytes of the elements that sizes are counted in
@@ -44,7 +44,7 @@ class Pieces:
     rows: int  # from which two at a time still leave enough for the threads
     folded: int  # elements of a chunk of a long row
     cached: int  # elements of a row that loops leave to one another as float32
-    row_strips: RowStrips
+    short_rows: ShortRows
 
 
 def pieces(machine: Machine, tuning: Tuning = MODEL) -> Pieces:
@@ -76,15 +76,15 @@ def _model(machine: Machine) -> Pieces:
         rows=4 * items,
         folded=block,
         cached=machine.l1_bytes * 2 // 3 // FLOAT,
-        row_strips=_row_strips(machine),
+        short_rows=_short_rows(machine),
     )
 
 
-def _row_strips(machine: Machine) -> RowStrips:
+def _short_rows(machine: Machine) -> ShortRows:
     """Two additions begin in each cycle: as many rows as fill the time that one takes, in a third of the
     first cache; with what they leave for one another less than half of it."""
     rows = 2 * machine.costs.latency
-    return RowStrips(machine.l1_bytes // 3 // rows, rows, machine.l1_bytes * 5 // 12)
+    return ShortRows(machine.l1_bytes // 3 // rows, rows, machine.l1_bytes * 5 // 12)
 
 
 def half_of_l1(machine: Machine) -> int:

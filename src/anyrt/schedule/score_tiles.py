@@ -33,7 +33,7 @@ SMALL = 64  # times: fewer scores than fill such a part of the second cache are 
 COPIED = 8  # rows that take as long as copying what all rows of a tile are multiplied with
 NEAR = 1 << 16  # scores of a tile, beside which a batch's keys and values stay in the second cache
 BOTH = 2  # scores, and what softmax makes of them
-BLOCK = 2  # registers: columns that are left out in one piece
+BLOCK = 2  # registers: columns that are left out at once
 
 
 def fused_tiles(graph: Graph, sizes: Sizes, machine: Machine, kept: Set[Value]) -> list[FusedTile]:

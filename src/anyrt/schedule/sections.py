@@ -100,7 +100,7 @@ def joined(sections: Iterable[Section]) -> Section | None:
 
 
 def part_section(shape: Shape, start: Sequence[Dim], size: Shape) -> Section:
-    """What a piece of `size` takes of the whole from `start` on."""
+    """What a part of `size` takes of the whole from `start` on."""
     place = row_major(shape).place
     first, last = place(start), place([add(s, add(n, -1)) for s, n in zip(start, size, strict=True)])
     return Section(first, add(add(last, mul(first, -1)), 1))

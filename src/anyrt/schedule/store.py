@@ -18,7 +18,7 @@ from anyrt.ir.compute import Elements, Extern, Folded, Given, HostStep
 from anyrt.ir.counted import in_turn, mentioned
 from anyrt.ir.graph import Shape, Value, users, walk
 from anyrt.schedule.compute_at import FusedTile
-from anyrt.schedule.hidden import operands, read_again, stored_apart
+from anyrt.schedule.hidden import operands, read_again, stored_to_show
 from anyrt.schedule.layout import keeps_order
 from anyrt.schedule.nest import Numbers, at_first
 from anyrt.schedule.nontemporal import Past, past_caches
@@ -86,7 +86,7 @@ def store(task: Task) -> Memory:
     alone = task.alone | frozenset(copied)
     memory = Memory(buffers, (), order, places, alone, task.item.past, reshaped).storing(fed, task)
     memory = memory.storing(partition(graph, task.sizes, alone, task.machine), task)
-    memory = memory.storing([*stored_apart(order, users(graph), memory.buffers)], task)
+    memory = memory.storing([*stored_to_show(order, users(graph), memory.buffers)], task)
     memory = _judged(_marked(memory, task), task)
     return _in_tiles(memory, task) if task.item.may_tile else memory
 

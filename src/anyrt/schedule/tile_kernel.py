@@ -53,12 +53,12 @@ class TileKernels:
     unmet: tuple[str, ...] = ()
 
 
-def joined(name: str, pieces: Sequence[TileKernels], made: Buffer) -> Kernel:
+def joined(name: str, parts: Sequence[TileKernels], made: Buffer) -> Kernel:
     """The kernels of a tile as one, which stores to `made`: its items are the tiles, or all of a batch, its
-    intermediate tensors lie in scratch. A second piece is that of the last tile."""
-    first = pieces[0]
+    intermediate tensors lie in scratch. A second part is that of the last tile."""
+    first = parts[0]
     *batches, row = first.cut.loops
-    bodies, needs, works = zip(*(_body(piece, piece.kernels, made) for piece in pieces), strict=True)
+    bodies, needs, works = zip(*(_body(part, part.kernels, made) for part in parts), strict=True)
     body, scratch, work = _chosen(bodies, row), reduce(maximum, needs), reduce(maximum, works)
     loops = [*batches, row]
     if first.panels is not None:
@@ -71,10 +71,10 @@ def joined(name: str, pieces: Sequence[TileKernels], made: Buffer) -> Kernel:
     sizes = first.cut.tile.lets
     item = Sym(f"{first.cut.tile.name}.item", extent=substitute(product(v.extent or 0 for v in loops), sizes))
     lets = (*(Let(v, x) for v, x in sizes.items()), *delinearise(loops, item.dim))
-    return _called_apart(Kernel(name, item, (*lets, *body), work, scratch))
+    return _named_uniquely(Kernel(name, item, (*lets, *body), work, scratch))
 
 
-def _called_apart(kernel: Kernel) -> Kernel:
+def _named_uniquely(kernel: Kernel) -> Kernel:
     """The kernel, whose buffers have names of their own: those of its parts were named apart."""
     names, swap = set[str](), dict[Buffer, Buffer]()
     registers = (s.buffer for s in statements(kernel.body) if isinstance(s, Alloc))
@@ -96,11 +96,11 @@ def _chosen(bodies: Sequence[tuple[Stmt, ...]], row: Sym) -> tuple[Stmt, ...]:
 
 
 def _body(
-    piece: TileKernels, kernels: Sequence[Kernel], made: Buffer, before: bool = False
+    part: TileKernels, kernels: Sequence[Kernel], made: Buffer, before: bool = False
 ) -> tuple[tuple[Stmt, ...], Dim, Dim]:
     """(statements, scratch, work) of kernels that run one after the other, in a tile, or before all."""
-    cut, swap = piece.cut, dict(piece.swap)
-    looks = () if before else piece.looking
+    cut, swap = part.cut, dict(part.swap)
+    looks = () if before else part.looking
     kernels = (*looks, *kernels)
     own = [_own_scratch(k, cut) for k in kernels]
     scratch = _aligned(reduce(maximum, (need for _, need in own)))

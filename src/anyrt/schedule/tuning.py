@@ -89,11 +89,11 @@ TILES: Final[Shape] = (
     (Tuning(line=128), Tuning(run=32), Tuning(run=256), Tuning(line=32, run=128)),
 )
 UNTILED: Final[Shape] = ((Tuning(without=("tile",)),), ())
-WINDOW: Final[Shape] = (
+SLIDING: Final[Shape] = (
     (Tuning(band=8), Tuning(band=16), Tuning(band=64, items=8), Tuning(band=128, items=4)),
     (Tuning(band=4), Tuning(band=256, items=2)),
 )
-_ALL = (MODEL, *(c for shape in (POINTS, ROWS, TILES, UNTILED, WINDOW) for some in shape for c in some))
+_ALL = (MODEL, *(c for shape in (POINTS, ROWS, TILES, UNTILED, SLIDING) for some in shape for c in some))
 _BY_TEXT = {str(c): c for c in _ALL}
 _BY_TACTIC = {c.tactic: c for c in _ALL}
 
@@ -114,7 +114,7 @@ def _shapes(kernel: Kernel) -> tuple[Shape, ...]:
     tiled = any(loop.kind is Loop.TILE for loop in loops(kernel.body))
     tiles: tuple[Shape, ...] = (TILES,) if tiled else ()
     if Space.SCRATCH in spaces:
-        return (WINDOW, *tiles)
+        return (SLIDING, *tiles)
     # Without tiles, other tables may be read, which all kernels share.
     untiled = (UNTILED,) if tiled and Space.TABLE not in spaces else ()
     return (*untiled, *tiles, POINTS)

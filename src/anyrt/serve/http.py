@@ -212,11 +212,11 @@ async def _infer(service: Service, request: Request) -> Response:
 
 
 def _response(model: Model, asked: Asked, arrays: Arrays) -> Response:
-    header, pieces = write_response(model, asked, arrays)
-    if not pieces:
+    header, buffers = write_response(model, asked, arrays)
+    if not buffers:
         return Response(header, media_type="application/json")
     headers = {HEADER_LENGTH: str(len(header))}
-    return Response(b"".join((header, *pieces)), headers=headers, media_type="application/octet-stream")
+    return Response(b"".join((header, *buffers)), headers=headers, media_type="application/octet-stream")
 
 
 async def _or_gone(request: Request, work: Awaitable[Arrays]) -> Arrays:
@@ -251,17 +251,17 @@ async def _body(request: Request, limits: Limits) -> bytes:
     declared = request.headers.get("content-length", "0")
     if declared.isdigit() and int(declared) > limits.body_bytes:
         raise _too_large(limits)
-    found, pieces = 0, []
+    found, chunks = 0, []
     try:
         async with asyncio.timeout(limits.body_seconds):
-            async for piece in request.stream():
-                found += len(piece)
+            async for chunk in request.stream():
+                found += len(chunk)
                 if found > limits.body_bytes:
                     raise _too_large(limits)
-                pieces.append(piece)
+                chunks.append(chunk)
     except TimeoutError:
         raise Refused(Reason.SLOW, f"the body took more than {limits.body_seconds:g} s") from None
-    return _decoded(pieces[0] if len(pieces) == 1 else b"".join(pieces), request, limits)
+    return _decoded(chunks[0] if len(chunks) == 1 else b"".join(chunks), request, limits)
 
 
 def _too_large(limits: Limits) -> Refused:

@@ -1,7 +1,7 @@
 """The body of an inference over HTTP: JSON, and the bytes of tensors behind it.
 
 asked = read_request(model, body, header_length, limits)
-header, pieces = write_response(model, asked, arrays)
+header, buffers = write_response(model, asked, arrays)
 """
 
 from __future__ import annotations
@@ -139,17 +139,17 @@ def write_response(model: Model, asked: Asked, arrays: Mapping[str, Array]) -> t
     """The JSON of an answer, and the bytes that follow it."""
     types = {p.name: p.dtype for p in model.metadata.outputs}
     outputs: list[Json] = []
-    pieces: list[bytes] = []
+    buffers: list[bytes] = []
     for name, is_binary in asked.outputs.items():
         array = arrays[name]
         told: Json = {"name": name, "datatype": NAMES[types[name]], "shape": list(array.shape)}
         if is_binary:
-            pieces.append(np.ascontiguousarray(array).tobytes())
-            told["parameters"] = {"binary_data_size": len(pieces[-1])}
+            buffers.append(np.ascontiguousarray(array).tobytes())
+            told["parameters"] = {"binary_data_size": len(buffers[-1])}
         else:
             told["data"] = encode_json(name, array, types[name])
         outputs.append(told)
     header: Json = {"model_name": model.name, "model_version": model.version, "outputs": outputs}
     if asked.id:
         header["id"] = asked.id
-    return json.dumps(header, separators=(",", ":")).encode(), pieces
+    return json.dumps(header, separators=(",", ":")).encode(), buffers

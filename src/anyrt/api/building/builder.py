@@ -156,19 +156,19 @@ class Builder(Logged, Managed):
     def build_serialized_network_to_stream(
         self, network: INetworkDefinition, config: IBuilderConfig, writer: IStreamWriter
     ) -> bool:
-        """Build a network and write its plan to a stream in pieces of at most 16 MiB. Returns True.
+        """Build a network and write its plan to a stream in chunks of at most 16 MiB. Returns True.
 
         Weights are not copied. Errors: those of `build_serialized_network`; AR803, the writer wrote less."""
         if not isinstance(writer, IStreamWriter):
             raise wrong_type("build_serialized_network_to_stream", writer, "an IStreamWriter")
-        for piece in chunks(self._build(network, config).chunks(CHUNK), CHUNK):
-            taken = call_user(0, writer.write, piece)
-            if taken != len(piece):
+        for chunk in chunks(self._build(network, config).chunks(CHUNK), CHUNK):
+            taken = call_user(0, writer.write, chunk)
+            if taken != len(chunk):
                 raise ResourceError(
                     "AR803",
                     "stream writer",
                     f"{taken} bytes written",
-                    f"{len(piece)}",
+                    f"{len(chunk)}",
                     "write all bytes, and return their number",
                 )
         return True
@@ -208,7 +208,7 @@ class Builder(Logged, Managed):
 mark_absences(Builder)
 
 
-def chunks(pieces: Iterable[bytes | memoryview], size: int) -> Iterator[bytes]:
+def chunks(parts: Iterable[bytes | memoryview], size: int) -> Iterator[bytes]:
     """The same bytes in chunks of `size`, the last one shorter.
 
     >>> list(chunks((b"abc", b"", b"defgh"), 4))
@@ -216,8 +216,8 @@ def chunks(pieces: Iterable[bytes | memoryview], size: int) -> Iterator[bytes]:
     """
     held: list[memoryview] = []
     room = size
-    for piece in pieces:
-        rest = memoryview(piece)
+    for part in parts:
+        rest = memoryview(part)
         while rest:
             held.append(rest[:room])
             rest, room = rest[room:], room - held[-1].nbytes

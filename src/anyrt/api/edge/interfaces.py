@@ -324,7 +324,7 @@ class IGpuAsyncAllocator(IGpuAllocator):
 
 @fold
 class IStreamReader(IVersionedInterface):
-    """Hands out a plan piece by piece; override `read(size)`, which returns bytes."""
+    """Hands out a plan chunk by chunk; override `read(size)`, which returns bytes."""
 
     __slots__ = ()
 
@@ -335,7 +335,7 @@ class IStreamReader(IVersionedInterface):
 
 @fold
 class IStreamReaderV2(IVersionedInterface):
-    """Hands out a plan piece by piece; override `read(num_bytes, stream)`; `seek` is never called."""
+    """Hands out a plan chunk by chunk; override `read(num_bytes, stream)`; `seek` is never called."""
 
     __slots__ = ()
 
@@ -350,7 +350,7 @@ class IStreamReaderV2(IVersionedInterface):
 
 @fold
 class IStreamWriter(IVersionedInterface):
-    """Takes a plan piece by piece; override `write(data)`, which returns how many bytes it took."""
+    """Takes a plan chunk by chunk; override `write(data)`, which returns how many bytes it took."""
 
     __slots__ = ()
 

@@ -163,8 +163,8 @@ class Refitter(Logged, Managed):
         given, check = {k: w.elements() for k, w in self._given.items()}, bool(self.weights_validation)
         with loaded.held.lock:
             lacks = loaded.held.now.lacks
-            pieces = recipe.make(given, lacks, lambda record: elements(loaded, record), validate=check)
-            others = exchange(loaded, pieces, mixer if check and not recipe.refit.is_free else None)
+            changed = recipe.make(given, lacks, lambda record: elements(loaded, record), validate=check)
+            others = exchange(loaded, changed, mixer if check and not recipe.refit.is_free else None)
         if others:
             raise recipe.other(others)
         return True

@@ -67,21 +67,21 @@ def _read_all(reader: IStreamReader | IStreamReaderV2) -> memoryview:
 
     Readers may refuse to hand out more than they have, so that nothing is asked for beyond the plan's end.
     """
-    start = piece = _read(reader, PREAMBLE_BYTES)
-    while piece and len(start) < PREAMBLE_BYTES:
-        piece = _read(reader, PREAMBLE_BYTES - len(start))
-        start += piece
+    start = chunk = _read(reader, PREAMBLE_BYTES)
+    while chunk and len(start) < PREAMBLE_BYTES:
+        chunk = _read(reader, PREAMBLE_BYTES - len(start))
+        start += chunk
     total = stated_bytes(start)
     if total is None:
         return memoryview(start)
     memory = loader.device().allocate(max(total, len(start))).bytes.data
     memory[: len(start)] = start
     at = len(start)
-    while at < total and (piece := _read(reader, min(CHUNK, total - at))):
-        if at + len(piece) > total:
+    while at < total and (chunk := _read(reader, min(CHUNK, total - at))):
+        if at + len(chunk) > total:
             raise PlanError("AR604", "plan", got=f"more than {total} bytes", wanted=f"{total}")
-        memory[at : at + len(piece)] = piece
-        at += len(piece)
+        memory[at : at + len(chunk)] = chunk
+        at += len(chunk)
     return memory[:at].toreadonly()
 
 

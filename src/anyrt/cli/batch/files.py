@@ -134,7 +134,7 @@ def _table(predictor: Predictor, work: Work) -> int:
     except ModuleNotFoundError:
         do = "pip install anyrt[batch]"
         raise ArgumentError("AR304", str(work.source), "no module pyarrow", "pyarrow", do) from None
-    ports, runs, pieces = predictor.metadata().inputs, 0, []
+    ports, runs, tables = predictor.metadata().inputs, 0, []
     for batch in pq.ParquetFile(work.source).iter_batches(batch_size=work.rows):
         outputs = predictor.run({p.name: _column(batch, p, work) for p in ports})
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
@@ -142,10 +142,10 @@ def _table(predictor: Predictor, work: Work) -> int:
             flat = y.reshape(len(batch), -1)
             flat = flat.astype(np.float32) if flat.dtype.name == "bfloat16" else flat
             columns[name] = pa.array(list(flat) if y.ndim > 1 else flat[:, 0])
-        pieces.append(pa.table(columns))
+        tables.append(pa.table(columns))
         runs += 1
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.concat_tables(pieces) if pieces else pq.read_table(work.source), sink)
+    pq.write_table(pa.concat_tables(tables) if tables else pq.read_table(work.source), sink)
     write_atomically(work.target, [memoryview(sink.getvalue())])
     return runs
 

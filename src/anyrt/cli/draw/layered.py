@@ -57,7 +57,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A vertical piece of a route."""
+    """A vertical segment of a route."""
 
     x: float
     top: float
@@ -133,7 +133,7 @@ def _trunks(nodes: Sequence[Node], edges: Iterable[Edge]) -> dict[tuple[int, flo
 
 @dataclass(frozen=True, slots=True)
 class _Link:
-    """A piece of an edge from a row to the next, and where it ends, from the middles of slots."""
+    """A segment of an edge from a row to the next, and where it ends, from the middles of slots."""
 
     upper: int
     lower: int
@@ -172,7 +172,7 @@ class _Grid:
         return self.slots[edge.source, edge.leaves][:between]
 
     def link(self, edge: Edge) -> None:
-        """The last piece of an edge."""
+        """The last segment of an edge."""
         passed = self.passed(edge)
         above, out = (passed[-1], 0.0) if passed else (edge.source, edge.leaves)
         self.links.append(_Link(above, edge.target, out, edge.enters or 0.0))

@@ -46,7 +46,7 @@ class Rect:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A wire, or its piece inside or outside of frames; `ends` where it reaches a box."""
+    """A wire, or its part inside or outside of frames; `ends` where it reaches a box."""
 
     tensor: int
     runs: tuple[Run, ...]

@@ -280,4 +280,4 @@ def usage() -> str:
         "options that are accepted and have no effect: " + " ".join(idle),
         "options that are not supported: " + " ".join(refused),
     ]
-    return "\n".join(piece for line in lines for piece in folded(line, WIDTH))
+    return "\n".join(part for line in lines for part in folded(line, WIDTH))

@@ -211,7 +211,7 @@ def attention(node: Node) -> list[Tensor | None]:
 
 
 def _parts(node: Node, x: Tensor, sizes: tuple[int, ...]) -> list[Tensor]:
-    """Pieces of the last axis."""
+    """Parts of the last axis."""
     starts = np.cumsum([0, *sizes])
     lead: list[Size] = [length(x, k) for k in range(x.rank - 1)]
     none = [0] * (x.rank - 1)

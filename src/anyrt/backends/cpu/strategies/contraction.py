@@ -224,7 +224,7 @@ def _peel(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     unit, size = plan.tile.unit, plan.m.size
     if plan.tile.is_whole:
         return Fail("its tiles are always whole")
-    if unit == 1 and not plan.is_apart:
+    if unit == 1 and not plan.leaves_by_scratch:
         left = Left((min(size, max(1, SUMS // plan.tile.shape.registers)),), again=True)
     else:
         left = Left(tuple(dict.fromkeys(-(-few // unit) * unit for few in FEW)), again=False)
@@ -238,7 +238,7 @@ def _specialize(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
 
 
 def _cache_tiles(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
-    if not plan.is_apart or plan.is_together:
+    if not plan.leaves_by_scratch or plan.is_together:
         return Fail("results leave the registers as they are, or scratch together")
     t = plan.tile
 
@@ -277,7 +277,7 @@ def _prefetch_results(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
 
 
 def _accumulate(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
-    beside = 1 if plan.is_apart else plan.tile.beside
+    beside = 1 if plan.leaves_by_scratch else plan.tile.beside
     return accumulate(kernel, c.names, plan.m.i, plan.registers, beside, _slides(plan.tile))
 
 

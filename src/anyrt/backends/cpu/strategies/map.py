@@ -24,7 +24,7 @@ from anyrt.core.dims import Sym
 from anyrt.ir.kernel import Kernel, Loop
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import loops
-from anyrt.loops.nest import Nest, around, interleaves, takes_apart
+from anyrt.loops.nest import Nest, around, deinterleaves, interleaves
 from anyrt.loops.reorder import few_last
 from anyrt.loops.share import share
 from anyrt.loops.strip_mine import strip_mine
@@ -58,7 +58,7 @@ def _inside(kernel: Kernel) -> tuple[Sym, ...]:
     """The loop that will be widened, and those that stay with it."""
     vars, body = around(kernel)
     nest = Nest(vars, body)
-    return vars[-2:] if interleaves(nest) or takes_apart(nest) else vars[-1:]
+    return vars[-2:] if interleaves(nest) or deinterleaves(nest) else vars[-1:]
 
 
 def _strip_mine(kernel: Kernel, c: Context) -> Kernel | Fail:

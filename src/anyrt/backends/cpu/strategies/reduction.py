@@ -25,7 +25,7 @@ from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import allocations, buffers_of, expressions, loops, stores
 from anyrt.ir.visit import parts, statements
 from anyrt.loops.cache_read import cache_read
-from anyrt.loops.distribute import RowStrips, distribute, rows_of_strip
+from anyrt.loops.distribute import ShortRows, distribute, rows_of_item
 from anyrt.loops.fold_across import fold_across
 from anyrt.loops.fold_along import fold_along
 from anyrt.loops.fuse_folds import fuse_folds
@@ -85,14 +85,14 @@ def together(make: Apply) -> Apply:
 
 
 def _distribute(kernel: Kernel, c: Context) -> Kernel | Fail:
-    return distribute(kernel, c.names, c.estimate, _row_strips(kernel, c))
+    return distribute(kernel, c.names, c.estimate, _short_rows(kernel, c))
 
 
-def _row_strips(kernel: Kernel, c: Context) -> RowStrips:
+def _short_rows(kernel: Kernel, c: Context) -> ShortRows:
     """Fewer rows where a long body hides their latencies: what they leave is then stored while others are
     computed."""
-    strips = c.pieces.row_strips
-    return replace(strips, bytes=c.machine.l1_bytes // 8) if _weight(kernel) > LONG else strips
+    limits = c.pieces.short_rows
+    return replace(limits, bytes=c.machine.l1_bytes // 8) if _weight(kernel) > LONG else limits
 
 
 def _unroll_and_jam(kernel: Kernel, c: Context) -> Kernel | Fail:
@@ -119,7 +119,7 @@ def _prefetch(kernel: Kernel, c: Context) -> Kernel | Fail:
     if why is not None and not (is_long and c.machine.l1_bytes // 2 < row < c.machine.l2_bytes // 4):
         return why
     more = sum(bytes.values()) if is_long else 0
-    rows = 1 if why else max(DISTANCE, rows_of_strip(kernel, c.estimate, _row_strips(kernel, c)))
+    rows = 1 if why else max(DISTANCE, rows_of_item(kernel, c.estimate, _short_rows(kernel, c)))
     return prefetch(kernel, rows, lambda b: max(bytes[b], min(more, SMALL * bytes[b])) >= c.pieces.large)
 
 
