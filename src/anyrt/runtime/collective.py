@@ -10,26 +10,27 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from anyrt.core.collectives import CUT, JOINED, REDUCING, ROOTED, first_size
 from anyrt.core.enums import ReduceOperation
 from anyrt.core.enums_more import CollectiveOperation
 from anyrt.core.errors import ArgumentError, ShapeError
 
 Array = NDArray[Any]  # Any: of every type
 Bytes = NDArray[np.uint8]
+DType = np.dtype[Any]  # Any: as above
 C, R = CollectiveOperation, ReduceOperation
-REDUCING: Final = frozenset({C.ALL_REDUCE, C.REDUCE, C.REDUCE_SCATTER})
-ROOTED: Final = frozenset({C.BROADCAST, C.REDUCE, C.GATHER, C.SCATTER})
-CUT: Final = frozenset({C.REDUCE_SCATTER, C.ALL_TO_ALL, C.SCATTER})
 FOLDS: Final = {R.SUM: np.add, R.AVG: np.add, R.PROD: np.multiply, R.MAX: np.maximum, R.MIN: np.minimum}
-HALVES: Final = ("float16", "bfloat16")
+KEPT: Final = 4  # lists of pieces whose parts a form remembers: a communicator uses a few in turn
 
 
+@runtime_checkable
 class Communicator(Protocol):
     """A process among `size` that exchange arrays."""
 
@@ -45,8 +46,8 @@ class Communicator(Protocol):
     def chunk(self) -> int:
         """The most bytes of one `share`, a multiple of 64."""
 
-    def share(self, text: bytes, chunk: Bytes, members: Sequence[int]) -> Sequence[Bytes]:
-        """The chunks of all members, in their order, good until `release`. `text`, 32 bytes, must be the same
+    def share(self, text: bytes, piece: Bytes, members: Sequence[int]) -> Sequence[Bytes]:
+        """The pieces of all members, in their order, good until `release`. `text`, 32 bytes, must be the same
         on all of them: ArgumentError AR304 on each where it is not. ResourceError AR802 on each that waits
         for a rank that has ended, or for longer than the time limit."""
 
@@ -65,26 +66,142 @@ class Exchange:
 
 
 def exchange(ranks: Communicator, what: Exchange, x: Array) -> Array:
-    """What this rank has afterwards, as a new array.
+    """What this rank has afterwards, as a new array; an `Exchanger` is faster where it is done again.
 
     Of REDUCE and GATHER, ranks but the root keep what they had. Arrays are cut and joined along axis 0; all
     members give arrays of one type and shape."""
-    members = tuple(range(ranks.size)) if what.group is None else what.group
-    _check(ranks, what, members, x)
-    x = np.ascontiguousarray(x)
-    text = hashlib.sha256(repr((what, members, x.shape, x.dtype.str, x.dtype.name)).encode()).digest()
-    plan = _Plan.of(what, members, members.index(ranks.rank), x)
-    data = x.reshape(-1).view(np.uint8)
-    step = max(ranks.chunk // 64 * 64, 64)
-    for at in range(0, max(data.size, 1), step):
-        chunks = ranks.share(text, data[at : at + step], members)
-        plan.take(at, chunks)
-        ranks.release(members)
-    is_aside = what.operation in (C.REDUCE, C.GATHER) and ranks.rank != what.root
-    return x.copy() if is_aside else plan.out
+    return Exchanger(ranks, what)(x)
 
 
-def _check(ranks: Communicator, what: Exchange, members: Sequence[int], x: Array) -> None:
+class Exchanger:
+    """An exchange that is done again and again, of arrays of any shapes and types, each judged once."""
+
+    def __init__(self, ranks: Communicator, what: Exchange) -> None:
+        self.ranks, self.what = ranks, what
+        self.members = tuple(range(ranks.size)) if what.group is None else tuple(what.group)
+        _check(ranks, what, self.members)
+        self._forms = dict[tuple[tuple[int, ...], DType], Form]()
+
+    def __call__(self, x: Array) -> Array:
+        """What this rank has afterwards, as `exchange` says."""
+        if not x.flags.c_contiguous:
+            x = np.ascontiguousarray(x)
+        form = self._forms.get((x.shape, x.dtype)) or self.form(x.shape, x.dtype)
+        out = np.empty(form.count, form.dtype)
+        form.run(self.ranks, (x if x.ndim == 1 else x.reshape(-1)).view(np.uint8), out)
+        if form.is_aside:
+            return x.copy()
+        return out if len(form.shape) == 1 else out.reshape(form.shape)
+
+    def form(self, shape: tuple[int, ...], dtype: DType) -> Form:
+        """How arrays of a shape and type are exchanged."""
+        found = self._forms.get((shape, dtype))
+        if found is None:
+            found = self._forms[shape, dtype] = _form(self, shape, dtype)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How arrays of one shape and type are exchanged. `shape`, `count`: of the result. Of the `sources` among
+    the members, elements [low, high) go there: folded, or each `stride` behind the last. `step`: the elements
+    that are shared at once. `is_aside`: others get what is made."""
+
+    text: bytes
+    members: tuple[int, ...]
+    shape: tuple[int, ...]
+    dtype: DType
+    given: int
+    count: int
+    sources: tuple[int, ...]
+    low: int
+    high: int
+    stride: int
+    fold: ReduceOperation
+    step: int
+    is_aside: bool
+    _parts: dict[int, tuple[Sequence[Bytes], list[Array]]] = field(default_factory=dict)
+
+    def run(self, ranks: Communicator, data: Bytes, out: Array) -> None:
+        """Exchange the operand's bytes; `out` has the elements of the result then, unless others get it."""
+        members, text = self.members, self.text
+        if self.given <= self.step:
+            pieces = ranks.share(text, data, members)
+            if not self.is_aside:
+                self._put(0, self._known(pieces), out)
+            ranks.release(members)
+            return
+        width = self.dtype.itemsize
+        for at in range(0, self.given, self.step):
+            pieces = ranks.share(text, data[at * width : (at + self.step) * width], members)
+            if not self.is_aside:
+                self._put(at, self._cut(at, pieces), out)
+            ranks.release(members)
+
+    def _known(self, pieces: Sequence[Bytes]) -> list[Array]:
+        """What of whole operands goes to the result; communicators give the same lists again."""
+        found = self._parts.get(id(pieces))
+        if found is None or found[0] is not pieces:
+            if len(self._parts) >= KEPT:
+                self._parts.clear()
+            found = self._parts[id(pieces)] = (pieces, self._cut(0, pieces))
+        return found[1]
+
+    def _cut(self, at: int, pieces: Sequence[Bytes]) -> list[Array]:
+        """What of pieces that begin at element `at` goes to the result."""
+        width = self.dtype.itemsize
+        low, high = (max(x - at, 0) * width for x in (self.low, self.high))
+        return [pieces[k][low:high].view(self.dtype) for k in self.sources]
+
+    def _put(self, at: int, parts: list[Array], out: Array) -> None:
+        to, size = max(at - self.low, 0), parts[0].size
+        if self.fold is not R.NONE:
+            _fold(self.fold, parts, out if size == out.size else out[to : to + size])
+            return
+        for part in parts:
+            out[to : to + size] = part
+            to += self.stride
+
+
+def _form(of: Exchanger, shape: tuple[int, ...], dtype: DType) -> Form:
+    """How arrays of a shape and type are exchanged; ShapeError where they cannot be cut."""
+    what, members, ranks = of.what, of.members, of.ranks
+    op, count, me = what.operation, len(members), members.index(ranks.rank)
+    where = f"rank {ranks.rank}, {op.name}"
+    if op in CUT and (not shape or shape[0] % count):
+        raise ShapeError("AR103", where, f"shape {shape}", f"a first size that {count} divides")
+    if dtype.hasobject:
+        raise ArgumentError("AR304", where, f"an array of {dtype}", "numbers")
+    after = _after(op, shape, count)
+    given = prod(shape)
+    part = given // count if op in CUT else given
+    return Form(
+        text=hashlib.sha256(repr((what, members, shape, dtype.str, dtype.name)).encode()).digest(),
+        members=members,
+        shape=after,
+        dtype=dtype,
+        given=given,
+        count=prod(after),
+        sources=(members.index(what.root),) if op in (C.BROADCAST, C.SCATTER) else tuple(range(count)),
+        low=me * part if op in CUT else 0,
+        high=(me + 1) * part if op in CUT else part,
+        stride=part,
+        fold=what.fold,
+        step=max(ranks.chunk // 64 * 64, 64) // max(dtype.itemsize, 1),
+        is_aside=op in (C.REDUCE, C.GATHER) and ranks.rank != what.root,
+    )
+
+
+def _after(op: CollectiveOperation, shape: tuple[int, ...], members: int) -> tuple[int, ...]:
+    """The result's shape; numbers are joined to a vector."""
+    if not shape:
+        return (members,) if op in JOINED else ()
+    first = first_size(op, shape[0], members)
+    assert isinstance(first, int), "sizes of arrays are numbers"
+    return (first, *shape[1:])
+
+
+def _check(ranks: Communicator, what: Exchange, members: Sequence[int]) -> None:
     op, where = what.operation, f"rank {ranks.rank}, {what.operation.name}"
     strange = [m for m in members if not 0 <= m < ranks.size]
     if strange or len(set(members)) != len(members) or ranks.rank not in members:
@@ -95,77 +212,31 @@ def _check(ranks: Communicator, what: Exchange, members: Sequence[int], x: Array
         raise ArgumentError("AR304", where, what.fold.name, wanted)
     if op in ROOTED and what.root not in members:
         raise ArgumentError("AR304", where, f"root {what.root}", f"one of {list(members)}")
-    if op in CUT and (x.ndim == 0 or x.shape[0] % len(members)):
-        raise ShapeError("AR103", where, f"shape {x.shape}", f"a first size that {len(members)} divides")
-    if x.dtype.hasobject:
-        raise ArgumentError("AR304", where, f"an array of {x.dtype}", "numbers")
-
-
-@dataclass(slots=True)
-class _Plan:
-    """Which bytes [low, high) of which members go to `out`: folded, or each `stride` behind the last."""
-
-    out: Array
-    held: Bytes
-    sources: Sequence[int]
-    low: int
-    high: int
-    stride: int
-    fold: ReduceOperation
-    dtype: np.dtype[Any]  # Any: every type
-
-    @classmethod
-    def of(cls, what: Exchange, members: Sequence[int], me: int, x: Array) -> _Plan:
-        """That of one member, the `me`-th."""
-        op, count, nbytes = what.operation, len(members), x.nbytes
-        part = nbytes // count if op in CUT else nbytes
-        low = me * part if op in CUT else 0
-        sources = [members.index(what.root)] if op in (C.BROADCAST, C.SCATTER) else list(range(count))
-        shape = x.shape
-        if op in (C.REDUCE_SCATTER, C.SCATTER):
-            shape = (shape[0] // count, *shape[1:])
-        elif op in (C.ALL_GATHER, C.GATHER):
-            shape = (count * shape[0], *shape[1:]) if shape else (count,)
-        out = np.empty(shape, x.dtype)
-        stride = 0 if op in REDUCING else part
-        return cls(out, out.reshape(-1).view(np.uint8), sources, low, low + part, stride, what.fold, x.dtype)
-
-    def take(self, at: int, chunks: Sequence[Bytes]) -> None:
-        """What lies in chunks of all members that begin at byte `at`."""
-        begin, end = max(self.low, at), min(self.high, at + chunks[0].size)
-        if begin >= end:
-            return
-        cut = [chunks[k][begin - at : end - at] for k in self.sources]
-        to = begin - self.low
-        if self.fold is not R.NONE:
-            _fold(
-                self.fold,
-                [c.view(self.dtype) for c in cut],
-                self.held[to : to + end - begin].view(self.dtype),
-            )
-            return
-        for k, chunk in enumerate(cut):
-            start = to + (k * self.stride if len(cut) > 1 else 0)
-            self.held[start : start + chunk.size] = chunk
 
 
 def _fold(fold: ReduceOperation, parts: Sequence[Array], out: Array) -> None:
     """Into `out`, in the order of parts."""
-    function, is_half = FOLDS[fold], out.dtype.name in HALVES
-    total = parts[0].astype(np.float32) if is_half else out
-    if not is_half:
-        total[...] = parts[0]
-    for part in parts[1:]:
-        function(total, part.astype(np.float32) if is_half else part, out=total)
-    if fold is R.AVG and out.dtype.kind in "iu":
-        total[...] = np.trunc(total / len(parts)) if total.dtype.itemsize < 8 else _whole(total, len(parts))
-    elif fold is R.AVG:
-        np.divide(total, total.dtype.type(len(parts)), out=total)
-    if is_half:
-        out[...] = total.astype(out.dtype)
+    if out.dtype.itemsize < 4 and out.dtype.kind in "fV":  # those of ml_dtypes are of kind V
+        wide = np.empty(out.shape, np.float32)
+        _fold(fold, [p.astype(np.float32) for p in parts], wide)
+        out[...] = wide.astype(out.dtype)
+        return
+    function = FOLDS[fold]
+    if len(parts) == 1:
+        out[...] = parts[0]
+        return
+    function(parts[0], parts[1], out)
+    for part in parts[2:]:
+        function(out, part, out)
+    if fold is R.AVG:
+        _divide(out, len(parts))
 
 
-def _whole(total: Array, count: int) -> Array:
-    """Quotients towards zero, of integers that float64 does not hold."""
-    found: Array = np.sign(total) * (np.abs(total) // count)
-    return found
+def _divide(total: Array, count: int) -> None:
+    """Quotients, of integers towards zero."""
+    if total.dtype.kind not in "iu":
+        np.divide(total, total.dtype.type(count), out=total)
+    elif total.dtype.itemsize < 8:
+        total[...] = np.trunc(total / count)
+    else:  # float64 does not hold them
+        total[...] = np.sign(total) * (np.abs(total) // count)

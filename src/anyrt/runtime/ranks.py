@@ -13,11 +13,13 @@ import contextlib
 import fcntl
 import mmap
 import os
+import platform
 import re
 import stat
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Final, Self
@@ -25,17 +27,36 @@ from typing import Final, Self
 import numpy as np
 
 from anyrt.core.errors import ArgumentError, ResourceError
+from anyrt.core.quota import allowance
 from anyrt.runtime.collective import Bytes
 
 MOST: Final = 256  # ranks
-TEXT: Final = 32
 SLOTS: Final = 3  # of each rank: two in turn for exchanges of all, one for groups
 WORD: Final = 8
+HEADER: Final = 64  # bytes before a piece, a line of their own: its turn, and what stands for its text
+SIGN: Final = 1  # words behind the turn
 GO: Final = 0  # the word that says that all are there
 ENDED: Final = 1  # the word that names a rank that gave up, plus 1
 FIRST: Final = 8  # words before the table
-SPINS: Final = 2000  # looks before a waiting rank lets others run
+KEPT: Final = 64  # sizes and texts of exchanges that are remembered
+# Looks before a waiting rank lets others run: 0.1 ms, longer than ranks with a processor each are apart. With
+# less processors than ranks the one that is waited for needs this one.
+SPINS, FEW_SPINS = range(2000), range(20)
+IS_ORDERED: Final = platform.machine() in ("x86_64", "AMD64")
+YIELD_SECONDS: Final = 0.002  # before a waiting rank sleeps
 LOOK_SECONDS: Final = 0.05  # between looks whether others live
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """Where the pieces of some members lie. `mine`: the word of this rank's header; `headers`: those of all,
+    with the members; `others`: those of the others."""
+
+    mine: int
+    piece: Bytes
+    pieces: list[Bytes]
+    headers: list[tuple[int, int]]
+    others: list[int]
 
 
 class SharedRanks:
@@ -50,6 +71,8 @@ class SharedRanks:
             raise ArgumentError("AR304", "SharedRanks", f"rank {rank} of {size}", f"0 ≤ rank < size ≤ {MOST}")
         self.rank, self.size, self.chunk = rank, size, -(-chunk // 64) * 64
         self._seconds, self._turn, self._fence = seconds, 0, threading.Lock()
+        self._looks = SPINS if size <= allowance().count else FEW_SPINS
+        self._slots, self._signs = dict[tuple[int, int, tuple[int, ...]], _Slot](), dict[bytes, int]()
         self._path = _folder() / f"anyrt-{os.getuid()}-{name}"
         self._waited = time.monotonic()
         while not self._join():
@@ -58,11 +81,9 @@ class SharedRanks:
             time.sleep(0.002)
 
     def _layout(self) -> int:
-        """Bytes of the file: words, a table of counts for each pair, texts and chunks."""
-        self._table = FIRST * WORD
-        self._texts = self._table + self.size * self.size * WORD
-        self._chunks_at = -(-(self._texts + self.size * SLOTS * 2 * TEXT) // 4096) * 4096
-        return self._chunks_at + self.size * SLOTS * self.chunk
+        """Bytes of the file: words, a table of counts for each pair, pieces with their headers."""
+        self._pieces = -(-(FIRST + self.size * self.size) * WORD // 4096) * 4096
+        return self._pieces + self.size * SLOTS * (HEADER + self.chunk)
 
     def _join(self) -> bool:
         """Make or open the memory and wait for all; False where it was that of others, which ended."""
@@ -99,19 +120,13 @@ class SharedRanks:
 
     def _map(self, length: int) -> None:
         self._memory = mmap.mmap(self._handle, length)
-        self._words = np.frombuffer(self._memory, np.int64, FIRST)
-        counts = np.frombuffer(self._memory, np.int64, self.size * self.size, self._table)
-        self._counts = counts.reshape(self.size, self.size)
-        texts = np.frombuffer(self._memory, np.uint8, self.size * SLOTS * 2 * TEXT, self._texts)
-        self._text = texts.reshape(self.size, SLOTS, 2 * TEXT)
-        chunks = np.frombuffer(self._memory, np.uint8, self.size * SLOTS * self.chunk, self._chunks_at)
-        self._chunks = chunks.reshape(self.size, SLOTS, self.chunk)
+        self._words = memoryview(self._memory).cast("q")  # whose elements cost a third of an array's
 
     def _meet(self) -> bool:
-        self._counts[self.rank, self.rank] = 1
+        self._words[self._count(self.rank, self.rank)] = 1
         if self.rank == 0:
             try:
-                self._wait(lambda: [r for r in range(self.size) if not self._counts[r, r]], is_joining=True)
+                self._wait(self._not_here, is_joining=True)
             finally:
                 os.unlink(self._path)
             self._words[GO] = 1
@@ -124,6 +139,9 @@ class SharedRanks:
                 raise self._missing([0])
             time.sleep(0.001)
         return True
+
+    def _not_here(self) -> list[int]:
+        return [r for r in range(self.size) if not self._words[self._count(r, r)]]
 
     def _remove_left(self) -> None:
         """The memory of ranks that ended before all had it."""
@@ -148,47 +166,101 @@ class SharedRanks:
         fcntl.lockf(self._handle, fcntl.LOCK_UN, 1, rank)
         return False
 
-    def share(self, text: bytes, chunk: Bytes, members: Sequence[int]) -> Sequence[Bytes]:
-        """The chunks of all members; see Communicator."""
-        if self._words[ENDED]:
+    def share(self, text: bytes, piece: Bytes, members: Sequence[int]) -> Sequence[Bytes]:
+        """The pieces of all members; see Communicator."""
+        words = self._words
+        if words[ENDED]:
             raise self._gone([])
-        is_all = len(members) == self.size
-        self._turn += is_all
-        slot = self._turn % 2 if is_all else 2
-        told = self._text[self.rank, slot]
-        told[:TEXT] = np.frombuffer(text, np.uint8)
-        told[TEXT : TEXT + WORD] = np.frombuffer(chunk.size.to_bytes(WORD, "little"), np.uint8)
-        self._chunks[self.rank, slot, : chunk.size] = chunk
+        if len(members) != self.size:
+            return self._share_in_group(text, piece, tuple(members))
+        self._turn = turn = self._turn + 1
+        key = turn & 1, piece.size, tuple(members)
+        slot = self._slots.get(key) or self._slot(*key)
+        sign, mine = self._sign(text), slot.mine
+        np.copyto(slot.piece, piece)
+        words[mine + SIGN] = sign
+        self._order()
+        words[mine] = turn
+        for theirs in slot.others:
+            for _ in self._looks:
+                if words[theirs] >= turn:
+                    break
+            else:
+                self._wait(lambda: [m for m, at in slot.headers if words[at] < turn])
+        self._order()
+        for theirs in slot.others:
+            if words[theirs + SIGN] != sign:
+                raise self._differs(slot)
+        return slot.pieces
+
+    def _share_in_group(self, text: bytes, piece: Bytes, members: tuple[int, ...]) -> Sequence[Bytes]:
+        slot, sign = self._slot(2, piece.size, members), self._sign(text)
+        slot.piece[:] = piece
+        self._words[slot.mine + SIGN] = sign
         self._barrier(members)
-        for member in members:
-            if not np.array_equal(self._text[member, slot], told):
-                self._words[ENDED] = self.rank + 1
-                got = f"another exchange, shape or type on rank {member}"
-                raise ArgumentError("AR304", f"rank {self.rank}", got, "the same on all ranks")
-        return [self._chunks[m, slot, : chunk.size] for m in members]
+        if any(self._words[theirs + SIGN] != sign for theirs in slot.others):
+            raise self._differs(slot)
+        return slot.pieces
+
+    def _slot(self, number: int, nbytes: int, members: tuple[int, ...]) -> _Slot:
+        """Where pieces of so many bytes lie; those of all members are kept, as exchanges come again."""
+        places = [self._pieces + (m * SLOTS + number) * (HEADER + self.chunk) for m in members]
+        pieces = [np.frombuffer(self._memory, np.uint8, nbytes, at + HEADER) for at in places]
+        headers = [(m, at // WORD) for m, at in zip(members, places, strict=True)]
+        me = members.index(self.rank)
+        slot = _Slot(headers[me][1], pieces[me], pieces, headers, [at for m, at in headers if m != self.rank])
+        if number < 2:
+            if len(self._slots) >= KEPT:
+                self._slots.clear()
+            self._slots[number, nbytes, members] = slot
+        return slot
+
+    def _sign(self, text: bytes) -> int:
+        """What stands for a text: 8 bytes of 32 that are a hash."""
+        found = self._signs.get(text)
+        if found is None:
+            if len(self._signs) >= KEPT:
+                self._signs.clear()
+            found = self._signs[text] = int.from_bytes(text[:WORD], "little", signed=True)
+        return found
+
+    def _differs(self, slot: _Slot) -> ArgumentError:
+        """The error where another member's text is not this rank's."""
+        words, self._words[ENDED] = self._words, self.rank + 1
+        other = next(m for m, at in slot.headers if words[at + SIGN] != words[slot.mine + SIGN])
+        got = f"another exchange, shape or type on rank {other}"
+        return ArgumentError("AR304", f"rank {self.rank}", got, "the same on all ranks")
 
     def release(self, members: Sequence[int]) -> None:
-        """Chunks of groups may be written over; those of all are, two exchanges later."""
+        """Pieces of groups may be written over; those of all are, two exchanges later."""
         if len(members) != self.size:
             self._barrier(members)
 
+    def _order(self) -> None:
+        """What was stored before is seen by those who see what is stored afterwards, and likewise of loads:
+        x86 keeps these orders by itself, and a lock keeps them elsewhere."""
+        if not IS_ORDERED:
+            with self._fence:
+                pass
+
     def _barrier(self, members: Sequence[int]) -> None:
-        """Returns once all members are here. What was stored before is seen by them afterwards: a lock orders
-        stores and loads on processors that do not by themselves."""
-        with self._fence:
-            mine, others = self._counts[self.rank], [m for m in members if m != self.rank]
-        for member in others:
-            mine[member] += 1
-        counts, rank = self._counts, self.rank
-        for member in others:
-            wanted = mine[member]
-            for _ in range(SPINS):
-                if counts[member, rank] >= wanted:
+        """Returns once all members are here."""
+        self._order()
+        words, others = self._words, [m for m in members if m != self.rank]
+        pairs = [(m, self._count(self.rank, m), self._count(m, self.rank)) for m in others]
+        for _, mine, _ in pairs:
+            words[mine] += 1
+        for _, mine, theirs in pairs:
+            for _ in self._looks:
+                if words[theirs] >= words[mine]:
                     break
             else:
-                self._wait(lambda: [m for m in others if counts[m, rank] < mine[m]])
-        with self._fence:
-            pass
+                self._wait(lambda: [m for m, mine, theirs in pairs if words[theirs] < words[mine]])
+        self._order()
+
+    def _count(self, rank: int, of: int) -> int:
+        """The word that says how often a rank has met another one."""
+        return FIRST + rank * self.size + of
 
     def _wait(self, missing: Callable[[], list[int]], is_joining: bool = False) -> None:
         """Until nobody is missing; raises where one has ended, or none comes in time."""
@@ -203,7 +275,10 @@ class SharedRanks:
                 if now - start > self._seconds:
                     self._words[ENDED] = self.rank + 1
                     raise self._missing(absent)
-            time.sleep(0 if now - start < 0.002 else 0.0001)
+            if now - start < YIELD_SECONDS:
+                os.sched_yield()
+            else:
+                time.sleep(0.0001)
 
     def _gone(self, dead: Sequence[int]) -> ResourceError:
         who = f"rank {dead[0]} has ended" if dead else f"rank {self._words[ENDED] - 1} gave up"
@@ -214,8 +289,9 @@ class SharedRanks:
         return ResourceError("AR802", f"rank {self.rank}", got, "all ranks", "start all, or wait longer")
 
     def _drop(self) -> None:
-        del self._words, self._counts, self._text, self._chunks
-        with contextlib.suppress(BufferError):  # arrays of an exchange that failed may still look at it
+        self._slots.clear()
+        del self._words
+        with contextlib.suppress(BufferError):  # what remembers an exchange may still look at it
             self._memory.close()
         os.close(self._handle)
 
