@@ -17,6 +17,8 @@ from anyrt.core.errors import ArgumentError, ResourceError
 from anyrt.runtime.collective import Bytes
 
 TEXT: Final = 32
+TOLD: Final = 64  # bytes of a text, and of how many bytes a piece has; what is behind is aligned
+SMALL: Final = 1024  # bytes of a piece that goes with its text
 SPIN_SECONDS: Final = 0.002
 
 
@@ -36,27 +38,33 @@ class MpiRanks:
         self._groups: dict[tuple[int, ...], MPI.Intracomm] = {tuple(range(self.size)): self._world}
         self._is_broken = False
 
-    def share(self, text: bytes, chunk: Bytes, members: Sequence[int]) -> Sequence[Bytes]:
-        """The chunks of all members; see Communicator."""
+    def share(self, text: bytes, piece: Bytes, members: Sequence[int]) -> Sequence[Bytes]:
+        """The pieces of all members; see Communicator."""
         if self._is_broken:
             raise ResourceError("AR802", f"rank {self.rank}", "an exchange that failed", "none before")
         comm, count = self._of(tuple(members)), len(members)
-        # Sizes may differ where ranks disagree, and MPI wants equal ones: texts go first.
-        told = np.frombuffer(text + chunk.size.to_bytes(8, "little"), np.uint8)
-        every = self._gathered(comm, told, count)
+        # Sizes may differ where ranks disagree, and MPI wants equal ones: texts go first, with room for few
+        # bytes.
+        sent = np.zeros(TOLD + SMALL, np.uint8)
+        sent[: TEXT + 8] = np.frombuffer(text + piece.size.to_bytes(8, "little"), np.uint8)
+        is_small = piece.size <= SMALL
+        if is_small:
+            sent[TOLD : TOLD + piece.size] = piece
+        every = self._gathered(comm, sent, count)
         for member, other in zip(members, every, strict=True):
-            if not np.array_equal(other, told):
+            if not np.array_equal(other[:TOLD], sent[:TOLD]):
                 self._is_broken = True
                 got = f"another exchange, shape or type on rank {member}"
                 raise ArgumentError("AR304", f"rank {self.rank}", got, "the same on all ranks")
-        return list(self._gathered(comm, chunk, count))
+        pieces = every[:, TOLD : TOLD + piece.size] if is_small else self._gathered(comm, piece, count)
+        return list(pieces)
 
     def release(self, members: Sequence[int]) -> None:
-        """Chunks are copies."""
+        """Pieces are copies."""
 
-    def _gathered(self, comm: MPI.Intracomm, chunk: Bytes, count: int) -> Bytes:
-        found = np.empty((count, chunk.size), np.uint8)
-        self._finish(comm.Iallgather([np.ascontiguousarray(chunk), MPI.BYTE], [found, MPI.BYTE]))
+    def _gathered(self, comm: MPI.Intracomm, piece: Bytes, count: int) -> Bytes:
+        found = np.empty((count, piece.size), np.uint8)
+        self._finish(comm.Iallgather([np.ascontiguousarray(piece), MPI.BYTE], [found, MPI.BYTE]))
         return found
 
     def _of(self, members: tuple[int, ...]) -> MPI.Intracomm:
