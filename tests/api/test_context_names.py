@@ -434,7 +434,6 @@ def test_events_and_streams_are_ints(context, log):
         context.set_aux_streams(bad)
     assert ["AR304" in line for line in log.lines] == [True, True]
     assert "threads" in Context.set_aux_streams.__doc__
-    assert "kept" in Context.set_communicator.__doc__
 
 
 def test_a_profile_with_one_shape_pins_it(log):

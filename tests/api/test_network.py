@@ -368,9 +368,56 @@ def test_compute_precision_belongs_to_weak_typing(log):
     assert (layer.compute_precision, "AR310" in log.lines[0]) == (F, True)
 
 
-def test_a_collective_has_one_rank(net, log):
+SHAPES = {
+    "ALL_REDUCE": (6, 5),
+    "ALL_GATHER": (18, 5),
+    "BROADCAST": (6, 5),
+    "REDUCE": (6, 5),
+    "REDUCE_SCATTER": (2, 5),
+    "ALL_TO_ALL": (6, 5),
+    "GATHER": (18, 5),
+    "SCATTER": (2, 5),
+}
+
+
+@pytest.mark.parametrize("groups", [None, [], [4, 1, 2]])
+@pytest.mark.parametrize("name", SHAPES)
+def test_ranks_of_a_collective_multiply_or_divide_the_first_size(net, name, groups):
+    fold = trt.ReduceOperation.SUM if "REDUCE" in name else trt.ReduceOperation.NONE
+    root = 1 if name in ("BROADCAST", "REDUCE", "GATHER", "SCATTER") else -1
+    x = net.add_input("x", trt.float32, (6, 5))
+    layer = net.add_dist_collective(x, trt.CollectiveOperation[name], fold, root, groups)
+    layer.num_ranks = 3
+    assert tuple(layer.get_output(0).shape) == SHAPES[name]
+
+
+@pytest.mark.parametrize(
+    ("op", "root", "groups", "ranks", "code"),
+    [
+        ("REDUCE_SCATTER", -1, None, 4, "AR103"),
+        ("ALL_TO_ALL", -1, [0, 1, 2, 3], 4, "AR103"),
+        ("BROADCAST", 2, None, 2, "AR304"),
+        ("BROADCAST", 0, [1, 2], 2, "AR304"),
+        ("ALL_GATHER", -1, [0, 1, 2], 2, "AR304"),
+        ("ALL_GATHER", -1, [0, 1], 1, "AR304"),
+        ("ALL_GATHER", -1, [1, 1], 2, "AR304"),
+    ],
+)
+def test_ranks_that_a_collective_cannot_have_are_refused(net, log, op, root, groups, ranks, code):
+    fold = trt.ReduceOperation.SUM if "REDUCE" in op else trt.ReduceOperation.NONE
+    x = net.add_input("x", trt.float32, (6, 5))
+    layer = net.add_dist_collective(x, trt.CollectiveOperation[op], fold, root, groups)
+    layer.num_ranks = ranks
+    assert str(layer.get_output(0).shape) == "(unknown)"
+    assert [line[:7] for line in log.lines] == [f"[{code}]"]
+
+
+def test_the_ranks_of_a_collective_are_fixed_once_there_are_several(net, log):
     total = trt.ReduceOperation.SUM
     x = net.add_input("x", trt.float32, (2,))
     layer = net.add_dist_collective(x, trt.CollectiveOperation.ALL_REDUCE, total, -1, None)
+    layer.num_ranks, layer.num_ranks = 1, 2
     layer.num_ranks = 2
-    assert (layer.num_ranks, "AR901" in log.lines[0]) == (1, True)
+    assert log.lines == []
+    layer.num_ranks = 3
+    assert (layer.num_ranks, "AR310" in log.lines[0]) == (2, True)

@@ -554,8 +554,22 @@ def test_load_runtime_gives_a_runtime_and_runs_no_file(tmp_path, plan, log):
     assert runtime.load_runtime(str(tmp_path / "none.so")) is None
 
 
-def test_a_communicator_is_kept(context):
+def test_a_communicator_is_kept_where_nothing_is_exchanged(context):
     assert context.set_communicator(object())
+
+
+def test_a_communicator_of_another_kind_is_refused(log):
+    builder = trt.Builder(log)
+    network = builder.create_network()
+    x, total = network.add_input("x", trt.float32, (2,)), trt.ReduceOperation.SUM
+    layer = network.add_dist_collective(x, trt.CollectiveOperation.ALL_REDUCE, total, -1, None)
+    layer.num_ranks = 2
+    network.mark_output(layer.get_output(0))
+    engine = builder.build_engine_with_config(network, builder.create_builder_config())
+    context = engine.create_execution_context()
+    assert not context.set_communicator(object())
+    assert context.set_communicator(None)
+    assert [line[:7] for line in log.lines] == ["[AR713]"]
 
 
 def test_a_plan_that_asks_for_thousands_of_threads_gets_sixty_four(monkeypatch):

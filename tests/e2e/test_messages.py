@@ -388,6 +388,13 @@ def written_beyond(p):
         registry.deregister_creator(creator)
 
 
+def without_communicator(p):
+    every, total = trt.CollectiveOperation.ALL_REDUCE, trt.ReduceOperation.SUM
+    layer = p.net.add_dist_collective(p.x(2), every, total, -1, None)
+    layer.num_ranks = 2
+    return p.load(p.build(layer)).run(x=np.ones(2, np.float32))
+
+
 def registered(act):
     """What `act` does with the registry, whose messages nobody sees here."""
     with trt.strict():
@@ -510,6 +517,7 @@ PROVOKED = {
     "AR710": named_sizes,
     "AR711": lambda p: [p.context((2, 3), x=a, y=a).execute_async_v3(0) for a in (A.copy(),)],
     "AR712": lambda p: p.context((2, 3), x=12345, y=A.copy()).execute_async_v3(0),
+    "AR713": without_communicator,
     "AR801": beyond,
     "AR802": no_memory,
     "AR803": lambda p: p.builder.build_serialized_network_to_stream(
@@ -528,12 +536,10 @@ PROVOKED = {
     "AR843": lambda p: p.refitter(trt.BuilderFlag.REFIT).set_named_weights("w", np.ones(2, np.float32)),
     "AR844": lambda p: p.refitter(trt.BuilderFlag.STRIP_PLAN).refit_cuda_engine(),
     "AR845": other_weights,
-    "AR901": lambda p: setattr(
-        p.net.add_dist_collective(
-            p.x(2), trt.CollectiveOperation.ALL_REDUCE, trt.ReduceOperation.SUM, -1, None
-        ),
-        "num_ranks",
-        2,
+    "AR901": lambda p: shape(
+        p.net.add_deconvolution_nd(p.x(1, 3, 5, 4), 4, (3, 3), np.ones(108, np.float32)),
+        stride_nd=(2**31 - 1, 2),
+        dilation_nd=(2, 2),
     ),
 }
 

@@ -53,6 +53,51 @@ print("good")
     assert done.stdout.count("good") == size, done.stderr
 
 
+def test_all_types_and_folds():
+    body = """
+import ml_dtypes
+types = [np.float16, np.float32, np.float64, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn]
+types += [f"{u}int{b}" for u in ("", "u") for b in (8, 16, 32, 64)]
+folds = {R.SUM: np.add, R.PROD: np.multiply, R.MAX: np.maximum, R.MIN: np.minimum, R.AVG: np.add}
+for kind in map(np.dtype, types):
+    for count in (6, 3000):  # with their text, and behind it in several pieces
+        pair = [np.random.default_rng(r).integers(0, 5, count).astype(kind) for r in range(2)]
+        for fold, function in folds.items():
+            wide = function(*(x.astype(np.float64) for x in pair)) / (2 if fold is R.AVG else 1)
+            y = exchange(ranks, Exchange(C.ALL_REDUCE, fold), pair[me])
+            wanted = (np.trunc(wide) if kind.kind in "iu" else wide).astype(kind)
+            assert (y.dtype, y.tolist()) == (kind, wanted.tolist()), (kind, fold, count)
+        joined = exchange(ranks, Exchange(C.ALL_GATHER), pair[me])
+        assert joined.tobytes() == np.concatenate(pair).tobytes()
+print("good")
+"""
+    done = run(2, body)
+    assert done.stdout.count("good") == 2, done.stderr
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_an_engine_exchanges(size):
+    body = """
+import anyrt as trt
+builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
+network = builder.create_network()
+x = network.add_input("x", trt.float32, (8, 9))
+layer = network.add_dist_collective(x, trt.CollectiveOperation.ALL_REDUCE, trt.ReduceOperation.SUM, -1, None)
+layer.num_ranks = n
+network.mark_output(layer.get_output(0))
+engine = builder.build_engine_with_config(network, builder.create_builder_config())
+context = engine.create_execution_context()
+y = np.empty((8, 9), np.float32)
+for name, array in zip(engine, (xs[me], y)):
+    context.set_tensor_address(name, array)
+assert context.set_communicator(ranks)
+assert context.execute_async_v3(0)
+print("good" if np.array_equal(y, sum(xs[1:], xs[0])) else "bad")
+"""
+    done = run(size, body)
+    assert done.stdout.count("good") == size, done.stderr
+
+
 def test_a_disagreement_is_an_error_on_all():
     body = """
 try: exchange(ranks, Exchange(C.ALL_REDUCE, R.SUM), xs[me][: 8 - me])

@@ -22,13 +22,15 @@ from anyrt.core.requirement import Fence
 from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.compute import External
 from anyrt.ir.counted import sizes_of
-from anyrt.ir.graph import Graph, Value, walk
+from anyrt.ir.graph import Graph, Node, Value, walk
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.program import Branch, Call, ExternalCall, Guarded, Module, Step, While, every
 from anyrt.ir.statements import decided
 from anyrt.ir.verify import assert_kernel
 from anyrt.plan import abi
-from anyrt.plan.program import Compiled, PluginCall, Program, Told
+from anyrt.plan.exchange import ExchangeCall
+from anyrt.plan.program import Compiled, OutsideCall, PluginCall, Program, Told
+from anyrt.prims.collective import Collective
 from anyrt.prims.const import Blob, Const
 from anyrt.prims.plugin import Plugin
 from anyrt.prims.table import named_blobs
@@ -223,7 +225,7 @@ def compile_lowered(
             assertions=lowered.module.assertions,
             inside=lowered.module.inside,
             fences=_fences(lowered.module),
-            plugins=_plugins(lowered),
+            outside=_outside(lowered),
             guards=tuple(_guards(lowered.module)),
             reads=tuple(_reads(lowered.module)),
         ),
@@ -247,18 +249,21 @@ def _reads(module: Module) -> Iterator[tuple[int, ...]]:
         yield tuple(sorted({at for _, at in places if isinstance(at, int)}))
 
 
-def _plugins(lowered: Lowered) -> tuple[PluginCall, ...]:
-    """What the calls of plug-ins are, in the order of their numbers."""
+def _outside(lowered: Lowered) -> tuple[OutsideCall, ...]:
+    """What the calls of plug-ins and communicators are, in the order of their numbers."""
     names = {blob: name for name, blob in named_blobs(lowered.graph).items()}
-    return tuple(_plugin_call(x, names) for s in lowered.schedules for x in s.external_steps)
+    return tuple(_outside_call(x.node, names) for s in lowered.schedules for x in s.external_steps)
 
 
-def _plugin_call(step: ExternalStep, names: Mapping[Blob, str]) -> PluginCall:
-    op = step.node.op
+def _outside_call(node: Node, names: Mapping[Blob, str]) -> OutsideCall:
+    op = node.op
+    if isinstance(op, Collective):
+        (x, *_), what = node.args, (op.layer, op.operation, op.fold, op.root, op.group, op.ranks)
+        return ExchangeCall(*what, x.dtype, x.type.rank, len(node.args))
     assert isinstance(op, Plugin), f"{op} is no plug-in"
     told = tuple(Told(x.type.dtype, len(x.type.shape), x.format, x.scale) for x in op.sees)
     who = (op.name, op.version, op.space)
-    inputs, over = len(step.node.args), op.over or (-1,) * len(op.outs)
+    inputs, over = len(node.args), op.over or (-1,) * len(op.outs)
     return PluginCall(op.layer, *who, names[op.made], op.tactic, inputs, told, op.workspace, over)
 
 

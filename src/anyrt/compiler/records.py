@@ -15,12 +15,13 @@ from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.graph import Graph, Value
 from anyrt.plan.kernels import KernelRecord, TensorRecord, print_records
 from anyrt.plan.program import Compiled
+from anyrt.prims.collective import Collective
 from anyrt.schedule.labels import Layers, distinct
 from anyrt.schedule.launch import ExternalStep, RegionStep, Schedule
 from anyrt.schedule.ports import port_names
 
 COPY = "copy"
-TURNS, WAYS, PLUGIN = "loop", "conditional", "plug-in"
+TURNS, WAYS, PLUGIN, EXCHANGE = "loop", "conditional", "plug-in", "exchange"
 Parts: TypeAlias = "Iterator[KernelRecord | Parts]"
 TENSORS = frozenset({Space.INPUT, Space.OUTPUT, Space.ARENA})
 
@@ -112,7 +113,8 @@ def _of_plugin(step: ExternalStep, tensors: Mapping[str, TensorRecord]) -> Kerne
         tuple(known[b.name] for b in side if b.name in known and b.space in TENSORS)
         for side in (step.reads, step.writes)
     )
-    return KernelRecord(PLUGIN, "", 0, (step.name,), takes, gives, tuple(_weights(step.reads)))
+    kind = EXCHANGE if isinstance(step.node.op, Collective) else PLUGIN
+    return KernelRecord(kind, "", 0, (step.name,), takes, gives, tuple(_weights(step.reads)))
 
 
 def _of_nest(nest: RegionStep, tensors: Mapping[str, TensorRecord]) -> Parts:

@@ -97,6 +97,11 @@ BINDINGS: dict[int, tuple[str, str, str]] = {
         "for an output; freed blocks are not accessible",
         "pass the address of allocated memory, or pass the array, which AnyRT keeps alive",
     ),
+    713: (
+        "no communicator for these ranks",
+        "A context of an engine that exchanges arrays between ranks has a communicator of these ranks",
+        "call context.set_communicator(ranks) with as many ranks as the layers have",
+    ),
 }
 
 RESOURCES: dict[int, tuple[str, str, str]] = {

@@ -193,6 +193,7 @@ class Layer(Generic[A]):
 
     int8: operands that were INT8 stand here as the real numbers (FLOAT) they mean.
     codes: for each of these also what is stored, and what a step of it is worth; None for the others.
+    ranks: how many processes run it, each with a layer of its own.
     """
 
     name: str
@@ -200,6 +201,7 @@ class Layer(Generic[A]):
     inputs: tuple[Value | None, ...]
     int8: bool = False
     codes: tuple[tuple[Value, float | Value] | None, ...] = ()
+    ranks: int = 1
 
     def input(self, i: int) -> Value:
         """Operand `i`, which `expand_layer` has made sure is there."""
@@ -277,7 +279,7 @@ class Op(Generic[A]):
     within: the class of a part of the network, as ILoop, that has the add methods; "" for the network itself.
     What such an operator means, the part as a whole says (api/model/parts.py).
     asked: how many of the outputs there are with these attributes, never fewer than before; None: all.
-    exchanges: what it gives depends on how many ranks run it, of which there is one.
+    exchanges: what it gives depends on how many ranks run it, and on what the others give.
     removed: TensorRT 10 has it no more, so that it is there with `python -m anyrt.compat --api 8.6` only.
     """
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from anyrt.core.codes import CODES
 from anyrt.core.dimlimits import MAX_AXES
@@ -20,6 +20,7 @@ from anyrt.core.dtype import short_name
 from anyrt.core.enums import DataType, TensorFormat
 from anyrt.core.errors import AnyrtError, PlanError
 from anyrt.core.requirement import Assertion, Fence
+from anyrt.plan.exchange import ExchangeCall
 from anyrt.plan.json import MAX_INT, Json, Reader
 from anyrt.plan.plan import read_dtype
 
@@ -89,6 +90,21 @@ def _told(reader: Reader) -> Told:
     return Told(read_dtype(dtype), rank.integer(0, MAX_AXES), TensorFormat[format.text()], scale.number())
 
 
+OutsideCall: TypeAlias = PluginCall | ExchangeCall
+KINDS: Final[dict[str, type[OutsideCall]]] = {"plug-in": PluginCall, "exchange": ExchangeCall}
+
+
+def _outside(reader: Reader) -> OutsideCall:
+    kind, call = reader.exactly(2)
+    if kind.text() not in KINDS:
+        raise kind.error(repr(kind.text()[:40]), " or ".join(KINDS))
+    return KINDS[kind.text()].parse(call)
+
+
+def _as_json(call: OutsideCall) -> Json:
+    return [next(name for name, kind in KINDS.items() if isinstance(call, kind)), call.as_json()]
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """The caller's side of a compiled engine.
@@ -98,9 +114,9 @@ class Program:
     the order of step(); `inside`: for some of them how many that follow are inside it. `entries`: (name,
     offset in the image). `about`: what else is told of the kernels (see plan/kernels.py). `assertions`: what
     runs find out, in the order of their statuses; behind them comes a status for each of `fences`, what the
-    accesses of a kernel are held to. `plugins`: what is called outside, by number. `guards`: for each version
-    when it runs, the first whose guard is not 0, and its first step; `reads`: for each step the offsets of
-    the constants that it reads, and at the end those that tables are made of.
+    accesses of a kernel are held to. `outside`: plug-ins and exchanges that are called, by number. `guards`:
+    for each version when it runs, the first whose guard is not 0, and its first step; `reads`: for each step
+    the offsets of the constants that it reads, and at the end those that tables are made of.
     """
 
     slots: tuple[Dim, ...]
@@ -114,7 +130,7 @@ class Program:
     assertions: tuple[Assertion, ...] = ()
     inside: tuple[tuple[int, int], ...] = ()
     fences: tuple[Fence, ...] = ()
-    plugins: tuple[PluginCall, ...] = ()
+    outside: tuple[OutsideCall, ...] = ()
     guards: tuple[tuple[Dim, int], ...] = ()
     reads: tuple[tuple[int, ...], ...] = ()
 
@@ -142,7 +158,7 @@ class Program:
             "assertions": [[a.code, a.where, a.got, a.wanted, a.do] for a in self.assertions],
             "inside": [list(pair) for pair in self.inside],
             "fences": [[f.where, *f.tensors] for f in self.fences],
-            "plugins": [p.as_json() for p in self.plugins],
+            "outside": [_as_json(x) for x in self.outside],
             "guards": [[print_dim(guard), first] for guard, first in self.guards],
             "reads": [list(offsets) for offsets in self.reads],
         }
@@ -152,8 +168,8 @@ class Program:
         """The program that `as_json` wrote; PlanError for anything else."""
         reader = Reader(value, "program")
         names = ("slots", "frames", "arena", "tables", "scratch", "kernels", "entries", "about", "assertions")
-        *sizes, about, assertions, inside, fences, plugins, guards, reads = reader.fields(
-            *names, "inside", "fences", "plugins", "guards", "reads"
+        *sizes, about, assertions, inside, fences, outside, guards, reads = reader.fields(
+            *names, "inside", "fences", "outside", "guards", "reads"
         )
         slots, frames, arena, tables, scratch, kernels, entries = sizes
         return Program(
@@ -168,7 +184,7 @@ class Program:
             tuple(_assertion(x) for x in assertions.items(MAX_KERNELS)),
             tuple(_pair(x) for x in inside.items(MAX_KERNELS)),
             tuple(_fence(x) for x in fences.items(MAX_KERNELS)),
-            tuple(PluginCall.parse(x) for x in plugins.items(MAX_KERNELS)),
+            tuple(_outside(x) for x in outside.items(MAX_KERNELS)),
             tuple(_guard(x, symbols) for x in guards.items(MAX_KERNELS)),
             tuple(tuple(n.integer() for n in x.items(MAX_KERNELS)) for x in reads.items(MAX_KERNELS + 1)),
         )

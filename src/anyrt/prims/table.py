@@ -11,6 +11,7 @@ from anyrt.ir.text import Vocabulary
 from anyrt.prims.asserted import Asserted
 from anyrt.prims.checked import Checked
 from anyrt.prims.chosen import Chosen
+from anyrt.prims.collective import Collective
 from anyrt.prims.concat import Concat
 from anyrt.prims.const import Blob, Const, Iota, Param, Shape
 from anyrt.prims.contract import Contract
@@ -60,6 +61,7 @@ PRIMITIVES: tuple[type[Prim], ...] = (
     Asserted,
     Count,
     Plugin,
+    Collective,
 )
 ATTRIBUTES: tuple[type, ...] = (Axis, Nearest, Linear, Cubic, Border, Requirement, Assertion, Tensor)
 CLASSES: Mapping[str, type] = {c.__name__: c for c in (*PRIMITIVES, *ATTRIBUTES)}

@@ -59,10 +59,10 @@ def load(
     host: Host | None = None,
 ) -> Engine:
     """An engine from a plan; `obtain` gives its code, from a cache or by compiling it now, `host` calls
-    plug-ins."""
+    plug-ins and communicators."""
     plan, compiled = file.plan, obtain(file)
-    plugins = compiled.program.plugins
-    assert host is not None or not plugins, f"{plan.name} has plug-ins, which nobody calls"
+    outside = compiled.program.outside
+    assert host is not None or not outside, f"{plan.name} has plug-ins or exchanges, which nobody calls"
     code = device.load(compiled)
     held = Held(file, compiled.program, device)
     position = {b.name: i for i, b in enumerate(plan.bindings)}
@@ -82,7 +82,7 @@ def load(
         late=late_outputs(plan),
         sources=plan.sources,
         lenders=plan.lenders,
-        callers=host(file, compiled.program) if host is not None and plugins else None,
+        callers=host(file, compiled.program) if host is not None and outside else None,
         held=held,
         checksums=file.checksums,
         prepare=guarded(code.function(abi.PREPARE, 1), held.is_intact),

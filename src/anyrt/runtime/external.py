@@ -1,6 +1,7 @@
-"""Who calls code that is not ours for a context: plug-ins, which native code reaches by one address.
+"""Who calls code that is not ours for a context: plug-ins and communicators, which native code reaches by one
+address.
 
-There stand the addresses of C functions, one for each `PluginCall`, which take the frame of the call; an
+There stand the addresses of C functions, one for each `OutsideCall`, which take the frame of the call; an
 answer other than `abi.DONE` ends the run, and `error` says why.
 """
 
@@ -12,12 +13,14 @@ from typing import Protocol, TypeAlias
 from anyrt.core.errors import AnyrtError
 from anyrt.plan.file import PlanFile
 from anyrt.plan.program import Program
+from anyrt.runtime.exchanging import Seat
 
 
 class Caller(Protocol):
     """Makes the calls of one context."""
 
     stream: int
+    seat: Seat
 
     @property
     def address(self) -> int:

@@ -30,8 +30,8 @@ class Loaded:
     sizes that data decide, with the outputs that tell them, by index. `open_outputs`: those of them that tell
     sizes without an upper bound; `late`: outputs that have such sizes (runtime/pauses.py). `sources`: the
     inputs whose memory outputs have, by index; `lenders`: those whose memory they may have. `held`: the
-    constants, which a refit replaces; `checksums`: those of the plan. `callers`: who calls plug-ins; None
-    where there are none.
+    constants, which a refit replaces; `checksums`: those of the plan. `callers`: who calls plug-ins
+    and communicators; None where there are none.
     """
 
     plan: Plan

@@ -34,6 +34,7 @@ from anyrt.ir.symbolic import known
 from anyrt.ops._types import PACKED
 from anyrt.passes.found_sizes import with_conditions
 from anyrt.passes.open_sizes import told_once
+from anyrt.passes.order_exchanges import order_exchanges
 from anyrt.plan.plan import LENT_BY, MEMORY_OF, Binding, LayerRecord, Range
 from anyrt.prims.asserted import Asserted
 from anyrt.prims.build import cast, reshape
@@ -116,7 +117,7 @@ def _frozen(
     )
     sized = told_once(counted(plain, [*expansion.tells(), *more], ranks.values()))
     _check_outside(view, expansion, dict(sized.outputs[len(outputs) :]))
-    graph = with_conditions(sized, next(iter(held)).name)
+    graph = order_exchanges(with_conditions(sized, next(iter(held)).name))
     given = dict((*graph.inputs, *graph.outputs))
     tells = (Binding(name, False, v.dtype, v.shape) for name, v in graph.outputs[len(outputs) :])
     return BuildRequest(

@@ -1,4 +1,4 @@
-"""Plug-ins of an engine: made of what its plan holds, and called while it runs.
+"""Plug-ins of an engine, made of what its plan holds, and exchanges with other ranks: called while it runs.
 
 Each context has clones of its own. Native code calls a C function for each `Site` with a frame, in which
 stand where tensors lie and their sizes; as long as these stay the same, a call costs what the plug-in's own
@@ -12,9 +12,10 @@ import struct
 import weakref
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import accumulate, pairwise
 from types import TracebackType
-from typing import Final
+from typing import Final, Protocol
 
 from anyrt.api.edge.interfaces import IErrorRecorder, tried
 from anyrt.api.edge.quiet import Channel
@@ -34,8 +35,10 @@ from anyrt.core.enums_more import QuickPluginCreationRequest, TensorRTPhase
 from anyrt.core.errors import AnyrtError, PlanError, PluginError
 from anyrt.core.lent import lending
 from anyrt.plan import abi
+from anyrt.plan.exchange import ExchangeCall
 from anyrt.plan.file import PlanFile
-from anyrt.plan.program import PluginCall, Program, Told
+from anyrt.plan.program import OutsideCall, PluginCall, Program, Told
+from anyrt.runtime.exchanging import ExchangeSite, Seat
 from anyrt.runtime.external import Callers
 
 CALLED: Final = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
@@ -44,18 +47,25 @@ CHECKED: Final = "checked"
 
 
 def callers(file: PlanFile, program: Program, registry: IPluginRegistry, channel: Channel) -> Callers:
-    """Who calls the plug-ins of an engine for each of its contexts; errors name a plug-in that is not there,
-    or that cannot be made."""
+    """Who calls the plug-ins and communicators of an engine for each of its contexts; errors name a plug-in
+    that is not there, or that cannot be made."""
     places = {x.name: dict(x.details).get("source") for x in file.plan.layers}
     kinds: dict[str, Kind] = {}
-    for call in program.plugins:
+    for call in (x for x in program.outside if isinstance(x, PluginCall)):
         if call.made not in kinds:
             source = places.get(call.where)
             where = f"{call.where} ({source})" if source else call.where
             key, data = (call.name, call.version, call.space), _bytes(file, call.made)
             kinds[call.made] = made_again(key, call.where, data, where, registry)
     checked = CHECKED in dict(file.plan.settings)
-    return lambda: Host(program.plugins, kinds, channel, checked=checked)
+    outside = [_placed(call, places.get(call.where)) for call in program.outside]
+    return lambda: Host(outside, kinds, channel, checked=checked)
+
+
+def _placed(call: OutsideCall, source: str | None) -> OutsideCall:
+    """An exchange with the line of the program that added its layer; plug-ins are told theirs."""
+    is_known = source is not None and isinstance(call, ExchangeCall)
+    return replace(call, where=f"{call.where} ({source})") if is_known else call
 
 
 def made_again(key: Key, layer: str, held: bytes, where: str, registry: IPluginRegistry) -> Kind:
@@ -100,21 +110,27 @@ class Host:
     """Makes the calls of one context."""
 
     def __init__(
-        self, calls: Sequence[PluginCall], kinds: Mapping[str, Kind], channel: Channel, *, checked: bool
+        self, calls: Sequence[OutsideCall], kinds: Mapping[str, Kind], channel: Channel, *, checked: bool
     ) -> None:
         self.stream = 0
+        self.seat = Seat([x for x in calls if isinstance(x, ExchangeCall)])
         self._kinds: dict[str, Kind] = {}
         with ExitStack() as attached:
             offered = IPluginResourceContext()
             offered.__dict__["_error_recorder"] = _recorder(channel)
-            for call in calls:
+            for call in (x for x in calls if isinstance(x, PluginCall)):
                 if call.made not in self._kinds:
                     kind = kinds[call.made].attach(offered)
                     attached.callback(kind.release)
                     self._kinds[call.made] = kind
                     kind.set_tactic(call.tactic)
             self._end = weakref.finalize(self, attached.pop_all().close)
-        sites = [Site(call, self._kinds[call.made], checked=checked) for call in calls]
+        sites = [
+            ExchangeSite(call, self.seat)
+            if isinstance(call, ExchangeCall)
+            else Site(call, self._kinds[call.made], checked=checked)
+            for call in calls
+        ]
         self._noted = [Noted(site) for site in sites]
         self._functions: list[object] = [None] * len(sites)
         self._table = (ctypes.c_void_p * len(sites))()
@@ -136,21 +152,30 @@ class Host:
             self._listen()  # one of them is at its end
             do = "see the traceback that Python printed, and run again"
             return PluginError("AR824", "inference", "an exception during a plug-in", "no exception", do)
-        raised, noted.error, where = noted.error, None, noted.site.kind.where
+        raised, noted.error = noted.error, None
         assert raised is not None, "that of a call that has ended"
-        if isinstance(raised, AnyrtError) and raised.where.startswith(where):
-            return raised
         if not isinstance(raised, Exception):
             raise raised
-        made = failed(where, f"{type(noted.site.kind.plugin).__name__}.enqueue", raised)
-        made.__cause__ = raised
+        made = noted.site.explained(raised)
+        if made is not raised:
+            made.__cause__ = raised
         return made
+
+
+class Called(Protocol):
+    """What native code calls."""
+
+    def call(self, frame: int, stream: int) -> None:
+        """Do what the frame says."""
+
+    def explained(self, raised: Exception) -> AnyrtError:
+        """The error of an inference that `raised` has ended."""
 
 
 class Noted:
     """Keeps what ends a call, as exceptions do not pass native code. `is_over`: nobody calls any more."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Called) -> None:
         self.site = site
         self.error: BaseException | None = None
         self.is_over = False
@@ -226,6 +251,13 @@ class Site:
             for place, nbytes in self._counts:
                 ctypes.memset(place, 0, nbytes)
             self._enqueue(*self._descs, inputs.copy(), outputs.copy(), workspace, stream)
+
+    def explained(self, raised: Exception) -> AnyrtError:
+        """That it names already, or an exception in the plug-in."""
+        where = self.kind.where
+        if isinstance(raised, AnyrtError) and raised.where.startswith(where):
+            return raised
+        return failed(where, f"{type(self.kind.plugin).__name__}.enqueue", raised)
 
     def _renew(self, words: bytes) -> None:
         numbers, call = self._format.unpack(words), self._call

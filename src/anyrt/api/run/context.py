@@ -317,8 +317,9 @@ class IExecutionContext(Reporting, Managed):
         Errors: AR707, an input without a shape; AR701, a tensor without an address; AR704, an array of
         another shape; AR712, an inaccessible address; AR708, another thread is running this context;
         AR711, an output in the memory of an input, or the update of a cache outside the memory of the
-        cache; AR802, out of memory. Returns False on an error, and logs it with its code; under
-        anyrt.strict() it raises."""
+        cache; AR713, no communicator for an exchange between ranks; AR304, ranks that disagree about one;
+        AR802, out of memory, or a rank that is gone or late. Returns False on an error, and logs it with
+        its code; under anyrt.strict() it raises."""
         if type(stream_handle) is int and not self._is_watched and self._context.run_again():
             return True
         return self._execute_async_v3(stream_handle)
@@ -424,8 +425,14 @@ class IExecutionContext(Reporting, Managed):
         self._debug.states = dict.fromkeys(self._debug.states, boolean(flag, "set_all_tensors_debug_state"))
         return True
 
+    @quiet(False)
     def set_communicator(self, communicator: object) -> bool:
-        """Set the communicator between devices; kept, since an engine runs on one device."""
+        """Set who exchanges arrays with the other ranks for DistCollective layers: SharedRanks, MpiRanks or
+        another Communicator, None for nobody. An engine without such layers keeps it only.
+
+        Errors: AR713, no communicator, or one of other ranks than the layers name. Returns False then."""
+        if self._context.caller is not None:
+            self._context.caller.seat.take(communicator)
         self._communicator = communicator
         return True
 
