@@ -18,6 +18,7 @@ python -m benchmarks trees --old ../older         two source trees in turn
 python -m benchmarks trees --old HEAD --changed   those cases whose kernels differ
 python -m benchmarks load                         100 MB of weights, from a file and from memory
 python -m benchmarks serve                        requests to a server beside a bare loop; needs anyrt[serve]
+python -m benchmarks collectives                  exchanges between processes beside mpi4py
 python -m benchmarks list
 python -m benchmarks compare old.jsonl new.jsonl
 python -m benchmarks report results.jsonl         tables of earlier results
@@ -40,6 +41,7 @@ from anyrt.plan.disk import write_text
 from benchmarks import (
     build_session,
     builds,
+    collectives,
     document,
     load,
     mechanisms,
@@ -171,6 +173,10 @@ def _parser() -> argparse.ArgumentParser:
     two.add_argument("--resume", action="store_true", help="go on where FILE of --json ends")
     loading = commands.add_parser("load", help="how long loading weights takes")
     loading.set_defaults(action=lambda options: show([load.table()]))
+    exchanged = commands.add_parser("collectives", help="exchanges between processes, beside mpi4py")
+    exchanged.set_defaults(action=_collectives)
+    exchanged.add_argument("--sizes", type=int, nargs="*", default=collectives.SIZES, help="bytes")
+    exchanged.add_argument("--markdown", type=Path, metavar="FILE", help="write the table")
     served = commands.add_parser("serve", help="requests to a server beside a bare loop")
     served.set_defaults(action=_serve)
     served.add_argument(
@@ -266,6 +272,13 @@ def _open(options: argparse.Namespace) -> None:
     target = options.markdown or (OPEN if len(wanted) == len(opened.ALL) and not options.quick else None)
     if target:
         opened.write(target, rows)
+
+
+def _collectives(options: argparse.Namespace) -> None:
+    found = collectives.tables(options.sizes)
+    show(found)
+    if options.markdown is not None:
+        write_text(options.markdown, collectives.document(found))
 
 
 def _serve(options: argparse.Namespace) -> None:
