@@ -88,6 +88,12 @@ def test_axes_that_a_run_decides_are_squeezed_and_put_back(run):
     np.testing.assert_array_equal(run("Unsqueeze", {"x": X, "axes": ints(3, -4)}), x)
 
 
+@pytest.mark.parametrize("axes", [[0], [-2, -1], [2, 0, 1]])
+def test_a_squeeze_of_all_axes_that_a_run_decides_was_refused(run, axes):
+    y = run("Squeeze", {"x": np.full([1] * len(axes), 7, np.uint8), "axes": ints(*axes)})
+    assert (y.shape, y.tolist()) == ((), 7)
+
+
 @DYNAMIC
 def test_parts_of_a_split_are_alike_but_for_the_last(run, dynamic):
     parts = run("Split", {"x": X}, outputs=3, axis=2, num_outputs=3, dynamic=dynamic)

@@ -109,7 +109,9 @@ class Reduce(Prim):
         if x is None or shape is None:
             return None
         kept = [k for k in range(x.ndim) if k not in self.axes]
-        rows = x.transpose([*kept, *self.axes]).reshape(math.prod(shape), -1)
+        rows = x.transpose([*kept, *self.axes]).reshape(
+            math.prod(shape), math.prod(x.shape[a] for a in self.axes)
+        )
         op, identity = self.fold(out.dtype)
         start = [] if rows.shape[1] and op in (Op.MAX, Op.MIN) else [int(identity)]
         result = np.empty(len(rows), dtype=object)

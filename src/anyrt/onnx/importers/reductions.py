@@ -97,9 +97,7 @@ def _by_run(
     gone = entries(node.where_(folded, x.shape(), one).maximum(0))
     pairs = [size for pair in zip(kept, gone, strict=True) for size in pair]
     y = fold(x.reshape(pairs), range(1, 2 * x.rank, 2)).reshape(kept)
-    if keep:
-        return y
-    return y.reshape(()) if axes.sizes[0] == x.rank else squeeze_by(y, axes)
+    return y if keep else squeeze_by(y, axes)
 
 
 for _name in FOLDS:
