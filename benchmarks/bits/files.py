@@ -29,6 +29,7 @@ class Form(enum.Enum):
     I4 = "4 bits"
     I4_LEVEL4 = "4 bits level 4"
     I8 = "8 bits"
+    I8_LEVEL4 = "8 bits level 4"
 
 
 @dataclass(frozen=True, slots=True)

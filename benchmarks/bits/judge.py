@@ -16,7 +16,7 @@ from benchmarks.values import Array
 EXACT, ROUNDED, CODES = 0.99999, 0.99, 0.9
 LEAST = {
     Form.F32: EXACT, Form.BF16: ROUNDED, Form.QDQ: CODES, Form.QOPERATOR: CODES, Form.DYNAMIC: CODES,
-    Form.I2: EXACT, Form.I4: EXACT, Form.I4_LEVEL4: 0.999, Form.I8: EXACT,
+    Form.I2: EXACT, Form.I4: EXACT, Form.I4_LEVEL4: 0.999, Form.I8: EXACT, Form.I8_LEVEL4: 0.999,
 }  # fmt: skip
 ALLOWED = {Ask.BF16: ROUNDED, Ask.FP16: 0.999, Ask.CALIBRATED: CODES}
 

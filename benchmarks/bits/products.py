@@ -26,7 +26,14 @@ BLOCK = 32
 OPSET, IR_VERSION = 17, 10
 PREFIX = "product_"
 PART = 512  # results whose weights are float64 at a time
-BITS = {Form.I2: (2, 0), Form.I4: (4, 0), Form.I4_LEVEL4: (4, 4), Form.I8: (8, 0), Form.F32: (4, 0)}
+BITS = {
+    Form.I2: (2, 0),
+    Form.I4: (4, 0),
+    Form.I4_LEVEL4: (4, 4),
+    Form.I8: (8, 0),
+    Form.I8_LEVEL4: (8, 4),
+    Form.F32: (4, 0),
+}
 LARGER = 2  # than the last cache: none of the weights are in it when they are read again
 
 

@@ -109,6 +109,7 @@ BF16_PEERS = (
 )  # fmt: skip
 HALF_PEERS = (Entry(OPENVINO), Entry(ORT))
 LEVELS = {Form.I4: "i4", Form.I4_LEVEL4: "i4_level4"}
+BYTES = (Form.I4_LEVEL4, Form.I8_LEVEL4)  # whose rows are int8
 
 
 def _built() -> Goal:
@@ -165,7 +166,7 @@ def _one() -> Iterator[Row]:
         ahead = Goal(Figure.SPEED, 1.5 if form is Form.I4 else 1.1)
         goals = (*small, Goal(Figure.SHARE, 0.85) if size is sizes[-1] else ahead)
         yield _product(name, Group.ONE, size, form, goals, own=size is not sizes[-1])
-    for form, name in ((Form.I2, "i2"), (Form.I8, "i8")):
+    for form, name in ((Form.I2, "i2"), (Form.I8, "i8"), (Form.I8_LEVEL4, "i8_level4")):
         yield _product(name, Group.ONE, sizes[1], form, (*small, Goal(Figure.SPEED, 1.1)))
 
 
@@ -175,12 +176,13 @@ def _many() -> Iterator[Row]:
     goals = (Goal(Figure.SPEED, 1.1), Goal(Figure.SPEED, 0.95, (PLAIN,)), Goal(Figure.PLAN, 1.1))
     for size, (form, name) in product(sizes, LEVELS.items()):
         yield _product(name, Group.MANY, size, form, goals)
+    yield _product("i8_level4", Group.MANY, sizes[3], Form.I8_LEVEL4, goals)
 
 
 def _product(
     name: str, group: Group, size: Product, form: Form, goals: tuple[Goal, ...], own: bool = True
 ) -> Row:
-    unit = Element.I8 if form is Form.I4_LEVEL4 else Element.F32
+    unit = Element.I8 if form in BYTES else Element.F32
     ours, peers = Entry(OURS, form), (Entry(ORT, form),)
     return Row(f"{name}_{size.sizes}", group, size.name, ours, peers, PLAIN if own else None, unit, goals)
 

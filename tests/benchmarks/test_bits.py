@@ -42,7 +42,9 @@ def found(name, ours, **others):
 
 @pytest.fixture
 def saved(tmp_path):
-    products.export(tmp_path, SMALL.name, [Form.F32, Form.I4, Form.I4_LEVEL4, Form.I2, Form.I8])
+    products.export(
+        tmp_path, SMALL.name, [Form.F32, Form.I4, Form.I4_LEVEL4, Form.I2, Form.I8, Form.I8_LEVEL4]
+    )
     return Files(tmp_path, SMALL.name)
 
 
@@ -80,7 +82,7 @@ def test_codes_are_read_the_lowest_bits_first():
     assert held.numbers(0, 1)[0, :3].tolist() == [-14, 14, -16]
 
 
-@pytest.mark.parametrize("form", [Form.F32, Form.I4, Form.I4_LEVEL4, Form.I8])
+@pytest.mark.parametrize("form", [Form.F32, Form.I4, Form.I4_LEVEL4, Form.I8, Form.I8_LEVEL4])
 def test_engines_of_products_give_what_float64_gives(saved, form):
     entry = Entry("AnyRT", form)
     plan = saved.folder / "plan"
