@@ -42,15 +42,13 @@ def test_products_of_codes_agree_and_stay_in_their_memory(place, tmp_path):
     ("got", "wanted", "level", "excused"),
     [
         ("inf", "nan", 4, True),
-        ("6.4346e-38", "6.4349e-38 ± 2.8e-42", 4, True),
-        ("6.4346e-38", "6.4349e-38 ± 2.8e-42", 0, False),
+        ("inf", "nan", 0, False),
+        ("6.4346e-38", "6.4349e-38 ± 2.8e-42", 4, False),
         ("5.0", "0.0 ± 0", 4, False),
-        ("0.0", "1e-38 ± 0", 4, False),
-        ("0.5", "1e-38 ± 0", 4, False),
         ("nan", "1.0 ± 0", 4, False),
     ],
 )
-def test_only_what_scales_without_a_number_make_is_excused(got, wanted, level, excused):
+def test_only_what_infinite_scales_make_is_excused(got, wanted, level, excused):
     element = SimpleNamespace(got=got, wanted=wanted)
     case = Case("avx512", 4, 32, 1, None, False, level)
     assert _is_endless(case, SimpleNamespace(element=element)) is excused

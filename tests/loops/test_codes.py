@@ -1,7 +1,5 @@
 """Codes of few bits taken out of words, and their scales out of sums."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 
@@ -332,8 +330,15 @@ def test_rows_of_codes_are_summed_as_bytes(becomes, names):
     wanted = """\
 kernel "k" p0 0.. < 1 work 1 scratch 64 {
   for serial r13 0.. < 2 {
-    for vector w14 0.. < 2 {
-      store less12[2*r13 + w14] = sub(0:i32, add(dot4u(134744072:i32, word(x[16*r13 + 8*w14])), dot4u(134744072:i32, word(x[4 + 16*r13 + 8*w14]))))
+    for vector w15 0.. < 2 {
+      store less12[2*r13 + w15] = sub(0:i32, add(dot4u(16843009:i32, word(x[16*r13 + 8*w15])), dot4u(16843009:i32, word(x[4 + 16*r13 + 8*w15]))))
+    }
+    for serial k3 0.. < 2 {
+      alloc sum14 = 0:i32
+      for serial w11 0.. < 1 {
+        fold sum14 add less12[k3 + 2*r13 + w11]
+      }
+      store less12[k3 + 2*r13] = sum14[0]
     }
   }
   for serial i1 0.. < 2 {
@@ -341,11 +346,10 @@ kernel "k" p0 0.. < 1 work 1 scratch 64 {
       alloc acc = 0.0:f32
       for serial k3 0.. < 2 {
         for serial w11 0.. < 1 {
-          e0 = mul(xs[2*i1 + k3], s[i2 + 8*k3])
-          e1 = xor(word(c[4*i2 + 32*k3]), -2004318072:i32)
-          fold acc add mul(f32(dot4u(and(lshr(e1, 0:i32), 252645135:i32), word(x[16*i1 + 8*k3 + 8*w11]))), e0)
-          fold acc add mul(f32(dot4u(and(lshr(e1, 4:i32), 252645135:i32), word(x[4 + 16*i1 + 8*k3 + 8*w11]))), e0)
-          fold acc add mul(f32(less12[2*i1 + k3 + w11]), e0)
+          e0 = xor(word(c[4*i2 + 32*k3]), -2004318072:i32)
+          fold acc add mul(mul(f32(dot4u(and(lshr(e0, 0:i32), 252645135:i32), word(x[16*i1 + 8*k3 + 8*w11]))), s[i2 + 8*k3]), xs[2*i1 + k3])
+          fold acc add mul(mul(f32(dot4u(and(lshr(e0, 4:i32), 252645135:i32), word(x[4 + 16*i1 + 8*k3 + 8*w11]))), s[i2 + 8*k3]), xs[2*i1 + k3])
+          fold acc add mul(mul(mul(f32(mul(less12[2*i1 + k3], 8:i32)), 1.0:f32), s[i2 + 8*k3]), xs[2*i1 + k3])
         }
       }
       store y[8*i1 + i2] = acc[0]
@@ -356,44 +360,52 @@ kernel "k" p0 0.. < 1 work 1 scratch 64 {
     assert becomes(BYTES, lambda k: sum_bytes(k, names, ROW, ROW, 2, UNSIGNED)) == wanted
 
 
+def in_whole_blocks(kernel, names):
+    """Sums of bytes in registers, which scales multiply a block at a time."""
+    summed = accumulate(sum_bytes(kernel, names, ROW, ROW, 2, UNSIGNED), names, ROW, one)
+    return factor_out(summed, names, LANE, None)
+
+
 def test_sums_of_integers_are_numbers_a_block_at_a_time(becomes, names):
     wanted = """\
 kernel "k" p0 0.. < 1 work 1 scratch 64 {
   for serial r13 0.. < 2 {
-    for vector w14 0.. < 2 {
-      store less12[2*r13 + w14] = sub(0:i32, add(dot4u(134744072:i32, word(x[16*r13 + 8*w14])), dot4u(134744072:i32, word(x[4 + 16*r13 + 8*w14]))))
+    for vector w15 0.. < 2 {
+      store less12[2*r13 + w15] = sub(0:i32, add(dot4u(16843009:i32, word(x[16*r13 + 8*w15])), dot4u(16843009:i32, word(x[4 + 16*r13 + 8*w15]))))
+    }
+    for serial k3 0.. < 2 {
+      alloc sum14 = 0:i32
+      for serial w11 0.. < 1 {
+        fold sum14 add less12[k3 + 2*r13 + w11]
+      }
+      store less12[k3 + 2*r13] = sum14[0]
     }
   }
   for vector i2 0.. < 8 {
-    alloc acc15 = 0.0:f32
+    alloc acc16 = 0.0:f32
     for serial k3 0.. < 2 {
-      alloc part18 = 0:i32
+      alloc part19 = 0:i32
       for unroll w11 0.. < 1 {
         for unroll i1 0.. < 2 {
           e0 = xor(word(c[4*i2 + 32*k3]), -2004318072:i32)
-          fold part18[i1] add dot4u(and(lshr(e0, 0:i32), 252645135:i32), word(x[16*i1 + 8*k3 + 8*w11]))
+          fold part19[i1] add dot4u(and(lshr(e0, 0:i32), 252645135:i32), word(x[16*i1 + 8*k3 + 8*w11]))
         }
         for unroll i1 0.. < 2 {
           e1 = xor(word(c[4*i2 + 32*k3]), -2004318072:i32)
-          fold part18[i1] add dot4u(and(lshr(e1, 4:i32), 252645135:i32), word(x[4 + 16*i1 + 8*k3 + 8*w11]))
-        }
-        for unroll i1 0.. < 2 {
-          fold part18[i1] add less12[2*i1 + k3 + w11]
+          fold part19[i1] add dot4u(and(lshr(e1, 4:i32), 252645135:i32), word(x[4 + 16*i1 + 8*k3 + 8*w11]))
         }
       }
-      for unroll e19 0.. < 2 {
-        fold acc15[e19] add mul(f32(part18[e19]), mul(xs[2*e19 + k3], s[i2 + 8*k3]))
+      for unroll e20 0.. < 2 {
+        fold acc16[e20] add mul(mul(f32(add(part19[e20], mul(less12[2*e20 + k3], 8:i32))), s[i2 + 8*k3]), xs[2*e20 + k3])
       }
     }
-    for unroll e16 0.. < 2 {
-      store y[8*e16 + i2] = acc15[e16]
+    for unroll e17 0.. < 2 {
+      store y[8*e17 + i2] = acc16[e17]
     }
   }
 }
 """  # noqa: E501 (a statement is a line)
-    by_bytes = partial(sum_bytes, names=names, before=ROW, row=ROW, most=2, dot=UNSIGNED)
-    in_registers = partial(accumulate, names=names, row=ROW, registers=one)
-    assert becomes(BYTES, lambda k: factor_out(in_registers(by_bytes(k)), names, LANE, None)) == wanted
+    assert becomes(BYTES, lambda k: in_whole_blocks(k, names)) == wanted
 
 
 ZERO = "f32(i32(z[8*k3 + i2]))"
@@ -402,12 +414,44 @@ ZEROS = product(f"mul(sub({SIGNED}, {ZERO}), {SCALE})", rows="INT8").replace(
 )
 
 
-def test_zero_points_are_multiplied_by_the_sum_of_a_word(becomes, names):
-    by_bytes = partial(sum_bytes, names=names, before=ROW, row=ROW, most=2, dot=UNSIGNED)
-    in_registers = partial(accumulate, names=names, row=ROW, registers=one)
-    made = becomes(ZEROS, lambda k: factor_out(in_registers(by_bytes(k)), names, LANE, None))
-    assert "add mul(less12[2*i1 + k3 + w11], add(i32(z[i2 + 8*k3]), 8:i32))" in made
-    assert "sub(0:i32, add(dot4u(16843009:i32, " in made
+def coded(second, zero="", type="INT4", cells=128):
+    """Rows of int8 times such weights with a zero point for each lane of a block."""
+    text = product(second, type, "INT8").replace("const 128", f"const {cells}")
+    return text.replace("buffer x ", f"buffer z {zero} const 16 offset 0\nbuffer x ") if zero else text
+
+
+WORD = "c[64*k3 + 4*i2 + mod(k4, 4) + 32*floordiv(k4, 4)]"
+NUMBER = "z[8*k3 + i2]"
+EIGHTS = {
+    "a sign": coded(f"mul(f32(i32({WORD})), {SCALE})", type="INT8"),
+    "no sign": coded(f"mul(f32(i32({WORD})), {SCALE})", type="UINT8"),
+    "a code as zero point": coded(f"mul(sub(f32(i32({WORD})), {ZERO}), {SCALE})", "INT8", "INT8"),
+    "a number as zero point": coded(f"mul(sub(f32(i32({WORD})), {NUMBER}), {SCALE})", "FLOAT", "UINT8"),
+    "four bits and a number": coded(f"mul(sub(f32({BITS}), {NUMBER}), {SCALE})", "FLOAT", "UINT4"),
+}
+
+
+def test_zero_points_are_multiplied_by_the_sum_of_a_block(becomes, names):
+    made = becomes(ZEROS, lambda k: in_whole_blocks(k, names))
+    assert "f32(add(part19[e20], mul(less12[2*e20 + k3], add(i32(z[i2 + 8*k3]), 8:i32))))" in made
+
+
+@pytest.mark.parametrize("text", EIGHTS.values(), ids=EIGHTS)
+def test_codes_of_all_kinds_are_summed_as_bytes(text, becomes, names):
+    assert rows_of_codes(product_of(parsed(text)[0]))
+    becomes(text, lambda k: in_whole_blocks(k, names))
+
+
+def test_zero_points_that_are_numbers_multiply_the_sum_as_a_number(becomes, names):
+    made = becomes(EIGHTS["a number as zero point"], lambda k: in_whole_blocks(k, names))
+    assert "add(f32(part19[e20]), mul(f32(less12[4*e20 + 2*k3]), z[i2 + 8*k3]))" in made
+    assert "dot4u(word(c[4*i2 + 64*k3 + 32*w11]), " in made
+
+
+def test_no_bytes_are_summed_that_int32_does_not_hold():
+    """255 × 128 × 65 792 is the largest sum."""
+    texts = [EIGHTS["a sign"].replace("k4 0.. < 8", f"k4 0.. < {terms}") for terms in (65792, 65796)]
+    assert [rows_of_codes(product_of(parsed(text)[0])) for text in texts] == [True, False]
 
 
 TEXTS = {"few": FEW, "bytes": EIGHT, "no sign": PLAIN, "no scale": product(SIGNED)}

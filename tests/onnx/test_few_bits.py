@@ -264,6 +264,33 @@ def test_scales_may_be_0_and_below_and_alike(scale, rows, level):
     Weights(37, 128, 32, scale=scale).agrees(numbers(rows, 128), level)
 
 
+@pytest.mark.parametrize("bits", [2, 4, 8])
+@pytest.mark.parametrize("zeros", [None, "codes", "numbers"])
+@pytest.mark.parametrize(("step", "scale"), [(-115, 1e-6), (-20, 1e-34), (100, 1e-36)])
+def test_scales_whose_product_is_below_the_normal_range_lose_no_digits(step, scale, zeros, bits):
+    """The sum of a block is in the range that the product of its two scales is not. Rows are exact."""
+    w, codes = Weights(37, 128, 64, bits, zeros, scale=scale), RNG.integers(-127, 128, (3, 128))
+    codes[:, ::64] = 127
+    x = (codes * 2.0**step).astype(np.float32)
+    wanted = x.astype(np.float64) @ w.real
+    assert np.all(np.abs(w.run(x, 4) - wanted) <= w.bound(x))
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("zeros", [None, "codes", "numbers"])
+def test_the_largest_sums_of_bytes_are_right(zeros, machine, monkeypatch):
+    """All codes 255 and all rows 127, in a block as long as int32 holds."""
+    if machine is not None:
+        monkeypatch.setenv("ANYRT_CPU", machine)
+    w = Weights(3, 1 << 17, 1 << 16, 8, zeros)
+    w.codes[...] = 255
+    w.zero[...] = 0 if zeros else 128
+    w.given["b"] = w.pack(w.codes).reshape(w.given["b"].shape)
+    if zeros:
+        w.given["z"] = w.zero.astype(np.float32) if zeros == "numbers" else np.zeros(3 * 2, np.uint8)
+    w.agrees(np.ones((1, 1 << 17), np.float32), 4)
+
+
 def test_scales_may_differ_in_sign():
     w = Weights(37, 128, 32, zeros="codes")
     w.scale[::2] *= -1
@@ -570,13 +597,14 @@ def test_what_is_made_of_few_rows_serves_many_panels_of_codes(level, rows, asked
     assert text.count("fetch ") == asked
 
 
-@pytest.mark.parametrize("zeros", [None, "codes"])
-@pytest.mark.parametrize(("bits", "shifts"), [(2, [0, 2, 4, 6]), (4, [0, 4])])
-def test_rows_of_int8_are_summed_by_dots_with_codes_of_2_and_4_bits(bits, shifts, zeros):
+@pytest.mark.parametrize("zeros", [None, "codes", "numbers"])
+@pytest.mark.parametrize(("bits", "shifts"), [(2, [0, 2, 4, 6]), (4, [0, 4]), (8, [])])
+def test_rows_of_int8_are_summed_by_dots_with_codes_of_all_sizes(bits, shifts, zeros):
     w = Weights(256, 512, 32, bits, zeros)
     *_, text = Built.of(model_of([w.node(4)], w.given, 3, 512)).kernels()
     assert [k for k in range(32) if f", {k}:i32), {((1 << bits) - 1) * 0x01010101}:i32)" in text] == shifts
-    assert "dot4u(and(lshr(" in text
+    assert text.count("dot4u(") >= 2  # of the rows' codes, for zero points, and of both
+    assert "fma" not in text
 
 
 @pytest.mark.parametrize(("machine", "copied"), [("avx512", [False, True]), ("avx2", [True, True])])
@@ -585,6 +613,44 @@ def test_codes_of_many_rows_are_decoded_once_or_for_each_of_two_tiles(machine, c
     made = [Built.of(model_of([w.node()], w.given, n, 512)).kernels(machine)[-1] for n in (16, 33)]
     lines = ([line.split("=")[0] for line in text.splitlines() if "code(" in line] for text in made)
     assert [any("store" in line for line in some) for some in lines] == copied
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_layers_that_quantise_rows_have_the_kernels_of_level_4(bits):
+    w, x = Weights(N, K, SIZE, bits), numbers(3, K)
+    network = (builder := anyrt.Builder(anyrt.Logger())).create_network()
+    codes = (w.codes.astype(np.int16) - (1 << (bits - 1))).astype({4: ml_dtypes.int4, 8: np.int8}[bits])
+    coded, scale = (network.add_constant(a.shape, anyrt.Weights(a)).get_output(0) for a in (codes, w.scale))
+    real = network.add_dequantize(coded, scale, anyrt.float32)
+    given = network.add_input("x", anyrt.float32, (3, K))
+    steps = network.add_dynamic_quantize(given, 1, SIZE, anyrt.int8, anyrt.float32)
+    rows = network.add_dequantize(steps.get_output(0), steps.get_output(1), anyrt.float32)
+    real.block_shape = rows.block_shape = (1, SIZE)
+    left, turned = anyrt.MatrixOperation.NONE, anyrt.MatrixOperation.TRANSPOSE
+    y = network.add_matrix_multiply(rows.get_output(0), left, real.get_output(0), turned).get_output(0)
+    y.name = "y"
+    network.mark_output(y)
+    layers, plain = Built(builder, network), Built.of(model_of([w.node(4)], w.given, 3))
+    assert "dot4u" in plain.kernels()[-1]
+    assert layers.kernels() == plain.kernels()
+    np.testing.assert_array_equal(layers.engine.run(x=x)["y"], plain.engine.run(x=x)["y"])
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 64), (9, 64), (33, 2048)])
+def test_rows_that_several_products_read_are_summed_by_dots(rows, columns):
+    """Codes of 8 bits lie in words then, which nothing but dots reads side by side."""
+    ws, x = [Weights(columns, 256, SIZE, 8) for _ in range(3)], numbers(rows, 256)
+    given, nodes = {}, []
+    for k, w in enumerate(ws):
+        given |= {f"{name}{k}": array for name, array in w.given.items()}
+        names = ["x", *(f"{name}{k}" for name in w.given)]
+        more = {**w.attributes(4)}
+        nodes.append(helper.make_node("MatMulNBits", names, [f"y{k}"], domain="com.microsoft", **more))
+    nodes.append(helper.make_node("Sum", ["y0", "y1", "y2"], ["y"]))
+    built = Built.of(model_of(nodes, given, rows, 256))
+    assert all("dot4u(" in text for text in built.kernels() if "INT8 const" in text)
+    wanted = sum(x.astype(np.float64) @ w.real for w in ws)
+    assert np.all(np.abs(built.engine.run(x=x)["y"] - wanted) <= sum(w.bound(x, 4) for w in ws))
 
 
 def test_layers_of_a_network_have_the_same_kernel():

@@ -70,7 +70,16 @@ WORD = BITS[Scalar.I32]
 BYTE = BITS[Scalar.U8]
 BYTES = (DataType.INT8, DataType.UINT8)
 ONES = 0x01010101
-SUMMED = (DataType.INT2, DataType.INT4)  # codes that are summed as bytes
+LOWEST = 128  # the largest magnitude of rows of int8
+# Codes that are summed as bytes, and the last step that makes an integer of one.
+SUMMED = {
+    DataType.INT2: Op.SHR,
+    DataType.INT4: Op.SHR,
+    DataType.UINT2: Op.AND,
+    DataType.UINT4: Op.AND,
+    DataType.INT8: None,
+    DataType.UINT8: None,
+}
 
 
 def codes_in(x: Expr) -> int:
@@ -147,19 +156,30 @@ def unpack_copies(kernel: Kernel, names: Names, term: Sym) -> Kernel:
 
 
 def rows_of_codes(p: Product) -> bool:
-    """True for factors that are nothing but codes times scales, of int8 the first, of 2 or 4 bits the second,
-    that terms of a block have in common."""
+    """True for factors that are nothing but codes times scales, of int8 the first, of few bits in words the
+    second, which terms of a block have in common. int32 holds the sum of a block."""
     rows, lanes = _rows(p.first), _lanes(p.second)
     if rows is None or lanes is None:
         return False
-    return not any(_moves(x, p.summed[-1]) for x in (rows[1], *lanes[1:]) if x is not None)
+    last, code = p.summed[-1], lanes[0]
+    scales = (x for x in (rows[1], *lanes[1:]) if x is not None)
+    most = (1 << bits(code.buffer.type)) - 1 if isinstance(code.buffer.type, DataType) else 0
+    fits = isinstance(last.extent, int) and LOWEST * most * last.extent < 1 << (WORD - 1)
+    return fits and _lies_in_words(code, last) and not any(_moves(x, last) for x in scales)
+
+
+def _lies_in_words(x: Load, term: Sym) -> bool:
+    """True where neighbouring terms lie in the bytes of a word."""
+    number = Sym("words", extent=term.extent)
+    at = [Rewrite({term: add(mul(number.dim, WORD // BYTE), k)}).dim(x.index) for k in range(WORD // BYTE)]
+    return all(place == add(at[0], k) for k, place in enumerate(at))
 
 
 def sum_bytes(kernel: Kernel, names: Names, before: Sym, row: Sym, most: int, dot: Intrinsic) -> Kernel:
-    """The sums of rows of codes over words of bytes, by a dot whose first words have no sign: codes of
-    4 bits with 8 added, of 2 bits with 2. What the sum of a word is too large by is that and the zero point
-    times the sum of the row's codes; `less` is that times −8, −2 or −1, of at most so many rows of an item,
-    found before the loop `before`."""
+    """The sums of rows of codes over words of bytes, by a dot whose first words have no sign: codes with a
+    sign have half their number added. What the sum of a block is too large by is the zero point, with as much
+    added, times the sum of the row's codes; `less` is that sum times −1, of at most so many rows of an item,
+    found before the loop `before`. Each word adds an equal part of the product (see `factor_out`)."""
     sums = found_sums(kernel, row)
     *outer, last = sums.summed
     ((first, second),), (fold,) = sums.factors, sums.folds
@@ -170,36 +190,64 @@ def sum_bytes(kernel: Kernel, names: Names, before: Sym, row: Sym, most: int, do
     of_word = Rewrite({last: mul(number.dim, count)})
     begin, loops = of_word.dim(held.index), (*outer, number)
     halves = [load(held.buffer, add(begin, k), word=True) for k in range(0, count, WORD // BYTE)]
-    width, middle = WORD // count, _middle(packed)
+    words = _bytes_of(load(packed.buffer, of_word.dim(packed.index), word=True), packed)
+    terms = [cast(alu(dot, w, x), Scalar.F32) for w, x in zip(words, halves, strict=True)]
+    if zero is not None:
+        kernel, less = _less(kernel, names, before, replace(sums, summed=loops), (most, dot, halves))
+        over = cast(less * zero, Scalar.F32) if zero.type is Scalar.I32 else cast(less, Scalar.F32) * zero
+        terms.append(over * (count / last.extent))
+    # The scale of weights first: a whole number times it has all its bits, however small it is.
+    folds = tuple(multiplying(fold, x * fine, coarse) for x in terms)
+    made = replace(sums, summed=loops, folds=folds)
+    return at_sums(kernel, row, lambda _: (made.statement,))
+
+
+def _bytes_of(word: Expr, code: Load) -> list[Expr]:
+    """Words of codes without a sign, a byte each, taken out of a word of those that are loaded."""
+    assert isinstance(code.buffer.type, DataType), "codes have a type of their own"
+    width = bits(code.buffer.type)
     low = (1 << width) - 1
-    signs = middle * ((1 << WORD) - 1) // low - (1 << WORD)
-    codes = load(packed.buffer, of_word.dim(packed.index), word=True) ^ signs
+    if middle := _middle(code):
+        word = word ^ (middle * ((1 << WORD) - 1) // low - (1 << WORD))
+    if width == BYTE:
+        return [word]
+    return [alu(Op.LSHR, word, const(k, Scalar.I32)) & low * ONES for k in range(0, BYTE, width)]
+
+
+def _less(
+    kernel: Kernel, names: Names, before: Sym, sums: Sums, of: tuple[int, Intrinsic, Sequence[Expr]]
+) -> tuple[Kernel, Expr]:
+    """The kernel with the sums of a block's codes, times −1, in scratch before a loop, and that of a row.
+    Those of words are found first, side by side, and are added up to where the block's first one is."""
+    (most, dot, halves), loops = of, sums.summed
     place, depth = flat(loops)
     kernel, less = reserve(kernel, names.name("less"), Scalar.I32, mul(depth, most))
     own = names.var(sums.row.extent or 0, "r")
-    of_row = Rewrite({sums.row: own.dim})
-    sum = _summed_words([of_row.expr(x) for x in halves], dot, middle * ONES if zero is None else ONES)
-    fill = Store(less, add(mul(own.dim, depth), place), const(0, Scalar.I32) - sum)
-    kernel = before_loop(kernel, before, serial([own], _side_by_side(fill, loops, names)))
-    words = (alu(Op.LSHR, codes, const(k, Scalar.I32)) & low * ONES for k in range(0, BYTE, width))
-    terms = [alu(dot, w, x) for w, x in zip(words, halves, strict=True)]
-    over = load(less, add(mul(sums.row.dim, depth), place))
-    terms.append(over if zero is None else over * zero)
-    folds = tuple(multiplying(fold, cast(x, Scalar.F32), coarse * fine) for x in terms)
-    made = replace(sums, summed=loops, folds=folds)
-    return at_sums(kernel, row, lambda _: (made.statement,))
+    of_row, block = Rewrite({sums.row: own.dim}), Rewrite({loops[-1]: 0}).dim(place)
+    sum = _summed_words([of_row.expr(x) for x in halves], dot)
+    at = add(mul(own.dim, depth), place)
+    fill = Store(less, at, const(0, Scalar.I32) - sum)
+    total = Buffer(names.name("sum"), Scalar.I32, Space.REGISTER, 1)
+    add_up = (
+        Alloc(total, const(0, Scalar.I32)),
+        For(loops[-1], Loop.SERIAL, (Fold(total, Op.ADD, load(less, at)),)),
+        Store(less, add(mul(own.dim, depth), block), load(total, 0)),
+    )
+    body = (*_side_by_side(fill, loops, names), *serial(loops[:-1], add_up))
+    kernel = before_loop(kernel, before, serial([own], body))
+    return kernel, load(less, add(mul(sums.row.dim, depth), block))
 
 
 def _coded_factors(first: Expr, second: Expr) -> tuple[Rows, Lanes]:
     rows, lanes = _rows(first), _lanes(second)
     assert rows is not None, "the first factor is codes of int8 times a scale"
-    assert lanes is not None, "the second one is codes of 2 or 4 bits times a scale"
+    assert lanes is not None, "the second one is codes of few bits times a scale"
     return rows, lanes
 
 
-def _summed_words(words: Sequence[Expr], dot: Intrinsic, times: int) -> Expr:
-    """The sum of all bytes of words, each so many times."""
-    return reduce(add_, (alu(dot, const(times, Scalar.I32), x) for x in words))
+def _summed_words(words: Sequence[Expr], dot: Intrinsic) -> Expr:
+    """The sum of all bytes of words."""
+    return reduce(add_, (alu(dot, const(ONES, Scalar.I32), x) for x in words))
 
 
 def _side_by_side(fill: Store, loops: tuple[Sym, ...], names: Names) -> tuple[Stmt, ...]:
@@ -229,32 +277,52 @@ def _rows(x: Expr) -> Rows | None:
 
 
 def _lanes(x: Expr) -> Lanes | None:
-    """Codes of 2 or 4 bits with a sign, what they are multiplied by, and their zero point, if there is one,
-    with as much added as to them."""
+    """Codes of few bits, what they are multiplied by, and their zero point, with as much added as to them;
+    None where that is 0. A zero point that is no integer has nothing added, which would round it."""
     for steps, scale in _pairs(x):
         match steps:
-            case Alu(op=Op.SUB, args=(Cast(arg=found), Cast(arg=zero))) if zero.type is Scalar.I32:
-                less: Expr | None = zero
+            case Alu(op=Op.SUB, args=(Cast(arg=found), zero)):
+                pass
             case Cast(type=Scalar.F32, arg=found):
-                less = None
+                zero = const(0, Scalar.I32)
             case _:
                 continue
-        if (code := _signed_code(found)) is not None:
-            return code, scale, None if less is None else less + _middle(code)
+        code = _code(found)
+        if code is None:
+            continue
+        middle, whole = _middle(code), zero.arg if isinstance(zero, Cast) else zero
+        if whole.type is Scalar.I32:
+            return code, scale, _raised(whole, middle)
+        if not middle:
+            return code, scale, zero
     return None
+
+
+def _raised(zero: Expr, middle: int) -> Expr | None:
+    """An integer with another one added; None for 0."""
+    if isinstance(zero, Const):
+        return const(middle, Scalar.I32) if middle else None
+    return zero + middle if middle else zero
 
 
 def _middle(code: Load) -> int:
     """What is added to codes with a sign, so that they have none."""
     assert isinstance(code.buffer.type, DataType), "codes have a type of their own"
-    return 1 << (bits(code.buffer.type) - 1)
+    signed = SUMMED[code.buffer.type] is Op.SHR or code.buffer.type is DataType.INT8
+    return 1 << (bits(code.buffer.type) - 1) if signed else 0
 
 
-def _signed_code(x: Expr) -> Load | None:
-    """The one code of 2 or 4 bits that is moved up and down, so that its sign fills the rest."""
+def _code(x: Expr) -> Load | None:
+    """The one code that is loaded and made an integer: of a part of a byte by a mask, or moved up and down,
+    so that its sign fills the rest."""
     read = [y for y in parts([x], bound=False) if isinstance(y, Load)]
-    signed = isinstance(x, Alu) and x.op is Op.SHR and len(read) == 1
-    return read[0] if signed and read[0].buffer.type in SUMMED else None
+    kind = read[0].buffer.type if len(read) == 1 else None
+    if not isinstance(kind, DataType) or kind not in SUMMED:
+        return None
+    if kind in BYTES:
+        plain = isinstance(x, Cast) and x.arg is read[0] and read[0].buffer.space is Space.CONST
+        return read[0] if plain else None
+    return read[0] if isinstance(x, Alu) and x.op is SUMMED[kind] else None
 
 
 def _pairs(x: Expr) -> tuple[tuple[Expr, Expr], ...]:
@@ -318,24 +386,36 @@ def _factored(loop: For, names: Names, small: float | None, ahead: Ahead | None)
     assert isinstance(begin, Alloc), "lanes begin with sums"
     *outer, words = _nest(summing)
     rows = [s for s in words.body if isinstance(s, For)]
-    terms = {s: _term(s, small is None) for r in rows for s in r.body if isinstance(s, Fold)}
-    factor = _common(terms.values(), words.var)
-    size, kind = begin.buffer.size, next(term.type for term, _ in terms.values())
+    found = (s for r in rows for s in r.body if isinstance(s, Fold))
+    terms = {s: _whole_term(s, words.var) if small is None else _term(s) for s in found}
+    common = _common(terms.values(), words.var)
+    size, kind = begin.buffer.size, next(term.own.type for term in terms.values())
     part = Buffer(names.name("part"), kind, Space.REGISTER, size)
     each = names.var(size, "e")
-    own = None if factor is None else Rewrite({rows[0].var: each.dim}).expr(factor)
-    sum = _scaled(cast(load(part, each.dim), Scalar.F32), own, small)
+    of_each = Rewrite({rows[0].var: each.dim})
+    once = [of_each.expr(term.own) for term in terms.values() if term.once]
+    sum = _scaled(_total(load(part, each.dim), once), [of_each.expr(x) for x in common], small)
     asked = list[Fetch]()
     if ahead is not None and outer:
-        read = [*(term for term, _ in terms.values()), *(() if factor is None else (factor,))]
+        read = [*(term.own for term in terms.values()), *common]
         asked += dict.fromkeys(_later(read, ahead, outer[-1].var, (words.var, loop.var)))
     block: tuple[Stmt, ...] = (
         *asked,
         Alloc(part, const(0, kind)),
-        replace(words, body=tuple(_parted(r, part, terms) for r in rows)),
+        replace(words, body=tuple(r for r in (_parted(r, part, terms) for r in rows) if r.body)),
         For(each, Loop.UNROLL, (Fold(begin.buffer, Op.ADD, sum, index=each.dim),)),
     )
     return replace(loop, body=(begin, *serial([s.var for s in outer], block), *then))
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """A term of a block: its `own` factor, an integer or the row's number times a code, and those that all
+    have in `common`. once: it is what words add equal parts of, and a block adds as a whole."""
+
+    own: Expr
+    common: tuple[Expr, ...]
+    once: bool = False
 
 
 def _later(read: Iterable[Expr], ahead: Ahead, block: Sym, inner: Sequence[Sym]) -> Iterator[Fetch]:
@@ -350,23 +430,30 @@ def _later(read: Iterable[Expr], ahead: Ahead, block: Sym, inner: Sequence[Sym])
         yield from (Fetch(x.buffer, add(begin, at), nearest=True) for at in lines)
 
 
-def _common(terms: Iterable[tuple[Expr, Expr | None]], word: Sym) -> Expr | None:
+def _common(terms: Iterable[_Term], word: Sym) -> tuple[Expr, ...]:
     """What all terms of a block are multiplied by."""
-    (factor,) = {common for _, common in terms}
-    assert factor is None or not _moves(factor, word), "terms of a block have one scale"
-    return factor
+    (common,) = {term.common for term in terms}
+    assert not any(_moves(x, word) for x in common), "terms of a block have one scale"
+    return common
 
 
-def _scaled(sum: Expr, factor: Expr | None, small: float | None) -> Expr:
-    """The sum of a block as large as it should be: by its factor first, so that nothing overflows."""
-    sum = sum if factor is None else sum * factor
+def _total(sum: Expr, once: Sequence[Expr]) -> Expr:
+    """The sum of a block as a number, with what it adds as a whole: integers before they are rounded."""
+    for x in once:
+        sum = sum + x.arg if isinstance(x, Cast) else cast(sum, Scalar.F32) + x
+    return cast(sum, Scalar.F32)
+
+
+def _scaled(sum: Expr, common: Sequence[Expr], small: float | None) -> Expr:
+    """The sum of a block as large as it should be: by its factors first, so that nothing overflows."""
+    sum = reduce(mul_, common, sum)
     return sum if small is None else sum * (1 / small)
 
 
-def _parted(loop: For, part: Buffer, terms: Mapping[Fold, tuple[Expr, Expr | None]]) -> For:
+def _parted(loop: For, part: Buffer, terms: Mapping[Fold, _Term]) -> For:
     """Folds of rows into `part`, of what differs among them."""
-    folds = (s for s in loop.body if isinstance(s, Fold))
-    return replace(loop, body=tuple(replace(s, buffer=part, value=terms[s][0]) for s in folds))
+    folds = (s for s in loop.body if isinstance(s, Fold) and not terms[s].once)
+    return replace(loop, body=tuple(replace(s, buffer=part, value=terms[s].own) for s in folds))
 
 
 def _nest(stmt: Stmt) -> list[For]:
@@ -378,18 +465,27 @@ def _nest(stmt: Stmt) -> list[For]:
     return found
 
 
-def _term(fold: Fold, whole: bool) -> tuple[Expr, Expr | None]:
-    """What differs among the terms of a block, an integer or the row's number times a code, and what all are
-    multiplied by; None where that is nothing."""
+def _term(fold: Fold) -> _Term:
+    """The row's number times a code, and what both are multiplied by."""
     assert isinstance(fold.value, Alu), "what is summed has two factors"
     first, second = fold.value.args
-    if whole:
-        assert isinstance(first, Cast), "it is a number of an integer"
-        return first.arg, second
     own, common = list[Expr](), list[Expr]()
     for x in _multiplied(second):
         (own if codes_in(x) else common).append(x)
-    return reduce(mul_, own, first), reduce(mul_, common) if common else None
+    return _Term(reduce(mul_, own, first), (reduce(mul_, common),) if common else ())
+
+
+def _whole_term(fold: Fold, word: Sym) -> _Term:
+    """An integer of a word, or what words of a block add equal parts of, and the scales of both factors."""
+    assert isinstance(fold.value, Alu), "what is summed has factors"
+    scaled, coarse = fold.value.args
+    assert isinstance(scaled, Alu), "sums of codes are multiplied by two scales"
+    own, fine = scaled.args
+    if isinstance(own, Cast):
+        return _Term(own.arg, (fine, coarse))
+    assert isinstance(own, Alu), "words add parts of what a block adds"
+    assert not _moves(own, word), "a block has one zero point"
+    return _Term(own.args[0], (fine, coarse), once=True)
 
 
 def _multiplied(x: Expr) -> Iterator[Expr]:

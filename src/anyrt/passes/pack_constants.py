@@ -32,37 +32,38 @@ from anyrt.prims import build
 from anyrt.prims.closed import constant
 from anyrt.prims.const import Blob, Const
 from anyrt.prims.contract import Contract
-from anyrt.prims.map import Map
+from anyrt.prims.map import CAST, Map, fn_of
+from anyrt.prims.reshape import Reshape
 from anyrt.prims.view import View
 from anyrt.schedule.storage import PACKED
 
 BYTES: Final = 4  # of a word
+EIGHT: Final = frozenset({DataType.INT8, DataType.UINT8})
 LEAST: Final = 64  # elements: fewer lie near the core in any order
 WORD: Final = {DataType.INT8: 4, DataType.BF16: 2} | {t: 32 // bits(t) for t in PACKED}  # terms in 32 bits
 
 
 def pack_constants(graph: Graph, machine: Machine = REFERENCE) -> Graph:
     """The graph with every large constant factor in panels."""
-    return transformed(graph, lambda old, new: _packed(new, machine.panel))
+    return transformed(graph, lambda old, new: _packed(new, machine))
 
 
-def _packed(value: Value, panel: int) -> Value:
+def _packed(value: Value, machine: Machine) -> Value:
     match value.op, value.args:
         case Contract(left=left, right=right) as op, (a, b):
-            first, second = _panels(a, left, b, right, op, panel), _panels(b, right, a, left, op, panel)
+            first, second = _panels(a, left, b, right, op, machine), _panels(b, right, a, left, op, machine)
             return value if (first, second) == (a, b) else apply(op, first, second)
     return value
 
 
 def _panels(
-    value: Value, labels: Sequence[int], other: Value, others: Sequence[int], op: Contract, panel: int
+    value: Value, labels: Sequence[int], other: Value, others: Sequence[int], op: Contract, machine: Machine
 ) -> Value:
     """A constant in panels of the lanes that it alone has, and where there are none, with those innermost
     that move both factors; `value` itself where that gains nothing. Of what is
     computed of constants, as of codes and their scales (passes/split_codes.py), each of these."""
     if isinstance(value.op, Map) and _is_known(value):
-        return _each_leaf(value, lambda v: _panels(v, labels, other, others, op, panel))
-    in_words = op.dtype is not DataType.FLOAT or value.dtype is not DataType.INT8  # numbers are made of these
+        return _each_leaf(value, lambda v: _panels(v, labels, other, others, op, machine))
     if not isinstance(value.op, Const) or value.op.blob.size < LEAST:
         return value
     kept = [k for k, label in enumerate(labels) if label in op.out]
@@ -73,9 +74,40 @@ def _panels(
     both = sorted((k for k in kept if k not in alone), key=lambda k: value.shape[k] != 1)
     if not alone:
         return _stored(value, [*summed, *both]) if both and summed else value
-    lane = next((k for k in reversed(alone) if _fills(value.shape[k], panel)), alone[-1])
+    lane = next((k for k in reversed(alone) if _fills(value.shape[k], machine.panel)), alone[-1])
     rest = [k for k in alone if k != lane]
-    return _in_panels(value, [*both, *rest], lane, summed, panel, in_words) if summed else value
+    if not summed:
+        return value
+    word = _word(value, op, machine.has_vnni and _are_codes(other, others, op))
+    return _in_panels(value, [*both, *rest], lane, summed, machine.panel, word)
+
+
+def _word(value: Value, op: Contract, by_codes: bool) -> int:
+    """How many terms lie side by side. Codes of 8 bits that numbers are made of lie so beside codes alone,
+    which dots multiply by them."""
+    if op.dtype is DataType.FLOAT and value.dtype in EIGHT:
+        return BYTES if by_codes else 1
+    return WORD.get(value.dtype, 1)
+
+
+def _are_codes(value: Value, labels: Sequence[int], op: Contract) -> bool:
+    """True for rows of int8 times a scale that neighbouring terms have in common, which come last."""
+    made, summed = _stored_as(value), [k for k, label in enumerate(labels) if label not in op.out]
+    if fn_of(made) != "mul" or made.shape != value.shape or not summed:
+        return False
+    pairs = ((_stored_as(codes), scale) for codes, scale in (made.args, made.args[::-1]))
+    return any(_is_int8(codes) and scale.shape[summed[-1]] == 1 for codes, scale in pairs)
+
+
+def _stored_as(value: Value) -> Value:
+    """The same elements in their order."""
+    while isinstance(value.op, Reshape):
+        (value,) = value.args
+    return value
+
+
+def _is_int8(value: Value) -> bool:
+    return fn_of(value) == CAST and value.args[0].dtype is DataType.INT8
 
 
 def _is_known(value: Value) -> bool:
@@ -111,7 +143,7 @@ def _stored(value: Value, order: Sequence[int]) -> Value:
 
 
 def _in_panels(
-    value: Value, first: Sequence[int], lane: int, summed: Sequence[int], panel: int, in_words: bool
+    value: Value, first: Sequence[int], lane: int, summed: Sequence[int], panel: int, word: int
 ) -> Value:
     """The axes `first`, then panels of the lanes, then the terms, or words of them, then the lanes of a
     panel, then the terms of a word; the last panel is filled up with zeros. Of codes, of which a byte holds
@@ -119,7 +151,7 @@ def _in_panels(
     neighbouring terms in bytes, as dots read them."""
     outer = [*first, lane, *summed]
     shape, at = [d for k in outer if isinstance(d := value.shape[k], int)], len(first)
-    word = WORD.get(value.dtype, 1) if in_words and shape[-1] % WORD.get(value.dtype, 1) == 0 else 1
+    word = word if shape[-1] % word == 0 else 1
     size = min(panel, 1 << (shape[at] - 1).bit_length())
     count = -(-shape[at] // size)
     whole = (*shape[:at], count * size, *shape[at + 1 :])

@@ -29,7 +29,6 @@ UNSIGNED = {2: DataType.UINT2, 4: DataType.UINT4, 8: UINT8}
 INDICES = frozenset({DataType.INT32, DataType.INT64})
 LEVELS = range(5)
 COARSE = 4  # the level of accuracy that allows int8
-COARSER = (2, 4)  # bits of weights that are multiplied by int8
 LEAST = 16  # terms of a block
 WORD, BYTE = 32, 8  # bits
 LONG = 2  # times as many columns, at most, where blocks of all sizes are filled up
@@ -81,8 +80,7 @@ def matmul_nbits(node: Node) -> Tensor:
     order = _order(node, form)
     weights = _weights(node, form, order)
     factor = _placed(node, x.cast(FLOAT), form, order)
-    zeros = node.optional(3)
-    if level == COARSE and form.bits in COARSER and (zeros is None or not zeros.is_float):
+    if level == COARSE:
         factor = _coarse(node, factor, order.size)
     y = node.matmul(factor, weights, turn_b=True)
     return biased(y, None if bias is None else bias.cast(FLOAT)).cast(x.dtype)

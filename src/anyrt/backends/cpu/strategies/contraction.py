@@ -169,11 +169,11 @@ def _make_smaller(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
 
 def _unpack(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     p = plan.tile.product
-    if not fill_words(p.second):
-        return Fail("its second factor is made of no codes in words")
     if sums_bytes(p, c.machine):
         most, before = plan.tile.tiles * plan.m.size, plan.behind(plan.items)
         return sum_bytes(kernel, c.names, before, plan.m.own, most, UNSIGNED)
+    if not fill_words(p.second):
+        return Fail("its second factor is made of no codes in words")
     if plan.tile.pack_n is not Pack.NOTHING:
         return unpack_copies(kernel, c.names, p.summed[-1])
     return unpack(kernel, c.names, plan.m.own)

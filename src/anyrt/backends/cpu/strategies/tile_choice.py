@@ -87,7 +87,7 @@ def _reads_lanes(p: Product, n: Sym, machine: Machine) -> bool:
 
 def _elements(x: Load, p: Product) -> int:
     """From one lane to the next, where terms lie in words."""
-    in_words = narrow(p.second) is not None or fill_words(x)
+    in_words = narrow(p.second) is not None or fill_words(x) or rows_of_codes(p)
     return BITS[Scalar.I32] // BITS[x.type] if in_words else 1
 
 
