@@ -42,6 +42,7 @@ from anyrt.ir.prim import Array, Prim
 from anyrt.ir.reference import widen
 from anyrt.prims._convert import limits
 from anyrt.prims.chosen import Chosen
+from anyrt.prims.const import Const
 from anyrt.prims.contract import Contract
 from anyrt.prims.foremost import Foremost
 from anyrt.prims.gather import Gather
@@ -341,7 +342,11 @@ def _reduced(op: Reduce, x: Bounded, p: Precision) -> Errors:
 def _summed(op: Contract | Mended, value: Value, args: tuple[Bounded, ...], p: Precision) -> Errors:
     """As the sums are where something is mended, and as the first operand is elsewhere."""
     if isinstance(op, Contract):
-        return _contracted(op, args, p, all(a.dtype is DataType.BF16 for a in value.args))
+        found = _contracted(op, args, p, all(a.dtype is DataType.BF16 for a in value.args))
+        # Kernels leave zeros of such matrices out, so that sums of what is no number are some or other such.
+        parts = [isinstance(a.op, Const) and a.op.is_part for a in value.args]
+        endless = [z.array * 0 for z in args] if any(parts) else []
+        return np.where(np.isnan(op.contracted(*endless)), np.inf, found) if endless else found
     sums = _contracted(op.sums(value.dtype), args[1:], p, bfloat=False)
     return np.where(op.broken(args[0].array), sums, args[0].error)
 

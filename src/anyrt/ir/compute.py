@@ -22,10 +22,12 @@ from anyrt.ir.kernel import Op
 @dataclass(frozen=True, slots=True)
 class Given:
     """An input, or a constant, which is known while compiling. `literal`: the bytes of a constant of one
-    element, which kernels hold as a number."""
+    element, which kernels hold as a number. `numbers`: those of a small one in memory, which kernels may hold
+    instead of reading them."""
 
     constant: bool = False
     literal: bytes | None = None
+    numbers: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

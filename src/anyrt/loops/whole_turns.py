@@ -34,7 +34,7 @@ def whole_turns(kernel: Kernel, names: Names) -> Kernel | Fail:
     order: list[Sym] = []
     inner: list[Sym] = []
     for var in vars:
-        length = _length(found, var) if var in found.batch else None
+        length = turn_length(found, var) if var in found.batch else None
         if length is None:
             order.append(var)
             continue
@@ -52,7 +52,7 @@ def whole_turns(kernel: Kernel, names: Names) -> Kernel | Fail:
     return replace(kernel, body=serial([*order, *reversed(inner)], body))
 
 
-def _length(p: Product, var: Sym) -> int | None:
+def turn_length(p: Product, var: Sym) -> int | None:
     """Elements of a turn: one factor moves only from turn to turn, the other only within."""
     lengths = {n for at in (*dims_of(p.first), *dims_of(p.second)) for n in _parts(at, var)}
     length = next(iter(lengths)) if len(lengths) == 1 else 0

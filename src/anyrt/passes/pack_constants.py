@@ -64,7 +64,7 @@ def _panels(
     computed of constants, as of codes and their scales (passes/split_codes.py), each of these."""
     if isinstance(value.op, Map) and _is_known(value):
         return _each_leaf(value, lambda v: _panels(v, labels, other, others, op, machine))
-    if not isinstance(value.op, Const) or value.op.blob.size < LEAST:
+    if not isinstance(value.op, Const) or value.op.blob.size < LEAST or value.op.is_part:
         return value
     kept = [k for k, label in enumerate(labels) if label in op.out]
     alone = [k for k in kept if labels[k] not in others and value.shape[k] != 1]

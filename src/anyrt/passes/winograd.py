@@ -55,9 +55,14 @@ TILES: Final = (4, 2)  # results of a tile along an axis
 POINTS: Final = {2: (0.0, 1.0, -1.0), 4: (0.0, 0.75, -0.75, 1.5, -1.5)}  # besides infinity
 GAIN: Final = 1.16  # times less work: where it is nearer, the sum itself takes as long
 # Products that take as long as a byte, where two threads with AVX-512 compute 160 of them in 1 ns.
-NEAR: Final = 6  # of tiles, which are stored and loaded again
+NEAR: Final = 6  # of tiles whose columns are lanes, which are stored and loaded again
 FAR: Final = 10  # of weights, which are loaded once
 FLOAT: Final = 4  # bytes
+# Products that take as long as an element of a tile, which is computed, stored and loaded again, and as one
+# of so many that the last cache does not hold them beside others: as measured on two threads with AVX-512.
+TURNED: Final = 13
+LAST: Final = 44
+SHARE: Final = 4  # of the last cache, what transformed tiles may fill
 LARGE: Final = 1e30  # weights, whose transforms float32 may not hold
 LEAST_SCALE: Final = 2.0**-64  # of the weights of a map, as float32 holds it
 LARGEST_SCALE: Final = 2.0**112
@@ -80,7 +85,7 @@ def winograd(
         found = _windows(new, few)
         if isinstance(found, Fail):
             return new
-        m = _chosen(found, tiles, always, usual)
+        m = tiles[0] if always else _chosen(found, tiles, _Price(usual, few, machine.last_bytes // SHARE))
         return new if m is None else _tiled(found, m, few)
 
     return transformed(graph, change) if tiles else graph
@@ -178,26 +183,35 @@ def _doubt(f: _Windows, few: int) -> Fail | None:
     return None
 
 
-def _chosen(f: _Windows, tiles: Sequence[int], always: bool, usual: Mapping[str, int]) -> int | None:
+@dataclass(frozen=True, slots=True)
+class _Price:
+    """What work depends on: `usual` sizes, lanes that are too `few`, and bytes of tiles that are `far`."""
+
+    usual: Mapping[str, int]
+    few: int
+    far: int
+
+
+def _chosen(f: _Windows, tiles: Sequence[int], price: _Price) -> int | None:
     """The tile that is least work; None where nobody knows sizes, or the sum itself is hardly more."""
-    if always:
-        return tiles[0]
-    if any(s.name not in usual for k in (*f.batch, *f.at) for s in symbols(f.size(k))):
+    if any(s.name not in price.usual for k in (*f.batch, *f.at) for s in symbols(f.size(k))):
         return None
-    best = min(tiles, key=lambda m: _work(f, m, usual))
-    return best if GAIN * _work(f, best, usual) <= _work(f, 1, usual) else None
+    best = min(tiles, key=lambda m: _work(f, m, price))
+    return best if GAIN * _work(f, best, price) <= _work(f, 1, price) else None
 
 
-def _work(f: _Windows, m: int, usual: Mapping[str, int]) -> float:
+def _work(f: _Windows, m: int, price: _Price) -> float:
     """How long it takes, in products; with tiles of one result, how long the sum itself does."""
     c, k = f.volume(f.channels) or 1, f.volume(f.maps) or 1
-    along, batch = ([max(1, evaluate(f.size(x), usual)) for x in some] for some in (f.at, f.batch))
+    along, batch = ([max(1, evaluate(f.size(x), price.usual)) for x in some] for some in (f.at, f.batch))
     places, tiles = (m + SIZE - 1) ** 2, prod(-(-d // m) for d in along) * prod(batch)
     products = places * (tiles * c * k + FAR * FLOAT * c * k)
     if m == 1:
         return products
-    turned = places * tiles * (c * places + k * m * m)
-    return products + turned + NEAR * FLOAT * 2 * places * tiles * (c + k)
+    if _across(f, m, price.few):
+        turned = places * tiles * (c * places + k * m * m)
+        return products + turned + NEAR * FLOAT * 2 * places * tiles * (c + k)
+    return products + (LAST if FLOAT * places * tiles * c > price.far else TURNED) * places * tiles * (c + k)
 
 
 def _tiled(f: _Windows, m: int, few: int) -> Value:
@@ -205,8 +219,7 @@ def _tiled(f: _Windows, m: int, few: int) -> Value:
     inputs, weights, outputs = matrices(m)
     new = 1 + max(*f.seen, *f.kernel)
     places, within = (new, new + 1), dict(zip(f.at, (new + 2, new + 3), strict=True))
-    columns = _count(f, 1, m)
-    across = isinstance(columns, int) and columns >= few
+    across = _across(f, m, few)
 
     def order(channels: Labels) -> Labels:
         return (*places, *f.batch, *((*channels, *f.at) if across else (*f.at, *channels)))
@@ -226,6 +239,12 @@ def _tiled(f: _Windows, m: int, few: int) -> Value:
     y = _scaled(f, build.reshape(y, whole), build.map_("mul", largest, build.scalar(1 / smaller, largest)))
     windows = build.windows(padded, f.view.axes, f.view.shape)
     return apply(Mended(f.seen, f.kernel, f.out), y, windows, apply(f.weights))
+
+
+def _across(f: _Windows, m: int, few: int) -> bool:
+    """Whether tiles of a row fill vectors, and are the lanes."""
+    columns = _count(f, 1, m)
+    return isinstance(columns, int) and columns >= few
 
 
 def _scaled(f: _Windows, y: Value, scale: Value) -> Value:
@@ -303,10 +322,10 @@ def _scale(weights: Value, outputs: Array) -> Value:
 
 
 def _square(matrix: Array, times: float = 1.0) -> Value:
-    """The same along two axes: [r, s, u, v] of [r, u]. It lies as kernels read it, as a view says."""
+    """The same along two axes: [r, s, u, v] of [r, u]."""
     both = times * np.einsum("ru,sv->rsuv", matrix, matrix)
     flat = both.reshape(-1).astype(np.float32)
-    return build.reshape(apply(Const(Blob(flat, DataType.FLOAT), flat.shape)), both.shape)
+    return apply(Const(Blob(flat, DataType.FLOAT), both.shape, is_part=True))
 
 
 @lru_cache

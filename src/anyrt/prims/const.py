@@ -94,15 +94,18 @@ class Blob:
 
 @dataclass(frozen=True, slots=True)
 class Const(Prim):
-    """The elements of a blob in a static shape."""
+    """The elements of a blob in a static shape. `is_part`: of the algorithm, few, and no weights, so that
+    kernels may be made for them."""
 
     blob: Blob
     shape: tuple[int, ...]
+    is_part: bool = False
 
     def compute(self) -> Compute:
         """There before; a number of its own where it is the only one."""
         alone = self.blob.size == 1 and self.blob.is_known
-        return Given(constant=True, literal=self.blob.data.tobytes() if alone else None)
+        held = alone, self.is_part and not alone
+        return Given(True, *(self.blob.data.tobytes() if x else None for x in held))
 
     def infer(self, args: tuple[Type, ...]) -> Type:
         """Volume and number of elements agree."""
@@ -121,9 +124,7 @@ class Const(Prim):
         """Single elements become literals; the scheduler loads the others from the buffer of the blob."""
         assert self.blob.size == 1, "only constants of one element are lowered in place"
         number = self.blob.array.item()
-        if number != number:
-            return _nan(self.blob.data)
-        return kernel.const(number, COMPUTED[self.blob.dtype])
+        return kernel.const(number, COMPUTED[self.blob.dtype]) if number == number else _nan(self.blob.data)
 
     def values(self, args: tuple[Symbolic | None, ...], out: Type) -> Symbolic | None:
         """The elements of a short integer constant."""

@@ -143,7 +143,8 @@ def signed(
         if leaf is not None:
             number = buffers.setdefault(leaf, len(buffers))
             known = value.dtype if leaf in sections else value.type
-            return known, _described(leaf, sections), number, layouts.get(value)
+            held = value.compute.numbers if isinstance(value.compute, Given) else None
+            return known, _described(leaf, sections), number, layouts.get(value), held
         if isinstance(value.compute, Given) or group.border is not None:
             return value.type, value.compute
         section = sections.get(stored[value.args[0]]) if value in walks else None

@@ -70,6 +70,9 @@ def _windows(value: Value, leaves: Collection[Value], few: int) -> Iterator[tupl
         summed = {k for k, label in enumerate(labels) if label not in how.out}
         if not _slides(arg.shape, at, alone, summed):
             continue
+        if _is_small(other):  # its results lie as what it reads does
+            yield from ((leaf, k) for k in _unmoved(at, {labels.index(how.out[-1])}, summed))
+            continue
         both = {k for k, label in enumerate(labels) if label in how.out} - alone
         wide = {k for k in both if arg.shape[k] != 1}  # lanes as good as results
         few_lanes = not _unmoved(at, wide, alone) and _outputs(other.shape, others, labels, how, few) < few
@@ -122,9 +125,21 @@ def _lanes(value: Value, leaves: Collection[Value], few: int) -> Iterator[int]:
         ]
         places = [(label, max(_axes(at[n]))) for n, label in enumerate(how.out) if _axes(at[n])]
         alone = [axis for label, axis in places if wide and label not in wide[0]]
+        alone += [axis for label, axis in places if label in _beside_small(v, how)]
         shared = [axis for label, axis in places if label in how.left and label in how.right]
         sliding = any(not isinstance(leaf.compute, Given) for leaf, _ in _windows(v, leaves, few))
         yield from alone or (shared[-1:] if sliding else ())
+
+
+def _beside_small(value: Value, how: Contracted) -> tuple[int, ...]:
+    """The label that is innermost in what a small matrix is multiplied by."""
+    sides = zip(value.args[:2], (how.right, how.left), strict=True)
+    return tuple(others[-1] for arg, others in sides if _is_small(arg))
+
+
+def _is_small(value: Value) -> bool:
+    """True for a constant whose numbers kernels may hold."""
+    return isinstance(value.compute, Given) and value.compute.numbers is not None
 
 
 def _follow(votes: Mapping[Value, Counter[int]], leaves: Collection[Value], sizes: Sizes) -> None:

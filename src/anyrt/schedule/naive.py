@@ -12,12 +12,15 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
+import numpy as np
+from numpy.typing import NDArray
+
 from anyrt.core.dims import Dim, Sym, add, depends, divmod_dim, floordiv, minimum, mod, mul, product
 from anyrt.core.dimvalues import substitute
 from anyrt.core.dtype import bits
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import BITS, COMPUTED, Buffer, Scalar, Space
-from anyrt.ir.compute import Border, Contracted, Extern
+from anyrt.ir.compute import Border, Contracted, Extern, Given
 from anyrt.ir.graph import Value
 from anyrt.ir.kernel import (
     Alloc,
@@ -182,7 +185,17 @@ class Builder:
             self._repeated,
             self.folded,
             self.past,
+            numbers=self._numbers(),
         )
+
+    def _numbers(self) -> dict[Buffer, NDArray[np.float32]]:
+        """The elements of constants that sums read from their first one on."""
+        found: dict[Buffer, NDArray[np.float32]] = {}
+        for value in (a for v in self.folded.values() for a in v.args if a in self.buffers):
+            how = value.compute
+            if isinstance(how, Given) and how.numbers is not None and self.first.get(value, 0) == 0:
+                found[self.buffers[value]] = np.frombuffer(how.numbers, np.float32)
+        return found
 
     def _repeated(self) -> Value | None:
         """What has so few elements, beside the result, that computing it for each part of that again costs

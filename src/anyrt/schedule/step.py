@@ -12,6 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from anyrt.core.dims import Sym
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import BITS, Buffer
@@ -50,7 +53,7 @@ class Context:
     large pieces are on it.
     `volume`: elements of the result. `repeated`: what every tile would compute again; `folded`: the value of
     each register; both for refusals. `past`: outputs that may be written past the caches. `trace` gets what
-    each step did."""
+    each step did. `numbers`: the elements of constants that kernels may hold."""
 
     names: Names
     tables: Tables
@@ -62,6 +65,7 @@ class Context:
     folded: Mapping[Buffer, Value]
     past: Mapping[Buffer, Past]
     trace: list[Trace] = field(default_factory=list)
+    numbers: Mapping[Buffer, NDArray[np.float32]] = field(default_factory=dict)
 
     @property
     def unmet(self) -> tuple[str, ...]:

@@ -48,6 +48,7 @@ from anyrt.loops.codes import (
 )
 from anyrt.loops.dots import dots, dots_of_halves, finite, short_products, unsigned
 from anyrt.loops.fuse_loops import fuse_loops
+from anyrt.loops.multiply_out import multiply_out
 from anyrt.loops.nest import around, moves, turn
 from anyrt.loops.pack import pack_m, pack_n
 from anyrt.loops.peel import Left, peel, specialize
@@ -90,6 +91,11 @@ def _in(loop: Callable[[Tiled], Sym], apply: Planned) -> Planned:
         return apply(kernel, c, plan)
 
     return applied
+
+
+def _multiply_out(kernel: Kernel, c: Context) -> Kernel | Fail:
+    made = multiply_out(kernel, c.names, c.numbers, c.machine.has_fma)
+    return made if isinstance(made, Fail) else parallel(made, c, len(around(made)[0]))
 
 
 def _reorder_sums(kernel: Kernel, c: Context) -> Kernel | Fail:
@@ -389,6 +395,7 @@ def _i(tiled: Tiled) -> Sym:
 
 
 CONTRACTION: Strategy = (
+    Step("multiply out", _multiply_out),
     Step("whole turns", lambda kernel, c: whole_turns(kernel, c.names)),
     Step("reorder sums", _reorder_sums),
     COLLAPSE,
