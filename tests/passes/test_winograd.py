@@ -149,6 +149,7 @@ def test_groups_stay_as_they_are():
     ("shape", "maps", "places"),
     [
         ((1, 128, 64, 64), 128, 36),
+        ((1, 64, 56, 56), 64, 36),
         ((1, 1024, 16, 16), 1024, 16),
         ((1, 512, 7, 7), 512, 0),
         ((1, 32, 9, 9), 32, 0),
@@ -381,6 +382,44 @@ def test_small_numbers_keep_their_digits():
     x, w = (numbers(*s).astype(np.float32) for s in ((1, 16, 8, 8), (16, 16, 3, 3)))
     plain, small = engine(x.shape, w, "F(4,3)"), np.float32(2.0**-80)
     np.testing.assert_array_equal(plain.run(x=x * small)["y"], plain.run(x=x)["y"] * small)
+
+
+def two(size, tiles):
+    """Two convolutions with a border of one element, and their weights: what is between has channels side by
+    side, so that both transforms have no loops."""
+    builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
+    network, config = builder.create_network(), builder.create_builder_config()
+    config.winograd = tiles
+    x = network.add_input("x", trt.float32, (1, 16, *size))
+    weights = [numbers(n, c, 3, 3).astype(np.float32) for n, c in ((32, 16), (16, 32))]
+    for w in weights:
+        layer = network.add_convolution_nd(x, len(w), (3, 3), w)
+        layer.padding_nd, x = (1, 1), layer.get_output(0)
+    x.name = "y"
+    network.mark_output(x)
+    plan = builder.build_serialized_network(network, config)
+    return trt.Runtime(trt.Logger(trt.Logger.ERROR)).deserialize_cuda_engine(plan), weights
+
+
+@pytest.mark.parametrize("tiles", ["F(2,3)", "F(4,3)"])
+@pytest.mark.parametrize("size", [(8, 12), (7, 14), (3, 5)])
+@pytest.mark.parametrize("most", [2.0**-40, 1.0, 2.0**100])
+def test_transforms_without_loops_are_as_near_float64_as_their_bound(size, tiles, most):
+    engine, (first, second) = two(size, tiles)
+    x = np.random.default_rng(1).uniform(-most, most, (1, 16, *size)).astype(np.float32)
+    wanted = summed(summed(x, first), second)
+    grown = summed(summed(np.abs(x), np.abs(first)), np.abs(second))
+    assert (np.abs(engine.run(x=x)["y"] - wanted) / grown.max()).max() < 4e-6
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("place", [(0, 0), (3, 4), (6, 13), (5, 9)])
+def test_what_is_no_number_passes_transforms_without_loops(place, value):
+    x = numbers(1, 16, 7, 14).astype(np.float32)
+    x[0, 5, place[0], place[1]] = value
+    got, wanted = (two((7, 14), tiles)[0].run(x=x)["y"] for tiles in ("F(4,3)", "off"))
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(wanted))
+    np.testing.assert_array_equal(np.isinf(got) * np.sign(got), np.isinf(wanted) * np.sign(wanted))
 
 
 def summed(x, w):
