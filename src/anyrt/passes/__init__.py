@@ -3,8 +3,8 @@ it depends on the machine, it takes that, too; those of the list are for the ref
 
 >>> [p.name for p in PASSES]  # doctest: +NORMALIZE_WHITESPACE
 ['keep codes', 'contract codes', 'contract integers', 'fold constants', 'narrow constants', 'hide values',
- 'simplify', 'split sums', 'split scans', 'fill words', 'fold constants', 'hoist products', 'shorten',
- 'winograd', 'split codes', 'pack constants', 'turn operands', 'update states']
+ 'simplify', 'split sums', 'split scans', 'fill words', 'fold constants', 'hoist products',
+ 'loop batch', 'shorten', 'winograd', 'split codes', 'pack constants', 'turn operands', 'update states']
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from anyrt.passes.fold_constants import fold_constants
 from anyrt.passes.hide_values import hide_values
 from anyrt.passes.hoist_products import hoist_products
 from anyrt.passes.keep_codes import keep_codes
+from anyrt.passes.loop_batch import loop_batch
 from anyrt.passes.narrow_constants import narrow_constants
 from anyrt.passes.pack_constants import pack_constants
 from anyrt.passes.requirements import requirements
@@ -69,6 +70,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     Pass("fill words", fill_words),
     Pass("fold constants", fold_constants),  # rules bring constants together
     Pass("hoist products", hoist_products),
+    Pass("loop batch", loop_batch),  # which the former pass would undo
     Pass("shorten", shorten),
     Pass("winograd", winograd),
     Pass("split codes", split_codes),
@@ -84,6 +86,7 @@ def passes_for(
     """All passes for a machine, with tiles of these sizes for sums over windows, `always` or where they are
     less work at the `usual` sizes."""
     made: dict[Callable[[Graph], Graph], Callable[[Graph], Graph]] = {
+        loop_batch: partial(loop_batch, machine=machine),
         pack_constants: partial(pack_constants, machine=machine),
         split_sums: partial(split_sums, machine=machine),
         winograd: partial(winograd, tiles=tiles, always=always, usual=usual, machine=machine),

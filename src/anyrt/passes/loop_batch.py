@@ -1,0 +1,213 @@
+"""A large batch, computed by a loop over its images, whose tensors stay in the caches.
+
+    y = f(x), of 8 images              ->        again: y[t] = f(x[t]), of one image
+
+Kernels compute a layer for the whole batch before the next one reads it. Where tensors of a batch are larger
+than the last cache, each layer reads its input from memory and writes its result there. A loop over parts of
+the batch reads the weights again in every turn, which takes less, as long as these are smaller. Each image is
+computed alone, so it has the numbers that it has in a batch of the loop's size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from math import prod
+from typing import Final
+
+import numpy as np
+
+from anyrt.core.dims import Dim
+from anyrt.core.dtype import bits
+from anyrt.core.enums import DataType
+from anyrt.core.machine import REFERENCE, Machine
+from anyrt.ir.graph import Graph, Value, apply_all, walk
+from anyrt.ir.rewrite import Fail
+from anyrt.prims import build
+from anyrt.prims.concat import Concat
+from anyrt.prims.const import Const
+from anyrt.prims.contract import Contract
+from anyrt.prims.map import Map
+from anyrt.prims.pad import Pad
+from anyrt.prims.reduce import Reduce
+from anyrt.prims.repeated import Repeated
+from anyrt.prims.reshape import Reshape
+from anyrt.prims.taps import Taps
+from anyrt.prims.view import Axis, View
+
+WAKES: Final = 4  # times what waking the other cores costs, a turn's product has work for each core
+ROWS: Final = 16  # of a turn, from which multiplying takes longer than reading weights
+NAME: Final = "batch"
+
+
+def loop_batch(graph: Graph, machine: Machine = REFERENCE) -> Graph:
+    """The graph with a loop over parts of its batch; the same one where none is needed, or images depend on
+    each other."""
+    count = _batch(graph)
+    part = None if count is None else _part(graph, count, machine)
+    return graph if count is None or part is None else _looped(graph, count // part, part)
+
+
+def _batch(graph: Graph) -> int | None:
+    """The size of the first axis that all inputs and outputs have, if it is a number above 1."""
+    ends = [v for _, v in (*graph.inputs, *graph.outputs)]
+    first = {v.shape[0] if v.type.rank else None for v in ends}
+    (size,) = first if len(first) == 1 else (None,)
+    static = not graph.updates and not graph.symbols
+    return size if static and isinstance(size, int) and size > 1 else None
+
+
+def _part(graph: Graph, count: int, machine: Machine) -> int | None:
+    """How many images a turn computes: the fewest that keep all cores busy, if their tensors fit into the
+    last cache, those of the whole batch do not, and this saves more than weights that are read again."""
+    sums = [v for v in walk(v for _, v in graph.outputs) if isinstance(v.op, Contract)]
+    if not sums:
+        return None
+    # What a layer reads, about, and its result.
+    moved = [2 * _stored(v) for v in sums]
+    products = sum(map(_products, sums)) // (count * len(sums))
+    least = WAKES * machine.cores * machine.costs.wake / max(1, products)
+    image, saved = max(moved) // count, sum(n for n in moved if n > machine.last_bytes)
+    fits = [n for n in range(1, count) if count % n == 0 and n >= least and n * image <= machine.last_bytes]
+    dear = [n for n in fits if saved <= (count // n - 1) * sum(_waited(v, count // n) for v in sums)]
+    return min(set(fits).difference(dear), default=None)
+
+
+def _stored(value: Value) -> int:
+    """The bytes of a sum as the next layer reads it: of the type of the first factor, as sums of codes become
+    codes."""
+    return _volume(value.shape) * bits(value.args[0].dtype) // 8
+
+
+def _waited(value: Value, turns: int) -> int:
+    """The bytes of constants of a product that a turn waits for, as it has few rows to multiply them with."""
+    constant = [a for a in value.args if _is_constant(a)]
+    few = [a for a in constant if _products(value) < turns * ROWS * _volume(a.shape)]
+    return sum(_volume(a.shape) * bits(a.dtype) // 8 for a in few)
+
+
+def _is_constant(value: Value) -> bool:
+    while len(value.args) == 1:
+        (value,) = value.args
+    return isinstance(value.op, Const)
+
+
+def _products(value: Value) -> int:
+    """The products of a contraction."""
+    op, sizes = value.op, dict[int, Dim]()
+    assert isinstance(op, Contract)
+    for arg, labels in zip(value.args, (op.left, op.right), strict=True):
+        sizes.update(zip(labels, arg.shape, strict=True))
+    return _volume(sizes.values())
+
+
+def _volume(shape: Iterable[Dim]) -> int:
+    return prod(d for d in shape if isinstance(d, int))
+
+
+def _looped(graph: Graph, turns: int, part: int) -> Graph:
+    """The graph whose outputs a loop computes, a part of the batch in each turn."""
+    turn = build.param("turn", (), DataType.INT64)
+    done = {v: _slice(v, turn, part) for _, v in graph.inputs}
+    axes = _of_part(graph, done, turns * part, part)
+    if isinstance(axes, Fail) or any(axes.get(v) != 0 for _, v in graph.outputs):
+        return graph
+    go, then = build.param("go", (), DataType.BOOL), build.map_("add", turn, build.scalar(1, turn))
+    more = build.map_("lt", then, build.scalar(turns, then))
+    states, nexts, first = [("go", go), ("turn", turn)], [("go", more), ("turn", then)], []
+    names = {done.get(v, v): name for v, name in graph.names.items()}
+    for name, value in graph.outputs:
+        shape = value.shape if part == 1 else (turns, part, *value.shape[1:])
+        states.append((f"{name} of all", build.param(f"{name} of all", shape, value.dtype)))
+        nexts.append((f"{name} of all", _put(done[value], turn, states[-1][1])))
+        first.append(build.expand(build.const(np.zeros((1,) * len(shape)), value.dtype), shape))
+        names[nexts[-1][1]] = f"{NAME}: {name}"
+    inputs = tuple(v for _, v in graph.inputs)
+    body = Graph((*states, *graph.inputs), tuple(nexts), names)
+    start = (build.const(True, DataType.BOOL), build.scalar(0, turn), *first)
+    _, _, *found = apply_all(Repeated(body, NAME), *start, *inputs)
+    outputs = ((name, build.reshape(x, v.shape)) for (name, v), x in zip(graph.outputs, found, strict=True))
+    return replace(graph, outputs=tuple(outputs), names=graph.names | dict.fromkeys(first, f"{NAME}: begin"))
+
+
+def _slice(whole: Value, turn: Value, part: int) -> Value:
+    """The part of a turn."""
+    ones = (1,) * (whole.type.rank - 1)
+    begin = build.reshape(build.map_("mul", turn, build.scalar(part, turn)), (1, *ones))
+    index = build.map_("add", begin, build.iota((part, *ones), 0, turn.dtype))
+    return build.gather(whole, build.expand(index, (part, *whole.shape[1:])), 0, guarded=True)
+
+
+def _put(value: Value, turn: Value, state: Value) -> Value:
+    """The state with the result of a turn in its place."""
+    ones = (1,) * (state.type.rank - 1)
+    at = build.iota((state.shape[0], *ones), 0, turn.dtype)
+    mine = build.map_("eq", at, build.reshape(turn, (1, *ones)))
+    return build.map_("select", mine, build.reshape(value, (1, *state.shape[1:])), state)
+
+
+def _of_part(graph: Graph, done: dict[Value, Value], count: int, part: int) -> dict[Value, int] | Fail:
+    """Where each value has the batch, but those that have none; `done` then holds the values of a part."""
+    axes = dict.fromkeys(done, 0)
+    for value in walk(v for _, v in graph.outputs):
+        if value in axes or axes.keys().isdisjoint(value.args):
+            continue
+        axis = _axis(value, [axes.get(a) for a in value.args], count)
+        if isinstance(axis, Fail):
+            return axis
+        axes[value], op = axis, value.op
+        if isinstance(op, Reshape | View):
+            op = replace(op, shape=(*op.shape[:axis], part, *op.shape[axis + 1 :]))
+        done[value] = apply_all(op, *(done.get(a, a) for a in value.args))[value.index]
+    return axes
+
+
+def _axis(value: Value, axes: Sequence[int | None], count: int) -> int | Fail:
+    """Where the batch is in a result, if each image of it follows from that image of the operands alone."""
+    axis, *others = dict.fromkeys(a for a in axes if a is not None)
+    match value.op:
+        case Map() if not others:
+            alike = all(x.shape[axis] == 1 for x, at in zip(value.args, axes, strict=True) if at is None)
+            return axis if alike else Fail("an operand differs between images")
+        case Contract() as op:
+            return _of_contract(op, axes)
+        case Reduce(_, folded) if axis not in folded:
+            return axis
+        case Pad(low, high) if low[axis] == high[axis] == 0:
+            return axis
+        case Taps(along) if along != axis:
+            return axis
+        case Concat(along) if not others and None not in axes and along != axis:
+            return axis
+        case Reshape(shape):
+            return _of_reshape(value.args[0].shape[:axis], shape, count)
+        case View(_, read):
+            return _of_view(read, axis)
+    return Fail(f"{type(value.op).__name__.lower()} may join images")
+
+
+def _of_contract(op: Contract, axes: Sequence[int | None]) -> int | Fail:
+    """The place of the batch's label, if every factor has it where it has the batch, and it is not summed."""
+    sides = [(side, axis) for side, axis in zip((op.left, op.right), axes, strict=True)]
+    (label, *others) = {side[axis] for side, axis in sides if axis is not None}
+    constant = any(label in side for side, axis in sides if axis is None)
+    if others or constant or label not in op.out:
+        return Fail("a product joins images")
+    return op.out.index(label)
+
+
+def _of_reshape(before: Sequence[Dim], shape: Sequence[Dim], count: int) -> int | Fail:
+    """The axis of this size behind as many elements as stand before the batch."""
+    for k, size in enumerate(shape):
+        if size == count and _volume(shape[:k]) == _volume(before):
+            return k
+    return Fail("a shape joins the batch with another axis")
+
+
+def _of_view(read: Sequence[Axis], axis: int) -> int | Fail:
+    """The axis of the result that goes along the batch, if it goes along nothing else."""
+    out = read[axis].out
+    moved = [k for k, other in enumerate(read) for at, _ in other.terms if at == out]
+    if out is None or read[axis] != Axis(0, out) or moved != [axis]:
+        return Fail("a view joins images")
+    return out
