@@ -69,8 +69,8 @@ def _plain(schedule: Schedule) -> list[Plain]:
     for step in schedule.steps:
         if not isinstance(step, Launch):
             found.append((in_line(step.name), "", ""))
-            for part in step.parts:
-                found += _plain(part)
+            for inner in step.parts:
+                found += _plain(inner)
             continue
         group = step.group
         name = joined([in_line(x) for x in layers.computed(step)]) or graph.name(step.makes[0])

@@ -12,9 +12,8 @@ from itertools import islice
 from math import prod
 from typing import TYPE_CHECKING, Final
 
-from anyrt.api.model.layer import ILayer
-from anyrt.api.model.tensor import ITensor
-from anyrt.api.model.weights import Weights
+from anyrt.api.model.state import LayerState, TensorState
+from anyrt.api.model.weights import Weights, is_steady
 from anyrt.core.dimlimits import SizeTooLong
 from anyrt.core.dims import INF, Dim, Sym
 from anyrt.core.enums import DataType, LayerType
@@ -30,7 +29,7 @@ from anyrt.prims.const import Blob, Const, Param
 
 if TYPE_CHECKING:
     from anyrt.api.building.refittable import Refittable
-    from anyrt.api.model.parts import Part
+    from anyrt.api.model.parts import PartState
     from anyrt.api.plugins.expand import Building
 
 Limits = Mapping[
@@ -53,10 +52,10 @@ class Stage:
     rounds: bool = False
 
 
-Staged = Callable[[ILayer, Layer[Attrs], tuple[Scale, ...]], Stage | None]
+Staged = Callable[[LayerState, Layer[Attrs], tuple[Scale, ...]], Stage | None]
 
 
-def as_they_are(layer: ILayer, record: Layer[Attrs], scales: tuple[Scale, ...]) -> None:
+def as_they_are(layer: LayerState, record: Layer[Attrs], scales: tuple[Scale, ...]) -> None:
     """Layers compute in the types of their tensors."""
 
 
@@ -111,75 +110,75 @@ class Expansion:
         self._staged = staged
         self._report = report
         self._all_values = all_values
-        self._layers: dict[ILayer, Outcome] = {}
-        self._inputs: dict[ITensor, Value] = {}
+        self._layers: dict[LayerState, Outcome] = {}
+        self._inputs: dict[TensorState, Value] = {}
         self._blobs: dict[int, tuple[Weights, Blob]] = {}
-        self._parts: dict[Part, Made] = {}
+        self._parts: dict[PartState, Made] = {}
         self._names: dict[Value, str] = {}
         self._least = -INF  # that an input's value can be
         self.symbols: dict[str, Symbol] = {}
         self.building: Building | None = None
 
-    def value(self, tensor: ITensor) -> Value:
+    def value(self, tensor: TensorState) -> Value:
         """The value of `tensor`; raises the mistake that makes it unknown."""
-        if tensor._layer is None:
+        if tensor.layer is None:
             return self._input(tensor)
-        return self.values(tensor._layer)[tensor._index]
+        return self.values(tensor.layer)[tensor.index]
 
-    def values(self, layer: ILayer) -> tuple[Value, ...]:
+    def values(self, layer: LayerState) -> tuple[Value, ...]:
         """The values of `layer`: its outputs', or what a layer without any asks for; raises its mistake."""
         outcome = self._outcome(layer)
         if outcome.error is not None:
             raise outcome.error
         return outcome.values
 
-    def type_of(self, tensor: ITensor) -> Type | None:
+    def type_of(self, tensor: TensorState) -> Type | None:
         """Shape and type of `tensor`; None when a mistake makes them unknown, which is reported once."""
-        if tensor._layer is None:
+        if tensor.layer is None:
             return self._input(tensor).type
-        known = tensor._layer in self._layers
-        outcome = self._told(tensor._layer)
+        known = tensor.layer in self._layers
+        outcome = self._told(tensor.layer)
         if outcome.error is not None and not known and self._report is not None:
             self._report(outcome.error)
-        return None if outcome.error is not None else outcome.values[tensor._index].type
+        return None if outcome.error is not None else outcome.values[tensor.index].type
 
-    def peek(self, tensor: ITensor) -> Type | None:
+    def peek(self, tensor: TensorState) -> Type | None:
         """`type_of`, reporting nothing now: mistakes found here are reported when `type_of` meets them."""
-        if tensor._layer is None:
+        if tensor.layer is None:
             return self._input(tensor).type
         before, least = len(self._layers), self._least
-        outcome = self._told(tensor._layer)
+        outcome = self._told(tensor.layer)
         before = before if self._least == least else 0  # all were judged anew
         if outcome.error is None:
-            return outcome.values[tensor._index].type
+            return outcome.values[tensor.index].type
         for layer in [*islice(reversed(self._layers), len(self._layers) - before)]:
             if self._layers[layer].error is not None:
                 del self._layers[layer]
         return None
 
-    def record(self, layer: ILayer) -> Layer[Attrs]:
+    def record(self, layer: LayerState) -> Layer[Attrs]:
         """`layer` as its operator sees it."""
-        inputs = tuple(None if t is None else self._read(layer, t) for t in layer._inputs)
-        given = layer._attributes.items()
+        inputs = tuple(None if t is None else self._read(layer, t) for t in layer.inputs)
+        given = layer.attributes.items()
         attributes = {n: self._blob(layer, n, x) if isinstance(x, Weights) else x for n, x in given}
-        return Layer(layer._name, layer._op.attrs(**attributes), inputs, ranks=layer._num_ranks)
+        return Layer(layer.name, layer.op.attrs(**attributes), inputs, ranks=layer.num_ranks)
 
-    def scale(self, tensor: ITensor) -> Scale:
+    def scale(self, tensor: TensorState) -> Scale:
         """What one step of an INT8 tensor is worth."""
-        if tensor._scale is not None:
-            return self.held(tensor, tensor._scale)
-        return 1.0 if tensor._layer is None else self._outcome(tensor._layer).scale
+        if tensor.scale is not None:
+            return self.held(tensor, tensor.scale)
+        return 1.0 if tensor.layer is None else self._outcome(tensor.layer).scale
 
-    def held(self, tensor: ITensor, scale: float) -> Scale:
+    def held(self, tensor: TensorState, scale: float) -> Scale:
         """What a step of a tensor is worth, as a value where a refit may give it another range."""
         return scale if self._refittable is None else self._refittable.scale(tensor, scale)
 
-    def fixed_scale(self, tensor: ITensor) -> float:
+    def fixed_scale(self, tensor: TensorState) -> float:
         """The same as a number, for what keeps it."""
         scale = self.scale(tensor)
         return scale if isinstance(scale, float) else _fixed(scale)
 
-    def forget(self, layer: ILayer) -> None:
+    def forget(self, layer: LayerState) -> None:
         """`layer` has changed: what was computed from it counts no longer."""
         todo = [layer]
         self._blobs.clear()  # else arrays that were replaced would stay in memory
@@ -187,37 +186,37 @@ class Expansion:
         self._pop(layer)
         while todo:
             # A layer that was never judged has no judged successors.
-            todo += [c for c in todo.pop()._followers() if self._pop(c)]
+            todo += [c for c in todo.pop().followers() if self._pop(c)]
 
-    def _pop(self, layer: ILayer) -> bool:
+    def _pop(self, layer: LayerState) -> bool:
         """Forget what a layer means; False where nobody has asked."""
         outcome = self._layers.pop(layer, None)
         for value in () if outcome is None else self._named(layer, outcome):
             self._names.pop(value, None)
         return outcome is not None
 
-    def holds_of(self, inputs: Sequence[ITensor], layers: Sequence[ILayer]) -> bool:
+    def holds_of(self, inputs: Sequence[TensorState], layers: Sequence[LayerState]) -> bool:
         """Whether all of these layers have been judged, none wrongly, and would be judged the same whatever
         the profiles are: no size is open, and weights are still what they were."""
         for tensor in inputs:  # those that no layer reads, too
             self._input(tensor)
         if self.symbols or not all(map(self._is_settled, layers)):
             return False
-        given = (x for layer in layers for x in layer._attributes.values())
+        given = (x for layer in layers for x in layer.attributes.values())
         weights = [x for x in given if isinstance(x, Weights) and x.size]
         # Weights that several layers have are one constant, which forgetting may have made twice.
-        return len(set(map(id, weights))) == len(weights) and all(w._is_steady() for w in weights)
+        return len(set(map(id, weights))) == len(weights) and all(is_steady(w) for w in weights)
 
-    def _is_settled(self, layer: ILayer) -> bool:
+    def _is_settled(self, layer: LayerState) -> bool:
         outcome = self._layers.get(layer)
-        if outcome is None or outcome.error is not None or layer._op.within or layer._op.layer in TOLD:
+        if outcome is None or outcome.error is not None or layer.op.within or layer.op.layer in TOLD:
             return False
         return all(v.op.tells is None for v in outcome.values)
 
-    def part(self, part: Part) -> tuple[Value, ...]:
+    def part(self, part: PartState) -> tuple[Value, ...]:
         """The outputs of a loop or conditional."""
         if part not in self._parts:
-            self._parts[part] = part._values(self)
+            self._parts[part] = part.values(self)
         return self._parts[part].values
 
     def tells(self) -> list[Value]:
@@ -232,26 +231,30 @@ class Expansion:
         """The layer whose output a value is, as far as layers have been judged."""
         return self._names.get(value)
 
-    def forms(self, tensor: ITensor) -> tuple[Value, ...]:
+    def forms(self, tensor: TensorState) -> tuple[Value, ...]:
         """The value of a tensor, and what takes its place inside of its node of a model."""
-        if tensor._layer is None or tensor._layer._node is None:
+        if tensor.layer is None or tensor.layer.node is None:
             return (self.value(tensor),)
         self.value(tensor)
-        return self._outcome(tensor._layer).forms(tensor._index)
+        return self._outcome(tensor.layer).forms(tensor.index)
 
     @staticmethod
-    def _named(layer: ILayer, outcome: Outcome) -> Iterator[Value]:
+    def _named(layer: LayerState, outcome: Outcome) -> Iterator[Value]:
         """The values that have the name of a layer."""
         for n, value in enumerate(outcome.values):
-            yield from (value,) if layer._node is None else outcome.forms(n)
+            yield from (value,) if layer.node is None else outcome.forms(n)
 
-    def forget_tensor(self, tensor: ITensor) -> None:
+    def take(self, tensor: TensorState, value: Value) -> None:
+        """An input of the network that is this value."""
+        self._inputs[tensor] = value
+
+    def forget_tensor(self, tensor: TensorState) -> None:
         """`tensor` has changed."""
         self._inputs.pop(tensor, None)
-        for layer in [tensor._layer] if tensor._layer is not None else tensor._consumers:
+        for layer in [tensor.layer] if tensor.layer is not None else tensor.consumers:
             self.forget(layer)
 
-    def _told(self, layer: ILayer) -> Outcome:
+    def _told(self, layer: LayerState) -> Outcome:
         """What a layer means to who asks for its types, of positive values where that is too complicated."""
         outcome = self._outcome(layer)
         if not isinstance(outcome.error, SizeTooLong) or self._limits or self._least > 0:
@@ -261,15 +264,15 @@ class Expansion:
             found.clear()
         return self._outcome(layer)
 
-    def _outcome(self, wanted: ILayer) -> Outcome:
+    def _outcome(self, wanted: LayerState) -> Outcome:
         known = self._layers.get(wanted)
         if known is not None:
             return known
         # By hand instead of by recursion: networks may be thousands of layers deep.
-        todo, open_ = [wanted], set[ILayer]()
+        todo, open_ = [wanted], set[LayerState]()
         while todo:
             layer = todo[-1]
-            waiting = [w for w in layer._needs() if w not in self._layers]
+            waiting = [w for w in layer.needs() if w not in self._layers]
             if layer not in self._layers and waiting and layer not in open_:
                 open_.add(layer)
                 todo += waiting
@@ -279,102 +282,102 @@ class Expansion:
                 self._layers[layer] = self._cycle(layer) if waiting else self._judge(layer)
         return self._layers[wanted]
 
-    def _cycle(self, layer: ILayer) -> Outcome:
+    def _cycle(self, layer: LayerState) -> Outcome:
         got, wanted = "a layer that depends on itself", "inputs that do not depend on its outputs"
-        return Outcome(error=GraphError("AR408", layer._place, got, wanted))
+        return Outcome(error=GraphError("AR408", layer.place, got, wanted))
 
-    def _judge(self, layer: ILayer) -> Outcome:
+    def _judge(self, layer: LayerState) -> Outcome:
         outcome = self._of_itself(layer) or self._of_layer(layer)
-        if self._rounds and outcome.values and not layer._op.within:  # what leaves a part was rounded in it
-            reads = frozenset[Value]().union(*(self._reads(layer, t) for t in layer._inputs if t is not None))
+        if self._rounds and outcome.values and not layer.op.within:  # what leaves a part was rounded in it
+            reads = frozenset[Value]().union(*(self._reads(layer, t) for t in layer.inputs if t is not None))
             values = rounded_outputs(reads, outcome.values)
             outcome = replace(outcome, values=values, inner=outcome.values, reads=reads)
         for value in self._named(layer, outcome):
-            self._names.setdefault(value, layer._name)
+            self._names.setdefault(value, layer.name)
         return outcome
 
-    def _read(self, layer: ILayer, tensor: ITensor) -> Value:
+    def _read(self, layer: LayerState, tensor: TensorState) -> Value:
         """An operand of a layer: not rounded where the layer that makes it is part of the same node."""
-        maker = tensor._layer
+        maker = tensor.layer
         if maker is None or not self._shares_node(layer, maker):
             return self.value(tensor)
         outcome = self._outcome(maker)
         if outcome.error is not None:
             raise outcome.error
-        return outcome.inner[tensor._index]
+        return outcome.inner[tensor.index]
 
-    def _reads(self, layer: ILayer, tensor: ITensor) -> frozenset[Value]:
+    def _reads(self, layer: LayerState, tensor: TensorState) -> frozenset[Value]:
         """What the node of a layer reads, so that this operand of it is there."""
-        maker = tensor._layer
+        maker = tensor.layer
         if maker is None or not self._shares_node(layer, maker):
             return frozenset({self.value(tensor)})
         return self._outcome(maker).reads
 
-    def _shares_node(self, layer: ILayer, maker: ILayer) -> bool:
+    def _shares_node(self, layer: LayerState, maker: LayerState) -> bool:
         """Whether both layers are one node of a model, whose own tensors alone are rounded."""
-        if not self._rounds or layer._op.within or maker._op.within:
+        if not self._rounds or layer.op.within or maker.op.within:
             return False
-        return layer._node is not None and layer._node is maker._node
+        return layer.node is not None and layer.node is maker.node
 
-    def _of_itself(self, layer: ILayer) -> Outcome | None:
+    def _of_itself(self, layer: LayerState) -> Outcome | None:
         """What a layer says itself that it means; None where its operator says so."""
         try:
-            values = layer._expand(self)
-            first = layer._inputs[0] if layer._inputs else None
+            values = layer.expand(self)
+            first = layer.inputs[0] if layer.inputs else None
             return None if values is None else Outcome(values, 1.0 if first is None else self.scale(first))
         except AnyrtError as error:
             return Outcome(error=error)
 
-    def _of_layer(self, layer: ILayer) -> Outcome:
+    def _of_layer(self, layer: LayerState) -> Outcome:
         try:
             record = self.record(layer)
             try:
                 return self._with(layer, record)
             except DTypeError as error:
-                if not layer._network._widens or error.code != "AR203":
+                if not layer.network.widens or error.code != "AR203":
                     raise
                 return self._with(layer, _widened(record))
         except AnyrtError as error:
-            return Outcome(error=error.at(layer._place) if error.where == layer._name else error)
+            return Outcome(error=error.at(layer.place) if error.where == layer.name else error)
 
-    def _with(self, layer: ILayer, record: Layer[Attrs]) -> Outcome:
+    def _with(self, layer: LayerState, record: Layer[Attrs]) -> Outcome:
         """What a layer makes of these operands."""
-        scales = tuple(1.0 if t is None else self.scale(t) for t in layer._inputs)
-        first = layer._outputs[0] if layer._outputs else None
-        asked, dtype = (self._asked(first), first._dtype) if first else (None, None)
+        scales = tuple(1.0 if t is None else self.scale(t) for t in layer.inputs)
+        first = layer.outputs[0] if layer.outputs else None
+        asked, dtype = (self._asked(first), first.dtype) if first else (None, None)
         stage = self._staged(layer, record, scales)
         if stage is None:
-            values = expand_layer(layer._op, record, scales, asked, dtype)
-            types = [t._dtype for t in layer._outputs[1:]]
+            values = expand_layer(layer.op, record, scales, asked, dtype)
+            types = [t.dtype for t in layer.outputs[1:]]
             rest = (converted(v, t or v.dtype) for v, t in zip(values[1:], types, strict=True))
             values = (values[0], *rest)
         else:
             values = _otherwise(layer, stage, asked)
-        return Outcome(values, output_scale(layer._op, record, scales, asked))
+        return Outcome(values, output_scale(layer.op, record, scales, asked))
 
-    def _asked(self, tensor: ITensor) -> Scale | None:
+    def _asked(self, tensor: TensorState) -> Scale | None:
         """What a step shall be worth, where the tensor has a range."""
-        return None if tensor._scale is None else self.held(tensor, tensor._scale)
+        return None if tensor.scale is None else self.held(tensor, tensor.scale)
 
-    def _input(self, tensor: ITensor) -> Value:
+    def _input(self, tensor: TensorState) -> Value:
         if tensor not in self._inputs:
-            shape = tuple(self._size(tensor, axis) for axis in range(len(tensor._shape)))
-            of = Type(shape, tensor._dtype or DataType.FLOAT)
-            self._inputs[tensor] = apply(Param(tensor._name, of, self._elements(tensor)))
+            shape = tuple(self._size(tensor, axis) for axis in range(len(tensor.shape)))
+            of = Type(shape, tensor.dtype or DataType.FLOAT)
+            self._inputs[tensor] = apply(Param(tensor.name, of, self._elements(tensor)))
         return self._inputs[tensor]
 
-    def _size(self, tensor: ITensor, axis: int) -> Dim:
-        if tensor._shape[axis] >= 0:
-            return tensor._shape[axis]
-        shared = tensor._dim_names.get(axis)
-        return self._symbol(shared or f"{tensor._name}.{axis}", tensor._name, axis, False).dim
+    def _size(self, tensor: TensorState, axis: int) -> Dim:
+        if tensor.shape[axis] >= 0:
+            return tensor.shape[axis]
+        shared = tensor.dim_names.get(axis)
+        return self._symbol(shared or f"{tensor.name}.{axis}", tensor.name, axis, False).dim
 
-    def _elements(self, tensor: ITensor) -> tuple[Sym, ...]:
+    def _elements(self, tensor: TensorState) -> tuple[Sym, ...]:
         """Symbols for the elements of an input whose values may decide sizes."""
-        if not tensor._is_followed or not (self._all_values or tensor.is_shape_tensor):
+        if not tensor.may_be_sizes or not (self._all_values or tensor.is_shape_tensor):
             return ()
-        many = prod(tensor._shape)
-        return tuple(self._symbol(f"{tensor._name}#{i}", tensor._name, i, True) for i in range(many))
+        many = prod(tensor.shape)
+        return tuple(self._symbol(f"{tensor.name}#{i}", tensor.name, i, True) for i in range(many))
 
     def _symbol(self, key: str, tensor: str, axis: int, is_value: bool) -> Sym:
         """The symbol named `key`; one that several dimensions share has the range that all of them allow."""
@@ -383,14 +386,14 @@ class Expansion:
             self.symbols[key] = Symbol(Sym(key, low, high), tensor, axis, is_value)
         return self.symbols[key].sym
 
-    def _blob(self, layer: ILayer, attribute: str, weights: Weights) -> Blob:
+    def _blob(self, layer: LayerState, attribute: str, weights: Weights) -> Blob:
         found = None if self._refittable is None else self._refittable.blob(layer, attribute, weights)
         return self.blob(weights) if found is None else found
 
     def blob(self, weights: Weights) -> Blob:
         """The constant that `weights` are."""
         if id(weights) not in self._blobs:
-            weights._is_steady()
+            is_steady(weights)
             self._blobs[id(weights)] = (weights, Blob(weights.elements(), weights.dtype))
         return self._blobs[id(weights)][1]
 
@@ -406,11 +409,11 @@ def _widened(record: Layer[Attrs]) -> Layer[Attrs]:
     return replace(record, inputs=tuple(wide))
 
 
-def _otherwise(layer: ILayer, stage: Stage, asked: Scale | None) -> tuple[Value, ...]:
+def _otherwise(layer: LayerState, stage: Stage, asked: Scale | None) -> tuple[Value, ...]:
     """The outputs of a layer that computes in another type, in the types that they have without it."""
-    types = [t.dtype for t in layer._outputs]
+    types = [t.element_type for t in layer.outputs]
     first = types[0] if DataType.INT8 in (stage.dtype, types[0]) else None
-    values = expand_layer(layer._op, stage.record, stage.scales, asked, first)
+    values = expand_layer(layer.op, stage.record, stage.scales, asked, first)
     if stage.rounds:
         values = tuple(map(rounded, values))
     return tuple(converted(v, t) for v, t in zip(values, types, strict=True))
