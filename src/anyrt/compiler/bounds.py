@@ -339,16 +339,28 @@ def _reduced(op: Reduce, x: Bounded, p: Precision) -> Errors:
     return np.where(grown > p.largest, np.inf, total + unit * grown)  # a partial sum may have overflowed
 
 
+def _is_endless(op: Contract, args: tuple[Bounded, ...], part: tuple[int, ...]) -> Array:
+    """Where a sum with a matrix of an algorithm (`Const.is_part`), or one beside it in its tile, is beyond
+    float32. Kernels leave zeros of such a matrix out, and make a whole tile NaN where one of its sums is no
+    number."""
+    sums = op.contracted(*(x.array for x in args))
+    axes = tuple(k for k, label in enumerate(op.out) if label in part)
+    return np.logical_not((np.abs(sums) <= np.finfo(np.float32).max).all(axes, keepdims=True))
+
+
 def _summed(op: Contract | Mended, value: Value, args: tuple[Bounded, ...], p: Precision) -> Errors:
     """As the sums are where something is mended, and as the first operand is elsewhere."""
     if isinstance(op, Contract):
         found = _contracted(op, args, p, all(a.dtype is DataType.BF16 for a in value.args))
-        # Kernels leave zeros of such matrices out, so that sums of what is no number are some or other such.
-        parts = [isinstance(a.op, Const) and a.op.is_part for a in value.args]
-        endless = [z.array * 0 for z in args] if any(parts) else []
-        return np.where(np.isnan(op.contracted(*endless)), np.inf, found) if endless else found
-    sums = _contracted(op.sums(value.dtype), args[1:], p, bfloat=False)
-    return np.where(op.broken(args[0].array), sums, args[0].error)
+        parts = [
+            labels
+            for x, labels in zip(value.args, (op.left, op.right), strict=True)
+            if isinstance(x.op, Const) and x.op.is_part
+        ]
+        return np.where(_is_endless(op, args, parts[0]), np.inf, found) if parts else found
+    made, sums = args[0], _contracted(op.sums(value.dtype), args[1:], p, bfloat=False)
+    either = op.broken(np.where(np.broadcast_to(np.isinf(made.error), made.array.shape), np.nan, 0.0))
+    return np.where(either, np.inf, np.where(op.broken(made.array), sums, made.error))
 
 
 def _contracted(op: Contract, args: tuple[Bounded, ...], p: Precision, bfloat: bool) -> Errors:
