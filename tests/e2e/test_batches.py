@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import anyrt as trt
-from anyrt.plan.report import parse_report
 
 BATCH, RNG = 12, np.random.default_rng(0)
 IMAGES = RNG.standard_normal((BATCH, 3, 12, 12)).astype(np.float32)
@@ -61,7 +60,8 @@ def built(flags=(), debug=False):
 
 
 def loops(engine):
-    return [k.name for k in parse_report(engine._plan.report).kernels if k.name.startswith("batch: ")]
+    text = engine.create_engine_inspector().get_engine_information(trt.LayerInformationFormat.ONELINE)
+    return [line for line in text.splitlines() if line.startswith("batch: ")]
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +113,30 @@ def test_debug_tensors_are_those_of_the_whole_batch(small):
         context.set_tensor_address(name, array.ctypes.data)
     assert context.execute_async_v3(0)
     assert seen == {"active": (BATCH, 8, 12, 12)}
+
+
+def test_a_profiler_hears_of_the_kernels_inside(small):
+    heard = {}
+
+    class Profiler(trt.IProfiler):
+        def __init__(self):
+            trt.IProfiler.__init__(self)
+
+        def report_layer_time(self, layer_name, ms):
+            heard[layer_name] = heard.get(layer_name, 0) + ms
+
+    engine = built()
+    context = engine.create_execution_context()
+    context.profiler = Profiler()
+    arrays = {
+        "x": IMAGES,
+        "likely": np.empty((BATCH, 5), np.float32),
+        "image": np.empty((BATCH, 8, 12, 12), np.float32),
+    }
+    assert context.execute_v2([arrays[name].ctypes.data for name in engine])
+    assert any("second" in name for name in heard)
+    for name in ("likely", "image"):
+        np.testing.assert_array_equal(arrays[name], engine.run(x=IMAGES)[name])
 
 
 @pytest.mark.parametrize("flag", [trt.BuilderFlag.BF16, trt.BuilderFlag.FP16])

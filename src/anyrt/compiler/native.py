@@ -224,6 +224,7 @@ def compile_lowered(
             made.entries,
             assertions=lowered.module.assertions,
             inside=lowered.module.inside,
+            loops=lowered.module.loops,
             fences=_fences(lowered.module),
             outside=_outside(lowered),
             guards=tuple(_guards(lowered.module)),

@@ -157,15 +157,17 @@ class Module:
     @property
     def inside(self) -> tuple[tuple[int, int], ...]:
         """The numbers of the steps that others are inside of, and how many these are."""
-        found, behind = (
-            list[tuple[int, int]](),
-            list[int](),
-        )
+        found, behind = list[tuple[int, int]](), list[int]()
         for n, step in reversed([*enumerate(self.steps)]):  # those behind it are counted
             count = sum(behind.pop() for _ in inside(step))
             found += [(n, count)] if count else []
             behind.append(1 + count)
         return tuple(reversed(found))
+
+    @property
+    def loops(self) -> tuple[int, ...]:
+        """The numbers of the steps that repeat others."""
+        return tuple(n for n, step in enumerate(self.steps) if isinstance(step, While))
 
     @property
     def calls(self) -> tuple[Call, ...]:

@@ -42,6 +42,7 @@ PREPARE: Final = "prepare"
 RUN: Final = "run"
 STEP: Final = "step"
 RESUME: Final = "resume"
+AGAIN: Final = "again"
 CODE: Final = "program"  # the entry that is no function: the host program's first word
 
 

@@ -110,13 +110,14 @@ class Program:
     """The caller's side of a compiled engine.
 
     `slots`: values that run() reads behind the bindings, with room for `frames` words behind them.
-    `arena_bytes`, `table_bytes`, `scratch_bytes` (per thread): memory for given sizes. `kernels`: names in
-    the order of step(); `inside`: for some of them how many that follow are inside it. `entries`: (name,
-    offset in the image). `about`: what else is told of the kernels (see plan/kernels.py). `assertions`: what
-    runs find out, in the order of their statuses; behind them comes a status for each of `fences`, what the
-    accesses of a kernel are held to. `outside`: plug-ins and exchanges that are called, by number. `guards`:
-    for each version when it runs, the first whose guard is not 0, and its first step; `reads`: for each step
-    the offsets of the constants that it reads, and at the end those that tables are made of.
+    `arena_bytes`, `table_bytes`, `scratch_bytes` (per thread): memory for given sizes. `kernels`: names
+    in the order of step(); `inside`: for some of them how many that follow are inside it; `loops`: those
+    that repeat these. `entries`: (name, offset in the image). `about`: what else is told of the kernels
+    (see plan/kernels.py). `assertions`: what runs find out, in the order of their statuses; behind them
+    comes a status for each of `fences`, what the accesses of a kernel are held to. `outside`: plug-ins
+    and exchanges that are called, by number. `guards`: for each version when it runs, the first whose
+    guard is not 0, and its first step; `reads`: for each step the offsets of the constants that it reads,
+    and at the end those that tables are made of.
     """
 
     slots: tuple[Dim, ...]
@@ -129,6 +130,7 @@ class Program:
     about: str = "[]"
     assertions: tuple[Assertion, ...] = ()
     inside: tuple[tuple[int, int], ...] = ()
+    loops: tuple[int, ...] = ()
     fences: tuple[Fence, ...] = ()
     outside: tuple[OutsideCall, ...] = ()
     guards: tuple[tuple[Dim, int], ...] = ()
@@ -157,6 +159,7 @@ class Program:
             "about": self.about,
             "assertions": [[a.code, a.where, a.got, a.wanted, a.do] for a in self.assertions],
             "inside": [list(pair) for pair in self.inside],
+            "loops": list(self.loops),
             "fences": [[f.where, *f.tensors] for f in self.fences],
             "outside": [_as_json(x) for x in self.outside],
             "guards": [[print_dim(guard), first] for guard, first in self.guards],
@@ -168,8 +171,8 @@ class Program:
         """The program that `as_json` wrote; PlanError for anything else."""
         reader = Reader(value, "program")
         names = ("slots", "frames", "arena", "tables", "scratch", "kernels", "entries", "about", "assertions")
-        *sizes, about, assertions, inside, fences, outside, guards, reads = reader.fields(
-            *names, "inside", "fences", "outside", "guards", "reads"
+        *sizes, about, assertions, inside, loops, fences, outside, guards, reads = reader.fields(
+            *names, "inside", "loops", "fences", "outside", "guards", "reads"
         )
         slots, frames, arena, tables, scratch, kernels, entries = sizes
         return Program(
@@ -183,6 +186,7 @@ class Program:
             about.text(),
             tuple(_assertion(x) for x in assertions.items(MAX_KERNELS)),
             tuple(_pair(x) for x in inside.items(MAX_KERNELS)),
+            tuple(x.integer(0, MAX_KERNELS) for x in loops.items(MAX_KERNELS)),
             tuple(_fence(x) for x in fences.items(MAX_KERNELS)),
             tuple(_outside(x) for x in outside.items(MAX_KERNELS)),
             tuple(_guard(x, symbols) for x in guards.items(MAX_KERNELS)),

@@ -176,27 +176,38 @@ class Context:
             self._release()
 
     def run_steps(self, report: Callable[[str, float], None]) -> None:
-        """One inference, kernel by kernel; `report` is told the name of each and its milliseconds."""
+        """One inference, kernel by kernel; `report` is told the name of each and its milliseconds, those of
+        kernels inside loops once, of all turns together."""
         if not self._acquire(False):
             raise self._busy()
-        times, names = list[tuple[str, float]](), self.loaded.program.kernels
+        names = self.loaded.program.kernels
+        times = dict[int, float]()
         try:
             self._make_ready()
             self._take_constants()
             self._forget()
-            for k in self._steps(range(len(names))):
-                begin = time.perf_counter()
-                with self._constants.step(k):
-                    status = self.loaded.step(self.address, k)
-                times.append((names[k], (time.perf_counter() - begin) * 1e3))
-                if status:
-                    raise self._failed(status)
+            self._time_steps(range(len(names)), times)
             self.sizing.has_found = True
         finally:
             self._release()
         self._notify()
-        for name, milliseconds in times:
-            report(name, milliseconds)
+        for k, milliseconds in times.items():
+            report(names[k], milliseconds)
+
+    def _time_steps(self, numbers: range, times: dict[int, float]) -> None:
+        """Take these steps, and add the milliseconds of each."""
+        loops, inside = frozenset(self.loaded.program.loops), dict(self.loaded.program.inside)
+        for k in self._steps(numbers):
+            if k in loops:
+                while self.loaded.again(self.address, k):
+                    self._time_steps(range(k + 1, k + 1 + inside.get(k, 0)), times)
+                continue
+            begin = time.perf_counter()
+            with self._constants.step(k):
+                status = self.loaded.step(self.address, k)
+            times[k] = times.get(k, 0.0) + (time.perf_counter() - begin) * 1e3
+            if status:
+                raise self._failed(status)
 
     def _steps(self, numbers: range) -> Iterator[int]:
         """The steps of these numbers but for parts of others, each when sizes that were found are known."""

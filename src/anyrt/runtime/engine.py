@@ -89,6 +89,7 @@ def load(
         run=guarded(code.function(abi.RUN, 1), held.is_intact),
         step=guarded(code.function(abi.STEP, 2), held.is_intact),
         resume=guarded(code.function(abi.RESUME, 2), held.is_intact),
+        again=code.function(abi.AGAIN, 2),
     )
     pool.ensure()
     return Engine(loaded)

@@ -54,6 +54,7 @@ class Loaded:
     run: Callable[[int], int]
     step: Callable[[int, int], int]
     resume: Callable[[int, int], int]
+    again: Callable[[int, int], int]
 
     def find(self, name: str) -> int:
         """The index of the input or output `name`."""

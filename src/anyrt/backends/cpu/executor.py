@@ -313,18 +313,34 @@ def _prepare(f: Body, args: Value) -> None:
     p.anew(p.code.word(Header.PREPARE), -1)
 
 
+def _row(p: _Program, k: Value, strange: int) -> Value:
+    """Where the table tells of step number k. Returns `strange` where there is none, and 0 for one of a
+    version that these sizes do not choose."""
+    with p.f.when(k.is_("uge", p.code.word(Header.STEPS))):
+        p.f.give(strange)
+    row, guards = p.code.word(Header.STEP_TABLE) + k * 3, p.code.word(Header.GUARD_TABLE)
+    own = p.code.word(row + 2)
+    with p.f.each(0, own) as n, p.f.when(p.operand(guards + n * 2).is_("ne", 0)):
+        p.f.give(0)
+    with p.f.when(p.operand(guards + own * 2).is_("eq", 0)):
+        p.f.give(0)
+    return row
+
+
 def _step(f: Body, args: Value, k: Value) -> None:
     """Step number k alone; one of a version that these sizes do not choose does nothing."""
     p = _Program.of(f, args)
-    with f.when(k.is_("uge", p.code.word(Header.STEPS))):
-        f.give(abi.Status.FAILED)
-    row, guards = p.code.word(Header.STEP_TABLE) + k * 3, p.code.word(Header.GUARD_TABLE)
-    own = p.code.word(row + 2)
-    with f.each(0, own) as n, f.when(p.operand(guards + n * 2).is_("ne", 0)):
-        f.give(abi.Status.OK)
-    with f.when(p.operand(guards + own * 2).is_("eq", 0)):
-        f.give(abi.Status.OK)
+    row = _row(p, k, abi.Status.FAILED)
     p.anew(p.code.word(row), p.code.word(row + 1))
+
+
+def _again(f: Body, args: Value, k: Value) -> None:
+    """1 where step number k, which repeats others, takes a turn now, else 0."""
+    p = _Program.of(f, args)
+    begin = p.code.word(_row(p, k, 0))
+    with f.when(p.code.word(begin).is_("ne", Code.TEST)):
+        f.give(0)
+    f.give(p.place(begin + 2).load("i8").is_("ne", 0).to("zext", "i32"))
 
 
 def _resume(f: Body, args: Value, k: Value) -> None:
@@ -342,6 +358,7 @@ _FUNCTIONS: Final = (
     (f"i32 @{abi.PREPARE}", "ptr args", "", _prepare),
     (f"i32 @{abi.STEP}", "ptr args, i64 k", "", _step),
     (f"i32 @{abi.RESUME}", "ptr args, i64 k", "", _resume),
+    (f"i32 @{abi.AGAIN}", "ptr args, i64 k", "", _again),
 )
 
 
