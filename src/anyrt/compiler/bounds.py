@@ -10,7 +10,8 @@ carries a bound for every element, to first order (Higham, "Accuracy and Stabili
 * a sum over n elements adds the elements' bounds, and u (8 + 2√n) times the sum of their magnitudes, for
   rounding errors of either sign in any order;
 * a sum of products does the same with the bounds of the products, of which each may be rounded below the
-  normal range of float32 as well; dots of bfloat16 may take it for 0 there, and factors there as well;
+  normal range of float32 as well; dots of bfloat16 may take it for 0 there, and factors there as well, and
+  round each addition to one of its neighbours, up and down alike, as BFDOT and BFMMLA do;
 * a weighed sum of taps adds 16u times the magnitudes, for its weights are computed in float32 as well, and
   divided by their sum where those outside are excluded;
 * what is combined with what is there is rounded to the stored type each time, by half a step of that;
