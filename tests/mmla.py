@@ -30,6 +30,12 @@ def smmla(total: bytes, a: bytes, b: bytes) -> bytes:
     return (np.frombuffer(total, np.int32).reshape(2, 2) + x @ y.T).tobytes()
 
 
+def usdot(total: bytes, a: bytes, b: bytes) -> bytes:
+    """Sums and, for each, the products of four bytes without signs with four that have them."""
+    x, y = np.frombuffer(a, np.uint8).astype(np.int32), np.frombuffer(b, np.int8)
+    return (np.frombuffer(total, np.int32) + (x * y).reshape(4, 4).sum(1, dtype=np.int32)).tobytes()
+
+
 def bfmmla(total: bytes, a: bytes, b: bytes) -> bytes:
     """2 × 2 sums and the products of 2 × 4 bfloat16 with 2 × 4, two of them at a time."""
     sums = np.frombuffer(total, np.float32).reshape(2, 2)
@@ -73,7 +79,11 @@ def _odd(high: Array, low: Array | float) -> Array:
 
 
 # By the bits of an instruction that do not name its registers.
-MODELS: Final[dict[int, Callable[[bytes, bytes, bytes], bytes]]] = {0x4E80A400: smmla, 0x6E40EC00: bfmmla}
+MODELS: Final[dict[int, Callable[[bytes, bytes, bytes], bytes]]] = {
+    0x4E80A400: smmla,
+    0x6E40EC00: bfmmla,
+    0x4E809C00: usdot,
+}
 
 
 # ---- kernels ------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from anyrt.ir.kernel import Kernel
 from anyrt.ir.kernelread import parse_kernels
 from anyrt.ir.program import Module
 
-_DOTS = ("has_sdot", "has_bfdot", "has_smmla", "has_bfmmla")
+_DOTS = ("has_sdot", "has_bfdot", "has_i8mm", "has_bfmmla")
 _NEON = processors.forced(Level.NEON)
 # AArch64 with products of small matrices of bytes and of bfloat16, and a machine that has it.
 ARM_MM = replace(_NEON, features="+bf16,+dotprod,+i8mm", lacks=_NEON.lacks - set(_DOTS))

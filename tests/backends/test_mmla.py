@@ -89,7 +89,7 @@ def test_the_instruction_is_written_where_loops_are_marked_and_nowhere_else():
     marked = tensorize(kernel, J, I, intrinsic)
     assert emit(marked, NEON_MM).text.count("call <4 x i32> @llvm.aarch64.neon.smmla") == 2 * 8
     assert "smmla" not in emit(kernel, NEON_MM).text
-    assert "smmla" not in emit(marked, replace(NEON_MM, has_smmla=False)).text
+    assert "smmla" not in emit(marked, replace(NEON_MM, has_i8mm=False)).text
     assert "smmla" not in emit(marked, Machine()).text
 
 
@@ -131,7 +131,7 @@ def test_tiles_are_taken_where_their_price_is_less_than_that_of_dots(rows, terms
 
 
 def test_a_machine_without_them_sums_by_dots():
-    machine = replace(NEON_MM, has_smmla=False, has_bfmmla=False)
+    machine = replace(NEON_MM, has_i8mm=False, has_bfmmla=False)
     graphs = [product(16, 64, 70, dtype) for dtype in (I8, BF16)]
     assert [marks(lowered(g, machine)) for g in graphs] == [set(), set()]
 

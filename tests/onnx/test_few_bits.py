@@ -24,7 +24,9 @@ from anyrt.core.errors import AnyrtError
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.onnx.backend import prepare
 from tests.emulated import emulated
+from tests.mmla import MODELS, usdot
 from tests.onnx.conftest import of_node
+from tests.targets import ARM_MM
 from tools.replays import lowering
 from tools.replays.canonical import canonical_kernel
 
@@ -151,6 +153,15 @@ def test_weights_of_all_forms_on_every_machine(machine, level, zeros, bits, rows
 def test_weights_on_an_emulated_processor(rows, level):
     with emulated():
         Weights(20, 64, 32, zeros="codes" if level == 0 else None).agrees(numbers(rows, 64), level)
+
+
+@pytest.mark.parametrize("rows", [9, 33])
+def test_rows_of_int8_are_summed_by_usdot(rows, monkeypatch):
+    seen, code = [], next(code for code, model in MODELS.items() if model is usdot)
+    monkeypatch.setitem(MODELS, code, lambda *given: seen.append(given) or usdot(*given))
+    with emulated(ARM_MM):
+        Weights(20, 64, 32).agrees(numbers(rows, 64), 4)
+    assert seen
 
 
 @pytest.mark.here

@@ -48,7 +48,8 @@ class Machine:
     pairs of these, by AVX-512. `has_extremes`: maxima and minima that are the second operand where
     either is NaN, as on x86. `has_vnni`: dots of four bytes by AVX-512. `has_tiles`: registers that hold
     tiles of a matrix (AMX). `has_sdot`, `has_bfdot`: dots of four bytes, and of two bfloat16, by NEON.
-    `has_smmla`, `has_bfmmla`: products of matrices of 2 × 8 bytes, and of 2 × 4 bfloat16, in its registers.
+    `has_i8mm`: products of matrices of 2 × 8 bytes there, and dots of bytes of which one factor has no sign;
+    `has_bfmmla`: products of matrices of 2 × 4 bfloat16.
     """
 
     l1_bytes: int = 48 << 10
@@ -68,7 +69,7 @@ class Machine:
     has_tiles: bool = False
     has_sdot: bool = False
     has_bfdot: bool = False
-    has_smmla: bool = False
+    has_i8mm: bool = False
     has_bfmmla: bool = False
     costs: Costs = field(default_factory=Costs)
 
@@ -126,7 +127,7 @@ _POWERS: Final = frozenset({"line_bytes", "vector_bits", "permutes"})  # of two
 def this_machine(flags: Flags) -> Machine:
     """The machine that we are on, but for what the file of ANYRT_MACHINE says of it."""
     found = replace(found_caches(), cores=processors(), has_tiles=True)
-    found = replace(found, has_sdot=True, has_bfdot=True, has_smmla=True, has_bfmmla=True)
+    found = replace(found, has_sdot=True, has_bfdot=True, has_i8mm=True, has_bfmmla=True)
     if flags.machine is None:
         return found
     where = f"file {flags.machine} of ANYRT_MACHINE"

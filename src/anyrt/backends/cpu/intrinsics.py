@@ -75,17 +75,18 @@ AMX: Final = (
     OnTiles(BYTES, "amx_int8", "llvm.x86.tdpbssd", _AMX, lambda m: m.has_tiles),
 )
 MMLA: Final = (
-    OnTiles(BYTES, "smmla", "llvm.aarch64.neon.smmla.v4i32.v16i8", _MMLA, lambda m: m.has_smmla),
+    OnTiles(BYTES, "smmla", "llvm.aarch64.neon.smmla.v4i32.v16i8", _MMLA, lambda m: m.has_i8mm),
     OnTiles(PAIRS, "bfmmla", "llvm.aarch64.neon.bfmmla", _MMLA, lambda m: m.has_bfmmla),
 )
 
-# AVX-512 VNNI and AVX-512 BF16; SDOT and BFDOT of NEON.
+# AVX-512 VNNI and AVX-512 BF16; SDOT, BFDOT and USDOT of NEON.
 INSTRUCTIONS: Final = (
     Instruction(UNSIGNED, "llvm.x86.avx512.vpdpbusd.512", 16, "<64 x i8>", lambda m: m.has_vnni),
     Instruction(SHORTS, "llvm.x86.avx512.vpdpwssd.512", 16, "<32 x i16>", lambda m: m.has_vnni),
     Instruction(PAIRS, "llvm.x86.avx512bf16.dpbf16ps.512", 16, "<32 x bfloat>", lambda m: m.has_bf16),
     Instruction(BYTES, "llvm.aarch64.neon.sdot.v4i32.v16i8", 4, "<16 x i8>", lambda m: m.has_sdot),
     Instruction(PAIRS, "llvm.aarch64.neon.bfdot.v4f32.v8bf16", 4, "<8 x bfloat>", lambda m: m.has_bfdot),
+    Instruction(UNSIGNED, "llvm.aarch64.neon.usdot.v4i32.v16i8", 4, "<16 x i8>", lambda m: m.has_i8mm),
 )
 
 

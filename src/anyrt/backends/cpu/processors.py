@@ -119,7 +119,7 @@ _HAS: Mapping[Arch, Mapping[str, tuple[str, ...]]] = {
         "has_rounding": (),
         "has_sdot": ("dotprod",),
         "has_bfdot": ("bf16",),
-        "has_smmla": ("i8mm",),
+        "has_i8mm": ("i8mm",),
         "has_bfmmla": ("bf16",),
     },
     Arch.OTHER: {},
