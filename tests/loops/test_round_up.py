@@ -74,3 +74,39 @@ kernel "k" p0 0.. < 1 work 32 scratch 1792 {
     text = WIDE
     made = after(text, lambda k: whole(k, names))
     assert made == wanted
+
+
+PANELS = """
+buffer acc i32 register 1 offset 0
+buffer tile i32 scratch 32 offset 0
+buffer w INT8 const 768 offset 0
+buffer x INT8 input 32 offset 0
+buffer y INT32 output 280 offset 0
+kernel "k" p0 0.. < 9 work 32 scratch 128 {
+  for serial m1 0.. < 4 {
+    for serial n2 0.. < min(8, 70 + -8*p0) {
+      alloc acc = 0:i32
+      for serial w3 0.. < 2 {
+        fold acc add dot4(word(x[8*m1 + 4*w3]), word(w[256*floordiv(n2 + 8*p0, 32) + 4*mod(n2 + 8*p0, 32) + 128*w3]))
+      }
+      store tile[8*m1 + n2] = acc[0]
+    }
+  }
+  for serial e4 0.. < 4 {
+    for vector n2 0.. < min(8, 70 + -8*p0) {
+      store y[70*e4 + n2 + 8*p0] = tile[8*e4 + n2]
+    }
+  }
+}
+"""  # noqa: E501 (a statement is a line)
+
+
+def test_lanes_of_a_tile_lie_in_one_of_the_wider_panels(after, names):
+    made = after(PANELS, lambda k: round_up(k, names, M, (4, 8), 2, (False, False)))
+    assert "word(w[256*floordiv(p0, 4) + 32*mod(p0, 4) + 4*n2 + 128*w11])" in made
+
+
+def test_lanes_of_tiles_that_panels_do_not_divide_into_may_lie_in_two(after, names):
+    apart = PANELS.replace("n2 + 8*p0, 32", "n2 + 6*p0, 32")
+    made = after(apart, lambda k: round_up(k, names, M, (4, 8), 2, (False, False)))
+    assert "floordiv(n2 + 6*p0, 32)" in made
