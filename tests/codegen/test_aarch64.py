@@ -17,7 +17,7 @@ from anyrt.backends.cpu.aarch64 import dots
 from anyrt.backends.cpu.device import CpuDevice
 from anyrt.backends.cpu.mix import compile_mix
 from anyrt.backends.cpu.pool import compile_pool
-from anyrt.compiler.trial import Trial
+from anyrt.compiler.trial import Trial, constant_offsets
 from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE
 from anyrt.ir.graph import Graph
@@ -86,10 +86,11 @@ MATRICES = {
 
 
 @pytest.mark.sampled(3)
+@pytest.mark.parametrize("checked", [False, True])
 @pytest.mark.parametrize(("word", "name"), [(w, name) for w, names in MATRICES.items() for name in names])
-def test_small_matrices_are_multiplied_as_by_the_interpreter(word, name):
-    graph = products.CASES[name]
-    lowered = products.lowered(graph, NEON_MM)
+def test_small_matrices_are_multiplied_as_by_the_interpreter(word, name, checked):
+    graph, sizes = products.CASES[name], Sizes({products.N.name: 50})
+    lowered = native.lower(graph, constant_offsets(graph), sizes, machine=NEON_MM, checked=checked)
     with emulated(ARM_MM):
         assert f"\t{word}\t" in host().assembly(host().text(lowered.module.kernels, NEON_MM))
         sizes = [{products.N.name: n} for n in (0, 1, 13, 33)] if graph.symbols else [{}]
