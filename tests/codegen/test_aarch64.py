@@ -18,7 +18,9 @@ from anyrt.backends.cpu.device import CpuDevice
 from anyrt.backends.cpu.mix import compile_mix
 from anyrt.backends.cpu.pool import compile_pool
 from anyrt.compiler.trial import Trial, constant_offsets
+from anyrt.core.dims import add
 from anyrt.core.enums import DataType
+from anyrt.core.errors import CompileError
 from anyrt.core.machine import REFERENCE
 from anyrt.ir.graph import Graph
 from anyrt.plan.checksum import MIX, ROW_BYTES, mix
@@ -26,6 +28,7 @@ from anyrt.plan.pool import WORKER, PoolWord, pool_words
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
 from tests import native
+from tests.codegen.test_checked import broken, run
 from tests.codegen.test_random_graphs import LIMITS, assert_agrees, cases
 from tests.compiler import test_kernels_run as pipeline
 from tests.emulated import ARM, MISSING, SDOT, Emulated, Machine, arm, emulated, unicorn
@@ -95,6 +98,13 @@ def test_small_matrices_are_multiplied_as_by_the_interpreter(word, name, checked
         assert f"\t{word}\t" in host().assembly(host().text(lowered.module.kernels, NEON_MM))
         sizes = [{products.N.name: n} for n in (0, 1, 13, 33)] if graph.symbols else [{}]
         assert verify(lowered, host(), sizes) == ()
+
+
+def test_rows_that_are_not_there_end_the_run_of_a_small_matrix():
+    graph = products.CASES["whole tiles of bytes"]
+    made = native.lower(graph, constant_offsets(graph), Sizes(), machine=NEON_MM, checked=True)
+    with emulated(ARM_MM), pytest.raises(CompileError, match=r"reading element \d+ of in_x"):
+        run(broken(made, "in_x", lambda at: add(at, 4096)), None)
 
 
 @pytest.mark.parametrize("shape", EXTREMES)
