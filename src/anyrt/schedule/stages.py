@@ -11,7 +11,7 @@ What all items need, as weights, keys and values, is made before.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import gcd, prod
 from typing import Final
 
@@ -29,6 +29,7 @@ from anyrt.schedule.step import AtItems, Shared
 
 ITEMS: Final = 2  # for each core, so that none waits long for the last one
 Cut = Mapping[int, int]  # axes along which an item has a part of a value, with the root's axes
+Parts = Callable[[Value, Cut], Sequence[Cut]]
 Gain = Callable[[AtItems, Machine], int]  # instructions that are saved
 
 
@@ -59,6 +60,15 @@ class _Search:
     sizes: Sizes
     machine: Machine
     gain: Gain
+    # Each contraction is followed to where the graph begins: what leads there is asked of once.
+    known: dict[tuple[Value, frozenset[tuple[int, int]]], Sequence[Cut]] = field(default_factory=dict)
+
+    def _operands(self, value: Value, cut: Cut) -> Sequence[Cut]:
+        """Which axes of each operand are cut, nothing where a part needs other parts."""
+        key = value, frozenset(cut.items())
+        if key not in self.known:
+            self.known[key] = operands(value, cut) or ()
+        return self.known[key]
 
     def tile(self, value: Value, how: Contracted, labels: Sequence[int]) -> FusedTile | None:
         """The contraction in tiles with all stages of the factor that has these labels, where that is worth
@@ -94,7 +104,7 @@ class _Search:
         """The contraction, and all that leads to it from stages and is read by nothing else."""
         barred = set(self.kept - {value})
         while True:
-            parts = _leading(value, cut, barred)
+            parts = _leading(value, cut, barred, self._operands)
             inside = {*parts, *after}
             others = {v for v in parts if v is not value and not inside.issuperset(self.uses[v])}
             if not others:
@@ -171,14 +181,14 @@ class _Search:
         return max(1, prod(self.sizes.of(tile.root.shape[k]) for k in axes))
 
 
-def _leading(value: Value, cut: Cut, barred: Set[Value]) -> dict[Value, Cut]:
+def _leading(value: Value, cut: Cut, barred: Set[Value], known: Parts) -> dict[Value, Cut]:
     """A contraction, the stages from which something leads to it, and what that is, each with the axes of
     which an item has a part; a stage has one of all that the contraction has."""
-    cuts, readers, stages = {value: cut}, dict[Value, list[Value]](), [value]
+    cuts, readers, stages = {value: cut}, dict[Value, list[Value]](), {value: None}
     todo = [value]
     while todo:
         v = todo.pop()
-        for arg, here in zip(v.args, operands(v, cuts[v]) or (), strict=False):
+        for arg, here in zip(v.args, known(v, cuts[v]), strict=False):
             readers.setdefault(arg, []).append(v)
             if cuts.setdefault(arg, here) != here:  # parts of two kinds
                 return {value: cut}
@@ -186,11 +196,13 @@ def _leading(value: Value, cut: Cut, barred: Set[Value]) -> dict[Value, Cut]:
             if len(readers[arg]) > 1 or arg in barred or (is_sum and {*here.values()} != {*cut.values()}):
                 continue
             todo.append(arg)
-            stages += [arg] if is_sum else []
-    inside = dict[Value, Cut]()
-    for v in stages:  # which grows
+            stages |= {arg: None} if is_sum else {}
+    inside, rest = dict[Value, Cut](), [*stages]
+    for v in rest:  # which grows
         inside[v] = cuts[v]
-        stages += (u for u in readers.get(v, ()) if u not in stages)
+        new = [u for u in readers.get(v, ()) if u not in stages]
+        stages |= dict.fromkeys(new)
+        rest += dict.fromkeys(new)
     return inside
 
 
