@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
-from anyrt.backends.cpu.codes import replacement
+from anyrt.backends.cpu.codes import is_step, replacement
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
 from anyrt.ir.buffer import Buffer, Scalar, Space
 from anyrt.ir.evaluate import evaluate
-from anyrt.ir.kernel import Op, alu, cast, const, load, select
+from anyrt.ir.kernel import Alu, Op, alu, cast, const, free_symbols, load, select
+from anyrt.ir.visit import parts
 
 NUMBERS = 1 << 18
 I = Sym("i", extent=NUMBERS)  # noqa: E741 - a loop variable
@@ -47,6 +48,36 @@ def test_codes_are_those_of_the_quotient(divisor, zero):
         found = replacement(x, has_fma=True)
         made, expected = evaluate(found, memory, at), evaluate(x, memory, at)
         assert np.array_equal(made.view(np.uint8), expected.view(np.uint8))  # the signs of zeros, too
+
+
+STEP, ZERO = (load(Buffer(n, DataType.FLOAT, Space.CONST, coded=True), 0) for n in ("step", "zero"))
+
+
+@pytest.mark.parametrize("zero", [0, -128, 3, 127])
+@pytest.mark.parametrize("divisor", [float(np.float32(d)) for d in DIVISORS if is_step(float(np.float32(d)))])
+def test_codes_by_numbers_that_are_loaded_have_the_bits_of_those_by_literals(divisor, zero):
+    def codes(step, zero):
+        whole = cast(kept(alu(Op.RINT, X / step) + zero), Scalar.I32)
+        return cast(whole, Scalar.I8), whole, cast(whole, Scalar.F32), cast(whole, Scalar.F32) - zero
+
+    memory = {"x": numbers(divisor, zero), "step": np.float32([divisor]), "zero": np.float32([zero])}
+    at = {"i": np.arange(NUMBERS)}
+    for loaded, literal in zip(codes(STEP, ZERO), codes(divisor, float(zero)), strict=True):
+        made = evaluate(replacement(loaded, has_fma=True), memory, at)
+        expected = evaluate(literal, memory, at)
+        assert np.array_equal(made.view(np.uint8), expected.view(np.uint8))
+
+
+def test_a_number_that_is_loaded_is_divided_by_before_all_loops():
+    found = replacement(cast(cast(kept(alu(Op.RINT, X / STEP) + ZERO), Scalar.I32), Scalar.I8), has_fma=True)
+    quotients = [p for p in parts([found]) if isinstance(p, Alu) and p.op is Op.DIV]
+    assert quotients
+    assert all(not free_symbols(q) for q in quotients)
+
+
+def test_a_step_whose_products_round_otherwise_is_not_loaded():
+    assert is_step(0.1)
+    assert not is_step(2.0**-70)
 
 
 def test_no_quotient_is_left():

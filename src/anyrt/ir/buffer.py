@@ -164,6 +164,9 @@ class Buffer:
     # lanes of a vector. So vectors may read it whole. Where nothing was stored there may be denormal numbers,
     # for which a processor takes a hundred cycles, though a mask leaves them out: 3 × the time was measured.
     padded: bool = False
+    # Of one number that kernels load, so that those which differ by it alone are one. Quotients by a float32
+    # become codes as those by a literal do, and where one is added to codes it is a small whole number.
+    coded: bool = False
 
     @property
     def stored(self) -> Scalar:

@@ -22,11 +22,12 @@ from anyrt.ir.kernel import Op
 @dataclass(frozen=True, slots=True)
 class Given:
     """An input, or a constant, which is known while compiling. `literal`: the bytes of a constant of one
-    element, which kernels hold as a number. `numbers`: those of a small one in memory, which kernels may hold
-    instead of reading them."""
+    element, which kernels hold as a number; its `own` ones, which one function reads, they may load.
+    `numbers`: those of a small one in memory, which kernels may hold instead of reading them."""
 
     constant: bool = False
     literal: bytes | None = None
+    own: bool = False
     numbers: bytes | None = None
 
 

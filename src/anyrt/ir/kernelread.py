@@ -80,7 +80,7 @@ class _Parser:
         group = read.integer() if read.skip("group") else 1
         addresses = self.addresses() if read.skip("addresses") else None
         nontemporal = read.dim() if read.skip("nontemporal") else 0
-        hints = slope, group, addresses, nontemporal, read.skip("padded")
+        hints = slope, group, addresses, nontemporal, read.skip("padded"), read.skip("coded")
         self.buffers[name] = Buffer(name, kind, space, size, offset, *hints)
 
     def addresses(self) -> Addresses:

@@ -85,7 +85,7 @@ def _buffer_text(b: Buffer) -> str:
             f" addresses {starts} {offsets} taps {b.addresses.taps} length {print_dim(b.addresses.length)}"
         )
     hints = known + (f" nontemporal {print_dim(b.nontemporal)}" if b.nontemporal != 0 else "")
-    hints += " padded" if b.padded else ""
+    hints += (" padded" if b.padded else "") + (" coded" if b.coded else "")
     return f"buffer {print_name(b.name)} {kind} {where}{hints}"
 
 

@@ -4,7 +4,8 @@ it depends on the machine, it takes that, too; those of the list are for the ref
 >>> [p.name for p in PASSES]  # doctest: +NORMALIZE_WHITESPACE
 ['keep codes', 'contract codes', 'contract integers', 'fold constants', 'narrow constants', 'hide values',
  'simplify', 'split sums', 'split scans', 'fill words', 'fold constants', 'hoist products',
- 'loop batch', 'shorten', 'winograd', 'split codes', 'pack constants', 'turn operands', 'update states']
+ 'loop batch', 'shorten', 'winograd', 'split codes', 'pack constants', 'turn operands', 'update states',
+ 'own scales']
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from anyrt.passes.hoist_products import hoist_products
 from anyrt.passes.keep_codes import keep_codes
 from anyrt.passes.loop_batch import loop_batch
 from anyrt.passes.narrow_constants import narrow_constants
+from anyrt.passes.own_scales import own_scales
 from anyrt.passes.pack_constants import pack_constants
 from anyrt.passes.requirements import requirements
 from anyrt.passes.shorten import shorten
@@ -77,6 +79,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     Pass("pack constants", pack_constants),
     Pass("turn operands", turn_operands),
     Pass("update states", update_states),
+    Pass("own scales", own_scales),  # equal constants are one until here
 )
 
 

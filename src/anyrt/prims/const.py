@@ -95,17 +95,20 @@ class Blob:
 @dataclass(frozen=True, slots=True)
 class Const(Prim):
     """The elements of a blob in a static shape. `is_part`: of the algorithm, few, and no weights, so that
-    kernels may be made for them."""
+    kernels may be made for them. `use`: other than 0 for one number that is a scale or zero point of one
+    function alone; equal numbers with other uses are other values."""
 
     blob: Blob
     shape: tuple[int, ...]
     is_part: bool = False
+    use: int = 0
 
     def compute(self) -> Compute:
         """There before; a number of its own where it is the only one."""
         alone = self.blob.size == 1 and self.blob.is_known
-        held = alone, self.is_part and not alone
-        return Given(True, *(self.blob.data.tobytes() if x else None for x in held))
+        held = self.blob.data.tobytes() if alone or self.is_part else None
+        literal, numbers = (held, None) if alone else (None, held)
+        return Given(constant=True, literal=literal, own=self.use != 0, numbers=numbers)
 
     def infer(self, args: tuple[Type, ...]) -> Type:
         """Volume and number of elements agree."""

@@ -13,6 +13,7 @@ this not fused?". Regions are scheduled before the graph around them.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from dataclasses import replace
 from functools import partial
 
 from anyrt.core.errors import CompileError
@@ -29,6 +30,7 @@ from anyrt.schedule.layouts import layouts
 from anyrt.schedule.nest import Around, external_step, region_step
 from anyrt.schedule.partition import Stored
 from anyrt.schedule.ports import port_names
+from anyrt.schedule.scales import loading
 from anyrt.schedule.store import Memory, arena, store, storing_shared
 from anyrt.schedule.task import Task
 
@@ -67,6 +69,8 @@ def _schedule(task: Task, regions: Regions) -> Schedule:
         memory = storing_shared(memory, task)
         plan = Plan(task, memory, layouts(task, memory))
         found = groups(task, memory, plan.layouts, unhosted)
+        memory = loading(memory, found, plan.layouts, task)
+        plan = replace(plan, memory=memory)
         steps, failures = _built(plan, found, made)
         if not failures:
             break

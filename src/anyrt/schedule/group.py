@@ -125,9 +125,10 @@ def signed(
     stored: Mapping[Value, Buffer],
     past: Mapping[Buffer, Past],
     layouts: Mapping[Value, Layout],
+    open: Container[Value] = (),
 ) -> Signature:
     """The signature of a group whose leaves are `stored`, in these `layouts`; `past`: outputs that may be
-    written past the caches."""
+    written past the caches; `open`: numbers that may be any."""
     order, inlined = ([group.root], []) if group.border is not None else _inside(group, stored)
     walks = {v: walk for v in inlined if (walk := _walk(v, stored)) is not None}
     sections = read_sections(walks, _whole(group, order, inlined, walks, stored, layouts), stored)
@@ -139,6 +140,8 @@ def signed(
 
     def described(value: Value) -> Hashable:
         """What a kernel may depend on of one of its values."""
+        if value in open:
+            return value.type, "open"
         leaf = stored.get(value)
         if leaf is not None:
             number = buffers.setdefault(leaf, len(buffers))
@@ -208,4 +211,4 @@ def _described(buffer: Buffer, sections: Mapping[Buffer, Section]) -> Hashable:
     """What a kernel may depend on: whether a tensor is an input, an output or neither does not count."""
     space = Space.ARENA if buffer.space in (Space.INPUT, Space.OUTPUT) else buffer.space
     size = sections[buffer].size if buffer in sections else buffer.size
-    return buffer.type, space, size, buffer.offset
+    return buffer.type, space, size, buffer.offset, buffer.coded

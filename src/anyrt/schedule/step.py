@@ -189,6 +189,8 @@ class Strategies:
     """A strategy for each kind of kernel that a target makes in its own way, and how to cut pieces where
     nothing was measured. `choice`: the kind to take for a kernel of another one. `stages`: the price of
     kernels that compute several contractions: instructions that such a one saves; None where none may be.
+    `is_step`: whether kernels may load a number that codes are divided by as well as hold it; None where they
+    load none.
 
     Plans and caches know steps by name: one that does something else has another name.
     """
@@ -198,6 +200,7 @@ class Strategies:
     tuning: Tuning = MODEL
     left_out: frozenset[str] = frozenset()  # names of steps
     stages: Callable[[AtItems, Machine], int] | None = None
+    is_step: Callable[[float], bool] | None = None
 
     def __str__(self) -> str:
         texts = [f"{kind}: {', '.join(names_of(steps))}" for kind, steps in self.lists.items()]

@@ -8,6 +8,9 @@ float32. So they are equal everywhere where they are equal around these, at most
 (`_agree`); elsewhere the quotient stays. What is limited beforehand is finite, and NaN becomes the lowest
 code. A float32 between 2²³ and 2²⁴ is a whole number, which its last bits are: a sum with 1.5 · 2²³ rounds
 half to even, and no conversion is needed.
+
+d and zero may be numbers that a kernel loads, so that one serves several (schedule/scales.py): the parts of
+1 / d and the limits are computed of them before all loops then, by the same roundings.
 """
 
 from __future__ import annotations
@@ -23,12 +26,13 @@ from numpy.typing import NDArray
 from anyrt.ir.buffer import Scalar
 from anyrt.ir.evaluate import fma_once
 from anyrt.ir.intervals import interval
-from anyrt.ir.kernel import Alu, Cast, Const, Expr, Op, bitcast, cast, const, fma, select
+from anyrt.ir.kernel import Alu, Cast, Const, Expr, Load, Op, bitcast, cast, const, fma, select
 
 LARGEST: Final = 1 << 12  # steps and zero points: far less than those that the sum holds
 MIDDLE: Final = 3 << 22  # as float32 it has a last bit of 1
 BITS: Final = 0x4B400000  # its bits
 DIVISORS: Final = (2.0**-60, 2.0**60)  # nothing is lost of products near a step
+WIDEST: Final = 1 << 9  # codes less a zero point that a kernel loads
 BESIDE: Final = 8  # numbers on each side of a step that are tried: both forms err by less than two of them
 
 
@@ -37,7 +41,7 @@ class Limited:
     """A number that lies between `low` and `high` steps, which is rounded; its code is `zero` more."""
 
     steps: Expr
-    zero: int
+    zero: int | Expr
 
 
 @lru_cache(maxsize=1 << 14)
@@ -50,11 +54,10 @@ def replacement(x: Expr, has_fma: bool) -> Expr | None:
         case Cast(type=Scalar.F32, arg=Cast(type=Scalar.I32, arg=kept)):
             found = _limited(kept, has_fma)
             return None if found is None else _number(found, 0)
-        case Alu(
-            op=Op.SUB, args=(Cast(type=Scalar.F32, arg=Cast(type=Scalar.I32, arg=kept)), Const(value=less))
-        ):
-            found = _limited(kept, has_fma) if _is_small(less) else None
-            return None if found is None else _number(found, int(less))
+        case Alu(op=Op.SUB, args=(Cast(type=Scalar.F32, arg=Cast(type=Scalar.I32, arg=kept)), below)):
+            less = _whole(below)
+            found = None if less is None else _limited(kept, has_fma)
+            return None if found is None or less is None else _number(found, less)
         case Cast(type=Scalar.I32, arg=kept):
             found = _limited(kept, has_fma)
             return None if found is None else _bits(found, BITS)
@@ -64,15 +67,19 @@ def replacement(x: Expr, has_fma: bool) -> Expr | None:
 def _bits(x: Limited, less: int) -> Expr:
     """The code in the last bits of an integer, from which a number is taken. A sum with an odd one would
     round the other half to even."""
+    if isinstance(x.zero, Expr):
+        return bitcast(x.steps + float(MIDDLE), Scalar.I32) + (cast(x.zero, Scalar.I32) - less)
     if x.zero % 2 == 0:
         whole = bitcast(x.steps + float(MIDDLE + x.zero), Scalar.I32)
         return whole - less if less else whole
     return bitcast(x.steps + float(MIDDLE), Scalar.I32) + (x.zero - less)
 
 
-def _number(x: Limited, less: int) -> Expr:
+def _number(x: Limited, less: int | Expr) -> Expr:
     """The code less a number; no zero is negative."""
-    return (x.steps + float(MIDDLE)) - float(MIDDLE - x.zero + less)
+    if isinstance(x.zero, int) and isinstance(less, int):
+        return (x.steps + float(MIDDLE)) - float(MIDDLE - x.zero + less)
+    return (x.steps + float(MIDDLE)) - ((float(MIDDLE) - _float(x.zero)) + _float(less))
 
 
 def _limited(kept: Expr, has_fma: bool) -> Limited | None:
@@ -94,20 +101,46 @@ def _limited(kept: Expr, has_fma: bool) -> Limited | None:
         case _:
             return None
     rounded, zero = _shifted(c)
-    if not all(map(_is_small, (low, high, zero))) or low >= high:
+    if zero is None or not _is_small(low) or not _is_small(high) or low >= high:
         return None
     match rounded:
         case Alu(op=Op.RINT, args=(steps,)):
-            return Limited(_steps(steps, int(low - zero), int(high - zero), has_fma), int(zero))
+            return Limited(_steps(steps, _less(low, zero), _less(high, zero), has_fma), zero)
     return None
 
 
-def _shifted(x: Expr) -> tuple[Expr, float]:
-    """What a constant is added to, and the constant."""
+def _shifted(x: Expr) -> tuple[Expr, int | Expr | None]:
+    """What a whole number is added to, and the number; None where it is another one."""
     match x:
-        case Alu(op=Op.ADD, args=(a, Const(value=zero))) | Alu(op=Op.ADD, args=(Const(value=zero), a)):
-            return a, zero
-    return x, 0.0
+        case Alu(op=Op.ADD, args=(a, Const() as b)) | Alu(op=Op.ADD, args=(Const() as b, a)):
+            return a, _whole(b)
+        case Alu(op=Op.ADD, args=(Alu(op=Op.RINT) as a, b)) | Alu(op=Op.ADD, args=(b, Alu(op=Op.RINT) as a)):
+            return a, _whole(b)
+    return x, 0
+
+
+def _whole(x: Expr) -> int | Expr | None:
+    """A small whole number, as it is or loaded."""
+    match x:
+        case Const(value=value) if _is_small(value):
+            return int(value)
+        case Load(buffer=buffer, type=Scalar.F32) if buffer.coded:
+            return x
+    return None
+
+
+def _less(limit: float, zero: int | Expr) -> int | Expr:
+    return int(limit) - zero if isinstance(zero, int) else float(limit) - zero
+
+
+def _float(x: int | Expr) -> Expr:
+    return x if isinstance(x, Expr) else const(float(x), Scalar.F32)
+
+
+def _times(steps: int | Expr, size: Expr) -> Expr:
+    if isinstance(steps, int) and isinstance(size, Const):
+        return const(float(np.float32(steps) * np.float32(size.value)), Scalar.F32)
+    return _float(steps) * size
 
 
 def _is_small(x: float) -> bool:
@@ -120,22 +153,42 @@ def _is_byte(kept: Expr) -> bool:
     return known is not None and known[0] >= -128 and known[1] <= 127
 
 
-def _steps(x: Expr, low: int, high: int, has_fma: bool) -> Expr:
+def _steps(x: Expr, low: int | Expr, high: int | Expr, has_fma: bool) -> Expr:
     """A number of steps between these two, which rounds as `x` does."""
     match x:
-        case Alu(op=Op.DIV, args=(above, Const(value=below))) if has_fma:
-            size = np.float32(below)
-            parts = _parts(float(size), low, high)
-            if parts is not None:
-                inside = _kept(above, float(np.float32(low) * size), float(np.float32(high) * size))
-                return fma(inside, parts[0], inside * parts[1])
-    return _kept(x, float(low), float(high))
+        case Alu(op=Op.DIV, args=(above, below)) if has_fma:
+            found = _inverse(below, low, high)
+            if found is not None:
+                size, z, rest = found
+                inside = _kept(above, _times(low, size), _times(high, size))
+                return fma(inside, z, inside * rest)
+    return _kept(x, _float(low), _float(high))
 
 
-def _kept(x: Expr, low: float, high: float) -> Expr:
+def _inverse(d: Expr, low: int | Expr, high: int | Expr) -> tuple[Expr, Expr, Expr] | None:
+    """A divisor, and its inverse in two parts (`_parts`); of one that is loaded they are computed."""
+    match d:
+        case Const(value=value):
+            known = isinstance(low, int) and isinstance(high, int)
+            parts = _parts(float(np.float32(value)), *((low, high) if known else (-WIDEST, WIDEST)))
+            one = const(float(np.float32(value)), Scalar.F32)
+            return parts and (one, const(parts[0], Scalar.F32), const(parts[1], Scalar.F32))
+        case Load(buffer=buffer) if buffer.coded:
+            z = const(1.0, Scalar.F32) / d
+            return d, z, fma(-z, d, 1.0) / d
+    return None
+
+
+def _kept(x: Expr, low: Expr, high: Expr) -> Expr:
     """NaN becomes the lower one."""
-    above = select(const(low, Scalar.F32) < x, x, low)
+    above = select(low < x, x, low)
     return select(above < high, above, high)
+
+
+def is_step(d: float) -> bool:
+    """Whether all quotients by a float32 that may become codes round as the products do, so that a kernel may
+    load it."""
+    return _parts(d, -WIDEST, WIDEST) is not None
 
 
 @lru_cache(maxsize=1 << 12)

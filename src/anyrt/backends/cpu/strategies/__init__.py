@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from anyrt.backends.cpu.codes import is_step
 from anyrt.backends.cpu.strategies.contraction import CONTRACTION
 from anyrt.backends.cpu.strategies.extern import EXTERN
 from anyrt.backends.cpu.strategies.map import MAP
@@ -48,4 +49,5 @@ STRATEGIES: Final = Strategies(
     },
     _choice,
     stages=gain,
+    is_step=is_step,
 )
