@@ -12,6 +12,7 @@ python -m benchmarks bits --quick                 fewer bits: bfloat16, half, in
 python -m benchmarks bits --only '^i4_1x' --json new.jsonl
 python -m benchmarks mechanisms --json new.jsonl  what each mechanism of the compiler gives
 python -m benchmarks rounding                     half types rounded to their type, and with excess precision
+python -m benchmarks stages                       contractions at items of a later one, and without
 python -m benchmarks build                        what building networks costs
 python -m benchmarks build --only '^mixed' --runs 3 --tree ../older
 python -m benchmarks trees --old ../older         two source trees in turn
@@ -49,6 +50,7 @@ from benchmarks import (
     report,
     rounding,
     session,
+    stages,
     trees,
 )
 from benchmarks.attempts import ATTEMPTS
@@ -147,6 +149,12 @@ def _parser() -> argparse.ArgumentParser:
     halves.add_argument("--threads", type=int, default=2)
     halves.add_argument("--quick", action="store_true", help="few runs: figures are rough")
     halves.add_argument("--markdown", type=Path, metavar="FILE", help="write the table")
+    joined = commands.add_parser("stages", help="what contractions at items of a later one give")
+    joined.set_defaults(action=_stages)
+    joined.add_argument("--only", default="", metavar="REGEX", help="cases whose name matches")
+    joined.add_argument("--threads", type=int, default=2)
+    joined.add_argument("--quick", action="store_true", help="few runs: figures are rough")
+    joined.add_argument("--markdown", type=Path, metavar="FILE", help="write the document")
     build = commands.add_parser("build", help="what building networks costs")
     build.set_defaults(action=_build)
     build.add_argument("--only", default="", metavar="REGEX", help="rows whose name matches")
@@ -259,6 +267,16 @@ def _rounding(options: argparse.Namespace) -> None:
     show([table])
     if options.markdown:
         write_text(options.markdown, markdown(table))
+
+
+def _stages(options: argparse.Namespace) -> None:
+    limit_threads(options.threads)
+    names = _names(options.only, [c.name for c in stages.CASES])
+    found = stages.rows(names, options.threads, QUICK if options.quick else Effort())
+    table = stages.table([*found], options.threads)
+    show([table])
+    if options.markdown:
+        stages.write(options.markdown, table)
 
 
 def _open(options: argparse.Namespace) -> None:

@@ -260,14 +260,20 @@ def request(mechanism: Mechanism, threads: int) -> BuildRequest:
 
 
 def _built(case: Case, x: Array, asked: BuildRequest, engine: str, machine: Description | None = None) -> Way:
-    """AnyRT's engine from a cache of its own; it runs what was built, since a plan whose code is there is not
-    lowered again."""
+    with built(asked, machine) as plan:
+        return ours.bound(case, x, plan, engine)
+
+
+@contextmanager
+def built(asked: BuildRequest, machine: Description | None = None) -> Iterator[bytes]:
+    """A plan, in a cache of its own; who loads it there runs what was built, since a plan whose code is there
+    is not lowered again."""
     with tempfile.TemporaryDirectory() as folder, _surroundings(Path(folder), machine or {}):
         plan = b"".join(driver.build_parts(asked, loader.target(), loader.device()).chunks(CHUNK))
         file = read_plan(plan)
         found = kernel_cache().get(plan_key(loader.device(), file.digest), file.plan.sym_by_name)
-        assert found is not None, f"{case.name}: what was built is not in the cache"
-        return ours.bound(case, x, plan, engine)
+        assert found is not None, f"{asked.shown}: what was built is not in the cache"
+        yield plan
 
 
 @contextmanager

@@ -1,0 +1,226 @@
+"""Contractions at items of a later one (schedule/stages.py): a network with such stages and without, in turn.
+
+python -m benchmarks stages --only '^depthwise'
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import numpy as np
+
+import anyrt as trt
+from anyrt.api.building.freeze import freeze
+from anyrt.backends.cpu.strategies import STRATEGIES
+from anyrt.compiler.request import BuildRequest
+from anyrt.plan.disk import write_text
+from anyrt.plan.file import read_plan
+from anyrt.plan.report import parse_report
+from anyrt.schedule.step import Strategies
+from benchmarks.machine import this_machine
+from benchmarks.measure import Effort, Times, measure, paired
+from benchmarks.mechanisms import built
+from benchmarks.peers import Way
+from benchmarks.peers.anyrt import LOGGER
+from benchmarks.probe import Probe
+from benchmarks.table import Table, digits, markdown
+from benchmarks.values import Array
+
+Feeds: TypeAlias = dict[str, Array]
+HEAD: Final = """# Stages
+
+What it gives to compute contractions at items of a later one: a depthwise convolution with the pointwise one
+behind it, an attention with its projection, two products of a perceptron. Each network is built three times:
+without stages, with them wherever they can be, and as the price of the target says
+(`backends/cpu/strategies/stages.py`). Results are compared with NumPy's in float64 before anything is timed.
+Written by `python -m benchmarks stages --quick`.
+
+Names: images, channels, rows and columns of a convolution, and to how many maps; batch, heads, rows, keys and
+size of a head of an attention; rows, width and inner width of a perceptron.
+"""
+TOLERANCE: Final = 2e-5  # of the largest result: sums of float32 of at most 1024 terms
+APART: Final = replace(STRATEGIES, stages=None)
+JOINED: Final = replace(STRATEGIES, stages=lambda asked, machine: 1)  # wherever contractions can be
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A network of several contractions: the shapes of its inputs, what adds its layers and gives the result,
+    and that result by NumPy in float64."""
+
+    name: str
+    inputs: tuple[tuple[str, tuple[int, ...]], ...]
+    layers: Callable[[trt.INetworkDefinition, Sequence[trt.ITensor]], trt.ITensor]
+    truth: Callable[..., Array]
+
+    def feeds(self) -> Feeds:
+        """Numbers for its inputs."""
+        random = np.random.default_rng(7)
+        return {name: (random.normal(size=shape) / 2).astype(np.float32) for name, shape in self.inputs}
+
+    def request(self, threads: int, strategies: Strategies | None = None) -> BuildRequest:
+        """What the compiler is asked."""
+        builder = trt.Builder(LOGGER)
+        network, config = builder.create_network(), builder.create_builder_config()
+        config.num_threads = threads
+        tensors = [network.add_input(name, trt.float32, shape) for name, shape in self.inputs]
+        made = self.layers(network, tensors)
+        made.name = "y"
+        network.mark_output(made)
+        return replace(freeze(network, config._profiles, config._build_settings()), strategies=strategies)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A case in kernels of their own and with stages; `taken`: whether the price takes these; `ratio`: of
+    apart to joined, the median over turns."""
+
+    case: str
+    taken: bool
+    apart: Times
+    joined: Times
+    ratio: float
+
+
+def depthwise(images: int, channels: int, size: int, maps: int) -> Case:
+    """A depthwise convolution of 3 × 3, maximum with 0, a pointwise one."""
+    inner, outer = _weights(channels, 1, 3, 3), _weights(maps, channels, 1, 1)
+
+    def layers(network: trt.INetworkDefinition, tensors: Sequence[trt.ITensor]) -> trt.ITensor:
+        first = network.add_convolution_nd(tensors[0], channels, (3, 3), inner)
+        first.num_groups, first.padding_nd = channels, (1, 1)
+        relu = network.add_activation(first.get_output(0), trt.ActivationType.RELU)
+        return network.add_convolution_nd(relu.get_output(0), maps, (1, 1), outer).get_output(0)
+
+    def truth(x: Array) -> Array:
+        padded = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (1, 1), (1, 1)))
+        kernel = inner[:, 0].astype(np.float64)[None, :, None, None]
+        places = ((i, j) for i in range(3) for j in range(3))
+        found = sum(padded[..., i : i + size, j : j + size] * kernel[..., i, j] for i, j in places)
+        return np.einsum(
+            "nchw,oc->nohw", np.maximum(found, 0), outer[:, :, 0, 0].astype(np.float64), optimize=True
+        )
+
+    name = f"depthwise_{images}x{channels}x{size}_to_{maps}"
+    return Case(name, (("x", (images, channels, size, size)),), layers, truth)
+
+
+def attention(batch: int, heads: int, rows: int, keys: int, size: int) -> Case:
+    """Softmax of queries times keys, times values, and a projection of all heads."""
+    width = heads * size
+    weights = _weights(width, width)
+
+    def layers(network: trt.INetworkDefinition, tensors: Sequence[trt.ITensor]) -> trt.ITensor:
+        q, k, v = tensors
+        plain, turned = trt.MatrixOperation.NONE, trt.MatrixOperation.TRANSPOSE
+        scores = network.add_matrix_multiply(q, plain, k, turned)
+        soft = network.add_softmax(scores.get_output(0))
+        soft.axes = 1 << 3
+        found = network.add_matrix_multiply(soft.get_output(0), plain, v, plain)
+        rows_of_heads = network.add_shuffle(found.get_output(0))
+        rows_of_heads.first_transpose, rows_of_heads.reshape_dims = (0, 2, 1, 3), (batch, rows, width)
+        factor = network.add_constant((1, width, width), weights[None]).get_output(0)
+        return network.add_matrix_multiply(rows_of_heads.get_output(0), plain, factor, plain).get_output(0)
+
+    def truth(q: Array, k: Array, v: Array) -> Array:
+        scores = q.astype(np.float64) @ k.astype(np.float64).swapaxes(2, 3)
+        soft = np.exp(scores - scores.max(-1, keepdims=True))
+        found = (soft / soft.sum(-1, keepdims=True)) @ v
+        return found.transpose(0, 2, 1, 3).reshape(batch, rows, width) @ weights
+
+    shapes = (("q", (batch, heads, rows, size)), *((n, (batch, heads, keys, size)) for n in ("k", "v")))
+    return Case(f"attention_{batch}x{heads}x{rows}x{keys}x{size}", shapes, layers, truth)
+
+
+def perceptron(rows: int, width: int, inner: int) -> Case:
+    """Two products with weights, and between them a maximum with 0."""
+    first, second = _weights(width, inner), _weights(inner, width)
+
+    def layers(network: trt.INetworkDefinition, tensors: Sequence[trt.ITensor]) -> trt.ITensor:
+        plain, (made,) = trt.MatrixOperation.NONE, tensors
+        for weights in (first, second):
+            factor = network.add_constant(weights.shape, weights).get_output(0)
+            made = network.add_matrix_multiply(made, plain, factor, plain).get_output(0)
+            if weights is first:
+                made = network.add_activation(made, trt.ActivationType.RELU).get_output(0)
+        return made
+
+    def truth(x: Array) -> Array:
+        return np.maximum(x.astype(np.float64) @ first, 0) @ second
+
+    return Case(f"perceptron_{rows}x{width}x{inner}", (("x", (rows, width)),), layers, truth)
+
+
+def _weights(*shape: int) -> Array:
+    return (np.random.default_rng(sum(shape)).normal(size=shape) / 4).astype(np.float32)
+
+
+# Some that the price takes, and some that it refuses.
+CASES: Final = (
+    depthwise(8, 144, 56, 24),
+    depthwise(8, 32, 112, 16),
+    depthwise(8, 128, 56, 128),
+    depthwise(1, 32, 112, 16),
+    depthwise(1, 384, 14, 64),
+    depthwise(1, 960, 7, 160),
+    attention(8, 8, 1024, 77, 80),
+    attention(16, 12, 197, 197, 64),
+    attention(1, 16, 4096, 16, 32),
+    attention(1, 12, 512, 512, 64),
+    perceptron(65536, 64, 256),
+)
+
+
+def rows(names: Sequence[str], threads: int, effort: Effort) -> Iterator[Row]:
+    """Each of these cases, in turn in kernels of their own and with stages."""
+    probe = Probe(threads, effort.patience_s)
+    for case in (c for c in CASES if c.name in names):
+        print(case.name, file=sys.stderr, flush=True)
+        feeds, counts, ways = case.feeds(), list[int](), list[Way]()
+        for strategies in (APART, JOINED, STRATEGIES):
+            with built(case.request(threads, strategies)) as plan:
+                counts.append(len(parse_report(read_plan(plan).plan.report).kernels))
+                ways.append(bound(case, plan, feeds))
+        apart, joined = measure(ways[:2], effort, probe)
+        yield Row(case.name, counts[2] < counts[0], apart, joined, paired(joined, apart))
+
+
+def bound(case: Case, plan: bytes, feeds: Feeds) -> Way:
+    """The engine of a plan on memory of its own; AssertionError where its results are not the reference's."""
+    context = trt.Runtime(LOGGER).deserialize_cuda_engine(plan).create_execution_context()
+    wanted = case.truth(**feeds)
+    held = feeds | {"y": np.empty(wanted.shape, np.float32)}
+    for name, array in held.items():
+        context.set_tensor_address(name, array.ctypes.data)
+    context.execute_async_v3(0)
+    off = np.abs(held["y"] - wanted).max() / np.abs(wanted).max()
+    assert off < TOLERANCE, f"{case.name}: a result is off by {off:.2g} of the largest"
+    return Way("", partial(context.execute_async_v3, 0), lambda: held["y"])
+
+
+def write(path: Path, found: Table) -> None:
+    """Write the document, with the machine named."""
+    (machine, *_) = this_machine({}, {}).lines()
+    write_text(path, "\n".join([HEAD, f"- {machine}", "", markdown(found)]))
+
+
+def table(found: Sequence[Row], threads: int) -> Table:
+    """The cases with their times."""
+    return Table(
+        f"Contractions at items of a later one, {threads} threads",
+        ("case", "the price", "kernels of their own µs", "one kernel µs", "times faster"),
+        tuple(
+            (
+                *(r.case, "takes it" if r.taken else "refuses it"),
+                *(digits(r.apart.median), digits(r.joined.median), digits(r.ratio)),
+            )
+            for r in found
+        ),
+        "Each case in turn in kernels of their own and in one, also where the price refuses that. Medians; "
+        "last the median of ratios of neighbouring turns.",
+    )

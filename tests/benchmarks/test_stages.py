@@ -1,0 +1,37 @@
+"""Contractions at items of a later one are timed where their results are those of the reference."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from anyrt.plan.file import read_plan
+from anyrt.plan.report import parse_report
+from benchmarks.mechanisms import built
+from benchmarks.stages import APART, JOINED, attention, bound, depthwise, perceptron
+
+SMALL = (depthwise(2, 16, 12, 24), attention(2, 3, 40, 9, 8), perceptron(96, 16, 20))
+
+
+@pytest.mark.parametrize("case", SMALL, ids=lambda c: c.name)
+def test_a_network_is_one_kernel_with_stages_and_right_with_and_without(case):
+    counts = []
+    for strategies in (APART, JOINED):
+        with built(case.request(2, strategies)) as plan:
+            counts.append(len(parse_report(read_plan(plan).plan.report).kernels))
+            bound(case, plan, case.feeds())
+    assert counts[0] > counts[1] == 1
+
+
+def test_what_differs_from_the_reference_is_not_timed():
+    case = perceptron(96, 16, 20)
+    wrong = replace(case, truth=lambda x: case.truth(x) + 1)
+    with built(case.request(2, APART)) as plan, pytest.raises(AssertionError, match="is off by"):
+        bound(wrong, plan, case.feeds())
+
+
+def test_the_truth_of_an_attention_weighs_values_by_keys():
+    case = attention(1, 1, 2, 3, 4)
+    same = np.ones((1, 1, 3, 4), np.float32)
+    found = case.truth(q=np.zeros((1, 1, 2, 4), np.float32), k=same, v=same * [[[[1, 2, 3, 4]]]])
+    assert np.allclose(found[0, 0], found[0, 1])
