@@ -17,24 +17,24 @@ def dot(x: Instruction, lanes: int, w: Writer, scope: Scope, total: str, factors
     """total + the intrinsic of two vectors of words."""
     type, each = x.intrinsic.total, x.words
     kind, word = ll.vector(type, each), ll.vector(Scalar.I32, each)
-    pieces: list[str] = []
+    registers: list[str] = []
     for first in range(0, lanes, each):
-        here = _piece(w, scope, total, type, (first, each, lanes))
-        words = (_piece(w, scope, f, Scalar.I32, (first, each, lanes)) for f in factors)
+        here = _register(w, scope, total, type, (first, each, lanes))
+        words = (_register(w, scope, f, Scalar.I32, (first, each, lanes)) for f in factors)
         args = [(x.terms, w.put(scope, f"bitcast {word} {f} to {x.terms}")) for f in words]
-        pieces.append(w.call(scope, kind, x.name, [(kind, here), *args]))
-    while len(pieces) > 1:
-        width = lanes // len(pieces)
+        registers.append(w.call(scope, kind, x.name, [(kind, here), *args]))
+    while len(registers) > 1:
+        width = lanes // len(registers)
         order = ", ".join(f"i32 {k}" for k in range(2 * width))
         of = ll.vector(type, width)
-        pairs = zip(pieces[::2], pieces[1::2], strict=True)
-        pieces = [
+        pairs = zip(registers[::2], registers[1::2], strict=True)
+        registers = [
             w.put(scope, f"shufflevector {of} {a}, {of} {b}, <{2 * width} x i32> <{order}>") for a, b in pairs
         ]
-    return pieces[0]
+    return registers[0]
 
 
-def _piece(w: Writer, scope: Scope, value: str, type: Scalar, part: tuple[int, int, int]) -> str:
+def _register(w: Writer, scope: Scope, value: str, type: Scalar, part: tuple[int, int, int]) -> str:
     """The lanes of one register: from the first on, so many of all."""
     first, count, lanes = part
     if lanes == count:

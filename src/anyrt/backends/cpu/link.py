@@ -1,7 +1,7 @@
 """Images of engines: the executor, the kernels that the host program calls, and the program itself.
 
-Each piece is code that LLVM made of one text and that stands alone (image.py), so that linking is
-laying them side by side; the program holds the kernels' places as distances. A piece is found again by its
+Each function is code that LLVM made of one text and that stands alone (image.py), so that linking is
+laying them side by side; the program holds the kernels' places as distances. Code is found again by its
 text: no two engines compile it twice.
 """
 
@@ -30,12 +30,12 @@ def link(
     module: Module,
     executor: Image,
     functions: Mapping[int, Function],
-    pieces: Mapping[str, Image],
+    compiled: Mapping[str, Image],
     machine: Machine,
     alignment: int,
 ) -> tuple[bytes, tuple[tuple[str, int], ...], Encoded]:
-    """(image, entries, program): `functions` by the identity of a kernel, `pieces` by a function's text. Each
-    piece begins at a multiple of `alignment` bytes."""
+    """(image, entries, program): `functions` by the identity of a kernel, `compiled` by their texts, each
+    laid at a multiple of `alignment` bytes."""
     start = abi.align(len(executor.code), alignment)
     used = list(dict.fromkeys(functions[id(k)].module for k in module.distinct))
 
@@ -49,10 +49,10 @@ def link(
     at = abi.align(8 * len(encoded(dict.fromkeys(used, 0)).words), alignment)
     places: dict[str, int] = {}
     for text in used:
-        places[text] = at + pieces[text].entries[NAME]
-        at = abi.align(at + len(pieces[text].code), alignment)
+        places[text] = at + compiled[text].entries[NAME]
+        at = abi.align(at + len(compiled[text].code), alignment)
     program = encoded(places)
-    parts = (executor.code, program.bytes, *(pieces[text].code for text in used))
+    parts = (executor.code, program.bytes, *(compiled[text].code for text in used))
     return _joined(parts, alignment), (*executor.entries.items(), (abi.CODE, start)), program
 
 

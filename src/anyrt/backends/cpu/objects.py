@@ -1,8 +1,8 @@
 """Code of single functions: from the cache where there is some, else compiled, in several processes where
 that pays.
 
-A piece depends on nothing but its text, the processor and what compiles it, so layers, builds and networks
-share it.
+It depends on nothing but its text, the processor and what compiles it, so layers, builds and networks share
+it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Nowhere:
         return False
 
 
-def pieces(
+def compiled(
     texts: Iterable[str],
     target: processors.Processor,
     store: Store,
@@ -47,24 +47,26 @@ def pieces(
     ends them."""
     keys = {text: cache_key("piece", llvm.VERSION, target.key, text) for text in texts}
     found = {
-        text: piece for text, key in keys.items() if (piece := _unpack(store.get_bytes(key))) is not None
+        text: function
+        for text, key in keys.items()
+        if (function := _unpack(store.get_bytes(key))) is not None
     }
     missing = [text for text in keys if text not in found]
     made = compile_texts(missing, target, lambda count: told(len(found) + count, len(keys)))
     new = {text: Image(*image.flatten(code)) for text, code in made.items()}
-    for text, piece in new.items():
+    for text, function in new.items():
         told(len(keys), len(keys))  # who stops a build wants nothing of it, and does not wait for a disk
-        store.put_bytes(keys[text], _packed(piece))
+        store.put_bytes(keys[text], _packed(function))
     return found | new
 
 
-def _packed(piece: Image) -> Sequence[bytes]:
-    entries = dump([[name, offset] for name, offset in piece.entries.items()])
-    return _LENGTH.pack(len(entries)), entries, piece.code
+def _packed(function: Image) -> Sequence[bytes]:
+    entries = dump([[name, offset] for name, offset in function.entries.items()])
+    return _LENGTH.pack(len(entries)), entries, function.code
 
 
 def _unpack(content: bytes | None) -> Image | None:
-    """None also for what does not hold a piece."""
+    """None also for what does not hold code."""
     if content is None or len(content) < _LENGTH.size:
         return None
     (length,) = _LENGTH.unpack_from(content)

@@ -42,14 +42,14 @@ def pick(w: Writer, scope: Scope, type: Scalar, start: str, places: str, lanes: 
         parts.append(w.put(scope, f"load {whole}, ptr {at}, align {size}"))
     kind, narrow = ll.vector(type, lanes), f"<{lanes} x {element}>"
     width = min(lanes, each)
-    pieces = [
-        _piece(w, scope, size, parts, piece, width) for piece in cut(w, scope, places, "i32", lanes, width)
+    registers = [
+        _register(w, scope, size, parts, part, width) for part in cut(w, scope, places, "i32", lanes, width)
     ]
-    (picked,) = joined(w, scope, pieces, element, width, lanes)
+    (picked,) = joined(w, scope, registers, element, width, lanes)
     return picked if kind == narrow else w.put(scope, f"bitcast {narrow} {picked} to {kind}")
 
 
-def _piece(w: Writer, scope: Scope, size: int, parts: list[str], places: str, lanes: int) -> str:
+def _register(w: Writer, scope: Scope, size: int, parts: list[str], places: str, lanes: int) -> str:
     """At most a register of lanes."""
     each = REGISTER // size
     whole, element = f"<{each} x i{8 * size}>", f"i{8 * size}"

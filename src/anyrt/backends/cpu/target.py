@@ -16,7 +16,7 @@ from anyrt.backends.cpu.image import flatten
 from anyrt.backends.cpu.intrinsics import INTRINSICS
 from anyrt.backends.cpu.link import Image, link
 from anyrt.backends.cpu.mix import compile_mix
-from anyrt.backends.cpu.objects import Nowhere, pieces
+from anyrt.backends.cpu.objects import Nowhere, compiled
 from anyrt.backends.cpu.pool import compile_pool
 from anyrt.backends.cpu.strategies import STRATEGIES
 from anyrt.codegen import llvm
@@ -119,10 +119,10 @@ class CpuTarget:
         loop, kernels = executor.text(self.processor), [f.module for f in functions.values()]
         known = _EXECUTORS.get(self.key) if store is None else None
         if known is not None:
-            made = pieces(kernels, self.processor, Nowhere(), told)
+            made = compiled(kernels, self.processor, Nowhere(), told)
         else:  # the executor is compiled first, and is no kernel
             texts, kept = [loop, *kernels], Nowhere() if store is None else store
-            made = pieces(texts, self.processor, kept, lambda made, of: told(max(0, made - 1), of - 1))
+            made = compiled(texts, self.processor, kept, lambda made, of: told(max(0, made - 1), of - 1))
             known = _EXECUTORS[self.key] = made[loop]
         image, entries, program = link(module, known, functions, made, machine, self.processor.alignment)
         return Assembled(image, entries, program.slots, program.frames)
@@ -143,6 +143,6 @@ class CpuTarget:
     def run(self, job: Job, feeds: Mapping[str, Array]) -> Answer:
         """No outputs, as what runs code is the device; how much of it there is as a note."""
         machine = self.limited(job.machine)
-        made = pieces((emit(k, machine).module for k in job.module.distinct), self.processor, Nowhere())
-        code = sum(len(piece.code) for piece in made.values())
+        made = compiled((emit(k, machine).module for k in job.module.distinct), self.processor, Nowhere())
+        code = sum(len(function.code) for function in made.values())
         return Answer({}, f"kernels: {len(job.kernels)}, bytes of code: {code}")

@@ -2,10 +2,10 @@
 
 Both ways use perfect shuffles: each turns the bits of every element's place by one, so that after log₂(rows)
 shuffles of the whole tile element (r, c) stands where (c, r) belongs. Sixteen rows fit into 32 registers,
-where a 16 × 16 tile takes 64 two-register permutes for 256 elements. More rows do not. Of those, 16-byte
-pieces are put side by side when they are loaded, in the order in which their columns are wanted, and blocks
-of 16 bytes are transposed on their own, all blocks of a register at once: that needs few registers, and
-instructions that are cheaper, but every row is read several times.
+where a 16 × 16 tile takes 64 two-register permutes for 256 elements. More rows do not. Of those, blocks
+of 16 bytes are put side by side when they are loaded, in the order in which their columns are wanted, and
+are transposed on their own, all of a register at once: that needs few registers, and instructions that are
+cheaper, but every row is read several times.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def columns(
     for first in range(0, length, block):
         places = [[address(r, first) for r in range(k, rows, block)] for k in range(block)]
         load = f"load <{block} x {name}>, ptr "
-        pieces = [[w.put(scope, f"{load}{p}, align {size}") for p in some] for some in places]
-        parts = [joined(w, scope, some, name, block, rows)[0] for some in pieces]
+        blocks = [[w.put(scope, f"{load}{p}, align {size}") for p in some] for some in places]
+        parts = [joined(w, scope, some, name, block, rows)[0] for some in blocks]
         for _ in range(block.bit_length() - 1):
             pairs = zip(parts[: block // 2], parts[block // 2 :], strict=True)
             parts = [
@@ -89,7 +89,7 @@ def joined(w: Writer, scope: Scope, rows: list[str], element: str, length: int, 
 
 
 def cut(w: Writer, scope: Scope, row: str, element: str, length: int, width: int) -> list[str]:
-    """A vector in pieces of `width` lanes."""
+    """A vector in parts of `width` lanes."""
     if length == width:
         return [row]
     starts = range(0, length, width)

@@ -73,8 +73,8 @@ def code(w: Writer, scope: Scope, texts: Sequence[str], width: int) -> str:
     table = "<" + ", ".join(f"float {k - 16 * (k > 7)}.0" for k in range(MOST)) + ">"
     places = cut(w, scope, moved, ll.NAMES[Scalar.I32], width, MOST)
     args = ([(of, table), (ll.vector(Scalar.I32, MOST), x)] for x in places)
-    pieces = [w.call(scope, of, "llvm.x86.avx512.permvar.sf.512", some) for some in args]
-    (found,) = joined(w, scope, pieces, FLOAT, MOST, width)
+    registers = [w.call(scope, of, "llvm.x86.avx512.permvar.sf.512", some) for some in args]
+    (found,) = joined(w, scope, registers, FLOAT, MOST, width)
     return found
 
 
@@ -82,16 +82,16 @@ def _by_register(w: Writer, scope: Scope, texts: Sequence[str], width: int, most
     """A register of at most so many lanes at a time; what is shorter than the least fills a part of it."""
     size = max(LEAST, min(width, most))
     parts = [[_part(w, scope, t, first, width, size) for t in texts] for first in range(0, width, size)]
-    pieces = [write(some, size) for some in parts]
+    registers = [write(some, size) for some in parts]
     if width == 1:
-        return w.put(scope, f"extractelement {ll.vector(Scalar.F32, size)} {pieces[0]}, i64 0")
+        return w.put(scope, f"extractelement {ll.vector(Scalar.F32, size)} {registers[0]}, i64 0")
     if width < size:
-        return shuffle(w, scope, pieces[0], "poison", FLOAT, size, list(range(width)))
-    while len(pieces) > 1:
-        pairs = zip(pieces[::2], pieces[1::2], strict=True)
-        pieces = [shuffle(w, scope, a, b, FLOAT, size, list(range(2 * size))) for a, b in pairs]
+        return shuffle(w, scope, registers[0], "poison", FLOAT, size, list(range(width)))
+    while len(registers) > 1:
+        pairs = zip(registers[::2], registers[1::2], strict=True)
+        registers = [shuffle(w, scope, a, b, FLOAT, size, list(range(2 * size))) for a, b in pairs]
         size *= 2
-    return pieces[0]
+    return registers[0]
 
 
 def _part(w: Writer, scope: Scope, value: str, first: int, width: int, size: int) -> str:
