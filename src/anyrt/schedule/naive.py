@@ -19,7 +19,7 @@ from anyrt.core.dims import Dim, Sym, add, depends, divmod_dim, floordiv, minimu
 from anyrt.core.dimvalues import substitute
 from anyrt.core.dtype import bits
 from anyrt.core.machine import Machine
-from anyrt.ir.buffer import BITS, COMPUTED, Buffer, Scalar, Space
+from anyrt.ir.buffer import COMPUTED, Buffer, Scalar, Space
 from anyrt.ir.compute import Border, Contracted, Extern, Given
 from anyrt.ir.graph import Value
 from anyrt.ir.kernel import (
@@ -42,7 +42,7 @@ from anyrt.ir.kernel import (
 )
 from anyrt.ir.statements import dims_of, indices
 from anyrt.loops.keep import keeps
-from anyrt.loops.nest import Names, is_few, loads_of, moves, serial, stride
+from anyrt.loops.nest import Names, is_few, loads_of, moves, room, serial, stride
 from anyrt.loops.strip_mine import MAX_SPLITS, divide, divided
 from anyrt.schedule import storage
 from anyrt.schedule.cost import Sizes, is_light, weight
@@ -292,7 +292,7 @@ class Builder:
 
     def _rows_folded(self, elements: Elements, store: Store) -> tuple[Stmt, ...]:
         reductions = list(elements.reductions.values())
-        outer, inner = self._told_apart(self._not_folded(reductions))
+        outer, inner = self._among(self._not_folded(reductions))
         if self._narrow(outer, reductions):
             self._fail(reductions[0].value, "too few rows to share among threads")
         folds = [s for r in reductions for s in self._folding(r)]
@@ -313,7 +313,7 @@ class Builder:
                 self._fail(r.value, "it is folded over other axes than the rest of the row")
         return widest
 
-    def _told_apart(self, some: Container[Sym]) -> tuple[list[Sym], list[Sym]]:
+    def _among(self, some: Container[Sym]) -> tuple[list[Sym], list[Sym]]:
         """The loops that are among some, and the others."""
         return [v for v in self.vars if v in some], [v for v in self.vars if v not in some]
 
@@ -352,7 +352,7 @@ class Builder:
         is_none, body = alu(Op.NE, there, there), list[Stmt]()
         for r in elements.reductions.values():
             body += self._folding(r)
-        inner, rows = self._told_apart(repeated)
+        inner, rows = self._among(repeated)
         again = serial(inner, (*body, store))
         again = (If(is_none, again),) if repeated or not self.vars else again
         return self._rows_mended(rows, again, is_none, Loop.SERIAL if repeated else Loop.VECTOR)
@@ -431,7 +431,7 @@ class Builder:
     def reserve(self, stem: str, kind: Scalar, count: Dim) -> Buffer:
         """A buffer in the thread's scratch."""
         offset = self.scratch
-        self.scratch = add(offset, mul(64, floordiv(add(mul(count, BITS[kind] // 8), 63), 64)))
+        self.scratch = add(offset, room(kind, count))
         return Buffer(self.names.name(stem), kind, Space.SCRATCH, count, offset)
 
     def _rows(self, store: Store) -> tuple[Stmt, ...]:

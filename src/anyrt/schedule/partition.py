@@ -493,12 +493,7 @@ def _slides(value: Value) -> bool:
     how = value.compute
     if not isinstance(how, Contracted):
         return False
-    sides = ((value.args[0], how.left, how.right), (value.args[1], how.right, how.left))
-    alone = (
-        [k for k, label in enumerate(labels) if label in how.out and label not in others and a.shape[k] != 1]
-        for a, labels, others in sides
-    )
-    return not all(alone)
+    return not all(any(value.shape[k] != 1 for k in how.kept(*labels)) for labels in how.sides)
 
 
 def _chooses(value: Value, user: Value) -> bool:
@@ -507,8 +502,7 @@ def _chooses(value: Value, user: Value) -> bool:
     how, mine = user.compute, value.compute
     if not isinstance(how, Contracted) or not isinstance(mine, Elements):
         return False
-    sides = ((how.left, how.right), (how.right, how.left))
-    found = [pair for pair, arg in zip(sides, user.args, strict=True) if arg == value]
+    found = [pair for pair, arg in zip(how.sides, user.args, strict=True) if arg == value]
     if len(found) != 1:
         return False
     own_labels, others = found[0]

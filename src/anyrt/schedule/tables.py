@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from anyrt.core.dims import Dim, add, floordiv, maximum, mod, mul
 from anyrt.ir.buffer import LANES, Addresses, Buffer, Scalar, Space
 from anyrt.ir.kernel import Expr, Kernel, Store, bound, cast, index, load
-from anyrt.loops.nest import Names
+from anyrt.loops.nest import Names, room
 from anyrt.loops.tables import Table as AnyTable
 from anyrt.prims.taprules import TapRule
 
@@ -104,7 +104,7 @@ class Tables:
 
     def _buffer(self, name: str, type: Scalar, count: Dim) -> Buffer:
         offset = self.bytes
-        self.bytes = add(offset, mul(64, add(mul(count, 4), 63) // 64))
+        self.bytes = add(offset, room(Scalar.I32, count))  # entries have no more bytes
         return Buffer(name, type, Space.TABLE, count, offset)
 
     @property

@@ -14,9 +14,9 @@ from functools import reduce
 from itertools import chain
 from itertools import count as counting
 
-from anyrt.core.dims import Dim, Sym, add, ceildiv, depends, maximum, mul, product, total
+from anyrt.core.dims import Dim, Sym, add, depends, maximum, mul, product, total
 from anyrt.core.dimvalues import substitute
-from anyrt.ir.buffer import BITS, Buffer, Space
+from anyrt.ir.buffer import Buffer, Scalar, Space
 from anyrt.ir.kernel import (
     Alloc,
     For,
@@ -32,7 +32,7 @@ from anyrt.ir.kernel import (
 from anyrt.ir.statements import buffers_in_order, with_buffers
 from anyrt.ir.visit import Rewrite, statements, substituted
 from anyrt.loops.both_ends import from_both_ends
-from anyrt.loops.nest import ALIGNMENT
+from anyrt.loops.nest import room
 from anyrt.loops.parallelise import delinearise
 from anyrt.schedule.compute_at import TileGraph
 from anyrt.schedule.scores import ANY, BEHIND, FIRST
@@ -66,7 +66,7 @@ def joined(name: str, parts: Sequence[TileKernels], made: Buffer) -> Kernel:
         body, loops = (*copies, For(row, Loop.SERIAL, body)), batches
         work, scratch = add(mul(work, row.extent or 0), extra), maximum(scratch, need)
         own = replace(first.panels, offset=scratch)
-        scratch = add(scratch, _aligned(mul(own.size, BITS[own.stored] // 8)))
+        scratch = add(scratch, room(own.stored, own.size))
         body = Rewrite(access=lambda b, at: (own if b == first.panels else b, at)).body(body)
     sizes = first.cut.tile.lets
     item = Sym(f"{first.cut.tile.name}.item", extent=substitute(product(v.extent or 0 for v in loops), sizes))
@@ -103,11 +103,11 @@ def _body(
     looks = () if before else part.looking
     kernels = (*looks, *kernels)
     own = [_own_scratch(k, cut) for k in kernels]
-    scratch = _aligned(reduce(maximum, (need for _, need in own)))
+    scratch = room(Scalar.U8, reduce(maximum, (need for _, need in own)))
     for buffer in (*_intermediate(kernels, made), *((FIRST, BEHIND) if looks else ())):
         size = cut.most(buffer.size)
         swap[buffer] = Buffer(f"{cut.tile.name}.{buffer.name}", buffer.type, Space.SCRATCH, size, scratch)
-        scratch = add(scratch, _aligned(mul(size, BITS[buffer.stored] // 8)))
+        scratch = add(scratch, room(buffer.stored, size))
     bodies = [_items(with_buffers(k, swap | settled)) for k, (settled, _) in zip(kernels, own, strict=True)]
     work = total(mul(cut.most(k.work), cut.most(k.var.extent or 0)) for k in kernels)
     looking = tuple(chain.from_iterable(bodies[: len(looks)]))
@@ -137,12 +137,8 @@ def _own_scratch(kernel: Kernel, cut: TileGraph) -> tuple[dict[Buffer, Buffer], 
     end: Dim = 0
     for b in found:
         settled[b] = replace(b, size=cut.most(b.size), offset=end)
-        end = add(end, _aligned(mul(settled[b].size, BITS[b.stored] // 8)))
+        end = add(end, room(b.stored, settled[b].size))
     return settled, end
-
-
-def _aligned(size: Dim) -> Dim:
-    return mul(ceildiv(size, ALIGNMENT), ALIGNMENT)
 
 
 def _intermediate(kernels: Iterable[Kernel], made: Buffer) -> list[Buffer]:
