@@ -35,17 +35,18 @@ Feeds: TypeAlias = dict[str, Array]
 HEAD: Final = """# Stages
 
 What it gives to compute contractions at items of a later one: a depthwise convolution with the pointwise one
-behind it, an attention with its projection, two products of a perceptron. Each network is built three times:
-without stages, with them wherever they can be, and as the price of the target says
-(`backends/cpu/strategies/stages.py`). Results are compared with NumPy's in float64 before anything is timed.
-Written by `python -m benchmarks stages --quick`.
+behind it, an attention with its projection, two products of a perceptron. Each network is built without
+stages and as the price of the target says (`backends/cpu/strategies/stages.py`); where that refuses them,
+with stages at as many items as there can be. Results are compared with NumPy's in float64 before anything is
+timed. Written by `python -m benchmarks stages --quick`.
 
 Names: images, channels, rows and columns of a convolution, and to how many maps; batch, heads, rows, keys and
 size of a head of an attention; rows, width and inner width of a perceptron.
 """
 TOLERANCE: Final = 2e-5  # of the largest result: sums of float32 of at most 1024 terms
 APART: Final = replace(STRATEGIES, stages=None)
-JOINED: Final = replace(STRATEGIES, stages=lambda asked, machine: 1)  # wherever contractions can be
+# Wherever contractions can be, and at as many items as there can be.
+JOINED: Final = replace(STRATEGIES, stages=lambda asked, machine: asked.items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,13 +182,18 @@ def rows(names: Sequence[str], threads: int, effort: Effort) -> Iterator[Row]:
     probe = Probe(threads, effort.patience_s)
     for case in (c for c in CASES if c.name in names):
         print(case.name, file=sys.stderr, flush=True)
-        feeds, counts, ways = case.feeds(), list[int](), list[Way]()
-        for strategies in (APART, JOINED, STRATEGIES):
-            with built(case.request(threads, strategies)) as plan:
-                counts.append(len(parse_report(read_plan(plan).plan.report).kernels))
-                ways.append(bound(case, plan, feeds))
-        apart, joined = measure(ways[:2], effort, probe)
-        yield Row(case.name, counts[2] < counts[0], apart, joined, paired(joined, apart))
+        feeds = case.feeds()
+        (count, apart), (fewer, joined) = (made(case, s, threads, feeds) for s in (APART, STRATEGIES))
+        if fewer == count:
+            _, joined = made(case, JOINED, threads, feeds)
+        before, after = measure([apart, joined], effort, probe)
+        yield Row(case.name, fewer < count, before, after, paired(after, before))
+
+
+def made(case: Case, strategies: Strategies, threads: int, feeds: Feeds) -> tuple[int, Way]:
+    """How many kernels a case has by these strategies, and what runs them."""
+    with built(case.request(threads, strategies)) as plan:
+        return len(parse_report(read_plan(plan).plan.report).kernels), bound(case, plan, feeds)
 
 
 def bound(case: Case, plan: bytes, feeds: Feeds) -> Way:
