@@ -276,23 +276,44 @@ def test_what_a_mask_excludes_stays_hidden_in_an_item():
     assert np.abs(got - wanted).max() < 2e-6 * np.abs(wanted).max()
 
 
-def test_what_is_mended_is_made_as_a_whole():
-    """Two convolutions of 3 × 3 as tiles, one behind the other: what is NaN is made again from windows."""
-    x = b.param("x", (4, 32, 48, 48), F)
-    y = x
-    for _ in range(2):
-        padded = b.pad(y, (0, 0, 1, 1), (0, 0, 1, 1), 0.0)
-        axes = [Axis(0, 0), Axis(0, 1), Axis(0, 2, 1, ((4, 1),)), Axis(0, 3, 1, ((5, 1),))]
-        y = b.contract(
-            "nchwij,kcij->nkhw", b.windows(padded, axes, (*x.shape, 3, 3)), const(weights(32, 32, 3, 3), F)
-        )
-    graph = Graph((("x", x),), (("y", b.contract("nchw,oc->nohw", y, const(weights(16, 32), F))),))
+def sliding(y):
+    """Windows of 3 × 3 around each element of images."""
+    padded = b.pad(y, (0, 0, 1, 1), (0, 0, 1, 1), 0.0)
+    axes = [Axis(0, 0), Axis(0, 1), Axis(0, 2, 1, ((4, 1),)), Axis(0, 3, 1, ((5, 1),))]
+    return b.windows(padded, axes, (*y.shape, 3, 3))
+
+
+def by_tiles_of_images(graph):
+    """Kernels of a graph whose convolutions of 3 × 3 are made by tiles wherever they can be."""
     for step in passes_for(SMALL, (4,), True):
         graph = step.run(graph)
-    made = native.lower(
-        graph, constant_offsets(graph), Sizes({}), machine=SMALL, strategies=loader.target().strategies
-    )
-    assert "mend" in {x.kind for x in made.schedules[0].launches}
+    strategies = loader.target().strategies
+    return native.lower(graph, constant_offsets(graph), Sizes({}), machine=SMALL, strategies=strategies)
+
+
+def test_what_is_mended_is_made_as_a_whole():
+    """Two convolutions of 3 × 3 as tiles, one behind the other: what is NaN is made again from windows."""
+    x = y = b.param("x", (4, 32, 48, 48), F)
+    for _ in range(2):
+        y = b.contract("nchwij,kcij->nkhw", sliding(y), const(weights(32, 32, 3, 3), F))
+    y = b.contract("nchw,oc->nohw", y, const(weights(16, 32), F))
+    made = by_tiles_of_images(Graph((("x", x),), (("y", y),)))
+    kinds = {x.kind for x in made.schedules[0].launches}
+    assert "mend" in kinds
+    assert "fused tile" not in kinds
+    assert verify(made, host(), [{}]) == ()
+
+
+def test_a_convolution_by_tiles_leaves_their_stages_to_others():
+    """One of 3 × 3 as tiles, and behind it a depthwise and a pointwise one."""
+    x = b.param("x", (4, 32, 48, 48), F)
+    first = b.contract("nchwij,kcij->nkhw", sliding(x), const(weights(32, 32, 3, 3), F))
+    inner = b.contract("nchwij,cij->nchw", sliding(first), const(weights(32, 3, 3), F))
+    y = b.contract("nchw,oc->nohw", inner, const(weights(16, 32), F))
+    made = by_tiles_of_images(Graph((("x", x),), (("y", y),)))
+    kinds = [x.kind for x in made.schedules[0].launches]
+    assert kinds.count("fused tile") == 1
+    assert "mend" in kinds
     assert verify(made, host(), [{}]) == ()
 
 
