@@ -26,7 +26,7 @@ from tests.sampling import FUZZ, sample
 CHUNK = 12  # cases in one test, so that workers share them well
 # One in so many of the chosen cases runs; static sizes run the same kernels with fewer variables.
 STRIDE = {True: 24, False: 120}
-STRIP = 256  # bytes around each tensor that must stay as they are
+GUARD = 256  # bytes around each tensor that must stay as they are
 CASES = [
     pytest.param(op, dynamic, start, id=f"{op.layer.name}-{'dynamic' if dynamic else 'static'}-{start}")
     for op in ALL_OPS
@@ -56,16 +56,16 @@ class Block:
     """Memory of a tensor between two strips."""
 
     def __init__(self, content):
-        self.bytes = np.full(content.size + 2 * STRIP, 0xA5, np.uint8)
-        self.bytes[STRIP:-STRIP] = content
-        self.address = self.bytes.ctypes.data + STRIP
+        self.bytes = np.full(content.size + 2 * GUARD, 0xA5, np.uint8)
+        self.bytes[GUARD:-GUARD] = content
+        self.address = self.bytes.ctypes.data + GUARD
 
     def is_whole(self):
-        return (self.bytes[:STRIP] == 0xA5).all() and (self.bytes[-STRIP:] == 0xA5).all()
+        return (self.bytes[:GUARD] == 0xA5).all() and (self.bytes[-GUARD:] == 0xA5).all()
 
     def array(self, dtype, shape):
         count = int(np.prod(shape))
-        raw = self.bytes[STRIP : STRIP + storage_bytes(dtype, count)].copy()
+        raw = self.bytes[GUARD : GUARD + storage_bytes(dtype, count)].copy()
         return (unpack4(raw, count, dtype) if is_packed(dtype) else raw.view(numpy_dtype(dtype))).reshape(
             shape
         )
