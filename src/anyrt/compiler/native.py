@@ -206,8 +206,8 @@ def compile_lowered(
     told: Hears = lambda made, of: None,
     functions: Mapping[int, Function] | None = None,
 ) -> Compiled:
-    """Native code for a processor, with what its caller needs to know. Pieces come from `store` where it has
-    them; `told` hears how many kernels there are of how many, and may stop the compilation of the others.
+    """Native code for a processor, with what its caller needs to know. Code comes from `store` where it has
+    it; `told` hears how many kernels there are of how many, and may stop the compilation of the others.
     `functions`: what is written already."""
     functions = written(lowered, target) if functions is None else functions
     made = target.assemble(lowered.module, functions, lowered.machine, store, told)

@@ -1,4 +1,4 @@
-"""How much a piece of a kernel does: elements stored and folded, which is about as many nanoseconds."""
+"""How much a part of a kernel does: elements stored and folded, which is about as many nanoseconds."""
 
 from __future__ import annotations
 
