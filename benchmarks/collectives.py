@@ -20,8 +20,8 @@ from benchmarks.table import Table, markdown
 SIZES = (4, 1 << 10, 1 << 16, 1 << 20, 1 << 22, 1 << 26)
 TURNS = 7
 NOTE = (
-    f"float32, SUM, 2 ranks; a time is that of one exchange. By turns in the same processes, medians of {TURNS} "
-    "on rank 0; of the quotients, too, which stand in the last column."
+    f"float32, SUM, 2 ranks; times of one exchange. By turns in the same processes, medians of {TURNS} "
+    "on rank 0, of the quotients, too."
 )
 CODE = """
 import json, sys, time

@@ -598,9 +598,12 @@ class IDequantizeLayer(ILayer):
     def block_shape(self, value: Dims | Sequence[int]) -> None: ...
 
 class IDistCollectiveLayer(ILayer):
-    """Exchanges data between the devices that run a network. An engine here runs on one, for which every
-    operation gives what it was given: a sum over one device, a gathering of one part. Other devices,
-    as a root, in a group, or by num_ranks, are refused by name.
+    """Exchanges data between the ranks that run a network, each a process with an engine of its own and
+    a communicator, which its context gets by set_communicator. num_ranks is how many take part, all
+    of the communicator's or those of a group; of one, every operation gives what it was given. Parts
+    are cut and joined along the first axis. Folds are in the order of ranks, on every rank alike.
+    After REDUCE, ranks but the root have what they gave, after GATHER zeros. See the page on
+    collectives.
     """
     @property
     def dist_collective_op(self) -> CollectiveOperation:
@@ -616,13 +619,13 @@ class IDistCollectiveLayer(ILayer):
     def reduce_op(self, value: ReduceOperation) -> None: ...
     @property
     def root(self) -> int:
-        """the device that sends or receives; -1 where none does"""
+        """the rank that sends or receives; -1 where none does"""
 
     @root.setter
     def root(self, value: int) -> None: ...
     @property
     def groups(self) -> Dims:
-        """the devices that take part; None: all of them"""
+        """the ranks that take part, in order; None or (): all of them"""
 
     @groups.setter
     def groups(self, value: Dims | Sequence[int] | None) -> None: ...
@@ -2344,15 +2347,19 @@ class INetworkDefinition(_INetworkDefinition):
         root: int,
         groups: Dims | Sequence[int] | None,
     ) -> IDistCollectiveLayer:
-        """Exchanges data between the devices that run a network. An engine here runs on one, for which every
-        operation gives what it was given: a sum over one device, a gathering of one part. Other devices,
-        as a root, in a group, or by num_ranks, are refused by name.
+        """Exchanges data between the ranks that run a network, each a process with an engine of its own and
+        a communicator, which its context gets by set_communicator. num_ranks is how many take part, all
+        of the communicator's or those of a group; of one, every operation gives what it was given. Parts
+        are cut and joined along the first axis. Folds are in the order of ranks, on every rank alike.
+        After REDUCE, ranks but the root have what they gave, after GATHER zeros. See the page on
+        collectives.
 
-        input: float32, float16, int32, bfloat16, int64
+        input: float32, float16, int8, int32, uint8, fp8, bfloat16, int64, float64, int16, uint16, uint32,
+            uint64
         dist_collective_op: what is exchanged
         reduce_op: how elements are folded; NONE where nothing is
-        root: the device that sends or receives; -1 where none does
-        groups: the devices that take part; None: all of them
+        root: the rank that sends or receives; -1 where none does
+        groups: the ranks that take part, in order; None or (): all of them
 
         Returns the new IDistCollectiveLayer. Shape and type of its output are known immediately. Raises
         AR403 for a tensor of a different network, and TypeError (AR311) for an argument of a wrong class.
@@ -2360,8 +2367,8 @@ class INetworkDefinition(_INetworkDefinition):
         Errors when the shape is read, and during the build:
         AR101: an input of rank 0 that would be cut
         AR202: a type that it does not take
-        AR304: a fold that is missing; a fold where nothing is folded; a root that is missing
-        AR901: a group of several devices; a root that is another device
+        AR304: a fold that is missing; a fold where nothing is folded; a group of other ranks than
+            num_ranks; a group that names a rank twice; a root that is missing; a root that takes no part
 
             every, total = trt.CollectiveOperation.ALL_REDUCE, trt.ReduceOperation.SUM
             layer = network.add_dist_collective(x, every, total, -1, None)

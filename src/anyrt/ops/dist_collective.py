@@ -13,12 +13,12 @@ from anyrt.core.enums_more import CollectiveOperation
 from anyrt.core.errors import ArgumentError, ShapeError
 from anyrt.ir.graph import Value, apply
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
-from anyrt.ops._types import FLOATS, INTS, OWN_NUMBERS
+from anyrt.ops._types import FLOATS, INTS, OWN_NUMBERS, PACKED
 from anyrt.prims.build import identity
 from anyrt.prims.collective import Collective
 
 C, R = CollectiveOperation, ReduceOperation
-NUMBERS = FLOATS | INTS | OWN_NUMBERS | {DataType.INT8, DataType.UINT8, DataType.FP8}
+NUMBERS = FLOATS | INTS | OWN_NUMBERS - PACKED | {DataType.INT8, DataType.UINT8, DataType.FP8}
 
 
 @dataclass(frozen=True, slots=True)
