@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
+
+import anyrt
 
 NAMES = ["Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare"]
 X = np.random.default_rng(3).uniform(0.5, 2, (2, 3, 4)).astype(np.float32)
@@ -30,6 +33,15 @@ def test_axes_that_a_run_decides_fold_what_is_open_everywhere(run, axes):
     x = np.random.default_rng(4).uniform(0.5, 1.5, (3, 2, 4, 2)).astype(np.float32)
     got = run("ReduceProd", {"x": x, "axes": np.int64(axes)}, dynamic=("x",), keepdims=0)
     np.testing.assert_allclose(got, x.prod(tuple(axes)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("axes", [[-1], [-2, -1]])
+def test_axes_that_a_run_decides_of_what_data_count_were_refused(axes):
+    text = f"g (bool[a,b] x, int64[{len(axes)}] d) => (int64[] y) {{ t = NonZero(x)\n y = ReduceMax(t, d) }}"
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]> {text}')
+    x = np.array([[0, 1, 0], [1, 0, 0]], np.bool_)
+    (y,) = anyrt.load(model.SerializeToString()).run({"x": x, "d": np.int64(axes)}).values()
+    assert y.tolist() == np.array(np.nonzero(x)).max(tuple(axes), keepdims=True).tolist()
 
 
 @pytest.mark.sampled(2)

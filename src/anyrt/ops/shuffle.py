@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from anyrt.core.dimlimits import MAX_RANK
-from anyrt.core.dims import Dim, add, bounds, equal, floordiv, maximum, mul, product, symbols
+from anyrt.core.dims import Dim, add, always_le, bounds, equal, floordiv, maximum, mul, product, symbols
 from anyrt.core.enums import DataType, LayerType
 from anyrt.core.errors import ArgumentError
 from anyrt.core.requirement import Relation
@@ -103,7 +103,7 @@ def _resolve(
         size, rule = _given(layer, y, i, d, text)
         given.append(size)
         rules.append(rule)
-    inferred = [equal(d, -1) for d in wanted]
+    inferred = [_inferred(d) for d in wanted]
     others = product(given)
     count: Dim = 0
     for flag in inferred:
@@ -122,6 +122,11 @@ def _resolve(
     return sizes, tuple(rule for group in rules for rule in group)
 
 
+def _inferred(d: Dim) -> Dim:
+    """1 where the dimension is −1: 0 if it never is, which may be proved of sums whose ends leave it open."""
+    return 0 if always_le(0, d) else equal(d, -1)
+
+
 def _factor(inferred: Dim, rest: Dim) -> Dim:
     """`rest` where the dimension is inferred, else 1."""
     if isinstance(inferred, int):
@@ -134,7 +139,7 @@ def _given(layer: Layer[ShuffleAttrs], y: Value, i: int, d: Dim, text: str) -> t
     if d == -1:
         return 1, ()
     low, high = bounds(d)
-    kept = d if low >= 0 else maximum(d, equal(d, -1))
+    kept = maximum(d, _inferred(d))
     if not layer.attrs.zero_is_placeholder or low > 0 or high < 0:
         return kept, ()
     if low == 0 and not isinstance(d, int) and symbols(d) <= symbols(product(y.shape)):
