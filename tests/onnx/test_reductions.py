@@ -35,6 +35,21 @@ def test_axes_that_a_run_decides_fold_what_is_open_everywhere(run, axes):
     np.testing.assert_allclose(got, x.prod(tuple(axes)), rtol=1e-5)
 
 
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize(("sizes", "axes"), [((2, 3, 1, 4, 2), [-2, 1]), ((2,) * 7 + (3,), [7, 0, -4])])
+@pytest.mark.parametrize("keep", [0, 1])
+@pytest.mark.parametrize("dynamic", [(), ("x",)])
+@pytest.mark.parametrize("name", NAMES)
+def test_axes_that_a_run_decides_were_refused_of_more_than_four(agrees, name, sizes, axes, keep, dynamic):
+    x = np.random.default_rng(5).uniform(0.5, 2, sizes).astype(np.float32)
+    agrees(f"Reduce{name}", {"x": x, "axes": np.int64(axes)}, dynamic=dynamic, keepdims=keep)
+
+
+def test_means_of_integers_over_five_axes_that_a_run_decides_are_refused(run):
+    with pytest.raises(anyrt.errors.NotSupportedError, match=r"INT32 and axes that a run decides, of 5"):
+        run("ReduceMean", {"x": np.ones((2, 2, 2, 2, 2), np.int32), "axes": np.int64([0, 1])})
+
+
 @pytest.mark.parametrize("axes", [[-1], [-2, -1]])
 def test_axes_that_a_run_decides_of_what_data_count_were_refused(axes):
     text = f"g (bool[a,b] x, int64[{len(axes)}] d) => (int64[] y) {{ t = NonZero(x)\n y = ReduceMax(t, d) }}"

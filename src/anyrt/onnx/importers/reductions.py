@@ -1,16 +1,16 @@
 """Folds over axes, which the model knows, or a run.
 
-Of axes that a run decides, each of size n becomes two: one that is kept, of size 1 or n, and one that is
-folded, of size n or 1.
+Of up to four axes that a run decides, each of size n becomes two: one that is kept, of size 1 or n, and one
+that is folded, of size n or 1. More are folded one after the other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from anyrt.api.compose.sizes import entries, flags, squeeze_by
+from anyrt.api.compose.sizes import Size, entries, flags, lengths, squeeze_by
 from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import DataType, ReduceOperation, UnaryOperation
 from anyrt.onnx.node import Node, importer
@@ -18,27 +18,32 @@ from anyrt.onnx.node import Node, importer
 R, U, D = ReduceOperation, UnaryOperation, DataType
 Axes: TypeAlias = Sequence[int]
 Fold: TypeAlias = Callable[[Node, Tensor, Axes], Tensor]
-MOST_AXES = 4  # that a run may choose among: a network has twice as many
+Each: TypeAlias = Callable[[Node, Tensor], Tensor]
+MOST_AXES = 4  # that are folded at once where a run chooses among them: a network has twice as many
 
 
 def _plain(op: ReduceOperation, node: Node, x: Tensor, axes: Axes) -> Tensor:
     return node.reduce(op, x, axes)
 
 
-def _norm_1(node: Node, x: Tensor, axes: Axes) -> Tensor:
-    return node.reduce(R.SUM, node.unary(U.ABS, x), axes)
+def _same(node: Node, x: Tensor) -> Tensor:
+    return x
 
 
-def _squares(node: Node, x: Tensor, axes: Axes) -> Tensor:
-    return node.reduce(R.SUM, x * x, axes)
+def _magnitude(node: Node, x: Tensor) -> Tensor:
+    return node.unary(U.ABS, x)
 
 
-def _norm_2(node: Node, x: Tensor, axes: Axes) -> Tensor:
-    return node.unary(U.SQRT, _squares(node, x, axes))
+def _square(node: Node, x: Tensor) -> Tensor:
+    return x * x
 
 
-def _log_sum(node: Node, x: Tensor, axes: Axes) -> Tensor:
-    return node.unary(U.LOG, node.reduce(R.SUM, x, axes))
+def _root(node: Node, x: Tensor) -> Tensor:
+    return node.unary(U.SQRT, x)
+
+
+def _logarithm(node: Node, x: Tensor) -> Tensor:
+    return node.unary(U.LOG, x)
 
 
 def log_sum_exp(node: Node, x: Tensor, axes: Axes) -> Tensor:
@@ -48,32 +53,46 @@ def log_sum_exp(node: Node, x: Tensor, axes: Axes) -> Tensor:
     return node.unary(U.LOG, node.reduce(R.SUM, node.unary(U.EXP, x - most), axes)) + most
 
 
-# The fold, and what narrower types are computed in, where the fold alone would round or overflow.
-FOLDS: dict[str, tuple[Fold, bool]] = {
-    "ReduceSum": (partial(_plain, R.SUM), False),
-    "ReduceProd": (partial(_plain, R.PROD), False),
-    "ReduceMax": (partial(_plain, R.MAX), False),
-    "ReduceMin": (partial(_plain, R.MIN), False),
-    "ReduceMean": (partial(_plain, R.AVG), False),
-    "ReduceL1": (_norm_1, False),
-    "ReduceSumSquare": (_squares, False),
-    "ReduceL2": (_norm_2, True),
-    "ReduceLogSum": (_log_sum, True),
-    "ReduceLogSumExp": (log_sum_exp, True),
+class Way(NamedTuple):
+    """What becomes of each element, the fold, which may take axes one after the other, and what becomes of
+    each result; `is_real`: narrower types are computed in wider ones, as the fold would round or overflow."""
+
+    first: Each
+    fold: Fold
+    last: Each
+    is_real: bool = False
+
+    def whole(self, node: Node, x: Tensor, axes: Axes) -> Tensor:
+        """All of it."""
+        return self.last(node, self.fold(node, self.first(node, x), axes))
+
+
+SUM = partial(_plain, R.SUM)
+FOLDS = {
+    "ReduceSum": Way(_same, SUM, _same),
+    "ReduceProd": Way(_same, partial(_plain, R.PROD), _same),
+    "ReduceMax": Way(_same, partial(_plain, R.MAX), _same),
+    "ReduceMin": Way(_same, partial(_plain, R.MIN), _same),
+    "ReduceMean": Way(_same, partial(_plain, R.AVG), _same),
+    "ReduceL1": Way(_magnitude, SUM, _same),
+    "ReduceSumSquare": Way(_square, SUM, _same),
+    "ReduceL2": Way(_square, SUM, _root, True),
+    "ReduceLogSum": Way(_same, SUM, _logarithm, True),
+    "ReduceLogSumExp": Way(_same, log_sum_exp, _same, True),
 }
 
 
 def _reduced(name: str, node: Node) -> Tensor:
-    fold, is_real = FOLDS[name]
+    way = FOLDS[name]
     given, keep = node.input(0), bool(node.attr("keepdims", 1))
-    x = given.cast(_wide(given, is_real))
+    x = given.cast(_wide(given, way.is_real))
     at = node.optional(1)
     if at is not None and at.sizes != (0,) and node.ints(at) is None:
-        return _by_run(node, partial(fold, node), x, at, keep).cast(given.dtype)
+        return _by_run(node, way, x, at, keep).cast(given.dtype)
     axes = () if at is not None and at.sizes == (0,) else node.axes(1)
     if not axes:
         axes = () if node.attr("noop_with_empty_axes", 0) else tuple(range(x.rank))
-    y = fold(node, x, axes).cast(given.dtype)
+    y = way.whole(node, x, axes).cast(given.dtype)
     return y if keep else y.squeeze(*axes)
 
 
@@ -84,20 +103,34 @@ def _wide(x: Tensor, is_real: bool) -> DataType:
     return D.DOUBLE if is_real else x.dtype
 
 
-def _by_run(
-    node: Node, fold: Callable[[Tensor, Axes], Tensor], x: Tensor, axes: Tensor, keep: bool
-) -> Tensor:
-    if x.rank > MOST_AXES:
-        raise node.unsupported(f"axes that a run decides, of {x.rank}", "make them constants of the model")
+def _by_run(node: Node, way: Way, x: Tensor, axes: Tensor, keep: bool) -> Tensor:
     if axes.sizes[0] < 0:
         raise node.unsupported("as many axes as a run decides", "give the vector of axes a known length")
     folded, one = flags(axes, x.rank).equal(1), node.constant([1] * x.rank, D.INT64)
     # A maximum is one term, whatever it is made of: products of sizes stay short.
     kept = entries(node.where_(folded, one, x.shape()).maximum(0))
-    gone = entries(node.where_(folded, x.shape(), one).maximum(0))
-    pairs = [size for pair in zip(kept, gone, strict=True) for size in pair]
-    y = fold(x.reshape(pairs), range(1, 2 * x.rank, 2)).reshape(kept)
+    if x.rank > MOST_AXES:
+        if way is FOLDS["ReduceMean"] and not x.is_float:  # a mean of means that are cut is another one
+            raise node.unsupported(
+                f"{x.dtype.name} and axes that a run decides, of {x.rank}", "name the axes"
+            )
+        y = _one_by_one(node, way, x, entries(one - folded.cast(D.INT64)), kept)
+    else:
+        gone = entries(node.where_(folded, x.shape(), one).maximum(0))
+        pairs = [size for pair in zip(kept, gone, strict=True) for size in pair]
+        y = way.whole(node, x.reshape(pairs), range(1, 2 * x.rank, 2)).reshape(kept)
     return y if keep else squeeze_by(y, axes)
+
+
+def _one_by_one(node: Node, way: Way, x: Tensor, starts: Sequence[Size], kept: Sequence[Size]) -> Tensor:
+    """Each axis becomes what it folds to, and behind that what it was, and keeps one of them:
+    a network has not as many axes as they have pairs, and products of all sizes have too many terms."""
+    y, whole = way.first(node, x), lengths(x)
+    for axis in range(x.rank):
+        both = node.concat([way.fold(node, y, (axis,)), y], axis)
+        start = [*[0] * axis, starts[axis], *[0] * (x.rank - axis - 1)]
+        y = node.slice(both, start, [*kept[: axis + 1], *whole[axis + 1 :]])
+    return way.last(node, y)
 
 
 for _name in FOLDS:
