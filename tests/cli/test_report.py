@@ -121,6 +121,17 @@ def test_an_engine_writes_its_report(model):
     assert facts(text)["kernels"]
 
 
+@pytest.mark.parametrize("path", [5, b"engine.html", anyrt.BuilderFlag.TF32])
+def test_a_report_for_no_path_raised_what_python_raises(model, path):
+    with pytest.raises(TypeError, match=r"\[AR311\] report: path: got .*, wanted a str, a path or None"):
+        anyrt.load(model).engine.report(path)
+
+
+def test_a_report_for_a_path_with_a_nul_raised_what_python_raises(model):
+    with pytest.raises(anyrt.errors.ResourceError, match=r"AR803.*a path with a NUL"):
+        anyrt.load(model).engine.report("a\0b")
+
+
 def test_clicks_search_and_zoom_work_in_a_browser(model, tmp_path):
     if CHROMIUM is None:
         pytest.skip("no chromium: apt-get install chromium, to click through the page")

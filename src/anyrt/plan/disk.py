@@ -19,8 +19,7 @@ LINKS: Final = 40  # as many as Linux follows
 
 def open_regular(path: Path, where: str) -> BinaryIO:
     """`path` opened for reading; PlanError AR604 where it is no regular file, without waiting for anybody."""
-    if "\0" in str(path):
-        raise OSError(errno.EINVAL, "a path with a NUL")
+    _without_nul(path)
     # Neither waits for the writer of a FIFO, nor becomes the reader of a terminal.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     mode = os.fstat(handle).st_mode
@@ -38,6 +37,7 @@ def write_atomically(path: Path, parts: Iterable[bytes | memoryview], anew: bool
     /dev/stdout, gets the bytes as they come. `anew`: a new file takes the place of whatever is there.
     """
     try:
+        _without_nul(path)
         place = path if anew else _followed(path)
         found = None if anew else _facts(place)
         if isinstance(place, int):
@@ -53,6 +53,11 @@ def write_atomically(path: Path, parts: Iterable[bytes | memoryview], anew: bool
 def write_text(path: Path, text: str) -> None:
     """The same of text, as UTF-8."""
     write_atomically(path, [text.encode()])
+
+
+def _without_nul(path: Path) -> None:
+    if "\0" in str(path):  # which Python takes for a wrong value, not for a file that is not there
+        raise OSError(errno.EINVAL, "a path with a NUL")
 
 
 def _followed(path: Path) -> Path | int:

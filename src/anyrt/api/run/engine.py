@@ -90,6 +90,8 @@ class ICudaEngine(Reporting, Managed):
             engine.report("report.html")
 
         Raises AR803 where the file cannot be written."""
+        if not isinstance(path, str | os.PathLike | None):
+            raise wrong_type("report: path", path, "a str, a path or None")
         # Pages are drawn by the package of the command line, above this one, which is found by its name.
         made = import_module("anyrt.cli.report.build")
         page: str = made.report(bytes(memoryview(self.serialize())), self.name)
