@@ -42,3 +42,18 @@ def test_make_fuzz_runs_the_same_programs(part, monkeypatch, tmp_path):
     monkeypatch.setattr(runner, "FOLDER", tmp_path)
     monkeypatch.delenv("PYTHONPATH", raising=False)
     assert runner.found(part, 0, 1) == []
+
+
+def test_what_has_a_known_cause_is_not_counted_as_found(monkeypatch, tmp_path, capsys):
+    rows = [{"seed": s, "kind": "refused", "op": "MaxPool", "told": f"[AR{s}]"} for s in (126, 301)]
+    rows = [{**row, "nodes": ["MaxPool"]} for row in rows]
+    monkeypatch.setattr(runner, "FOLDER", tmp_path)
+    monkeypatch.setattr(runner.models, "run", lambda seeds, file: len(seeds))
+    monkeypatch.setattr(runner.models, "rows", lambda file: rows)
+    monkeypatch.setitem(runner.TURN, "models", 10**9)
+    assert runner.fuzz(["models"], 0.001) == 1
+    told = capsys.readouterr().out
+    assert "1 found, and 1 of known causes" in told
+    assert "[AR301]" in told
+    assert "[AR126]" not in told
+    assert len((tmp_path / "found.jsonl").read_text().splitlines()) == 2

@@ -12,7 +12,8 @@ plans, calls, files   changed plans, calls in any order, changed models: errors 
 nnsmith    models by NNSmith, where it is installed
 
 Each part runs in processes of its own, which may die. Seeds are printed, and kept in fuzz/seeds.json;
-what went wrong is a line there in found.jsonl. What it finds becomes a test."""
+what went wrong is a line there in found.jsonl, with the cause where causes.py knows one. What it finds
+becomes a test."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ import traceback
 from pathlib import Path
 
 from anyrt.plan.disk import write_text
-from tools.fuzz import models
+from tools.fuzz import causes, models
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "fuzz"
@@ -84,7 +85,7 @@ def found(part: str, first: int, last: int) -> list[dict[str, object]]:
         file = FOLDER / "models.jsonl"
         models.run(range(first, last), file)
         return [
-            {"part": part, **r}
+            {"part": part, **r, "cause": causes.cause(r)}
             for r in models.rows(file)
             if first <= r["seed"] < last and r["kind"] != "same"
         ]
@@ -143,10 +144,12 @@ def fuzz(parts: list[str], seconds: float) -> int:
             wrong = found(part, first, last)
             with (FOLDER / "found.jsonl").open("a") as out:
                 out.writelines(json.dumps(row) + "\n" for row in wrong)
-            print(f"{part}: seeds {first} to {last - 1}, {len(wrong)} found", flush=True)
-            for row in wrong:
+            odd = [row for row in wrong if not row.get("cause")]
+            known = f", and {len(wrong) - len(odd)} of known causes" if len(wrong) > len(odd) else ""
+            print(f"{part}: seeds {first} to {last - 1}, {len(odd)} found{known}", flush=True)
+            for row in odd:
                 print("  ", *(f"{k}={v}" for k, v in row.items() if v and k != "part"), flush=True)
-            seeds[part], count = last, count + len(wrong)
+            seeds[part], count = last, count + len(odd)
             write_text(state, json.dumps(seeds))
     print(f"{count} found; next seeds: {seeds}; all that was found is in {FOLDER / 'found.jsonl'}")
     return count

@@ -160,9 +160,21 @@ def _beyond(
         return bool((np.abs(feeds[node.input[0]].astype(np.float64)).max(initial=0) ** 2 > most).all())
     if node.op_type not in SUMS | PRODUCTS or typed[n].dtype.kind in "iub":
         return False
-    size = _magnitudes(node, feeds, opset, typed, least=1.0 if node.op_type in PRODUCTS else 0.0)[n]
+    mean, count = _mean(node, feeds, typed[n])
+    size = _magnitudes(mean, feeds, opset, typed, least=1.0 if node.op_type in PRODUCTS else 0.0)[n]
     top = np.finfo(np.float64 if typed[n].dtype == np.float64 else np.float32).max
-    return bool((~(size[bad] <= top)).all())
+    return bool((~(size[bad] * count <= top)).all())
+
+
+def _mean(node: NodeProto, feeds: Mapping[str, Array], result: Array) -> tuple[NodeProto, int]:
+    """The node, or one whose results are sums over a number of terms, and that number."""
+    if node.op_type == "AveragePool":  # with what lies outside as zeros, all windows have as many
+        given = {a.name: helper.get_attribute_value(a) for a in node.attribute} | {"count_include_pad": 1}
+        pool = helper.make_node(node.op_type, node.input, node.output, **given)
+        return pool, math.prod(given["kernel_shape"])
+    if node.op_type in ("GlobalAveragePool", "ReduceMean"):
+        return node, feeds[node.input[0]].size // max(1, result.size)
+    return node, len(node.input) if node.op_type == "Mean" else 1
 
 
 def _equal(got: Array, want: Array, typed: Array, room: Array | float = 0.0) -> Array:
@@ -200,11 +212,7 @@ def room(
                 step = np.abs(y.astype(np.float64) - w.astype(np.float64))
                 np.maximum(m, np.where(np.isfinite(step), step, 0), out=m)
     if node.op_type in SUMS:
-        size = _magnitudes(node, feeds, opset, typed)
-        moved = [
-            np.maximum(m, np.where(np.isfinite(s), s, 0) * drift * math.sqrt(max(1, terms)))
-            for m, s in zip(moved, size, strict=True)
-        ]
+        moved = [np.maximum(m, s) for m, s in zip(moved, _summed(node, feeds, opset, typed), strict=True)]
     if node.op_type == "Gelu":  # x / 2 · (1 + erf …), whose digits may cancel
         x = np.abs(feeds[node.input[0]].astype(np.float64))
         moved = [np.maximum(m, drift * np.where(np.isfinite(x), x, 0)) for m in moved]
@@ -217,6 +225,15 @@ def room(
         most = max((float(np.abs(x[np.isfinite(x)]).max(initial=1)) for x in changed.values()), default=1.0)
         moved = [np.maximum(m, drift * most) for m in moved]
     return [np.ceil(m) if t.dtype.kind in "iub" else m for m, t in zip(moved, typed, strict=True)]
+
+
+def _summed(node: NodeProto, feeds: Mapping[str, Array], opset: int, typed: list[Array]) -> list[Array]:
+    """What a drift of the terms' magnitudes makes of each sum, whatever cancels there; 0 for what is none."""
+    if node.op_type not in SUMS:
+        return [np.zeros(y.shape) for y in typed]
+    drift = max((_drift(node, x.dtype) for x in feeds.values() if x.dtype.name in DRIFT), default=0.0)
+    by = drift * math.sqrt(max((1, *(x.size for x in feeds.values()))))
+    return [np.where(np.isfinite(s), s, 0) * by for s in _magnitudes(node, feeds, opset, typed)]
 
 
 def _between(node: NodeProto, feeds: Mapping[str, Array], opset: int) -> Array:
@@ -305,10 +322,12 @@ def _spread(model: ModelProto, feeds: Mapping[str, Array]) -> dict[str, Array]:
         for node in model.graph.node:
             read = oracles.reads(node, held)
             typed = oracles.evaluate(node, read, opset)
-            for name, y, t in zip(node.output, oracles.exact(node, read, opset, typed), typed, strict=True):
+            exact, sums = oracles.exact(node, read, opset, typed), _summed(node, read, opset, typed)
+            for name, y, t, off in zip(node.output, exact, typed, sums, strict=True):
                 if t.dtype.name in DRIFT:
                     y = y.astype(np.float64)
-                    y = y + np.abs(y) * DRIFT[t.dtype.name] * 4 * rng.choice((-1.0, 1.0), y.shape)
+                    off = np.maximum(off, np.abs(y) * DRIFT[t.dtype.name] * 4)
+                    y = y + off * rng.choice((-1.0, 1.0), y.shape)
                 held[name] = oracles.rounded(y, t.dtype)
                 if held[name].shape == base[name].shape:
                     a, b = held[name].astype(np.float64), base[name].astype(np.float64)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from typing import Any
 
 import ml_dtypes
@@ -55,9 +56,13 @@ def evaluate(node: NodeProto, feeds: Mapping[str, Array], opset: int) -> list[Ar
 
 
 def _with_borders(node: NodeProto, feeds: Mapping[str, Array]) -> NodeProto:
-    """A pool of SAME borders with these written out: the reference puts the odd one at the wrong end."""
+    """A pool of SAME borders with these written out: the reference puts the odd one at the wrong end; and one
+    of VALID borders without the word: with it the reference forgets dilations when it counts windows."""
     given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     same = given.get("auto_pad", b"")
+    kept = {k: v for k, v in given.items() if k not in ("auto_pad", "ceil_mode")}
+    if node.op_type.endswith("Pool") and same == b"VALID" and max(given.get("dilations", [1])) > 1:
+        return helper.make_node(node.op_type, node.input, node.output, **kept)
     if not node.op_type.endswith("Pool") or not same.startswith(b"SAME"):
         return node
     sizes = given["kernel_shape"]
@@ -70,7 +75,6 @@ def _with_borders(node: NodeProto, feeds: Mapping[str, Array]) -> NodeProto:
         half = total // 2
         before.append(total - half if same == b"SAME_LOWER" else half)
         after.append(total - before[-1])
-    kept = {k: v for k, v in given.items() if k not in ("auto_pad", "ceil_mode")}
     return helper.make_node(node.op_type, node.input, node.output, **{**kept, "pads": before + after})
 
 
@@ -196,12 +200,47 @@ def _lp_normal(given: Mapping[str, Any], x: Array) -> Array:
     return np.asarray(np.where(size == 0, 0, x / size))
 
 
+def _one_hot(given: Mapping[str, Any], indices: Array, depth: Array, pair: Array) -> Array:
+    """The reference adds 0 or 1 times (on − off) to off, which rounds, and is NaN for infinities."""
+    axis, count = given.get("axis", -1), int(depth.reshape(-1)[0])
+    at = np.expand_dims(np.where(indices < 0, indices + count, indices), axis)
+    places = np.arange(count).reshape([count if a == axis % at.ndim else 1 for a in range(at.ndim)])
+    return np.asarray(np.where(at == places, pair[1], pair[0]))
+
+
+def _determinant(given: Mapping[str, Any], x: Array) -> Array:
+    """The reference eliminates, and loses digits near the end of float64; of what is infinite it is taken."""
+    found = np.linalg.det(x)
+    for at in np.ndindex(x.shape[:-2]):
+        if np.isfinite(x[at]).all():
+            found[at] = _nearest(_exact_determinant([[Fraction(n) for n in row] for row in x[at].tolist()]))
+    return np.asarray(found)
+
+
+def _exact_determinant(rows: list[list[Fraction]]) -> Fraction:
+    """By the first row, and what is left of the others."""
+    if not rows:
+        return Fraction(1)
+    parts = ((-1) ** k * n * _exact_determinant([r[:k] + r[k + 1 :] for r in rows[1:]])
+             for k, n in enumerate(rows[0]) if n)  # fmt: skip
+    return sum(parts, start=Fraction(0))
+
+
+def _nearest(number: Fraction) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
 OWN = {
+    "Det": _determinant,
     "Erf": _erf,
     "Gelu": _gelu,
     "MeanVarianceNormalization": _mean_variance,
     "LRN": _local_response,
     "LpNormalization": _lp_normal,
+    "OneHot": _one_hot,
 }
 
 

@@ -19,7 +19,6 @@ import anyrt
 from anyrt.plan.disk import write_text
 from tools.fuzz import causes, forms, grow, judge, models, weighed  # noqa: F401  # weighed adds forms
 
-NOTHING = {"op": "", "ort": "", "told": "", "mood": "", "sizes": 0}
 FILE = Path(__file__).resolve().parents[2] / "docs" / "generated_models.md"
 
 
@@ -48,8 +47,9 @@ def page(rows: list[causes.Row], runs: list[str]) -> str:
         "## How they are judged\n",
         rules + "\n",
         f"Units in the last place: {units}. Drift: {drifts}.\n",
-        "Of LRN, LpNormalization, MeanVarianceNormalization, Erf, Gelu, GlobalMaxPool and Loop the reference "
-        "of this version is wrong, or less exact than AnyRT; formulas take its place.\n",
+        "Of LRN, LpNormalization, MeanVarianceNormalization, Det, Erf, Gelu, GlobalMaxPool, Loop, OneHot and "
+        "pools with dilations and VALID borders the reference of this version is wrong, or less exact than "
+        "AnyRT; formulas take its place.\n",
         "GridSample, cubic Resize and Attention have their positions, coefficients and scales in double "
         "precision, and normalization ignores `stash_type`, which AnyRT takes for the least precision.\n",
         "## What became of them\n",
@@ -77,7 +77,9 @@ def together(files: list[Path]) -> tuple[list[causes.Row], list[str]]:
     rows: dict[int, causes.Row] = {}
     runs = []
     for file in files:
-        found = {row["seed"]: {**NOTHING, **row} for row in models.rows(file) if row["kind"] != "begun"}
+        found = {
+            row["seed"]: {**causes.NOTHING, **row} for row in models.rows(file) if row["kind"] != "begun"
+        }
         again = found.keys() & rows.keys()
         changed = sorted(
             s for s in again if (rows[s]["kind"], rows[s]["op"]) != (found[s]["kind"], found[s]["op"])
