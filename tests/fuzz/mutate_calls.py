@@ -10,6 +10,7 @@ import faulthandler
 import inspect
 import random
 import sys
+import tempfile
 import warnings
 
 import numpy as np
@@ -338,6 +339,11 @@ def wrong(number):
 
 def main(first, last):
     warnings.simplefilter("ignore")  # deprecations, and caches that cannot be written
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):  # where calls write their files
+        tried(first, last)
+
+
+def tried(first, last):
     for number in range(first, last):
         faulthandler.dump_traceback_later(SECONDS, exit=True)
         print(number, file=sys.stderr, flush=True)
