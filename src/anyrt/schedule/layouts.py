@@ -125,7 +125,8 @@ def _lanes(value: Value, leaves: Collection[Value], few: int) -> Iterator[int]:
         ]
         places = [(label, max(_axes(at[n]))) for n, label in enumerate(how.out) if _axes(at[n])]
         alone = [axis for label, axis in places if wide and label not in wide[0]]
-        alone += [axis for label, axis in places if label in _beside_small(v, how)]
+        beside = _beside_small(v, how)  # which asks for nothing where it is innermost anyway
+        alone += [k for label, k in places if label in beside and k != len(value.shape) - 1]
         shared = [axis for label, axis in places if label in how.left and label in how.right]
         sliding = any(not isinstance(leaf.compute, Given) for leaf, _ in _windows(v, leaves, few))
         yield from alone or (shared[-1:] if sliding else ())
