@@ -335,7 +335,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 64 {
     }
     for serial k3 0.. < 2 {
       alloc sum14 = 0:i32
-      for serial w11 0.. < 1 {
+      for unroll w11 0.. < 1 {
         fold sum14 add less12[k3 + 2*r13 + w11]
       }
       store less12[k3 + 2*r13] = sum14[0]
@@ -375,7 +375,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 64 {
     }
     for serial k3 0.. < 2 {
       alloc sum14 = 0:i32
-      for serial w11 0.. < 1 {
+      for unroll w11 0.. < 1 {
         fold sum14 add less12[k3 + 2*r13 + w11]
       }
       store less12[k3 + 2*r13] = sum14[0]

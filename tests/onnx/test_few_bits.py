@@ -599,7 +599,7 @@ def test_the_same_weights_have_one_kernel_however_they_are_spelled(rows, zeros, 
         np.testing.assert_array_equal(other.engine.run(x=x)["y"], wanted)
 
 
-@pytest.mark.parametrize(("level", "rows", "asked"), [(0, 1, 10), (0, 6, 10), (4, 1, 10), (0, 16, 0)])
+@pytest.mark.parametrize(("level", "rows", "asked"), [(0, 1, 10), (0, 6, 10), (4, 1, 10), (0, 16, 20)])
 def test_what_is_made_of_few_rows_serves_many_panels_of_codes(level, rows, asked):
     """Codes and scales of later blocks are asked for where the sums of blocks are in registers."""
     w = Weights(4096, 512, 32)
@@ -619,9 +619,9 @@ def test_rows_of_int8_are_summed_by_dots_with_codes_of_all_sizes(bits, shifts, z
 
 
 @pytest.mark.parametrize(("machine", "copied"), [("avx512", [False, True]), ("avx2", [True, True])])
-def test_codes_of_many_rows_are_decoded_once_or_for_each_of_two_tiles(machine, copied):
+def test_codes_of_many_rows_are_decoded_once_or_for_each_of_a_few_tiles(machine, copied):
     w = Weights(256, 512, 32)
-    made = [Built.of(model_of([w.node()], w.given, n, 512)).kernels(machine)[-1] for n in (16, 33)]
+    made = [Built.of(model_of([w.node()], w.given, n, 512)).kernels(machine)[-1] for n in (33, 40)]
     lines = ([line.split("=")[0] for line in text.splitlines() if "code(" in line] for text in made)
     assert [any("store" in line for line in some) for some in lines] == copied
 

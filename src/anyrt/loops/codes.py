@@ -70,6 +70,7 @@ WORD = BITS[Scalar.I32]
 BYTE = BITS[Scalar.U8]
 BYTES = (DataType.INT8, DataType.UINT8)
 ONES = 0x01010101
+FEW = 16  # words of a block, which are added up one by one sooner than in a vector
 LOWEST = 128  # the largest magnitude of rows of int8
 # Codes that are summed as bytes, and the last step that makes an integer of one.
 SUMMED = {
@@ -228,9 +229,10 @@ def _less(
     at = add(mul(own.dim, depth), place)
     fill = Store(less, at, const(0, Scalar.I32) - sum)
     total = Buffer(names.name("sum"), Scalar.I32, Space.REGISTER, 1)
+    in_turn = Loop.UNROLL if loops[-1].extent in range(FEW + 1) else Loop.SERIAL
     add_up = (
         Alloc(total, const(0, Scalar.I32)),
-        For(loops[-1], Loop.SERIAL, (Fold(total, Op.ADD, load(less, at)),)),
+        For(loops[-1], in_turn, (Fold(total, Op.ADD, load(less, at)),)),
         Store(less, add(mul(own.dim, depth), block), load(total, 0)),
     )
     body = (*_side_by_side(fill, loops, names), *serial(loops[:-1], add_up))

@@ -25,7 +25,7 @@ from anyrt.core.dims import Dim, add, mul
 from anyrt.core.dtype import bits
 from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE, Machine
-from anyrt.ir.graph import Graph, Value, apply, walk
+from anyrt.ir.graph import Graph, Shape, Value, apply, walk
 from anyrt.ir.prim import Array
 from anyrt.ir.rewrite import transformed
 from anyrt.prims import build
@@ -92,11 +92,26 @@ def _word(value: Value, op: Contract, by_codes: bool) -> int:
 
 def _are_codes(value: Value, labels: Sequence[int], op: Contract) -> bool:
     """True for rows of int8 times a scale that neighbouring terms have in common, which come last."""
-    made, summed = _stored_as(value), [k for k, label in enumerate(labels) if label not in op.out]
-    if fn_of(made) != "mul" or made.shape != value.shape or not summed:
+    made = _stored_as(value)
+    if fn_of(made) != "mul" or labels[-1] in op.out:
         return False
-    pairs = ((_stored_as(codes), scale) for codes, scale in (made.args, made.args[::-1]))
-    return any(_is_int8(codes) and scale.shape[summed[-1]] == 1 for codes, scale in pairs)
+    pairs = (made.args, made.args[::-1])
+    return any(_is_int8(_stored_as(codes)) and _repeats(scale, value.shape) for codes, scale in pairs)
+
+
+def _repeats(scale: Value, shape: Shape) -> bool:
+    """True for a value that is the same along the last axis of this shape."""
+    while scale.shape != (*shape[:-1], 1) and not _is_spread(scale, shape):
+        if not isinstance(scale.op, Reshape):
+            return False
+        (scale,) = scale.args
+    return True
+
+
+def _is_spread(value: Value, shape: Shape) -> bool:
+    last = len(shape) - 1
+    reads = isinstance(value.op, View) and all(out != last for a in value.op.axes for out, _ in a.terms)
+    return reads and value.shape == shape
 
 
 def _stored_as(value: Value) -> Value:
