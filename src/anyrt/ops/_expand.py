@@ -21,6 +21,7 @@ from anyrt.core.enums import DataType
 from anyrt.core.errors import AnyrtError, DTypeError, GraphError, ShapeError
 from anyrt.core.requirement import Relation
 from anyrt.ir.graph import Value
+from anyrt.ops._axes import with_axes
 from anyrt.ops._check import check_dtype, check_rank, checked, need, show
 from anyrt.ops._quantized import codes as to_codes
 from anyrt.ops._record import A, Layer, Op
@@ -45,6 +46,7 @@ def expand_layer(
     """
     try:
         _check_operands(op, layer)
+        layer = with_axes(op, layer)
         staged = _stage_int8(op, layer, in_scales, out_scale)
         outputs = _limited(op, layer, op.expand(staged))
     except AnyrtError as e:

@@ -124,6 +124,7 @@ class Input:
     is_property: the layer has a property of its name; it may be connected by `set_input`, too.
     same_as: must have the type of this operand.
     clears: attributes that go back to their defaults when the operand is connected.
+    axes: their names, so that ranks and equal sizes are checked (`ops/_axes.py`); of some layers other ones.
     """
 
     name: str
@@ -134,6 +135,7 @@ class Input:
     build_time: bool = False
     clears: tuple[str, ...] = ()
     is_property: bool = False
+    axes: str | Callable[[Layer[Any]], str] | None = None  # Any: a layer of the operator
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from anyrt.core.dims import Dim, add, mod
 from anyrt.core.dtype import numpy_dtype, short_name
 from anyrt.core.enums import DataType, LayerType
 from anyrt.core.enums_more import AttentionIOForm, AttentionNormalizationOp, CausalMaskKind
-from anyrt.core.errors import ArgumentError, DTypeError, GraphError, ShapeError
+from anyrt.core.errors import ArgumentError, DTypeError, GraphError
 from anyrt.core.requirement import Relation
 from anyrt.ir.graph import Value, apply
-from anyrt.ops._check import Requirements, checked, need, show
+from anyrt.ops._check import Requirements, checked, need
 from anyrt.ops._lengths import ends_within, lengths_within
 from anyrt.ops._record import (
     ABSENT,
@@ -45,15 +45,6 @@ PADDED, PACKED = AttentionIOForm.PADDED_BHND, AttentionIOForm.PACKED_NHD
 LEAST = -float(np.finfo(np.float32).max)
 STEPS = {DataType.INT8: (-128.0, 127.0), DataType.FP8: (-448.0, 448.0)}
 MASK, SCALE, QUERY_LENGTHS, KEY_LENGTHS = 3, 4, 5, 6
-OPERANDS = (
-    Input("query", FLOATS),
-    Input("key", FLOATS, same_as=0),
-    Input("value", FLOATS, same_as=0),
-    Input("mask", FLOATS | {DataType.BOOL}, required=False, is_property=True),
-    Input("normalization_quantize_scale", FLOATS, required=False, is_property=True),
-    Input("query_lengths", frozenset({DataType.INT32}), required=False, is_property=True),
-    Input("key_value_lengths", frozenset({DataType.INT32}), required=False, is_property=True),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +92,37 @@ class AttentionAttrs(Attrs):
         return self.causal_kind or (C.UPPER_LEFT if self.causal else C.NONE)
 
 
+def _tokens_axes(tokens: str, heads: str, form: AttentionIOForm) -> str:
+    return f"{tokens} {heads} head_size" if form is PACKED else f"batch {heads} {tokens} head_size"
+
+
+def _key_axes(layer: Layer[AttentionAttrs]) -> str:
+    return _tokens_axes("keys", "key_heads", layer.attrs.key_value_form)
+
+
+OPERANDS = (
+    Input("query", FLOATS, axes=lambda layer: _tokens_axes("queries", "heads", layer.attrs.query_form)),
+    Input("key", FLOATS, same_as=0, axes=_key_axes),
+    Input("value", FLOATS, same_as=0, axes=_key_axes),
+    Input(
+        "mask",
+        FLOATS | {DataType.BOOL},
+        required=False,
+        is_property=True,
+        axes="batch? heads? queries keys",
+    ),
+    Input("normalization_quantize_scale", FLOATS, required=False, is_property=True, axes="| 1"),
+    Input("query_lengths", frozenset({DataType.INT32}), required=False, is_property=True, axes="batch+1"),
+    Input(
+        "key_value_lengths",
+        frozenset({DataType.INT32}),
+        required=False,
+        is_property=True,
+        axes=lambda layer: "batch+1" if layer.attrs.key_value_form is PACKED else "batch",
+    ),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class _Tokens:
     """Queries, keys or values as (B, heads, S, H). Of packed ones each batch sees those of all, and its own
@@ -136,11 +158,11 @@ def expand(layer: Layer[AttentionAttrs]) -> tuple[Value, ...]:
     (q, q_rules), (k, k_rules), (v, _) = (_tokens(layer, i) for i in range(3))
     batch = _batch(layer, q, k)
     q, k, v = (x.for_each(batch) for x in (q, k, v))
-    rules, group = _check_sizes(layer, q.tokens, k.tokens, v.tokens)
+    rules, group = _grouped(layer, q.tokens.shape[1], k.tokens.shape[1])
     heads, n = ((k.tokens.shape[1],), "n") if group == 1 else ((k.tokens.shape[1], group), "ng")
     queries = reshape(q.tokens, (batch, *heads, *q.tokens.shape[2:]))
     scores = contract(f"b{n}sh,bnth->b{n}st", queries, k.tokens, DataType.FLOAT)
-    seen, (mask, mask_rules) = _seen(layer, q, k, scores.type.rank), _mask(layer, scores, heads)
+    seen, mask = _seen(layer, q, k, scores.type.rank), _mask(layer, heads)
     if mask is not None and mask.dtype is DataType.BOOL:
         seen.append(mask)
     elif mask is not None:
@@ -153,19 +175,15 @@ def expand(layer: Layer[AttentionAttrs]) -> tuple[Value, ...]:
     y = reshape(contract(f"b{n}st,bnth->b{n}sh", weights, v.tokens, hides=hides), q.tokens.shape)
     if q.first is not None:  # what other batches' queries were given is 0
         y = transpose(reshape(reduce_("sum", y, (0,)), y.shape[1:]), (1, 0, 2))
-    return (checked(y, (*rules, *mask_rules, *q_rules, *k_rules)),)
+    return (checked(y, (*rules, *q_rules, *k_rules)),)
 
 
 def _tokens(layer: Layer[AttentionAttrs], i: int) -> tuple[_Tokens, Requirements]:
     """Operand `i`, with what its lengths say, and what must hold of these."""
     x, at = layer.input(i), KEY_LENGTHS if i else QUERY_LENGTHS
-    form = layer.attrs.key_value_form if i else layer.attrs.query_form
-    wanted = "(tokens, heads, head size)" if form is PACKED else "(batch, heads, tokens, head size)"
-    _check_rank(layer, i, 3 if form is PACKED else 4, wanted)
-    lengths = layer.optional(at)
+    form, lengths = layer.attrs.key_value_form if i else layer.attrs.query_form, layer.optional(at)
     if lengths is None:
         return _Tokens(x), ()
-    _check_rank(layer, at, 1, "one number for each batch, packed tokens one more")
     if form is PADDED:
         lengths, rules = lengths_within(layer.name, lengths, x.shape[2], "keys", "the key's axis 2")
         return _Tokens(x, behind=_column(lengths, 0, lengths.shape[0])), rules
@@ -258,70 +276,30 @@ def _quantised(layer: Layer[AttentionAttrs], weights: Value) -> Value:
     return map_("mul", kept, step)
 
 
-def _mask(
-    layer: Layer[AttentionAttrs], scores: Value, heads: tuple[Dim, ...]
-) -> tuple[Value | None, Requirements]:
-    """The mask with the scores' axes, and what its sizes must be."""
+def _mask(layer: Layer[AttentionAttrs], heads: tuple[Dim, ...]) -> Value | None:
+    """The mask with the scores' axes."""
     mask = layer.optional(MASK)
     if mask is None:
-        return None, ()
+        return None
     q = layer.input(0)
     if mask.dtype not in (DataType.BOOL, q.dtype):
         got = f"a mask of {short_name(mask.dtype)} for queries of {short_name(q.dtype)}"
         raise DTypeError("AR203", layer.name, got, "bool, or the queries' type", "cast it")
-    _check_rank(layer, MASK, 4, "(batch or 1, heads or 1, queries, keys)")
-    wanted = (scores.shape[0], q.shape[1], *scores.shape[-2:])
-    rules = tuple(
-        rule
-        for k, (m, w) in enumerate(zip(mask.shape, wanted, strict=True))
-        if m != 1 or k > 1
-        for rule in _equal(layer, m, w, f"a mask of shape {show(mask.shape)}", show(wanted))
-    )
     split = (1,) * len(heads) if mask.shape[1] == 1 else heads
-    return reshape(mask, (mask.shape[0], *split, *mask.shape[2:])), rules
+    return reshape(mask, (mask.shape[0], *split, *mask.shape[2:]))
 
 
 # ---- what is refused ----------------------------------------------------------------------------
 
 
-def _equal(layer: Layer[AttentionAttrs], a: Dim, b: Dim, got: str, wanted: str) -> Requirements:
-    do = "make the sizes equal"
-    return need(layer.name, a, Relation.EQ, b, "AR123", got, wanted, do)
-
-
-def _check_rank(layer: Layer[AttentionAttrs], i: int, rank: int, wanted: str) -> None:
-    x = layer.input(i)
-    if x.type.rank != rank:
-        got = f"{OPERANDS[i].name} of shape {show(x.shape)}"
-        raise ShapeError("AR123", layer.name, got, wanted, "reshape it with add_shuffle")
-
-
-def _check_sizes(layer: Layer[AttentionAttrs], q: Value, k: Value, v: Value) -> tuple[Requirements, int]:
-    """What sizes must be, and how many heads of queries share one of keys."""
-    got = f"query {show(q.shape)}, key {show(k.shape)}, value {show(v.shape)}"
-    rules = _equal(layer, k.shape[0], q.shape[0], got, "as many batches of keys as of queries")
-    rules += _equal(layer, k.shape[3], q.shape[3], got, "queries and keys of one head size")
-    for a, b in zip(v.shape, k.shape, strict=True):
-        rules += _equal(layer, a, b, got, "values of the keys' shape")
-    for i, batches in ((QUERY_LENGTHS, q.shape[0]), (KEY_LENGTHS, q.shape[0])):
-        rules += _check_lengths(layer, i, batches)
-    many, few = q.shape[1], k.shape[1]
+def _grouped(layer: Layer[AttentionAttrs], many: Dim, few: Dim) -> tuple[Requirements, int]:
+    """How many heads of queries share one of keys, and what must hold of both."""
+    text, do = f"{many} heads of queries, {few} of keys", "repeat heads, or choose a divisor"
     if isinstance(many, int) and isinstance(few, int) and few:
-        do = "repeat heads, or choose a divisor"
-        text = f"{many} heads of queries, {few} of keys"
         need(layer.name, mod(many, few), Relation.EQ, 0, "AR118", text, "a multiple", do)
-        return rules, many // few
-    return rules + _equal(layer, many, few, got, "as many heads, where their number is dynamic"), 1
-
-
-def _check_lengths(layer: Layer[AttentionAttrs], i: int, batches: Dim) -> Requirements:
-    lengths = layer.optional(i)
-    if lengths is None:
-        return ()
-    form = layer.attrs.query_form if i == QUERY_LENGTHS else layer.attrs.key_value_form
-    count = add(batches, 1 if form is PACKED else 0)
-    got = f"{show(lengths.shape)} {OPERANDS[i].name} for {batches} batches"
-    return _equal(layer, lengths.shape[0], count, got, f"{count}")
+        return (), many // few
+    wanted = "as many heads, where their number is dynamic"
+    return need(layer.name, many, Relation.EQ, few, "AR123", text, wanted, "make the sizes equal"), 1
 
 
 def _check_settings(layer: Layer[AttentionAttrs]) -> None:
@@ -348,10 +326,6 @@ def _check_settings(layer: Layer[AttentionAttrs]) -> None:
         got = "normalization_quantize_scale without" if scale else "no normalization_quantize_scale for"
         got, do = f"{got} normalization_quantize_to_type", "set both, or none"
         raise ArgumentError("AR306", layer.name, got, "both", do)
-    step = layer.optional(SCALE)
-    if step is not None and step.shape not in ((), (1,)):
-        got = f"normalization_quantize_scale of shape {show(step.shape)}"
-        raise ShapeError("AR123", layer.name, got, "() or (1,)", "give one scale for all")
 
 
 def ref(attrs: AttentionAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:

@@ -97,41 +97,16 @@ def _column(numbers: Value, start: Dim, count: Dim) -> Value:
 
 
 def _check(layer: Layer[KVCacheUpdateAttrs]) -> Requirements:
-    """The other shapes are the cache's."""
-    cache, update, packed = layer.input(0), layer.input(1), layer.attrs.update_form is PACKED
-    _check_rank(layer, 0, 4, "(batch, heads, positions, head size)")
-    _check_rank(layer, 1, *((3, "(tokens, heads, head size)") if packed else (4, "the cache's axes")))
-    _check_rank(layer, 2, 1, "one position for each batch")
-    batch, heads, most, size = cache.shape
+    """A cache of so many positions, which has room for the update."""
+    cache, is_packed = layer.input(0), layer.attrs.update_form is PACKED
+    most = cache.shape[2]
     if not isinstance(most, int):
         got, do = f"a cache of shape {show(cache.shape)}", "fix the number of positions in the input"
         raise ShapeError("AR117", layer.name, got, "a static number of positions", do)
-    rules = _equal(layer, layer.input(2).shape[0], batch, "write_indices of", f"{batch}, one for each batch")
-    wanted = (heads, size) if packed else (batch, heads, size)
-    given = update.shape[1:] if packed else (*update.shape[:2], update.shape[3])
-    for a, b in zip(given, wanted, strict=True):
-        rules += _equal(layer, a, b, f"an update of shape {show(update.shape)},", f"{b}, as the cache has it")
-    return rules + (_check_lengths(layer, batch) if packed else _check_ends(layer, most))
-
-
-def _check_rank(layer: Layer[KVCacheUpdateAttrs], i: int, rank: int, wanted: str) -> None:
-    x = layer.input(i)
-    if x.type.rank != rank:
-        got = f"{OPERANDS[i].name} of shape {show(x.shape)}"
-        raise ShapeError("AR123", layer.name, got, wanted, "reshape it with add_shuffle")
-
-
-def _equal(layer: Layer[KVCacheUpdateAttrs], a: Dim, b: Dim, what: str, wanted: str) -> Requirements:
-    return need(layer.name, a, Relation.EQ, b, "AR123", f"{what} size {a}", wanted, "make the sizes equal")
-
-
-def _check_lengths(layer: Layer[KVCacheUpdateAttrs], batch: Dim) -> Requirements:
-    if layer.optional(LENGTHS) is None:
+    if is_packed and layer.optional(LENGTHS) is None:
         do = "set update_lengths to where each batch begins, and the end"
         raise GraphError("AR406", layer.name, "PACKED_NHD without update_lengths", "B + 1 numbers", do)
-    _check_rank(layer, LENGTHS, 1, "one number for each batch, and the end")
-    wanted = add(batch, 1)
-    return _equal(layer, layer.input(LENGTHS).shape[0], wanted, "update_lengths of", f"{wanted}")
+    return () if is_packed else _check_ends(layer, most)
 
 
 def _check_ends(layer: Layer[KVCacheUpdateAttrs], most: int) -> Requirements:
@@ -216,11 +191,16 @@ def mistakes() -> tuple[Mistake[KVCacheUpdateAttrs], ...]:
     )  # fmt: skip
 
 
+def _update_axes(layer: Layer[KVCacheUpdateAttrs]) -> str:
+    is_packed = layer.attrs.update_form is PACKED
+    return "tokens heads head_size" if is_packed else "batch heads tokens head_size"
+
+
 OPERANDS = (
-    Input("cache", FLOATS),
-    Input("update", FLOATS, same_as=0),
-    Input("write_indices", INTS),
-    Input("update_lengths", frozenset({DataType.INT32}), required=False, is_property=True),
+    Input("cache", FLOATS, axes="batch heads positions head_size"),
+    Input("update", FLOATS, same_as=0, axes=_update_axes),
+    Input("write_indices", INTS, axes="batch"),
+    Input("update_lengths", frozenset({DataType.INT32}), required=False, is_property=True, axes="batch+1"),
 )
 OPS = (
     Op(

@@ -15,10 +15,10 @@ from anyrt.core.dims import Dim, add, floordiv, maximum, minimum, mul
 from anyrt.core.dtype import numpy_dtype, short_name
 from anyrt.core.enums import DataType, LayerType
 from anyrt.core.enums_more import MoEActType
-from anyrt.core.errors import DTypeError, GraphError, NotSupportedError, ShapeError
+from anyrt.core.errors import DTypeError, GraphError, NotSupportedError
 from anyrt.core.requirement import Relation
-from anyrt.ir.graph import Shape, Value, apply
-from anyrt.ops._check import Requirements, checked, need, show
+from anyrt.ir.graph import Value, apply
+from anyrt.ops._check import checked, need
 from anyrt.ops._math import number
 from anyrt.ops._quantized import LARGEST, check_scale, codes
 from anyrt.ops._record import (
@@ -36,7 +36,7 @@ from anyrt.ops._record import (
     attr,
 )
 from anyrt.ops._types import FLOATS, INTS
-from anyrt.prims.build import cast, contract, gather, iota, map_, reduce_, reshape, scalar, slice_
+from anyrt.prims.build import cast, contract, gather, iota, map_, reduce_, reshape, scalar
 from anyrt.prims.build import expand as expand_
 from anyrt.prims.scan import Scan
 from anyrt.prims.scatter import Scatter
@@ -46,11 +46,6 @@ EXPERTS, SCORES, GATE, UP, DOWN, GATE_BIAS, UP_BIAS, DOWN_BIAS, SCALE = range(1,
 BIAS = GATE_BIAS - GATE
 BLOCK = 8  # rows
 INFINITE = float("inf")
-SHAPES = (
-    (0, "(batch, tokens, hidden)"),
-    (EXPERTS, "(batch, tokens, experts of a token)"),
-    (GATE, "(experts, hidden, inner)"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,25 +217,12 @@ def _own(v: Value, rows: Rows) -> Value:
 
 
 def _checked(layer: Layer[MoEAttrs]) -> Layer[MoEAttrs]:
-    """The layer with operands whose sizes are those of the first ones."""
+    """The layer, for which there is an expert."""
     _check_settings(layer)
-    x, selected, gate = (_ranked(layer, i, text) for i, text in SHAPES[:3])
-    (batch, length, hidden), chosen = x.shape, selected.shape[2]
-    many, _, inner = gate.shape
-    pairs, wide, long = (batch, length, chosen), (many, hidden, inner), (many, inner, hidden)
-    wanted: dict[int, Shape] = {EXPERTS: pairs, SCORES: pairs, GATE: wide, UP: wide, DOWN: long}
-    wanted |= {GATE_BIAS: (many, inner), UP_BIAS: (many, inner), DOWN_BIAS: (many, hidden)}
-    scale = layer.optional(SCALE)
-    if scale is not None and scale.shape != ():
-        wanted[SCALE] = (many,)
-    inputs = list(layer.inputs)
-    for i, shape in wanted.items():
-        if layer.optional(i) is not None:
-            inputs[i] = _sized(layer, i, shape)
     do = "give the weights of one expert or more"
+    many = layer.input(GATE).shape[0]
     rules = need(layer.name, 1, Relation.LE, many, "AR123", "no expert", "at least one", do)
-    inputs[0] = checked(x, rules)
-    return replace(layer, inputs=tuple(inputs))
+    return replace(layer, inputs=(checked(layer.input(0), rules), *layer.inputs[1:]))
 
 
 def _check_settings(layer: Layer[MoEAttrs]) -> None:
@@ -264,26 +246,6 @@ def _check_settings(layer: Layer[MoEAttrs]) -> None:
         raise GraphError("AR406", layer.name, got, "both or none", "call set_quantization_static")
     if scale is not None:
         check_scale(layer.name, scale)
-
-
-def _ranked(layer: Layer[MoEAttrs], i: int, wanted: str) -> Value:
-    v = layer.input(i)
-    if v.type.rank != 3:
-        got = f"{OPERANDS[i].name} of shape {show(v.shape)}"
-        raise ShapeError("AR123", layer.name, got, wanted, "reshape it with add_shuffle")
-    return v
-
-
-def _sized(layer: Layer[MoEAttrs], i: int, shape: Shape) -> Value:
-    """Operand `i`, which must have these sizes."""
-    v, name = layer.input(i), OPERANDS[i].name
-    got, wanted = f"{name} of shape {show(v.shape)}", f"{show(shape)}"
-    if v.type.rank != len(shape):
-        raise ShapeError("AR123", layer.name, got, wanted, "give it the axes of its page")
-    rules: Requirements = ()
-    for has, size in zip(v.shape, shape, strict=True):
-        rules += need(layer.name, has, Relation.EQ, size, "AR123", got, wanted, "make sizes equal")
-    return slice_(checked(v, rules), (0,) * len(shape), shape, (1,) * len(shape)) if rules else v
 
 
 # ---- reference and cases ----------------------------------------------------------------------------
@@ -421,18 +383,22 @@ def mistakes() -> tuple[Mistake[MoEAttrs], ...]:
     )  # fmt: skip
 
 
-def _later(name: str) -> Input:
+def _later(name: str, axes: str) -> Input:
     """An operand that a method of the layer connects."""
-    return Input(name, FLOATS, required=False, same_as=0)
+    return Input(name, FLOATS, required=False, same_as=0, axes=axes)
 
 
 OPERANDS = (
-    Input("hidden_states", FLOATS),
-    Input("selected_experts_for_tokens", INTS),
-    Input("scores_for_selected_experts", FLOATS, same_as=0),
-    *(_later(f"fc_{part}_weights") for part in ("gate", "up", "down")),
-    *(_later(f"fc_{part}_biases") for part in ("gate", "up", "down")),
-    Input("fc_down_activation_scale", FLOATS, required=False),
+    Input("hidden_states", FLOATS, axes="batch tokens hidden"),
+    Input("selected_experts_for_tokens", INTS, axes="batch tokens chosen"),
+    Input("scores_for_selected_experts", FLOATS, same_as=0, axes="batch tokens chosen"),
+    _later("fc_gate_weights", "experts hidden inner"),
+    _later("fc_up_weights", "experts hidden inner"),
+    _later("fc_down_weights", "experts inner hidden"),
+    _later("fc_gate_biases", "experts inner"),
+    _later("fc_up_biases", "experts inner"),
+    _later("fc_down_biases", "experts hidden"),
+    Input("fc_down_activation_scale", FLOATS, required=False, axes="| experts"),
 )
 SETTERS = (
     Setter(

@@ -99,11 +99,6 @@ def _judged(layer: Layer[NMSAttrs]) -> _Sizes:
         got = f"boxes {show(boxes.shape)} and scores {show(scores.shape)}"
         wanted = "(batch, boxes, 4) or (batch, boxes, classes, 4), and (batch, boxes, classes)"
         raise ShapeError("AR123", layer.name, got, wanted, "reshape or transpose them")
-    for k in (2, 3, 4):
-        operand = layer.inputs[k] if k < len(layer.inputs) else None
-        if operand is not None and operand.type.rank:
-            got = f"input {k} of shape {show(operand.shape)}"
-            raise ShapeError("AR123", layer.name, got, "one number", "give a tensor of shape ()")
     return _Sizes(scores.shape[0], scores.shape[1], scores.shape[2], boxes.type.rank == 4)
 
 
@@ -321,9 +316,9 @@ OPS = (
         inputs=(
             Input("boxes", FLOATS),
             Input("scores", FLOATS, same_as=0),
-            Input("max_output_boxes_per_class", frozenset({I})),
-            Input("iou_threshold", frozenset({F}), required=False),
-            Input("score_threshold", frozenset({F}), required=False),
+            Input("max_output_boxes_per_class", frozenset({I}), axes=""),
+            Input("iou_threshold", frozenset({F}), required=False, axes=""),
+            Input("score_threshold", frozenset({F}), required=False, axes=""),
         ),
         attrs=NMSAttrs,
         expand=expanded,

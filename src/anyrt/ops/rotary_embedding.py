@@ -15,7 +15,7 @@ from anyrt.core.errors import ArgumentError, ShapeError
 from anyrt.core.requirement import Relation
 from anyrt.ir.graph import Value
 from anyrt.ir.symbolic import known
-from anyrt.ops._check import Requirements, checked, need, show
+from anyrt.ops._check import Requirements, checked, need
 from anyrt.ops._record import ABSENT, Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
 from anyrt.ops._types import FLOATS
 from anyrt.prims.build import cast, concat, const, gather, map_, reshape, slice_
@@ -75,9 +75,6 @@ def _angles(layer: Layer[RotaryEmbeddingAttrs], cache: Value) -> Value:
 def _check(layer: Layer[RotaryEmbeddingAttrs], x: Value) -> tuple[Dim, Requirements]:
     """How many pairs each head has, and what must hold."""
     wanted, ids = layer.attrs.rotary_embedding_dim, layer.optional(3)
-    if x.type.rank != 4:
-        got, do = f"an input of rank {x.type.rank}", "reshape it with add_shuffle"
-        raise ShapeError("AR123", layer.name, got, "(batch, heads, positions, head size)", do)
     if wanted < 0 or wanted % 2:
         got, do = f"rotary_embedding_dim {wanted}", "0 turns the whole head"
         raise ArgumentError("AR304", layer.name, got, "an even number of 0 or more", do)
@@ -86,29 +83,13 @@ def _check(layer: Layer[RotaryEmbeddingAttrs], x: Value) -> tuple[Dim, Requireme
     rules = need(layer.name, mod(size, 2), Relation.EQ, 0, "AR304", got, "an even number", do)
     rules += need(layer.name, size, Relation.LE, x.shape[3], "AR304", got, "no more than there are", do)
     half = floordiv(size, 2)
-    rows = (x.shape[0], x.shape[2]) if ids is None else layer.input(1).shape[:1]
     for i, name in ((1, "cos_cache"), (2, "sin_cache")):
-        rules += _check_shape(layer, layer.input(i), name, (*rows, half))
+        pairs = layer.input(i).shape[-1]
+        got, do = f"{pairs} pairs in {name}", "give as many pairs as are turned"
+        rules += need(layer.name, pairs, Relation.EQ, half, "AR123", got, f"{half}", do)
     if ids is not None:
-        rules += _check_shape(layer, ids, "position_ids", (x.shape[0], x.shape[2]))
-        _check_ids(layer, ids, rows[0])
+        _check_ids(layer, ids, layer.input(1).shape[0])
     return half, rules
-
-
-def _check_shape(
-    layer: Layer[RotaryEmbeddingAttrs], value: Value, name: str, wanted: tuple[Dim, ...]
-) -> Requirements:
-    got, rules = f"{name} of shape {show(value.shape)}", list[Requirements]()
-    do = (
-        "one row for each position"
-        if layer.optional(3)
-        else "connect position_ids, or give one of each batch"
-    )
-    if value.type.rank != len(wanted):
-        raise ShapeError("AR123", layer.name, got, show(wanted), do)
-    for d, w in zip(value.shape, wanted, strict=True):
-        rules.append(need(layer.name, d, Relation.EQ, w, "AR123", got, show(wanted), do))
-    return tuple(rule for group in rules for rule in group)
 
 
 def _check_ids(layer: Layer[RotaryEmbeddingAttrs], ids: Value, rows: Dim) -> None:
@@ -184,6 +165,10 @@ def mistakes() -> tuple[Mistake[RotaryEmbeddingAttrs], ...]:
     )  # fmt: skip
 
 
+def _cache_axes(layer: Layer[RotaryEmbeddingAttrs]) -> str:
+    return "batch positions pairs" if layer.optional(3) is None else "rows pairs"
+
+
 OPS = (
     Op(
         layer=LayerType.ROTARY_EMBEDDING,
@@ -196,10 +181,10 @@ OPS = (
             ),
         ),
         inputs=(
-            Input("input", FLOATS),
-            Input("cos_cache", FLOATS, same_as=0),
-            Input("sin_cache", FLOATS, same_as=0),
-            Input("position_ids", frozenset({DataType.INT64}), required=False),
+            Input("input", FLOATS, axes="batch heads positions head_size"),
+            Input("cos_cache", FLOATS, same_as=0, axes=_cache_axes),
+            Input("sin_cache", FLOATS, same_as=0, axes=_cache_axes),
+            Input("position_ids", frozenset({DataType.INT64}), required=False, axes="batch positions"),
         ),
         attrs=RotaryEmbeddingAttrs,
         expand=expand,

@@ -73,9 +73,6 @@ def _counted(layer: Layer[TopKAttrs], axis: int) -> tuple[Value, Dim]:
     x, given = layer.input(0), layer.optional(1)
     if given is None and layer.attrs.k == ALL:
         return x, x.shape[axis]
-    if given is not None and given.type.rank != 0:
-        got, do = f"k of rank {given.type.rank}", "give a tensor of shape ()"
-        raise ShapeError("AR123", layer.name, got, "one number", do)
     elements = None if given is None else known(given)
     if given is not None and elements is None:
         return _found(layer, x, given, x.shape[axis])
@@ -219,7 +216,7 @@ OPS = (
         ),
         inputs=(
             Input("input", REALS | INTS),
-            Input("k", frozenset({DataType.INT32}), required=False, shape_values=True),
+            Input("k", frozenset({DataType.INT32}), required=False, shape_values=True, axes=""),
         ),
         attrs=TopKAttrs,
         expand=expand,
