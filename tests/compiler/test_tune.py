@@ -10,7 +10,7 @@ import pytest
 from anyrt.backends.cpu.strategies import STRATEGIES
 from anyrt.compiler import driver, tune
 from anyrt.compiler.request import BuildRequest, Settings, Verify
-from anyrt.compiler.trial import STRIP, Trial, constant_offsets
+from anyrt.compiler.trial import GUARD, Trial, constant_offsets
 from anyrt.core.dims import Sym
 from anyrt.core.enums import BuilderFlag, DataType, ResizeCoordinateTransformation, ResizeSelector
 from anyrt.core.errors import BuildCancelled, ResourceError
@@ -373,7 +373,7 @@ def test_each_thread_of_a_trial_has_scratch_of_its_own():
     trial = Trial(found, {}, Three())
     stride = int(trial.args[abi.SCRATCH_STRIDE])
     assert stride >= native.scratch_bytes(found.lowered) > 0
-    assert trial.blocks["scratch"].nbytes == 3 * stride + STRIP
+    assert trial.blocks["scratch"].nbytes == 3 * stride + GUARD
 
 
 def test_a_trial_takes_memory_of_an_earlier_one_where_that_is_large_enough():

@@ -233,6 +233,8 @@ class _Sketch:
         elif self._is_copy(launch):
             self.writers[group.buffer.name] = root
         else:
+            if group.mends and group.root in self.sources:  # it reads what it makes anew
+                self._wire(self.sources[group.root], group.root, root[0])
             self.sources.update({v: boxes[self.owners[v]] for v in launch.makes})
 
     def _read(self, touched: Set[str], value: Value, box: int) -> None:
