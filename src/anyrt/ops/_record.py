@@ -135,7 +135,7 @@ class Input:
     build_time: bool = False
     clears: tuple[str, ...] = ()
     is_property: bool = False
-    axes: str | Callable[[Layer[Any]], str] | None = None  # Any: a layer of the operator
+    axes: str | Callable[[Layer[Any]], str | None] | None = None  # Any: a layer of the operator
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ attention.mask = mask
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -100,6 +101,11 @@ def _key_axes(layer: Layer[AttentionAttrs]) -> str:
     return _tokens_axes("keys", "key_heads", layer.attrs.key_value_form)
 
 
+def _of_queries(form: AttentionIOForm, axes: str) -> Callable[[Layer[AttentionAttrs]], str | None]:
+    """The axes of an operand that goes with one form of queries; with the other it is refused as it is."""
+    return lambda layer: axes if layer.attrs.query_form is form else None
+
+
 OPERANDS = (
     Input("query", FLOATS, axes=lambda layer: _tokens_axes("queries", "heads", layer.attrs.query_form)),
     Input("key", FLOATS, same_as=0, axes=_key_axes),
@@ -109,10 +115,16 @@ OPERANDS = (
         FLOATS | {DataType.BOOL},
         required=False,
         is_property=True,
-        axes="batch? heads? queries keys",
+        axes=_of_queries(PADDED, "batch? heads? queries keys"),
     ),
     Input("normalization_quantize_scale", FLOATS, required=False, is_property=True, axes="| 1"),
-    Input("query_lengths", frozenset({DataType.INT32}), required=False, is_property=True, axes="batch+1"),
+    Input(
+        "query_lengths",
+        frozenset({DataType.INT32}),
+        required=False,
+        is_property=True,
+        axes=_of_queries(PACKED, "batch+1"),
+    ),
     Input(
         "key_value_lengths",
         frozenset({DataType.INT32}),

@@ -200,7 +200,13 @@ OPERANDS = (
     Input("cache", FLOATS, axes="batch heads positions head_size"),
     Input("update", FLOATS, same_as=0, axes=_update_axes),
     Input("write_indices", INTS, axes="batch"),
-    Input("update_lengths", frozenset({DataType.INT32}), required=False, is_property=True, axes="batch+1"),
+    Input(
+        "update_lengths",
+        frozenset({DataType.INT32}),
+        required=False,
+        is_property=True,
+        axes=lambda layer: "batch+1" if layer.attrs.update_form is PACKED else None,
+    ),
 )
 OPS = (
     Op(
