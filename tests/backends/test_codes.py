@@ -76,7 +76,7 @@ def test_a_number_that_is_loaded_is_divided_by_before_all_loops():
 
 
 def test_a_step_whose_products_round_otherwise_is_not_loaded():
-    assert is_step(0.1)
+    assert is_step(float(np.float32(0.1)))
     assert not is_step(2.0**-70)
 
 

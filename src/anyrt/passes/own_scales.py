@@ -17,7 +17,8 @@ from anyrt.ir.rewrite import transformed
 from anyrt.prims.const import Const
 from anyrt.prims.map import CAST, fn_of
 
-ROLES = {"div": (1,), "mul": (0, 1), "add": (0, 1), "sub": (1,)}  # operands that may be scales or zero points
+# Operands that may be scales or zero points.
+ROLES = {"div": (1,), "mul": (0, 1), "fma": (0, 1), "add": (0, 1), "sub": (1,)}
 TYPES = (DataType.FLOAT, DataType.INT32)
 
 

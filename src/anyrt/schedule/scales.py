@@ -95,7 +95,7 @@ def _may_load(value: Value, number: float, reader: Value, is_step: IsStep) -> bo
     match made:
         case Alu(op=Op.DIV, args=(above, _)):
             return not whole and above not in own and is_step(number)
-        case Alu(op=Op.MUL):
+        case Alu(op=Op.MUL | Op.FMA):
             return whole or number > 0
         case Alu(op=Op.ADD | Op.SUB):
             # How many bits codes less their zero point have decides how products of them are summed.
