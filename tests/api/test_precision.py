@@ -252,6 +252,47 @@ def test_weights_stay_half_where_fp16_is_allowed(log, rows):
     assert np.all(np.abs(got - exact) <= 1e-6 * room)
 
 
+@pytest.mark.parametrize("size", [7, 28])
+def test_kernels_of_one_position_stay_half_where_fp16_is_allowed(log, size):
+    random = np.random.default_rng(size)
+    x = random.standard_normal((1, 512, size, size)).astype(np.float32)
+    kernel = random.standard_normal((300, 512, 1, 1)).astype(np.float32)
+    wide, half = (convolved(log, x, kernel, *flags) for flags in ((), (Flag.FP16,)))
+    assert memoryview(half).nbytes < 0.6 * memoryview(wide).nbytes
+    got = trt.Runtime(log).deserialize_cuda_engine(half).run(x=x)["y"]
+    held = kernel[:, :, 0, 0].astype(np.float16).astype(np.float64)
+    exact, room = (np.einsum("kc,nchw->nkhw", w, a) for w, a in ((held, x), (abs(held), abs(x))))
+    assert np.all(np.abs(got - exact) <= 1e-6 * room)
+
+
+@pytest.mark.parametrize(
+    ("method", "size"), [("add_convolution_nd", 3), ("add_deconvolution_nd", 1), ("add_deconvolution_nd", 3)]
+)
+def test_other_kernels_stay_float32(log, method, size):
+    """Those of windows, whose tiles of an image have weights of their own, and of deconvolutions."""
+    random = np.random.default_rng(size)
+    x = random.standard_normal((1, 128, 12, 12)).astype(np.float32)
+    kernel = random.standard_normal((128 * 96 * size * size,)).astype(np.float32)
+    engines = [
+        convolved(log, x, kernel, *flags, method=method, size=size, maps=96) for flags in ((), (Flag.FP16,))
+    ]
+    ys = [trt.Runtime(log).deserialize_cuda_engine(e).run(x=x)["y"] for e in engines]
+    np.testing.assert_array_equal(*ys)
+
+
+def convolved(log, x, kernel, *flags, method="add_convolution_nd", size=1, maps=300):
+    """The plan of one convolution."""
+    network = (builder := trt.Builder(log)).create_network()
+    config = builder.create_builder_config()
+    image = network.add_input("x", F, x.shape)
+    y = getattr(network, method)(image, maps, (size, size), trt.Weights(kernel)).get_output(0)
+    y.name = "y"
+    network.mark_output(y)
+    for flag in flags:
+        config.set_flag(flag)
+    return builder.build_serialized_network(network, config)
+
+
 def test_weights_beyond_half_stay_float32(build):
     engine = build(Flag.FP16, weights=np.full((64, 2000), 7e4, np.float32))
     assert np.isfinite(engine.run(x=X)["y"]).all()

@@ -16,14 +16,14 @@ from typing import Final
 
 import numpy as np
 
-from anyrt.core.enums import BuilderFlag, DataType, MatrixOperation
+from anyrt.core.enums import BuilderFlag, DataType, LayerType, MatrixOperation
 from anyrt.core.machine import Machine
-from anyrt.ir.graph import Graph, Shape, Value
+from anyrt.ir.graph import Graph, Shape, Value, apply
 from anyrt.ir.interpret import interpret
 from anyrt.ops._filters import FilterAttrs
 from anyrt.ops._product import coded
 from anyrt.ops._quantized import codes
-from anyrt.ops._record import Attrs, Layer, Op
+from anyrt.ops._record import EMPTY_BLOB, Attrs, Layer, Op
 from anyrt.ops._scales import Scale, number
 from anyrt.ops._types import FLOATS
 from anyrt.ops.fully_connected import FullyConnectedAttrs
@@ -37,6 +37,7 @@ from anyrt.prims.view import View
 
 FLOAT, HALF, BF16, INT8 = DataType.FLOAT, DataType.HALF, DataType.BF16, DataType.INT8
 LARGEST_HALF: Final = 65504.0
+HALVED: Final = (LayerType.MATRIX_MULTIPLY, LayerType.CONVOLUTION)
 LEAST: Final = 1 << 17  # products of a layer that half types make faster, as was measured
 USUAL: Final = 64
 EXCESS: Final = (BuilderFlag.EXCESS_PRECISION, BuilderFlag.FP16, BuilderFlag.BF16)
@@ -95,15 +96,34 @@ def fits_half(layer: Layer[Attrs], most: float | None) -> bool:
     return held <= LARGEST_HALF and (most is None or most <= LARGEST_HALF)
 
 
-def halves_weights(layer: Layer[Attrs]) -> Layer[Attrs] | None:
+def halves_weights(layer: Layer[Attrs], kind: LayerType) -> Layer[Attrs] | None:
     """The layer with its weights rounded to float16, which a plan then holds as such; None where these are no
-    matrix of float32."""
-    found = weights_of(layer) if isinstance(layer.attrs, MatrixMultiplyAttrs) else None
+    matrix of float32, or that of a convolution without windows: those with windows are summed by tiles of an
+    image, whose weights are others (passes/winograd.py)."""
+    found = weights_of(layer)
     if found is None or found[1].dtype is not FLOAT or layer.input(found[0]).dtype is not FLOAT:
         return None
-    at, inputs = 1 - found[0], list(layer.inputs)
-    inputs[at] = cast(cast(layer.input(at), HALF), FLOAT)
-    return replace(layer, inputs=tuple(inputs))
+    at, inputs, attrs = 1 - found[0], [*layer.inputs], layer.attrs
+    if isinstance(attrs, FilterAttrs) and kind is LayerType.CONVOLUTION:
+        inputs = [inputs[0], _one_position(layer, attrs), *inputs[2:]]
+        attrs = replace(attrs, kernel=EMPTY_BLOB)
+    held = inputs[at] if kind in HALVED else None
+    if held is None:
+        return None
+    inputs[at] = cast(cast(held, HALF), FLOAT)
+    return replace(layer, attrs=attrs, inputs=tuple(inputs))
+
+
+def _one_position(layer: Layer[Attrs], attrs: FilterAttrs) -> Value | None:
+    """The kernel of a convolution of one position in one group, as an operand; None of others."""
+    channels = layer.input(0).shape[1:2]
+    shape = (attrs.num_output_maps, *channels, *attrs.kernel_size_nd)
+    whole = [d for d in shape if isinstance(d, int)]
+    given, count = layer.optional(1), attrs.kernel.size
+    plain = attrs.num_groups == 1 and set(attrs.kernel_size_nd) == {1} and len(whole) == len(shape)
+    if not plain or count != (prod(whole) if given is None else 0):
+        return None
+    return apply(Const(attrs.kernel, tuple(whole))) if given is None else given
 
 
 def in_type(layer: Layer[Attrs], dtype: DataType, rounds: bool) -> Layer[Attrs]:

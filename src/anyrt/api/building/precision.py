@@ -95,7 +95,7 @@ class Precisions:
         allowed = self._has(BuilderFlag.FP16) and layer.outputs and layer.precision is None
         if not allowed or not self._machine().has_rounding or not fits_half(record, None):
             return None
-        halved = halves_weights(record)
+        halved = halves_weights(record, layer.op.layer)
         if halved is None:
             return None
         self.halved.append(layer)

@@ -47,7 +47,7 @@ FULL = 0.9  # of the lanes of vectors, from which the rest is no matter
 LONG = 28  # rows that fill tiles
 MANY = 1 << 20  # rows or lanes, where their number is open
 BESIDE = (2, 3, 4)  # results that may be stored together between two lanes
-AGAIN = 6  # tiles that take codes out of words, of which each does all: where that is to look up a register
+AGAIN = 4  # tiles that take codes out of words, of which each does all: where that is to look up a register
 LOOKED_UP = 512  # bits of that
 CODED = 3  # registers for each of lanes: their word, and what is taken out of it, twice
 WIDE = (1, 2, 4, 8)  # registers that a tile may be wide
@@ -242,10 +242,10 @@ def _worded(plain: Tile, made: Worded) -> Tile:
 
 
 def _coded(p: Product, plain: Tile, c: Context) -> Tile:
-    """The tile for codes. Those of few rows are taken out of words for each of a few tiles, which keep the
-    sums of a block beside all: that is one product for each weight less than multiplying it by its scale, and
-    products are what such tiles wait for. For more rows one tile multiplies weights by their scales; for yet
-    more what codes stand for is copied, so that it is made once."""
+    """The tile for codes. Those of few rows are taken out of words for one tile, which keeps the sums of a
+    block beside all; for more rows in one tile each weight is multiplied by its scale. Where a few tiles take
+    codes out again they keep the sums of blocks, too: products are what they wait for. For yet more rows what
+    codes stand for is copied, so that it is made once."""
     w, width = plain.shape.registers, plain.shape.width
     own, tall = _rows(plain.m, c), max(1, (c.machine.registers - CODED * w - 1) // w)
     rows, most = own * _more_rows(p, plain.m, c), _summed_rows(w, c.machine)
@@ -253,11 +253,11 @@ def _coded(p: Product, plain: Tile, c: Context) -> Tile:
         return replace(plain, shape=Shape(min(plain.shape.m, most), w, width))
     if rows <= most:
         return replace(plain, shape=Shape(min(plain.shape.m, most), w, width), pack_m=True)
-    again = AGAIN if c.machine.vector_bits >= LOOKED_UP else 1
-    if plain.unit == 1 and rows <= again * most:
-        return replace(plain, shape=Shape(_even(own, most), w, width), pack_m=True)
-    if plain.unit == 1 and rows <= tall:
+    looks_up = c.machine.vector_bits >= LOOKED_UP
+    if plain.unit == 1 and rows <= tall and (fill_words(p.second) or not looks_up):
         return replace(plain, shape=Shape(_even(own, tall), w, width), pack_m=True)
+    if plain.unit == 1 and rows <= (AGAIN * most if looks_up else 0):
+        return replace(plain, shape=Shape(_even(own, most), w, width), pack_m=True)
     return replace(plain, pack_n=Pack.EACH)
 
 
