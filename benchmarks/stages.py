@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 import anyrt as trt
+from anyrt.api.building.config import profiles_in, settings_of
 from anyrt.api.building.freeze import freeze
 from anyrt.backends.cpu.strategies import STRATEGIES
 from anyrt.compiler.request import BuildRequest
@@ -73,7 +74,7 @@ class Case:
         made = self.layers(network, tensors)
         made.name = "y"
         network.mark_output(made)
-        return replace(freeze(network, config._profiles, config._build_settings()), strategies=strategies)
+        return replace(freeze(network, profiles_in(config), settings_of(config)), strategies=strategies)
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,7 @@ print("bfmmla as its model", turn + 1, "times")
 # Kernels by the dots and small matrices that this processor has, beside the interpreter.
 from anyrt.core.flags import Flags
 from anyrt.core.machine import this_machine
-from tests.loops.test_register_tile import CASES, N, lowered
+from tests.backends.test_contraction import CASES, N, lowered
 from tests.native import verify
 from tests.targets import host
 

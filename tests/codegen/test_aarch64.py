@@ -28,11 +28,11 @@ from anyrt.plan.pool import WORKER, PoolWord, pool_words
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
 from tests import native
+from tests.backends import test_contraction as products
 from tests.codegen.test_checked import broken, run
 from tests.codegen.test_random_graphs import LIMITS, assert_agrees, cases
 from tests.compiler import test_kernels_run as pipeline
 from tests.emulated import ARM, MISSING, SDOT, Emulated, Machine, arm, emulated, unicorn
-from tests.loops import test_register_tile as products
 from tests.mmla import EXTREMES, error_of_bfloats, infinities, largest_bytes
 from tests.native import load, verify
 from tests.sampling import tries

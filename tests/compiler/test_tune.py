@@ -28,9 +28,9 @@ from anyrt.schedule.tuning import (
     MODEL,
     POINTS,
     ROWS,
+    SLIDING,
     TILES,
     UNTILED,
-    WINDOW,
     Tuning,
     candidates,
     parse_tunings,
@@ -325,7 +325,7 @@ def test_of_two_tunings_for_one_place_the_last_is_taken():
 
 
 def test_tunings_print_to_text_and_numbers_of_their_own():
-    shapes = (POINTS, ROWS, TILES, UNTILED, WINDOW)
+    shapes = (POINTS, ROWS, TILES, UNTILED, SLIDING)
     every = [MODEL, *(c for shape in shapes for some in shape for c in some)]
     assert [Tuning.parse(str(c)) for c in every] == every
     assert [Tuning.of_tactic(c.tactic) for c in every] == every

@@ -36,7 +36,7 @@ from anyrt.compiler.bounds import differing
 from anyrt.compiler.native import Lowered
 from anyrt.compiler.progress import Progress
 from anyrt.compiler.settled import settled
-from anyrt.compiler.trial import STRIP, Trial, load
+from anyrt.compiler.trial import GUARD, Trial, load
 from anyrt.compiler.verify import Mismatch, random_inputs, reference, verify
 from anyrt.core.dtype import is_float
 from anyrt.core.enums import DataType
@@ -238,7 +238,7 @@ def _guarded(trial: Trial, closed: Sequence[int]) -> Iterator[None]:
     trial's afterwards."""
     moved = []
     for block in trial.blocks.values():
-        used = block.nbytes - STRIP
+        used = block.nbytes - GUARD
         if not used:
             continue
         (word,) = np.flatnonzero(trial.args == block.address)[:1]
