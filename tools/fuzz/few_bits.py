@@ -194,7 +194,7 @@ def _apart(
     request = settled(request_of(network, builder.create_builder_config()))
     build = driver._Build(request, Progress("fuzz"), target, device)
     machine = driver.build_machine(target)
-    source = driver._Source.of(request, build._optimised(machine))
+    source = driver._Source.of(request, build._optimised(machine), device, build.mixer)
     records, closed, at = [], list[int](), 0
     for r in source.records:
         pages = -(-r.nbytes // PAGE) * PAGE
