@@ -1,14 +1,15 @@
 """The kernels of a padded convolution are called by what they do, and layers have the sums of their times."""
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import anyrt as trt
-from anyrt.cli.exec.main import by_layer
 from anyrt.cli.script import build_script
 
+JSON, ONELINE = trt.LayerInformationFormat.JSON, trt.LayerInformationFormat.ONELINE
 NETWORK = """
 import numpy as np
 import anyrt as trt
@@ -46,8 +47,12 @@ def test_kernels_say_their_roles(tmp_path):
         context.set_tensor_address(name, array)
     context.execute_async_v3(0)
     assert {"conv1: border", "conv2: border", "conv2: products"} <= profiler.times.keys()
-    totals = by_layer(profiler.times, context.engine)
+    inspector = context.engine.create_engine_inspector()
+    assert "LayerTimes" not in inspector.get_engine_information(JSON)
+    inspector.execution_context = context
+    totals = json.loads(inspector.get_engine_information(JSON))["LayerTimes"]
     assert {"conv1", "conv2", "act1"} == totals.keys()
     assert sum(totals.values()) == pytest.approx(sum(profiler.times.values()))
     parts = [profiler.times[n] for n in ("conv2: border", "conv2: products")]
     assert totals["conv2"] >= sum(parts)
+    assert f"\nconv2: {totals['conv2']:.4f} ms\n" in inspector.get_engine_information(ONELINE)

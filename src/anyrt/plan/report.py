@@ -119,6 +119,22 @@ def parse_report(text: str) -> Report:
     )
 
 
+def by_layer(times: Iterable[tuple[str, float]], kernels: Sequence[KernelTraffic]) -> dict[str, float]:
+    """The times of kernels, summed for each layer, the greatest first. The time of a kernel that computes
+    several layers is shared evenly among them.
+
+    >>> fused = KernelTraffic("scale+relu", ("scale", "relu"), 128, 128)
+    >>> by_layer([("scale+relu", 3.0), ("sum", 2.0)], [fused, KernelTraffic("sum", ("sum",), 64, 64)])
+    {'sum': 2.0, 'scale': 1.5, 'relu': 1.5}
+    """
+    layers, sums = {k.name: k.layers for k in kernels}, dict[str, float]()
+    for kernel, time in times:
+        names = layers.get(kernel) or (kernel,)
+        for name in names:
+            sums[name] = sums.get(name, 0.0) + time / len(names)
+    return dict(sorted(sums.items(), key=lambda pair: -pair[1]))
+
+
 def _texts(reader: Reader) -> tuple[str, ...]:
     return tuple(x.text() for x in reader.items(MAX_RECORDS))
 

@@ -54,6 +54,7 @@ class IExecutionContext(Reporting, Managed):
         "_engine",
         "_event",
         "_is_watched",
+        "_last",
         "_nvtx_verbosity",
         "_profiler",
         "_settings",
@@ -76,7 +77,8 @@ class IExecutionContext(Reporting, Managed):
         self._context = context
         self._config = config
         self._allocators: dict[str, Allocator] = {}
-        self._times: list[tuple[str, float]] = []
+        self._times: list[tuple[str, float]] = []  # not yet reported
+        self._last: Sequence[tuple[str, float]] = ()
         self._event = 0
         self._communicator: object = None
         self._nvtx_verbosity = engine.profiling_verbosity
@@ -340,6 +342,7 @@ class IExecutionContext(Reporting, Managed):
             self._context.run()
         else:
             self._context.run_steps(lambda kernel, ms: self._times.append((kernel, ms)))
+            self._last = tuple(self._times)
         self._debug.show(stream, self.unfused_tensors_debug_state)
         if self._times and self.enqueue_emits_profile:
             self.report_to_profiler()
@@ -443,6 +446,11 @@ mark_absences(IExecutionContext)
 def run_of(context: IExecutionContext) -> Context:
     """What runs the engine for a context."""
     return context._context
+
+
+def last_times(context: IExecutionContext) -> Sequence[tuple[str, float]]:
+    """Each kernel of the last inference that a profiler watched, with its milliseconds."""
+    return context._last
 
 
 def _text(name: object) -> str:

@@ -11,7 +11,7 @@ from anyrt.api.building.formats import describe
 from anyrt.api.edge.fold import fold
 from anyrt.api.edge.oneline import one_line, quoted
 from anyrt.api.edge.quiet import Channel, Reporting, integer, quiet, wrong_type
-from anyrt.api.run.context import IExecutionContext, run_of
+from anyrt.api.run.context import IExecutionContext, last_times, run_of
 from anyrt.api.run.convolved import Shown, convolution, without_groups
 from anyrt.compiler.cached import build_seconds
 from anyrt.core.dims import Dim
@@ -22,7 +22,7 @@ from anyrt.core.units import counted
 from anyrt.plan.kernels import KernelRecord, TensorRecord, parse_records
 from anyrt.plan.plan import Binding, LayerRecord, Plan
 from anyrt.plan.program import Program
-from anyrt.plan.report import full_text, parse_report, short_text
+from anyrt.plan.report import Report, by_layer, full_text, parse_report, short_text
 from anyrt.runtime.shapes import value_of
 
 Format = LayerInformationFormat
@@ -145,17 +145,29 @@ class EngineInspector(Reporting):
 
     @quiet("")
     def get_engine_information(self, format: Format) -> str:
-        """All kernels, the names of inputs and outputs, and the build report."""
+        """All kernels, the names of inputs and outputs, and the build report; if a profiler watched an
+        inference of `execution_context`, also the milliseconds of each layer, summed over its kernels."""
         _check(format)
         is_silent = self._verbosity == ProfilingVerbosity.NONE.name
         layers = [] if is_silent else self._kernels(slice(None))
         bindings = [b.name for b in self._bindings]
         report, seconds = parse_report(self._plan.report), build_seconds(self._plan)
+        times = {} if is_silent else self._times(report)
         if format is Format.JSON:
             whole = {"Layers": layers, "Bindings": bindings, "Report": full_text(report, seconds)}
-            return json.dumps(whole, indent=1)
+            return json.dumps(whole | ({"LayerTimes": times} if times else {}), indent=1)
         parts = ["Layers:", *map(_line, layers), "", "Bindings:", *map(in_line, bindings)]
+        if times:
+            parts += [
+                "",
+                "Times of layers:",
+                *(f"{in_line(name)}: {ms:.4f} ms" for name, ms in times.items()),
+            ]
         return "\n".join([*parts, "", short_text(report, seconds)])
+
+    def _times(self, report: Report) -> dict[str, float]:
+        """Milliseconds of each layer in the context's last inference that a profiler watched."""
+        return {} if self._context is None else by_layer(last_times(self._context), report.kernels)
 
     def _kernels(self, which: slice) -> Sequence[Shown]:
         names = self._program.kernels[which]

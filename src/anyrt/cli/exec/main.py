@@ -11,7 +11,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from statistics import median
@@ -37,7 +37,7 @@ from anyrt.core.errors import AnyrtError, ArgumentError
 from anyrt.core.flags import strict
 from anyrt.plan.disk import write_atomically
 from anyrt.plan.file import FORMAT, map_plan
-from anyrt.plan.report import parse_report
+from anyrt.plan.report import by_layer, parse_report
 
 LETTERS = {
     Severity.INTERNAL_ERROR: "E",
@@ -253,7 +253,8 @@ def _profile(given: Given, stream: Stream, lines: Lines) -> None:
         lines.say("   Time(ms)     Avg.(ms)   Median(ms)   Time(%)   Layer")
         for name, total, mean, middle, share in rows:
             lines.say(f"{total:11.4f} {mean:12.4f} {middle:12.4f} {share:9.1f}   {name}")
-        totals = by_layer({name: total for name, total, *_ in rows[:-1]}, stream.engine)
+        kernels = parse_report(state_of(stream.engine).plan.report).kernels
+        totals = by_layer([(name, total) for name, total, *_ in rows[:-1]], kernels)
         lines.say("=== Layers, with the times of their kernels; those of fused kernels are shared evenly ===")
         lines.say("   Time(ms)   Layer")
         for name, total in totals.items():
@@ -265,17 +266,6 @@ def _profile(given: Given, stream: Stream, lines: Lines) -> None:
                 {"name": name, "timeMs": total, "averageMs": mean, "medianMs": middle, "percentage": share}
             )
         write_atomically(Path(given.text("exportProfile")), [json.dumps(told, indent=1).encode()])
-
-
-def by_layer(times: Mapping[str, float], engine: ICudaEngine) -> dict[str, float]:
-    """The times of kernels, summed for each layer, the greatest first."""
-    layers = {k.name: k.layers for k in parse_report(state_of(engine).plan.report).kernels}
-    found = dict[str, float]()
-    for kernel, taken in times.items():
-        mine = layers.get(kernel) or (kernel,)
-        for name in mine:
-            found[name] = found.get(name, 0.0) + taken / len(mine)
-    return dict(sorted(found.items(), key=lambda pair: -pair[1]))
 
 
 def profile_rows(totals: Totals) -> list[tuple[str, float, float, float, float]]:

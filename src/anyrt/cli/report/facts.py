@@ -38,7 +38,7 @@ from anyrt.ir.kernel import Kernel
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.plan.file import PlanFile
 from anyrt.plan.json import Json
-from anyrt.plan.report import parse_report
+from anyrt.plan.report import by_layer, parse_report
 from anyrt.schedule.arena import buffer_bytes
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.launch import Launch, Schedule, in_line
@@ -183,13 +183,13 @@ def _cut(text: str) -> str:
 def layers(built: Built, rows: Sequence[Json]) -> list[Json]:
     """Each layer with the sum of the times of the kernels that compute it; a kernel's time is shared out
     evenly among its layers."""
-    times, of = dict[str, float](), dict[str, list[str]]()
+    traffic, of, measured = parse_report(built.file.plan.report).kernels, dict[str, list[str]](), []
     for row in rows:
         assert isinstance(row, dict), "a kernel"
-        names = [str(n) for n in row["layers"]] if isinstance(row["layers"], list) else []
-        for name in names:
-            times[name] = times.get(name, 0.0) + float(str(row["ms"])) / len(names)
-            of.setdefault(name, []).append(str(row["name"]))
+        measured.append((str(row["name"]), float(str(row["ms"]))))
+        for name in row["layers"] if isinstance(row["layers"], list) else ():
+            of.setdefault(str(name), []).append(str(row["name"]))
+    times = by_layer(measured, traffic)
     return [
         {
             "name": x.name, "kind": x.kind, "ms": times.get(x.name, 0.0), "kernels": list(of.get(x.name, [])),
