@@ -30,6 +30,9 @@ PROGRAMS = (
 EXTENSIONS = re.compile(r"(<!-- begin: extensions[^\n]*-->\n).*?(<!-- end: extensions -->)", re.S)
 SESSIONS = (
     "docs/first_hour.md",
+    "docs/first_hour_tensorrt.md",
+    "docs/first_hour_onnx.md",
+    "docs/first_hour_platform.md",
     "docs/migrating.md",
     "docs/walk_convolution.md",
     "docs/walk_attention.md",

@@ -11,7 +11,8 @@ import onnx
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ["differences", "migrating", "tuning", "deploying"]
+HOURS = ["first_hour_tensorrt", "first_hour_onnx", "first_hour_platform"]
+PAGES = ["differences", "migrating", "tuning", "deploying", *HOURS]
 SHELL = re.compile(r"^```sh\n(.*?)^```$", re.M | re.S)
 RUN = re.compile(r"^RUN (.*)$", re.M)
 # Commands that install, or that the Makefile tests.
