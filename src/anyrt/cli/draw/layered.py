@@ -34,6 +34,7 @@ BETWEEN_SLOTS: Final = 8.0
 BETWEEN_NODES: Final = 4.0  # shared by those that lead to the same node
 NODE_TO_SLOT: Final = 1.0
 SPREAD: Final = 22.0  # between the ends of edges at one node
+FRACTION: Final = 1 << 20  # of a unit, to which places are rounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +254,8 @@ def _placed(grid: _Grid, order: Sequence[Sequence[int]]) -> list[float]:
         for row in order if sweep % 2 == 0 else reversed(order):
             _settle(grid, row, [_mean(s, wanted, centres) for s in row], centres)
     left = min((centres[n] - grid.width(n) / 2 for n in range(len(centres))), default=0.0)
-    return [x - left for x in centres]
+    # Sums of floats differ in their last bits between versions of Python; these fractions are exact.
+    return [round((x - left) * FRACTION) / FRACTION for x in centres]
 
 
 def _stiffness(grid: _Grid, link: _Link, meeting: Mapping[int, int]) -> float:
