@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anyrt.api.edge.interfaces import tried
 from anyrt.api.edge.quiet import WrongValue, wrong_type
@@ -275,7 +276,8 @@ def _is_text(kind: object) -> bool:
 
 def is_array(kind: object) -> bool:
     """Whether an annotation is NumPy's array of a type, `numpy.typing.NDArray[numpy.int32]`, or of any."""
-    return kind is np.ndarray or typing.get_origin(kind) is np.ndarray
+    # From Python 3.12 on NDArray is a type alias of its own, which is the origin of what it names.
+    return kind is np.ndarray or typing.get_origin(kind) in (np.ndarray, NDArray)
 
 
 def element(kind: object) -> np.dtype[np.generic] | None:
