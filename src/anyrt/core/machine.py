@@ -90,6 +90,12 @@ class Machine:
         return frozenset(tiled | {DataType.BF16} if dots else tiled)
 
     @property
+    def sums_bytes(self) -> bool:
+        """Whether one instruction sums products of codes without signs and int8, four by four: codes of eight
+        bits lie in words then."""
+        return self.has_vnni
+
+    @property
     def tile_rows(self) -> int:
         """Rows of the largest tile whose sums stay in registers: two registers of lanes, beside those of a
         term and a row's factor."""

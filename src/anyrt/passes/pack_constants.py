@@ -78,7 +78,7 @@ def _panels(
     rest = [k for k in alone if k != lane]
     if not summed:
         return value
-    word = _word(value, op, machine.has_vnni and _are_codes(other, others, op))
+    word = _word(value, op, machine.sums_bytes and _are_codes(other, others, op))
     return _in_panels(value, [*both, *rest], lane, summed, machine.panel, word)
 
 
