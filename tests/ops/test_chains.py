@@ -126,10 +126,10 @@ def test_layers_that_tell_the_last_place_may_move_to_neighbours(name, attributes
 @pytest.mark.thirds
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
-    "case", [f"{op.layer.name} {sizes}" for op in LAYERS for sizes in ("static", "dynamic")]
+    "case", [f"{op.layer.name}-{sizes}" for op in LAYERS for sizes in ("static", "dynamic")]
 )
 def test_two_layers_around_nothing(case):
-    name, sizes = case.split()
+    name, sizes = case.split("-")
     first, dynamic = next(op for op in LAYERS if op.layer.name == name), sizes == "dynamic"
     others = Random(LAYERS.index(first)).sample(LAYERS, len(LAYERS))
     found = filter(None, (chain((first, second), dynamic, TRIES) for second in others))

@@ -15,8 +15,6 @@ from dataclasses import replace
 from math import prod
 from typing import Final
 
-import numpy as np
-
 from anyrt.core.dims import Dim
 from anyrt.core.dtype import bits
 from anyrt.core.enums import DataType
@@ -53,24 +51,27 @@ def _batch(graph: Graph) -> int | None:
     ends = [v for _, v in (*graph.inputs, *graph.outputs)]
     first = {v.shape[0] if v.type.rank else None for v in ends}
     (size,) = first if len(first) == 1 else (None,)
-    static = not graph.updates and not graph.symbols
-    return size if static and isinstance(size, int) and size > 1 else None
+    return size if isinstance(size, int) and size > 1 and not (graph.updates or graph.symbols) else None
 
 
 def _part(graph: Graph, count: int, machine: Machine) -> int | None:
     """How many images a turn computes: the fewest that keep all cores busy, if their tensors fit into the
     last cache, those of the whole batch do not, and this saves more than weights that are read again."""
     sums = [v for v in walk(v for _, v in graph.outputs) if isinstance(v.op, Contract)]
-    if not sums:
+    moved = [2 * _stored(v) for v in sums]  # what a layer reads, about, and its result
+    saved = sum(n for n in moved if n > machine.last_bytes)
+    if not saved:
         return None
-    # What a layer reads, about, and its result.
-    moved = [2 * _stored(v) for v in sums]
-    products = sum(map(_products, sums)) // (count * len(sums))
-    least = WAKES * machine.cores * machine.costs.wake / max(1, products)
-    image, saved = max(moved) // count, sum(n for n in moved if n > machine.last_bytes)
-    fits = [n for n in range(1, count) if count % n == 0 and n >= least and n * image <= machine.last_bytes]
-    dear = [n for n in fits if saved <= (count // n - 1) * sum(_waited(v, count // n) for v in sums)]
-    return min(set(fits).difference(dear), default=None)
+    products = max(1, sum(map(_products, sums)) // (count * len(sums)))
+    least = WAKES * machine.cores * machine.costs.wake / products
+    most = machine.last_bytes // (max(moved) // count)
+    fits = (n for n in range(1, count) if count % n == 0 and least <= n <= most)
+    return next((n for n in fits if saved > _read_again(sums, count // n)), None)
+
+
+def _read_again(sums: Sequence[Value], turns: int) -> int:
+    """The bytes of weights that the turns behind the first one wait for."""
+    return (turns - 1) * sum(_waited(v, turns) for v in sums)
 
 
 def _stored(value: Value) -> int:
@@ -113,21 +114,27 @@ def _looped(graph: Graph, turns: int, part: int) -> Graph:
     if isinstance(axes, Fail) or any(axes.get(v) != 0 for _, v in graph.outputs):
         return graph
     go, then = build.param("go", (), DataType.BOOL), build.map_("add", turn, build.scalar(1, turn))
-    more = build.map_("lt", then, build.scalar(turns, then))
-    states, nexts, first = [("go", go), ("turn", turn)], [("go", more), ("turn", then)], []
+    parts = {f"{name} of all": done[v] for name, v in graph.outputs}
+    states = {name: _state(name, part, turns) for name, part in parts.items()}
+    stores = {name: _put(part, turn, states[name]) for name, part in parts.items()}
     names = {done.get(v, v): name for v, name in graph.names.items()}
-    for name, value in graph.outputs:
-        shape = value.shape if part == 1 else (turns, part, *value.shape[1:])
-        states.append((f"{name} of all", build.param(f"{name} of all", shape, value.dtype)))
-        nexts.append((f"{name} of all", _put(done[value], turn, states[-1][1])))
-        first.append(build.expand(build.const(np.zeros((1,) * len(shape)), value.dtype), shape))
-        names[nexts[-1][1]] = f"{NAME}: {name}"
-    inputs = tuple(v for _, v in graph.inputs)
-    body = Graph((*states, *graph.inputs), tuple(nexts), names)
+    names |= {v: f"{NAME}: {name}" for (name, _), v in zip(graph.outputs, stores.values(), strict=True)}
+    body = Graph(
+        (("go", go), ("turn", turn), *states.items(), *graph.inputs),
+        (("go", build.map_("lt", then, build.scalar(turns, then))), ("turn", then), *stores.items()),
+        names,
+    )
+    first = [build.expand(build.scalar(0, v), v.shape) for v in states.values()]
     start = (build.const(True, DataType.BOOL), build.scalar(0, turn), *first)
-    _, _, *found = apply_all(Repeated(body, NAME), *start, *inputs)
+    _, _, *found = apply_all(Repeated(body, NAME), *start, *(v for _, v in graph.inputs))
     outputs = ((name, build.reshape(x, v.shape)) for (name, v), x in zip(graph.outputs, found, strict=True))
     return replace(graph, outputs=tuple(outputs), names=graph.names | dict.fromkeys(first, f"{NAME}: begin"))
+
+
+def _state(name: str, part: Value, turns: int) -> Value:
+    """Room for an output of all turns."""
+    count, *rest = part.shape
+    return build.param(name, (turns, *rest) if count == 1 else (turns, count, *rest), part.dtype)
 
 
 def _slice(whole: Value, turn: Value, part: int) -> Value:

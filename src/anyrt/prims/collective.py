@@ -1,5 +1,6 @@
 """`Collective`: what a rank has after an exchange with others, made by the communicator of a context.
 
+>>> from anyrt.core.enums import DataType
 >>> total = Collective("sum", C.ALL_REDUCE, R.SUM, -1, (), 2, (4,))
 >>> total.infer((Type((4,), DataType.HALF),))
 half[4]

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 
 from anyrt.core.errors import ResourceError
 from anyrt.plan import abi
-from anyrt.plan.device import Device
+from anyrt.plan.device import Code, Device
 from anyrt.plan.file import PlanFile
-from anyrt.plan.program import Compiled
+from anyrt.plan.program import Compiled, Program
 from anyrt.runtime.arrays import Array
 from anyrt.runtime.constants import Held
 from anyrt.runtime.context import Context
@@ -89,7 +89,12 @@ def load(
         run=guarded(code.function(abi.RUN, 1), held.is_intact),
         step=guarded(code.function(abi.STEP, 2), held.is_intact),
         resume=guarded(code.function(abi.RESUME, 2), held.is_intact),
-        again=code.function(abi.AGAIN, 2),
+        again=_again(code, compiled.program),
     )
     pool.ensure()
     return Engine(loaded)
+
+
+def _again(code: Code, program: Program) -> Callable[[int, int], int]:
+    """Whether a step that repeats others takes a turn; code of programs without such need not have it."""
+    return code.function(abi.AGAIN, 2) if program.loops else lambda address, step: 0

@@ -41,14 +41,20 @@ def loading(
     open = {} if is_step is None or not task.is_whole else _open(task.graph, memory.buffers, is_step)
     if not open:
         return memory
+    own = [group for group in groups if isinstance(group, Group) and group.border is None]
+    new = {v: _buffer(v, task) for v in _loaded(memory, own, layouts, open)}
+    return replace(memory, buffers={**memory.buffers, **new}) if new else memory
+
+
+def _loaded(
+    memory: Memory, groups: Sequence[Group], layouts: Mapping[Value, Layout], open: Mapping[Value, float]
+) -> dict[Value, None]:
+    """The numbers by which alone some groups differ."""
     alike = dict[Hashable, list[tuple[Value, ...]]]()
     for group in groups:
-        if isinstance(group, Group) and group.border is None:
-            found = signed(group, Inside(memory.buffers, group.own), memory.past, layouts, open)
-            alike.setdefault(found.key, []).append(found.values)
-    loaded = dict.fromkeys(v for sort in alike.values() for v in _different(sort, open))
-    new = {v: _buffer(v, task) for v in loaded}
-    return replace(memory, buffers={**memory.buffers, **new}) if new else memory
+        found = signed(group, Inside(memory.buffers, group.own), memory.past, layouts, open)
+        alike.setdefault(found.key, []).append(found.values)
+    return dict.fromkeys(v for sort in alike.values() for v in _different(sort, open))
 
 
 def _buffer(value: Value, task: Task) -> Buffer:
@@ -98,9 +104,14 @@ def _may_load(value: Value, number: float, reader: Value, is_step: IsStep) -> bo
         case Alu(op=Op.MUL | Op.FMA):
             return whole or number > 0
         case Alu(op=Op.ADD | Op.SUB):
-            # How many bits codes less their zero point have decides how products of them are summed.
-            return not _is_of_codes(reader) if whole else abs(number) <= CODES and number == int(number)
+            return _may_be_added(number, whole, reader)
     return False
+
+
+def _may_be_added(number: float, whole: bool, reader: Value) -> bool:
+    """Whether a number may be a zero point. How many bits codes less their zero point have decides how
+    products of them are summed."""
+    return not _is_of_codes(reader) if whole else abs(number) <= CODES and number == int(number)
 
 
 def _is_of_codes(value: Value) -> bool:
