@@ -51,6 +51,9 @@ def only(folder, pattern):
     return path
 
 
+pytestmark = pytest.mark.rare  # it takes a quarter of a minute, and the source seldom changes what is packed
+
+
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory):
     """The wheel of the tree, the source distribution, and a wheel built from that alone."""
