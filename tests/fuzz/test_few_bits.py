@@ -14,7 +14,7 @@ from tests.emulated import MISSING, unicorn
 from tools.fuzz.few_bits import MACHINES, Case, _is_endless, cases
 
 ROOT = Path(__file__).parents[2]
-PARTS = 180  # of the cases of a machine, a process each
+PARTS = 90  # of the cases of a machine, a process each
 
 
 @pytest.mark.here
