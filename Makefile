@@ -16,7 +16,7 @@ HOUSE := ../shared/tools/house.py
 # make replay: kernels of a sample of networks for five machines, beside the digests in tests/replay.txt, a minute or two;
 # REPLAY="--old HEAD~1" shows how those of another commit differ, "--old HEAD~1 --full" of all networks, "--renew" writes
 # the file anew. make check does the same without arguments.
-.PHONY: venv bounds replay onnx-report demo photo sentences model test programs neon long fuzz check bench docs site clean
+.PHONY: venv bounds engines replay onnx-report demo photo sentences model test programs neon long fuzz check bench docs site clean
 
 venv: $(STAMP)
 
@@ -70,6 +70,19 @@ $(PROGRAMS)/stamp: pyproject.toml Makefile
 	$(PROGRAMS)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,programs]'
 	$(PROGRAMS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps silero-vad==6.2.3
 	@touch $(PROGRAMS)/stamp
+
+# make engines: AnyRT inside Ray, Spark (which needs Java), Dask, Daft, MLServer and KServe, each group in an environment of its
+# own, since their dependencies exclude each other; a few gigabytes.
+ENGINES := build/engines
+engines: $(ENGINES)/ray $(ENGINES)/tables $(ENGINES)/mlserver $(ENGINES)/kserve
+	for name in $(notdir $^); do $(ENGINES)/$$name/bin/python -m pytest -q -m programs \
+		$$(grep -l engines tests/integrations/*.py tests/serve/test_kserve.py) || exit 1; done
+
+$(ENGINES)/%: pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3"; exit 1; }
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet --disable-pip-version-check -e '.[$(notdir $@)]' pytest pytest-xdist hypothesis
+	@touch $@
 
 bounds: $(STAMP)
 	$(RUN) tools/bounds.py

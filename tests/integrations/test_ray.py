@@ -1,19 +1,21 @@
-"""Ray Data with an actor pool of predictors, one of which is killed."""
+"""Ray Data with an actor pool of predictors, one of which is killed, and Ray Serve with two replicas."""
 
+import json
 import os
 import signal
+import sys
+import urllib.request
+from pathlib import Path
 
 import pytest
-from onnx import parser
 
 from anyrt.integrations.ray import Rows
 from anyrt.onnx.predictor import Predictor
 
-ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'ray[data]'")
-pytest.importorskip("ray.data", reason="Ray Data is not installed: pip install 'ray[data]'")
+ray = pytest.importorskip("ray", reason="Ray is not installed: make engines runs this")
+pytest.importorskip("ray.data", reason="Ray Data is not installed: make engines runs this")
 
 pytestmark = [pytest.mark.programs, pytest.mark.filterwarnings("ignore")]
-NEG = '<ir_version: 10, opset_import: ["": 21]> g (float[n, 3] x) => (float[n, 3] y) { y = Neg(x) }'
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -21,12 +23,6 @@ def cluster():
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=200 << 20)
     yield
     ray.shutdown()
-
-
-@pytest.fixture
-def model(tmp_path):
-    (tmp_path / "m.onnx").write_bytes(parser.parse_model(NEG).SerializeToString())
-    return tmp_path / "m.onnx"
 
 
 class Dying(Rows):
@@ -58,14 +54,35 @@ def checked(found, rows):
     assert all(list(r["y"]) == [-r["id"], -1, -2] for r in found)
 
 
-def test_every_row_is_computed(model):
-    given = {"fn_constructor_args": (Predictor(model, threads=1),), "concurrency": 2, "batch_size": 16}
+def test_every_row_is_computed(neg):
+    given = {"fn_constructor_args": (Predictor(neg, threads=1),), "concurrency": 2, "batch_size": 16}
     checked(dataset(200, 8).map_batches(Rows, **given).take_all(), 200)
 
 
-def test_a_worker_that_is_killed_loses_no_row_and_doubles_none(model, tmp_path):
-    args = (Predictor(model, threads=1), str(tmp_path / "flag"))
+def test_a_worker_that_is_killed_loses_no_row_and_doubles_none(neg, tmp_path):
+    args = (Predictor(neg, threads=1), str(tmp_path / "flag"))
     given = {"fn_constructor_args": args, "concurrency": 2, "batch_size": 16}
     found = dataset(400, 16).map_batches(Dying, max_restarts=2, max_task_retries=-1, **given).take_all()
     assert (tmp_path / "flag").exists()
     checked(found, 400)
+
+
+def test_two_replicas_answer_behind_ray_serve(neg, free_port, monkeypatch):
+    serve = pytest.importorskip("ray.serve", reason="Ray Serve is not installed: make engines runs this")
+    pytest.importorskip("starlette", reason="the extra serve is not installed: make engines runs this")
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "examples")
+    import ray_serve
+
+    ray.cloudpickle.register_pickle_by_value(sys.modules["ray_serve"])  # replicas do not have its folder
+    serve.start(http_options={"host": "127.0.0.1", "port": free_port})
+    try:
+        serve.run(ray_serve.deployment({"model": str(neg), "replicas": "2"}))
+        assert serve.status().applications["default"].deployments["AnyRT"].replica_states == {"RUNNING": 2}
+        for k in range(20):
+            tensor = {"name": "x", "shape": [1, 3], "datatype": "FP32", "data": [k, 1, 2]}
+            body = json.dumps({"inputs": [tensor]}).encode()
+            url = f"http://127.0.0.1:{free_port}/v2/models/neg/infer"
+            with urllib.request.urlopen(urllib.request.Request(url, body), timeout=60) as answer:
+                assert json.load(answer)["outputs"][0]["data"] == [-k, -1, -2]
+    finally:
+        serve.shutdown()

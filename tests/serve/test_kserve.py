@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("granian", reason="the extra serve is not installed: make programs runs this")
-kserve = pytest.importorskip(
-    "kserve", reason="KServe is not installed: pip install kserve, in a venv of its own"
-)
+kserve = pytest.importorskip("kserve", reason="KServe is not installed: make engines runs this")
 client = pytest.importorskip("kserve.inference_client", reason="KServe's client is not installed")
 
 pytestmark = [pytest.mark.programs, pytest.mark.filterwarnings("ignore")]
