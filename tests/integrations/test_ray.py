@@ -70,7 +70,7 @@ def test_a_worker_that_is_killed_loses_no_row_and_doubles_none(neg, tmp_path):
 def test_two_replicas_answer_behind_ray_serve(neg, free_port, monkeypatch):
     serve = pytest.importorskip("ray.serve", reason="Ray Serve is not installed: make engines runs this")
     pytest.importorskip("starlette", reason="the extra serve is not installed: make engines runs this")
-    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "examples")
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "examples/serving")
     import ray_serve
 
     ray.cloudpickle.register_pickle_by_value(sys.modules["ray_serve"])  # replicas do not have its folder

@@ -88,7 +88,7 @@ def protocol_type(port: Port) -> str:
 
 
 def client_dtype(port: Port) -> np.dtype[Any]:  # Any: see Array
-    """The type of this input or output in clients that know NumPy's own types: float32 for bfloat16 and FP8."""
+    """The type for clients that know NumPy's own types alone: float32 for bfloat16 and FP8."""
     dtype = np.dtype(numpy_dtype(port.dtype))
     return dtype if dtype.isbuiltin == BUILT_IN else np.dtype(np.float32)
 

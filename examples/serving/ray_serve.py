@@ -2,7 +2,7 @@
 
 Needs the extra `serve` and Ray: pip install "anyrt[serve]" "ray[serve]"
 
-    serve run examples.ray_serve:deployment model=model.onnx replicas=2
+    serve run examples.serving.ray_serve:deployment model=model.onnx replicas=2
 """
 
 from collections.abc import Mapping
