@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from anyrt.api.compose.layers import Layers
-from anyrt.api.edge.interfaces import ILogger
+from anyrt.api.edge.interfaces import Silence
 from anyrt.api.edge.quiet import channel_of
 from anyrt.api.model.network import INetworkDefinition
 from anyrt.api.model.state import state_of
 from anyrt.api.model.tensor import ITensor
-from anyrt.core.enums import Severity
 from anyrt.core.errors import AnyrtError, NotSupportedError
 from anyrt.core.flags import strict
 from anyrt.onnx import importers
@@ -44,13 +43,6 @@ def describe(model: Model, network: INetworkDefinition) -> Walk:
         if not walk.failures:
             _outputs(model, walk, scope)
     return walk
-
-
-class Silence(ILogger):
-    """A logger that drops everything."""
-
-    def log(self, severity: Severity, msg: str) -> None:
-        """Nothing: the parser tells each problem once."""
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from functools import partial
 
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto
 
-from anyrt.api.compose.layers import Layers
+from anyrt.api.compose.layers import MALFORMED, Layers
 from anyrt.api.compose.tensor import Tensor
 from anyrt.api.model.network import INetworkDefinition
 from anyrt.api.model.state import state_of
@@ -33,8 +33,6 @@ from anyrt.ops._record import Array
 DEEPEST = 60  # functions and graphs inside one another; a function that calls itself has no end
 MOST = 1 << 16  # nodes of functions and inner graphs, each time that they are described
 MOST_TOLD = 1000  # problems of a model; others are counted
-# What an importer stumbles with over a node that is not as ONNX has it.
-MALFORMED = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)
 
 
 @dataclass(frozen=True, slots=True)

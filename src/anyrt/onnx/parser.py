@@ -19,6 +19,7 @@ from onnx import defs
 from anyrt.api.building.builder import Builder
 from anyrt.api.building.config import IBuilderConfig
 from anyrt.api.building.flagbits import check_bits
+from anyrt.api.compose.layers import MALFORMED
 from anyrt.api.edge.fold import fold
 from anyrt.api.edge.interfaces import ILogger
 from anyrt.api.edge.managed import Managed
@@ -35,7 +36,7 @@ from anyrt.onnx import importers
 from anyrt.onnx.describe import describe
 from anyrt.onnx.errors import ParserError
 from anyrt.onnx.functions import is_function
-from anyrt.onnx.graph import MALFORMED, MOST_TOLD, Failure
+from anyrt.onnx.graph import MOST_TOLD, Failure
 from anyrt.onnx.model import Model, read
 from anyrt.onnx.node import Held, importer_of
 from anyrt.onnx.subgraphs import split

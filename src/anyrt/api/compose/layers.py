@@ -39,6 +39,8 @@ from anyrt.prims.const import Const
 
 INT64 = DataType.INT64
 HALVES = frozenset({DataType.HALF, DataType.BF16})
+# What a function of tensors stumbles with over operands or attributes that are not as it needs them.
+MALFORMED = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)
 LONG = 1024  # characters of a size that a run may better find out
 # What integers are computed in that elementwise layers do not take, or take for real numbers.
 _BYTES = {DataType.INT8: DataType.INT32, DataType.UINT8: DataType.INT32}

@@ -137,6 +137,13 @@ class ILogger(Interface, Managed):
         pure(self, "log")
 
 
+class Silence(ILogger):
+    """A logger that drops everything, for networks whose problems others report."""
+
+    def log(self, severity: SeverityLevel, msg: str) -> None:
+        """Nothing."""
+
+
 @fold
 class Logger(Fixed, ILogger):
     """Prints messages that are at least as serious as `min_severity`."""

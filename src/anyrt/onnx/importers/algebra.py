@@ -7,11 +7,11 @@ from string import ascii_lowercase
 
 import numpy as np
 
+from anyrt.api.compose.normalizations import wide
+from anyrt.api.compose.ordered import best
 from anyrt.api.compose.sizes import window
 from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import DataType, ReduceOperation, TopKOperation, UnaryOperation
-from anyrt.onnx.importers.rankings import best
-from anyrt.onnx.importers.statistics import wide
 from anyrt.onnx.node import Node, importer
 
 R, INT64 = ReduceOperation, DataType.INT64

@@ -7,12 +7,12 @@ from functools import partial
 
 import numpy as np
 
+from anyrt.api.compose.normalizations import wide
 from anyrt.api.compose.sizes import Size, entries, larger, length
 from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import ActivationType, DataType, ReduceOperation, UnaryOperation
 from anyrt.onnx.importers.attention import Scores, attended, heads_of, joined, positions
 from anyrt.onnx.importers.products import general_product
-from anyrt.onnx.importers.statistics import wide
 from anyrt.onnx.importers.windows import convolution
 from anyrt.onnx.node import Importer, Node, importer
 

@@ -7,9 +7,9 @@ from functools import partial, reduce
 
 import numpy as np
 
+from anyrt.api.compose.normalizations import wide
 from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import ActivationType, DataType, ElementWiseOperation, UnaryOperation
-from anyrt.onnx.importers.statistics import wide
 from anyrt.onnx.node import BROADCASTS, Node, Outputs, importer
 
 U, E, A = UnaryOperation, ElementWiseOperation, ActivationType

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
+from anyrt.api.compose.ordered import REDUCTIONS, scatter
+from anyrt.api.compose.ordered import gather_elements as elements
 from anyrt.api.compose.sizes import length, positions
 from anyrt.api.compose.tensor import Tensor
-from anyrt.core.dtype import is_packed
-from anyrt.core.enums import DataType, GatherMode, ReduceOperation, ScatterMode
+from anyrt.core.enums import DataType, GatherMode, ScatterMode
 from anyrt.onnx.node import Node, importer
 
 INT64 = DataType.INT64
-REDUCTIONS = {
-    "none": ReduceOperation.NONE,
-    "add": ReduceOperation.SUM,
-    "mul": ReduceOperation.PROD,
-    "max": ReduceOperation.MAX,
-    "min": ReduceOperation.MIN,
-}
 
 
 @importer("Gather")
@@ -29,7 +23,7 @@ def gather(node: Node) -> Tensor:
 def gather_elements(node: Node) -> Tensor:
     """An element for each index."""
     x = node.input(0)
-    return node.layer("add_gather_v2", x, node.input(1), GatherMode.ELEMENT, axis=node.axis(x))
+    return elements(node, x, node.input(1), node.axis(x))
 
 
 @importer("GatherND")
@@ -44,24 +38,18 @@ def gather_nd(node: Node) -> Tensor:
 @importer("Scatter", "ScatterElements")
 def scatter_elements(node: Node) -> Tensor:
     """A copy with elements stored, or combined with what is there, where indices along an axis say."""
-    x = node.input(0)
-    return _scattered(node, ScatterMode.ELEMENT, axis=node.axis(x))
+    return _scattered(node, node.axis(node.input(0)))
 
 
 @importer("ScatterND")
 def scatter_nd(node: Node) -> Tensor:
     """A copy with elements stored, or combined with what is there, at tuples of indices."""
-    return _scattered(node, ScatterMode.ND)
+    return _scattered(node)
 
 
-def _scattered(node: Node, mode: ScatterMode, **attributes: int) -> Tensor:
-    reduction = node.choice("reduction", "none", REDUCTIONS)
+def _scattered(node: Node, axis: int | None = None) -> Tensor:
     x, at, updates = (node.input(i) for i in range(3))
-    if is_packed(x.dtype):  # elements that share bytes cannot be stored one by one
-        wide = DataType.HALF if x.is_float else DataType.INT8
-        parts = (x.cast(wide), at, updates.cast(wide))
-        return node.layer("add_scatter", *parts, mode, reduction=reduction, **attributes).cast(x.dtype)
-    return node.layer("add_scatter", x, at, updates, mode, reduction=reduction, **attributes)
+    return scatter(node, x, at, updates, node.choice("reduction", "none", REDUCTIONS), axis)
 
 
 @importer("TensorScatter")

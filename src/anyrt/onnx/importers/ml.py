@@ -10,11 +10,11 @@ from functools import partial
 
 import numpy as np
 
+from anyrt.api.compose.normalizations import wide
 from anyrt.api.compose.sizes import length, volume
 from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import ActivationType, DataType, ReduceOperation, TopKOperation, UnaryOperation
 from anyrt.core.errors import GraphError
-from anyrt.onnx.importers.statistics import wide
 from anyrt.onnx.node import Importer, Node, importer
 from anyrt.ops._record import Array
 

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from anyrt.api.compose.tensor import Tensor
+from anyrt.api.compose.windows import Windows, channels_of
 from anyrt.core.dtype import is_float, short_name
 from anyrt.core.enums import DataType, ReduceOperation, UnaryOperation
 from anyrt.core.errors import ArgumentError, DTypeError, ShapeError
 from anyrt.onnx.importers.windows import (
-    Windows,
-    channels_of,
     filtered,
     kernel_size,
     windows_of,

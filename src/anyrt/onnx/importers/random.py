@@ -11,10 +11,10 @@ import struct
 from collections.abc import Sequence
 from functools import partial
 
+from anyrt.api.compose.normalizations import wide
 from anyrt.api.compose.sizes import Size, lengths
 from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import CumulativeOperation, DataType, FillOperation, ReduceOperation, UnaryOperation
-from anyrt.onnx.importers.statistics import wide
 from anyrt.onnx.node import Given, Node, importer
 from anyrt.ops._types import FLOATS
 

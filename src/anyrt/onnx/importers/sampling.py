@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from anyrt.api.compose.normalizations import wide
 from anyrt.api.compose.sizes import Size, entries, lengths, positions, stack
 from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import DataType, InterpolationMode, ReduceOperation, SampleMode, ScatterMode
-from anyrt.onnx.importers.statistics import wide
 from anyrt.onnx.node import Node, importer
 
 INT64 = DataType.INT64

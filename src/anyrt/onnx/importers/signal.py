@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from anyrt.api.compose.normalizations import wide
 from anyrt.api.compose.sizes import Size, entries, larger, length, lengths, positions, smaller, window
 from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import DataType, UnaryOperation
-from anyrt.onnx.importers.statistics import wide
 from anyrt.onnx.node import Node, importer
 
 D, U = DataType, UnaryOperation

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
+from anyrt.api.compose.normalizations import wide
 from anyrt.api.compose.sizes import length
 from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import ReduceOperation, TopKOperation, UnaryOperation
 from anyrt.onnx.importers.rankings import where_equal
-from anyrt.onnx.importers.statistics import wide
 from anyrt.onnx.node import Node, importer
 
 Along: TypeAlias = Callable[[Node, Tensor, int], Tensor]

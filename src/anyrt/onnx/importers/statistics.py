@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
+from anyrt.api.compose.normalizations import (
+    Moments,
+    column,
+    group_normalized,
+    instance_normalized,
+    layer_normalized,
+    moments,
+    wide,
+)
 from anyrt.api.compose.sizes import lengths
 from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import DataType, ReduceOperation, SampleMode, UnaryOperation
@@ -16,43 +23,10 @@ from anyrt.ops.lrn import WIDEST
 R, U, D = ReduceOperation, UnaryOperation, DataType
 
 
-def wide(x: Tensor) -> Tensor:
-    """float64 as it is, else float32."""
-    return x if x.dtype is D.DOUBLE else x.cast(D.FLOAT)
-
-
-def _staged(node: Node, x: Tensor) -> Tensor:
-    """As moments are computed: in float64 where the node asks for it, or says nothing and has numbers of
-    float64, which ONNX would make float32; else in float32, as between all layers of a node."""
-    return x.cast(D.DOUBLE if node.dtype("stash_type", x.dtype) is D.DOUBLE else D.FLOAT)
-
-
-def _moments(node: Node, x: Tensor, axes: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
-    """Means, what is left without them, and the mean of the squares of that."""
-    centre = node.reduce(R.AVG, x, axes)
-    rest = x - centre
-    return centre, rest, node.reduce(R.AVG, rest * rest, axes)
-
-
-def _inverse(node: Node, variance: Tensor) -> Tensor:
-    """1 / √(variance + ε)."""
-    return node.unary(U.RECIP, node.unary(U.SQRT, variance + node.attr("epsilon", 1e-5)))
-
-
-def _bits(axes: Sequence[int]) -> int:
-    return sum(1 << a for a in axes)
-
-
-def _is_native(node: Node, x: Tensor) -> bool:
-    """Whether a normalisation layer computes it, which has float32 for its first stage."""
-    asked = node.dtype("stash_type", x.dtype)
-    return x.dtype in FLOATS and asked is not D.DOUBLE and node.attr("epsilon", 1e-5) > 0
-
-
-def _column(v: Tensor, x: Tensor) -> Tensor:
-    """One number for each channel of `x`, in its type; of all elements of a batch, as it is."""
-    v = v.cast(x.dtype)
-    return v.reshape([1, -1, *(1,) * (x.rank - 2)][: max(x.rank, 1)]) if v.rank == 1 else v
+def _moments_of(node: Node, x: Tensor) -> Moments:
+    """How moments are computed; numbers of float64, which ONNX would make float32, stay it unless a node asks
+    for another type."""
+    return Moments(node.attr("epsilon", 1e-5), node.dtype("stash_type", x.dtype))
 
 
 MOST_CHANNELS = 1024  # that LRN looks at: each is a layer
@@ -63,13 +37,14 @@ def batch_normalization(node: Node) -> list[Given]:
     """Each channel by a mean and a variance that are given, or, in training, by its own."""
     given = node.input(0)
     x = wide(given)
-    scale, shift, mean, variance = (_column(node.input(i), x) for i in range(1, 5))
+    by = _moments_of(node, x)
+    scale, shift, mean, variance = (column(node.input(i), x) for i in range(1, 5))
     trains = node.attr("training_mode", 0) != 0 if node.version >= 14 else any(node.outputs_named[1:])
     if not trains:
-        factor = scale * _inverse(node, variance)
+        factor = scale * by.inverse(variance)
         return [(x * factor + (shift - mean * factor)).cast(given.dtype)]
-    own, rest, spread = _moments(node, x, [a for a in range(x.rank) if a != 1])
-    y = rest * (scale * _inverse(node, spread)) + shift
+    own, rest, spread = moments(x, [a for a in range(x.rank) if a != 1])
+    y = rest * (scale * by.inverse(spread)) + shift
     momentum = node.attr("momentum", 0.9)
     running = [
         (old * momentum + new * (1 - momentum)).reshape((-1,)).cast(node.input(i).dtype)
@@ -82,34 +57,16 @@ def batch_normalization(node: Node) -> list[Given]:
 @importer("InstanceNormalization")
 def instance_normalization(node: Node) -> Tensor:
     """Each channel of each batch by its own mean and variance."""
-    x = node.input(0)
-    scale, shift = (_column(node.input(i), x) for i in (1, 2))
-    axes = range(2, x.rank)
-    if _is_native(node, x) and axes:
-        return node.layer(
-            "add_normalization", x, scale, shift, _bits(axes), epsilon=node.attr("epsilon", 1e-5)
-        )
-    _, rest, variance = _moments(node, wide(x), axes)
-    return (rest * _inverse(node, variance)).cast(x.dtype) * scale + shift
+    x, scale, shift = (node.input(i) for i in range(3))
+    return instance_normalized(node, x, scale, shift, _moments_of(node, x))
 
 
 @importer("GroupNormalization")
 def group_normalization(node: Node) -> Tensor:
     """Groups of channels by their own means and variances; scales were those of groups until opset 20."""
-    x, groups = node.input(0), node.required("num_groups", 1)
-    axes = range(2, x.rank)
-    if _is_native(node, x) and axes and groups > 1:
-        method = "add_normalization_v2" if node.version >= 21 else "add_normalization"
-        scale, shift = (_column(node.input(i), x) for i in (1, 2))
-        more = {"num_groups": groups, "epsilon": node.attr("epsilon", 1e-5)}
-        return node.layer(method, x, scale, shift, _bits(axes), **more)
-    batch, channels, *rest = lengths(x)
-    apart = _staged(node, x).reshape([batch, groups, channels // groups, *rest])
-    _, rests, variance = _moments(node, apart, range(2, apart.rank))
-    y = rests * _inverse(node, variance)
-    inner = [-1 if node.version >= 21 else 1, *(1,) * len(rest)]
-    scale, shift = (node.input(i).cast(y.dtype).reshape([1, groups, *inner]) for i in (1, 2))
-    return (y * scale + shift).cast(x.dtype).reshape(x.shape())
+    x, scale, shift = (node.input(i) for i in range(3))
+    groups = node.required("num_groups", 1)
+    return group_normalized(node, x, scale, shift, groups, _moments_of(node, x), node.version >= 21)
 
 
 @importer("LayerNormalization")
@@ -117,33 +74,26 @@ def layer_normalization(node: Node) -> list[Given]:
     """The axes from one on by their mean and variance, which are outputs, too."""
     x, scale, shift = node.input(0), node.input(1), node.optional(2)
     axes = range(node.axis(x, default=-1), x.rank)
-    alike = (
-        shift is not None and -1 not in scale.sizes and scale.sizes == shift.sizes and scale.rank <= x.rank
-    )
-    if alike and shift is not None and _is_native(node, x) and not any(node.outputs_named[1:]):
-        _, one, other = node.aligned(x, scale, shift)
-        epsilon = node.attr("epsilon", 1e-5)
-        return [node.layer("add_normalization", x, one, other, _bits(axes), epsilon=epsilon)]
-    centre, rest, variance = _moments(node, _staged(node, x), axes)
-    inverse = _inverse(node, variance)
-    y = (rest * inverse).cast(x.dtype) * scale
+    asked = any(node.outputs_named[1:])
+    y, *more = layer_normalized(node, x, scale, shift, axes, _moments_of(node, x), asked)
     stash = node.dtype("stash_type", D.FLOAT)
-    return [y if shift is None else y + shift, centre.cast(stash), inverse.cast(stash)]
+    return [y, *(v.cast(stash) for v in more)]
 
 
 @importer("RMSNormalization")
 def rms_normalization(node: Node) -> Tensor:
     """The axes from one on by the root of their mean square; the result has the type of the scale."""
-    x, scale = _staged(node, node.input(0)), node.input(1)
-    axes = range(node.axis(x, default=-1), x.rank)
-    inverse = _inverse(node, node.reduce(R.AVG, x * x, axes))
-    return (x * inverse).cast(node.input(0).dtype).cast(scale.dtype) * scale
+    given, scale = node.input(0), node.input(1)
+    by = _moments_of(node, given)
+    x = by.staged(given)
+    inverse = by.inverse(node.reduce(R.AVG, x * x, range(node.axis(x, default=-1), x.rank)))
+    return (x * inverse).cast(given.dtype).cast(scale.dtype) * scale
 
 
 @importer("MeanVarianceNormalization")
 def mean_variance_normalization(node: Node) -> Tensor:
     """Axes by their mean and standard deviation."""
-    _, rest, variance = _moments(node, wide(node.input(0)), node.attr("axes", (0, 2, 3)))
+    _, rest, variance = moments(wide(node.input(0)), node.attr("axes", (0, 2, 3)))
     return (rest / (node.unary(U.SQRT, variance) + 1e-9)).cast(node.input(0).dtype)
 
 

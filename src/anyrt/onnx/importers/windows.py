@@ -10,30 +10,14 @@ from dataclasses import dataclass
 from math import prod
 
 from anyrt.api.compose.tensor import Tensor
+from anyrt.api.compose.windows import DOWN, Windows, channels_of, convolved, set_borders
 from anyrt.api.model.layer import ILayer
 from anyrt.core.enums import DataType, PaddingMode, PoolingType, ReduceOperation, SampleMode, UnaryOperation
 from anyrt.core.errors import ArgumentError, GraphError
 from anyrt.onnx.node import Node, importer
 
 MODES = {"SAME_UPPER": PaddingMode.SAME_UPPER, "SAME_LOWER": PaddingMode.SAME_LOWER}
-DOWN, UP = PaddingMode.EXPLICIT_ROUND_DOWN, PaddingMode.EXPLICIT_ROUND_UP
-
-
-@dataclass(frozen=True, slots=True)
-class Windows:
-    """How windows slide, as the attributes of a node say it; `mode` None: borders are explicit."""
-
-    size: tuple[int, ...]
-    stride: tuple[int, ...]
-    dilation: tuple[int, ...]
-    before: tuple[int, ...]
-    after: tuple[int, ...]
-    mode: PaddingMode | None
-
-    @property
-    def reach(self) -> tuple[int, ...]:
-        """Positions from the first to the last element of a window, along each axis."""
-        return tuple(1 + d * (s - 1) for s, d in zip(self.size, self.dilation, strict=True))
+UP = PaddingMode.EXPLICIT_ROUND_UP
 
 
 def windows_of(node: Node, size: Sequence[int]) -> Windows:
@@ -67,21 +51,7 @@ def filtered(
     node: Node, method: str, x: Tensor, kernel: Tensor, bias: Tensor | None, by: Windows, maps: int
 ) -> Tensor:
     """A convolution, or a deconvolution, of `maps` channels; constants are weights of the layer."""
-    weights, added = (None if v is None else node.held(v) for v in (kernel, bias))
-    layer = node.add(method, x, maps, by.size, weights, added)
-    for name, value in (("stride_nd", by.stride), ("dilation_nd", by.dilation)):
-        setattr(layer, name, value)
-    set_borders(layer, by)
-    layer.num_groups = node.attr("group", 1)
-    return node.with_inputs(
-        layer, {1: None if weights is not None else kernel, 2: None if added is not None else bias}
-    )
-
-
-def set_borders(layer: ILayer, by: Windows, mode: PaddingMode = DOWN) -> None:
-    """What lies around the input of a layer."""
-    layer.padding_mode = by.mode or mode
-    layer.pre_padding, layer.post_padding = by.before, by.after
+    return convolved(node, method, x, kernel, bias, by, maps, node.attr("group", 1))
 
 
 def with_channels(node: Node, x: Tensor, count: int) -> Tensor:
@@ -89,13 +59,6 @@ def with_channels(node: Node, x: Tensor, count: int) -> Tensor:
     if x.rank < 2 or x.sizes[1] >= 0:
         return x
     return node.reshape(x, [0, count, *(0 for _ in x.sizes[2:])], zero_copies=True)
-
-
-def channels_of(node: Node, kernel: Tensor, axis: int) -> int:
-    """A number of channels that the kernel says."""
-    if kernel.sizes[axis] < 0:
-        raise node.unsupported("a kernel whose number of channels a run decides", "give it a fixed shape")
-    return kernel.sizes[axis]
 
 
 def convolution(node: Node) -> Tensor:

@@ -1,4 +1,4 @@
-"""What compositions are written with: the layers of ONNX's importers, the plug-in's inputs and its fields.
+"""What compositions are written with: layers as functions of tensors, the plug-in's inputs and its fields.
 
 def clip(part: Part) -> Tensor:
     return part.inputs[0].clip(part.real("clipMin"), part.real("clipMax"))
@@ -10,27 +10,22 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
-from onnx import AttributeProto, helper
 
 from anyrt.api.building.builder import Builder
-from anyrt.api.compose.layers import Layers
+from anyrt.api.compose.layers import MALFORMED, Layers
 from anyrt.api.compose.tensor import Tensor
+from anyrt.api.edge.interfaces import Silence
 from anyrt.api.model.network import INetworkDefinition
 from anyrt.api.model.state import NetworkState, state_of
 from anyrt.api.model.tensor import ITensor
 from anyrt.core.enums import DataType, NetworkDefinitionCreationFlag
-from anyrt.core.errors import AnyrtError, GraphError, ShapeError
+from anyrt.core.errors import AnyrtError, ArgumentError, GraphError, ShapeError
 from anyrt.core.flags import strict
 from anyrt.ir.graph import Value
-from anyrt.onnx import importers
-from anyrt.onnx.describe import Silence
-from anyrt.onnx.graph import MALFORMED
-from anyrt.onnx.node import IMPORTERS, Node
 from anyrt.ops._record import Array
 from anyrt.plugin.standard._record import Given, Standard
 
 T = TypeVar("T")
-OPSET = 22  # of ONNX's operators that plug-ins are
 
 
 class Part(Layers):
@@ -96,26 +91,19 @@ class Part(Layers):
             raise ShapeError("AR123", self.where, f"rank {x.rank} of input {i}", wanted)
         return x
 
-    def nodes(
-        self, op: str, inputs: Sequence[Tensor | None], outputs: int, **attributes: object
-    ) -> list[Tensor]:
-        """What an operator of ONNX gives for these inputs, of which None are left out."""
-        importers.load()
-        named = [f"x{i}" if x else "" for i, x in enumerate(inputs)], [f"y{i}" for i in range(outputs)]
-        proto = helper.make_node(op, named[0], named[1], self.where)
-        proto.attribute.extend(helper.make_attribute(n, x) for n, x in attributes.items())
-        held = [None if x is None else x.it for x in inputs]
-        made = IMPORTERS["", op](Node(self.network, proto, OPSET, held, {}, _no_array))
-        several = [made] if isinstance(made, Tensor) else made
-        return [x for x in several if isinstance(x, Tensor)]
+    def axis(self, name: str, x: Tensor) -> int:
+        """A field that is an axis of `x`, from 0 on; ArgumentError AR302 for another number."""
+        axis = self.whole(name)
+        if not -x.rank <= axis < x.rank:
+            raise ArgumentError("AR302", self.where, f"{name} {axis}", f"an axis of rank {x.rank}")
+        return axis % x.rank
 
-    def node(self, op: str, inputs: Sequence[Tensor | None], **attributes: object) -> Tensor:
-        """The first output of an operator of ONNX."""
-        return self.nodes(op, inputs, 1, **attributes)[0]
-
-
-def _no_array(attribute: AttributeProto) -> Array:
-    raise AssertionError(f"attribute {attribute.name} is a tensor")
+    def choice(self, name: str, table: Mapping[str, T]) -> T:
+        """What `table` has for a field that is one of its words; ArgumentError AR304 for another one."""
+        word = self.text(name)
+        if word not in table:
+            raise ArgumentError("AR304", self.where, f"{name} {word[:40]!r}", f"one of {', '.join(table)}")
+        return table[word]
 
 
 def composed(

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from anyrt.api.compose.ordered import cumulative, gather_elements, scatter, top
 from anyrt.api.compose.sizes import Size, length, smaller, window
 from anyrt.api.compose.tensor import Tensor
-from anyrt.core.enums import ActivationType, DataType, ReduceOperation, UnaryOperation
+from anyrt.core.enums import ActivationType, DataType, ReduceOperation, TopKOperation, UnaryOperation
 from anyrt.core.errors import ShapeError
 from anyrt.plugin.standard._part import FLOAT, INT32, Part
 from anyrt.plugin.standard._record import Field, Standard
@@ -220,13 +221,13 @@ def efficient_nms_onnx(part: Part) -> Tensor:
 
 def _packed(part: Part, table: Tensor, there: Tensor) -> Tensor:
     """Rows that are there in front, the last of them behind."""
-    before = part.node("CumSum", [there.cast(INT32), part.constant(np.int64(0))])
+    before = cumulative(part, there.cast(INT32), 0)
     total = part.reduce(ReduceOperation.MAX, before, [0]).maximum(0)
     place = part.counted(length(table, 0)).cast(INT32).unsqueeze(1)
     where = part.where_(there, before - 1, part.size(table, 0).cast(INT32).reshape((1, 1)))
     spare = part.full([1, 3], part.constant(np.int32(-1)))
     room = part.concat([part.full([length(table, 0), 3], part.constant(np.int32(-1))), spare], 0)
-    filled = part.node("ScatterND", [room, where.cast(DataType.INT64), table])
+    filled = scatter(part, room, where.cast(DataType.INT64), table)
     return part.gather(filled, place.minimum((total - 1).maximum(0)).squeeze(1), 0)
 
 
@@ -291,10 +292,9 @@ def _top(part: Part, scores: Tensor, boxes: Tensor, most: int) -> tuple[Tensor, 
         scores = part.concat([scores, part.full(row, part.constant(np.float32(-np.inf)))], 1)
         boxes = part.concat([boxes, part.full([*row, 4], part.constant(np.float32(0)))], 1)
     count = smaller(length(scores, 1), most)
-    k = part.constant(np.array([count], np.int64)) if isinstance(count, int) else count
-    values, at = part.nodes("TopK", [scores, k], 2, axis=1)
+    values, at = top(part, scores, TopKOperation.MAX, count, 1)
     index = part.expand(at.unsqueeze(3), [*(length(at, i) for i in range(3)), 4])
-    return values, part.node("GatherElements", [boxes, index], axis=1)
+    return values, gather_elements(part, boxes, index, 1)
 
 
 THRESHOLDS = (Field("score_threshold", 0.5, 0.0), Field("iou_threshold", 0.5, 0.0))

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from anyrt.api.compose.normalizations import Moments, group_normalized, layer_normalized
 from anyrt.api.compose.sizes import length, window
 from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import ActivationType, UnaryOperation
 from anyrt.core.enums_more import AttentionNormalizationOp
-from anyrt.core.errors import ArgumentError, ShapeError
+from anyrt.core.errors import ShapeError
 from anyrt.plugin.standard._part import FLOAT, Part
 from anyrt.plugin.standard._record import Field, Standard
 
@@ -23,8 +24,8 @@ def group_norm(part: Part) -> Tensor:
     x = part.of_rank(0, 4)
     if x.sizes[1] % GROUPS and x.sizes[1] > 0:
         raise ShapeError("AR118", part.where, f"{x.sizes[1]} channels", f"a multiple of {GROUPS} groups")
-    operands = [v.cast(FLOAT) for v in part.inputs]
-    y = part.node("GroupNormalization", operands, epsilon=part.real("epsilon"), num_groups=GROUPS)
+    y, scale, shift = (v.cast(FLOAT) for v in part.inputs)
+    y = group_normalized(part, y, scale, shift, GROUPS, Moments(part.real("epsilon")))
     if part.whole("bSwish"):
         y = y * part.activation(ActivationType.SIGMOID, y)
     return y.cast(x.dtype)
@@ -33,12 +34,10 @@ def group_norm(part: Part) -> Tensor:
 def layer_norm(part: Part) -> Tensor:
     """Normalised over the axes from one on."""
     x, scale, bias = part.inputs
-    axis = part.whole("axis")
-    if not -x.rank <= axis < x.rank:
-        raise ArgumentError("AR302", part.where, f"axis {axis}", f"an axis of rank {x.rank}")
-    last = [x.sizes[k] for k in range(axis % x.rank, x.rank)]
+    axes = range(part.axis("axis", x), x.rank)
+    last = [x.sizes[k] for k in axes]
     scale, bias = (v.cast(x.dtype).reshape(last if min(last) >= 0 else v.shape()) for v in (scale, bias))
-    return part.node("LayerNormalization", [x, scale, bias], axis=axis, epsilon=part.real("epsilon"))
+    return layer_normalized(part, x, scale, bias, axes, Moments(part.real("epsilon")))[0]
 
 
 def split_gelu(part: Part) -> Tensor:

@@ -11,6 +11,7 @@ from math import floor, inf, sqrt
 
 import numpy as np
 
+from anyrt.api.compose.boxes import pooled
 from anyrt.api.compose.sizes import Size, length, volume, window
 from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import UnaryOperation
@@ -133,7 +134,7 @@ def _pooled(part: Part, boxes: Tensor, maps: Tensor) -> Tensor:
     image = part.expand(part.counted(images).cast(FLOAT).unsqueeze(1, 2), [images, room, 1])
     rois = part.concat([image, whole], 2).reshape([images * room, 5])
     bins = part.whole("poolingH"), part.whole("poolingW")
-    y = part.node("MaxRoiPool", [maps, rois], pooled_shape=bins, spatial_scale=1.0)
+    y = pooled(part, maps, rois, bins, 1.0)
     return y.reshape([images, room, length(maps, 1), *bins])
 
 

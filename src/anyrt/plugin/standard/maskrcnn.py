@@ -7,9 +7,10 @@ from math import log, sqrt
 
 import numpy as np
 
+from anyrt.api.compose.ordered import best, gather_elements, top
 from anyrt.api.compose.sizes import length, window
 from anyrt.api.compose.tensor import Tensor
-from anyrt.core.enums import UnaryOperation
+from anyrt.core.enums import TopKOperation, UnaryOperation
 from anyrt.core.errors import ShapeError
 from anyrt.ops._record import Array
 from anyrt.plugin.standard._part import FLOAT, Part
@@ -130,10 +131,9 @@ def multilevel_proposals(part: Part) -> Tensor:
         kept = found(part, found_here.unsqueeze(2), objects, limits)
         scores.append(at_class(part, objects, kept).clip(0.0, 1.0))
         boxes.append(picked(part, found_here, kept.box, kept.there))
-    count = part.constant(np.array([room], np.int64))
-    _, at = part.nodes("TopK", [part.concat(scores, 1), count], 2, axis=1)
-    best = part.layer("add_gather", part.concat(boxes, 1), at, 1, num_elementwise_dims=1)
-    return best.cast(part.inputs[0].dtype)
+    _, at = top(part, part.concat(scores, 1), TopKOperation.MAX, room, 1)
+    chosen = part.layer("add_gather", part.concat(boxes, 1), at, 1, num_elementwise_dims=1)
+    return chosen.cast(part.inputs[0].dtype)
 
 
 # ---- detections -----------------------------------------------------------------------------------
@@ -159,10 +159,10 @@ def _of_best(part: Part, first: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     rois = _rows(part, 2, 4, (3,))
     if classes == 1:
         return deltas, scores, rois, part.full(rois.shape(), part.constant(np.int64(0)))
-    of = part.node("ArgMax", [window(scores, 2, first, classes - first)], axis=2, keepdims=1) + first
+    of = best(part, window(scores, 2, first, classes - first), TopKOperation.MAX, 2) + first
     each = deltas.reshape([length(deltas, 0), length(deltas, 1), classes, 4])
     index = part.expand(of.unsqueeze(3), [length(deltas, 0), length(deltas, 1), 1, 4])
-    return part.node("GatherElements", [each, index], axis=2).squeeze(2), scores, rois, of
+    return gather_elements(part, each, index, 2).squeeze(2), scores, rois, of
 
 
 def _told(part: Part, boxes: Tensor, scores: Tensor, of: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from anyrt.api.compose.normalizations import Moments, group_normalized, instance_normalized, layer_normalized
 from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import ActivationType, ReduceOperation, UnaryOperation
 from anyrt.core.errors import ShapeError
@@ -17,7 +18,7 @@ def instance_normalization(part: Part) -> Tensor:
     """Each channel of each image normalised, and negative numbers made smaller where asked."""
     x = part.of_rank(0, 3, 4, 5)
     scale, bias = (part.constant(part.held_in(n), x.dtype) for n in ("scales", "bias"))
-    y = part.node("InstanceNormalization", [x, scale, bias], epsilon=part.real("epsilon"))
+    y = instance_normalized(part, x, scale, bias, Moments(part.real("epsilon")))
     slope = part.real("alpha")
     return leaky(part, y, slope) if part.whole("relu") else y
 
@@ -44,7 +45,8 @@ def group_normalization(part: Part) -> Tensor:
     x = part.of_rank(0, 3, 4, 5)
     if x.sizes[1] % groups and x.sizes[1] > 0:
         raise ShapeError("AR118", part.where, f"{x.sizes[1]} channels", f"a multiple of {groups} groups")
-    return part.node("GroupNormalization", part.inputs, epsilon=part.real("eps"), num_groups=groups)
+    _, scale, shift = part.inputs
+    return group_normalized(part, x, scale, shift, groups, Moments(part.real("eps")))
 
 
 def normalize(part: Part) -> Tensor:
@@ -102,7 +104,7 @@ def layer_norm(part: Part, x: Tensor, gamma: np.ndarray, beta: np.ndarray, axis:
         axis = hidden(part, x, gamma.size)
     shape = gamma.size, *[1] * (x.rank - axis - 1)
     scale, shift = (part.constant(w.reshape(shape), x.dtype) for w in (gamma, beta))
-    return part.node("LayerNormalization", [x, scale, shift], axis=axis, epsilon=EPSILON)
+    return layer_normalized(part, x, scale, shift, range(axis, x.rank), Moments(EPSILON))[0]
 
 
 INSTANCE = (

@@ -10,9 +10,10 @@ from math import pi
 
 import numpy as np
 
+from anyrt.api.compose.ordered import best, cumulative, scatter, top
 from anyrt.api.compose.sizes import Size, length, volume, window
 from anyrt.api.compose.tensor import Tensor
-from anyrt.core.enums import ReduceOperation, UnaryOperation
+from anyrt.core.enums import ReduceOperation, TopKOperation, UnaryOperation
 from anyrt.core.errors import ArgumentError, ShapeError
 from anyrt.plugin.standard._part import FLOAT, INT32, INT64, Part
 from anyrt.plugin.standard._record import Field, Standard
@@ -34,7 +35,7 @@ def boxes(part: Part) -> list[Tensor]:
             "AR304", part.where, got, f"{8 * classes}: 4 of each of two anchors of each class"
         )
     scores, moves, ways = (_entries(part, k, 2 * classes, n) for k, n in enumerate((classes, BOX, 2)))
-    of = part.node("ArgMax", [scores], axis=4, keepdims=1)
+    of = best(part, scores, TopKOperation.MAX, 4)
     odds = part.reduce(ReduceOperation.MAX, scores, [4])
     score = 1.0 / (part.unary(UnaryOperation.EXP, -odds) + 1.0)
     box = _moved(part, moves, np.reshape(anchors, (-1, 4)), np.repeat(heights, 2), ways)
@@ -101,7 +102,7 @@ def _first(part: Part, rows: Tensor, there: Tensor, room: Size) -> tuple[Tensor,
 
 def _before(part: Part, counts: Tensor, room: Size) -> Tensor:
     """Sums of what is before along axis 1, INT32."""
-    return part.node("CumSum", [counts, part.constant(np.int64(1))], exclusive=1)
+    return cumulative(part, counts, 1, exclusive=True)
 
 
 def _as(part: Part, size: Size) -> Tensor:
@@ -117,7 +118,7 @@ def _stored(part: Part, rows: Tensor, places: Sequence[Tensor], sizes: Sequence[
     empty = part.full(room, part.constant(np.zeros(()), rows.dtype))
     image = part.expand(part.counted(images).unsqueeze(1), [images, length(rows, 1)])
     at = part.concat([v.cast(INT64).unsqueeze(2) for v in (image, *places)], 2)
-    return window(part.node("ScatterND", [empty, at, rows]), 1, 0, sizes[0])
+    return window(scatter(part, empty, at, rows), 1, 0, sizes[0])
 
 
 # ---- pillars --------------------------------------------------------------------------------------
@@ -167,7 +168,7 @@ def _cells(part: Part, points: Tensor, counts: Tensor, grid: tuple[int, int]) ->
 def _stored_sums(part: Part, counts: Tensor, cell: Tensor, cells: int) -> Tensor:
     """How many points each cell has."""
     empty = part.full([length(cell, 0), cells + 1], part.constant(np.int32(0)))
-    sums = part.node("ScatterElements", [empty, cell.cast(INT64), counts], axis=1, reduction="add")
+    sums = scatter(part, empty, cell.cast(INT64), counts, ReduceOperation.SUM, axis=1)
     return window(sums, 1, 0, cells)
 
 
@@ -179,9 +180,9 @@ def _rank(part: Part, cell: Tensor, many: Tensor, cells: int) -> Tensor:
     """Which point of its cell each one is: its place among all, sorted by cells, less that of the first."""
     # One more behind all, as there may be none to sort.
     spare = part.concat([cell, part.full([length(cell, 0), 1], part.constant(np.int32(cells)))], 1)
-    _, order = part.nodes("TopK", [spare, spare.size(1)], 2, axis=1, largest=0)
+    _, order = top(part, spare, TopKOperation.MIN, length(spare, 1), 1)
     place = part.counted(length(spare, 1)).cast(INT32).unsqueeze(0) + spare * 0
-    among = window(part.node("ScatterElements", [place * 0, order, place], axis=1), 1, 0, length(cell, 1))
+    among = window(scatter(part, place * 0, order, place, axis=1), 1, 0, length(cell, 1))
     return among - _picked(part, _before(part, many, cells), cell.minimum(cells - 1))
 
 

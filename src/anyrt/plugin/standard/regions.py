@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
+from anyrt.api.compose.boxes import Bins, sampled
+from anyrt.api.compose.ordered import REDUCTIONS, scatter
 from anyrt.api.compose.sizes import Size, length, window
 from anyrt.api.compose.tensor import Tensor
-from anyrt.core.enums import ActivationType, UnaryOperation
+from anyrt.api.compose.windows import Offsets, Windows, deformed
+from anyrt.core.enums import (
+    ActivationType,
+    DataType,
+    InterpolationMode,
+    ResizeCoordinateTransformation,
+    ResizeRoundMode,
+    UnaryOperation,
+)
 from anyrt.core.errors import ShapeError
 from anyrt.plugin.standard._part import FLOAT, INT32, INT64, Part
 from anyrt.plugin.standard._record import Field, Standard
@@ -14,17 +24,15 @@ from anyrt.plugin.standard._record import Field, Standard
 
 def roi_align(part: Part) -> Tensor:
     """Means or maxima of samples in bins of regions, as ONNX has them."""
-    half = "half_pixel" if part.whole("coordinate_transformation_mode") else "output_half_pixel"
-    return part.node(
-        "RoiAlign",
-        part.inputs,
-        coordinate_transformation_mode=half,
-        mode="avg" if part.whole("mode") else "max",
-        output_height=part.whole("output_height"),
-        output_width=part.whole("output_width"),
-        sampling_ratio=part.whole("sampling_ratio"),
-        spatial_scale=part.real("spatial_scale"),
+    x, rois, images = part.inputs
+    bins = Bins(
+        (part.whole("output_height"), part.whole("output_width")),
+        part.whole("sampling_ratio"),
+        part.real("spatial_scale"),
+        half=bool(part.whole("coordinate_transformation_mode")),
+        maxima=not part.whole("mode"),
     )
+    return sampled(part, x, rois, images, bins)
 
 
 def crop_and_resize(part: Part) -> Tensor:
@@ -59,42 +67,47 @@ def deformable_convolution(part: Part) -> Tensor:
     """A convolution whose elements lie at offsets and have factors; inputs: image, offsets, factors, kernel,
     bias."""
     x, offset, mask, kernel = (part.of_rank(k, 4) for k in range(4))
-    (top, left), bias = part.wholes("padding"), part.optional(4)
-    return part.node(
-        "DeformConv",
-        [x, kernel, offset, bias, mask],
-        strides=part.wholes("stride"),
-        pads=[top, left, top, left],
-        dilations=part.wholes("dilation"),
-        group=part.whole("group"),
-        offset_group=part.whole("deformable_group"),
-    )
+    pads = part.wholes("padding")
+    by = Windows(kernel.sizes[2:], part.wholes("stride"), part.wholes("dilation"), pads, pads)
+    offsets = Offsets(offset, part.whole("deformable_group"), mask)
+    return deformed(part, x, kernel, part.optional(4), by, offsets, part.whole("group"))
 
 
 def resize_nearest(part: Part) -> Tensor:
     """The last two axes so many times as long, each place the element before it."""
     x = part.of_rank(0, 4)
     scale = part.real("scale")
-    scales = part.constant(np.array([1, 1, scale, scale], np.float32))
-    more = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-    return part.node("Resize", [x, None, scales], **more)
+    sizes = x.sizes[2:]
+    if scale == int(scale) or all(n >= 0 and n * scale == _times(part, n, scale) for n in sizes):
+        asymmetric, floor = ResizeCoordinateTransformation.ASYMMETRIC, ResizeRoundMode.FLOOR
+        how = {"coordinate_transformation": asymmetric, "nearest_rounding": floor}
+        mode = InterpolationMode.NEAREST
+        return part.layer("add_resize", x, resize_mode=mode, scales=[1.0, 1.0, scale, scale], **how)
+    for axis in (2, 3):  # the layer would count with the quotient of the sizes
+        many = part.counted(_times(part, length(x, axis), scale)).cast(DataType.DOUBLE)
+        place = part.unary(UnaryOperation.FLOOR, many / scale).cast(INT64)
+        x = part.gather(x, place.minimum(part.size(x, axis) - 1), axis)
+    return x
+
+
+def _times(part: Part, size: Size, scale: float) -> Size:
+    """The product in float32, rounded down."""
+    if isinstance(size, int):
+        return int(np.floor(np.float32(size) * np.float32(scale)))
+    return part.unary(UnaryOperation.FLOOR, size.cast(FLOAT) * scale).cast(INT64)
 
 
 def scatter_elements(part: Part) -> Tensor:
     """A copy with elements stored, or combined with what is there."""
     x, at, updates = part.inputs
-    return part.node(
-        "ScatterElements",
-        [x, at.cast(INT64), updates],
-        axis=part.whole("axis"),
-        reduction=part.text("reduction"),
-    )
+    reduction = part.choice("reduction", REDUCTIONS)
+    return scatter(part, x, at.cast(INT64), updates, reduction, part.axis("axis", x))
 
 
 def scatter_nd(part: Part) -> Tensor:
     """A copy with slices stored at positions."""
     x, at, updates = part.inputs
-    return part.node("ScatterND", [x, at.cast(INT64), updates])
+    return scatter(part, x, at.cast(INT64), updates)
 
 
 def pillar_scatter(part: Part) -> Tensor:
@@ -111,7 +124,7 @@ def pillar_scatter(part: Part) -> Tensor:
     frame = part.expand(part.counted(frames).cast(INT32).unsqueeze(1, 2), [frames, many, 1])
     empty = part.full([frames, cells + 1, channels], part.constant(np.zeros(()), voxels.dtype))
     at = part.concat([frame, cell], 2).cast(INT64)
-    filled = window(part.node("ScatterND", [empty, at, voxels]), 1, 0, cells)
+    filled = window(scatter(part, empty, at, voxels), 1, 0, cells)
     return filled.transpose(0, 2, 1).reshape([frames, channels, rows, columns])
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onnx import TensorProto
-
 from anyrt.api.compose.sizes import Size, length, window
 from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import ActivationType, UnaryOperation
@@ -36,7 +34,7 @@ def detection_output(part: Part) -> list[Tensor]:
     image = part.counted(images).cast(FLOAT).unsqueeze(1)
     image = part.expand(image, [images, part.whole("keepTopK")])
     rows = [*(v.unsqueeze(2) for v in (image, label, values)), chosen.clip(0.0, 1.0)]
-    count = part.node("BitCast", [kept.count], to=TensorProto.FLOAT)
+    count = part.layer("add_cast", kept.count, FLOAT, bits=True)
     return [part.concat(rows, 2).cast(kind).unsqueeze(1), count.unsqueeze(2, 3)]
 
 

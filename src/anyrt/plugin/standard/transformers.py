@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from anyrt.api.compose.ordered import gather_elements
 from anyrt.api.compose.sizes import length, window
 from anyrt.api.compose.tensor import Tensor
-from anyrt.core.enums import DataType, ReduceOperation, UnaryOperation
+from anyrt.core.enums import DataType, GatherMode, ReduceOperation, UnaryOperation
 from anyrt.core.enums_more import AttentionIOForm, AttentionNormalizationOp
 from anyrt.core.errors import NotSupportedError, ShapeError
 from anyrt.ops._record import Array
@@ -143,9 +144,9 @@ def disentangled(part: Part) -> Tensor:
     table, far = part.constant(buckets(span), INT64), 2 * span + 1
     bucket = part.gather(table, distance.maximum(-far).minimum(far) + far, 0).unsqueeze(0)
     every = [length(content, k) for k in range(3)]
-    there = part.node("GatherElements", [to_place, part.expand(bucket, every)], axis=2)
+    there = gather_elements(part, to_place, part.expand(bucket, every), 2)
     turned = part.expand(bucket.transpose(0, 2, 1), [every[0], every[2], every[1]])
-    back = part.node("GatherElements", [from_place, turned], axis=2).transpose(0, 2, 1)
+    back = gather_elements(part, from_place, turned, 2).transpose(0, 2, 1)
     return (content + there + back) * part.real("factor")
 
 
@@ -172,7 +173,10 @@ def deformable_attention(part: Part) -> Tensor:
     for share, index in _neighbours(part, places.cast(FLOAT), sizes, starts):
         weight = (weights.cast(FLOAT) * share).transpose(0, 2, 1, 3, 4).reshape(flat).unsqueeze(3)
         at = index.transpose(0, 2, 1, 3, 4).reshape(flat).unsqueeze(3)
-        found = part.node("GatherND", [y, at.cast(INT64)], batch_dims=2).cast(FLOAT) * weight
+        found = (
+            part.layer("add_gather_v2", y, at.cast(INT64), GatherMode.ND, num_elementwise_dims=2).cast(FLOAT)
+            * weight
+        )
         sums = found if sums is None else sums + found
     assert sums is not None, "there are four neighbours"
     each = sums.reshape([batch, heads, queries, maps * points, length(values, 3)])
