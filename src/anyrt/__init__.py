@@ -78,7 +78,7 @@ _HOME: dict[str, tuple[str, ...]] = {
         *("IPluginV3OneBuild", "IPluginV3OneBuildV2", "IPluginV3OneCore", "IPluginV3OneRuntime"),
         *("IPluginV3QuickAOTBuild", "IPluginV3QuickBuild", "IPluginV3QuickCore", "IPluginV3QuickRuntime"),
     ),
-    "plugin.standards": ("init_libnvinfer_plugins",),
+    "api.plugins.standards": ("init_libnvinfer_plugins",),
     "api.building.profile": ("IOptimizationProfile",),
     "api.run.refitter": ("Refitter",),
     "api.plugins.registry": ("FallbackString", "IPluginRegistry"),

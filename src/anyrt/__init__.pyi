@@ -78,6 +78,7 @@ from anyrt.api.plugins.layer import IPluginV2Layer as IPluginV2Layer
 from anyrt.api.plugins.layer import IPluginV3Layer as IPluginV3Layer
 from anyrt.api.plugins.registry import FallbackString as FallbackString
 from anyrt.api.plugins.registry import IPluginRegistry as IPluginRegistry
+from anyrt.api.plugins.standards import init_libnvinfer_plugins as init_libnvinfer_plugins
 from anyrt.api.plugins.v2 import IPluginV2 as IPluginV2
 from anyrt.api.plugins.v2 import IPluginV2DynamicExt as IPluginV2DynamicExt
 from anyrt.api.plugins.v2 import IPluginV2DynamicExtBase as IPluginV2DynamicExtBase
@@ -179,7 +180,6 @@ from anyrt.onnx.refitter import OnnxParserRefitter as OnnxParserRefitter
 from anyrt.onnx.session import load as load
 from anyrt.onnx.subgraphs import NodeIndices as NodeIndices
 from anyrt.onnx.subgraphs import SubGraphCollection as SubGraphCollection
-from anyrt.plugin.standards import init_libnvinfer_plugins as init_libnvinfer_plugins
 
 __version__: Final[str]
 __anyrt_version__: Final[str]

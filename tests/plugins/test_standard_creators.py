@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
-from anyrt.plugin.standard import STANDARD
+from anyrt.api.plugins.standard import STANDARD
 from tests.plugins.standards import Engine, added, field, holds, made
 
 SLOPE = {"negSlope": 0.25}

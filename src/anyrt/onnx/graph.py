@@ -20,13 +20,24 @@ from anyrt.api.compose.tensor import Tensor
 from anyrt.api.model.network import INetworkDefinition
 from anyrt.api.model.state import state_of
 from anyrt.api.model.tensor import ITensor
+from anyrt.api.plugins.named import creator_of
 from anyrt.core.enums import DataType
 from anyrt.core.errors import AnyrtError, GraphError, NotSupportedError, ShapeError
 from anyrt.onnx.functions import Key, bound, function_of, is_function, key
 from anyrt.onnx.joined import Numbered, RanksDiffer, is_needed, ranked, with_rest
 from anyrt.onnx.model import versions
-from anyrt.onnx.node import BROADCASTS, Border, Given, Held, Importer, Node, Told, importer_of
-from anyrt.onnx.plugins import creator_of, plugin
+from anyrt.onnx.node import (
+    BROADCASTS,
+    Border,
+    Given,
+    Held,
+    Importer,
+    Node,
+    Told,
+    importer_of,
+    plugin,
+    plugin_name,
+)
 from anyrt.onnx.weights import Reader, data_type, to_weights
 from anyrt.ops._record import Array
 
@@ -231,8 +242,8 @@ class Walk:
 
     def _plugin(self, proto: NodeProto) -> Importer | None:
         """What describes a node whose operator is a plug-in."""
-        creator = creator_of(proto)
-        return None if creator is None else lambda node: plugin(node, creator)
+        creator = creator_of(plugin_name(proto))
+        return None if creator is None else partial(plugin, creator)
 
     def _array(self, attribute: AttributeProto) -> Array:
         return self.reader.array(attribute.t)

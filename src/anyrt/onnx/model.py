@@ -12,12 +12,12 @@ from pathlib import Path
 from google.protobuf.message import DecodeError
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto, defs
 
+from anyrt.api.plugins.named import without_creator
 from anyrt.core.enums import DataType
 from anyrt.core.errors import GraphError, NotSupportedError
 from anyrt.core.foreign import seems
 from anyrt.onnx.functions import Key, is_function, key
-from anyrt.onnx.node import importer_of
-from anyrt.onnx.plugins import without_creator
+from anyrt.onnx.node import importer_of, plugin_name
 from anyrt.onnx.weights import Reader, data_type
 from anyrt.onnx.wire import damaged, without_weights
 
@@ -49,7 +49,8 @@ class Model:
         for function in self.functions.values():
             opsets = versions(function.opset_import)
             found += [(-1, n) for f in function.node for n in _all(f) if not self._describes(n, opsets)]
-        return without_creator(found)
+        unknown = without_creator(plugin_name(node) for _, node in found)
+        return [(index, node) for index, node in found if plugin_name(node) in unknown]
 
     def _describes(self, node: NodeProto, opsets: dict[str, int]) -> bool:
         name = key(node)

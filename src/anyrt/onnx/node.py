@@ -18,6 +18,7 @@ from anyrt.api.compose.layers import Layers
 from anyrt.api.compose.tensor import Tensor
 from anyrt.api.model.network import INetworkDefinition
 from anyrt.api.model.tensor import ITensor
+from anyrt.api.plugins.named import Creator, Name, field_names, plugin_layers
 from anyrt.core.enums import DataType
 from anyrt.core.errors import ArgumentError, GraphError, NotSupportedError
 from anyrt.onnx.weights import data_type
@@ -25,6 +26,7 @@ from anyrt.ops._record import Array
 
 A = TypeVar("A", int, float, str, bytes, tuple[int, ...], tuple[float, ...], tuple[str, ...])
 V = TypeVar("V")
+SHAPES = "tensorrt_plugin_shape_input_indices"
 BROADCASTS = 7  # the operator set from which on axes are aligned at the end, as in NumPy
 # What a name of a model stands for: a tensor, a sequence of them, or an optional without a value.
 Held: TypeAlias = ITensor | list[ITensor] | None
@@ -144,6 +146,12 @@ class Node(Layers):
             raise GraphError("AR417", self.where, f"no attribute {name}", f"an attribute {name} of {self.op}")
         return self.attr(name, example)
 
+    def raw(self, name: str) -> object:
+        """An attribute as it is: an array, a number, bytes, a list of these."""
+        attribute = self._attributes[name]
+        is_array = attribute.type == AttributeProto.TENSOR
+        return self.array(name) if is_array else helper.get_attribute_value(attribute)
+
     def array(self, name: str) -> Array:
         """An attribute that is a tensor."""
         if not self.has(name):
@@ -251,3 +259,20 @@ def importer(*names: str, domain: str = "") -> Callable[[Importer], Importer]:
         return function
 
     return keep
+
+
+def plugin_name(node: NodeProto) -> Name:
+    """The name, version and namespace of the plug-in that a node is if its operator is one."""
+    told = {a.name: a.s.decode(errors="replace") for a in node.attribute}
+    return node.op_type, told.get("plugin_version") or "1", told.get("plugin_namespace", "")
+
+
+def plugin(creator: Creator, node: Node) -> list[Tensor]:
+    """The outputs of a node as a layer of the plug-in that `creator` makes of its attributes.
+
+    `tensorrt_plugin_shape_input_indices`: the inputs that a plug-in makes sizes of; `aot`: which function
+    computes a plug-in that has two."""
+    values = {name: node.raw(name) for name in field_names(creator, node.op) if node.has(name)}
+    inputs = [node.input(k) for k in range(len(node.given))]
+    aot = bool(node.attr("aot", 0)) if node.has("aot") else None
+    return plugin_layers(node, creator, inputs, values, node.attr(SHAPES, ()), aot)

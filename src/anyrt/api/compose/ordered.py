@@ -106,11 +106,8 @@ def scatter(
 ) -> Tensor:
     """A copy with elements stored, or combined with what is there: where indices along `axis` say, or at
     tuples of indices without one."""
-    mode = ScatterMode.ND if axis is None else ScatterMode.ELEMENT
-    attributes = {"reduction": reduction} | ({} if axis is None else {"axis": axis})
     if is_packed(x.dtype):  # elements that share bytes cannot be stored one by one
         wide = D.HALF if x.is_float else D.INT8
-        return layers.layer("add_scatter", x.cast(wide), at, updates.cast(wide), mode, **attributes).cast(
-            x.dtype
-        )
-    return layers.layer("add_scatter", x, at, updates, mode, **attributes)
+        return scatter(layers, x.cast(wide), at, updates.cast(wide), reduction, axis).cast(x.dtype)
+    mode, more = (ScatterMode.ND, {}) if axis is None else (ScatterMode.ELEMENT, {"axis": axis})
+    return layers.layer("add_scatter", x, at, updates, mode, reduction=reduction, **more)

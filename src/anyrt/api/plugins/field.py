@@ -159,6 +159,11 @@ def _array(data: object, where: str) -> Array:
     return found if found.dtype.isnative else found.astype(found.dtype.newbyteorder("="))
 
 
+def buffer_of(field: PluginField) -> Array | None:
+    """The data as it was given, of whatever type; None without data."""
+    return field._given
+
+
 @fold
 class PluginFieldCollection(Fixed):
     """A list of fields."""
@@ -259,3 +264,8 @@ def fields(given: object, where: str) -> PluginFieldCollection_:
     if isinstance(given, PluginFieldCollection | list | tuple):
         return PluginFieldCollection_(PluginFieldCollection(given))
     raise wrong_type(where, given, "a PluginFieldCollection")
+
+
+def listed(given: object, where: str) -> tuple[PluginField, ...]:
+    """The fields of what stands for a collection of them; TypeError for anything else."""
+    return fields(given, where)._items

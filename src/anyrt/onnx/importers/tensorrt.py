@@ -6,13 +6,11 @@ Attributes are those of the layers, in lower case; weights are constants of the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from anyrt.api.compose.tensor import Tensor
 from anyrt.api.model.weights import Weights
-from anyrt.api.plugins.asking import ask
-from anyrt.api.plugins.creators import IPluginCreator
-from anyrt.api.plugins.registry import the_registry
+from anyrt.api.plugins.named import restored_layers
 from anyrt.core.enums import (
     DataType,
     InterpolationMode,
@@ -25,7 +23,6 @@ from anyrt.core.enums import (
     TopKOperation,
 )
 from anyrt.core.enums_more import KVCacheMode
-from anyrt.core.errors import PluginError
 from anyrt.core.trt_enum import TrtEnum
 from anyrt.onnx.importers.quantized import FLOAT, dequantized, grain_of, quantized, zero_of
 from anyrt.onnx.importers.windows import average_pool, convolution, max_pool, pool_of
@@ -186,16 +183,8 @@ def kv_cache_update(node: Node) -> Tensor:
 @importer("TRT_PluginV2", domain=ANY)
 def plugin_v2(node: Node) -> list[Tensor]:
     """The layer of a plug-in that its creator makes of what another one has serialised."""
-    key = (node.required("name", ""), node.required("version", ""), node.attr("namespace", ""))
-    creator = the_registry().get_creator(*key)
-    if not isinstance(creator, IPluginCreator):
-        got, do = f"plug-in {key[0]!r}, version {key[1]!r}", "register its creator before"
-        raise PluginError("AR823", node.where, got, "one with a creator of version 2", do)
-    made = ask(node.where, creator, "deserialize_plugin", node.where, node.required("data", b""))
-    network: Any = node.network  # whose methods are found by name
-    layer = network.add_plugin_v2([x.it for x in node.present()], made)
-    node.give_name(layer)
-    return node.outputs(layer)
+    name = (node.required("name", ""), node.required("version", ""), node.attr("namespace", ""))
+    return restored_layers(node, name, node.present(), node.required("data", b""))
 
 
 _Transformation = ResizeCoordinateTransformation

@@ -13,10 +13,10 @@ import numpy as np
 from anyrt.api.compose.ordered import best, cumulative, scatter, top
 from anyrt.api.compose.sizes import Size, length, volume, window
 from anyrt.api.compose.tensor import Tensor
+from anyrt.api.plugins.standard._part import FLOAT, INT32, INT64, Part
+from anyrt.api.plugins.standard._record import Field, Standard
 from anyrt.core.enums import ReduceOperation, TopKOperation, UnaryOperation
 from anyrt.core.errors import ArgumentError, ShapeError
-from anyrt.plugin.standard._part import FLOAT, INT32, INT64, Part
-from anyrt.plugin.standard._record import Field, Standard
 
 BOX = 7  # numbers: x, y, z, their sizes, and the angle
 

@@ -14,11 +14,11 @@ import numpy as np
 from anyrt.api.compose.boxes import pooled
 from anyrt.api.compose.sizes import Size, length, volume, window
 from anyrt.api.compose.tensor import Tensor
+from anyrt.api.plugins.standard._part import FLOAT, Part
+from anyrt.api.plugins.standard._record import Field, Standard
+from anyrt.api.plugins.standard.detections import Limits, columns, found, picked
 from anyrt.core.enums import UnaryOperation
 from anyrt.core.errors import ArgumentError, ShapeError
-from anyrt.plugin.standard._part import FLOAT, Part
-from anyrt.plugin.standard._record import Field, Standard
-from anyrt.plugin.standard.detections import Limits, columns, found, picked
 
 LAST = float(np.finfo(np.float32).min)  # the score of what is too small
 

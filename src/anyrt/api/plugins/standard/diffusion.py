@@ -9,11 +9,11 @@ import numpy as np
 from anyrt.api.compose.normalizations import Moments, group_normalized, layer_normalized
 from anyrt.api.compose.sizes import length, window
 from anyrt.api.compose.tensor import Tensor
+from anyrt.api.plugins.standard._part import FLOAT, Part
+from anyrt.api.plugins.standard._record import Field, Standard
 from anyrt.core.enums import ActivationType, UnaryOperation
 from anyrt.core.enums_more import AttentionNormalizationOp
 from anyrt.core.errors import ShapeError
-from anyrt.plugin.standard._part import FLOAT, Part
-from anyrt.plugin.standard._record import Field, Standard
 
 GROUPS = 32
 ROOT = 1.4140625  # of 2, as half precision has it

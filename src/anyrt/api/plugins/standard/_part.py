@@ -18,12 +18,12 @@ from anyrt.api.edge.interfaces import Silence
 from anyrt.api.model.network import INetworkDefinition
 from anyrt.api.model.state import NetworkState, state_of
 from anyrt.api.model.tensor import ITensor
+from anyrt.api.plugins.standard._record import Given, Standard
 from anyrt.core.enums import DataType, NetworkDefinitionCreationFlag
 from anyrt.core.errors import AnyrtError, ArgumentError, GraphError, ShapeError
 from anyrt.core.flags import strict
 from anyrt.ir.graph import Value
 from anyrt.ops._record import Array
-from anyrt.plugin.standard._record import Given, Standard
 
 T = TypeVar("T")
 

@@ -11,12 +11,12 @@ import numpy as np
 
 from anyrt.api.compose.sizes import length, window
 from anyrt.api.compose.tensor import Tensor
+from anyrt.api.plugins.standard._part import FLOAT, INT32, Part
+from anyrt.api.plugins.standard._record import Field, Standard
+from anyrt.api.plugins.standard.normalizations import checked_axis, layer_norm
+from anyrt.api.plugins.standard.transformers import EMBEDDINGS, QKV, TABLES, attended, split_heads, tables
 from anyrt.core.enums import DataType, ReduceOperation
 from anyrt.core.errors import ShapeError
-from anyrt.plugin.standard._part import FLOAT, INT32, Part
-from anyrt.plugin.standard._record import Field, Standard
-from anyrt.plugin.standard.normalizations import checked_axis, layer_norm
-from anyrt.plugin.standard.transformers import EMBEDDINGS, QKV, TABLES, attended, split_heads, tables
 
 
 def embedding(part: Part) -> list[Tensor]:

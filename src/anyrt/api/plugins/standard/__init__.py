@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from anyrt.plugin.standard._record import Standard
+from anyrt.api.plugins.standard._record import Standard
 
 
 def _load() -> tuple[Standard, ...]:

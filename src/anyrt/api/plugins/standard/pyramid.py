@@ -15,10 +15,10 @@ import numpy as np
 from anyrt.api.compose.regions import Turns
 from anyrt.api.compose.sizes import Size, larger, length, smaller, stack, volume, window
 from anyrt.api.compose.tensor import Tensor
+from anyrt.api.plugins.standard._part import FLOAT, INT64, Part
+from anyrt.api.plugins.standard._record import Field, Standard
 from anyrt.core.enums import ReduceOperation, UnaryOperation
 from anyrt.core.errors import ShapeError
-from anyrt.plugin.standard._part import FLOAT, INT64, Part
-from anyrt.plugin.standard._record import Field, Standard
 
 LEGACY, OUTPUT_HALF_PIXEL, HALF_PIXEL = -1, 1, 2
 CANONICAL = 224  # the side of a region, in pixels, that reads the third map

@@ -26,9 +26,12 @@ from anyrt.api.plugins.field import (
     PluginField,
     PluginFieldCollection,
     PluginFieldCollection_,
-    fields,
+    listed,
 )
 from anyrt.api.plugins.registry import the_registry
+from anyrt.api.plugins.standard import STANDARD
+from anyrt.api.plugins.standard._part import composed
+from anyrt.api.plugins.standard._record import Given, Standard
 from anyrt.api.plugins.v2 import IPluginV2DynamicExt
 from anyrt.api.plugins.v3 import (
     IPluginV3,
@@ -39,9 +42,6 @@ from anyrt.api.plugins.v3 import (
 from anyrt.core.enums_more import PluginCapabilityType, PluginFieldType, TensorRTPhase
 from anyrt.core.errors import PluginError
 from anyrt.ir.graph import Value
-from anyrt.plugin.standard import STANDARD
-from anyrt.plugin.standard._part import composed
-from anyrt.plugin.standard._record import Given, Standard
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -61,7 +61,7 @@ class Composition:
         return composed(self.standard, self.version, name, self.values, inputs)
 
 
-class StandardV2(IPluginV2DynamicExt, Composed):  # type: ignore[misc]  # slots, seen around a cycle of stubs
+class StandardV2(IPluginV2DynamicExt, Composed):
     """A standard plug-in of version 2."""
 
     def __init__(self, made: Composition) -> None:
@@ -85,9 +85,7 @@ class StandardV2(IPluginV2DynamicExt, Composed):  # type: ignore[misc]  # slots,
         return json.dumps(told).encode()
 
 
-class StandardV3(  # type: ignore[misc]  # as above
-    IPluginV3, IPluginV3OneCore, IPluginV3OneBuild, IPluginV3OneRuntime, Composed
-):
+class StandardV3(IPluginV3, IPluginV3OneCore, IPluginV3OneBuild, IPluginV3OneRuntime, Composed):
     """A standard plug-in of version 3."""
 
     def __init__(self, made: Composition) -> None:
@@ -129,7 +127,7 @@ class CreatorV2(IPluginCreator):
         """A plug-in of these fields.
 
         Errors: AR823, an unknown field; AR822, a missing field; AR304, a wrong type or value."""
-        given = fields(field_collection, "create_plugin: field_collection")._items
+        given = listed(field_collection, "create_plugin: field_collection")
         return self._plugin(given)
 
     @quiet(None)
@@ -159,7 +157,7 @@ class CreatorV3(IPluginCreatorV3One):
         """A plug-in of these fields.
 
         Errors: AR823, an unknown field; AR822, a missing field; AR304, a wrong type or value."""
-        given = fields(field_collection, "create_plugin: field_collection")._items
+        given = listed(field_collection, "create_plugin: field_collection")
         made = StandardV3(_made(self._standard, self.plugin_version, given))
         made.plugin_namespace = self.plugin_namespace
         return made

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from anyrt.api.compose.sizes import Size, length, window
 from anyrt.api.compose.tensor import Tensor
+from anyrt.api.plugins.standard._part import FLOAT, Part
+from anyrt.api.plugins.standard._record import Field, Standard
+from anyrt.api.plugins.standard.detections import best, columns
 from anyrt.core.enums import ActivationType, UnaryOperation
 from anyrt.core.errors import ArgumentError, ShapeError
-from anyrt.plugin.standard._part import FLOAT, Part
-from anyrt.plugin.standard._record import Field, Standard
-from anyrt.plugin.standard.detections import best, columns
 
 CORNER, CENTER_SIZE, CORNER_SIZE, TF_CENTER = range(4)
 

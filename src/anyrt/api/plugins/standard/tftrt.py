@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from anyrt.api.compose.sizes import Size, length, smaller, window
 from anyrt.api.compose.tensor import Tensor
-from anyrt.plugin.standard._part import FLOAT, Part
-from anyrt.plugin.standard._record import Field, Standard
-from anyrt.plugin.standard.detections import (
+from anyrt.api.plugins.standard._part import FLOAT, Part
+from anyrt.api.plugins.standard._record import Field, Standard
+from anyrt.api.plugins.standard.detections import (
     LOOKED_AT,
     THRESHOLDS,
     Limits,

@@ -10,12 +10,12 @@ import numpy as np
 from anyrt.api.compose.ordered import best, gather_elements, top
 from anyrt.api.compose.sizes import length, window
 from anyrt.api.compose.tensor import Tensor
+from anyrt.api.plugins.standard._part import FLOAT, Part
+from anyrt.api.plugins.standard._record import Field, Standard
+from anyrt.api.plugins.standard.detections import FARTHEST, Limits, at_class, below, columns, found, picked
 from anyrt.core.enums import TopKOperation, UnaryOperation
 from anyrt.core.errors import ShapeError
 from anyrt.ops._record import Array
-from anyrt.plugin.standard._part import FLOAT, Part
-from anyrt.plugin.standard._record import Field, Standard
-from anyrt.plugin.standard.detections import FARTHEST, Limits, at_class, below, columns, found, picked
 
 VALID = 0.01  # the score above which there is something
 STRIDES = (4, 8, 16, 32, 64)  # of the five maps

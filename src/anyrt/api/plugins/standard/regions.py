@@ -9,6 +9,8 @@ from anyrt.api.compose.ordered import REDUCTIONS, scatter
 from anyrt.api.compose.sizes import Size, length, window
 from anyrt.api.compose.tensor import Tensor
 from anyrt.api.compose.windows import Offsets, Windows, deformed
+from anyrt.api.plugins.standard._part import FLOAT, INT32, INT64, Part
+from anyrt.api.plugins.standard._record import Field, Standard
 from anyrt.core.enums import (
     ActivationType,
     DataType,
@@ -18,8 +20,6 @@ from anyrt.core.enums import (
     UnaryOperation,
 )
 from anyrt.core.errors import ShapeError
-from anyrt.plugin.standard._part import FLOAT, INT32, INT64, Part
-from anyrt.plugin.standard._record import Field, Standard
 
 
 def roi_align(part: Part) -> Tensor:

@@ -6,10 +6,10 @@ import numpy as np
 
 from anyrt.api.compose.normalizations import Moments, group_normalized, instance_normalized, layer_normalized
 from anyrt.api.compose.tensor import Tensor
+from anyrt.api.plugins.standard._part import FLOAT, Part
+from anyrt.api.plugins.standard._record import Field, Standard
 from anyrt.core.enums import ActivationType, ReduceOperation, UnaryOperation
 from anyrt.core.errors import ShapeError
-from anyrt.plugin.standard._part import FLOAT, Part
-from anyrt.plugin.standard._record import Field, Standard
 
 EPSILON = float(np.finfo(np.float32).eps)  # what the plug-ins of BERT add to variances
 

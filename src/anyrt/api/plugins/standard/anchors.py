@@ -10,10 +10,10 @@ import numpy as np
 
 from anyrt.api.compose.sizes import length, window
 from anyrt.api.compose.tensor import Tensor
+from anyrt.api.plugins.standard._part import Part
+from anyrt.api.plugins.standard._record import Field, Standard
 from anyrt.core.errors import ArgumentError, ShapeError
 from anyrt.ops._record import Array
-from anyrt.plugin.standard._part import Part
-from anyrt.plugin.standard._record import Field, Standard
 
 NONE = (0.0,)  # a list of sizes that was not given
 

@@ -14,10 +14,10 @@ import numpy as np
 from anyrt.api.compose.ordered import cumulative, gather_elements, scatter, top
 from anyrt.api.compose.sizes import Size, length, smaller, window
 from anyrt.api.compose.tensor import Tensor
+from anyrt.api.plugins.standard._part import FLOAT, INT32, Part
+from anyrt.api.plugins.standard._record import Field, Standard
 from anyrt.core.enums import ActivationType, DataType, ReduceOperation, TopKOperation, UnaryOperation
 from anyrt.core.errors import ShapeError
-from anyrt.plugin.standard._part import FLOAT, INT32, Part
-from anyrt.plugin.standard._record import Field, Standard
 
 LOOKED_AT = 4096  # boxes of an image that EfficientNMS compares with others
 LEAST = -float(1 << 15)  # the score below which none lies

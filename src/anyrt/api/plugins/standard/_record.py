@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from anyrt.api.plugins.field import PluginField
+from anyrt.api.plugins.field import PluginField, buffer_of
 from anyrt.core.enums_more import PluginFieldType
 from anyrt.core.errors import ArgumentError, PluginError
 from anyrt.ops._record import Array
 
 if TYPE_CHECKING:
     from anyrt.api.compose.tensor import Tensor
-    from anyrt.plugin.standard._part import Part
+    from anyrt.api.plugins.standard._part import Part
 
 Given: TypeAlias = "int | float | str | tuple[int, ...] | tuple[float, ...] | Array | None"
 P = PluginFieldType
@@ -61,7 +61,7 @@ class Field:
         """The value that `given` has; ArgumentError AR304 where it is none for this field."""
         where = f"{where}: field {self.name}"
         # Programs name int32 as FLOAT32 where TensorRT's creator reads it without a look at that.
-        held = given._given
+        held = buffer_of(given)
         whole = self.types is WHOLE and given.type in REAL and held is not None and held.dtype.kind in "iu"
         if given.type not in self.types and not whole:
             raise ArgumentError("AR304", where, f"{given.type.name}", f"{self.types[0].name}")
