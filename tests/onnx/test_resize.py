@@ -95,3 +95,16 @@ def test_sizes_follow_those_that_an_input_gets_after_it_was_parsed(size):
 def test_one_axis_is_resized_by_cubics(agrees):
     x = np.float32([1, 4, 2, 8, 5, 7, 1])
     agrees("Resize", {"x": x}, {"sizes": np.array([12])}, order=["x", "", "", "sizes"], mode="cubic")
+
+
+def test_any_factors_and_coordinates_are_one_layer_with_the_attributes_of_tensorrt():
+    how = {"coordinate_transformation_mode": "half_pixel_symmetric", "mode": "linear", "antialias": 1}
+    node = helper.make_node("Resize", ["x", "", "s"], ["y"], axes=[2, 1], **how)
+    model = of_node(node, {"x": X}, {"s": factors(0.7, 2.3)}, 19)
+    network = trt.Builder(trt.Logger(trt.Logger.INTERNAL_ERROR)).create_network()
+    assert trt.OnnxParser(network, trt.Logger()).parse(model.SerializeToString())
+    layers = [x for x in network if x.type is not trt.LayerType.CONSTANT]
+    assert [type(x) for x in layers] == [trt.IResizeLayer]
+    assert np.float32(layers[0].scales).tolist() == factors(1, 2.3, 0.7, 1).tolist()
+    assert not hasattr(layers[0], "variant")
+    assert tuple(network.get_output(0).shape) == (1, 4, 3, 7)

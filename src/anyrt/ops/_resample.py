@@ -8,6 +8,7 @@ summed(x, axis, smoothed(line, Coordinate.HALF_PIXEL, Selector.FORMULA))
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from anyrt.core.dims import Dim, add, ceildiv, maximum, minimum, mul
 from anyrt.core.enums import DataType, InterpolationMode
@@ -16,9 +17,11 @@ from anyrt.core.enums import ResizeRoundMode as Rounding
 from anyrt.core.enums import ResizeSelector as Selector
 from anyrt.ir.graph import Value
 from anyrt.ops._math import number
+from anyrt.ops._resize import Variant
 from anyrt.prims.build import cast, expand, gather, iota, map_, reduce_, reshape, scalar, slice_, transpose
 
-FLOAT, INT64 = DataType.FLOAT, DataType.INT64
+DOUBLE, FLOAT, INT64 = DataType.DOUBLE, DataType.FLOAT, DataType.INT64
+_plus, _minus, _times, _over = (partial(map_, fn) for fn in ("add", "sub", "mul", "div"))
 FEW = 64  # terms that are written one by one
 REACH = {InterpolationMode.LINEAR: 1, InterpolationMode.CUBIC: 2}  # of a kernel, in elements
 
@@ -27,7 +30,8 @@ REACH = {InterpolationMode.LINEAR: 1, InterpolationMode.CUBIC: 2}  # of a kernel
 class Line:
     """An axis of `n_in` elements of which `n_out` are made, and how: `cubic` is the coefficient of that mode;
     `spread` widens the kernel where there are fewer elements than before; `inside` leaves out what lies
-    outside, and divides by what weights are left."""
+    outside, and divides by what weights are left; `factor`: of the coordinates, float64 of shape (1, 1), of
+    which `n_out` is the product with `n_in`, rounded; None for the ratio of the two."""
 
     mode: InterpolationMode
     n_in: Dim
@@ -35,16 +39,28 @@ class Line:
     cubic: float
     spread: bool
     inside: bool
+    factor: Value | None = None
 
     @property
     def widest(self) -> Dim:
-        """Elements before, or after where these are more: the width of the kernel times `n_out`."""
-        return maximum(self.n_in, self.n_out) if self.spread else self.n_out
+        """Elements before, or after where these are more: the width of a spread kernel times `n_out`."""
+        return maximum(self.n_in, self.n_out)
+
+    @property
+    def half(self) -> Dim:
+        """How many elements on each side a sum may have."""
+        reach = REACH[self.mode]
+        if not self.spread:
+            return reach
+        if self.factor is None:
+            return ceildiv(mul(reach, self.widest), maximum(self.n_out, 1))
+        least = add(mul(2, self.n_out), -1)  # what was rounded is not below n_out - 1/2
+        return ceildiv(mul(reach, maximum(mul(2, self.n_in), least)), maximum(least, 1))
 
     @property
     def count(self) -> Dim:
         """How many elements a sum may have."""
-        return mul(2, ceildiv(mul(REACH[self.mode], self.widest), maximum(self.n_out, 1)))
+        return mul(2, self.half)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,26 +129,50 @@ def smoothed(line: Line, how: Coordinate, single: Selector) -> Reading:
     return Reading(at, _weights(line, at, map_("div", apart, wide)))
 
 
-def cropped(line: Line, position: Value) -> Reading:
-    """Around coordinates that are data, float32 of shape (n_out, 1), near the axis."""
+def weighed(line: Line, position: Value, dtype: DataType) -> Reading:
+    """Around coordinates that are data, float64 of shape (n_out, 1), near the axis; weights of `dtype`."""
     taps = iota((1, line.count), 1, INT64)
     at = _around(line, cast(map_("floor", position), INT64), taps)
-    apart = map_("abs", map_("sub", cast(at, FLOAT), position))
-    if line.spread:
-        apart = map_("div", map_("mul", apart, number(line.n_out, apart)), number(line.widest, apart))
-    return Reading(at, _weights(line, at, apart))
+    apart = map_("abs", _minus(cast(at, DOUBLE), position))
+    if line.spread and line.factor is not None:
+        apart = _times(apart, map_("min", line.factor, scalar(1.0, apart)))
+    elif line.spread:
+        apart = _over(_times(apart, number(line.n_out, apart)), number(line.widest, apart))
+    return Reading(at, _weights(line, at, cast(apart, dtype)))
+
+
+def coordinates(line: Line, how: Coordinate, single: Selector, variant: Variant) -> Value:
+    """Where outputs lie whose factor is not the ratio of lengths: float64 of shape (n_out, 1)."""
+    out = iota((line.n_out, 1), 0, DOUBLE)
+    before, after, half = number(line.n_in, out), number(line.n_out, out), scalar(0.5, out)
+    factor = _over(after, before) if line.factor is None else line.factor
+    match how:
+        case Coordinate.ALIGN_CORNERS:
+            at = corners(line, scalar(0.0, out), scalar(1.0, out))
+        case Coordinate.ASYMMETRIC:
+            at = _over(out, factor)
+        case Coordinate.HALF_PIXEL:
+            at = _over(_plus(out, half), factor)
+            if variant is not Variant.UNSHIFTED:
+                at = _minus(at, half)
+            if variant is Variant.SYMMETRIC:
+                at = _plus(at, _times(half, _minus(before, _over(after, factor))))
+    if single is Selector.UPPER or how is Coordinate.ALIGN_CORNERS:
+        at = _times(at, number(minimum(add(line.n_out, -1), 1), at))
+    return at
 
 
 def corners(line: Line, begin: Value, end: Value) -> Value:
-    """The coordinates of a crop: from `begin` to `end`, each of shape (1, 1), of which 0 is the first element
-    and 1 the last; one alone lies in the middle."""
-    last = number(add(line.n_in, -1), begin)
-    span, steps = map_("mul", map_("sub", end, begin), last), maximum(add(line.n_out, -1), 1)
-    along = map_("mul", iota((line.n_out, 1), 0, FLOAT), map_("div", span, number(steps, span)))
-    spread = map_("add", map_("mul", begin, last), along)
-    half = map_("mul", map_("mul", map_("add", begin, end), last), scalar(0.5, begin))
-    many = map_("lt", scalar(1, iota((1, 1), 0, INT64)), number(line.n_out, iota((1, 1), 0, INT64)))
-    return map_("select", many, spread, half)
+    """The coordinates of a crop: from `begin` to `end`, float64 of shape (1, 1), of which 0 is the first
+    element and 1 the last; one alone lies in the middle."""
+    out, last = iota((line.n_out, 1), 0, DOUBLE), number(add(line.n_in, -1), begin)
+    width = number(line.n_out, begin)
+    if line.factor is not None:
+        width = _times(number(line.n_in, begin), line.factor)
+    span, steps = _times(_minus(end, begin), last), _minus(width, scalar(1.0, begin))
+    is_one = map_("eq", steps, scalar(0.0, steps))
+    along = map_("select", is_one, _times(span, scalar(0.5, span)), _over(_times(out, span), steps))
+    return _plus(_times(begin, last), along)
 
 
 def between(position: Value, n_in: Dim) -> Value:
@@ -148,16 +188,9 @@ def part(v: Value, k: int) -> Value:
 
 def nearest(v: Value, axis: int, position: Value, rounding: Rounding) -> Value:
     """Single elements along `axis`, at coordinates of shape (n_out, 1)."""
-    half = scalar(0.5, position)
-    match rounding:
-        case Rounding.HALF_UP:
-            rounded = map_("floor", map_("add", position, half))
-        case Rounding.HALF_DOWN:
-            rounded = map_("ceil", map_("sub", position, half))
-        case Rounding.FLOOR:
-            rounded = map_("floor", position)
-        case Rounding.CEIL:
-            rounded = map_("ceil", position)
+    below = rounding in (Rounding.HALF_UP, Rounding.FLOOR)
+    shift = {Rounding.HALF_UP: 0.5, Rounding.HALF_DOWN: -0.5}.get(rounding, 0.0)
+    rounded = map_("floor" if below else "ceil", _plus(position, scalar(shift, position)))
     size = position.shape[0]
     at = reshape(cast(rounded, INT64), tuple(size if k == axis else 1 for k in range(v.type.rank)))
     return gather(v, expand(at, (*v.shape[:axis], size, *v.shape[axis + 1 :])), axis)
@@ -165,7 +198,7 @@ def nearest(v: Value, axis: int, position: Value, rounding: Rounding) -> Value:
 
 def _around(line: Line, below: Value, taps: Value) -> Value:
     """`count` positions, the middle two of which are `below` and the next."""
-    first = add(1, mul(ceildiv(mul(REACH[line.mode], line.widest), maximum(line.n_out, 1)), -1))
+    first = add(1, mul(line.half, -1))
     return map_("add", map_("add", below, taps), number(first, taps))
 
 

@@ -5,6 +5,7 @@ ref(ResizeAttrs(shape=(6,)), (np.arange(3.0),))
 
 from __future__ import annotations
 
+import enum
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -73,49 +74,75 @@ class ResizeAttrs(Attrs):
     )
 
 
+class Variant(enum.Enum):
+    """Coordinates that TensorRT's layer does not have, by their difference from HALF_PIXEL."""
+
+    PLAIN = 0
+    SYMMETRIC = 1  # the middle of the axis stays, whatever rounding the size down has cut off
+    UNSHIFTED = 2  # a half more
+
+
+@dataclass(frozen=True, slots=True)
+class ScaledAttrs(ResizeAttrs):
+    """Attributes of a resize of any axes whose coordinates follow the scales, not the ratio of lengths."""
+
+    axes: int = attr(Kind.AXES, "the axes that may change size", -1)
+    variant: Variant = attr(Kind.ENUM, "the coordinates beside HALF_PIXEL", Variant.PLAIN, enum=Variant)
+
+
+def reach(attrs: ResizeAttrs, rank: int) -> list[int]:
+    """The axes that may change size."""
+    if isinstance(attrs, ScaledAttrs):
+        return [axis for axis in range(rank) if attrs.axes >> axis & 1]
+    return list(range(max(0, rank - REACH[attrs.resize_mode]), rank))
+
+
 def ref(attrs: ResizeAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
     """Axis by axis, position by position, with exact fractions."""
-    x, given, factors, roi = (*arrays, *(ABSENT,) * 4)[:4]
-    if given is not ABSENT:
-        sizes = tuple(int(v) for v in given.tolist())
+    x, shape, factors, roi = (*arrays, *(ABSENT,) * 4)[:4]
+    scales = (attrs.scales or (1,) * x.ndim) if factors is ABSENT else factors.tolist()
+    if shape is not ABSENT:
+        sizes = tuple(int(v) for v in shape.tolist())
     elif attrs.shape is not None:
         sizes = attrs.shape
     else:
-        scales = (attrs.scales or (1,) * x.ndim) if factors is ABSENT else factors.tolist()
         sizes = tuple(
             int(np.floor(np.float32(d) * np.float32(s))) for d, s in zip(x.shape, scales, strict=True)
         )
-    if roi is not ABSENT:
-        return (_ref_crop(attrs, x, sizes, roi.tolist()),)
-    with np.errstate(invalid="ignore"):
-        for axis, (before, after) in enumerate(zip(x.shape, sizes, strict=True)):
-            if before != after:
-                x = _resample(attrs, x, axis, [_position(attrs, o, before, after) for o in range(after)])
-    return (x,)
-
-
-def _ref_crop(attrs: ResizeAttrs, x: Array, sizes: tuple[int, ...], roi: list[float]) -> Array:
-    """The part of `x` from `roi`, and the value beyond."""
+    is_scaled = isinstance(attrs, ScaledAttrs) and (factors is not ABSENT or bool(attrs.scales))
     beyond = np.zeros(sizes, bool)
-    for axis in range(max(0, x.ndim - REACH[attrs.resize_mode]), x.ndim):
-        ends = roi[axis], roi[x.ndim + axis]
-        begin, end = map(Fraction, ends if all(map(math.isfinite, ends)) else (-1, -1))
-        last, size = x.shape[axis] - 1, sizes[axis]
-        step = (end - begin) / max(size - 1, 1)
-        at = [(begin + o * step) * last if size > 1 else (begin + end) * last / 2 for o in range(size)]
-        outside = np.array([not 0 <= p <= last for p in at], bool)
-        x = _resample(attrs, x, axis, [min(max(p, Fraction(0)), Fraction(last)) for p in at])
-        beyond |= outside.reshape([-1 if k == axis else 1 for k in range(x.ndim)])
-    return np.where(beyond, x.dtype.type(attrs.extrapolation_value), x)
+    with np.errstate(invalid="ignore"):
+        for axis in reach(attrs, x.ndim):
+            before, after = x.shape[axis], sizes[axis]
+            factor = Fraction(scales[axis]) if is_scaled else Fraction(after, max(before, 1))
+            if roi is not ABSENT:
+                at = _crop(roi[axis], roi[x.ndim + axis], before, after, factor)
+                outside = np.array([not 0 <= p <= before - 1 for p in at], bool)
+                beyond |= outside.reshape([-1 if k == axis else 1 for k in range(x.ndim)])
+                x = _resample(
+                    attrs, x, axis, [min(max(p, Fraction(0)), Fraction(before - 1)) for p in at], factor
+                )
+            elif before != after:
+                at = [_position(attrs, o, before, after, factor) for o in range(after)]
+                x = _resample(attrs, x, axis, at, factor)
+    return (np.where(beyond, x.dtype.type(attrs.extrapolation_value), x),)
 
 
-def _resample(attrs: ResizeAttrs, x: Array, axis: int, positions: list[Fraction]) -> Array:
+def _crop(begin: float, end: float, before: int, after: int, factor: Fraction) -> list[Fraction]:
+    """Positions from `begin` to `end`, where 0 is the first element and 1 the last."""
+    ends = (begin, end) if math.isfinite(begin) and math.isfinite(end) else (-1, -1)
+    first, last = (Fraction(part) * (before - 1) for part in ends)
+    steps = before * factor - 1
+    return [first + o * (last - first) / steps if steps else (first + last) / 2 for o in range(after)]
+
+
+def _resample(attrs: ResizeAttrs, x: Array, axis: int, positions: list[Fraction], factor: Fraction) -> Array:
     """Along one axis the elements at these positions."""
     rows, size = np.moveaxis(x, axis, 0), len(positions)
     if attrs.resize_mode is not NEAREST:
         rows = rows.astype(np.float64)
     out = np.zeros((size, *rows.shape[1:]), rows.dtype)
-    shrunk = Fraction(size, len(rows)) if attrs.antialias and 0 < size < len(rows) else Fraction(1)
+    shrunk = factor if attrs.antialias and 0 < factor < 1 else Fraction(1)
     for o, at in enumerate(positions):
         if attrs.resize_mode is NEAREST:
             out[o] = rows[min(max(_rounded(attrs.nearest_rounding, at), 0), len(rows) - 1)]
@@ -126,15 +153,19 @@ def _resample(attrs: ResizeAttrs, x: Array, axis: int, positions: list[Fraction]
     return np.moveaxis(out, 0, axis)
 
 
-def _position(attrs: ResizeAttrs, o: int, before: int, after: int) -> Fraction:
-    how = attrs.coordinate_transformation
+def _position(attrs: ResizeAttrs, o: int, before: int, after: int, factor: Fraction) -> Fraction:
+    how, half = attrs.coordinate_transformation, Fraction(1, 2)
+    variant = attrs.variant if isinstance(attrs, ScaledAttrs) else Variant.PLAIN
     if after == 1 and (attrs.selector_for_single_pixel is UPPER or how is ALIGN_CORNERS):
         return Fraction(0)
     if how is ALIGN_CORNERS:
-        return o * Fraction(before - 1, after - 1)
+        return o * (before - 1) / (before * factor - 1)
     if how is ASYMMETRIC:
-        return o * Fraction(before, after)
-    return (o + Fraction(1, 2)) * Fraction(before, after) - Fraction(1, 2)
+        return o / factor
+    at = (o + half) / factor
+    if variant is Variant.SYMMETRIC:
+        at += half * (before - after / factor)
+    return at if variant is Variant.UNSHIFTED else at - half
 
 
 def _rounded(how: ResizeRoundMode, x: Fraction) -> int:

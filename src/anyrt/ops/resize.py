@@ -10,12 +10,13 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product as combinations
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
 from anyrt.core.counts import open_count
-from anyrt.core.dims import Dim, always_le, bounds, minimum, scaled
+from anyrt.core.dims import Dim, always_le, bounds, minimum, mul, scaled
+from anyrt.core.dtype import is_float, wide
 from anyrt.core.enums import (
     DataType,
     InterpolationMode,
@@ -30,7 +31,7 @@ from anyrt.ir.graph import Value, apply
 from anyrt.ops._check import Requirements, checked, need, show
 from anyrt.ops._math import number
 from anyrt.ops._record import Case, Input, Layer, Method, Mistake, Op
-from anyrt.ops._resample import Line, between, corners, cropped, nearest, part, smoothed, summed
+from anyrt.ops._resample import Line, between, coordinates, corners, nearest, part, smoothed, summed, weighed
 from anyrt.ops._resize import (
     ALIGN_CORNERS,
     ASYMMETRIC,
@@ -45,11 +46,14 @@ from anyrt.ops._resize import (
     REACH,
     UPPER,
     ResizeAttrs,
+    ScaledAttrs,
+    Variant,
+    reach,
     ref,
 )
 from anyrt.ops._told import tied, told, vector
-from anyrt.ops._types import FLOATS, INTS
-from anyrt.prims.build import cast, identity, map_, reshape, scalar, slice_, taps
+from anyrt.ops._types import FLOATS, INTS, REALS, STORAGE
+from anyrt.prims.build import cast, const, identity, map_, reshape, scalar, slice_, taps
 from anyrt.prims.concat import Concat
 from anyrt.prims.const import Const
 from anyrt.prims.count import Count
@@ -57,59 +61,74 @@ from anyrt.prims.taprules import Cubic, Linear, Nearest, TapRule
 
 SIZES, SCALES, ROI = 1, 2, 3  # operands
 Factor: TypeAlias = float | Value
+T = TypeVar("T")
 
 
 def expand(layer: Layer[ResizeAttrs]) -> tuple[Value, ...]:
     """One `Taps` for each axis that changes size, or may do so."""
-    x = layer.input(0)
-    if not math.isfinite(layer.attrs.cubic_coeff):
+    x, attrs = layer.input(0), layer.attrs
+    if not math.isfinite(attrs.cubic_coeff):
         raise ArgumentError(
-            "AR308", layer.name, f"cubic_coeff {layer.attrs.cubic_coeff}", "a finite number", "use -0.75"
+            "AR308", layer.name, f"cubic_coeff {attrs.cubic_coeff}", "a finite number", "use -0.75"
         )
-    sizes, tells = _sizes(layer, x)
+    scales = _scales(layer, x.type.rank)
+    sizes, tells = _sizes(layer, x, scales)
     rules: Requirements = ()
     for axis, size in enumerate(sizes):
         got = f"size {size} for axis {axis} of {show(x.shape)}"
         do = "give sizes of 0 or more"
         rules += need(layer.name, 0, Relation.LE, size, "AR110", got, "a size of 0 or more", do)
         rules += _within_reach(layer, x, axis, size)
-    reach = [(a, n) for a, n in enumerate(sizes) if a >= x.type.rank - REACH[layer.attrs.resize_mode]]
-    changed = [(axis, size) for axis, size in reach if size != x.shape[axis]]
-    weighs = layer.attrs.resize_mode is not NEAREST
+    near = reach(attrs, x.type.rank)
+    lines = {a: _line(attrs, x.shape[a], sizes[a], scales[a] if scales else None) for a in near}
+    changed = {axis: line for axis, line in lines.items() if line.n_out != line.n_in}
     # Judged before the taps, whose own conditions do not know the layer.
-    y = checked(cast(x, DataType.FLOAT) if weighs else x, rules)
+    y = checked(x if attrs.resize_mode is NEAREST else cast(x, wide(x.dtype)), rules)
     if layer.optional(ROI) is not None:
-        y = _back(_crop(layer, y, reach), x.dtype)
+        y = _back(_crop(layer, y, lines), x.dtype)
     elif not changed:
         y = identity(checked(x, rules))
     else:
-        for axis, size in _in_turn(layer.attrs, changed):
-            y = _resampled(layer, y, axis, size)
+        for axis in _in_turn(attrs, list(changed)):
+            y = _resampled(layer, y, axis, changed[axis])
         y = _back(y, x.dtype)
     return (tied(told(layer, y, SIZES), tells),)
 
 
-def _in_turn(attrs: ResizeAttrs, changed: list[tuple[int, Dim]]) -> list[tuple[int, Dim]]:
+def _in_turn(attrs: ResizeAttrs, axes: list[int]) -> list[int]:
     """The innermost axis first: rows resampled along it are what a window over the other axes keeps. Long
     sums have no window: those of whole rows first, which leave fewer to gather along them."""
-    return changed if attrs.antialias else changed[-1:] + changed[:-1]
+    return axes if attrs.antialias else axes[-1:] + axes[:-1]
 
 
-def _resampled(layer: Layer[ResizeAttrs], y: Value, axis: int, size: Dim) -> Value:
-    attrs, before = layer.attrs, y.shape[axis]
-    if not attrs.antialias or attrs.resize_mode is NEAREST or always_le(before, size):
-        return taps(y, axis, size, _rule(attrs))
-    line = _line(attrs, before, size)
-    reading = smoothed(line, attrs.coordinate_transformation, attrs.selector_for_single_pixel)
-    return summed(_readable(layer, y, axis, size), axis, reading)
+def _resampled(layer: Layer[ResizeAttrs], y: Value, axis: int, line: Line) -> Value:
+    attrs, how = layer.attrs, layer.attrs.coordinate_transformation
+    single = attrs.selector_for_single_pixel
+    variant = attrs.variant if isinstance(attrs, ScaledAttrs) else Variant.PLAIN
+    if line.factor is not None or variant is Variant.UNSHIFTED or y.dtype is DataType.DOUBLE:
+        return _read(layer, y, axis, line, coordinates(line, how, single, variant))
+    if not attrs.antialias or attrs.resize_mode is NEAREST or always_le(line.n_in, line.n_out):
+        return taps(y, axis, line.n_out, _rule(attrs))
+    return summed(_readable(layer, y, axis, line.n_out), axis, smoothed(line, how, single))
 
 
-def _line(attrs: ResizeAttrs, before: Dim, size: Dim) -> Line:
-    return Line(attrs.resize_mode, before, size, attrs.cubic_coeff, attrs.antialias, _excludes(attrs))
+def _read(layer: Layer[ResizeAttrs], y: Value, axis: int, line: Line, position: Value) -> Value:
+    """Along `axis` what lies at coordinates that are data."""
+    y = _readable(layer, y, axis, line.n_out)
+    if layer.attrs.resize_mode is NEAREST:
+        return nearest(y, axis, position, layer.attrs.nearest_rounding)
+    return summed(y, axis, weighed(line, position, y.dtype))
 
 
-def _excludes(attrs: ResizeAttrs) -> bool:
-    return attrs.exclude_outside and (attrs.resize_mode is CUBIC or attrs.antialias)
+def _line(attrs: ResizeAttrs, n: Dim, size: Dim, scale: Factor | None) -> Line:
+    outside = attrs.exclude_outside and (attrs.resize_mode is CUBIC or attrs.antialias)
+    line = Line(attrs.resize_mode, n, size, attrs.cubic_coeff, attrs.antialias, outside)
+    if scale is None or not isinstance(attrs, ScaledAttrs):
+        return line
+    if isinstance(scale, Value):
+        return replace(line, factor=reshape(cast(scale, DataType.DOUBLE), (1, 1)))
+    exact = n * scale == size if isinstance(n, int) else scale == int(scale) and mul(n, int(scale)) == size
+    return line if exact else replace(line, factor=const([[scale]], DataType.DOUBLE))
 
 
 def _readable(layer: Layer[ResizeAttrs], y: Value, axis: int, size: Dim) -> Value:
@@ -119,26 +138,21 @@ def _readable(layer: Layer[ResizeAttrs], y: Value, axis: int, size: Dim) -> Valu
     return checked(y, need(layer.name, minimum(size, 1), Relation.LE, length, "AR110", got, "size 0", do))
 
 
-def _crop(layer: Layer[ResizeAttrs], y: Value, reach: list[tuple[int, Dim]]) -> Value:
+def _crop(layer: Layer[ResizeAttrs], y: Value, lines: dict[int, Line]) -> Value:
     """The part of the input that the region names, along each axis within reach."""
     roi, attrs, rank = layer.input(ROI), layer.attrs, y.type.rank
     got, do = f"roi of shape {show(roi.shape)} for rank {rank}", "give all beginnings, then all ends"
     if roi.type.rank != 1:
         raise ShapeError("AR123", layer.name, got, f"{2 * rank} numbers", do)
     rules = need(layer.name, roi.shape[0], Relation.EQ, 2 * rank, "AR123", got, f"{2 * rank} numbers", do)
-    roi = cast(slice_(checked(roi, rules), (0,), (2 * rank,), (1,)), DataType.FLOAT)
+    roi = cast(slice_(checked(roi, rules), (0,), (2 * rank,), (1,)), DataType.DOUBLE)
     covered: Value | None = None
-    for axis, size in reach[-1:] + reach[:-1]:
-        line = _line(attrs, y.shape[axis], size)
+    for axis in _in_turn(attrs, list(lines)):
+        line = lines[axis]
         position = corners(line, part(roi, axis), part(roi, rank + axis))
         there = between(position, line.n_in)
-        position = map_("select", there, position, scalar(0.0, position))
-        y = _readable(layer, y, axis, size)
-        if attrs.resize_mode is NEAREST:
-            y = nearest(y, axis, position, attrs.nearest_rounding)
-        else:
-            y = summed(y, axis, cropped(line, position))
-        there = reshape(there, tuple(size if k == axis else 1 for k in range(rank)))
+        y = _read(layer, y, axis, line, map_("select", there, position, scalar(0.0, position)))
+        there = reshape(there, tuple(line.n_out if k == axis else 1 for k in range(rank)))
         covered = there if covered is None else map_("and", covered, there)
     if covered is None:
         return y
@@ -147,9 +161,7 @@ def _crop(layer: Layer[ResizeAttrs], y: Value, reach: list[tuple[int, Dim]]) -> 
 
 
 def _back(y: Value, dtype: DataType) -> Value:
-    if dtype is not DataType.UINT8 or y.dtype is DataType.UINT8:
-        return cast(y, dtype)
-    return cast(map_("round", y), dtype)
+    return cast(y if is_float(dtype) or y.dtype is dtype else map_("round", y), dtype)
 
 
 def _rule(attrs: ResizeAttrs) -> TapRule:
@@ -163,27 +175,34 @@ def _rule(attrs: ResizeAttrs) -> TapRule:
             return Cubic(how, single, attrs.cubic_coeff, attrs.exclude_outside)
 
 
-def _sizes(layer: Layer[ResizeAttrs], x: Value) -> tuple[tuple[Dim, ...], tuple[Value, ...]]:
-    """The output's sizes, and what tells those that follow from scales which only a run knows."""
-    attrs, given, factors = layer.attrs, layer.optional(SIZES), layer.optional(SCALES)
-    if factors is not None and (given is not None or attrs.shape is not None or attrs.scales):
+def _scales(layer: Layer[ResizeAttrs], rank: int) -> Sequence[Factor]:
+    """A factor for each axis, or none where sizes are given otherwise."""
+    attrs, factors = layer.attrs, layer.optional(SCALES)
+    if factors is None:
+        return attrs.scales
+    others = layer.optional(SIZES) is not None or attrs.shape is not None or attrs.scales
+    if others and not isinstance(attrs, ScaledAttrs):
         got, do = "input 2 (scales) beside other sizes", "give sizes in one way"
         raise ArgumentError("AR310", layer.name, got, "one of scales, shape, input 1 and input 2", do)
-    if given is not None:
+    return _factors(layer, factors, rank)
+
+
+def _sizes(
+    layer: Layer[ResizeAttrs], x: Value, scales: Sequence[Factor]
+) -> tuple[Sequence[Dim], Sequence[Value]]:
+    """The output's sizes, and what tells those that follow from scales which only a run knows."""
+    if layer.optional(SIZES) is not None:
         return _one_each(layer, vector(layer, SIZES, "the sizes"), x), ()
-    if attrs.shape is not None:
-        return _one_each(layer, attrs.shape, x), ()
-    scales: Sequence[Factor] = attrs.scales if factors is None else _factors(layer, factors, x.type.rank)
-    if not scales and factors is None:
+    if layer.attrs.shape is not None:
+        return _one_each(layer, layer.attrs.shape, x), ()
+    if not scales and layer.optional(SCALES) is None:
         return x.shape, ()
     for scale in scales:
         if isinstance(scale, float | int) and not (math.isfinite(scale) and scale >= 0):
             do = "give one factor for each dimension"
             raise ShapeError("AR110", layer.name, f"scales {scales}", "finite factors >= 0", do)
-    if len(scales) != x.type.rank:
-        _refuse_count(layer, len(scales), x)
     sizes, tells = list[Dim](), list[Value]()
-    for axis, (size, scale) in enumerate(zip(x.shape, scales, strict=True)):
+    for axis, (size, scale) in enumerate(zip(x.shape, _one_each(layer, scales, x), strict=True)):
         if not isinstance(scale, Value):
             sizes.append(scaled(size, scale))
             continue
@@ -192,7 +211,7 @@ def _sizes(layer: Layer[ResizeAttrs], x: Value) -> tuple[tuple[Dim, ...], tuple[
         sym = open_count(f"{layer.name}: size {axis}")
         sizes.append(sym.dim)
         tells.append(apply(Count(sym), reshape(cast(real, DataType.INT64), ())))
-    return tuple(sizes), tuple(tells)
+    return sizes, tells
 
 
 def _factors(layer: Layer[ResizeAttrs], factors: Value, rank: int) -> list[Factor]:
@@ -220,24 +239,20 @@ def _each(factors: Value) -> Iterator[Factor]:
             yield from (slice_(factors, (k,), (1,), (1,)) for k in range(count))
 
 
-def _one_each(layer: Layer[ResizeAttrs], sizes: tuple[Dim, ...], x: Value) -> tuple[Dim, ...]:
+def _one_each(layer: Layer[ResizeAttrs], sizes: Sequence[T], x: Value) -> Sequence[T]:
     if len(sizes) != x.type.rank:
-        _refuse_count(layer, len(sizes), x)
+        got, wanted = f"{len(sizes)} sizes for the input {show(x.shape)}", f"{x.type.rank}"
+        raise ShapeError("AR108", layer.name, got, wanted, "give one for each dimension")
     return sizes
-
-
-def _refuse_count(layer: Layer[ResizeAttrs], count: int, x: Value) -> None:
-    got, wanted = f"{count} sizes for the input {show(x.shape)}", f"{x.type.rank}"
-    raise ShapeError("AR108", layer.name, got, wanted, "give one for each dimension")
 
 
 def _within_reach(layer: Layer[ResizeAttrs], x: Value, axis: int, size: Dim) -> Requirements:
     mode, rank = layer.attrs.resize_mode, x.type.rank
-    if mode is CUBIC and rank < REACH[CUBIC]:
+    if mode is CUBIC and rank < REACH[CUBIC] and not isinstance(layer.attrs, ScaledAttrs):
         raise ShapeError(
             "AR101", layer.name, f"rank {rank} in mode CUBIC", "rank >= 2", "add a dimension of size 1"
         )
-    if axis >= rank - REACH[mode]:
+    if axis in reach(layer.attrs, rank):
         return ()
     got = f"size {size} for axis {axis} of {show(x.shape)} in mode {mode.name}"
     wanted = f"changes in the last {REACH[mode]} axes only"
@@ -255,6 +270,8 @@ def dla(layer: Layer[ResizeAttrs]) -> str | None:
     """The documented combinations, with whole scales for the last two of four axes."""
     attrs = layer.attrs
     how, single = attrs.coordinate_transformation, attrs.selector_for_single_pixel
+    if isinstance(attrs, ScaledAttrs) and attrs.variant is Variant.UNSHIFTED:
+        return "DLA does not run coordinates of half a pixel more"
     if attrs.resize_mode is CUBIC:
         return "DLA runs Resize in modes NEAREST and LINEAR only"
     if attrs.resize_mode is NEAREST and (how, single, attrs.nearest_rounding) not in DLA_NEAREST:
@@ -526,4 +543,18 @@ OPS = (
         volume_limit=2**31,
         source="core page Resize; C++ header for the axes of NEAREST and for DLA",
     ),
+)
+# What models have beside it: any types and axes, coordinates that follow the scales. The layer's class, and
+# so its public attributes, are those of Resize.
+SCALED: Op[ResizeAttrs] = replace(
+    OPS[0],
+    attrs=ScaledAttrs,
+    inputs=(
+        Input("input", STORAGE),
+        OPS[0].inputs[SIZES],
+        Input("scales", frozenset({DataType.FLOAT, DataType.DOUBLE}), required=False, shape_values=True),
+        Input("roi", REALS, required=False),
+    ),
+    cases=tuple,
+    mistakes=tuple,
 )

@@ -204,6 +204,12 @@ class LayerState:
         self.attributes.update({name: defaults[name] for name in names})
         self.changed()
 
+    def become(self, op: AnyOp, **attributes: object) -> None:
+        """Have another operator, which has the attributes of this one and more."""
+        self.op = op
+        self.attributes.update(attributes)
+        self.changed()
+
     def refuse_when_strong(self, what: str) -> None:
         """ArgumentError AR310 where the network's types follow from its inputs alone."""
         if self.network.is_strong:
