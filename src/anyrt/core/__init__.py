@@ -1,1 +1,1 @@
-"""What every layer stands on: element types, enums, symbolic sizes, errors, logging, debug switches."""
+"""The base of all packages: element types, enums, symbolic sizes, errors, logging, debug switches."""

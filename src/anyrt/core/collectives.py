@@ -1,4 +1,5 @@
-"""The operations of collectives: which of them fold, have a root, cut their operand, join what ranks give.
+"""The collective operations: which of them reduce, have a root, split their operand, or concatenate the
+operands of the ranks.
 
 >>> first_size(CollectiveOperation.ALL_GATHER, 3, 2), first_size(CollectiveOperation.SCATTER, 6, 2)
 (6, 3)
@@ -20,7 +21,7 @@ CUT: Final = PARTED | {C.ALL_TO_ALL}  # the number of members divides the first 
 
 
 def first_size(operation: CollectiveOperation, size: Dim, members: int) -> Dim:
-    """The first size of the result, where the operand's is `size`."""
+    """The first dimension of the result, if that of the operand is `size`."""
     if operation in JOINED:
         return mul(size, members)
     return floordiv(size, members) if operation in PARTED else size

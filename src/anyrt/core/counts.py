@@ -1,6 +1,6 @@
-"""Sizes that data decide: symbols whose values a run finds out, most of them with an upper bound.
+"""Data-dependent sizes: symbols whose values an inference computes, most of them with an upper bound.
 
-What must be known before a run, as room in memory, is reckoned with that:
+Values that are needed before an inference, such as sizes of memory, are computed from the bound:
 
 >>> n = Sym("n", 1, 8)
 >>> found = count("found", n * 4)
@@ -11,8 +11,8 @@ What must be known before a run, as room in memory, is reckoned with that:
 >>> sorted(s.name for s in counts(found * 3 + n))
 ['found']
 
-A size without an upper bound, which is called open, stands for itself there: a run pauses when it is found,
-so that memory is taken for what it is (runtime/pauses.py).
+A size without an upper bound is called open, and has no bound to replace it. The inference pauses when the
+size is computed, and memory is allocated for its value (runtime/pauses.py).
 
 >>> limit = open_count("limit")
 >>> highest(found * 3 + limit)
@@ -54,37 +54,36 @@ from anyrt.core.dimvalues import evaluate
 from anyrt.core.errors import NotSupportedError
 
 Range = tuple[Dim, Dim]
-LIKELY: Final = 32  # what an open size is taken for where only its magnitude matters
+LIKELY: Final = 32  # the value assumed for an open size if only its magnitude matters
 
 
 def count(name: str, most: Dim) -> Sym:
-    """A size of 0 to `most` that data decide."""
+    """A data-dependent size of 0 to `most`."""
     return Sym(name, 0, max(bounds(most)[1], 0), most=most)
 
 
 def open_count(name: str) -> Sym:
-    """A number that data decide, of which nothing is known before."""
+    """A data-dependent number without known bounds."""
     return Sym(name, -INF, INF, most=INF)
 
 
 def is_open(sym: Sym) -> bool:
-    """Whether data decide a size that has no upper bound."""
+    """Whether the size is data-dependent and has no upper bound."""
     return sym.most == INF
 
 
 def counts(x: Dim | Atom) -> frozenset[Sym]:
-    """Sizes in `x` that data decide."""
+    """The data-dependent sizes in `x`."""
     return frozenset(s for s in symbols(x) if s.most is not None)
 
 
 def bounded_counts(x: Dim | Atom) -> frozenset[Sym]:
-    """Those among them that have upper bounds."""
+    """Those of them that have upper bounds."""
     return frozenset(s for s in counts(x) if not is_open(s))
 
 
 def at_most(sizes: Mapping[str, int], symbols: Iterable[Sym]) -> dict[str, int]:
-    """`sizes` by name, with the upper bounds at these of what data decide, where no value is given; open ones
-    are taken to be LIKELY.
+    """`sizes` by name, with data-dependent sizes without a value at their upper bounds; open ones are LIKELY.
 
     >>> n = Sym("n", 1, 8)
     >>> at_most({"n": 3}, [n, count("found", n * 4)])
@@ -103,7 +102,7 @@ def named(x: Dim | Atom) -> frozenset[Sym]:
 
 
 def highest(x: Dim) -> Dim:
-    """What `x` is at most, by sizes that no data decide, and open ones."""
+    """An upper bound of `x`, in terms of sizes that do not depend on data, and of open ones."""
     return x if isinstance(x, int) or not bounded_counts(x) else _range(x)[1]
 
 
@@ -121,7 +120,7 @@ def _range(x: Dim) -> Range:
 
 
 def _product(ranges: Iterable[Range]) -> Range:
-    """Of sizes; of what may be negative there is one factor at most."""
+    """The product of sizes; at most one factor may be negative."""
     low: Dim = 1
     high: Dim = 1
     signed: Range | None = None

@@ -1,8 +1,7 @@
-"""The size that sizes broadcast to: all are equal to one another, or 1.
+"""The size to which sizes broadcast: each of them is that size, or 1.
 
-It is the largest of them, but 0 where one is 0: max(a, b) · min(a, b, 1). Sizes that are broadcast
-themselves are taken apart first, so that the size of many is as long as they are, in whatever order they
-meet.
+It is the largest of them, but 0 if one is 0: max(a, b) · min(a, b, 1). Sizes that are broadcasts themselves
+are decomposed first, so the result is as long as its operands, in any order.
 
 >>> from anyrt.core.dims import Sym
 >>> a, b, c = (Sym(name).dim for name in "abc")
@@ -41,7 +40,7 @@ def broadcast(a: Dim, b: Dim) -> Dim:
 
 
 def broadcast_all(sizes: Sequence[Dim]) -> Dim:
-    """The size that some sizes broadcast to, none of which is broadcast itself."""
+    """The size to which some sizes broadcast, none of which is a broadcast itself."""
     found = sorted(set(sizes), key=repr)
     if len(found) == 1:
         return found[0]
@@ -61,7 +60,8 @@ def _sizes(x: Dim) -> Sequence[Dim]:
 
 
 def broadcast_factor(product: Monomial) -> tuple[Sequence[Dim], Monomial]:
-    """The sizes whose broadcast is a factor of a product, none where none is, and the other factors."""
+    """The sizes whose broadcast is a factor of a product (none if no factor is a broadcast), and the other
+    factors."""
     flags = [a for a in product if isinstance(a, Fn) and a.op == MIN]
     for largest in (a for a in product if flags and isinstance(a, Fn) and a.op == MAX):
         sizes = compared(MAX, Expr((((largest,), 1),)))

@@ -1,4 +1,4 @@
-"""Bounds of a sum of products by letting what it is made of grow from its lowest value.
+"""Bounds of a sum of products, found by letting its atoms grow from their lowest values.
 
 With h = 1 + a and w = 1 + b, the product h·w is 1 + a + b + a·b. Where a and b are at least -1, each of these
 terms may be negative; as a function of the steps a + 1 and b + 1 it is their product, so at least 0:
@@ -22,7 +22,7 @@ DEGREE = 4
 def by_growth(
     terms: Sequence[Term[A]], of: Callable[[A], tuple[int, int]], bounds: tuple[int, int]
 ) -> tuple[int, int]:
-    """`bounds` of a sum, or narrower ones; `of`: the bounds of one atom."""
+    """`bounds` of a sum, or narrower ones; `of`: a function for the bounds of one atom."""
     degree = max(len(m) for m, _ in terms)
     if not (bounds[0] < 0 < bounds[1] and len(terms) > 2 and 1 < degree <= DEGREE):
         return bounds

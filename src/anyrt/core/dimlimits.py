@@ -1,8 +1,8 @@
-"""How complicated a size may become: a few layers can describe one that fills the memory when written out.
+"""Limits on the complexity of a size: a few layers can describe one that fills the memory when written out.
 
-Repeated squaring doubles the degree with every layer, and a size that is read twice at each of many layers
-doubles its text. Plans hold sizes as text, with the limits of `core.dimtext`; what would not fit there is
-refused where it is made. Here, too, is how many axes there may be.
+Repeated squaring doubles the degree with every layer. A size that each of many layers reads twice doubles its
+text. Plans store sizes as text, with the limits of `core.dimtext`, so a size beyond these limits is rejected
+when it is created. This file also limits the number of axes.
 
 >>> check_size(depth=65)
 Traceback (most recent call last):
@@ -33,7 +33,7 @@ _MOST: Final = {
 
 
 class SizeTooLong(NotSupportedError):
-    """A size that is more complicated than these limits."""
+    """A size that exceeds these limits."""
 
 
 def check_size(depth: int = 0, text: int = 0, degree: int = 0, terms: int = 0, written_out: int = 0) -> None:
@@ -47,7 +47,7 @@ def check_size(depth: int = 0, text: int = 0, degree: int = 0, terms: int = 0, w
 
 
 def shortened(text: str) -> str:
-    """A text as it is, or the beginning of a long one with a number that stands for all of it."""
+    """A text, or the beginning of a long one with a number that identifies the rest."""
     if len(text) <= LONG:
         return text
     return f"{text[:40]}…#{blake2b(text.encode(), digest_size=16).hexdigest()}"

@@ -31,7 +31,7 @@ from anyrt.core.dimlimits import check_size, shortened
 
 INF = 1 << 62
 MOST_ENDS = 10  # minima and maxima of a sum, whose ends are looked at in all combinations
-FLAT = 4  # sizes whose minimum or maximum is written as it was asked for; that of more is balanced
+FLAT = 4  # operands of a minimum or maximum that is kept in the order of the call; more operands are balanced
 
 
 class Arithmetic:
@@ -75,8 +75,8 @@ class Arithmetic:
 
 @dataclass(frozen=True, slots=True)
 class Sym(Arithmetic):
-    """A named integer: a dynamic dimension (`lo` … `hi`, 0 … `most` where data decide it, any where that is
-    INF), a loop variable (0 … `extent` − 1) or a value that a kernel computes (`source`, opaque here)."""
+    """A named integer: a dynamic dimension (`lo` … `hi`; 0 … `most` if data-dependent; unlimited if INF), a
+    loop variable (0 … `extent` − 1) or a value that a kernel computes (`source`, opaque here)."""
 
     name: str
     lo: int = 0
@@ -189,7 +189,7 @@ def _terms(x: Dim) -> tuple[tuple[Monomial, int], ...]:
 
 
 def polynomial(terms: Mapping[Monomial, int]) -> Dim:
-    """The sum of monomials with their coefficients, nothing simplified."""
+    """The sum of monomials with their coefficients, without simplification."""
     kept = [(m, c) for m, c in terms.items() if c]
     if not kept:
         return 0
@@ -214,7 +214,7 @@ def total(dims: Iterable[Dim]) -> Dim:
 
 
 def _rejoin(terms: dict[Monomial, int]) -> dict[Monomial, int]:
-    """k·floor(x / k) + (x mod k) is x: what a reshape takes apart, the next one puts together again."""
+    """k·floor(x / k) + (x mod k) is x: a reshape cancels the split of the one before."""
     for m in [m for m in terms if any(isinstance(a, Fn) and a.op == MOD for a in m)]:
         rest = next(a for a in m if isinstance(a, Fn) and a.op == MOD)
         x, k = rest.args
@@ -320,8 +320,8 @@ def divmod_dim(a: Dim, b: Dim) -> tuple[Dim, Dim]:
 
 
 def _grouped(rest: Dim, b: Dim) -> tuple[Dim, Dim, Dim] | None:
-    """(a, k, m) with b = k·m and rest = a·m + low, 0 ≤ low < m, so that low decides nothing: the channel
-    c of the group that c·h·w + position, position < h·w, is in."""
+    """(a, k, m) with b = k·m and rest = a·m + low, 0 ≤ low < m, so that low does not matter: the channel c of
+    the group of c·h·w + position, with position < h·w."""
     ((atoms, count),) = _terms(b) if len(_terms(b)) == 1 else (((), 0),)
     high, low = _divide_out(_terms(rest), polynomial({atoms: 1})) if atoms and count > 1 else (0, rest)
     shared = reduce(math.gcd, (c for _, c in _terms(high)), count) or 1
@@ -330,7 +330,7 @@ def _grouped(rest: Dim, b: Dim) -> tuple[Dim, Dim, Dim] | None:
 
 
 def _move_constant(rest: Expr, b: int) -> tuple[Dim, Dim] | None:
-    """Split off the constant's whole multiples of b where only the constant stood in the way."""
+    """Split off the whole multiples of b in the constant, if only the constant prevents the division."""
     constant = dict(rest.terms).get((), 0)
     for k in {constant // b, -(-constant // b)} - {0}:
         shifted = add(rest, -k * b)
@@ -340,7 +340,7 @@ def _move_constant(rest: Expr, b: int) -> tuple[Dim, Dim] | None:
 
 
 def common_factor(a: Dim, b: Dim) -> tuple[Monomial, int]:
-    """What divides every term of both: a number, and atoms that b > 0 makes positive."""
+    """The common divisor of all terms of both: a number, and atoms that are positive since b > 0."""
     terms = _terms(a) + _terms(b)
     number = reduce(math.gcd, (c for _, c in terms), 0)
     shared = reduce(operator.and_, (Counter(m) for m, _ in terms), Counter(terms[0][0] if terms else ()))
@@ -405,7 +405,7 @@ def _function(op: str, a: Dim, b: Dim) -> Dim:
 
 
 def compared(op: str, x: Dim) -> list[Dim]:
-    """What `x` is the extremum of."""
+    """The operands whose extremum `x` is."""
     match x:
         case Expr(terms=(((Fn(op=same, args=args),), 1),)) if same == op:
             return [y for arg in args for y in compared(op, arg)]
@@ -431,7 +431,7 @@ def equal(a: Dim, b: Dim) -> Dim:
 
 
 def beneath(x: Dim, k: Dim) -> Dim:
-    """What equals `k` where `x` does: y, where x is the smaller one of y and a number above k."""
+    """The value that equals `k` if and only if `x` does: y, if x is the smaller of y and a number above k."""
     match x:
         case Expr(terms=(((Fn("min", (int(c), y) | (y, int(c))),), 1),)) if isinstance(k, int) and c > k:
             return y
@@ -452,7 +452,7 @@ def _scaled(a: int, factor: float) -> int:
 
 
 def bounds(x: Dim) -> tuple[int, int]:
-    """(lowest, highest) value that `x` can take; ±INF where nothing is known."""
+    """(lowest, highest) value that `x` can take; ±INF if unknown."""
     return (x, x) if isinstance(x, int) else _bounds(x)
 
 
@@ -510,7 +510,8 @@ def always_le(a: Dim, b: Dim) -> bool:
 
 @lru_cache(maxsize=65536)
 def _never_negative(x: Dim) -> bool:
-    """Loop variables are pushed to the end that makes `x` smallest, then what functions give."""
+    """Sets loop variables to the end of their range that makes `x` smallest, then functions to their
+    bounds."""
     if bounds(x)[0] >= 0:
         return True
     for m, _ in _terms(x):
@@ -524,7 +525,7 @@ def _never_negative(x: Dim) -> bool:
                     return _never_negative(rest)
     ends = [m for m, _ in _terms(x) if len(m) == 1 and isinstance(m[0], Fn) and m[0].op in (MIN, MAX)]
     if len(ends) > MOST_ENDS:
-        return False  # not known: each one more doubles the combinations
+        return False  # unknown; each additional one doubles the combinations
     for m, c in _terms(x):
         if (least := _least(m, c)) is not None:
             rest = add(x, Expr(((m, -c),)))
@@ -533,7 +534,7 @@ def _never_negative(x: Dim) -> bool:
 
 
 def _least(m: Monomial, c: int) -> tuple[Callable[[Iterable[bool]], bool], tuple[Dim, ...]] | None:
-    """What c·m is never less than: each of some sizes (`any` is enough), or the least of them (`all`)."""
+    """A lower bound of c·m: each of some sizes (`any` is enough), or the least of them (`all`)."""
     match m:
         case (Fn("floordiv", (a, int(k))),) if k > 0 and c % k == 0:  # k·floor(a / k) is a - k + 1 to a
             return any, (mul(a if c < 0 else add(a, 1 - k), c // k),)
@@ -556,7 +557,7 @@ def linear(x: Dim, sym: Sym) -> tuple[Dim, Dim] | None:
 
 
 def as_symbol(x: Dim) -> Sym | None:
-    """The symbol that `x` is, when it is nothing else."""
+    """The symbol, if `x` is nothing but a symbol."""
     match x:
         case Expr(terms=(((Sym() as sym,), 1),)):
             return sym
@@ -564,7 +565,7 @@ def as_symbol(x: Dim) -> Sym | None:
 
 
 def depends(x: Dim | Atom, sym: Sym) -> bool:
-    """True when the value of `x` can change with `sym`, sources of opaque symbols included."""
+    """True if the value of `x` can change with `sym`, also through the sources of opaque symbols."""
     return sym in symbols(x)
 
 

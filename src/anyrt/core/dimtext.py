@@ -1,5 +1,4 @@
-"""Sizes as text, parsed back exactly and without trusting the text; and the reader that other text
-forms build on.
+"""Sizes as text, and an exact parser that does not trust the text; other text forms use its reader.
 
 >>> n = Sym("n", 1, 64)
 >>> text = print_dim(dims.floordiv(n.dim * 3 + 2, 4)); text
@@ -7,9 +6,9 @@ forms build on.
 >>> parse_dim(text, {"n": n}, "output y") == dims.floordiv(n.dim * 3 + 2, 4)
 True
 
-In a long size a function that stands in several places is written once and gets a number there:
-`@0=max(1, n)`, then `@0`. Names that are not plain words are quoted as in JSON. There are no parentheses but
-those of functions, and nothing is simplified: what was printed comes back.
+A function that occurs several times in a long size is written once, with a number: `@0=max(1, n)`, then `@0`.
+Names that are not identifiers are quoted as in JSON. Only functions have parentheses, and parsing simplifies
+nothing, so it returns the size that was printed.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _SPACE = re.compile(r"\s*")
 
 
 def print_name(name: str) -> str:
-    """A name as it stands in texts: plain words as they are, others quoted."""
+    """A name in texts: identifiers as they are, others quoted."""
     return name if _WORD.fullmatch(name) else json.dumps(name)
 
 
@@ -48,7 +47,7 @@ def size_name(sym: Sym) -> str:
 
 
 def print_dim(x: Dim, name: Callable[[Sym], str] = size_name) -> str:
-    """`x` as text that `parse_dim` reads; `name` says what a symbol is called."""
+    """`x` as text that `parse_dim` reads; `name` returns the name of a symbol."""
     if isinstance(x, int):
         return str(x)
     text = _Printer(name, _repeated(x) if length(x) > LONG else frozenset()).dim(x)
@@ -57,13 +56,13 @@ def print_dim(x: Dim, name: Callable[[Sym], str] = size_name) -> str:
 
 
 def length(x: Dim) -> int:
-    """How many characters `x` has if each part is written as often as it stands there."""
+    """The length of the text of `x` if each part is written at every occurrence."""
     parts = [a for m, _ in x.terms for a in m if isinstance(a, Fn)] if isinstance(x, Expr) else []
     return len(repr(x)) + sum(a.length - len(a.key) for a in parts)
 
 
 def _repeated(x: Dim) -> frozenset[Fn]:
-    """The functions that stand in several places of `x`."""
+    """The functions that occur several times in `x`."""
     seen: set[Fn] = set()
     found: set[Fn] = set()
     todo = [x]
@@ -79,7 +78,7 @@ def _repeated(x: Dim) -> frozenset[Fn]:
 
 
 class _Printer:
-    """Writes one size; `shared`: functions that get a number where they first stand."""
+    """Writes one size; `shared`: functions that get a number at their first occurrence."""
 
     def __init__(self, name: Callable[[Sym], str], shared: frozenset[Fn]) -> None:
         self._name = name
@@ -111,7 +110,7 @@ class _Printer:
 
 
 def parse_dim(text: object, symbols: Mapping[str, Sym], where: str) -> Dim:
-    """The size that `text` says; PlanError at `where` for anything else."""
+    """The size that `text` denotes; PlanError at `where` for anything else."""
     if not isinstance(text, str) or len(text) > MAX_TEXT:
         got = f"{len(text)} characters" if isinstance(text, str) else type(text).__name__
         raise PlanError("AR605", where, got=got, wanted=f"a size as text of at most {MAX_TEXT} characters")
@@ -124,7 +123,7 @@ def parse_dim(text: object, symbols: Mapping[str, Sym], where: str) -> Dim:
 class Reader:
     """Tokens of one text, read from the left; every failure is a PlanError that names the line.
 
-    `symbols` is looked up while reading, so that its owner may add to it."""
+    `symbols` is looked up while reading, so the owner may add to it."""
 
     def __init__(self, text: str, symbols: Mapping[str, Sym], where: str) -> None:
         self.where = where
@@ -157,7 +156,7 @@ class Reader:
 
     @property
     def place(self) -> str:
-        """Where the next token stands, for messages."""
+        """The position of the next token, for messages."""
         line = self._lines[min(self._at, len(self._lines) - 1)] if self._lines else 1
         return f"{self.where}, line {line}"
 
@@ -167,12 +166,12 @@ class Reader:
         return self._tokens[self._at] if self._at < len(self._tokens) else ""
 
     def error(self, wanted: str) -> PlanError:
-        """What to raise when the next token is not what is wanted."""
+        """The error to raise if the next token is not `wanted`."""
         shown = repr(self.next[:40]) if self.next else "the end"
         return PlanError("AR605", self.place, got=shown, wanted=wanted)
 
     def finish(self) -> None:
-        """Nothing may follow."""
+        """Require the end of the text."""
         if self.next:
             raise self.error("the end")
 
@@ -189,13 +188,13 @@ class Reader:
         return self.next == token
 
     def skip(self, token: str) -> bool:
-        """True, and behind it, when `token` is next."""
+        """True, and skip the token, if `token` is next."""
         found = self.next == token
         self._at += found
         return found
 
     def expect(self, token: str) -> None:
-        """`token` is next."""
+        """Require `token` next, and skip it."""
         if not self.skip(token):
             raise self.error(repr(token))
 
@@ -248,7 +247,7 @@ class Reader:
         self.depth -= 1
 
     def items(self, opening: str, item: Callable[[], object], closing: str) -> None:
-        """What stands between brackets, commas between them; `item` reads one."""
+        """A list in brackets, separated by commas; `item` reads one element."""
         self.enter()
         self.expect(opening)
         while not self.skip(closing):
@@ -259,7 +258,7 @@ class Reader:
         self.leave()
 
     def dim(self) -> Dim:
-        """A sum of terms; what it gives numbers to is known in it alone."""
+        """A sum of terms. Numbers assigned to functions are known only within it."""
         self._numbered.clear()
         return self._sum()
 
@@ -300,7 +299,7 @@ class Reader:
         return self.symbols[name]
 
     def _shared(self) -> Fn:
-        """A function by its number, which it is given where it first stands."""
+        """A function by its number, which its first occurrence defines."""
         number = self.integer()
         if not self.skip("="):
             if number not in self._numbered:
@@ -323,7 +322,7 @@ class Reader:
         self.leave()
         try:
             return Fn(op, args, factor)
-        except NotSupportedError as error:  # few characters can stand for many
+        except NotSupportedError as error:  # few characters can stand for a large size
             raise self.error(f"a smaller size: {error.got}") from None
 
     def _scale(self) -> float:

@@ -1,4 +1,4 @@
-"""What a size becomes when something stands in place of its symbols: another size, or a number.
+"""A size with its symbols replaced by other sizes, or by numbers.
 
 >>> from anyrt.core.dims import Sym
 >>> n = Sym("n")
@@ -17,19 +17,19 @@ from anyrt.core.dims import BINARY, MAX, MIN, SCALE, Atom, Dim, Fn, Monomial, Sy
 
 
 def rebuild(x: Dim, leaf: Callable[[Sym], Dim], less: Callable[[Dim, Dim], bool] = lambda a, b: False) -> Dim:
-    """`x` with every symbol replaced by `leaf(symbol)`, simplified again; `less(a, b)`: where it is known
-    that a ≤ b, so that their minimum is a."""
+    """`x` with every symbol replaced by `leaf(symbol)`, simplified again; `less(a, b)`: whether a ≤ b is
+    known, so that their minimum is a."""
     return _Rebuilt(leaf, less).whole(x)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Rebuilt:
-    """What sizes become. No function within a function: those that call themselves live until Python looks
-    for cycles."""
+    """Replaces symbols in sizes. Not a nested function: closures that call themselves live until Python's
+    garbage collector runs."""
 
     leaf: Callable[[Sym], Dim]
     less: Callable[[Dim, Dim], bool]
-    made: dict[Atom, Dim] = field(default_factory=dict)  # what stands in several places is made once
+    made: dict[Atom, Dim] = field(default_factory=dict)  # a part that occurs several times is created once
 
     def whole(self, x: Dim) -> Dim:
         if isinstance(x, int):
@@ -37,7 +37,7 @@ class _Rebuilt:
         return total(product((c, *self._factors(m))) for m, c in x.terms)
 
     def _factors(self, m: Monomial) -> Iterator[Dim]:
-        sizes, others = broadcast_factor(m)  # what they become may be broadcast, or one size
+        sizes, others = broadcast_factor(m)  # the new sizes may be broadcasts, or equal
         if sizes:
             yield reduce(broadcast, map(self.whole, sizes))
         yield from map(self._atom, others)

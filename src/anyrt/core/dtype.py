@@ -1,4 +1,4 @@
-"""What is known about element types: sizes, NumPy counterparts, packing of 4-bit types, the reference casts.
+"""Facts about element types: sizes, NumPy counterparts, packing of 4-bit types, the reference casts.
 
 >>> bits(DataType.INT4), short_name(DataType.BF16), parse("float16")
 (4, 'bfloat16', <DataType.HALF: 1>)
@@ -47,7 +47,7 @@ _NAMES: dict[DataType, tuple[str, str]] = {
 }
 _BY_SHORT = {short: t for t, (short, _) in _NAMES.items()}
 _BY_NUMPY = {name: t for t, (_, name) in _NAMES.items()}
-# The largest finite value of the types whose conversion saturates instead of giving infinity.
+# The largest finite value of the types whose conversion saturates instead of producing infinity.
 _SATURATES = {
     DataType.FP8: 448.0,
     DataType.FP4: 6.0,
@@ -81,7 +81,8 @@ def is_float(t: DataType) -> bool:
 
 
 def wide(t: DataType) -> DataType:
-    """What real numbers of a type are computed in: float64 in itself, all others in float32."""
+    """The type in which kernels compute with numbers of a type: float64 for itself, float32 for all
+    others."""
     return DataType.DOUBLE if t is DataType.DOUBLE else DataType.FLOAT
 
 
@@ -139,8 +140,8 @@ def storage_bytes(t: DataType, count: int) -> int:
 
 
 def pack4(x: Array) -> npt.NDArray[np.uint8]:
-    """`x`, an array of a type of 4 bits, or of 2 (one element a byte), as flat bytes with two elements each,
-    or four."""
+    """`x`, an array of a 4-bit or 2-bit type (one element per byte), as flat bytes with two or four elements
+    each."""
     width = bits(from_numpy(x.dtype))
     each = 8 // width
     flat = np.ascontiguousarray(x).reshape(-1).view(np.uint8)
@@ -151,7 +152,7 @@ def pack4(x: Array) -> npt.NDArray[np.uint8]:
 
 
 def stored_bytes(x: Array, t: DataType) -> npt.NDArray[np.uint8]:
-    """Elements of `numpy_dtype(t)` as they lie in memory."""
+    """Elements of `numpy_dtype(t)` in their stored form."""
     data = pack4(x) if is_packed(t) else x
     return np.ascontiguousarray(data).reshape(-1).view(np.uint8)
 
@@ -183,9 +184,9 @@ def cast(x: Array, t: DataType) -> Array:
     - to bool: `x != 0`, so that nan is true
     - float to integer: truncated toward zero and saturated, nan becomes 0
     - integer to narrower integer: wraps, two's complement
-    - to a narrower float: nearest, ties to even, rounded once; fp8 saturates at 448, as its forms
-      without infinities do at their largest number, and fp4 at 6 (fp4 has no nan and takes 6 for it);
-      fp8e5m2 has infinities, as float16
+    - to a narrower float: nearest, ties to even, rounded once. fp8 saturates at 448, its variants without
+      infinities at their largest number, and fp4 at 6 (fp4 has no nan and represents it as 6). fp8e5m2 has
+      infinities, as float16
     """
     target = numpy_dtype(t)
     if x.dtype == target:
@@ -215,8 +216,8 @@ def _round(x: Array, t: DataType) -> Array:
 
 
 def to_odd(x: Array) -> Array:
-    """float64 cut to 14 bits behind the first one, the last of which is set where anything was cut: float32
-    holds these wherever a narrower float is not 0, and rounds to that as `x` itself does."""
+    """float64 truncated to 14 bits behind the first one, with the last bit set if a truncated bit was:
+    float32 represents these numbers if any narrower float is not 0, and rounds them like `x` itself."""
     bits = x.view(np.int64)
     return np.asarray((bits | ((bits & BEHIND) + BEHIND)) & ~BEHIND).view(np.float64)
 
@@ -241,7 +242,7 @@ def _wrap(x: Array, t: DataType) -> Array:
 
 
 def held_dtype(t: DataType) -> np.dtype[np.generic]:
-    """The NumPy type that computes with elements of an integer type: of packed ones a byte."""
+    """The NumPy type for computing with elements of an integer type: a byte for packed ones."""
     return numpy_dtype(t) if not is_packed(t) else np.dtype(np.int8 if is_signed(t) else np.uint8)
 
 

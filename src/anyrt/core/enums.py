@@ -1,6 +1,6 @@
 """The enums of builder, network, engine and runtime, numbered as in TensorRT 10.16 plus the members of 11.
 
-Plugins, the ONNX parser, attention and collectives have theirs in `enums_more`.
+`enums_more` has those of plugins, the ONNX parser, attention and collectives.
 
 >>> DataType.HALF.itemsize, int(DataType.HALF), DataType(1)
 (2, 1, <DataType.HALF: 1>)
@@ -33,7 +33,7 @@ class BuilderFlag(TrtEnum):
 
     @property
     def is_extension(self) -> bool:
-        """Whether TensorRT has no such flag, only AnyRT."""
+        """Whether this flag exists only in AnyRT, not in TensorRT."""
         return self._value_ >= EXTENSIONS
 
 
@@ -44,7 +44,7 @@ class CumulativeOperation(TrtEnum):
 
     @property
     def is_extension(self) -> bool:
-        """Whether TensorRT has no such operation, only AnyRT."""
+        """Whether this operation exists only in AnyRT, not in TensorRT."""
         return self._value_ >= EXTENSIONS
 
 
@@ -57,14 +57,14 @@ class DataType(TrtEnum):
 
     @property
     def itemsize(self) -> int | float:
-        """Bytes of one element; 0.5 for the types that are packed two to a byte, 0.25 for four."""
+        """Bytes of one element; 0.5 for types that are packed two to a byte, 0.25 for four to a byte."""
         theirs, own = (32, 16, 8, 32, 8, 8, 8, 16, 64, 4, 4, 8), (64, 16, 16, 32, 64, 4, 2, 2, 8, 8, 8)
         bits = (*theirs, *own)[self._value_ - (EXTENSIONS - len(theirs)) * self.is_extension]
         return bits // 8 if bits >= 8 else bits / 8
 
     @property
     def is_extension(self) -> bool:
-        """Whether TensorRT has no such type, only AnyRT."""
+        """Whether this type exists only in AnyRT, not in TensorRT."""
         return self._value_ >= EXTENSIONS
 
 
@@ -82,24 +82,24 @@ class ElementWiseOperation(TrtEnum):
 
     @property
     def is_extension(self) -> bool:
-        """Whether TensorRT has no such operation, only AnyRT."""
+        """Whether this operation exists only in AnyRT, not in TensorRT."""
         return self._value_ >= EXTENSIONS
 
 
 class EngineCapability(TrtEnum):
-    """Which restrictions an engine is built under."""
+    """The restrictions under which an engine is built."""
 
     STANDARD, SAFETY, DLA_STANDALONE = range(3)
 
 
 class EngineStat(TrtEnum):
-    """A figure that an engine tells about itself."""
+    """A statistic of an engine."""
 
     TOTAL_WEIGHTS_SIZE, STRIPPED_WEIGHTS_SIZE = range(2)
 
 
 class ErrorCodeTRT(TrtEnum):
-    """What an error recorder is told."""
+    """The code of an error in an error recorder."""
 
     SUCCESS, UNSPECIFIED_ERROR, INTERNAL_ERROR, INVALID_ARGUMENT, INVALID_CONFIG = range(5)
     FAILED_ALLOCATION, FAILED_INITIALIZATION, FAILED_EXECUTION, FAILED_COMPUTATION = range(5, 9)
@@ -107,13 +107,13 @@ class ErrorCodeTRT(TrtEnum):
 
 
 class ExecutionContextAllocationStrategy(TrtEnum):
-    """When a context gets its memory."""
+    """When a context allocates its memory."""
 
     STATIC, ON_PROFILE_CHANGE, USER_MANAGED = range(3)
 
 
 class FillOperation(TrtEnum):
-    """How a fill layer makes its values."""
+    """How a fill layer generates its values."""
 
     LINSPACE, RANDOM_UNIFORM, RANDOM_NORMAL = range(3)
 
@@ -162,7 +162,7 @@ class LayerType(TrtEnum):
 
 
 class LoopOutput(TrtEnum):
-    """What a loop hands out."""
+    """What a loop outputs."""
 
     LAST_VALUE, CONCATENATE, REVERSE = range(3)
 
@@ -206,7 +206,7 @@ class PreviewFeature(TrtEnum):
 
 
 class ProfilingVerbosity(TrtEnum):
-    """How much an engine tells about its layers."""
+    """The level of detail of layer information."""
 
     LAYER_NAMES_ONLY, NONE, DETAILED = range(3)
 
@@ -242,13 +242,13 @@ class RuntimePlatform(TrtEnum):
 
 
 class SampleMode(TrtEnum):
-    """What slice and grid sample read outside the input."""
+    """What slice and grid sample return for positions outside the input."""
 
     STRICT_BOUNDS, WRAP, CLAMP, FILL, REFLECT = range(5)
 
 
 class ScaleMode(TrtEnum):
-    """How far one scale coefficient reaches."""
+    """The elements that one scale coefficient applies to."""
 
     UNIFORM, CHANNEL, ELEMENTWISE = range(3)
 
@@ -297,19 +297,19 @@ class TensorLocation(TrtEnum):
 
 
 class TilingOptimizationLevel(TrtEnum):
-    """How much time goes into tiling."""
+    """The amount of time for tiling optimization."""
 
     NONE, FAST, MODERATE, FULL = range(4)
 
 
 class TopKOperation(TrtEnum):
-    """Whether the largest or smallest values are taken."""
+    """Whether the largest or smallest values are selected."""
 
     MAX, MIN = range(2)
 
 
 class TripLimit(TrtEnum):
-    """What ends a loop."""
+    """The condition that ends a loop."""
 
     COUNT, WHILE = range(2)
 
@@ -322,6 +322,6 @@ class UnaryOperation(TrtEnum):
 
 
 class WeightsRole(TrtEnum):
-    """Which weights of a layer are meant."""
+    """The role of weights in a layer."""
 
     KERNEL, BIAS, SHIFT, SCALE, CONSTANT, ANY = range(6)

@@ -1,4 +1,4 @@
-"""The enums that few programs meet: plugins, calibration, the ONNX parser, attention and collectives.
+"""The less common enums: plugins, calibration, the ONNX parser, attention and collectives.
 
 >>> int(PluginFieldType.FLOAT32)
 1
@@ -10,7 +10,7 @@ from anyrt.core.trt_enum import TrtEnum
 
 
 class APILanguage(TrtEnum):
-    """The language that made a plugin."""
+    """The implementation language of a plugin."""
 
     CPP, PYTHON = range(2)
 
@@ -28,13 +28,13 @@ class AttentionIOForm(TrtEnum):
 
 
 class AttentionNormalizationOp(TrtEnum):
-    """What normalises attention scores."""
+    """The normalization of attention scores."""
 
     NONE, SOFTMAX = range(2)
 
 
 class BoundingBoxFormat(TrtEnum):
-    """How a box is given to non-maximum suppression."""
+    """The encoding of a box for non-maximum suppression."""
 
     CORNER_PAIRS, CENTER_SIZES = range(2)
 
@@ -104,7 +104,7 @@ class PluginArgType(TrtEnum):
 
 
 class PluginCapabilityType(TrtEnum):
-    """Which face of a plugin is asked for."""
+    """The interface of a plugin that is requested."""
 
     CORE, BUILD, RUNTIME = range(3)
 
@@ -117,7 +117,7 @@ class PluginCreatorVersion(TrtEnum):
 
 
 class PluginFieldType(TrtEnum):
-    """The type of a field handed to a plugin creator."""
+    """The type of a field passed to a plugin creator."""
 
     FLOAT16, FLOAT32, FLOAT64, INT8, INT16, INT32, CHAR, DIMS, UNKNOWN, BF16, INT64, FP8, INT4 = range(13)
     FP4 = 13
@@ -130,13 +130,13 @@ class QuantizationFlag(TrtEnum):
 
 
 class QuickPluginCreationRequest(TrtEnum):
-    """Which form of a decorator plugin is wanted."""
+    """The requested form of a decorator plugin."""
 
     UNKNOWN, PREFER_JIT, PREFER_AOT, STRICT_JIT, STRICT_AOT = range(5)
 
 
 class SeekPosition(TrtEnum):
-    """What a stream position counts from."""
+    """The reference point of a stream position."""
 
     SET, CUR, END = range(3)
 

@@ -1,17 +1,17 @@
-"""Debug switches from the environment, read when asked for, and the strict state.
+"""Debug switches from the environment, read at each use, and the strict state.
 
     ANYRT_STRICT=1          raise errors instead of logging them and returning None or False
     ANYRT_NUM_THREADS=4     threads of an engine, where the configuration does not say
     ANYRT_CACHE_DIR=/path   where compiled code is kept
-    ANYRT_CACHE_LIMIT=2GiB  bytes of compiled code that are kept, at first 1GiB
+    ANYRT_CACHE_LIMIT=2GiB  bytes of compiled code that are kept, default 1GiB
     ANYRT_CPU=avx2          generate code for this feature level instead of the host's own
     ANYRT_MACHINE=m.json    a description that takes the place of what is found of the machine
     ANYRT_VERIFY=full       off, sample or full: check kernels against the reference while building
     ANYRT_CHECKED=1         kernels that check every access, where the configuration does not say
-    ANYRT_LIKE_TENSORRT=1   refuse in networks of programs what TensorRT refuses
+    ANYRT_LIKE_TENSORRT=1   reject in networks of programs what TensorRT rejects
     ANYRT_LOG=json          messages of loggers as one JSON object a line
     ANYRT_CHECK_WEIGHTS=0   load plans without comparing their weights with the checksums
-    ANYRT_COMPILER_SECONDS=9  how long a C or C++ compiler may take for a kernel, at first 120
+    ANYRT_COMPILER_SECONDS=9  how long a C or C++ compiler may take for a kernel, default 120
 
 >>> read_flags({"ANYRT_NUM_THREADS": "4"}).num_threads
 4
@@ -39,7 +39,7 @@ _strict: ContextVar[bool | None] = ContextVar("anyrt_strict", default=None)
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """The switches of this moment; None where the environment does not say."""
+    """The current switches; None for those that the environment does not set."""
 
     strict: bool = False
     num_threads: int | None = None
@@ -56,7 +56,7 @@ class Flags:
 
 
 def read_flags(environ: Mapping[str, str] = os.environ) -> Flags:
-    """The switches that `environ` asks for; a value that makes no sense is an ArgumentError."""
+    """The switches that `environ` sets; ArgumentError for an invalid value."""
 
     def text(name: str) -> str | None:
         return environ.get(name, "").strip() or None
@@ -140,7 +140,7 @@ class strict:
 
 
 def is_strict() -> bool:
-    """Whether errors are to be raised here and now."""
+    """Whether errors are raised in this thread or task."""
     state = _strict.get()
     # Not by `read_flags`: the error in question may be that a switch has a bad value.
     return os.environ.get("ANYRT_STRICT", "").strip().lower() in _TRUE if state is None else state

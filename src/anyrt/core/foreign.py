@@ -1,4 +1,5 @@
-"""What a file seems to be that is not what was asked for, by its first bytes, and what makes a model of it.
+"""The format of a file that is not the expected one, recognised by its first bytes, and how to convert it to
+a model.
 
 >>> seems(b"PK\\x03\\x04 archive/data.pkl").do
 'torch.onnx.export(model, inputs, "model.onnx") writes a model'
@@ -49,7 +50,7 @@ _STARTS: Final[Sequence[tuple[int, bytes, str, str]]] = (
 
 
 def seems(start: bytes) -> Foreign | None:
-    """What a file is that begins so; None: nothing that is known here."""
+    """The kind of a file that begins with these bytes; None if it is unknown."""
     if not start:
         return Foreign("an empty file", _AGAIN)
     for at, bytes_, what, do in _STARTS:

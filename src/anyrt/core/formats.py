@@ -1,8 +1,8 @@
-"""Formats of memory: how the elements of a tensor with channels lie, for each `TensorFormat`.
+"""Formats of memory: how the elements of a tensor with channels are laid out, for each `TensorFormat`.
 
-Most formats make vectors of neighbouring channels. Either the vectors take the places that channels had, and
-each is laid out in full (CHW4), or channels become innermost (HWC8). Where a size does not fill its vectors
-it is padded. Functions take sizes that are numbers or symbols.
+Most formats group neighbouring channels to vectors. Either the vectors replace the axis of channels, and each
+vector is a plane (CHW4), or channels become innermost (HWC8). A size that does not fill its vectors is
+padded. Functions accept sizes that are numbers or symbols.
 
 >>> in_memory(TensorFormat.CHW4, DataType.INT8, (2, 6, 5, 7))
 (2, 2, 5, 7, 4)
@@ -21,7 +21,7 @@ from anyrt.core.enums import DataType, TensorFormat
 
 Shape = tuple[Dim, ...]
 
-LINE: Final = 64  # bytes that a row of an image fills where a DLA reads it
+LINE: Final = 64  # bytes to which a DLA pads a row of an image
 IMAGE: Final = {1: 1, 3: 4, 4: 4}  # channels of an image, and the elements that a DLA reads of each pixel
 
 _F32, _F16, _BF16, _FP8 = DataType.FLOAT, DataType.HALF, DataType.BF16, DataType.FP8
@@ -30,8 +30,8 @@ _I8, _U8, _I64 = DataType.INT8, DataType.UINT8, DataType.INT64
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """`types`: of the elements it holds. `channel`: the axis of channels, counted from the last one, or 0 for
-    none. `vector`: channels of a vector. `innermost`: channels are, else vectors lie where channels were.
+    """`types`: element types. `channel`: the axis of channels, counted from the last one, or 0 for none.
+    `vector`: channels in a vector. `innermost`: channels are innermost; otherwise vectors are an outer axis.
     `line`: rows are padded to LINE bytes. `image`: a vector has as many elements as IMAGE says."""
 
     types: frozenset[DataType]
@@ -64,7 +64,7 @@ LAYOUTS: Final = {
 
 
 def misfit(format: TensorFormat, dtype: DataType, shape: Shape) -> str:
-    """What `format` wants of a tensor that this one has not; "" where it fits."""
+    """The requirement of `format` that this tensor does not meet; "" if it meets all."""
     layout = LAYOUTS[format]
     if dtype not in layout.types:
         return " or ".join(short_name(t) for t in sorted(layout.types, key=int))
@@ -76,7 +76,7 @@ def misfit(format: TensorFormat, dtype: DataType, shape: Shape) -> str:
 
 
 def vector_axis(format: TensorFormat, shape: Shape) -> int:
-    """The axis that vectors are made of; −1 for none."""
+    """The axis that is split into vectors; −1 for none."""
     return len(shape) - LAYOUTS[format].channel if vector_length(format, shape) > 1 else -1
 
 
@@ -91,7 +91,7 @@ def vector_length(format: TensorFormat, shape: Shape) -> int:
 
 
 def padded(format: TensorFormat, dtype: DataType, shape: Shape) -> Shape:
-    """`shape` with whole vectors and, where the format asks for them, whole lines."""
+    """`shape` with whole vectors and, if the format requires them, whole lines."""
     layout, vector = LAYOUTS[format], vector_length(format, shape)
     sizes = list(shape)
     if vector > 1:
@@ -106,13 +106,14 @@ def _rounded(size: Dim, unit: int) -> Dim:
 
 
 def splits(format: TensorFormat) -> bool:
-    """Whether vectors lie where channels were, so that memory has an axis more, of what is in a vector."""
+    """Whether vectors are an outer axis, so that memory has one more axis, for the elements of a vector."""
     layout = LAYOUTS[format]
     return layout.vector > 1 and not layout.innermost
 
 
 def order(format: TensorFormat, rank: int) -> tuple[int, ...]:
-    """The axes as memory has them, outermost first; where the format splits that of channels, its vectors."""
+    """The axes in memory order, outermost first; if the format splits the axis of channels, that of its
+    vectors."""
     layout = LAYOUTS[format]
     channel = rank - layout.channel
     if not layout.innermost:

@@ -1,4 +1,4 @@
-"""Whether code of a program is being shown memory of an engine: it is not among what the program allocated.
+"""Whether user code has temporary access to memory of an engine, which the program did not allocate.
 
 >>> lending(is_lent), is_lent()
 (True, False)
@@ -17,12 +17,13 @@ _lent: ContextVar[bool] = ContextVar("anyrt_lent", default=False)
 
 
 def is_lent() -> bool:
-    """Whether a plug-in or a listener is at work, which may copy from and to addresses that it was given."""
+    """Whether a plug-in or a listener is running, which may copy from and to the addresses that it
+    received."""
     return _lent.get()
 
 
 def lending(callback: Callable[[*Ts], R], *args: *Ts) -> R:
-    """What the callback answers; meanwhile memory of engines is lent."""
+    """The result of the callback; memory of engines is lent while it runs."""
     token = _lent.set(True)
     try:
         return callback(*args)

@@ -1,10 +1,10 @@
-"""Names that users chose, as lines of text show them."""
+"""Names that users chose, formatted for lines of text."""
 
 from __future__ import annotations
 
 
 def in_line(name: str) -> str:
-    r"""The name with what is no visible character escaped, and in quotes if there is nothing to see.
+    r"""The name with invisible characters escaped, and in quotes if nothing is visible.
 
     >>> print(in_line("größe\n"), in_line(" "))
     größe\n ' '

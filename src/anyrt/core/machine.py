@@ -1,8 +1,8 @@
-"""The machine that kernels are made for: caches, cores, vectors, and what things cost beside one another.
+"""The machine that kernels are generated for: caches, cores, vectors, and relative costs.
 
-`this_machine` finds it when asked: caches in the system's tables, cores by what the process may use. Which
-vectors and instructions a processor has only LLVM knows: a description found here has them all, of which
-`backends/cpu/processors.py` takes away what is not there. A file takes the place of whatever it names.
+`this_machine` detects it: caches from the system's tables, cores from the processors that the process may
+use. Only LLVM knows the vectors and instructions of a processor, so a detected description has all of them,
+and `backends/cpu/processors.py` removes those that are missing. A file overrides the fields that it names.
 
 >>> parse_machine('{"l1_bytes": 32768, "costs": {"gather": 8}}', REFERENCE, "a file").costs
 Costs(move=6, store=2, gather=8, convert=3, latency=4, branch=16, wake=16384)
@@ -26,30 +26,30 @@ T = TypeVar("T", "Machine", "Costs")
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What things cost, in instructions on vectors or what takes as long."""
+    """Costs, in vector instructions or operations of equal duration."""
 
     move: int = 6  # to store a vector in the last-level cache and to load it again
-    store: int = 2  # to store a vector near the core
-    gather: int = 4  # to load each lane of a vector from a place of its own, near by
-    convert: int = 3  # to make float32 of a vector of a half type
-    latency: int = 4  # until a sum or product can be computed with: cycles
-    branch: int = 16  # a branch that was not foreseen: cycles
-    wake: int = 16384  # elements that a core computes while another one is woken
+    store: int = 2  # to store a vector in a cache near the core
+    gather: int = 4  # to gather: for each lane of a vector, from a cache near the core
+    convert: int = 3  # to convert a vector of a half type to float32
+    latency: int = 4  # latency of a sum or product: cycles
+    branch: int = 16  # a mispredicted branch: cycles
+    wake: int = 16384  # elements that a core computes while another one wakes up
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A description of a machine. `l2_bytes`: the part of one core; `last_bytes`: of the last level, as far
-    as it may be counted on; `pages`: whose addresses a core keeps at hand; `cores`: those that the process
-    may use.
+    """A description of a machine. `l2_bytes`: the share of one core; `last_bytes`: of the last level, as far
+    as it is reliably available; `pages`: the number of pages whose addresses a core caches; `cores`: those
+    that the process may use.
 
-    `has_rounding`: floats to integers and to half precision. `permutes`: element sizes in bytes for which one
-    instruction picks lanes from two 64-byte registers. `has_bf16`: float32 to bfloat16, and dots of
-    pairs of these, by AVX-512. `has_extremes`: maxima and minima that are the second operand where
-    either is NaN, as on x86. `has_vnni`: dots of four bytes by AVX-512. `has_tiles`: registers that hold
-    tiles of a matrix (AMX). `has_sdot`, `has_bfdot`: dots of four bytes, and of two bfloat16, by NEON.
-    `has_i8mm`: products of matrices of 2 × 8 bytes there, and dots of bytes of which one factor has no sign;
-    `has_bfmmla`: products of matrices of 2 × 4 bfloat16.
+    `has_rounding`: rounding and half conversion instructions. `permutes`: element sizes in bytes for which
+    one instruction selects lanes from two 64-byte registers. `has_bf16`: conversion from float32 to bfloat16,
+    and dots of bfloat16 pairs, by AVX-512. `has_extremes`: maxima and minima that return the second operand
+    if either is NaN, as on x86. `has_vnni`: dots of four bytes by AVX-512. `has_tiles`: matrix tile registers
+    (AMX). `has_sdot`, `has_bfdot`: dots of four bytes, and of two bfloat16, by NEON. `has_i8mm`: products of
+    matrices of 2 × 8 bytes by NEON, and dots of bytes of which one factor is unsigned; `has_bfmmla`: products
+    of matrices of 2 × 4 bfloat16.
     """
 
     l1_bytes: int = 48 << 10
@@ -83,16 +83,16 @@ class Machine:
 
     @property
     def halves(self) -> frozenset[DataType]:
-        """Half types whose products take less time than those of float32: dots sum those of bfloat16, tiles
-        those of both, of float16 as four of bfloat16."""
+        """The half types whose products are faster than those of float32: dots sum bfloat16; tiles sum both,
+        float16 as four products of bfloat16."""
         tiled = {DataType.HALF, DataType.BF16} if self.has_tiles else set()
         dots = self.has_bf16 or self.has_bfdot or self.has_bfmmla
         return frozenset(tiled | {DataType.BF16} if dots else tiled)
 
     @property
     def sums_bytes(self) -> bool:
-        """Whether one instruction sums products of codes without signs and int8, four by four: codes of eight
-        bits lie in words then."""
+        """Whether one instruction sums products of unsigned codes and int8, four at a time: codes of eight
+        bits are then stored in words."""
         return self.has_vnni
 
     @property
@@ -103,15 +103,15 @@ class Machine:
 
     @property
     def panel(self) -> int:
-        """Lanes of float32 in which constants are laid out for sums of products: two lines of cache, which
-        are fetched together and serve vectors of every width."""
+        """Lanes of float32 in packed constants of products: two cache lines, which are fetched together and
+        suit vectors of every width."""
         return 2 * self.line_bytes // 4
 
 
-# Every size that depends on the machine was measured on this one (AMD EPYC, family 26 model 2); what cannot
-# be found of another machine is taken from it.
+# Every machine-dependent size was measured on this machine (AMD EPYC, family 26 model 2). It supplies the
+# fields that cannot be detected.
 REFERENCE: Final = Machine()
-LAST_MOST: Final = 32 << 20  # bytes: of a larger cache most belongs to others, as a cloud's hosts are shared
+LAST_MOST: Final = 32 << 20  # bytes: most of a larger cache belongs to other guests of the host
 CACHES: Final = Path("/sys/devices/system/cpu/cpu0/cache")
 FILE_MOST: Final = 1 << 16  # bytes of a file with a description
 PRINTED: Final = "`anyrt info` prints one"
@@ -131,7 +131,7 @@ _POWERS: Final = frozenset({"line_bytes", "vector_bits", "permutes"})  # of two
 
 
 def this_machine(flags: Flags) -> Machine:
-    """The machine that we are on, but for what the file of ANYRT_MACHINE says of it."""
+    """The machine that this process runs on, with the fields that the file of ANYRT_MACHINE overrides."""
     found = replace(found_caches(), cores=processors(), has_tiles=True)
     found = replace(found, has_sdot=True, has_bfdot=True, has_i8mm=True, has_bfmmla=True)
     if flags.machine is None:
@@ -142,7 +142,7 @@ def this_machine(flags: Flags) -> Machine:
 
 @cache
 def found_caches(tables: Path = CACHES) -> Machine:
-    """The reference with the caches that the system's tables describe, where these make sense."""
+    """The reference with the caches of the system's tables, if these are plausible."""
     caches = [c for c in map(_read_cache, sorted(tables.glob("index*"))) if c is not None]
     sizes = {level: (size, sharing) for level, size, _, sharing in caches}
     found = {"line_bytes": caches[0][2]} if caches else {}
@@ -156,7 +156,7 @@ def found_caches(tables: Path = CACHES) -> Machine:
 
 
 def _read_cache(index: Path) -> tuple[int, int, int, int] | None:
-    """(level, bytes, bytes of a line, processors that share it) of a cache for data."""
+    """(level, bytes, bytes of a line, processors that share it) of a data cache."""
     try:
         names = ("type", "level", "size", "coherency_line_size", "shared_cpu_list")
         kind, level, size, line, sharing = ((index / name).read_text().strip() for name in names)
@@ -165,7 +165,7 @@ def _read_cache(index: Path) -> tuple[int, int, int, int] | None:
         bytes_of = {"K": 1 << 10, "M": 1 << 20}
         size_bytes = int(size[:-1]) * bytes_of[size[-1]] if size[-1:] in bytes_of else int(size)
         return int(level), size_bytes, int(line), _count(sharing)
-    except (OSError, ValueError):  # not this system's way to say it
+    except (OSError, ValueError):  # not in this system's format
         return None
 
 
@@ -211,7 +211,7 @@ def _replaced(base: T, values: Mapping[str, object]) -> T:
 
 
 def _value(before: object, name: str, said: object, where: str) -> object:
-    """A field as it shall be, of the type that it has."""
+    """The value of a field, checked against the type of the field."""
     match before:
         case Costs():
             return _changed(before, said, f"{where}, {name}")

@@ -1,7 +1,7 @@
-"""Large pages: memory of which a processor keeps more addresses at hand, and reads ahead further.
+"""Large pages: a processor caches the addresses of more memory, and prefetches further.
 
-A processor fetches ahead only as far as a page reaches, so that what is read once from end to end, as weights
-are, comes faster out of pages of 2 MB than out of those of 4 KB.
+A processor prefetches only to the end of a page, so memory that is read once from end to end, such as
+weights, is read faster from pages of 2 MB than from pages of 4 KB.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ COLLAPSE: Final = 25  # MADV_COLLAPSE: Linux 6.1 and later
 
 
 def prefer_large_pages(address: int, nbytes: int) -> None:
-    """Have the system give large pages, where it can, to memory that nobody has touched yet: a page of 2 MB
-    comes at a fifth of what its 512 small ones cost."""
+    """Request large pages from the system, if it has them, for untouched memory: a page of 2 MB costs a fifth
+    of 512 small ones."""
     _advise(address, nbytes, HUGEPAGE)
 
 
 def collapse_pages(address: int, nbytes: int) -> None:
-    """Have the system put memory into large pages where it can, which costs as much as a copy where they are
-    small; what the memory holds stays as it is."""
+    """Have the system move memory to large pages if it can. That costs as much as a copy if its pages are
+    small; the content stays."""
     _advise(address, nbytes, COLLAPSE)
 
 

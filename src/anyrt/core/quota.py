@@ -1,8 +1,8 @@
-"""How many processors this process may use: its affinity, or fewer where a control group limits its time.
+"""How many processors this process may use: its affinity, or fewer if a control group limits its time.
 
 A container gets a part of a machine in one of two ways: a set of processors, which the affinity shows, or a
-quota (processor time in each period), which only the files of its control groups show. Threads beyond the
-quota all stop until the next period begins; as many as its whole number run without a pause.
+quota (processor time per period), which only the files of its control groups show. Threads beyond the quota
+all stop until the next period begins; with at most the integer part of the quota, threads never pause.
 
 >>> share("150000 100000")
 1.5
@@ -23,14 +23,14 @@ ROOT: Final = Path("/")
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """`count` processors, and where that number comes from."""
+    """`count` processors, and the source of that number."""
 
     count: int
     source: str
 
 
 def allowance(root: Path = ROOT) -> Allowance:
-    """What this process may use now; `root`: where /proc and /sys are."""
+    """The processors that this process may use now; `root`: the folder of /proc and /sys."""
     free = _affinity()
     quotas = [(found, path) for path in _files(root) if (found := _quota(path)) is not None]
     if not quotas:
@@ -44,7 +44,8 @@ def allowance(root: Path = ROOT) -> Allowance:
 
 
 def share(text: str) -> float | None:
-    """Processors that the line of a `cpu.max` allows: time in a period, and the period; None: no limit."""
+    """The processors that the line of a `cpu.max` allows, which has the time in a period, and the period;
+    None: no limit."""
     words = text.split()
     if len(words) != 2 or not all(word.isascii() and word.isdigit() for word in words) or words[1] == "0":
         return None
@@ -61,7 +62,7 @@ def _affinity() -> Allowance:
 
 
 def _files(root: Path) -> Iterator[Path]:
-    """The files with quotas of this process's control groups: of its own, and of all around it."""
+    """The quota files of this process's control group, and of all its parents."""
     mounts = list(_mounts(root))
     for line in _lines(root / "proc/self/cgroup"):
         number, _, rest = line.partition(":")
@@ -76,15 +77,15 @@ def _files(root: Path) -> Iterator[Path]:
 
 
 def _folders(group: PurePosixPath, top: PurePosixPath) -> Iterator[PurePosixPath]:
-    """The folders of a group and of those around it, below the folder `top`. A group outside `top`, as
-    a container sees that was given its own alone, is the mounted folder itself."""
+    """The folders of a group and of its parents, below the folder `top`. A group outside `top`, as a
+    container sees if only its own group is mounted, is the mounted folder itself."""
     inner = group.relative_to(top) if group.is_relative_to(top) else PurePosixPath()
     inner = PurePosixPath() if ".." in inner.parts else inner
     yield from (inner, *inner.parents)
 
 
 def _mounts(root: Path) -> Iterator[tuple[int, str, str]]:
-    """(version, folder of the hierarchy, where it is mounted) of each hierarchy that has quotas."""
+    """(version, folder, mount point) of each hierarchy of control groups that has quotas."""
     for line in _lines(root / "proc/self/mountinfo"):
         before, _, after = line.partition(" - ")
         words, kind = before.split(), after.split()
@@ -107,5 +108,5 @@ def _quota(path: Path) -> float | None:
 def _lines(path: Path) -> list[str]:
     try:
         return path.read_text(errors="replace").splitlines()
-    except OSError:  # not Linux, or not to be seen from here
+    except OSError:  # not Linux, or not visible from here
         return []

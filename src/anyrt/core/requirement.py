@@ -1,4 +1,4 @@
-"""Conditions on what is open while a network is built: on sizes, and on data."""
+"""Conditions on dynamic sizes and on data, which a network cannot decide while it is built."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from anyrt.core.dims import Dim
 from anyrt.core.dimvalues import evaluate
 from anyrt.core.errors import AnyrtError, error
 
-FINE: Final = -(1 << 63)  # what is found where a condition on data holds
+FINE: Final = -(1 << 63)  # the value of a condition on data that holds
 
 
 class Relation(enum.Enum):
-    """What a `Requirement` asks of its two sides; BROADCAST: equal, or either is 1."""
+    """The relation that a `Requirement` demands of its two sides; BROADCAST: equal, or either is 1."""
 
     EQ = "="
     LE = "<="
@@ -25,7 +25,8 @@ class Relation(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A condition judged when sizes are known; broken, it is the error `code` at `where`."""
+    """A condition that is tested when sizes are known; if it does not hold, the error has `code` at
+    `where`."""
 
     left: Dim
     relation: Relation
@@ -47,7 +48,7 @@ class Requirement:
 
 
 def broken(rule: Requirement, left: str, right: str, sizes: str = "") -> AnyrtError:
-    """The error for a condition that does not hold: its sides as text, and the sizes that they follow from.
+    """The error for a condition that does not hold: its sides as text, and the sizes that they depend on.
 
     >>> from anyrt.core.dims import Sym
     >>> rule = Requirement(Sym("x.0", 1, 8).dim, Relation.LE, 4, "AR114", "cut (a.py:7)", "start earlier")
@@ -68,8 +69,8 @@ def broken(rule: Requirement, left: str, right: str, sizes: str = "") -> AnyrtEr
 
 @dataclass(frozen=True, slots=True)
 class Assertion:
-    """A condition on data, judged by each run: a number is found, FINE where the condition holds; else it is
-    the error `code` at `where`, with that number for {} in `got`."""
+    """A condition on data, tested by each inference: a kernel computes a number, which is FINE if the
+    condition holds. Otherwise it is the error `code` at `where`, with that number for {} in `got`."""
 
     code: str
     where: str
@@ -78,7 +79,7 @@ class Assertion:
     do: str
 
     def broken(self, found: int) -> AnyrtError:
-        """The error for what was found.
+        """The error for this number.
 
         >>> str(Assertion("AR131", "cache", "2 tokens from {} on", "an end at 6", "write less").broken(5))
         '[AR131] cache: got 2 tokens from 5 on, wanted an end at 6; write less'
@@ -88,15 +89,15 @@ class Assertion:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """What the accesses of a kernel are checked for: `where`, the layers that it computes, and the names of
-    the tensors that it reads and writes."""
+    """The description of a kernel whose accesses are checked: `where`, the layers that it computes, and the
+    names of the tensors that it reads and writes."""
 
     where: str
     tensors: tuple[str, ...]
 
     def broken(self, access: int, index: int, extent: int) -> AnyrtError:
-        """The error for an access that is outside; its number is 2 × that of the tensor, and 1 more for
-        reading, 2 for writing it.
+        """The error for an access outside a tensor; its number is 2 × that of the tensor, plus 1 for a load,
+        2 for a store.
 
         >>> print(Fence("gather1", ("table", "y")).broken(1, 900, 20))  # doctest: +ELLIPSIS
         [AR810] gather1: got reading element 900 of table, wanted one of its 20; ...

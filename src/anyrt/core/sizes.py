@@ -1,4 +1,4 @@
-"""What is asked of sizes beside arithmetic: one of two, as a flag says; limits; factors in common.
+"""Operations on sizes beside arithmetic: selection by a flag, limits, common factors.
 
 >>> from anyrt.core.dims import equal, minimum
 >>> s = Sym("s").dim
@@ -26,7 +26,7 @@ from anyrt.core.dimvalues import substitute
 
 
 def choose(flag: Dim, then: Dim, otherwise: Dim) -> Dim:
-    """`then` where `flag` is 1, `otherwise` where it is 0; one of both where that comes to the same."""
+    """`then` if `flag` is 1, `otherwise` if it is 0; one of both if they are equal."""
     held = _held(flag)
     if held and substitute(then, held) == substitute(otherwise, held):
         return otherwise
@@ -34,7 +34,7 @@ def choose(flag: Dim, then: Dim, otherwise: Dim) -> Dim:
 
 
 def _held(flag: Dim) -> dict[Sym, Dim]:
-    """What is known of a symbol where the flag is 1, as it is where that equals a number."""
+    """The value of a symbol if the flag is 1, which may be known because it then equals a number."""
     match flag:
         case Expr(terms=(((Fn(op=op, args=(a, b)),), 1),)) if op == EQ:
             for x, k in ((a, b), (b, a)):
@@ -50,7 +50,7 @@ def clamp(x: Dim, lo: Dim, hi: Dim) -> Dim:
 
 
 def cancel(num: Dim, den: Dim) -> tuple[Dim, Dim]:
-    """num / den, den > 0, without the factors that all their terms share.
+    """num / den, den > 0, without the common factors of all their terms.
 
     >>> n, o = Sym("n"), Sym("o")
     >>> cancel(2 * o * n - n, 4 * n)

@@ -1,4 +1,4 @@
-"""The base class of every enum in the API: looks like a pybind11 enum, is never equal to an int.
+"""The base class of every enum in the API: it behaves like a pybind11 enum, and is never equal to an int.
 
 `IntEnum` will not do: on Python 3.11 its `str` is "0", and its members equal ints and members of other enums.
 
@@ -25,13 +25,13 @@ K = TypeVar("K", bound=type[type])
 
 
 def no_attribute(owner: str, name: str, names: Iterable[str]) -> str:
-    """The text of an AttributeError, with the nearest of the names that are there.
+    """The text of an AttributeError, with the nearest existing name.
 
     >>> no_attribute("type object 'DataType'", "FP8x", ["FLOAT", "FP8", "HALF"])
     "type object 'DataType' has no attribute 'FP8x'; did you mean 'FP8'?"
     """
     text = f"{owner} has no attribute {name!r}"
-    if name.startswith("_"):  # Python and libraries ask for these, and expect none
+    if name.startswith("_"):  # Python and libraries look these up, and expect none
         return text
     lower = {n.lower(): n for n in names}
     near = get_close_matches(name.lower(), lower, 1)
@@ -39,7 +39,7 @@ def no_attribute(owner: str, name: str, names: Iterable[str]) -> str:
 
 
 def named_as_in_pybind(kind: K) -> K:
-    """The class of public classes with the name of pybind11's, which programs ask for."""
+    """The metaclass of public classes, with the name of pybind11's, which programs look up."""
     kind.__name__ = kind.__qualname__ = "pybind11_type"
     return kind
 
@@ -48,7 +48,7 @@ def named_as_in_pybind(kind: K) -> K:
 class EnumClass(enum.EnumMeta):
     """The class of enums."""
 
-    if not TYPE_CHECKING:  # which finds misspelt members by itself
+    if not TYPE_CHECKING:  # suggests the nearest member by itself
 
         def __getattr__(cls, name: str) -> object:
             members: dict[str, object] = cls.__dict__.get("_member_map_", {})
@@ -62,16 +62,17 @@ class EnumClass(enum.EnumMeta):
 
 
 class TrtEnum(enum.Enum, metaclass=EnumClass):
-    """An enum with integer values that converts to int where asked, and takes part in flag arithmetic."""
+    """An enum with integer values that converts to int explicitly, and supports flag arithmetic."""
 
     _value_: int
 
     def __init_subclass__(cls, **more: object) -> None:
         super().__init_subclass__(**more)
-        # What pybind11 keeps of its enums, which programs iterate over: members with their texts.
+        # The attributes that pybind11 stores in its enums, which programs iterate over: members with their
+        # texts.
         setattr(cls, _ENTRIES, {n: (m, _text(cls, n)) for n, m in cls.__members__.items()})
 
-    # Those of Python's enums are refused to the class, which in pybind11 has properties.
+    # Python's enums forbid these on the class; in pybind11 they are properties.
     @property
     def name(self) -> str:
         """The name of the member."""
@@ -82,7 +83,7 @@ class TrtEnum(enum.Enum, metaclass=EnumClass):
         """Its number."""
         return self._value_
 
-    __hash__ = object.__hash__  # members are equal to themselves alone, and looked up all the time
+    __hash__ = object.__hash__  # members are equal only to themselves, and are looked up often
 
     def __int__(self) -> int:
         return self._value_
@@ -132,13 +133,13 @@ E = TypeVar("E", bound=TrtEnum)
 
 
 def _text(kind: type[TrtEnum], name: str) -> str:
-    """What a member is, in words: "Ragged softmax layer type"."""
+    """The description of a member: "Ragged softmax layer type"."""
     words = [*name.split("_"), *re.findall("[A-Z]+(?=[A-Z][a-z])|[A-Z][a-z]+|[A-Z]+", kind.__name__)]
     return " ".join(words).capitalize()
 
 
 def unlisted(kind: type[E], name: str) -> E:
-    """A member of `kind` that it does not list, with a number that none of the listed ones has."""
+    """A member of `kind` that is not listed, with a number that no listed member has."""
     member = object.__new__(kind)
     member._name_ = name
     member._value_ = 1 + max(int(m) for m in kind)
@@ -146,7 +147,7 @@ def unlisted(kind: type[E], name: str) -> E:
 
 
 def add_to_list(member: TrtEnum) -> None:
-    """Have its enum list a member that it does not."""
+    """Add the member to the list of its enum."""
     kind = type(member)
     add_name(member, member.name)
     kind._value2member_map_[member._value_] = member
@@ -154,7 +155,7 @@ def add_to_list(member: TrtEnum) -> None:
 
 
 def add_name(member: TrtEnum, name: str) -> None:
-    """Have its enum know a member by another name, too."""
+    """Add another name for the member to its enum."""
     kind = type(member)
     setattr(kind, name, member)
     kind._member_map_[name] = member
@@ -162,7 +163,7 @@ def add_name(member: TrtEnum, name: str) -> None:
 
 
 def renumber(kind: type[TrtEnum], names: Sequence[str]) -> None:
-    """Give the members of these names the numbers 0, 1, ...; all others follow behind, in their order."""
+    """Number the members of these names 0, 1, ...; all others follow, in their order."""
     first = [kind.__members__[n] for n in names]
     members = [*first, *(m for m in kind if m not in first)]
     for member, number in zip(members, count(), strict=False):

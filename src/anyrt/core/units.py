@@ -1,4 +1,4 @@
-"""Numbers for people: sizes, and how many there are of something."""
+"""Sizes and counts formatted for people."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def byte_count(n: int) -> str:
-    """A size for people.
+    """A number of bytes as text.
 
     >>> byte_count(3 << 20)
     '3.0 MiB'
@@ -22,7 +22,7 @@ def byte_count(n: int) -> str:
 
 
 def bytes_of(text: str) -> int | None:
-    """The number of bytes in a text like `byte_count`'s; None: it is none.
+    """The number of bytes in a text such as `byte_count` returns; None if it is invalid.
 
     >>> bytes_of("512M"), bytes_of("2 GiB"), bytes_of("1.5G"), bytes_of("100"), bytes_of("much")
     (536870912, 2147483648, 1610612736, 100, None)
@@ -32,7 +32,7 @@ def bytes_of(text: str) -> int | None:
 
 
 def counted(n: int, one: str, many: str = "") -> str:
-    """A number of things for people; `many`: of those that end in more than an s.
+    """A count as text; `many`: the plural, if it is not formed with s.
 
     >>> counted(1, "entry", "entries"), counted(0, "entry", "entries"), counted(2, "layer")
     ('1 entry', '0 entries', '2 layers')
@@ -41,7 +41,7 @@ def counted(n: int, one: str, many: str = "") -> str:
 
 
 def percent(part: int, whole: int) -> str:
-    """A share for people.
+    """A share as text.
 
     >>> percent(1, 3), percent(1, 1000), percent(0, 0)
     ('33 %', '< 1 %', '0 %')
