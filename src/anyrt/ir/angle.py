@@ -1,4 +1,4 @@
-"""Float32 angles beyond 2³¹ without whole turns, in 64-bit integers.
+"""Float32 angles beyond 2³¹ reduced by whole turns, in 64-bit integers.
 
 Such a number is m × 2ᵉ with 24 bits m and e ≥ 8. Of 2/π × 2ᵉ, 62 bits behind the point and two before it say
 how many quarters of a turn it has modulo 4; bits above are whole turns (M. Payne and R. Hanek, "Radian
@@ -23,8 +23,8 @@ UNIT: Final = math.pi / 2 * 2.0**-30  # of the upper 32 bits of the product, whi
 
 
 def angle(x: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Each number itself, or beyond 2³¹ one of −π … π that is whole turns away, to 2⁻²² absolute; ∞ and NaN
-    themselves."""
+    """Each number itself, or beyond 2³¹ the equivalent angle in −π … π, to 2⁻²² absolute; ∞ and NaN are
+    unchanged."""
     bits = np.asarray(x).view(np.uint32)
     offset = ((bits >> FRACTION).astype(np.uint64) - np.uint64(FIRST)) & np.uint64(127)
     words, upper, by = np.array(WORDS, np.uint64), (offset >> 6).astype(np.int64), offset & 63

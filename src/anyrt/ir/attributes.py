@@ -1,4 +1,4 @@
-"""What a primitive's attributes hold at any depth, sizes and regions: found and replaced.
+"""Sizes and regions in the attributes of primitives, at any depth: finding and replacing them.
 
 >>> from anyrt.core.dimvalues import evaluate
 >>> from anyrt.prims.pad import Pad
@@ -19,7 +19,7 @@ Change = Callable[[Expr], Dim]
 
 
 def open_sizes(op: Prim) -> Iterator[Expr]:
-    """Every size in the attributes of `op`, and in its regions, that is not a number yet."""
+    """Every symbolic size in the attributes of `op`, and in its regions."""
     todo: list[object] = [op]
     while todo:
         x = todo.pop()
@@ -32,12 +32,12 @@ def open_sizes(op: Prim) -> Iterator[Expr]:
 
 
 def _own_sizes(graph: Graph) -> Iterator[Expr]:
-    """Those of a graph, whose regions know theirs."""
+    """Those of a graph; its regions store theirs."""
     return (size for node in _nodes(graph) for size in open_sizes(node.op))
 
 
 def with_sizes(op: Prim, change: Change) -> Prim:
-    """`op` with `change(size)` in place of every open size; `op` itself when it has none, so that big
+    """`op` with `change(size)` in place of every symbolic size; `op` itself if it has none, so that big
     constants are not copied."""
     return _changed(op, lambda x: change(x) if isinstance(x, Expr) else graph_with_sizes(x, change))
 
@@ -48,7 +48,7 @@ def with_regions(op: Prim, change: Callable[[Graph], Graph]) -> Prim:
 
 
 def graph_with_sizes(graph: Graph, change: Change) -> Graph:
-    """`graph` with `change(size)` in place of every open size; `graph` itself when it has none."""
+    """`graph` with `change(size)` in place of every symbolic size; `graph` itself if it has none."""
     new: dict[Value, Value] = {}
     for node in _nodes(graph):
         results = apply_all(with_sizes(node.op, change), *(new[a] for a in node.args))
@@ -85,7 +85,7 @@ def _replaced(x: object, change: Callable[[Expr | Graph], object]) -> object:
 
 
 def _parts(x: object) -> tuple[object, ...]:
-    """What a tuple, or a dataclass that is no size itself, is made of."""
+    """The parts of a tuple, or of a dataclass other than a size."""
     if isinstance(x, tuple):
         return x
     if isinstance(x, Expr | Sym | type) or not is_dataclass(x):

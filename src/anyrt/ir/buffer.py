@@ -1,4 +1,4 @@
-"""Buffers of kernels: what their elements are, where they lie, and what is known of tables in them."""
+"""Buffers of kernels: their element types, their memory, and known properties of tables in them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ BITS = {
     Scalar.F64: 64,
 }
 
-# What lies in memory (left) and what a kernel computes with (right): narrow types are widened when loaded.
+# The type in memory (left) and the type that a kernel computes in (right): narrow types are widened when
+# loaded.
 STORED = {
     DataType.FLOAT: Scalar.F32,
     DataType.HALF: Scalar.F16,
@@ -100,7 +101,7 @@ COMPUTED = {
 
 
 class Space(enum.Enum):
-    """Where a buffer lives."""
+    """The memory that a buffer is in."""
 
     INPUT = "input"
     OUTPUT = "output"
@@ -112,14 +113,14 @@ class Space(enum.Enum):
     REGISTER = "register"  # accumulators; `size` is fixed
 
 
-LANES = 16  # entries of a table of positions that begin to read together
+LANES = 16  # entries of a table of positions that are read from one start
 
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Of a table of positions with `length` entries for each of `taps`: the least position of every `LANES`
-    of them (i32), and how far from there each one's lies (u8). `starts` has those of the first tap only
-    where all taps count from there."""
+    """For a table of positions with `length` entries for each of `taps`: the least position of every `LANES`
+    entries (i32), and the distance of each entry from it (u8). `starts` has those of the first tap only if
+    all taps count from there."""
 
     starts: Buffer
     offsets: Buffer
@@ -133,39 +134,38 @@ class Addresses:
 
     @property
     def common(self) -> bool:
-        """All taps count from the first one's start."""
+        """Whether all taps count from the start of the first one."""
         return self.starts.size == self.blocks
 
     def first_block(self, tap: int) -> Dim:
-        """The entry of `starts` where those of a tap begin."""
+        """The entry of `starts` for a tap."""
         return 0 if self.common else mul(self.blocks, tap)
 
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A named run of `size` elements; `type` is what lies in memory."""
+    """A named run of `size` elements; `type` is the type in memory."""
 
     name: str
     type: DataType | Scalar
     space: Space
     size: Dim = 1
     offset: Dim = 0  # bytes from the start of its space (CONST, ARENA, TABLE, SCRATCH)
-    # Of a table of positions: neighbouring entries ascend, by at most `slope` each on average, so that what a
-    # vector of them reads lies in a few registers. 0: nothing is known. `group`: entries for each position.
+    # For a table of positions: neighbouring entries ascend by at most `slope` each on average, so a vector
+    # reads only a few registers. 0: unknown. `group`: entries per position.
     slope: int = 0
     group: int = 1
-    addresses: Addresses | None = (
-        None  # of a table of positions, for reads that stay away from the operand's end
-    )
-    # Where not 0: so large that nothing of it stays in the caches. It is written past them, which saves
-    # reading it first.
+    addresses: Addresses | None = None  # for a table of positions: reads stay away from the operand's end
+    # If not 0: too large for the caches. Stores bypass them, which saves reading the lines first.
     nontemporal: Dim = 0
-    # Of scratch: all of it is stored before any is read, and nobody's are its last elements, as many as the
-    # lanes of a vector. So vectors may read it whole. Where nothing was stored there may be denormal numbers,
-    # for which a processor takes a hundred cycles, though a mask leaves them out: 3 × the time was measured.
+    # For scratch: every element is stored before it is read, and the last elements, as many as a vector has
+    # lanes, are unused, so that vectors may read whole registers. Memory that was never stored may contain
+    # denormal numbers, which cost a processor a hundred cycles even in masked lanes: 3 × the time was
+    # measured.
     padded: bool = False
-    # Of one number that kernels load, so that those which differ by it alone are one. Quotients by a float32
-    # become codes as those by a literal do, and where one is added to codes it is a small whole number.
+    # For single numbers that kernels load, so that kernels that differ only in such a number are one. A
+    # quotient by a loaded float32 becomes a code as one by a literal does, and a number that is added to
+    # codes is a small whole number.
     coded: bool = False
 
     @property
@@ -175,6 +175,6 @@ class Buffer:
 
     @property
     def entries(self) -> Dim:
-        """How many of `stored` there are: packed elements share a byte."""
+        """The number of stored units of `stored`: packed elements share a byte."""
         each = 8 // bits(self.type) if isinstance(self.type, DataType) and is_packed(self.type) else 1
         return floordiv(add(self.size, each - 1), each) if each > 1 else self.size

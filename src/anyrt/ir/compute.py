@@ -1,10 +1,12 @@
-"""How the elements of a value come about: what a primitive lowers to, and all that scheduling knows of it.
+"""How the elements of a value are computed: what a primitive lowers to, and the only thing that scheduling
+uses.
 
-A value is there before (`Given`; left by a step of the host program: `HostStep`), or each of its elements is
-an expression of operand elements (`Elements`), a fold of many (`Folded`), a sum of products (`Contracted`), a
-weighted sum of a few along an axis (`Resampled`), or it is its operands side by side (`Concatenated`); what
-is no element by itself, as sorting, has statements of its own (`Extern`). Scheduling asks for this and for
-relations of indices, never for the class of a primitive.
+A value exists before the kernels (`Given`; `HostStep` if a step of the host program produces it). Otherwise
+each of its elements is an expression of operand elements (`Elements`), a fold (`Folded`), a sum of products
+(`Contracted`) or a weighted sum of a few elements along an axis (`Resampled`), or the value is a
+concatenation of its operands (`Concatenated`). A value that has no formula for one element, such as a sorted
+tensor, has statements of its own (`Extern`). Scheduling uses this class and relations of indices, never the
+class of a primitive.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ from anyrt.ir.kernel import Op
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """An input, or a constant, which is known while compiling. `literal`: the bytes of a constant of one
-    element, which kernels hold as a number; its `own` ones, which one function reads, they may load.
-    `numbers`: those of a small one in memory, which kernels may hold instead of reading them."""
+    """An input or a constant. `literal`: the bytes of a constant of one element, which kernels contain as a
+    number; they may load it instead if it is their `own`, which only one function reads. `numbers`: the
+    elements of a small constant in memory, which kernels may contain instead of reading them."""
 
     constant: bool = False
     literal: bytes | None = None
@@ -33,25 +35,25 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class HostStep(Given):
-    """What a step of the host program leaves in memory, from operands that lie there. `name`: what a
-    person calls all this."""
+    """A value that a step of the host program stores in memory, from operands in memory. `name`: the name of
+    such steps in reports."""
 
     name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Nested(HostStep):
-    """What the regions of a primitive leave in memory, whose first operand is a bool. `turns`: the first
-    operands, one for each result, are states, and the one region makes new ones of them as long as the bool
-    among them is true; else the bool chooses one of two regions."""
+    """The results of the regions of a primitive, in memory; its first operand is a bool. `turns`: the first
+    operands, one for each result, are states, and the one region computes new ones while the bool among them
+    is true. Otherwise the bool selects one of two regions."""
 
     turns: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class External(HostStep):
-    """What code leaves in memory that is not ours. `over`: for each result the operand that is there before,
-    or −1. `sizes`: what that code is told besides of where operands and results lie."""
+    """The results of foreign code, in memory. `over`: for each result the operand whose memory it overwrites,
+    or −1. `sizes`: passed to the code in addition to the addresses of operands and results."""
 
     over: tuple[int, ...] = ()
     sizes: tuple[Dim, ...] = ()
@@ -59,7 +61,7 @@ class External(HostStep):
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """`value` wherever an axis is less than `lo`, or `hi` and less, from its ends."""
+    """`value` at positions less than `lo`, or `hi` and less, from the ends of an axis."""
 
     lo: tuple[Dim, ...]
     hi: tuple[Dim, ...]
@@ -67,7 +69,7 @@ class Border:
 
 
 class Seen(enum.Enum):
-    """What is known of a value where another one is NaN: nothing, that it is NaN, or, of a bool, which."""
+    """What is known of a value if another one is NaN: nothing, that it is NaN, or the value of a bool."""
 
     ANY = "any"
     NAN = "nan"
@@ -76,19 +78,18 @@ class Seen(enum.Enum):
 
 
 def nothing(operands: Sequence[Seen]) -> Seen:
-    """Of a value that may be anything."""
+    """For a value of which nothing is known."""
     return Seen.ANY
 
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """Each element by itself. `same`: from operand elements at its own index, along axes of size 1 at 0.
-    `cost`: instructions for an element of a type. `moves`: operand elements as they are. `border`: what lies
-    around the operand's elements, which then are as they are, too. `positions`: which operands' elements say
-    where others are read. `of_nan`: what the result is, if its type is bool or has NaN, of operands of which
-    that is known. `rounds`: the operand, rounded as storing it does, too. `instead`: the first of three
-    operands is read, and where it is NaN, of axes that only the last one has at 0, the sum of products of the
-    others."""
+    """Each element by itself. `same`: operands read at the element's own index, at 0 along axes of size 1.
+    `cost`: instructions per element of a type. `moves`: operand elements unchanged. `border`: the border
+    around the operand's elements, which are unchanged, too. `positions`: the operands that are positions in
+    other operands. `of_nan`: what is known of a bool or float result if that is known of the operands.
+    `rounds`: the operand, rounded as a store rounds it. `instead`: the first of three operands is read; where
+    it is NaN, along axes at which only the last one has 0, the sum of products of the others."""
 
     same: bool = False
     cost: Callable[[DataType], int] = lambda dtype: 0
@@ -102,7 +103,7 @@ class Elements:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """`op` over `axes`, which stay with size 1, from what `start` gives for a type on."""
+    """A fold by `op` over `axes`, which stay with size 1, from the value that `start` returns for a type."""
 
     axes: tuple[int, ...]
     op: Op
@@ -112,8 +113,8 @@ class Folded:
 @dataclass(frozen=True, slots=True)
 class Contracted:
     """The sum of products of two operands' elements. Labels name the loops: those of each operand's axes, and
-    those of the result's; the others are summed over. `hides`: where the left element is 0, the right one
-    adds nothing, whatever it is."""
+    those of the result's; the others are summed over. `hides`: if the left element is 0, the right one
+    contributes nothing, even if it is NaN or infinite."""
 
     left: tuple[int, ...]
     right: tuple[int, ...]
@@ -122,20 +123,20 @@ class Contracted:
 
     @property
     def sides(self) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
-        """The labels of each operand, with those of the other one."""
+        """The labels of each operand, paired with those of the other one."""
         return (self.left, self.right), (self.right, self.left)
 
     def kept(self, labels: Sequence[int], others: Sequence[int]) -> list[int]:
-        """The axes of the result that the one operand has, and the other one has not."""
+        """The axes of the result that one operand has and the other one lacks."""
         return [k for k, label in enumerate(self.out) if label in labels and label not in others]
 
 
 class Rule(Protocol):
-    """Where taps lie and what they weigh, as far as any rule tells."""
+    """Positions and weights of taps; a protocol that any rule can implement."""
 
     @property
     def count(self) -> int:
-        """Taps of each position."""
+        """The number of taps per position."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,17 +150,17 @@ class Resampled:
 
 @dataclass(frozen=True, slots=True)
 class Concatenated:
-    """All operands, in order, along `axis`: each is written by loops of its own."""
+    """All operands, concatenated along `axis`: each has loops of its own."""
 
     axis: int
 
 
 @dataclass(frozen=True, slots=True)
 class Extern:
-    """By statements of the primitive's own (`Prim.write`), which read operands that lie in memory and go
-    along the axes `along` (negative ones count from the end), `behind`: and along all behind these; along the
-    others what they make is independent, and loops over these stand around them. again: they read elements
-    several times, which had better lie side by side along the last axis."""
+    """Statements written by the primitive (`Prim.write`). They read operands from memory and loop over the
+    axes `along` (negative ones count from the end); with `behind`, over all axes after these, too. The result
+    is independent along the other axes, whose loops surround the statements. `again`: they read elements
+    several times, which are best contiguous along the last axis."""
 
     along: tuple[int, ...]
     behind: bool = False
@@ -175,5 +176,5 @@ def only_moves(how: Compute) -> bool:
 
 
 def is_each(how: Compute) -> bool:
-    """True for elements that are made of those at their own index."""
+    """True for elements that are computed from those at their own index."""
     return isinstance(how, Elements) and how.same

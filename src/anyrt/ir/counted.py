@@ -1,8 +1,8 @@
-"""Graphs with sizes that data decide (core/counts.py): each is told by an output of its own.
+"""Graphs with data-dependent sizes (core/counts.py): each size has a graph output that computes it.
 
-What tells a size is an output, so that passes keep it, kernels store it, and a run finds it before anything
-that has this size; `Symbol` names that output as the place where the size comes from. A region tells its own
-sizes in the same way, behind its results: each turn anew, and to nobody around it.
+Since it is an output, passes keep it, kernels store it, and an inference computes it before any value of this
+size. `Symbol` names that output as the source of the size. A region has such outputs behind its results: they
+are computed again in each iteration, and only the region knows them.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from anyrt.ir.prim import Prim
 
 
 def counted(graph: Graph, others: Iterable[Value] = (), asked: Iterable[Value] = ()) -> Graph:
-    """`graph` with an output for each size that data decide. What tells it is among what the outputs need, or
-    among what `others` do, as a shape may be all that is wanted of a layer's result. `asked`: what tells
-    numbers that are wanted, too, whether sizes have them or not."""
+    """`graph` with an output for each data-dependent size. The value of the size is needed by the outputs or
+    by `others`, since a program may use only the shape of a layer's result. `asked`: values that are kept as
+    outputs even if no size uses them."""
     asked = list(asked)
     outputs, others = [*(v for _, v in graph.outputs), *asked], (*others, *asked)
     tells = {v: v.op.tells for v in walk((*outputs, *others)) if v.op.tells is not None}
@@ -45,7 +45,7 @@ def counted(graph: Graph, others: Iterable[Value] = (), asked: Iterable[Value] =
 
 
 def _check_inside(graph: Graph, found: Mapping[Sym, Value]) -> None:
-    """A size is another one than those that regions tell, which change while it is read around them."""
+    """A size that a region computes is used outside of it, although it changes with each iteration."""
     called = {sym.name: sym for sym in found}
     for inner in nested(graph) if gathered(graph, told) else ():
         for sym, value in told(inner):
@@ -66,7 +66,7 @@ def _wanted(values: Iterable[Value]) -> frozenset[Sym]:
 
 
 def _in_order(tells: Mapping[Sym, Value]) -> Iterator[Value]:
-    """What tells sizes, each behind those that tell what it needs."""
+    """The values of sizes, each behind those that it depends on."""
     needs = {sym: mentioned(walk((v,))) - {sym} for sym, v in tells.items()}
     left = dict(tells)
     while left:
@@ -76,7 +76,7 @@ def _in_order(tells: Mapping[Sym, Value]) -> Iterator[Value]:
 
 
 def told(graph: Graph) -> Iterator[tuple[Sym, Value]]:
-    """The sizes that data decide, with what tells them, in order."""
+    """The data-dependent sizes with their values, in order."""
     outputs = dict(graph.outputs)
     for symbol in graph.symbols:
         if symbol.tensor in outputs and symbol.is_value:
@@ -86,24 +86,25 @@ def told(graph: Graph) -> Iterator[tuple[Sym, Value]]:
 
 
 def results(graph: Graph) -> tuple[tuple[str, Value], ...]:
-    """The outputs before those that tell sizes."""
+    """The outputs in front of those for sizes."""
     tells = {sym.name for sym, _ in told(graph)}
     return tuple((name, value) for name, value in graph.outputs if name not in tells)
 
 
 def told_inside(op: Prim) -> frozenset[Sym]:
-    """The sizes that data decide in the regions of a primitive, at any depth."""
+    """The data-dependent sizes in the regions of a primitive, at any depth."""
     return frozenset(sym for region in op.regions for sym, _ in gathered(region, told))
 
 
 def sizes_of(graph: Graph) -> tuple[Sym, ...]:
-    """The sizes of a graph, and those that its regions tell."""
+    """The sizes of a graph, and those that its regions compute."""
     inside = (sym for inner in nested(graph) if inner is not graph for sym, _ in told(inner))
     return tuple(dict.fromkeys(chain((s.sym for s in graph.symbols), inside)))
 
 
 def mentioned(values: Iterable[Value]) -> frozenset[Sym]:
-    """Sizes that data decide in the shapes and attributes of values, but for those that these tell inside."""
+    """Data-dependent sizes in the shapes and attributes of values, except for those that a value computes
+    inside its regions."""
     return frozenset().union(*map(_mentions, values))
 
 
@@ -113,8 +114,8 @@ def _mentions(value: Value) -> frozenset[Sym]:
 
 
 def in_turn(graph: Graph, judged: Sequence[Value]) -> Iterator[Value]:
-    """What tells sizes, in order, and what is to be judged, each as soon as all sizes that it needs are told:
-    what comes later may rely on it."""
+    """The values of sizes and the conditions to test, each as soon as all sizes that it needs are computed:
+    later ones may depend on it."""
     tells, known, left = list(told(graph)), set[Sym](), list(judged)
     own = {sym for sym, _ in tells}
     needs = {v: mentioned(walk((v,))) & own if tells else frozenset[Sym]() for v in judged}

@@ -1,6 +1,6 @@
 """Kernel expressions evaluated with NumPy: the machine semantics of `ir/kernel.py`, node by node.
 
-Tests compare generated code with it, and the errors of the scalar functions are measured with it.
+Tests compare generated code with it, and measure the errors of the scalar functions with it.
 
     >>> from anyrt.ir.buffer import Buffer, Scalar, Space
     >>> from anyrt.ir.kernel import load
@@ -45,24 +45,24 @@ DTYPES: dict[Scalar, np.dtype[np.generic]] = {
 
 
 def evaluate(x: Expr, buffers: Mapping[str, Array], symbols: Mapping[str, Ints]) -> Array:
-    """The value of `x` for flat arrays by buffer name and, of one shape, integer arrays by symbol name."""
+    """The value of `x`, for flat arrays by buffer name and integer arrays of one shape by symbol name."""
     with np.errstate(all="ignore"):
         return Evaluation(_Poisoned(buffers), symbols).value(x)
 
 
 class Memory(Protocol):
-    """What an evaluation reads; both methods may raise."""
+    """The source of values of an evaluation; both methods may raise."""
 
     def read(self, x: Load, at: Ints) -> Array:
         """The elements that `x` loads at these indices."""
 
     def check(self, sym: Sym, value: Ints) -> None:
-        """A bound symbol stands for these values."""
+        """Bind a symbol to these values."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Poisoned:
-    """Arrays that give a value of their own where they end."""
+    """Arrays that return a value of their own beyond their ends."""
 
     buffers: Mapping[str, Array]
 
@@ -71,11 +71,11 @@ class _Poisoned:
         assert flat.dtype.itemsize == DTYPES[buffer.stored].itemsize, f"{buffer.name}: {flat.dtype} elements"
         flat = flat.view(DTYPES[buffer.stored])
         inside = (at >= 0) & (at < flat.size)
-        # A select may discard what lies outside.
+        # A select may discard values from outside.
         return np.where(inside, flat[np.where(inside, at, 0)], poison(buffer.stored))
 
     def check(self, sym: Sym, value: Ints) -> None:
-        """Nothing is asked of these."""
+        """No condition on these."""
 
 
 def fma_once(a: Array, b: Array, c: Array) -> Array:
@@ -97,13 +97,14 @@ def fma_once(a: Array, b: Array, c: Array) -> Array:
 
 
 def poison(type: Scalar) -> Array:
-    """What a load gives that has nothing to read, so that its use is noticed: NaN or the smallest integer."""
+    """The result of a load from an empty buffer, chosen so that using it is noticed: NaN or the smallest
+    integer."""
     return np.array(np.nan if type.is_float else _limits(type)[0], DTYPES[type])
 
 
 @dataclass(slots=True)
 class Evaluation:
-    """Expressions and indices evaluated together: each is computed once, however often it is shared."""
+    """Expressions and indices evaluated together: each is computed once, even if it is shared."""
 
     memory: Memory
     symbols: Mapping[str, Ints]
@@ -190,7 +191,7 @@ def _cast(x: Array, type: Scalar) -> Array:
         return x.astype(target)
     wide = np.trunc(x.astype(np.float64))
     low, high = _limits(type)
-    # high + 1 is a power of two and exact in float64; high of 64 bits is not.
+    # high + 1 is a power of two and exact in float64; a 64-bit high is not.
     above, below = wide >= float(high + 1), wide < float(low)
     inside = np.where(above | below | np.isnan(wide), 0.0, wide).astype(target)
     return np.where(above, np.array(high, target), np.where(below, np.array(low, target), inside))
@@ -211,8 +212,8 @@ def _fma(a: Floats, b: Floats, c: Floats) -> Array:
         return np.asarray(a * b + c)
     if a.dtype != np.float64:
         return fma_once(a, b, c)
-    # By products of halves, exact in 64-bit significands, so that what a product loses to rounding comes out
-    # as it is. They leave a double rounding in one of 2048 cases; no expansion depends on it.
+    # By products of halves, which are exact in 64-bit significands, so the rounding error of a product is
+    # exact. One case in 2048 rounds twice; no expansion depends on it.
     (a0, a1), (b0, b1) = _halves(a), _halves(b)
     total = ((c + a0 * b0) + (a0 * b1 + a1 * b0)) + a1 * b1
     return np.where(np.isfinite(total), total, a.astype(np.longdouble) * b + c).astype(np.float64)
@@ -237,7 +238,7 @@ def _logical_shift(a: Array, n: Array) -> Array:
 
 
 def _ldexp(x: Floats, n: Floats) -> Array:
-    """What n is where it is no number of its range is discarded, or x is NaN."""
+    """`x` with n where it is out of range, discarded or NaN."""
     return np.asarray(np.ldexp(x, np.clip(np.nan_to_num(n), -3000, 3000).astype(np.int32)))
 
 

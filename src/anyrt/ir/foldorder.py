@@ -1,4 +1,4 @@
-"""In which order the turns of a loop fold into one value: one after the other, or, in a vector loop, lane by
+"""The order in which the iterations of a loop fold into one value: sequential, or, in a vector loop, lane by
 lane as generated code does it (backends/cpu/widen.py)."""
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ Operation: TypeAlias = Callable[[Array, Array], Array]
 
 
 def each(values: Array, turns: Ints, fold: Callable[..., Array], before: Array | None = None) -> Array:
-    """`values` folded for each point that they come from, which has so many `turns`: `fold` gets a row of
-    them for each, and the value `before` where there is one."""
+    """`values` folded for each of their points, which has `turns` iterations: `fold` receives a row of them
+    for each, and the value `before` if there is one."""
     out, begin = np.empty(len(turns), values.dtype), np.cumsum(turns) - turns
     for count in np.unique(turns):
         rows = np.flatnonzero(turns == count)
@@ -31,15 +31,15 @@ def each(values: Array, turns: Ints, fold: Callable[..., Array], before: Array |
 
 
 def in_order(op: Operation, turns: Array, before: Array | None = None) -> Array:
-    """One turn (axis 1) after the other."""
+    """One iteration (axis 1) after the other."""
     assert isinstance(op, np.ufunc), f"{op} is no fold"
     every = turns if before is None else np.concatenate([before[:, None], turns], 1)
     return np.asarray(op.accumulate(every, axis=1, dtype=every.dtype)[:, -1])
 
 
 def in_lanes(op: Operation, start: Array, lanes: tuple[int, int], turns: Array) -> Array:
-    """A vector loop's turns (axis 1): each of so many accumulators of so many lanes takes its own, from
-    `start` on; then the accumulators fold with one another, then the lanes in halves."""
+    """The iterations of a vector loop (axis 1): each accumulator of each lane folds its own ones from `start`
+    on; then the accumulators are folded, then the lanes in halves."""
     (width, chains), (count, most) = lanes, turns.shape
     step = width * chains
     whole = most // step * step
@@ -58,13 +58,13 @@ def in_lanes(op: Operation, start: Array, lanes: tuple[int, int], turns: Array) 
 
 
 def starts(fold: MultiReduction) -> list[tuple[Buffer, Array]]:
-    """What each lane begins with in each register."""
+    """The initial value of each lane in each register."""
     pairs = zip(fold.buffers, fold.neutral, strict=True)
     return [(b, np.array(x.value, DTYPES[b.stored])) for b, x in pairs if isinstance(x, Const)]
 
 
 def merged(fold: MultiReduction, first: Sequence[Array], second: Sequence[Array]) -> list[Array]:
-    """Two partial results of several registers as one."""
+    """Two partial results of several registers merged to one."""
     both = _Partial(dict(zip((*fold.buffers, *fold.others), (*first, *second), strict=True)))
     return [np.broadcast_to(Evaluation(both, {}).value(x), first[0].shape) for x in fold.merge]
 
@@ -84,7 +84,8 @@ class _Partial:
 
 
 def halved(fold: MultiReduction, lanes: Sequence[Array]) -> list[Array]:
-    """Partial results of (rows, accumulators, lanes) as one for each row: accumulators first, then lanes."""
+    """Partial results of (rows, accumulators, lanes) folded to one per row: accumulators first, then
+    lanes."""
     while lanes[0].shape[1] > 1:
         lanes = merged(fold, [x[:, ::2] for x in lanes], [x[:, 1::2] for x in lanes])
     total = [x[:, 0] for x in lanes]

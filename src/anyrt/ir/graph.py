@@ -4,8 +4,8 @@ A `Value` is one result of a `Node`; a node applies a primitive (an object that 
 ir/prim.py) to values, and may have several results. Equal nodes are one object, so common subexpressions
 cannot exist.
 
-A primitive may hold graphs, its *regions*: what a branch or a loop does. A region sees nothing around it but
-sizes: what it computes with are its inputs, which the primitive feeds.
+A primitive may hold graphs, its *regions*: the body of a branch or a loop. A region uses nothing from around
+it except sizes; the primitive passes its inputs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Shape = tuple[Dim, ...]
 T = TypeVar("T")
 
-MAX_REGIONS: Final = 400  # inside one another: what walks schedules and programs recurses twice for each
+MAX_REGIONS: Final = 400  # nesting depth: the walks over schedules and programs recurse twice per level
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class Type:
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Node:
-    """A primitive applied to values, and the types of its results; made by `apply` and `apply_all`, never
-    directly. `compute`: what the primitive says of it, which is asked for all the time."""
+    """A primitive applied to values, and the types of its results; created by `apply` and `apply_all`, never
+    directly. `compute`: the result of the primitive's method, cached since it is used often."""
 
     op: Prim
     args: tuple[Value, ...]
@@ -59,8 +59,8 @@ class Node:
 
 
 class Value(NamedTuple):
-    """Result number `index` of `node`. A tuple, since every pass keeps what it found in sets and mappings of
-    values, and those of a dataclass are looked up by Python code."""
+    """Result number `index` of `node`. A tuple, since passes keep values in sets and mappings, and a
+    dataclass is hashed by slower Python code."""
 
     node: Node
     index: int = 0  # type: ignore[assignment]  # not the method of tuples
@@ -82,17 +82,17 @@ class Value(NamedTuple):
 
     @property
     def op(self) -> Prim:
-        """The primitive that makes it."""
+        """The primitive that computes it."""
         return self.node.op
 
     @property
     def args(self) -> tuple[Value, ...]:
-        """What it is made from."""
+        """Its operands."""
         return self.node.args
 
     @property
     def compute(self) -> Compute:
-        """How its elements come about."""
+        """How its elements are computed."""
         return self.node.compute
 
     def __repr__(self) -> str:
@@ -104,14 +104,14 @@ _INTERNED: weakref.WeakValueDictionary[tuple[object, ...], Node] = weakref.WeakV
 
 
 def apply(op: Prim, *args: Value) -> Value:
-    """The result of `op` on `args`, when it has one; an equal value when it was applied before."""
+    """The result of `op` on `args`, if it has one; equal applications return the same value."""
     results = apply_all(op, *args)
     assert len(results) == 1, f"{op} has {len(results)} results"
     return results[0]
 
 
 def apply_all(op: Prim, *args: Value) -> tuple[Value, ...]:
-    """All results of `op` on `args`; equal values when it was applied before."""
+    """All results of `op` on `args`; equal applications return the same values."""
     key = (op, args)
     node = _INTERNED.get(key)
     if node is None:
@@ -121,11 +121,11 @@ def apply_all(op: Prim, *args: Value) -> tuple[Value, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """A network: named inputs and outputs, and for each value the layer or tensor name it goes by in
-    messages. `makers`: for outputs the layer that makes them, where the value goes by another name, as it is
-    an input or another layer's result, too. `updates`: outputs that lie in an input's memory, with that
-    input: each of their elements depends on that element of the input alone, and computed again stays as it
-    is. `kept`: what was asked of it, as a region is asked again by all that is around it."""
+    """A network: named inputs and outputs, and for each value the name of its layer or tensor in messages.
+    `makers`: for outputs the layer that computes them, if the value has another name because it is also an
+    input or the result of another layer. `updates`: outputs that share the memory of an input: each element
+    depends only on that element of the input, and computing it again does not change it. `kept`: cached
+    properties, since the surrounding graph queries its regions repeatedly."""
 
     inputs: tuple[tuple[str, Value], ...]
     outputs: tuple[tuple[str, Value], ...]
@@ -137,21 +137,21 @@ class Graph:
 
     @property
     def regions(self) -> tuple[Graph, ...]:
-        """Those of what the outputs need, not those inside them."""
+        """The names of values that the outputs need, without those inside regions."""
         if "regions" not in self.kept:
             nodes = dict.fromkeys(v.node for v in walk(v for _, v in self.outputs))
             self.kept["regions"] = tuple(region for node in nodes for region in node.op.regions)
         return cast("tuple[Graph, ...]", self.kept["regions"])
 
     def name(self, value: Value) -> str:
-        """The name a person knows `value` by."""
+        """The name of `value` in messages."""
         return self.names.get(value, type(value.op).__name__.lower())
 
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """Where the value of a dynamic size comes from: dimension `axis` of input `tensor`, or element `axis` of
-    its values (`is_value`, for shape tensors)."""
+    """The source of the value of a dynamic size: dimension `axis` of input `tensor`, or element `axis` of its
+    values (`is_value`, for shape tensors)."""
 
     sym: Sym
     tensor: str
@@ -160,7 +160,7 @@ class Symbol:
 
 
 def walk(roots: Iterable[Value], known: Iterable[Value] = ()) -> Iterator[Value]:
-    """Every value that `roots` need, each once, producers before consumers; none that is `known`."""
+    """Every value that `roots` need, once, producers before consumers, except those in `known`."""
     seen = set(known)
     todo = [(r, False) for r in reversed(list(roots))]
     while todo:
@@ -174,10 +174,11 @@ def walk(roots: Iterable[Value], known: Iterable[Value] = ()) -> Iterator[Value]
 
 
 def nested(graph: Graph) -> Iterator[Graph]:
-    """`graph`, and the regions of what its outputs need, at any depth: each once, before those inside it."""
+    """`graph`, and the regions of the values that its outputs need, at any depth: each once, before those
+    inside it."""
     seen: set[Graph] = set()
     order: list[Graph] = []
-    todo = [(graph, False)]  # a stack: regions are deeper than Python recurses
+    todo = [(graph, False)]  # a stack: regions are nested deeper than Python recurses
     while todo:
         inner, ready = todo.pop()
         if ready:
@@ -189,7 +190,7 @@ def nested(graph: Graph) -> Iterator[Graph]:
 
 
 def gathered(graph: Graph, find: Callable[[Graph], Iterable[T]]) -> frozenset[T]:
-    """What `find` gives for `graph` and its regions at any depth; each of them is asked once."""
+    """The results of `find` for `graph` and its regions at any depth; each is visited once."""
     todo = [] if find in graph.kept else [graph]
     while todo:
         inner = todo[-1]
@@ -203,7 +204,7 @@ def gathered(graph: Graph, find: Callable[[Graph], Iterable[T]]) -> frozenset[T]
 
 
 def depth(graph: Graph) -> int:
-    """How many regions are inside one another at most."""
+    """The nesting depth of regions."""
     found: dict[Graph, int] = {}
     for inner in reversed([*nested(graph)]):
         found[inner] = max((1 + found[r] for r in inner.regions), default=0)
@@ -211,7 +212,7 @@ def depth(graph: Graph) -> int:
 
 
 def users(graph: Graph) -> dict[Value, list[Value]]:
-    """For each value the values computed from it (one entry a use and result)."""
+    """For each value the values computed from it (one entry per use and result)."""
     out: dict[Value, list[Value]] = {}
     for value in walk(v for _, v in graph.outputs):
         out.setdefault(value, [])

@@ -1,7 +1,7 @@
 """The reference interpreter: a graph computed node by node with NumPy, by the primitives' references.
 
-Float types are held as float64 and rounded only where an output is made (ir/reference.py), or what statements
-store, as they do in any backend.
+Floats are float64 and are rounded only at outputs (ir/reference.py), and by the stores of statements, as in
+any backend.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ def interpret(
 ) -> dict[str, Array]:
     """The outputs by name, each of its NumPy type, for inputs by name.
 
-    `sizes`: the symbols' values by name; without it they are read off the shapes and values that are fed."""
+    `sizes`: the symbols' values by name; by default they are read from the shapes and values of the
+    inputs."""
     for name, value in graph.inputs:
         if name not in feeds:
             raise BindingError("AR701", name, got="no array", wanted=f"one of {value.type}")
@@ -38,8 +39,8 @@ def interpret(
 
 
 def run_region(region: Graph, args: tuple[Array, ...]) -> tuple[Array, ...]:
-    """The results of a region for its inputs, both in order and as the interpreter holds them. Called by
-    references, whose sizes are numbers, but for those that the region tells."""
+    """The results of a region for its inputs, both in order and as the interpreter holds them. References
+    call it; their sizes are numbers, except for those that the region computes."""
     for (name, value), array in zip(region.inputs, args, strict=True):
         assert array.shape == value.shape, f"{name} of a region: got {array.shape} instead of {value.type}"
     return _outputs(region, args, {})[: len(results(region))]
@@ -64,7 +65,7 @@ def _fed(name: str, given: Array, value: Value, sizes: Mapping[str, int]) -> Arr
 
 
 def compute(value: Value, args: tuple[Array, ...], sizes: Mapping[str, int]) -> Array:
-    """One value for the arrays of its operands."""
+    """One value, for the arrays of its operands."""
     return all_results(value.node, args, sizes)[value.index]
 
 
@@ -80,7 +81,7 @@ def all_results(node: Node, args: tuple[Array, ...], sizes: Mapping[str, int]) -
 
 
 def infer_sizes(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, int]:
-    """The value of every symbol that is a size, or a followed element, of an input that is fed."""
+    """The value of every symbol that is a size or a followed element of an input."""
     found: dict[str, int] = {}
     for name, value in graph.inputs:
         given, elements = feeds[name], known(value)
@@ -94,7 +95,7 @@ def infer_sizes(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, int]:
 
 
 def concrete(op: Prim, sizes: Mapping[str, int]) -> Prim:
-    """`op` with every size in its attributes evaluated, but for those that its regions tell."""
+    """`op` with every size in its attributes evaluated, except for those that its regions compute."""
     own = told_inside(op) if op.regions else frozenset()
 
     def known(size: Dim) -> Dim:

@@ -1,6 +1,6 @@
-"""Between which numbers a kernel expression surely lies, as far as its form shows it.
+"""Lower and upper bounds of kernel expressions, derived from their form.
 
-A value that was limited before it is converted needs no limiting again.
+A value that was clamped before a conversion needs no clamping again.
 
 >>> from anyrt.ir.buffer import Buffer, Scalar, Space
 >>> from anyrt.ir.kernel import load, const, select
@@ -42,7 +42,7 @@ _WHOLE: Mapping[Op, Callable[[float], int]] = {
 
 @lru_cache(maxsize=1 << 12)
 def interval(x: Expr) -> Interval | None:
-    """(least, greatest) value of `x`, which is then never NaN; None where nothing is known."""
+    """(least, greatest) value of `x`, which then is never NaN; None if unknown."""
     return _interval(x, {})
 
 
@@ -71,7 +71,8 @@ def _interval(x: Expr, known: Mapping[Expr, Interval]) -> Interval | None:
 
 
 def _counted(op: Op, a: Interval | None, b: Interval | None, width: int) -> Interval | None:
-    """Of what is computed from integers, and cannot wrap; the extremes of these functions are at the ends."""
+    """The interval of integer operations that cannot wrap; these functions have their extremes at the
+    ends."""
     if a is None or b is None or inf in map(abs, (*a, *b)):
         return None
     ends = [_COUNTS[op](p, q) for p in a for q in b]
@@ -80,7 +81,7 @@ def _counted(op: Op, a: Interval | None, b: Interval | None, width: int) -> Inte
 
 
 def _extreme(op: Op, a: Interval | None, b: Interval | None) -> Interval | None:
-    """Of floats, which are NaN where an operand is."""
+    """The interval of float operations; NaN if an operand is."""
     if a is None or b is None:
         return None
     return _COUNTS[op](a[0], b[0]), _COUNTS[op](a[1], b[1])
@@ -103,7 +104,7 @@ def _holds(to: Scalar, low: float, high: float) -> bool:
 
 
 def _learned(condition: Expr, known: Mapping[Expr, Interval]) -> dict[Expr, Interval]:
-    """What holds of the compared values where `condition` does; no comparison holds of NaN."""
+    """The intervals of the compared values if `condition` holds; no comparison holds for NaN."""
     match condition:
         case Alu(op=Op.LT | Op.LE, args=(a, b)):
             found: dict[Expr, Interval] = {}

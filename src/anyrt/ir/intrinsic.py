@@ -1,4 +1,4 @@
-"""What an intrinsic computes, in instructions that every target has: its text.
+"""The defining text of intrinsics, in instructions that every target has.
 
 A word holds neighbouring terms of a sum in 32 bits, the first one in the lowest (loops/words.py).
 """
@@ -26,7 +26,7 @@ def text_of(x: Alu) -> Expr:
 
 
 def _term(word: Expr, number: int, type: Scalar) -> Expr:
-    """A term of a word, as what sums are made of: a bfloat16 is the upper half of a float32."""
+    """A term of a word, in the type of the sum: a bfloat16 is the upper half of a float32."""
     if type is Scalar.BF16:
         return bitcast(word & UPPER if number else word << BITS[type], Scalar.F32)
     above = BITS[Scalar.I32] - BITS[type]

@@ -1,5 +1,5 @@
-"""The kernel IR: loops over buffers with scalar expressions; what fusing makes and what code generation
-reads.
+"""The kernel IR: loops over buffers with scalar expressions; the output of fusing and the input of code
+generation.
 
 Two kinds of expression: indices are `Dim`s (core/dims.py), whose algebra knows ranges and strides; values are
 `Expr`s of this file, typed and interned (equal expressions are one object, so sharing costs nothing).
@@ -27,7 +27,7 @@ from typing import Final, TypeAlias
 from anyrt.core.dims import Dim, Sym, symbols
 from anyrt.ir.buffer import BITS, Buffer, Scalar
 
-BRIEF: Final = 48  # characters of an expression that may stand in a name
+BRIEF: Final = 48  # maximum length of an expression in a name
 
 
 class Op(enum.Enum):
@@ -40,7 +40,7 @@ class Op(enum.Enum):
     DIV = "div"
     FLOORDIV = "floordiv"
     MOD = "mod"
-    REM = "rem"  # of floats 0 ≤ a < ∞ and b > 0: a − b × floor(a / b), exact; of others nothing is said
+    REM = "rem"  # of floats 0 ≤ a < ∞ and b > 0: a − b × floor(a / b), exact; otherwise undefined
     ANGLE = "angle"  # of float32: a > 2³¹ without whole turns, in −π … π to 2⁻²²; else a itself (ir/angle.py)
     FMA = "fma"
     NEG = "neg"
@@ -73,9 +73,9 @@ class Op(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Intrinsic:
-    """What some targets have one instruction for, and kernels name: of two words, whose terms are `first` and
-    `second`, the sum of the products of these, a `total`. Its text (ir/intrinsic.py) is what it computes: the
-    interpreter runs that, and a target without the instruction writes it."""
+    """An instruction of some targets that kernels name: the sum `total` of the products of the terms of two
+    words, of the types `first` and `second`. Its text (ir/intrinsic.py) defines the result: the interpreter
+    executes it, and a target without the instruction compiles it."""
 
     name: str
     first: Scalar
@@ -89,7 +89,7 @@ class Intrinsic:
 
     @property
     def value(self) -> str:
-        """Its name in texts, as that of an Op."""
+        """Its name in texts, as an Op has one."""
         return self.name
 
 
@@ -98,7 +98,7 @@ COMPARES = frozenset({Op.LT, Op.LE, Op.EQ, Op.NE})
 
 
 def neutral(op: Op, type: Scalar) -> float | int | bool:
-    """What leaves the other operand of a fold as it is."""
+    """The neutral element of a fold."""
     if op is Op.ADD:
         return -0.0 if type.is_float else 0  # −0 + 0 is not −0
     if op is Op.OR:
@@ -200,9 +200,9 @@ class Index(Arithmetic):
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True, repr=False)
 class Load(Arithmetic):
-    """One stored element of `buffer`, as its machine type; a `word`: all elements that fill 32 bits from
-    there on, the first one in the lowest bits. Element 0 of a buffer that has none may be read, beside a
-    condition that discards it, and is anything."""
+    """One stored element of `buffer`, as its machine type; `word`: all elements that fill 32 bits from there
+    on, the first one in the lowest bits. Element 0 of an empty buffer may be read if a condition discards it;
+    its value is undefined."""
 
     buffer: Buffer
     index: Dim
@@ -215,7 +215,7 @@ class Load(Arithmetic):
 
     @property
     def elements(self) -> int:
-        """How many are read."""
+        """The number of elements that are read."""
         return BITS[Scalar.I32] // BITS[self.buffer.stored] if self.word else 1
 
     def __repr__(self) -> str:
@@ -294,14 +294,15 @@ def fma(a: Expr, b: Operand, c: Operand) -> Expr:
 
 
 def select(condition: Expr, then: Operand, otherwise: Operand) -> Expr:
-    """`then` where `condition` holds, else `otherwise`; at most one of them is a Python number."""
+    """`then` if `condition` holds, else `otherwise`; at most one of them is a Python number."""
     kind = next(x.type for x in (then, otherwise) if not isinstance(x, float | int))
     both = (const(x, kind) if isinstance(x, float | int) else x for x in (then, otherwise))
     return alu(Op.SELECT, condition, *both)
 
 
 def alu(op: Op | Intrinsic, *args: Expr) -> Expr:
-    """`op` on arguments; the result type follows from them. A choice that is decided is what it chooses."""
+    """`op` on arguments; the result type follows from them. A select with a known condition is its
+    operand."""
     if isinstance(op, Intrinsic):
         return _intern(Alu(op, args, op.total), op, args)
     result = Scalar.BOOL if op in COMPARES else Scalar.F32 if op is Op.CODE else args[-1].type
@@ -321,14 +322,14 @@ def bitcast(x: Expr, type: Scalar) -> Expr:
 
 
 def cast(x: Expr, type: Scalar) -> Expr:
-    """`x` converted; nothing when it has the type already, as a half has that was only widened."""
+    """`x` converted; `x` itself if it has the type already, as a half that was only widened."""
     if isinstance(x, Cast) and x.arg.type is type and type in HALVES and x.type is Scalar.F32:
         return x.arg
     return x if x.type is type else _intern(Cast(x, type), x, type)
 
 
 def operands(x: Expr) -> tuple[Expr, ...]:
-    """What an instruction or a conversion is applied to."""
+    """The operands of an instruction or a conversion."""
     match x:
         case Alu(args=args):
             return args
@@ -347,8 +348,8 @@ def bound(x: Expr, lo: int, hi: int, name: str = "v", extent: Dim | None = None)
 
 @lru_cache(maxsize=1 << 12)
 def _brief(x: Expr) -> str:
-    """The text of `x`, or a digest of it where it is long. Names order the terms of indices, so that they are
-    the same in every run; the whole text of an expression that shares parts could be of any length."""
+    """The text of `x`, or a digest if it is long. Names order the terms of indices, so they must be the same
+    in every run; the text of an expression with shared parts can have any length."""
     match x:
         case Const(value=value):
             text = f"{value!r}:{x.type.value}"
@@ -375,22 +376,22 @@ def free_symbols(x: Expr) -> frozenset[Sym]:
 
 
 class Loop(enum.Enum):
-    """How a loop runs."""
+    """How a loop is executed."""
 
     SERIAL = "serial"
     UNROLL = "unroll"
     VECTOR = "vector"
-    TILE = "tile"  # unrolled inside a vector loop; loads that walk memory with it are transposed in registers
+    TILE = "tile"  # unrolled inside a vector loop; loads contiguous along it are transposed in registers
     PARALLEL = "parallel"  # the outermost loop of a kernel; its iterations are claimed by threads
-    BLOCK = "block"  # outermost inside a kernel; turns in any order, each with shared memory of its own
-    THREAD = "thread"  # directly inside block loops; turns run side by side and meet at barriers only
+    BLOCK = "block"  # outermost inside a kernel; iterations in any order, each with its own shared memory
+    THREAD = "thread"  # directly inside block loops; iterations run concurrently and meet only at barriers
 
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """`var` from 0 to var.extent − 1; `registers`: the registers of each vector of a vector loop, and the
-    accumulators of what it folds (1: as code generation likes). `intrinsic`: the name of what a target has to
-    compute it at once; the body says what that is, for all others."""
+    """`var` from 0 to var.extent − 1; `registers`: registers per vector of a vector loop, and accumulators
+    per fold (1: code generation decides). `intrinsic`: the name of an instruction of the target for the whole
+    loop; the body defines it for all other targets."""
 
     var: Sym
     kind: Loop
@@ -409,7 +410,7 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class Alloc:
-    """`buffer` (a REGISTER) begins here with `value` in each of its elements."""
+    """`buffer` (a REGISTER) is initialized with `value` in each element."""
 
     buffer: Buffer
     value: Expr
@@ -437,10 +438,9 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class MultiReduction:
-    """Several registers fold at once: each becomes its expression in `step`, which may read all their old
-    values. Across a vector loop every lane begins with `neutral`; then two partial results, of whichever
-    turns, become one by `merge`, which reads nothing but the one in `buffers` and the other in `others`
-    (names for it only)."""
+    """Several registers fold at once: each becomes its expression in `step`, which may read all old values.
+    In a vector loop every lane begins with `neutral`; then partial results are combined by `merge`, which
+    reads only the one in `buffers` and the other one in `others` (names used only for it)."""
 
     buffers: tuple[Buffer, ...]
     step: tuple[Expr, ...]
@@ -451,8 +451,8 @@ class MultiReduction:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """What a vector loop's lanes would read from `index` on is brought near the core, or `nearest` to it:
-    into the second cache, or the first one; nothing else comes of it, wherever the index leads."""
+    """Prefetches what the lanes of a vector loop would read from `index` on to the second cache, or with
+    `nearest` to the first one. It has no other effect, even if the index is outside."""
 
     buffer: Buffer
     index: Dim
@@ -461,12 +461,12 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """All threads of a block come here before any goes on, and see what the others stored."""
+    """All threads of a block arrive here before any continues, and see the stores of the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Let:
-    """`var` stands for `value` in what follows; its range is what the symbol says."""
+    """`var` has the value `value` in the following statements; its range is that of the symbol."""
 
     var: Sym
     value: Dim
@@ -478,8 +478,8 @@ Stmt: TypeAlias = For | If | Let | Alloc | Store | Fold | MultiReduction | Fetch
 @dataclass(frozen=True, slots=True)
 class Kernel:
     """One parallel region: `body` runs for each value of `var`, in any order, on any thread; `work` estimates
-    the nanoseconds of one iteration; `scratch` is the bytes each thread needs, `shared` those that each block
-    of its block loops does."""
+    the nanoseconds of one iteration; `scratch` is the bytes per thread, `shared` those per block of its block
+    loops."""
 
     name: str
     var: Sym
@@ -487,5 +487,5 @@ class Kernel:
     work: Dim = 1000
     scratch: Dim = 0
     shared: Dim = 0
-    # What `statements.buffers_in_order` has found: a kernel of many calls is asked by each of them.
+    # The result of `statements.buffers_in_order`, cached since each call of a kernel needs it.
     touched: tuple[Buffer, ...] | None = field(init=False, repr=False, compare=False, default=None)

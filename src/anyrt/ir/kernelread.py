@@ -41,7 +41,7 @@ def parse_kernels(
     text: str, where: str = "kernels", intrinsics: Iterable[Intrinsic] = ()
 ) -> tuple[Kernel, ...]:
     """The kernels that `print_kernels` printed; PlanError at `where` for anything else. `intrinsics`: those
-    that they may name."""
+    that the text may name."""
     parser = _Parser(text, where, intrinsics)
     while parser.reader.next:
         parser.member(TOP_LEVEL)(parser)
@@ -110,7 +110,7 @@ class _Parser:
         self.kernels.append(found)
 
     def restore(self, before: Mapping[str, Sym]) -> None:
-        """Loop variables end with their block, bound values do not: they are notation."""
+        """Loop variables end with their block, bound values do not: they are only notation."""
         self.symbols.clear()
         self.symbols.update(before)
         self.symbols.update(self.bounds)

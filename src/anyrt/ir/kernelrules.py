@@ -1,7 +1,7 @@
-"""The rules of kernels: whoever makes, changes or emits them may rely on these.
+"""The rules of kernels, which all code that creates, transforms or emits them may rely on.
 
-`kernel_faults` gives broken rules as text: what is parsed makes other errors of them than a kernel that was
-just made does (ir/verify.py).
+`kernel_faults` returns violations as text: for a parsed kernel they become other errors than for a generated
+one (ir/verify.py).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ ROUNDING_OPS = frozenset({Op.SQRT, Op.FLOOR, Op.CEIL, Op.RINT, Op.TRUNC})
 FLOAT_OPS = ROUNDING_OPS | {Op.LDEXP, Op.REM, Op.ANGLE}
 BIT_OPS = frozenset({Op.AND, Op.OR, Op.XOR, Op.NOT})
 
-# The loops that blocks and threads may stand in.
+# The loops that may surround block and thread loops.
 AROUND = {
     Loop.BLOCK: (Loop.PARALLEL, Loop.BLOCK),
     Loop.THREAD: (Loop.BLOCK, Loop.THREAD),
@@ -54,7 +54,7 @@ AROUND = {
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """What may be used at a place, and what surrounds it."""
+    """The names that may be used at a place, and its context."""
 
     loops: frozenset[Sym]  # and what `Let` names
     registers: frozenset[Buffer] = frozenset()
@@ -62,15 +62,15 @@ class _Scope:
     own: frozenset[Buffer] = frozenset()  # registers that no other lane uses either
     unrolled: frozenset[Sym] = frozenset()
     vector: bool = False
-    level: Loop | None = None  # of the loop around, where only such loops are around
+    level: Loop | None = None  # of the enclosing loop, if only such loops enclose it
     blocks: bool = False
     threads: bool = False
-    uneven: frozenset[Sym] = frozenset()  # what differs between the threads of a block
-    diverges: bool = False  # not all threads of a block may come here
+    uneven: frozenset[Sym] = frozenset()  # values that differ between the threads of a block
+    diverges: bool = False  # not all threads of a block may reach this place
 
 
 def kernel_faults(kernel: Kernel) -> Iterator[str]:
-    """What is wrong with `kernel`."""
+    """The violations of the rules in `kernel`."""
     if kernel.var.extent is None:
         yield f"variable {kernel.var} has no extent"
         return
@@ -189,7 +189,7 @@ def _barrier_faults(scope: _Scope) -> Iterator[str]:
 
 
 def _differs(x: Expr, scope: _Scope) -> bool:
-    """True when threads of a block may see different values; what is loaded may be any."""
+    """True if threads of a block may see different values; a loaded value may be any."""
     if not scope.blocks:
         return False
     return bool(free_symbols(x) & scope.uneven) or bool(loads([x]))
@@ -230,7 +230,8 @@ def _loop_faults(loop: For, scope: _Scope) -> Iterator[str]:
 
 
 def _lane_faults(loop: For) -> Iterator[str]:
-    """What lanes fold into is in parts until the loop ends: in one way, and nothing else reads it."""
+    """A value that lanes fold into is partial until the loop ends: it is folded in one way, and nothing else
+    reads it."""
     ways: dict[Buffer, set[object]] = {}
     others: list[Stmt] = []
     for stmt in statements(loop.body):
@@ -242,7 +243,7 @@ def _lane_faults(loop: For) -> Iterator[str]:
                 for buffer in stmt.buffers:
                     ways.setdefault(buffer, set()).add((stmt.neutral, stmt.merge))
             case For() | If():
-                pass  # what these hold themselves lies outside, or is refused
+                pass  # their own registers are outside, or rejected
             case _:
                 others.append(stmt)
     shared = ways.keys() - {s.buffer for s in allocations(loop.body)}
@@ -253,7 +254,7 @@ def _lane_faults(loop: For) -> Iterator[str]:
 
 
 def _inside(loop: For, scope: _Scope) -> _Scope:
-    """What a loop's body may use."""
+    """The names that a loop's body may use."""
     uneven = {loop.var} if loop.kind is Loop.THREAD else set()
     diverges = scope.diverges or _differs(index(loop.var.extent or 0), scope)
     level = loop.kind if loop.kind in AROUND else None
@@ -292,7 +293,7 @@ def _write_faults(buffer: Buffer, value: Expr, scope: _Scope) -> Iterator[str]:
 
 
 def _access_faults(buffer: Buffer, at: Dim, scope: _Scope) -> Iterator[str]:
-    """Which element of a register is meant must be known when code is written: unrolled loops may say it."""
+    """The index of a register must be known when code is written: unrolled loops may determine it."""
     yield from _dim_faults(at, scope, f"index of {buffer.name}")
     if buffer.space is Space.SHARED and not scope.threads:
         yield f"{buffer.name} in shared memory is used outside thread loops"
@@ -310,8 +311,8 @@ def _access_faults(buffer: Buffer, at: Dim, scope: _Scope) -> Iterator[str]:
 
 
 def _dim_faults(x: Dim, scope: _Scope, what: str) -> Iterator[str]:
-    """Loop variables must be in scope; sizes are known everywhere, opaque symbols (which may have an extent
-    too) bring their sources."""
+    """Loop variables must be in scope. Sizes are known everywhere. Opaque symbols (which may have an extent,
+    too) require their sources."""
     for sym in sorted(symbols(x), key=lambda s: s.name):
         if sym.extent is not None and sym.source is None and sym not in scope.loops:
             yield f"{what} uses {sym} outside its loop"
@@ -347,7 +348,7 @@ def _alu_faults(node: Alu) -> Iterator[str]:
 
 
 def operand_fault(op: Op | Intrinsic, kinds: Sequence[Scalar]) -> str | None:
-    """What is wrong with operands of these types, if anything."""
+    """The type error of operands of these types, if any."""
     names = ", ".join(t.value for t in kinds)
     if isinstance(op, Intrinsic):
         return None if list(kinds) == [Scalar.I32] * 2 else f"{op.name} of ({names}), wanted two words"

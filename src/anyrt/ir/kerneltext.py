@@ -8,9 +8,9 @@
       }
     }
 
-A buffer's line holds for the kernels below it, up to another one of the same name. `e0 = …` names an
-expression that is used more than once or is deep; `bound v0 …` names a value that indices use. Both are
-notation only: the parsed kernel shares the expression, as the printed one does.
+The line of a buffer applies to the kernels below it, up to another one of the same name. `e0 = …` names an
+expression that is used more than once or is deep; `bound v0 …` names a value that indices use. Both are only
+notation: the parsed kernel shares the expression like the printed one.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ Node = Const | Index | Load | Alu | Cast
 
 
 def print_kernels(kernels: Iterable[Kernel]) -> str:
-    """`kernels` as text. Where they mean several buffers by one name, each stands where it is meant first."""
+    """`kernels` as text. If they use one name for several buffers, each is declared where it is used
+    first."""
     parts = [_Printer(k) for k in kernels]
     texts = [p.kernel() for p in parts]
     buffers = {b for p in parts for b in p.buffers}
@@ -71,7 +72,7 @@ def print_kernels(kernels: Iterable[Kernel]) -> str:
 
 
 def _declared(buffers: Iterable[Buffer]) -> list[str]:
-    """Lines for buffers, tables that others name before these."""
+    """Lines for buffers; tables that others refer to come first."""
     return [_buffer_text(b) for b in sorted(buffers, key=lambda b: (b.addresses is not None, b.name))]
 
 
@@ -148,7 +149,7 @@ class _Printer:
         for stmt in body:
             self.statement(stmt)
         self.scope = before
-        # What a block names is unknown behind it: dictionaries give up first what came last.
+        # Names of a block are unknown behind it: a dictionary removes its last entries first.
         while len(self.texts) > told:
             self.texts.popitem()
         while len(self.bounds) > bound:

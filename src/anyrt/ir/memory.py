@@ -1,10 +1,10 @@
-"""What buffers hold while a kernel is run with NumPy (ir/run.py): arrays that were given, and memory that
-begins without content, a row of it for each item (scratch) or block (shared).
+"""The contents of buffers while NumPy executes a kernel (ir/run.py): the caller's arrays, and memory without
+initial content, one row per item (scratch) or block (shared).
 
-Every access is checked; what is wrong with one is a `Fault`. What was never stored may be read, as tiles of
-a matrix are whole where rows are not, but nothing may come of it: what follows from it counts as not stored.
-Of shared memory it is known who used it since the last barrier: threads run in step here, but must not count
-on it.
+Every access is checked; a violation is a `Fault`. Memory that was never stored may be read, since matrix
+tiles are whole even if rows are not, but its value must have no effect: values computed from it count as not
+stored. Users of shared memory since the last barrier are recorded: threads are executed in lock step here,
+but must not depend on that.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from anyrt.ir.points import Fault, Flags, Points
 IN_ROWS: Final = frozenset({Space.SCRATCH, Space.SHARED})
 NOBODY: Final = -1  # instead of the number of a thread
 SEVERAL: Final = -2
-USED: Final = 10  # bytes that say of one shared byte what it holds and who used it
+USED: Final = 10  # bytes that record the content and the users of one shared byte
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,7 +36,7 @@ class _Users:
     reader: NDArray[np.int32]
 
     def read(self, rows: Ints, at: Ints, threads: Ints) -> Array:
-        """Threads read; True for those that find what another one wrote."""
+        """Record reads; True for threads that read a value another thread wrote."""
         others = (self.writer[rows, at] != NOBODY) & (self.writer[rows, at] != threads)
         before = self.reader[rows, at]
         self.reader[rows, at] = np.where((before == NOBODY) | (before == threads), threads, SEVERAL)
@@ -45,7 +45,7 @@ class _Users:
         return np.asarray(others)
 
     def write(self, rows: Ints, at: Ints, threads: Ints) -> Array:
-        """Threads write; True for those that meet another one."""
+        """Record writes; True for threads that overwrite another thread's value."""
         found = (users[rows, at] for users in (self.writer, self.reader))
         others = np.logical_or.reduce([(x != NOBODY) & (x != threads) for x in found])
         self.writer[rows, at] = threads
@@ -58,14 +58,14 @@ class _Users:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Rows:
-    """Bytes by row, and −1 wherever something was stored; `users` of shared ones."""
+    """Bytes by row, and −1 wherever something was stored; `users`: the threads that used shared memory."""
 
     content: Array
     stored: Array
     users: _Users | None
 
     def part(self, buffer: Buffer, begin: int, end: int) -> tuple[Array, Array]:
-        """A buffer's elements in all rows, and where they were stored."""
+        """A buffer's elements in all rows, and a mask of those that were stored."""
         if not 0 <= begin <= end <= self.content.shape[1]:
             where, whole = f"{buffer.name} at bytes {begin} to {end}", self.content.shape[1]
             raise Fault(where, f"{whole} bytes of {buffer.space.value}")
@@ -79,7 +79,7 @@ Use: TypeAlias = Callable[[_Users, Ints, Ints, Ints], Array]
 
 @dataclass(slots=True, eq=False)
 class Memory:
-    """All buffers of one kernel but registers. `given`: those that are neither scratch nor shared."""
+    """All buffers of one kernel except registers. `given`: those that are neither scratch nor shared."""
 
     given: Mapping[Buffer, Array]
     sizes: Mapping[str, int]
@@ -93,18 +93,18 @@ class Memory:
         self._rows[space] = _Rows(content, np.zeros_like(content), users)
 
     def barrier(self, points: Points) -> None:
-        """All threads of the points' blocks have come so far."""
+        """All threads of the points' blocks reach this place."""
         points.meet()
         users = self._rows[Space.SHARED].users
         assert users is not None, "shared memory has users"
         users.forget(np.unique(points.blocks))
 
     def number(self, x: Dim) -> int:
-        """What depends on sizes only."""
+        """Values that depend only on sizes."""
         return evaluate(x, self.sizes)
 
     def read(self, buffer: Buffer, at: Ints, points: Points) -> tuple[Array, Flags]:
-        """Elements of a buffer, one for each point, or one for all, and whether nothing was stored there."""
+        """Elements of a buffer, one per point or one for all, and whether nothing was stored there."""
         if buffer.space not in IN_ROWS:
             array = self._array(buffer)
             check_inside(buffer, at, max(1, array.size))  # an empty one may be read beside a condition
@@ -117,7 +117,7 @@ class Memory:
         return np.asarray(content[rows, at]), stored[rows, at] != -1
 
     def write(self, buffer: Buffer, at: Ints, value: Array, lacks: Flags, points: Points) -> None:
-        """Store an element at each point, but for those that `lack` content."""
+        """Store an element at each point, except at those that `lack` content."""
         if buffer.space not in IN_ROWS:
             array = self._array(buffer)
             check_inside(buffer, at, array.size)

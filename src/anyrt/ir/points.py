@@ -1,4 +1,5 @@
-"""Turns of loops that run together: what each statement of a kernel is run for (ir/run.py)."""
+"""Iterations that are executed together: the points at which each statement of a kernel is executed
+(ir/run.py)."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ Flags: TypeAlias = NDArray[np.bool_]
 
 
 class Fault(Exception):
-    """What a kernel may not do: what it `got`, what was `wanted`, and at which points that is wrong."""
+    """A violation in a kernel: what it `got`, what was `wanted`, and the points."""
 
     def __init__(self, got: str, wanted: str = "", wrong: Array | None = None) -> None:
         super().__init__(got)
@@ -29,8 +30,8 @@ class Fault(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cell:
-    """A register: values (copies, elements), which of them follow from memory that `lacks` content, and for
-    each point the copy that is its own, in order."""
+    """A register: values (copies, elements), which of them depend on memory that `lacks` content, and for
+    each point its copy, in order."""
 
     values: Array
     lacks: Flags
@@ -44,8 +45,8 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Points:
-    """Turns of the loops around a statement that run together. `outer`: the points before `loop` was spread
-    out, and `index` which of them each comes from."""
+    """Iterations of the loops around a statement that are executed together. `outer`: the points before
+    `loop` was expanded, and `index` the one that each comes from."""
 
     items: Ints  # the rows of scratch
     symbols: Mapping[str, Ints]
@@ -61,11 +62,11 @@ class Points:
         return len(self.items)
 
     def rows(self, space: Space) -> Ints:
-        """The rows of a memory that the points have."""
+        """The rows of a memory at the points."""
         return self.blocks if space is Space.SHARED else self.items
 
     def pick(self, chosen: Ints) -> Points:
-        """Some of the points, or some more than once."""
+        """A selection of the points, with repetitions."""
         return Points(
             self.items[chosen],
             {name: values[chosen] for name, values in self.symbols.items()},
@@ -79,7 +80,7 @@ class Points:
         )
 
     def having(self, sym: Sym, values: Ints) -> Points:
-        """The points with the values of one more symbol."""
+        """The points with values for one more symbol."""
         return replace(self, symbols={**self.symbols, sym.name: values})
 
     def holding(self, buffer: Buffer, cell: Cell) -> Points:
@@ -93,7 +94,7 @@ class Points:
         return self.registers[buffer]
 
     def spread(self, loop: For, first: int, turns: Ints) -> Points:
-        """Every point as often as it has turns of a loop, of which the first one is number `first`."""
+        """Every point repeated for each iteration of a loop, of which the first one has number `first`."""
         if (turns == 1).all():
             return self.having(loop.var, np.full(len(self), first))
         index = np.repeat(np.arange(len(self)), turns)
@@ -107,7 +108,7 @@ class Points:
         return replace(self, blocks=np.arange(len(self)), threads=alone, team=alone + 1)
 
     def as_threads(self, loop: For) -> Points:
-        """The points as the threads of their blocks, by their turns of one more loop."""
+        """The points as the threads of their blocks, by the iterations of one more loop."""
         turns = self.symbols[loop.var.name]
         threads = self.threads * (int(turns.max()) + 1) + turns
         return replace(self, threads=threads, team=np.bincount(self.blocks)[self.blocks])
@@ -119,7 +120,7 @@ class Points:
             raise Fault("a barrier that not all threads of a block reach", "", missing)
 
     def before(self) -> tuple[For, Ints, Points]:
-        """The loop that was spread out last, how many turns of each point there are, and the points that have
+        """The loop that was expanded last, the number of iterations of each point, and the points that have
         some."""
         assert self.loop is not None, "no loop is spread out"
         assert self.outer is not None, "no loop is spread out"

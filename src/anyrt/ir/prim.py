@@ -1,4 +1,4 @@
-"""What the compiler knows about a primitive: four methods on a frozen dataclass that holds its attributes.
+"""The interface of a primitive: methods on a frozen dataclass that holds its attributes.
 
 Only primitives have shape rules and lowerings. The subclasses live in prims/, one file each.
 """
@@ -35,23 +35,23 @@ class Read:
 
 
 class Making(Protocol):
-    """What the statements of a primitive are written with: the result they make, and what they count and keep
-    meanwhile."""
+    """The environment of a primitive's statements: the result that they store, and their counters and
+    registers."""
 
     def var(self, extent: Dim) -> Sym:
         """A counter of a loop."""
 
     def at(self, index: Sequence[Dim]) -> Expr:
-        """An element of the result, as it was stored last."""
+        """An element of the result, as it was last stored."""
 
     def store(self, index: Sequence[Dim], value: Expr) -> Store:
-        """Makes an element of the result."""
+        """Store an element of the result."""
 
     def register(self, kind: Scalar) -> Buffer:
-        """A number to fold into."""
+        """A register to fold into."""
 
     def scratch(self, kind: Scalar, count: Dim) -> Buffer:
-        """Memory of the item's own, with anything in it."""
+        """Memory of the item, with undefined content."""
 
 
 class Prim(ABC):
@@ -75,18 +75,18 @@ class Prim(ABC):
     def write(
         self, out: Type, args: tuple[Read, ...], item: tuple[Dim, ...], make: Making
     ) -> tuple[Stmt, ...]:
-        """The statements that make an item of the result: all of its elements at `item` but for the axes that
-        statements go along, where `item` is 0; of a primitive that is `Extern`. A loop that holds all others
-        may turn in any order, and threads may share it."""
+        """For an `Extern` primitive: the statements that compute an item of the result, that is, all its
+        elements at `item`, except that the axes over which statements loop are 0 there. A loop around all
+        others may be iterated in any order, and by several threads."""
         raise NotImplementedError
 
     def compute(self) -> Compute:
-        """How elements of the result come about; `lower` gives them where each comes about by itself."""
+        """How elements of the result are computed; if each is computed by itself, `lower` returns them."""
         return Elements()
 
     def values(self, args: tuple[Symbolic | None, ...], out: Type) -> Symbolic | None:
-        """The result's elements as Dims when the operands' are known (shape arithmetic); None when they are
-        not. Asked only where there is one result."""
+        """The result's elements as Dims if the operands' are known (shape arithmetic), else None. Called only
+        if there is one result."""
         return None
 
     def requires(self, args: tuple[Type, ...], where: str) -> tuple[Requirement, ...]:
@@ -95,23 +95,23 @@ class Prim(ABC):
 
     @property
     def narrows(self) -> bool:
-        """Whether float64 may become less by it, because the network says so."""
+        """Whether it may narrow float64 because the network requests it."""
         return False
 
     @property
     def asserts(self) -> Assertion | None:
-        """A condition on data; the last operand, which is stored, is what a run finds of it, and nothing is
-        computed from the result before that is judged."""
+        """A condition on data. The last operand is stored: it is the number that an inference tests, before
+        anything is computed from the result."""
         return None
 
     @property
     def tells(self) -> Sym | None:
-        """The size that its result, an int64 number, is from then on (core/counts.py)."""
+        """The size that its result, an int64 number, defines (core/counts.py)."""
         return None
 
     @property
     def regions(self) -> tuple[Graph, ...]:
-        """The graphs among its attributes; `ref` runs them with `interpret.run_region`."""
+        """The graphs among its attributes; `ref` executes them with `interpret.run_region`."""
         return ()
 
     def types(self, args: tuple[Type, ...]) -> tuple[Type, ...]:

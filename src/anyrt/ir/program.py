@@ -1,9 +1,9 @@
-"""The host program: what one native call of an engine does, between its kernels.
+"""The host program: the steps of one native call of an engine, around its kernels.
 
 A `Module` has kernels that fill tables when sizes change, and versions of an inference, each a list of steps
-behind a guard. A `Call` applies a kernel to buffers, so that layers that are alike share one kernel; `While`
-and `Branch` take other steps again, or some of them; `ExternalCall` calls code that is not ours. Nothing here
-is code of a processor; a backend encodes a module (backends/cpu/bytecode.py).
+behind a guard. A `Call` applies a kernel to buffers, so equal layers share one kernel. `While` and `Branch`
+repeat or select other steps; `ExternalCall` calls foreign code. Nothing here is processor code; a backend
+encodes a module (backends/cpu/bytecode.py).
 
     sizes:
       n 1..64
@@ -36,7 +36,7 @@ from anyrt.ir.visit import Rewrite
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An int64 that a call leaves in `buffer`: FINE, or what is wrong."""
+    """An int64 that a call stores in `buffer`: FINE, or the number of an error."""
 
     buffer: Buffer
     assertion: Assertion
@@ -44,10 +44,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """`kernel` under a name of its own, on the buffers that `binds` puts in place of its own, from the
-    elements on that `first` says, where it is not the first one. `finds`: what its result, a number, says of
-    a condition on data; the run ends where that does not hold. `tells`: sizes that its results, numbers, are
-    from then on."""
+    """A call of `kernel` under its own name, with the buffers that `binds` substitutes, starting at the
+    elements of `first` if not at the first one. `finds`: the condition on data that its result, a number,
+    tests; the inference ends if it does not hold. `tells`: the sizes that its results, numbers, define."""
 
     kernel: Kernel
     name: str
@@ -58,7 +57,7 @@ class Call:
 
     @property
     def bound(self) -> Kernel:
-        """The kernel on the buffers that it is called with."""
+        """The kernel on the buffers of the call."""
 
         def access(buffer: Buffer, at: Dim) -> tuple[Buffer, Dim]:
             return self.binds.get(buffer, buffer), add(at, self.first.get(buffer, 0))
@@ -67,13 +66,13 @@ class Call:
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
-        """What it reads and writes in memory, in the order in which the kernel mentions it."""
+        """The buffers that it reads and writes, in the order in which the kernel mentions them."""
         return tuple(self.binds.get(b, b) for b in buffers_in_order(self.kernel))
 
 
 @dataclass(frozen=True, slots=True)
 class While:
-    """Steps that are taken again as long as the bool in `flag` is true."""
+    """Steps that are repeated while the bool in `flag` is true."""
 
     name: str
     flag: Buffer
@@ -82,7 +81,7 @@ class While:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """The steps `then` where the bool in `flag` is true, else `otherwise`."""
+    """The steps `then` if the bool in `flag` is true, else `otherwise`."""
 
     name: str
     flag: Buffer
@@ -92,7 +91,7 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class ExternalCall:
-    """A call of code that is not ours: where `buffers` lie, and `sizes`."""
+    """A call of foreign code, with the addresses of `buffers`, and `sizes`."""
 
     name: str
     buffers: Sequence[Buffer]
@@ -123,7 +122,7 @@ def every(steps: Iterable[Step]) -> Iterator[Step]:
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """The steps of an inference in order, for sizes that make `guard` other than 0."""
+    """The steps of an inference in order, for sizes at which `guard` is not 0."""
 
     guard: Dim
     steps: Sequence[Step]
@@ -131,10 +130,10 @@ class Guarded:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """All that an engine runs: the kernels that fill tables, and the versions of an inference, of which the
-    first whose guard holds is run. `places`: for each buffer the word of the argument array with its base,
-    and the bytes from there. `checked`: kernels check every access. `inner`: sizes that the caller does not
-    know, as steps inside others tell them anew each time."""
+    """All steps of an engine: the kernels that fill tables, and the versions of an inference, of which the
+    first whose guard holds is executed. `places`: for each buffer the word of the argument array with its
+    base, and the byte offset from there. `checked`: kernels check every access. `inner`: sizes that the
+    caller does not know, since steps inside others compute them in each iteration."""
 
     tables: Sequence[Kernel]
     versions: Sequence[Guarded]
@@ -146,7 +145,7 @@ class Module:
 
     @property
     def fills(self) -> tuple[Call, ...]:
-        """What fills the tables, each under its kernel's name."""
+        """The kernels that fill tables, by name."""
         return tuple(Call(k, k.name) for k in self.tables)
 
     @property
@@ -156,7 +155,7 @@ class Module:
 
     @property
     def inside(self) -> tuple[tuple[int, int], ...]:
-        """The numbers of the steps that others are inside of, and how many these are."""
+        """The numbers of the steps that contain others, and how many these are."""
         found, behind = list[tuple[int, int]](), list[int]()
         for n, step in reversed([*enumerate(self.steps)]):  # those behind it are counted
             count = sum(behind.pop() for _ in inside(step))
@@ -176,12 +175,12 @@ class Module:
 
     @property
     def external(self) -> tuple[ExternalCall, ...]:
-        """The calls of code that is not ours, in the order in which that is told their numbers."""
+        """The calls of foreign code, in the order of their numbers in the interface."""
         return tuple(s for s in self.steps if isinstance(s, ExternalCall))
 
     @property
     def assertions(self) -> tuple[Assertion, ...]:
-        """What calls find out, in the order of the calls."""
+        """The conditions that calls test, in the order of the calls."""
         return tuple(c.finds.assertion for c in self.calls if c.finds is not None)
 
     @property
@@ -191,7 +190,7 @@ class Module:
 
     @property
     def distinct(self) -> tuple[Kernel, ...]:
-        """Every kernel once, however often it is called."""
+        """Every kernel once, even if it is called several times."""
         return tuple({id(c.kernel): c.kernel for c in (*self.fills, *self.calls)}.values())
 
 
@@ -236,7 +235,7 @@ def _steps(steps: Iterable[Step], indent: str) -> Iterator[str]:
 
 
 def _memory(module: Module, buffer: Buffer) -> str:
-    """What a buffer holds, and where it begins: bytes from the start of its space."""
+    """The content of a buffer, and where it begins: bytes from the start of its space."""
     _, offset = module.places.get(buffer, (0, buffer.offset))
     own = buffer.space in (Space.INPUT, Space.OUTPUT)
     where = buffer.space.value if own else f"{buffer.space.value} + {print_dim(offset)}"
@@ -244,7 +243,7 @@ def _memory(module: Module, buffer: Buffer) -> str:
 
 
 def print_call(call: Call) -> str:
-    """One line: what is called, on which memory, and how many turns its own loop has."""
+    """One line: the kernel, its memory, and the number of iterations of its parallel loop."""
     lie = [(call.binds.get(b, b), call.first.get(b, 0)) for b in buffers_in_order(call.kernel)]
     names = ", ".join(
         b.name if first == 0 else f"{b.name} + {print_dim(first)}"

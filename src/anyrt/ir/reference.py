@@ -1,7 +1,7 @@
-"""The arrays of the NumPy interpreter: float types are held as float64, integers and bools as their own type.
+"""The arrays of the NumPy interpreter: floats are float64, integers and bools have their own type.
 
-So references compute in float64 and round only where a graph's output is made; integer arithmetic wraps as it
-does in a kernel.
+References therefore compute in float64 and round only at a graph's outputs; integer arithmetic wraps as in a
+kernel.
 
 >>> widen(np.array([1.5], np.float16), DataType.HALF).dtype
 dtype('float64')

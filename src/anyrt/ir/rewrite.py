@@ -1,6 +1,6 @@
-"""Rewrite rules as data, and the one function that applies them.
+"""Rewrite rules as data, and the function that applies them.
 
-A rule finds a pattern of primitives and makes a value of the same type that may take its place:
+A rule matches a pattern of primitives and builds a replacement of the same type:
 
     Rule(
         "negation twice",
@@ -9,10 +9,10 @@ A rule finds a pattern of primitives and makes a value of the same type that may
         example=lambda draw: ...,
     )
 
-The parameters of `find` stand for any value; `Bind("shape")` binds an attribute, any other attribute must be
-equal. `make` and `guard` name what they need of all that was bound; `out` is the matched value itself. Both
-refuse with `Fail(reason)`. Rules are exact, bit for bit in the interpreter, unless they state a `tolerance`;
-a fuzz test holds them to it with the values that `example` makes.
+The parameters of `find` match any value. `Bind("shape")` binds an attribute; any other attribute must be
+equal. `make` and `guard` take the names that they need of all bindings; `out` is the matched value itself.
+Both return `Fail(reason)` if the rule does not apply. Rules are exact, bit for bit in the interpreter, unless
+they state a `tolerance`; a fuzz test verifies that with the values that `example` builds.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from anyrt.ir.graph import Graph, Value, apply_all, nested, walk
 from anyrt.ir.prim import Prim
 
 OUT: Final = "out"
-MOST: Final = 1000  # rewrites of one value: more are a circle
+MOST: Final = 1000  # rewrites of one value: more indicate a cycle
 
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """Why something was refused."""
+    """The reason why something was not applied."""
 
     reason: str
 
@@ -74,20 +74,20 @@ def op(kind: type[Prim], *args: Pattern, **attributes: object) -> Op:
 
 
 def named(name: str, pattern: Op) -> Op:
-    """The same pattern; what it matches is bound to `name`."""
+    """The same pattern; the matched value is bound to `name`."""
     return replace(pattern, name=name)
 
 
 def result(index: int, pattern: Op) -> Op:
-    """Another result of what the pattern matches."""
+    """Another result of the node that the pattern matches."""
     return replace(pattern, index=index)
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`make` in place of what `find` finds, unless `guard` refuses; `example` makes a value that it applies
-    to, from a function that gives a random number below its argument. `range`: where it loses digits that
-    were there before; no rule leaves the range of a type where what it replaces did not."""
+    """Replaces what `find` matches by the result of `make`, unless `guard` returns a Fail; `example` builds a
+    value that it applies to, from a function that returns a random number below its argument. `range`: where
+    it loses digits; no rule leaves the range of a type unless the original expression does."""
 
     name: str
     find: Callable[..., Pattern]
@@ -98,7 +98,7 @@ class Rule:
     range: str = ""
 
     def apply(self, value: Value) -> Value | Fail:
-        """What takes the place of `value`, or why nothing does."""
+        """The replacement of `value`, or the reason why there is none."""
         found = matches(_pattern(self.find), value)
         if found is None:
             return Fail("another pattern")
@@ -127,7 +127,7 @@ def _parameters(function: Callable[..., object]) -> tuple[str, ...]:
 
 
 def matches(pattern: Pattern, value: Value) -> Found | None:
-    """What the names in `pattern` stand for when it matches `value`; None when it does not."""
+    """The bindings of the names in `pattern` if it matches `value`; None if it does not."""
     found: Found = {}
     return found if _match(pattern, value, found) else None
 
@@ -156,7 +156,7 @@ def _attribute(wanted: object, value: object, found: Found) -> bool:
 
 
 def rewrite(graph: Graph, rules: Sequence[Rule]) -> Graph:
-    """`graph` with the rules applied, operands first, until none applies; `graph` itself when none does."""
+    """`graph` with the rules applied, operands first, until none applies; `graph` itself if none does."""
     by_kind: dict[type[Prim], list[Rule]] = {}
     for rule in rules:
         by_kind.setdefault(_head(rule).kind, []).append(rule)
@@ -189,7 +189,7 @@ def _first(rules: Iterable[Rule], value: Value) -> Value:
 
 
 def transformed(graph: Graph, change: Callable[[Value, Value], Value]) -> Graph:
-    """`graph` with `change(value, the same on changed operands)` in place of every value; `graph` itself when
+    """`graph` with every value replaced by `change(value, the same on changed operands)`; `graph` itself if
     nothing changes."""
     done: dict[Value, Value] = {}
     for value in walk(v for _, v in graph.outputs):
@@ -212,7 +212,7 @@ def in_regions(graph: Graph, change: Callable[[Graph], Graph]) -> Graph:
 
 
 def _moved(graph: Graph, done: Mapping[Value, Value]) -> Graph:
-    """The graph whose values became `done`; a name moves to what takes its value's place."""
+    """The graph whose values were replaced by `done`; a name moves to the replacement of its value."""
     outputs = tuple((name, done[value]) for name, value in graph.outputs)
     if outputs == graph.outputs:
         return graph
@@ -232,7 +232,7 @@ def _settle(root: Value, change: Callable[[Value], Value], done: dict[Value, Val
     todo, now, turns = [root], dict[Value, Value](), dict[Value, int]()
     while todo:
         value = todo[-1]
-        form = now.get(value, value)  # what it became so far
+        form = now.get(value, value)  # its current replacement
         missing = [a for a in form.args if a not in done]
         if value in done or missing:
             todo = todo[:-1] if value in done else todo + missing

@@ -1,4 +1,5 @@
-"""Whole kernels run with NumPy, without LLVM: what every statement means, with every access checked.
+"""Whole kernels executed with NumPy, without LLVM: the semantics of every statement, with every access
+checked.
 
     >>> from anyrt.ir.buffer import Scalar
     >>> from anyrt.ir.kernel import load
@@ -9,9 +10,9 @@
     >>> memory[y]
     array([0, 2, 4, 6], dtype=int32)
 
-Scratch and registers are the kernel's own. Turns of loops run together wherever none reads what another one
-writes: a kernel takes a few calls of NumPy for each statement, not for each element. A fold across a vector
-loop goes lane by lane, in the order in which generated code does it (ir/foldorder.py).
+Scratch and registers belong to the kernel. Iterations are executed together unless one reads what another one
+writes, so a kernel takes a few NumPy calls per statement, not per element. A fold across a vector loop goes
+lane by lane, in the order of generated code (ir/foldorder.py).
 """
 
 from __future__ import annotations
@@ -55,14 +56,14 @@ from anyrt.ir.visit import loads, statements, written
 
 T = TypeVar("T", bound=np.generic)
 LANES: Final = 16  # of 32 bits, in a vector of the machine
-MOST: Final = 1 << 16  # turns that run together, roughly
-MOST_SCRATCH: Final = 1 << 26  # bytes of scratch of items (or blocks) that run together
+MOST: Final = 1 << 16  # iterations that are executed together, roughly
+MOST_SCRATCH: Final = 1 << 26  # bytes of scratch of items (or blocks) that are executed together
 
 
 def run(
     kernel: Kernel, buffers: Mapping[Buffer, Array], sizes: Mapping[str, int], lanes: int = LANES
 ) -> None:
-    """Run all items of `kernel`; a CompileError (AR810) says where the first wrong access is.
+    """Execute all items of `kernel`; a CompileError (AR810) reports the first invalid access.
 
     `buffers`: the stored elements, one-dimensional and changed in place; `lanes`: elements of 32 bits in the
     machine's vectors."""
@@ -72,9 +73,9 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class _Traits:
-    """What there is to know of a loop before its turns run."""
+    """The properties of a loop that are known before its iterations are executed."""
 
-    is_separate: bool  # no turn can tell whether another one came before it, but for the order of folds
+    is_separate: bool  # no iteration depends on an earlier one, except for the order of folds
     width: int  # elements of a vector
     several: Sequence[MultiReduction]  # folds of several registers at once across lanes
 
@@ -89,7 +90,7 @@ class _Run:
     traits: dict[int, _Traits] = field(default_factory=dict)  # by the identity of the loop
 
     def all_items(self) -> None:
-        """Items in order, as many together as memory allows; none finds what another one left in scratch."""
+        """Items in order, as many at a time as memory allows; none reads scratch of another one."""
         var, scratch = self.kernel.var, self.memory.number(self.kernel.scratch)
         assert var.extent is not None, f"variable {var} has no extent"
         count = self.memory.number(var.extent)
@@ -101,7 +102,7 @@ class _Run:
             self.body(self.kernel.body, Points(items, {var.name: items + first}, alone, alone, alone + 1))
 
     def _turns(self, body: Iterable[Stmt]) -> int:
-        """Turns of all loops in one item, an upper bound."""
+        """Iterations of all loops in one item, an upper bound."""
         most = 1
         for stmt in body:
             match stmt:
@@ -129,7 +130,7 @@ class _Run:
                 raise CompileError("AR810", where, got=fault.got, wanted=fault.wanted) from None
 
     def _stmt(self, stmt: Stmt, step: _Step) -> Points:
-        """The points for the statements after this one."""
+        """The points for the following statements."""
         match stmt:
             case For():
                 self._loop(stmt, step)
@@ -155,12 +156,12 @@ class _Run:
                 step.assign(buffers, [step.value(x) for x in values])
             case Barrier():
                 self.memory.barrier(step.points)
-        return step.points  # nothing comes of a fetch, wherever it leads
+        return step.points  # a prefetch has no effect, even if the index is outside
 
     # ---- loops --------------------------------------------------------------------------------
 
     def _loop(self, loop: For, step: _Step) -> None:
-        """All turns together, or those of one vector after the other, or one by one."""
+        """All iterations together, vector by vector, or one by one."""
         assert loop.var.extent is not None, f"loop {loop.var} has no extent"
         turns, traits = np.maximum(step.dim(loop.var.extent), 0), self._traits(loop)
         if traits.several:
@@ -176,7 +177,7 @@ class _Run:
             self.body(loop.body, inner.as_threads(loop) if loop.kind is Loop.THREAD else inner)
 
     def _together(self, loop: For, traits: _Traits, turns: Ints) -> int:
-        """How many turns of a loop run together."""
+        """How many iterations of a loop are executed together."""
         match loop.kind:
             case Loop.BLOCK:
                 known = USED * max(1, self.memory.number(self.kernel.shared))
@@ -187,8 +188,8 @@ class _Run:
                 return max(1, int(turns.max())) if traits.is_separate else 1
 
     def _in_lanes(self, loop: For, points: Points, count: int) -> None:
-        """`count` turns of each point, a vector after the other: each lane folds several registers on its
-        own, and at the end they are merged."""
+        """`count` iterations of each point, one vector after the other: each lane folds several registers on
+        its own, and they are merged at the end."""
         traits, rows = self._traits(loop), len(points)
         width, chains = shape(loop, traits.width)
         lanes = width * chains
@@ -225,7 +226,7 @@ class _Run:
         read = {x.buffer for x in loads(expressions(body)) if x.buffer not in own}
         if any(isinstance(s, Barrier) for s in statements(body)):
             return False
-        # Turns of an unrolled loop choose elements of registers: each is for one element only.
+        # Iterations of an unrolled loop select elements of registers: each uses one element.
         if len(set(changed)) < len(changed) or (unrolled and any(b.space is Space.REGISTER for b in changed)):
             return False
         return not any(self.memory.overlap(a, b) for a in changed for b in read)
@@ -233,7 +234,8 @@ class _Run:
     # ---- folds --------------------------------------------------------------------------------
 
     def _fold(self, stmt: Fold, step: _Step) -> None:
-        """Turns that share a register fold with one another first, inner loops before outer ones."""
+        """Iterations that share a register are folded with one another first, inner loops before outer
+        ones."""
         cell, at = step.element(stmt.buffer, step.dim(stmt.index))
         points, (values, lacks), op = step.points, step.found(stmt.value), OPS[stmt.op]
         cell.lacks[cell.places[lacks], at] = True
@@ -260,20 +262,20 @@ class _Step:
     memory: Memory
     points: Points
     evaluation: Evaluation = field(init=False)
-    lacks: Flags = field(default_factory=lambda: np.zeros((), np.bool_))  # content, of all that was read
-    first: str = ""  # the first element that does
+    lacks: Flags = field(default_factory=lambda: np.zeros((), np.bool_))  # whether all loads had content
+    first: str = ""  # the first element that lacks it
 
     def __post_init__(self) -> None:
         sizes = {name: np.array(n, np.int64) for name, n in self.memory.sizes.items()}
         self.evaluation = Evaluation(self, {**sizes, **self.points.symbols})
 
     def found(self, x: Expr) -> tuple[Array, Flags]:
-        """An expression at each point, and whether it follows from what was never stored."""
+        """An expression at each point, and whether it depends on memory that was never stored."""
         value = self.evaluation.value(x)
         return np.broadcast_to(value, len(self.points)), np.broadcast_to(self.lacks, len(self.points))
 
     def value(self, x: Expr) -> Array:
-        """An expression at each point, which something comes of."""
+        """An expression at each point that has an effect."""
         return self._sure(self.evaluation.value(x))
 
     def dim(self, x: Dim) -> Ints:
@@ -286,7 +288,7 @@ class _Step:
         return np.broadcast_to(x, len(self.points))
 
     def read(self, x: Load, at: Ints) -> Array:
-        """What a load gives."""
+        """The result of a load."""
         if x.buffer.space is not Space.REGISTER:
             value, lacks = self.memory.read(x.buffer, at, self.points)
         else:
@@ -299,7 +301,7 @@ class _Step:
         return value
 
     def write(self, buffer: Buffer, at: Ints, value: Array, lacks: Flags) -> None:
-        """What a store does."""
+        """The effect of a store."""
         assert value.dtype == DTYPES[buffer.stored], f"{value.dtype} into {buffer.name} of {buffer.stored}"
         if buffer.space is Space.REGISTER:
             cell, element = self.element(buffer, at)
@@ -329,14 +331,14 @@ class _Step:
             raise Fault(f"{sym.name} = {nth(value, wrong)}", f"{sym.lo} … {highest}", wrong)
 
     def place(self, wrong: Array | None) -> str:
-        """The first of the points that are wrong, in words."""
+        """The first invalid points, as text."""
         if wrong is None:
             return ""
         return " at " + ", ".join(f"{n} = {nth(v, wrong)}" for n, v in self.points.symbols.items())
 
 
 def describe(stmt: Stmt) -> str:
-    """A statement in a few words."""
+    """A statement as short text."""
     match stmt:
         case For(var=var, kind=kind):
             return f"for {kind.value} {var}"

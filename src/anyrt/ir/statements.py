@@ -1,5 +1,5 @@
-"""What the statements of a kernel hold: loops, stores, folds, expressions, buffers; how wide a loop over them
-should be."""
+"""Queries on the statements of a kernel: loops, stores, folds, expressions, buffers; and the vector width for
+a loop over them."""
 
 from __future__ import annotations
 
@@ -46,22 +46,22 @@ def folds(body: Iterable[Stmt]) -> list[Fold]:
 
 
 def allocations(body: Iterable[Stmt]) -> list[Alloc]:
-    """Every register that begins in `body`, nested loops included."""
+    """Every register that is initialized in `body`, nested loops included."""
     return [s for s in statements(body) if isinstance(s, Alloc)]
 
 
 def leaves(body: Iterable[Stmt]) -> list[Stmt]:
-    """Every statement in `body` that holds no others, those in loops and branches included."""
+    """Every statement in `body` that contains no others, those in loops and branches included."""
     return [s for s in statements(body) if not isinstance(s, For | If)]
 
 
 def roots(stmt: Stmt) -> list[Expr]:
-    """The expressions of a statement itself, and its indices as such."""
+    """The expressions and indices of a statement itself."""
     return [index(x) if isinstance(x, int | DimExpr) else x for x in held(stmt)]
 
 
 def expressions(body: Iterable[Stmt]) -> list[Expr]:
-    """Every expression that statements hold, and their indices as such."""
+    """Every expression in statements, and their indices."""
     return [x for s in statements(body) for x in roots(s)]
 
 
@@ -74,7 +74,7 @@ def indices(body: Iterable[Stmt]) -> list[Dim]:
 
 
 def decided(kernel: Kernel) -> frozenset[Sym]:
-    """The sizes that data decide in what a kernel does, with those that bound them."""
+    """The data-dependent sizes that a kernel uses, with those in their bounds."""
     every = (s for size in (kernel.var.extent or 0, *indices(kernel.body)) for s in named(size))
     return frozenset(s for s in every if s.most is not None)
 
@@ -87,7 +87,7 @@ def dims_of(x: Expr) -> tuple[Dim, ...]:
 
 
 def buffers_of(body: Iterable[Stmt]) -> set[Buffer]:
-    """Every buffer that statements touch."""
+    """Every buffer that statements access."""
     body = tuple(body)
     out = {x.buffer for x in loads(expressions(body))}
     for stmt in statements(body):
@@ -101,7 +101,7 @@ def with_buffers(kernel: Kernel, swap: Mapping[Buffer, Buffer]) -> Kernel:
 
 
 def buffers_in_order(kernel: Kernel) -> tuple[Buffer, ...]:
-    """What a kernel touches in memory and scratch, in an order that does not depend on names: by the first
+    """The buffers of a kernel in memory and scratch, in an order that does not depend on names: by the first
     mention."""
     if kernel.touched is None:
         object.__setattr__(kernel, "touched", _touched(kernel))
@@ -129,8 +129,9 @@ def changes_of(body: tuple[Stmt, ...]) -> frozenset[str]:
 
 
 def lanes_for(body: Iterable[Stmt], vector_bits: int) -> int:
-    """Lanes that fill a vector with the widest type computed; indices do not count, they are 32 bits wide. Of
-    64 bits, only where most of it is: else lanes of those take two vectors, and the others fill theirs."""
+    """The lanes that fill a vector of the widest type that is computed; indices do not count, as they have 32
+    bits. A 64-bit type counts only if most of the computation has it: otherwise its lanes take two vectors,
+    and the other types fill theirs."""
     types = [x.type for x in parts(expressions(body)) if isinstance(x, Load | Alu | Cast)]
     widths = [BITS[t] for t in types if t is not Scalar.BOOL]
     widest = max(widths, default=8)
@@ -140,6 +141,6 @@ def lanes_for(body: Iterable[Stmt], vector_bits: int) -> int:
 
 
 def walks(x: Expr, tile: Sym) -> bool:
-    """True when every load either walks memory with `tile` or does not move with it."""
+    """True if every load is contiguous along `tile` or does not move with it."""
     moves = [linear(e.index, tile) for e in loads([x]) if e.buffer.space is not Space.TABLE]
     return all(m is not None and m[0] in (0, 1) for m in moves)

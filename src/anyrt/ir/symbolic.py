@@ -1,5 +1,4 @@
-"""The elements of shape tensors as sizes: what lets a reshape follow sizes that the network computes
-itself."""
+"""The elements of shape tensors as sizes, so that a reshape can use sizes that the network computes."""
 
 from __future__ import annotations
 

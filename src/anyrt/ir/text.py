@@ -9,9 +9,9 @@
     follow n "x" 0
 
 A node with several results is one line, `v3: FLOAT[2], INT32[2] = …`, and its results are `v3.0` and `v3.1`.
-An output whose maker goes by another name than its value has that behind it. `update "y" "x"` says that the
-output y lies in the memory of the input x.
-Regions stand before the statement that holds them, which says their names; each counts its values from v0:
+An output whose layer has another name than its value has that name behind it. `update "y" "x"` states that
+the output y shares the memory of the input x. Regions stand before the statement that names them; each counts
+its values from v0:
 
     region r0 {
       v0: FLOAT[n, 8] = Param(name="a", type=FLOAT[n, 8], dynamic_values=())()
@@ -20,10 +20,9 @@ Regions stand before the statement that holds them, which says their names; each
     }
     v2: FLOAT[n, 8] = Chosen(then=r0, otherwise=r1)(v1, v0)
 
-They do not stand inside one another, so that neither printing nor reading recurses, however deep they are.
-The attributes of a primitive are read by the types that its fields declare, so that text which was
-tampered with cannot make a primitive of the wrong shape; `infer` and the verifier judge the rest.
-Constants stand as `@"name"`.
+Regions are not nested in the text, so neither printing nor reading recurses. The attributes of a primitive
+are parsed by the types of its fields, so that manipulated text cannot create a primitive of the wrong form;
+`infer` and the verifier check the rest. Constants are written as `@"name"`.
 """
 
 from __future__ import annotations
@@ -54,8 +53,7 @@ MAX_VOLUME_TERMS: Final = 4096  # sizes with more terms than any network has mak
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """What a text may mention: primitives and the dataclasses in their attributes, the primitive
-    that makes inputs,
+    """The vocabulary of a text: primitives and the dataclasses in their attributes, the primitive of inputs,
     and named objects that are not printed (constants' elements)."""
 
     classes: Mapping[str, type]
@@ -73,7 +71,7 @@ def print_graph(graph: Graph, words: Vocabulary) -> str:
 
 
 def _named(node: Node, name: str) -> Iterator[tuple[Value, str]]:
-    """All results of a node, each with what it is called."""
+    """All results of a node, with their names."""
     for k in range(len(node.types)):
         yield Value(node, k), name if len(node.types) == 1 else f"{name}.{k}"
 
@@ -84,12 +82,12 @@ def symbol_text(s: Sym) -> str:
 
 
 def size_text(s: Sym) -> str:
-    """The same of a size; what data decide has an upper bound."""
+    """The same of a size; a data-dependent one has an upper bound."""
     return symbol_text(s) if s.most is None else f"{symbol_text(s)} most {print_dim(s.most)}"
 
 
 def in_order(sizes: Iterable[Sym]) -> list[Sym]:
-    """Sizes, with those that their upper bounds mention, which come first."""
+    """Sizes, after those in their upper bounds."""
     found = {s: -1 if s.most is None else len(named(s.most)) for size in sizes for s in named(size)}
     return sorted(found, key=lambda s: (found[s], s.name))
 
@@ -209,7 +207,7 @@ class _Parser:
         self.hints = hints
         self.sizes = sizes
         self.reader = reader
-        self.regions = regions  # that no statement holds yet, each with how many are inside one another there
+        self.regions = regions  # that no statement names yet, with their nesting depth
         self.is_region = False
         self.depth = 0
         self.values: dict[str, Value] = {}
@@ -231,7 +229,7 @@ class _Parser:
         )
 
     def region(self) -> None:
-        """A graph in braces: its values are its own, sizes are those of the whole text."""
+        """A graph in braces: it has its own values, and the sizes of the whole text."""
         place, name = self.reader.place, self.reader.word()
         if self.is_region or name in self.regions:
             got = f"region {name} inside another one" if self.is_region else f"a second region {name}"
@@ -247,7 +245,8 @@ class _Parser:
         self.regions[name] = inner.graph(), inner.depth + 1
 
     def held(self) -> Graph:
-        """A region above, which one attribute holds: text that says it again would grow without end."""
+        """A region above, which only one attribute may use: repeated use would let the graph grow without
+        limit."""
         place, name = self.reader.place, self.reader.word()
         if name not in self.regions:
             raise PlanError("AR607", place, got=repr(name), wanted="a region above that nothing else holds")
@@ -323,7 +322,7 @@ class _Parser:
             self.given(results)
 
     def given(self, results: Sequence[Value]) -> None:
-        """What results are called in messages; None where one has no name."""
+        """The names of results in messages; None for one without a name."""
         for k, value in enumerate(results):
             if k:
                 self.reader.expect(",")
@@ -399,8 +398,8 @@ class _Parser:
         return self.words.blobs[name]
 
     def structure(self, base: type) -> object:
-        """A dataclass of the vocabulary that is a `base`, its fields in order; the last ones may be left out
-        where they have a default."""
+        """A dataclass of the vocabulary that is a `base`, with its fields in order; trailing fields with a
+        default may be omitted."""
         kind = self.words.classes.get(self.reader.next)
         if kind is None or not issubclass(kind, base):
             raise self.reader.error(f"a {base.__name__}")

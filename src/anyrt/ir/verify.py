@@ -1,8 +1,8 @@
-"""The rules of graphs: every pass may rely on them, and is checked against them after it ran, as every kernel
-is against its own (ir/kernelrules.py) when it was made.
+"""The rules of graphs, which every pass may rely on. Graphs are checked after every pass, and kernels by
+their own rules (ir/kernelrules.py) when they are created.
 
-The functions give broken rules as text (a graph read from a plan makes other errors of them than a pass
-does); `assert_graph` and `assert_kernel` raise, for what can only be a fault of this library.
+The functions return violations as text (for a graph from a plan they become other errors than for a pass);
+`assert_graph` and `assert_kernel` raise, since only an internal error causes them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Path: TypeAlias = "tuple[str, Path] | None"  # to a region, the innermost first
 
 
 def graph_faults(graph: Graph, param: type[Prim]) -> Iterator[str]:
-    """What is wrong with `graph` and its regions; inputs are made by the primitive `param`."""
+    """The violations in `graph` and its regions; inputs are created by the primitive `param`."""
     todo: list[tuple[Graph, Path]] = [(graph, None)]  # regions are deeper than Python recurses
     while todo:
         inner, path = todo.pop()
@@ -63,7 +63,7 @@ def _said(path: Path) -> str:
 
 
 def _faults(graph: Graph, order: Sequence[Value], param: type[Prim]) -> Iterator[str]:
-    """Those of a graph itself."""
+    """The violations in the graph itself."""
     yield from _name_faults(graph, param)
     declared = {value for _, value in graph.inputs}
     for value in order:
@@ -110,8 +110,8 @@ def _update_faults(graph: Graph) -> Iterator[str]:
 
 
 def _narrow_faults(graph: Graph, order: Iterable[Value]) -> Iterator[str]:
-    """float64 that was computed in less: on the way to it, through floats, lies a narrower one that was made
-    of float64, and not because the network says so (`Prim.narrows`). Regions are graphs of their own."""
+    """float64 that depends, through floats, on a narrower float that was converted from float64, unless the
+    network requests that (`Prim.narrows`). Regions are separate graphs."""
     less: set[Value] = set()
     for value in order:
         if not is_float(value.dtype) or value.op.regions:

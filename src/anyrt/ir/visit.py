@@ -1,5 +1,5 @@
-"""One walk and one rewrite for what kernels are made of: statements, expressions, and the values behind the
-bound symbols of indices.
+"""One walk and one rewrite for the parts of kernels: statements, expressions, and the values of bound symbols
+in indices.
 
     >>> from anyrt.ir.buffer import Buffer, Scalar, Space
     >>> x = Buffer("x", Scalar.F32, Space.INPUT, 8)
@@ -52,7 +52,7 @@ Access: TypeAlias = Callable[[Buffer, Dim], tuple[Buffer, Dim]]
 
 
 def statements(body: Iterable[Stmt]) -> Iterator[Stmt]:
-    """Every statement, each before those that it holds."""
+    """Every statement, each before its nested ones."""
     for stmt in body:
         yield stmt
         if isinstance(stmt, For | If):
@@ -79,7 +79,7 @@ def held(stmt: Stmt) -> tuple[Expr | Dim, ...]:
 
 
 def written(stmt: Stmt) -> tuple[Buffer, ...]:
-    """The buffers that a statement itself changes."""
+    """The buffers that a statement itself writes."""
     match stmt:
         case Alloc(buffer=buffer) | Store(buffer=buffer) | Fold(buffer=buffer):
             return (buffer,)
@@ -90,8 +90,8 @@ def written(stmt: Stmt) -> tuple[Buffer, ...]:
 
 
 def parts(roots: Iterable[Expr], bound: bool = True) -> list[Expr]:
-    """Every expression below `roots`, each once, in an order that is the same in every run; with those that
-    `bound` symbols stand for, or without."""
+    """Every expression below `roots`, each once, in the same order in every run; with or without the values
+    of `bound` symbols."""
     seen: dict[Expr, None] = {}
     todo = list(roots)
     while todo:
@@ -108,7 +108,7 @@ def loads(roots: Iterable[Expr], bound: bool = True) -> list[Load]:
 
 
 def behind(x: Expr) -> tuple[Expr, ...]:
-    """What the bound symbols in an index stand for."""
+    """The values of the bound symbols in an index."""
     sources = (s.source for s in sorted(free_symbols(x), key=lambda s: s.name))
     return tuple(s for s in sources if isinstance(s, Index | Load | Alu | Cast))
 
@@ -127,12 +127,12 @@ def _same(x: Dim) -> Dim:
 
 @dataclass(slots=True, eq=False)
 class Rewrite:
-    """Statements and expressions made anew, each expression once.
+    """Statements and expressions rebuilt, each expression once.
 
-    `symbols`: indices instead of symbols; `access`: the element to use instead of one that is read or
-    written; `rule`: what takes an expression's place, None where that is the same on new operands; `simpler`:
-    an index in another form, before its symbols are replaced. Without `bound` indices stay as they are, and
-    what their bound symbols stand for."""
+    `symbols`: indices that replace symbols; `access`: the element that replaces a load or store; `rule`: the
+    replacement of an expression, None to rebuild it on new operands; `simpler`: another form of an index,
+    before its symbols are replaced. Without `bound`, indices and the values of their bound symbols are
+    unchanged."""
 
     symbols: Mapping[Sym, Dim] = field(default_factory=dict)
     access: Access = _as_it_is
@@ -173,7 +173,7 @@ class Rewrite:
         return MultiReduction(buffers, step, neutral, others, merge)
 
     def _variable(self, var: Sym) -> Sym:
-        """A loop's variable, another one where its extent changes."""
+        """A loop's variable, a new one if its extent changes."""
         if not self.bound:
             return var
         new = replace(var, extent=self.dim(var.extent or 0))
