@@ -1,9 +1,8 @@
-"""Places for intermediate tensors: a buffer's bytes are used again once its last reader has run.
+"""Memory for intermediate tensors: the bytes of a buffer are reused after its last reader.
 
-Where all sizes are known, each buffer takes the smallest gap that is free as long as it is needed, large
-ones first. Sizes that are open can only be told equal, or less: there a place serves a buffer of the same
-size, or a smaller one, once it is free. A buffer may also take the place of one that its own kernel reads
-(compiler/inplace.py).
+If all sizes are known, each buffer takes the smallest gap that is free for its lifetime, large ones first. Of
+dynamic sizes only equality or an order may be known: a free place is reused for a buffer of the same or a
+smaller size. A buffer may also overwrite one that its own kernel reads (compiler/inplace.py).
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ Step: TypeAlias = tuple[Sequence[Buffer], Sequence[Buffer]]  # what a kernel wri
 
 @dataclass(frozen=True, slots=True)
 class Arena:
-    """Byte offset of each buffer, and the bytes in all."""
+    """Byte offset of each buffer, and the total bytes."""
 
     offsets: Mapping[Buffer, Dim]
     bytes: Dim
 
 
 def buffer_bytes(buffer: Buffer) -> Dim:
-    """Bytes of a buffer, rounded up to whole cache lines; at most, where data decide its size."""
+    """Bytes of a buffer, rounded up to whole cache lines; the upper bound, if its size is data-dependent."""
     each = max(BITS[buffer.stored], 8) // 8
     return mul(floordiv(add(mul(highest(buffer.entries), each), ALIGN - 1), ALIGN), ALIGN)
 
@@ -38,8 +37,8 @@ def buffer_bytes(buffer: Buffer) -> Dim:
 def arrange(
     steps: Sequence[Step], last: Mapping[Buffer, int], instead: Mapping[Buffer, Buffer] | None = None
 ) -> Arena:
-    """Offsets for the arena buffers of a run of kernels, each given as (written, read). `last`: the last step
-    that needs each. `instead`: buffers that take the place of another one, which the kernel that writes them
+    """Offsets for the arena buffers of a sequence of kernels, each given as (written, read). `last`: the last
+    step that needs each. `instead`: buffers that overwrite another one, which the kernel that writes them
     reads for the last time."""
     lives = _lives(steps, last, instead or {})
     sizes = {life.owner: buffer_bytes(life.owner) for life in lives}
@@ -50,8 +49,8 @@ def arrange(
 
 @dataclass(slots=True)
 class _Life:
-    """Buffers with one place, one after the other, from the step on that first writes to it to the last that
-    reads it."""
+    """Buffers that share one place one after the other, from the step that first writes it to the last one
+    that reads it."""
 
     buffers: list[Buffer]
     first: int
@@ -59,11 +58,11 @@ class _Life:
 
     @property
     def owner(self) -> Buffer:
-        """The first of them; all have its size."""
+        """The first of them; all have the same size."""
         return self.buffers[0]
 
     def meets(self, other: _Life) -> bool:
-        """True where both need their places at once."""
+        """True if their lifetimes overlap."""
         return self.first <= other.last and other.first <= self.last
 
 
@@ -87,7 +86,7 @@ def _lives(
 
 
 def _best_fit(lives: Sequence[_Life], sizes: Mapping[Buffer, Dim]) -> Arena:
-    """Each in the smallest gap between those that are there at the same time, large ones first."""
+    """Each in the smallest gap between those with overlapping lifetimes, large ones first."""
     placed: list[tuple[int, int, _Life]] = []
     for life in sorted(lives, key=lambda life: -bounds(sizes[life.owner])[0]):
         size = bounds(sizes[life.owner])[0]
@@ -98,7 +97,7 @@ def _best_fit(lives: Sequence[_Life], sizes: Mapping[Buffer, Dim]) -> Arena:
 
 
 def _gap(taken: Sequence[tuple[int, int]], size: int) -> int:
-    """Where the smallest gap that holds `size` bytes begins, be it the one behind all."""
+    """The start of the smallest gap that holds `size` bytes, or the end of all."""
     gaps: list[tuple[int, int]] = []
     at = 0
     for begin, end in taken:
@@ -109,9 +108,10 @@ def _gap(taken: Sequence[tuple[int, int]], size: int) -> int:
 
 
 def _in_order(lives: Sequence[_Life], sizes: Mapping[Buffer, Dim]) -> Arena:
-    """Sizes that are open can only be told equal, or less: each takes the first free place that holds it."""
+    """Of dynamic sizes only equality or an order may be known: each takes the first free place that is large
+    enough."""
     offsets: dict[Buffer, Dim] = {}
-    places: list[tuple[Dim, Dim, int]] = []  # where, how large, until when
+    places: list[tuple[Dim, Dim, int]] = []  # start, size, end of lifetime
     top: Dim = 0
     for life in lives:
         need = sizes[life.owner]

@@ -1,7 +1,7 @@
-"""What sums of products read as codes: weights that lie in words, and rows of bytes that these multiply.
+"""Factors of products that are read as codes: weights in words, and rows of bytes that these multiply.
 
-Kernels take weights out of words themselves (loops/codes.py), a panel at a time, so that nothing they stand
-for is stored. Rows that are codes of bytes, too, are summed as such: stored are these codes and their scales.
+Kernels extract weights from words themselves (loops/codes.py), a panel at a time, so decoded weights are not
+stored. Rows that are byte codes, too, are summed as codes: the codes and their scales are stored.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ BYTES: Final = frozenset({DataType.INT8, DataType.UINT8})
 
 @dataclass(slots=True)
 class Coded:
-    """What is asked of codes in one graph. `given`: what lies in memory; `rows`: the codes and scales of rows
-    of bytes; `decoded`: what these stand for."""
+    """The codes of one graph. `given`: in memory; `rows`: the codes and scales of rows of bytes; `decoded`:
+    the numbers that these represent."""
 
     given: Collection[Value]
     sizes: Sizes
@@ -32,13 +32,13 @@ class Coded:
     _words: dict[Value, bool] = field(default_factory=dict)
 
     def is_in_words(self, value: Value) -> bool:
-        """True for what is made of codes that fill words, or of bytes (passes/pack_constants.py)."""
+        """True for values computed from codes that fill words, or from bytes (passes/pack_constants.py)."""
         if value not in self._words:
             self._words[value] = self._fills_words(value)
         return self._words[value]
 
     def is_made_of(self, value: Value, types: Collection[DataType] = PACKED) -> bool:
-        """True for what is made of as many elements of these types."""
+        """True for values computed from as many elements of these types."""
         most = self.sizes.volume(value)
         return any(v.dtype in types and 2 * self.sizes.volume(v) > most for v in self._leaves(value))
 
@@ -61,7 +61,7 @@ class Coded:
         return known and value.dtype is DataType.FLOAT and self.is_made_of(value, BYTES)
 
     def _leaves(self, value: Value) -> Iterator[Value]:
-        """What lies in memory, or is summed first, that a value is made of element by element."""
+        """The stored or summed values from which a value is computed element by element."""
         seen, todo = set[Value](), [value]
         while todo:
             v = todo.pop()
@@ -73,13 +73,13 @@ class Coded:
 
 
 def _unmoved(value: Value) -> Value:
-    """What is moved."""
+    """The value that is moved."""
     while only_moves(value.compute):
         (value,) = value.args
     return value
 
 
 def _uncast(value: Value) -> Value:
-    """Integers that are made numbers, wherever they are moved then."""
+    """Integers that are converted to floats, and moved afterwards or not."""
     found = _unmoved(value)
     return _unmoved(found.args[0]) if len(found.args) == 1 and not is_float(found.args[0].dtype) else found

@@ -1,9 +1,9 @@
-"""compute_at: what one kernel makes of several contractions, at an item of the last one.
+"""compute_at: one kernel that computes several contractions, per item of the last one.
 
-The graph of one item is an ordinary one, with slices of what is read; its kernels are made as all others, and
-run one after the other within the item. What they leave for one another lies in a thread's scratch. Which
-contractions are made so is found in two ways: scores, far larger than what they are made of and what is made
-of them (score_tiles.py), and stages, of which each item needs a part of its own (stages.py).
+The graph of one item is an ordinary graph, with slices of the operands. Its kernels are created like all
+others, and run one after the other within the item, with intermediate values in a thread's scratch. Two
+analyses select such contractions: scores, which are far larger than their operands and the results computed
+from them (score_tiles.py), and stages, of which each item needs a different part (stages.py).
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from anyrt.schedule.scores import ANY, NO_COLUMNS, SHOWN, Columns, Scores
 
 @dataclass(frozen=True, slots=True)
 class FusedTile:
-    """`root`: what is made in tiles, a contraction, or what single elements make of it; `inside`: all that is
-    computed for a tile. Along `batches` a tile has one element, along `row` so many as `size` says, along the
-    rest all. `scores`: of a tile that makes its root of scores, not of stages. `lets`: what stands for
-    `size`."""
+    """`root`: the value computed in tiles, a contraction or an elementwise function of it; `inside`: all
+    values that are computed for a tile. A tile has one element along `batches`, `size` elements along `row`,
+    and all elements along the other axes. `scores`: of a tile that computes its root from scores, not from
+    stages. `lets`: symbols that stand for `size`."""
 
     root: Value
     inside: frozenset[Value]
@@ -43,35 +43,34 @@ class FusedTile:
 
     @property
     def name(self) -> str:
-        """What symbols and buffers of its kernel are called by; a tile of scores may lie in one of stages."""
+        """The prefix of symbols and buffers in its kernel; a tile of scores may be inside one of stages."""
         return "stage" if self.scores is None else "tile"
 
     @property
     def shape(self) -> tuple[object, ...]:
-        """What of it a kernel depends on."""
+        """The properties of the tile that its kernel depends on."""
         size = substitute(self.size, self.lets)
         return self.batches, self.row, size, self.scores and self.scores.shape
 
     @property
     def loops(self) -> dict[int, Sym]:
-        """What numbers the tiles, by axes, that along the rows last."""
+        """The counters of the tiles, by axis, that of the rows last."""
         found = {k: Sym(f"{self.name}.{k}", extent=self.root.shape[k]) for k in self.batches}
         count = ceildiv(self.root.shape[self.row], self.size)
         return {**found, self.row: Sym(f"{self.name}.row", extent=count)}
 
     @property
     def is_even(self) -> bool:
-        """True where all tiles surely have as many rows."""
+        """True if all tiles have the same number of rows for certain."""
         return mod(self.root.shape[self.row], self.size) == 0
 
 
 @dataclass(slots=True)
 class TileGraph:
-    """The graph of one tile, or of the `last` one, where it is known to have fewer rows: `loops` number the
-    tiles; `leaves` has what stands for the `stored` values it reads, and `start` is where in the
-    whole result the tile begins; `columns` of its rows are computed; `panels`: what stands
-    for what is copied for all tiles of a batch, and what that is; `ranges`: of the root's
-    axes, where they are not whole."""
+    """The graph of one tile, or of the `last` one if it is known to have fewer rows: `loops` are the counters
+    of the tiles; `leaves` replaces the `stored` values that it reads, and `start` is the position of the tile
+    in the result; `columns` of its rows are computed; `panels`: the replacements of values that are copied
+    once for all tiles of a batch, and these values; `ranges`: of the root's axes that are not whole."""
 
     tile: FusedTile
     stored: Container[Value]
@@ -86,7 +85,8 @@ class TileGraph:
     _done: dict[tuple[Value, tuple[tuple[int, Dim, Dim], ...]], Value] = field(default_factory=dict)
 
     def graph(self) -> Graph | FusionFailure:
-        """Its inputs are whole tensors, its output is a part of one. Or what cannot be computed in it."""
+        """Its inputs are whole tensors, its output is a part of one. Returns the value that cannot be
+        computed inside, if any."""
         s, shape, loops = self.tile, self.tile.root.shape, self.tile.loops
         first = mul(add(loops[s.row].extent or 0, -1) if self.last else loops[s.row].dim, s.size)
         left = add(shape[s.row], mul(first, -1))
@@ -108,8 +108,8 @@ class TileGraph:
 
     @property
     def pitch(self) -> dict[Value, Dim]:
-        """How far rows lie apart of what holds a row's columns: of all that leads to the factor, but what is
-        folded from columns."""
+        """The distance of rows for values that hold a row's columns: all that lead to the factor, except
+        folds over the columns."""
         scores = self.tile.scores
         if scores is None:
             return {}
@@ -117,7 +117,7 @@ class TileGraph:
         return {made: scores.pitch for (v, _), made in self._done.items() if v in inside}
 
     def copying(self) -> tuple[Graph, Layout, Value] | None:
-        """What makes the panels, how they lie, and what stands for them in the tiles."""
+        """The graph that computes the panels, their layouts, and their replacements in the tiles."""
         scores = self.tile.scores
         if self.panels is None or scores is None or scores.across is None:
             return None
@@ -127,7 +127,7 @@ class TileGraph:
         return Graph(self._inputs, (("panels", build.identity(whole)),)), layout, panels
 
     def looking(self) -> Graph | None:
-        """What finds out whether masks show anything of a block of columns."""
+        """The graph that tests whether masks show any element of a block of columns."""
         scores = self.tile.scores
         if scores is None or not scores.masks:
             return None
@@ -142,7 +142,7 @@ class TileGraph:
         return Graph(self._inputs, ((ANY.name, build.reduce_("max", seen, tuple(range(len(seen.shape))))),))
 
     def usual(self, sizes: Sizes) -> dict[str, int]:
-        """The numbers of a tile in the middle, where masks hide nothing."""
+        """The counters of a tile in the middle, where masks hide nothing."""
         found = {v.name: sizes.of(x) for v, x in self.tile.lets.items()}
         sizes = Sizes({**sizes.values, **found})
         found |= {v.name: (sizes.of(v.extent or 0) - 1) // 2 for v in self.loops}
@@ -156,8 +156,8 @@ class TileGraph:
         return found
 
     def most(self, size: Dim) -> Dim:
-        """What is so large for a tile, for the one that takes the most: the first one, or where columns are
-        left out of the first ones, any."""
+        """The size for the tile with the most elements: the first one, or any if columns are left out of the
+        first ones."""
         blocks = () if self.tile.scores is None else (self.tile.scores.at_block,)
         first: dict[Sym, Dim] = dict.fromkeys((*self.loops, *blocks), 0)
         first |= {v: add(v.extent or 0, -1) for v in self.columns.lets}
@@ -193,7 +193,7 @@ class TileGraph:
         return part(v, args, here)
 
     def _operand(self, v: Value, number: int, ranges: dict[int, Range]) -> Value:
-        """What a part of a value inside reads of an operand."""
+        """The part of an operand that a part of a value inside reads."""
         scores, arg = self.tile.scores, v.args[number]
         if scores is None:
             return self._cut(arg, ranges)
@@ -204,7 +204,7 @@ class TileGraph:
         return self._cut(arg, ranges)
 
     def _panels(self, v: Value, ranges: Mapping[int, Range], axis: int) -> Value:
-        """What is copied for all tiles of a batch, and of that what one reads."""
+        """The values that are copied for all tiles of a batch, and the part that one tile reads."""
         whole = self._cut(v, {k: r for k, r in ranges.items() if k != axis})
         self.panels = build.param("panels", whole.shape, whole.dtype), whole
         start, size = (
@@ -214,7 +214,7 @@ class TileGraph:
         return build.slice_(self.panels[0], start, size, (1,) * len(start))
 
     def _whole(self, v: Value) -> Value:
-        """What is read from memory, or moved from there, for the tile."""
+        """The values that are read or moved from memory for the tile."""
         if v in self.stored:
             if v not in self.leaves:
                 self.leaves[v] = build.param(f"leaf{len(self.leaves)}", v.shape, v.dtype)

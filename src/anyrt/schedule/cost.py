@@ -1,7 +1,7 @@
-"""What things cost: instructions of an element, elements at the sizes that the profile calls optimal.
+"""Costs: instructions per element, and estimates of elements at the optimal sizes of the profile.
 
-The unit is one vector instruction; what memory costs beside that the machine says (`Costs`).
-The figures need to be right within a factor of two only: they decide between recomputing and remembering.
+The unit is one vector instruction; the machine gives the relative cost of memory (`Costs`). The figures only
+need to be right within a factor of two: they decide between recomputing and storing.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from anyrt.ir.graph import Value
 from anyrt.schedule.positions import is_far, times
 
 CAP = 1000  # a chain that costs more is cut anyway
-ALONG = 2  # for each tap: a load in a row and an FMA
+ALONG = 2  # per tap: a contiguous load and an FMA
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Estimates: the value of every size symbol in the shape the engine should be best at, and of counters
-    that have a usual one."""
+    """Estimates: the value of every size symbol in the shape that the engine is optimized for, and of
+    counters with a typical value."""
 
     values: Mapping[str, int] = field(default_factory=dict)
 
@@ -32,8 +32,7 @@ class Sizes:
         return evaluate(dim, self.values)
 
     def turns(self, var: Sym) -> int:
-        """Turns of a loop, of a piece's loop for the first piece, where no number of it is given; at least
-        one."""
+        """Iterations of a loop; of the first piece for a piece's loop without a number; at least one."""
         extent = var.extent or 0
         inner = {s: 0 for s in symbols(extent) if s.extent is not None and s.name not in self.values}
         return max(1, self.of(substitute(extent, inner)))
@@ -44,15 +43,15 @@ class Sizes:
 
 
 def heavy(machine: Machine) -> int:
-    """Instructions from which an operand of taps is kept rather than computed for each: storing it and
-    loading it again, and a tap."""
+    """The cost from which an operand of taps is kept instead of computed for each tap: storing it, loading it
+    again, and a tap."""
     return machine.costs.move + ALONG
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What one element costs. `weight`: instructions; `size`: those that a kernel holds, each counted once;
-    `is_far`: what it reads lies where it takes too long to find."""
+    """The cost of one element. `weight`: instructions; `size`: distinct instructions in the kernel; `is_far`:
+    its operand is found by a search that takes too long."""
 
     weight: int
     size: int
@@ -60,8 +59,8 @@ class Price:
 
 
 def price(value: Value, stored: Container[Value], machine: Machine) -> Price:
-    """For one element of `value` when everything in `stored` is loaded and the rest computed anew; what
-    several operands read at one position is computed once, what taps read once for each tap."""
+    """The cost of one element of `value` if everything in `stored` is loaded and the rest recomputed; shared
+    operands at one position are computed once, operands of taps once per tap."""
     found = times(value, stored)
     made = [pair for there in found.values() for pair in there.items()]
     own = {v: _own(v, stored, machine) for v in dict(made)}
@@ -70,7 +69,7 @@ def price(value: Value, stored: Container[Value], machine: Machine) -> Price:
 
 
 def is_light(value: Value, stored: Container[Value], machine: Machine) -> bool:
-    """True for what each tap may load or compute for itself."""
+    """True for values that each tap may load or compute for itself."""
     return value in stored or weight(value, stored, machine) < heavy(machine)
 
 
@@ -87,7 +86,7 @@ def _own(value: Value, stored: Container[Value], machine: Machine) -> int:
 
 
 def op_weight(value: Value, machine: Machine) -> int:
-    """Instructions that the primitive itself adds to an element."""
+    """Instructions of the primitive itself per element."""
     match value.compute:
         case Elements(cost=cost) if value.args:
             return cost(value.args[-1].dtype)

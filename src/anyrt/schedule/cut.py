@@ -1,7 +1,7 @@
-"""Parts of values: which parts of what a value is made of a part of it needs, and that part made of those.
+"""Parts of values: the parts of operands that a part of a value needs, and the part computed from them.
 
-Axes that are cut are followed through single elements, folds and sums of products, as far as they go along
-others, and through what moves elements, where they stay axes.
+Cut axes are followed through elementwise functions, folds and sums of products along other axes, and through
+moves that preserve the axes.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from anyrt.schedule.hidden import hides
 from anyrt.schedule.layout import keeps_order
 from anyrt.schedule.positions import own, read
 
-T = TypeVar("T")  # what is said of an axis that is cut
+T = TypeVar("T")  # the cut of an axis
 Range = tuple[Dim, Dim]  # begin and size
 
 
 def operands(v: Value, cut: Mapping[int, T]) -> list[dict[int, T]] | None:
-    """For each operand, which of its axes are cut where these axes of a value are; None where a part of the
-    value needs other parts."""
+    """For each operand, its axes that correspond to these cut axes of a value; None if a part of the value
+    needs other parts."""
     how = v.compute
     if isinstance(how, Contracted):
         found = _by_labels(how, cut)
@@ -43,7 +43,7 @@ def _by_labels(how: Contracted, cut: Mapping[int, T]) -> list[dict[int, T]]:
 
 
 def part(v: Value, args: Sequence[Value], ranges: Mapping[int, Range]) -> Value:
-    """The part of a value that its axes' ranges say, of these parts of its operands."""
+    """The part of a value at these ranges of its axes, computed from parts of its operands."""
     how = v.compute
     if not isinstance(how, Elements) or how.same:
         return apply(v.op, *args)
@@ -55,8 +55,8 @@ def part(v: Value, args: Sequence[Value], ranges: Mapping[int, Range]) -> Value:
 
 
 def _is_along(v: Value, axes: Container[int]) -> bool:
-    """True where parts along these axes are made of the same parts: not of all operands where some are
-    factors of the sums that mend it."""
+    """True if parts along these axes need the same parts of all operands; false if some are factors of the
+    sums that mend the value."""
     how = v.compute
     if isinstance(how, Folded):
         return not any(k in axes for k in how.axes)
@@ -64,7 +64,7 @@ def _is_along(v: Value, axes: Container[int]) -> bool:
 
 
 def _moved(v: Value) -> dict[int, int] | None:
-    """The operand's axes that axes of a value are, where another shape, or a view, says how elements move."""
+    """The operand's axes that correspond to axes of a value, for a reshape or view."""
     if not only_moves(v.compute) or not (keeps_order(v) or _view(v)):
         return None
     at = own(v.shape)
@@ -75,8 +75,8 @@ def _moved(v: Value) -> dict[int, int] | None:
 
 
 def _view(v: Value) -> list[tuple[Dim, list[tuple[int, Dim]]]] | None:
-    """Where a value reads each axis of its operand, and the axes that move this, if another shape does not
-    say it."""
+    """The index at which a value reads each axis of its operand, and the axes that move it, unless it is a
+    reshape."""
     if keeps_order(v):
         return None
     at, found = own(v.shape), list[tuple[Dim, list[tuple[int, Dim]]]]()

@@ -1,9 +1,9 @@
-"""One element of a value as an expression: producers are inlined by asking them for the element that the
-consumer reads.
+"""One element of a value as an expression: producers are inlined by requesting the element that the consumer
+reads.
 
-Three things stop the inlining: a value that lies in a buffer is loaded; a reduction becomes a loop before the
-consumer's inner loops, and its accumulator is read; the operand of taps, when computing it again under every
-tap would cost more than remembering it, is kept in a scratch row.
+Three things stop inlining. A value in a buffer is loaded. A reduction becomes a loop before the consumer's
+inner loops, and its accumulator is read. The operand of taps is kept in a scratch row if computing it again
+for every tap would cost more.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from anyrt.schedule.layout import Layout, row_major
 from anyrt.schedule.tables import Tables
 
 AGAIN: Final = "it would be folded again for every row that taps read again"
-MOVES: Final = 32  # weighed so many times, an int64 does not leave the range of float32
+MOVES: Final = 32  # with so many as weights, an int64 stays in the range of float32
 
 
 @dataclass(frozen=True, slots=True)
 class FusionFailure:
-    """`value` cannot be computed inside this kernel, because of `reason`; it gets a buffer, and the build
-    report says so."""
+    """`value` cannot be computed inside this kernel, because of `reason`. It gets a buffer, and the build
+    report states the reason."""
 
     value: Value
     reason: str
@@ -64,15 +64,14 @@ Access = Callable[[Value, tuple[Dim, ...]], Expr]
 
 @dataclass(slots=True)
 class Elements:
-    """Inlines within one kernel; `tapped` decides about taps, `buffers` are the values that lie in memory,
-    `first` which of their elements these begin with, `layouts` how they lie there, where that is not the
-    usual way.
+    """Inlines within one kernel; `tapped` decides about taps, `buffers` are the values in memory, `first` the
+    element at which each buffer starts, `layouts` their layouts if not row-major.
 
-    `failures`: what stops the inlining otherwise, the first one first. There something is read that is not
-    there, as whoever asks for an element combines it with others, and the kernel is not made.
+    `failures`: all other reasons to stop inlining, the first one first. A placeholder element is returned
+    there, since the caller combines it with others, and the kernel is discarded.
 
-    `careful`: what sums of products hide is looked at term by term, and what is mended is summed. `folding`:
-    how many reductions enclose the element that is asked for."""
+    `careful`: masked sums of products are computed term by term, and values to be mended are summed.
+    `folding`: the number of reductions around the requested element."""
 
     buffers: Mapping[Value, Buffer]
     tables: Tables
@@ -89,7 +88,7 @@ class Elements:
     failures: list[FusionFailure] = field(default_factory=list)
 
     def fail(self, value: Value, reason: str, asked: Value | None = None) -> Expr:
-        """What stands for the element that was `asked` for, as the kernel cannot compute `value`."""
+        """A placeholder for the `asked` element, since the kernel cannot compute `value`."""
         self.failures.append(FusionFailure(value, reason))
         return load(Buffer("failed", COMPUTED[(asked or value).dtype], Space.REGISTER), 0)
 
@@ -125,14 +124,15 @@ class Elements:
         return value.op.lower(value.type, reads, index)
 
     def _check_position(self, value: Value, index: tuple[Dim, ...]) -> None:
-        """Indices are worked out before what a kernel folds is known, unless another kernel has folded it."""
+        """Indices are computed before the folds of a kernel are known, unless another kernel computes
+        these."""
         read = {x.buffer for x in loads([self.at(value, index)])}
         for reduction in self.reductions.values():
             if reduction.register in read:
                 self.failures.append(FusionFailure(reduction.value, "it says where something is read"))
 
     def _folded(self, value: Value, fold: Folded, index: tuple[Dim, ...]) -> Expr:
-        """What is folded over nothing is where folding starts."""
+        """A fold over no elements is its initial value."""
         total = const(fold.start(value.dtype), COMPUTED[value.dtype])
         if 0 not in value.args[0].shape:
             if not self.allow_reductions:
@@ -158,7 +158,7 @@ class Elements:
         return self.reductions[key]
 
     def _contracted(self, value: Value, how: Contracted, index: tuple[Dim, ...]) -> Expr:
-        """The sum over the labels that the result has not, in a register."""
+        """The sum over the labels that the result lacks, in a register."""
         kind, key = COMPUTED[value.dtype], (value, index)
         factors, at = value.args[-2:], dict(zip(how.out, index, strict=True))
         shapes = zip((*how.left, *how.right), (*factors[0].shape, *factors[1].shape), strict=True)
@@ -189,7 +189,7 @@ class Elements:
     def taps(
         self, value: Value, index: tuple[Dim, ...], source: Callable[[int, Dim], Expr] | None = None
     ) -> Expr:
-        """Taps from the table of their rule; `source(t, position)` gives the operand's element when it is
+        """Taps from the table of their rule; `source(t, position)` returns the operand's element if it is
         kept elsewhere."""
         op, rule = tapped(value)
         (arg,) = value.args
@@ -198,7 +198,7 @@ class Elements:
         def element(t: int, position: Dim) -> Expr:
             if source is not None:
                 return source(t, position)
-            # Of nothing the first element may be asked for, beside a condition, and no other one.
+            # If the operand is empty, element 0 may be read beside a condition, and no other one.
             place = mul(position, not_empty(arg.shape))
             return self.at(arg, (*index[: op.axis], place, *index[op.axis + 1 :]))
 
@@ -209,7 +209,7 @@ class Elements:
 
 
 def is_finite(value: Value) -> bool:
-    """True for integers as float32, moved and weighed: 0 times one of them is 0."""
+    """True for integers as float32, moved and weighted: 0 times one of them is 0."""
     for _ in range(MOVES):
         match value.compute:
             case Each(moves=True):
@@ -224,12 +224,12 @@ def is_finite(value: Value) -> bool:
 
 
 def _is_float_cast(value: Value) -> bool:
-    """A function of one operand changes its type only if that is what it does."""
+    """A function of one operand changes its type only if that is its purpose."""
     return value.dtype is DataType.FLOAT and len(value.args) == 1 and value.args[0].dtype is not value.dtype
 
 
 def tapped(value: Value) -> tuple[Resampled, TapRule]:
-    """How taps make a value, and the rule that tables are made of."""
+    """How taps compute a value, and the rule of its tables."""
     how = value.compute
     assert isinstance(how, Resampled), f"{value} is not made by taps"
     assert isinstance(how.rule, TapRule), f"{value} has taps without a table"

@@ -1,7 +1,7 @@
-"""Kernels of values that primitives write with statements of their own (`ir.compute.Extern`).
+"""Kernels of values whose primitives write their own statements (`ir.compute.Extern`).
 
-Around these stand loops over what is independent; operands that no kernel has stored are asked for first,
-unless they only move elements of what is.
+Loops over the independent axes surround the statements. Operands that no kernel has stored must be stored
+first, unless they only move stored elements.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from anyrt.schedule.elements import Elements
 
 @dataclass(slots=True)
 class Maker:
-    """What a primitive's statements are written with; `place`: where an element of the result lies."""
+    """The environment of a primitive's statements; `place`: the position of an element of the result."""
 
     root: Value
     buffer: Buffer
@@ -36,19 +36,19 @@ class Maker:
         return self.names.var(extent)
 
     def at(self, index: Sequence[Dim]) -> Expr:
-        """An element of the result, as it was stored last."""
+        """An element of the result, as it was last stored."""
         return storage.read(self.buffer, self.root.dtype, self.place(index))
 
     def store(self, index: Sequence[Dim], value: Expr) -> Store:
-        """Makes an element of the result."""
+        """Store an element of the result."""
         return Store(self.buffer, self.place(index), storage.encode(self.root.dtype, value))
 
     def register(self, kind: Scalar) -> Buffer:
-        """A number to fold into."""
+        """A register to fold into."""
         return Buffer(self.names.name("acc"), kind, Space.REGISTER)
 
     def scratch(self, kind: Scalar, count: Dim) -> Buffer:
-        """Memory of the item's own."""
+        """Memory of the item."""
         made = Buffer(self.names.name("kept"), kind, Space.SCRATCH, count, self.bytes)
         self.bytes = add(self.bytes, room(kind, count))
         return made
@@ -57,7 +57,7 @@ class Maker:
 def extern(
     how: Extern, maker: Maker, elements: Elements, buffers: Mapping[Value, Buffer]
 ) -> tuple[Stmt, ...]:
-    """Loops over the independent axes of a value, around the statements that make an item of it."""
+    """Loops over the independent axes of a value, around the statements that compute an item of it."""
     root = maker.root
     for value in filter(None, (_computed(arg, buffers) for arg in root.args)):
         elements.fail(value, "what is written from it reads it several times")
@@ -69,13 +69,13 @@ def extern(
 
 
 def _along(how: Extern, rank: int) -> set[int]:
-    """The axes along which the primitive's own statements go."""
+    """The axes that the primitive's own statements loop over."""
     along = {k % rank for k in how.along} if rank else set[int]()
     return along | set(range(min(along, default=0), rank)) if how.behind else along
 
 
 def _computed(value: Value, buffers: Mapping[Value, Buffer]) -> Value | None:
-    """What would be computed each time that an operand is read; None where that is only moved."""
+    """The value that would be computed at every read of an operand; None if the operand is only moved."""
     while value not in buffers and not isinstance(value.compute, Given):
         if not only_moves(value.compute) or len(value.args) != 1:
             return value

@@ -1,13 +1,13 @@
-"""A graph as kernels, in four steps, each of them a function:
+"""From a graph to kernels, in four steps, each of them a function:
 
 store    which values lie in memory, and why (store.py)
 group    what each kernel computes, all that it needs inlined (groups.py)
 layouts  in which order the axes of what is stored lie (layouts.py)
 build    the kernels (kernels.py)
 
-A kernel may fail to compute a value inside it. Then that value is stored, too, and all is decided once more;
-kernels that are made already are taken as they are. Why each value was stored is kept: it answers "why was
-this not fused?". Regions are scheduled before the graph around them.
+A kernel may fail to compute a value inside it. Then that value is stored, too, and everything is decided
+again; existing kernels are reused. The reason why each value is stored is kept, and answers "why was this not
+fused?". Regions are scheduled before the graph around them.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ Regions = dict[Graph, list[Schedule]]
 
 
 def schedule(task: Task) -> Schedule:
-    """The schedules of all regions, each after those inside it, as they are deeper than Python recurses, and
-    that of the graph around them."""
+    """The schedules of all regions, each after those inside it, since nesting is deeper than Python recurses,
+    and that of the graph around them."""
     tasks, around, inside = [task], [0], [Regions()]
     for n, each in enumerate(tasks):  # which grows
         for region in _regions(each.graph):
@@ -107,9 +107,10 @@ def _built(
 def _after_failure(
     failure: FusionFailure, group: Group, task: Task, memory: Memory, unhosted: frozenset[Value]
 ) -> tuple[Memory, frozenset[Value]]:
-    """What is stored, and what no other kernel folds, after a failure. At first its value gets a buffer; when
-    the kernel that was to fold it besides fails, a kernel. Where a kernel fails for its own root, what it
-    folds besides gets kernels, and then all that it computes buffers: each time less is left to fail."""
+    """The stored values, and the reductions that no other kernel folds, after a failure. First the failed
+    value gets a buffer. If the kernel that was to fold it in addition fails, it gets its own kernel. If a
+    kernel fails for its own root, its additional folds get kernels, and then all values that it computes get
+    buffers: each time less can fail."""
     value, reason = failure.value, failure.reason
     guests = frozenset(v for v, _ in group.also)
     inside = [v for v in memory.reads(group.root) if v not in memory.buffers and v.compute != Given()]

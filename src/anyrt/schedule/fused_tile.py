@@ -1,4 +1,4 @@
-"""Fused tiles: the kernels of what one item holds (compute_at.py), made as those of any graph, and joined."""
+"""Fused tiles: the kernels of one item (compute_at.py), created like those of any graph, and joined."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from anyrt.schedule.tile_kernel import TileKernels, joined
 def fused_tile(
     schedule: Callable[[Task], Schedule], plan: Plan, group: Group, signature: Signature, name: str
 ) -> Made | FusionFailure:
-    """The kernels of the graph of one tile, joined, and of another one with what rows are left. `schedule`
-    makes those of a graph."""
+    """The joined kernels of the graph of one tile, and of a second graph for the remaining rows. `schedule`
+    creates the kernels of a graph."""
     tile = group.tile
     assert tile is not None, "the group is made in tiles"
     known = isinstance(tile.root.shape[tile.row], int)
@@ -45,8 +45,8 @@ def fused_tile(
 
 
 def traced(schedule: Callable[[Task], Schedule], plan: Plan, launch: Launch) -> list[Trace]:
-    """A launch's kernel, as it was before it was found to write past the caches, after each step; of a fused
-    tile each of its kernels, and all of them joined."""
+    """A launch's kernel after each step, as it was before stores bypass the caches; of a fused tile each of
+    its kernels, and the joined one."""
     group = replace(launch.group, buffer=replace(launch.group.buffer, nontemporal=0))
     if group.tile is None:
         return plan.builder(group, launch.call.name).traced()
@@ -60,7 +60,7 @@ def traced(schedule: Callable[[Task], Schedule], plan: Plan, launch: Launch) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Tile:
-    """One of them while its kernels are made."""
+    """A fused tile while its kernels are created."""
 
     schedule: Callable[[Task], Schedule]
     plan: Plan
@@ -68,7 +68,7 @@ class _Tile:
     cut: TileGraph
 
     def kernels(self, graph: Graph) -> TileKernels:
-        """Its kernels, and what lies where they read."""
+        """Its kernels, and the values at the memory that they read."""
         cut, inner, looking = self.cut, self.own(graph), self.looking()
         swap, looks = self._leaves(inner), list[Kernel]()
         unmet = tuple(why for x in inner.everywhere for why in x.unmet)
@@ -101,12 +101,12 @@ class _Tile:
         return self._within(graph, given, {made: (Part(cut.tile.root.shape, cut.start), self.group.buffer)})
 
     def looking(self) -> Schedule | None:
-        """That of what looks at a block of its columns."""
+        """The schedule of the test of a block of its columns."""
         graph = self.cut.looking()
         return None if graph is None else self._within(graph, {}, {})
 
     def copying(self) -> Schedule | None:
-        """That of what copies panels for all tiles of a batch."""
+        """The schedule of the copies to panels for all tiles of a batch."""
         copying = self.cut.copying()
         return copying and self._within(copying[0], {copying[0].outputs[0][1]: copying[1]}, {})
 
@@ -116,7 +116,7 @@ class _Tile:
         given: Mapping[Value, Layout],
         parts: Mapping[Value, tuple[Part, Buffer]],
     ) -> Schedule:
-        """The schedule of what an item holds."""
+        """The schedule of the graph of an item."""
         task, cut, layouts = self.plan.task, self.cut, self.plan.layouts
         found = {p: layouts[leaf] for leaf, p in cut.leaves.items() if leaf in layouts}
         past = {b: self.plan.memory.past[b] for _, b in parts.values() if b in self.plan.memory.past}
@@ -132,7 +132,7 @@ class _Tile:
         return self.schedule(inner)
 
     def _leaves(self, inner: Schedule) -> dict[Buffer, Buffer]:
-        """What the kernels of an item read, and what lies there for the whole."""
+        """The operands of an item's kernels, with the buffers of the whole tensors."""
         leaves = {p: leaf for leaf, p in self.cut.leaves.items() if p in inner.buffers}
         return {inner.buffers[p]: self.plan.memory.buffers[leaf] for p, leaf in leaves.items()}
 

@@ -1,4 +1,4 @@
-"""What one kernel shall compute, and where it goes."""
+"""The values that one kernel computes, and where it stores them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from anyrt.schedule.sections import Section, Walk, part_section, read_sections, 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of several parts of a value: the shape of the whole, and where the part begins."""
+    """One of several parts of a value: the shape of the whole, and the start of the part."""
 
     shape: Shape
     start: tuple[Dim, ...]
@@ -25,18 +25,17 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """`root` and what is inlined into it, stored to `buffer`; `also` are fused reductions that other kernels
-    read too. `copy`: the root lies in memory, and is stored once more. `border`: nothing but the border of
-    the root is stored, whose other elements are a part of their own. `layout`: how elements lie in the
-    buffer, None for the usual way. `tile`: the root is made in tiles. `mends`: the root is there; rows
-    of it that hold NaN are made once more, without what its sums of products hide. `anew`: copies in memory
-    that the kernel makes again."""
+    """`root` and the values inlined into it, stored to `buffer`; `also` are fused reductions that other
+    kernels read, too. `copy`: the root is in memory, and is stored once more. `border`: only the border of
+    the root is stored; its other elements are a separate part. `layout`: the layout of the buffer, None for
+    row-major. `tile`: the root is computed in tiles. `mends`: the root is stored, and its rows with NaN are
+    recomputed without the hidden terms of its sums. `anew`: copies in memory that the kernel recomputes."""
 
     root: Value
     buffer: Buffer
     also: tuple[tuple[Value, Buffer], ...] = ()
     part: Part | None = None
-    whole: Value | None = None  # what a part belongs to
+    whole: Value | None = None  # the whole of a part
     copy: bool = False
     border: Border | None = None
     layout: Layout | None = None
@@ -51,13 +50,13 @@ class Group:
 
     @property
     def own(self) -> frozenset[Value]:
-        """What the kernel makes although it lies in memory."""
+        """The values that the kernel recomputes although they are in memory."""
         is_part = self.part is not None and self.whole is not self.root
         root = () if is_part or self.copy else (self.root,)
         return frozenset((*root, *(v for v, _ in self.also), *self.anew))
 
     def place(self, at: Sequence[Dim]) -> Dim:
-        """Where in the buffer the root's element at `at` goes."""
+        """The position in the buffer of the root's element at `at`."""
         layout = self.layout or row_major(self.root.shape if self.part is None else self.part.shape)
         if self.part is None:
             return layout.place(at)
@@ -65,13 +64,13 @@ class Group:
 
     @property
     def order(self) -> Sequence[int]:
-        """The root's axes as they lie in memory, outermost first."""
+        """The root's axes in memory order, outermost first."""
         return range(len(self.root.shape)) if self.layout is None else self.layout.order
 
 
 class Inside(Mapping[Value, Buffer]):
-    """What a kernel finds in memory: the buffers of a network without those of the values that it makes,
-    seen, not copied, and other buffers for some."""
+    """The buffers that a kernel finds: those of a network without the values that it computes, as a view,
+    with some replaced."""
 
     __slots__ = ("_buffers", "_instead", "_without")
 
@@ -100,9 +99,9 @@ class Inside(Mapping[Value, Buffer]):
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a group's kernel depends on, told without names: groups with one `key` have one kernel. `buffers`:
-    those of the group, and `values` its values, in an order that equal groups share; `inlined`: the values
-    that its kernel computes; `sections`: the buffers of which it knows but a part."""
+    """The properties that a group's kernel depends on, without names: groups with equal `key`s share a
+    kernel. `buffers`: those of the group, and `values` its values, in an order that equal groups share;
+    `inlined`: the values that its kernel computes; `sections`: the buffers of which it knows only a part."""
 
     key: Hashable
     buffers: tuple[Buffer, ...]
@@ -111,12 +110,12 @@ class Signature:
     sections: Mapping[Buffer, Section]
 
     def formal(self, buffer: Buffer) -> Buffer:
-        """The buffer as the kernel knows it, from the first element of its section on."""
+        """The buffer as the kernel knows it, from the first element of its section."""
         section = self.sections.get(buffer)
         return buffer if section is None else replace(buffer, size=section.size)
 
     def first(self, buffer: Buffer) -> Dim:
-        """Where in a buffer the kernel's begins."""
+        """The offset of the kernel's buffer in a buffer."""
         return self.sections[buffer].first if buffer in self.sections else 0
 
 
@@ -127,8 +126,8 @@ def signed(
     layouts: Mapping[Value, Layout],
     open: Container[Value] = (),
 ) -> Signature:
-    """The signature of a group whose leaves are `stored`, in these `layouts`; `past`: outputs that may be
-    written past the caches; `open`: numbers that may be any."""
+    """The signature of a group whose leaves are `stored`, in these `layouts`; `past`: outputs that may bypass
+    the caches; `open`: numbers that kernels load."""
     order, inlined = ([group.root], []) if group.border is not None else _inside(group, stored)
     walks = {v: walk for v in inlined if (walk := _walk(v, stored)) is not None}
     sections = read_sections(walks, _whole(group, order, inlined, walks, stored, layouts), stored)
@@ -139,7 +138,7 @@ def signed(
     buffers: dict[Buffer, int] = {}
 
     def described(value: Value) -> Hashable:
-        """What a kernel may depend on of one of its values."""
+        """The properties of one value that a kernel may depend on."""
         if value in open:
             return value.type, "open"
         leaf = stored.get(value)
@@ -176,14 +175,14 @@ def _whole(
     stored: Mapping[Value, Buffer],
     layouts: Container[Value],
 ) -> set[Buffer]:
-    """The buffers that are not read by walks alone."""
+    """The buffers that are read by anything other than walks."""
     read = {a for v in inlined if v not in walks for a in v.args} | {group.root}
     held = (v for v in order if v in stored)
     return {stored[v] for v in held if v in read or v in layouts or group.tile is not None}
 
 
 def _inside(group: Group, stored: Mapping[Value, Buffer]) -> tuple[list[Value], list[Value]]:
-    """The values of a group, each after its operands, and those that are neither stored nor given."""
+    """The values of a group, each after its operands, and those that are neither stored nor inputs."""
     order: dict[Value, None] = {}
     inlined: list[Value] = []
     todo = [(group.root, False)]
@@ -208,7 +207,8 @@ def _walk(value: Value, stored: Mapping[Value, Buffer]) -> Walk | None:
 
 
 def _described(buffer: Buffer, sections: Mapping[Buffer, Section]) -> Hashable:
-    """What a kernel may depend on: whether a tensor is an input, an output or neither does not count."""
+    """The properties that a kernel may depend on: whether a tensor is an input, an output or neither does not
+    count."""
     space = Space.ARENA if buffer.space in (Space.INPUT, Space.OUTPUT) else buffer.space
     size = sections[buffer].size if buffer in sections else buffer.size
     return buffer.type, space, size, buffer.offset, buffer.coded

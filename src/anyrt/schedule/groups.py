@@ -1,4 +1,4 @@
-"""Group: what each kernel of a graph computes, when it is known what lies in memory; the second of four steps
+"""Group: the values that each kernel of a graph computes, given the stored ones; the second of four steps
 (fuse.py)."""
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from anyrt.schedule.task import Task
 def groups(
     task: Task, memory: Memory, layouts: Mapping[Value, Layout], unhosted: Container[Value]
 ) -> tuple[Group | Node, ...]:
-    """The kernels in order, and between them nodes with steps of their own: what computes anything, as where
-    it is empty there is nothing to do. `unhosted`: reductions that no other kernel folds."""
+    """The kernels in order, with nodes that have steps of their own between them: those with elements, since
+    nothing is done for an empty value. `unhosted`: reductions that no other kernel folds."""
     hosts = _hosts(memory, unhosted)
     found: list[Group | Node] = []
     for value in _made(memory, hosts):
@@ -40,10 +40,10 @@ def groups(
 
 
 def _made(memory: Memory, hosts: Mapping[Value, Value]) -> Iterator[Value]:
-    """What kernels or steps make, one value of each, in order."""
+    """The results of kernels or steps, one value of each, in order."""
     done: set[Value] = {*hosts, *memory.reshaped}
     for plain in memory.order:
-        # A host is made as soon as what it folds for others can be.
+        # A host is created as soon as its additional folds can be computed.
         hosted = plain in hosts and _needs_nothing_after(memory, plain, hosts[plain])
         value = hosts[plain] if hosted else plain
         if value in done or value.compute == Given() or not _has_memory(value, memory):
@@ -65,7 +65,7 @@ def _groups_of(
     memory: Memory,
     layout: Layout | None,
 ) -> Iterator[Group | Node]:
-    """What makes one stored value; `also`: reductions that are folded besides."""
+    """The group of one stored value; `also`: reductions that it folds in addition."""
     how, buffer, border = value.compute, memory.buffers[value], _border(value, memory)
     if isinstance(how, HostStep):
         yield value.node
@@ -84,7 +84,7 @@ def _groups_of(
 
 
 def _mended(group: Group, memory: Memory) -> Iterator[Group]:
-    """A group, and one that mends what it makes."""
+    """A group, and one that mends its results."""
     yield group
     there = group.root in memory.buffers and group.root not in group.own
     if group.tile is None and not there and searched(group.root, memory.buffers) is not None:
@@ -92,8 +92,8 @@ def _mended(group: Group, memory: Memory) -> Iterator[Group]:
 
 
 def _copying(found: Sequence[Group | Node], memory: Memory) -> Iterator[Group | Node]:
-    """Groups that mend make copies anew of what lies in memory anyway: they hardly ever make anything, and
-    the memory of the copies is free before the kernel that they follow."""
+    """Groups that mend recompute copies that are in memory: they rarely compute anything, and the memory of
+    the copies is free before the kernel that they follow."""
     mending = [isinstance(g, Group) and g.mends for g in found]
     last = dict[Value, int]()
     if any(mending):
@@ -126,7 +126,7 @@ def _stays(value: Value, step: int, last: Mapping[Value, int], memory: Memory) -
     what that one reads, beside the copies."""
     space = memory.buffers[value].space
     if isinstance(value.compute, Given):
-        return space is not Space.OUTPUT  # where it is updated in place
+        return space is not Space.OUTPUT  # if it is updated in place
     return space is Space.OUTPUT or last.get(value, 0) >= step - 1
 
 
@@ -139,8 +139,8 @@ def _parts(value: Value, how: Concatenated, buffer: Buffer, layout: Layout | Non
 
 
 def _border(value: Value, memory: Memory) -> Border | None:
-    """The border that is better written by loops of its own: around what is summed, and where sums of
-    products read it. Parts of 4-bit elements may share a byte, so that no kernel could write one alone."""
+    """The border that is better written by separate loops: around a sum of products, and if a sum of products
+    reads it. Parts with 4-bit elements may share a byte, so no kernel could write one alone."""
     how = value.compute
     if not isinstance(how, Elements) or how.border is None or value.dtype in PACKED:
         return None
@@ -151,9 +151,9 @@ def _border(value: Value, memory: Memory) -> Border | None:
 
 def _hosts(memory: Memory, unhosted: Container[Value]) -> dict[Value, Value]:
     """Reductions that several kernels read are folded by one of them that folds over the same loops and can
-    come first."""
+    run first."""
     hosted: dict[Value, Value] = {}
-    taken = set(memory.alone)  # who is a host is not hosted: it needs a kernel of its own
+    taken = set(memory.alone)  # a host is not hosted: it needs its own kernel
     for v, found in shared_folds(memory).items():
         if v not in memory.buffers or v in taken or v in unhosted:
             continue
@@ -166,13 +166,13 @@ def _hosts(memory: Memory, unhosted: Container[Value]) -> dict[Value, Value]:
 
 
 def _may_fold(memory: Memory, value: Value, host: Value, first: Value) -> bool:
-    """True for what folds over the same loops, and comes first anyway, or can."""
+    """True for a kernel that folds over the same loops, and runs first or can do so."""
     alike = isinstance(host.compute, Folded) and value.shape == host.shape
     return alike and (host is first or _needs_nothing_after(memory, value, host))
 
 
 def _needs_nothing_after(memory: Memory, value: Value, host: Value) -> bool:
-    """True when all that `host` reads from memory is there before `value` is."""
+    """True if all values that `host` reads from memory are computed before `value`."""
     read = memory.reads(host)
     if mentioned(read) - mentioned(memory.reads(value)):  # sizes that are known later
         return False

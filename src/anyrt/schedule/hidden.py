@@ -1,8 +1,7 @@
-"""Sums of products that hide something, and what is mended: which they are, and whether what comes of them
-shows NaN.
+"""Masked sums of products and mended values: which they are, and whether values computed from them show NaN.
 
-Kernels sum them as all others, where 0 · NaN is NaN, and a second kernel makes the rows again that hold NaN
-(`Group.mends`, strategies/mend.py). So nothing that is stored of them may hide NaN itself.
+Kernels sum them like all others, where 0 · NaN is NaN, and a second kernel recomputes the rows that contain
+NaN (`Group.mends`, strategies/mend.py). Values that are stored from them must therefore preserve NaN.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from anyrt.ir.compute import Compute, Concatenated, Contracted, Elements, Seen, 
 from anyrt.ir.graph import Value
 from anyrt.schedule.partition import Stored
 
-# Types whose NaN is in memory what it is in registers.
+# Types whose NaN is the same in memory and in registers.
 NONES: Final = frozenset({DataType.FLOAT, DataType.HALF, DataType.BF16, DataType.DOUBLE})
 
 
 def hides(value: Value) -> bool:
-    """True for sums of products that hide what weighs 0, of numbers of which some may be none, and for what
-    is NaN where the sums that it stands for are not."""
+    """True for sums of products that hide terms of weight 0 and may read NaN or infinities, and for values
+    that are NaN although the sums that they replace are not."""
     how = value.compute
     if isinstance(how, Elements):
         return how.instead is not None
@@ -32,14 +31,14 @@ def hides(value: Value) -> bool:
 
 
 def operands(value: Value, mends: bool = True) -> Sequence[Value]:
-    """What is read for an element, where something is mended or not."""
+    """The operands read for an element, with or without mending."""
     how = value.compute
     without = isinstance(how, Elements) and how.instead is not None and not mends
     return value.args[:1] if without else value.args
 
 
 def seen(value: Value, known: Mapping[Value, Seen]) -> Seen:
-    """What a value is, where that is `known` of some of its operands."""
+    """A value, if that is `known` of some of its operands."""
     how = value.compute
     if not isinstance(how, Elements):
         return Seen.ANY
@@ -50,13 +49,13 @@ def seen(value: Value, known: Mapping[Value, Seen]) -> Seen:
 
 
 def shows(value: Value, known: Iterable[Value]) -> bool:
-    """True for what is NaN where the elements at its own index are."""
+    """True for a value that is NaN wherever its operands' elements at its own index are."""
     return seen(value, dict.fromkeys(known, Seen.NAN)) is Seen.NAN
 
 
 def searched(root: Value, stored: Container[Value]) -> frozenset[int] | None:
-    """The axes of what a kernel makes along which the first element tells what is to be mended; None where
-    nothing is."""
+    """The axes of a kernel's result along which the first element shows what to mend; None if nothing has to
+    be mended."""
     todo, seen, found = [(root, True)], set[tuple[Value, bool]](), list[frozenset[int]]()
     while todo:
         v, straight = todo.pop()
@@ -72,7 +71,7 @@ def searched(root: Value, stored: Container[Value]) -> frozenset[int] | None:
 
 
 def read_again(root: Value, stored: Container[Value]) -> Dim:
-    """Of how many elements a second kernel reads what the one before has made of such sums."""
+    """The number of elements that a second kernel reads to find rows to mend."""
     repeated = searched(root, stored)
     if repeated is None:
         return 0
@@ -86,8 +85,8 @@ def _repeated(how: Compute) -> frozenset[int]:
 
 
 def copies(root: Value, stored: Container[Value]) -> dict[Value, Value]:
-    """Of what lies in memory and a kernel for the root reads, what is nothing but a copy, its border perhaps
-    around it, and of what."""
+    """The stored values that a kernel for the root reads and that are only copies, perhaps with a border, and
+    their sources."""
     todo, seen, found = [*root.args], set[Value](), dict[Value, Value]()
     while todo:
         v = todo.pop()
@@ -102,7 +101,7 @@ def copies(root: Value, stored: Container[Value]) -> dict[Value, Value]:
 
 
 def _copied(value: Value, stored: Container[Value]) -> Value | None:
-    """What lies in memory, and has the elements of a value that is nothing but a copy."""
+    """The stored value with the elements of a value that is only a copy."""
     while isinstance(how := value.compute, Elements) and _copies(how) and len(value.args) == 1:
         (value,) = value.args
         if value in stored:
@@ -113,7 +112,7 @@ def _copied(value: Value, stored: Container[Value]) -> Value | None:
 def stored_to_show(
     order: Mapping[Value, int], readers: Mapping[Value, Sequence[Value]], stored: Container[Value]
 ) -> Iterator[Stored]:
-    """Those sums that are to be stored, as what is stored of them might not show that they are NaN."""
+    """The sums that must be stored, since values stored from them might not show that they are NaN."""
     for value in order:
         if hides(value) and value not in stored and not _Traced(value).is_shown(order, readers, stored):
             yield Stored(value, "what is computed of it might not show that it is no number")
@@ -121,8 +120,8 @@ def stored_to_show(
 
 @dataclass(slots=True)
 class _Traced:
-    """What becomes of sums that are NaN: `known` of what is computed of them at their own index; what is NaN
-    where `moved` elements are, wherever these were; and all else, which is `lost`."""
+    """The effect of sums that are NaN: `known` of values computed from them at their own index; values that
+    are NaN if `moved` elements are, at any position; and all others, which are `lost`."""
 
     sums: Value
     known: dict[Value, Seen] = field(default_factory=dict)
@@ -132,7 +131,7 @@ class _Traced:
     def is_shown(
         self, order: Mapping[Value, int], readers: Mapping[Value, Sequence[Value]], stored: Container[Value]
     ) -> bool:
-        """True where all that is stored of the sums is NaN where they are."""
+        """True if every value stored from the sums is NaN where they are."""
         todo, reached = [self.sums], set[Value]()
         while todo:
             new = {*readers[todo.pop()]} - reached
@@ -164,12 +163,12 @@ class _Traced:
         )
 
     def _is_shown_by_each(self, value: Value) -> bool:
-        """True where each operand that is NaN somewhere makes it NaN by itself."""
+        """True if each operand that is NaN anywhere makes the value NaN by itself."""
         moved = [v for v in value.args if v in self.moved]
         known = any(v in self.known for v in value.args)
         return all(shows(value, (v,)) for v in moved) and (not known or seen(value, self.known) is Seen.NAN)
 
 
 def _copies(how: Elements) -> bool:
-    """True for what has elements of one operand, and a border perhaps."""
+    """True for values with the elements of one operand, perhaps with a border."""
     return how.moves or how.border is not None

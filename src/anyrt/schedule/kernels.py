@@ -1,8 +1,8 @@
 """Build: the kernel of a group; the last of four steps (fuse.py).
 
-Groups that are alike, down to sizes, types and what is stored, get one kernel, which each calls with its own
-buffers. A group may find, while its kernel is made, that a value cannot be computed inside it: that is a
-`FusionFailure`, which says why.
+Groups that are equal in sizes, types and stored operands share one kernel, which each calls with its own
+buffers. Building a kernel may show that a value cannot be computed inside it: that is a `FusionFailure` with
+the reason.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from anyrt.schedule.tuning import Tuning
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The kernel of the first group of its sort, its buffers in the order of the signature, its strategy, and
-    why instructions were not met that were meant for it."""
+    """The kernel of the first of equal groups, its buffers in the order of the signature, its strategy, and
+    why it does without instructions that a step intended."""
 
     kernel: Kernel
     buffers: tuple[Buffer, ...]
@@ -39,7 +39,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """What the first group of its sort could not compute: the number of a value in its signature."""
+    """The value that the first of equal groups could not compute, by its number in the signature."""
 
     number: int
     reason: str
@@ -50,18 +50,18 @@ Fused = Callable[["Plan", Group, Signature, str], Made | FusionFailure]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is decided before kernels are made: where values lie, and how."""
+    """The decisions before kernels are created: which values are stored, and how."""
 
     task: Task
     memory: Memory
     layouts: Mapping[Value, Layout]
 
     def tuning(self, group: Group) -> Tuning:
-        """How the pieces of a group's kernel are cut."""
+        """The tuning of a group's kernel."""
         return self.task.tunings.get(group.root, self.task.strategies.tuning)
 
     def builder(self, group: Group, name: str) -> Builder:
-        """What makes the kernel of a group on the buffers that it has."""
+        """The builder of a group's kernel, on its own buffers."""
         tuning, task = self.tuning(group), self.task
         return Builder(
             group,
@@ -80,8 +80,8 @@ class Plan:
 def build(
     plan: Plan, group: Group, name: str, made: dict[Hashable, Made | Failed], fused: Fused
 ) -> Launch | FusionFailure:
-    """The call of a group's kernel. `made`: what became of groups of its sort, which grows; `fused`: makes
-    the kernels of fused tiles."""
+    """The call of a group's kernel. `made`: the results for equal groups, which grows; `fused`: creates the
+    kernels of fused tiles."""
     tuning, stored = plan.tuning(group), Inside(plan.memory.buffers, group.own)
     signature = signed(group, stored, plan.memory.past, plan.layouts)
     key = (signature.key, tuning)
@@ -91,7 +91,7 @@ def build(
             made[key] = first
         elif first.value in signature.values:
             made[key] = Failed(signature.values.index(first.value), first.reason)
-        else:  # below what this group computes
+        else:  # below the values of this group
             return first
     found = made[key]
     if isinstance(found, Failed):
@@ -102,7 +102,7 @@ def build(
 def _launched(
     found: Made, memory: Memory, group: Group, signature: Signature, name: str, tuning: Tuning
 ) -> Launch:
-    """The call of a kernel that was made for a group, or one of its sort."""
+    """The call of a kernel that was created for this group, or an equal one."""
     pairs = list(zip(found.buffers, signature.buffers, strict=True))
     binds = {formal: b for formal, b in pairs if formal != b}
     begins = {formal: at for formal, b in pairs if (at := signature.first(b)) != 0}
@@ -115,7 +115,7 @@ def _launched(
 
 
 def _first(plan: Plan, group: Group, signature: Signature, name: str, fused: Fused) -> Made | FusionFailure:
-    """The kernel of the first group of a sort."""
+    """The kernel of the first of equal groups."""
     if group.tile is not None:
         return fused(plan, group, signature, name)
     builder = _sectioned(plan, group, signature, name)
@@ -128,7 +128,7 @@ def _first(plan: Plan, group: Group, signature: Signature, name: str, fused: Fus
 
 
 def _sectioned(plan: Plan, group: Group, signature: Signature, name: str) -> Builder:
-    """What makes the kernel for all groups of a signature: of a buffer it knows its section alone."""
+    """The builder of the kernel for all groups of a signature: of a buffer it knows only the section."""
     if not signature.sections:
         return plan.builder(group, name)
     stored, past = plan.memory.buffers, plan.memory.past

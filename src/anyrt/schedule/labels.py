@@ -1,7 +1,7 @@
-"""One name for each kernel of an engine, made of the layers that it computes: `norm1+gelu1+add1`.
+"""One name for each kernel of an engine, made from the layers that it computes: `norm1+gelu1+add1`.
 
-Reports, profilers, inspectors, listings, assembly and messages call a kernel by it. A layer that two kernels
-compute stands in the names of both. Behind the layers stands what tells kernels of the same layers apart:
+Reports, profilers, inspectors, listings, assembly and messages use it. A layer that two kernels compute
+appears in both names. A suffix distinguishes kernels of the same layers:
 
     conv1: border       what the kernel does for the layers, where others of the same layers do something else
     relu1+concat1[0]    what the kernel writes of a Concat, counted from 0
@@ -24,12 +24,12 @@ from anyrt.schedule.ports import port_names
 
 MOST = 100  # characters of a name, without the suffix
 ROLES = {"contraction": "products", "window": "products", "reduction": "sums"}  # of kinds of kernels
-ELSEWHERE = " (any sizes)"  # of the version that serves what the ones before it do not
+ELSEWHERE = " (any sizes)"  # of the version for sizes that earlier versions exclude
 
 
 def labelled(schedules: Sequence[Schedule], taken: Iterable[str] = ()) -> tuple[Schedule, ...]:
-    """The schedules of an engine's versions with a name for each launch and nest, like no other's and none of
-    `taken`. Kernels that several launches share are called as the first of them."""
+    """The schedules of an engine's versions with a unique name for each launch and nest, none of them in
+    `taken`. A kernel that several launches share has the name of the first one."""
     last = len(schedules) - 1
     wanted = [
         f"{name}{ELSEWHERE if 0 < n == last else ''}"
@@ -44,7 +44,7 @@ Plain = tuple[str, str, str]  # the layers, the role of the kernel, and which pa
 
 
 def _with_roles(found: Sequence[Plain]) -> Iterator[str]:
-    """Names; kernels of the same layers with different roles are told apart by these."""
+    """Names; roles distinguish kernels of the same layers."""
     roles: dict[str, set[str]] = {}
     for name, role, _ in found:
         roles.setdefault(name, set()).add(role)
@@ -53,7 +53,7 @@ def _with_roles(found: Sequence[Plain]) -> Iterator[str]:
 
 
 def _role(launch: Launch) -> str:
-    """What a kernel does for its layers."""
+    """The role of a kernel in its layers."""
     group, how = launch.group, launch.root.compute
     if group.copy or (group.whole is not None and not launch.inlined):
         return "copy"
@@ -63,7 +63,7 @@ def _role(launch: Launch) -> str:
 
 
 def _plain(schedule: Schedule) -> list[Plain]:
-    """What each launch is called for itself, and each nest, before what is inside."""
+    """The preferred name of each launch and nest, before those inside."""
     graph = schedule.graph
     layers, parts, found = Layers.in_graph(graph), dict[Value, Iterator[int]](), list[Plain]()
     for step in schedule.steps:
@@ -98,9 +98,8 @@ def _renamed(schedule: Schedule, names: Iterator[str], kernels: dict[int, Kernel
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """The layers of a graph, by their names. `of`: for each value the layer whose result it is, or which
-    computes it on the way to its result; "" for what belongs to none. `makers`: for the memory of outputs the
-    layers that make them besides."""
+    """The layers of a graph, by name. `of`: for each value the layer whose result it is, or which needs it
+    for its result; "" for none. `makers`: for the memory of outputs the layers that also compute them."""
 
     of: Mapping[Value, str]
     order: Mapping[str, int]
@@ -129,7 +128,7 @@ class Layers:
 
 
 def joined(layers: Sequence[str]) -> str:
-    """The names of layers as one of at most MOST characters: the first, how many more, the last."""
+    """The names of layers joined to one of at most MOST characters: the first, how many more, the last."""
     whole = "+".join(layers)
     if len(whole) <= MOST:
         return whole
@@ -146,7 +145,7 @@ def _cut(name: str, most: int) -> str:
 
 
 def distinct(names: Iterable[str], taken: Iterable[str] = ()) -> Iterator[str]:
-    """The names, with a number behind each that was there before or is `taken`."""
+    """The names, with a number appended to each that occurred before or is `taken`."""
     used, more = set(taken), dict[str, Iterator[int]]()
     for name in names:
         unique = name

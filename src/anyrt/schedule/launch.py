@@ -1,5 +1,5 @@
-"""What scheduling a graph gives: launches of kernels in order, those of regions, run again or not, and calls
-of code that is not ours."""
+"""The schedule of a graph: launches of kernels in order, those of regions, repeated or conditional, and calls
+of foreign code."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ Memory: TypeAlias = frozenset[Buffer]
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """The call of a kernel that computes a group, with the values that are inlined in it. It is called by its
-    number, and by its layers when all of an engine's are known (labels.py). `kind`: the strategy that made
-    the kernel, with pieces as `tuning` says. `unmet`: why it does without instructions that were meant."""
+    """The call of a kernel that computes a group, with the values inlined in it. Its name is a number until
+    all layers of an engine are known (labels.py). `kind`: the strategy of the kernel, with the pieces of
+    `tuning`. `unmet`: why it does without instructions that a step intended."""
 
     call: Call
     group: Group
@@ -41,12 +41,12 @@ class Launch:
 
     @property
     def name(self) -> str:
-        """What to call it, in every listing."""
+        """Its name in listings."""
         return self.call.name
 
     @property
     def root(self) -> Value:
-        """What tunings call it by."""
+        """Its name in tunings."""
         return self.group.root
 
     @property
@@ -65,8 +65,8 @@ class Launch:
         return (self.group.buffer, *(b for _, b in self.group.also))
 
     def may_store_over(self, old: Buffer) -> bool:
-        """True where it stores each element of its root once, and reads that of `old` before, no other, nor
-        later."""
+        """True if it stores each element of its root once, and reads the same element of `old` before that,
+        and nothing else of it."""
         kernel, call = self.call.kernel, self.call
         own = {call.binds.get(b, b): b for b in buffers_in_order(kernel)}
         made, read = own[self.group.buffer], own[old]
@@ -91,10 +91,10 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class RegionStep:
-    """The regions of a node, on the memory of the values around them, and a bool in `flag`: `bodies` are run
-    in order, again and again, as long as it is true (`turns`), or it chooses one of two. `before`: copies of
-    what the states are first. `ends`: for each body where lies what it calls otherwise, () where all bodies
-    call everything as the graph around does (`Schedule.settled`)."""
+    """The regions of a node, on the memory of the values around them, and a bool in `flag`: with `turns`,
+    `bodies` are executed in order repeatedly while it is true; otherwise it selects one of two. `before`:
+    copies of the initial states. `ends`: for each body the buffers of the tensors that it names differently,
+    () if all bodies use the names of the graph around (`Schedule.settled`)."""
 
     node: Node
     flag: Buffer
@@ -126,8 +126,8 @@ class RegionStep:
         return frozenset().union(*self.kept[0])
 
     def _touches(self) -> tuple[Memory, Memory]:
-        """The memory that is read or written as the graph around calls it, and what nobody calls otherwise;
-        all such steps inside know theirs."""
+        """The memory that is read or written, by the names of the graph around and by names that nobody
+        replaces; inner steps include those around them."""
         called, fixed = {self.flag, *mentioned(self.before)}, set[Buffer]()
         for body, ends in zip_longest(self.bodies, self.ends):
             inner = [x.kept[0] for x in body.steps if isinstance(x, RegionStep)]
@@ -138,21 +138,22 @@ class RegionStep:
         return frozenset(called), frozenset(fixed)
 
     def on(self, swap: Mapping[Buffer, Buffer]) -> RegionStep:
-        """The same on other memory; what is inside keeps its names."""
+        """The same on other memory; the inside keeps its names."""
         ends = tuple(names for _, names in self._named(swap))
         flag = swap.get(self.flag, self.flag)
         return replace(self, flag=flag, before=self.before.on(swap), ends=ends)
 
     def _named(self, swap: Mapping[Buffer, Buffer]) -> Iterator[tuple[Schedule, Mapping[Buffer, Buffer]]]:
-        """Each body with where lies what it calls otherwise, where `swap` says that of the graph around."""
+        """Each body with the buffers of the tensors that it names differently, after `swap` on the graph
+        around."""
         for body, ends in zip_longest(self.bodies, self.ends):
             yield body, swap if ends is None else {b: swap.get(to, to) for b, to in ends.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class ExternalStep:
-    """A call of code that is not ours, on the memory of the values around it: what it `reads` and `writes`,
-    after copies `before`."""
+    """A call of foreign code, on the memory of the values around it: what it `reads` and `writes`, after
+    copies `before`."""
 
     node: Node
     before: Schedule
@@ -192,10 +193,9 @@ def touched(step: Step) -> Memory:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The steps of a graph in order, the tables they need (shared with other versions), where values lie, and
-    how where that is not the usual way, what was not fused, and how many kernels were made for it, those that
-    failed included. `trace`: a launch's kernel after each step of its strategy, or why the step
-    did not apply."""
+    """The steps of a graph in order, the tables they need (shared with other versions), where values are
+    stored and in which layouts, what was not fused, and the number of kernels created for it, including
+    failed ones. `trace`: a launch's kernel after each step of its strategy, or why the step did not apply."""
 
     graph: Graph
     steps: tuple[Step, ...]
@@ -218,7 +218,7 @@ class Schedule:
 
     @property
     def external_steps(self) -> Iterator[ExternalStep]:
-        """The calls of code that is not ours, those of regions included."""
+        """The calls of foreign code, those of regions included."""
         return (step for step in self.node_steps if isinstance(step, ExternalStep))
 
     @property
@@ -233,7 +233,7 @@ class Schedule:
 
     @property
     def nested(self) -> Iterator[Schedule]:
-        """This one and those of regions at any depth, each once and before what is inside it."""
+        """This one and those of regions at any depth, each once and before those inside it."""
         yield self
         yield from (part for step in self.node_steps for part in step.parts)
 
@@ -252,7 +252,8 @@ class Schedule:
         return replace(self, steps=tuple(x.on(swap) for x in self.steps), buffers=buffers)
 
     def settled(self, swap: Mapping[Buffer, Buffer]) -> Schedule:
-        """The same on other memory, all that is inside, too, which calls it as this one does from then on."""
+        """The same on other memory, all inner schedules, too, which use the names of this one from then
+        on."""
         order = [(self, swap)]
         for schedule, names in order:  # which grows: regions are deeper than Python recurses
             order += (
@@ -273,15 +274,14 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """All launches of a schedule one behind the other, around those of regions their flag; `turns`: the first
-    and the last of what is run again."""
+    """All launches of a schedule in one sequence, with the flags of regions around theirs; `turns`: the first
+    and the last step of what is repeated."""
 
     steps: tuple[Launch | ExternalStep | Buffer, ...]
     turns: tuple[tuple[int, int], ...]
 
     def last_uses(self) -> dict[Buffer, int]:
-        """The last step that needs what lies somewhere; what was there before a turn is needed by the next
-        one."""
+        """The last step that needs a buffer; a value from before an iteration is needed by the next one."""
         first, last = dict[Buffer, int](), dict[Buffer, int]()
         for n, step in enumerate(self.steps):
             for b in (*written_by(step), *read_by(step)):
@@ -298,7 +298,7 @@ def mentioned(copies: Schedule) -> Iterator[Buffer]:
 
 
 def marked(launches: Iterable[Launch]) -> dict[Buffer, Buffer]:
-    """The outputs that some kernel writes past the caches, each with that mark."""
+    """The outputs that some kernel stores past the caches, each with that mark."""
     marks: dict[Buffer, Dim] = {}
     for formal, actual in chain.from_iterable(x.call.binds.items() for x in launches):
         marks[actual] = maximum(formal.nontemporal, marks.get(actual, 0))
@@ -306,12 +306,12 @@ def marked(launches: Iterable[Launch]) -> dict[Buffer, Buffer]:
 
 
 def written_by(step: Launch | ExternalStep | Buffer) -> tuple[Buffer, ...]:
-    """The memory that a step of a line writes."""
+    """The memory that a step of the sequence writes."""
     return () if isinstance(step, Buffer) else step.written
 
 
 def read_by(step: Launch | ExternalStep | Buffer) -> tuple[Buffer, ...]:
-    """The memory that a step of a line asks for."""
+    """The memory that a step of the sequence requests."""
     match step:
         case Buffer():
             return (step,)
@@ -322,7 +322,7 @@ def read_by(step: Launch | ExternalStep | Buffer) -> tuple[Buffer, ...]:
 
 
 def in_line(schedule: Schedule) -> Line:
-    """All launches in order; inner turns stand before those around them."""
+    """All launches in order; inner loops stand before those around them."""
     steps, turns = list[Launch | ExternalStep | Buffer](), list[tuple[int, int]]()
 
     def put(schedule: Schedule) -> None:

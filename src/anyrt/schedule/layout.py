@@ -1,6 +1,6 @@
-"""Where the elements of a stored tensor lie: the order of its axes, a halo around them, blocks of one axis.
+"""The layout of a stored tensor: the order of its axes, a halo around them, blocks of one axis.
 
-Kernels say which element they mean by an index for each axis; its position in memory comes from here alone.
+Kernels identify an element by an index for each axis; only the layout maps it to a position in memory.
 
 >>> row_major((2, 16, 5, 5)).place((0, 9, 0, 1))
 226
@@ -24,7 +24,7 @@ from anyrt.schedule.positions import own, read
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """`size` neighbours along `axis` lie side by side, within all other axes; every block is kept whole."""
+    """`size` neighbours along `axis` are contiguous, within all other axes; every block is stored whole."""
 
     axis: int
     size: int
@@ -32,8 +32,8 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A tensor of `shape` in memory. `order`: its axes, outermost first. `halo`: for each axis, elements kept
-    before the first and behind the last, where indices below 0 and from the size on lead."""
+    """A tensor of `shape` in memory. `order`: its axes, outermost first. `halo`: for each axis, the elements
+    stored before the first and after the last one, at indices below 0 and from the size on."""
 
     shape: Shape
     order: tuple[int, ...]
@@ -52,17 +52,17 @@ class Layout:
         return product(length for length, _ in self._digits((0,) * len(self.shape)))
 
     def stored(self, array: Array) -> Array:
-        """The elements as they lie in memory, for a layout that only has another order."""
+        """The elements in memory order, for a layout that only reorders axes."""
         assert self.entries == product(self.shape), "halos and whole blocks are no elements of an array"
         return array.transpose(self.order)
 
     def read(self, array: Array) -> Array:
-        """The elements by their indices, of those that lie in memory."""
+        """The elements by index, from those in memory order."""
         return array.transpose([self.order.index(k) for k in range(len(self.order))])
 
     def place(self, index: Sequence[Dim]) -> Dim:
-        """The position of an element. An index along an axis of size 1 does not count, for what is repeated
-        lies there once; with a halo it does."""
+        """The position of an element. The index along an axis of size 1 does not count, since a repeated
+        value is stored once; with a halo it does."""
         at: Dim = 0
         for length, digit in self._digits(index):
             at = add(mul(at, length), digit)
@@ -89,12 +89,12 @@ class Layout:
 
 @lru_cache(maxsize=1 << 12)
 def row_major(shape: Shape) -> Layout:
-    """The last axis innermost, nothing between the elements."""
+    """Row-major, without gaps."""
     return Layout(shape, tuple(range(len(shape))), ((0, 0),) * len(shape))
 
 
 def keeps_order(value: Value) -> bool:
-    """True for the elements of another value, at the same places of as much memory."""
+    """True for a value with the elements of another one, at the same positions of as much memory."""
     if not only_moves(value.compute) or product(value.args[0].shape) != product(value.shape):
         return False
     ((arg, at, _),) = read(value, own(value.shape))

@@ -1,10 +1,10 @@
-"""Which order the axes of stored tensors have in memory, chosen over the whole graph.
+"""The order of axes of stored tensors, selected over the whole graph.
 
-A sum of products over windows is best when the terms of a window's position, its channels, lie side by side:
-they are a line of cache, and the lanes of its results leave the registers side by side, too. So a tensor that
-is read in windows has the axis innermost that is summed and belongs to no window, or that all operands share
-(depthwise); one that such a sum makes, the axis of its lanes. What lies between follows what it is made of.
-Inputs, outputs and constants have the order that the user gave them.
+A sum of products over windows is fastest if the channels of a position are contiguous: they share a cache
+line, and the lanes of the results are contiguous, too. A tensor that is read in windows therefore has the
+axis innermost that is summed and belongs to no window, or that all operands share (depthwise); the result of
+such a sum has the axis of its lanes innermost. Tensors between them follow their operands. Inputs, outputs
+and constants keep the order of the network.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from anyrt.schedule.positions import Position, own, read
 from anyrt.schedule.store import Memory
 from anyrt.schedule.task import Task
 
-LEAST = 3  # axes: of fewer the last one is innermost, whatever reads them
+LEAST = 3  # axes: with fewer, the last one is innermost for every reader
 
 
 def layouts(task: Task, memory: Memory) -> dict[Value, Layout]:
-    """How values lie in memory, where that is not the usual way; the third of four steps (fuse.py)."""
+    """The layouts of stored values that are not row-major; the third of four steps (fuse.py)."""
     nested = {x for v in memory.order if isinstance(v.compute, HostStep) for x in (v, *v.args)}
     stored = [v for v, b in memory.buffers.items() if b.space is Space.ARENA and v not in nested]
     wide = {v: row_major(task.shape(v)) for v in stored if v in task.item.pitch and v not in task.item.parts}
-    few = task.machine.panel // 2  # results of a window: fewer make poor lanes
+    few = task.machine.panel // 2  # results of a window: fewer are too few lanes
     return {**orders(task.graph, stored, task.sizes, few), **wide, **task.item.layouts}
 
 
 def orders(graph: Graph, stored: Collection[Value], sizes: Sizes, few: int) -> dict[Value, Layout]:
-    """The tensors among `stored` whose axes have another order than the usual one. Less than `few` results of
-    a window are poor lanes."""
+    """The tensors among `stored` whose axes have another order than row-major. Fewer than `few` results of a
+    window are too few lanes."""
     ends = [v for _, v in graph.outputs]
     leaves = {*stored, *ends, *(v for v in walk(ends) if isinstance(v.compute, Given))}
     votes: dict[Value, Counter[int]] = {v: Counter() for v in stored if len(v.shape) >= LEAST}
@@ -70,7 +70,7 @@ def _windows(value: Value, leaves: Collection[Value], few: int) -> Iterator[tupl
         summed = {k for k, label in enumerate(labels) if label not in how.out}
         if not _slides(arg.shape, at, alone, summed):
             continue
-        if _is_small(other):  # its results lie as what it reads does
+        if _is_small(other):  # its results have the layout of its operand
             yield from ((leaf, k) for k in _unmoved(at, {labels.index(how.out[-1])}, summed))
             continue
         both = {k for k, label in enumerate(labels) if label in how.out} - alone
@@ -84,19 +84,19 @@ def _windows(value: Value, leaves: Collection[Value], few: int) -> Iterator[tupl
 
 
 def _slides(shape: Shape, at: Position, rows: Collection[int], summed: Collection[int]) -> bool:
-    """True where rows and terms move one index."""
+    """True if rows and terms move one index."""
     loops = tuple(Sym(f"i{k}", extent=d) for k, d in enumerate(shape))  # as own() names them
     shared = [{*together(d, loops)} for d in at]
     return any(axes.intersection(rows) and axes.intersection(summed) for axes in shared)
 
 
 def _unmoved(at: Position, axes: Collection[int], rows: Collection[int]) -> list[int]:
-    """Which indices some axes move, and rows do not."""
+    """The indices that some axes move, and rows do not."""
     return [k for k, d in enumerate(at) if _moved(d, axes) and not _moved(d, rows)]
 
 
 def _outputs(shape: Shape, labels: Sequence[int], others: Sequence[int], how: Contracted, few: int) -> int:
-    """How many results an operand of this shape makes of what it meets; many where none is its own, as of a
+    """The results per element of the other operand; many if this operand has no axis of its own, as in a
     depthwise convolution."""
     alone = [d for d, label in zip(shape, labels, strict=True) if label in how.out and label not in others]
     return prod(d if isinstance(d, int) else few for d in alone) if alone else few
@@ -109,7 +109,7 @@ def _walks(at: Dim, axes: Collection[int]) -> bool:
 
 
 def _is_given(leaf: Value) -> bool:
-    """True for what surrounds an input with a border: its rows are best copied as they are."""
+    """True for a border around an input: its rows are best copied as they are."""
     how = leaf.compute
     return isinstance(how, Elements) and how.border is not None and isinstance(leaf.args[0].compute, Given)
 
@@ -125,7 +125,7 @@ def _lanes(value: Value, leaves: Collection[Value], few: int) -> Iterator[int]:
         ]
         places = [(label, max(_axes(at[n]))) for n, label in enumerate(how.out) if _axes(at[n])]
         alone = [axis for label, axis in places if wide and label not in wide[0]]
-        beside = _beside_small(v, how)  # which asks for nothing where it is innermost anyway
+        beside = _beside_small(v, how)  # no preference, since it is innermost anyway
         alone += [k for label, k in places if label in beside and k != len(value.shape) - 1]
         shared = [axis for label, axis in places if label in how.left and label in how.right]
         sliding = any(not isinstance(leaf.compute, Given) for leaf, _ in _windows(v, leaves, few))
@@ -133,18 +133,18 @@ def _lanes(value: Value, leaves: Collection[Value], few: int) -> Iterator[int]:
 
 
 def _beside_small(value: Value, how: Contracted) -> tuple[int, ...]:
-    """The label that is innermost in what a small matrix is multiplied by."""
+    """The innermost label of the operand that a small matrix multiplies."""
     sides = zip(value.args[:2], (how.right, how.left), strict=True)
     return tuple(others[-1] for arg, others in sides if _is_small(arg))
 
 
 def _is_small(value: Value) -> bool:
-    """True for a constant whose numbers kernels may hold."""
+    """True for a constant that kernels may contain as numbers."""
     return isinstance(value.compute, Given) and value.compute.numbers is not None
 
 
 def _follow(votes: Mapping[Value, Counter[int]], leaves: Collection[Value], sizes: Sizes) -> None:
-    """Those without a vote take that of a tensor of the same rank that their kernels read."""
+    """Tensors without a preference take that of a tensor of the same rank that their kernels read."""
     for value, found in votes.items():
         reads = () if found else (r for v, at in _inlined(value, leaves) for r in read(v, at))
         for arg, where, _ in reads:
@@ -154,7 +154,7 @@ def _follow(votes: Mapping[Value, Counter[int]], leaves: Collection[Value], size
 
 
 def _inlined(value: Value, leaves: Collection[Value]) -> Iterator[tuple[Value, Position]]:
-    """What a kernel for a value computes, and where, for an element of it; once each."""
+    """The values that a kernel computes for a value, and the index of each; once each."""
     todo, seen = [(value, own(value.shape))], set[Value]()
     while todo:
         v, at = todo.pop()
@@ -166,7 +166,7 @@ def _inlined(value: Value, leaves: Collection[Value]) -> Iterator[tuple[Value, P
 
 
 def _source(value: Value, at: Position, leaves: Collection[Value]) -> tuple[Value, Position]:
-    """What a value is moved from, and where an element of it lies there."""
+    """The value that a value is moved from, and the index of an element there."""
     while value not in leaves and isinstance(value.compute, Elements) and len(value.args) == 1:
         found = list(read(value, at))
         if not found:  # nothing but a border is read
@@ -176,7 +176,7 @@ def _source(value: Value, at: Position, leaves: Collection[Value]) -> tuple[Valu
 
 
 def _axes(at: object) -> list[int]:
-    """The axes of the value that was asked for which move an index."""
+    """The axes of the requested value that move an index."""
     names = (s.name for s in symbols(at) if s.source is None) if not isinstance(at, int) else ()  # type: ignore[arg-type]
     return sorted(int(name[1:]) for name in names if name[1:].isdigit())
 

@@ -1,4 +1,4 @@
-"""Which of several calls is the fastest: what measuring spends, and how it takes turns.
+"""Selects the fastest of several calls: the budget of a measurement, and alternating rounds.
 
 >>> now = iter([0.0, 1.0, 1.0, 2.0, 2.0, 4.0, 4.0, 5.0])  # one round of two calls to warm up, one that counts
 >>> measure([lambda: None, lambda: None], Budget(2, 1, 60.0), now.__next__, lambda: None)
@@ -17,12 +17,12 @@ LEAST_GAIN: Final = 0.03  # of the first call's time: less is noise
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What to spend on a kernel: `variants` of it, `runs` of each, `seconds` in all."""
+    """The budget for a kernel: `variants` of it, `runs` of each, `seconds` in all."""
 
     variants: int
     runs: int
     seconds: float
-    more: bool = False  # candidates that seldom win, too
+    more: bool = False  # with candidates that rarely win
 
 
 BUDGETS: Final = {4: Budget(6, 50, 0.2), 5: Budget(12, 200, 1.0, more=True)}  # by optimisation level
@@ -34,8 +34,8 @@ def measure(
     clock: Callable[[], float],
     check: Callable[[], None],
 ) -> list[float] | None:
-    """The least seconds of each call, run in turn after one round to warm up; None when the budget allows no
-    round besides. A round that is cut short counts for none of them."""
+    """The least seconds of each call, measured in turn after a round to warm up; None if the budget allows no
+    other round. An interrupted round counts for none of them."""
     least, spent = [inf] * len(calls), 0.0
     for turn in range(budget.runs + 1):
         times: list[float] = []

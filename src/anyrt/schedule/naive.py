@@ -1,9 +1,9 @@
-"""A group as a kernel of serial loops: what each strategy begins with.
+"""A group as a kernel of serial loops: the input of each strategy.
 
-Elements are inlined into one another (elements.py). Loops over what folds keep stand around the folds, loops
-over the rest of the output after them; rows that taps read again are computed into the thread's scratch
-before what reads them. Loops are split until indices are affine. Nothing is merged, widened or shared among
-threads yet: that is what strategies do.
+Elements are inlined into one another (elements.py). Loops over the axes that folds keep surround the folds;
+loops over the rest of the output follow them. Rows that taps read again are computed into the thread's
+scratch first. Loops are split until indices are affine. Strategies merge, vectorise and parallelise loops
+later.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from anyrt.schedule.step import Context, Strategies, Strategy, Trace, carry_out
 from anyrt.schedule.tables import Tables
 from anyrt.schedule.tapped_rows import TappedRows, moved
 
-FEWER = 64  # times: what has as many elements less than the kernel writes is stored for next to nothing
+FEWER = 64  # times: a value with as many fewer elements than the kernel writes is stored at almost no cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,8 @@ class Mark:
 
 @dataclass(slots=True)
 class Builder:
-    """Makes the kernel of one group. `first`: which element of a stored value its buffer begins with, where
-    it is not the first one; `layouts`: how they lie there, where that is not the usual way."""
+    """Creates the kernel of one group. `first`: the element of a stored value at which its buffer starts, if
+    not the first one; `layouts`: those that are not row-major."""
 
     group: Group
     buffers: Mapping[Value, Buffer]
@@ -98,7 +98,7 @@ class Builder:
     unmet: tuple[str, ...] = ()
 
     def build(self) -> Kernel | FusionFailure:
-        """The kernel, or which value needs a buffer of its own."""
+        """The kernel, or the value that needs its own buffer."""
         found = self.naive()
         if isinstance(found, FusionFailure):
             return found
@@ -110,11 +110,11 @@ class Builder:
 
     @property
     def kind(self) -> str:
-        """The name of the strategy, for a kernel that is made."""
+        """The name of the strategy for an existing kernel."""
         return "stencil" if self.row is not None else self.chosen
 
     def traced(self) -> list[Trace]:
-        """What each step of the strategy makes of the kernel."""
+        """The kernel after each step of the strategy."""
         found = self.naive()
         assert not isinstance(found, FusionFailure), "the kernel was made before"
         kernel, strategy = found
@@ -140,7 +140,7 @@ class Builder:
         if root.dtype in storage.PACKED:
             return "map", self._kernel(self._packed())
         elements, store = self._refined()
-        if self.failures:  # the store reads what is not there
+        if self.failures:  # the store reads a placeholder
             return "map", self._kernel(())
         if self.group.mends:
             return "mend", self._kernel(self._mended(elements, store))
@@ -149,19 +149,19 @@ class Builder:
         if elements.reductions:
             return self._folding_kind(elements), self._kernel(self._rows_folded(elements, store))
         layout = self.group.layout
-        if layout is not None and layout.block is not None:  # within blocks elements lie side by side
+        if layout is not None and layout.block is not None:  # elements are contiguous within blocks
             self.vars.sort(key=lambda v: stride(store.index, v) == 1)
         kernel = self._kernel(serial(self.vars, (store,)))
         return "update" if keeps(kernel) else "map", kernel
 
     def _folding_kind(self, elements: Elements) -> str:
-        """That of a kernel with folds, which it keeps."""
+        """The loops of a kernel with folds, which surround them."""
         self.folded = {r.register: r.value for r in elements.reductions.values()}
         contracts = any(isinstance(v.compute, Contracted) for v in self.folded.values())
         return "contraction" if contracts else "reduction"
 
     def _written(self, how: Extern) -> tuple[Stmt, ...]:
-        """What a primitive's own statements are in a kernel."""
+        """A primitive's own statements in a kernel."""
         maker = Maker(self.group.root, self.group.buffer, self.group.place, self.names)
         body = extern(how, maker, self._elements(reductions=False), self.buffers)
         self.scratch = maker.bytes
@@ -198,8 +198,8 @@ class Builder:
         return found
 
     def _repeated(self) -> Value | None:
-        """What has so few elements, beside the result, that computing it for each part of that again costs
-        more than storing it."""
+        """Values with so few elements, compared with the result, that recomputing them for each part of it
+        costs more than storing them."""
         most, todo = self.sizes.volume(self.group.root) // FEWER, [self.group.root]
         seen = set(self.buffers)
         while todo:
@@ -215,7 +215,7 @@ class Builder:
     # ---- the output's loops -------------------------------------------------------------------
 
     def _refined(self) -> tuple[Elements, Store]:
-        """The root's store over its own axes, split further until indices are affine."""
+        """The root's store in loops over its own axes, split until indices are affine."""
         root = self.group.root
         axes: list[Dim] = [0] * len(root.shape)
         for k in self.group.order:
@@ -231,8 +231,8 @@ class Builder:
         return self._lower(axes)
 
     def _divided(self, elements: Elements, store: Store) -> dict[Sym, Dim] | None:
-        """Where a loop is once it is two: one that an index divides, or whose rows are long; None where there
-        is none."""
+        """The position at which a loop is split in two: because an index divides it, or its rows are long;
+        None if there is none."""
         found = divided([d for s in self._all_dims(elements, store) for d in s], self.vars)
         piece = self._long_row() if found is None else None
         var, size = found or piece or (None, 1)
@@ -314,7 +314,7 @@ class Builder:
         return widest
 
     def _among(self, some: Container[Sym]) -> tuple[list[Sym], list[Sym]]:
-        """The loops that are among some, and the others."""
+        """The loops that some of them share, and the others."""
         return [v for v in self.vars if v in some], [v for v in self.vars if v not in some]
 
     def _narrow(self, outer: Sequence[Sym], reductions: Sequence[Reduction]) -> bool:
@@ -343,8 +343,8 @@ class Builder:
         return out
 
     def _mended(self, elements: Elements, store: Store) -> tuple[Stmt, ...]:
-        """Each row that holds NaN, made once more; where the first element along axes tells of all, what of
-        the row is NaN there."""
+        """Each row that contains NaN, recomputed; if the first element along axes represents all, the
+        elements of the row that are NaN there."""
         alike = searched(self.group.root, self.buffers) or ()
         repeated = {v for k in alike for v in self.vars if depends(self.axes[k], v)}
         first = substitute(store.index, dict.fromkeys(repeated, 0))
@@ -360,7 +360,7 @@ class Builder:
     def _rows_mended(
         self, rows: Sequence[Sym], again: tuple[Stmt, ...], is_none: Expr, kind: Loop
     ) -> tuple[Stmt, ...]:
-        """Statements for each row that holds NaN."""
+        """Statements for each row that contains NaN."""
         if not rows:
             return again
         *rows, last = rows
@@ -373,7 +373,8 @@ class Builder:
     # ---- rows that taps read again ------------------------------------------------------------
 
     def _tapped(self, elements: Elements, value: Value, at: tuple[Dim, ...]) -> Expr:
-        """Taps at the level of the output: a heavy operand is kept in rows, a light one read in place."""
+        """Taps at the level of the output: an expensive operand is kept in rows, a cheap one is read in
+        place."""
         (op, _), arg = tapped(value), value.args[0]
         if is_light(arg, self.buffers, self.machine):
             return elements.taps(value, at)
@@ -395,8 +396,7 @@ class Builder:
         return self._ring(elements, value, at)
 
     def _side_by_side(self, operand: Value, at: tuple[Dim, ...], row: Sym) -> frozenset[Sym]:
-        """Loops around the row over few elements that lie side by side in memory: kept together, they share
-        what is loaded."""
+        """Loops around the row over few contiguous elements: kept together, they share loads."""
         at_row = self.vars.index(row)
         few, after = [v for v in self.vars[:at_row] if is_few(v)], self.vars[at_row + 1 :]
         if not few:
@@ -435,8 +435,7 @@ class Builder:
         return Buffer(self.names.name(stem), kind, Space.SCRATCH, count, offset)
 
     def _rows(self, store: Store) -> tuple[Stmt, ...]:
-        """Rows in order, each after the operand rows that it still misses; what marks these as missing
-        first."""
+        """Rows in order, each after the operand rows that it lacks; first the marks of missing rows."""
         row = self.row
         assert row is not None, "a stencil has a row"
         inner = [v for v in self.vars if v in self.inner and v is not row]
@@ -451,7 +450,7 @@ class Builder:
     # ---- borders ------------------------------------------------------------------------------
 
     def _bordered(self, border: Border) -> tuple[Stmt, ...]:
-        """The border of the root: along each axis both ends, of axes before it what is between these."""
+        """The border of the root: both ends of each axis, with the interior of the axes before it."""
         root, order = self.group.root, list(self.group.order)
         value = storage.encode(root.dtype, const(border.value, COMPUTED[root.dtype]))
         wide = [k for k in order if (border.lo[k], border.hi[k]) != (0, 0)]
@@ -469,7 +468,7 @@ class Builder:
     def _side(
         self, around: Mapping[int, Sym], ranges: Mapping[int, tuple[Dim, Dim]], value: Expr
     ) -> tuple[Stmt, ...]:
-        """`value` along axes that are loops already, these ranges of others, and all of the rest."""
+        """`value` along axes that have loops, these ranges of others, and all of the rest."""
         root, vars = self.group.root, list[Sym]()
         at: list[Dim] = [0] * len(root.shape)
         for k in self.group.order:
@@ -482,7 +481,7 @@ class Builder:
     # ---- packed types -------------------------------------------------------------------------
 
     def _packed(self) -> tuple[Stmt, ...]:
-        """Packed results: a loop over bytes, each made of two or four elements."""
+        """Packed results: a loop over bytes, each of two or four elements."""
         root, width = self.group.root, bits(self.group.root.dtype)
         total, each, mask = product(root.shape), 8 // width, (1 << width) - 1
         byte = self.names.var(floordiv(add(total, each - 1), each))
@@ -505,7 +504,7 @@ class Builder:
 
 
 def _beside(at: Dim, few: Sym, moving: Sequence[Sym]) -> bool:
-    """True when an index finds the elements of `few` side by side wherever the others move it."""
+    """True if the elements along `few` are contiguous at every index of the others."""
     rest = substitute(at, {few: 0})
     whole = stride(at, few) == 1 and divmod_dim(rest, few.extent or 0)[1] == 0
     return whole and any(depends(rest, v) for v in moving)

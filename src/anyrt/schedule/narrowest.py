@@ -1,5 +1,5 @@
-"""What to store of a contraction whose results are not read where it makes them: not its sums, but the
-narrowest of what is made of them one by one.
+"""The value to store for a contraction whose results are read elsewhere: not its sums, but the narrowest
+value computed from them element by element.
 
     sums: int32  →  numbers: float32  →  codes: int8  →  numbers again: float32        the codes
 """
@@ -17,16 +17,17 @@ from anyrt.ir.graph import Value
 
 @dataclass(slots=True)
 class _Chain:
-    """What is made of a contraction, element by element. `through`: what all behind it is made of; `last`:
-    the place up to which any of them is read."""
+    """The values computed from a contraction element by element. `through`: the value that all later ones
+    depend on; `last`: the position up to which any of them is read."""
 
     through: list[Value]
     last: float = -inf
 
 
 def narrowest(order: Sequence[Value], users: Mapping[Value, Sequence[Value]]) -> dict[Value, Value]:
-    """For what is made of a contraction, element by element, the last of the narrowest values that all of it
-    goes through, from that one on, where it is narrower than the contraction. `order`: producers first."""
+    """For each value computed from a contraction element by element: the last of the narrowest values that
+    all of them depend on, from that one on, if it is narrower than the contraction. `order`: producers
+    first."""
     place = {v: k for k, v in enumerate(order)}
     chains = _chains(place, users)
     least = {v: min(c.through, key=lambda u: (bits(u.dtype), -place[u])) for v, c in chains.items()}
@@ -35,7 +36,7 @@ def narrowest(order: Sequence[Value], users: Mapping[Value, Sequence[Value]]) ->
 
 
 def _chains(place: Mapping[Value, int], users: Mapping[Value, Sequence[Value]]) -> dict[Value, _Chain]:
-    """What is made of a contraction, with the chain that it belongs to, producers first."""
+    """The values computed from a contraction, with their chains, producers first."""
     chains: dict[Value, _Chain] = {}
     for value, at in place.items():
         chain = _Chain([]) if isinstance(value.compute, Contracted) else _before(value, chains)
@@ -48,7 +49,7 @@ def _chains(place: Mapping[Value, int], users: Mapping[Value, Sequence[Value]]) 
 
 
 def _before(value: Value, chains: Mapping[Value, _Chain]) -> _Chain | None:
-    """The one contraction that a value is made of; none is left where others read what is made of it."""
+    """The one contraction that a value is computed from; None if others read values between."""
     read = [a for a in value.args if a in chains]
     made = {id(chains[a]): chains[a] for a in read}
     how = value.compute

@@ -1,9 +1,9 @@
 """The regions of a node on the memory of the values around them.
 
-Each state of a loop has one place, where its result lies afterwards. It is copied there before the first
-turn, unless it is made there. In a turn its successor may be made there as well where nothing reads the state
-later, or where the kernel that makes an element reads that element alone; else it is made elsewhere, and
-copied at the end of the turn.
+Each state of a loop has one place, which holds its final value. It is copied there before the first
+iteration, unless it is computed there. In an iteration, its successor may be computed there as well if
+nothing reads the state later, or if the kernel reads only the element that it stores. Otherwise it is
+computed elsewhere, and copied at the end of the iteration.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from anyrt.ir.graph import Graph, Node, Type, Value
 from anyrt.prims.build import param
 from anyrt.schedule.launch import ExternalStep, Launch, RegionStep, Schedule, Step, mentioned, touched
 
-Names = Callable[[Graph], Sequence[str]]  # of the memory of a graph's inputs, and then outputs
+Names = Callable[[Graph], Sequence[str]]  # names of the memory of a graph's inputs, and outputs
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A copy of `value`, or of what lies in `value`, to another place."""
+    """A copy of `value`, or of its elements, to another place."""
 
     value: Value | Buffer
     type: Type
@@ -33,7 +33,7 @@ class Move:
 
 @dataclass(slots=True)
 class Numbers:
-    """Counts the tensors that are stored for a graph and its regions: `next` is that of the next one."""
+    """Numbers the stored tensors of a graph and its regions: `next` is the next number."""
 
     next: int = 0
 
@@ -45,8 +45,8 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What regions need of the graph around them: their schedules, those of copies, the names of a graph's
-    memory, new memory, and where values lie, which is nowhere for a number that is known."""
+    """What regions need from the graph around them: their schedules, those of copies, the names of a graph's
+    memory, new memory, and the buffers of values (none for a known number)."""
 
     schedule: Callable[[Graph], Schedule]
     copies: Callable[[Graph], Schedule]
@@ -75,7 +75,7 @@ class Around:
 
 
 def at_first(node: Node) -> dict[int, Value]:
-    """For operands that results are at first those results."""
+    """The copies of operands to the results that start as these operands."""
     match Value(node).compute:
         case Nested(turns=True):
             return {k: Value(node, k) for k in range(len(node.types))}
@@ -93,8 +93,8 @@ def region_step(node: Node, around: Around) -> RegionStep:
 
 
 def external_step(node: Node, around: Around) -> ExternalStep:
-    """The call of code that is not ours, with the copies that it needs: a result that lies over an operand is
-    that operand before."""
+    """The call of foreign code, with the copies that it needs: a result that overwrites an operand is a copy
+    of it first."""
     how = Value(node).compute
     assert isinstance(how, External), f"{node} is computed here"
     moves = list[Move]()
@@ -124,7 +124,7 @@ def _chosen(node: Node, around: Around, name: str) -> RegionStep:
 
 
 def _repeated(node: Node, around: Around, name: str) -> RegionStep:
-    """A region that makes the results of themselves."""
+    """A region that computes the results from their previous values."""
     moves = list[Move]()
     (region,) = node.op.regions
     states = [around.buffers[Value(node, k)] for k in range(len(node.types))]
@@ -150,7 +150,7 @@ def _repeated(node: Node, around: Around, name: str) -> RegionStep:
 
 
 def _held(value: Value, around: Around, moves: list[Move]) -> Buffer:
-    """Where an operand lies; a number is put somewhere."""
+    """The buffer of an operand; a number is stored first."""
     if value not in around.buffers:
         moves.append(Move(value, value.type, around.fresh(value.type)))
         return moves[-1].to
@@ -158,12 +158,12 @@ def _held(value: Value, around: Around, moves: list[Move]) -> Buffer:
 
 
 def _places_of_sizes(region: Graph, around: Around) -> list[Buffer]:
-    """New memory for the sizes that a region tells."""
+    """New memory for the sizes that a region computes."""
     return [around.fresh(v.type) for _, v in told(region)]
 
 
 def _ends(region: Graph, around: Around) -> tuple[list[Buffer], list[Buffer]]:
-    """The memory of a region's inputs and outputs, as its kernels call it."""
+    """The memory of a region's inputs and outputs, by its kernels' names."""
     names, count = around.names(region), len(region.inputs)
     ins = _named(names[:count], region.inputs, Space.INPUT)
     return ins, _named(names[count:], region.outputs, Space.OUTPUT)
@@ -179,7 +179,7 @@ def _swap(mine: Sequence[Buffer], theirs: Sequence[Buffer]) -> dict[Buffer, Buff
 
 
 def _may_stay(body: Schedule, old: Buffer, made: Buffer) -> bool:
-    """True where what is made of a state may lie where the state does."""
+    """True if the successor of a state may overwrite it."""
     reads = [n for n, x in enumerate(body.steps) if old in touched(x)]
     writes = [n for n, x in enumerate(body.steps) if made in _written(x)]
     if not reads or not writes or reads[-1] < writes[0]:

@@ -1,8 +1,8 @@
-"""Which outputs are written past the caches: so large that nothing of them would still be there when the next
-inference writes them, while every line would be read from memory before it is overwritten.
+"""The outputs that are stored past the caches: so large that nothing of them remains in a cache until the
+next inference writes them, while every line would be read from memory before it is overwritten.
 
-What a second kernel reads again of an output (hidden.py) would come from memory then, not from the caches: so
-that much less is gained. Where sizes are open, they decide while the engine runs.
+A second kernel that reads an output again (hidden.py) would then read it from memory, so the gain is smaller
+by that much. For dynamic sizes, the engine decides at run time.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from anyrt.ir.graph import Graph, Value, users
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """Sizes that are not 0 where an output is written past the caches: by rows in order, or in tiles, a line
-    here and a line there."""
+    """Sizes that are not 0 if an output is stored past the caches: in order by rows, or in tiles, whose lines
+    are scattered."""
 
     rows: Dim
     tiles: Dim
@@ -32,8 +32,8 @@ NOT_PAST = Past(0, 0)
 
 
 def in_order(machine: Machine) -> int:
-    """Bytes of inputs and outputs together, from which the last-level cache does not hold enough of them: a
-    quarter more than it has."""
+    """The bytes of inputs and outputs together that the last-level cache does not hold: a quarter more than
+    its size."""
     return machine.last_bytes * 5 // 4
 
 
@@ -43,8 +43,8 @@ def in_tiles(machine: Machine) -> int:
 
 
 def past_caches(graph: Graph, machine: Machine, again: Mapping[Value, Dim]) -> dict[Value, Past]:
-    """For each of a network's outputs, whether it is written past the caches: not where so many open sizes
-    decide it that no formula shall. `again`: of how many elements of an output a second kernel reads."""
+    """For each of a network's outputs, whether it is stored past the caches; never if too many dynamic sizes
+    decide. `again`: the number of elements of an output that a second kernel reads."""
     try:
         return _past_caches(graph, machine, again)
     except NotSupportedError:
@@ -61,13 +61,13 @@ def _past_caches(graph: Graph, machine: Machine, again: Mapping[Value, Dim]) -> 
 
 
 def _past(rows: Dim, gain: Dim, machine: Machine) -> Past:
-    """`gain`: bytes of an output that are not read again; `rows`: 1 where those that are written in order go
-    past the caches."""
+    """`gain`: bytes of an output that are not read again; `rows`: 1 if outputs written in order bypass the
+    caches."""
     return NOT_PAST if gain == 0 else Past(rows, maximum(rows, _reaches(gain, in_tiles(machine))))
 
 
 def _read(value: Value, uses: Sequence[Value]) -> Dim:
-    """Elements of an input that are read: of a table only those at the positions that are asked for."""
+    """Elements of an input that are read: of a table only those at the positions that are gathered."""
     whole = product(value.shape)
     if not uses or any(not isinstance(u.compute, Elements) or u.compute.same for u in uses):
         return whole

@@ -1,15 +1,14 @@
-"""Which values get a buffer, and which are computed inside the kernels that use them: decided by price,
-before any kernel is made.
+"""Selects by cost, before kernels exist, the values that get a buffer; all others are computed inside the
+kernels that use them.
 
-A value needs a buffer when it is an output, or when computing it again wherever it is read costs more than
-storing it and loading it back. What it costs depends on what is stored before it; how often it is read
-depends on what is stored behind it. So both are counted for a guess, which is made again from the counts
-until it stays the same.
+A value needs a buffer if it is an output, or if recomputing it at every reader costs more than storing and
+loading it. Its cost depends on the stored values before it; the number of its readers depends on the stored
+values behind it. So both are computed for a guess, which is refined until it is stable.
 
-A reader is a loop: a kernel's own, that of a fold inside a kernel, or that of taps. Folds count where what
-they read has been folded already: what lies in a row is cheap to read twice, but every norm after a norm
-would compute the one before it again for each of its own folds. One loop may read a value at several
-positions (positions.py), as a sum of shifted copies does, and would compute it for each.
+A reader is a loop: that of a kernel, of a fold inside a kernel, or of taps. A fold counts only if its operand
+has been folded already: reading a row twice is cheap, but each norm after another norm would recompute that
+one for each of its folds. A loop may read a value at several positions (positions.py), as a sum of shifted
+copies does, and would compute it for each.
 """
 
 from __future__ import annotations
@@ -36,19 +35,19 @@ from anyrt.schedule.positions import Position, own, positions, read, times
 from anyrt.schedule.turning import axis_of_terms, rows
 
 CHAIN = 160  # instructions: longer chains are cut, so that kernels stay readable and compile fast
-AS_A_COPY = 2  # instructions for an operand of a contraction, which are as good as a copy
+AS_A_COPY = 2  # instructions for an operand of a contraction that are worth a copy
 DEPTH = 48  # values inlined into one another
 ROUNDS = 6  # guesses: two or three are needed
-MANY = 16  # readers are not counted beyond
-REPEATED = 1 << 13  # elements that take longer across memory than a kernel more takes
+MANY = 16  # more readers are not counted
+REPEATED = 1 << 13  # elements that are slower to read across memory than an additional kernel
 
-Loop = tuple[Value, Value]  # what a kernel or taps make, and the fold inside it, or again the same
+Loop = tuple[Value, Value]  # the root of a kernel or taps, and the fold inside it, or again the same
 
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """The loops that read a value, and where each of their elements does. In order, so that leaving out what
-    is too many leaves out the same."""
+    """The loops that read a value, and the positions of their reads. Ordered, so that a limit always drops
+    the same ones."""
 
     reads: Mapping[tuple[Loop, Position], None] = field(default_factory=dict)
     loops: Mapping[Loop, None] = field(default_factory=dict)
@@ -63,7 +62,7 @@ class Stored:
 
 
 def partition(graph: Graph, sizes: Sizes, alone: frozenset[Value], machine: Machine) -> tuple[Stored, ...]:
-    """What is stored besides inputs, outputs and constants, producers first."""
+    """The values stored besides inputs, outputs and constants, producers first."""
     return tuple(
         Stored(v, reason) for v, reason in _Partition(graph, sizes, alone, machine).decided().items()
     )
@@ -79,14 +78,14 @@ class _Partition:
     place: Mapping[Value, int] = field(default_factory=dict)
     given: frozenset[Value] = frozenset()
     users: Mapping[Value, Sequence[Value]] = field(default_factory=dict)
-    contracted: set[Value] = field(default_factory=set)  # what contractions read, also through moves
+    contracted: set[Value] = field(default_factory=set)  # operands of contractions, also through moves
     narrow: Mapping[Value, Value] = field(default_factory=dict)  # what to store of what is contracted
-    # What is chosen, one for one, between what is there and new elements.
+    # Values that select element by element between existing and new elements.
     updated: frozenset[Value] = frozenset()
     coded: Coded = field(init=False)
 
     def decided(self) -> dict[Value, str]:
-        """The guess that gives itself, or one of several that give one another."""
+        """The stable guess, or one of several that alternate."""
         self.order = list(walk(v for _, v in self.graph.outputs))
         self.place = {v: k for k, v in enumerate(self.order)}
         leaves = (v for v in self.order if _is_stored(v))
@@ -113,8 +112,8 @@ class _Partition:
         return guess
 
     def _repeats_operand(self, user: Value, value: Value) -> bool:
-        """True for a contraction that reads an element for several results, as all but vectors' do. Weights
-        that are codes in words it decodes itself."""
+        """True for a contraction that reads an element for several results, as all but matrix-vector products
+        do. It decodes weights that are codes in words itself."""
         how = user.compute
         if not isinstance(how, Contracted) or self.coded.is_in_words(value) or value in self.coded.decoded:
             return False
@@ -123,7 +122,7 @@ class _Partition:
         return prod(self.sizes.of(user.shape[k]) for k in others) > 1 or self.coded.is_made_of(value)
 
     def _readers(self, stored: Mapping[Value, str]) -> dict[Value, Readers]:
-        """The loops that would compute each value, if it were not stored but all of `stored` were."""
+        """The loops that would compute each value if it were not stored but all of `stored` were."""
         found: dict[Value, Readers] = {}
         for value in reversed(self.order):
             through = (self._through(value, user, stored, found) for user in self.users[value])
@@ -133,7 +132,7 @@ class _Partition:
     def _through(
         self, value: Value, user: Value, stored: Mapping[Value, str], found: Mapping[Value, Readers]
     ) -> Iterator[tuple[Loop, Position]]:
-        """The loops that read `value` for the sake of `user`."""
+        """The loops that read `value` to compute `user`."""
         match user.compute:
             case Concatenated() | HostStep():  # each part is written by its own loops
                 yield (value, value), own(value.shape)
@@ -148,7 +147,7 @@ class _Partition:
                     yield from ((loop, at) for at in positions(value, user, where))
 
     def _choose(self, readers: Mapping[Value, Readers]) -> dict[Value, str]:
-        """What to store for these readers, producers first."""
+        """The values to store for these readers, producers first."""
         chosen: dict[Value, str] = {}
         chains = _Chains(self.given, chosen)
         for value in self.order:
@@ -167,7 +166,7 @@ class _Partition:
     def _decided(
         self, value: Value, readers: Mapping[Value, Readers], chains: _Chains, chosen: dict[Value, str]
     ) -> str | None:
-        """Why to store a value, None where it is not; what others share of what leads to it is `chosen`."""
+        """The reason to store a value, None if there is none; an operand shared by others is `chosen`."""
         if isinstance(value.compute, Folded | Contracted):
             return self._summed_again(value, readers, chains)
         found = price(value, chains, self.machine)
@@ -180,7 +179,7 @@ class _Partition:
         return self._reason(value, found, readers, chains)
 
     def _store_others(self, value: Value, chains: _Chains, chosen: dict[Value, str]) -> None:
-        """A kernel contracts once: of several operands that do, the last one is left to it."""
+        """A kernel contracts once: of several contracted operands, only the last one is not stored."""
         able = sorted({a for a in value.args if chains.contracts(a)}, key=self.place.__getitem__)
         for other in able[:-1]:
             if chains.contracted[other] is not chains.contracted[able[-1]]:
@@ -191,8 +190,8 @@ class _Partition:
             chains.add(value)
 
     def _shared(self, value: Value, found: Price, chains: _Chains) -> Value | None:
-        """Where too much leads to a value: the last one before it that others read, too. If that were not
-        stored, they would compute all that leads to it again."""
+        """If too long a chain leads to a value: the last value in it that others read, too. Otherwise they
+        would recompute all that leads to it."""
         if _too_long(found, chains.depth[value]) is None or len(set(self.users[value])) > 1:
             return None
         read = {v for there in times(value, chains).values() for v in there}
@@ -204,7 +203,7 @@ class _Partition:
         return None
 
     def _made_from(self, value: Value, last: Value, chains: _Chains) -> list[Value]:
-        """What reads a value, up to the next that is stored, as far as `last`, producers first."""
+        """The readers of a value, up to the next stored one and `last`, producers first."""
         found, todo = set[Value](), [value]
         while todo:
             new = {u for u in self.users[todo.pop()] if self.place[u] <= self.place[last]} - found
@@ -213,8 +212,8 @@ class _Partition:
         return sorted((v for v in found if v not in self.given), key=self.place.__getitem__)
 
     def _goes_on(self, value: Value, readers: Mapping[Value, Readers]) -> bool:
-        """True when all readers of a value read one made from it, which is no larger: if one of them is worth
-        storing, then that one."""
+        """True if all readers of a value read one value computed from it that is no larger: if one of them is
+        worth storing, it is that one."""
         return any(
             not isinstance(u.compute, Folded | Contracted | Resampled | Concatenated)
             and u not in self.given
@@ -225,8 +224,8 @@ class _Partition:
         )
 
     def _leads_on(self, value: Value, readers: Mapping[Value, Readers]) -> bool:
-        """True for what several kernels would contract, element by element, for one value made from it that
-        takes no more memory, or is made of another tensor, too, which they would read: that is stored."""
+        """True for a value computed element by element from contractions by several kernels, for one later
+        value that is not larger or also depends on another tensor: it is stored."""
         loops = readers[value].loops
         once = len(readers[value].reads) == len(loops) and all(kernel == loop for kernel, loop in loops)
         if len(loops) < 2 or not once:
@@ -242,7 +241,7 @@ class _Partition:
     def _reason(
         self, value: Value, found: Price, readers: Mapping[Value, Readers], chains: _Chains
     ) -> str | None:
-        """Why to store a value, None where computing it again is cheaper."""
+        """The reason to store a value, None if recomputing it is cheaper."""
         uses = self.users[value]
         if value in self.coded.rows:
             return "a sum of products reads codes, and their scales"
@@ -267,7 +266,7 @@ class _Partition:
     def _computed_again(
         self, value: Value, mine: Readers, readers: Mapping[Value, Readers], chains: _Chains
     ) -> str | None:
-        """Why to store what several loops compute of folded rows."""
+        """The reason to store a value that several loops compute from folded rows."""
         loops, folds = len(mine.loops), chains.folded.get(value, 0)
         row = folds == 1 and self._is_row(mine)
         if loops <= 1 or not folds or self._spreads(value) or row:
@@ -278,8 +277,8 @@ class _Partition:
         return f"{loops} loops over folded rows would each spend {anew} instructions on it"
 
     def _is_copied(self, value: Value) -> bool:
-        """True for what kernels copy themselves: what only moves elements, what is chosen for whole products,
-        and the border around an input that is read in windows of one image (loops/window_tile.py)."""
+        """True for values that kernels copy themselves: moves, elements selected for whole products, and the
+        border around an input that is read in windows of one image (loops/window_tile.py)."""
         how = value.compute
         if isinstance(how, Elements) and how.positions and value.args[0] in self.given:
             return all(_chooses(value, u) for u in self.users[value])
@@ -288,15 +287,15 @@ class _Partition:
         return all(_slides(v) for v in self._contractions(value))
 
     def _becomes_words(self, value: Value) -> bool:
-        """True for what is made the half type that dots sum, and is rows enough of a contraction: computed
-        where it is read it would still be what no dot sums."""
+        """True for a conversion to the half type that dots sum, if the contraction has enough rows: computed
+        where it is read, it would remain in a type that no dot sums."""
         halves = self.machine.halves
         if value.dtype not in halves or any(a.dtype in halves for a in value.args):
             return False
         return any(rows(v, value, self.sizes) >= WORTH for v in self._contractions(value))
 
     def _contractions(self, value: Value) -> Iterator[Value]:
-        """What reads a value, also where it only moves it."""
+        """The readers of a value, also through moves."""
         for user in self.users[value]:
             if _moves(user) and user not in self.given:
                 yield from self._contractions(user)
@@ -304,15 +303,15 @@ class _Partition:
                 yield user
 
     def _parting(self, readers: Readers, folds: int) -> int:
-        """Instructions that an element takes which is stored for other loops: once more to where it is stored
-        from and twice from there on where these had been one kernel's. What is made of several folds already
-        is stored sooner, or chains of them would be computed again and again."""
+        """Instructions per element that is stored for other loops: one more where it is stored, and twice at
+        the readers if one kernel had computed these. A value that depends on several folds is stored sooner,
+        or chains of them would be recomputed repeatedly."""
         moves = 4 if folds == 1 and len({kernel for kernel, _ in readers.loops}) == 1 else 1
         return moves * self.machine.costs.move + 2
 
     def _is_row(self, readers: Readers) -> bool:
-        """True for what the loops of one kernel read, row by row: the first of them keeps the row for the
-        others (loops/cache_read.py)."""
+        """True for a value that the loops of one kernel read, row by row: the first of them keeps the row for
+        the others (loops/cache_read.py)."""
         most = pieces(self.machine).cached
         folds = [loop for _, loop in readers.loops if isinstance(loop.compute, Folded)]
         rows = (self.sizes.volume(f.args[0]) // max(1, self.sizes.volume(f)) for f in folds)
@@ -320,20 +319,20 @@ class _Partition:
         return len({kernel for kernel, _ in readers.loops}) == 1 and along and all(r <= most for r in rows)
 
     def _read_again(self, value: Value, cost: int, readers: Readers) -> str | None:
-        """Why to store what several kernels read, or one at several positions."""
+        """The reason to store a value that several kernels read, or one at several positions."""
         kernels = {kernel for kernel, _ in readers.loops}
         if cost * (len(kernels) - 1) > self._dear:
             return f"{len(kernels)} kernels would each spend {cost} instructions on it"
         how = value.compute
-        # What only moves elements is better read where they come from.
+        # Moves are better read from their source.
         computes = isinstance(how, Elements) and how.same
         if computes and cost * self._again(value, readers) > self._dear:
             return f"{len(readers.reads)} positions would each take {cost} instructions"
         return None
 
     def _summed_again(self, value: Value, readers: Mapping[Value, Readers], chains: _Chains) -> str | None:
-        """Why to store a fold or a contraction."""
-        # Then its kernel would compute all elements, and pass over none (loops/keep.py).
+        """The reason to store a fold or a contraction."""
+        # Its kernel would compute all elements, and skip none (loops/keep.py).
         if any(kernel in self.updated for kernel, _ in readers[value].loops):
             return "most of what reads it stays what it is"
         if value in self.contracted:
@@ -345,7 +344,7 @@ class _Partition:
     def _contracted_before(
         self, value: Value, readers: Mapping[Value, Readers], chains: _Chains
     ) -> str | None:
-        """Why to store what is contracted, or made of that."""
+        """The reason to store a contraction, or a value computed from one."""
         least = self.narrow.get(value)
         made = chains.contracts(value) or least is value
         later = self._leads_on(value, readers) or _is_bordered(least, value)
@@ -353,14 +352,14 @@ class _Partition:
         return again or self._contracted_first(value, chains)
 
     def _around(self, value: Value) -> Value:
-        """The border around a value, where nothing else reads that and windows of one image read the border:
-        it is stored, so that no window asks where it lies."""
+        """The border around a value, if only the border reads the value and windows of one image read the
+        border: it is stored, so that no window tests positions."""
         around = self.users[value][0] if len(set(self.users[value])) == 1 else value
         stays = around in self.given or not _is_bordered(around, value)
         return value if stays or not all(map(_slides, self._contractions(around))) else around
 
     def _folded_again(self, value: Value, readers: Readers, chains: _Chains) -> str | None:
-        """Why to store what one loop would fold for each of several positions."""
+        """The reason to store a value that one loop would fold at each of several positions."""
         (arg,), again = value.args, self._again(value, readers)
         length = self.sizes.volume(arg) // max(1, self.sizes.volume(value))
         if again * length * weight(arg, chains, self.machine) <= self._dear:
@@ -369,11 +368,12 @@ class _Partition:
 
     @property
     def _dear(self) -> int:
-        """Instructions for an element that are worth a kernel of its own."""
+        """Instructions per element that are worth a separate kernel."""
         return 4 * self.machine.costs.move + heavy(self.machine)
 
     def _again(self, value: Value, readers: Readers) -> float:
-        """How often loops would compute each element once more, since they read it at several positions."""
+        """The number of additional times that loops would compute each element, since they read it at several
+        positions."""
         if len(readers.reads) == len(readers.loops):
             return 0.0
         read = Counter(loop for loop, _ in readers.reads)
@@ -385,23 +385,25 @@ class _Partition:
         return sum(max(0.0, n * min(1.0, volume / most) - 1) for n, volume in parts) if most else 0.0
 
     def _contracted_first(self, value: Value, chains: _Chains) -> str | None:
-        """Why to store what is contracted and then repeated, as gates of channels are: a kernel that did this
-        once for all that reads it would go through that by the contraction's loops, maybe across memory."""
+        """The reason to store a contraction that is repeated afterwards, such as gates of channels: a
+        kernel that fused it would iterate over its readers in the contraction's loop order, possibly
+        across memory."""
         if not chains.contracts(value) or not any(isinstance(u.compute, Elements) for u in self.users[value]):
             return None
         repeated = self._spreads(value) and self._most(value) >= REPEATED
         return "it is contracted, and repeated for many elements" if repeated else None
 
     def _spreads(self, value: Value) -> bool:
-        """True for what is computed once for many elements of all that reads it, as a row's mean is."""
+        """True for a value that is computed once for many elements of each reader, such as the mean of a
+        row."""
         return self._most(value) > 4 * self.sizes.volume(value)
 
     def _most(self, value: Value) -> int:
-        """Elements of the largest that reads it."""
+        """Elements of its largest reader."""
         return max((self.sizes.volume(u) for u in self.users[value]), default=0)
 
     def _tapped_again(self, value: Value, user: Value, cost: int, chains: _Chains) -> str | None:
-        """Taps of taps along the same axis: those below would run again for each of those above."""
+        """Taps of taps along the same axis: the inner ones would be repeated for each outer one."""
         taps = user.compute
         if not isinstance(taps, Resampled) or taps.axis not in chains.tapped[value]:
             return None
@@ -415,8 +417,8 @@ class _Partition:
 
 @dataclass(slots=True)
 class _Chains:
-    """What leads to each value from the last one stored: how many values deep, along which axes it was
-    tapped, and through how many folds, one after the other. As a container: what is stored."""
+    """The chain to each value from the last stored one: its depth, the axes along which it was tapped, and
+    the number of consecutive folds. As a container: the stored values."""
 
     given: frozenset[Value]
     chosen: Mapping[Value, str]
@@ -441,7 +443,7 @@ class _Chains:
         if isinstance(how, Resampled):
             axes |= {how.axis}
         elif axes and not (isinstance(how, Elements) and how.same):
-            axes = frozenset(range(value.type.rank))  # other places, other axes
+            axes = frozenset(range(value.type.rank))  # other positions, other axes
         self.tapped[value] = axes
         folds = max((self.folded.get(a, 0) for a in below), default=0)
         if folds or isinstance(how, Folded | Contracted):
@@ -455,7 +457,7 @@ class _Chains:
 
 @dataclass(frozen=True, slots=True)
 class _More:
-    """What is stored, and what has more readers than `count`: storing that would help more."""
+    """The stored values, and those with more readers than `count`: storing these would help more."""
 
     chains: _Chains
     readers: Mapping[Value, Readers]
@@ -466,7 +468,7 @@ class _More:
 
 
 def _as_a_whole(value: Value, users: Sequence[Value]) -> str | None:
-    """Why no other kernel computes an element of the value where it is read."""
+    """The reason why no other kernel computes an element of the value where it is read."""
     if isinstance(value.compute, Concatenated):
         return "its parts are written by loops of their own"
     if isinstance(value.compute, Extern):
@@ -497,8 +499,8 @@ def _slides(value: Value) -> bool:
 
 
 def _chooses(value: Value, user: Value) -> bool:
-    """True where elements are chosen for whole products, along axes that number these: positions are data,
-    but for a product all elements lie as they do in what they are chosen from."""
+    """True if elements are selected for whole products, along axes that number these: positions are data, but
+    within a product all elements are laid out as in their source."""
     how, mine = user.compute, value.compute
     if not isinstance(how, Contracted) or not isinstance(mine, Elements):
         return False
@@ -511,14 +513,14 @@ def _chooses(value: Value, user: Value) -> bool:
 
 
 def _depends(value: Value, at: Position) -> set[str]:
-    """The axes along which an element at this position changes, as far as moves tell."""
+    """The axes along which an element at this position changes, as far as moves show."""
     while _moves(value):
         ((value, at, _),) = read(value, at)
     return {s.name for d in at for s in symbols(d)}
 
 
 def _contracted_again(readers: Readers) -> str | None:
-    """Why to store a contraction: it belongs to one loop, which computes it where it is read."""
+    """The reason to store a contraction: it belongs to one loop, which computes it where it is read."""
     if len(readers.loops) > 1:
         return f"{len(readers.loops)} loops would contract it"
     if len(readers.reads) > 1:
@@ -529,7 +531,7 @@ def _contracted_again(readers: Readers) -> str | None:
 
 
 def _turned(value: Value, uses: Sequence[Value]) -> str | None:
-    """Why to store what is transposed."""
+    """The reason to store a transposed value."""
     if not is_turned(value):
         return None
     if all(_reads_rows_again(u) for u in uses):
@@ -540,7 +542,7 @@ def _turned(value: Value, uses: Sequence[Value]) -> str | None:
 
 
 def _too_long(found: Price, depth: int) -> str | None:
-    """Why no kernel shall hold all that leads to a value."""
+    """The reason why no kernel contains the whole chain to a value."""
     if depth > 1 and found.size > CHAIN:
         return f"computing it takes more than {CHAIN} instructions an element"
     if depth > DEPTH:
@@ -563,7 +565,7 @@ def _is_stored(value: Value) -> bool:
 
 
 def _reads_rows_again(user: Value) -> bool:
-    """Taps along an outer axis that surely make at least half as many rows again as they read, and statements
+    """Taps along an outer axis that produce at least half as many rows again as they read, and statements
     that read elements several times."""
     how = user.compute
     if isinstance(how, Extern):
@@ -574,14 +576,14 @@ def _reads_rows_again(user: Value) -> bool:
 
 
 def _sums_rows(value: Value, user: Value) -> bool:
-    """True for a contraction that had better find the terms of its sums side by side."""
+    """True for a contraction that needs the terms of its sums contiguous."""
     sides = (side for side, arg in enumerate(user.args) if arg == value)
     return any(axis_of_terms(user, side) == value.type.rank - 1 for side in sides)
 
 
 def _repeats(value: Value, user: Value) -> bool:
-    """True when a broadcasting user reads the same elements again in an outer loop, of more turns than become
-    one body (loops/share.py)."""
+    """True if a broadcasting reader reads the same elements again in an outer loop, of more iterations than
+    become one body (loops/share.py)."""
     how = user.compute
     if not isinstance(how, Elements) or not how.same or len(user.shape) != len(value.shape):
         return False

@@ -1,4 +1,4 @@
-"""Names for the memory of what a network takes and gives."""
+"""Names for the memory of a network's inputs and outputs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from anyrt.ir.graph import Graph
 
 
 def port_names(graph: Graph) -> list[str]:
-    """For the memory of each input, then of each output, a name like no other's, though tensors are called
-    "a b" and "a_b"."""
+    """A unique name for the memory of each input, then of each output, even for tensors called "a b" and
+    "a_b"."""
     names: dict[str, None] = {}
     for kind, ends in (("in", graph.inputs), ("out", graph.outputs)):
         for name, _ in ends:

@@ -1,7 +1,7 @@
-"""Where an element reads what it is made of: at which positions, and how often it is computed for that.
+"""The positions at which an element reads its operands, and how often these are computed for it.
 
-A value that two views shift apart is computed once for each; a value that a hundred functions read at the
-same position is computed once. So positions are followed through everything that moves elements.
+A value that two shifted views read is computed once for each; a value that a hundred functions read at the
+same position is computed once. Positions are therefore followed through all moves of elements.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from anyrt.ir.compute import Contracted, Elements, Folded, Given, Resampled
 from anyrt.ir.graph import Shape, Type, Value
 from anyrt.ir.prim import Prim, Read
 
-MOST: Final = 1000  # elements that are followed; whatever reads more is dear beyond doubt
+MOST: Final = 1000  # elements that are followed; more reads are expensive in any case
 LONG: Final = 400  # characters of a position: about sixteen divisions
 FAR: Final = "far"
 
@@ -33,12 +33,12 @@ def own(shape: Shape) -> Position:
 
 
 def read(user: Value, at: Position) -> Iterator[tuple[Value, Position, int]]:
-    """What one element of `user` reads: the operand, where, and how many taps read it there."""
+    """The reads of one element of `user`: the operand, the position, and how many taps read it there."""
     how = user.compute
     for number, arg in enumerate(user.args):
         match how:
             case Elements(instead=Contracted()) if number:
-                return  # read where the first is NaN
+                return  # read if the first is NaN
             case Elements(same=True):
                 yield arg, at if arg.shape == user.shape else _aligned(arg.shape, at), 1
             case Resampled(axis=axis, size=size, rule=rule):
@@ -52,13 +52,13 @@ def read(user: Value, at: Position) -> Iterator[tuple[Value, Position, int]]:
 
 
 def positions(value: Value, user: Value, at: Position) -> Iterator[Position]:
-    """Where an element of `user` reads `value`."""
+    """The positions at which an element of `user` reads `value`."""
     return (where for arg, where, _ in read(user, at) if arg == value)
 
 
 def times(value: Value, stored: Container[Value]) -> dict[Position, dict[Value, int]]:
-    """How often each value is computed or loaded at each position for an element of `value`, when everything
-    in `stored` is loaded and folds are registers."""
+    """The number of times that each value is computed or loaded at each position for an element of `value`,
+    if everything in `stored` is loaded and folds are registers."""
     start = own(value.shape)
     found: dict[Position, dict[Value, int]] = {start: {}}
     count, todo = 0, [(value, start, found[start], 1)]
@@ -70,13 +70,13 @@ def times(value: Value, stored: Container[Value]) -> dict[Position, dict[Value, 
         there[v] = n
         if v not in stored and not isinstance(v.compute, Given | Folded | Contracted):
             for arg, where, taps in read(v, at):
-                # Most read where they are: long positions are looked up once for all of these.
+                # Most values are read in place: long positions are looked up once for all of these.
                 todo.append((arg, where, there if where is at else found.setdefault(where, {}), n * taps))
     return found
 
 
 def is_far(at: Position) -> bool:
-    """True when a part of a position is too long to be worked out for each element."""
+    """True if a part of a position is too long to be computed for each element."""
     return any(s.name == FAR for d in at for s in symbols(d))
 
 
@@ -93,7 +93,7 @@ def _within(shape: Shape, at: Sequence[Dim]) -> Position:
 
 
 def _short(size: Dim, at: Dim) -> Dim:
-    """Something that stands for a position that is too long, so that what comes of it is not longer still."""
+    """A placeholder for a position that is too long, so that positions derived from it do not grow."""
     terms = at.terms if isinstance(at, Expr) else ()
     length = sum(a.length for m, _ in terms for a in m if isinstance(a, Fn))
     return Sym(FAR, extent=size, source=at).dim if length > LONG else at
@@ -108,7 +108,7 @@ def _moved(op: Prim, out: Type, args: tuple[Type, ...], at: Position) -> tuple[t
 
 
 def _told(user: Value, how: Elements, found: Position, at: Position) -> Position:
-    """The position with what data say told apart by whose elements these are."""
+    """The position, with data-dependent parts identified by the tensor and index that they are read from."""
     if not how.positions:
         return found
     said = tuple(user.args[k] for k in how.positions)
@@ -121,7 +121,7 @@ def _told(user: Value, how: Elements, found: Position, at: Position) -> Position
 
 
 def _noting(operand: Type, found: list[Position]) -> Read:
-    """An operand that notes where it is read."""
+    """An operand that records its reads."""
 
     def element(at: Sequence[Dim]) -> kernel.Expr:
         found.append(tuple(at))

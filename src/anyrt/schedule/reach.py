@@ -1,16 +1,16 @@
-"""How far rows reach: the place behind which all elements of a row are sure to add nothing.
+"""The reach of rows: the position behind which no element of a row contributes.
 
     s = select(column <= row, s, −inf);  p = softmax(s);  y = p · v
 
-Row i of the weights is 0 from column i + 1 on, whatever the scores are, and neither the largest score nor the
-sum of powers knows of these columns. Found by structure: where the comparison of positions turns, each
-element is followed through all that is computed with it. It must end as what leaves a fold as it is, and as
-0 in front of a product that hides its values there (`Contracted.hides`), be they infinite or NaN.
+Row i of the weights is 0 from column i + 1 on, for any scores, and these columns do not affect the maximum or
+the sum of exponentials. This is found by structure: where the comparison of positions changes its value, each
+element is followed through the computation. It must become the neutral element of each fold, and 0 in front
+of a product that hides its values there (`Contracted.hides`), even if they are infinite or NaN.
 
     s = select(mask, s, −inf)     or     s = s + mask
 
-What a mask hides is only known while running. Its numbers that hide for certain, false or −∞, are found in
-the same way.
+The columns that a mask hides are only known at run time. The numbers of the mask that hide for certain, false
+or −∞, are found in the same way.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from anyrt.schedule.tables import Tables
 
 
 def reach(factor: Value, inside: Collection[Value], at: Sequence[Dim], column: Sym) -> tuple[Dim, ...]:
-    """The columns from which all elements of `factor` are 0, and what is folded of a row leaves the folds as
-    they are; `at`: the index of an element, in which `column` stands for the last axis. `inside`: what is
-    computed for it, of single elements and folds of the last axis; all else is unknown."""
+    """The columns from which all elements of `factor` are 0 and the elements folded along a row are neutral;
+    `at`: the index of an element, in which `column` stands for the last axis. `inside`: the values computed
+    for it, by elementwise functions and folds of the last axis; all others are unknown."""
     found = _elements(factor, inside, at, _unknown(factor, inside))
     turns = dict.fromkeys(t for t in _turns(found, column) if t.falls)
     return tuple(t.at for t in turns if _are(found, Follow(t)))
 
 
 def masks(factor: Value, inside: Collection[Value], at: Sequence[Dim]) -> tuple[Mask, ...]:
-    """What is given, and hides an element: where it is that number, the element of `factor` is 0, and leaves
-    the folds as they are."""
+    """The mask that hides an element: where it has that number, the element of `factor` is 0, and folds do
+    not change."""
     unknown = _unknown(factor, inside)
     found = _elements(factor, inside, at, unknown)
     numbers = ((v, x) for v in unknown if v not in inside for x in _hiding(v.dtype))
@@ -56,7 +56,7 @@ def masks(factor: Value, inside: Collection[Value], at: Sequence[Dim]) -> tuple[
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """A tensor, and the number of it that hides."""
+    """A tensor, and its number that hides an element."""
 
     value: Value
     hiding: float | bool
@@ -71,7 +71,7 @@ def _hiding(dtype: DataType) -> tuple[float | bool, ...]:
 def _elements(
     factor: Value, inside: Collection[Value], at: Sequence[Dim], unknown: Mapping[Value, _Unknown]
 ) -> dict[Expr, float]:
-    """The elements that count at an index, and what each is where it does not."""
+    """The elements that count at an index, and the value of each where it does not."""
     elements = Elements({}, Tables(), Names(), overrides=unknown)
     rows = {v.args[0]: neutral(how.op, COMPUTED[v.dtype]) for v, how in _folds(inside)}
     found = {elements.at(v, _at(v, at)): end for v, end in {**rows, factor: 0}.items()}
@@ -90,7 +90,7 @@ def _folds(inside: Collection[Value]) -> Iterator[tuple[Value, Folded]]:
 
 
 def _unknown(factor: Value, inside: Collection[Value]) -> dict[Value, _Unknown]:
-    """What stands for one number of which nothing is known."""
+    """A placeholder for a number of which nothing is known."""
     known = {v for v in inside if not isinstance(v.compute, Folded | Contracted)} | {factor}
     around = {a for v in known for a in v.args} - known
     unknown = {v for v in around if v in inside or any(_is_given(x) for x in walk([v]))}
@@ -119,6 +119,6 @@ def _turns(found: Mapping[Expr, object], column: Sym) -> Iterator[Breakpoint]:
 
 
 def _are(found: Mapping[Expr, float], follow: Follow) -> bool:
-    """True where all elements are what they should be."""
+    """True if all elements have their required values."""
     numbers = ((follow.value(x), end) for x, end in found.items())
     return all(x is not None and float(x.value) == end for x, end in numbers)

@@ -1,9 +1,9 @@
-"""Scales and zero points that kernels load, so that those which differ by nothing else are one.
+"""Scales and zero points that kernels load, so that kernels that differ only in these are shared.
 
-A number of its own is a literal in a kernel (`Given.literal`). A network of codes has other scales and zero
-points in each layer, so that each layer would have kernels of its own. Groups that are alike but for such
-numbers load those that differ, each from a constant of one element; all others stay literals. Which numbers
-may be such says passes/own_scales.py, as far as graphs tell.
+A single number is a literal in a kernel (`Given.literal`). A quantized network has other scales and zero
+points in each layer, so each layer would have its own kernels. Groups that differ only in such numbers load
+those that differ, each from a constant of one element; all others stay literals. passes/own_scales.py marks
+the numbers for which the graph allows this.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ IsStep = Callable[[float], bool]
 def loading(
     memory: Memory, groups: Sequence[Group | Node], layouts: Mapping[Value, Layout], task: Task
 ) -> Memory:
-    """The same with buffers for the scales and zero points by which alone some groups differ."""
+    """The same with buffers for the scales and zero points in which otherwise equal groups differ."""
     is_step = task.strategies.is_step
     open = {} if is_step is None or not task.is_whole else _open(task.graph, memory.buffers, is_step)
     if not open:
@@ -49,7 +49,7 @@ def loading(
 def _loaded(
     memory: Memory, groups: Sequence[Group], layouts: Mapping[Value, Layout], open: Mapping[Value, float]
 ) -> dict[Value, None]:
-    """The numbers by which alone some groups differ."""
+    """The numbers in which otherwise equal groups differ."""
     alike = dict[Hashable, list[tuple[Value, ...]]]()
     for group in groups:
         found = signed(group, Inside(memory.buffers, group.own), memory.past, layouts, open)
@@ -63,14 +63,14 @@ def _buffer(value: Value, task: Task) -> Buffer:
 
 
 def _different(sort: Sequence[tuple[Value, ...]], open: Mapping[Value, float]) -> Iterator[Value]:
-    """Of groups that are alike, the numbers where these are not the same in all of them."""
+    """Of equal groups, the numbers that are not the same in all of them."""
     for place in zip(*sort, strict=True):
         if place[0] in open and any(open[v] != open[place[0]] for v in place):
             yield from place
 
 
 def _open(graph: Graph, stored: Container[Value], is_step: IsStep) -> dict[Value, float]:
-    """The numbers of a graph that are nothing but scales and zero points."""
+    """The numbers of a graph that are only scales and zero points."""
     found = {}
     for value, readers in users(graph).items():
         literal = _literal(value)
@@ -82,7 +82,7 @@ def _open(graph: Graph, stored: Container[Value], is_step: IsStep) -> dict[Value
 
 
 def _literal(value: Value) -> float | None:
-    """The number of a kind that may be loaded."""
+    """A number of this kind that may be loaded."""
     match value.compute:
         case Given(constant=True, literal=bytes() as literal, own=True) if value.dtype in TYPES:
             return float(np.frombuffer(literal, TYPES[value.dtype])[0])
@@ -90,7 +90,7 @@ def _literal(value: Value) -> float | None:
 
 
 def _may_load(value: Value, number: float, reader: Value, is_step: IsStep) -> bool:
-    """Whether what reads a number divides or multiplies by it, as a scale, or adds it, as a zero point."""
+    """Whether the reader of a number divides or multiplies by it, as a scale, or adds it, as a zero point."""
     if not is_each(reader.compute):
         return False
     marks = [load(Buffer(f"arg{k}", COMPUTED[a.dtype], Space.REGISTER), 0) for k, a in enumerate(reader.args)]
@@ -109,8 +109,8 @@ def _may_load(value: Value, number: float, reader: Value, is_step: IsStep) -> bo
 
 
 def _may_be_added(number: float, whole: bool, reader: Value) -> bool:
-    """Whether a number may be a zero point. How many bits codes less their zero point have decides how
-    products of them are summed."""
+    """Whether a number may be a zero point. The number of bits of a code minus its zero point decides how
+    products are summed."""
     return not _is_of_codes(reader) if whole else abs(number) <= CODES and number == int(number)
 
 

@@ -1,12 +1,12 @@
-"""Tiles: what one contraction makes of the rows of another one, a few rows at a time, without all rows in
-memory.
+"""Tiles of scores: one contraction consumes the rows of another one, a few rows at a time, without all rows
+in memory.
 
     s = q · kᵀ;  p = softmax(s);  y = p · v     ->     for each batch and tile of rows of y:
                                                           s' = q' · kᵀ;  p' = softmax(s');  y' = p' · v
 
-The scores of attention are far larger than what they are made of and what is made of them. A tile of them
-lies in the second cache. It is found by structure: a contraction reads, as its rows' factor, what single
-elements and folds of the last axis make of another contraction's result.
+The scores of attention are far larger than the operands and the result. A tile of them fits the second-level
+cache. It is found by structure: the rows' factor of a contraction is computed from the result of another one
+by elementwise functions and folds of the last axis.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from anyrt.schedule.scores import AT, FLOAT, Across, Scores
 
 MOST = 128  # rows
 LEAST = 4  # register tiles, of which the second cache may not hold the scores: all of them lie further away
-FEW = 4  # rows of a lower register tile, which tiles of an open number hold a multiple of where they are low
-SMALL = 64  # times: fewer scores than fill such a part of the second cache are soon stored and loaded
-COPIED = 8  # rows that take as long as copying what all rows of a tile are multiplied with
-NEAR = 1 << 16  # scores of a tile, beside which a batch's keys and values stay in the second cache
-BOTH = 2  # scores, and what softmax makes of them
-BLOCK = 2  # registers: columns that are left out at once
+FEW = 4  # rows of a lower register tile; tiles of a dynamic number hold a multiple of them if they are low
+SMALL = 64  # times: fewer scores than this part of the second cache are cheap to store and load
+COPIED = 8  # rows that take as long as copying the operand that all rows of a tile multiply
+NEAR = 1 << 16  # scores of a tile beside which a batch's keys and values stay in the second cache
+BOTH = 2  # scores, and the results of softmax
+BLOCK = 2  # registers: columns that are skipped at once
 
 
 def fused_tiles(graph: Graph, sizes: Sizes, machine: Machine, kept: Set[Value]) -> list[FusedTile]:
-    """The contractions of a graph that are better made in tiles; what is `kept` is wanted by others."""
+    """The contractions of a graph that are faster in tiles; `kept` values have other readers."""
     uses = users(graph)
     found: list[FusedTile] = []
     for value in walk(v for _, v in graph.outputs):
@@ -58,7 +58,7 @@ def _fused_tile(
     for arg, labels, row, after, found in _leading(value, how, uses, kept):
         if not _is_large(value, arg, row, sizes, machine):
             continue
-        # Several axes of rows, as heads that share keys are one: a tile has rows of the last of them.
+        # With several axes of rows, as for heads that share keys, a tile has rows of the last of them.
         batches = tuple(n for n, label in enumerate(how.out) if label in labels and n != row)
         places = tuple(how.out.index(x) for x in labels[:-1])
         scores = Scores(value, after, arg, BLOCK * machine.lanes, places)
@@ -73,8 +73,8 @@ def _fused_tile(
 def _leading(
     value: Value, how: Contracted, uses: Mapping[Value, Sequence[Value]], kept: Set[Value]
 ) -> Iterator[tuple[Value, tuple[int, ...], int, tuple[Value, ...], frozenset[Value]]]:
-    """(factor of which a contraction leads to whole rows, its labels, the axis of rows in the result, what is
-    made of that alone, and all of this)."""
+    """(factor of the contraction that leads to whole rows, its labels, the axis of rows in the result, the
+    values computed only from it, and all of these)."""
     for arg, (labels, others) in zip(value.args, how.sides, strict=True):
         whole = {*labels[:-1]} <= {*how.out} and {*labels[-1:]}.isdisjoint(how.out)
         rows = how.kept(labels, others) if whole else []
@@ -89,14 +89,14 @@ def _leading(
 
 
 def _is_large(value: Value, arg: Value, row: int, sizes: Sizes, machine: Machine) -> bool:
-    """True where there are rows for a tile, and no cache keeps what a tile does."""
+    """True if there are rows for a tile, and the scores exceed the caches but a tile does not."""
     enough = sizes.of(value.shape[row]) >= machine.tile_rows
     return enough and sizes.volume(arg) * FLOAT >= machine.l2_bytes // SMALL
 
 
 def _shared(tile: FusedTile, scores: Scores, most: int, sizes: Sizes, machine: Machine) -> FusedTile | None:
-    """The tiles of a batch as one item, where there are enough batches and tiles are so low that copying
-    counts."""
+    """The tiles of a batch as one item, if there are enough batches and tiles are so low that copying
+    matters."""
     across = _across(tile, scores, machine)
     rows, columns = tile.root.shape[tile.row], scores.factor.shape[-1]
     batches = prod(sizes.of(tile.root.shape[k]) for k in tile.batches)
@@ -110,7 +110,7 @@ def _shared(tile: FusedTile, scores: Scores, most: int, sizes: Sizes, machine: M
 
 
 def _across(tile: FusedTile, scores: Scores, machine: Machine) -> Across | None:
-    """What the factor's contraction reads so."""
+    """The operand that the factor's contraction reads in this way."""
     (reader,) = (v for v in tile.inside if v != scores.product and isinstance(v.compute, Contracted))
     how = reader.compute
     assert isinstance(how, Contracted), "it has been chosen so"
@@ -123,8 +123,8 @@ def _across(tile: FusedTile, scores: Scores, machine: Machine) -> Across | None:
 
 
 def _sized(tile: FusedTile, scores: Scores, most: int, sizes: Sizes, machine: Machine) -> FusedTile:
-    """The tile with so many rows; where their number is open, a symbol for as many as it says: tiles about
-    as high as one another, shared by all threads, and held by the second cache."""
+    """The tile with so many rows; if their number is dynamic, a symbol for it: tiles of similar height,
+    shared by all threads, which fit the second cache."""
     rows, columns = tile.root.shape[tile.row], scores.factor.shape[-1]
     size = _size(tile, scores, most, sizes, machine)
     if isinstance(rows, int):
@@ -134,20 +134,20 @@ def _sized(tile: FusedTile, scores: Scores, most: int, sizes: Sizes, machine: Ma
     room = minimum(size, maximum(least, ceildiv(mul(rows, others), 2 * machine.cores)))
     if not isinstance(columns, int):
         room = minimum(room, maximum(least, floordiv(held, maximum(1, columns))))
-    unit = machine.tile_rows  # of which tiles of an open number hold a multiple
-    if scores.reach is not None:  # about as many as of a known number
+    unit = machine.tile_rows  # a multiple of these, for a dynamic number
+    if scores.reach is not None:  # about as many as for a known number
         room, unit = minimum(room, maximum(MOST // 4, floordiv(rows, COPIED))), FEW
     count = maximum(1, ceildiv(rows, room))
     even = mul(unit, maximum(1, ceildiv(rows, mul(unit, count))))
     found = Sym("tile.size", extent=size + unit)
-    # It is no more anyway, but bounds of scratch take each part of a sum for itself.
+    # It is no more anyway, but the bound of scratch takes each part of a sum separately.
     return replace(tile, size=found.dim, scores=scores, lets={found: minimum(even, size + unit - 1)})
 
 
 def _size(tile: FusedTile, scores: Scores, most: int, sizes: Sizes, machine: Machine) -> int:
-    """Rows of a tile, at most so many: so many that all threads have some; of which the rows of all are a
-    multiple, where that can be. Where columns are left out, so few that not many are computed for the sake of
-    other rows, and so many that what is copied for a tile is no matter."""
+    """Rows of a tile, at most so many: enough tiles for all threads, and if possible a divisor of all rows.
+    If columns are skipped, few enough that little is computed for the sake of other rows, and enough that
+    copies for a tile do not matter."""
     rows = tile.root.shape[tile.row]
     many = sizes.of(rows)
     if scores.reach is not None and isinstance(rows, int):
@@ -163,7 +163,7 @@ def _size(tile: FusedTile, scores: Scores, most: int, sizes: Sizes, machine: Mac
 
 
 def _partial(tile: FusedTile, scores: Scores, machine: Machine) -> Scores:
-    """The scores with what tells which columns count for a row."""
+    """The scores with the masks and reach of their columns."""
     loops = {**tile.loops, tile.row: AT}
     column = Sym("tile.column", extent=scores.factor.shape[-1])
     at = (*(loops[k].dim for k in scores.places), column.dim)
@@ -176,15 +176,14 @@ def _partial(tile: FusedTile, scores: Scores, machine: Machine) -> Scores:
 
 
 def _has_batches(value: Value, how: Contracted) -> bool:
-    """True where each of several batches has operands of its own, not weights, which each tile would read
-    again."""
+    """True if each of several batches has its own operands, not weights, which each tile would read again."""
     shared = set(how.left) & set(how.right)
     return any(label in shared and size != 1 for label, size in zip(how.out, value.shape, strict=True))
 
 
 def _inside(arg: Value, batched: bool) -> frozenset[Value]:
-    """What leads from a contraction to `arg`, itself included, by single elements and folds of the last axis;
-    nothing where nothing does. Without folds rows need not be whole, and tiles serve batches alone."""
+    """The values between a contraction and `arg`, including it, if these are elementwise functions and folds
+    of the last axis; otherwise none. Without folds rows need not be whole, and tiles only serve batches."""
     leads: dict[Value, bool] = {}
     todo = [arg]
     while todo:  # operands first; chains may be of any length
@@ -206,8 +205,8 @@ def _inside(arg: Value, batched: bool) -> frozenset[Value]:
 def _readers(
     inside: Collection[Value], product: Value, uses: Mapping[Value, Sequence[Value]]
 ) -> tuple[tuple[Value, ...], set[Value]] | None:
-    """What else reads what is inside, as far as single elements of the product, which alone read that: those,
-    and what leads to them by single elements and folds of the last axis; None where others read it."""
+    """Other readers of the values inside, if they are elementwise functions of the product, which only they
+    read: those, with the elementwise functions and folds that lead to them; None if others read them."""
     after, beside = [product], set[Value]()
     todo = [u for v in inside for u in uses[v]]
     while todo:
@@ -227,7 +226,7 @@ def _readers(
 
 
 def _goes_on(v: Value, last: Value, product: Value) -> bool:
-    """True for single elements of what is made of a product, NaN where that is, if it hides something."""
+    """True for elementwise functions of a product that are NaN where it is, if it hides terms."""
     shown = shows(v, (last,)) or not hides(product)
     return is_each(v.compute) and v.shape == product.shape and shown
 

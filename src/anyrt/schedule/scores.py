@@ -1,8 +1,8 @@
-"""Scores: what one contraction makes for the rows of another one, of which some columns may be left out.
+"""Scores: the results of one contraction for the rows of another one, of which some columns may be skipped.
 
-Columns behind the last one that a row of a tile counts (reach.py), as those that no query may look at, are
-left out; so are those before the first one and behind the last one that a mask shows to any row, which a
-kernel in front of the others looks for.
+Columns behind the last one that a row of a tile uses (reach.py), as in causal attention, are skipped, and so
+are those before the first and behind the last one that a mask shows to any row, which a kernel in front of
+the others finds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LINE = 64  # bytes
 FLOAT = 4  # bytes
 AT: Final = Sym("tile.at")
 MANY: Final = 2**31 - 1  # blocks
-# Whether masks show any row something of a block, the first such block, and the one behind the last.
+# Whether masks show any element of a block to a row, the first such block, and the one behind the last.
 ANY, FIRST, BEHIND = (Buffer(n, DataType.INT32, Space.ARENA, 1) for n in ("any", "first", "behind"))
 SHOWN: Final = tuple(
     next(iter(symbols(bound(cast(load(b, 0), Scalar.I64), 0, MANY, b.name)))) for b in (FIRST, BEHIND)
@@ -33,7 +33,7 @@ SHOWN: Final = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Across:
-    """The operand of a contraction whose `axis` becomes lanes, in panels of so many, although another one is
+    """The operand of a contraction whose `axis` becomes lanes, in panels of so many, although another axis is
     innermost."""
 
     reader: Value
@@ -44,7 +44,7 @@ class Across:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Where columns begin, and how many there are, and what symbols stand for there."""
+    """The start and number of columns, and the symbols for them."""
 
     range: tuple[Dim, Dim]
     lets: Mapping[Sym, Dim]
@@ -55,11 +55,11 @@ NO_COLUMNS: Final = Columns((0, 0), {})
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """What the `product` of a tile reads as its rows' `factor`, and what single elements `after` it make of
-    the product and of folds of the factor. `reach`: of the factor, how many columns count in row `AT`;
-    `masks`: what hides its elements, with their axes along `places` of the root. A tile computes whole
-    `block`s of columns. `across`: which operand the factor's contraction reads across its rows; then the
-    tiles of a batch are one item, which begins with copying that to panels."""
+    """The `factor` that the `product` of a tile reads as its rows, and the elementwise functions `after` it
+    of the product and of folds of the factor. `reach`: the number of columns of the factor that count in row
+    `AT`; `masks`: the tensors that hide its elements, with their axes along `places` of the root. A tile
+    computes whole `block`s of columns. `across`: the operand that the factor's contraction reads across its
+    rows; the tiles of a batch are then one item, which first copies it to panels."""
 
     product: Value
     after: tuple[Value, ...]
@@ -72,28 +72,28 @@ class Scores:
 
     @property
     def shape(self) -> tuple[object, ...]:
-        """What of them a kernel depends on."""
+        """The properties that a kernel depends on."""
         return self.block, self.reach, len(self.masks), self.across is None
 
     @property
     def pitch(self) -> Dim:
-        """Elements from one row of the factor to the next, an odd number of lines, so that rows do not meet
-        in the same lines of the nearest cache."""
+        """Elements from one row of the factor to the next, an odd number of lines, so that rows map to
+        different sets of the nearest cache."""
         line = LINE // FLOAT
         return mul(add(mul(ceildiv(self.factor.shape[-1], 2 * line), 2), 1), line)
 
     @property
     def at_block(self) -> Sym:
-        """What numbers the blocks of columns."""
+        """The counter of the blocks of columns."""
         return Sym("tile.block", extent=ceildiv(self.factor.shape[-1], self.block))
 
     @property
     def is_partial(self) -> bool:
-        """True where columns may be left out."""
+        """True if columns may be skipped."""
         return self.reach is not None or bool(self.masks)
 
     def columns_of(self, v: Value, number: int) -> tuple[int, ...]:
-        """The axes of an operand along which nothing but columns that count is read."""
+        """The axes of an operand along which only columns that count are read."""
         how, arg = v.compute, v.args[number]
         if not self.is_partial or v in self.after:
             return ()
@@ -103,9 +103,9 @@ class Scores:
         return tuple(k for k, x in enumerate(labels) if x not in how.out) if v is self.product else ()
 
     def columns(self, row: Dim, size: Dim, is_known: bool) -> Columns:
-        """Which columns of the factor the tile of so many rows computes, from a row on. Where sizes are open,
-        and it is not known how many tiles there are, or masks tell, a symbol stands for their number, so that
-        it is known what the longest rows take."""
+        """The columns of the factor that a tile of so many rows computes, from a row on. If sizes are dynamic
+        and the number of tiles is unknown, or masks decide, a symbol represents the number, so that the
+        memory for the longest rows is known."""
         whole = self.factor.shape[-1]
         if not self.is_partial:
             return Columns((0, whole), {})
@@ -131,7 +131,8 @@ class Scores:
         return ceildiv(last if always_le(1, last) else maximum(1, last), self.block)
 
     def _shown(self, behind: Dim | None) -> Columns:
-        """What masks show, of what is before the block `behind`; where that is nothing, one block."""
+        """The visibility of a block by the masks, before the block `behind`; one block if nothing is
+        visible."""
         whole, low, end = self.factor.shape[-1], SHOWN[0].dim, SHOWN[1].dim
         blocks: Dim = self.at_block.extent or 0
         first = Sym("tile.first", extent=blocks)

@@ -1,8 +1,8 @@
-"""Sections: the run of a stored tensor's elements that a kernel reads or writes, counted from its first one.
+"""Sections: the range of a stored tensor's elements that a kernel accesses, counted from its first one.
 
-The steps of an unrolled recurrence read one slice after the other of the same tensor, the operands of a
-concatenation are written one behind the other. Counted from where its section begins, each of them computes
-the same: they share a kernel, and its calls are given other addresses.
+The steps of an unrolled recurrence read successive slices of the same tensor; the operands of a concatenation
+are written one behind the other. Relative to the start of its section, each computes the same, so they share
+a kernel whose calls pass other addresses.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """How what only moves a stored tensor's elements walks through it: `first`, a stride for each axis."""
+    """How a move walks through a stored tensor's elements: `first`, and a stride for each axis."""
 
     first: Dim
     strides: tuple[Dim, ...]
 
     def section(self, shape: Shape) -> Section | None:
-        """What lies between the least and the greatest position; None where strides may have either sign."""
+        """The range between the least and the greatest position; None if strides may have either sign."""
         low = high = self.first
         for stride, size in zip(self.strides, shape, strict=True):
             way = mul(stride, add(size, -1))
@@ -55,7 +55,7 @@ class Walk:
 
 
 def walk_of(value: Value, leaf: Value) -> Walk | None:
-    """How `value` walks through its stored operand; None for what computes anything, or takes other ways."""
+    """The walk of `value` through its stored operand; None if it computes anything, or is not affine."""
     if not only_moves(value.compute) or value.args != (leaf,) or leaf.dtype in PACKED:
         return None
     if not all(always_le(1, size) for size in value.shape):
@@ -66,7 +66,7 @@ def walk_of(value: Value, leaf: Value) -> Walk | None:
 
 
 def _even(place: Dim, index: Sequence[Sym]) -> Walk | None:
-    """A place that moves evenly with each index."""
+    """A position that moves evenly with each index."""
     strides: list[Dim] = []
     for sym in index:
         split = linear(place, sym)
@@ -79,7 +79,7 @@ def _even(place: Dim, index: Sequence[Sym]) -> Walk | None:
 
 
 def _place(value: Value, leaf: Value, index: Sequence[Dim]) -> Dim | None:
-    """Where in memory the element at an index lies, when that is all that is read for it."""
+    """The position in memory of the element at an index, if nothing else is read for it."""
     read: list[tuple[Dim, ...]] = []
 
     def element(at: Sequence[Dim]) -> Expr:
@@ -92,7 +92,7 @@ def _place(value: Value, leaf: Value, index: Sequence[Dim]) -> Dim | None:
 
 
 def joined(sections: Iterable[Section]) -> Section | None:
-    """The least section that holds all others; None where it is open which begins first or ends last."""
+    """The least section that contains all others; None if it is unknown which begins first or ends last."""
     found = list(sections)
     first = next((s.first for s in found if all(always_le(s.first, o.first) for o in found)), None)
     last = next((s.last for s in found if all(always_le(o.last, s.last) for o in found)), None)
@@ -100,7 +100,7 @@ def joined(sections: Iterable[Section]) -> Section | None:
 
 
 def part_section(shape: Shape, start: Sequence[Dim], size: Shape) -> Section:
-    """What a part of `size` takes of the whole from `start` on."""
+    """The section of a part of `size` from `start` on."""
     place = row_major(shape).place
     first, last = place(start), place([add(s, add(n, -1)) for s, n in zip(start, size, strict=True)])
     return Section(first, add(add(last, mul(first, -1)), 1))
@@ -109,7 +109,7 @@ def part_section(shape: Shape, start: Sequence[Dim], size: Shape) -> Section:
 def read_sections(
     walks: Mapping[Value, Walk], whole: Container[Buffer], stored: Mapping[Value, Buffer]
 ) -> dict[Buffer, Section]:
-    """For each buffer that is read by nothing but walks, the section that these take."""
+    """For each buffer that only walks read, the section that they access."""
     found: dict[Buffer, list[Section | None]] = {}
     for value, walk in walks.items():
         found.setdefault(stored[value.args[0]], []).append(walk.section(value.shape))

@@ -1,11 +1,11 @@
-"""Stages: contractions that are computed at an item of a later one, which reads their rows and no others.
+"""Stages: contractions that are computed per item of a later one, which reads only their rows.
 
     y = x ∗ d;  z = y · p     ->     for each tile of rows of z:   y' = x' ∗ d;  z' = y' · p
 
-A contraction is a stage where each item needs a part of it that no other one needs: the axes along which
-items divide the root are followed to axes of what it is made of (cut.py). So a depthwise convolution is a
-stage of the pointwise one behind it, and all of an attention, for all heads, of the projection behind it.
-What all items need, as weights, keys and values, is made before.
+A contraction is a stage if each item needs a part of it that no other item needs: the axes along which items
+divide the root are followed to axes of its operands (cut.py). A depthwise convolution is therefore a stage of
+the pointwise one behind it, and an attention with all its heads a stage of its projection. Values that all
+items need, such as weights, keys and values, are computed before.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from anyrt.schedule.positions import own, read
 from anyrt.schedule.scores import FLOAT
 from anyrt.schedule.step import AtItems, Shared
 
-ITEMS: Final = 2  # for each core, so that none waits long for the last one
+ITEMS: Final = 2  # items per core, so that none waits long for the last one
 Cut = Mapping[int, int]  # axes along which an item has a part of a value, with the root's axes
 Parts = Callable[[Value, Cut], Sequence[Cut]]
 Gain = Callable[[AtItems, Machine], int]  # instructions that are saved
@@ -36,8 +36,8 @@ Gain = Callable[[AtItems, Machine], int]  # instructions that are saved
 def staged(
     graph: Graph, stored: Set[Value], kept: Set[Value], sizes: Sizes, machine: Machine, gain: Gain
 ) -> Iterator[FusedTile]:
-    """The contractions whose items had better compute others first, as `gain` says. `stored`: what would lie
-    in memory; what is `kept` is wanted by others."""
+    """The contractions whose items should compute others first, by the price `gain`. `stored`: the values in
+    memory; `kept` values have other readers."""
     order = list(walk(v for _, v in graph.outputs))
     whole = {v for mended in order if _mends(mended) for v in _mended(mended)}
     search = _Search(users(graph), stored, kept | whole, sizes, machine, gain)
@@ -57,20 +57,20 @@ class _Search:
     sizes: Sizes
     machine: Machine
     gain: Gain
-    # Each contraction is followed to where the graph begins: what leads there is asked of once.
+    # Each contraction is followed to the start of the graph; results are cached.
     known: dict[tuple[Value, frozenset[tuple[int, int]]], Sequence[Cut]] = field(default_factory=dict)
 
     def _operands(self, value: Value, cut: Cut) -> Sequence[Cut]:
-        """Which axes of each operand are cut, nothing where a part needs other parts."""
+        """The cut axes of each operand, none if a part needs other parts."""
         key = value, frozenset(cut.items())
         if key not in self.known:
             self.known[key] = operands(value, cut) or ()
         return self.known[key]
 
     def tile(self, value: Value, how: Contracted, labels: Sequence[int]) -> FusedTile | None:
-        """The contraction in tiles with all stages of the factor that has these labels, where that is worth
-        it. Items are cut along its first axes, so many that all threads have some, and that the second cache
-        holds what one computes."""
+        """The contraction in tiles with all stages of the factor that has these labels, if that pays. Items
+        are cut along its first axes, so that all threads have some and the second cache holds one item's
+        values."""
         after = self._after(value)
         axes = [n for n, x in enumerate(how.out) if x in labels and value.shape[n] != 1]
         gain, best = 0, None
@@ -79,7 +79,7 @@ class _Search:
             *batches, row = axes[:count]
             tile = FusedTile((value, *after)[-1], frozenset((*parts, *after)), tuple(batches), row, 1)
             if not self._stages(tile, value) or not self.sizes.volume(tile.root):
-                break  # nothing is computed at items, or there are none
+                break  # no value is computed at items, or there are none
             size, is_enough = self._size(tile, value)
             found = self.gain(self._asked(tile := replace(tile, size=size), parts), self.machine)
             gain, best = (found, tile) if found > gain else (gain, best)
@@ -88,7 +88,7 @@ class _Search:
         return best
 
     def _after(self, value: Value) -> tuple[Value, ...]:
-        """What single elements make of a value alone, until that is stored."""
+        """The chain of elementwise functions of a value alone, until one is stored."""
         found = [value]
         while found[-1] not in self.stored | self.kept and len(self.uses[found[-1]]) == 1:
             (user,) = self.uses[found[-1]]
@@ -98,7 +98,7 @@ class _Search:
         return tuple(found[1:])
 
     def _parts(self, value: Value, cut: Cut, after: Sequence[Value]) -> Mapping[Value, Cut]:
-        """The contraction, and all that leads to it from stages and is read by nothing else."""
+        """The contraction, and all values between it and its stages that nothing else reads."""
         barred = set(self.kept - {value})
         while True:
             parts = _leading(value, cut, barred, self._operands)
@@ -109,8 +109,8 @@ class _Search:
             barred |= others
 
     def _stages(self, tile: FusedTile, value: Value) -> list[Value]:
-        """Those of a tile. Matrices that data choose for products, as those of experts, are read where they
-        lie by kernels of their own; an item would copy each."""
+        """The values of a tile. Separate kernels read in place the matrices that data select for products,
+        such as those of experts; an item would copy each."""
         if any(_is_chosen(a) for v in tile.inside for a in v.args):
             return []
         return [v for v in tile.inside if v is not value and isinstance(v.compute, Contracted)]
@@ -121,8 +121,8 @@ class _Search:
         return sum(map(self.sizes.volume, self._stages(tile, value))) // rows
 
     def _size(self, tile: FusedTile, value: Value) -> tuple[int, bool]:
-        """Rows of a tile, and whether all threads have enough of these, and a cache holds one. There are as
-        many as let all cores end together."""
+        """Rows of a tile, and whether all threads have enough of these, and a cache holds one. Their number
+        lets all cores finish together."""
         rows, items = self.sizes.of(tile.root.shape[tile.row]), ITEMS * self.machine.cores
         batches = self._count(tile, tile.batches)
         held = self.machine.l2_bytes // 2 // FLOAT // max(1, self._taken(tile, value))
@@ -132,7 +132,7 @@ class _Search:
         return -(-rows // count), held > 0 and rows * batches >= items
 
     def _asked(self, tile: FusedTile, parts: Mapping[Value, Cut]) -> AtItems:
-        """What the price of a tile depends on."""
+        """The quantities that the price of a tile depends on."""
         volume, items = self.sizes.volume, self._items(tile)
         sums = [(v, cut, how) for v, cut in parts.items() if isinstance(how := v.compute, Contracted)]
         shared, repeated = dict[Value, Shared](), 0
@@ -154,7 +154,7 @@ class _Search:
         )
 
     def _overlap(self, tile: FusedTile, value: Value, cut: Cut) -> int:
-        """Elements of what a value is a view of that two tiles read, as windows at their border do."""
+        """Elements of the source of a view that two tiles read, such as the border of windows."""
         while only_moves(value.compute) and (found := operands(value, cut)):
             (value,), (cut,) = value.args, found
         at = own(value.shape)
@@ -174,13 +174,13 @@ class _Search:
         return max(1, prod(self.sizes.of(v.extent or 0) for v in tile.loops.values()))
 
     def _count(self, tile: FusedTile, axes: Iterable[int]) -> int:
-        """Turns along some of the root's axes, at least one."""
+        """Iterations along some of the root's axes, at least one."""
         return max(1, prod(self.sizes.of(tile.root.shape[k]) for k in axes))
 
 
 def _leading(value: Value, cut: Cut, barred: Set[Value], known: Parts) -> dict[Value, Cut]:
-    """A contraction, the stages from which something leads to it, and what that is, each with the axes of
-    which an item has a part; a stage has one of all that the contraction has."""
+    """A contraction, the stages that lead to it, and the values between, each with the axes of which an item
+    has a part; a stage has one of all that the contraction has."""
     cuts, readers, stages = {value: cut}, dict[Value, list[Value]](), {value: None}
     todo = [value]
     while todo:
@@ -208,9 +208,8 @@ def _mends(value: Value) -> bool:
 
 
 def _mended(value: Value) -> Set[Value]:
-    """A convolution by tiles of an image: what is mended, and all that leads to it alone. Its transforms have
-    axes of which an item has few elements: joined with what comes before or behind, they were 0.3 to 0.9
-    times as fast."""
+    """A Winograd convolution: the mended value, and all that leads only to it. An item has few elements along
+    the axes of its transforms: fused with other contractions, it was 0.3 to 0.9 times as fast."""
     first, *others = value.args
     return {value, *walk((first,), walk(others))}
 
@@ -222,6 +221,6 @@ def _is_chosen(value: Value) -> bool:
 
 
 def _again(step: Dim, rest: Dim) -> int:
-    """Places that a window shares with the next one, which is so far away."""
+    """Positions that a window shares with the next one at this distance."""
     low, high = bounds(rest)
     return max(0, high - low + 1 - step) if isinstance(step, int) else 0

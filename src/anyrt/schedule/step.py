@@ -1,9 +1,9 @@
-"""Steps of a strategy, what they may ask, and the strategies of a target.
+"""The steps of a strategy, their context, and the strategies of a target.
 
 `Builder.naive` (schedule/naive.py) names the kind of each kernel: "map", "reduction", "contraction" (sums of
-products), "stencil" (rows that taps read again), "update" (what is there already), "extern" (statements of a
-primitive's own), "mend" (what has to be looked at). A target has a strategy for some kinds, as a list of
-steps; a kernel of another kind stays as it is, in serial loops.
+products), "stencil" (rows that taps read again), "update" (in place), "extern" (statements of a primitive),
+"mend" (rows with NaN are recomputed). A target has a strategy for some kinds, as a list of steps; a kernel of
+another kind stays in serial loops.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Unmet(Fail):
-    """Why a step leaves a kernel without an instruction that the machine has for such sums: the build report
-    tells of it."""
+    """Why a step does without an instruction that the machine has for such sums; the build report contains
+    it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What steps ask besides the kernel: fresh names, the tables of taps, sizes, the machine, and how
-    large pieces are on it.
-    `volume`: elements of the result. `repeated`: what every tile would compute again; `folded`: the value of
-    each register; both for refusals. `past`: outputs that may be written past the caches. `trace` gets what
-    each step did. `numbers`: the elements of constants that kernels may hold."""
+    """The context of steps besides the kernel: fresh names, the tables of taps, sizes, the machine, and
+    its sizes of pieces. `volume`: elements of the result. `repeated`: the value that every tile would
+    recompute; `folded`: the value of each register; both for failures. `past`: outputs that may bypass the
+    caches. `trace` receives the result of each step. `numbers`: the elements of constants that kernels may
+    contain."""
 
     names: Names
     tables: Tables
@@ -69,7 +69,7 @@ class Context:
 
     @property
     def unmet(self) -> tuple[str, ...]:
-        """Why kernels do without instructions that were meant for them, of the steps so far."""
+        """Why kernels do without instructions that the steps so far intended."""
         return tuple(t.result.reason for t in self.trace if isinstance(t.result, Unmet))
 
     def estimate(self, var: Sym) -> int:
@@ -81,11 +81,11 @@ class Context:
         return self.sizes.of(buffer.entries) * BITS[buffer.stored] // 8
 
     def past_of(self, buffer: Buffer) -> Past:
-        """When a buffer is written past the caches."""
+        """The condition under which a buffer is stored past the caches."""
         return self.past.get(buffer, NOT_PAST)
 
     def stored_first(self, value: Value, why: str) -> FusionFailure:
-        """What a step gives where a value needs a buffer before."""
+        """The result of a step if a value needs a buffer first."""
         return FusionFailure(value, why)
 
 
@@ -94,7 +94,7 @@ Apply: TypeAlias = Callable[[Kernel, Context], Result]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A transformation with its parameters chosen; a FusionFailure is a value that needs a buffer first."""
+    """A transformation with selected parameters; a FusionFailure is a value that needs a buffer first."""
 
     name: str
     apply: Apply
@@ -105,13 +105,13 @@ class Step:
         return (self.name,)
 
 
-Edits: TypeAlias = Mapping[str, tuple[Step, ...]]  # what stands in the place of steps, by their names
+Edits: TypeAlias = Mapping[str, tuple[Step, ...]]  # replacements of steps, by name
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Steps that share a decision: `make` takes it of a kernel as the steps before have left it, and gives
-    those called `names`, with what was decided as their parameters. `edits`: others in their places."""
+    """Steps that share a decision: `make` takes it for a kernel after the previous steps, and returns the
+    steps called `names`, with the decision as their parameters. `edits`: replacements."""
 
     names: tuple[str, ...]
     make: Callable[[Kernel, Context], tuple[Step, ...]]
@@ -125,7 +125,7 @@ class Recipe:
         return made
 
     def edited(self, edits: Edits) -> Recipe:
-        """With other steps in the place of some."""
+        """With some steps replaced."""
         own = {name: edits[name] for name in self.names if name in edits}
         names = tuple(n for name in self.names for n in (names_of(own[name]) if name in own else (name,)))
         return Recipe(names, self.make, (*self.edits, own)) if own else self
@@ -134,7 +134,7 @@ class Recipe:
 def recipe(
     choose: Callable[[Kernel, Context], T | Fail], steps: Mapping[str, Callable[[Kernel, Context, T], Result]]
 ) -> Recipe:
-    """Steps by their names, each handed what `choose` gives; none applies where that fails."""
+    """Steps by name, each of which receives the result of `choose`; none applies if that fails."""
 
     def make(kernel: Kernel, context: Context) -> tuple[Step, ...]:
         choice = choose(kernel, context)
@@ -165,8 +165,7 @@ def _edited(strategy: Strategy, edits: Edits) -> Strategy:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What each item reads of what others read as well: elements, and with how many rows these are
-    multiplied there."""
+    """An operand that every item reads: elements, and the number of rows that multiply these in an item."""
 
     elements: int
     rows: int
@@ -174,9 +173,9 @@ class Shared:
 
 @dataclass(frozen=True, slots=True)
 class AtItems:
-    """What a kernel saves and repeats that computes stages at its items (stages.py), in elements. `between`:
-    of each tensor that lies in memory no more; `shared`: what each of the `items` reads beside what is its
-    own; `repeated`: what lies in windows of several items."""
+    """What a kernel that computes stages at its items saves and repeats (stages.py), in elements. `between`:
+    of each tensor that is no longer in memory; `shared`: read by each of the `items` in addition to its own
+    data; `repeated`: in windows of several items."""
 
     between: tuple[int, ...]
     shared: tuple[Shared, ...]
@@ -186,13 +185,12 @@ class AtItems:
 
 @dataclass(frozen=True, slots=True)
 class Strategies:
-    """A strategy for each kind of kernel that a target makes in its own way, and how to cut pieces where
-    nothing was measured. `choice`: the kind to take for a kernel of another one. `stages`: the price of
-    kernels that compute several contractions: instructions that such a one saves; None where none may be.
-    `is_step`: whether kernels may load a number that codes are divided by as well as hold it; None where they
-    load none.
+    """A strategy for each kind of kernel, and the default sizes of pieces. `choice`: replaces the kind of a
+    kernel. `stages`: the price of kernels that compute several contractions, as instructions saved; None if
+    there are none. `is_step`: whether kernels may load a divisor of codes instead of containing it; None if
+    they load none.
 
-    Plans and caches know steps by name: one that does something else has another name.
+    Plans and caches identify steps by name: a step with another effect needs another name.
     """
 
     lists: Mapping[str, Strategy]
@@ -218,7 +216,7 @@ class Strategies:
         return replace(edited, left_out=self.left_out.union(names))
 
     def instead(self, name: str, step: Step) -> Strategies:
-        """The lists with another step in the place of the one of this name."""
+        """The lists with the step of this name replaced."""
         assert name in self.names, f"no step is called {name}"
         assert step.name not in self.names, f"there is a step called {step.name}"
         return self._edited({name: (step,)})

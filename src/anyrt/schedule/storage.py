@@ -1,10 +1,9 @@
-"""How elements lie in memory and what kernels compute with: the conversions between both, as kernel
-expressions.
+"""Stored and computed types of elements: the conversions between both, as kernel expressions.
 
 Half types and 8-bit floats are computed in float32, integers narrower than 32 bits in int32, uint32 in int64,
-bool as one bit; types of 4 bits lie two to a byte, those of 2 bits four, the first in its lowest bits. Each
-conversion to a float type rounds half to even; FP8 and FP4 (E2M1) saturate where they have no infinity. E8M0
-has powers of two and NaN, which everything else becomes.
+bool as one bit. 4-bit types are packed two to a byte, 2-bit types four, the first in the lowest bits. Each
+conversion to a float type rounds half to even; FP8 and FP4 (E2M1) saturate if they have no infinity. E8M0 has
+powers of two, and NaN for everything else.
 """
 
 from __future__ import annotations
@@ -71,38 +70,38 @@ def _decode_fp8(bits: Expr) -> Expr:
 
 
 def _decode_e5m2(code: Expr) -> Expr:
-    """Above all numbers come infinity and NaN, as in float16."""
+    """Infinity and NaN follow the largest number, as in float16."""
     size = code & 0x7F
     endless = select(alu(Op.EQ, size, const(0x7C, Scalar.I32)), float("inf"), const(float("nan"), Scalar.F32))
     return _signed(select(size < 0x7C, _magnitude(size, 21, 112, 2.0**-16), endless), (code & 0x80) << 24)
 
 
 def _decode_fnuz(code: Expr, drop: int, bias: int, step: float) -> Expr:
-    """What would be -0 is the only NaN."""
+    """The code of -0 is the only NaN."""
     number = _signed(_magnitude(code & 0x7F, drop, bias, step), (code & 0x80) << 24)
     return select(alu(Op.EQ, code, const(0x80, Scalar.I32)), float("nan"), number)
 
 
 def _magnitude(code: Expr, drop: int, bias: int, step: float) -> Expr:
-    """A code without its sign: exponent and mantissa moved to where float32 has them, whose mantissa has
-    `drop` bits more and whose exponent is greater by `bias`; below the least exponent, codes count steps.
+    """A code without its sign: exponent and mantissa shifted to float32's fields; its mantissa has `drop`
+    more bits and its exponent is greater by `bias`. Below the least exponent, codes are multiples of a step.
 
-    One product with 2^bias would do, but a processor takes a hundred cycles for an operand that is no normal
-    number: 9 times as long was measured for codes of FP8."""
+    One product with 2^bias would do, but a processor takes a hundred cycles for a denormal operand: 9 times
+    as long was measured for codes of FP8."""
     normal = bitcast((code << drop) + (bias << 23), Scalar.F32)
     return select(code < (1 << 23 - drop), cast(code, Scalar.F32) * step, normal)
 
 
 def _decode_power(code: Expr) -> Expr:
-    """Codes are exponents of float32; but the first is 2⁻¹²⁷, half a step below them, and the last NaN."""
+    """Codes are exponents of float32, except that the first is 2⁻¹²⁷, half a step below them, and the last is
+    NaN."""
     least, nan = const(1 << 22, Scalar.I32), const(0x1FF << 22, Scalar.I32)
     bits = select(alu(Op.EQ, code, const(0, Scalar.I32)), least, code << 23)
     return bitcast(select(alu(Op.EQ, code, const(255, Scalar.I32)), nan, bits), Scalar.F32)
 
 
 def _encode_power(x: Expr) -> Expr:
-    """The exponent of the nearest power of two, the greater one where two are as near; NaN for what has
-    none."""
+    """The exponent of the nearest power of two, the greater one at a tie; NaN if there is none."""
     bits, normal = bitcast(x, Scalar.I32), const(1 << 23, Scalar.I32)
     half = select(bits < normal, const(1 << 21, Scalar.I32), const(1 << 22, Scalar.I32))
     code = alu(Op.LSHR, bits + half, const(23, Scalar.I32))
@@ -135,10 +134,10 @@ def encode(dtype: DataType, value: Expr) -> Expr:
 
 @dataclass(frozen=True, slots=True)
 class SmallFloat:
-    """What greater numbers become, the largest one or that whose code is infinity; mantissa bits that float32
-    has more, exponent bias that float32 has more, a number whose last bit is the denormals' step, the least
-    normal number, the bits of NaN (of the largest number where there is none), the sign's bit, whether there
-    is a NaN of either sign, and a zero."""
+    """The code of greater numbers (the largest number or infinity), mantissa bits that float32 has more,
+    exponent bias that float32 has more, a number whose last bit is the denormals' step, the least normal
+    number, the bits of NaN (of the largest number if there is none), the sign bit, whether there is a NaN of
+    either sign, and a zero."""
 
     top: float
     drop: int
@@ -165,7 +164,7 @@ def _encode_small(x: Expr, to: SmallFloat) -> Expr:
     above it, the bits that do not fit are rounded half to even."""
     size = alu(Op.ABS, x)
     limited = select(size < to.top, size, to.top)
-    # Not a product with 2^-bias, whose result may be no normal number, as in `_magnitude`.
+    # Not a product with 2^-bias, whose result may be denormal, as in `_magnitude`.
     scaled = bitcast(limited, Scalar.I32) - (to.bias << 23)
     odd = alu(Op.LSHR, scaled, const(to.drop, Scalar.I32)) & 1
     rounded = alu(Op.LSHR, scaled + odd + ((1 << (to.drop - 1)) - 1), const(to.drop, Scalar.I32))
@@ -176,14 +175,13 @@ def _encode_small(x: Expr, to: SmallFloat) -> Expr:
         return select(
             alu(Op.NE, x, x), to.nan, select(alu(Op.EQ, bits, const(0, Scalar.I32)), 0, bits | sign)
         )
-    # The sign of a NaN means nothing, but what is only moved keeps it.
+    # The sign of a NaN has no meaning, but a move keeps it.
     return select(alu(Op.NE, x, x), sign | to.nan if to.signed_nan else to.nan, bits | sign)
 
 
 @lru_cache(maxsize=1 << 12)
 def _moved(dtype: DataType, value: Expr) -> Expr | None:
-    """The stored bits themselves when `value` was only loaded and chosen, never computed with: a move keeps
-    every bit."""
+    """The stored bits themselves if `value` was only loaded and selected: a move keeps every bit."""
     if dtype in PACKED:
         return None
     match value:

@@ -1,7 +1,7 @@
-"""Store: which values of a graph lie in memory, and why; the first of four steps (fuse.py).
+"""Store: the values of a graph that are stored, and why; the first of four steps (fuse.py).
 
-Inputs, outputs and constants do, what regions and code that is not ours read and make, what partition.py
-finds dear to compute again, and what kernels have failed to compute inside them.
+Inputs, outputs and constants are stored, the operands and results of regions and foreign code, values that
+are expensive to recompute (partition.py), and values that kernels have failed to compute inside them.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ from anyrt.schedule.task import Task
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Where the values of a graph lie: `buffers`, and why those have one that need not. `order`: all
-    values, each after its operands; `outputs`: the buffer of each output by its name; `alone`: what
-    nothing is fused with; `past`: outputs that may be written past the caches; `reshaped`: outputs that
-    others are, under their shape; `assertions`: what conditions on data find; `judged`: copies of those
-    that no kernel makes, as inputs, since kernels find; `tiles`: what is made in tiles, by what they make."""
+    """The stored values of a graph: `buffers`, and why those have one that need not. `order`: all values,
+    each after its operands; `outputs`: the buffer of each output by name; `alone`: values that nothing is
+    fused with; `past`: outputs that may bypass the caches; `reshaped`: outputs that are written through
+    another shape; `assertions`: the results of conditions on data; `judged`: copies of those results that no
+    kernel computes, such as inputs, since kernels report them; `tiles`: the tiles, by the value that they
+    compute."""
 
     buffers: Mapping[Value, Buffer]
     reasons: tuple[Stored, ...]
@@ -49,7 +50,8 @@ class Memory:
     tiles: dict[Value, FusedTile] = field(default_factory=dict)
 
     def reads(self, root: Value, mends: bool = True) -> tuple[Value, ...]:
-        """What a kernel for `root` computes or loads; `mends`: with what one that mends it does."""
+        """The values that a kernel for `root` computes or loads; `mends`: with those of the kernel that mends
+        it."""
         seen: dict[Value, None] = {}
         todo = [*operands(root, mends)]
         while todo:
@@ -71,9 +73,9 @@ class Memory:
 
 
 def store(task: Task) -> Memory:
-    """What lies in memory before any kernel is made."""
+    """The values stored before any kernel is created."""
     graph, outputs = task.graph, [v for _, v in task.graph.outputs]
-    # Sizes that data decide are told, and conditions judged, before all else is written.
+    # Data-dependent sizes are stored and conditions are tested before anything else is written.
     judged = [v.args[-1] for v in walk(outputs) if v.op.asserts is not None]
     copied = _copies_of_states(task)
     order = {v: k for k, v in enumerate(walk((*in_turn(graph, judged), *copied, *outputs)))}
@@ -92,7 +94,7 @@ def store(task: Task) -> Memory:
 
 
 def _marked(memory: Memory, task: Task) -> Memory:
-    """With the outputs that may be written past the caches, but those that lie where an input does."""
+    """With the outputs that may bypass the caches, except those that share the memory of an input."""
     graph = task.graph
     if not task.is_whole:
         return memory
@@ -108,7 +110,7 @@ def arena(dtype: DataType, shape: Shape, numbers: Numbers) -> Buffer:
 
 
 def _copies_of_states(task: Task) -> list[Value]:
-    """Copies of inputs that are updated in place, which are made first (passes/copy_caches.py)."""
+    """Copies of inputs that are updated in place, which are written first (passes/copy_caches.py)."""
     inputs, readers = dict(task.graph.inputs), users(task.graph)
     found = (v for _, source in task.graph.updates for v in readers.get(inputs[source], ()))
     return [v for v in found if isinstance(v.compute, Elements) and v.compute.same and v.compute.moves]
@@ -126,8 +128,8 @@ def _outputs(task: Task) -> dict[str, Buffer]:
 
 
 def _leaves(task: Task, outputs: Mapping[str, Buffer], order: Iterable[Value]) -> dict[Value, Buffer]:
-    """Inputs and constants. An input in whose memory an output lies has that output's buffer: what stays as
-    it is need not be stored then (loops/keep.py)."""
+    """Inputs and constants. An input that shares the memory of an output has its buffer, so that unchanged
+    elements need not be stored (loops/keep.py)."""
     graph, buffers = task.graph, dict[Value, Buffer]()
     for (_, value), name in zip(graph.inputs, port_names(graph), strict=False):
         buffers[value] = Buffer(name, value.dtype, Space.INPUT, product(value.shape))
@@ -145,8 +147,8 @@ def _leaves(task: Task, outputs: Mapping[str, Buffer], order: Iterable[Value]) -
 
 
 def _reshaped(task: Task, buffers: dict[Value, Buffer]) -> frozenset[Value]:
-    """What is made as a whole, and read by nothing but an output that has the same elements in the same
-    order, under another shape, is written there; unless a run gives memory of sizes that it finds."""
+    """A value that only an output reads, with the same elements in the same order under another shape, is
+    written to the output directly, unless memory for its sizes is allocated during the inference."""
     readers, found = users(task.graph), set[Value]()
     for value in dict.fromkeys(v for _, v in task.graph.outputs):
         if not task.is_whole or buffers[value].space is not Space.OUTPUT or not keeps_order(value):
@@ -160,8 +162,8 @@ def _reshaped(task: Task, buffers: dict[Value, Buffer]) -> frozenset[Value]:
 
 
 def _regions(order: Iterable[Value], buffers: dict[Value, Buffer], numbers: Numbers) -> list[Stored]:
-    """Memory for the results of steps of their own. What a result is at first, as a state, is made in its
-    place where nothing else reads it; what else such a step reads is to be stored."""
+    """Memory for the results of steps of their own. The initial value of a result, such as a state, is
+    computed in its place if nothing else reads it; other operands of such a step must be stored."""
     nodes = dict.fromkeys(v.node for v in order if isinstance(v.compute, HostStep))
     uses = Counter(a for node in dict.fromkeys(v.node for v in order) for a in node.args)
     for node in nodes:
@@ -175,7 +177,7 @@ def _regions(order: Iterable[Value], buffers: dict[Value, Buffer], numbers: Numb
 
 
 def _judged(memory: Memory, task: Task) -> Memory:
-    """What conditions on data find is stored; a constant is judged here."""
+    """The results of conditions on data are stored; a constant one is tested here."""
     assertions: dict[Value, Assertion] = {}
     for value in memory.order:
         assertion = value.op.asserts
@@ -195,7 +197,7 @@ def _judged(memory: Memory, task: Task) -> Memory:
 
 
 def _in_tiles(memory: Memory, task: Task) -> Memory:
-    """What is made in tiles has a buffer; what is in scratch then has none."""
+    """The result of a tile has a buffer; values in its scratch have none."""
     kept = {v for _, v in task.graph.outputs} | memory.alone
     memory = _with_tiles(memory, fused_tiles(task.graph, task.sizes, task.machine, kept), task)
     price = task.strategies.stages
@@ -203,7 +205,7 @@ def _in_tiles(memory: Memory, task: Task) -> Memory:
         return memory
     inner = memory.tiles.values()
     found = staged(task.graph, memory.buffers.keys(), kept, task.sizes, task.machine, price)
-    # A tile of scores lies inside an item, or outside.
+    # A tile of scores is inside an item, or separate.
     whole = [s for s in found if all(t.inside <= s.inside or t.inside.isdisjoint(s.inside) for t in inner)]
     return _with_tiles(memory, whole, task)
 

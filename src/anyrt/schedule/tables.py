@@ -41,7 +41,7 @@ class Table:
         return self.rule.steps(self.n_in, self.n_out) is not None
 
     def reach(self, slope: int) -> tuple[Dim, Dim]:
-        """The table is of this class where the first size is at most the second."""
+        """The table is of this class if the first size is at most the second."""
         steps = self.rule.steps(self.n_in, self.n_out)
         assert steps is not None, "only ascending tables are of a class"
         before, after = steps
@@ -54,7 +54,7 @@ class Table:
         return self.position(entry), weight
 
     def position(self, entry: Dim) -> Dim:
-        """What the table holds there."""
+        """The content of the table."""
         return bound(load(self.positions, entry), 0, TOP, "tap", mul(self.n_in, self.group))
 
 
@@ -75,7 +75,7 @@ class Tables:
         return None
 
     def addresses(self, table: AnyTable, *, common: bool) -> Addresses:
-        """Where vectors of a table's entries begin to read; `common`: the same for all taps."""
+        """The starts from which vectors of a table's entries are read; `common`: the same for all taps."""
         assert isinstance(table, Table), "tables are those of this file"
         key, name = (table, common), f"{table.positions.name}{'c' if common else ''}"
         if key not in self.addressed:
@@ -95,7 +95,7 @@ class Tables:
         """The table for a rule between two lengths."""
         key = (rule, n_in, n_out, group)
         if key not in self.made:
-            # One entry at least, which is read beside a condition that discards it.
+            # At least one entry, which is read beside a condition that discards it.
             count, number = mul(maximum(n_out, 1), rule.count * group), len(self.made)
             positions = replace(self._buffer(f"pos{number}", Scalar.I32, count), group=group)
             weights = self._buffer(f"wgt{number}", Scalar.F32, count) if rule.weighs else None
@@ -109,11 +109,12 @@ class Tables:
 
     @property
     def needed(self) -> list[Table]:
-        """Those that some kernel reads: a table in groups takes another one's place."""
+        """The tables that some kernel reads: a table in groups replaces another one."""
         return [t for t in self.made.values() if self.read is None or _is_read(t, self.read)]
 
     def kernels(self) -> list[Kernel]:
-        """What fills the tables that are needed: an item an output position, or a vector of them."""
+        """The kernels that fill the tables that are needed: an item is an output position, or a vector of
+        them."""
         found = []
         for n, table in enumerate(self.needed):
             found.append(_fill(f"table{n}", table))
@@ -136,7 +137,7 @@ def _taps(table: Table, entry: Dim) -> list[tuple[Dim, Expr | None]]:
 
 
 def _fill_starts(name: str, table: Table, addresses: Addresses) -> Kernel:
-    """A vector's first entry may stand inside a group; the group's beginning is not behind any lane's."""
+    """A vector's first entry may be inside a group; the start of the group is not behind any lane's."""
     var = Names().var(addresses.blocks, "o")
     taps = _taps(table, mul(var.dim, LANES))
     stores = []

@@ -1,4 +1,4 @@
-"""What is to be scheduled: a graph, and all that decides how."""
+"""The input of scheduling: a graph, and all settings."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from anyrt.schedule.step import Strategies
 from anyrt.schedule.tables import Tables
 from anyrt.schedule.tuning import Tuning
 
-Told = Callable[[int, int], None]  # hears how many kernels are made of how many
+Told = Callable[[int, int], None]  # called with the number of finished kernels and of all
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Of what one item of another graph's kernel holds: `parts`: which values are parts of what lies in that
-    graph's memory; `past`: what of that is written past the caches; `layouts`: how what is read lies there;
-    `pitch`: how far the rows of its own tensors lie apart, if farther than they are long; `may_tile`:
-    tiles of scores may be made in it, one by one."""
+    """An item of another graph's kernel. `parts`: values that are parts of tensors in that graph's memory;
+    `past`: those of them that bypass the caches; `layouts`: those of its operands; `pitch`: the distance of
+    the rows of its own tensors, if greater than their length; `may_tile`: tiles of scores may be created in
+    it, one by one."""
 
     parts: Mapping[Value, tuple[Part, Buffer]] = field(default_factory=dict)
     past: Mapping[Buffer, Past] = field(default_factory=dict)
@@ -38,9 +38,9 @@ class Item:
 @dataclass(frozen=True, slots=True)
 class Task:
     """A graph to schedule for these sizes and this machine. `alone`: values that nothing is fused with;
-    `tunings`: how to make the kernels with these roots otherwise; `item`: for what an item of a kernel
-    holds; `is_whole`: it is no part, region or copy of another graph. `tables` and `numbers` are shared by
-    all graphs of a program, and grow."""
+    `tunings`: those of kernels with these roots; `item`: for an item of a kernel; `is_whole`: it is no
+    part, region or copy of another graph. `tables` and `numbers` are shared by all graphs of a program,
+    and grow."""
 
     graph: Graph
     sizes: Sizes
@@ -55,7 +55,7 @@ class Task:
     is_whole: bool = True
 
     def shape(self, value: Value) -> Shape:
-        """The sizes of a stored value with what lies between its rows."""
+        """The sizes of a stored value with the gaps between its rows."""
         return (*value.shape[:-1], self.item.pitch[value]) if value in self.item.pitch else value.shape
 
     def inner(self, graph: Graph) -> Task:

@@ -1,4 +1,5 @@
-"""The kernels of a tile (compute_at.py) as one kernel, whose items are the tiles, or all of a batch.
+"""The kernels of a tile (compute_at.py) joined to one kernel, whose items are the tiles, or all tiles of a
+batch.
 
 look at blocks of the mask; let first, columns      what the tile's kernels make for one another
 for rows, columns: scores                           lies in scratch
@@ -40,8 +41,8 @@ from anyrt.schedule.scores import ANY, BEHIND, FIRST
 
 @dataclass(frozen=True, slots=True)
 class TileKernels:
-    """The kernels of a tile, `copies` for all tiles of a batch before, and `looking` for what columns each
-    has; `swap`: what they read, and what lies there for the whole; `panels`: what the copies make;
+    """The kernels of a tile, `copies` for all tiles of a batch before, and `looking` for the columns of each;
+    `swap`: their operands, and the buffers of the whole tensors; `panels`: the results of the copies;
     `unmet`: why kernels do without instructions."""
 
     cut: TileGraph
@@ -54,8 +55,8 @@ class TileKernels:
 
 
 def joined(name: str, parts: Sequence[TileKernels], made: Buffer) -> Kernel:
-    """The kernels of a tile as one, which stores to `made`: its items are the tiles, or all of a batch, its
-    intermediate tensors lie in scratch. A second part is that of the last tile."""
+    """The kernels of a tile as one kernel, which stores to `made`: its items are the tiles, or all tiles of a
+    batch; its intermediate tensors are in scratch. A second part is that of the last tile."""
     first = parts[0]
     *batches, row = first.cut.loops
     bodies, needs, works = zip(*(_body(part, part.kernels, made) for part in parts), strict=True)
@@ -75,7 +76,7 @@ def joined(name: str, parts: Sequence[TileKernels], made: Buffer) -> Kernel:
 
 
 def _named_uniquely(kernel: Kernel) -> Kernel:
-    """The kernel, whose buffers have names of their own: those of its parts were named apart."""
+    """The kernel, with unique names of buffers, since its parts were named separately."""
     names, swap = set[str](), dict[Buffer, Buffer]()
     registers = (s.buffer for s in statements(kernel.body) if isinstance(s, Alloc))
     for buffer in dict.fromkeys((*buffers_in_order(kernel), *registers)):
@@ -88,7 +89,7 @@ def _named_uniquely(kernel: Kernel) -> Kernel:
 
 
 def _chosen(bodies: Sequence[tuple[Stmt, ...]], row: Sym) -> tuple[Stmt, ...]:
-    """The statements for a tile, others for the last one where there are some."""
+    """The statements for a tile, with others for the last one if it differs."""
     if len(bodies) == 1:
         return bodies[0]
     is_last = alu(Op.EQ, index(row.dim), index(add(row.extent or 0, -1)))
@@ -126,7 +127,7 @@ def _items(kernel: Kernel) -> tuple[Stmt, ...]:
 
 
 def _own_scratch(kernel: Kernel, cut: TileGraph) -> tuple[dict[Buffer, Buffer], Dim]:
-    """The buffers that a kernel has in scratch where they lie in every tile, and their bytes; tiles differ
+    """The buffers that a kernel has in scratch at the same place in every tile, and their bytes; tiles differ
     in size, and their kernel has one place for each."""
     found = [b for b in buffers_in_order(kernel) if b.space is Space.SCRATCH]
     if not any(

@@ -1,9 +1,9 @@
-"""How a kernel is made where measuring has shown something better than what the cost model takes: other sizes
-of pieces, or a strategy without steps whose gain depends on the machine.
+"""The options of a kernel if measuring has found something faster than the cost model: other sizes of pieces,
+or a strategy without steps whose gain depends on the machine.
 
-None of it changes what a kernel computes, nor, but for the scratch of more rows, the memory that it
-needs, nor what is stored between kernels. `candidates` says what to measure for a kernel, what the model
-takes first; plans and timing caches hold only tunings of this file.
+They change neither results nor, except for the scratch of more rows, memory, nor the stored values.
+`candidates` lists what to measure for a kernel, the model's choice first; plans and timing caches only store
+tunings of this file.
 
 >>> str(Tuning(band=8)), Tuning.parse("band=8") == Tuning(band=8), Tuning.parse("band=9")
 ('band=8', True, None)
@@ -26,8 +26,8 @@ from anyrt.ir.statements import buffers_of, folds, loops
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """Sizes of a kernel's pieces (`Pieces` in pieces.py), None for what the model takes, on any machine; and
-    which steps its strategy is without."""
+    """Sizes of a kernel's pieces (`Pieces` in pieces.py), None for the model's size on any machine; and the
+    steps that its strategy omits."""
 
     item: int | None = None
     block: int | None = None
@@ -47,18 +47,18 @@ class Tuning:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Those that it names."""
+        """The sizes that it sets."""
         found = ((f.name, getattr(self, f.name)) for f in fields(self))
         return {name: n for name, n in found if isinstance(n, int)}
 
     @classmethod
     def parse(cls, text: str) -> Tuning | None:
-        """The tuning that prints as `text`; None for what is no candidate of any kernel."""
+        """The tuning that prints as `text`; None if it is no candidate of any kernel."""
         return _BY_TEXT.get(text)
 
     @property
     def tactic(self) -> int:
-        """A number for it, which timing caches keep."""
+        """Its number in timing caches."""
         return int.from_bytes(sha256(str(self).encode()).digest()[:7])
 
     @classmethod
@@ -69,7 +69,7 @@ class Tuning:
 
 MODEL = Tuning()
 Shape = tuple[tuple[Tuning, ...], tuple[Tuning, ...]]
-# For each shape of kernel what to measure first, and what besides when there is time.
+# For each shape of kernel the first candidates to measure, and more if there is time.
 POINTS: Final[Shape] = (
     (Tuning(block=1024), Tuning(block=16384), Tuning(block=65536), Tuning(item=1024), Tuning(item=65536)),
     (Tuning(block=2048), Tuning(block=8192), Tuning(item=4096), Tuning(item=16384)),
@@ -99,7 +99,7 @@ _BY_TACTIC = {c.tactic: c for c in _ALL}
 
 
 def candidates(kernel: Kernel, more: bool) -> tuple[Tuning, ...]:
-    """What may suit a kernel that was made as the model says, `MODEL` first; twice as much where `more`.
+    """The candidates for a kernel that was created by the model, `MODEL` first; twice as many with `more`.
     Some may give the same kernel."""
     shapes = _shapes(kernel)
     orders = [some for shape in shapes for some in shape[:1]]
@@ -126,7 +126,7 @@ def print_tunings(tunings: Mapping[Value, Tuning], places: Iterable[Value]) -> s
 
 
 def parse_tunings(text: str, places: Mapping[str, Value]) -> dict[Value, Tuning]:
-    """What `print_tunings` wrote; what is no place or no tuning leaves the kernel to the model."""
+    """The tunings in a text of `print_tunings`; unknown places and tunings leave the kernel to the model."""
     named = (item.partition(" ") for item in text.split(";"))
     found = {places[n]: Tuning.parse(tuning) for n, _, tuning in named if n in places}
     return {value: tuning for value, tuning in found.items() if tuning is not None}

@@ -1,8 +1,8 @@
-"""Operands of long sums that are worth turning first, so that the terms of each sum lie side by side.
+"""Operands of long sums that are worth transposing first, so that the terms of each sum are contiguous.
 
-Where positions lie side by side, and the results of neighbours do not, as those of a strided deconvolution,
-tiles hold few of them, and each term is on a line of cache of its own. Turning the operand once costs little
-beside a sum with many results. The other factor is constant, as it lies in panels then.
+If positions are contiguous and the results of neighbours are not, as in a strided deconvolution, tiles hold
+few of them, and each term is in a cache line of its own. Transposing the operand once costs little beside a
+sum with many results. The other factor must be constant, since it is then packed in panels.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from anyrt.ir.compute import Contracted, Given, only_moves
 from anyrt.ir.graph import Shape, Value
 from anyrt.schedule.cost import Sizes
 
-LONG: Final = 512  # terms, from which lanes of them do not stay in the nearest cache
+LONG: Final = 512  # terms from which lanes of them do not stay in the nearest cache
 MANY: Final = 512  # results that read each element
 
 
 def axis_of_terms(user: Value, side: int) -> int | None:
-    """The axis of an operand of a contraction that is worth being its last one; None where there is none."""
+    """The axis of an operand of a contraction that should be its last one; None if there is none."""
     how = user.compute
     if not isinstance(how, Contracted) or user.dtype is not DataType.FLOAT:
         return None
@@ -51,13 +51,13 @@ def _is_constant(value: Value) -> bool:
 
 
 def _sizes(labels: tuple[int, ...], shape: Shape) -> dict[int, int] | None:
-    """The size of each label, None where some are open."""
+    """The size of each label, None if some are dynamic."""
     found = {label: d for label, d in zip(labels, shape, strict=True) if isinstance(d, int)}
     return found if len(found) == len(shape) else None
 
 
 def rows(contraction: Value, value: Value, sizes: Sizes) -> int:
-    """The rows of a contraction's results that are made of a value, which may be moved; about so many."""
+    """The rows of a contraction's results that are computed from a value, which may be moved; an estimate."""
     how, most = contraction.compute, 0
     if not isinstance(how, Contracted):
         return 0

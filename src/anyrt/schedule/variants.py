@@ -1,4 +1,4 @@
-"""The variants of a kernel: what its candidates make of it (schedule/tuning.py), each variant once."""
+"""The variants of a kernel: the results of its candidates (schedule/tuning.py), each variant once."""
 
 from __future__ import annotations
 
@@ -13,35 +13,34 @@ from anyrt.schedule.launch import Schedule
 from anyrt.schedule.tuning import MODEL, Tuning, candidates
 from anyrt.schedule.versions import originals
 
-# Of the names that `key` makes: another one when tunings come to mean something else, or there are more.
+# Part of the names of `key`: it changes when tunings change their meaning, or there are more.
 VERSION = "anyrt variants 2"
 
 
 @dataclass(frozen=True, slots=True)
 class Tunable:
-    """What to tune: a kernel as the model makes it, with its root in the graph that was lowered and its
-    place in the schedule."""
+    """A kernel to tune: as the model creates it, with its root in the graph and its place in the schedule."""
 
     root: Value
     number: int
     kernel: Kernel
 
     def key(self, *circumstances: str) -> str:
-        """A name for what is measured of it under these circumstances: the same in every network."""
+        """A name for its measurements under these circumstances: the same in every network."""
         text = print_kernels([replace(self.kernel, name="kernel")])
         return sha256("\n".join((VERSION, *circumstances, text)).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """What a tuning makes of a kernel."""
+    """The result of a tuning for a kernel."""
 
     tuning: Tuning
     kernel: Kernel
 
 
 def tasks(graph: Graph, version: Graph, schedule: Schedule) -> tuple[Tunable, ...]:
-    """The kernels of a version of `graph`, each root once: what is stored to several places is made alike."""
+    """The kernels of a version of `graph`, each root once: copies of a stored value are created alike."""
     origin, found = originals(graph, version), dict[Value, Tunable]()
     for number, launch in enumerate(schedule.launches):
         root = origin[launch.root]
@@ -67,6 +66,6 @@ def variants(
 
 
 def described(variants: Sequence[Variant], seconds: Sequence[float]) -> str:
-    """What was measured, with the numbers that timing caches know the tunings by."""
+    """The measurements, with the numbers of the tunings in timing caches."""
     pairs = zip((variant.tuning for variant in variants), seconds, strict=True)
     return "; ".join(f"{tuning} {t * 1e3:.4g} ms (tactic {tuning.tactic})" for tuning, t in pairs)

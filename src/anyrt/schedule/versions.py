@@ -1,8 +1,8 @@
-"""Versions of a graph for sizes that symbols leave open, each with the guard under which it runs.
+"""Versions of a graph for different values of symbolic sizes, each with its guard.
 
-Where two dynamic sizes meet in a broadcast, each may be 1 or both be equal; code for every case must multiply
-indices by "is it 1?", which no vector load survives. Nearly always the sizes are equal, so there is a version
-that assumes it.
+If two dynamic sizes meet in a broadcast, each may be 1 or both be equal. Code for all cases must multiply
+indices by "is it 1?", which prevents vector loads. The sizes are nearly always equal, so one version assumes
+it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A graph that computes the right thing where `guard` is not 0 (always, when it is 1)."""
+    """A graph that is correct if `guard` is not 0 (always, if it is 1)."""
 
     guard: Dim
     graph: Graph
@@ -45,7 +45,7 @@ def versions(graph: Graph) -> tuple[Version, ...]:
     guard = reduce(minimum, (equal(sym.dim, size) for sym, size in same.items()))
     try:
         return (Version(guard, graph_with_sizes(graph, lambda size: substitute(size, same))), general)
-    except AnyrtError:  # the conditions on sizes that the graph asks for exclude that these are equal
+    except AnyrtError:  # the graph's conditions on sizes exclude that these are equal
         return (general,)
 
 
@@ -73,16 +73,16 @@ def _ends(version: Graph, graph: Graph) -> list[tuple[Value, Value]]:
 
 
 def _meetings(value: Value) -> list[tuple[Dim, Dim]]:
-    """Pairs of different symbolic sizes on one axis of the operands, but for those that data decide, of which
-    nothing is known when a run begins."""
-    # An operand of another rank only tells a size.
+    """Pairs of different symbolic sizes on one axis of the operands, except data-dependent ones, of which
+    nothing is known when an inference begins."""
+    # An operand of another rank only defines a size.
     first, *others = (a for a in value.args if len(a.shape) == len(value.shape))
     pairs = [(a, b) for other in others for a, b in zip(first.shape, other.shape, strict=True)]
     return [(a, b) for a, b in pairs if a != b and all(isinstance(d, Expr) and not counts(d) for d in (a, b))]
 
 
 def _assume(a: Dim, b: Dim, same: dict[Sym, Dim]) -> None:
-    """Add "a = b" as a substitution, when one of them is a plain symbol that the other does not contain, and
+    """Add "a = b" as a substitution, if one of them is a plain symbol that the other does not contain, and
     some size is in the range of both."""
     if equal(a, b) == 0:
         return
@@ -95,7 +95,7 @@ def _assume(a: Dim, b: Dim, same: dict[Sym, Dim]) -> None:
 
 
 def _symbol(x: Dim) -> Sym | None:
-    """The symbol that `x` is, if it is nothing else."""
+    """The symbol, if `x` is nothing else."""
     if isinstance(x, Expr) and len(x.terms) == 1:
         (monomial, coefficient), *_ = x.terms
         if coefficient == 1 and len(monomial) == 1 and isinstance(monomial[0], Sym):
