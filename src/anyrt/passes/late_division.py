@@ -145,5 +145,5 @@ LATE_DIVISION: Final = Rule(
     guard=_is_late,
     example=_example,
     tolerance=4 * UNIT,
-    range="weights below 2⁻¹²⁶ times four times the number of keys lose digits",
+    range="weights below 2⁻¹²⁶ · 4 · (number of keys) lose digits",
 )

@@ -72,5 +72,5 @@ SCALED_FACTORS: Final = Rule(
     make=_moved,
     example=_example,
     tolerance=4 * UNIT,
-    range="elements of the smaller factor that are below 2⁻¹²⁶ when scaled lose digits",
+    range="elements of the smaller factor whose scaled value is below 2⁻¹²⁶ lose digits",
 )
