@@ -1,4 +1,4 @@
-"""What several shape rules check, each check one line at its place."""
+"""Checks that several shape rules share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def expect(args: tuple[Type, ...], count: int, where: str) -> None:
 
 
 def check_shape(shape: Shape, where: str) -> Shape:
-    """`shape` when it is one that a value can have; a layer's output has fewer axes (ops/_check.py)."""
+    """`shape`, if a value can have it; a layer's output has fewer axes (ops/_check.py)."""
     if len(shape) > MAX_AXES:
         raise ShapeError("AR115", where, got=f"rank {len(shape)}", wanted=f"at most {MAX_AXES}")
     if any(isinstance(d, int) and d < 0 for d in shape):
@@ -55,13 +55,13 @@ def differ(a: Dim, b: Dim) -> bool:
 
 
 def known_size(d: Dim) -> int:
-    """A size that is a number by now: references run after the interpreter has put sizes in."""
+    """A size that is a number: references run after the interpreter has substituted sizes."""
     assert isinstance(d, int), f"size {d} should have been replaced by a number"
     return d
 
 
 def short_shape(shape: Shape) -> tuple[int, ...] | None:
-    """`shape` when it is static and of few enough elements to follow each of them."""
+    """`shape` if it is static and small enough to follow each element."""
     sizes = tuple(d for d in shape if isinstance(d, int) and d <= VALUE_LIMIT)
     return sizes if len(sizes) == len(shape) and prod(sizes) <= VALUE_LIMIT else None
 
@@ -72,5 +72,5 @@ def show(shape: Shape) -> str:
 
 
 def not_empty(shape: Shape) -> Dim:
-    """1, or 0 for sizes that leave nothing to read; 1 itself where that cannot be."""
+    """1, or 0 for sizes with which there is nothing to read; 1 itself if that cannot be."""
     return product(minimum(d, 1) for d in shape if not always_le(1, d))

@@ -1,8 +1,9 @@
-"""What a cast means, for kernels and for NumPy, and how narrow integers wrap after arithmetic in int32.
+"""The semantics of a cast, for kernels and for NumPy, and the wrapping of narrow integers after arithmetic in
+int32.
 
-Float to integer truncates and saturates (NaN gives 0); integers wrap, two's complement, as in ONNX.
-Narrower floats are not rounded here: a value is where it is stored, and outputs of layers are by functions
-(passes/round_layers.py). These get float32, so that float64 leaves what decides between two narrow floats.
+Float to integer truncates and saturates (NaN gives 0); integers wrap, two's complement, as in ONNX. Narrower
+floats are not rounded here: stores round, and functions round the outputs of layers (passes/round_layers.py).
+These receive float32, and a cast from float64 keeps the bits that decide between two narrow floats.
 
 >>> convert_array(np.array([-200.7, 300.0, np.nan]), DataType.INT8)
 array([-128,  127,    0], dtype=int8)
@@ -21,9 +22,9 @@ from anyrt.ir.kernel import Expr, Op, alu, select
 from anyrt.ir.prim import Array
 from anyrt.ir.reference import reference_dtype
 
-# Integers that are computed with in more bits than they have.
+# Integers that are computed in more bits than they have.
 NARROW = frozenset(t for t in DataType if is_integer(t) and bits(t) < BITS[COMPUTED[t]])
-# Functions whose result for narrow operands may need more bits than the operands have.
+# Functions whose result may need more bits than narrow operands have.
 OUTGROWS = frozenset(
     {"add", "sub", "mul", "div", "floordiv", "pow", "neg", "abs", "square", "fma", "not", "recip"}
     | {"shift_left", "shift_right"}
@@ -50,11 +51,11 @@ def convert(x: Expr, source: DataType, target: DataType) -> Expr:
     known = interval(x)
     if known is not None and low <= known[0] and known[1] <= high:
         return kernel.cast(x, COMPUTED[target])
-    if x.type.is_float and bits(target) > 16:  # its limits are no numbers of float32
+    if x.type.is_float and bits(target) > 16:  # its limits are not representable in float32
         whole = kernel.cast(x, COMPUTED[target])
         return alu(Op.MAX, alu(Op.MIN, whole, kernel.const(high, whole.type)), kernel.const(low, whole.type))
     if x.type.is_float:
-        # Limited before it is converted, the conversion itself needs no care; NaN fails the first comparison.
+        # Clamped before the conversion, which then needs no checks; NaN fails the first comparison.
         least = select(kernel.const(low, x.type) < x, x, float(low))
         inside = select(least < float(high), least, float(high))
         number = inside if low == 0 else select(alu(Op.NE, x, x), 0.0, inside)
@@ -63,7 +64,7 @@ def convert(x: Expr, source: DataType, target: DataType) -> Expr:
 
 
 def _to_odd(x: Expr) -> Expr:
-    """As `core.dtype.to_odd` says."""
+    """See `core.dtype.to_odd`."""
     bits = kernel.bitcast(x, Scalar.I64)
     return kernel.bitcast((bits | ((bits & BEHIND) + BEHIND)) & ~BEHIND, Scalar.F64)
 
@@ -78,7 +79,7 @@ def convert_array(x: Array, target: DataType) -> Array:
 
 
 def wrap(x: Expr, fn: str, t: DataType) -> Expr:
-    """The result of `fn` on narrow integers brought back into their range, two's complement."""
+    """The result of `fn` on narrow integers wrapped to their range, two's complement."""
     if t not in NARROW or fn not in OUTGROWS:
         return x
     return _low_bits(x, t)

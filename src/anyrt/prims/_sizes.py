@@ -1,4 +1,4 @@
-"""Scalar functions of sizes: what shape arithmetic can follow symbolically. Truth is 1 or 0.
+"""Scalar functions of sizes, for symbolic shape arithmetic. True is 1, false is 0.
 
 >>> from anyrt.core.dims import Sym
 >>> size_function("mul")(DataType.INT64, Sym("n").dim, 4)
@@ -76,9 +76,9 @@ WIDE = frozenset({DataType.INT32, DataType.INT64})
 
 
 def size_function(name: str) -> SizeFunction | None:
-    """The function (result type, *operands) → size, or None when sizes do not know it.
+    """The function (result type, *operands) → size, or None if there is none for sizes.
 
-    The function itself gives None for results that would have wrapped."""
+    The function itself returns None for results that would have wrapped."""
     if name in CASTS:
         return CASTS[name]
 
@@ -93,7 +93,7 @@ def _cast(dtype: DataType, x: Dim) -> Dim | None:
 
 
 def _fitting(dtype: DataType, x: Dim | None) -> Dim | None:
-    """`x` unless it would have wrapped; other sizes than numbers are small by nature."""
+    """`x` unless it would have wrapped; sizes other than numbers are assumed to be small."""
     if dtype is DataType.BOOL or x is None:
         return x
     low, high = limits(dtype)

@@ -1,4 +1,4 @@
-"""`Asserted`: an identity whose readers run only where data are as a layer wants them."""
+"""`Asserted`: an identity whose readers run only if a condition of a layer on data holds."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from anyrt.ir.prim import Array, Prim, Read, Symbolic
 
 @dataclass(frozen=True, slots=True)
 class Asserted(Prim):
-    """Its first operand, where the second one, an int64, is FINE; else the run ends with an error, before
-    anything is computed from the result."""
+    """Its first operand, if the second one, an int64, is FINE; otherwise the inference ends with an error,
+    before anything is computed from the result."""
 
     assertion: Assertion
 
@@ -47,5 +47,5 @@ class Asserted(Prim):
 
     @property
     def asserts(self) -> Assertion:
-        """What its last operand judges."""
+        """The condition that its last operand decides."""
         return self.assertion

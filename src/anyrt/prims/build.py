@@ -1,6 +1,6 @@
-"""Shorthand for applying primitives: what the expansions of operators are written with.
+"""Functions that apply primitives; the expansions of operators are written with them.
 
-Each function checks nothing itself; the primitives' shape rules do.
+They check nothing themselves; the primitives' shape rules do.
 
 >>> x = param("x", (2, 3), DataType.FLOAT)
 >>> reduce_("sum", map_("mul", x, scalar(2.0, x)), (1,)).type
@@ -36,7 +36,7 @@ from anyrt.prims.scalar.table import ResultKind
 from anyrt.prims.taps import TapRule, Taps
 from anyrt.prims.view import Axis, View
 
-# Short constants of equal content share a blob, so that nodes which use them can be equal.
+# Short constants of equal content share a blob, so that nodes with them can be equal.
 _SHORT: weakref.WeakValueDictionary[tuple[DataType, bytes], Blob] = weakref.WeakValueDictionary()
 
 
@@ -84,9 +84,9 @@ def cast(v: Value, dtype: DataType) -> Value:
 
 
 def converted(v: Value, dtype: DataType) -> Value:
-    """`v` as `dtype`, as layers convert: a float becomes uint8 as the lowest byte of its int32, and 0
-    below zero (260 is 4, -30 is 0; from 2³¹ on 255, NaN 0). float64 becomes a narrower float because the
-    network says so. All else is as `cast` does it."""
+    """`v` as `dtype`, with the conversions of layers: uint8 from a float is the lowest byte of its int32, and
+    0 for negative numbers (260 becomes 4, -30 becomes 0; from 2³¹ on 255, NaN 0). float64 may be narrowed,
+    since the network requests it. All other types convert as with `cast`."""
     if v.dtype is DataType.DOUBLE and is_float(dtype) and dtype is not v.dtype:
         return apply(Map(NARROW, dtype), v)
     if dtype is not DataType.UINT8 or not is_float(v.dtype):
@@ -108,8 +108,8 @@ def reduce_(fn: str, v: Value, axes: Sequence[int]) -> Value:
 def contract(
     equation: str, a: Value, b: Value, dtype: DataType | None = None, *, hides: bool = False
 ) -> Value:
-    """Sums of products as einsum writes them, "mk,nk->mn"; of `dtype`, or of the operands' type. `hides`:
-    where `a` is 0, `b` adds nothing, whatever it is."""
+    """Sums of products in einsum notation, "mk,nk->mn"; of `dtype`, or of the operands' type. `hides`: where
+    `a` is 0, `b` contributes nothing, even if it is NaN or infinite."""
     left, right, out = equation.replace("->", ",").split(",")
     label = {c: n for n, c in enumerate(dict.fromkeys(left + right))}
     labels = [tuple(label[c] for c in part) for part in (left, right, out)]
@@ -142,7 +142,7 @@ def expand(v: Value, shape: Dims) -> Value:
 
 
 def slice_(v: Value, start: Sequence[Dim], size: Sequence[Dim], step: Sequence[Dim]) -> Value:
-    """`size` elements along each axis from `start` on, `step` apart (negative: backwards)."""
+    """`size` elements along each axis from `start` on, with stride `step` (negative: backwards)."""
     pairs = zip(start, step, strict=True)
     return _view(v, tuple(size), tuple(Axis(s, k, t) for k, (s, t) in enumerate(pairs)))
 
@@ -186,7 +186,7 @@ def gather(v: Value, indices: Value, axis: int, guarded: bool = False) -> Value:
 
 
 def identity(v: Value) -> Value:
-    """A copy of `v` under its own name: outputs that are inputs need one."""
+    """A copy of `v` under its own name, for outputs that are inputs."""
     return apply(Map("identity", v.dtype), v)
 
 

@@ -1,4 +1,4 @@
-"""`Checked`: an identity that carries conditions on dynamic sizes, put there by an operator's expansion."""
+"""`Checked`: an identity with conditions on dynamic sizes, from an operator's expansion."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from anyrt.ir.prim import Array, Prim, Read, Symbolic
 
 @dataclass(frozen=True, slots=True)
 class Checked(Prim):
-    """Its first operand, for sizes that meet `requirements`; another one is a number that tells a size
-    (ops/_told.py), so that whoever needs the result finds it."""
+    """Its first operand, for sizes that meet `requirements`. Another operand is a number that defines a size
+    (ops/_told.py), so that every user of the result computes it."""
 
     requirements: tuple[Requirement, ...]
 
@@ -40,5 +40,5 @@ class Checked(Prim):
         return args[0]
 
     def requires(self, args: tuple[Type, ...], where: str) -> tuple[Requirement, ...]:
-        """The conditions it carries, which name their own place."""
+        """The conditions; each names its own place."""
         return self.requirements

@@ -1,4 +1,4 @@
-"""`Chosen`: one of two graphs is computed, the other one costs nothing."""
+"""`Chosen`: one of two graphs is computed; the other one costs nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from anyrt.prims.repeated import FLAG, check_region
 
 @dataclass(frozen=True, slots=True)
 class Chosen(Prim):
-    """The results of `then` where the first operand, a bool, is true, else those of `otherwise`. Both have an
+    """The results of `then` if the first operand, a bool, is true, else those of `otherwise`. Both have an
     input for each of the other operands."""
 
     then: Graph
@@ -29,11 +29,11 @@ class Chosen(Prim):
     name: str = ""
 
     def compute(self) -> Compute:
-        """What one of both leaves in memory."""
+        """The results of one of both in memory."""
         return Nested(name=self.name)
 
     def infer(self, args: tuple[Type, ...]) -> tuple[Type, ...]:
-        """The types of the results, which both have."""
+        """The types of the results, equal in both."""
         if args[:1] != (FLAG,):
             raise DTypeError("AR202", "chosen", f"{args[:1]} as the condition", "a bool")
         for region in self.regions:
@@ -50,7 +50,7 @@ class Chosen(Prim):
         return (self.then, self.otherwise)
 
     def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> tuple[Array, ...]:
-        """Those of the region that is chosen, rounded to their types."""
+        """Those of the selected region, rounded to their types."""
         region = self.then if np.any(args[0]) else self.otherwise
         made, types = run_region(region, args[1:]), [v.dtype for _, v in results(region)]
         return tuple(widen(cast(x, dtype), dtype) for x, dtype in zip(made, types, strict=True))

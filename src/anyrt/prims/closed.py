@@ -1,7 +1,7 @@
-"""Elements of values that depend on constants alone, and constants in their place.
+"""Elements of values that depend only on constants, and constants that replace them.
 
-What the compiler makes of weights is such a value: so it is computed again for other weights by what it was
-computed by first, which the constant keeps as its origin.
+Passes create such values from weights. The constant keeps the computation as its origin, so a refit can
+repeat it for other weights.
 
 >>> from anyrt.core.enums import DataType
 >>> evaluate(build.transpose(build.const([[1, 2, 3]], DataType.INT32), (1, 0))).tolist()
@@ -36,12 +36,11 @@ WHOLE: Final = frozenset({"floor", "ceil", "round", "trunc", "sign"})
 
 
 def evaluate(root: Value, given: Mapping[Value, Array] | None = None) -> Array:
-    """The elements of `root`, a view of constants where it only moves them: as they are stored while they are
-    only moved, which keeps every bit of a NaN, else as the interpreter holds them. `given`: the elements of
-    inputs, as they are stored.
+    """The elements of `root`. A view of constants that only moves them has stored elements, which keeps every
+    bit of a NaN; otherwise they are as the interpreter holds them. `given`: the stored elements of inputs.
 
-    Floats are float64 until all is done, but for those by which something is decided: a run decides by
-    float32, and the constant is what a run would give."""
+    Floats are float64 until the end, except where a decision depends on them: an inference decides in
+    float32, and the constant must equal the result of an inference."""
     stored: dict[Value, Array] = {**(given or {})}
     wide: dict[Value, Array] = {}
     narrow = _deciding(root)
@@ -60,7 +59,7 @@ def evaluate(root: Value, given: Mapping[Value, Array] | None = None) -> Array:
 
 
 def _deciding(root: Value) -> set[Value]:
-    """The values of float32 from which whole numbers or bools are made."""
+    """The float32 values from which integers or bools are computed."""
     found = set[Value]()
     for value in reversed(list(walk([root]))):
         decides = isinstance(value.op, Map) and (value.op.fn in WHOLE or not is_float(value.dtype))
@@ -69,12 +68,12 @@ def _deciding(root: Value) -> set[Value]:
 
 
 def rounded(array: Array, dtype: DataType) -> Array:
-    """Elements that were evaluated, flat, as a constant of the type has them."""
+    """Evaluated elements, flat, in the form of a constant of the type."""
     return np.ascontiguousarray(round_to(array, dtype)).reshape(-1)
 
 
 def constant(value: Value, name: str = "") -> Value:
-    """`value`, which depends on constants alone, as one of them."""
+    """`value`, which depends only on constants, as a constant."""
     array, origin = evaluate(value), _origin(value)
     if origin is None and not name:
         return build.const(array, value.dtype)
@@ -88,7 +87,7 @@ def _origin(value: Value) -> Origin | None:
 
 
 def _moves(op: Prim) -> bool:
-    """True for what computes nothing, so that references may be given stored elements."""
+    """True for values that compute nothing, so that references may receive stored elements."""
     match op:
         case Reshape() | View() | Pad() | Concat() | Checked() | Map(fn="identity" | "select"):
             return True

@@ -1,4 +1,5 @@
-"""`Collective`: what a rank has after an exchange with others, made by the communicator of a context.
+"""`Collective`: the result of a collective operation with other ranks, performed by the communicator of a
+context.
 
 >>> from anyrt.core.enums import DataType
 >>> total = Collective("sum", C.ALL_REDUCE, R.SUM, -1, (), 2, (4,))
@@ -27,9 +28,9 @@ C, R = CollectiveOperation, ReduceOperation
 
 @dataclass(frozen=True, slots=True)
 class Collective(Prim):
-    """The first operand, of `shape`, after an exchange that the layer `layer` asks for, between `ranks`
-    ranks: those of `group`, or all there are where it is (). Another operand is what an exchange before it
-    has given: all ranks make their exchanges in one order (passes/order_exchanges.py)."""
+    """The first operand, of `shape`, after the operation of the layer `layer` between `ranks` ranks: those of
+    `group`, or all if it is (). A further operand is the result of an earlier operation: all ranks perform
+    their operations in one order (passes/order_exchanges.py)."""
 
     layer: str
     operation: CollectiveOperation
@@ -40,11 +41,11 @@ class Collective(Prim):
     shape: Shape
 
     def compute(self) -> Compute:
-        """What the communicator leaves in memory."""
+        """The result of the communicator in memory."""
         return External(name=self.layer, sizes=self.shape)
 
     def infer(self, args: tuple[Type, ...]) -> Type:
-        """The operand's type, whose first size is divided or multiplied where parts are given or joined."""
+        """The operand's type; its first size is divided or multiplied if parts are distributed or joined."""
         x = args[0]
         if x.shape != self.shape or not 1 <= len(args) <= 2:
             raise ShapeError("AR123", self.layer, show(x.shape), show(self.shape))
@@ -54,7 +55,7 @@ class Collective(Prim):
         return Type((*first, *x.shape[1:]), x.dtype)
 
     def requires(self, args: tuple[Type, ...], where: str) -> tuple[Requirement, ...]:
-        """A first size that is cut in equal parts."""
+        """A first size that is divided into equal parts."""
         if self.operation not in CUT or isinstance(self.shape[0], int):
             return ()
         do = f"pass a first size that {self.ranks} divides"
@@ -63,7 +64,7 @@ class Collective(Prim):
         return () if whole == self.shape[0] else (rule,)
 
     def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> Array:
-        """Nothing: one process does not know what others give."""
+        """Raises: one process does not know the operands of the other ranks."""
         do = "run the engine in each rank's process, with context.set_communicator(ranks)"
         got = f"an exchange between {self.ranks} ranks"
         raise NotSupportedError("AR901", self.layer, got, "one rank: the interpreter is one process", do)

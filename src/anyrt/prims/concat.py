@@ -31,7 +31,7 @@ class Concat(Prim):
     axis: int
 
     def compute(self) -> Compute:
-        """Its operands side by side."""
+        """Its operands, concatenated."""
         return Concatenated(self.axis)
 
     def infer(self, args: tuple[Type, ...]) -> Type:
@@ -72,7 +72,7 @@ class Concat(Prim):
         return np.concatenate(args, axis=self.axis)
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
-        """The operand that the index falls into; operands that its range rules out are not read."""
+        """The operand that contains the index; operands that its range excludes are not read."""
         i = index[self.axis]
         sizes = [x.type.shape[self.axis] for x in args]
         ends = list(accumulate(sizes, add))
@@ -81,7 +81,7 @@ class Concat(Prim):
             if sizes[k] == 0 or always_le(ends[k], i):
                 continue
             inside = clamp(add(i, mul(add(ends[k], mul(sizes[k], -1)), -1)), 0, add(sizes[k], -1))
-            some = not_empty((sizes[k],))  # else every position is that of the first element
+            some = not_empty((sizes[k],))  # otherwise every position is that of the first element
             here = args[k].at([mul(some, d) for d in (*index[: self.axis], inside, *index[self.axis + 1 :])])
             sure = result is None or always_le(add(i, 1), ends[k])
             result = here if sure or result is None else kernel.select(_below(i, ends[k]), here, result)

@@ -1,4 +1,4 @@
-"""Values that need no operands: weights, network inputs, sizes, and counting.
+"""Values without operands: weights, network inputs, sizes, and counters.
 
 >>> Const(Blob(np.arange(6, dtype=np.int32), DataType.INT32), (2, 3)).infer(())
 int32[2, 3]
@@ -31,11 +31,11 @@ INDEX_TYPES = frozenset(DataType) - {DataType.BOOL, DataType.E8M0}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Origin:
-    """Where elements come from that may be given again, which is a refit.
+    """The source of elements that a refit may replace.
 
-    `made`: the value, of other constants, that they are computed as; None: they are weights of the user's.
-    `is_free`: they may be others next time, so that nothing may be decided by what they are now. `asked` is
-    called where a network does not make sense without its elements being known: they are fixed then."""
+    `made`: the value of other constants that they are computed from; None: they are the user's weights.
+    `is_free`: they may change, so no decision may depend on their elements. `asked` is called if a network
+    requires its elements: they are fixed then."""
 
     made: Value | None = None
     is_free: bool = True
@@ -44,12 +44,11 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Blob:
-    """Constant elements; two blobs are equal only when they are one object.
+    """Constant elements; two blobs are equal only if they are the same object.
 
-    `stored`: the elements in their order, of the NumPy type of `dtype` (4-bit types unpacked, one element a
-    byte). They may lie anywhere, as those of a transposed array do: of what is only moved, the plan that is
-    written at last is the only copy.
-    `origin`: of what may be refitted, where it comes from."""
+    `stored`: the elements in order, of the NumPy type of `dtype` (4-bit types unpacked, one element per
+    byte). They may be strided, as in a transposed array: constants that are only moved are copied once, to
+    the plan. `origin`: the source of refittable elements."""
 
     stored: NDArray[np.generic]
     dtype: DataType
@@ -62,7 +61,7 @@ class Blob:
 
     @property
     def data(self) -> NDArray[np.generic]:
-        """The elements, flat and C-contiguous: a copy where they lie otherwise."""
+        """The elements, flat and C-contiguous: a copy if they are strided."""
         return np.ascontiguousarray(self.stored).reshape(-1)
 
     @staticmethod
@@ -77,11 +76,11 @@ class Blob:
 
     @property
     def is_known(self) -> bool:
-        """Whether its elements stay as they are, so that something may be decided by them."""
+        """Whether its elements are fixed, so that decisions may depend on them."""
         return self.origin is None or not self.origin.is_free
 
     def fixed(self) -> Array:
-        """The elements, for a layer that is another one where they are others: they cannot be refitted."""
+        """The elements, for a layer whose form depends on them: they cannot be refitted."""
         if self.origin is not None:
             self.origin.asked()
         return self.array
@@ -94,8 +93,8 @@ class Blob:
 
 @dataclass(frozen=True, slots=True)
 class Const(Prim):
-    """The elements of a blob in a static shape. `is_part`: of the algorithm, few, and no weights, so that
-    kernels may be made for them. `use`: other than 0 for one number that is a scale or zero point of one
+    """The elements of a blob in a static shape. `is_part`: few numbers of an algorithm, no weights, so that
+    kernels may be specialised for them. `use`: not 0 for one number that is a scale or zero point of one
     function alone; equal numbers with other uses are other values."""
 
     blob: Blob
@@ -104,7 +103,7 @@ class Const(Prim):
     use: int = 0
 
     def compute(self) -> Compute:
-        """There before; a number of its own where it is the only one."""
+        """It exists before the kernels; a single number may be its own literal."""
         alone = self.blob.size == 1 and self.blob.is_known
         held = self.blob.data.tobytes() if alone or self.is_part else None
         literal, numbers = (held, None) if alone else (None, held)
@@ -124,7 +123,7 @@ class Const(Prim):
         return self.blob.array.reshape(out)
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
-        """Single elements become literals; the scheduler loads the others from the buffer of the blob."""
+        """Single elements become literals; the scheduler loads others from the buffer of the blob."""
         assert self.blob.size == 1, "only constants of one element are lowered in place"
         number = self.blob.array.item()
         return kernel.const(number, COMPUTED[self.blob.dtype]) if number == number else _nan(self.blob.data)
@@ -140,14 +139,14 @@ class Const(Prim):
 class Param(Prim):
     """An input of the graph; `dynamic_values` are symbols for the elements of a short integer input.
 
-    They are given where values of the input decide sizes."""
+    They are present if values of the input determine sizes."""
 
     name: str
     type: Type
     dynamic_values: tuple[Sym, ...] = ()
 
     def compute(self) -> Compute:
-        """There before."""
+        """It exists before the kernels."""
         return Given()
 
     def infer(self, args: tuple[Type, ...]) -> Type:
@@ -189,14 +188,14 @@ class Shape(Prim):
         return Type((len(self.dims),), DataType.INT64)
 
     def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> Array:
-        """The sizes, which the interpreter has made concrete."""
+        """The sizes, which the interpreter has evaluated."""
         return np.array(self.dims, np.int64).reshape(out)
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
         """The size at a constant position, or a chain of selects."""
         (at,) = index
         if not self.dims:
-            return kernel.index(0)  # nothing is read of the sizes of a scalar
+            return kernel.index(0)  # nothing reads the sizes of a scalar
         if isinstance(at, int):
             return kernel.index(self.dims[at])
         result = kernel.index(self.dims[-1])
@@ -245,7 +244,7 @@ class Iota(Prim):
 
 
 def _nan(data: NDArray[np.generic]) -> Expr:
-    """A NaN with its own sign and payload, as float32, or float64; a literal has neither."""
+    """A NaN with its sign and payload, as float32 or float64; a literal has neither."""
     if data.dtype == np.float64:
         return kernel.bitcast(kernel.const(int(data.view(np.int64)[0]), Scalar.I64), Scalar.F64)
     with np.errstate(invalid="ignore"):

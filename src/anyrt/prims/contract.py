@@ -1,4 +1,4 @@
-"""Sums of products of two operands over the axes that they share: every einsum of two operands.
+"""Sums of products of two operands over their common axes: any einsum of two operands.
 
 >>> from anyrt.core.enums import DataType
 >>> a, b = Type((4, 6), DataType.FLOAT), Type((5, 6), DataType.FLOAT)
@@ -27,18 +27,18 @@ from anyrt.prims._check import check_type, differ, expect, same_types, show
 from anyrt.prims._convert import wrap_array
 from anyrt.prims.reduce import FOLDED
 
-SUMMED: Final = (2**31 - 1) // 128**2  # so many products of two int8 numbers have a sum that int32 holds
+SUMMED: Final = (2**31 - 1) // 128**2  # so many products of two int8 numbers have a sum that int32 represents
 
 
 @dataclass(frozen=True, slots=True)
 class Contract(Prim):
     """result[out] = sum of left × right over all labels that are not in `out`.
 
-    Each axis of the operands and of the result has a label, a number; equal ones move together, and each
+    Each axis of the operands and of the result has a label, a number. Equal labels move together, and each
     occurs in an operand. A label that only one operand has is summed over that operand alone. Halves are
-    summed as float32; 8-bit integers have sums of `dtype` INT32, all others of their own type.
-    `hides`: where an element of the left operand is 0, that of the right one adds nothing, be it infinite or
-    NaN: what a mask excludes weighs 0.
+    summed as float32; 8-bit integers have sums of `dtype` INT32, all others of their own type. `hides`: if an
+    element of the left operand is 0, that of the right one contributes nothing, even if it is infinite or
+    NaN: the weight of a masked value is 0.
     """
 
     left: tuple[int, ...]
@@ -52,7 +52,7 @@ class Contract(Prim):
         return Contracted(self.left, self.right, self.out, self.hides)
 
     def sizes(self, args: tuple[Type, ...]) -> dict[int, Dim]:
-        """The extent of each label: a number where one operand knows it."""
+        """The extent of each label: a number if one operand knows it."""
         found: dict[int, Dim] = {}
         for labels, arg in zip((self.left, self.right), args, strict=True):
             for label, size in zip(labels, arg.shape, strict=True):
@@ -64,7 +64,7 @@ class Contract(Prim):
         return found
 
     def infer(self, args: tuple[Type, ...]) -> Type:
-        """The sizes of the labels that are kept."""
+        """The sizes of the labels that the result has."""
         expect(args, 2, "contract")
         same_types(tuple(a.dtype for a in args), "contract")
         check_type(args[0].dtype, FOLDED, "contract")
@@ -89,7 +89,7 @@ class Contract(Prim):
             raise ArgumentError("AR303", "contract", got=f"label {min(unknown)}", wanted="one of an operand")
 
     def requires(self, args: tuple[Type, ...], where: str) -> tuple[Requirement, ...]:
-        """Equal sizes where labels are equal and symbols leave that open."""
+        """Equal sizes at equal labels, if symbols do not decide that."""
         first = dict(zip(self.left, args[0].shape, strict=True))
         do = f"make sizes equal: {show(args[0].shape)} and {show(args[1].shape)}"
         return tuple(
@@ -106,7 +106,8 @@ class Contract(Prim):
             return wrap_array(whole, self.dtype)
 
     def _hidden(self, a: Array, b: Array) -> Array:
-        """The sums where 0 times what is no number is 0: those of numbers, and what others make of them."""
+        """The sums where 0 times NaN or infinity is 0: those of finite numbers, with the contribution of the
+        others."""
         numbers = np.isfinite(b)
         if numbers.all():
             return self.contracted(a, b)
@@ -117,20 +118,20 @@ class Contract(Prim):
         return np.where(self._times(over | under | np.isnan(a), np.isnan(b)), np.nan, found)
 
     def _times(self, a: Array, b: Array) -> Array:
-        """How many pairs of both there are in a sum."""
+        """The number of pairs in a sum."""
         return self.contracted(a.astype(np.float64), b.astype(np.float64))
 
     def contracted(self, a: Array, b: Array) -> Array:
         """The sums of products of arrays, in their own type."""
         labels = dict(zip(dict.fromkeys((*self.left, *self.right)), ascii_letters, strict=False))
         left, right, out = ("".join(labels[k] for k in x) for x in (self.left, self.right, self.out))
-        both: Any = (a, b)  # einsum's stub knows no arrays of any type
+        both: Any = (a, b)  # einsum's type stub has no arrays of any type
         return np.asarray(np.einsum(f"{left},{right}->{out}", *both, optimize=True))
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
-        """Never called: a contraction is loops, which the scheduler makes."""
+        """Never called: a contraction is loops, which the scheduler creates."""
         raise AssertionError("a contraction is not one expression; the scheduler makes loops of it")
 
     def values(self, args: tuple[Symbolic | None, ...], out: Type) -> Symbolic | None:
-        """Sizes are not followed through products of matrices."""
+        """Matrix products are not shape arithmetic."""
         return None

@@ -1,4 +1,4 @@
-"""`Count`: a number that decides sizes.
+"""`Count`: a number that determines sizes.
 
 >>> from anyrt.core.counts import count
 >>> Count(count("found", 8)).ref((np.array(3),), ())
@@ -21,9 +21,8 @@ from anyrt.ir.prim import Array, Prim, Read, Symbolic
 
 @dataclass(frozen=True, slots=True)
 class Count(Prim):
-    """Its operand, an int64 number in the range of `size`, which has this value from then on: what is
-    computed from the result may have shapes with that size. A graph tells the number as an output
-    (ir/counted.py)."""
+    """Its operand, an int64 number in the range of `size`, whose value it defines: values computed from the
+    result may have shapes with that size. A graph has the number as an output (ir/counted.py)."""
 
     size: Sym
 

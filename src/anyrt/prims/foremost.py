@@ -1,5 +1,5 @@
 """The largest or smallest element along an axis together with its position, as one int64: the element's bits
-above, the position below. So one pass over the operand finds both.
+above, the position below. One pass over the operand therefore finds both.
 
 >>> code = Foremost(0, largest=True).ref((np.array([[1, 5], [3, 5]], np.int32),), (1, 2))
 >>> (code >> 32).tolist(), (code & 0xFFFFFFFF).tolist()  # the first of equals
@@ -37,23 +37,23 @@ from anyrt.ir.prim import Array, Making, Prim, Read
 from anyrt.prims._check import check_axis, check_type, expect
 from anyrt.prims.ranked import Ranked
 
-# Types whose elements are computed with in 32 bits.
+# Types that are computed in 32 bits.
 SHORT: Final = frozenset({DataType.FLOAT, DataType.HALF, DataType.BF16, DataType.INT32})
 HALF: Final = 32  # bits of each half of a result
-PART: Final = 1024  # elements of the last axis of which the best are found side by side
+PART: Final = 1024  # elements of the last axis whose best ones are found side by side
 NAN: Final = 0x7FC00000  # the bits of every NaN that is found
 
 
 @dataclass(frozen=True, slots=True)
 class Foremost(Prim):
-    """The best element along `axis`, no last one, and where it is: of equal ones, as 0 and -0 are, the first;
-    NaN where there is nothing else. Narrow floats have the bits of the float32 that is the same number."""
+    """The best element along `axis`, which is not the last one, and its position: of equal ones, such as 0
+    and -0, the first; NaN if there are no numbers. Narrow floats have the bits of the equal float32."""
 
     axis: int
     largest: bool
 
     def compute(self) -> Compute:
-        """Statements for all that lies along the axis and along the last one."""
+        """Statements for all elements along the axis and the last one."""
         return Extern((self.axis, -1))
 
     def infer(self, args: tuple[Type, ...]) -> Type:
@@ -66,7 +66,7 @@ class Foremost(Prim):
         return Type((*x.shape[: self.axis], 1, *x.shape[self.axis + 1 :]), DataType.INT64)
 
     def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> Array:
-        """The element at the place that a sort puts first."""
+        """The element that a sort puts first."""
         place = Ranked(self.axis, 1, self.largest).ref(args, out).astype(np.int64)
         found = np.take_along_axis(args[0], place, self.axis)
         if found.dtype.kind not in "iu":
@@ -74,13 +74,13 @@ class Foremost(Prim):
         return found.astype(np.int64) << HALF | place
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
-        """Never called: no element comes about by itself."""
+        """Never called: no element is computed by itself."""
         raise AssertionError("what is foremost is not one expression; it is written as statements")
 
     def write(
         self, out: Type, args: tuple[Read, ...], item: tuple[Dim, ...], make: Making
     ) -> tuple[Stmt, ...]:
-        """For each element of the last axis, in parts that stay near the core."""
+        """For each element of the last axis, in parts that fit near the core."""
         (x,) = args
         kind, last, along = COMPUTED[x.type.dtype], x.type.shape[-1], x.type.shape[self.axis]
         part = make.var(ceildiv(last, PART))
@@ -120,7 +120,7 @@ class Foremost(Prim):
 
 
 def _joined(found: Expr, place: Expr) -> Expr:
-    """The bits of an element above its place."""
+    """The bits of an element above its position."""
     bits = found
     if found.type.is_float:
         bits = select(alu(Op.EQ, found, found), bitcast(found, Scalar.I32), const(NAN, Scalar.I32))

@@ -1,8 +1,8 @@
-"""Tensors whose memory is not row-major: converted where they enter and leave a graph.
+"""Tensors whose memory is not row-major, converted at the inputs and outputs of a graph.
 
-Outside, an input or output is the array that its memory is, with vectors of channels and padding (see
-core/formats.py); inside, everything is as the network says. What lies between is a slice, a reshape and a
-transposition, or a border, a reshape and a transposition, which fuse like any others.
+Outside, an input or output is the array of its memory, with vectors of channels and padding
+(core/formats.py); inside, it has the shape of the network. The conversion is a slice or border, a reshape and
+a transposition, which fuse like any others.
 
 >>> from anyrt.core.enums import DataType
 >>> from anyrt.prims.build import param
@@ -27,8 +27,8 @@ from anyrt.prims.build import pad, param, reshape, slice_, transpose
 
 
 def with_formats(graph: Graph, formats: Mapping[str, TensorFormat]) -> Graph:
-    """`graph` with these inputs and outputs as they lie in memory; others, and `graph` itself where there are
-    none, as they are."""
+    """`graph` with the inputs and outputs of other formats as the arrays of their memory; `graph` itself if
+    there are none."""
     if not any(name in formats for name, _ in (*graph.inputs, *graph.outputs)):
         return graph
     inputs = dict(graph.inputs)
@@ -37,7 +37,7 @@ def with_formats(graph: Graph, formats: Mapping[str, TensorFormat]) -> Graph:
         inputs[name]: unpack(memory, formats[name], inputs[name].shape) for name, memory in held.items()
     }
     made = transformed(graph, lambda old, new: inside.get(old, new))
-    # A conversion goes by no name of its own: it belongs to the layer that reads what comes of it.
+    # A conversion has no name of its own: it belongs to the layer that reads its result.
     names = {value: name for value, name in made.names.items() if value not in inside.values()}
     names |= {memory: name for name, memory in held.items()}
     outputs: list[tuple[str, Value]] = []
@@ -54,7 +54,7 @@ def _held(name: str, value: Value, format: TensorFormat) -> Value:
 
 
 def pack(v: Value, format: TensorFormat) -> Value:
-    """The array that holds `v`, with zeros where there are no elements."""
+    """The array that holds `v`, padded with zeros."""
     rank, whole = v.type.rank, padded(format, v.dtype, v.shape)
     filled = pad(v, [0] * rank, [add(n, mul(d, -1)) for n, d in zip(whole, v.shape, strict=True)], 0.0)
     if not splits(format):
@@ -65,7 +65,7 @@ def pack(v: Value, format: TensorFormat) -> Value:
 
 
 def unpack(memory: Value, format: TensorFormat, shape: Shape) -> Value:
-    """The tensor of this shape in the array that holds it; what else is there is not read."""
+    """The tensor of this shape in the array that holds it; padding is not read."""
     rank, whole = len(shape), padded(format, memory.dtype, shape)
     if splits(format):
         axis = vector_axis(format, shape)

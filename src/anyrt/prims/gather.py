@@ -1,4 +1,4 @@
-"""Elements at positions that are data: along one axis, each where a tensor of indices says.
+"""Elements at positions that are data: along one axis, at the positions in a tensor of indices.
 
 >>> x = np.array([[10, 20, 30], [40, 50, 60]])
 >>> Gather(1).ref((x, np.array([[2, 0], [9, -9]])), (2, 2)).tolist()  # never outside: the nearest instead
@@ -27,17 +27,17 @@ from anyrt.prims._check import check_axis, check_type, differ, expect, show
 
 INDICES: Final = frozenset({DataType.INT32, DataType.INT64})
 FAR: Final = (1 << 31) - 1
-COST: Final = 4  # instructions: a position made of a value, kept inside from both ends
+COST: Final = 4  # instructions: a position computed from a value, clamped at both ends
 
 
 @dataclass(frozen=True, slots=True)
 class Gather(Prim):
     """The first operand's elements along `axis` at the positions in the second, which has as many axes.
 
-    Along the other axes both have equal sizes (`expand` repeats elements where one is to serve for many).
-    A position before the operand's beginning is its first one, one behind its end is its last one, so that
-    nothing is ever read outside. `guarded`: what is around computes none of this where the axis is empty, as
-    a loop that has as many turns as the axis has elements.
+    Both have equal sizes along the other axes (`expand` repeats elements to broadcast). A position before the
+    beginning is clamped to the first one, one behind the end to the last one, so nothing is read outside.
+    `guarded`: the context computes none of this if the axis is empty, such as a loop with one iteration per
+    element.
     """
 
     axis: int
@@ -69,7 +69,7 @@ class Gather(Prim):
         return [(k, m, n) for k, (m, n) in both if k != self.axis]
 
     def requires(self, args: tuple[Type, ...], where: str) -> tuple[Requirement, ...]:
-        """Equal sizes along the other axes, and something to read where anything is wanted."""
+        """Equal sizes along the other axes, and a nonempty axis if anything is read."""
         x, at = args
         found = [
             Requirement(m, Relation.EQ, n, "AR112", where, f"make the sizes of axis {k} equal")
@@ -91,13 +91,13 @@ class Gather(Prim):
         return np.take_along_axis(x, inside, self.axis)
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
-        """The element at the position that is read; where there is none, the first, which is not used."""
+        """The element at the position; if there is none, the first, which is not used."""
         x, at = args
         length = x.type.shape[self.axis]
         most = length - 1 if isinstance(length, int) else FAR
         place = at.at(index)
         known = interval(place)
-        # A known length is compared as indices are: lanes of 32 bits are twice as many as those of 64.
+        # A known length is compared as 32-bit indices: twice as many lanes as of 64 bits.
         kind = place.type if isinstance(length, int) else Scalar.I64
         inside = kernel.cast(place, kind)
         if known is None or known[0] < 0 or not isinstance(length, int) or known[1] > most:

@@ -1,4 +1,4 @@
-"""A scalar function applied to every element, operands of size 1 repeated along the axes of the others.
+"""A scalar function of every element; operands of size 1 broadcast along the axes of the others.
 
 >>> from anyrt.core.enums import DataType
 >>> x, row = Type((4, 3), DataType.FLOAT), Type((1, 3), DataType.FLOAT)
@@ -35,7 +35,7 @@ from anyrt.prims.scalar.table import Kind, ResultKind
 
 CAST = "cast"
 ROUNDING = frozenset({"to_half", "to_bf16"})
-# Functions that are NaN where any operand is, and bools that are false there, or true.
+# Functions that are NaN if any operand is, and comparisons that are false or true then.
 SPREADING = ROUNDING | {CAST, "add", "sub", "mul", "fma", "div", "div_short", "floordiv", "mod", "fmod"}
 SPREADING |= {"max", "min", "identity", "neg", "abs", "sign", "square", "ceil", "floor", "round", "trunc"}
 SPREADING |= {"sqrt", "rsqrt", "recip", "exp", "expm1", "log", "log1p", "erf", "sigmoid", "sigmoid_short"}
@@ -43,19 +43,19 @@ SPREADING |= {"sin", "cos", "tan", "asin", "acos", "atan"}
 SPREADING |= {"sinh", "cosh", "tanh", "asinh", "acosh", "atanh"}
 DENYING = frozenset({"eq", "lt", "le", "gt", "ge", "isinf"})
 AFFIRMING = frozenset({"ne", "isnan"})
-# Of bools: what decides where one is it, and the result where all are the other one.
+# Functions of bools: the operand value that decides, and the result if all have the other one.
 DECIDING = {"and": (Seen.NO, Seen.YES), "or": (Seen.YES, Seen.NO)}
-NARROW = "narrow"  # the same of float64, to a narrower float, because the network says so
+NARROW = "narrow"  # the same for float64 to a narrower float, because the network requests it
 CASTS = frozenset({CAST, NARROW})
-PATTERN = "pattern"  # a number as the integer of its bits, or the other way
+PATTERN = "pattern"  # reinterpret bits between a number and an integer
 SELECT = "select"  # the one function whose operands differ in type: the first is bool
-# Types of numbers and of integers whose bits each other's are, and what lies in memory of both.
+# Types of numbers and of the integers with their bits, and the stored type of both.
 PATTERNS = {
     DataType.HALF: (DataType.INT16, Scalar.F16, Scalar.I16),
     DataType.FLOAT: (DataType.INT32, Scalar.F32, Scalar.I32),
     DataType.DOUBLE: (DataType.INT64, Scalar.F64, Scalar.I64),
 }
-# What narrow integers are computed with.
+# The types in which narrow integers are computed.
 WIDENED = {"int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32", "uint32": "int64"}
 
 
@@ -87,7 +87,7 @@ class Map(Prim):
 
     @property
     def narrows(self) -> bool:
-        """Of what a network says."""
+        """Conversions that the network requests."""
         return self.fn == NARROW
 
     def _check_types(self, types: tuple[DataType, ...]) -> None:
@@ -105,7 +105,7 @@ class Map(Prim):
             raise DTypeError("AR203", "map", got=got, wanted=wanted, do="cast the result")
 
     def requires(self, args: tuple[Type, ...], where: str) -> tuple[Requirement, ...]:
-        """Sizes that are equal or 1, where symbols leave that open."""
+        """Sizes that are equal or 1, if symbols do not decide that."""
         found: list[Requirement] = []
         for k, other in enumerate(args[1:], 1):
             sofar = reduce(broadcast, [a.shape for a in args[:k]])
@@ -139,7 +139,7 @@ class Map(Prim):
         return wrap(SCALARS[self.fn].expand(*operands), self.fn, self.dtype)
 
     def values(self, args: tuple[Symbolic | None, ...], out: Type) -> Symbolic | None:
-        """The function of sizes, where it is one that sizes know."""
+        """The function of sizes, if there is one."""
         fn, known, shape = size_function(self.fn), [a for a in args if a is not None], short_shape(out.shape)
         if fn is None or len(known) < len(args) or shape is None or is_float(self.dtype):
             return None
@@ -174,7 +174,7 @@ def _bits_of(x: Array, target: DataType) -> Array:
 
 
 def kind_of(t: DataType) -> Kind:
-    """What scalar functions call a type."""
+    """The type as scalar functions name it."""
     if t is DataType.BOOL:
         return Kind.BOOL
     if t is DataType.DOUBLE:
@@ -183,7 +183,7 @@ def kind_of(t: DataType) -> Kind:
 
 
 def broadcast(a: Shape, b: Shape) -> Shape:
-    """The shape of what is computed from elements of both; an error when there is none."""
+    """The shape of the broadcast of both; an error if there is none."""
     if len(a) != len(b):
         got = f"ranks {len(a)} and {len(b)}"
         raise ShapeError("AR122", "map", got=got, wanted="equal ranks", do="insert unit dimensions")
@@ -191,7 +191,7 @@ def broadcast(a: Shape, b: Shape) -> Shape:
 
 
 def _common(m: Dim, n: Dim, a: Shape, b: Shape) -> Dim:
-    """The size that two sizes broadcast to; for symbols it holds once their requirement does."""
+    """The size that two sizes broadcast to; for symbols it holds if their requirement does."""
     if m == n or n == 1:
         return m
     if m == 1:
@@ -201,19 +201,19 @@ def _common(m: Dim, n: Dim, a: Shape, b: Shape) -> Dim:
     if differ(m, n) and differ(m, 1) and differ(n, 1):
         raise ShapeError("AR112", "map", got=f"shapes {show(a)} and {show(b)}", wanted="sizes equal or 1")
     if isinstance(m, int) or isinstance(n, int):
-        return m if isinstance(m, int) else n  # not 1, therefore the result
+        return m if isinstance(m, int) else n  # not 1, so it is the result
     if differ(m, 1) or differ(n, 1):
         return m if differ(m, 1) else n
     return common_size(m, n)
 
 
 def fn_of(value: Value) -> str | None:
-    """The function that a map applies; None for what is no map."""
+    """The function of a map; None for other primitives."""
     return value.op.fn if isinstance(value.op, Map) else None
 
 
 def _aligned(shape: Shape, out: Shape, index: tuple[Dim, ...]) -> tuple[Dim, ...]:
-    """The index of an operand: 0 along the axes where it has size 1, by arithmetic where that is open."""
+    """The index of an operand: 0 along the axes where it has size 1, computed if that is dynamic."""
     return tuple(_along(d, o, i) for d, o, i in zip(shape, out, index, strict=True))
 
 

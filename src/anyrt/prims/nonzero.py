@@ -1,13 +1,13 @@
-"""Where elements are not zero, in order.
+"""The positions of elements that are not zero, in order.
 
 >>> from anyrt.core.counts import count
 >>> x, ends = np.array([[0, 5], [7, 0]]), np.array([2])
 >>> NonZero(2, DataType.INT32).ref((x, ends, np.array(2)), (2, 2)).tolist()
 [[0, 1], [1, 0]]
 
-Elements are looked at in blocks, which threads share: how many there are before the end of each block is
-known, so that each writes its own. Of what a block holds, positions are written behind one another without a
-branch, then taken apart. A block without any is passed over, as are parts of others.
+Threads share blocks of elements: the count at the end of each block is known, so each block writes its own
+part. Positions in a block are appended without a branch, then split into indices. Blocks, and parts of
+others, without nonzero elements are skipped.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ from anyrt.prims._check import check_type, expect, show
 from anyrt.prims.scatter import unravelled
 
 BLOCK: Final = 1 << 11  # elements
-PART: Final = 1 << 6  # that are passed over together where all are zero
+PART: Final = 1 << 6  # that are skipped together if all are zero
 POSITIONS: Final = frozenset({DataType.INT32, DataType.INT64})
 HIGH: Final = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class NonZero(Prim):
-    """The `count` indices of elements that are not zero, a column each, of `dtype`. Operands: the elements;
-    how many are not zero up to the end of each `BLOCK` of them; and how many in all, which tells `count`
+    """The `count` indices of nonzero elements, one column each, of `dtype`. Operands: the elements; the
+    number of nonzero elements up to the end of each `BLOCK` of them; and the total, which defines `count`
     (`Count`)."""
 
     count: Dim
@@ -83,7 +83,7 @@ class NonZero(Prim):
         return found.astype(np.int64 if self.dtype is DataType.INT64 else np.int32)
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
-        """Never called: no element comes about by itself."""
+        """Never called: no element is computed by itself."""
         raise AssertionError("where elements are not zero is not one expression; it is written as statements")
 
     def write(
@@ -103,7 +103,7 @@ class NonZero(Prim):
     def _block(
         self, out: Type, x: Read, make: Making, first: Dim, held: Dim, before: Expr, end: Expr
     ) -> tuple[Stmt, ...]:
-        """Positions in a block, side by side in scratch, then the indices of each."""
+        """Positions in a block, contiguous in scratch, then the indices of each."""
         places, behind = make.scratch(Scalar.I32, BLOCK + 1), make.register(Scalar.I32)
         most = minimum(BLOCK, self.count)
         start, count, part = (make.var(n) for n in (self.count, add(most, 1), ceildiv(held, PART)))
@@ -147,5 +147,5 @@ class NonZero(Prim):
 
 
 def blocks(shape: Shape) -> Dim:
-    """How many blocks elements lie in; one at least."""
+    """The number of blocks; at least one."""
     return maximum(1, ceildiv(product(shape), BLOCK))

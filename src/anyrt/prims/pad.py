@@ -67,7 +67,7 @@ class Pad(Prim):
         return filled
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
-        """The operand inside, `value` outside; comparisons that the index's range decides are left out."""
+        """The operand inside, `value` outside; comparisons that the index's range decides are omitted."""
         (x,) = args
         border = kernel.const(self.value, COMPUTED[out.dtype])
         inside: list[Expr] = []
@@ -98,5 +98,5 @@ class Pad(Prim):
 
 
 def _choice(dtype: DataType) -> int:
-    """Two comparisons and a selection along an axis, and a position kept inside."""
+    """Two comparisons and a selection per axis, and a clamped position."""
     return CHOICE

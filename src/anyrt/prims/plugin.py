@@ -1,4 +1,4 @@
-"""`Plugin`: what code of a program's own computes, called with the addresses of operands and results.
+"""`Plugin`: user code, called with the addresses of operands and results.
 
 >>> made = Made(np.zeros(0, np.uint8), DataType.UINT8)
 >>> Plugin("pad", "Pad", "1", "", made, (Type((2,), DataType.HALF),)).infer(())
@@ -27,16 +27,15 @@ from anyrt.prims.const import Blob
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Made(Blob):
-    """The bytes that a plug-in is made of again, with the plug-in itself, for the interpreter: called with
-    the primitive and operands, it gives results; none of a plug-in that was read from a plan."""
+    """The serialized plug-in, and the plug-in itself for the interpreter: a function of the primitive and
+    operands that returns results; None for a plug-in that was read from a plan."""
 
     call: Callable[[Plugin, tuple[Array, ...]], tuple[Array, ...]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """An operand or result as a plug-in sees it, in memory of a format; `scale`: what a step of an int8 is
-    worth."""
+    """An operand or result of a plug-in, in memory of a format; `scale`: of int8 codes."""
 
     type: Type
     format: TensorFormat = TensorFormat.LINEAR
@@ -45,10 +44,10 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Plugin(Prim):
-    """The results of a plug-in of this `layer`, of types `outs`, of which the last is memory that it works in
-    where `workspace` is more than 0. `name`, `version`, `space`: what its creator is found by. `made`: what
-    it makes the plug-in of. `sees`: operands, then results, as it is told of them. `over`: for each result
-    the operand in whose memory it lies, or −1. `tactic`: which of its ways to compute."""
+    """The results of a plug-in of this `layer`, of types `outs`, of which the last is its workspace if
+    `workspace` is more than 0. `name`, `version`, `space`: the key of its creator. `made`: the serialized
+    plug-in. `sees`: operands, then results, as passed to it. `over`: for each result the operand whose memory
+    it overwrites, or −1. `tactic`: the selected implementation."""
 
     layer: str
     name: str
@@ -62,24 +61,24 @@ class Plugin(Prim):
     over: tuple[int, ...] = ()
 
     def compute(self) -> Compute:
-        """What the plug-in leaves in memory."""
+        """The results of the plug-in in memory."""
         sizes = tuple(d for tensor in self.sees for d in tensor.type.shape)
         return External(name=self.layer, over=self.over, sizes=sizes)
 
     @property
     def narrows(self) -> bool:
-        """Its code says what it makes of its operands."""
+        """User code computes them."""
         return True
 
     def infer(self, args: tuple[Type, ...]) -> tuple[Type, ...]:
-        """The types that the plug-in has told."""
+        """The types that the plug-in reported."""
         if self.sees:
             self._check((*args, *self.outs), len(args))
         room = (Type((self.workspace,), DataType.UINT8),) if self.workspace else ()
         return (*self.outs, *room)
 
     def _check(self, memory: tuple[Type, ...], operands: int) -> None:
-        """A plug-in reads and writes what it is told of: that is in memory, in a plan by whomever, too."""
+        """A plug-in accesses only declared memory; this is checked for a plan of unknown origin, too."""
         told = [Type(in_memory(x.format, x.type.dtype, x.type.shape), x.type.dtype) for x in self.sees]
         if [t.dtype for t in told] != [t.dtype for t in memory]:
             got = ", ".join(map(repr, memory))
@@ -96,7 +95,7 @@ class Plugin(Prim):
                 )
 
     def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> tuple[Array, ...]:
-        """What the plug-in makes of stored operands."""
+        """The results of the plug-in for stored operands."""
         if not isinstance(self.made, Made) or self.made.call is None:
             got, do = "a plug-in in a plan", "interpret the network itself"
             raise NotSupportedError("AR901", self.layer, got, "one that was just made", do)

@@ -1,16 +1,16 @@
-"""Where the first few elements along an axis lie, were they sorted: the positions of the largest or smallest.
+"""The positions of the largest or smallest elements along an axis, in order.
 
 >>> Ranked(1, 2, largest=True).ref((np.array([[1, 5, 3, 5]]),), (1, 2)).tolist()  # the first of equals first
 [[1, 3]]
 
-Nothing is sorted as a whole. Elements are dealt to twice as many lanes as are wanted, and the best of each
-lane is kept: as many lanes as are wanted hold something as good as the last of these, which bits decide one
-by one. Then elements are looked at in blocks, and only where a block holds something as good, it is
-appended to a list. In most orders, random and ascending ones among them, the list ends with a few more
-entries than are wanted, and is sorted once. When it is full before, it is sorted, and only the best are
-kept: in the worst case each element is sorted once, among as many others as are kept. Short lists are
-sorted by counting what is before each entry, long ones by the digits of integers that ascend as the
-elements rank. Of a single best element only its place is looked for.
+Nothing is sorted as a whole. Elements are distributed to twice as many lanes as are requested, and the best
+element of each lane is kept: at least the requested number of lanes then hold something as good as the last
+of these, which is determined bit by bit. Then elements are examined in blocks, and a block that contains
+something as good appends it to a list. In most orders, such as random and ascending ones, the list ends with
+a few more entries than requested, and is sorted once. If it is full earlier, it is sorted, and only the best
+are kept: in the worst case each element is sorted once, among as many others as are kept. Short lists are
+sorted by counting the entries before each one, long ones by radix sort of integers in the order of the
+elements. For a single best element, only its position is searched.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ from anyrt.prims._check import check_axis, check_type, expect, show
 RANKED: Final = frozenset(
     {DataType.DOUBLE, DataType.FLOAT, DataType.HALF, DataType.BF16, DataType.INT32, DataType.INT64}
 )
-BLOCK: Final = 64  # elements that are looked at together
+BLOCK: Final = 64  # elements that are examined together
 FOUND: Final = 6  # elements of a block that are searched for, instead of comparing all of them one by one
 LEAST: Final = 16  # entries: a shorter list is not worth sorting
-FEW: Final = 192  # of a list that is sorted by counting, for each element, those before it
+FEW: Final = 192  # of a list that is sorted by counting the entries before each one
 DIGIT: Final = 8  # bits
 DIGITS: Final = 1 << DIGIT
 NORMAL: Final = 2.0**-126
@@ -75,7 +75,7 @@ class Ranked(Prim):
     largest: bool
 
     def compute(self) -> Compute:
-        """Statements for all that lies along the axis."""
+        """Statements for all elements along the axis."""
         return Extern((self.axis,), again=True)
 
     def infer(self, args: tuple[Type, ...]) -> Type:
@@ -92,7 +92,7 @@ class Ranked(Prim):
         return Type(shape, DataType.INT32)
 
     def requires(self, args: tuple[Type, ...], where: str) -> tuple[Requirement, ...]:
-        """No more than there are."""
+        """At most as many as there are."""
         size = args[0].shape[self.axis]
         if always_le(self.count, size):
             return ()
@@ -100,25 +100,25 @@ class Ranked(Prim):
         return (Requirement(self.count, Relation.LE, size, "AR132", where, do),)
 
     def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> Array:
-        """A stable sort of what orders like the elements."""
+        """A stable sort of keys in the order of the elements."""
         (x,) = args
         found = np.argsort(self.ordered(x), axis=self.axis, kind="stable")
         return np.take(found, range(out[self.axis]), self.axis).astype(np.int32)
 
     def ordered(self, x: Array) -> Array:
-        """Numbers that ascend as the elements rank."""
+        """Integers in the order of the elements."""
         if x.dtype.kind == "f":
-            return np.negative(x) if self.largest else x  # NaN is last either way
+            return np.negative(x) if self.largest else x  # NaN is last in both orders
         return np.invert(x) if self.largest else x
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
-        """Never called: no element comes about by itself."""
+        """Never called: no element is computed by itself."""
         raise AssertionError("what is ranked is not one expression; it is written as statements")
 
     def write(
         self, out: Type, args: tuple[Read, ...], item: tuple[Dim, ...], make: Making
     ) -> tuple[Stmt, ...]:
-        """The list filled, sorted, and cut as elements are appended."""
+        """The list filled, sorted, and truncated as elements are appended."""
         x, along = args[0], args[0].type.shape[self.axis]
         enough = maximum(mul(self.count, 2), LEAST)
         is_short = always_le(along, mul(enough, 2))
@@ -135,8 +135,8 @@ class Ranked(Prim):
 
 @dataclass(frozen=True, slots=True)
 class _List:
-    """Keys, which ascend as elements rank, with the positions of the elements; and the same again for what is
-    moved while they are sorted. Positions ascend where keys are equal."""
+    """Keys in the order of the elements, with their positions, and a second copy for sorting. Positions
+    ascend among equal keys."""
 
     keys: Buffer
     places: Buffer
@@ -163,7 +163,7 @@ class _List:
         return self._by_ranks(make, length) if self.few else self._by_digits(make, length)
 
     def _by_ranks(self, make: Making, length: Dim) -> tuple[Stmt, ...]:
-        """Each entry goes where as many others are before it."""
+        """Each entry moves to the number of entries before it."""
         one, other, again = (make.var(length) for _ in range(3))
         before = make.register(Scalar.I32)
         a, b = load(self.keys, other.dim), load(self.keys, one.dim)
@@ -189,8 +189,8 @@ class _List:
         return tuple(Store(b, to, load(a, source)) for a, b in turned)
 
     def _by_digits(self, make: Making, length: Dim) -> tuple[Stmt, ...]:
-        """By each digit, the lowest first, without changing the order of equal ones: an even number of times,
-        so that entries come back to where they were."""
+        """By each digit, the lowest first, preserving the order of equal ones: an even number of times, so
+        that entries return to their array."""
         count = BITS[self.kind] // DIGIT
         clear, item = make.var(count * DIGITS), make.var(length)
         zero = Store(self.extra, clear.dim, const(0, Scalar.I32))
@@ -204,7 +204,7 @@ class _List:
         )
 
     def _digit(self, keys: Buffer, item: Dim, n: int) -> Dim:
-        """The n-th digit of a key; of the sign's, the upper half stands for what is not negative."""
+        """The n-th digit of a key; in the sign's digit, the upper half represents nonnegative keys."""
         shifted = alu(Op.LSHR, load(keys, item), const(n * DIGIT, self.kind)) & (DIGITS - 1)
         turned = shifted ^ (DIGITS >> 1) if (n + 1) * DIGIT == BITS[self.kind] else shifted
         return bound(turned, 0, DIGITS - 1, "digit", DIGITS)
@@ -236,7 +236,7 @@ class _List:
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """What the statements of an item are made from."""
+    """The parts of the statements of an item."""
 
     prim: Ranked
     x: Read
@@ -255,7 +255,7 @@ class _Task:
         return (For(step, Loop.SERIAL, stored),)
 
     def first(self, along: Dim) -> tuple[Stmt, ...]:
-        """The one that is best: its key, and where that occurs first."""
+        """The best element: its key, and the first position of it."""
         one, again, kind = self.make.var(along), self.make.var(along), self.list.kind
         best, place = self.make.register(kind), self.make.register(Scalar.I32)
         none, here = const(HIGH[Scalar.I32], Scalar.I32), cast(index(again.dim), Scalar.I32)
@@ -280,7 +280,7 @@ class _Task:
         return self.x.at(self._index(place))
 
     def _key(self, x: Expr) -> Expr:
-        """An integer that ascends as elements rank; of NaN the highest."""
+        """An integer in the order of elements; the highest one for NaN."""
         if not x.type.is_float:
             return x ^ -1 if self.prim.largest else x
         kind = self.list.kind
@@ -301,7 +301,7 @@ class _Task:
         return COMPUTED[self.x.type.dtype]
 
     def searched(self, along: Dim, enough: Dim) -> tuple[Stmt, ...]:
-        """What is as good as a first bound appended, and the list sorted whenever it has `enough` entries,
+        """Elements as good as a first bound appended, and the list sorted whenever it has `enough` entries,
         and at the end."""
         make = self.make
         turn = make.var(add(floordiv(along, BLOCK), 2))
@@ -322,8 +322,8 @@ class _Task:
         )
 
     def _bounded(self, best: _Best, along: Dim) -> tuple[Stmt, ...]:
-        """As many elements as are wanted are no worse than the last of the best lanes that is wanted: what
-        counts is before the next worse key."""
+        """At least the requested number of elements are no worse than the last requested one of the best
+        lanes: an element counts if it is before the next worse key."""
         make, lanes = self.make, mul(ceildiv(mul(self.prim.count, 2), BLOCK), BLOCK)
         kept = make.scratch(self.kind, lanes)
         first, lane, last = (make.var(lanes) for _ in range(3))
@@ -345,15 +345,15 @@ class _Task:
         )
 
     def _below(self, x: Expr) -> Expr:
-        """An element, or one that ranks behind it: −0, which comes next to 0, is no less."""
+        """An element, or one that ranks just behind it: −0, which is next to 0, is equal."""
         if not self.kind.is_float:
             return x
         is_zero = alu(Op.EQ, x, const(0.0, self.kind))
         return select(is_zero, -NORMAL if self.prim.largest else NORMAL, x)
 
     def _decided(self, bits: Buffer, lanes: Dim) -> tuple[Stmt, ...]:
-        """The bits of the last key that is wanted of those listed, the highest first: the lowest key of all
-        is 0. A bit is set unless as many keys as are wanted are below it."""
+        """The bits of the last requested key of those listed, the highest first: the lowest key is 0. A bit
+        is set unless as many keys as are requested are below it."""
         make, kind = self.make, self.list.kind
         lowest = const(-HIGH[kind] - 1, kind)
         step, lane = make.var(BITS[kind]), make.var(lanes)
@@ -370,8 +370,8 @@ class _Task:
         return Alloc(bits, const(0, kind)), For(step, Loop.SERIAL, body)
 
     def _completed(self, best: _Best, along: Dim) -> Stmt:
-        """The first elements with the highest key, of NaN, which are behind every bound, where fewer others
-        than are wanted have been found."""
+        """The first elements with the highest key, of NaN, which no bound includes, if fewer others than
+        requested were found."""
         step, to = self.make.var(along), self.make.var(self.list.keys.size)
         high, held = const(HIGH[self.list.kind], self.list.kind), load(best.held, 0)
         is_short = cast(held, Scalar.I64) < index(self.prim.count)
@@ -403,7 +403,7 @@ class _Task:
         )
 
     def _is_behind(self, best: _Best, place: Dim) -> Expr:
-        """Whether an element is surely no better than the last that is kept; of NaN nothing is sure."""
+        """Whether an element is certainly no better than the last one that is kept; never certain for NaN."""
         pair = (self._at(place), load(best.least, 0))
         return alu(Op.LE, *(pair if self.prim.largest else reversed(pair)))
 
@@ -414,7 +414,7 @@ class _Task:
         return For(lane, Loop.SERIAL, (Fold(best.seen, Op.ADD, select(behind, const(0, Scalar.I32), 1)),))
 
     def _search(self, best: _Best, start: Dim) -> tuple[Stmt, ...]:
-        """Few of them, one after the other."""
+        """A few of them, one after the other."""
         few, lane, there = self.make.var(FOUND + 1), self.make.var(BLOCK), self.make.var(BLOCK)
         step, next = self.make.var(few.dim), self.make.register(Scalar.I32)
         seen, here = load(best.seen, 0), cast(index(lane.dim), Scalar.I32)
@@ -435,7 +435,7 @@ class _Task:
         )
 
     def _compare(self, best: _Best, start: Dim, turn: Sym, along: Dim) -> tuple[Stmt, ...]:
-        """All elements of a block that has many, or of what is no whole block."""
+        """All elements of a block that has many, or of an incomplete block."""
         many = self.make.var(BLOCK + 1)
         step, whole, here = self.make.var(many.dim), index(floordiv(along, BLOCK)), index(turn.dim)
         seen = const(FOUND, Scalar.I32) < load(best.seen, 0)
@@ -447,7 +447,7 @@ class _Task:
         )
 
     def _append(self, best: _Best, place: Dim) -> tuple[Stmt, ...]:
-        """An element written behind the list, which is longer then if the element is better."""
+        """An element written behind the list, whose length grows if the element is better."""
         to = self.make.var(self.list.keys.size)
         key = self._key(self._at(place))
         longer = select(key < load(best.last, 0), const(1, Scalar.I32), 0)
@@ -461,8 +461,8 @@ class _Task:
 
 @dataclass(frozen=True, slots=True)
 class _Best:
-    """Registers: entries in the list, the key of the last that is kept, the element that has it; and how many
-    in a block may be better, and where the last of these was found."""
+    """Registers: the length of the list, the key of the last entry that is kept, and its element; the number
+    of candidates in a block, and the position of the last one."""
 
     held: Buffer
     last: Buffer
@@ -472,7 +472,7 @@ class _Best:
 
 
 def _worst(kind: Scalar, is_largest: bool) -> float:
-    """What no number is worse than."""
+    """The worst number."""
     worst = math.inf if kind.is_float else HIGH[kind]
     if is_largest:
         return -worst if kind.is_float else -worst - 1
@@ -480,5 +480,5 @@ def _worst(kind: Scalar, is_largest: bool) -> float:
 
 
 def _turned(bits: Expr) -> Expr:
-    """The bits of floats as integers that ascend as floats do, and the other way round."""
+    """The bits of floats as integers in the order of the floats, and the inverse."""
     return bits ^ ((bits >> BITS[bits.type] - 1) & HIGH[bits.type])

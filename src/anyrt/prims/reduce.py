@@ -24,14 +24,14 @@ from anyrt.ir.kernel import Expr, Op
 from anyrt.ir.prim import Array, Prim, Read, Symbolic
 from anyrt.prims._check import check_axis, check_type, expect, short_shape
 
-# What has too few bits for sums, and stands for other numbers.
+# Types with too few bits for sums, which represent other numbers.
 NARROW = frozenset(t for t in DataType if bits(t) < 8 or (bits(t) == 8 and is_float(t)))
 FOLDED = frozenset(DataType) - NARROW - {DataType.BOOL}
 
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """One way of folding: the instruction, its result on nothing, and the two references."""
+    """A fold: the instruction, its result over nothing, and the two references."""
 
     op: Op
     identity: Callable[[DataType], float | int]
@@ -61,13 +61,13 @@ FOLDS: dict[str, Fold] = {
 
 @dataclass(frozen=True, slots=True)
 class Reduce(Prim):
-    """`fn` (a key of FOLDS) over `axes`; over nothing it gives the identity of `fn`."""
+    """`fn` (a key of FOLDS) over `axes`; the identity of `fn` over nothing."""
 
     fn: str
     axes: tuple[int, ...]
 
     def fold(self, dtype: DataType) -> tuple[Op, float | int]:
-        """The instruction that folds, and the value it starts from, for elements of `dtype`."""
+        """The instruction of the fold and its initial value, for elements of `dtype`."""
         entry = FOLDS[self.fn]
         return entry.op, entry.identity(dtype)
 
@@ -99,7 +99,7 @@ class Reduce(Prim):
             return entry.array(x, axis=self.axes, keepdims=True, initial=identity, dtype=x.dtype)
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
-        """Never called: a reduction is a loop, which the scheduler makes from `fold`."""
+        """Never called: a reduction is a loop, which the scheduler creates from `fold`."""
         raise AssertionError("a reduction is not one expression; the scheduler makes a loop of it")
 
     def values(self, args: tuple[Symbolic | None, ...], out: Type) -> Symbolic | None:

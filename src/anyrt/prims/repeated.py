@@ -1,6 +1,6 @@
-"""`Repeated`: a graph that is computed again and again on what it has made, as long as it asks for it.
+"""`Repeated`: a graph that is computed repeatedly on its own results, while a condition holds.
 
-A loop of a network becomes one: its counter, its recurrences and what it concatenates are states.
+A loop of a network becomes one: its counter, its recurrences and its concatenated outputs are states.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ FLAG = Type((), DataType.BOOL)
 
 @dataclass(frozen=True, slots=True)
 class Repeated(Prim):
-    """The operands are states, as many as `body` has results, and then what stays the same; `body` has an
-    input for each of them. While the first state, a bool, is true, the states become the results of `body`.
-    The results are the states at the end. What stands among the body's `updates` is changed in place."""
+    """The operands are states, one for each result of `body`, followed by loop invariants; `body` has an
+    input for each of them. While the first state, a bool, is true, the results of `body` become the states.
+    The results are the states at the end. States among the body's `updates` are changed in place."""
 
     body: Graph
     name: str = ""
 
     def compute(self) -> Compute:
-        """What the turns leave in memory."""
+        """The results of the iterations in memory."""
         return Nested(turns=True, name=self.name)
 
     def infer(self, args: tuple[Type, ...]) -> tuple[Type, ...]:
@@ -55,7 +55,7 @@ class Repeated(Prim):
         return (self.body,)
 
     def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> tuple[Array, ...]:
-        """Turn by turn; what a turn leaves is rounded to its type."""
+        """One iteration after the other; the results of an iteration are rounded to their types."""
         types = [v.dtype for _, v in results(self.body)]
         states, others = args[: len(types)], args[len(types) :]
         while np.any(states[0]):

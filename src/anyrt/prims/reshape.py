@@ -1,7 +1,7 @@
 """The same elements in the same order under another shape.
 
-Axes fall into groups of equal volume: `(n, 6, 4) → (n, 24)` has the groups n → n and (6, 4) → 24, so
-that the first index needs no arithmetic and the others stay affine wherever ranges decide.
+Axes are grouped by equal volume: `(n, 6, 4) → (n, 24)` has the groups n → n and (6, 4) → 24, so that the
+first index needs no arithmetic and the others stay affine if ranges allow.
 
 >>> from anyrt.core.enums import DataType
 >>> Reshape((6, 4)).infer((Type((2, 3, 4), DataType.HALF),))
@@ -31,7 +31,7 @@ class Reshape(Prim):
     shape: Shape
 
     def compute(self) -> Compute:
-        """Operand elements as they are, elsewhere."""
+        """Operand elements, moved."""
         return Elements(moves=True)
 
     def infer(self, args: tuple[Type, ...]) -> Type:
@@ -45,7 +45,7 @@ class Reshape(Prim):
         return Type(self.shape, args[0].dtype)
 
     def requires(self, args: tuple[Type, ...], where: str) -> tuple[Requirement, ...]:
-        """Equal volumes, where symbols leave that open."""
+        """Equal volumes, if symbols do not decide that."""
         before, after = product(args[0].shape), product(self.shape)
         if before == after:
             return ()
@@ -78,7 +78,7 @@ class Reshape(Prim):
 
 
 def elements_of(value: Value) -> Value:
-    """The value whose elements `value` has: a layer may end with a reshape, which needs no memory."""
+    """The value whose elements `value` has: a final reshape of a layer needs no memory."""
     while isinstance(value.op, Reshape):
         (value,) = value.args
     return value
@@ -87,7 +87,7 @@ def elements_of(value: Value) -> Value:
 def axis_groups(before: Shape, after: Shape) -> tuple[AxisGroup, ...]:
     """The shortest runs of axes (of `before`, of `after`) with equal volumes; axes of size 1 belong to none.
 
-    What is left without a provably equal partner is the last group.
+    The rest without provably equal partners is the last group.
 
     >>> axis_groups((2, 3, 4), (6, 1, 4))
     (((0, 1), (0,)), ((2,), (2,)))

@@ -1,5 +1,4 @@
-"""Folding along an axis, with what is folded so far kept at every position: a prefix sum, product, minimum or
-maximum.
+"""Folding along an axis with every intermediate result: a prefix sum, product, minimum or maximum.
 
 >>> Scan("sum", 1).ref((np.array([[1, 2, 3]]),), (1, 3)).tolist()
 [[1, 3, 6]]
@@ -31,14 +30,14 @@ ACCUMULATE: Final[dict[str, Callable[..., Array]]] = {
     "max": np.maximum.accumulate,
     "min": np.minimum.accumulate,
 }
-STARTS: Final = {"sum": 0, "prod": 1}  # of nothing
+STARTS: Final = {"sum": 0, "prod": 1}  # over nothing
 
 
 @dataclass(frozen=True, slots=True)
 class Scan(Prim):
-    """`fn` (a key of FOLDS) of all elements along `axis` up to each one, it included; `reverse`: from each
-    one on; `exclusive`: it not included. What is summed is kept as it is computed, and rounded as it is
-    stored. A second operand, of size 1 along the axis, is what rows begin with."""
+    """`fn` (a key of FOLDS) of all elements along `axis` up to and including each one; `reverse`: from each
+    one on; `exclusive`: without it. Running sums have the computed type, and are rounded when stored. A
+    second operand, of size 1 along the axis, is the initial value of rows."""
 
     fn: str
     axis: int
@@ -77,7 +76,7 @@ class Scan(Prim):
         return found.take(range(begin, begin + size), self.axis)
 
     def scanned(self, accumulate: Callable[..., Array], x: Array) -> Array:
-        """What NumPy's `accumulate` of a function gives along the axis."""
+        """The result of a NumPy function's `accumulate` along the axis."""
         turned = np.flip(x, self.axis) if self.reverse else x
         found = accumulate(turned, axis=self.axis, dtype=x.dtype)
         if self.exclusive and x.shape[self.axis]:
@@ -87,13 +86,14 @@ class Scan(Prim):
         return np.flip(found, self.axis) if self.reverse else found
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
-        """Never called: no element comes about by itself."""
+        """Never called: no element is computed by itself."""
         raise AssertionError("a scan is not one expression; it is written as statements")
 
     def write(
         self, out: Type, args: tuple[Read, ...], item: tuple[Dim, ...], make: Making
     ) -> tuple[Stmt, ...]:
-        """Along the last axis a row after the other; else all elements of the last axis side by side."""
+        """Along the last axis one row after the other; otherwise all elements of the last axis side by
+        side."""
         x, rank, kind = args[0], len(item), COMPUTED[out.dtype]
         step = make.var(out.shape[self.axis])
         along = add(add(out.shape[self.axis], -1), mul(step.dim, -1)) if self.reverse else step.dim
@@ -115,7 +115,7 @@ class Scan(Prim):
         return zeros, For(step, Loop.SERIAL, (For(lane, Loop.SERIAL, body),))
 
     def _start(self, out: Type, args: tuple[Read, ...], item: Sequence[Dim]) -> Expr:
-        """What is folded into: the second operand, or what changes nothing."""
+        """The initial value: the second operand, or the neutral element."""
         if len(args) == 2:
             return args[1].at(_at(item, self.axis, 0))
         return const(FOLDS[self.fn].identity(out.dtype), COMPUTED[out.dtype])

@@ -1,5 +1,5 @@
-"""A copy with elements stored at positions that are data: along an axis, or several taken as one, each update
-where a tensor of indices says.
+"""A copy with updates stored at positions that are data: along one axis, or several taken as one, at the
+positions in a tensor of indices.
 
 >>> x, at = np.array([[10, 20, 30], [40, 50, 60]]), np.array([[2, 0], [-1, 9]])
 >>> Scatter(1).ref((x, at, np.array([[1, 2], [3, 4]])), (2, 3)).tolist()  # never outside: left out
@@ -69,23 +69,23 @@ AT: Final[dict[str, Callable[..., None]]] = {
     "max": np.maximum.at,
     "min": np.minimum.at,
 }
-BLOCKS: Final = 16  # ranges of positions that threads may take
-LOOKED: Final = 4  # elements are copied while one update is looked at
-CHUNK: Final = 256  # updates that are looked at before those that lie in a range are stored
-LINE: Final = 16  # elements of a row that a part of it has at least
-LEAST: Final = 1 << 14  # elements of such a range, or waking a thread costs more than copying them
+BLOCKS: Final = 16  # ranges of positions for threads
+LOOKED: Final = 4  # elements are copied in the time to examine one update
+CHUNK: Final = 256  # updates that are examined before those in a range are stored
+LINE: Final = 16  # minimum elements of a row in a part of it
+LEAST: Final = 1 << 14  # minimum elements of such a range, or waking a thread costs more than copying them
 
 
 @dataclass(frozen=True, slots=True)
 class Scatter(Prim):
-    """The first operand with the third one's elements at the positions in the second: along `axis`, and along
-    the `over` - 1 axes behind it as if all these were one. Where several updates have one position, it gets
-    the last of them (`fn` LAST), or `fn` (a key of FOLDS) of what is there and each of them, in their order,
-    rounded to the element type each time.
+    """The first operand with the third one's elements at the positions in the second: along `axis`, combined
+    with the `over` - 1 axes behind it. If several updates have one position, it gets the last of them (`fn`
+    LAST), or `fn` (a key of FOLDS) of its element and each of them, in their order, rounded to the element
+    type each time.
 
-    Indices and updates have one shape, with one axis in place of those; along the others they begin where the
-    first operand does and have no larger sizes. A negative position counts from the end; what lies outside
-    even so is left out, so that nothing is ever written there.
+    Indices and updates have one shape, with one axis in place of those; along the others they start where the
+    first operand does and have no larger sizes. A negative position counts from the end; an update outside
+    even so is skipped, so nothing is written there.
     """
 
     axis: int
@@ -93,7 +93,7 @@ class Scatter(Prim):
     over: int = 1
 
     def compute(self) -> Compute:
-        """Statements for the axis and those behind it, along which rows are stored side by side."""
+        """Statements for the axis and those behind it, along which rows are contiguous."""
         return Extern((self.axis,), behind=True)
 
     def infer(self, args: tuple[Type, ...]) -> Type:
@@ -124,12 +124,12 @@ class Scatter(Prim):
         return [(k, m, n) for k, (m, n) in enumerate(whole) if k != self.axis and not always_le(m, n)]
 
     def merged(self, shape: Shape) -> Shape:
-        """The shape where the axes of positions are one."""
+        """The shape with the axes of positions combined."""
         behind = self.axis + self.over
         return (*shape[: self.axis], product(shape[self.axis : behind]), *shape[behind:])
 
     def requires(self, args: tuple[Type, ...], where: str) -> tuple[Requirement, ...]:
-        """An index for each update, and sizes along the other axes that are no larger."""
+        """One index per update, and sizes along the other axes that are no larger."""
         x, at, updates = args
         pairs = enumerate(zip(at.shape, updates.shape, strict=True))
         equal = tuple(
@@ -162,14 +162,14 @@ class Scatter(Prim):
         return made.reshape(x.shape)
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
-        """Never called: no element comes about by itself."""
+        """Never called: no element is computed by itself."""
         raise AssertionError("a scatter is not one expression; it is written as statements")
 
     def write(
         self, out: Type, args: tuple[Read, ...], item: tuple[Dim, ...], make: Making
     ) -> tuple[Stmt, ...]:
-        """Ranges of positions, which threads may share: each is copied, and gets those of all updates, in
-        their order, that lie in it."""
+        """Ranges of positions, which threads may share: each is copied, and then receives the updates in it,
+        in order."""
         writer = _Writer(self, out, args, item[: self.axis], make)
         if (parts := writer.parts()) is not None:
             return (parts,)
@@ -184,8 +184,8 @@ class Scatter(Prim):
 
 @dataclass(frozen=True, slots=True)
 class _Writer:
-    """What the statements of an item are made of; `before`: its index along the axes before the positions;
-    `first`, `wide`: what part of the axis behind the positions it has, where it is not all of it."""
+    """The parts of the statements of an item; `before`: its index along the axes before the positions;
+    `first`, `wide`: its part of the axis behind the positions, if not all of it."""
 
     op: Scatter
     out: Type
@@ -197,18 +197,18 @@ class _Writer:
 
     @property
     def length(self) -> Dim:
-        """Positions there are."""
+        """The number of positions."""
         return self.op.merged(self.out.shape)[self.op.axis]
 
     @property
     def row(self) -> Shape:
-        """The sizes of what lies at one position."""
+        """The sizes of the elements at one position."""
         sizes = self.out.shape[self.op.axis + self.op.over :]
         return sizes if self.wide is None else (self.wide, *sizes[1:])
 
     @property
     def given(self) -> Shape:
-        """The sizes of what is stored there for an index."""
+        """The sizes of the update for an index."""
         sizes = self.args[1].type.shape[self.op.axis + 1 :]
         if self.wide is None:
             return sizes
@@ -225,18 +225,18 @@ class _Writer:
         return (*self.before, *unravelled(position, sizes), *self._whole(inner))
 
     def _whole(self, inner: Sequence[Dim]) -> tuple[Dim, ...]:
-        """An index of a part as one of all."""
+        """An index of a part as an index of the whole."""
         return tuple(add(self.first, i) if k == 0 else i for k, i in enumerate(inner))
 
     @property
     def shorter(self) -> list[tuple[Dim, Dim]]:
-        """The item's index along axes where there may be none for it, and how many there are."""
+        """The item's index along axes where it may have no update, and their number."""
         both = zip(self.before, self.args[1].type.shape, self.out.shape, strict=False)
         return [(i, m) for i, m, n in both if not always_le(n, m)]
 
     def read(self, step: Dim, inner: Sequence[Dim]) -> tuple[Dim, ...]:
-        """An index of the updates: of one that exists, or of the first where there is none, for what an
-        item reads may be read before it is known whether there is anything for it."""
+        """An index of the updates: of one that exists, or of the first, since an item may read an update
+        before a condition discards it."""
         inner = self._whole(inner)
         if not self.shorter:
             return (*self.before, step, *inner)
@@ -246,13 +246,13 @@ class _Writer:
         return (*(mul(some, i) for i in last), step, *inner)
 
     def index(self, step: Dim, inner: Sequence[Dim]) -> Expr:
-        """Where an update goes, or outside."""
+        """The position of an update, or outside."""
         found = kernel.cast(self.args[1].at(self.read(step, inner)), Scalar.I64)
         return kernel.select(found < 0, found + kernel.index(self.length), found)
 
     def parts(self) -> Stmt | None:
-        """Parts of the axis behind the positions, which threads take, each at all positions: where indices
-        depend on that axis, no part looks at another one's updates."""
+        """Parts of the axis behind the positions, one per thread, each at all positions: if indices depend on
+        that axis, no part examines another one's updates."""
         if not self.row:
             return None
         step, inner = self.make.var(self.updates), [self.make.var(d) for d in self.given]
@@ -266,7 +266,7 @@ class _Writer:
         return For(turn, Loop.SERIAL, replace(self, first=first, wide=wide).block(0, self.length))
 
     def blocks(self) -> Dim:
-        """So many ranges that looking at all updates for each of them costs less than copying."""
+        """As many ranges as make examining all updates for each of them cheaper than copying."""
         step, inner = self.make.var(self.updates), [self.make.var(d) for d in self.given]
         deciding = free_symbols(self.index(step.dim, [v.dim for v in inner]))
         looked = product(
@@ -289,8 +289,8 @@ class _Writer:
         return self.copied(first, count), moves
 
     def listed(self, first: Dim, count: Dim) -> Stmt:
-        """Single elements, of which as many lie there as not, so that no branch is foreseen: those of a few
-        updates that do are listed, and then stored."""
+        """Single elements, whose branch would be mispredicted half of the time: the updates of a batch in the
+        range are listed, and then stored."""
         make, i32 = self.make, Scalar.I32
         chunk = make.var(ceildiv(self.updates, CHUNK))
         start = mul(chunk.dim, CHUNK)
@@ -319,7 +319,7 @@ class _Writer:
         return For(chunk, Loop.SERIAL, body)
 
     def copied(self, first: Dim, count: Dim) -> Stmt:
-        """The positions as they are: in one loop, where all of them lie side by side."""
+        """The positions as they are: in one loop, if all of them are contiguous."""
         lane = self.make.var(product((count, *self.row)))
         position, *inner = unravelled(lane.dim, (count, *self.row))
         store = self.copy(add(first, position), inner)
@@ -335,7 +335,8 @@ class _Writer:
         return self.make.store(at, self.args[0].at(at))
 
     def moved(self, step: Dim, first: Dim, count: Dim) -> tuple[Stmt, ...]:
-        """The elements of an update, if they lie there: side by side where one index says where."""
+        """The elements of an update, if they are in the range: contiguous if one index gives their
+        position."""
         lane = self.make.var(product(self.given))
         if len(self.given) > 1 and self.given == self.row:
             inner = unravelled(lane.dim, self.given)
@@ -358,7 +359,7 @@ class _Writer:
         return alu(Op.AND, kernel.index(first) <= at, at < kernel.index(add(first, count)))
 
     def update(self, step: Dim, at: Expr, inner: Sequence[Dim]) -> Store:
-        """An element of an update, by itself or with what is there, at a position that exists."""
+        """An element of an update, alone or combined with the existing one, at a valid position."""
         most = self.length - 1 if isinstance(self.length, int) else FAR
         place = self.place(bound(at, 0, max(most, 0), "at", maximum(self.length, 1)), inner)
         new = self.args[2].at(self.read(step, inner))
@@ -377,13 +378,13 @@ def unravelled(at: Dim, sizes: Shape) -> tuple[Dim, ...]:
 
 
 def is_straight(store: Store, lane: Sym) -> bool:
-    """True where a loop reads and stores along memory, or reads the same again."""
+    """True if a loop reads and stores contiguously, or reads the same element again."""
     read = (x.index for x in parts((store.value,)) if isinstance(x, Load))
     return all(linear(d, lane) is not None for d in (store.index, *read) if depends(d, lane))
 
 
 def nested(vars: Sequence[Sym], body: tuple[Stmt, ...]) -> Stmt:
-    """Loops around statements, the innermost over neighbours."""
+    """Loops around statements, the innermost over contiguous elements."""
     for var in reversed(vars):
         body = (For(var, Loop.SERIAL, body),)
     return body[0]

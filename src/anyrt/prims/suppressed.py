@@ -1,11 +1,11 @@
-"""Boxes that no better one of their group overlaps too much: greedy non-maximum suppression.
+"""Greedy non-maximum suppression: boxes that no better one of their group overlaps too much.
 
 >>> boxes = np.float32([[0, 0, 4], [0, 1, 4], [2, 2, 6], [2, 3, 6]])  # the second is mostly the first
 >>> Suppressed(1, 1, 10).ref((np.zeros(3, np.int32), *boxes, np.array(9), np.array(0.1)), (3,)).tolist()
 [True, False, True]
 
-Boxes come in order, the best first. What is kept of a group lies side by side, so that a box is compared with
-all of these in whole vectors.
+Boxes are sorted, the best first. The kept boxes of a group are contiguous, so a box is compared with all of
+these in whole vectors.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ F32, I32 = Scalar.F32, Scalar.I32
 
 @dataclass(frozen=True, slots=True)
 class Suppressed(Prim):
-    """Which boxes are kept, as bools. Operands: the group of each, its lower and upper corner along both
-    axes, how many are kept of a group at most, and the ratio of intersection and union above which a box is
-    not kept beside a better one. There are `groups`, the same number in each of the `batches`, of which each
-    looks at its first `limit` boxes only."""
+    """Which boxes are kept, as bools. Operands: the group of each box, its lower and upper corner along both
+    axes, the maximum number of boxes of a group, and the ratio of intersection and union above which a box is
+    dropped beside a better one. There are `groups`, the same number in each of the `batches`, each of which
+    uses only its first `limit` boxes."""
 
     groups: Dim
     batches: Dim
@@ -93,7 +93,7 @@ class Suppressed(Prim):
         return found
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
-        """Never called: no element comes about by itself."""
+        """Never called: no element is computed by itself."""
         raise AssertionError("which boxes are kept is not one expression; it is written as statements")
 
     def write(
@@ -112,8 +112,8 @@ def _memory(op: Suppressed, count: Dim, make: Making) -> tuple[Buffer, Buffer, B
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """What the statements are made of: of each group where its boxes begin and how many are kept, of each
-    batch how many were looked at; the corners and areas of kept boxes."""
+    """The parts of the statements: for each group the start of its boxes and the number that is kept, for
+    each batch the number that was examined; the corners and areas of kept boxes."""
 
     op: Suppressed
     count: Dim
@@ -125,7 +125,7 @@ class _Task:
     boxes: tuple[Buffer, ...]
 
     def cleared(self) -> tuple[Stmt, ...]:
-        """Nothing is there yet."""
+        """Initialize the counters."""
         return tuple(
             For(v := self.make.var(b.size), Loop.SERIAL, (Store(b, v.dim, const(0, I32)),))
             for b in (self.held, self.seen)
@@ -157,7 +157,7 @@ class _Task:
         )
 
     def chosen(self) -> Stmt:
-        """Each box compared with those of its group that are kept, and kept, or not."""
+        """Compare each box with the kept ones of its group, and keep or drop it."""
         make, room = self.make, maximum(self.count, 1)
         box, group, first, many, to = (make.var(n) for n in (self.count, self.held.size, room, room, room))
         batch, lane = make.var(self.seen.size), make.var(many.dim)

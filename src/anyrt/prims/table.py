@@ -68,12 +68,12 @@ CLASSES: Mapping[str, type] = {c.__name__: c for c in (*PRIMITIVES, *ATTRIBUTES)
 
 
 def vocabulary(blobs: Mapping[str, Blob]) -> Vocabulary:
-    """What the text of a graph with these constants may mention."""
+    """The vocabulary for the text of a graph with these constants."""
     return Vocabulary(CLASSES, Param, blobs)
 
 
 def named_blobs(graph: Graph) -> dict[str, Blob]:
-    """The constants of `graph`, each under its own name, or a numbered one where that is missing or taken."""
+    """The constants of `graph`, each under its own name, or a numbered one if that is missing or taken."""
     found: dict[str, Blob] = {}
     named: set[Blob] = set()
     for value in (v for inner in nested(graph) for v in walk(v for _, v in (*inner.inputs, *inner.outputs))):
@@ -85,7 +85,7 @@ def named_blobs(graph: Graph) -> dict[str, Blob]:
 
 
 def _blob(op: Prim) -> Blob | None:
-    """What a plan keeps for a primitive beside its text."""
+    """The data that a plan stores for a primitive beside its text."""
     match op:
         case Const(blob=blob) | Plugin(made=blob):
             return blob

@@ -1,11 +1,11 @@
-"""The rules that say which input positions an output position of `Taps` reads, and with which weights.
+"""The rules for the input positions and weights of an output position of `Taps`.
 
-Each rule says it twice: `taps` in index algebra and kernel expressions, for compiling; `table` in
-exact fractions, for the interpreter. The two were written separately and tests compare them.
+Each rule has two forms: `taps` in index algebra and kernel expressions, for compiling; `table` in exact
+fractions, for the interpreter. They were written separately, and tests compare them.
 
-A tap of weight 0 reads nothing, not even NaN and infinities. In `taps` its weight is 0 as well (products are
-factored so that one of the factors is), and it is left out; or it reads what another tap reads, for next to
-nothing, which costs nothing.
+A tap of weight 0 contributes nothing, not even NaN or infinity. In `taps` its weight is 0 as well (products
+are factored so that one of the factors is), and it is skipped; or it reads the element of another tap, with a
+negligible weight, without a test.
 
 >>> linear = Linear(Coordinate.HALF_PIXEL, Selector.FORMULA)
 >>> positions, weights = linear.table(2, 4)
@@ -51,12 +51,12 @@ from anyrt.prims._check import known_size
 
 Tap: TypeAlias = tuple[Dim, Expr | None]
 Table: TypeAlias = tuple[NDArray[np.int64], NDArray[np.float64]]
-UNSEEN: Final = 2.0**-60  # times a number, added to that, changes no float32: neither zeros nor infinities
+UNSEEN: Final = 2.0**-60  # times a number, added to it, changes no float32, zero or infinity
 
 
 class TapRule(ABC):
-    """How one output position is made: `count` taps, of weight 1 unless the rule `weighs`, added in
-    `order`: first those that are silent nowhere."""
+    """The taps of one output position: `count` taps, of weight 1 unless the rule `weighs`, added in `order`:
+    first those that are never silent."""
 
     __slots__ = ()
     count: ClassVar[int]
@@ -65,7 +65,7 @@ class TapRule(ABC):
 
     @property
     def is_moderate(self) -> bool:
-        """True where all weights are numbers, so small that finite numbers stay finite for many rules."""
+        """True if all weights are so small that finite numbers stay finite for many rules."""
         return True
 
     @abstractmethod
@@ -78,11 +78,11 @@ class TapRule(ABC):
 
     def steps(self, n_in: Dim, n_out: Dim) -> tuple[Dim, Dim] | None:
         """Two lengths whose ratio is that of steps in the operand and in the output: positions never descend.
-        None where they do not follow the output."""
+        None if they do not follow the output."""
         return None
 
     def silence(self, n_in: Dim, n_out: Dim) -> tuple[int | None, ...]:
-        """For each tap, which tap's weight is 0 where its own is; None where it is 0 nowhere."""
+        """For each tap, the tap whose weight is 0 at the same positions; None if it is never 0."""
         return (None,) * self.count
 
 
@@ -102,7 +102,7 @@ class Nearest(TapRule):
         return ((clamp(ROUND[self.rounding](num, den), 0, add(n_in, -1)), None),)
 
     def steps(self, n_in: Dim, n_out: Dim) -> tuple[Dim, Dim] | None:
-        """Those of the coordinate."""
+        """The positions of the coordinate."""
         return _steps(self.coordinate, n_in, n_out)
 
     def table(self, n_in: int, n_out: int) -> Table:
@@ -114,7 +114,7 @@ class Nearest(TapRule):
 
 @dataclass(frozen=True, slots=True)
 class Linear(TapRule):
-    """The two neighbours of the coordinate; the one element where it lies on one."""
+    """The two neighbours of the coordinate; the one element if it lies on one."""
 
     coordinate: Coordinate
     selector: Selector
@@ -123,15 +123,15 @@ class Linear(TapRule):
     order: ClassVar[tuple[int, ...]] = (0, 1)
 
     def taps(self, o: Dim, n_in: Dim, n_out: Dim) -> tuple[Tap, ...]:
-        """Left and right neighbour. On an element both read it, and the second adds too little of it to show:
-        so no weight is 0, and no test of one is needed."""
+        """Left and right neighbour. On an element both read it, and the second adds a negligible amount, so
+        no weight is 0 and no test is needed."""
         num, den = coordinate(self.coordinate, self.selector, o, n_in, n_out)
         t = _fraction(num, den)
         left, right = (clamp(x, 0, add(n_in, -1)) for x in (floordiv(num, den), ceildiv(num, den)))
         return (left, 1.0 - t), (right, kernel.select(is_zero(t), UNSEEN, t))
 
     def steps(self, n_in: Dim, n_out: Dim) -> tuple[Dim, Dim] | None:
-        """Those of the coordinate."""
+        """The positions of the coordinate."""
         return _steps(self.coordinate, n_in, n_out)
 
     def table(self, n_in: int, n_out: int) -> Table:
@@ -144,9 +144,9 @@ class Linear(TapRule):
 
 @dataclass(frozen=True, slots=True)
 class Cubic(TapRule):
-    """Four neighbours, weighed by Keys' kernel with coefficient `a`.
+    """Four neighbours, weighted by Keys' kernel with coefficient `a`.
 
-    `exclude_outside`: taps outside the operand weigh nothing, and the others are scaled to sum up to 1."""
+    `exclude_outside`: taps outside the operand have weight 0, and the others are scaled to sum to 1."""
 
     coordinate: Coordinate
     selector: Selector
@@ -163,7 +163,7 @@ class Cubic(TapRule):
 
     def taps(self, o: Dim, n_in: Dim, n_out: Dim) -> tuple[Tap, ...]:
         """The taps at −1, 0, 1 and 2 from the coordinate rounded down. On an element, the one at 1 reads it,
-        too, and adds too little of it to show; so do those outside, which read the last one inside."""
+        too, and adds a negligible amount; so do those outside, which read the last one inside."""
         num, den = coordinate(self.coordinate, self.selector, o, n_in, n_out)
         left, right, t = floordiv(num, den), ceildiv(num, den), _fraction(num, den)
         s = 1.0 - t
@@ -191,11 +191,11 @@ class Cubic(TapRule):
         return kernel.fma(d, 1.0 - d * (self.a + 2), 1.0) * rest
 
     def _far(self, d: Expr, rest: Expr) -> Expr:
-        """The weight at 1 + d, d + rest = 1: factored, as a sum would cancel all but a few digits."""
+        """The weight at 1 + d, d + rest = 1: factored, since a sum would cancel all but a few digits."""
         return d * self.a * rest * rest
 
     def steps(self, n_in: Dim, n_out: Dim) -> tuple[Dim, Dim] | None:
-        """Those of the coordinate."""
+        """The positions of the coordinate."""
         return _steps(self.coordinate, n_in, n_out)
 
     def table(self, n_in: int, n_out: int) -> Table:
@@ -220,7 +220,7 @@ class Cubic(TapRule):
 
 @dataclass(frozen=True, slots=True)
 class Border(TapRule):
-    """`start + step × o`, brought back into the operand by wrapping, clamping or reflecting."""
+    """`start + step × o`, mapped into the operand by wrapping, clamping or reflecting."""
 
     mode: SampleMode
     start: Dim
@@ -309,7 +309,7 @@ def is_zero(weight: Expr) -> Expr:
 
 
 def _fraction(num: Dim, den: Dim) -> Expr:
-    """How far num / den lies behind the position below it; 0 exactly where it lies on it."""
+    """The distance of num / den from the position below it; exactly 0 on it."""
     return _float(mod(num, den)) / _float(den)
 
 

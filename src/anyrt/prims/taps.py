@@ -1,8 +1,7 @@
 """Weighted sums of a few positions along one axis: every resize mode, and slices that read outside.
 
-A rule gives, for output position o, k input positions (always inside the operand) with their
-weights. Coordinates are exact integer rationals, so that rounding down lands on integers; only the
-fraction becomes a float32.
+A rule gives k input positions (always inside the operand) with their weights for output position o.
+Coordinates are exact rationals, so that rounding down lands on integers; only the fraction becomes a float32.
 
 >>> from anyrt.core.enums import SampleMode
 >>> Taps(0, 6, Border(SampleMode.REFLECT, -2, 1)).ref((np.array([10, 20, 30]),), (6,)).tolist()
@@ -60,7 +59,7 @@ class Taps(Prim):
         return Type(check_shape(shape, "taps"), x.dtype)
 
     def requires(self, args: tuple[Type, ...], where: str) -> tuple[Requirement, ...]:
-        """Something to read, unless nothing is wanted, and a size that is not negative."""
+        """A nonempty axis if anything is read, and a size that is not negative."""
         length, found = args[0].shape[self.axis], []
         if not always_le(minimum(self.size, 1), length):
             do = f"axis {self.axis} is empty, so its new size must be 0"
@@ -71,7 +70,7 @@ class Taps(Prim):
         return tuple(found)
 
     def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> Array:
-        """Rows picked by the rule's table; summed in float64 where they are weighed."""
+        """Rows selected by the rule's table; summed in float64 if they are weighted."""
         (x,) = args
         positions, weights = self.rule.table(x.shape[self.axis], known_size(out[self.axis]))
         if not self.rule.weighs:
@@ -99,8 +98,8 @@ class Taps(Prim):
 def weighed(
     taps: Sequence[tuple[Expr | None, Expr]], order: Iterable[int], silence: Sequence[int | None]
 ) -> Expr:
-    """Elements times their weights (None: the one element), added in order, but those that are silent: one
-    selection for neighbours that the same weight tells of."""
+    """Elements times their weights (None: the one element), added in order, without silent ones: one
+    selection for neighbours that share a weight test."""
     total: Expr | None = None
     for told_by, run in groupby(order, lambda t: silence[t]):
         before = total
@@ -117,6 +116,6 @@ def weighed(
 
 
 def grows(value: Value) -> bool:
-    """True when taps surely make at least half as many elements again as they read."""
+    """True if taps certainly produce at least half as many elements again as they read."""
     op = value.op
     return isinstance(op, Taps) and always_le(mul(value.args[0].shape[op.axis], 3), mul(op.size, 2))

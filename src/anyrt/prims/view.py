@@ -30,8 +30,8 @@ FILLED: Final = 16  # elements of a row that are worth a vector
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Where one input axis is read: `start + step × (index of output axis out)`, or `start` when out
-    is None. In a window further output axes move it, too: `more` has each with its step."""
+    """The position in one input axis: `start + step × (index of output axis out)`, or `start` if out is None.
+    In a window further output axes move it, too: `more` has each with its step."""
 
     start: Dim
     out: int | None
@@ -44,7 +44,7 @@ class Axis:
         return self.more if self.out is None else ((self.out, self.step), *self.more)
 
     def at(self, index: tuple[Dim, ...], some: Dim = 1) -> Dim:
-        """The position read for an output index; where `some` is 0, that of the first element."""
+        """The position read for an output index; if `some` is 0, that of the first element."""
         at = mul(self.start, some)
         for out, step in self.terms:
             at = add(at, mul(step, index[out]))
@@ -66,12 +66,12 @@ class View(Prim):
 
     @property
     def windows(self) -> list[tuple[int, ...]]:
-        """For each axis of the operand, the axes that move it together, where it lies in windows."""
+        """For each axis of the operand, the axes that move it together, if they form windows."""
         loops = tuple(Sym(f"i{k}", extent=d) for k, d in enumerate(self.shape))
         return [together(axis.at(tuple(v.dim for v in loops)), loops) for axis in self.axes]
 
     def compute(self) -> Compute:
-        """Operand elements as they are, elsewhere."""
+        """Operand elements, moved."""
         return Elements(moves=True)
 
     def infer(self, args: tuple[Type, ...]) -> Type:
@@ -90,7 +90,7 @@ class View(Prim):
         return Type(self.shape, x.dtype)
 
     def requires(self, args: tuple[Type, ...], where: str) -> tuple[Requirement, ...]:
-        """Positions inside the operand, where symbols leave that open."""
+        """Positions inside the operand, if symbols do not decide that."""
         open_ends = (
             (k, low, high)
             for k, axis in enumerate(self.axes)
@@ -103,9 +103,9 @@ class View(Prim):
         )
 
     def _conditions(self, axis: Axis, size: Dim) -> Iterator[tuple[Dim, Dim]]:
-        """(low, high) pairs that must be in order; nothing is asked where the axis itself reads nothing.
+        """(low, high) pairs that must be in order; none if the axis itself reads nothing.
 
-        Whether another axis is empty does not matter, so that what is wrong is told at all sizes."""
+        Whether another axis is empty does not matter, so that errors are reported at all sizes."""
         some = not_empty(tuple(self.shape[out] for out, _ in axis.terms))
         ends = [axis.start]
         for out, step in axis.terms:
@@ -143,7 +143,7 @@ class View(Prim):
         return args[0].at(tuple(axis.at(index, some) for axis in self.axes))
 
     def values(self, args: tuple[Symbolic | None, ...], out: Type) -> Symbolic | None:
-        """The same elements of the symbolic operand, when every position is known."""
+        """The same elements of the symbolic operand, if every position is known."""
         (x,) = args
         shape = short_shape(self.shape)
         static = all(isinstance(a.start, int) and isinstance(a.step, int) for a in self.axes)
@@ -156,7 +156,7 @@ class View(Prim):
 
 
 def is_turned(value: Value) -> bool:
-    """A view with rows of `FILLED` elements and more, which lie across the rows of its operand."""
+    """A view with rows of at least `FILLED` elements, which are strided in its operand."""
     op, last = value.op, value.type.rank - 1
     turned = isinstance(op, View) and op.axes[-1:] != () and op.axes[-1].out not in (None, last)
     return turned and always_le(FILLED, value.shape[last])

@@ -1,4 +1,4 @@
-"""The scalar functions: what each computes, how it expands into kernel expressions, and how exact that is.
+"""The scalar functions: the definition, the expansion to kernel expressions, and the error of each.
 
 >>> from anyrt.ir.buffer import Scalar
 >>> from anyrt.ir.kernel import const

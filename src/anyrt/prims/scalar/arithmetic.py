@@ -27,11 +27,12 @@ from anyrt.prims.scalar.table import (
 
 
 def floordiv(a: Expr, b: Expr) -> Expr:
-    """floor(a / b); a float quotient rounded up to an integer is put right by its exact remainder."""
+    """floor(a / b); a float quotient that was rounded up to an integer is corrected by its exact
+    remainder."""
     if not a.type.is_float:
         return alu(Op.FLOORDIV, a, b)
     quotient = alu(Op.FLOOR, a / b)
-    if a.type is Scalar.F64:  # as NumPy has it; there is no wider type
+    if a.type is Scalar.F64:  # as in NumPy; there is no wider type
         return quotient
     rest = fma(-quotient, b, a)
     below = ((rest < 0.0) & (b > 0.0)) | ((rest > 0.0) & (b < 0.0))
@@ -45,8 +46,8 @@ def times_reciprocal(a: Expr, b: Expr) -> Expr:
 
 
 def fmod(a: Expr, b: Expr) -> Expr:
-    """a − b × trunc(a / b), with the sign of a. Most quotients are floats, and one too large at most, so that
-    one product gives the rest; the others are divided by hand."""
+    """a − b × trunc(a / b), with the sign of a. Most quotients are exact floats, or one too large, so that
+    one product gives the remainder; the others use long division."""
     x, d = absolute(a), absolute(b)
     quotient = alu(Op.TRUNC, x / d)
     rest = fma(-quotient, d, x)

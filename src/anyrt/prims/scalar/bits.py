@@ -1,4 +1,4 @@
-"""Bits of integers, two's complement; narrow types are int32 while they are computed with.
+"""Bits of integers, two's complement; narrow types are computed as int32.
 
 >>> _shift_right(np.int32([-1, 64]), np.int32([28, 33])).tolist()
 [15, 32]
@@ -16,7 +16,7 @@ SHIFT = "by the second operand modulo the width"
 
 
 def _amount(x: Expr, n: Expr) -> Expr:
-    """How far is shifted: LLVM says nothing of the width and beyond."""
+    """The shift count; LLVM defines no shift by the width or more."""
     last = BITS[x.type] - 1
     return const(int(n.value) & last, n.type) if isinstance(n, Const) else n & last
 

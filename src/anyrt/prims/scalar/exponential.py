@@ -1,8 +1,8 @@
-"""exp, log and their neighbours.
+"""exp, log and related functions.
 
 Polynomials were fitted by weighted least squares, reweighted towards the smallest maximum (Lawson), each
-coefficient rounded to float32 before the next was fitted; the comment beside each gives its relative error.
-Those of float64 interpolate in Chebyshev's points, computed with 400 bits; the parts of ln 2 and the sum for
+coefficient rounded to float32 before the next was fitted; the comment beside each states its relative error.
+Those of float64 interpolate at Chebyshev's points, computed with 400 bits; the parts of ln 2 and the sum for
 log are as in fdlibm (e_exp.c, e_log.c, Sun Microsystems 1993).
 """
 
@@ -102,8 +102,9 @@ def ldexp(p: Expr, n: Expr) -> Expr:
 
 
 def exp(x: Expr) -> Expr:
-    """eˣ; the limits are where the result is 0 or infinite for certain. What is no normal number takes a
-    processor 20 times as long, so what is 0 for certain, as what a mask hides, is none of them."""
+    """eˣ; the limits are where the result is 0 or infinite for certain. Denormal results take a processor
+    20 times as long, so a result that is certainly 0, such as that of a masked score, is computed without
+    them."""
     low, high = ENDS[x.type]
     none = x < low
     p, n, _ = exp_reduced(at_most(select(none, 0.0, x), high))
@@ -112,7 +113,7 @@ def exp(x: Expr) -> Expr:
 
 def exp_normal(x: Expr) -> Expr:
     """eˣ for |x| ≤ 87, of float64 708, where it is a normal number, so that n is added to the exponent;
-    anything of NaN."""
+    undefined for NaN."""
     p, _, bits = exp_reduced(x)
     return bitcast(bits_of(p) + (bits << pattern(x).fraction), x.type)
 
@@ -169,7 +170,7 @@ def _log_sum_double(n: Expr, f: Expr, lost: Expr | None) -> Expr:
 
 
 def log_edges(x: Expr, value: Expr) -> Expr:
-    """`value`, but log's own answers where x is 0, negative, infinite or NaN."""
+    """`value`, with the special results of log for x that is 0, negative, infinite or NaN."""
     edge = select(equal(x, 0.0), -math.inf, select(x < 0.0, math.nan, x))
     return select((x > 0.0) & (x < math.inf), value, edge)
 

@@ -54,7 +54,7 @@ _TANH = {
     ),
 }
 _ONE_FROM = {Scalar.F32: 9.1, Scalar.F64: 19.1}  # where tanh is 1
-# Beyond this, √(x² ± 1) is x, and squares would overflow later on.
+# Beyond this, √(x² ± 1) is x, and squares would overflow later.
 _HUGE = {Scalar.F32: 2.0**30, Scalar.F64: 2.0**60}
 
 
@@ -107,7 +107,7 @@ def acosh(x: Expr) -> Expr:
 
 
 def acosh_double(x: Expr) -> Expr:
-    """The same with what rounding takes from the square, its root and the sum."""
+    """The same with the rounding errors of the square, its root and the sum."""
     t, huge = x - 1.0, x > _HUGE[x.type]
     square = fma(t, t, t + t)
     lost = fma(t, t, (t + t) - square)
@@ -125,7 +125,7 @@ def atanh(x: Expr) -> Expr:
 
 
 def atanh_double(x: Expr) -> Expr:
-    """The same with what rounding takes from the difference and the quotient."""
+    """The same with the rounding errors of the difference and the quotient."""
     a = absolute(x)
     whole, lost = fast_two_sum(const(1.0, a.type), -a)
     quotient = (a + a) / whole

@@ -5,9 +5,8 @@ the result. Mantissas far from 1 are multiplied by 13/16 or 5/4, exactly, so tha
 stays below 0.141 and its cubic part, which is rounded to float32, below 0.5 % of the logarithm; the atanh
 series would do the same with a division, which costs more.
 
-A small exponent that is known beforehand needs less: it does not magnify the error of the logarithm's
-fraction, so that only its linear part and the product with the exponent are carried as sums.
-How it is with float64 is told in `power_double.py`.
+A small constant exponent needs less: it does not magnify the error of the logarithm's fraction, so only its
+linear part and the product with the exponent are carried as sums. `power_double.py` describes float64.
 """
 
 from __future__ import annotations
@@ -51,9 +50,9 @@ _LOG2 = (
     0.480898142,
     -0.721347153,
 )
-SMALL = 3.0  # exponents up to here do not magnify the error of the logarithm by much
+SMALL = 3.0  # up to here, exponents do not magnify the error of the logarithm by much
 LEAST_EXPONENT = 149.0  # of a subnormal float32
-MOST_SCALE = 254.0  # what `scale` can do
+MOST_SCALE = 254.0  # the range of `scale`
 _LOG2_E = (1.44269502162933350, 1.92596303350e-8)
 # Mantissas are taken from 11/16 … 11/8, and folded towards 1 where they lie outside 0.888 … 1.105.
 _LOWEST_BITS = 0x3F300000
@@ -94,7 +93,7 @@ def _positive_power(a: Expr, y: Expr) -> Expr:
     """aʸ for a ≥ 0 and y ≠ 0."""
     head, rest = _log2_pair(a)
     head = select(equal(a, 0.0), -math.inf, select(a < math.inf, head, a))
-    # ∞ would meet log2 1 = 0; the largest finite exponent gives the same results.
+    # ∞ times log2 1 = 0 would be NaN; the largest finite exponent gives the same results.
     y = at_least(at_most(y, 3e38), -3e38)
     product = y * head
     error = fma(y, rest, fma(y, head, -product))

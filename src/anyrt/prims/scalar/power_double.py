@@ -1,4 +1,4 @@
-"""Powers of float64: y log a as a sum of two, of which eˣ takes what it needs.
+"""Powers of float64: y log a as a sum of two, to the precision that eˣ needs.
 
 Its absolute error is the relative error of the result, and it reaches 745, so that the logarithm needs 64
 bits: with s = f / (2 + f) it is 2s + ⅔ s³, as sums of two, and the rest of the series, which is below 2⁻¹² of
@@ -45,7 +45,7 @@ _FIFTH: Final = (
     0.28571428571429364,
     0.4,
 )
-_MOST: Final = 1e100  # a greater exponent gives the same
+_MOST: Final = 1e100  # a greater exponent gives the same result
 
 
 def positive_power(a: Expr, y: Expr) -> Expr:

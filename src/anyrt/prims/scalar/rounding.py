@@ -1,4 +1,4 @@
-"""Rounding to narrow types inside float32: what a value suffers that is stored and loaded again."""
+"""Rounding to narrow types inside float32: the effect of storing a value and loading it again."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SMALL = {DataType.FP8: _to_fp8, DataType.FP4: _to_fp4}
 
 
 def unrounded(dtype: DataType, x: Expr) -> Expr:
-    """What was rounded to `dtype` here, one of the small floats, where `x` is the result; else `x` itself."""
+    """The operand that was rounded to `dtype`, a small float, if `x` is the result; else `x` itself."""
     match x:
         case Alu(op=Op.SELECT, args=(Alu(op=Op.EQ, args=(given, same)), _, _)) if given is same:
             return given if dtype in SMALL and SMALL[dtype](given) is x else x

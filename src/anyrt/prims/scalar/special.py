@@ -105,7 +105,7 @@ def erf_double(x: Expr) -> Expr:
 
 
 def sigmoid(x: Expr) -> Expr:
-    """1 / (1 + e⁻ˣ), above and below times 2⁻³²: so e⁻ˣ is a normal number wherever it matters.
+    """1 / (1 + e⁻ˣ), numerator and denominator times 2⁻³²: e⁻ˣ is then a normal number in the relevant range.
 
     With s = 2⁻ⁿ the denominator is (1 + s) + s·r·q: 1 + s is exact where both count.
     """
@@ -116,7 +116,7 @@ def sigmoid(x: Expr) -> Expr:
 
 
 def sigmoid_double(x: Expr) -> Expr:
-    """The same times 2⁻⁶⁴, with what rounding takes from the denominator."""
+    """The same times 2⁻⁶⁴, with the rounding error of the denominator."""
     limited = at_least(at_most(x, 60.0), ENDS[x.type][0])
     n, bits = nearest(limited, LOG2_E)
     r, s = without(limited, n), power_of_two(-64 - bits)

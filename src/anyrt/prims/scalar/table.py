@@ -1,4 +1,4 @@
-"""The record of a scalar function, and the small expressions that several expansions share.
+"""The record of a scalar function, and small expressions that several expansions share.
 
 >>> double = ScalarFn("double", 1, lambda x: x + x, lambda x: x + x, NUMBERS)
 >>> double.expand(const(1.5, Scalar.F32))
@@ -25,7 +25,7 @@ ALL = (-math.inf, math.inf)
 
 
 class Kind(enum.Enum):
-    """What a function may be applied to."""
+    """The types of operands."""
 
     FLOAT = "float"
     DOUBLE = "double"
@@ -34,14 +34,14 @@ class Kind(enum.Enum):
 
 
 class ResultKind(enum.Enum):
-    """The type of a result: that of the (last) operand, or bool."""
+    """The type of a result: that of the last operand, or bool."""
 
     SAME = "same"
     BOOL = "bool"
 
 
 FLOATS = frozenset({Kind.FLOAT})
-REALS = FLOATS | {Kind.DOUBLE}  # what float64 has, too: its expansions use nothing of float32
+REALS = FLOATS | {Kind.DOUBLE}  # its expansion suits float64, too: it uses nothing specific to float32
 NUMBERS = REALS | {Kind.INT}
 INTS = frozenset({Kind.INT})
 BOOLS = frozenset({Kind.BOOL})
@@ -52,17 +52,15 @@ EVERY = NUMBERS | BOOLS
 class ScalarFn:
     """A function of `arity` scalars: its definition in NumPy and its expansion into kernel expressions.
 
-    `ref` gets float64, int32/int64/uint64 or bool arrays and returns the same type, or bool; integers wrap
-    like two's complement. Call it within `np.errstate(all="ignore")`.
-    `expand` gets expressions that are all F32, all F64, or all I32, I64, U64 or BOOL, but the first
-    `conditions` are BOOL.
-    `ulp` bounds the error of the float32 expansion against `ref`, in units of the last place of the exact
-    result (2⁻¹⁴⁹ for subnormals), for operands within `domain`: measured on every fifth float32 pattern,
-    `pow` on 10⁹ random pairs, and rounded up. `double_ulp` bounds that of the float64 expansion, for all
-    operands (2⁻¹⁰⁷⁴ for subnormals); None where it is the same.
-    `short` names the function that does instead where the result becomes a half type, of which a unit is
-    8192 of float32 or more; if that is `repeated`, only for a last operand that is the same for a whole row,
-    so that what is made of it alone is made once.
+    `ref` receives float64, int32/int64/uint64 or bool arrays and returns the same type, or bool; integers
+    wrap in two's complement. Call it within `np.errstate(all="ignore")`. `expand` receives expressions that
+    are all F32, all F64, or all I32, I64, U64 or BOOL, except that the first `conditions` are BOOL. `ulp`
+    bounds the error of the float32 expansion against `ref`, in units of the last place of the exact result
+    (2⁻¹⁴⁹ for subnormals), for operands within `domain`: measured on every fifth float32 pattern, `pow` on
+    10⁹ random pairs, and rounded up. `double_ulp` bounds that of the float64 expansion, for all operands
+    (2⁻¹⁰⁷⁴ for subnormals); None if it is equal. `short` names a shorter function for results that become a
+    half type, whose unit is 8192 of float32 or more; if that is `repeated`, only for a last operand that is
+    constant along a row, so that values computed from it alone are computed once.
     """
 
     name: str
@@ -88,7 +86,7 @@ class ScalarFn:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """How a float lies in the integer of its width: the bits of its fraction below those of its exponent."""
+    """The layout of a float in the integer of its width: the fraction below the exponent."""
 
     real: Scalar
     whole: Scalar
@@ -123,7 +121,7 @@ def pattern(x: Expr) -> Pattern:
 
 
 def by_type(single: Callable[..., Expr], double: Callable[..., Expr]) -> Callable[..., Expr]:
-    """The expansion that suits the last operand: the one place where the types part."""
+    """The expansion for the type of the last operand: the only place where the types differ."""
     return lambda *args: (double if args[-1].type is Scalar.F64 else single)(*args)
 
 
@@ -191,7 +189,7 @@ def nearest(x: Expr, factor: float) -> tuple[Expr, Expr]:
 
 
 def two_sum(a: Expr, b: Expr) -> tuple[Expr, Expr]:
-    """a + b, and what rounding took from it (Knuth)."""
+    """a + b, and its rounding error (Knuth)."""
     total = a + b
     back = total - a
     return total, (a - (total - back)) + (b - back)
@@ -204,9 +202,9 @@ def fast_two_sum(a: Expr, b: Expr) -> tuple[Expr, Expr]:
 
 
 def two_product(a: Expr, b: Expr) -> tuple[Expr, Expr]:
-    """a × b, and what rounding took from it."""
+    """a × b, and its rounding error."""
     product = a * b
     return product, fma(a, b, -product)
 
 
-_HELD = 0x4338000000000000  # the pattern of the rounder of float64
+_HELD = 0x4338000000000000  # the pattern of float64's rounding constant

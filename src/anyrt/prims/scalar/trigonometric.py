@@ -1,4 +1,4 @@
-"""sin, cos, tan and their inverses. How float64 loses its whole turns is told in `turns.py`.
+"""sin, cos, tan and their inverses. `turns.py` reduces float64 by whole turns.
 
 Odd functions are computed on |x| and get the sign bit of x at the end, which also keeps −0.
 """
@@ -25,8 +25,8 @@ from anyrt.prims.scalar.turns import HALF_PI, angle
 
 # π/2 as the sum of three float32.
 _HALF_PI = (1.57079637050628662109375, -4.37113882867379083e-8, -1.71512451000588187e-15)
-# 416682 falls short of 66317 turns of 2π by only 1.6e-5 (208341 / 66317 is a convergent of π), so that whole
-# turns come off a big argument by one exact FMA, and what is missing stays small: 5154 × 1.6e-5 for 2³¹.
+# 416682 falls short of 66317 turns of 2π by only 1.6e-5 (208341 / 66317 is a convergent of π), so one exact
+# FMA subtracts whole turns from a big argument, with a small remainder: 5154 × 1.6e-5 for 2³¹.
 _TURNS, _TURNS_REST = 416682.0, 1.62286360137e-05
 # (sin r − r) / r³ and (cos r − 1 + r²/2) / r⁴ in r², |r| ≤ π/4: 2⁻²⁸ and 2⁻³³.
 _SIN = (-0.000195078712, 0.00833210628, -0.166666538)
@@ -115,8 +115,8 @@ def _reduce(a: Expr) -> tuple[Expr, Expr, Expr]:
 def _reduced(a: Expr) -> tuple[Expr, Expr]:
     """(r, bits) with a ≡ r + n π/2, |r| ≤ π/4, bits ≡ n modulo 4, for a ≥ 0; NaN of ∞.
 
-    Below 208341 no turns come off and r is good to one unit in its last place; above, to 2⁻²⁴ absolute,
-    and beyond 2³¹ to 2⁻²³.
+    Below 208341 no turns are subtracted and r is accurate to one unit in its last place; above, to 2⁻²⁴
+    absolute, and beyond 2³¹ to 2⁻²³.
     """
     a = alu(Op.ANGLE, a)
     turns, _ = nearest(a, 1.0 / _TURNS)
@@ -135,7 +135,7 @@ def _sin_cos(r: Expr) -> tuple[Expr, Expr]:
 
 
 def tan_double(x: Expr) -> Expr:
-    """The same with what rounding takes from both, and from the quotient."""
+    """The same with the rounding errors of both, and of the quotient."""
     *r, bits = angle(absolute(x))
     sine, cosine = _sin_cos_pairs(*r)
     odd = _odd(bits)
@@ -144,7 +144,7 @@ def tan_double(x: Expr) -> Expr:
     )
     quotient = a / b
     rest = fma(-quotient, b, a) + fma(-quotient, b_lost, a_lost)
-    # Of 0, of what is near the least number, and of NaN nothing is missing.
+    # There is no correction for 0, for the smallest numbers, and for NaN.
     value = select(absolute(a) > _TINY, quotient + rest / b, quotient)
     return flip_sign(value, (bits << BITS[bits.type] - 1) ^ sign_of(x))
 
@@ -196,7 +196,7 @@ def tan(x: Expr) -> Expr:
 
 
 def asin_double(x: Expr) -> Expr:
-    """π/2 less the half-angle formula, with what rounding takes from its root and from π/2."""
+    """π/2 less the half-angle formula, with the rounding errors of its root and of π/2."""
     a = absolute(x)
     big, s, tail = _asin_parts(a)
     far = HALF_PI[0] - ((s + s) - fma(tail, -2.0, HALF_PI[1]))
@@ -216,7 +216,7 @@ def acos_double(x: Expr) -> Expr:
 def _asin_parts(a: Expr) -> tuple[Expr, Expr, Expr]:
     """(big, s, tail) with asin a = s + tail, or π/2 − 2 (s + tail) where `big`; NaN beyond 1."""
     big = a > 0.5
-    half = fma(a, -0.5, 0.5)  # exact where it counts
+    half = fma(a, -0.5, 0.5)  # exact in the relevant range
     root = sqrt(half)
     lost = select(root > 0.0, fma(-root, root, half) / (root + root), half)
     z, s = select(big, half, a * a), select(big, root, a)
@@ -224,7 +224,7 @@ def _asin_parts(a: Expr) -> tuple[Expr, Expr, Expr]:
 
 
 def atan_double(x: Expr) -> Expr:
-    """An eighth or a quarter of a turn, and what is left."""
+    """An eighth or a quarter of a turn, and the remainder."""
     a, (low, high) = absolute(x), _EIGHTHS
     middle, far, one = a > low, a > high, const(1.0, x.type)
     top = select(far, -one, select(middle, a - 1.0, a))

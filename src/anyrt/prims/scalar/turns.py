@@ -1,8 +1,8 @@
-"""What is left of a float64 angle without whole quarters of a turn, of any size, in two numbers.
+"""The remainder of a float64 angle of any size modulo a quarter turn, as two numbers.
 
-2/π is multiplied by what of it matters: for x = m × 2ᵉ bits of 2/π that give whole turns are left out
+2/π is multiplied by its relevant bits only: for x = m × 2ᵉ, bits of 2/π that give whole turns are left out
 (M. Payne and R. Hanek, "Radian reduction for trigonometric functions", SIGNUM Newsletter 18, 1983). Its parts
-are chosen among constants, so that no memory is read, and vectors do it in each lane.
+are selected among constants, so no memory is read, and vectors do it in each lane.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from anyrt.prims.scalar.table import (
     two_sum,
 )
 
-HALF_PI: Final = (1.5707963267948966, 6.123233995736766e-17)  # and what is missing
+HALF_PI: Final = (1.5707963267948966, 6.123233995736766e-17)  # and its rounding error
 _QUARTER: Final = math.pi / 4
-# Of 2/π, as fdlibm (e_rem_pio2.c) has it.
+# 2/π, from fdlibm (e_rem_pio2.c).
 _BITS: Final = 1280
 _TWO_OVER_PI: Final = int(
     "a2f9836e4e441529fc2757d1f534ddc0db6295993c439041fe5163abdebbc561b7246e3a424dd2e0"
@@ -35,12 +35,12 @@ _TWO_OVER_PI: Final = int(
 )
 _STEP: Final = 32  # powers of two that one row of parts serves
 _FIRST: Final = 54  # from 2⁵⁴ on a float64 is a multiple of 4
-_PARTS: Final = 4  # 2⁻²¹² of what is left of 2/π: 2⁻¹²⁶ of a turn, where the least angle is 2⁻⁶²
+_PARTS: Final = 4  # 2⁻²¹² of the rest of 2/π: 2⁻¹²⁶ of a turn, where the least angle is 2⁻⁶²
 _ROWS: Final = 1 << 5
 
 
 def _row(j: int) -> list[float]:
-    """What is left of 2/π × 2³²ʲ without whole numbers, in parts of 53 bits."""
+    """The fraction of 2/π × 2³²ʲ, in parts of 53 bits."""
     rest, parts = (_TWO_OVER_PI << _STEP * j) % (1 << _BITS), []
     for _ in range(_PARTS):
         cut = max(rest.bit_length() - 53, 0)
@@ -71,7 +71,7 @@ def _quarters(a: Expr) -> tuple[Expr, Expr, Expr]:
     total, lost = two_sum(_without_fours(p), _without_fours(q))
     total, more = two_sum(total, _without_fours(s))
     n = alu(Op.RINT, total)
-    # In order of size, so that what cancels leaves exact numbers.
+    # In order of size, so that cancellation leaves exact numbers.
     head, tails = total - n, fma(x, fourth, v)
     for part in (t, u, lost, more):
         head, tail = two_sum(head, part)
