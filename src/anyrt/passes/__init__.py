@@ -1,5 +1,5 @@
-"""The one list of passes: each takes a graph and gives one that computes the same, or the same object. Where
-it depends on the machine, it takes that, too; those of the list are for the reference.
+"""The list of passes: each maps a graph to an equivalent one, or to the same object. A pass that depends on
+the machine receives it; the passes in the list are those for the reference machine.
 
 >>> [p.name for p in PASSES]  # doctest: +NORMALIZE_WHITESPACE
 ['keep codes', 'contract codes', 'contract integers', 'fold constants', 'narrow constants', 'hide values',
@@ -61,7 +61,7 @@ class Pass:
 
 PASSES: Final[tuple[Pass, ...]] = (
     Pass("keep codes", keep_codes),
-    Pass("contract codes", contract_codes),  # of weights, too, which folding would make numbers of
+    Pass("contract codes", contract_codes),  # of weights, too, which folding would convert to numbers
     Pass("contract integers", contract_integers),
     Pass("fold constants", fold_constants),
     Pass("narrow constants", narrow_constants),
@@ -79,15 +79,15 @@ PASSES: Final[tuple[Pass, ...]] = (
     Pass("pack constants", pack_constants),
     Pass("turn operands", turn_operands),
     Pass("update states", update_states),
-    Pass("own scales", own_scales),  # equal constants are one until here
+    Pass("own scales", own_scales),  # equal constants are shared until here
 )
 
 
 def passes_for(
     machine: Machine, tiles: Sequence[int] = TILES, always: bool = False, usual: Mapping[str, int] = KNOWN
 ) -> tuple[Pass, ...]:
-    """All passes for a machine, with tiles of these sizes for sums over windows, `always` or where they are
-    less work at the `usual` sizes."""
+    """All passes for a machine, with Winograd tiles of these sizes for sums over windows, `always` or only if
+    they are less work at the `usual` sizes."""
     made: dict[Callable[[Graph], Graph], Callable[[Graph], Graph]] = {
         loop_batch: partial(loop_batch, machine=machine),
         pack_constants: partial(pack_constants, machine=machine),

@@ -1,9 +1,9 @@
-"""Outputs that are computed apart from the others, so that these have the same numbers as without them.
+"""Outputs that are computed separately, so that they do not change the numbers of the other outputs.
 
-A value that is stored, as every output is, is read by what follows, and no longer computed inside its
-readers: sums of these are cut otherwise, and half types rounded where excess precision is allowed. Debug
-tensors must not do that to the outputs of a network. So they have nodes of their own down to the inputs,
-which `Checked` tells apart: two graphs in one.
+Storing a value, as every output is stored, prevents its readers from computing it: sums are cut in other
+places, and half types are rounded although excess precision is allowed. Debug tensors must not change a
+network's outputs in this way. They therefore have their own nodes down to the inputs, which `Checked`
+distinguishes: two graphs in one.
 
 >>> from anyrt.core.enums import DataType
 >>> from anyrt.prims.build import map_, param
@@ -30,7 +30,7 @@ from anyrt.prims.map import Map
 
 
 def only(graph: Graph, names: Collection[str]) -> Graph:
-    """`graph` with the outputs of these names, and those that tell the sizes that data decide."""
+    """`graph` with the outputs of these names, and those for data-dependent sizes."""
     tells = {value for _, value in told(graph)}
     kept = tuple((name, value) for name, value in graph.outputs if name in names or value in tells)
     updates = tuple((y, x) for y, x in graph.updates if y in names)
@@ -38,7 +38,7 @@ def only(graph: Graph, names: Collection[str]) -> Graph:
 
 
 def beside(graph: Graph, other: Graph, order: Sequence[str]) -> Graph:
-    """The outputs of both, in this order, those of `other` from nodes that `graph` has not."""
+    """The outputs of both, in this order, those of `other` with nodes that `graph` does not share."""
     own = transformed(other, _own)
     outputs = dict((*own.outputs, *graph.outputs))
     layers = {value: name for value, name in own.names.items() if not isinstance(value.op, Checked)}
@@ -51,7 +51,7 @@ def beside(graph: Graph, other: Graph, order: Sequence[str]) -> Graph:
 
 
 def _own(old: Value, new: Value) -> Value:
-    """Graphs share what has the same operands: inputs, positions, and what is computed from constants."""
+    """Graphs share nodes with the same operands: inputs, positions, and values computed from constants."""
     match old.op:
         case Param() | Iota():
             return apply(Checked(()), new)

@@ -1,4 +1,4 @@
-"""Numbers that are codes times a scale, wherever they were moved since.
+"""Numbers that are codes times a scale, also after moves.
 
 dequantised(pad((cast(q) − 3) × s))     ->     Codes(pad(q) with 3 in the border, s, 3)
 """
@@ -27,8 +27,8 @@ CODES: Final = frozenset({DataType.INT8, DataType.INT4})
 
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """(`codes` − `zero`) × `scale`: codes are int8, the scale has size 1 along the axes where it is the same.
-    zero: None where it is data, or differs."""
+    """(`codes` − `zero`) × `scale`: codes are int8, the scale has size 1 along the axes where it is constant.
+    zero: None if it is data, or not constant."""
 
     codes: Value
     scale: Value
@@ -36,12 +36,12 @@ class Codes:
 
 
 def dequantised(value: Value) -> Codes | Fail:
-    """The operand as codes and their scale, if it is made of them."""
+    """The operand as codes and their scale, if it is computed from them."""
     return moved(value, _product)
 
 
 def moved(value: Value, made: Callable[[Value], Codes | Fail]) -> Codes | Fail:
-    """The operand as codes and what belongs to them, as `made` finds them before they were moved."""
+    """The operand as codes with their scale and zero, as `made` recognises them before the moves."""
     moves, at = list[Value](), value
     while _moves(at):
         moves.append(at)
@@ -55,7 +55,7 @@ def moved(value: Value, made: Callable[[Value], Codes | Fail]) -> Codes | Fail:
 
 
 def _moves(value: Value) -> bool:
-    """True for what passes elements on, as floats of another size perhaps."""
+    """True for moves, and conversions between floats."""
     match value.op:
         case View() | Reshape() | Pad() | Checked() | Map(fn="identity"):
             return True
@@ -82,7 +82,7 @@ def _stretches(scale: Value, codes: Value) -> bool:
 
 
 def _shifted(steps: Value) -> tuple[Value, float]:
-    """What one number is taken from, and that number, which is 0 where there is none."""
+    """The operand of a subtraction, and the number that is subtracted, 0 if there is none."""
     if fn_of(steps) == "sub":
         held = number(steps.args[1])
         if held is not None and abs(held) <= 128:
@@ -91,7 +91,7 @@ def _shifted(steps: Value) -> tuple[Value, float]:
 
 
 def _moved(found: Codes, move: Value) -> Codes | Fail:
-    """The same codes elsewhere, with their scale."""
+    """The same codes after a move, with their scale."""
     scale, zero = found.scale, found.zero
     match move.op:
         case Map():
@@ -111,7 +111,7 @@ def _moved(found: Codes, move: Value) -> Codes | Fail:
 
 
 def _padded(found: Codes, op: Pad) -> Codes | Fail:
-    """Codes with a border, which is their zero."""
+    """Codes with a border, which has the code of zero."""
     sides = zip(op.lo, op.hi, found.scale.shape, strict=True)
     if op.value != 0 or found.zero is None or not all((a, b) == (0, 0) or s == 1 for a, b, s in sides):
         return Fail("the border is no 0, or zero is open, or scales differ along the axis")
@@ -137,7 +137,7 @@ def _reshaped(found: Codes, shape: Shape) -> Shape | Fail:
 
 
 def placed(scale: Value, labels: tuple[int, ...], out: tuple[int, ...]) -> Value | None:
-    """The scale of an operand beside the result; None where it differs among terms of one sum."""
+    """The scale of an operand in the shape of the result; None if it varies among terms of one sum."""
     if any(d != 1 for d, label in zip(scale.shape, labels, strict=True) if label not in out):
         return None
     kept = sorted((k for k, label in enumerate(labels) if label in out), key=lambda k: out.index(labels[k]))

@@ -2,9 +2,9 @@
 
 contract((cast(q) − z) × s, cast(w) × t)     ->     cast(contract(q − z, w) as int32) × (s × t)
 
-q and w are int8 or int4, which may be moved on the way; s and t may differ along axes that are not summed
-over. It is done before constants are folded, which would make numbers of the codes of weights; what becomes
-of the zero z is contract_integers.py.
+q and w are int8 or int4, and may be moved in between; s and t may vary along axes that are not summed over.
+The pass runs before constants are folded, which would convert the codes of weights to numbers;
+contract_integers.py handles the zero z.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _contracted(value: Value) -> Value:
 
 
 def _fits(value: Value, op: Contract, left: Codes, right: Codes) -> bool:
-    """True when int32 holds the sums; a code less another one has a bit more."""
+    """True if int32 represents the sums; a difference of codes has one more bit."""
     sizes = op.sizes((value.args[0].type, value.args[1].type))
     terms = product(size for label, size in sizes.items() if label not in op.out)
     wide = 2 ** ((left.zero != 0) + (right.zero != 0))

@@ -1,10 +1,10 @@
-"""Sums of products of whole numbers that are codes less their zero as sums of products of the codes.
+"""Sums of products of integers that are codes minus zero points, as sums of products of the codes.
 
 contract(cast(p) − y, cast(q) − z)     ->     contract(p, q) − y · sum(q) − z · sum(p) + y · z · terms
 
-p and q are int8 or uint8, which may be moved on the way; y and z are numbers or data, and may differ along
-axes that are not summed over. All is computed in int32, where both forms wrap alike. Codes of uint8 become
-those of int8 that are 128 less. It is done before constants are folded, which would make int32 of weights.
+p and q are int8 or uint8, and may be moved in between; y and z are numbers or data, and may vary along axes
+that are not summed over. Everything is computed in int32, where both forms wrap alike. Codes of uint8 become
+int8 by subtracting 128. The pass runs before constants are folded, which would convert weights to int32.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _contracted(value: Value) -> Value:
 
 
 def _less_zero(value: Value) -> Codes | Fail:
-    """cast(codes) − zero, where the zero takes the place of a scale."""
+    """cast(codes) − zero, with the zero in place of a scale."""
     taken = fn_of(value) == "sub"
     steps = value.args[0] if taken else value
     if not _is_whole(steps) or steps.shape != value.shape:
@@ -79,7 +79,7 @@ def _is_whole(value: Value) -> bool:
 
 
 def _total(codes: Value, labels: tuple[int, ...], out: tuple[int, ...]) -> Value:
-    """The sum of the codes that meet in each sum."""
+    """The sum of the codes in each sum of products."""
     axes = tuple(k for k, label in enumerate(labels) if label not in out)
     total = placed(build.reduce_("sum", build.cast(codes, I32), axes), labels, out)
     assert total is not None, "a sum has one element along what was summed"

@@ -1,10 +1,11 @@
-"""Inputs that an output updates in place are read by that update alone; whatever else reads one reads a copy.
+"""Only the update reads an input that an output updates in place; all other readers read a copy.
 
     y = select(inside, written, cache)                    copy = checked(cache)
     z = exp(cache)                              ->        y = select(inside, written, cache)
                                                           z = exp(copy)
 
-Copies are made before anything is written (schedule/fuse.py). Where nothing else reads a cache, none is made.
+Copies are made before anything is written (schedule/fuse.py). If nothing else reads a cache, there is no
+copy.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from anyrt.prims.map import Map
 
 
 def copy_caches(graph: Graph) -> Graph:
-    """The graph with such copies; the same where no input is read beside its update."""
+    """The graph with such copies; the same graph if no input has readers beside its update."""
     inputs, outputs = dict(graph.inputs), dict(graph.outputs)
     for output, source in graph.updates:
         made, cache = _chosen(outputs[output]), inputs[source]
@@ -36,13 +37,13 @@ def _is_read_beside(graph: Graph, made: Value, cache: Value) -> bool:
 
 
 def _own(made: Value, cache: Value) -> int | None:
-    """The operand by which an update keeps what it does not write, element for element."""
+    """The operand whose elements an update keeps where it writes nothing."""
     found = [k for k, a in enumerate(made.args) if a == cache]
     return found[-1] if found and isinstance(made.op, Map) and made.type == cache.type else None
 
 
 def _chosen(value: Value) -> Value:
-    """What makes an update's elements, without the conditions that it waits for."""
+    """The value that computes an update, without the conditions that it waits for."""
     while isinstance(value.op, Checked | Asserted):
         value = value.args[0]
     return value

@@ -1,4 +1,4 @@
-"""Operands for the examples of rules, and what their tolerances are measured in."""
+"""Operands for the examples of rules, and the unit of their tolerances."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ def operand(draw: Below, *types: DataType) -> Value:
 
 
 def like(x: Value, number: float) -> Value:
-    """`number` in the type and rank of `x`, whichever type that is."""
+    """`number` in the type and rank of `x`."""
     return build.scalar(number, x)

@@ -1,9 +1,9 @@
-"""Rules for exponentials of differences from the largest element, whose sums are never small.
+"""Rules for exponentials of differences from the maximum, whose sums are never small.
 
     x / s          x * recip(s)
 
-where s is a sum of exp(y − max y), between 1 and the number of its terms, or made 1 where it is less. NaN
-stays NaN: of a row that holds NaN or ∞, or −∞ alone, every form is NaN.
+s is a sum of exp(y − max y), between 1 and the number of its terms, or clamped to at least 1. NaN stays NaN:
+for a row with NaN or ∞, or with only −∞, every form is NaN.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from anyrt.prims.view import View
 
 
 def _repeated(value: Value) -> Value:
-    """What `value` repeats along axes of size 1, or itself."""
+    """The value that `value` repeats along axes of size 1, or itself."""
     if not isinstance(value.op, View):
         return value
     (x,) = value.args
@@ -44,8 +44,8 @@ def _folded(value: Value, fn: str) -> tuple[Value, tuple[int, ...]] | None:
 
 
 def _axes_of_largest(powers: Value) -> tuple[int, ...] | None:
-    """The axes whose largest element, or one larger still, was taken away before powers were made, so that
-    none is larger than 1."""
+    """The axes whose maximum, or a larger number, was subtracted before the exponentials, so that none
+    exceeds 1."""
     if not _is(powers, "exp") or not _is(powers.args[0], "sub"):
         return None
     x, most = powers.args[0].args[0], _repeated(powers.args[0].args[1])
@@ -54,7 +54,7 @@ def _axes_of_largest(powers: Value) -> tuple[int, ...] | None:
 
 
 def _is_sum_of_powers(value: Value) -> bool:
-    """True for what is 1 at least, and no more than the number of terms."""
+    """True for values that are at least 1, and at most the number of terms."""
     limited = _is(value, "max") and number(value.args[1]) == 1.0
     found = _folded(value.args[0] if limited else value, "sum")
     axes = None if found is None else _axes_of_largest(found[0])

@@ -1,4 +1,4 @@
-"""What the graph alone says of a value's elements: one number everywhere, no sign, a square root.
+"""Facts about a value's elements that follow from the graph: one number everywhere, no sign, a square root.
 
 >>> from anyrt.core.enums import DataType
 >>> from anyrt.prims import build
@@ -22,16 +22,16 @@ from anyrt.prims.reduce import Reduce
 from anyrt.prims.reshape import Reshape
 from anyrt.prims.view import View
 
-# Functions whose results are never below zero, nor −0, wherever their operands are; NaN is no matter here.
+# Functions whose results are never below zero, nor −0, for any operands; NaN does not matter here.
 UNSIGNED: Final = frozenset({"square", "abs", "exp"})
-# Those of which the same holds where it holds of all operands.
+# Functions of which the same holds if it holds for all operands.
 KEEPING: Final = frozenset({CAST, "identity", "add", "mul", "div", "fma", "min", "max", "sqrt", "recip"})
 FOLDS: Final = frozenset({"sum", "prod"})  # max of nothing is −∞
-FEW: Final = 64  # values that are looked at
+FEW: Final = 64  # values that are examined
 
 
 def is_repeated(blob: Blob) -> bool:
-    """True when all elements, of which there are some, have the same bits, and will have."""
+    """True if all elements, of which there are some, have the same bits, also after a refit."""
     if blob.size == 0 or not blob.is_known:
         return False
     bits = blob.data.view(f"u{blob.data.itemsize}")
@@ -39,7 +39,7 @@ def is_repeated(blob: Blob) -> bool:
 
 
 def number(value: Value) -> float | None:
-    """The one number that every element of `value` is known to be; None when there is none."""
+    """The number that every element of `value` is known to be; None if unknown."""
     blob, casts = constant(value)
     if blob is None or not is_repeated(blob):
         return None
@@ -50,7 +50,8 @@ def number(value: Value) -> float | None:
 
 
 def constant(value: Value) -> tuple[Blob | None, tuple[DataType, ...]]:
-    """The constant whose elements `value` holds, moved or repeated, and what they are cast to, in order."""
+    """The constant whose elements `value` has, moved or repeated, and the types that they are cast to, in
+    order."""
     casts: tuple[DataType, ...] = ()
     while True:
         match value.op:
@@ -66,12 +67,13 @@ def constant(value: Value) -> tuple[Blob | None, tuple[DataType, ...]]:
 
 
 def is_constant(value: Value) -> bool:
-    """True for constants, also moved, repeated or of another type."""
+    """True for constants, also after moves, repetitions and casts."""
     return constant(value)[0] is not None
 
 
 def has_no_sign(value: Value) -> bool:
-    """True when no element can be below zero, −0 included: a sum of squares, of such and a number above 0."""
+    """True if no element can be below zero, −0 included: a sum of squares, of nonnegative values and of a
+    positive number."""
     seen: set[Value] = set()
     todo = [value]
     while todo:
@@ -108,7 +110,7 @@ def _passes_on(value: Value) -> bool:
 
 
 def source(value: Value) -> Value:
-    """What `value` moves, repeats, or holds as another float type."""
+    """The value that `value` moves, repeats, or converts to another float type."""
     while isinstance(value.op, View | Reshape) or _converts_float(value):
         (value,) = value.args
     return value
@@ -120,8 +122,8 @@ def _converts_float(value: Value) -> bool:
 
 
 def root_of(value: Value) -> Value | None:
-    """The square roots that `value` is a form of, or that a number was added to, or a least number put on;
-    of each such sum that is not 0, infinite or NaN the reciprocal is a normal float32."""
+    """The square roots in `value`, to which a number may be added, or a minimum applied; of each such sum
+    that is not 0, infinite or NaN the reciprocal is a normal float32."""
     while True:
         found = source(value)
         match found.op:
@@ -140,6 +142,6 @@ def _is_small(x: float | None) -> bool:
 
 
 def is_reciprocal_root(value: Value) -> bool:
-    """True for reciprocals of square roots, and forms of them."""
+    """True for reciprocals of square roots, also after moves and casts."""
     found = source(value)
     return fn_of(found) == "recip" and root_of(found.args[0]) is not None

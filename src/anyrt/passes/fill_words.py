@@ -1,8 +1,8 @@
-"""Terms of sums of narrow products filled up with zeros, where they do not fill words.
+"""Terms of narrow products padded with zeros to whole words.
 
 Instructions sum four products of bytes, or two of bfloat16, at a time (loops/words.py). An image has three
-channels: with a fourth of zeros beside them the sums are the same, of four thirds of the products in a
-quarter of the instructions.
+channels: with a fourth channel of zeros the sums are the same, with four thirds of the products in a quarter
+of the instructions.
 
     contract(window of x: [n, 3, h, w], w: [k, 3, 7, 7])   ->   the same of [n, 4, h, w] and [k, 4, 7, 7]
 """
@@ -24,7 +24,7 @@ from anyrt.prims.contract import Contract
 from anyrt.prims.pad import Pad
 from anyrt.prims.view import Axis, View
 
-MOST: Final = Fraction(4, 3)  # times as many products: without such instructions they are paid for
+MOST: Final = Fraction(4, 3)  # times as many products: machines without such instructions compute them, too
 
 
 def fill_words(graph: Graph) -> Graph:
@@ -45,7 +45,7 @@ def _filled(value: Value) -> Value:
 def _short(
     value: Value, labels: Sequence[int], other: Value, others: Sequence[int], op: Contract
 ) -> int | None:
-    """The label of the terms of a constant that words are made of, where they do not fill these."""
+    """The label of the terms of a constant that form words, if they do not fill whole words."""
     if not isinstance(value.op, Const) or value.op.blob.size < LEAST or value.dtype not in WORD:
         return None
     windows = window_labels(other, others)
@@ -54,7 +54,7 @@ def _short(
     if not isinstance(size, int) or size % WORD[value.dtype] == 0:
         return None
     if other.shape[others.index(found[0])] != size:
-        return None  # data decide that of the other factor, which a run holds to this one
+        return None  # data determine that of the other factor, and each inference checks that both are equal
     return found[0] if _whole(size, value) <= size * MOST else None
 
 
@@ -64,7 +64,7 @@ def _whole(size: int, value: Value) -> int:
 
 
 def _longer(value: Value, axis: int) -> Value:
-    """The value with zeros behind along an axis: in what a window looks at, rather than in each window."""
+    """The value padded with zeros along an axis: in the source of a window, not in each window."""
     size = value.shape[axis]
     assert isinstance(size, int), "what fills words has a known size"
     more = _whole(size, value) - size

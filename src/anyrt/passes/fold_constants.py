@@ -1,12 +1,11 @@
-"""Compute while building what depends on constants only.
+"""Constant folding.
 
-Folded are the last values of constant subgraphs, computed by the primitives' references in float64 and
-rounded once, to their own type; what is only moved stays as it is stored. What would only grow the weights is
-left: results of more than `SMALL` elements that are also larger than all the constants they come from, and
-constants that are merely repeated; so are codes of few bits, which products read (split_codes.py).
-Comparisons of positions with one another are left, too: loops know where they turn, and what lies in a table
-they do not. Of a constant that holds one number many times, one is enough for elementwise functions, and
-known to the compiler.
+The last values of constant subgraphs are folded, computed by the primitives' references in float64 and
+rounded once, to their own type; moved constants keep their stored form. Not folded are values that would only
+enlarge the weights: results of more than `SMALL` elements that are also larger than all the constants they
+depend on, repeated constants, and codes of few bits in products (split_codes.py). Comparisons of positions
+are not folded either: loops know where they change, which a table does not show. A constant with one number
+everywhere becomes that number for elementwise functions, and is known to the compiler.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def fold_constants(graph: Graph) -> Graph:
 
 
 def _reshaped(value: Value) -> Value | None:
-    """The same weights, not copied, where all that is done with a constant are reshapes."""
+    """The same weights, not copied, if all operations on a constant are reshapes."""
     source = value
     while isinstance(source.op, Reshape):
         (source,) = source.args
@@ -55,7 +54,7 @@ def _reshaped(value: Value) -> Value | None:
 
 
 def _constant(graph: Graph) -> dict[Value, int]:
-    """The values worth folding, with the elements of the constants below each (counted once a use)."""
+    """The values worth folding, with the elements of the constants below each (counted once per use)."""
     sizes: dict[Value, int] = {}
     coded, uses = coded_bytes(graph), users(graph)
     for value in walk(v for _, v in graph.outputs):
@@ -67,7 +66,7 @@ def _constant(graph: Graph) -> dict[Value, int]:
 
 
 def _below(value: Value, sizes: Mapping[Value, int]) -> int | None:
-    """The elements of the constants below a value; None where it has more than these, and too many."""
+    """The elements of the constants below a value; None if it has more than these, and too many."""
     count, below = prod(d for d in value.shape if isinstance(d, int)), sum(sizes[a] for a in value.args)
     match value.op:
         case Const():
@@ -104,7 +103,7 @@ def _counts(value: Value) -> bool:
 
 
 def _is_static(value: Value) -> bool:
-    # What tells a size a run reads from memory, and code that is not ours may do more than to compute.
+    # An inference reads the number of a size from memory, and foreign code may have effects.
     if isinstance(value.op, Param) or value.op.tells is not None or isinstance(value.compute, External):
         return False
     return all(isinstance(d, int) for d in value.shape) and next(open_sizes(value.op), None) is None

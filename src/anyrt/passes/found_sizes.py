@@ -1,6 +1,6 @@
-"""Conditions on sizes that data decide: a run judges them when it has found the sizes.
+"""Conditions on data-dependent sizes, which an inference tests as soon as it has computed the sizes.
 
-What is computed with such sizes waits for that (`Asserted`), since it may read what is not there otherwise.
+Values with such sizes wait for the test (`Asserted`), since they may otherwise read outside a tensor.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from anyrt.prims.const import Shape
 
 
 def with_conditions(graph: Graph, waits: str) -> Graph:
-    """`graph` whose output `waits` is there only where conditions on sizes that data decide hold; each region
-    judges those of sizes that it tells itself."""
+    """`graph` whose output `waits` depends on the conditions on data-dependent sizes; each region tests those
+    of sizes that it computes itself."""
     return _judging(in_regions(graph, lambda region: _judging(region, region.outputs[0][0])), waits)
 
 
@@ -39,7 +39,7 @@ def _judging(graph: Graph, waits: str) -> Graph:
 
 
 def _holds(rule: Requirement) -> Dim:
-    """1 where the condition is met, else 0."""
+    """1 if the condition is met, else 0."""
     a, b = rule.left, rule.right
     match rule.relation:
         case Relation.EQ:
@@ -51,7 +51,7 @@ def _holds(rule: Requirement) -> Dim:
 
 
 def _found(rule: Requirement) -> Value:
-    """The left side, or FINE where the condition is met."""
+    """The left side, or FINE if the condition is met."""
     holds, left = (reshape(apply(Shape((d,))), ()) for d in (_holds(rule), rule.left))
     return map_("select", map_("eq", holds, const(1, DataType.INT64)), const(FINE, DataType.INT64), left)
 

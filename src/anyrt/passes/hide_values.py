@@ -1,14 +1,14 @@
-"""What a mask excludes adds nothing: products with the weights of a softmax whose scores are masked.
+"""Masked values contribute nothing: products with the weights of a softmax whose scores are masked.
 
     softmax(select(seen, s, −inf)) · v     ->     the same, where a weight of 0 hides its value
     softmax(s + mask) · v                  ->     softmax(select(mask = −inf, −inf, s + mask)) · v, likewise
     select(seen, softmax(s), 0) · v        ->     the same, likewise
 
-Layer by layer 0 · NaN is NaN, and NaN − inf, too: what nobody may look at, as padding that was never written,
-would reach every row. Kernels leave out what masks exclude (schedule/reach.py), more or less of it as sizes
-and vectors are. So the graph says what is hidden, and the result is the same at every size. In the place
-of −inf may stand any number of which eˣ is 0, as −1e9 and the least number of a type, where it makes a weight
-0. A mask that is added and has none of these excludes nothing.
+Layer by layer 0 · NaN is NaN, and so is NaN − inf: a masked value, such as padding that was never written,
+would reach every row. Kernels skip masked columns (schedule/reach.py), more or fewer depending on sizes and
+vectors. Therefore the graph states what is hidden, and the result is the same at every size. Any number whose
+eˣ is 0 may replace −inf, such as −1e9 and the least number of a type, if the weight becomes 0. An added mask
+without such numbers hides nothing.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _hiding(value: Value) -> Value:
 
 
 def _scores(weights: Value) -> Value | None:
-    """What the weights are powers of, less the largest of it."""
+    """The operand of the exponentials of the weights, before its maximum was subtracted."""
     for v in _behind(weights, _scaled):
         if fn_of(v) == "exp":
             (x,) = v.args
@@ -64,12 +64,12 @@ def _scores(weights: Value) -> Value | None:
 
 
 def _chosen(weights: Value) -> bool:
-    """Whether weights are 0 where a mask says so."""
+    """Whether weights are 0 where a mask hides them."""
     return any(fn_of(v) == SELECT and _scaled(v) for v in _behind(weights, _scaled))
 
 
 def _scaled(v: Value) -> tuple[Value, ...]:
-    """Operands whose zeros are zeros of the value: where 0 is chosen, the other choice."""
+    """Operands whose zeros are zeros of the value: the other operand of a selection of 0."""
     if fn_of(v) == SELECT:
         return tuple(a for a, b in (v.args[1:], v.args[:0:-1]) if number(b) == 0)
     return v.args if only_moves(v.compute) or fn_of(v) in ("mul", "div", *ROUNDING) else ()
@@ -77,7 +77,7 @@ def _scaled(v: Value) -> tuple[Value, ...]:
 
 @dataclass(slots=True)
 class _Masks:
-    """What masks scores: selections, and sums with what may be −inf, with that."""
+    """The masks of scores: selections, and sums with values that may be −inf."""
 
     added: dict[Value, Value] = field(default_factory=dict)
 
@@ -107,13 +107,13 @@ class _Masks:
 
 
 def _where_least(mask: Value, made: Value) -> Value:
-    """The same, and −inf where the mask is."""
+    """The same, and −inf where the mask is −inf."""
     least = build.scalar(-math.inf, made)
     return build.map_(SELECT, build.map_("eq", mask, least), least, made)
 
 
 def _added_to_product(v: Value) -> list[Value]:
-    """What is added to a product by a sum."""
+    """The value that a sum adds to a product."""
     return [mask for s, mask in (v.args, v.args[::-1]) if _is_product(s)]
 
 
@@ -122,7 +122,7 @@ def _is_product(v: Value) -> bool:
 
 
 def _most(dtype: DataType) -> float:
-    """The largest number of a type of which eˣ is 0, nearly so: less than half of the least number."""
+    """The largest number of a type whose eˣ is 0, or nearly so: less than half of the least number."""
     return -746.0 if dtype is DataType.DOUBLE else -104.0
 
 
@@ -132,7 +132,7 @@ def _is_least(v: Value) -> bool:
 
 
 def _behind(v: Value, operands: Callable[[Value], Iterable[Value]]) -> Iterator[Value]:
-    """A value and the operands that lead on, each once."""
+    """A value and the operands of its chain, each once."""
     todo, seen = [v], set[Value]()
     while todo:
         x = todo.pop()
@@ -147,8 +147,8 @@ def _each(v: Value) -> tuple[Value, ...]:
 
 
 def _may_be(mask: Value, most: float) -> bool:
-    """True for what is given, or chosen, as at most that, or is a large multiple, as (1 − seen) · −1e4 is;
-    what is computed otherwise is taken for numbers."""
+    """True for an input, or a selection, that is at most that number, or a large multiple, as (1 − seen) ·
+    −1e4 is; other computed values are assumed to be finite."""
 
     def passed(v: Value) -> tuple[Value, ...]:
         if isinstance(v.op, Map):

@@ -1,11 +1,11 @@
-"""Products of a loop's slices with what does not change, made of all slices at once before the loop.
+"""Products of a loop's slices with loop invariants, computed for all slices at once before the loop.
 
     again: y[t] = gather(x, t) · w        ->        z = x · w
                                                     again: y[t] = gather(z, t)
 
-A recurrent layer multiplies each step's input by weights that would be read again in every turn. One product
-of all steps reads them once, and has rows enough for the registers. What is moved is computed for every slice
-of a tensor that the loop goes along with its counter, however many turns there are.
+A recurrent layer multiplies each step's input by weights that would be read again in every iteration. One
+product of all steps reads them once, and has enough rows for the registers. A hoisted value is computed for
+every slice of the tensor that the loop indexes with its counter, for any number of iterations.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def hoist_products(graph: Graph) -> Graph:
 
 
 def _hoisted(node: Node, op: Repeated) -> Sequence[Value]:
-    """The results of a loop whose products were moved."""
+    """The results of a loop whose products were hoisted."""
     turn = _Turn(op.body, node.args)
     moved = turn.moved()
     if not moved:
@@ -64,8 +64,9 @@ def _hoisted(node: Node, op: Repeated) -> Sequence[Value]:
 
 @dataclass(slots=True)
 class _Turn:
-    """A loop's body, with the operands of its node. `whole`: for values of a turn what they are in all turns,
-    along a new first axis; `at`: the scalar inside that says which of them; `heavy`: those with products."""
+    """A loop's body, with the operands of its node. `whole`: the values of one iteration as values of all
+    iterations, along a new first axis; `at`: the scalar that selects the iteration; `heavy`: those with
+    products."""
 
     body: Graph
     args: Sequence[Value]
@@ -74,7 +75,7 @@ class _Turn:
     heavy: set[Value] = field(default_factory=set)
 
     def moved(self) -> Mapping[Value, Value]:
-        """The last values with products that follow from slices alone, with what they are in all turns."""
+        """The last values with products that depend only on slices, with their values for all iterations."""
         inputs = [v for _, v in self.body.inputs]
         count = len(results(self.body))
         around = dict(zip(inputs[count:], self.args[count:], strict=True))
@@ -83,7 +84,7 @@ class _Turn:
         counted = {s for s, v in zip(inputs, ends, strict=False) if _counts(s, v)}
         known = {v for v in order if not v.args and v not in inputs}
         for value in order:
-            if not own.isdisjoint(mentioned((value,))):  # of a size that each turn decides
+            if not own.isdisjoint(mentioned((value,))):  # of a size that each iteration computes
                 continue
             if _is_free(value) and around.keys() >= {*value.args}:
                 around[value] = apply_all(value.op, *(around[a] for a in value.args))[value.index]
@@ -95,16 +96,16 @@ class _Turn:
         return {v: self.whole[v] for v in last}
 
     def slice(self, value: Value, whole: Value) -> Value:
-        """The value of a turn, taken from those of all turns."""
+        """The value of an iteration, selected from those of all iterations."""
         index = build.reshape(self.at[value], (1,) * whole.type.rank)
-        # Of what has no slice there is no turn, or it would have asked for one before.
+        # With no slices there is no iteration, or it would have read one before.
         taken = build.gather(
             whole, build.expand(index, (1, *whole.shape[1:])), 0, guarded=whole.shape[0] == 0
         )
         return build.reshape(taken, value.shape)
 
     def _learn(self, value: Value, around: Mapping[Value, Value], counted: set[Value]) -> None:
-        """What a value is in all turns: of a slice the tensor, of others what they make of such."""
+        """A value for all iterations: for a slice the tensor, otherwise computed from such values."""
         if isinstance(value.op, Gather):
             self._learn_slice(value, value.op.axis, around.get(value.args[0]), counted)
             return
@@ -131,13 +132,13 @@ class _Turn:
 
 
 def _is_free(value: Value) -> bool:
-    """True for what follows from its operands alone, wherever it is computed."""
+    """True for values that depend only on their operands, wherever they are computed."""
     return not isinstance(value.op, Param) and (not value.args or only_moves(value.compute))
 
 
 def _along(value: Value, whole: Sequence[Value | None], given: Sequence[Value]) -> Value | None:
-    """What a value is along a new first axis that some operands have (`whole`), and the others, as they are
-    `given`, have not; None where that is not known of it."""
+    """A value along a new first axis that some operands have (`whole`), and the others, as they are `given`,
+    lack; None if that is not known."""
     found = [x if w is None else w for w, x in zip(whole, given, strict=True)]
     size = next(w.shape[0] for w in whole if w is not None)
     match value.op:
@@ -156,14 +157,14 @@ def _along(value: Value, whole: Sequence[Value | None], given: Sequence[Value]) 
 
 
 def _with_turns(op: Contract, in_left: bool, in_right: bool) -> Contract:
-    """The same for all turns, which count a first axis of the left factor, of the right one, or of both."""
+    """The same for all iterations, along a first axis of the left factor, of the right one, or of both."""
     new = (1 + max((*op.left, *op.right)),)
     left, right = new * in_left + op.left, new * in_right + op.right
     return replace(op, left=left, right=right, out=new + op.out)
 
 
 def _counts(state: Value, then: Value) -> bool:
-    """True where each turn adds 1 to a state."""
+    """True if each iteration adds 1 to a state."""
     if fn_of(then) != "add" or state not in then.args:
         return False
     others = [a for a in then.args if a != state]
@@ -171,7 +172,7 @@ def _counts(state: Value, then: Value) -> bool:
 
 
 def _scalar(value: Value) -> Value:
-    """The number that is repeated to a tensor, as far as moves show it."""
+    """The number that is repeated to a tensor, through moves."""
     while value.type.rank and only_moves(value.compute) and len(value.args) == 1:
         value = value.args[0]
     return value

@@ -1,7 +1,7 @@
-"""Sizes that a graph can only have, put in place of their symbols before all passes.
+"""Sizes that a graph's conditions imply, substituted for their symbols before all passes.
 
-A product of x[m, k] and weights w[15, 8] runs where k is 15, and nowhere else: so k is 15 in all that is made
-of the graph. The conditions stay with the plan, which judges the sizes of each run.
+A product of x[m, k] and weights w[15, 8] is valid only for k = 15, so k is 15 in the whole graph. The
+conditions stay in the plan, and each inference tests its sizes.
 
 >>> from anyrt.core.dims import Sym
 >>> m, k, n = Sym("m", 1, 64), Sym("k", 0, 64), Sym("n", 0, 64)
@@ -35,15 +35,15 @@ from anyrt.ir.graph import Graph
 
 
 def with_implied(graph: Graph, sizes: Mapping[Sym, Dim]) -> Graph:
-    """`graph` with these in place of its symbols, which keep saying where sizes come from."""
+    """`graph` with these substituted for its symbols; the symbols still name the source of sizes."""
     return graph_with_sizes(graph, lambda size: substitute(size, sizes)) if sizes else graph
 
 
 def implied(rules: Iterable[Requirement], symbols: Collection[Sym]) -> dict[Sym, Dim]:
-    """What some of these symbols are where all conditions hold: numbers, or others of them; raises the error
-    of a condition that cannot hold where the others do.
+    """The values of symbols that the conditions imply: numbers, or other symbols; raises the error of a
+    condition that cannot hold together with the others.
 
-    Sizes that data decide are left out: nothing is known of them before a run."""
+    Data-dependent sizes are left out: nothing is known of them before an inference."""
     symbols = [sym for sym in symbols if sym.most is None]
     known: dict[Sym, Dim] = {}
     todo = [rule for rule in rules if symbols and rule.relation is not Relation.LE]
@@ -56,7 +56,7 @@ def implied(rules: Iterable[Requirement], symbols: Collection[Sym]) -> dict[Sym,
 
 
 def _used(rule: Requirement, symbols: Collection[Sym], known: dict[Sym, Dim]) -> bool:
-    """True where a condition has said all that it says, which is in `known` then."""
+    """True if a condition implies nothing more; its implication is in `known` then."""
     a, b = (substitute(side, known) for side in (rule.left, rule.right))
     if rule.relation is Relation.BROADCAST and not equal(a, 1) == equal(b, 1) == 0:
         return False  # either may be 1
@@ -89,8 +89,8 @@ def _solved(zero: Dim, symbols: Collection[Sym]) -> tuple[Sym, Dim] | None:
 
 
 def _may_be(sym: Sym, size: Dim, symbols: Collection[Sym]) -> bool:
-    """True for a number in the range of a symbol, and for another one: the one that is left knows all that
-    was known of the other."""
+    """True for a number in the range of a symbol, and for another one: the remaining symbol gets the range of
+    both."""
     if isinstance(size, int):
         return sym.lo <= size <= sym.hi
     other = as_symbol(size)

@@ -1,9 +1,9 @@
-"""Codes that become numbers, are moved or compared, and become the same codes again: the codes are.
+"""Codes that are dequantized, moved or compared, and quantized to the same codes again, stay codes.
 
 quantise(max(pad(dequantise(q), -inf), ...))     ->     max(pad(q, -128), ...)
 
-as around poolings, transposes and reshapes of networks whose tensors are quantised. Both functions are tried
-at every code: the numbers must rise with it, and give it back.
+as around poolings, transposes and reshapes of quantized networks. Both functions are evaluated at every code:
+the numbers must be increasing, and quantize to the same code.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from anyrt.prims.view import View
 
 LOWEST: Final = {DataType.INT8: -128, DataType.UINT8: 0}
 COUNT: Final = 256  # codes
-MOST: Final = 64  # values that are looked at
+MOST: Final = 64  # values that are examined
 
 
 @dataclass(frozen=True, slots=True)
 class _Function:
-    """`made`, element by element, of `of` and of numbers."""
+    """The elementwise function `made` of `of` and of numbers."""
 
     made: Value
     of: Value
@@ -51,7 +51,7 @@ class _Function:
 
 
 def keep_codes(graph: Graph) -> Graph:
-    """The graph without numbers that stand for codes and for nothing else."""
+    """The graph without numbers that only represent codes."""
     return transformed(graph, lambda old, new: _kept(new))
 
 
@@ -68,20 +68,20 @@ def _kept(value: Value) -> Value:
 
 
 def _is_narrowed(value: Value) -> bool:
-    """True for what may be codes of numbers."""
+    """True for values that may be quantized numbers."""
     made = value.dtype in LOWEST and isinstance(value.op, Map)
     return made and is_float(value.args[0].dtype) and value.type.rank > 0
 
 
 def _dequantised(value: Value) -> _Function | None:
-    """What a value's elements are before they are moved, where that is one value."""
+    """The one value that a value's elements come from before they are moved, if it is one."""
     moves = [*_moves(value)]
     leaves = [v for v in moves if not _operands(v)]
     return _function(leaves[0]) if len(leaves) == 1 and len(moves) < MOST else None
 
 
 def _agree(down: _Function, up: _Function) -> bool:
-    """Whether codes come back, and lie in the order of their numbers, those of borders among them."""
+    """Whether codes round-trip, and are in the order of their numbers, including those of borders."""
     codes = _codes(up.of.dtype)
     numbers = up.at(codes)
     if not (np.diff(numbers) > 0).all() or not np.array_equal(down.at(numbers), codes):
@@ -100,14 +100,14 @@ def _code(down: _Function, x: float) -> float:
 
 
 def _function(value: Value) -> _Function | None:
-    """The function of one value that `value` is, down to codes or to what computes no element by itself;
-    None where there are several such."""
+    """The function of one value that `value` is, down to codes or to a value that is not elementwise; None if
+    there are several."""
     ends = _ends(value) if isinstance(value.op, Map) else []
     return _Function(value, ends[0]) if len(ends) == 1 and ends[0].shape == value.shape else None
 
 
 def _ends(value: Value) -> list[Value]:
-    """What a function of elements is made of, besides numbers; nothing where that is too much to look at."""
+    """The operands of an elementwise function besides numbers; none if it is too complex to examine."""
     found, todo, seen = list[Value](), [value], set[Value]()
     while todo and len(seen) < MOST:
         v = todo.pop()
@@ -122,7 +122,7 @@ def _ends(value: Value) -> list[Value]:
 
 
 def _computes(value: Value) -> bool:
-    """True for functions of elements, but for those that move or choose numbers, or give codes."""
+    """True for elementwise functions, except those that move, select or quantize."""
     return isinstance(value.op, Map) and value.dtype not in LOWEST and not _operands(value)
 
 
@@ -140,7 +140,7 @@ def _on(value: Value, done: dict[Value, Value]) -> Value:
 
 
 def _operands(value: Value) -> tuple[Value, ...]:
-    """What a value takes elements from as they are."""
+    """The operands whose elements a value has unchanged."""
     match value.op:
         case View() | Reshape() | Pad() | Checked():
             return value.args[:1]
@@ -150,7 +150,7 @@ def _operands(value: Value) -> tuple[Value, ...]:
 
 
 def _moves(value: Value) -> Iterator[Value]:
-    """All that elements come through, and where from."""
+    """The chain of moves of elements, and its source."""
     todo, seen = [value], set[Value]()
     while todo and len(seen) < MOST:
         v = todo.pop()
@@ -161,7 +161,7 @@ def _moves(value: Value) -> Iterator[Value]:
 
 
 def _moved(value: Value, done: dict[Value, Value], down: _Function) -> Value:
-    """Codes where numbers were."""
+    """Codes in place of numbers."""
     if value not in done:
         args = [_moved(a, done, down) for a in _operands(value)]
         op = value.op

@@ -1,9 +1,9 @@
-"""A rule for elements at positions that are known and as far apart as one another: a slice.
+"""A rule that replaces a gather at known, evenly spaced positions by a slice.
 
     gather(x, [3])     ->     x[3:4]
 
-Exporters write the slices of a stack, as the caches of all layers are one, with an index that is a constant.
-A slice is read where it lies, and what a gather reads is stored first.
+Exporters write the slices of a stack, such as the joined caches of all layers, with a constant index. A slice
+is read in place; the operand of a gather is stored first.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from anyrt.prims.const import Const
 from anyrt.prims.gather import Gather
 from anyrt.prims.view import Axis, View
 
-MANY: Final = 1 << 16  # positions that are looked at
+MANY: Final = 1 << 16  # positions that are examined
 
 
 def _known(at: Value, axis: int) -> list[int] | None:
-    """The positions along an axis, where they are constants and no other axis changes them."""
+    """The positions along an axis, if they are constants and the same along all other axes."""
     source, axes = (at.args[0], at.op.axes) if isinstance(at.op, View) else (at, _own(at.type.rank))
     array, count = _elements(source), at.shape[axis]
     if array is None or not isinstance(count, int) or count > MANY or 0 in at.shape:
@@ -40,7 +40,7 @@ def _known(at: Value, axis: int) -> list[int] | None:
 
 
 def _elements(value: Value) -> Array | None:
-    """Those of a constant, where something may be decided by them."""
+    """Those of a constant whose elements are fixed."""
     if not isinstance(value.op, Const) or not value.op.blob.is_known:
         return None
     return value.op.blob.data.reshape(value.op.shape)
@@ -52,7 +52,7 @@ def _own(rank: int) -> tuple[Axis, ...]:
 
 
 def _along(moved: Axis, axis: int, count: int) -> tuple[int, ...] | None:
-    """Where a view reads as it goes along an axis, None where others move it, too."""
+    """The start and step of a view along an axis, None if others move it, too."""
     steps = [step for out, step in moved.terms if out == axis]
     if len(steps) != len(moved.terms) or not all(isinstance(n, int) for n in (moved.start, *steps)):
         return None
@@ -61,7 +61,7 @@ def _along(moved: Axis, axis: int, count: int) -> tuple[int, ...] | None:
 
 
 def _step(places: Sequence[int]) -> int | None:
-    """How far all neighbours are apart."""
+    """The common distance of neighbours."""
     steps = {b - a for a, b in pairwise(places)} or {1}
     return steps.pop() if len(steps) == 1 and 0 not in steps else None
 

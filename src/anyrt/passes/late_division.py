@@ -1,12 +1,12 @@
-"""A rule for products with the weights of a softmax: divided is what comes of them.
+"""A rule for products with the weights of a softmax: the result is divided instead of the weights.
 
     (exp(x − max) / sum) · v     ->     (p · v) · (1 / sum of p)     with p = exp(x − max) · 2⁻ᵏ
 
-A row has as many weights as keys, but only as many results as a value has elements; and one reciprocal
-serves all of them. A power is at most 1, and one of them is 1: with k so that 2ᵏ is twice the number of keys
-at least, no sum of the products is larger than the largest value, as no sum of weights was. Powers below
-2ᵏ⁻¹²⁶ lose digits, which is less than 2ᵏ⁻¹⁴⁹ of the largest value. Where there may be no keys at all, the
-result is 0 as before: the sum is made 2⁻ᵏ where it is less.
+A row has as many weights as keys, but only as many results as a value has elements, and one reciprocal serves
+all of them. An exponential is at most 1, and one of them is 1. With k such that 2ᵏ is at least twice the
+number of keys, no sum of the products exceeds the largest value, as before. Exponentials below 2ᵏ⁻¹²⁶ lose
+digits, which is less than 2ᵏ⁻¹⁴⁹ of the largest value. If there may be no keys at all, the result is 0 as
+before: the sum is clamped to at least 2⁻ᵏ.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from anyrt.prims.reduce import Reduce
 Labels = tuple[int, ...]
 LEAST: Final = -float(np.finfo(np.float32).max)
 MOST_KEYS: Final = 2**31 - 1
-SMALL: Final = 2.0**-64  # what sums are made at least, which scaled is a normal number
+SMALL: Final = 2.0**-64  # the minimum of sums, which is a normal number when scaled
 
 
 def _divided(weights: Value) -> tuple[Value, Value] | None:
-    """What is divided, and by what, be it as a product with a reciprocal."""
+    """The dividend and divisor, also of a product with a reciprocal."""
     if fn_of(weights) not in ("div", "mul"):
         return None
     powers, total = weights.args
@@ -43,7 +43,7 @@ def _divided(weights: Value) -> tuple[Value, Value] | None:
 
 
 def _is_late(weights: Value, out: Value, left: Labels, right: Labels, to: Labels) -> Fail | None:
-    """A guard: the powers are those of a softmax over the axis that is summed."""
+    """A guard: these are the exponentials of a softmax over the axis that is summed."""
     found = _divided(weights)
     if found is None:
         return Fail("it is no product with quotients")
@@ -60,7 +60,7 @@ def _is_late(weights: Value, out: Value, left: Labels, right: Labels, to: Labels
 
 
 def _least(total: Value) -> float:
-    """What sums are at least, 0 where nothing says so."""
+    """The minimum that is applied to sums, 0 if there is none."""
     return number(total.args[1]) or 0.0 if isinstance(total.op, Map) else 0.0
 
 
@@ -81,7 +81,7 @@ def _positive(total: Value, powers: Value) -> bool:
 
 
 def _halvings(keys: Dim) -> int:
-    """k, as above."""
+    """k, as in the docstring of the module."""
     return 1 + (min(max(1, bounds(keys)[1]), MOST_KEYS) - 1).bit_length()
 
 
@@ -98,7 +98,7 @@ def _is_at_most_one(powers: Value, last: int) -> bool:
 
 
 def _folded(value: Value, fn: str, axis: int) -> Value | None:
-    """What `value` folds along an axis, where the result may have a least number."""
+    """The operand that `value` folds along an axis; a minimum may be applied to the result."""
     if fn_of(value) == "max" and number(value.args[1]) is not None:
         value = value.args[0]
     folds = isinstance(value.op, Reduce) and value.op.fn == fn and value.op.axes == (axis,)

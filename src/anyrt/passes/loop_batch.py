@@ -1,11 +1,11 @@
-"""A large batch, computed by a loop over its images, whose tensors stay in the caches.
+"""A large batch, computed by a loop over its images whose tensors fit the caches.
 
     y = f(x), of 8 images              ->        again: y[t] = f(x[t]), of one image
 
-Kernels compute a layer for the whole batch before the next one reads it. Where tensors of a batch are larger
-than the last cache, each layer reads its input from memory and writes its result there. A loop over parts of
-the batch reads the weights again in every turn, which takes less, as long as these are smaller. Each image is
-computed alone, so it has the numbers that it has in a batch of the loop's size.
+Kernels compute a layer for the whole batch before the next layer reads it. If the tensors of a batch exceed
+the last cache, each layer reads its input from memory and writes its result there. A loop over parts of the
+batch reads the weights again in every iteration, which takes less as long as these are smaller. Each image is
+computed independently, so its results are those of a batch of the loop's size.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from anyrt.prims.reshape import Reshape
 from anyrt.prims.taps import Taps
 from anyrt.prims.view import Axis, View
 
-WAKES: Final = 4  # times what waking the other cores costs, a turn's product has work for each core
-ROWS: Final = 16  # of a turn, from which multiplying takes longer than reading weights
+WAKES: Final = 4  # times the cost of waking the other cores: the work of a product per core and iteration
+ROWS: Final = 16  # rows of an iteration, from which multiplying takes longer than reading weights
 NAME: Final = "batch"
 
 
 def loop_batch(graph: Graph, machine: Machine = REFERENCE) -> Graph:
-    """The graph with a loop over parts of its batch; the same one where none is needed, or images depend on
+    """The graph with a loop over parts of its batch; the same graph if none is needed, or images depend on
     each other."""
     count = _batch(graph)
     part = None if count is None else _part(graph, count, machine)
@@ -55,8 +55,8 @@ def _batch(graph: Graph) -> int | None:
 
 
 def _part(graph: Graph, count: int, machine: Machine) -> int | None:
-    """How many images a turn computes: the fewest that keep all cores busy, if their tensors fit into the
-    last cache, those of the whole batch do not, and this saves more than weights that are read again."""
+    """The number of images per iteration: the fewest that occupy all cores, if their tensors fit the last
+    cache, those of the whole batch do not, and this saves more than reading weights again costs."""
     sums = [v for v in walk(v for _, v in graph.outputs) if isinstance(v.op, Contract)]
     moved = [2 * _stored(v) for v in sums]  # what a layer reads, about, and its result
     saved = sum(n for n in moved if n > machine.last_bytes)
@@ -70,18 +70,18 @@ def _part(graph: Graph, count: int, machine: Machine) -> int | None:
 
 
 def _read_again(sums: Sequence[Value], turns: int) -> int:
-    """The bytes of weights that the turns behind the first one wait for."""
+    """The bytes of weights that the iterations after the first one wait for."""
     return (turns - 1) * sum(_waited(v, turns) for v in sums)
 
 
 def _stored(value: Value) -> int:
-    """The bytes of a sum as the next layer reads it: of the type of the first factor, as sums of codes become
-    codes."""
+    """The bytes of a sum as the next layer reads it: in the type of the first factor, since sums of codes
+    become codes."""
     return _volume(value.shape) * bits(value.args[0].dtype) // 8
 
 
 def _waited(value: Value, turns: int) -> int:
-    """The bytes of constants of a product that a turn waits for, as it has few rows to multiply them with."""
+    """The bytes of constants of a product that an iteration waits for, since it has few rows to multiply."""
     constant = [a for a in value.args if _is_constant(a)]
     few = [a for a in constant if _products(value) < turns * ROWS * _volume(a.shape)]
     return sum(_volume(a.shape) * bits(a.dtype) // 8 for a in few)
@@ -132,7 +132,7 @@ def _looped(graph: Graph, turns: int, part: int) -> Graph:
 
 
 def _state(name: str, part: Value, turns: int) -> Value:
-    """Room for an output of all turns."""
+    """Memory for an output of all iterations."""
     count, *rest = part.shape
     return build.param(name, (turns, *rest) if count == 1 else (turns, count, *rest), part.dtype)
 
@@ -154,7 +154,7 @@ def _put(value: Value, turn: Value, state: Value) -> Value:
 
 
 def _of_part(graph: Graph, done: dict[Value, Value], count: int, part: int) -> dict[Value, int] | Fail:
-    """Where each value has the batch, but those that have none; `done` then holds the values of a part."""
+    """The batch axis of each value that has one; `done` then holds the values of a part."""
     axes = dict.fromkeys(done, 0)
     for value in walk(v for _, v in graph.outputs):
         if value in axes or axes.keys().isdisjoint(value.args):
@@ -170,7 +170,7 @@ def _of_part(graph: Graph, done: dict[Value, Value], count: int, part: int) -> d
 
 
 def _axis(value: Value, axes: Sequence[int | None], count: int) -> int | Fail:
-    """Where the batch is in a result, if each image of it follows from that image of the operands alone."""
+    """The batch axis of a result, if each image of it depends only on that image of the operands."""
     axis, *others = dict.fromkeys(a for a in axes if a is not None)
     match value.op:
         case Map() if not others:
@@ -194,7 +194,8 @@ def _axis(value: Value, axes: Sequence[int | None], count: int) -> int | Fail:
 
 
 def _of_contract(op: Contract, axes: Sequence[int | None]) -> int | Fail:
-    """The place of the batch's label, if every factor has it where it has the batch, and it is not summed."""
+    """The position of the batch's label, if every factor with a batch axis has it there, and it is not
+    summed."""
     sides = [(side, axis) for side, axis in zip((op.left, op.right), axes, strict=True)]
     (label, *others) = {side[axis] for side, axis in sides if axis is not None}
     constant = any(label in side for side, axis in sides if axis is None)
@@ -212,7 +213,7 @@ def _of_reshape(before: Sequence[Dim], shape: Sequence[Dim], count: int) -> int 
 
 
 def _of_view(read: Sequence[Axis], axis: int) -> int | Fail:
-    """The axis of the result that goes along the batch, if it goes along nothing else."""
+    """The axis of the result that follows the batch, if it follows nothing else."""
     out = read[axis].out
     moved = [k for k, other in enumerate(read) for at, _ in other.terms if at == out]
     if out is None or read[axis] != Axis(0, out) or moved != [axis]:

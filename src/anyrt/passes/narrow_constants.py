@@ -1,6 +1,6 @@
-"""Take one number for a constant that holds it everywhere, where functions of elements repeat it.
+"""Replaces a constant with equal elements by one number, if elementwise functions repeat it.
 
-Kernels hold it as a number, and scalar functions know it: a power of 2 is a square.
+Kernels contain it as a literal, and scalar functions know it: a power of 2 is a square.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _narrowed(value: Value) -> Value:
 
 
 def _one(value: Value) -> Value | None:
-    """The number that a constant holds everywhere."""
+    """The number that a constant has everywhere."""
     if not isinstance(value.op, Const) or value.op.blob.size < 2 or not is_repeated(value.op.blob):
         return None
     rank = value.type.rank

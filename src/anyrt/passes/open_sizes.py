@@ -1,6 +1,6 @@
-"""Sizes that only a run knows, as layers ask for them: each number is told once, under one name.
+"""Open sizes, which only an inference knows: each number is read once, under one name.
 
-Two layers that read one operand have told its elements twice; then both go by the name of the first.
+If two layers read the elements of one operand as sizes, both use the name of the first.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from anyrt.ir.graph import Graph, Value
 
 
 def told_once(graph: Graph) -> Graph:
-    """`graph` whose open sizes are told once."""
+    """`graph` whose open sizes are read once."""
     first: dict[Value, Sym] = {}
     same: dict[Sym, Dim] = {}
     for sym, value in told(graph):

@@ -1,10 +1,10 @@
-"""Exchanges between ranks come in one order, that of the graph, which is the same on all ranks.
+"""Collective operations in one order, that of the graph, which is the same on all ranks.
 
     a = collective(x)                    a = collective(x)
     b = collective(y)           ->       b = collective(y, a)
 
-Ranks that took two exchanges in another order would give one's numbers to the other. What depends on an
-exchange comes behind it anyway.
+If ranks performed two operations in different orders, each would receive data of the other operation. Values
+that depend on an operation follow it anyway.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from anyrt.prims.collective import Collective
 
 
 def order_exchanges(graph: Graph) -> Graph:
-    """The graph whose exchanges wait for one another; the same where there are less than two."""
+    """The graph whose collective operations wait for one another; the same graph if there are less than
+    two."""
     return _ordered(in_regions(graph, _ordered))
 
 
 def _ordered(graph: Graph) -> Graph:
-    made = list[Value]()  # all exchanges so far
-    behind = dict[Value, int]()  # how many of them a value waits for
+    made = list[Value]()  # all operations so far
+    behind = dict[Value, int]()  # the number of them that a value waits for
 
     def change(old: Value, new: Value) -> Value:
         behind[old] = max((behind[a] for a in old.args), default=0)

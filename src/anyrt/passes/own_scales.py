@@ -1,9 +1,8 @@
-"""Scales and zero points of codes as constants of their own, one for each function that reads one.
+"""Scales and zero points of codes as separate constants, one for each function that reads one.
 
-Equal numbers are one constant, whatever they stand for: a zero point of 4 that is another one, too, in one
-layer, and 3 and 5 in the next, would make two kernels of these. With a constant for each use, layers differ
-by nothing but numbers, which kernels may load (schedule/scales.py). All uses of a number have one blob, so
-that a plan holds it once.
+Equal numbers share one constant, whatever they mean: a layer with two zero points of 4, and a layer with 3
+and 5, would need two kernels. With a constant per use, layers differ only in numbers, which kernels may load
+(schedule/scales.py). All uses of a number share one blob, so that a plan stores it once.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ TYPES = (DataType.FLOAT, DataType.INT32)
 
 
 def own_scales(graph: Graph) -> Graph:
-    """The graph with such constants, where it has codes."""
+    """The graph with such constants, if it has codes."""
     if not any(map(_is_coded, walk(v for _, v in graph.outputs))):
         return graph
     uses = count(1)

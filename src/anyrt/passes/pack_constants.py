@@ -1,13 +1,13 @@
-"""Constant factors of sums of products, in the order in which kernels read them.
+"""Constant factors of products, in the order in which kernels read them.
 
-A register tile reads, for each term of the sum, the lanes of a panel. So the constant is cut into panels of
-as many lanes as the machine says, 32 say, each with its terms one behind the other; the graph has a view of
-it with the old shape in its place. The terms of a window's position, its channels, come last, as what is read
-beside them lies side by side then (schedule/layouts.py).
+A register tile reads, for each term of the sum, the lanes of a panel. The constant is therefore cut into
+panels of as many lanes as the machine prefers, such as 32, each with its terms one behind the other; the
+graph has a view of it with the old shape in its place. The terms of a window's position, its channels, come
+last, since the other operand has them contiguous (schedule/layouts.py).
 
     w: [k, n]    ->    transpose(reshape(w': [n/32, k, 32]))
 
-Of types that dots sum by words, the terms of a word lie side by side, where they fill words.
+If dots sum the type by words, the terms of a word are contiguous, as far as they fill words.
 
     w: [k, n]    ->    transpose(reshape(w': [n/32, k/4, 32, 4]))
 """
@@ -39,7 +39,7 @@ from anyrt.schedule.storage import PACKED
 
 BYTES: Final = 4  # of a word
 EIGHT: Final = frozenset({DataType.INT8, DataType.UINT8})
-LEAST: Final = 64  # elements: fewer lie near the core in any order
+LEAST: Final = 64  # elements: fewer stay near the core in any order
 WORD: Final = {DataType.INT8: 4, DataType.BF16: 2} | {t: 32 // bits(t) for t in PACKED}  # terms in 32 bits
 
 
@@ -59,9 +59,9 @@ def _packed(value: Value, machine: Machine) -> Value:
 def _panels(
     value: Value, labels: Sequence[int], other: Value, others: Sequence[int], op: Contract, machine: Machine
 ) -> Value:
-    """A constant in panels of the lanes that it alone has, and where there are none, with those innermost
-    that move both factors; `value` itself where that gains nothing. Of what is
-    computed of constants, as of codes and their scales (passes/split_codes.py), each of these."""
+    """A constant in panels of the lanes that it alone has, and if there are none, with the labels innermost
+    that move both factors; `value` itself if that gains nothing. In an elementwise function of constants, as
+    of codes and their scales (passes/split_codes.py), each of these is packed."""
     if isinstance(value.op, Map) and _is_known(value):
         return _each_leaf(value, lambda v: _panels(v, labels, other, others, op, machine))
     if not isinstance(value.op, Const) or value.op.blob.size < LEAST or value.op.is_part:
@@ -83,15 +83,15 @@ def _panels(
 
 
 def _word(value: Value, op: Contract, by_codes: bool) -> int:
-    """How many terms lie side by side. Codes of 8 bits that numbers are made of lie so beside codes alone,
-    which dots multiply by them."""
+    """How many terms are contiguous. 8-bit codes of numbers are contiguous only beside codes, which dots
+    multiply by them."""
     if op.dtype is DataType.FLOAT and value.dtype in EIGHT:
         return BYTES if by_codes else 1
     return WORD.get(value.dtype, 1)
 
 
 def _are_codes(value: Value, labels: Sequence[int], op: Contract) -> bool:
-    """True for rows of int8 times a scale that neighbouring terms have in common, which come last."""
+    """True for rows of int8 times a scale that neighbouring terms share, with the terms last."""
     made = _stored_as(value)
     if fn_of(made) != "mul" or labels[-1] in op.out:
         return False
@@ -126,12 +126,12 @@ def _is_int8(value: Value) -> bool:
 
 
 def _is_known(value: Value) -> bool:
-    """True for what is computed of constants, element by element; chains of these are as long as networks."""
+    """True for elementwise functions of constants; chains of these are as long as networks."""
     return all(isinstance(v.op, Map | Const) for v in walk([value]))
 
 
 def _each_leaf(value: Value, change: Callable[[Value], Value]) -> Value:
-    """What is computed element by element, with what it is made of changed."""
+    """An elementwise function with its constants replaced."""
     return (
         apply(value.op, *(_each_leaf(v, change) for v in value.args))
         if isinstance(value.op, Map)
@@ -161,8 +161,8 @@ def _in_panels(
     value: Value, first: Sequence[int], lane: int, summed: Sequence[int], panel: int, word: int
 ) -> Value:
     """The axes `first`, then panels of the lanes, then the terms, or words of them, then the lanes of a
-    panel, then the terms of a word; the last panel is filled up with zeros. Of codes, of which a byte holds
-    several, its first four terms are the first codes of its four bytes: shifted and masked, a word is one of
+    panel, then the terms of a word; the last panel is padded with zeros. If a byte holds several codes, a
+    word's first four terms are the first codes of its four bytes: a shift and a mask give a word of
     neighbouring terms in bytes, as dots read them."""
     outer = [*first, lane, *summed]
     shape, at = [d for k in outer if isinstance(d := value.shape[k], int)], len(first)
@@ -184,7 +184,7 @@ X = TypeVar("X", Array, Value)
 
 @dataclass(frozen=True, slots=True)
 class _Moves(Generic[X]):
-    """What moves elements: of arrays, or of values, as which weights keep how they were moved."""
+    """The moves of elements: of arrays, or of values, as weights record their moves."""
 
     transpose: Callable[[X, Sequence[int]], X]
     reshape: Callable[[X, tuple[int, ...]], X]
@@ -217,7 +217,7 @@ def _moved(value: Value, move: _Move) -> Value:
     blob = value.op.blob
     if blob.origin is not None:
         return constant(move(value, VALUES), blob.name)
-    array = move(blob.stored.reshape(value.op.shape), ARRAYS)  # it stays where it is until a plan is written
+    array = move(blob.stored.reshape(value.op.shape), ARRAYS)  # it stays in place until a plan is written
     return apply(Const(Blob(array, value.dtype, blob.name), array.shape))
 
 
@@ -227,7 +227,7 @@ def _turned_back(value: Value, order: Sequence[int]) -> Value:
 
 
 def _filled(array: Array, shape: tuple[int, ...]) -> Array:
-    """With zeros behind."""
+    """Padded with zeros."""
     if array.shape == shape:
         return array
     whole = np.zeros(shape, array.dtype)
@@ -236,7 +236,7 @@ def _filled(array: Array, shape: tuple[int, ...]) -> Array:
 
 
 def _padded(value: Value, shape: tuple[int, ...]) -> Value:
-    """With zeros behind."""
+    """Padded with zeros."""
     behind = [add(to, mul(d, -1)) for to, d in zip(shape, value.shape, strict=True)]
     return build.pad(value, [0] * len(shape), behind, 0.0)
 

@@ -1,9 +1,9 @@
-"""Rules for powers whose exponent is known: products, roots and quotients, which cost a tenth; and for
-quotients by powers of two, which are products.
+"""Rules for powers with known exponents: products, roots and quotients, which cost a tenth; and for quotients
+by powers of two, which are products.
 
-They keep the answers of IEEE 754-2019 (section 9.2.1) for zeros, infinities, NaN and bases below 0, and err
-by no more than `pow` does (1.5 units of the last place); tolerances count the errors of both. Other exponents
-stay, each would need a proof of its own; so do exponents that differ from element to element.
+They keep the results of IEEE 754-2019 (section 9.2.1) for zeros, infinities, NaN and negative bases, and have
+no larger error than `pow` (1.5 units of the last place); tolerances count the errors of both. Other exponents
+stay, since each would need its own proof, and so do exponents that vary by element.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def _power(exponent: float, form: Callable[[Value], Value], roundings: int = 0) 
 
 
 def _are_powers_of_two(c: Value, out: Value) -> Fail | None:
-    """Of as many different divisors as scales of channels: one alone is an instruction's own operand, which
-    LLVM turns round."""
+    """The number of different divisors, such as scales of channels: a single one is an instruction's operand,
+    which LLVM inverts."""
     blob, casts = constant(c)
     if out.dtype is not DataType.FLOAT or blob is None or casts or blob.dtype is not DataType.FLOAT:
         return Fail("the divisors are no float32 that are known")

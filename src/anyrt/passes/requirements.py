@@ -1,6 +1,6 @@
-"""The conditions on dynamic sizes that a graph leaves to the run: checked when shapes are set.
+"""The conditions on dynamic sizes of a graph, which are checked when shapes are set.
 
-Those that always hold are dropped, those that never hold are the error that they name.
+Conditions that always hold are dropped; those that never hold raise their error.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from anyrt.ir.graph import Graph, Value, walk
 
 
 def requirements(graph: Graph) -> tuple[Requirement, ...]:
-    """What a run must check before it begins, or where it pauses, each condition once; for the graph as it
-    was given, before passes. What a branch asks for is asked for, too, where it is not taken."""
+    """The conditions that an inference must check before it begins, or where it pauses, each once; for the
+    graph before all passes. Those of a branch are checked even if the branch is not taken."""
     return tuple(dict.fromkeys(rule for rule, _ in _required(graph) if not _counts(rule)))
 
 
 def later(graph: Graph) -> tuple[Requirement, ...]:
-    """Those of sizes that data decide, within bounds, and that the graph itself tells, not one around it or a
-    region: a run checks them when it knows these."""
+    """Those of data-dependent sizes within bounds that the graph itself computes, not one around it or a
+    region: an inference checks them when it knows these."""
     own = {sym for sym, _ in told(graph)}
     found = ((rule, _counts(rule), inside) for rule, inside in (_required(graph) if own else ()))
     return tuple(dict.fromkeys(rule for rule, sizes, inside in found if sizes & own and not sizes & inside))
@@ -33,7 +33,8 @@ def _counts(rule: Requirement) -> frozenset[Sym]:
 
 
 def _required(graph: Graph) -> Iterator[tuple[Requirement, frozenset[Sym]]]:
-    """What a graph and its regions ask for, with the sizes that regions around each condition tell."""
+    """The conditions of a graph and its regions, with the sizes that regions around each condition
+    compute."""
     todo = [(graph, frozenset[Sym]())]  # regions are deeper than Python recurses
     while todo:
         around, inside = todo.pop()
@@ -55,7 +56,7 @@ def _asked(values: Sequence[Value], names: Mapping[Value, str]) -> Iterator[Requ
 
 
 def _names(graph: Graph, values: Sequence[Value]) -> dict[Value, str]:
-    """What a person knows each value by: its own name, or that of the first one that is made of it."""
+    """The name of each value in messages: its own name, or that of the first value computed from it."""
     found: dict[Value, str] = {}
     for value in reversed(values):
         name = graph.names.get(value) or found.get(value) or graph.name(value)

@@ -1,9 +1,9 @@
-"""Outputs of layers, rounded to their types: what a tensor holds does not depend on where it is stored.
+"""Outputs of layers, rounded to their types: the content of a tensor does not depend on where it is stored.
 
-Kernels compute half types in float32, and round what they store. A value that a kernel reads where it is
-computed would be another one than that which is loaded; so a rounding is part of each output that may hold
-more than its type does. What lies between the primitives of one layer is the layer's own: it is float32,
-stored or not, but for the factors of sums of products, which have the type that the layer says.
+Kernels compute half types in float32, and round at stores. A value that is read in the kernel that computes
+it would differ from a loaded one, so a rounding is part of each output that may exceed the precision of its
+type. Values between the primitives of one layer belong to the layer: they are float32, stored or not, except
+for the factors of products, which have the type that the layer declares.
 
 >>> from anyrt.core.enums import DataType
 >>> from anyrt.prims.build import map_, param
@@ -39,7 +39,7 @@ from anyrt.prims.view import View
 
 FLOAT: Final = DataType.FLOAT
 ROUNDINGS: Final = {DataType.HALF: "to_half", DataType.BF16: "to_bf16"}
-# Functions and folds whose results a half type holds where it holds the operands.
+# Functions and folds whose results are representable in a half type if the operands are.
 EXACT: Final = frozenset(
     {SELECT, PATTERN, "neg", "abs", "max", "min", "identity", "sign", *ROUNDINGS.values()}
 )
@@ -47,12 +47,12 @@ WHOLE: Final = frozenset({"floor", "ceil", "round", "trunc"})  # no half type ha
 
 
 def rounded(value: Value) -> Value:
-    """`value` as its type would store it."""
+    """`value` as a store of its type would round it."""
     return map_(ROUNDINGS[value.dtype], value) if value.dtype in ROUNDINGS else value
 
 
 def rounded_outputs(operands: Iterable[Value | None], outputs: tuple[Value, ...]) -> tuple[Value, ...]:
-    """The outputs of one layer, which reads these operands, as tensors of their types hold them."""
+    """The outputs of one layer, which reads these operands, as tensors of their types."""
     inner = list(walk(outputs, (v for v in operands if v is not None)))
     if not any(v.dtype in ROUNDINGS and _computes(v) for v in inner):
         return outputs
@@ -63,8 +63,8 @@ def rounded_outputs(operands: Iterable[Value | None], outputs: tuple[Value, ...]
 
 
 def _computes(value: Value) -> bool:
-    """Whether elements come about that the type may not hold, though it holds those of the operands. What
-    statements, regions or plug-ins make lies in memory."""
+    """Whether elements may not be representable in the type although those of the operands are. Results of
+    statements, regions or plug-ins are stored."""
     match value.op, value.compute:
         case Map(fn=fn), _:
             return fn not in EXACT | WHOLE
@@ -81,14 +81,14 @@ def _computes(value: Value) -> bool:
 
 @dataclass(slots=True)
 class _Layer:
-    """One layer on its way. `kept`: what takes the place of a value; `wide`: the same in float32, where its
-    half type may not hold it."""
+    """One layer while it is rounded. `kept`: the replacement of a value; `wide`: the same in float32, if its
+    half type may not represent it."""
 
     kept: dict[Value, Value] = field(default_factory=dict)
     wide: dict[Value, Value] = field(default_factory=dict)
 
     def take(self, value: Value) -> None:
-        """Decide about a value whose operands were taken."""
+        """Round a value whose operands were processed."""
         is_half, is_open = value.dtype in ROUNDINGS, any(a in self.wide for a in value.args)
         if is_half and _is_rounded(value):
             self.kept[value] = rounded(self._again(value, self.output))
@@ -102,7 +102,7 @@ class _Layer:
             self.wide[value] = self._widened(value)
 
     def output(self, value: Value) -> Value:
-        """An output of the layer, rounded where it has to be."""
+        """An output of the layer, rounded if necessary."""
         if value not in self.wide:
             return self._same(value)
         once = _multiplies(value) or all(a not in self.wide for a in value.args)
@@ -141,7 +141,7 @@ def _is_pattern(value: Value) -> bool:
 
 
 def _is_rounded(value: Value) -> bool:
-    """True for what a layer rounds itself, and for weights in a half type."""
+    """True for values that a layer rounds itself, and for weights in a half type."""
     if fn_of(value) != CAST:
         return fn_of(value) in ROUNDINGS.values()
     (source,) = value.args

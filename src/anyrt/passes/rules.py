@@ -1,4 +1,5 @@
-"""The rewrite rules of `simplify`: what can be left out or joined without changing a bit of the result."""
+"""The rewrite rules of `simplify`: operations that can be removed or joined without changing a bit of the
+result."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ from anyrt.prims.reshape import Reshape
 from anyrt.prims.taps import Border, Cubic, Linear, Nearest, TapRule, Taps, grows
 from anyrt.prims.view import FILLED, Axis, View, is_turned, moving
 
-# Bits of the significand, least and greatest exponent: which values a float type holds.
+# Bits of the significand, least and greatest exponent: the values that a float type represents.
 _FLOATS: Final = {
     DataType.FLOAT: (24, -149, 127),
     DataType.HALF: (11, -24, 15),
@@ -54,7 +55,7 @@ IDEMPOTENT: Final = ("abs", "floor", "ceil", "round", "trunc", "sign", *ROUNDING
 
 
 def holds(wide: DataType, narrow: DataType) -> bool:
-    """True when casting any value of `narrow` to `wide` keeps it, infinities and NaN too.
+    """True if casting any value of `narrow` to `wide` keeps it, infinities and NaN too.
 
     >>> holds(DataType.FLOAT, DataType.HALF), holds(DataType.FLOAT, DataType.INT32)
     (True, False)
@@ -72,7 +73,7 @@ def holds(wide: DataType, narrow: DataType) -> bool:
 
 
 def _covers(wide: DataType, narrow: DataType) -> bool:
-    """True where all digits and exponents of one float are another one's, and -0 is."""
+    """True if one float type represents all digits and exponents of another one, and -0."""
     (digits, low, high), (need_digits, need_low, need_high) = _FLOATS[wide], _FLOATS[narrow]
     covers = digits >= need_digits and low <= need_low and high >= need_high
     return covers and wide not in UNSIGNED_ZERO
@@ -87,12 +88,12 @@ def _without_middle(x: Value, middle: Value, dtype: DataType) -> Value | Fail:
 
 
 def _limits(first: DataType, middle: DataType, last: DataType) -> bool:
-    """True when integers on their way through a float meet limits that they would wrap around."""
+    """True if integers converted through a float are clamped at limits where they would otherwise wrap."""
     return is_float(middle) and not (is_float(first) or is_float(last) or holds(last, first))
 
 
 def _joined(x: Value, inner: tuple[Axis, ...], shape: Shape, axes: tuple[Axis, ...]) -> Value:
-    """in = start + step × middle and middle = start' + step' × out, put into each other."""
+    """in = start + step × middle and middle = start' + step' × out, composed."""
     both = (_after(a, axes) for a in inner)
     return apply(View(shape, tuple(both)), x)
 
@@ -118,7 +119,7 @@ def _unmoved(x: Value, out: Value, axes: tuple[Axis, ...]) -> Fail | None:
 
 
 def _once(view: Value, axes: tuple[Axis, ...]) -> Value:
-    """`view` with size 1 for what it repeats."""
+    """`view` with size 1 along the axes that it repeats."""
     read = {out for a in axes for out, _ in a.terms}
     shape = tuple(d if k in read else 1 for k, d in enumerate(view.shape))
     return apply(View(shape, axes), *view.args)
@@ -130,7 +131,7 @@ def _repeats_anyway(x: Value, view: Value, out: Value, axes: tuple[Axis, ...]) -
 
 
 def _crosses_what_grows(x: Value, out: Value, taps: Value, axis: int, axes: tuple[Axis, ...]) -> Fail | None:
-    """Better few elements are transposed, and grow along what then lies side by side."""
+    """Transpose the few elements first; then the resize grows along a contiguous axis."""
     last = len(axes) - 1
     if sorted((a.out for a in axes if a == Axis(0, a.out)), key=str) != [*range(len(out.shape))]:
         return Fail("it is no permutation")
@@ -163,7 +164,7 @@ def _nothing_added(lo: Shape, hi: Shape) -> Fail | None:
 
 
 def _reads_in_place(x: Value, out: Value, rule: TapRule) -> Fail | None:
-    """Positions are their own index, and neighbours weigh nothing."""
+    """Positions are their own index, and neighbours have weight 0."""
     match rule:
         case Nearest() | Linear() | Cubic() | Border(start=0, step=1):
             return _same_shape(x, out)
@@ -171,7 +172,7 @@ def _reads_in_place(x: Value, out: Value, rule: TapRule) -> Fail | None:
 
 
 def _all_are(wanted: float) -> Callable[..., Fail | None]:
-    """A guard: `c` holds nothing but `wanted`, with its sign, and `x` has the result's type."""
+    """A guard: `c` is `wanted` everywhere, with its sign, and `x` has the result's type."""
 
     def guard(x: Value, c: Value, out: Value) -> Fail | None:
         held = number(c)
@@ -183,7 +184,7 @@ def _all_are(wanted: float) -> Callable[..., Fail | None]:
 
 
 def _neutral(fn: str, neutral: float) -> Rule:
-    """`fn` with a constant on its right that changes nothing."""
+    """`fn` with a constant on its right that has no effect."""
 
     def example(draw: Below) -> Value:
         x = operand(draw, *NUMBERS)
@@ -199,7 +200,7 @@ def _neutral(fn: str, neutral: float) -> Rule:
 
 
 def _chosen(which: str, condition: int) -> Rule:
-    """A selection whose condition is the same everywhere, before it runs."""
+    """A selection whose condition is constant, at build time."""
 
     def guard(c: Value, x: Value, out: Value) -> Fail | None:
         return _same_shape(x, out) if number(c) == condition else Fail(f"not all choose {which}")
@@ -223,7 +224,7 @@ def _chosen(which: str, condition: int) -> Rule:
 
 
 def _twice(fn: str, once: bool, *types: DataType) -> Rule:
-    """`fn` of `fn`: as good as once, or as not at all."""
+    """`fn` of `fn`: equal to one application, or to none."""
     return Rule(
         f"{fn} twice",
         find=lambda x: op(Map, named("inner", op(Map, x, fn=fn)), fn=fn),
@@ -233,7 +234,7 @@ def _twice(fn: str, once: bool, *types: DataType) -> Rule:
 
 
 def _signed_again() -> Rule:
-    """Codes with a sign that become codes without one, which products want with one: these wrap alike."""
+    """Signed codes that become unsigned, which products require unsigned: these wrap alike."""
 
     def guard(x: Value, c: Value, d: Value, out: Value) -> Fail | None:
         held = number(c)
@@ -287,7 +288,7 @@ def _repeated_example(draw: Below) -> Value:
 
 
 def _growing_example(draw: Below, dtype: DataType | None = None) -> Value:
-    """Rows or planes resized to at least three halves, as `dtype`, then put elsewhere than last."""
+    """Rows or planes resized to at least three halves, as `dtype`, then moved away from the last axis."""
     shape, axis = (FILLED + draw(3), 1 + draw(4), 1 + draw(4)), 1 + draw(2)
     rule = Linear(ResizeCoordinateTransformation.HALF_PIXEL, ResizeSelector.FORMULA)
     x = build.param("x", shape, FLOATS[draw(len(FLOATS))])

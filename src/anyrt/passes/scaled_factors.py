@@ -1,10 +1,10 @@
-"""A rule for products of which a factor is scaled as a whole: scaled is the smaller one.
+"""A rule for products with one scaled factor: the smaller factor is scaled instead.
 
     q · (k · t)     ->     (q · t) · k
 
 Exporters write attention with the root of its scale before both factors. A step of a decoder has one query
-and many keys, all of which lie in a cache: to scale them would be a kernel that reads and writes each.
-Constant factors swallow the scale.
+and many keys, all of them in a cache: a kernel that scales them would read and write each. Constant factors
+absorb the scale.
 """
 
 from __future__ import annotations
@@ -21,20 +21,19 @@ from anyrt.prims import build
 from anyrt.prims.contract import Contract
 from anyrt.prims.map import fn_of
 
-LEAST: Final = (
-    2.0**-16
-)  # Scales between it and 1 leave every number in the range of float32; what falls below
-# 2⁻¹²⁶ loses digits, as it does where the other factor is scaled.
+# Scales between it and 1 leave every number in the range of float32; numbers below 2⁻¹²⁶ lose digits, as they
+# do where the other factor is scaled.
+LEAST: Final = 2.0**-16
 
 
 def _scaled(factor: Value) -> tuple[Value, Value] | None:
-    """What is scaled, and the scale."""
+    """The scaled factor, and the scale."""
     if fn_of(factor) != "mul" or factor.dtype is not DataType.FLOAT:
         return None
     for x, scale in (factor.args, factor.args[::-1]):
         found = number(scale)
         if fn_of(x) == "exp":
-            return None  # powers are scaled as they are made, so that their sums stay in range
+            return None  # exponentials are scaled as they are computed, so that their sums stay in range
         if found is not None and LEAST <= abs(found) <= 1 and x.shape == factor.shape:
             return x, scale
     return None

@@ -1,7 +1,7 @@
-"""Take short forms of functions where a half type is all that becomes of their results.
+"""Short forms of functions whose results are only used in a half type.
 
-A unit of float16 is 8192 units of float32, so that some dozens hardly show in it. They still do not when
-the result is multiplied or moved before it is rounded; where it is added to something, they might.
+A unit of float16 is 8192 units of float32, so an error of some dozens is hardly visible in it, also if the
+result is multiplied or moved before it is rounded. After an addition it might be visible.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PRODUCTS: Final = frozenset({CAST, SELECT, "mul", "div", "neg", "abs", "identity
 
 
 def shorten(graph: Graph, types: frozenset[DataType] = HALVES) -> Graph:
-    """`graph` with short forms where they do not show in results of `types`."""
+    """`graph` with short forms if these are not visible in results of `types`."""
     rounded = _rounded(graph, types)
 
     def change(old: Value, new: Value) -> Value:
@@ -33,8 +33,8 @@ def shorten(graph: Graph, types: frozenset[DataType] = HALVES) -> Graph:
 
 
 def _rounded(graph: Graph, types: frozenset[DataType]) -> frozenset[Value]:
-    """Values of `types`, and of float32 that only products and moves lead from there to them. A float32 that
-    is the result of a layer has its digits, whoever reads it."""
+    """Values of `types`, and the float32 values from which only products and moves lead to them. A float32
+    result of a layer keeps its digits for all readers."""
     found, ends = set[Value](), [v for _, v in graph.outputs]
     uses, results = users(graph), {*graph.names, *ends}
     for value in reversed(list(walk(ends))):
@@ -45,12 +45,12 @@ def _rounded(graph: Graph, types: frozenset[DataType]) -> frozenset[Value]:
 
 
 def _keeps(user: Value) -> bool:
-    """True when the relative error of an operand is that of the result."""
+    """True if the relative error of an operand is that of the result."""
     return isinstance(user.op, View | Reshape) or fn_of(user) in PRODUCTS
 
 
 def _short(value: Value) -> str:
-    """The short form of what makes `value`; "" when it has none that pays."""
+    """The short form of the function of `value`; "" if it has none that pays."""
     fn = fn_of(value)
     name = SCALARS[fn].short if fn in SCALARS else ""
     if not name or not SCALARS[name].repeated:

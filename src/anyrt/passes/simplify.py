@@ -1,7 +1,7 @@
-"""Leave out what changes nothing and join what can be one: applies the rules of rules.py.
+"""Removes operations without effect and joins others: applies the rules of rules.py.
 
-Conditions on sizes (`Prim.requires`) are those of the graph as it was given: collect them with
-`requirements` from that one, for a simpler graph asks less.
+Conditions on sizes (`Prim.requires`) are those of the original graph: collect them from that one with
+`requirements`, since a simpler graph has fewer.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Weights of few bits: their codes stay a constant, and the terms of a sum are cut in blocks.
+"""Weights of few bits: their codes stay a constant, and the terms of a sum are divided into blocks.
 
-A weight is a code times a scale, which a block of terms has in common. With an axis for the blocks and one
-for the terms of a block, codes and scales are constants of their own:
+A weight is a code times a scale, which the terms of a block share. With an axis for the blocks and one for
+the terms of a block, codes and scales are separate constants:
 
     y[m, n] = Σ x[m, k] · s[n, k/32] · w[n, k]   ->   y[m, n] = Σ x[m, b, i] · (s[n, b, 0] · w[n, b, i])
 
-Kernels take codes out of words (passes/pack_constants.py). For few rows they multiply the sum of a block by
-its scale, for many they copy a panel of weights (backends/cpu/strategies/contraction.py).
+Kernels extract codes from words (passes/pack_constants.py). For few rows they multiply the sum of a block by
+its scale, for many they decode a panel of weights (backends/cpu/strategies/contraction.py).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ T = TypeVar("T")
 Labels: TypeAlias = tuple[int, ...]
 Side: TypeAlias = tuple[Value, Labels]
 WORD: Final = 32  # bits
-SMALL: Final = 1 << 16  # codes of 8 bits: fewer are as good as numbers
+SMALL: Final = 1 << 16  # codes of 8 bits: fewer codes gain nothing over numbers
 EIGHT: Final = frozenset({DataType.INT8, DataType.UINT8})
 BYTES: Final = {
     DataType.INT4: DataType.INT8,
@@ -48,19 +48,19 @@ def split_codes(graph: Graph) -> Graph:
 
 
 def coded_bytes(graph: Graph) -> frozenset[Value]:
-    """Numbers that codes of 8 bits stand for, which products alone read: their codes stay codes, too."""
+    """Numbers of 8-bit codes that only products read: their codes stay codes, too."""
     known: dict[Value, bool] = {}
     for v in walk(v for _, v in graph.outputs):
         known[v] = isinstance(v.op, Const) or (bool(v.args) and all(known[a] for a in v.args))
     reads = users(graph)
     for _, v in graph.outputs:
-        reads[v] = []  # which is no product that reads it
+        reads[v] = []  # a reader that is no such product
     casts = (v for v in known if known[v] and v.dtype is DataType.FLOAT and fn_of(v) == CAST)
     return frozenset(v for v in casts if _are_bytes(v.args[0]) and _is_for_products(v, known, reads))
 
 
 def _is_for_products(value: Value, known: Mapping[Value, bool], reads: Mapping[Value, list[Value]]) -> bool:
-    """True for weights that are read, with their scales, by products with other factors alone."""
+    """True for weights that, with their scales, only products with other factors read."""
     todo = [value]
     while todo:
         v = todo.pop()
@@ -76,7 +76,7 @@ def _is_for_products(value: Value, known: Mapping[Value, bool], reads: Mapping[V
 
 
 def _takes(op: Contract, value: Value, args: Sequence[Value]) -> bool:
-    """True for sums of float32 along one axis of weights, which are no windows of an image."""
+    """True for sums of float32 along one axis of weights that are not over windows of an image."""
     mine, others = (op.left, op.right) if args[0] is value else (op.right, op.left)
     other = args[1] if args[0] is value else args[0]
     summed = [label for label in mine if label not in op.out]
@@ -97,7 +97,7 @@ def _split(value: Value) -> Value:
 
 
 def _numbers(value: Value) -> Value:
-    """What codes of 8 bits stand for that are not multiplied as such, as numbers."""
+    """The values of 8-bit codes that are not multiplied as codes, as numbers."""
     leaves = [v for v in walk([value]) if not v.args]
     return (
         constant(value)
@@ -107,7 +107,7 @@ def _numbers(value: Value) -> Value:
 
 
 def _blocked(rows: Side, coded: Side, op: Contract) -> Value | None:
-    """The product with its terms cut in blocks; None without codes, or where blocks fill no words."""
+    """The product with its terms in blocks; None without codes, or if blocks fill no words."""
     (a, labels), (b, others) = rows, _as_stored(coded)
     summed = [label for label in others if label not in op.out]
     if len(summed) != 1 or summed[0] not in labels:
@@ -125,7 +125,7 @@ def _blocked(rows: Side, coded: Side, op: Contract) -> Value | None:
 
 
 def _as_stored(side: Side) -> Side:
-    """An operand that is transposed as it is before, with labels that are."""
+    """An operand with the transpositions before it replaced by labels."""
     value, labels = side
     while isinstance(value.op, View):
         (of,) = value.args
@@ -139,7 +139,7 @@ def _as_stored(side: Side) -> Side:
 
 
 def _leaves(value: Value) -> Iterator[Value]:
-    """What an operand is computed of, element by element."""
+    """The operands of an elementwise function."""
     todo = [value]
     while todo:
         v = todo.pop()
@@ -150,8 +150,8 @@ def _leaves(value: Value) -> Iterator[Value]:
 
 
 def _size(value: Value, at: int) -> int | None:
-    """The terms of a block of an operand whose terms lie along axis `at`; None where it is not made of kept
-    codes and constants alone, or blocks fill no words."""
+    """The terms of a block of an operand whose terms are along axis `at`; None if it does not depend only on
+    kept codes and constants, or blocks fill no words."""
     leaves, terms = [*_leaves(value)], value.shape[at]
     codes = [v for v in leaves if _is_codes(v) and v.shape[at] == terms]
     if not isinstance(value.op, Map) or len(codes) != 1 or not isinstance(terms, int):
@@ -180,7 +180,7 @@ def _is_known(value: Value) -> bool:
 
 
 def _block(value: Value, at: int) -> int:
-    """How many terms along an axis have one element of a value in common."""
+    """How many terms along an axis share one element of a value."""
     terms = value.shape[at]
     if terms == 1:
         return 0  # any number
@@ -200,7 +200,7 @@ def _cut(items: Sequence[T], at: int, parts: tuple[T, ...]) -> tuple[T, ...]:
 
 
 def _blocks(value: Value, at: int, size: int) -> Value:
-    """An operand with its terms in blocks of this size; of what these have in common, one for each."""
+    """An operand with its terms in blocks of this size; the elements that they share, once per block."""
     if isinstance(value.op, Map):
         return apply(value.op, *(_blocks(v, at, size) for v in value.args))
     terms = value.shape[at]
@@ -213,5 +213,5 @@ def _blocks(value: Value, at: int, size: int) -> Value:
     whole = build.reshape(value, _cut(value.shape, at, (blocks, terms // blocks)))
     sizes = _cut(value.shape, at, (blocks, 1))
     each = build.slice_(whole, [0] * len(sizes), sizes, [1] * len(sizes))
-    # Zero points are few, and vectors take bytes as they are.
+    # Zero points are few, and vectors load bytes directly.
     return constant(build.cast(each, BYTES[each.dtype]) if each.dtype in BYTES else each)

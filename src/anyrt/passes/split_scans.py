@@ -1,11 +1,11 @@
-"""Long sums so far of few rows, in parts that threads can share.
+"""Long running sums with few rows, divided into parts for threads.
 
-A row waits for each of its sums. Where there are few of them, they are cut into equal parts, whose sums are
-added up first: each part begins with what was before it.
+Each running sum depends on the previous one. If there are few rows, they are divided into equal parts, whose
+totals are summed first: each part begins with the total before it.
 
     scan(x)     ->     scan(parts of x, beginning with scan(sums of the parts))
 
-How many parts there are follows from sizes alone, so that results depend neither on threads nor on time.
+The number of parts depends only on sizes, so results depend neither on threads nor on timing.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from anyrt.prims.scan import Scan
 
 TYPES: Final = frozenset({DataType.FLOAT, DataType.INT32, DataType.INT64})  # a part's sum is rounded as it is
 ROWS: Final = 64  # that threads share, several of each at a time
-LONG: Final = 1 << 14  # elements of a row, from which reading it twice is worth it
+LONG: Final = 1 << 14  # elements of a row, from which reading it twice pays
 LEAST: Final = 256  # of a part
 
 
 def split_scans(graph: Graph) -> Graph:
-    """The graph with long sums so far, where they have few rows, in parts."""
+    """The graph with long running sums, if they have few rows, in parts."""
     return transformed(graph, lambda old, new: _in_parts(new))
 
 

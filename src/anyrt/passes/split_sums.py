@@ -1,12 +1,12 @@
-"""Long sums of products with small results, in parts that threads can share.
+"""Long sums of products with few results, divided into partial sums for threads.
 
-Threads share rows and lanes of a product. Where there are few of these, and the sum is long, it is cut into
-equal parts, as many sums of which another kernel adds up, always in the same order.
+Threads share rows and lanes of a product. If there are few of these and the sum is long, it is divided into
+equal partial sums, which another kernel adds, always in the same order.
 
     mk,kn->mn     ->     sum over s of (msk,skn->smn)
 
-How many parts there are follows from sizes and the tiles of the machine, so that results depend neither on
-threads nor on time.
+The number of parts depends on sizes and the tiles of the machine, so results depend neither on threads nor on
+timing.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from anyrt.prims.contract import Contract
 from anyrt.prims.view import View
 
 FEW: Final = 8  # tiles, from which threads have enough of them
-ITEMS: Final = 16  # that are made of fewer
+ITEMS: Final = 16  # for sums with fewer
 LEAST: Final = 512  # terms of a part
 FLOAT: Final = 4  # bytes
-READ: Final = 1 << 18  # elements of both factors, from which reading them is worth a second kernel
-DONE: Final = 1 << 22  # products, from which summing them is
+READ: Final = 1 << 18  # elements of both factors, from which reading them pays for a second kernel
+DONE: Final = 1 << 22  # products, from which summing them does
 
 
 @dataclass(frozen=True, slots=True)
 class _Split:
-    """A label with its size, cut into parts of so many terms, and what is left."""
+    """A label with its size, divided into parts of so many terms, and the remainder."""
 
     label: int
     parts: int
@@ -74,14 +74,14 @@ def _is_windowed(value: Value) -> bool:
 
 
 def _sizes(op: Contract, value: Value) -> dict[int, int]:
-    """Those of all loops; nothing where some are open, or have no turns."""
+    """Those of all loops; none if some are dynamic, or empty."""
     sizes = op.sizes(tuple(a.type for a in value.args))
     known = {k: d for k, d in sizes.items() if isinstance(d, int) and d}
     return known if len(known) == len(sizes) else {}
 
 
 def _split(op: Contract, value: Value, machine: Machine) -> _Split | None:
-    """How to cut the longest loop of the sum, None where that gains nothing."""
+    """How to divide the longest loop of the sum, None if that gains nothing."""
     sizes = _sizes(op, value)
     if not sizes:
         return None
@@ -102,7 +102,7 @@ def _split(op: Contract, value: Value, machine: Machine) -> _Split | None:
 
 
 def _parts(label: int, size: int, most: int, line: int) -> _Split:
-    """About `most` parts of whole lines of cache; without a rest where that can be."""
+    """About `most` parts of whole cache lines, without a remainder if possible."""
     even = [n for n in range(most, 2 * most) if size % (n * line) == 0]
     parts = even[0] if even else most
     terms = size // parts // line * line

@@ -1,14 +1,14 @@
-"""Rules for the ways to write a mean, and a division by a root with scale and shift after it.
+"""Rules for spellings of a mean, and of a division by a root followed by scale and shift.
 
-All become what Normalization expands to, and get its kernels. With r for recip(sqrt(v)), c and b constant:
+All become the expansion of Normalization, and get its kernels. With r for recip(sqrt(v)), c and b constant:
 
     sum * (1 / n)                      sum / n
     x / sqrt(v), 1 / s                 x * r, recip(s)
     (x * r) * c, (x * c) * r           x * (r * c)
     x * (r * c) + b, x * c + b         fma(x, r * c, b), fma(x, c, b)
 
-In half types means, r, c and b are float32, as there. A variance from the mean of squares stays what it is,
-and none is made: it has not the digits of the squares around the mean.
+In half types, means, r, c and b are float32, as there. A variance from the mean of squares is neither
+replaced nor introduced: it has fewer digits than the squares around the mean.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from anyrt.prims.map import CAST, Map, fn_of
 from anyrt.prims.reduce import Reduce
 from anyrt.prims.reshape import Reshape
 
-# Reciprocals of roots lie in 2⁻⁶⁵ … 2⁷⁵: times constants of these sizes they are normal numbers.
+# Reciprocals of roots are in 2⁻⁶⁵ … 2⁷⁵: times constants in this range they are normal numbers.
 _LEAST, _MOST = 2.0**-60, 2.0**52
 
 
 def _length(total: Value) -> int | None:
-    """How many elements a sum adds up, where its type holds that number."""
+    """The number of elements of a sum, if its type represents that number."""
     while isinstance(total.op, Reshape):
         (total,) = total.args
     if not isinstance(total.op, Reduce) or total.op.fn != "sum":
@@ -96,7 +96,7 @@ def _in_float(fn: str, a: Value, b: Value, dtype: DataType) -> Value:
 
 
 def _place(x: Value) -> int:
-    """Of two operands the constant comes last, or else the reciprocal of a root."""
+    """Of two operands the constant comes last, otherwise the reciprocal of a root."""
     return 2 if is_constant(x) else int(_is_scaled_root(x))
 
 
@@ -127,7 +127,7 @@ def _is_narrow_affine(y: Value, c: Value, half: Value, fn: str) -> Fail | None:
 
 
 def _joins(r: Value, c: Value, out: Value) -> Fail | None:
-    """A guard: r · c can be computed first, whatever it is multiplied with; 0 · ∞ is NaN in any order."""
+    """A guard: r · c can be computed first, for any other factor; 0 · ∞ is NaN in any order."""
     blob, _ = constant(c)
     if blob is None or not blob.is_known or not is_reciprocal_root(r) or out.dtype is not DataType.FLOAT:
         return Fail("no reciprocal of a root, or no constant of float32")
@@ -138,7 +138,7 @@ def _joins(r: Value, c: Value, out: Value) -> Fail | None:
 
 
 def _is_affine(factor: Value, shift: Value, out: Value) -> Fail | None:
-    """A guard: what the product is made of lies no further away than the product."""
+    """A guard: the operands of the product are not further away than the product."""
     if not is_constant(shift) or not (is_constant(factor) or _is_scaled_root(factor)):
         return Fail("factor or shift is no constant")
     has = is_float(out.dtype) and out.dtype is not DataType.DOUBLE
@@ -182,7 +182,7 @@ def _rows_and_roots(draw: Below, *types: DataType) -> tuple[Value, Value]:
 
 
 def _mean_example(draw: Below) -> Value:
-    """1 / length as float32, or of a power of two, of which the other types have it."""
+    """1 / length as float32; other types represent it if it is a power of two."""
     dtype = FLOATS[draw(len(FLOATS))]
     shape = (1 + draw(4), 1 + draw(9) if dtype is DataType.FLOAT else 4)
     total = build.reduce_("sum", build.param("x", shape, dtype), (1,))

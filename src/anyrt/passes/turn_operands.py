@@ -1,4 +1,4 @@
-"""Operands of sums of products in the order in which these are best read (schedule/turning.py).
+"""Operands of products transposed to the order in which they are read fastest (schedule/turning.py).
 
 nchw,ckab->nkhawb     ->     nhwc,ckab->nkhawb    of the transposed operand
 """
@@ -15,7 +15,7 @@ from anyrt.schedule.turning import axis_of_terms
 
 
 def turn_operands(graph: Graph) -> Graph:
-    """The graph with operands transposed that are worth it."""
+    """The graph with the operands transposed for which it pays."""
     return transformed(graph, lambda old, new: _turned(new))
 
 
@@ -28,7 +28,7 @@ def _turned(value: Value) -> Value:
 
 
 def _operand(value: Value, side: int) -> tuple[Value, tuple[int, ...]]:
-    """An operand of a contraction as it is best read, with its labels."""
+    """An operand of a contraction in that order, with its labels."""
     assert isinstance(value.op, Contract), "operands of others stay as they are"
     arg, labels, axis = value.args[side], (value.op.left, value.op.right)[side], axis_of_terms(value, side)
     if axis is None or axis == arg.type.rank - 1:

@@ -1,9 +1,9 @@
-"""States of a loop of which a turn changes some elements, and keeps the others, are updated in place.
+"""States of a loop of which an iteration changes only some elements are updated in place.
 
     again: cache = select(position == turn, new, cache)
 
-What only the selection reads may be overwritten by it; then nothing is stored but what is new
-(loops/keep.py). A cache of keys, of which each turn writes one row, is never copied.
+If only the selection reads a value, it may overwrite it, and only new elements are stored (loops/keep.py). A
+cache of keys, of which each iteration writes one row, is never copied.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from anyrt.prims.repeated import Repeated
 
 
 def update_states(graph: Graph) -> Graph:
-    """The graph with such updates among those of its loops' bodies."""
+    """The graph with such updates in the bodies of its loops."""
     done: dict[Node, Sequence[Value]] = {}
 
     def change(_: Value, new: Value) -> Value:
@@ -45,7 +45,7 @@ def _updating(body: Graph) -> Graph:
 
 
 def _keeps(made: Value, state: Value) -> bool:
-    """True for a selection between the state's elements and others, one for one."""
+    """True for an elementwise selection between the state's elements and others."""
     if fn_of(made) != "select" or is_packed(made.dtype):
         return False
     return state in made.args[1:] and state.type == made.type
