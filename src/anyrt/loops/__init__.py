@@ -1,6 +1,7 @@
-"""Loop transformations: each file holds one, a function from kernel to kernel, or to the reason why not.
+"""Loop transformations: each file has one, a function from a kernel to a kernel, or to a `Fail` with the
+reason.
 
-What a kernel computes never changes, but for the order in which sums are added up. A transformation knows the
-kernel language and sizes, nothing of graphs, primitives or processors' instructions; what it cannot see in a
-kernel (an estimate of an open size, a number of elements, the tables of taps) is handed in.
+The result of a kernel never changes, except for the order of sums. A transformation uses only the kernel
+language and sizes, not graphs, primitives or instructions of processors. Information that the kernel does not
+contain (an estimate of a dynamic size, a number of elements, the tables of taps) is passed as an argument.
 """

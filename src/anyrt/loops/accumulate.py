@@ -1,4 +1,4 @@
-"""Accumulate: the sums of a tile stay in registers, those of neighbouring lanes in vectors.
+"""Accumulate: the sums of a tile stay in registers, with neighbouring lanes as vectors.
 
 for i: 0 … 14                              vector j: 0 … 32 (two registers)
   for j: 0 … 32                              acc[14] = 0
@@ -22,7 +22,7 @@ from anyrt.loops.nest import Names, serial
 from anyrt.loops.product import Sums, at_sums
 
 TOGETHER = 2  # folds: of both parts of a number
-SHORT = 2  # turns of a loop over few terms
+SHORT = 2  # iterations of a loop over few terms
 
 
 def accumulate(
@@ -34,9 +34,9 @@ def accumulate(
     slides: bool = False,
 ) -> Kernel:
     """The sums of all tiles whose rows are called `row`, in vectors of as many `registers` as their lanes
-    take. `beside`: so many rows are stored between two lanes, and are stored together. `slides`: where the
-    innermost terms of a row are such of its neighbours, too, they follow one another, so that each is loaded
-    once."""
+    take. `beside`: the number of rows between two lanes, which are stored together. `slides`: if the
+    innermost terms of a row are also those of its neighbours, they are placed one after the other, so that
+    each is loaded once."""
 
     def change(sums: Sums) -> tuple[Stmt, ...]:
         size = sums.row.extent
@@ -62,13 +62,13 @@ def accumulate(
 
 
 def _in_turn(folds: tuple[Fold, ...]) -> tuple[tuple[Fold, ...], ...]:
-    """The folds of a row that stand together: those of one lane's factor. What is taken out of a word for all
-    rows is in few registers then."""
+    """The folds of a row that use one lane's factor, placed together: the values extracted from a word for
+    all rows then take few registers."""
     return tuple((s,) for s in folds) if len(folds) > TOGETHER else (folds,)
 
 
 def _shares(sums: Sums) -> bool:
-    """True where the innermost terms of all rows of a tile are a quarter more than what they load."""
+    """True if the innermost terms of all rows of a tile are a quarter more than their loads."""
     term, row = sums.summed[-1], sums.row
     assert isinstance(term.extent, int), "terms that follow one another are a known number"
     assert isinstance(row.extent, int), "tiles have a size"
@@ -78,13 +78,14 @@ def _shares(sums: Sums) -> bool:
 
 
 def _innermost(rows: For, term: Sym) -> For:
-    """The loop over rows with that over terms inside."""
+    """The loop over rows with the loop over terms inside."""
     return replace(rows, body=(For(term, Loop.UNROLL, rows.body),))
 
 
 def _summing(vars: Sequence[Sym], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    """The loops of a sum. A last one of two turns is unrolled: left to LLVM, it moves many sums to memory and
-    back in each turn (four times slower). With three turns it does so when they are unrolled here."""
+    """The loops of a sum. A last loop of two iterations is unrolled: LLVM would move many sums to memory
+    and back in each iteration (four times slower). With three iterations it does so when they are unrolled
+    here."""
     extent = vars[-1].extent
     if len(vars) < 2 or not isinstance(extent, int) or extent > SHORT:
         return serial(vars, body)

@@ -1,4 +1,5 @@
-"""Begin: sums of integers begin with what is added to each of them, or taken from it, as that is exact.
+"""Begin: an integer accumulator starts with the value that is added to or subtracted from the sum, since that
+is exact.
 
 acc = 0                                    acc = 0 − zero[n]
 for k: acc += x[m, k] · w[k, n]     ->     for k: acc += x[m, k] · w[k, n]
@@ -21,7 +22,7 @@ EITHER = (Op.ADD, Op.SUB)
 
 
 def begin(kernel: Kernel, row: Sym) -> Kernel | Fail:
-    """The sums of the tiles with these rows, which begin with what is the same in all of them."""
+    """The sums of the tiles with these rows, starting with the part that is the same for all rows."""
     sums = found_sums(kernel, row)
     if sums.begin.value.type is not Scalar.I32:
         return Fail("sums of floats would be rounded otherwise")
@@ -40,7 +41,7 @@ def _begun(sums: Sums) -> Sums:
 
 
 def _added(sums: Sums) -> Alu | None:
-    """The one form in which what follows reads the sum: with more beside it that all rows have alike."""
+    """The one expression of the sum in its readers, with the added value that is the same for all rows."""
     total = load(sums.begin.buffer, 0)
     stored = expressions(sums.then)
     reading = [x for x in parts(stored) if total in operands(x)]
@@ -51,6 +52,6 @@ def _added(sums: Sums) -> Alu | None:
 
 
 def _is_alike(x: Expr, row: Sym) -> bool:
-    """True for what is made of constants, and of the lane."""
+    """True for expressions of constants and of the lane."""
     loads = [p for p in parts([x]) if isinstance(p, Load)]
     return row not in free_symbols(x) and all(p.buffer.space is Space.CONST for p in loads)

@@ -1,5 +1,5 @@
-"""From both ends: the first and the last block of several for which something holds, found by looking at as
-few as possible.
+"""Both ends: the first and the last block for which a condition holds, found by testing as few blocks as
+possible.
 
 first = 0
 for block: 0 … n
@@ -20,8 +20,8 @@ from anyrt.ir.visit import substituted
 def from_both_ends(
     block: Sym, look: tuple[Stmt, ...], any: Buffer, first: Buffer, behind: Buffer
 ) -> tuple[Stmt, ...]:
-    """`look` stores to `any` what is not 0 where something holds for `block`. Then `first` has the first such
-    block, or how many there are, and `behind` the one behind the last, or 0."""
+    """`look` stores to `any` a value other than 0 if the condition holds for `block`. Then `first` has the
+    first such block, or the number of blocks, and `behind` the one behind the last, or 0."""
     blocks, number = block.extent or 0, any.stored
     holds = alu(Op.NE, load(any, 0), const(0, number))
     back = Sym(f"{block.name}.back", extent=blocks)

@@ -1,11 +1,11 @@
-"""Cache read: what several loops of a row compute alike is stored in the thread's scratch by the first of
-them, and loaded by the others.
+"""Cache read: the first of several loops of a row stores the values that all of them compute in the thread's
+scratch, and the others load them.
 
     vector r: acc += f(x[r])           vector r: row[r] = f(x[r]); acc += f(x[r])
     vector r: sq += f(x[r])²    ->     vector r: sq += row[r]²
     vector r: y[r] = f(x[r]) …         vector r: y[r] = row[r] …
 
-With a cast, too: rows of half types are kept as float32, if that is read often enough.
+Casts are included: rows of half types are kept as float32 if they are read often enough.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from anyrt.ir.rewrite import Fail
 from anyrt.ir.visit import Rewrite, loads, parts, statements, written
 from anyrt.loops.nest import Names, reserve
 
-COMMON = "row"  # the variable of all loops, while they are compared
+COMMON = "row"  # the variable of all loops while they are compared
 
 
 def cache_read(kernel: Kernel, names: Names, most: int, costs: Costs) -> Kernel | Fail:
-    """Every row of at most `most` elements that is cheaper stored by one loop than computed by several, the
-    dearest first; what a row was made of may then be no longer dear."""
+    """Stores every row of at most `most` elements that costs less to store once than to compute several
+    times, the most expensive first; the operands of a row may become cheap by that."""
     made = kernel
     while (found := _Rows(made.body, most, costs).dearest()) is not None:
         made = _with_row(made, names, *found)
@@ -73,7 +73,8 @@ def _loop(stmt: Stmt) -> For:
 
 @dataclass(slots=True)
 class _Rows:
-    """What the vector loops of a row compute, each expression with a common variable in their own's place."""
+    """The expressions that the vector loops of a row compute, each with a common variable in place of its
+    own."""
 
     body: Sequence[Stmt]
     most: int
@@ -94,20 +95,20 @@ class _Rows:
         return short and all(isinstance(s, Fold | Store) for s in loop.body)
 
     def dearest(self) -> tuple[Expr, list[int]] | None:
-        """What gains most by having a row, and the loops that compute it."""
+        """The expression that gains most by a row, and the loops that compute it."""
         gains = {x: self._gain(x, loops) for x, loops in self.readers.items()}
         candidates = [x for x, gain in gains.items() if gain > 0 and self._stays(x, self.readers[x])]
         best = max(candidates, key=lambda x: gains[x], default=None)
         return None if best is None else (best, self.readers[best])
 
     def _gain(self, x: Expr, loops: Sequence[int]) -> int:
-        """Instructions an element that are not computed again, without those for the row."""
+        """Instructions per element that are saved, without those for the row."""
         if len(loops) < 2 or x.type is Scalar.BOOL or isinstance(x, Load | Const):
             return 0
         return (len(loops) - 1) * (_cost(x, self.costs.convert) - 1) - self.costs.store
 
     def _stays(self, x: Expr, loops: Sequence[int]) -> bool:
-        """Nothing that it reads is written between the first loop and the last."""
+        """True if none of its operands is written between the first loop and the last."""
         reads = {p.buffer for p in loads([x])}
         between = statements(self.body[loops[0] : loops[-1] + 1])
         return reads.isdisjoint(b for s in between for b in written(s))
@@ -118,8 +119,8 @@ def _common(var: Sym) -> Sym:
 
 
 def _cost(x: Expr, convert: int) -> int:
-    """Instructions for an element of a row, each part once, so many for a conversion from a half type; what
-    all elements share costs nothing."""
+    """Instructions per element of a row, each part once, with this cost for a conversion from a half type;
+    values that all elements share cost nothing."""
     found = [p for p in parts([x], bound=False) if any(s.name == COMMON for s in free_symbols(p))]
     casts = sum(isinstance(p, Cast) and p.arg.type in HALVES for p in found)
     return sum(isinstance(p, Alu | Cast) for p in found) + (convert - 1) * casts

@@ -1,5 +1,5 @@
-"""Cache write: the sums of a tile leave the registers through the thread's scratch, and what is made of them
-is made in loops of their own, once for a tile or for all tiles of an item.
+"""Cache write: the sums of a tile are stored to the thread's scratch, and separate loops compute the
+epilogue, once per tile or for all tiles of an item.
 
     for t: 0 … 4                               for t: 0 … 4
       for i: 0 … 14                              for i: 0 … 14
@@ -9,9 +9,9 @@ is made in loops of their own, once for a tile or for all tiles of an item.
                                                  for e: 0 … 14
                                                    vector j: y[32·(14t + e) + j] = f(tile[32e + j])
 
-For what is dear to compute from a sum, which would be written out once for each row; and for what is stored
-across memory, along the rows then: in squares that are transposed in registers, as rows lie a panel apart in
-scratch.
+It is used for an epilogue that is expensive, since it would be written once for each row; and for results
+that are stored across memory, along the rows then: in squares that are transposed in registers, since rows
+are a panel apart in scratch.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from anyrt.loops.split import pieces, several
 def cache_write(
     kernel: Kernel, names: Names, row: Sym, most: int, line: Callable[[Dim], int], side: int
 ) -> Kernel:
-    """Through a place for each tile, whose rows are called `row`, `most` where their number is open; each has
-    a `line` for its lanes. `side`: of the squares in which what is made of sums is transposed, as it is
-    stored along the rows; 0 where it is stored along lanes."""
+    """Through scratch for each tile, whose rows are called `row`, at most `most` if their number is dynamic;
+    each has a `line` for its lanes. `side`: the size of the squares in which the epilogue is transposed, if
+    it is stored along the rows; 0 if it is stored along lanes."""
     bytes = kernel.scratch
 
     def change(sums: Sums) -> tuple[Stmt, ...]:
@@ -56,9 +56,9 @@ def cache_write(
 def cache_write_at(
     kernel: Kernel, names: Names, around: Sym, row: Sym, most: int, line: int, turns: Sym | None, side: int
 ) -> Kernel:
-    """Through a place for all turns of the loops `around` and `row` within it, no more than `most`, each with
-    a `line` for its lanes; what is made of sums is stored along the rows, in squares of `side`. As many sums
-    as the loop `turns` has turns lie at each row."""
+    """Through scratch for all iterations of the loops `around` and `row` within it, at most `most`, each with
+    a `line` for its lanes; the epilogue is stored along the rows, in squares of `side`. Each row holds as
+    many sums as the loop `turns` has iterations."""
     sums, n = found_sums(kernel, row), each_row(turns)
     kernel, kept = reserve(kernel, names.name("tiles"), sums.begin.value.type, most * n * line)
     place = add(mul(add(mul(sums.row.dim, n), turns.dim if turns else 0), line), sums.lane.dim)
@@ -71,7 +71,7 @@ def cache_write_at(
 
 
 def each_row(turns: Sym | None) -> int:
-    """Sums at each row that take turns."""
+    """Sums of a row that are interleaved."""
     extent = turns.extent if turns else 1
     assert isinstance(extent, int), "those that take turns have a fixed number"
     return extent
@@ -82,7 +82,7 @@ def _leaving(sums: Sums, kept: Buffer, place: Dim) -> For:
 
 
 def _stored(names: Names, stores: tuple[Stmt, ...], e: Sym, within: Sym, side: int) -> tuple[Stmt, ...]:
-    """Loops over what is made of the sums."""
+    """Loops over the epilogue."""
     if side and len(stores) == 1:
         block, lane, at = pieces(names, within.extent or 0, side, "j")
         moved = Rewrite({within: at}).body(stores)

@@ -1,4 +1,5 @@
-"""Codes of few bits as factors of a sum of products: taken out of words, and their scales out of the sum.
+"""Codes of few bits as factors of products: codes are extracted from words, and scales are applied to block
+sums.
 
     for k: 0 … 4                               for k: 0 … 4
       for i: 0 … 32                              part = 0
@@ -8,10 +9,10 @@
                                                      part += x[k, 8w + 7] · (word[k, w] >> 28 & 15)
                                                    acc += part · s[k]
 
-A block of terms has one scale, which multiplies the block's sum instead of each weight. That sum must stay
-in the range of its type wherever products with the scale do. So the rows are first multiplied by a power of
-two, small enough for a block of the largest codes, and the sum times its scale by the inverse. Digits are
-lost only where numbers times that power are below the least normal one.
+The terms of a block share one scale, which multiplies the block sum instead of each weight. The block sum
+must stay in the range of its type wherever products with the scale do. Therefore the rows are first
+multiplied by a power of two, small enough for a block of the largest codes, and the sum times its scale by
+the inverse. Digits are lost only if numbers times that power are denormal.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ from anyrt.loops.words import counted
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """How many bytes are asked for before they are read, a line of so many at a time."""
+    """How many bytes ahead to prefetch, one cache line of so many bytes at a time."""
 
     bytes: int
     line: int
@@ -70,9 +71,9 @@ WORD = BITS[Scalar.I32]
 BYTE = BITS[Scalar.U8]
 BYTES = (DataType.INT8, DataType.UINT8)
 ONES = 0x01010101
-FEW = 16  # words of a block, which are added up one by one sooner than in a vector
+FEW = 16  # words of a block that are faster to add one by one than in a vector
 LOWEST = 128  # the largest magnitude of rows of int8
-# Codes that are summed as bytes, and the last step that makes an integer of one.
+# Codes that are summed as bytes, and the last step that converts one to an integer.
 SUMMED = {
     DataType.INT2: Op.SHR,
     DataType.INT4: Op.SHR,
@@ -84,14 +85,14 @@ SUMMED = {
 
 
 def codes_in(x: Expr) -> int:
-    """How many codes a word of a factor's holds, which are a constant's where they are bytes; 0 where it is
-    made of none."""
+    """The number of codes in a word of a factor, which is a constant's factor if they are bytes; 0 if it has
+    none."""
     types = (_coded(y, x) for y in loads([x], bound=False))
     return max((WORD // bits(t) for t in types if t is not None), default=0)
 
 
 def fill_words(x: Expr) -> bool:
-    """True for a factor whose codes are taken out of words: a vector takes bytes as they are."""
+    """True for a factor whose codes are extracted from words: a vector loads bytes directly."""
     return codes_in(x) > WORD // BYTE
 
 
@@ -105,7 +106,7 @@ def _coded(x: Load, of: Expr) -> DataType | None:
 
 
 def smaller(p: Product) -> float:
-    """The power of two by which rows are multiplied, so that no sum over a block overflows."""
+    """The power of two that multiplies rows, so that no block sum overflows."""
     terms = p.summed[-1].extent
     assert isinstance(terms, int), "codes are constants"
     return 2.0 ** -(WORD // codes_in(p.second) + (terms - 1).bit_length())
@@ -138,7 +139,7 @@ def unpack(kernel: Kernel, names: Names, row: Sym) -> Kernel:
 
 
 def unpack_copies(kernel: Kernel, names: Names, term: Sym) -> Kernel:
-    """What is copied in loops over `term` taken out of words."""
+    """Extracts codes from words in copies in loops over `term`."""
 
     def change(loop: For) -> tuple[Stmt, ...]:
         count = max((codes_in(s.value) for s in stores(loop.body)), default=0)
@@ -157,8 +158,8 @@ def unpack_copies(kernel: Kernel, names: Names, term: Sym) -> Kernel:
 
 
 def rows_of_codes(p: Product) -> bool:
-    """True for factors that are nothing but codes times scales, of int8 the first, of few bits in words the
-    second, which terms of a block have in common. int32 holds the sum of a block."""
+    """True for factors that are only codes times scales, of int8 the first, of few bits in words the second,
+    with scales shared by the terms of a block, whose sum int32 represents."""
     rows, lanes = _rows(p.first), _lanes(p.second)
     if rows is None or lanes is None:
         return False
@@ -170,17 +171,17 @@ def rows_of_codes(p: Product) -> bool:
 
 
 def _lies_in_words(x: Load, term: Sym) -> bool:
-    """True where neighbouring terms lie in the bytes of a word."""
+    """True if neighbouring terms are in the bytes of a word."""
     number = Sym("words", extent=term.extent)
     at = [Rewrite({term: add(mul(number.dim, WORD // BYTE), k)}).dim(x.index) for k in range(WORD // BYTE)]
     return all(place == add(at[0], k) for k, place in enumerate(at))
 
 
 def sum_bytes(kernel: Kernel, names: Names, before: Sym, row: Sym, most: int, dot: Intrinsic) -> Kernel:
-    """The sums of rows of codes over words of bytes, by a dot whose first words have no sign: codes with a
-    sign have half their number added. What the sum of a block is too large by is the zero point, with as much
-    added, times the sum of the row's codes; `less` is that sum times −1, of at most so many rows of an item,
-    found before the loop `before`. Each word adds an equal part of the product (see `factor_out`)."""
+    """The sums of rows of codes over words of bytes, by a dot whose first words are unsigned: half of their
+    range is added to signed codes. The excess of a block sum is the zero point, with the same addition, times
+    the sum of the row's codes; `less` is that sum times −1, of at most so many rows of an item, computed
+    before the loop `before`. Each word adds an equal part of the product (see `factor_out`)."""
     sums = found_sums(kernel, row)
     *outer, last = sums.summed
     ((first, second),), (fold,) = sums.factors, sums.folds
@@ -197,14 +198,14 @@ def sum_bytes(kernel: Kernel, names: Names, before: Sym, row: Sym, most: int, do
         kernel, less = _less(kernel, names, before, replace(sums, summed=loops), (most, dot, halves))
         over = cast(less * zero, Scalar.F32) if zero.type is Scalar.I32 else cast(less, Scalar.F32) * zero
         terms.append(over * (count / last.extent))
-    # The scale of weights first: a whole number times it has all its bits, however small it is.
+    # The scale of weights first: an integer times it keeps all bits, even if it is small.
     folds = tuple(multiplying(fold, x * fine, coarse) for x in terms)
     made = replace(sums, summed=loops, folds=folds)
     return at_sums(kernel, row, lambda _: (made.statement,))
 
 
 def _bytes_of(word: Expr, code: Load) -> list[Expr]:
-    """Words of codes without a sign, a byte each, taken out of a word of those that are loaded."""
+    """Words of unsigned codes, one per byte, extracted from a loaded word."""
     assert isinstance(code.buffer.type, DataType), "codes have a type of their own"
     width = bits(code.buffer.type)
     low = (1 << width) - 1
@@ -218,8 +219,8 @@ def _bytes_of(word: Expr, code: Load) -> list[Expr]:
 def _less(
     kernel: Kernel, names: Names, before: Sym, sums: Sums, of: tuple[int, Intrinsic, Sequence[Expr]]
 ) -> tuple[Kernel, Expr]:
-    """The kernel with the sums of a block's codes, times −1, in scratch before a loop, and that of a row.
-    Those of words are found first, side by side, and are added up to where the block's first one is."""
+    """The kernel with the sums of a block's codes, times −1, in scratch before a loop, and that of a row. The
+    sums of words are computed first, contiguously, and are added up at the block's first one."""
     (most, dot, halves), loops = of, sums.summed
     place, depth = flat(loops)
     kernel, less = reserve(kernel, names.name("less"), Scalar.I32, mul(depth, most))
@@ -253,7 +254,7 @@ def _summed_words(words: Sequence[Expr], dot: Intrinsic) -> Expr:
 
 
 def _side_by_side(fill: Store, loops: tuple[Sym, ...], names: Names) -> tuple[Stmt, ...]:
-    """A copy of words, by one loop where these lie evenly."""
+    """A copy of words, by one loop if they are evenly spaced."""
     counter = names.var(product(v.extent or 0 for v in loops), "w")
     read = {x for x in parts([fill.value], bound=False) if isinstance(x, Load)}
     at = {x: counted(x.index, loops, counter.dim) for x in read}
@@ -270,7 +271,7 @@ def _side_by_side(fill: Store, loops: tuple[Sym, ...], names: Names) -> tuple[St
 
 
 def _rows(x: Expr) -> Rows | None:
-    """Codes of int8 and what they are multiplied by."""
+    """Codes of int8 and their factor."""
     for codes, scale in _pairs(x):
         match codes:
             case Cast(type=Scalar.F32, arg=Cast(arg=Load() as found)) if found.buffer.stored is Scalar.I8:
@@ -279,8 +280,8 @@ def _rows(x: Expr) -> Rows | None:
 
 
 def _lanes(x: Expr) -> Lanes | None:
-    """Codes of few bits, what they are multiplied by, and their zero point, with as much added as to them;
-    None where that is 0. A zero point that is no integer has nothing added, which would round it."""
+    """Codes of few bits, their factor, and their zero point, shifted like them; None if it is 0. A zero point
+    that is not an integer is not shifted, since that would round it."""
     for steps, scale in _pairs(x):
         match steps:
             case Alu(op=Op.SUB, args=(Cast(arg=found), zero)):
@@ -301,22 +302,22 @@ def _lanes(x: Expr) -> Lanes | None:
 
 
 def _raised(zero: Expr, middle: int) -> Expr | None:
-    """An integer with another one added; None for 0."""
+    """An integer plus another one; None for 0."""
     if isinstance(zero, Const):
         return const(middle, Scalar.I32) if middle else None
     return zero + middle if middle else zero
 
 
 def _middle(code: Load) -> int:
-    """What is added to codes with a sign, so that they have none."""
+    """The number that makes signed codes unsigned."""
     assert isinstance(code.buffer.type, DataType), "codes have a type of their own"
     signed = SUMMED[code.buffer.type] is Op.SHR or code.buffer.type is DataType.INT8
     return 1 << (bits(code.buffer.type) - 1) if signed else 0
 
 
 def _code(x: Expr) -> Load | None:
-    """The one code that is loaded and made an integer: of a part of a byte by a mask, or moved up and down,
-    so that its sign fills the rest."""
+    """The one code that is loaded and converted to an integer: part of a byte by a mask, or by two shifts
+    that extend its sign."""
     read = [y for y in parts([x], bound=False) if isinstance(y, Load)]
     kind = read[0].buffer.type if len(read) == 1 else None
     if not isinstance(kind, DataType) or kind not in SUMMED:
@@ -338,9 +339,9 @@ def _pairs(x: Expr) -> tuple[tuple[Expr, Expr], ...]:
 def factor_out(
     kernel: Kernel, names: Names, lane: Sym, small: float | None, ahead: Ahead | None = None
 ) -> Kernel:
-    """The sums in registers of the loops over `lane`, `small` times what they should be, as sums of those of
-    blocks, times what each of their terms is multiplied by; `small` is None for sums of integers. `ahead`:
-    what later blocks read is asked for."""
+    """The sums in registers of the loops over `lane`, which are `small` times too large, as sums of block
+    sums times the factor of each of their terms; `small` is None for sums of integers. `ahead`: prefetch the
+    operands of later blocks."""
 
     def change(loop: For) -> tuple[Stmt, ...]:
         return (_factored(loop, names, small, ahead),)
@@ -349,7 +350,7 @@ def factor_out(
 
 
 def _words() -> Rewrite:
-    """Codes are taken out of words instead of bytes; those with a sign as float32 at once."""
+    """Codes are extracted from words instead of bytes; signed ones directly as float32."""
 
     def taken(y: Expr) -> Expr | None:
         match y:
@@ -366,7 +367,7 @@ def _words() -> Rewrite:
 
 
 def _place(x: Expr) -> tuple[Load, int] | None:
-    """The word that holds a code, and its first bit there, of an expression that shifts the code's byte."""
+    """The word that holds a code, and its first bit in it, for an expression that shifts the code's byte."""
     match x:
         case Alu(
             op=Op.LSHR,
@@ -413,7 +414,7 @@ def _factored(loop: For, names: Names, small: float | None, ahead: Ahead | None)
 @dataclass(frozen=True, slots=True)
 class _Term:
     """A term of a block: its `own` factor, an integer or the row's number times a code, and those that all
-    have in `common`. once: it is what words add equal parts of, and a block adds as a whole."""
+    have in `common`. once: parts of it are added by words, and a block adds it as a whole."""
 
     own: Expr
     common: tuple[Expr, ...]
@@ -421,7 +422,7 @@ class _Term:
 
 
 def _later(read: Iterable[Expr], ahead: Ahead, block: Sym, inner: Sequence[Sym]) -> Iterator[Fetch]:
-    """The lines of constants that a later turn of `block` reads, whose turns are runs of memory."""
+    """The cache lines of constants that a later iteration of `block` reads, if iterations are contiguous."""
     found = dict.fromkeys(x for x in loads(read) if x.buffer.space is Space.CONST)
     steps = {x: step for x in found if isinstance(step := stride(x.index, block), int) and step}
     sizes = {x: BITS[x.buffer.stored] // BYTE for x in steps}
@@ -433,27 +434,28 @@ def _later(read: Iterable[Expr], ahead: Ahead, block: Sym, inner: Sequence[Sym])
 
 
 def _common(terms: Iterable[_Term], word: Sym) -> tuple[Expr, ...]:
-    """What all terms of a block are multiplied by."""
+    """The common factor of all terms of a block."""
     (common,) = {term.common for term in terms}
     assert not any(_moves(x, word) for x in common), "terms of a block have one scale"
     return common
 
 
 def _total(sum: Expr, once: Sequence[Expr]) -> Expr:
-    """The sum of a block as a number, with what it adds as a whole: integers before they are rounded."""
+    """The sum of a block as a float, with the value that is added as a whole: integers before they are
+    rounded."""
     for x in once:
         sum = sum + x.arg if isinstance(x, Cast) else cast(sum, Scalar.F32) + x
     return cast(sum, Scalar.F32)
 
 
 def _scaled(sum: Expr, common: Sequence[Expr], small: float | None) -> Expr:
-    """The sum of a block as large as it should be: by its factors first, so that nothing overflows."""
+    """The block sum with its scale: its factors first, so that nothing overflows."""
     sum = reduce(mul_, common, sum)
     return sum if small is None else sum * (1 / small)
 
 
 def _parted(loop: For, part: Buffer, terms: Mapping[Fold, _Term]) -> For:
-    """Folds of rows into `part`, of what differs among them."""
+    """Folds of rows into `part`, without the common factors."""
     folds = (s for s in loop.body if isinstance(s, Fold) and not terms[s].once)
     return replace(loop, body=tuple(replace(s, buffer=part, value=terms[s].own) for s in folds))
 
@@ -468,7 +470,7 @@ def _nest(stmt: Stmt) -> list[For]:
 
 
 def _term(fold: Fold) -> _Term:
-    """The row's number times a code, and what both are multiplied by."""
+    """The row's number times a code, and the factors of both."""
     assert isinstance(fold.value, Alu), "what is summed has two factors"
     first, second = fold.value.args
     own, common = list[Expr](), list[Expr]()
@@ -478,7 +480,7 @@ def _term(fold: Fold) -> _Term:
 
 
 def _whole_term(fold: Fold, word: Sym) -> _Term:
-    """An integer of a word, or what words of a block add equal parts of, and the scales of both factors."""
+    """The integer of a word, or the equal parts that words of a block add, and the scales of both factors."""
     assert isinstance(fold.value, Alu), "what is summed has factors"
     scaled, coarse = fold.value.args
     assert isinstance(scaled, Alu), "sums of codes are multiplied by two scales"

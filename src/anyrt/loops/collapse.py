@@ -1,4 +1,4 @@
-"""Collapse: neighbouring loops become one wherever every index moves with both as with one counter.
+"""Collapse: neighbouring loops become one if every index moves with both as with one counter.
 
 for i: 0 … 8                          for k: 0 … 64
   for j: 0 … 8             ->           y[k] = x[k]
@@ -19,7 +19,7 @@ from anyrt.loops.nest import Names, changed, changed_in, serial
 
 
 def collapse(kernel: Kernel, names: Names) -> Kernel | Fail:
-    """All neighbouring serial loops that can be one, the innermost first; loops of one turn vanish."""
+    """Collapses all neighbouring serial loops, the innermost first; loops of one iteration vanish."""
     return changed(kernel, _collapsed(kernel.body, names), "no index moves with two loops as with one")
 
 
@@ -35,7 +35,7 @@ def _collapsed(body: tuple[Stmt, ...], names: Names) -> tuple[Stmt, ...]:
 
 
 def _loop(loop: For, names: Names) -> tuple[Stmt, ...]:
-    """A loop together with the one that it holds and nothing else."""
+    """A loop together with a loop that is its only statement."""
     if loop.var.extent == 1:
         return substituted(loop.body, {loop.var: 0})
     inner = loop.body[0] if len(loop.body) == 1 else None
@@ -49,7 +49,7 @@ def _loop(loop: For, names: Names) -> tuple[Stmt, ...]:
 
 
 def nested(loops: Sequence[Sym], kind: Loop, body: tuple[Stmt, ...], names: Names) -> tuple[Stmt, ...]:
-    """`body` in loops, the innermost of this kind, together with those around it that it is one with."""
+    """`body` in loops, the innermost of this kind, merged with those around it if possible."""
     *outer, last = loops
     while outer and all(_moves_as_one(d, outer[-1], last) for d in indices(body)):
         var = outer.pop()

@@ -1,9 +1,9 @@
-"""Distribute: an item of the parallel loop becomes several rows, and each of a row's loops runs for all of
-them before the next loop does.
+"""Distribute: an item of the parallel loop becomes several rows, and each loop of a row runs for all of them
+before the next loop does.
 
-A short row is over before its own latencies are: the adds of a sum, then a division, a square root. The same
-loop over other rows does not wait for them. What one loop leaves for the next, sums and converted rows, lies
-in the thread's scratch meanwhile, once for each row.
+The latencies of a short row are longer than its work: the adds of a sum, then a division, a square root. The
+same loop over other rows does not wait for them. The values that one loop passes to the next, sums and
+converted rows, are in the thread's scratch, once for each row.
 
     parallel p: 0 … 64                    parallel p: 0 … 8
       acc = 0                               for r: 0 … 8
@@ -29,8 +29,8 @@ from anyrt.loops.nest import Estimate, Names, lets_of, loads_of, reserve, scratc
 
 @dataclass(frozen=True, slots=True)
 class ShortRows:
-    """How large: `short`: bytes of a row, as longer ones gain more from running two at a time; `rows`: most
-    rows of an item; `bytes` that its loops read again: part of the cache nearest the core."""
+    """Limits: `short`: bytes of a row, since longer ones gain more from running two at a time; `rows`: rows
+    per item; `bytes` that its loops read again: a part of the nearest cache."""
 
     short: int
     rows: int
@@ -38,8 +38,8 @@ class ShortRows:
 
 
 def distribute(kernel: Kernel, names: Names, estimate: Estimate, sizes: ShortRows) -> Kernel | Fail:
-    """As many rows an item as share the cache nearest the core; in a last item with fewer of them the last
-    row comes again."""
+    """As many rows per item as share the nearest cache; if the last item has fewer, the last row is
+    repeated."""
     size = rows_of_item(kernel, estimate, sizes)
     if size < 2:
         return Fail("its rows are not that short")
@@ -60,7 +60,7 @@ def distribute(kernel: Kernel, names: Names, estimate: Estimate, sizes: ShortRow
 
 
 def rows_of_item(kernel: Kernel, estimate: Estimate, limits: ShortRows) -> int:
-    """How many rows an item has; 1 where a row is not that short."""
+    """The number of rows per item; 1 if a row is too long."""
     read = dict[Buffer, int]()
     for loop in loops(kernel.body):
         if any(isinstance(s, Fold) for s in loop.body):
@@ -75,7 +75,7 @@ def rows_of_item(kernel: Kernel, estimate: Estimate, limits: ShortRows) -> int:
 
 
 def _stages(body: Sequence[Stmt]) -> Iterator[list[Stmt]]:
-    """What comes before a loop, the loop (or its versions), and stores of what it folded."""
+    """The statements before a loop, the loop (or its versions), and stores of its folds."""
     stage: list[Stmt] = []
     for stmt in body:
         own = {s.buffer for s in stage if isinstance(s, Alloc)}
@@ -89,7 +89,7 @@ def _stages(body: Sequence[Stmt]) -> Iterator[list[Stmt]]:
 
 @dataclass(slots=True)
 class _Rows:
-    """Where what one row left in registers and scratch lies for all rows of the item."""
+    """Scratch for the values that one row keeps in registers and scratch, for all rows of the item."""
 
     kernel: Kernel
     names: Names
@@ -98,7 +98,7 @@ class _Rows:
     sums: dict[Buffer, Buffer] = field(default_factory=dict)
 
     def reserve(self, stem: str, kind: Scalar, count: Dim) -> Buffer:
-        """Room in the thread's scratch."""
+        """Scratch memory of the thread."""
         self.kernel, buffer = reserve(self.kernel, self.names.name(stem), kind, count)
         return buffer
 

@@ -1,12 +1,12 @@
 """Dots: neighbouring terms of a sum of narrow numbers become words, which one instruction multiplies and adds
-up (words.py).
+(words.py).
 
     for k: 0 … 64                              for w: 0 … 16
       acc += x[k] · w[k, n]           ->         acc += dot4(word x[4w …], word w[4w …, n])
 
 A float16 is the sum of two bfloat16; two words hold both parts of a term, and two dots their four products.
-Sums of these that are not finite are made once more of the factors as they are: no part of an infinity is one
-times 0.
+If such a sum is not finite, it is computed again from the original factors, since parts of an infinity would
+give products of infinity and 0.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def dots_of_halves(kernel: Kernel, row: Sym, dot: Intrinsic) -> Kernel:
 
 
 def short_products(kernel: Kernel, row: Sym, dot: Intrinsic) -> Kernel | Fail:
-    """The sums of the tiles with these rows by dots of two integers of 16 bits, one of which is 0: each
-    product and its sum are one instruction, where no terms lie side by side."""
+    """The sums of the tiles with these rows by dots of two integers of 16 bits, one of which is 0: one
+    instruction multiplies and adds if terms are not contiguous."""
     sums = found_sums(kernel, row)
     factors, value = sums.factors, sums.folds[0].value
     plain = isinstance(value, Alu) and value.op is Op.MUL and len(factors) == 1
@@ -95,9 +95,9 @@ def _is_short(x: Expr) -> bool:
 def unsigned(
     kernel: Kernel, names: Names, before: Sym, row: Sym, lane: Sym, panel: tuple[int, int], dot: Intrinsic
 ) -> Kernel | Fail:
-    """Dots of bytes by one whose first word's have no sign: the first factor's bytes are stored in scratch
-    with 128 added, so that none is negative, and as much `less` of each sum is found out before the loop
-    `before`, for the lanes of a `panel`, which are so many, and so many registers."""
+    """Dots of bytes by an instruction with unsigned first words: the first factor's bytes are stored in
+    scratch with 128 added, and the excess `less` of each sum is computed before the loop `before`, for the
+    lanes of a `panel`, which has so many lanes and registers."""
     count, registers = panel
     sums = found_sums(kernel, row)
     ((first, second),) = sums.factors
@@ -116,8 +116,8 @@ def unsigned(
 
 
 def _offsets(sums: Sums, names: Names, store: Store, dot: Intrinsic) -> tuple[Stmt, ...]:
-    """What is stored, less 128 times the sum of the second factor's bytes; in several sums, each of which
-    would wait for itself otherwise."""
+    """The stored value, less 128 times the sum of the second factor's bytes; in several sums, since one would
+    wait for its own latency."""
     sizes = (
         (v, n)
         for n in CHAINS
@@ -145,7 +145,7 @@ def _offset(body: Sequence[Stmt], buffer: Buffer) -> tuple[Stmt, ...]:
 
 
 def finite(kernel: Kernel, names: Names, row: Sym, factors: Product) -> Kernel:
-    """Sums that tiles have left in scratch made once more where one of them is not finite."""
+    """Sums that tiles left in scratch, recomputed if one of them is not finite."""
 
     def change(sums: Sums) -> tuple[Stmt, ...]:
         (kept,) = sums.then

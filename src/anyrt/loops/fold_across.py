@@ -1,5 +1,4 @@
-"""Fold across: rows that are read across memory are folded for neighbouring ones at once, which lie side by
-side.
+"""Fold across: neighbouring rows whose elements are strided in memory are folded at once, side by side.
 
 for i: 0 … n                          for b: 0 … (n + 255) // 256
   acc = 0                               vector j: 0 … min(256, n − 256b)
@@ -22,8 +21,8 @@ from anyrt.loops.split import pieces
 
 
 def fold_across(kernel: Kernel, names: Names, size: int) -> Kernel | Fail:
-    """The outer loop along which folds read memory one by one, in pieces of `size`, as vector loop around
-    all that its turns hold."""
+    """The outer loop along which folds read memory contiguously, in pieces of `size`, as a vector loop around
+    all statements of its iterations."""
     outer, body = around(kernel)
     var = _across(kernel)
     if var is None:

@@ -1,5 +1,5 @@
-"""Fold along memory: a sum over a row whose neighbours lie apart, as those of a group of channels do where
-channels are innermost, is made in the order of memory.
+"""Fold along memory: a sum over a strided row, such as a group of channels with channels innermost, is
+computed in memory order.
 
                                                   for b: 0 … 8
                                                     vector c: 0 … 16
@@ -11,7 +11,7 @@ channels are innermost, is made in the order of memory.
                                                   for k: 0 … 128
                                                     acc += sums[k]
 
-Several blocks are summed beside one another, so that additions hide each other's latencies.
+Several blocks are summed side by side, so that additions hide each other's latencies.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ BESIDE = (4, 2, 1)  # blocks
 
 
 def fold_along(kernel: Kernel, names: Names, lanes: int, terms: int) -> Kernel | Fail:
-    """Every sum of float32 over a row in which neighbours lie apart, and at least `lanes` others do not, by
-    blocks of at most `terms` terms."""
+    """Every sum of float32 over a strided row with at least `lanes` contiguous neighbours, by blocks of at
+    most `terms` terms."""
     order = _Order(kernel, names, lanes, terms)
     body = changed_in(kernel.body, order.at)
     return changed(order.kernel, body, "no row lies in memory in another order")
 
 
 class _Order:
-    """Gives the sums of one kernel another order; `kernel` has the room for their blocks."""
+    """Changes the order of the sums of one kernel; `kernel` has the scratch for their blocks."""
 
     def __init__(self, kernel: Kernel, names: Names, lanes: int, terms: int) -> None:
         self.kernel, self._names, self._lanes, self._terms = kernel, names, lanes, terms
 
     def at(self, stmt: Stmt) -> tuple[Stmt, ...] | None:
-        """A loop that holds a sum and nothing else in another order; None for what stays."""
+        """A loop that contains only a sum, in another order; None if it stays."""
         match stmt:
             case For(var=var, kind=Loop.SERIAL, body=(Fold(op=Op.ADD, index=0) as fold,)):
                 length = self._length(var, fold) if fold.buffer.type is Scalar.F32 else None
@@ -53,7 +53,7 @@ class _Order:
         return None
 
     def _length(self, var: Sym, fold: Fold) -> int | None:
-        """The turns after which the sum comes to the next neighbours in memory."""
+        """The iterations after which the sum reaches the next contiguous neighbours."""
         total = var.extent
         if not isinstance(total, int):
             return None
@@ -88,7 +88,7 @@ class _Order:
 
 
 def _periods(fold: Fold, var: Sym) -> Iterator[int]:
-    """By how many turns of a loop indices are divided."""
+    """The divisors of a loop's counter in indices."""
     todo: list[Dim] = [x.index for x in loads_of([fold])]
     while todo:
         dim = todo.pop()
@@ -100,7 +100,7 @@ def _periods(fold: Fold, var: Sym) -> Iterator[int]:
 
 
 def _divided(atom: Fn, var: Sym) -> int:
-    """How many turns of a loop share a quotient that is made of its counter alone; 0 for all else."""
+    """The iterations of a loop that share a quotient of its counter alone; 0 for all others."""
     by, inner = atom.args[-1], atom.args[0]
     if atom.op != FLOORDIV or not isinstance(by, int) or not isinstance(inner, Expr):
         return 0

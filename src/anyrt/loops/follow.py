@@ -1,4 +1,4 @@
-"""Follow numbers through expressions: what each is where some of its parts are known.
+"""Follow numbers through expressions: the value of each if some of its parts are known.
 
 select(mask, s, −∞), where the mask is false:  −∞
 x · y, where x is 0:                           0, also where y is not finite
@@ -22,7 +22,7 @@ ENDLESS: Final = float("-inf")
 
 @dataclass(slots=True)
 class Follow:
-    """Numbers that expressions are sure to be behind a place where a comparison turns, or where some are
+    """The numbers that expressions certainly have behind a place where a comparison changes, or if some are
     `known`."""
 
     turn: Breakpoint | None
@@ -68,7 +68,7 @@ class Follow:
 
 
 def _first(values: Sequence[Const | None], number: float) -> Const | None:
-    """That of operands which is this number, and so the result."""
+    """The operand that is this number, and so the result."""
     return next((v for v in values if v is not None and v.value == number), None)
 
 

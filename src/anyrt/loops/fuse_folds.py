@@ -1,17 +1,17 @@
-"""Fuse two folds: sums of squares around a mean, of rows too long for the cache nearest the core, in one pass
-of chunks.
+"""Fuse two folds: sums of squares around a mean, of rows too long for the nearest cache, in one pass of
+chunks.
 
 With a and b the sums of x − k and (x − k)² over a chunk of m elements, s = a + m k its sum (Chan, Golub and
 LeVeque 1979, formula 2.1, and 1983, the shifted algorithm):
 
     sum = Σ s        Σ (x − sum / n)² = Σ (b − a² / m) + Σ m (s / m − sum / n)²
 
-k is the mean of the chunk before. Where it is far from this one's, so that b − a² / m loses digits, the two
-means are far from each other, and the last sum is as large: what is lost is a few units in the last place of
-the whole. The first chunk, which has none before, is read twice.
+k is the mean of the chunk before. If it is far from this one's, so that b − a² / m loses digits, the two
+means are far from each other, and the last sum is as large: the error is a few units in the last place of the
+whole. The first chunk, which has none before, is read twice.
 
-Differences from k may be twice those from the mean, and their squares overflow before those do. So where the
-result is not finite, the row is read again as it was before.
+Differences from k may be twice those from the mean, and their squares overflow earlier. If the result is not
+finite, the row is therefore read again in two passes.
 
     for r: acc += x[r]                    for b: for r: part += x[4096b + r] − k; apart += (…)²
     for r: sq += (x[r] − acc / n)²   ->     sums[b] = …; …
@@ -60,7 +60,7 @@ LARGEST: Final = (2 - 2.0**-23) * 2.0**127  # of float32
 
 def fuse_folds(kernel: Kernel, names: Names, estimate: Estimate, chunk: int) -> Kernel | Fail:
     """Every two folds of the second kind over at least `LONG` chunks of `chunk` elements in one pass;
-    right, though not fast, for rows that turn out short."""
+    correct, though not fast, for rows that are short at run time."""
     pass_ = _Pass(kernel, names, estimate, chunk)
     body = pass_.statements(kernel.body)
     return replace(pass_.kernel, body=body) if pass_.found else Fail("no long row is folded around its mean")
@@ -68,7 +68,7 @@ def fuse_folds(kernel: Kernel, names: Names, estimate: Estimate, chunk: int) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """A register, where it starts, and the loop that adds to it."""
+    """A register, its initial value, and the loop that adds to it."""
 
     register: Buffer
     start: Expr
@@ -77,7 +77,7 @@ class _Sum:
 
 
 def _sum(stmts: Sequence[Stmt]) -> _Sum | None:
-    """The sum that two statements make: a register begins, and one loop adds to it."""
+    """The sum of two statements: the initialization of a register, and one loop that adds to it."""
     match stmts:
         case [Alloc(buffer=register, value=start), For(var=var, kind=Loop.SERIAL, body=(Fold() as fold,))]:
             if fold.buffer == register and fold.op is Op.ADD and register.type is Scalar.F32:
@@ -87,7 +87,7 @@ def _sum(stmts: Sequence[Stmt]) -> _Sum | None:
 
 @dataclass(slots=True)
 class _Pass:
-    """Looks for pairs of sums, and makes one loop of each."""
+    """Finds pairs of sums, and creates one loop of each."""
 
     kernel: Kernel
     names: Names
@@ -113,7 +113,7 @@ class _Pass:
         return tuple(out)
 
     def _around_mean(self, stmts: Sequence[Stmt]) -> tuple[_Sum, _Sum] | None:
-        """Two long sums over one loop, when the second adds squares around the first by its length."""
+        """Two long sums over one loop, if the second adds squares around the first divided by its length."""
         one, two = _sum(stmts[:2]), _sum(stmts[2:])
         if one is None or two is None or self.estimate(two.var) < LONG * self.chunk:
             return None

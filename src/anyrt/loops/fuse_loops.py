@@ -1,10 +1,10 @@
-"""Fuse loops: two of the loops around a kernel's statements become one, whose counter is taken apart.
+"""Fuse loops: two of the loops around a kernel's statements become one, whose counter is divided again.
 
     for i: 0 … 8                    for m: 0 … 24
       for j: 0 … 3         ->         y[8·(m mod 3) + m // 3] = …
         y[8j + i] = …
 
-Where the two count as one everywhere, nothing is taken apart (collapse.py).
+If all indices move with both as with one counter, no division is needed (collapse.py).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from anyrt.loops.nest import around, serial
 
 
 def fuse_loops(kernel: Kernel, outer: Sym, inner: Sym, fused: Sym) -> Kernel | Fail:
-    """The loop `fused`, of as many turns as both have, innermost."""
+    """The loop `fused`, with as many iterations as both together, innermost."""
     vars, body = around(kernel)
     if outer not in vars or inner not in vars:
         return Fail(f"{outer} and {inner} are no loops around the kernel's statements")

@@ -1,13 +1,12 @@
-"""Interleave: few elements side by side at every position of a row (the channels of a photograph) become one
+"""Interleave: a few contiguous elements at every position of a row (the channels of a photograph) become one
 loop over both.
 
     for i: 0 … 640                        for k: 0 … 1920
       for c: 0 … 3             ->           y[k] = x[k]
         y[3i + c] = x[3i + c]
 
-Where all indices move with position and element as with one counter, the vectors need not care where one
-position ends and the next begins. Positions from a table of taps become a table in groups, which has an entry
-for each element.
+If all indices move with position and element as with one counter, vectors may cross positions. Positions from
+a table of taps become a table in groups, which has an entry for each element.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class _Uneven(Exception):
 
 
 def interleave(kernel: Kernel, tables: Tables, names: Names) -> Kernel | Fail:
-    """Every nest whose last loop runs over few elements side by side, with one loop for its two innermost."""
+    """Every nest whose last loop runs over few contiguous elements, with one loop for its two innermost."""
     found: list[Nest] = []
 
     def change(nest: Nest) -> Sequence[Stmt]:
@@ -67,7 +66,7 @@ class _Move:
     tables: Tables
 
     def moved(self, x: Expr) -> Expr | None:
-        """What takes the place of an index or a load."""
+        """The replacement of an index or a load."""
         match x:
             case Load(buffer=buffer, index=at):
                 table = self.tables.of(buffer) if buffer.space is Space.TABLE else None

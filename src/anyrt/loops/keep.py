@@ -1,4 +1,4 @@
-"""Keep: where a kernel stores back what it has read, it neither reads nor stores.
+"""Keep: if a kernel stores back the value that it has read, it neither reads nor stores.
 
     for b: 0 … 2                                          for b: 0 … 2
       for h: 0 … 8                                          for p: 0 … 99
@@ -6,8 +6,8 @@
           y[b, h, p] = select(w[b] == p, x[b, h],               for h: 0 … 8
                               y[b, h, p])                         y[b, h, p] = x[b, h]
 
-An output that lies in the memory of an input has few new elements. Loops that do not decide which ones go
-inside, so that the others are passed over many at a time.
+An output in the memory of an input has few new elements. Loops that do not affect the condition move inside,
+so that many unchanged elements are skipped at a time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from anyrt.loops.nest import around, serial
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """`store` stores something new where `condition` holds, which the loops over `outer` decide."""
+    """`store` stores a new value if `condition` holds, which depends on the loops over `outer`."""
 
     condition: Expr
     store: Store
@@ -32,12 +32,12 @@ class Kept:
 
 
 def keeps(kernel: Kernel) -> bool:
-    """True where a kernel of serial loops stores back some of what it reads."""
+    """True if a kernel of serial loops stores back some of its loads."""
     return not isinstance(_kept(kernel), Fail)
 
 
 def keep(kernel: Kernel) -> Kernel | Fail:
-    """The kernel that stores nothing but what is new."""
+    """The kernel that stores only new elements."""
     found = _kept(kernel)
     if isinstance(found, Fail):
         return found
@@ -46,7 +46,7 @@ def keep(kernel: Kernel) -> Kernel | Fail:
 
 
 def _kept(kernel: Kernel) -> Kept | Fail:
-    """How a kernel of serial loops around one store passes over what stays as it is."""
+    """How a kernel of serial loops around one store skips unchanged elements."""
     vars, body = around(kernel)
     match body:
         case [Store(value=Alu(op=Op.SELECT, args=(condition, a, b))) as store]:
@@ -64,5 +64,5 @@ def _kept(kernel: Kernel) -> Kept | Fail:
 
 
 def _is_there(store: Store, value: Expr) -> bool:
-    """True for what lies where it would be stored."""
+    """True for a load of the element that is stored."""
     return isinstance(value, Load) and (value.buffer, value.index) == (store.buffer, store.index)

@@ -1,8 +1,7 @@
-"""What transformations share: fresh names, perfect nests, and how indices move with loops.
+"""The parts that transformations share: fresh names, perfect nests, and how indices move with loops.
 
-A *nest* is a chain of serial loops, each the only statement of the one around it, over statements that hold
-no loops. Everything is decided by how indices move with the variables (their strides), never by what the
-statements compute.
+A *nest* is a chain of serial loops, each the only statement of the one around it, over statements without
+loops. Decisions depend on how indices move with the variables (their strides), never on the computation.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from anyrt.ir.visit import loads, substituted
 FEW = 4  # elements that are interleaved when stored
 ALIGNMENT = 64  # bytes, of each buffer in scratch
 
-Estimate: TypeAlias = Callable[[Sym], int]  # turns of a loop, where sizes are open at the usual ones
+Estimate: TypeAlias = Callable[[Sym], int]  # iterations of a loop of dynamic extent, at the typical sizes
 
 
 @dataclass(slots=True)
@@ -68,8 +67,8 @@ def serial(vars: Sequence[Sym], body: Sequence[Stmt]) -> tuple[Stmt, ...]:
 
 
 def nest_of(stmt: Stmt) -> Nest | None:
-    """The nest that begins with a statement; None where there is none, or an inner loop is chosen already.
-    What a loop counts in pieces (a let) stays outside of nests."""
+    """The nest that begins with a statement; None if there is none, or an inner loop is vectorised already. A
+    loop whose counter is divided (a let) stays outside of nests."""
     vars: list[Sym] = []
     body: tuple[Stmt, ...] = (stmt,)
     while len(body) == 1 and isinstance(loop := body[0], For) and loop.kind is Loop.SERIAL:
@@ -81,7 +80,7 @@ def nest_of(stmt: Stmt) -> Nest | None:
 
 
 def changed_in(body: Iterable[Stmt], change: Callable[[Stmt], Sequence[Stmt] | None]) -> tuple[Stmt, ...]:
-    """Statements with what `change` makes of each in its place; where that is None, with those that it holds
+    """Statements, each replaced by the result of `change`; if that is None, its nested statements are
     changed."""
     out: list[Stmt] = []
     for stmt in body:
@@ -110,8 +109,7 @@ def each_nest(body: Iterable[Stmt], change: Callable[[Nest], Sequence[Stmt]]) ->
 def at_loop(
     body: Sequence[Stmt], var: Sym, change: Callable[[For], Sequence[Stmt]], branches: bool = True
 ) -> tuple[Stmt, ...]:
-    """Statements with every loop called as `var` is changed; without `branches`: none in loops within
-    these."""
+    """Statements with every loop called `var` changed; without `branches`: none in loops within these."""
 
     def found(stmt: Stmt) -> Sequence[Stmt] | None:
         return change(stmt) if isinstance(stmt, For) and stmt.var.name == var.name else None
@@ -126,12 +124,12 @@ def at_loop(
 
 
 def changed(kernel: Kernel, body: tuple[Stmt, ...], otherwise: str) -> Kernel | Fail:
-    """The kernel with another body, or the reason why it has none."""
+    """The kernel with another body, or the reason why there is none."""
     return Fail(otherwise) if body == kernel.body else replace(kernel, body=body)
 
 
 def around(kernel: Kernel) -> tuple[tuple[Sym, ...], tuple[Stmt, ...]]:
-    """The serial loops around all of a kernel, each alone in the one before, and what they hold."""
+    """The serial loops around all of a kernel, each alone in the one before, and their body."""
     vars: list[Sym] = []
     body = kernel.body
     while len(body) == 1 and isinstance(loop := body[0], For) and loop.kind is Loop.SERIAL:
@@ -141,13 +139,13 @@ def around(kernel: Kernel) -> tuple[tuple[Sym, ...], tuple[Stmt, ...]]:
 
 
 def lets_of(kernel: Kernel) -> tuple[list[Let], list[Stmt]]:
-    """What stands at a kernel's beginning: what its items count in pieces, and all else of it."""
+    """The declarations at a kernel's beginning, and the rest of it."""
     lets = [s for s in kernel.body if isinstance(s, Let)]
     return lets, [s for s in kernel.body if not isinstance(s, Let)]
 
 
 def scratch_of(body: Sequence[Stmt]) -> list[Buffer]:
-    """What a row keeps in scratch from one loop to the next."""
+    """The scratch in which a row passes values from one loop to the next."""
     return sorted((b for b in buffers_of(body) if b.space is Space.SCRATCH), key=lambda b: b.name)
 
 
@@ -177,13 +175,13 @@ def stride(dim: Dim, var: Sym) -> Dim | None:
 
 
 def is_few(var: Sym) -> bool:
-    """True for a loop over as many elements as a pixel has."""
+    """True for a loop over at most as many elements as a pixel has."""
     return isinstance(var.extent, int) and 2 <= var.extent <= FEW
 
 
 def interleaves(nest: Nest) -> bool:
-    """True for a few elements innermost (the channels of a photograph) that lie side by side in memory for
-    neighbouring turns of the loop around them: that loop is the one to widen."""
+    """True if a few innermost elements (the channels of a photograph) are contiguous in memory across
+    iterations of the loop around them: that loop is the one to widen."""
     if len(nest.vars) < 2 or not isinstance(nest.body[0], Store):
         return False
     outer, last, at = nest.vars[-2], nest.vars[-1], nest.body[0].index
@@ -191,8 +189,8 @@ def interleaves(nest: Nest) -> bool:
 
 
 def deinterleaves(nest: Nest) -> bool:
-    """True for a few elements innermost that lie side by side where they are read, for neighbouring turns of
-    the loop around them, but not where they are stored."""
+    """True if a few innermost elements are contiguous where they are read, across iterations of the loop
+    around them, but not where they are stored."""
     if len(nest.vars) < 2 or not isinstance(nest.body[0], Store) or not is_few(nest.vars[-1]):
         return False
     outer, last = nest.vars[-2:]
@@ -204,7 +202,7 @@ def deinterleaves(nest: Nest) -> bool:
 
 
 def read_across(nest: Nest) -> Sym | None:
-    """An outer loop along which some load walks memory one by one while the innermost loop makes it jump."""
+    """An outer loop along which some load is contiguous while the innermost loop makes it stride."""
     last = nest.vars[-1]
     for x in loads_of(nest.body):
         step = stride(x.index, last)
@@ -216,17 +214,17 @@ def read_across(nest: Nest) -> Sym | None:
 
 
 def unit_loads(body: Sequence[Stmt], var: Sym) -> int:
-    """How many loads walk memory one element at a time with `var`."""
+    """How many loads are contiguous along `var`."""
     return sum(stride(x.index, var) == 1 for x in loads_of(body))
 
 
 def turn(var: Sym) -> Dim:
-    """The counter of a loop; of one of a single turn, which is left out, 0."""
+    """The counter of a loop; 0 for a single iteration, whose loop is omitted."""
     return 0 if var.extent == 1 else var.dim
 
 
 def flat(vars: Sequence[Sym]) -> tuple[Dim, Dim]:
-    """(the turns of nested loops as one counter, how many there are)."""
+    """(the iterations of nested loops as one counter, their number)."""
     at: Dim = 0
     for v in vars:
         at = add(mul(at, v.extent or 0), v.dim)

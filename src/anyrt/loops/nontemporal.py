@@ -1,10 +1,10 @@
-"""Non-temporal stores: buffers so large that nothing of them stays in the caches are written past these,
-which saves reading every line before it is overwritten.
+"""Non-temporal stores: buffers too large for the caches are stored past them, which saves reading every line
+before it is overwritten.
 
     for vec i < n:             buffer y is marked:
       store y[i], …     →      its whole lines are stored past the caches
 
-Where sizes are open, the mark is a size: lines go past the caches where it is not 0 while running.
+For dynamic sizes, the mark is a size: lines bypass the caches if it is not 0 at run time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from anyrt.ir.statements import stores, with_buffers
 
 
 def nontemporal(kernel: Kernel, large: Mapping[Buffer, Dim]) -> Kernel | Fail:
-    """The kernel with every buffer of `large` that it stores to marked; `large`: where not 0, a buffer is."""
+    """The kernel with marks on every buffer in `large` that it stores to; `large`: the condition for each."""
     stored = {s.buffer for s in stores(kernel.body)}
     swap = {b: replace(b, nontemporal=size) for b, size in large.items() if b in stored and size != 0}
     return with_buffers(kernel, swap) if swap else Fail("the caches hold what it stores")

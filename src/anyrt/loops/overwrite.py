@@ -1,10 +1,11 @@
-"""Whether a kernel may store its results where it reads something else: what it reads it has read before.
+"""Whether a kernel may store its results over one of its operands: each element must be read before it is
+overwritten.
 
     for i: 0 … n
       y[i] = max(sum[i] + x[i], 0)      # y may lie where x does
 
-x is read nowhere but in stores of y, at their own index, and these stores are as many as there are elements.
-As each element is stored once at least, none is stored twice, and none is read after that.
+x is read only in stores of y, at the same index, and the number of stores equals the number of elements. Each
+element is stored at least once, so none is stored twice, and none is read after that.
 """
 
 from __future__ import annotations
@@ -51,12 +52,12 @@ from anyrt.ir.kernel import (
 from anyrt.ir.statements import roots, stores
 from anyrt.ir.visit import loads, statements, written
 
-MANY: Final = 1024  # turns of a loop that are counted one by one
+MANY: Final = 1024  # iterations of a loop that are counted one by one
 UNKNOWN: Final = Sym("unknown").dim  # it is only ever added and multiplied, so nothing with it is a number
 
 
 def reads_what_it_stores(kernel: Kernel, made: Buffer, read: Buffer) -> bool:
-    """True where every load of `read` is part of a store to `made`, and has its index."""
+    """True if every load of `read` is part of a store to `made`, with the same index."""
     for stmt in statements(kernel.body):
         loaded = loads(roots(stmt))
         if any(x.buffer == made for x in loaded) or read in written(stmt):
@@ -68,7 +69,7 @@ def reads_what_it_stores(kernel: Kernel, made: Buffer, read: Buffer) -> bool:
 
 
 def stores_of(kernel: Kernel, made: Buffer) -> Dim:
-    """How often a kernel stores to a buffer; something that equals no size where that is not known."""
+    """How often a kernel stores to a buffer; a symbol that equals no size if unknown."""
     loop = For(kernel.var, Loop.PARALLEL, kernel.body)
     return _Turns(made).of((loop,), {})
 
@@ -81,7 +82,7 @@ class _Turns:
     known: dict[int, frozenset[Sym]] = field(default_factory=dict)
 
     def of(self, body: Sequence[Stmt], at: Mapping[Sym, Dim]) -> Dim:
-        """The stores of statements where loops around them have come `at`."""
+        """The stores of statements at the loop counters `at`."""
         count: Dim = 0
         for stmt in body:
             match stmt:
@@ -107,7 +108,7 @@ class _Turns:
         return _summed(self.of(loop.body, at), var, extent)
 
     def _steering(self, body: tuple[Stmt, ...]) -> frozenset[Sym]:
-        """What decides how often statements store."""
+        """The properties on which the number of stores depends."""
         if id(body) not in self.known:
             found = frozenset[Sym]()
             for stmt in reversed(body):
@@ -126,7 +127,7 @@ class _Turns:
 
 
 def _turns(extent: Dim) -> Dim:
-    """How often a loop of this extent turns: not at all where that is negative."""
+    """The iterations of a loop of this extent: none if it is negative."""
     return extent if always_le(0, extent) else maximum(0, extent)
 
 
@@ -146,7 +147,7 @@ def _number(x: Index | Const, at: Mapping[Sym, Dim]) -> Dim:
 
 
 def _summed(count: Dim, var: Sym, extent: Dim) -> Dim:
-    """The sum over a loop in pieces, the last one shorter, of what goes with the size of a piece."""
+    """The sum of multiples of the size of a piece over a loop of pieces, the last one shorter."""
     found: Dim = 0
     for factors, number in count.terms if isinstance(count, DimExpr) else (((), count),):
         moving = [f for f in factors if depends(f, var)]

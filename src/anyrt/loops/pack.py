@@ -1,5 +1,5 @@
-"""Pack: what the sums of a tile read is copied to the thread's scratch first, in the order in which they read
-it.
+"""Pack: the operands of a tile's sums are first copied to the thread's scratch, in the order in which they
+are read.
 
     for p: 0 … 2                              for p: 0 … 2
       for i: 0 … 14                             for k: vector j: panel[32k + j] = w[k, 32p + j]
@@ -8,9 +8,9 @@ it.
           for k: …                                  acc = 0
             acc += x[i, k] · w[k, 32p + j]          for k: acc += x[i, k] · panel[32k + j]
 
-A panel of the lanes' factor has the lanes of each term side by side, for all tiles that follow; the rows'
-factor has each row's terms side by side, for all panels. What is copied may be words of terms (dots.py).
-Where whole tiles of these are loaded, zeros fill up what is left.
+A panel of the lanes' factor has the lanes of each term contiguous, for all tiles that follow; the rows'
+factor has each row's terms contiguous, for all panels. The copies may be words of terms (dots.py). If whole
+tiles of these are loaded, they are padded with zeros.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def pack_n(
     deep: int = 1,
     each: tuple[int, tuple[Sym, ...]] = (1, ()),
 ) -> Kernel:
-    """The second factors in a panel of `width` lanes, filled before the loop `before`, or in so many of them,
-    one for each turn of the loops of `each` within it. Terms are filled up to a multiple of `deep`.
-    `side`: of squares that are transposed in registers."""
+    """The second factors in a panel of `width` lanes, filled before the loop `before`, or in several, one for
+    each iteration of the loops of `each` within it. Terms are padded to a multiple of `deep`. `side`: the
+    size of squares that are transposed in registers."""
     sums, (count, panels) = found_sums(kernel, row), each
     values, within = tuple(x for _, x in sums.factors), sums.lane
     place, depth = flat(sums.summed)
@@ -62,9 +62,9 @@ def pack_n(
 def pack_m(
     kernel: Kernel, names: Names, before: Sym, row: Sym, most: int, apart: int, side: int, deep: int = 1
 ) -> Kernel:
-    """The first factor of all turns of the loop `row`, no more than `most`, each with its terms side by side,
-    filled before the loop `before`. Rows lie `apart` elements more from one another, so that they do not
-    meet in the same lines of the nearest cache. `side`: of squares that are transposed in registers."""
+    """The first factor of all iterations of the loop `row`, at most `most`, each with its terms contiguous,
+    filled before the loop `before`. Rows are `apart` elements further from one another, so that they map to
+    different sets of the nearest cache. `side`: the size of squares that are transposed in registers."""
     sums = found_sums(kernel, row)
     value, own = sums.factors[0][0], names.var(sums.row.extent or 0, "r")
     place, depth = flat(sums.summed)
@@ -84,7 +84,7 @@ def pack_m(
 def _each_row(
     names: Names, own: Sym, summed: tuple[Sym, ...], fill: Store, side: int, zeros: tuple[Stmt, ...]
 ) -> tuple[Stmt, ...]:
-    """The terms of each row; where rows lie side by side in memory and terms do not, squares of both."""
+    """The terms of each row; if rows are contiguous in memory and terms are not, squares of both."""
     *outer, last = summed
     reads = [at for at in dims_of(fill.value) if moves((at,), own)]
     if not all(stride(at, own) == 1 != stride(at, last) for at in reads):
@@ -111,7 +111,7 @@ def _squares(
     fills: tuple[Store, ...],
     side: int,
 ) -> tuple[Stmt, ...]:
-    """The lanes of each term; where terms lie side by side in memory and lanes do not, squares of both are
+    """The lanes of each term; if terms are contiguous in memory and lanes are not, squares of both are
     transposed in registers. `loops`: over terms, panels and lanes."""
     summed, panels, within = loops
     *outer, last = summed
@@ -124,5 +124,5 @@ def _squares(
 
 
 def _filled(count: Dim, value: Expr, deep: int) -> Dim:
-    """The next multiple of `deep` of so many words; of others as many as there are."""
+    """The next multiple of `deep` for words; the same number for others."""
     return mul(ceildiv(count, deep), deep) if value.type is Scalar.I32 else count

@@ -1,4 +1,4 @@
-"""Parallelise: outer loops become the parallel loop of the kernel, whose counter each item takes apart again.
+"""Parallelise: outer loops become the parallel loop of the kernel, whose counter each item divides again.
 
 for i: 0 … 8                          parallel p: 0 … 24
   for j: 0 … 3             ->           let i = p // 3
@@ -18,8 +18,8 @@ from anyrt.loops.nest import Names, around, serial
 
 
 def parallelise(kernel: Kernel, names: Names, count: int) -> Kernel | Fail:
-    """The `count` outermost loops, each alone in the one before, as the parallel loop; how much one of its
-    items holds is measured elsewhere."""
+    """The `count` outermost loops, each alone in the one before, as the parallel loop; the work of an item is
+    computed elsewhere."""
     vars, body = around(kernel)
     if count > len(vars):
         return Fail(f"there are {len(vars)} loops around the kernel's statements, not {count}")

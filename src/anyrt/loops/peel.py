@@ -1,12 +1,13 @@
-"""Peel: the last turns of a loop, of which there are fewer, have loops of their own.
+"""Peel: the last iterations of a loop, if they are fewer, get loops of their own.
 
     for t: 0 … 4                               for t: 0 … 4
       for i: 0 … min(14, 50 − 14t)      ->       if 14t + 14 ≤ 50: for i: 0 … 14
         …                                        if not: for i: 0 … 8
                                                    …
 
-So the extents of these loops are known, and their turns can be unrolled. Where the whole number is open, what
-is left comes a few at a time: the last one again where it is no multiple (`Left.again`), or by ever fewer.
+The extents of these loops are then known, and they can be unrolled. If the total number is dynamic, the
+remainder is processed a few at a time: either the last one is repeated if it is no multiple (`Left.again`),
+or by ever fewer.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from anyrt.loops.nest import Names, at_loop, changed, serial
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """How the turns come that are left of an open number: as often as they can so many at a time as each of
-    `few` says; `again`: and the last turn more than once, if some are missing."""
+    """How the remainder of a dynamic number is processed: repeatedly in groups of each size in `few`;
+    `again`: with the last iteration repeated, if some are missing."""
 
     few: tuple[int, ...]
     again: bool
@@ -34,8 +35,8 @@ class Left:
 def peel(
     kernel: Kernel, names: Names, var: Sym, size: int, first: Dim, count: Dim, left: Left
 ) -> Kernel | Fail:
-    """The loop `var` over `size` turns from `first` on, or fewer at the end of `count`, as one over exactly
-    as many, and others over those that are left."""
+    """The loop `var` over `size` iterations from `first` on, or fewer at the end of `count`, as one over
+    exactly that number, and others over the remainder."""
     whole = alu(Op.LE, index(add(first, size)), index(count))
 
     def change(loop: For) -> tuple[Stmt, ...]:
@@ -52,8 +53,8 @@ def peel(
 
 
 def specialize(kernel: Kernel, var: Sym, inner: Sym, whole: Expr, sizes: tuple[int, int]) -> Kernel | Fail:
-    """The loops `var`, but for what is left of an open number, for each of two extents of the loops `inner`
-    in them: the first where these are `whole`, the other elsewhere."""
+    """The loops `var`, except for the remainder of a dynamic number, for each of two extents of the loops
+    `inner` in them: the first if these are `whole`, the other elsewhere."""
 
     def change(loop: For) -> tuple[Stmt, ...]:
         full, rest = (at_loop((loop,), inner, partial(_turns, count=n)) for n in sizes)
@@ -63,13 +64,13 @@ def specialize(kernel: Kernel, var: Sym, inner: Sym, whole: Expr, sizes: tuple[i
 
 
 def _turns(loop: For, count: int, value: Callable[[Dim], Dim] = lambda at: at) -> tuple[Stmt, ...]:
-    """So many turns; `value`: of the loop, by the counter of these."""
+    """A loop of this extent; `value`: the original counter."""
     own = replace(loop.var, extent=count)
     return (replace(loop, var=own, body=substituted(loop.body, {loop.var: value(own.dim)})),)
 
 
 def _rest(loop: For, names: Names, first: Dim, count: Dim, many: Dim, left: Left) -> tuple[Stmt, ...]:
-    """`many` turns."""
+    """`many` iterations."""
     start: Dim = 0
     body: list[Stmt] = []
     for few in left.few:

@@ -1,8 +1,8 @@
-"""Precompute addresses: vector loops that read positions of a small slope take from tables what can be known
-beforehand, where each vector begins to read, and how far from there each lane's element lies.
+"""Precompute addresses: vector loops that read positions of a small slope read from tables where each vector
+begins, and the distance of each lane's element from there.
 
-Whole registers are read from there on. So near the end of the operand, where they would reach beyond it, the
-loop that finds out by itself takes over.
+Whole registers are read from that start. Near the end of the operand, where they would reach beyond it, the
+loop without tables is used.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ BYTE = 8  # bits
 
 
 def precompute_addresses(kernel: Kernel, tables: Tables, common: bool = True) -> Kernel | Fail:
-    """The kernel, vector loops in two versions where positions in tables allow it. `common`: all taps of
-    bytes begin to read at one place, since one register holds what they read."""
+    """The kernel with vector loops in two versions if positions in tables allow it. `common`: all taps of
+    bytes have one start, since one register holds their elements."""
 
     def at(stmt: Stmt) -> list[Stmt] | None:
         is_vector = isinstance(stmt, For) and stmt.kind is Loop.VECTOR
@@ -57,8 +57,8 @@ def _versions(loop: For, tables: Tables, common: bool) -> list[Stmt]:
 
 
 def _reads(loop: For, tables: Tables) -> Iterator[tuple[Load, Buffer, Table, Dim]]:
-    """(what lanes read at positions that have a slope, these, their table, an index beyond every register of
-    that)."""
+    """(the loads at positions that have a slope, these positions, their table, an index beyond every register
+    of that)."""
     for x in loads_of(loop.body):
         for sym in sorted(symbols(x.index), key=lambda s: s.name):
             positions, moved = _followed(sym, loop), linear(x.index, sym)

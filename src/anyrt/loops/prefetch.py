@@ -1,8 +1,8 @@
-"""Prefetch: a later row is on its way while this one is computed.
+"""Prefetch: a later row is requested while this one is computed.
 
-A row is read from memory once and from a cache after that, and memory rests meanwhile: what a processor
-fetches ahead by itself ends soon after the row does. So the second loop over a row asks for a later one,
-unless it stores, but in scratch: then memory does not rest.
+A row is read from memory once and from a cache after that, while memory is idle: the hardware prefetcher
+stops soon after the row ends. The second loop over a row therefore prefetches a later one, unless it stores
+to memory, which is busy then.
 
     vector r: acc += x[64i + r]           vector r: acc += x[64i + r]
     vector r: sq += x[64i + r]²    ->     vector r: sq += x[64i + r]²; fetch x[64(i + 2) + r]
@@ -20,12 +20,12 @@ from anyrt.ir.kernel import Fetch, Fold, For, Kernel, Let, Loop, Stmt, Store
 from anyrt.ir.rewrite import Fail
 from anyrt.loops.nest import loads_of, stride
 
-Row = tuple[Buffer, Dim]  # what is read, and from where on
+Row = tuple[Buffer, Dim]  # the buffer that is read, and the start
 
 
 def prefetch(kernel: Kernel, rows: int, is_large: Callable[[Buffer], bool]) -> Kernel | Fail:
-    """The row `rows` turns of the innermost parallel loop further on, asked for where one is folded for the
-    second time; `is_large`: more than a cache near the core holds."""
+    """Prefetches the row `rows` iterations of the innermost parallel loop later, if one is folded for the
+    second time; `is_large`: whether it exceeds a cache near the core."""
     lets = [s.var for s in kernel.body if isinstance(s, Let)]
     if not lets:
         return Fail("there are no rows")
@@ -36,7 +36,7 @@ def prefetch(kernel: Kernel, rows: int, is_large: Callable[[Buffer], bool]) -> K
 
 @dataclass(slots=True)
 class _Ahead:
-    """Asks for later rows, in loops over blocks of a row, too."""
+    """Prefetches later rows, in loops over blocks of a row, too."""
 
     row: Sym
     rows: int
@@ -63,7 +63,7 @@ class _Ahead:
         return replace(loop, body=(*loop.body, *later))
 
     def _rows_of(self, loop: For, around: Mapping[Sym, Dim]) -> Iterator[tuple[Row, Dim]]:
-        """What a loop reads one by one of a row, and the index."""
+        """A contiguous load of a row in a loop, and its index."""
         for x in loads_of(loop.body):
             far = x.buffer.space in (Space.INPUT, Space.ARENA) and self.is_large(x.buffer)
             if far and depends(x.index, self.row) and stride(x.index, loop.var) == 1:

@@ -1,7 +1,7 @@
-"""Sums of products: which loops move which factor, before they are tiled, and what stands in a tile's loops.
+"""Sums of products: the loops that move each factor, before they are tiled, and the body of a tile's loops.
 
-Before: loops in any order around one sum, and what is made of it. `m` moves the first factor, `n` the second,
-*batch* both. After `split` the loop over the rows of a tile and that over its lanes stand around each sum:
+Before: loops in any order around one sum and its epilogue. `m` moves the first factor, `n` the second,
+*batch* both. After `split` the loop over the rows of a tile and that over its lanes surround each sum:
 
     for m: 0 … 28                          for i: 0 … 14
       for n: 0 … 64                          for j: 0 … 32
@@ -29,7 +29,7 @@ MOVED = ((True, True), (True, False), (False, True), (False, False))  # which fa
 @dataclass(frozen=True, slots=True)
 class Product:
     """A sum of products, alone inside loops: `m` move the first factor, `n` the second, `batch` both;
-    `summed` are the loops of the sum, and `stores` what is made of it."""
+    `summed` are the loops of the sum, and `stores` the epilogue."""
 
     batch: tuple[Sym, ...]
     m: tuple[Sym, ...]
@@ -42,7 +42,7 @@ class Product:
 
     @property
     def turned(self) -> Product:
-        """The same with the factors' parts exchanged."""
+        """The same with the factors exchanged."""
         return replace(self, m=self.n, n=self.m, first=self.second, second=self.first)
 
     def at(self, values: dict[Sym, Dim]) -> Product:
@@ -53,7 +53,7 @@ class Product:
 
 
 def product_of(kernel: Kernel) -> Product | Fail:
-    """The sum of products that a kernel of serial loops is."""
+    """The sum of products that a kernel of serial loops computes."""
     vars, (begin, *then) = around(kernel)
     nest = nest_of(then[0]) if then else None
     if not isinstance(begin, Alloc) or nest is None:
@@ -103,7 +103,7 @@ def factors_in(kernel: Kernel, first: Expr, second: Expr) -> Kernel | Fail:
 @dataclass(frozen=True, slots=True)
 class Sums:
     """The sums of a tile: loops over its `row` and its `lane`, in these a sum of `folds` over the loops
-    `summed`, and what is made of it."""
+    `summed`, and the epilogue."""
 
     row: Sym
     lane: Sym
@@ -124,7 +124,7 @@ class Sums:
         return tuple(_factors(s.value) for s in self.folds)
 
     def sum(self, then: Sequence[Stmt], values: dict[Sym, Dim], total: Expr) -> tuple[Stmt, ...]:
-        """Statements behind a sum at other rows and lanes, with `total` in the place of the sum."""
+        """Statements behind a sum at other rows and lanes, with `total` substituted for the sum."""
         register = self.begin.buffer
 
         def found(x: Expr) -> Expr | None:
@@ -146,7 +146,7 @@ def multiplying(fold: Fold, first: Expr, second: Expr) -> Fold:
 
 
 def sums_of(loop: For) -> Sums:
-    """What stands in a loop over the rows of a tile."""
+    """The body of a loop over the rows of a tile."""
     (inner,) = loop.body
     assert isinstance(inner, For), "rows hold lanes"
     begin, summing, *then = inner.body
@@ -160,23 +160,23 @@ def sums_of(loop: For) -> Sums:
 def at_sums(
     kernel: Kernel, row: Sym, change: Callable[[Sums], Sequence[Stmt]], branches: bool = True
 ) -> Kernel:
-    """The kernel with all sums of the tiles changed whose rows are called so."""
+    """The kernel with the sums of all tiles with this name of rows changed."""
     body = at_loop(kernel.body, row, lambda loop: change(sums_of(loop)), branches)
     return replace(kernel, body=body)
 
 
 def is_around(kernel: Kernel, row: Sym, lane: Sym) -> bool:
-    """Whether there is a loop over rows that holds nothing but one over lanes."""
+    """Whether there is a loop over rows that contains only one over lanes."""
     found = (s.body[0] for s in loops(kernel.body) if s.var.name == row.name and len(s.body) == 1)
     return any(isinstance(s, For) and s.var.name == lane.name for s in found)
 
 
 def found_sums(kernel: Kernel, row: Sym) -> Sums:
-    """The sums of the one tile whose rows are called so."""
+    """The sums of the one tile with this name of rows."""
     (loop,) = (s for s in loops(kernel.body) if s.var.name == row.name)
     return sums_of(loop)
 
 
 def before_loop(kernel: Kernel, var: Sym, before: Sequence[Stmt]) -> Kernel:
-    """The kernel with statements before the loop called as `var` is."""
+    """The kernel with statements before the loop called `var`."""
     return replace(kernel, body=at_loop(kernel.body, var, lambda loop: (*before, loop)))

@@ -1,4 +1,4 @@
-"""Register tile: a sum of products becomes tiles of m × n sums that stay in registers.
+"""Register tile: a sum of products becomes tiles of m × n sums in registers.
 
     for m: 0 … 28                            for t: 0 … 2
       for n: 0 … 64                            for p: 0 … 2
@@ -10,10 +10,10 @@
                                                    unroll i: 0 … 14
                                                      y[14t + i, 32p + j] = f(acc[i])
 
-Loops are told apart by which factor moves with them: *m* moves the first, *n* the second, batches both. The
-turns of m in a tile are its rows, those of n are lanes of vectors, which side by side are a panel. Here is
-what is decided of a tile, and the names of the loops that it splits m and n into; the steps that make it are
-files of their own: split, pack, dots, peel, cache_write, accumulate, upcoming.
+A loop is classified by the factors that move with it: *m* moves the first, *n* the second, batches both. The
+iterations of m in a tile are its rows, those of n are lanes of vectors, which together form a panel. This
+file has the parameters of a tile, and the names of the loops that m and n are split into; the steps have
+their own files: split, pack, dots, peel, cache_write, accumulate, upcoming.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from anyrt.loops.nest import Names, stride, turn
 from anyrt.loops.product import Product
 from anyrt.loops.split import pieces, several
 
-LIGHT = 12  # instructions that are made of a sum in registers, where their text is there once for each row
+LIGHT = 12  # instructions of an epilogue in registers, whose text is repeated for each row
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The intrinsic that sums them, which takes a multiple of `deep` at once, whole tiles of a matrix where
-    these are several. `split`: words hold the two parts of one term."""
+    """The intrinsic that sums the words, a multiple of `deep` at once; whole matrix tiles if these are
+    several. `split`: words hold the two parts of one term."""
 
     dot: Intrinsic
     deep: int = 1
@@ -49,7 +49,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Of a tile: `m` rows, each `registers` vectors of `width` lanes."""
+    """The shape of a tile: `m` rows, each `registers` vectors of `width` lanes."""
 
     m: int
     registers: int
@@ -63,8 +63,8 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Fused:
-    """Two loops that become one, `m`, first, whose tiles hold whole turns of `inner`. `beside`: the results
-    of such a turn lie between two lanes."""
+    """Two loops that become one, `m`, first, whose tiles hold whole iterations of `inner`. `beside`: the
+    results of such an iteration are between two lanes."""
 
     outer: Sym
     inner: Sym
@@ -73,19 +73,19 @@ class Fused:
 
     @property
     def unit(self) -> int:
-        """Turns of m that belong together."""
+        """Iterations of m that belong together."""
         assert isinstance(self.inner.extent, int), f"loop {self.inner} has a fixed extent"
         return self.inner.extent
 
     @property
     def values(self) -> dict[Sym, Dim]:
-        """Of the two loops, by the one."""
+        """The two loops by the fused counter."""
         return {self.outer: floordiv(self.m.dim, self.unit), self.inner: mod(self.m.dim, self.unit)}
 
 
 class Pack(Enum):
-    """What of the factor that n moves is copied to scratch: nothing, a panel before the tiles that read it,
-    or all panels of an item before its tiles."""
+    """The copies of the factor that n moves: none, a panel before the tiles that read it, or all panels of an
+    item before its tiles."""
 
     NOTHING = "nothing"
     EACH = "each panel"
@@ -94,11 +94,11 @@ class Pack(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """What is decided of the tiles of a product: their `shape`, the loops `m` and `n` whose turns are rows
-    and lanes, and how many `tiles` and `panels` an item has. `pack_m`, `pack_n`: which factors are copied;
-    `words`: of terms. `across`: the loops other than n along which results lie side by side, where these do
-    not along n: m, and one whose results of all turns lie between two of m. `shares`: whether the results of
-    two panels lie in one line of cache, so that one thread had better make both."""
+    """The parameters of the tiles of a product: their `shape`, the loops `m` and `n` whose iterations are
+    rows and lanes, and the number of `tiles` and `panels` per item. `pack_m`, `pack_n`: which factors are
+    copied; `words`: of terms. `across`: the loops other than n along which results are contiguous, if these
+    are not contiguous along n: m, and one whose results are all between two of m. `shares`: whether the
+    results of two panels share cache lines, so that one thread should compute both."""
 
     product: Product
     m: Sym | None
@@ -115,29 +115,29 @@ class Tile:
 
     @property
     def unit(self) -> int:
-        """Turns of m that no tile divides."""
+        """The remainder of m divided by the tile."""
         return self.fused.unit if self.fused else 1
 
     @property
     def beside(self) -> int:
-        """Turns of m whose results are stored between two lanes."""
+        """Iterations of m whose results are stored between two lanes."""
         return self.fused.unit if self.fused and self.fused.beside else 1
 
     @property
     def turns(self) -> Sym | None:
-        """The loop that takes turns with m where results are stored."""
+        """The loop whose results are interleaved with those of m."""
         return self.across[1] if len(self.across) > 1 else None
 
     @property
     def is_whole(self) -> bool:
-        """Whether tiles of matrices are always whole."""
+        """Whether matrix tiles are always whole."""
         return self.words is not None and self.words.deep > 1
 
 
 @dataclass(frozen=True, slots=True)
 class MLoops:
-    """The `loop` m in items, `chunk`, of turns `own`; these in tiles, `within`, of `size` rows `i`, which
-    begin at `first`."""
+    """The `loop` m in items, `chunk`, of iterations `own`; these in tiles, `within`, of `size` rows `i`, from
+    `first` on."""
 
     loop: Sym
     size: int
@@ -150,15 +150,15 @@ class MLoops:
 
     @property
     def count(self) -> Dim:
-        """All turns of m."""
+        """All iterations of m."""
         return self.loop.extent or 0
 
 
 @dataclass(frozen=True, slots=True)
 class NLoops:
-    """The loop n in items, `many`, of panels, `panel`, of lanes `j`; `at`: where the loops that move the
-    second factor are by these. `last`: lanes of the last panel, where that is known to have fewer; all others
-    are `whole`."""
+    """The loop n in items, `many`, of panels, `panel`, of lanes `j`; `at`: the positions of the loops that
+    move the second factor, by these. `last`: lanes of the last panel, if that is known to have fewer; all
+    others are `whole`."""
 
     many: Sym
     panel: Sym
@@ -183,12 +183,12 @@ class Tiled:
 
     @property
     def held(self) -> tuple[Sym, ...]:
-        """The panels of an item, where all are copied first."""
+        """The panels of an item, if all are copied first."""
         return several((self.n.panel,)) if self.tile.pack_n is Pack.ITEM else ()
 
     @property
     def order(self) -> tuple[Sym, ...]:
-        """All loops, before an item's turns of m are split."""
+        """All loops before an item's iterations of m are split."""
         return *self.items, *self.panels, *self.inside, *self.tiles, self.m.own, self.n.j
 
     def behind(self, *loops: tuple[Sym, ...]) -> Sym:
@@ -197,7 +197,7 @@ class Tiled:
 
     @property
     def deep(self) -> int:
-        """Words of a sum come in multiples of it."""
+        """The divisor of the number of words of a sum."""
         return self.tile.words.deep if self.tile.words else 1
 
     @property
@@ -207,26 +207,26 @@ class Tiled:
 
     @property
     def leaves_by_scratch(self) -> bool:
-        """Whether results leave registers through scratch."""
+        """Whether results are stored through scratch."""
         t, values = self.tile, [s.value for s in self.tile.product.stores]
         weight = sum(isinstance(x, Alu | Cast) for x in parts(values, bound=False))
         return t.is_whole or bool(t.across) or weight > LIGHT
 
     @property
     def is_together(self) -> bool:
-        """Whether results of all tiles of an item leave scratch together, so that whole lines are stored."""
+        """Whether results of all tiles of an item are stored from scratch together, in whole cache lines."""
         t = self.tile
         return bool(t.across) and (t.tiles > 1 or t.turns is not None) and t.unit == 1 and not t.is_whole
 
     @property
     def few(self) -> int:
-        """Registers for the lanes of the last panel, where there are fewer and these need fewer."""
+        """Registers for the lanes of the last panel, if it has fewer lanes."""
         t, few = self.tile, 1 << (-(-self.n.last // self.tile.shape.width) - 1).bit_length()
         plain = t.m is not None and not self.is_together and t.words is None
         return few if self.n.last and few < t.shape.registers and plain else 0
 
     def registers(self, lanes: Dim) -> int:
-        """Of a tile of so many lanes."""
+        """The shape of a tile of so many lanes."""
         return self.few if self.few and lanes == self.n.last else self.tile.shape.registers
 
 
@@ -266,7 +266,7 @@ def _m_loops(t: Tile, names: Names) -> MLoops:
 
 
 def _n_loops(t: Tile, cut: Sym | None, names: Names) -> NLoops:
-    """`cut`: the loop whose turns are panels already."""
+    """`cut`: the loop whose iterations are panels already."""
     lanes, size = t.n.extent or 0, t.shape.n
     many, panel, at = pieces(names, ceildiv(lanes, size) if cut is None else cut.extent or 0, t.panels, "p")
     start = mul(at, size) if cut is None else 0
@@ -279,7 +279,7 @@ def _n_loops(t: Tile, cut: Sym | None, names: Names) -> NLoops:
 
 
 def _size(t: Tile, count: Dim) -> int:
-    """Rows of a tile: as alike as they can be."""
+    """Rows of a tile, as equal as possible."""
     if t.is_whole or not isinstance(count, int):
         return t.shape.m
     tiles = -(-count // t.shape.m)
@@ -287,8 +287,8 @@ def _size(t: Tile, count: Dim) -> int:
 
 
 def _sharing(p: Product) -> tuple[Sym, ...]:
-    """Batches that move the second factor as n does, as windows of several kinds over one image: neighbours
-    among them read nearly the same, so that one thread had better compute them."""
+    """Batches that move the second factor as n does, such as windows of several kinds over one image:
+    neighbours among them read nearly the same data, so one thread should compute them."""
     steps = [(v, [stride(at, v) for at in dims_of(p.second)]) for v in (*p.batch, *p.n)]
     lanes = [found for v, found in steps if v in p.n and any(found)]
     return tuple(v for v, found in steps if v in p.batch and found in lanes)

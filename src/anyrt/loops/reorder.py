@@ -1,7 +1,7 @@
-"""Reorder: the loops around a kernel's statements in another order.
+"""Reorder: interchanges the loops around a kernel's statements.
 
-A loop over few elements that lie side by side at every position of the innermost one (channels of
-a photograph, on their way to planes) is put last, so that one run of memory is read for all of them.
+A loop over few elements that are contiguous at every position of the innermost one (channels of a photograph
+that is converted to planes) becomes the last one, so that one contiguous run is read for all of them.
 
     for c: 0 … 3                          for i: 0 … 640
       for i: 0 … 640           ->           for c: 0 … 3
@@ -21,7 +21,7 @@ from anyrt.loops.nest import Nest, around, each_nest, is_few, loads_of, serial, 
 
 
 def reorder(kernel: Kernel, order: Sequence[Sym]) -> Kernel | Fail:
-    """The loops in this order; one of a single turn may be left out."""
+    """The loops in this order; one of a single iteration may be omitted."""
     vars, body = around(kernel)
     if tuple(order) == vars:
         return Fail("its loops stand as they should")

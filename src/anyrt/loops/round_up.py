@@ -1,4 +1,4 @@
-"""Round up: the loops of a tile have all the turns that it has room for, and the loops of its sum become one.
+"""Round up: the loops of a tile get the full extents of the tile, and the loops of its sum become one.
 
     for i: 0 … min(32, 50 − 32t)               for i: 0 … 32
       for j: 0 … 20                              for j: 0 … 32
@@ -8,8 +8,8 @@
             acc += rows[16i + 5k + l] · …          tile[32i + j] = acc
         tile[32i + j] = acc
 
-For what sums and stores whole tiles alone (tensorize.py): what lies behind the last row or lane in scratch is
-summed and left there, and the words behind the last one are zeros.
+It is for instructions that sum and store only whole tiles (tensorize.py): elements behind the last row or
+lane in scratch are summed and ignored, and the words behind the last one are zeros.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def round_up(
     kernel: Kernel, names: Names, row: Sym, sizes: tuple[int, int], deep: int, packed: tuple[bool, bool]
 ) -> Kernel | Fail:
     """The tiles whose rows are called `row`, of `sizes` rows and lanes, over a multiple of `deep` words.
-    `packed`: which factors are whole in scratch alone, those of rows and those of lanes."""
+    `packed`: which factors are padded only in scratch, those of rows and those of lanes."""
     sums = found_sums(kernel, row)
     factors = [x for both in sums.factors for x in zip(both, packed, strict=True)]
     if not all(_is_whole(x, copied) for x, copied in factors):
@@ -79,8 +79,8 @@ def _is_whole(x: Expr, packed: bool) -> bool:
 
 
 def _in_one_block(at: Dim, lane: Sym, size: int) -> Dim:
-    """An index of panels of which tiles of `size` lanes are even parts, so that no lane of a tile is in
-    another panel than its first one."""
+    """An index of panels that tiles of `size` lanes divide evenly, so that all lanes of a tile are in the
+    panel of its first one."""
 
     def part(a: Atom) -> Dim:
         x, by = a.args if isinstance(a, Fn) and a.op in (FLOORDIV, MOD) else (0, 0)

@@ -1,4 +1,4 @@
-"""Share: few turns of an outer loop become one body, where much of what they compute is the same (positions
+"""Share: few iterations of an outer loop become one body, if they share much of their computation (positions
 in an image, for each of its channels).
 
     for c: 0 … 3                          for i: 0 … 640
@@ -19,7 +19,7 @@ from anyrt.ir.statements import expressions
 from anyrt.ir.visit import parts, substituted
 from anyrt.loops.nest import Nest, deinterleaves, each_nest, interleaves, is_few
 
-DEAR = 6  # instructions that are worth longer bodies
+DEAR = 6  # shared instructions that are worth longer bodies
 
 
 def share(kernel: Kernel) -> Kernel | Fail:
@@ -44,19 +44,19 @@ def _shared(nest: Nest) -> Nest:
 
 
 def _is_tile(nest: Nest) -> bool:
-    """True for what becomes a tile, which makes one store."""
+    """True for a nest that becomes a tile, with one store."""
     return interleaves(nest) or deinterleaves(nest)
 
 
 def _turned(nest: Nest, var: Sym) -> Nest:
-    """The nest with all turns of one of its loops inside."""
+    """The nest with all iterations of one of its loops in the body."""
     assert isinstance(var.extent, int), "a loop of few turns has a fixed extent"
     turns = (substituted(nest.body, {var: k}) for k in range(var.extent))
     return Nest(tuple(v for v in nest.vars if v is not var), tuple(s for turn in turns for s in turn))
 
 
 def _same(nest: Nest, var: Sym) -> int:
-    """Instructions for each element of the innermost loop that do not depend on `var`."""
+    """Instructions per element of the innermost loop that do not depend on `var`."""
     computed = (x for x in parts(expressions(nest.body)) if isinstance(x, Alu | Cast))
     last = nest.vars[-1]
     return sum(last in (of := free_symbols(x)) and var not in of for x in computed)

@@ -1,4 +1,4 @@
-"""Sliding window: its rows in bands, each of which begins with nothing remembered.
+"""Sliding window: the rows of a stencil in bands, each of which begins without kept rows.
 
     tags = −1                             for b: 0 … (n + 31) // 32
     for i: 0 … n                            tags = −1
@@ -7,8 +7,8 @@
                                               if tags ≠ i: row = …
                                               y[i] = …row…
 
-What is remembered from row to row lies in a thread's scratch, so that only whole bands run in parallel. What
-loops compute before the first row stands for all of them: no band should compute it again.
+The kept rows are in a thread's scratch, so only whole bands run in parallel. The statements before the first
+row serve all of them: no band should repeat them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from anyrt.loops.split import pieces
 
 
 def sliding_window(kernel: Kernel, names: Names, size: int) -> Kernel | Fail:
-    """The last loop of the kernel in pieces of `size`, what stands before it once for each."""
+    """The last loop of the kernel in pieces of `size`, with the statements before it once for each."""
     outer, (*starts, last) = around(kernel)
     if not starts or not isinstance(last, For) or last.kind is not Loop.SERIAL:
         return Fail("no rows are remembered from one to the next")

@@ -1,4 +1,4 @@
-"""Split: a loop becomes several, one in the other, whose counters say together where it is.
+"""Split: a loop becomes several nested loops, whose counters together give its counter.
 
 for m: 0 … 56                   for t: 0 … 4
   y[m] = …             ->         for i: 0 … 14
@@ -18,7 +18,7 @@ from anyrt.loops.nest import Names, around, at_loop, serial, turn
 
 
 def split(kernel: Kernel, var: Sym, loops: Sequence[Sym], value: Dim) -> Kernel | Fail:
-    """`loops` in the place of the loop `var`, which is at `value`. A loop that is not there has one turn."""
+    """`loops` in place of the loop `var`, whose value is `value`. A missing loop has one iteration."""
     vars, body = around(kernel)
     if var not in vars:
         if var.extent != 1:
@@ -32,8 +32,8 @@ def split(kernel: Kernel, var: Sym, loops: Sequence[Sym], value: Dim) -> Kernel 
 def split_within(
     kernel: Kernel, around: Sym, var: Sym, outer: Sequence[Sym], inner: Sym, value: Dim
 ) -> Kernel:
-    """`inner` in the place of the loop `var`, which is at `value`, and the loops `outer` around the loop
-    `around`, in which it is."""
+    """`inner` in place of the loop `var`, whose value is `value`, and the loops `outer` around the loop
+    `around`, which contains it."""
 
     def within(loop: For) -> tuple[Stmt, ...]:
         return (replace(loop, var=inner, body=substituted(loop.body, {loop.var: value})),)
@@ -46,7 +46,7 @@ def split_within(
 
 
 def pieces(names: Names, count: Dim, size: int, stem: str, block: str = "") -> tuple[Sym, Sym, Dim]:
-    """(chunk, within, value): `count` turns in chunks of `size`, which are called `block` and `stem`."""
+    """(chunk, within, value): `count` iterations in chunks of `size`, named `block` and `stem`."""
     chunk = names.var(ceildiv(count, size), block or f"{stem}c")
     left = add(count, mul(turn(chunk), -size))
     within = names.var(size if mod(count, size) == 0 else minimum(size, left), stem)
@@ -54,5 +54,5 @@ def pieces(names: Names, count: Dim, size: int, stem: str, block: str = "") -> t
 
 
 def several(vars: Sequence[Sym]) -> tuple[Sym, ...]:
-    """Those of more than one turn."""
+    """Those of more than one iteration."""
     return tuple(v for v in vars if v.extent != 1)

@@ -1,5 +1,5 @@
-"""Split by range (index set splitting): vector loops that compare positions, in ranges in which the
-comparisons are decided.
+"""Split by range (index set splitting): vector loops that compare positions become ranges in which the
+comparisons are constant.
 
     vector i: 0 … n + 2                                    vector i: 0 … 1
       y[i] = select(0 <= i − 1 and i − 1 < n,                y[i] = 0
@@ -8,9 +8,9 @@ comparisons are decided.
                                                            vector i: 0 … 1
                                                              y[i + n + 1] = 0
 
-A border around a tensor, or tensors moved against each other, begin and end somewhere in a row. Between these
-places nothing is left to choose, positions need not be kept inside, and vectors are read whole instead of
-gathered.
+A border around a tensor, or tensors shifted against each other, begin and end at some position of a row.
+Between these positions no selection is left, positions need not be clamped, and vectors are loaded whole
+instead of gathered.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from anyrt.ir.statements import expressions, loops
 from anyrt.ir.visit import Rewrite, parts
 from anyrt.loops.nest import Estimate, Names, changed, changed_in
 
-Range: TypeAlias = tuple[Dim, Sym | None, tuple[Stmt, ...]]  # where it begins, its counter, its body
+Range: TypeAlias = tuple[Dim, Sym | None, tuple[Stmt, ...]]  # its start, its counter, its body
 FAR: Final = 1 << 48  # of numbers that positions are compared with
-MOST: Final = 3  # more places than these leave the longest range between them, and what is before and after
+MOST: Final = 3  # with more places than these, only the longest range between them is split off
 
 
 def split_by_range(kernel: Kernel, names: Names, estimate: Estimate, most: int) -> Kernel | Fail:
@@ -44,14 +44,14 @@ def split_by_range(kernel: Kernel, names: Names, estimate: Estimate, most: int) 
 
 @dataclass(frozen=True, slots=True)
 class Breakpoint:
-    """Where `sure` turns: it is at least 0 from `at` on, or before, if it `falls`."""
+    """The place where `sure` changes sign: it is at least 0 from `at` on, or before, if it `falls`."""
 
     at: Dim
     sure: Dim
     falls: bool
 
     def known(self, after: bool) -> Dim:
-        """What is at least 0 after the place, or before it."""
+        """The expression that is at least 0 after the place, or before it."""
         return self.sure if after != self.falls else add(mul(self.sure, -1), -1)
 
 
@@ -71,7 +71,7 @@ class _Split:
         return tuple(made)
 
     def ranges(self, loop: For) -> list[Range]:
-        """The ranges of a loop; where it is left as it is, one."""
+        """The ranges of a loop; one if it stays as it is."""
         whole: list[Range] = [(0, loop.var, loop.body)]
         if self._is_long(whole):
             return whole
@@ -90,7 +90,7 @@ class _Split:
         return len(parts(expressions([s for _, _, body in ranges for s in body]))) > self.most
 
     def _few(self, ends: Sequence[Dim]) -> Sequence[int]:
-        """Which ends of ranges to take: all, or those of the row and of its longest range."""
+        """The ends of ranges to use: all, or those of the row and of its longest range."""
         count = len(ends)
         if count <= MOST + 2:
             return range(count)
@@ -99,7 +99,7 @@ class _Split:
         return list(dict.fromkeys((0, longest, longest + 1, count - 1)))
 
     def _range(self, loop: For, start: Dim, end: Dim, known: Sequence[Dim]) -> list[Range]:
-        """The loop from `start` to `end`, where every one of `known` is at least 0."""
+        """The loop from `start` to `end`, where all of `known` are at least 0."""
         length = add(end, mul(start, -1))
         if length == 0:
             return []
@@ -112,26 +112,26 @@ class _Split:
 
 
 def _known(turns: Sequence[Breakpoint], before: Sequence[Dim], behind: Sequence[Dim]) -> list[Dim]:
-    """What is at least 0 between places."""
+    """The expressions that are at least 0 between places."""
     after = [t.known(after=True) for t in turns if t.at in before]
     return after + [t.known(after=False) for t in turns if t.at in behind]
 
 
 def ranges(loop: For, names: Names, estimate: Estimate, most: int) -> list[Range]:
-    """A loop in ranges in which its comparisons of positions are decided; in one where its body, or that of
+    """A loop in ranges in which its comparisons of positions are constant; unsplit if its body, or that of
     all ranges, has more than `most` parts of expressions."""
     return _Split(names, estimate, most).ranges(loop)
 
 
 def first_inside(var: Sym, x: Expr) -> int:
-    """Where, along `var`, the first comparison of positions in `x` begins to hold; 0 where that is open."""
+    """The position along `var` from which the first comparison of positions in `x` holds; 0 if unknown."""
     loop = For(var, Loop.SERIAL, (If(x, ()),))
     places = [t.at for t in _breakpoints(loop) if not t.falls]
     return min((at for at in places if isinstance(at, int)), default=0)
 
 
 def _in_order(places: Iterable[Dim]) -> list[Dim] | None:
-    """Places of a row in order; None where that is open."""
+    """Places of a row in order; None if the order is unknown."""
     out: list[Dim] = []
     for place in places:
         before = [p for p in out if always_le(p, place)]
@@ -143,7 +143,7 @@ def _in_order(places: Iterable[Dim]) -> list[Dim] | None:
 
 
 def _breakpoints(loop: For) -> list[Breakpoint]:
-    """The places at which a comparison turns."""
+    """The places at which a comparison changes."""
     inside = {loop.var, *(s.var for s in loops(loop.body))}
     found = (difference(x) for x in parts(expressions(loop.body)))
     turns = (breakpoint_of(d, loop.var) for d in dict.fromkeys(d for d in found if d is not None))
@@ -151,7 +151,7 @@ def _breakpoints(loop: For) -> list[Breakpoint]:
 
 
 def difference(x: Expr) -> Dim | None:
-    """What is at least 0 where a comparison of positions holds."""
+    """The expression that is at least 0 if a comparison of positions holds."""
     match x:
         case Alu(op=Op.LE, args=(a, b)) if (sides := _positions(a, b)) is not None:
             return add(sides[1], mul(sides[0], -1))
@@ -167,7 +167,7 @@ def _positions(*sides: Expr) -> tuple[Dim, ...] | None:
 
 
 def _position(x: Expr) -> Dim | None:
-    """A position, or sums and differences of some; sizes are far from where integers wrap."""
+    """A position, or sums and differences of some; sizes are far from the limits of integers."""
     match x:
         case Index(dim=dim):
             return dim
@@ -179,7 +179,7 @@ def _position(x: Expr) -> Dim | None:
 
 
 def breakpoint_of(sure: Dim, var: Sym) -> Breakpoint | None:
-    """Where a difference turns with `var`."""
+    """The place where a difference changes sign along `var`."""
     moved = linear(sure, var)
     if moved is None or any(s.source for s in symbols(moved[1])):
         return None
@@ -192,7 +192,7 @@ def breakpoint_of(sure: Dim, var: Sym) -> Breakpoint | None:
 
 
 def decided(x: Expr, known: Sequence[Dim]) -> Expr | None:
-    """True or false for a comparison that what is known decides."""
+    """True or false for a comparison that known facts decide."""
     sure = difference(x)
     if sure is None:
         return None
@@ -203,5 +203,5 @@ def decided(x: Expr, known: Sequence[Dim]) -> Expr | None:
 
 
 def _simpler(x: Dim, known: Sequence[Dim]) -> Dim:
-    """An index where each of `known` is at least 0: minima and maxima that this decides are gone."""
+    """An index where each of `known` is at least 0, without the minima and maxima that this decides."""
     return rebuild(x, lambda s: s.dim, lambda a, b: any(always_le(add(a, k), b) for k in known))

@@ -1,10 +1,11 @@
-"""Store in place: what a row leaves in scratch for the loop that writes its results lies where these will.
+"""Store in place: the scratch row for the loop that writes its results is replaced by the memory of the
+results.
 
     vector r: row[r] = f(x[64i + r]); acc += f(…)      vector r: y[64i + r] = f(x[64i + r]); acc += f(…)
     vector r: y[64i + r] = row[r] * acc            ->  vector r: y[64i + r] = y[64i + r] * acc
 
-The lines of the results are fetched while the row is computed, and the first cache has room for one row more.
-Only where a row is computed once: what comes twice, as the last rows of items do, would be finished twice.
+The cache lines of the results are fetched while the row is computed, and the first cache has room for one
+more row. Only if a row is computed once: a repeated row, as the last ones of items, would be finished twice.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from anyrt.loops.nest import lets_of, stride
 
 
 def store_in_place(kernel: Kernel) -> Kernel | Fail:
-    """The row that the last loop reads, in the place of its results."""
+    """The memory of the results in place of the row that the last loop reads."""
     last = kernel.body[-1]
     match last:
         case For(kind=Loop.VECTOR, body=(Store(buffer=result) as store,)):
@@ -44,7 +45,7 @@ def store_in_place(kernel: Kernel) -> Kernel | Fail:
 
 
 def _row(loop: For, store: Store) -> Buffer | None:
-    """What lies in scratch as the results will: of their type, in their order."""
+    """A scratch row with the type and order of the results."""
     for x in loads([store.value]):
         if x.buffer.space is Space.SCRATCH and x.index == loop.var.dim:
             return x.buffer if x.buffer.stored is store.buffer.stored else None

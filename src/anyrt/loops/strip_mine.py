@@ -35,7 +35,7 @@ MAX_SPLITS = 6
 
 def strip_mine(kernel: Kernel, names: Names, var: Sym, size: int) -> Kernel | Fail:
     """One of the loops around a kernel's statements in pieces of `size`; the loop over pieces takes its
-    place, that within a piece comes behind."""
+    place, that within a piece is innermost."""
     block, within, value = pieces(names, var.extent or 0, size, "i", "b")
     return split(kernel, var, (block, within), value)
 
@@ -48,7 +48,7 @@ def divide(var: Sym, inner: Dim, names: Names) -> tuple[Sym, Sym, Dim]:
 
 
 def delinearised(nest: Nest, names: Names) -> Nest:
-    """A nest with loops split until no index divides them any more, as far as that goes."""
+    """A nest with loops split until no index divides them, as far as possible."""
     for _ in range(MAX_SPLITS):
         found = divided(indices(nest.body), nest.vars)
         if found is None:
@@ -61,8 +61,8 @@ def delinearised(nest: Nest, names: Names) -> Nest:
 
 
 def divided(dims: Sequence[Dim], vars: Sequence[Sym]) -> tuple[Sym, Dim] | None:
-    """A loop variable that some index divides, with the divisor of its extent that would make the division
-    vanish."""
+    """A loop variable that some index divides, with the divisor of its extent that would remove the
+    division."""
     for dim in dims:
         for fn in _functions(dim):
             if fn.op in (FLOORDIV, MOD):

@@ -1,8 +1,8 @@
-"""Sum in blocks: a long sum becomes one of the sums of its blocks.
+"""Sum in blocks: a long sum becomes the sum of its block sums.
 
-What a sum of n terms may lose by rounding grows with n, for terms of one sign as much as that: a million
-equal numbers added one by one are off by a hundredth. In blocks of b it grows with b + n / b (Higham,
-"Accuracy and Stability of Numerical Algorithms", 2002, section 4.2).
+The rounding error of a sum of n terms grows with n: a million equal numbers added one by one have an error of
+a hundredth. In blocks of b it grows with b + n / b (Higham, "Accuracy and Stability of Numerical Algorithms",
+2002, section 4.2).
 
                                           for b: 0 … 8
                                             part = 0
@@ -26,8 +26,8 @@ from anyrt.loops.split import pieces
 
 
 def sum_in_blocks(kernel: Kernel, names: Names, estimate: Estimate, terms: int, lanes: int) -> Kernel | Fail:
-    """Every sum of float32 that may be of more terms than `terms` for each of its accumulators: one in
-    a vector loop, which has a sum in each lane, else `lanes`."""
+    """Every sum of float32 that may have more than `terms` terms for each of its accumulators: one in a
+    vector loop, which has a sum in each lane, otherwise `lanes`."""
 
     def at(stmt: Stmt, size: int = terms * lanes) -> tuple[Stmt, ...] | None:
         nest = nest_of(stmt)
@@ -45,7 +45,7 @@ def _is_sum(fold: Fold) -> bool:
 
 
 def _long(nest: Nest, size: int) -> int | None:
-    """The innermost loop that goes beyond `size` terms, unless those inside it depend on it."""
+    """The innermost loop that exceeds `size` terms, unless those inside depend on it."""
     most = [bounds(v.extent or 0)[1] for v in nest.vars]
     at = next((k for k in reversed(range(len(most))) if prod(most[k:]) > size), None)
     if at is None or moves([v.extent or 0 for v in nest.vars[at + 1 :]], nest.vars[at]):
@@ -54,13 +54,13 @@ def _long(nest: Nest, size: int) -> int | None:
 
 
 def _sums(nest: Nest) -> list[Fold]:
-    """The sums that a nest holds; none where it holds anything else."""
+    """The sums that a nest contains; none if it contains anything else."""
     folds = [s for s in nest.body if isinstance(s, Fold) and _is_sum(s)]
     return folds if len(folds) == len(nest.body) else []
 
 
 def _blocks(nest: Nest, names: Names, estimate: Estimate, size: int) -> tuple[Stmt, ...]:
-    """The nest with the innermost of its loops that goes beyond `size` terms cut; () where none does."""
+    """The nest with its innermost loop that exceeds `size` terms divided; () if there is none."""
     folds, at = _sums(nest), _long(nest, size)
     if not folds or at is None:
         return ()

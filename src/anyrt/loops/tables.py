@@ -1,4 +1,4 @@
-"""What transformations ask about tables of taps: who makes and fills them is not their business."""
+"""The protocol of tables of taps for transformations, which does not depend on who creates and fills them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from anyrt.ir.buffer import Addresses, Buffer
 # Classes of tables that have versions: neighbouring positions ascend by at most this much each, on average.
 SLOPES = (1, 2, 4)
 LEAST = 256  # elements that a buffer must have to be read in whole registers near any of them
-ADDRESSED_GROUP = 16  # elements of a group, up to which an entry lies within 256 of its vector's first
+ADDRESSED_GROUP = 16  # elements of a group up to which an entry is within 256 of its vector's first
 
 
 class Table(Protocol):
@@ -41,7 +41,7 @@ class Table(Protocol):
         """The table is of this class where the first size is at most the second."""
 
     def position(self, entry: Dim) -> Dim:
-        """What the table holds there."""
+        """The content of the table."""
 
 
 class Tables(Protocol):
@@ -54,4 +54,4 @@ class Tables(Protocol):
         """The same table with entries for each of `group` elements."""
 
     def addresses(self, table: Table, *, common: bool) -> Addresses:
-        """Where vectors of a table's entries begin to read; `common`: the same for all taps."""
+        """The starts from which vectors of a table's entries are read; `common`: the same for all taps."""

@@ -1,5 +1,5 @@
-"""Tensorize: loops that are equal to what an instruction computes are marked with its name, by which the
-target writes them.
+"""Tensorize: loops that equal the definition of an instruction are marked with its name, and the target
+writes the instruction.
 
     vector j: 0 … 32                           vector j: 0 … 32 by amx_int8
       acc[16] = 0                                acc[16] = 0
@@ -8,7 +8,8 @@ target writes them.
           acc[i] += dot4(x[32i + w], …)              acc[i] += dot4(x[32i + w], …)
       unroll e: tile[32e + j] = acc[e]           unroll e: tile[32e + j] = acc[e]
 
-The loops stay, as the text of the instruction: they are what the interpreter runs, and a target without it.
+The loops stay, as the definition: the interpreter executes them, and a target without the instruction
+compiles them.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from anyrt.loops.nest import at_loop, changed, changed_in
 
 Named: TypeAlias = Callable[
     [For], str | Fail
-]  # the instruction for a loop, or how that differs from its text
+]  # the instruction for a loop, or how the loop differs from its definition
 
 
 def tensorize(kernel: Kernel, lane: Sym, row: Sym, name: Named) -> Kernel | Fail:
-    """The loops over `lane` that hold one over `row` by the instructions for them, all or none."""
+    """The loops over `lane` that contain one over `row`, marked with their instructions, all or none."""
     why: list[str] = []
 
     def change(loop: For) -> tuple[Stmt, ...]:
@@ -44,7 +45,7 @@ def tensorize(kernel: Kernel, lane: Sym, row: Sym, name: Named) -> Kernel | Fail
 
 
 def overlap(kernel: Kernel, name: Named) -> Kernel | Fail:
-    """Serial loops whose turns the target can write as overlapping."""
+    """Serial loops whose iterations the target can overlap."""
 
     def at(stmt: Stmt) -> tuple[Stmt, ...] | None:
         if not isinstance(stmt, For) or stmt.kind is not Loop.SERIAL:

@@ -1,4 +1,4 @@
-"""Tile: a nest that reads across memory goes through it in strips, each as wide as a cache line, which are
+"""Tile: a nest that reads across memory is processed in strips, each as wide as a cache line, which are
 transposed in registers.
 
     for i: 0 … m                          for s: 0 … (m + 15) // 16
@@ -19,15 +19,15 @@ from anyrt.ir.rewrite import Fail
 from anyrt.ir.visit import statements
 from anyrt.loops.nest import Estimate, Names, Nest, each_nest, interleaves, nest_of, read_across, serial
 
-LEAST_TILE, NARROW = 4, 4  # positions; bytes of an element, below which fewer of them are faster to transpose
+LEAST_TILE, NARROW = 4, 4  # positions; bytes of an element, below which transposing fewer of them is faster
 
 
 @dataclass(frozen=True, slots=True)
 class Strips:
-    """How large: `line`: bytes that are read across memory at once; `run`: elements that a strip writes in a
-    row, but at least `least_run` bytes; `chunk`: strips in a row, so that reading goes on where the last
-    strip stopped, but so few of them that there are `items` for the threads; `few`: take nests, too, whose
-    last loop runs over few elements side by side."""
+    """Sizes: `line`: bytes that are read across memory at once; `run`: elements that a strip writes in a row,
+    but at least `least_run` bytes; `chunk`: strips in a row, so that reading continues where the last strip
+    stopped, limited to leave `items` for the threads; `few`: include nests whose last loop runs over few
+    contiguous elements."""
 
     line: int
     run: int
@@ -63,7 +63,7 @@ def _across(nest: Nest, few: bool) -> Sym | None:
 
 
 def _is_kept(nest: Nest) -> bool:
-    """True for what goes to scratch, whose lines stay near the core however they are written."""
+    """True for stores to scratch, whose lines stay near the core in any order."""
     return any(isinstance(s, Store) and s.buffer.space is Space.SCRATCH for s in nest.body)
 
 
@@ -77,7 +77,7 @@ class _Tiling:
 
     def loops(self) -> tuple[Stmt, ...]:
         """Strips as loops: the rest, pieces of runs and of strips, then strips, each a vector loop around a
-        tile; where strips do not fill the last one, in two versions."""
+        tile; if strips do not fill the last one, in two versions."""
         nest, across, names = self.nest, self.across, self.names
         assert across.extent is not None, f"loop {across} has no extent"
         size, length = self._strip()
@@ -118,7 +118,8 @@ class _Tiling:
 
 
 def _pieces(names: Names, count: Dim, size: int) -> tuple[Sym, Sym, Dim]:
-    """As `split.pieces`, but a loop of one turn counts in what is inside, too, until loops are collapsed."""
+    """As `split.pieces`, but a loop of one iteration remains visible to the inside until loops are
+    collapsed."""
     block = names.var(ceildiv(count, size), "b")
     within = names.var(minimum(size, add(count, mul(block.dim, -size))))
     return block, within, add(mul(block.dim, size), within.dim)

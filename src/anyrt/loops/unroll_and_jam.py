@@ -1,6 +1,6 @@
-"""Unroll and jam: an item of the parallel loop becomes two rows or more, whose loops run as one.
+"""Unroll and jam: an item of the parallel loop becomes two or more rows, whose loops run as one.
 
-While one row's sum is still being added up, the other row's is too. For rows that are too long for batches
+The latency of one row's sum is hidden by the other row's. It is for rows that are too long for batches
 (distribute.py) and short enough for their latencies to count.
 
     parallel p: 0 … 64                    parallel p: 0 … 32
@@ -20,11 +20,11 @@ from anyrt.ir.statements import allocations
 from anyrt.ir.visit import substituted
 from anyrt.loops.nest import Names, lets_of, reserve, scratch_of
 
-TWINS = "abcd"  # behind names of registers
+TWINS = "abcd"  # suffixes of register names
 
 
 def unroll_and_jam(kernel: Kernel, names: Names, count: int = 2) -> Kernel | Fail:
-    """`count` rows an item, 4 at most; where the last one has fewer, one of them comes several times."""
+    """`count` rows per item, 4 at most; if the last item has fewer, one of them is repeated."""
     rows = kernel.var.extent or 0
     if rows == 1:
         return Fail("there is one row")
@@ -49,7 +49,7 @@ def _at(lets: Sequence[Let], values: Mapping[Sym, Dim]) -> list[Let]:
 
 
 def _joined(copies: Sequence[Sequence[Stmt]]) -> tuple[Stmt, ...]:
-    """Loops and branches that run alike run as one."""
+    """Loops and branches that run alike are merged."""
     out: list[Stmt] = []
     for alike in zip(*copies, strict=True):
         heads, first = {_head(s) for s in alike}, alike[0]
@@ -62,5 +62,5 @@ def _joined(copies: Sequence[Sequence[Stmt]]) -> tuple[Stmt, ...]:
 
 
 def _head(stmt: Stmt) -> Stmt:
-    """A loop or branch with nothing in it; any other statement itself."""
+    """A loop or branch without its body; any other statement itself."""
     return replace(stmt, body=()) if isinstance(stmt, For | If) else stmt

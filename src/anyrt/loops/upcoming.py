@@ -1,13 +1,13 @@
-"""Upcoming: what the tiles of registers will read next is asked for while others are computed.
+"""Upcoming: the operands of the next register tiles are prefetched while others are computed.
 
     for t: 0 … 4                                   for t: 0 … 4
       for k: 0 … 64                         ->       for k: 0 … 64
         acc[0 … 14] += x[14t + …, k] · w[k]            acc[0 … 14] += x[14t + …, k] · w[k]
                                                        fetch w's next panel[8·(64t + k)]
 
-A sum reads a panel of lanes from end to end, and rows side by side. A processor that sums as fast as it can
-finds what lies in the second cache in time, but not what lies further away, and does not see by itself that
-rows side by side are one run of memory. One line of cache with each term is next to no work.
+A sum reads a panel of lanes from end to end, and several rows side by side. A processor at full speed finds
+data in the second cache in time, but not data that is further away, and does not detect that adjacent rows
+are one contiguous range. One cache line per term is almost no work.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from anyrt.loops.words import counted
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run of memory, of which tiles ask for a part each: from `start` on, `each` elements further with each
-    of `terms`, which go on from tile to tile where there are `tiles`, and from panel to panel."""
+    """A contiguous range that tiles prefetch in parts: from `start` on, `each` elements further with each of
+    `terms`, which continue from tile to tile if there are `tiles`, and from panel to panel."""
 
     buffer: Buffer
     start: Dim
@@ -41,7 +41,7 @@ class Run:
     panel: Sym | None = None
 
     def part(self, tile: Dim) -> Fetch:
-        """The line of cache to ask for with a term."""
+        """The cache line to prefetch with a term."""
         at, terms = flat(self.terms)
         panel = 0 if self.panel is None else mul(turn(self.panel), self.tiles)
         tiles = add(panel, tile) if self.tiles else 0
@@ -49,7 +49,8 @@ class Run:
 
 
 def term_around(body: Sequence[Stmt], row: Sym) -> Sym | None:
-    """The loop over terms, or words of them, whose turns sum products of all rows of a tile in vectors."""
+    """The loop over terms, or words of them, whose iterations sum products of all rows of a tile in
+    vectors."""
     for loop in body:
         if isinstance(loop, For | If):
             inner = any(isinstance(s, For) and s.var.name == row.name for s in loop.body)
@@ -61,11 +62,11 @@ def term_around(body: Sequence[Stmt], row: Sym) -> Sym | None:
 
 
 def prefetch_terms(kernel: Kernel, row: Sym, runs: Sequence[Fetch], term: Sym, ahead: int) -> Kernel | Fail:
-    """The kernel that asks, with each term of the sums of tiles whose rows are called `row`, for a part of
-    each of `runs`, and for the lanes that are so many turns of `term` ahead."""
+    """The kernel that prefetches, with each term of the sums of tiles whose rows are called `row`, a part of
+    each of `runs`, and the lanes that are `term` iterations ahead."""
 
     def change(loop: For) -> tuple[Stmt, ...]:
-        if loop.kind is not Loop.UNROLL:  # its sums are in no vectors
+        if loop.kind is not Loop.UNROLL:  # its sums are not in vectors
             return (loop,)
         fold = loop.body[0]
         lanes = fold.value.args[1] if isinstance(fold, Fold) and isinstance(fold.value, Alu) else None
@@ -86,8 +87,8 @@ def prefetch_results(
     each: int,
     line: int,
 ) -> Kernel:
-    """The kernel that asks for the lines, of so many elements, that results of a tile will be stored to,
-    `each` at a row: memory works while it is summed. `at`: where results begin, by the loops of `stores`."""
+    """The kernel that prefetches the cache lines, of so many elements, of a tile's results, `each` per row:
+    memory works while the tile is summed. `at`: the start of results, by the loops of `stores`."""
 
     def change(sums: Sums) -> tuple[Stmt, ...]:
         if not isinstance(sums.row.extent, int):  # they were not peeled
@@ -103,8 +104,8 @@ def prefetch_results(
 
 
 def next_panel(t: Tiled, later: int, line: int, names: Names) -> Run | None:
-    """The panel so many behind the one of an item, where it is one run of memory. `line`: elements of a line
-    of cache."""
+    """The panel so many behind that of an item, if it is one contiguous range. `line`: elements of a cache
+    line."""
     p, size, moving = t.product, t.tile.shape.n, t.n.many if t.n.panel.extent == 1 else t.n.panel
     tiles, lanes = _all_tiles(t), p.second
     if not later or not isinstance(lanes, Load) or tiles is None or size > tiles * line:
@@ -123,8 +124,8 @@ def next_panel(t: Tiled, later: int, line: int, names: Names) -> Run | None:
 
 
 def next_rows(t: Tiled, names: Names) -> Run | None:
-    """What the rows of the next item read and those of this one do not, where it is one run of memory for
-    each of the terms that lie further apart than items do."""
+    """The rows that the next item reads and this one does not, if they are one contiguous range for each of
+    the terms that are further apart than items are."""
     p, m, all_tiles = t.product, t.m, _all_tiles(t)
     moving = several([*(v for v in p.m if v is not t.tile.m), m.chunk])
     if not moving or not p.summed or not isinstance(p.first, Load) or all_tiles is None:
@@ -145,20 +146,20 @@ def next_rows(t: Tiled, names: Names) -> Run | None:
 
 
 def _item_step(t: Tiled, at: Dim, moving: Sym, tile: Sym) -> int:
-    """How far an index moves from one item to the next, of which the loop `moving` is the innermost that it
-    moves with; 0 where that is open. `tile` counts all tiles."""
+    """The distance of an index from one item to the next, of which the loop `moving` is the innermost that it
+    moves with; 0 if unknown. `tile` counts all tiles."""
     far = stride(at, tile if moving is t.m.chunk else moving)
     items = t.tile.tiles if moving is t.m.chunk else 1
     return far * items if isinstance(far, int) else 0
 
 
 def _all_tiles(t: Tiled) -> int | None:
-    """The tiles of all items; None for an open number."""
+    """The tiles of all items; None for a dynamic number."""
     return -(-t.m.count // t.m.size) if isinstance(t.m.count, int) else None
 
 
 def _spread(run: Run, count: int, tiles: int, panel: Sym) -> Run:
-    """So many elements of a run in parts, one for each term of all tiles and panels, if there are no more
+    """The elements of a range in parts, one for each term of all tiles and panels, unless there are more
     terms than elements."""
     turns = prod(map(_turns, run.terms))
     if turns * tiles <= count:
@@ -169,8 +170,8 @@ def _spread(run: Run, count: int, tiles: int, panel: Sym) -> Run:
 
 
 def _moves_still(begin: Dim, vars: Sequence[Sym]) -> bool:
-    """True where the start of a run moves with loops that it should not know: lanes that differ from row to
-    row, as of a view with windows, or positions computed from a counter."""
+    """True if the start of a range moves with loops that it must not depend on: lanes that differ by row, as
+    of a view with windows, or positions computed from a counter."""
     return any(depends(begin, v) for v in vars)
 
 
@@ -180,7 +181,7 @@ def _turns(var: Sym) -> int:
 
 
 def _steps(at: Dim, vars: Sequence[Sym]) -> dict[Sym, int]:
-    """How far an index moves with each of several loops of fixed extents; nothing where one goes back."""
+    """The strides of an index with several loops of fixed extents; none if one is negative."""
     found = {v: stride(at, v) for v in vars}
     forwards = {v: n for v, n in found.items() if isinstance(n, int) and n >= 0 and isinstance(v.extent, int)}
     return forwards if len(forwards) == len(found) else {}

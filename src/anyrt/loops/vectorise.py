@@ -4,8 +4,8 @@
       for r: 0 … 64            ->           vector i: 0 … 8
         acc[i] += x[i + 8r]                   acc[i] += x[i + 8r]
 
-Folds take the loop along which most of what they read lies one by one; stores the last one, or, where that
-runs over few elements side by side, the one around it, with the last one as tile.
+Folds vectorise the loop along which most of their loads are contiguous; stores the last one, or, if that runs
+over few contiguous elements, the one around it, with the last one as tile.
 """
 
 from __future__ import annotations

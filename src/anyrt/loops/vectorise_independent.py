@@ -1,11 +1,11 @@
-"""Vectorise independent: a loop whose turns need nothing of one another becomes a vector loop.
+"""Vectorise independent: a loop whose iterations are independent becomes a vector loop.
 
     for i: 0 … n                            vector i: 0 … n
       best[i] = max(best[i], x[i])    ->      best[i] = max(best[i], x[i])
 
-It is an innermost one, or within an item one whose turns fold loops into a register of their own. A turn may
-store to several rows of a buffer, as long as the loop runs along none of them into another one, and read what
-it stores itself; what all turns fold into must come out the same in any order.
+It is an innermost loop, or within an item one whose iterations fold loops into a register of their own. An
+iteration may store to several rows of a buffer, as long as the loop does not run along one into another, and
+read its own stores; folds of all iterations must not depend on their order.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ANY_ORDER = (Op.MIN, Op.MAX, Op.AND, Op.OR)
 
 
 def vectorise_independent(kernel: Kernel) -> Kernel | Fail:
-    """Every such loop, wherever it stands."""
+    """Every such loop, at any depth."""
     items = around(kernel)[0]
 
     def at(stmt: Stmt) -> tuple[Stmt, ...] | None:
@@ -39,7 +39,7 @@ def vectorise_independent(kernel: Kernel) -> Kernel | Fail:
 
 
 def _is_independent(body: Sequence[Stmt], var: Sym, is_item: bool) -> bool:
-    """True where no turn needs what another one leaves; loops inside are for what a turn folds by itself."""
+    """True if no iteration depends on another one; loops inside may only fold for their own iteration."""
     own = {s.buffer for s in body if isinstance(s, Alloc)}
     inner = [s for s in body if isinstance(s, For)]
     if inner and (is_item or not own or any(loop.kind is not Loop.SERIAL for loop in inner)):
@@ -58,13 +58,13 @@ def _is_independent(body: Sequence[Stmt], var: Sym, is_item: bool) -> bool:
 
 
 def _have_places(places: Sequence[Dim], var: Sym) -> bool:
-    """True where each turn has places of its own."""
+    """True if each iteration has separate positions."""
     alike = all(a == b or _lie_apart(a, b, var) for a, b in combinations(places, 2))
     return alike and all(_moves(at, var) for at in places)
 
 
 def _lie_apart(at: Dim, row: Dim, var: Sym) -> bool:
-    """True where no turn stores to one what another turn stores to the other."""
+    """True if no iteration stores to one of two positions if another iteration stores to the other."""
     step, between = stride(at, var), add(at, mul(row, -1))
     if step is None or depends(between, var) or not always_le(1, step):
         return False
@@ -73,12 +73,12 @@ def _lie_apart(at: Dim, row: Dim, var: Sym) -> bool:
 
 
 def _moves(at: Dim, var: Sym) -> bool:
-    """True where each turn, or the only one, has a place of its own."""
+    """True if each iteration, or the only one, has separate positions."""
     return var.extent == 1 or stride(at, var) not in (0, None)
 
 
 def _is_any_order(stmt: Stmt) -> bool:
-    """True where turns may come in any order, as far as they do not store to one place."""
+    """True if iterations are independent of order, as far as they do not store to one position."""
     match stmt:
         case Alloc() | Store():
             return True

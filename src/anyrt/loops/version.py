@@ -1,5 +1,5 @@
 """Loop versioning: vector loops that read at positions from a table, in versions for tables whose neighbours
-lie close together.
+are close together.
 
     vector i: 0 … m                       if n <= 2m:
       y[i] = x[pos[i]]         ->           vector i: 0 … m
@@ -8,9 +8,9 @@ lie close together.
                                             vector i: 0 … m
                                               y[i] = x[pos[i]]
 
-Upsampling, and downsampling by a small factor, reads a few registers' worth of memory for a whole vector of
-output positions: loading those and permuting lanes is several times faster than gathering. Where sizes are
-open, the loop is written for each class of table, with the test in front of it.
+Upsampling, and downsampling by a small factor, reads only a few registers of memory for a whole vector of
+output positions: loading those and permuting lanes is several times faster than gathering. If sizes are
+dynamic, the loop is written for each class of table, with the test in front of it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from anyrt.loops.tables import LEAST, SLOPES, Table, Tables
 
 def version(kernel: Kernel, tables: Tables) -> Kernel | Fail:
     """Every nest around a vector loop, in versions for the classes of the tables that the loop reads; other
-    loops take a class only where all sizes say so beforehand."""
+    loops use a class only if all sizes imply it."""
     made = changed_in(kernel.body, lambda s: _versions(s, tables))
     return changed(kernel, made, "no vector loop follows a table of a class")
 
@@ -65,7 +65,7 @@ def _vector_loop(stmt: Stmt) -> For | None:
         case For(kind=Loop.SERIAL, body=(inner,)):
             return _vector_loop(inner)
         case For(kind=Loop.VECTOR, body=body) if all(is_few(s.var) for s in loops(body)):
-            # Larger tiles read along themselves.
+            # Larger tiles read along their own axis.
             return stmt if all(isinstance(s, Store | Fold | Fetch) for s in leaves(body)) else None
     return None
 
@@ -80,7 +80,7 @@ def _nest(stmt: Stmt, loop: For, tables: Tables) -> Sequence[Stmt]:
     out: list[Stmt] = []
     before: Expr | None = None
     for slope, tests in _classes(used.values(), buffers):
-        if not tests:  # nor is there a class after one that always holds
+        if not tests:  # nor a class after one that always holds
             made = _with(stmt, used.values(), slope)
             return made if before is None else (*out, _guarded(None, before, made))
         here = reduce(lambda a, b: alu(Op.AND, a, b), tests)
@@ -91,7 +91,7 @@ def _nest(stmt: Stmt, loop: For, tables: Tables) -> Sequence[Stmt]:
 
 
 def _followed(x: Load, widened: Sym, tables: Tables) -> Table | None:
-    """The table whose entries the lanes of `x` follow, when it does so one position for one."""
+    """The table whose entries the lanes of `x` follow one for one."""
     for sym in sorted(symbols(x.index), key=lambda s: s.name):
         if isinstance(sym.source, Load) and sym.source.buffer.space is Space.TABLE:
             moved = linear(sym.source.index, widened)
@@ -109,7 +109,7 @@ def _table(sym: Sym, tables: Tables) -> Table | None:
 
 
 def _classes(tables: Collection[Table], buffers: Collection[Buffer]) -> Iterator[tuple[int, list[Expr]]]:
-    """The classes that may hold, and first, at some sizes: each with what is left to test, which is worth a
+    """The classes that may hold, and first, at some sizes: each with the remaining test, which is worth a
     version for some of them."""
     earlier: list[frozenset[Expr]] = []
     for slope in range(1, SLOPES[-1] + 1):
@@ -123,7 +123,7 @@ def _classes(tables: Collection[Table], buffers: Collection[Buffer]) -> Iterator
 
 
 def _guarded(here: Expr | None, before: Expr | None, body: tuple[Stmt, ...]) -> Stmt:
-    """`body` where its own class holds and no earlier one."""
+    """`body` if its own class holds and no earlier one."""
     if before is None:
         assert here is not None, "the first version has a condition"
         return If(here, body)

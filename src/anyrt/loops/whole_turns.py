@@ -1,4 +1,5 @@
-"""Whole turns: a loop whose counter a sum of products only takes apart becomes two loops.
+"""Whole turns: if a sum of products only uses the quotient and remainder of a loop's counter, the loop
+becomes two loops.
 
     for i: 0 … n                              for a: 0 … ⌈n / 4⌉
       acc = Σ w[k, i mod 4] · x[k, i // 4]       for b: 0 … 4
@@ -6,8 +7,8 @@
                                                    acc = Σ w[k, at] · x[k, a]
                                                    y[4a + at] = acc
 
-One factor then stays for all of a turn, whose sums are rows of a tile. What a last turn has too many is the
-last element again, stored by the same thread where it lies anyway.
+One factor then is the same for a whole iteration of the outer loop, whose sums are rows of a tile. The excess
+of the last iteration repeats the last element, which the same thread stores anyway.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from anyrt.ir.visit import Rewrite, substituted
 from anyrt.loops.nest import Names, around, moves, serial
 from anyrt.loops.product import Product, product_of
 
-MOST = 8  # elements of a turn
+MOST = 8  # elements of an iteration of the outer loop
 
 
 def whole_turns(kernel: Kernel, names: Names) -> Kernel | Fail:
-    """The kernel with two loops for each that both factors move with only by its turns or within them."""
+    """The kernel with two loops for each loop whose quotient moves one factor and whose remainder moves the
+    other."""
     found = product_of(kernel)
     if isinstance(found, Fail):
         return found
@@ -48,12 +50,12 @@ def whole_turns(kernel: Kernel, names: Names) -> Kernel | Fail:
         inner.append(within)
     if not inner:
         return Fail("no factor stays for several elements side by side")
-    # The rows of a tile are then neighbours of the last loop, which results lie along in memory.
+    # The rows of a tile are then neighbours of the last loop, along which results are contiguous.
     return replace(kernel, body=serial([*order, *reversed(inner)], body))
 
 
 def turn_length(p: Product, var: Sym) -> int | None:
-    """Elements of a turn: one factor moves only from turn to turn, the other only within."""
+    """The divisor: one factor moves only with the quotient, the other only with the remainder."""
     lengths = {n for at in (*dims_of(p.first), *dims_of(p.second)) for n in _parts(at, var)}
     length = next(iter(lengths)) if len(lengths) == 1 else 0
     if not 1 < length <= MOST:
@@ -66,7 +68,7 @@ def turn_length(p: Product, var: Sym) -> int | None:
 
 
 def _parts(x: Dim, var: Sym) -> set[int]:
-    """What an index divides a counter by, or takes its remainder of."""
+    """The divisors of a counter in an index."""
     found = set[int]()
     for monomial, _ in x.terms if isinstance(x, Expr) else ():
         for atom in monomial:

@@ -1,5 +1,5 @@
-"""Window tile: the image that windows slide over is copied to scratch, and sums of several rows of windows
-stay in registers.
+"""Window tile: the image that windows slide over is copied to scratch, and the sums of several rows of
+windows stay in registers.
 
     for c: 0 … 64                                  for c: 0 … 64
       for i: 0 … 28                                  image[58, 2, 29] = x[c] with its border
@@ -11,9 +11,9 @@ stay in registers.
                 · x[c, 2i + k, 2j + l]                       · image[2·(7t + i) + k, l mod 2, j + l // 2]
           y[c, i, j] = f(acc)                            unroll i: y[c, 7t + i, j] = f(acc[i])
 
-Each image is read once and lies in the nearest cache, where its border is as good as its inside; each row of
-it serves several rows of windows. Where windows are some columns apart, the columns of the image are sorted
-by what is left of them when divided by that step, so that neighbouring windows read neighbours.
+Each image is read once and copied to the nearest cache with its border; each row of it serves several rows of
+windows. If windows have a stride, the columns of the image are sorted by their remainder modulo the stride,
+so that neighbouring windows read contiguous elements.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ from anyrt.loops.split import pieces
 from anyrt.loops.split_by_range import first_inside, ranges
 
 SUMS = 8  # registers, whose sums hide each other's latencies
-COPIES = 512  # products whose text is written out
+COPIES = 512  # products of unrolled text
 PARTS = 256  # of expressions that the ranges of an image may have together
 SHORT = 2  # vectors of a row
-FAR = 1 << 30  # turns of a loop whose number is open
+FAR = 1 << 30  # iterations of a loop of dynamic extent
 
 
 @dataclass(frozen=True, slots=True)
 class Slide:
-    """How windows slide along one axis of an image: `out` counts them, `tap` what lies in one, None where
-    that is one element; window `out` has the elements step·out + dilation·tap, which `at` counts."""
+    """How windows slide along one axis of an image: `out` counts them, `tap` counts positions in one, None if
+    that is one element; window `out` has the elements step·out + dilation·tap, which is the index `at`."""
 
     out: Sym
     tap: Sym | None
@@ -70,15 +70,15 @@ class Slide:
 
     @property
     def place(self) -> Dim:
-        """Where in the image a window's element lies."""
+        """The position of a window's element in the image."""
         return add(mul(self.out.dim, self.step), 0 if self.tap is None else mul(self.tap.dim, self.dilation))
 
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """A sum of products of windows, alone inside loops. `outer`: the loops over images; `planes`: those of
-    the sum that belong to no slide; `element` is what the image holds at the slides' `at`, and `factor` what
-    that is multiplied by."""
+    """A sum of products of windows, alone inside loops. `outer`: the loops over images; `planes`: loops of
+    the sum that belong to no slide; `element` is the image's element at the slides' `at`, and `factor` its
+    factor."""
 
     outer: tuple[Sym, ...]
     rows: Slide | None
@@ -108,7 +108,7 @@ def windows_of(kernel: Kernel) -> Windows | Fail:
 
 
 def _one_sided(kernel: Kernel) -> Product | Fail:
-    """A sum of products of which loops move the second factor alone, or both."""
+    """A sum of products with loops that move the second factor alone, or both."""
     found = product_of(kernel)
     if isinstance(found, Fail):
         return found
@@ -121,7 +121,7 @@ def _one_sided(kernel: Kernel) -> Product | Fail:
 
 
 def _slides(x: Expr, outs: Sequence[Sym], summed: Sequence[Sym]) -> tuple[list[Slide], Expr]:
-    """A slide for each loop over windows, and the element by its places."""
+    """A slide for each loop over windows, and the element by its positions."""
     steps = sorted(_steps(x, outs, summed), key=lambda found: found[2] + found[3])
     taken: dict[Sym, tuple[Sym | None, int, int]] = {}
     for out, tap, step, dilation in steps:
@@ -157,7 +157,7 @@ def _steps(x: Expr, outs: Sequence[Sym], summed: Sequence[Sym]) -> Iterator[tupl
 
 
 def _overlap(out: Sym, tap: Sym, a: int, b: int) -> bool:
-    """True where an element belongs to several windows, as far as sizes are known."""
+    """True if an element belongs to several windows, as far as sizes are known."""
     if a * b <= 0:
         return False
     sizes = (v.extent if isinstance(v.extent, int) else FAR for v in (out, tap))
@@ -166,7 +166,7 @@ def _overlap(out: Sym, tap: Sym, a: int, b: int) -> bool:
 
 
 def _inside(x: Dim) -> Iterator[Dim]:
-    """An index, and all that minima and maxima in it are of."""
+    """An index, and the operands of its minima and maxima."""
     yield x
     for monomial, _ in x.terms if isinstance(x, DimExpr) else ():
         for atom in monomial:
@@ -177,8 +177,8 @@ def _inside(x: Dim) -> Iterator[Dim]:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large: an item has `band` rows of windows (None: all of them), of which `tile` stay in registers,
-    each `registers` vectors of `lanes` wide, and copies so many `images` one after the other."""
+    """Sizes: an item has `band` rows of windows (None: all of them), of which `tile` stay in registers, each
+    `registers` vectors of `lanes` wide, and copies so many `images` one after the other."""
 
     band: int | None
     tile: int
@@ -190,8 +190,8 @@ class Size:
 @dataclass(slots=True)
 class _Tiles:
     """Builds the loops of one kernel. `start`: the first row of windows of a band, which has `count`; `deep`:
-    the rows of the image that are kept, each of as many columns as `pitch` says for each step; `shift`:
-    columns before the first, so that the inside begins with a whole step."""
+    the stored rows of the image, each with `pitch` columns for each remainder; `shift`: columns before the
+    first, so that the inside begins with a whole step."""
 
     kernel: Kernel
     names: Names
@@ -225,15 +225,15 @@ class _Tiles:
         self.image = replace(image, padded=True)
 
     def _reach(self, windows: Dim) -> Dim:
-        """Rows of the image that so many rows of windows cover."""
+        """Rows of the image that so many rows of windows read."""
         tap, step, dilation = self.rows.tap, self.rows.step, self.rows.dilation
         own = 1 if tap is None else add(mul(add(tap.extent or 0, -1), dilation), 1)
         return add(mul(add(windows, -1), step), own)
 
     def build(self) -> tuple[Kernel, int]:
-        """The kernel, and how many of its outer loops are its items. What no image changes of the copy, its
-        border, is stored once for all of an item, behind zeros everywhere; a border that moves from image to
-        image is stored with each."""
+        """The kernel, and how many of its outer loops are its items. The border, which no image changes,
+        is stored once per item, on top of zeros everywhere; a border that varies by image is stored with
+        each."""
         *outer, last = self.windows.outer or (self.names.var(1, "c"),)
         block, within, at = pieces(self.names, last.extent or 0, self.size.images, "c")
         fill, tiles = self._fill(), self._tiles()
@@ -252,8 +252,8 @@ class _Tiles:
         return For(at, Loop.VECTOR, (Store(self.image, at.dim, const(0, self.image.stored)),))
 
     def _fill(self) -> tuple[Stmt, ...]:
-        """Loops that copy the image: for each range of rows and of columns in which no comparison of
-        positions is left one of its own."""
+        """Loops that copy the image: one for each range of rows and of columns in which no comparison of
+        positions is left."""
         at = self.names.var(self._reach(self.count), "r")
         first = mul(self.start, self.rows.step)
         element = Rewrite({self.rows.at: add(first, at.dim)}).expr(self.windows.element)
@@ -265,8 +265,8 @@ class _Tiles:
         return serial(self.windows.planes, body)
 
     def _each_row(self, var: Sym, copied: tuple[Stmt, ...]) -> Iterator[Stmt]:
-        """Loops over rows that are copied so. Where a row is an open number of vectors, but few, that loop is
-        inside: which lanes are there, and where they lie, is then found once for all rows."""
+        """Loops over rows that are copied in this way. If a row is a dynamic, small number of vectors, that
+        loop is inside: masks and addresses are then computed once for all rows."""
         inside = [s for s in copied if isinstance(s, For) and self._is_short(s.var, var)]
         for loop in inside:
             yield replace(loop, body=serial([var], loop.body))
@@ -279,8 +279,8 @@ class _Tiles:
         return is_open and self.estimate(var) <= SHORT * self.size.lanes
 
     def _ranges(self, var: Sym, element: Expr, *inner: Sym) -> Iterator[tuple[Dim, Sym | None, Expr]]:
-        """(start, counter, element) for each range; places where `inner` decide, which count within a turn,
-        are none where a range ends."""
+        """(start, counter, element) for each range; positions that `inner` decides, which count within a
+        step, are no ends of ranges."""
         loop = For(var, Loop.SERIAL, serial(inner, (Store(self.image, 0, element),)))
         for start, counter, (stmt,) in ranges(loop, self.names, self.estimate, PARTS):
             while isinstance(stmt, For):
@@ -302,7 +302,7 @@ class _Tiles:
         return tuple(body)
 
     def _run(self, row: Dim, first: Dim, var: Sym | None, value: Expr) -> tuple[Stmt, ...]:
-        """Columns from `first` on, sorted by what is left of them."""
+        """Columns from `first` on, sorted by their remainder."""
         step = self.windows.columns.step
         if var is None:
             return (Store(self.image, self._place(row, first), value),)
@@ -330,15 +330,15 @@ class _Tiles:
         return mul(add(mul(plane, self.deep), at), mul(self.pitch, self.windows.columns.step))
 
     def _place(self, row: Dim, column: Dim) -> Dim:
-        """Where a column is kept of the row that begins at `row`."""
+        """The position of a column in the row that begins at `row`."""
         step = self.windows.columns.step
         return add(row, add(mul(mod(column, step), self.pitch), floordiv(column, step)))
 
     # ---- sums ---------------------------------------------------------------------------------
 
     def _tiles(self) -> tuple[Stmt, ...]:
-        """All rows of a band in tiles, and those that are left: of an open number a few at a time, of which
-        the last ones may all be the last row, as fewer sums would take as long."""
+        """All rows of a band in tiles, and the remainder: for a dynamic number a few at a time, of which the
+        last ones may all be the last row, since fewer sums would take as long."""
         size = self.size.tile
         if isinstance(self.count, int):
             size = -(-self.count // -(-self.count // size))
@@ -353,8 +353,7 @@ class _Tiles:
         return (*tiles, *serial([part], last))
 
     def _tile(self, first: Dim, size: int, whole: bool = True) -> tuple[Stmt, ...]:
-        """So many rows of windows from `first` on; where there are fewer of them, the last one takes their
-        place."""
+        """So many rows of windows from `first` on; if there are fewer of them, the last one is repeated."""
         w, rows, columns = self.windows, self.rows, self.windows.columns
         sums = replace(w.sum.buffer, name=self.names.name("acc"), size=size)
         i, e = self.names.var(size, "i"), self.names.var(size, "e")
@@ -385,12 +384,12 @@ def _of_sums(w: Windows, row: Dim, out: Sym, total: Expr) -> tuple[Stmt, ...]:
 
 
 def _moves_border(fill: Sequence[Stmt], image: Sym) -> bool:
-    """True where it depends on the image which elements of its copy lie inside."""
+    """True if it depends on the image which elements of its copy are inside."""
     return moves([*(s.var.extent or 0 for s in loops(fill)), *(s.index for s in stores(fill))], image)
 
 
 def _is_border(value: Expr) -> bool:
-    """True for a number that is stored around images, where that is not 0 anyway."""
+    """True for a number that is stored around images, unless that is 0 anyway."""
     return isinstance(value, Const) and value.value != 0
 
 
@@ -399,7 +398,7 @@ def _is_moving(value: Expr) -> bool:
 
 
 def _kept(body: Sequence[Stmt], wanted: Callable[[Expr], bool]) -> tuple[Stmt, ...]:
-    """Of loops of stores those whose value is wanted."""
+    """The stores in loops whose values are needed."""
     out: list[Stmt] = []
     for stmt in body:
         match stmt:

@@ -1,4 +1,4 @@
-"""Words: neighbouring terms of a sum of products side by side in 32 bits, as instructions for dots read them.
+"""Words: neighbouring terms of a sum of products packed in 32 bits, as dot instructions read them.
 
 acc += x[k] · w[k, n],  k: 0 … 64    ->    acc += dot4(word of x[4k …], word of w[4k …, n]),  k: 0 … 16
 """
@@ -15,12 +15,12 @@ from anyrt.ir.kernel import Cast, Expr, Load, Op, alu, bitcast, const, load
 from anyrt.ir.visit import Rewrite
 
 SUMS = {(Scalar.BF16, Scalar.F32), (Scalar.F16, Scalar.F32), (Scalar.I8, Scalar.I32)}
-WORTH = 8  # rows from which words are worth making
-OFFSET = -2139062144  # 0x80808080: makes unsigned bytes of signed ones
+WORTH = 8  # rows from which words pay
+OFFSET = -2139062144  # 0x80808080: converts signed bytes to unsigned ones
 
 
 def narrow(x: Expr) -> Scalar | None:
-    """The type in memory of a factor that is nothing but loaded, and made what dots give."""
+    """The type in memory of a factor that is only loaded, and converted to the type of a dot."""
     if not isinstance(x, Cast) or not isinstance(x.arg, Load):
         return None
     return x.arg.type if (x.arg.type, x.type) in SUMS else None
@@ -33,8 +33,8 @@ def word(x: Expr, term: Sym, number: Sym, count: int) -> Expr:
 
 
 def halves(x: Expr) -> tuple[Expr, tuple[Expr, Expr]]:
-    """A float16 as two bfloat16, whose sum it is: a word of both, and words of each twice. The dots of the
-    first one with both of another number's give the product of the two. Nothing is split of infinities."""
+    """A float16 as the sum of two bfloat16: a word of both, and words of each twice. The dots of the first
+    one with both of another number's give the product of the two. Infinities are not split."""
     bits = bitcast(x, Scalar.I32)
     high = bits & UPPER
     low = bitcast(x - bitcast(high, Scalar.F32), Scalar.I32)
@@ -44,7 +44,7 @@ def halves(x: Expr) -> tuple[Expr, tuple[Expr, Expr]]:
 
 
 def counted(at: Dim, loops: Sequence[Sym], counter: Dim) -> Dim | None:
-    """An index by one counter of all turns of nested loops, and of more behind them; None where it does not
+    """An index by one counter of all iterations of nested loops, and of further ones; None if it does not
     move evenly with it."""
     step: Dim | None = None
     turns: Dim = 1
@@ -61,12 +61,12 @@ def counted(at: Dim, loops: Sequence[Sym], counter: Dim) -> Dim | None:
             return None
         turns = mul(turns, var.extent or 0)
     if step is None and inner is not None:
-        step = inner[0]  # one turn, and what fills up a tile
+        step = inner[0]  # one iteration, and the padding of a tile
     return add(at, mul(step or 0, counter))
 
 
 def _beside(terms: Sequence[Expr]) -> Expr | None:
-    """What is nothing but loaded from neighbouring places, as one load."""
+    """A term that is only loaded from contiguous positions, as one load."""
     loads = [t.arg for t in terms if isinstance(t, Cast) and isinstance(t.arg, Load)]
     first = loads[0] if len(loads) == len(terms) else None
     if first is None or any(x.index != add(first.index, k) for k, x in enumerate(loads)):
@@ -75,7 +75,7 @@ def _beside(terms: Sequence[Expr]) -> Expr | None:
 
 
 def _joined(terms: Sequence[Expr]) -> Expr:
-    """Terms that lie apart, by shifts."""
+    """Terms that are not contiguous, by shifts."""
     if terms[0].type is Scalar.F32:
         low, high = (bitcast(t, Scalar.I32) for t in terms)
         return alu(Op.LSHR, low, const(16, Scalar.I32)) | (high & UPPER)

@@ -1,4 +1,4 @@
-"""How much a part of a kernel does: elements stored and folded, which is about as many nanoseconds."""
+"""The work of a part of a kernel: elements stored and folded, which is about its nanoseconds."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from anyrt.ir.visit import statements
 
 
 def work(kernel: Kernel, usual: Callable[[Dim], int]) -> Dim:
-    """Turns of the stores and folds of an item, which may depend on open sizes, and in a strip on what is
-    known of that; of branches, which are alternatives, those of the one that is longest at the usual
-    sizes."""
+    """Iterations of the stores and folds of an item, which may depend on dynamic sizes, and in a strip on the
+    facts about that; of branches, which are alternatives, the longest one at the typical sizes."""
     found = [s.var for s in statements(kernel.body) if isinstance(s, For | Let)]
     return _work(kernel.body, dict.fromkeys((kernel.var, *found), 0), usual)
 
@@ -35,6 +34,6 @@ def _work(body: Iterable[Stmt], first: Mapping[Sym, Dim], usual: Callable[[Dim],
 
 
 def _turns(var: Sym, first: Mapping[Sym, Dim]) -> Dim:
-    """Turns of a loop, of a piece's loop for the first piece; at least one where that is known."""
+    """Iterations of a loop, of a piece's loop for the first piece; at least one if that is known."""
     turns = substitute(var.extent or 0, first)
     return max(1, turns) if isinstance(turns, int) else turns
