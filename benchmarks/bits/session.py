@@ -31,7 +31,7 @@ from benchmarks.bits.programs import engine_of, load, plan_of
 from benchmarks.bits.rows import ROWS, Ask, Entry, Row
 from benchmarks.clock import measured, status_kb
 from benchmarks.measure import QUICK, Effort, limit_threads, measure, once
-from benchmarks.models.kernels import work_of
+from benchmarks.models.kernels import executed
 from benchmarks.models.programs import OURS, Ready, bound
 from benchmarks.models.session import TRIES, child, flops_per_us
 from benchmarks.peers import Cannot, Way
@@ -168,7 +168,7 @@ def built(folder: str, model: str, threads: str, plan: str, label: str) -> dict[
     except Exception as error:  # whatever a build raises is a result, too
         return {"failed": first_line(error)}
     Path(plan).write_bytes(text)
-    flops = sum(work[0] for work in work_of(text).values())
+    flops = executed(text)
     del text
     weights, more = _resident(Path(plan), files)
     return asdict(Built(found[0].cpu_s or 0.0, Path(plan).stat().st_size, weights, weights + more, flops))

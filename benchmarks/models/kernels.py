@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -12,10 +13,13 @@ from anyrt.backends import loader
 from anyrt.compiler.driver import lower_plan, plan_sizes
 from anyrt.compiler.request import Point
 from anyrt.compiler.traffic import traffic
+from anyrt.core.enums import DataType
 from anyrt.plan.file import read_plan
+from anyrt.prims.const import Const
 from anyrt.prims.contract import Contract
+from anyrt.prims.map import Map
 from anyrt.schedule.cost import Sizes
-from anyrt.schedule.launch import Launch
+from anyrt.schedule.launch import ExternalStep, Launch, RegionStep
 
 RUNS = 15
 
@@ -57,11 +61,37 @@ def kernels(engine: Any, context: Any) -> list[KernelTime]:  # Any: of the publi
 
 
 def work_of(plan: bytes) -> dict[str, tuple[int, int]]:
-    """(multiplications and additions, bytes) of each kernel."""
+    """(multiplications and additions, bytes) of each kernel, both of one call."""
+    return {x.name: (_flops(x, sizes), traffic(x, sizes).total) for x, sizes, _ in _launches(plan)}
+
+
+def executed(plan: bytes) -> int:
+    """Multiplications and additions of an inference: kernels of a loop count in each of its iterations, or
+    once if data decide how many these are."""
+    return sum(_flops(x, sizes) * count for x, sizes, count in _launches(plan))
+
+
+def _launches(plan: bytes) -> Iterator[tuple[Launch, Sizes, int]]:
+    """Every kernel, and how often an inference calls it."""
     file = read_plan(plan)
-    lowered, sizes = lower_plan(file, loader.target()), Sizes(plan_sizes(file.plan, Point.OPT))
-    found = (launch for schedule in lowered.schedules for launch in schedule.everywhere)
-    return {x.name: (_flops(x, sizes), traffic(x, sizes).total) for x in found}
+    sizes = Sizes(plan_sizes(file.plan, Point.OPT))
+    for schedule in lower_plan(file, loader.target()).schedules:
+        todo = [(step, 1) for step in schedule.steps]
+        for step, count in todo:  # which grows by the steps inside of regions
+            if isinstance(step, Launch):
+                yield step, sizes, count
+            else:
+                inner = count * _iterations(step)
+                todo += ((x, inner) for part in step.parts for x in part.steps)
+
+
+def _iterations(step: RegionStep | ExternalStep) -> int:
+    """How often a loop runs its body, if it runs while a counter from 0 on is below a constant."""
+    if isinstance(step, RegionStep) and step.turns:
+        (_, condition), *_ = step.node.op.regions[0].outputs
+        if condition.op == Map("lt", DataType.BOOL) and isinstance(last := condition.args[1].op, Const):
+            return int(last.blob.stored.reshape(-1)[0])
+    return 1
 
 
 def _flops(launch: Launch, sizes: Sizes) -> int:

@@ -1,5 +1,6 @@
 """Whole models: what is counted of kernels, and the tables."""
 
+import json
 from dataclasses import asdict
 
 import numpy as np
@@ -7,9 +8,12 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, save
 
 import anyrt
+from anyrt.backends import loader
+from anyrt.compiler.driver import lower_plan
+from anyrt.plan.file import read_plan
 from benchmarks.machine import Machine
 from benchmarks.models import report
-from benchmarks.models.kernels import KernelTime, kernels
+from benchmarks.models.kernels import KernelTime, executed, kernels, work_of
 from benchmarks.models.programs import engine_of
 from benchmarks.models.session import Measured, Timed, measured
 
@@ -55,6 +59,30 @@ def test_kernels_are_timed_and_their_products_and_bytes_counted(product):
 def test_the_limit_is_the_larger_of_computing_and_moving():
     assert found(8.0, 16.0).least_us(4000, 100) == 4.0
     assert found(8.0, 16.0).least_us(4000, 1000) == 10.0
+
+
+def convolved(images):
+    """The plan of a convolution of so many images."""
+    builder = anyrt.Builder(anyrt.Logger(anyrt.Logger.ERROR))
+    network = builder.create_network()
+    x = network.add_input("x", anyrt.float32, (images, 4, 32, 32))
+    layer = network.add_convolution_nd(x, 4, (3, 3), np.ones((4, 4, 3, 3), np.float32))
+    layer.padding_nd = (1, 1)
+    network.mark_output(layer.get_output(0))
+    return bytes(builder.build_serialized_network(network, builder.create_builder_config()))
+
+
+def test_a_batch_that_a_loop_computes_counts_all_of_its_images(tmp_path, monkeypatch):
+    path = tmp_path / "machine.json"
+    path.write_text(json.dumps({"last_bytes": 65536, "cores": 1, "costs": {"wake": 1}}))
+    monkeypatch.setenv("ANYRT_MACHINE", str(path))
+    plan = convolved(8)
+    assert [x.name for x in lower_plan(read_plan(plan), loader.target()).schedules[0].region_steps] == [
+        "batch"
+    ]
+    assert (
+        executed(plan) == 8 * sum(flops for flops, _ in work_of(plan).values()) == 8 * 2 * 32 * 32 * 4 * 4 * 9
+    )
 
 
 def test_tables_say_who_is_ahead_and_where_time_goes(tmp_path):
