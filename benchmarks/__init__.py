@@ -1,21 +1,17 @@
-"""AnyRT beside other programs and beside the limit of the machine: `python -m benchmarks ops`.
+"""AnyRT beside other programs and beside the limit of the machine: `python -m benchmarks NAME`.
 
-cases      what is measured: data, each case written once
-steps      the neutral language of cases, which each peer translates
-reference  what the right result is, in float64
-peers      one file for each program
-limit      the least time that the memory traffic of a case allows on this machine
-measure    who runs when
-report     tables
+command, __main__    options that commands share; the list of all commands
+registry             tables of cases by peers: `ops`, `contractions`, `families`, each a suite
+suite, language      what a table is; what its cases are, with numbers, right results and translations
+sweep, session       a suite's command, which starts processes; what one process measures
+peers                one module for each program
+measure, probe       who runs when: in turn, forwards and backwards, on a quiet machine
+limit, native        the least time that memory traffic takes; contractions.peaks: that arithmetic takes
+record, table        results as lines of JSON; tables and documents
 
-`python -m benchmarks contractions`, products, convolutions, attention: the package contractions.
+Languages: layers (chains of steps: cases, steps, formula, reference), contractions, families. In each,
+`in_anyrt`, `onnx_model` and `in_torch` translate a case. models and bits measure whole ONNX files.
 
-`python -m benchmarks build`, what building networks costs:
-
-networks, random_networks, random_graphs    what is built
-builds     the rows of the table, and what each must reach
-build_session, building    runs them: each build in a process of its own, which is `building`
-clock      CPU seconds of all processes, memory
-
-`python -m benchmarks trees`, two source trees in turn: trees, and tree, which is one of the two processes.
+`build`: networks, random_networks and random_graphs are built, by rows in builds; build_session starts
+processes, each of which is building. `trees`: two source trees in turn, each a process that is tree.
 """

@@ -6,6 +6,8 @@ An attempt is a mechanism turned round: its strategies or passes make what was t
 
 from __future__ import annotations
 
+import argparse
+import re
 from dataclasses import replace
 
 from anyrt.backends.cpu.strategies import STRATEGIES
@@ -22,8 +24,12 @@ from anyrt.loops.precompute_addresses import precompute_addresses
 from anyrt.passes.shorten import shorten
 from anyrt.schedule.step import Apply, Context, Step, Strategies
 from anyrt.schedule.tuning import Tuning
-from benchmarks.mechanisms import Mechanism, Passes, instead_of_pass
-from benchmarks.peers.anyrt import DYNAMIC
+from benchmarks import report
+from benchmarks.command import QUICK, THREADS, Command, file, only, ready
+from benchmarks.mechanisms import MECHANISMS, Mechanism, Passes, gains, instead_of_pass
+from benchmarks.peers import DYNAMIC
+from benchmarks.record import Gain, append, line_of
+from benchmarks.table import show
 
 GN_RESIZE = "chain_gn_scale_silu_resize2x_nhwc_1x320x64x64"
 GN_SILU = "chain_gn_silu_2x320x64x64"
@@ -154,4 +160,22 @@ ATTEMPTS = (
     _instead("non-temporal stores", "wherever an output is written", PLANES, _all_past),
     *(attempt for case in (PLANES, HALF_PLANES, LONG_ROWS, GN_BF16) for attempt in _chunks(case)),
     *(attempt for case in RMS_HALVES for attempt in _together(case)),
+)
+
+
+def _run(options: argparse.Namespace) -> None:
+    (threads, effort), found = ready(options), list[Gain]()
+    wanted = [m for m in (*MECHANISMS, *ATTEMPTS) if re.search(options.only, m.name)]
+    for gain in gains(threads, effort, wanted):
+        found.append(gain)
+        if options.json:
+            append(options.json, line_of("gain", gain))
+    show(report.mechanisms(found))
+
+
+COMMAND = Command(
+    "mechanisms",
+    "what each mechanism of the compiler gives",
+    _run,
+    (only("mechanisms"), THREADS, QUICK, file("--json", "add JSON lines to those of `ops`")),
 )

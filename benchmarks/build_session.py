@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import math
@@ -14,11 +15,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from benchmarks.builds import USUAL, Built, Kind, Row
+from anyrt.plan.disk import write_text
+from benchmarks import builds
+from benchmarks.builds import ROWS, USUAL, Built, Kind, Row, tables
+from benchmarks.command import LINES, THREADS, Command, file, names, only, option
 from benchmarks.jobs import Job, Outcome
+from benchmarks.machine import this_machine
+from benchmarks.record import append, line_of
+from benchmarks.table import markdown
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST_SEEDS = 10  # that are told of
+QUICK_LAYERS, QUICK_RANDOM = 200, 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,3 +183,38 @@ def _environment(order: Order, cache: Path) -> dict[str, str]:
 def _folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         yield Path(folder)
+
+
+# ---- the command --------------------------------------------------------------------------------
+
+
+def _run(options: argparse.Namespace) -> None:
+    random = options.random or (QUICK_RANDOM if options.quick else None)
+    rows = [replace(r, size=random) if random and r.kind in SEEDED else r for r in ROWS]
+    rows = [r for r in rows if r.size <= QUICK_LAYERS or not options.quick]
+    wanted = names(options.only, [r.name for r in rows])
+    order, found = Order(options.runs, options.threads, options.timeout, options.tree), list[Built]()
+    if options.json:
+        write_text(options.json, line_of("machine", this_machine({}, {})) + "\n")
+    for built in run([r for r in rows if r.name in wanted], order):
+        found.append(built)
+        if options.json:
+            append(options.json, builds.line_of(built))
+    print("\n".join(map(markdown, tables(found))))
+
+
+COMMAND = Command(
+    "build",
+    "what building networks costs",
+    _run,
+    (
+        only("rows"),
+        option("--runs", type=int, default=1, help="the median of so many (default: %(default)s)"),
+        THREADS,
+        option("--timeout", type=float, default=120.0, metavar="SECONDS", help="for each process"),
+        option("--random", type=int, metavar="N", help="so many random networks"),
+        option("--quick", action="store_true", help=f"up to {QUICK_LAYERS} layers, {QUICK_RANDOM} random"),
+        LINES,
+        file("--tree", "another checkout, which builds", default=ROOT),
+    ),
+)

@@ -10,6 +10,7 @@ import enum
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from benchmarks import spellings
 from benchmarks.formula import Formula, Weights, constants_of
@@ -59,6 +60,7 @@ class Case:
     kernel took, as a multiple of the limit.
     """
 
+    language: ClassVar[str] = "benchmarks.layers"
     name: str
     layer: Layer
     input: Tensor

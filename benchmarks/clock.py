@@ -69,9 +69,9 @@ def _peak_mb() -> float:
     return max(status_kb("VmHWM"), children) / 1e3
 
 
-def status_kb(field: str) -> int:
-    """A figure about this process's memory."""
-    lines = Path("/proc/self/status").read_text().splitlines()
+def status_kb(field: str, process: int | str = "self") -> int:
+    """A figure about a process's memory."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(field + ":"))
 
 

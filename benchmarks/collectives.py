@@ -5,6 +5,7 @@ python -m benchmarks collectives                  needs mpi4py and mpiexec (pip 
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
@@ -14,9 +15,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
+from benchmarks.command import Command, markdown, option
 from benchmarks.machine import this_machine
-from benchmarks.table import Table, markdown
+from benchmarks.table import Page, Table, show
 
+PAGE = Page("# Collectives\n\nWritten by `python -m benchmarks collectives`.\n")
 SIZES = (4, 1 << 10, 1 << 16, 1 << 20, 1 << 22, 1 << 26)
 TURNS = 7
 NOTE = (
@@ -62,13 +65,6 @@ def tables(sizes: Sequence[int] = SIZES) -> list[Table]:
     return [Table("All-reduce", ("bytes", "shared memory, µs", "mpi4py, µs", "times as fast"), rows, NOTE)]
 
 
-def document(found: Sequence[Table]) -> str:
-    """The page, with the machine."""
-    m = this_machine({}, {})
-    head = "# Collectives\n\nWritten by `python -m benchmarks collectives`.\n\n"
-    return f"{head}- {m.processor}, {m.cores} cores, {m.caches}\n\n" + "\n".join(map(markdown, found))
-
-
 def _measured(sizes: Sequence[int]) -> str:
     """What rank 0 prints."""
     name, words = f"benchmark-{os.getpid()}", [str(TURNS), *map(str, sizes)]
@@ -92,3 +88,18 @@ def _row(nbytes: int, times: dict[str, list[float]]) -> tuple[str, ...]:
     shared, mpi = times["shared"], times.get("mpi4py", [])
     quotients = [m / s for s, m in zip(shared, mpi, strict=False)]
     return f"{nbytes:,}", *(f"{median(x):.3g}" if x else "" for x in (shared, mpi, quotients))
+
+
+def _run(options: argparse.Namespace) -> None:
+    found = tables(options.sizes)
+    show(found)
+    if options.markdown is not None:
+        PAGE.write(options.markdown, found, this_machine({}, {}), brief=True)
+
+
+COMMAND = Command(
+    "collectives",
+    "exchanges between processes, beside mpi4py",
+    _run,
+    (option("--sizes", type=int, nargs="*", default=SIZES, help="bytes"), markdown("write the table")),
+)

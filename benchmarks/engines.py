@@ -7,6 +7,7 @@ way = bound(plan)
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -14,8 +15,7 @@ import anyrt as trt
 from anyrt.core.enums import Severity
 from benchmarks import networks, random_networks
 from benchmarks.peers import Cannot, Way
-from benchmarks.steps import Element, Tensor
-from benchmarks.values import Array, aligned
+from benchmarks.values import Array, memory
 
 OPEN = (1, 4, 8)  # smallest, usual and largest of every open size
 SWITCH = "check_weights"  # the attribute of a Runtime that says whether loading verifies them
@@ -81,12 +81,16 @@ def engine_of(plan: object, verified: bool = True) -> trt.ICudaEngine:
 
 
 def bound(plan: bytes) -> Way:
-    """An engine of float32 tensors with memory for all of them."""
-    engine = engine_of(plan)
-    context, held = engine.create_execution_context(), list[Array]()
+    """An engine with memory for all of its tensors, random numbers in them."""
+    engine, random = engine_of(plan), np.random.default_rng(7)
+    context, held = engine.create_execution_context(), dict[str, Array]()
     assert context is not None, "no context"
     for name in engine:
-        held.append(aligned(Tensor(tuple(engine.get_tensor_shape(name)), Element.F32)))
-        held[-1][...] = np.random.default_rng(7).random(held[-1].shape, np.float32)
-        context.set_tensor_address(name, held[-1].ctypes.data)
-    return Way("", lambda: context.execute_async_v3(0), lambda: held[-1])
+        shape, dtype = (
+            tuple(engine.get_tensor_shape(name)),
+            np.dtype(trt.nptype(engine.get_tensor_dtype(name))),
+        )
+        held[name] = memory(shape, dtype)
+        held[name][...] = random.random(shape, np.float32).astype(dtype)
+        context.set_tensor_address(name, held[name].ctypes.data)
+    return Way("", partial(context.execute_async_v3, 0), lambda: tuple(held.values()))

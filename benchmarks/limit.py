@@ -46,13 +46,13 @@ def ways(read: int, written: int, threads: int) -> tuple[Way, ...]:
         for streaming in (False, True):
             label = f"{LIMIT} {'streaming' if streaming else 'normal'} {pieces.items}"
             made = _move(pieces, read, written, streaming, source, target, threads)
-            out.append(Way(label, made, lambda: target))
+            out.append(Way(label, made, lambda: (target,)))
     size = max(read, written)
     libc = ctypes.cast(ctypes.memmove, ctypes.c_void_p).value or 0
     pieces = Pieces(threads, _up(-(-size // threads)), 0)
     words = (source.ctypes.data, target.ctypes.data, pieces.read, size, libc)
     copy = region(_MEMCPY, threads, words, threads, (source, target))
-    return (*out, Way(MEMCPY, copy, lambda: target))
+    return (*out, Way(MEMCPY, copy, lambda: (target,)))
 
 
 def reading(read: int, threads: int) -> tuple[Way, ...]:
@@ -60,7 +60,7 @@ def reading(read: int, threads: int) -> tuple[Way, ...]:
     source = aligned(Tensor((_room(read, 0),), Element.U8))
     source[:] = 1
     return tuple(
-        Way(f"{LIMIT} {p.items}", _move(p, read, 0, False, source, source, threads), lambda: source)
+        Way(f"{LIMIT} {p.items}", _move(p, read, 0, False, source, source, threads), lambda: (source,))
         for p in _cuts(read, 0, threads)
     )
 

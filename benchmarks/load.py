@@ -14,7 +14,9 @@ from pathlib import Path
 import numpy as np
 
 import anyrt as trt
-from benchmarks.table import Table
+from benchmarks.clock import status_kb
+from benchmarks.command import Command
+from benchmarks.table import Table, show
 
 MEGABYTES = 100
 NOTE = (
@@ -67,13 +69,11 @@ def _plan(parts: int) -> trt.IHostMemory:
 
 def _load(runtime: trt.Runtime, source: object) -> tuple[float, float]:
     """(milliseconds, megabytes of memory that is no file's)."""
-    before, begin = _own_megabytes(), time.perf_counter()
+    before, begin = status_kb("RssAnon") / 1000, time.perf_counter()
     engine = runtime.deserialize_cuda_engine(source)
     milliseconds = (time.perf_counter() - begin) * 1e3
     assert engine is not None, "the plan was refused"
-    return milliseconds, _own_megabytes() - before
+    return milliseconds, status_kb("RssAnon") / 1000 - before
 
 
-def _own_megabytes() -> float:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) / 1000
+COMMAND = Command("load", "how long loading weights takes", lambda options: show([table()]))

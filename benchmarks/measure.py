@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from benchmarks.peers import Way
 
 BURST_SECONDS = 0.003
@@ -36,12 +38,14 @@ QUICK = Effort(runs=10, most_burst=20, patience_s=0.02)  # not in a shorter paus
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Microseconds; turns: the median of each burst, one for each time that everybody had a turn."""
+    """Microseconds; turns: the median of each burst, one for each time that everybody had a turn;
+    late: what 99 % of the runs stay below."""
 
     median: float
     minimum: float
     runs: int
     turns: tuple[float, ...] = ()
+    late: float = 0.0
 
 
 def processors(threads: int) -> list[int]:
@@ -67,6 +71,8 @@ class Quiet(Protocol):
 
 def measure(ways: Sequence[Way], effort: Effort, quiet: Quiet) -> list[Times]:
     """The times of each way."""
+    if not ways:
+        return []
     estimates = [once(w.run) for w in ways]
     bursts = [length(t, effort) for t in estimates]
     turns = [_turns(t, min(estimates), effort) for t in estimates]
@@ -94,7 +100,8 @@ def paired(ours: Times, theirs: Times) -> float:
 def _summary(times: Sequence[int], burst_length: int) -> Times:
     starts = range(0, len(times), burst_length)
     turns = tuple(statistics.median(times[i : i + burst_length]) / 1e3 for i in starts)
-    return Times(statistics.median(times) / 1e3, min(times) / 1e3, len(times), turns)
+    median, late = (float(np.percentile(times, p)) / 1e3 for p in (50, 99))
+    return Times(median, min(times) / 1e3, len(times), turns, late)
 
 
 def burst(call: Callable[[], object], count: int, times: list[int]) -> None:

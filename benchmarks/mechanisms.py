@@ -28,13 +28,12 @@ from anyrt.passes.simplify import simplify
 from anyrt.plan.file import CHUNK, read_plan
 from anyrt.schedule.step import Context, Step, Strategies
 from benchmarks.cases import CASES, Case
+from benchmarks.language import language_of
 from benchmarks.measure import Effort, measure
-from benchmarks.peers import Way
+from benchmarks.peers import DYNAMIC, Task, Way
 from benchmarks.peers import anyrt as ours
-from benchmarks.peers.anyrt import DYNAMIC
 from benchmarks.probe import Probe
 from benchmarks.record import Gain
-from benchmarks.values import Array, input_values
 
 GROWS = ("transposing what taps have grown", "transposing what taps have grown and a cast has narrowed")
 DEAR, CHEAP = 1 << 24, 1  # instructions: what no machine spends on moving a vector, and the least
@@ -237,9 +236,9 @@ def gains(threads: int, effort: Effort, wanted: Iterable[Mechanism]) -> Iterator
     probe = Probe(threads, effort.patience_s)
     for mechanism in wanted:
         case = case_of(mechanism)
-        x = input_values(case.input, case.low, case.high)
-        without = _built(case, x, mechanism.request(threads), mechanism.engine, mechanism.machine)
-        ways = [without, _built(case, x, request(mechanism, threads), mechanism.engine)]
+        task, _ = language_of(case).task(case, threads)
+        without = _built(task, mechanism.request(threads), mechanism.engine, mechanism.machine)
+        ways = [without, _built(task, request(mechanism, threads), mechanism.engine)]
         off, on = measure(ways, effort, probe)
         yield Gain(
             *(mechanism.name, mechanism.place, mechanism.case, threads),
@@ -255,13 +254,14 @@ def case_of(mechanism: Mechanism) -> Case:
 
 def request(mechanism: Mechanism, threads: int) -> BuildRequest:
     """What the compiler is asked for its case and engine, the mechanism on."""
-    _, network, config = ours.described(case_of(mechanism), mechanism.engine, threads)
+    case = case_of(mechanism)
+    _, network, config = ours.described(language_of(case).blank(case, threads), mechanism.engine)
     return freeze(network, profiles_in(config), settings_of(config))
 
 
-def _built(case: Case, x: Array, asked: BuildRequest, engine: str, machine: Description | None = None) -> Way:
+def _built(task: Task, asked: BuildRequest, engine: str, machine: Description | None = None) -> Way:
     with built(asked, machine) as plan:
-        return ours.bound(case, x, plan, engine)
+        return ours.bound(task, plan, engine)
 
 
 @contextmanager

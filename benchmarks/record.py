@@ -64,6 +64,12 @@ class Row:
         return min((e for e in self.entries if e.peer != ours), key=lambda e: e.median, default=None)
 
 
+def why(row: Row, peer: str) -> str:
+    """Why a peer has no time, in a word: – where it has no way to compute the case."""
+    reason = next((why for name, why in row.left_out.items() if name.split(" ")[0] == peer), "")
+    return "–" if reason.startswith("cannot") else reason.split(":")[0]
+
+
 @dataclass(frozen=True, slots=True)
 class Crowd:
     """AnyRT's median alone, and beside a process that keeps a processor busy."""
@@ -103,6 +109,12 @@ class Results:
 def line_of(kind: str, item: Row | Machine | Crowd | Gain) -> str:
     """One JSON line."""
     return json.dumps({"kind": kind, **asdict(item)})
+
+
+def append(path: Path, line: str) -> None:
+    """Add a line to a file of results."""
+    with path.open("a") as file:
+        file.write(line + "\n")
 
 
 def read(path: Path) -> Results:

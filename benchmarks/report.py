@@ -10,8 +10,8 @@ from dataclasses import replace
 from benchmarks import goals
 from benchmarks.cases import Layer
 from benchmarks.peers import NAMES, OURS
-from benchmarks.record import SAME_AS_BEST, Crowd, Gain, Results, Row
-from benchmarks.table import Table, digits, geometric_mean
+from benchmarks.record import SAME_AS_BEST, Crowd, Gain, Results, Row, why
+from benchmarks.table import Page, Table, by_threads, digits, geometric_mean
 
 HALF = re.compile("_b?f16(?=_|$)")
 LAYER_COLUMNS = ("layer", "cases", "not slower than the best peer", "times faster, mean", "least",
@@ -22,13 +22,26 @@ SPELLED = (
     "where it is used. Reached when no program is faster (3 % is a tie)."
 )
 
+HEAD = """# Layers and chains of layers
+
+AnyRT beside other programs, and beside the least time that the memory traffic of a case allows on this
+machine. Written by `python -m benchmarks ops`; the folder `benchmarks/` says how. Times of one machine do not
+carry over to another; ratios do, roughly.
+"""
+HOW = """Every program runs each case in turn, forwards and backwards, with a pause before it (thread pools
+spin after a run) and on a quiet machine (a loop of multiply-adds is timed first). Results are compared with
+float64 NumPy before anything is timed. Inputs and outputs are bound beforehand where a program can do that;
+OpenVINO computes in float32. The limit is a plain kernel that reads and writes as many bytes once, in order,
+with the same threads, by the better of normal and non-temporal stores. Errors are in units of the last place
+of the result, or of the results' root mean square where a result is smaller.
+"""
+PAGE = Page(HEAD, HOW)
+
 
 def tables(results: Results) -> list[Table]:
     """Everything, by number of threads."""
     out = []
-    for threads in sorted({r.threads for r in results.rows}, reverse=True):
-        rows = [r for r in results.rows if r.threads == threads]
-        name = "1 thread" if threads == 1 else f"{threads} threads"
+    for name, rows in by_threads(results.rows):
         spelled = [r for r in rows if r.layer == Layer.SPELLED.value]
         rows = [r for r in rows if r.layer != Layer.SPELLED.value]
         if rows:
@@ -126,7 +139,7 @@ def _yes(reached: bool) -> str:
 
 def peers(rows: Sequence[Row], threads: str) -> Table:
     """Each peer's time as a multiple of AnyRT's."""
-    others = [n for n in NAMES if n != OURS and any(r.entry(n) or _why(r, n) for r in rows)]
+    others = [n for n in NAMES if n != OURS and any(r.entry(n) or why(r, n) for r in rows)]
     out = []
     for row in rows:
         mine = goals.ours(row)
@@ -134,17 +147,12 @@ def peers(rows: Sequence[Row], threads: str) -> Table:
         for name in others:
             entry = row.entry(name)
             times = digits(entry.median / mine.median) if entry and mine else ""
-            cells.append(times or _why(row, name))
+            cells.append(times or why(row, name))
         out.append((row.case, *cells))
     note = (
         "The fastest way of each peer. –: has no way to compute the case; wrong: differs from the reference."
     )
     return Table(f"Peers' times as multiples of AnyRT's, {threads}", ("case", *others), tuple(out), note)
-
-
-def _why(row: Row, peer: str) -> str:
-    reason = next((why for name, why in row.left_out.items() if name.split(" ")[0] == peer), "")
-    return "–" if reason.startswith("cannot") else reason.split(":")[0]
 
 
 def halves(rows: Sequence[Row], threads: str) -> Table:

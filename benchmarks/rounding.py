@@ -5,33 +5,34 @@ python -m benchmarks rounding --only '^chain'
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, TypeAlias
-
-import numpy as np
+from typing import Any, Final
 
 import anyrt as trt
 from anyrt.backends import loader
 from anyrt.compiler.driver import lower_plan
-from anyrt.core.dtype import numpy_dtype
 from anyrt.ir.kerneltext import print_kernels
+from anyrt.plan.disk import write_text
 from anyrt.plan.file import read_plan
 from benchmarks import cases as layer_cases
+from benchmarks import command
+from benchmarks.command import QUICK, THREADS, Command, names, only, ready
 from benchmarks.contractions import cases as contraction_cases
-from benchmarks.contractions.peers import anyrt as contractions
+from benchmarks.engines import bound
+from benchmarks.language import language_of
 from benchmarks.measure import Effort, Times, measure, paired
-from benchmarks.peers import Way
-from benchmarks.peers import anyrt as layers
+from benchmarks.peers.anyrt import Described
+from benchmarks.peers.anyrt import described as network_of
 from benchmarks.probe import Probe
 from benchmarks.steps import Element, types
-from benchmarks.table import Table, digits, geometric_mean
+from benchmarks.table import Table, digits, geometric_mean, markdown, show
 
 HALVES: Final = frozenset({Element.F16, Element.BF16})
 SAME: Final = "the same kernels"
-Described: TypeAlias = tuple[trt.Builder, trt.INetworkDefinition, trt.IBuilderConfig]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,26 +48,25 @@ class Row:
 
 def described() -> dict[str, Callable[[int], Described]]:
     """The networks of half types by name, for a number of threads."""
-    every: dict[str, Callable[[int], Described]] = {
-        c.name: partial(layers.described, c, "")
-        for c in layer_cases.ALL
-        if any(t.dtype in HALVES for t in types(c.steps, c.input))
-    }
-    return every | {
-        c.name: partial(contractions.described, c) for c in contraction_cases.ALL if c.dtype in HALVES
-    }
+    chains = (c for c in layer_cases.ALL if any(t.dtype in HALVES for t in types(c.steps, c.input)))
+    every = (*chains, *(c for c in contraction_cases.ALL if c.dtype in HALVES))
+    return {c.name: partial(_network, c) for c in every}
 
 
-def rows(names: Sequence[str], threads: int, effort: Effort) -> Iterator[Row]:
+def _network(case: Any, threads: int) -> Described:  # Any: of a language
+    return network_of(language_of(case).blank(case, threads))
+
+
+def rows(wanted: Sequence[str], threads: int, effort: Effort) -> Iterator[Row]:
     """Each of these cases, in turn with excess precision and rounded."""
     probe, every = Probe(threads, effort.patience_s), described()
-    for name in names:
+    for name in wanted:
         print(name, file=sys.stderr, flush=True)
         plans = [plan(every[name](threads), flag) for flag in (trt.BuilderFlag.EXCESS_PRECISION, None)]
         if kernels(plans[0]) == kernels(plans[1]):
             yield Row(name)
             continue
-        excess, rounded = measure([_bound(p) for p in plans], effort, probe)
+        excess, rounded = measure([bound(p) for p in plans], effort, probe)
         yield Row(name, excess, rounded, paired(excess, rounded))
 
 
@@ -85,17 +85,6 @@ def kernels(plan: bytes) -> str:
     return print_kernels(lower_plan(read_plan(plan), loader.target()).module.kernels)
 
 
-def _bound(plan: bytes) -> Way:
-    engine = trt.Runtime(layers.LOGGER).deserialize_cuda_engine(plan)
-    context, random = engine.create_execution_context(), np.random.default_rng(7)
-    held = {}
-    for name in engine:
-        shape, dtype = tuple(engine.get_tensor_shape(name)), numpy_dtype(engine.get_tensor_dtype(name))
-        held[name] = random.random(shape, np.float32).astype(dtype)
-        context.set_tensor_address(name, held[name].ctypes.data)
-    return Way("", partial(context.execute_async_v3, 0), lambda: held["y"])
-
-
 def table(found: Sequence[Row], threads: int) -> Table:
     """The cases, those first that became slower."""
     slower = sorted(found, key=lambda r: -r.ratio)
@@ -112,3 +101,19 @@ def table(found: Sequence[Row], threads: int) -> Table:
         lines,
         f"Each case in turn with EXCESS_PRECISION and without. Medians; geometric mean {digits(mean)}.",
     )
+
+
+def _run(options: argparse.Namespace) -> None:
+    threads, effort = ready(options)
+    shown = table([*rows(names(options.only, described()), threads, effort)], threads)
+    show([shown])
+    if options.markdown:
+        write_text(options.markdown, markdown(shown))
+
+
+COMMAND = Command(
+    "rounding",
+    "what rounding each tensor to its half type costs",
+    _run,
+    (only("cases"), THREADS, QUICK, command.markdown("write the table")),
+)

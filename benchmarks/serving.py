@@ -5,6 +5,7 @@ python -m benchmarks serve --resnet resnet50.onnx --markdown docs/tables/serve.m
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import os
@@ -26,9 +27,12 @@ import onnx
 from onnx import helper, numpy_helper, parser
 
 import anyrt
+from benchmarks.clock import status_kb
+from benchmarks.command import Command, file, markdown, option
 from benchmarks.machine import this_machine
-from benchmarks.table import Table, markdown
+from benchmarks.table import Page, Table, show
 
+PAGE = Page("# Serving\n\nWritten by `python -m benchmarks serve`.\n")
 TURNS = 5  # of each measure, bare and served by turns
 WIDTH, HEADS, LAYERS, WORDS = 384, 12, 6, 30522
 ECHO = """
@@ -82,13 +86,6 @@ def tables(resnet: Path | None, seconds: float, small: int, only: str = "") -> l
             parts["saturation"] = lambda: _saturation(resnet, seconds)
         rows = [row for part, run in parts.items() if re.search(only, part) for row in run()]
     return [Table("Serving", ("what", "bare", "served", "served / bare", "clients' CPU"), tuple(rows), NOTE)]
-
-
-def document(found: Sequence[Table]) -> str:
-    """The page, with the machine."""
-    m = this_machine({}, {})
-    head = "# Serving\n\nWritten by `python -m benchmarks serve`.\n\n"
-    return f"{head}- {m.processor}, {m.cores} cores, {m.caches}\n\n" + "\n".join(map(markdown, found))
 
 
 def _port() -> int:
@@ -322,9 +319,9 @@ def _growth(folder: Path, small: int) -> Iterator[tuple[str, ...]]:
     port = _port()
     with _serving(port, model, "--threads", 1, "--max-batch-size", 8) as process:
         _clients(port, "tiny", [_body(feed)], 8, max(1, small // 10))
-        before = _kilobytes(process.pid)
+        before = status_kb("RssAnon", process.pid)
         load = _clients(port, "tiny", [_body(feed)], 8, small)
-        after = _kilobytes(process.pid)
+        after = status_kb("RssAnon", process.pid)
     name = f"memory over {load.requests} small requests, 8 clients ({load.rate:.0f}/s)"
     yield (
         name,
@@ -335,6 +332,22 @@ def _growth(folder: Path, small: int) -> Iterator[tuple[str, ...]]:
     )
 
 
-def _kilobytes(pid: int) -> int:
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
+def _run(options: argparse.Namespace) -> None:
+    found = tables(options.resnet, options.seconds, options.small, options.only)
+    show(found)
+    if options.markdown:
+        PAGE.write(options.markdown, found, this_machine({}, {}), brief=True)
+
+
+COMMAND = Command(
+    "serve",
+    "requests to a server beside a bare loop",
+    _run,
+    (
+        file("--resnet", "that of python -m benchmarks.models.networks"),
+        option("--only", default="", metavar="REGEX", help="overhead, saturation, batching, growth"),
+        option("--seconds", type=float, default=5.0, help="of each measure (default: %(default)s)"),
+        option("--small", type=int, default=1_000_000, help="requests (default: %(default)s)"),
+        markdown("write the table"),
+    ),
+)

@@ -11,30 +11,30 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from benchmarks import limit, reference
-from benchmarks.cases import ALL, CASES, TINY, Case, traffic
+from benchmarks import limit
+from benchmarks.contractions import peaks
 from benchmarks.machine import this_machine
-from benchmarks.measure import Effort, Times, measure
-from benchmarks.peers import OURS, Cannot, Peer, Prepare, Way, load_peers
+from benchmarks.measure import Effort, Times, paired
+from benchmarks.peers import OURS, Peer, Task, Way, load_peers
 from benchmarks.probe import Probe
-from benchmarks.record import Crowd, Entry, Row, line_of
-from benchmarks.values import Array, input_values
+from benchmarks.race import Judge, Race
+from benchmarks.record import Crowd, Entry, Row, append, line_of
+from benchmarks.suite import Suite, Work
+from benchmarks.values import Array
 
-# Measured beside a busy process, too: one of each layer.
-CROWDED = (
-    "scale_c_8x64x112x112",
-    "resize_bilinear_hp_8x64x56to112",
-    "shuffle_nchw2nhwc_8x64x112x112",
-    "norm_ln_8x512x768",
-    "chain_preproc_1080p_rst",
-)
 START_SECONDS = 0.3
+LEAST_BYTES = 64  # of a limit
+SMALL_BYTES = 1 << 20  # of inputs: those are looked at again
+TRAFFIC = "traffic"
+NO_TIMES = Times(0.0, 0.0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,124 +48,127 @@ class Order:
     calls: bool
 
 
-def run(order: Order, output: Path) -> None:
+def run(suite: Suite, order: Order, output: Path) -> None:
     """Measure every case, and add its line to `output` when it is done."""
     peers, missing = load_peers(order.peers)
     with tempfile.TemporaryDirectory() as cache:
-        os.environ["ANYRT_CACHE_DIR"] = cache  # so that every build is a cold one
-        probe = Probe(order.threads, order.effort.patience_s)
+        os.environ["ANYRT_CACHE_DIR"] = cache
+        measuring = _Session(suite, peers, order, Probe(order.threads, order.effort.patience_s))
         machine = this_machine({p.name: p.version for p in peers.values()}, missing)
         append(output, line_of("machine", machine))
-        if order.calls:
-            append(output, line_of("call", _calls(peers, order, probe)))
-            for crowd in _crowds(peers, order):
+        if order.calls and suite.call is not None:
+            append(output, line_of("call", measuring.calls(suite.call)))
+            for crowd in measuring.crowds():
                 append(output, line_of("crowd", crowd))
-        wanted = {c.name: c for c in ALL}
         for name in order.cases:
+            os.environ["ANYRT_CACHE_DIR"] = str(Path(cache) / name)  # so that every build is a cold one
             print(f"{order.threads} threads: {name}", file=sys.stderr, flush=True)
-            append(output, line_of("case", _case(wanted[name], peers, order, probe)))
+            append(output, line_of("case", measuring.case(suite.language.cases[name])))
 
 
-def append(path: Path, line: str) -> None:
-    """Add a line to a file of results."""
-    with path.open("a") as file:
-        file.write(line + "\n")
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """All peers, case by case."""
+
+    suite: Suite
+    peers: Mapping[str, Peer]
+    order: Order
+    probe: Probe
+
+    def case(self, case: Any) -> Row:  # Any: of a language
+        """By all peers that can, beside its limit."""
+        task, judge = self._task(case)
+        race = Race[float]()
+        for name, peer in self.peers.items():
+            race.add(name, partial(peer.prepare, task), judge)
+        return self._measured(case, race, self.suite.work(task))
+
+    def calls(self, case: Any) -> Row:  # Any: see above
+        """The smallest network: bound calls, and those with arrays in and arrays out."""
+        task, judge = self._task(case)
+        race = Race[float]()
+        for name, peer in self.peers.items():
+            race.add(name, partial(peer.prepare, task), judge)
+            race.add(name, partial(peer.plain, task), judge)
+        return self._measured(case, race, None)
+
+    def crowds(self) -> Iterator[Crowd]:
+        """AnyRT alone, and beside a process that keeps one of several processors busy."""
+        threads, effort = self.order.threads, self.order.effort
+        for name in self.suite.crowded if threads > 1 else ():
+            task, judge = self._task(self.suite.language.cases[name])
+            race = Race[float]()
+            race.add(OURS, partial(self.peers[OURS].prepare, task), judge)
+            (alone, *_), _ = race.measured(effort, Probe(threads, effort.patience_s))
+            spinning = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+            try:
+                time.sleep(START_SECONDS)
+                (beside, *_), _ = race.measured(effort, Probe(threads, 0.0))
+            finally:
+                spinning.kill()
+                spinning.wait()
+            yield Crowd(name, threads, alone.median, beside.median)
+
+    def _task(self, case: Any) -> tuple[Task, Judge[float]]:  # Any: see above
+        language = self.suite.language
+        task, exact = language.task(case, self.order.threads)
+        small = {n: x.tobytes() for n, x in task.given.items() if x.nbytes < SMALL_BYTES}
+
+        def judge(got: tuple[Array, ...]) -> tuple[float, str]:
+            error, is_right = language.distance(case, exact, got)
+            assert all(task.given[n].tobytes() == text for n, text in small.items()), "it changed its input"
+            return error, "" if is_right else f"wrong: {self.suite.unit.format(error)}"
+
+        return task, judge
+
+    def _measured(self, case: Any, race: Race[float], work: Work | None) -> Row:  # Any: see above
+        """All in turn; without work there is no limit."""
+        lost, bare = self.probe.lost, self._limits(work) if work else ()
+        theirs, limits = race.measured(self.order.effort, self.probe, bare)
+        kinds = self._fastest(bare, limits, work) if work else {}
+        copied = next((t for w, t in zip(bare, limits, strict=True) if w.label == limit.MEMCPY), NO_TIMES)
+        alone = [kinds[k] for k in (peaks.PEAK, TRAFFIC) if k in kinds]
+        slowest = max(alone, key=self._key, default=NO_TIMES)
+        found = [*zip(race.ways, theirs, strict=True)]
+        mine = next((t for (name, w, _), t in found if name == OURS and not w.label), NO_TIMES)
+        facts = {f"{kind}_us": t.median for kind, t in kinds.items()} | (work.facts if work else {})
+        for name, way, _ in race.ways:
+            facts |= {key if name == OURS else f"{name}_{key}": x for key, x in way.facts}
+        return Row(
+            case=case.name,
+            layer=self.suite.group(case),
+            threads=self.order.threads,
+            limit=slowest.median,
+            limit_minimum=slowest.minimum,
+            memcpy=copied.median if self.suite.copies else 0.0,
+            known=work.known if work else None,
+            entries=tuple(_entry(*way, t, mine) for way, t in found),
+            left_out=race.left_out,
+            facts=facts,
+            disturbed=self.probe.lost - lost,
+            bursts=sum(-(-t.runs // self.order.effort.least_burst) for t in (*theirs, *limits)),
+        )
+
+    def _limits(self, work: Work) -> tuple[Way, ...]:
+        """Arithmetic alone and traffic alone."""
+        moved = (max(work.read, LEAST_BYTES), max(work.written, LEAST_BYTES))
+        kept = self.suite.copies or limit.is_copy(work.read, work.written)
+        bare = [w for w in limit.ways(*moved, self.order.threads) if kept or w.label != limit.MEMCPY]
+        return (*peaks.ways(work.flops, work.dtype, self.order.threads), *bare)
+
+    def _fastest(self, bare: tuple[Way, ...], times: list[Times], work: Work) -> dict[str, Times]:
+        """Of each kind; memcpy is a way to move as many bytes only where both sides are equal."""
+        kinds = dict[str, Times]()
+        for way, t in sorted(zip(bare, times, strict=True), key=lambda pair: -self._key(pair[1])):
+            if way.label != limit.MEMCPY or limit.is_copy(work.read, work.written):
+                first = way.label.split(" ")[0]
+                kinds[first if first in (peaks.PEAK, peaks.TILE_PEAK) else TRAFFIC] = t
+        return kinds
+
+    def _key(self, t: Times) -> float:
+        return t.minimum if self.suite.least else t.median
 
 
-@dataclass(slots=True)
-class _Field:
-    """Who takes part in a case: ways that gave the right result, and why others are left out."""
-
-    case: Case
-    x: Array
-    wanted: reference.Doubles
-    ways: list[tuple[str, Way, float]]
-    left_out: dict[str, str]
-
-    def add(self, name: str, prepare: Prepare, threads: int) -> None:
-        """Let a peer prepare the case, and check each of its ways."""
-        try:
-            for way in prepare(self.case, self.x, threads):
-                self._check(name, way)
-        except Cannot as reason:
-            self.left_out[name] = f"cannot: {reason}"
-        except Exception as error:  # whatever a peer raises is a result, too
-            self.left_out[name] = f"failed: {type(error).__name__}: {str(error).splitlines()[:1]}"[:200]
-
-    def _check(self, name: str, way: Way) -> None:
-        before = self.x.tobytes() if self.x.nbytes < 1 << 20 else None
-        way.run()
-        error, is_right = reference.error(self.case, self.wanted, way.result())
-        assert before in (None, self.x.tobytes()), f"{name} changed its input"
-        if is_right:
-            self.ways.append((name, way, error))
-        else:
-            label = f"{name} ({way.label})" if way.label else name
-            self.left_out[label] = f"wrong: {error:.3g} ulp"
-
-
-def _field(case: Case) -> _Field:
-    x = input_values(case.input, case.low, case.high)
-    return _Field(case, x, reference.run(case, x), [], {})
-
-
-def _case(case: Case, peers: Mapping[str, Peer], order: Order, probe: Probe) -> Row:
-    field = _field(case)
-    for name, peer in peers.items():
-        field.add(name, peer.prepare, order.threads)
-    read, written = traffic(case)
-    bare = limit.ways(read, written, order.threads)
-    row = _measured(field, bare, order, probe)
-    return replace(row, facts={**row.facts, "read": read, "written": written})
-
-
-def _calls(peers: Mapping[str, Peer], order: Order, probe: Probe) -> Row:
-    """The smallest network: bound calls, and those with arrays in and arrays out."""
-    field = _field(TINY)
-    for name, peer in peers.items():
-        field.add(name, peer.prepare, order.threads)
-        field.add(name, peer.plain, order.threads)
-    return _measured(field, (), order, probe)
-
-
-def _crowds(peers: Mapping[str, Peer], order: Order) -> Iterator[Crowd]:
-    """AnyRT alone, and beside a process that keeps one of several processors busy."""
-    for case in (c for c in CASES if c.name in CROWDED and order.threads > 1):
-        field = _field(case)
-        field.add(OURS, peers[OURS].prepare, order.threads)
-        ways = [way for _, way, _ in field.ways]
-        (alone, *_) = measure(ways, order.effort, Probe(order.threads, order.effort.patience_s))
-        spinning = subprocess.Popen([sys.executable, "-c", "while True: pass"])
-        try:
-            time.sleep(START_SECONDS)
-            (beside, *_) = measure(ways, order.effort, Probe(order.threads, 0.0))
-        finally:
-            spinning.kill()
-            spinning.wait()
-        yield Crowd(case.name, order.threads, alone.median, beside.median)
-
-
-def _measured(field: _Field, bare: Sequence[Way], order: Order, probe: Probe) -> Row:
-    lost = probe.lost
-    times = measure([*(w for _, w, _ in field.ways), *bare], order.effort, probe)
-    ours, others = times[: len(field.ways)], times[len(field.ways) :]
-    copied = [t for w, t in zip(bare, others, strict=True) if w.label == limit.MEMCPY]
-    plain = others if limit.is_copy(*traffic(field.case)) else others[: -len(copied) or None]
-    fastest = min(plain, key=lambda t: t.median, default=Times(0.0, 0.0, 0))
-    return Row(
-        case=field.case.name,
-        layer=field.case.layer.value,
-        threads=order.threads,
-        limit=fastest.median,
-        limit_minimum=fastest.minimum,
-        memcpy=copied[0].median if copied else 0.0,
-        known=field.case.known,
-        entries=tuple(
-            Entry(name, way.label, t.median, t.minimum, t.runs, float(np.float32(error)))
-            for (name, way, error), t in zip(field.ways, ours, strict=True)
-        ),
-        left_out=field.left_out,
-        facts=dict(f for name, w, _ in field.ways if name == OURS and not w.label for f in w.facts),
-        disturbed=probe.lost - lost,
-        bursts=sum(-(-t.runs // order.effort.least_burst) for t in times),
-    )
+def _entry(name: str, way: Way, error: float, t: Times, mine: Times) -> Entry:
+    ratio = paired(mine, t) if mine.turns else 0.0
+    return Entry(name, way.label, t.median, t.minimum, t.runs, float(np.float32(error)), ratio)

@@ -5,11 +5,11 @@ python -m benchmarks stages --only '^depthwise'
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -19,17 +19,17 @@ from anyrt.api.building.config import profiles_in, settings_of
 from anyrt.api.building.freeze import freeze
 from anyrt.backends.cpu.strategies import STRATEGIES
 from anyrt.compiler.request import BuildRequest
-from anyrt.plan.disk import write_text
 from anyrt.plan.file import read_plan
 from anyrt.plan.report import parse_report
 from anyrt.schedule.step import Strategies
+from benchmarks.command import QUICK, THREADS, Command, markdown, names, only, ready
 from benchmarks.machine import this_machine
 from benchmarks.measure import Effort, Times, measure, paired
 from benchmarks.mechanisms import built
 from benchmarks.peers import Way
-from benchmarks.peers.anyrt import LOGGER
+from benchmarks.peers.anyrt import LOGGER, load
 from benchmarks.probe import Probe
-from benchmarks.table import Table, digits, markdown
+from benchmarks.table import Page, Table, digits, show
 from benchmarks.values import Array
 
 Feeds: TypeAlias = dict[str, Array]
@@ -44,6 +44,7 @@ timed. Written by `python -m benchmarks stages --quick`.
 Names: images, channels, rows and columns of a convolution, and to how many maps; batch, heads, rows, keys and
 size of a head of an attention; rows, width and inner width of a perceptron.
 """
+PAGE: Final = Page(HEAD)
 TOLERANCE: Final = 2e-5  # of the largest result: sums of float32 of at most 1024 terms
 APART: Final = replace(STRATEGIES, stages=None)
 # Wherever contractions can be, and at as many items as there can be.
@@ -178,10 +179,10 @@ CASES: Final = (
 )
 
 
-def rows(names: Sequence[str], threads: int, effort: Effort) -> Iterator[Row]:
+def rows(wanted: Sequence[str], threads: int, effort: Effort) -> Iterator[Row]:
     """Each of these cases, in turn in kernels of their own and with stages."""
     probe = Probe(threads, effort.patience_s)
-    for case in (c for c in CASES if c.name in names):
+    for case in (c for c in CASES if c.name in wanted):
         print(case.name, file=sys.stderr, flush=True)
         feeds = case.feeds()
         (count, apart), (fewer, joined) = (made(case, s, threads, feeds) for s in (APART, STRATEGIES))
@@ -199,7 +200,7 @@ def made(case: Case, strategies: Strategies, threads: int, feeds: Feeds) -> tupl
 
 def bound(case: Case, plan: bytes, feeds: Feeds) -> Way:
     """The engine of a plan on memory of its own; AssertionError where its results are not the reference's."""
-    context = trt.Runtime(LOGGER).deserialize_cuda_engine(plan).create_execution_context()
+    context = load(plan).create_execution_context()
     wanted = case.truth(**feeds)
     held = feeds | {"y": np.empty(wanted.shape, np.float32)}
     for name, array in held.items():
@@ -207,13 +208,7 @@ def bound(case: Case, plan: bytes, feeds: Feeds) -> Way:
     context.execute_async_v3(0)
     off = np.abs(held["y"] - wanted).max() / np.abs(wanted).max()
     assert off < TOLERANCE, f"{case.name}: a result is off by {off:.2g} of the largest"
-    return Way("", partial(context.execute_async_v3, 0), lambda: held["y"])
-
-
-def write(path: Path, found: Table) -> None:
-    """Write the document, with the machine named."""
-    (machine, *_) = this_machine({}, {}).lines()
-    write_text(path, "\n".join([HEAD, f"- {machine}", "", markdown(found)]))
+    return Way("", partial(context.execute_async_v3, 0), lambda: tuple(held.values()))
 
 
 def table(found: Sequence[Row], threads: int) -> Table:
@@ -231,3 +226,20 @@ def table(found: Sequence[Row], threads: int) -> Table:
         "Each case in turn in kernels of their own and in one, also where the price refuses that. Medians; "
         "last the median of ratios of neighbouring turns.",
     )
+
+
+def _run(options: argparse.Namespace) -> None:
+    threads, effort = ready(options)
+    wanted = names(options.only, [c.name for c in CASES])
+    shown = table([*rows(wanted, threads, effort)], threads)
+    show([shown])
+    if options.markdown:
+        PAGE.write(options.markdown, [shown], this_machine({}, {}), brief=True)
+
+
+COMMAND = Command(
+    "stages",
+    "what contractions at items of a later one give",
+    _run,
+    (only("cases"), THREADS, QUICK, markdown("write the document")),
+)

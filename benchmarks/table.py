@@ -12,12 +12,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeVar
 
 from rich.console import Console
 from rich.table import Table as RichTable
 
+from anyrt.plan.disk import write_text
+from benchmarks.machine import Machine
+
+
+class HasThreads(Protocol):
+    """A row of results."""
+
+    @property
+    def threads(self) -> int:
+        """How many computed it."""
+
+
+_Row = TypeVar("_Row", bound=HasThreads)
 WIDE = 200  # characters, where nobody says
 
 
@@ -29,6 +44,21 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A document of tables: what stands above and below the lines about the machine."""
+
+    head: str
+    how: str = ""
+
+    def write(self, path: Path, tables: Iterable[Table], machine: Machine, brief: bool = False) -> None:
+        """Write the document; brief: of the machine the first line alone."""
+        lines = [f"- {line}" for line in machine.lines()][: 1 if brief else None]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        how = [self.how] if self.how else []
+        write_text(path, "\n".join([self.head, *lines, "", *how, *map(markdown, tables)]))
 
 
 def markdown(table: Table) -> str:
@@ -53,6 +83,17 @@ def show(tables: Iterable[Table]) -> None:
         console.print(drawn)
         if table.note:
             console.print(table.note)
+
+
+def by_threads(rows: Sequence[_Row]) -> Iterator[tuple[str, list[_Row]]]:
+    """The rows of each number of threads, the largest first, under its name in titles."""
+    for threads in sorted({r.threads for r in rows}, reverse=True):
+        yield "1 thread" if threads == 1 else f"{threads} threads", [r for r in rows if r.threads == threads]
+
+
+def title(text: str) -> str:
+    """With a capital at its begin."""
+    return text[:1].upper() + text[1:]
 
 
 def geometric_mean(numbers: Iterable[float]) -> float:

@@ -6,14 +6,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.steps import Grid, Mode, Resize, Rounding
+from benchmarks.steps import Grid, Mode, Resize, Rounding, Tensor, infer
 
 Ints: TypeAlias = NDArray[np.int64]
+Floats: TypeAlias = NDArray[np.float32]
 CUBIC = -0.75
 
 
@@ -30,6 +32,16 @@ def table(step: Resize, n_in: int, n_out: int) -> tuple[Ints, NDArray[np.float64
             positions = whole[:, None] + np.arange(-1, 3)
             weights = _cubic(np.abs(part - np.arange(-1, 3)))
     return np.clip(positions, 0, n_in - 1), weights
+
+
+def plans(step: Resize, x: Tensor) -> Iterator[tuple[int, list[tuple[Ints, Floats]]]]:
+    """Each axis that changes, and its taps: positions, and weights that repeat along later axes."""
+    for axis, (before, after) in enumerate(zip(x.shape, infer(step, x).shape, strict=True)):
+        if before != after:
+            positions, weights = table(step, before, after)
+            shape = (after,) + (1,) * (len(x.shape) - axis - 1)
+            columns = (weights[:, k].astype(np.float32).reshape(shape) for k in range(weights.shape[1]))
+            yield axis, [(positions[:, k].copy(), column) for k, column in enumerate(columns)]
 
 
 def _coordinates(grid: Grid, n_in: int, n_out: int) -> tuple[Ints, int]:

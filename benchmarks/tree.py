@@ -20,14 +20,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyrt
-from benchmarks.cases import ALL, Case
 from benchmarks.engines import bound, described
+from benchmarks.language import language
 from benchmarks.measure import burst, limit_threads, once
-from benchmarks.peers import Way
+from benchmarks.peers import Task, Way
 from benchmarks.peers import anyrt as ours
-from benchmarks.values import Array, input_values
-
-WANTED = {c.name: c for c in ALL}
 
 
 def main(threads: int) -> None:
@@ -42,11 +39,11 @@ def main(threads: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """What can be run; the engines know no more than the addresses of `inputs`."""
+    """What can be run; the engines know no more than the addresses of what is `held`."""
 
     threads: int
     ways: list[Way] = field(default_factory=list)
-    inputs: list[Array] = field(default_factory=list)
+    held: list[Task] = field(default_factory=list)
 
     def answer(self, request: object) -> object:
         """What is asked for."""
@@ -68,39 +65,13 @@ class Ready:
         return found
 
     def _made(self, name: str) -> tuple[Way, ...]:
-        if name in WANTED:
-            return self._case(WANTED[name])
-        match name.partition("/"):
-            case ("contractions", _, str(case)) if case:
-                return self._contraction(case)
-            case ("families", _, str(case)) if case:
-                return self._family(case)
-        return self._network(*name.split())
-
-    def _contraction(self, name: str) -> tuple[Way, ...]:
-        from benchmarks.contractions import cases, describe  # not of every tree
-        from benchmarks.contractions.peers import anyrt as peer
-
-        (case,) = (c for c in cases.ALL if c.name == name)
-        given = describe.values_of(case)
-        self.inputs.extend(given.values())
-        return peer.prepare(case, given, self.threads)
-
-    def _family(self, name: str) -> tuple[Way, ...]:
-        from benchmarks.families import case as kept  # as above
-        from benchmarks.families import cases
-        from benchmarks.families.peers import Task
-        from benchmarks.families.peers import anyrt as peer
-
-        (case,) = (c for c in cases.ALL if c.name == name)
-        given = kept.inputs(case)
-        self.inputs.extend(given.values())
-        made = peer.prepare(Task(case, given, kept.wanted(case, given), self.threads))
-        return tuple(results.way for results in made)
-
-    def _case(self, case: Case) -> tuple[Way, ...]:
-        self.inputs.append(input_values(case.input, case.low, case.high))
-        return ours.prepare(case, self.inputs[-1], self.threads)
+        package, _, case = name.rpartition("/")
+        spoken = language(f"benchmarks.{package or 'layers'}")  # not of every tree
+        if case not in spoken.cases:
+            return self._network(*name.split())
+        task, _ = spoken.task(spoken.cases[case], self.threads)
+        self.held.append(task)
+        return ours.prepare(task)
 
     def _network(self, name: str, size: str) -> tuple[Way, ...]:
         return (bound(described(name, int(size), self.threads)()),)

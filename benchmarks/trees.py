@@ -11,6 +11,7 @@ faster is measured again in new ones, and the middle ratio counts.
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import os
@@ -26,11 +27,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeAlias
 
-from benchmarks.cases import ALL as layer_cases
-from benchmarks.contractions.cases import ALL as contraction_cases
-from benchmarks.families.cases import ALL as family_cases
-from benchmarks.measure import Effort, length
-from benchmarks.table import Table, digits, geometric_mean
+from anyrt.plan.disk import write_text
+from benchmarks import record
+from benchmarks.command import LINES, QUICK, RUNS, THREADS, Command, effort, names, only, option
+from benchmarks.machine import this_machine
+from benchmarks.measure import Effort, length, processors
+from benchmarks.registry import CONTRACTIONS, FAMILIES
+from benchmarks.registry import LAYERS as CHAINS
+from benchmarks.table import Table, digits, geometric_mean, show
 
 ROOT = Path(__file__).resolve().parents[1]
 BATCH = 8  # cases for which both processes hold engines and memory
@@ -42,10 +46,10 @@ AGAIN = 2  # times that a case is measured again
 NOTCH = 1.57  # of the quartiles' distance, by the root of the count: 95 % of a median (McGill 1978)
 NETWORKS = ("residual 1", "gelu 1", "normalizations 1")
 LAYERS = {
-    **{c.name: c.layer.value for c in layer_cases},
+    **{name: CHAINS.group(c) for name, c in CHAINS.language.cases.items()},
     **dict.fromkeys(NETWORKS, "networks"),
-    **{f"contractions/{c.name}": f"contractions: {c.group.value}" for c in contraction_cases},
-    **{f"families/{c.name}": c.family.value for c in family_cases},
+    **{f"contractions/{n}": f"contractions: {c.group.value}" for n, c in CONTRACTIONS.language.cases.items()},
+    **{f"families/{n}": FAMILIES.group(c) for n, c in FAMILIES.language.cases.items()},
 }
 
 
@@ -89,10 +93,10 @@ class Pair:
         return "unclear" if self.noise > NOTABLE else ""
 
 
-def pairs(names: Sequence[str], order: Order) -> Iterator[Pair]:
+def pairs(cases: Sequence[str], order: Order) -> Iterator[Pair]:
     """Every way of every case."""
-    for start in range(0, len(names), BATCH):
-        for pair in _batch(names[start : start + BATCH], order):
+    for start in range(0, len(cases), BATCH):
+        for pair in _batch(cases[start : start + BATCH], order):
             yield _again(pair, order) if pair.verdict in ("slower", "faster", "unclear") else pair
 
 
@@ -300,3 +304,37 @@ def _group(layer: str, found: Sequence[Pair]) -> tuple[str, ...]:
     mean = geometric_mean(p.ratio for p in found)
     told = f"**{mean:.3f}**" if mean * LEAST > 1 else f"{mean:.3f}"
     return (layer, str(len(found)), told, *counts)
+
+
+def _run(options: argparse.Namespace) -> None:
+    from tools.replays.trees import changed, source_tree  # which lowers all networks, as no other command
+
+    processors(options.threads)
+    wanted = names(options.only, LAYERS)
+    found = read(options.json) if options.resume and options.json and options.json.exists() else []
+    if options.json:
+        lines = [record.line_of("machine", this_machine({}, {})), *map(line_of, found)]
+        write_text(options.json, "".join(f"{line}\n" for line in lines))
+    with source_tree(options.old) as old:
+        wanted = changed(old, options.only) if options.changed else wanted
+        left = [n for n in wanted if n not in {p.case for p in found}]
+        for pair in pairs(left, Order(old, ROOT, options.threads, effort(options))):
+            found.append(pair)
+            if options.json:
+                record.append(options.json, line_of(pair))
+    show(tables(found))
+    if options.changed:
+        print("\n".join(map(said, found)))
+
+
+COMMAND = Command(
+    "trees",
+    "this source tree beside another one, in turn",
+    _run,
+    (
+        option("--old", required=True, metavar="TREE", help="the other checkout, or a commit"),
+        option("--changed", action="store_true", help="only cases whose kernels differ (tools/replay.py)"),
+        *(only("cases"), THREADS, RUNS, QUICK, LINES),
+        option("--resume", action="store_true", help="go on where FILE of --json ends"),
+    ),
+)

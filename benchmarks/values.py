@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, TypeAlias
 
+import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,13 +15,66 @@ from benchmarks.steps import Norm, Scale, Shape, Statistics, Tensor, affine_shap
 Array: TypeAlias = NDArray[Any]  # Any: of whatever element type a case has
 Floats: TypeAlias = NDArray[np.float32]
 ALIGNMENT = 4096
+HALVES = tuple(np.dtype(t) for t in (ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.float4_e2m1fn))
+
+
+def memory(shape: Shape, dtype: np.dtype[Any]) -> Array:
+    """Memory that begins at a page, so that nobody is lucky with addresses; already touched."""
+    size = math.prod(shape) * dtype.itemsize
+    raw = np.zeros(size + ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    return raw[start : start + size].view(dtype).reshape(shape)
 
 
 def aligned(tensor: Tensor) -> Array:
-    """Memory for a tensor that begins at a page, so that nobody is lucky with addresses; already touched."""
-    raw = np.zeros(tensor.nbytes + ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % ALIGNMENT
-    return raw[start : start + tensor.nbytes].view(tensor.dtype.numpy).reshape(tensor.shape)
+    """The same for a tensor."""
+    return memory(tensor.shape, tensor.dtype.numpy)
+
+
+def like(tensor: Tensor) -> Array:
+    """An array of the tensor's type and shape that takes no memory."""
+    return np.broadcast_to(np.zeros((), tensor.dtype.numpy), tensor.shape)
+
+
+def placed(x: Array) -> Array:
+    """The same at the beginning of a page."""
+    out = memory(x.shape, x.dtype)
+    out[...] = x
+    return out
+
+
+def room(like: Array) -> Array:
+    """Memory for a result: of types of 4 bits, two elements in each byte."""
+    if like.dtype in HALVES:
+        return memory((-(-like.size // 2),), np.dtype(np.uint8))
+    return memory(like.shape, like.dtype)
+
+
+def nbytes(x: Array) -> int:
+    """What it takes in memory."""
+    return -(-x.size // 2) if x.dtype in HALVES else x.nbytes
+
+
+def packed(x: Array) -> Array:
+    """As programs take it: two elements of 4 bits in each byte, the first in the lower half."""
+    if x.dtype not in HALVES:
+        return x
+    codes = x.astype(np.int8).reshape(-1).view(np.uint8)
+    return placed((codes[::2] & 15) | (codes[1::2] << 4))
+
+
+def fetched(held: tuple[Array, ...], like: tuple[Array, ...]) -> tuple[Array, ...]:
+    """What memory of `room` holds, as arrays of these types."""
+    return tuple(_unpacked(x, y) for x, y in zip(held, like, strict=True))
+
+
+def _unpacked(held: Array, like: Array) -> Array:
+    if like.dtype not in HALVES:
+        return held
+    codes = np.stack([held & 15, held >> 4], -1).reshape(-1)[: like.size]
+    if like.dtype == HALVES[0]:
+        return ((codes.astype(np.int8) ^ 8) - 8).astype(like.dtype).reshape(like.shape)
+    return codes.view(like.dtype).reshape(like.shape)
 
 
 def input_values(tensor: Tensor, low: float, high: float, seed: int = 7) -> Array:

@@ -9,34 +9,21 @@ import sys
 import tempfile
 from contextlib import nullcontext
 from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from benchmarks.bits import report
 from benchmarks.bits.rows import COMPILED, FLOAT_GROUPS, OPENVINO, ORT, ROWS, Row
 from benchmarks.bits.session import Result, measure_rows, result_of
+from benchmarks.command import FOLDER, LIST, QUICK, THREADS, Command, file, only, whole
 from benchmarks.machine import this_machine
-from benchmarks.models.programs import PROGRAMS
+from benchmarks.models.programs import versions
+from benchmarks.record import append
 from benchmarks.table import show
 
 DOCUMENT = Path("docs/tables/bits.md")
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
-    parser.set_defaults(action=run)
-    parser.add_argument("--only", default="", metavar="REGEX", help="rows whose name matches")
-    parser.add_argument("--list", action="store_true", help="names of the rows, and nothing else")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--quick", action="store_true", help="few runs and short pauses: figures are rough")
-    parser.add_argument("--folder", type=Path, help="keep models there (default: none is kept)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="add JSON lines; rows there are not run")
-    parser.add_argument(
-        "--markdown", type=Path, metavar="FILE", help=f"default: {DOCUMENT}, if all rows ran"
-    )  # fmt: skip
-
-
-def run(options: argparse.Namespace) -> None:
+def _run(options: argparse.Namespace) -> None:
     """Measure, and show tables."""
     wanted = [r for r in ROWS if re.search(options.only, r.name)]
     if options.list:
@@ -52,13 +39,12 @@ def run(options: argparse.Namespace) -> None:
             for result in measure_rows(rows[0].model, rows, Path(folder), options.threads, options.quick):
                 known[result.row] = result
                 if options.json:
-                    with options.json.open("a") as file:
-                        file.write(json.dumps(asdict(result)) + "\n")
+                    append(options.json, json.dumps(asdict(result)))
     found = [known[r.name] for r in ROWS if r.name in known]
     show(report.tables(found))
     target = options.markdown or (DOCUMENT if len(found) == len(ROWS) and not options.only else None)
     if target:
-        report.write(target, this_machine(*_programs()), found)
+        report.PAGE.write(target, report.tables(found), this_machine(*versions((ORT, OPENVINO, COMPILED))))
 
 
 def _together(rows: list[Row]) -> list[list[Row]]:
@@ -76,12 +62,12 @@ def _read(path: Path | None) -> dict[str, Result]:
     return {r.row: r for r in found}
 
 
-def _programs() -> tuple[dict[str, str], dict[str, str]]:
-    """(versions, why others are missing)."""
-    here, missing = {}, {}
-    for name in (ORT, OPENVINO, COMPILED):
-        try:
-            here[name] = version(PROGRAMS[name].module)
-        except PackageNotFoundError as error:
-            missing[name] = str(error)
-    return here, missing
+COMMAND = Command(
+    "bits",
+    "fewer bits: bfloat16, half, int8, weights of a few bits, and fewer products in float32",
+    _run,
+    (
+        *(only("rows"), LIST, THREADS, QUICK, FOLDER),
+        *(file("--json", "add JSON lines; rows there are not run"), whole(DOCUMENT)),
+    ),
+)

@@ -10,7 +10,8 @@ from typing import Any
 import anyrt as trt
 from benchmarks.bits.files import Files, Form, Given
 from benchmarks.bits.rows import COMPILED, OPENVINO, ORT, Ask, Entry
-from benchmarks.models.programs import OURS, PROGRAMS, Ready, bound, called, openvino, ort
+from benchmarks.models.programs import OURS, PROGRAMS, bound, called, openvino, ort
+from benchmarks.peers import Way
 
 FLAGS = {
     Ask.BF16: trt.BuilderFlag.BF16, Ask.FP16: trt.BuilderFlag.FP16, Ask.CALIBRATED: trt.BuilderFlag.INT8
@@ -66,7 +67,7 @@ def engine_of(plan: Path) -> Any:  # Any: of the public API
         return trt.Runtime(trt.Logger(trt.Logger.ERROR)).deserialize_cuda_engine(plan)
 
 
-def load(entry: Entry, files: Files, plan: Path, given: Given, threads: int) -> Ready:
+def load(entry: Entry, files: Files, plan: Path, given: Given, threads: int) -> Way:
     """A program that is ready to run the entry; `plan`: ours, which is built already."""
     if entry.program == OURS:
         engine = engine_of(plan)
@@ -75,15 +76,15 @@ def load(entry: Entry, files: Files, plan: Path, given: Given, threads: int) -> 
     return HOW[entry.program](module, entry, path, given, threads)
 
 
-def _ort(module: Any, entry: Entry, path: Path, given: Given, threads: int) -> Ready:  # Any: the module
+def _ort(module: Any, entry: Entry, path: Path, given: Given, threads: int) -> Way:  # Any: the module
     return ort(module, path, given, threads)
 
 
-def _openvino(module: Any, entry: Entry, path: Path, given: Given, threads: int) -> Ready:  # Any: see above
+def _openvino(module: Any, entry: Entry, path: Path, given: Given, threads: int) -> Way:  # Any: see above
     return openvino(module, path, given, threads, "bf16" if entry.ask is Ask.BF16 else "f32")
 
 
-def _compiled(module: Any, entry: Entry, path: Path, given: Given, threads: int) -> Ready:  # Any: see above
+def _compiled(module: Any, entry: Entry, path: Path, given: Given, threads: int) -> Way:  # Any: see above
     """The module; its weights and inputs in bfloat16 where that is asked for."""
     name = path.name.partition(".")[0]
     network = importlib.import_module("benchmarks.bits.networks").made(name).module

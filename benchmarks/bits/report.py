@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
-from anyrt.plan.disk import write_text
 from benchmarks.bits.rows import AT_LEAST, ROWS, Entry, Figure, Goal, Group, Row
 from benchmarks.bits.session import Result
-from benchmarks.machine import Machine
-from benchmarks.table import Table, digits, geometric_mean, markdown
+from benchmarks.table import Page, Table, digits, geometric_mean
 
 HEAD = """# Fewer bits
 
@@ -31,6 +28,7 @@ has loaded the mapped plan and run, inputs and outputs aside; "packed" is codes 
 seconds, calibration included, each engine in a process of its own with an empty cache. OpenVINO and ONNX
 Runtime run the file of ONNX Runtime's quantiser where ours was calibrated.
 """
+PAGE = Page(HEAD, HOW)
 COLUMNS = (
     "row", "AnyRT ms", "best peer", "ms", "faster", "by our own", "of the limit", "executed", "plan MB",
     "resident MB", "packed MB", "build s", "by float32's", "error", "cosine", "goals", "reached",
@@ -42,13 +40,6 @@ def tables(found: Sequence[Result]) -> list[Table]:
     """One for each group, and all times."""
     by_group = {g: [r for r in found if BY_NAME[r.row].group is g] for g in Group}
     return [t for g, rows in by_group.items() if rows for t in (_standing(g, rows), _times(g, rows))]
-
-
-def write(path: Path, machine: Machine, found: Sequence[Result]) -> None:
-    """Write the document."""
-    lines = "\n".join(f"- {line}" for line in machine.lines())
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, "\n".join([HEAD, lines, "", HOW, *map(markdown, tables(found))]))
 
 
 # ---- goals --------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,22 +27,23 @@ import anyrt as trt
 from benchmarks import limit
 from benchmarks.bits import products
 from benchmarks.bits.files import Files, Form, Given
-from benchmarks.bits.judge import distance, least_cosine
+from benchmarks.bits.judge import Distance, distance, least_cosine
 from benchmarks.bits.programs import engine_of, load, plan_of
 from benchmarks.bits.rows import ROWS, Ask, Entry, Row
 from benchmarks.clock import measured, status_kb
-from benchmarks.measure import QUICK, Effort, limit_threads, measure, once
+from benchmarks.measure import QUICK, Effort, limit_threads, once
 from benchmarks.models.kernels import executed
-from benchmarks.models.programs import OURS, Ready, bound
+from benchmarks.models.programs import OURS, bound
 from benchmarks.models.session import TRIES, child, flops_per_us
 from benchmarks.peers import Cannot, Way
 from benchmarks.probe import Probe
+from benchmarks.race import REASON, Race
 from benchmarks.steps import Element
+from benchmarks.values import Array
 
 ROOT = Path(__file__).parents[2]
 LOADS = 3  # the least memory of so many loads, after one that fills the caches of the process
 MOST_READ = 256 << 20  # bytes that are read to know what reading more takes
-REASON = 200  # characters of why a program is left out
 BITS = {Element.F32: 32, Element.BF16: 16, Element.I8: 8}
 
 
@@ -201,49 +203,34 @@ def together(
     limit_threads(int(threads))
     files, rows = Files(Path(folder), model), [r for r in ROWS if r.name in names]
     effort = replace(QUICK, runs=10) if int(quick) else Effort()
-    race = _Race(files, files.inputs(), int(threads), Path(plans))
+    given, race = files.inputs(), Race[Distance](first_line)
     for entry in dict.fromkeys(e for r in rows for e in r.entries):
-        race.add(entry)
-    ways = [Way(label, ready.run, lambda: np.zeros(0)) for label, ready in race.ready.items()]
-    times = measure(ways, effort, Probe(int(threads), effort.patience_s)) if ways else []
+        plan = _plan(Path(plans), entry)
+        if entry.program != OURS or plan.exists():  # else the build says why
+            race.add(
+                entry.label,
+                partial(_ready, entry, files, plan, given, int(threads)),
+                partial(_right, entry, files),
+            )
+    times, _ = race.measured(effort, Probe(int(threads), effort.patience_s))
     timed = {
-        label: asdict(Timed(t.median, t.minimum, t.runs, *asdict(race.far[label]).values()))
-        for label, t in zip(race.ready, times, strict=True)
+        label: asdict(Timed(t.median, t.minimum, t.runs, far.error, far.cosine))
+        for (label, _, far), t in zip(race.ways, times, strict=True)
     }
     limits = {r.name: _limit(r, files, int(threads)) for r in rows}
     return {"timed": timed, "left_out": race.left_out, "limits": limits}
 
 
-@dataclass(slots=True)
-class _Race:
-    """Entries that gave the right results, how far they were, and why others are left out; `given` lives as
-    long as what was bound to it."""
+def _ready(entry: Entry, files: Files, plan: Path, given: Given, threads: int) -> list[Way]:
+    files.check(entry.form)
+    return [load(entry, files, plan, given, threads)]
 
-    files: Files
-    given: Given
-    threads: int
-    plans: Path
-    ready: dict[str, Ready] = field(default_factory=dict)
-    far: dict[str, Any] = field(default_factory=dict)
-    left_out: dict[str, str] = field(default_factory=dict)
 
-    def add(self, entry: Entry) -> None:
-        plan = _plan(self.plans, entry)
-        if entry.program == OURS and not plan.exists():
-            return  # the build says why
-        try:
-            self.files.check(entry.form)
-            ready = load(entry, self.files, plan, self.given, self.threads)
-            ready.run()
-            far = distance(ready.result(), self.files.wanted(entry.form))
-        except Exception as error:  # whatever a program raises is a result, too
-            self.left_out[entry.label] = first_line(error)
-            return
-        if far.cosine < least_cosine(entry):
-            self.left_out[entry.label] = f"wrong: cosine {far.cosine:.4f}, error {far.error:.3g}"
-            return
-        self.far[entry.label] = far
-        self.ready[entry.label] = ready
+def _right(entry: Entry, files: Files, found: Sequence[Array]) -> tuple[Distance, str]:
+    """How far results are off, and whether that is too much for the entry."""
+    far = distance(found, files.wanted(entry.form))
+    wrong = f"wrong: cosine {far.cosine:.4f}, error {far.error:.3g}"
+    return far, wrong if far.cosine < least_cosine(entry) else ""
 
 
 def first_line(error: Exception) -> str:

@@ -12,5 +12,6 @@ peaks      the least time that the arithmetic of a case takes on this machine
 goals      what must be reached
 tried      what was tried where that was missed
 opened     engines with open sizes beside static ones, `python -m benchmarks open`
-peers      one file for each program
+language   its cases with numbers and right results; in_anyrt, onnx_model, in_torch: for each program
+suite      its table, `python -m benchmarks contractions`
 """

@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 import math
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from benchmarks.steps import Element, Shape, Tensor
 
@@ -197,6 +197,7 @@ class Case:
     """A form with what follows it. open: least, usual and largest size of the inputs' first axis for one more
     engine, which serves them all."""
 
+    language: ClassVar[str] = "benchmarks.contractions"
     name: str
     group: Group
     form: Form

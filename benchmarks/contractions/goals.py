@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from benchmarks.contractions.cases import ALL, float_name
 from benchmarks.contractions.forms import Group, Product
-from benchmarks.contractions.peers import OURS
-from benchmarks.goals import LEAST_LIMIT_US
+from benchmarks.goals import LEAST_LIMIT_US, ours
+from benchmarks.peers import OURS
 from benchmarks.record import SAME_AS_BEST, Entry, Row
 from benchmarks.table import geometric_mean
 
@@ -51,11 +51,6 @@ GOALS = {
 def group(row: Row) -> Group:
     """What the row belongs to."""
     return Group(row.layer)
-
-
-def ours(row: Row) -> Entry | None:
-    """AnyRT's static engine."""
-    return row.entry(OURS, "")
 
 
 def rival(row: Row) -> Entry | None:

@@ -6,16 +6,14 @@ have an open axis. At each size it runs in turn with an engine that was built fo
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import anyrt as trt
-from anyrt.plan.disk import write_text
-from benchmarks.contractions import reference
-from benchmarks.contractions.describe import describe, values_of
+from benchmarks.command import QUICK, RUNS, THREADS, Command, names, only, ready, whole
 from benchmarks.contractions.forms import (
     Attention,
     Case,
@@ -30,17 +28,14 @@ from benchmarks.contractions.forms import (
     Tail,
     Window,
     inputs,
-    result,
 )
-from benchmarks.contractions.peers.anyrt import LOGGER, Layers
+from benchmarks.contractions.language import LANGUAGE
 from benchmarks.machine import this_machine
 from benchmarks.measure import Effort, measure
-from benchmarks.peers import Way
-from benchmarks.peers.anyrt import DTYPES
+from benchmarks.peers.anyrt import Described, bound
+from benchmarks.peers.anyrt import described as network_of
 from benchmarks.probe import Probe
-from benchmarks.steps import Shape
-from benchmarks.table import Table, digits, geometric_mean, markdown
-from benchmarks.values import Array, aligned
+from benchmarks.table import Page, Table, by_threads, digits, geometric_mean, show
 
 WANTED = 1.10  # times the static engine's time
 SIZES = ("least", "usual", "largest")
@@ -56,6 +51,7 @@ HOW = f"""Both engines run in turn, forwards and backwards, with a pause before 
 after their results were compared with float64 NumPy. Times are the least of all runs, as both engines do the
 same each time. At most {WANTED:.2f} of the static engine's time is wanted.
 """
+PAGE, DOCUMENT = Page(HEAD, HOW), Path("docs/tables/open.md")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,63 +158,30 @@ def rows_of(opened: Opened, threads: int, effort: Effort) -> Iterator[Row]:
     probe, shared = Probe(threads, effort.patience_s), _engine(opened.cases, threads)
     for size, case in zip(SIZES, opened.cases, strict=True):
         print(f"{threads} threads: {opened.name}, {size}", file=sys.stderr, flush=True)
-        given = values_of(case)
-        wanted = reference.run(case, given)
-        ways = [_bound(case, given, engine) for engine in (_engine((case,), threads), shared)]
+        task, exact = LANGUAGE.task(case, threads)
+        ways = [bound(task, plan, "") for plan in (_engine((case,), threads), shared)]
         for way in ways:
             way.run()
-            error, is_right = reference.error(case, wanted, way.result())
+            error, is_right = LANGUAGE.distance(case, exact, way.result())
             assert is_right, f"{opened.name} at {size}: wrong by {error:.3g} ulp"
         static, open = measure(ways, effort, probe)
         shapes = ", ".join("×".join(map(str, t.shape)) for t in inputs(case).values())
         yield Row(opened.name, size, shapes, threads, static.minimum, open.minimum)
 
 
-def _engine(sizes: Sequence[Case], threads: int) -> trt.ICudaEngine:
+def _engine(sizes: Sequence[Case], threads: int) -> bytes:
     """For one size, or for all from the first to the last one."""
     builder, network, config = described(sizes, threads)
     plan = builder.build_serialized_network(network, config)
     assert plan is not None, "the network is refused"
-    engine = trt.Runtime(LOGGER).deserialize_cuda_engine(plan)
-    assert engine is not None, "the plan is refused"
-    return engine
+    return bytes(plan)
 
 
-def described(
-    sizes: Sequence[Case], threads: int
-) -> tuple[trt.Builder, trt.INetworkDefinition, trt.IBuilderConfig]:
+def described(sizes: Sequence[Case], threads: int) -> Described:
     """The network with its configuration, for one size or for all from the first to the last one."""
-    builder = trt.Builder(LOGGER)
-    network, config = builder.create_network(), builder.create_builder_config()
-    config.num_threads, profile, given = threads, builder.create_optimization_profile(), {}
     usual = sizes[len(sizes) // 2]
-    for name, tensor in inputs(usual).items():
-        shapes = [inputs(case)[name].shape for case in sizes]
-        shape = joined(shapes)
-        given[name] = network.add_input(name, DTYPES[tensor.dtype], shape)
-        if -1 in shape:
-            profile.set_shape(name, *shapes)
-    if len(sizes) > 1:
-        config.add_optimization_profile(profile)
-    y = describe(usual, Layers(network, usual.dtype), given)
-    y.name = "y"
-    network.mark_output(y)
-    return builder, network, config
-
-
-def joined(shapes: Sequence[Shape]) -> Shape:
-    """The sizes that are equal in all shapes, -1 for the others."""
-    return tuple(ds[0] if len(set(ds)) == 1 else -1 for ds in zip(*shapes, strict=True))
-
-
-def _bound(case: Case, given: dict[str, Array], engine: trt.ICudaEngine) -> Way:
-    context, out = engine.create_execution_context(), aligned(result(case))
-    assert context is not None, f"{case.name}: no context"
-    for name, array in (*given.items(), ("y", out)):
-        if name != "y":
-            assert context.set_input_shape(name, array.shape), f"{case.name}: {array.shape} is refused"
-        context.set_tensor_address(name, array.ctypes.data)
-    return Way("", partial(context.execute_async_v3, 0), lambda: out, ())
+    shapes = {name: [inputs(case)[name].shape for case in sizes] for name in inputs(usual)}
+    return network_of(LANGUAGE.blank(usual, threads), sizes=shapes if len(sizes) > 1 else None)
 
 
 # ---- tables -------------------------------------------------------------------------------------
@@ -227,8 +190,7 @@ def _bound(case: Case, given: dict[str, Array], engine: trt.ICudaEngine) -> Way:
 def tables(rows: Sequence[Row]) -> list[Table]:
     """A table for each number of threads; a row for each case."""
     out = []
-    for threads in sorted({r.threads for r in rows}, reverse=True):
-        mine = [r for r in rows if r.threads == threads]
+    for title, mine in by_threads(rows):
         over = sum(r.ratio > WANTED for r in mine)
         note = (
             f"Geometric mean {geometric_mean(r.ratio for r in mine):.3f}; above {WANTED:.2f}: {over} of "
@@ -238,7 +200,6 @@ def tables(rows: Sequence[Row]) -> list[Table]:
         columns = ("case", "shapes", *times)
         names = dict.fromkeys(r.name for r in mine)
         lines = tuple(_line([r for r in mine if r.name == name]) for name in names)
-        title = "1 thread" if threads == 1 else f"{threads} threads"
         out.append(Table(f"Open / static, {title}", columns, lines, note))
     return out
 
@@ -252,8 +213,20 @@ def _line(found: Sequence[Row]) -> tuple[str, ...]:
     return (usual.name, usual.shapes, *cells)
 
 
-def write(path: Path, rows: Sequence[Row]) -> None:
-    """Write the document."""
-    machine = "\n".join(f"- {line}" for line in this_machine({"AnyRT": trt.__anyrt_version__}, {}).lines())
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, "\n".join([HEAD, machine, "", HOW, *map(markdown, tables(rows))]))
+def _run(options: argparse.Namespace) -> None:
+    threads, effort = ready(options)
+    wanted = names(options.only, [c.name for c in ALL])
+    found = [row for c in ALL if c.name in wanted for row in rows_of(c, threads, effort)]
+    shown = tables(found)
+    show(shown)
+    target = options.markdown or (DOCUMENT if len(wanted) == len(ALL) and not options.quick else None)
+    if target:
+        PAGE.write(target, shown, this_machine({"AnyRT": trt.__anyrt_version__}, {}))
+
+
+COMMAND = Command(
+    "open",
+    "engines with open sizes beside static ones",
+    _run,
+    (only("cases"), THREADS, RUNS, QUICK, whole(DOCUMENT)),
+)

@@ -63,7 +63,7 @@ def ways(flops: int, dtype: Element, threads: int) -> tuple[Way, ...]:
     runs = {f"{PEAK} {u.value}": _loop(_step(u, host()), flops, threads) for u in units(dtype, host())}
     if dtype in TILES and has_tiles():
         runs[TILE_PEAK] = _tiles(*TILES[dtype], flops, threads)
-    return tuple(Way(label, run, lambda: np.zeros(0)) for label, run in runs.items())
+    return tuple(Way(label, run, tuple) for label, run in runs.items())
 
 
 @cache

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
-from anyrt.plan.disk import write_text
 from benchmarks import report
 from benchmarks.contractions import goals
 from benchmarks.contractions.forms import Group
-from benchmarks.contractions.peers import NAMES, OURS, UNTILED
 from benchmarks.contractions.tried import attempts
-from benchmarks.record import SAME_AS_BEST, Results, Row
-from benchmarks.table import Table, digits, geometric_mean, markdown
+from benchmarks.peers import NAMES, OURS, UNTILED
+from benchmarks.record import SAME_AS_BEST, Results, Row, why
+from benchmarks.table import Page, Table, by_threads, digits, geometric_mean, title
 
 HEAD = """# Products, convolutions, attention
 
@@ -30,19 +28,13 @@ these are faster), as many as the case has, with the same threads; a unit for wh
 programs use for bfloat16 and int8, is no limit and has a column of its own. A share above 100 % is of a sum
 that takes fewer multiplications than its definition (Winograd's tiles), or of whole tiles.
 """
-
-
-def is_mine(results: Results) -> bool:
-    """Whether results are of this benchmark."""
-    return any(r.layer in {g.value for g in Group} for r in results.rows)
+PAGE = Page(HEAD, HOW)
 
 
 def tables(results: Results) -> list[Table]:
     """Everything, by number of threads."""
     out = []
-    for threads in sorted({r.threads for r in results.rows}, reverse=True):
-        rows = [r for r in results.rows if r.threads == threads]
-        name = "1 thread" if threads == 1 else f"{threads} threads"
+    for name, rows in by_threads(results.rows):
         out.append(groups(rows, name))
         for group in Group:
             mine = [r for r in rows if goals.group(r) is group]
@@ -53,13 +45,6 @@ def tables(results: Results) -> list[Table]:
         found = (halves(rows, name), report.dynamic(rows, name), tiled(rows, name), networks(rows, name))
         out += [t for t in found if t.rows]
     return out
-
-
-def write(path: Path, results: Results) -> None:
-    """Write the document."""
-    machine = "\n".join(f"- {line}" for line in results.machine.lines())
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, "\n".join([HEAD, machine, "", HOW, *map(markdown, tables(results))]))
 
 
 def groups(rows: Sequence[Row], threads: str) -> Table:
@@ -101,8 +86,7 @@ def cases(group: Group, rows: Sequence[Row], every: Sequence[Row], threads: str)
     """One line for each case of a group."""
     columns = ("case", "limit µs", "decided by", "tiles µs", "AnyRT µs", "GFLOP/s", "share of the limit",
                "best peer µs", "best peer", "times faster", "error ulp", "best peer's", "holds")  # fmt: skip
-    title = f"{group.value[0].upper()}{group.value[1:]}, {threads}"
-    return Table(title, columns, tuple(_case(r, every) for r in rows))
+    return Table(f"{title(group.value)}, {threads}", columns, tuple(_case(r, every) for r in rows))
 
 
 def _case(row: Row, every: Sequence[Row]) -> tuple[str, ...]:
@@ -135,7 +119,7 @@ def missed(rows: Sequence[Row], threads: str) -> Table:
 
 def peers(rows: Sequence[Row], threads: str) -> Table:
     """Each peer's time as a multiple of AnyRT's."""
-    others = [n for n in NAMES if n != OURS and any(r.entry(n) or _why(r, n) for r in rows)]
+    others = [n for n in NAMES if n != OURS and any(r.entry(n) or why(r, n) for r in rows)]
     lines = tuple((row.case, *(_beside(row, name) for name in others)) for row in rows)
     note = (
         "The fastest way of each peer, as a multiple of AnyRT's time, or in µs where AnyRT has none. –: has "
@@ -147,15 +131,10 @@ def peers(rows: Sequence[Row], threads: str) -> Table:
 def _beside(row: Row, name: str) -> str:
     entry = goals.fastest(row, (name,))
     if entry is None:
-        return _why(row, name)
+        return why(row, name)
     if goals.ours(row) is None:
         return f"{digits(entry.median)} µs"
     return digits(entry.paired)
-
-
-def _why(row: Row, peer: str) -> str:
-    reason = next((why for name, why in row.left_out.items() if name.split(" ")[0] == peer), "")
-    return "–" if reason.startswith("cannot") else reason.split(":")[0]
 
 
 def halves(rows: Sequence[Row], threads: str) -> Table:

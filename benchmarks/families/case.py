@@ -6,17 +6,15 @@ import enum
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
-import ml_dtypes
 import numpy as np
 
-from benchmarks.values import ALIGNMENT, Array
+from benchmarks.values import Array, nbytes, placed
 
 Random: TypeAlias = np.random.Generator
 Make: TypeAlias = Callable[[Random], Array]
 Shape: TypeAlias = tuple[int, ...]
-HALVES = tuple(np.dtype(t) for t in (ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.float4_e2m1fn))
 
 
 class Family(enum.Enum):
@@ -57,6 +55,7 @@ class Case:
     counted: data decide how large results are. unordered: rows of results may stand in any order.
     """
 
+    language: ClassVar[str] = "benchmarks.families"
     name: str
     family: Family
     given: Mapping[str, Make]
@@ -83,54 +82,6 @@ def wanted(case: Case, given: Mapping[str, Array]) -> tuple[Array, ...]:
     """The right results."""
     found = case.exact(*given.values())
     return found if isinstance(found, tuple) else (found,)
-
-
-def placed(x: Array) -> Array:
-    """The same at the beginning of a page."""
-    out = memory(x)
-    out[...] = x
-    return out
-
-
-def memory(like: Array) -> Array:
-    """Memory for such an array, at the beginning of a page and already touched."""
-    raw = np.zeros(like.nbytes + ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % ALIGNMENT
-    return raw[start : start + like.nbytes].view(like.dtype).reshape(like.shape)
-
-
-def room(like: Array) -> Array:
-    """Memory for a result: of types of 4 bits, two elements in each byte."""
-    if like.dtype in HALVES:
-        return memory(np.empty(-(-like.size // 2), np.uint8))
-    return memory(like)
-
-
-def nbytes(x: Array) -> int:
-    """What it takes in memory."""
-    return -(-x.size // 2) if x.dtype in HALVES else x.nbytes
-
-
-def packed(x: Array) -> Array:
-    """As programs take it: two elements of 4 bits in each byte, the first in the lower half."""
-    if x.dtype not in HALVES:
-        return x
-    codes = x.astype(np.int8).reshape(-1).view(np.uint8)
-    return placed((codes[::2] & 15) | (codes[1::2] << 4))
-
-
-def fetched(held: tuple[Array, ...], like: tuple[Array, ...]) -> tuple[Array, ...]:
-    """What memory of `room` holds, as arrays of these types."""
-    return tuple(_unpacked(x, y) for x, y in zip(held, like, strict=True))
-
-
-def _unpacked(held: Array, like: Array) -> Array:
-    if like.dtype not in HALVES:
-        return held
-    codes = np.stack([held & 15, held >> 4], -1).reshape(-1)[: like.size]
-    if like.dtype == HALVES[0]:
-        return ((codes.astype(np.int8) ^ 8) - 8).astype(like.dtype).reshape(like.shape)
-    return codes.view(like.dtype).reshape(like.shape)
 
 
 def traffic(case: Case, given: Mapping[str, Array], results: tuple[Array, ...]) -> tuple[int, int]:

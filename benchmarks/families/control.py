@@ -26,15 +26,7 @@ SHAPES = (  # steps, sequences, units
 def cases() -> Iterator[Case]:
     """128 to 1 024 units over 50 to 500 steps; 100 steps of one row; both branches."""
     for cell in GATES:
-        for shape in (
-            (50, 1, 128),
-            (500, 1, 128),
-            (100, 1, 256),
-            (100, 8, 256),
-            (100, 1, 512),
-            (50, 1, 1024),
-            (50, 8, 1024),
-        ):
+        for shape in SHAPES:
             yield _recurrent(cell, *shape)
     yield _steps(64)
     yield _steps(4096)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
-from anyrt.plan.disk import write_text
 from benchmarks.families.case import Family
-from benchmarks.families.peers import NAMES, OURS
-from benchmarks.record import SAME_AS_BEST, Entry, Results, Row
-from benchmarks.table import Table, digits, geometric_mean, markdown
+from benchmarks.peers import NAMES, OURS
+from benchmarks.record import SAME_AS_BEST, Entry, Results, Row, why
+from benchmarks.table import Page, Table, by_threads, digits, geometric_mean, title
 
 MOST = 1.3  # times the best program's time that no case may take
 WANTED = 0.9  # the part of the cases that are to be as fast as the best program
@@ -28,33 +26,19 @@ by more than 15 %, or where more than a quarter of the bursts began on a machine
 is a plain kernel that reads and writes as many bytes once, in order, with the same threads; positions in no
 order may ask for more.
 """
-
-
-def is_mine(results: Results) -> bool:
-    """Whether results are of this benchmark."""
-    return any(r.layer in {f.value for f in Family} for r in results.rows)
+PAGE = Page(HEAD, HOW)
 
 
 def tables(results: Results) -> list[Table]:
     """Everything, by number of threads."""
     out = []
-    for threads in sorted({r.threads for r in results.rows}, reverse=True):
-        rows = [r for r in results.rows if r.threads == threads]
-        name = "1 thread" if threads == 1 else f"{threads} threads"
+    for name, rows in by_threads(results.rows):
         out.append(_families(rows, name))
         for family in Family:
             mine = [r for r in rows if r.layer == family.value]
             if mine:
-                title = f"{family.value[0].upper()}{family.value[1:]}, {name}"
-                out.append(_cases(title, mine))
+                out.append(_cases(f"{title(family.value)}, {name}", mine))
     return out
-
-
-def write(path: Path, results: Results) -> None:
-    """Write the document."""
-    machine = "\n".join(f"- {line}" for line in results.machine.lines())
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, "\n".join([HEAD, machine, "", HOW, *map(markdown, tables(results))]))
 
 
 def lead(row: Row) -> float | None:
@@ -106,11 +90,11 @@ def _standing(name: str, rows: Sequence[Row]) -> tuple[str, ...]:
     )
 
 
-def _cases(title: str, rows: Sequence[Row]) -> Table:
-    others = [n for n in NAMES if n != OURS and any(r.entry(n) or _why(r, n) for r in rows)]
+def _cases(name: str, rows: Sequence[Row]) -> Table:
+    others = [n for n in NAMES if n != OURS and any(r.entry(n) or why(r, n) for r in rows)]
     columns = ("case", "MB", "limit µs", "AnyRT µs", "best µs", "best", "times faster", *others, "noisy")
     note = "Each program's time as a multiple of AnyRT's. –: has no way to compute the case."
-    return Table(title, columns, tuple(_line(r, others) for r in rows), note)
+    return Table(name, columns, tuple(_line(r, others) for r in rows), note)
 
 
 def _line(row: Row, others: Sequence[str]) -> tuple[str, ...]:
@@ -129,11 +113,6 @@ def _beside(row: Row, name: str) -> str:
     entries = [e for e in row.entries if e.peer == name]
     mine = row.entry(OURS)
     if not entries:
-        return _why(row, name)
+        return why(row, name)
     least = min(e.minimum for e in entries)
     return digits(least / mine.minimum) if mine else f"{digits(least)} µs"
-
-
-def _why(row: Row, peer: str) -> str:
-    reason = next((why for name, why in row.left_out.items() if name.split(" ")[0] == peer), "")
-    return "–" if reason.startswith("cannot") else reason.split(":")[0]

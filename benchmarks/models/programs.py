@@ -3,55 +3,54 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from anyrt.core.dtype import numpy_dtype
-from benchmarks.peers import Cannot, Kept
+from benchmarks.peers import Cannot, Kept, Model, Way
 from benchmarks.values import Array
 
 Given: TypeAlias = Mapping[str, Array]
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
-    """A model that a program has loaded: `run` again and again, then `result` gives its outputs in order."""
-
-    run: Callable[[], object]
-    result: Callable[[], list[Array]]
-
-
-@dataclass(frozen=True, slots=True)
 class Program:
-    """A program: its module and what of it loads a model; `module` is imported before time is taken."""
+    """A program: its package, and what loads a model by a module, which is imported before time is taken."""
 
     name: str
+    package: str
     module: str
-    load: Callable[[Any, Path, Given, int], Ready]  # Any: the module
+    load: Callable[[Any, Path, Given, int], Way]  # Any: the module
+
+    def ready(self, path: Path, given: Given, threads: int) -> tuple[Way, ...]:
+        """A model, loaded."""
+        return (self.load(importlib.import_module(self.module), path, given, threads),)
 
 
-def anyrt(trt: Any, path: Path, given: Given, threads: int) -> Ready:  # Any: as in `Program`
+def anyrt(trt: Any, path: Path, given: Given, threads: int) -> Way:  # Any: as in `Program`
     """An engine built of the file."""
     return bound(trt, *engine_of(trt, path, threads), given)
 
 
-def bound(trt: Any, engine: Any, context: Any, given: Given) -> Ready:  # Any: as in `Program`
+def bound(trt: Any, engine: Any, context: Any, given: Given) -> Way:  # Any: as in `Program`
     """An engine on memory of its own; `run` gives arrays where data decide how large outputs are."""
     shapes = {n: tuple(engine.get_tensor_shape(n)) for n in engine}
     if any(-1 in s for s in shapes.values()):
         call = Kept(partial(engine.run, **given))
-        return Ready(call, lambda: [np.asarray(x) for x in _dictionary(call).values()])
+        return Way("", call, lambda: tuple(map(np.asarray, _dictionary(call).values())))
     made = {n: np.zeros(s, numpy_dtype(engine.get_tensor_dtype(n))) for n, s in shapes.items()}
     for name, array in made.items():
         if name in given:
             array[...] = given[name]
         context.set_tensor_address(name, array.ctypes.data)
-    return Ready(partial(context.execute_async_v3, 0), lambda: [x for n, x in made.items() if n not in given])
+    outs = tuple(x for name, x in made.items() if name not in given)
+    return Way("", partial(context.execute_async_v3, 0), lambda: outs)
 
 
 def engine_of(trt: Any, path: Path, threads: int) -> tuple[Any, Any]:  # Any: as in `Program`
@@ -70,46 +69,24 @@ def _dictionary(call: Kept) -> dict[str, Any]:  # Any: arrays
     return call.value
 
 
-def ort(module: Any, path: Path, given: Given, threads: int) -> Ready:  # Any: as in `Program`
+def ort(peer: Any, path: Path, given: Given, threads: int) -> Way:  # Any: as in `Program`
     """A session with bound inputs; outputs are bound to memory that it makes."""
-    options = module.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    options.log_severity_level = 3
-    session = module.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    binding = session.io_binding()
-    for name, array in given.items():
-        binding.bind_cpu_input(name, array)
-    for output in session.get_outputs():
-        binding.bind_output(output.name, "cpu")
-    return Ready(partial(session.run_with_iobinding, binding), binding.copy_outputs_to_cpu)
+    return peer.bound("", Model(str(path), given, counted=True), threads)
 
 
 def openvino(
-    module: Any, path: Path, given: Given, threads: int, precision: str = "f32"
-) -> Ready:  # Any: as in `Program`
+    peer: Any, path: Path, given: Given, threads: int, precision: str = "f32"
+) -> Way:  # Any: as in `Program`
     """A request with its inputs set, in float32 or another precision."""
-    options = {
-        "INFERENCE_PRECISION_HINT": precision,
-        "INFERENCE_NUM_THREADS": threads,
-        "PERFORMANCE_HINT": "LATENCY",
-    }
-    core = module.Core()
-    request = core.compile_model(core.read_model(path), "CPU", options).create_infer_request()
-    for name, array in given.items():
-        request.set_tensor(name, module.Tensor(array, shared_memory=True))
-    count = len(request.model_outputs)
-    return Ready(
-        partial(request.infer, {}, share_outputs=True),
-        lambda: [request.get_output_tensor(i).data.copy() for i in range(count)],
-    )
+    return peer.bound("", Model(str(path), given, counted=True, precision=precision), threads)
 
 
-def torch(module: Any, path: Path, given: Given, threads: int) -> Ready:  # Any: as in `Program`
+def torch(module: Any, path: Path, given: Given, threads: int) -> Way:  # Any: as in `Program`
     """The module itself."""
     return called(module, _unfinished(path), given, threads, lambda x: x)
 
 
-def compiled(module: Any, path: Path, given: Given, threads: int) -> Ready:  # Any: as in `Program`
+def compiled(module: Any, path: Path, given: Given, threads: int) -> Way:  # Any: as in `Program`
     """The module, compiled by torch.compile."""
     return called(module, _unfinished(path), given, threads, partial(module.compile, dynamic=False))
 
@@ -123,30 +100,42 @@ def _unfinished(path: Path) -> Any:  # Any: a module
 
 def called(
     module: Any, network: Any, given: Given, threads: int, change: Callable[[Any], Any]
-) -> Ready:  # Any: modules
+) -> Way:  # Any: modules
     """What `change` makes of a network, called with inputs of its parameters' type."""
     module.set_grad_enabled(False)
     module.set_num_threads(threads)
     dtype = next(iter(network.parameters())).dtype
     tensors = (module.from_numpy(x.copy()) for x in given.values())
     call = Kept(partial(change(network), *(x.to(dtype) if x.is_floating_point() else x for x in tensors)))
-    return Ready(call, lambda: _arrays(module, call))
+    return Way("", call, lambda: _arrays(module, call))
 
 
-def _arrays(module: Any, call: Kept) -> list[Array]:  # Any: see above
+def _arrays(module: Any, call: Kept) -> tuple[Array, ...]:  # Any: see above
     held: Any = call.value  # Any: a tensor or several
     every = held if isinstance(held, tuple) else (held,)
-    return [(x.float() if x.dtype == module.bfloat16 else x).numpy() for x in every]
+    return tuple((x.float() if x.dtype == module.bfloat16 else x).numpy() for x in every)
 
 
 PROGRAMS = {
     p.name: p
     for p in (
-        Program("AnyRT", "anyrt", anyrt),
-        Program("ONNX Runtime", "onnxruntime", ort),
-        Program("OpenVINO", "openvino", openvino),
-        Program("PyTorch", "torch", torch),
-        Program("torch.compile", "torch", compiled),
+        Program("AnyRT", "anyrt", "anyrt", anyrt),
+        Program("ONNX Runtime", "onnxruntime", "benchmarks.peers.ort", ort),
+        Program("OpenVINO", "openvino", "benchmarks.peers.openvino", openvino),
+        Program("PyTorch", "torch", "torch", torch),
+        Program("torch.compile", "torch", "torch", compiled),
     )
 }
 OURS = "AnyRT"
+
+
+def versions(names: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """(versions of programs but ours, why others are missing)."""
+    here, missing = {}, {}
+    for name in names:
+        if name != OURS:
+            try:
+                here[name] = version(PROGRAMS[name].package)
+            except PackageNotFoundError as error:
+                missing[name] = str(error)
+    return here, missing

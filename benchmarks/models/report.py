@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
-from anyrt.plan.disk import write_text
-from benchmarks.machine import Machine
 from benchmarks.models.programs import OURS, PROGRAMS
 from benchmarks.models.session import Measured, Timed
 from benchmarks.record import SAME_AS_BEST
-from benchmarks.table import Table, digits, geometric_mean, markdown
+from benchmarks.table import Page, Table, digits, geometric_mean
 
 MOST = 1.3  # times the best program's time that no model may take
 WORST = 8  # kernels of a model that a table names
@@ -28,6 +25,7 @@ additions by what a loop of multiply-adds manages, and its weights and inputs by
 manages, all in float32; fewer products than the model has (Winograd) or products of bytes, as models called
 int8 have them, may get below it. Kernels in loops are told together, without their work.
 """
+PAGE = Page(HEAD, HOW)
 
 
 def lead(found: Measured) -> float | None:
@@ -39,13 +37,6 @@ def lead(found: Measured) -> float | None:
 def tables(rows: Sequence[Measured]) -> list[Table]:
     """Everything."""
     return [_standing(rows), _latencies(rows), _loads(rows), *(_worst(r) for r in rows if r.kernels)]
-
-
-def write(path: Path, machine: Machine, rows: Sequence[Measured]) -> None:
-    """Write the document."""
-    lines = "\n".join(f"- {line}" for line in machine.lines())
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, "\n".join([HEAD, lines, "", HOW, *map(markdown, tables(rows))]))
 
 
 def _ours(found: Measured) -> Timed | None:

@@ -15,9 +15,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
-from functools import cache
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -28,11 +28,11 @@ import anyrt
 from benchmarks import limit
 from benchmarks.clock import status_kb
 from benchmarks.contractions import peaks
-from benchmarks.measure import Effort, burst, length, limit_threads, once
+from benchmarks.measure import Effort, limit_threads, once
 from benchmarks.models.kernels import KernelTime, kernels
-from benchmarks.models.programs import OURS, PROGRAMS, Ready, engine_of
-from benchmarks.peers import Cannot
+from benchmarks.models.programs import OURS, PROGRAMS, engine_of
 from benchmarks.probe import Probe
+from benchmarks.race import Judge, Race
 from benchmarks.steps import Element
 from benchmarks.values import Array
 
@@ -133,12 +133,16 @@ def together(model: str, folder: str, threads: str, runs: str, programs: str) ->
     limit_threads(int(threads))
     effort, path = Effort(runs=int(runs)), Path(folder) / f"{model}.onnx"
     facts = json.loads((Path(folder) / f"{model}.json").read_text())
-    given, race = inputs(model, Path(folder)), _Race(facts["near"])
+    given, race = inputs(model, Path(folder)), Race[float]()
+    judge = _judge(facts["near"])
     for name in programs.split(","):
-        race.add(name, path, given, int(threads))
-    times = _in_turn([r for _, r, _ in race.ready], effort, Probe(int(threads), effort.patience_s))
+        race.add(name, partial(PROGRAMS[name].ready, path, given, int(threads)), judge)
+    times, _ = race.measured(effort, Probe(int(threads), effort.patience_s))
     paces = pace(int(threads))
-    timed = tuple(_timed(n, e, t) for (n, _, e), t in zip(race.ready, times, strict=True))
+    timed = tuple(
+        Timed(name, t.median, t.late, t.minimum, t.runs, error)
+        for (name, _, error), t in zip(race.ways, times, strict=True)
+    )
     return asdict(
         Measured(
             model, int(threads), facts["flops"], facts["bytes"], *paces, timed, race.left_out,
@@ -153,35 +157,20 @@ def inputs(model: str, folder: Path) -> dict[str, Array]:
         return {name: file[name] for name in file.files}
 
 
-@dataclass(slots=True)
-class _Race:
-    """Programs that gave the right outputs, `near` those of the first one, and why others are left out."""
+def _judge(near: float) -> Judge[float]:
+    """Right are outputs that are `near` those of the first program."""
+    first = list[list[Array]]()
 
-    near: float
-    ready: list[tuple[str, Ready, float]] = field(default_factory=list)
-    left_out: dict[str, str] = field(default_factory=dict)
-    wanted: list[Array] = field(default_factory=list)
+    def judge(found: tuple[Array, ...]) -> tuple[float, str]:
+        if not first:
+            first.append([x.copy() for x in found])
+        error = _distance(found, first[0])
+        return error, "" if error <= near else f"wrong: by {error:.3g}"
 
-    def add(self, name: str, path: Path, given: dict[str, Array], threads: int) -> None:
-        try:
-            ready = PROGRAMS[name].load(import_module(PROGRAMS[name].module), path, given, threads)
-            ready.run()
-            found = [x.copy() for x in ready.result()]
-        except Cannot as reason:
-            self.left_out[name] = f"cannot: {reason}"
-            return
-        except Exception as error:  # whatever a program raises is a result, too
-            self.left_out[name] = f"failed: {type(error).__name__}: {error}"[:200]
-            return
-        self.wanted = self.wanted or found
-        error = _distance(found, self.wanted)
-        if error <= self.near:
-            self.ready.append((name, ready, error))
-        else:
-            self.left_out[name] = f"wrong: by {error:.3g}"
+    return judge
 
 
-def _distance(found: list[Array], wanted: list[Array]) -> float:
+def _distance(found: Sequence[Array], wanted: Sequence[Array]) -> float:
     """The largest difference, as a part of the largest magnitude of an output; infinite for other shapes."""
     if [x.shape for x in found] != [y.shape for y in wanted]:
         return float("inf")
@@ -189,28 +178,6 @@ def _distance(found: list[Array], wanted: list[Array]) -> float:
         (x.astype(np.float64), y.astype(np.float64)) for x, y in zip(found, wanted, strict=True) if x.size
     ]
     return max((float(np.abs(x - y).max() / max(np.abs(y).max(), 1e-30)) for x, y in pairs), default=0.0)
-
-
-def _in_turn(ready: list[Ready], effort: Effort, probe: Probe) -> list[list[int]]:
-    """Nanoseconds of every run of each."""
-    bursts = [length(once(r.run), effort) for r in ready]
-    times: list[list[int]] = [[] for _ in ready]
-    order = list(range(len(ready)))
-    gc.collect()
-    gc.disable()
-    while min(map(len, times)) < effort.runs:
-        for i in order:
-            time.sleep(effort.pause_s)
-            probe.wait()
-            burst(ready[i].run, bursts[i], times[i])
-        order.reverse()
-    gc.enable()
-    return times
-
-
-def _timed(name: str, error: float, times: list[int]) -> Timed:
-    late, median = (float(np.percentile(times, p)) / 1e3 for p in (99, 50))
-    return Timed(name, median, late, min(times) / 1e3, len(times), error)
 
 
 @cache

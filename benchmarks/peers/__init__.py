@@ -1,21 +1,23 @@
-"""What each peer offers: how many ways there are to compute a case with it, and who is here.
+"""Who takes part: a module for each program with a record `PEER`, imported only when it takes part.
 
-A peer is a module of this package with a record `PEER`. It is imported only when it takes part, since its
-program may not be installed.
+A peer gets a task and gives ways to compute it. What a case means to a program says the package of the case's
+language (layers, contractions, families): `in_anyrt`, `onnx_model` and `in_torch` there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
-from benchmarks.cases import Case
 from benchmarks.values import Array
 
 NAMES = ("anyrt", "numpy", "ort", "openvino", "torch", "inductor", "jax", "iree", "opencv")
+OF_ALL = ("anyrt", "ort", "openvino", "torch", "inductor")  # those that know every language
 OURS = NAMES[0]
+DYNAMIC = "dynamic"  # an engine of ours for several sizes
+UNTILED = "without Winograd"  # and one of those that have Winograd's tiles otherwise
 
 
 class Cannot(Exception):
@@ -24,30 +26,72 @@ class Cannot(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way to compute a case: `run` again and again, then `result` gives what the last run made."""
+    """One way to compute a case: `run` again and again, then `result` gives all that the last run made."""
 
     label: str
     run: Callable[[], object]
-    result: Callable[[], Array]
+    result: Callable[[], tuple[Array, ...]] = tuple
     facts: tuple[tuple[str, float], ...] = ()
 
 
-Prepare: TypeAlias = Callable[[Case, Array, int], tuple[Way, ...]]
+class Named(Protocol):
+    """What every case has; language: the package that translates it."""
+
+    language: ClassVar[str]
+
+    @property
+    def name(self) -> str:
+        """Unlike those of the others of its table."""
 
 
-def no_calls(case: Case, x: Array, threads: int) -> tuple[Way, ...]:
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A case on memory. outputs: arrays of the types and shapes that results must have; what they hold is no
+    matter."""
+
+    case: Any  # Any: of a language, which its own modules know
+    given: Mapping[str, Array]
+    outputs: tuple[Array, ...]
+    threads: int
+
+    def translated(self, module: str) -> Any:  # Any: a module of the language
+        """What the case means to a program."""
+        return import_module(f"{self.case.language}.{module}")
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """An ONNX model, as text or a file, with inputs, and outputs as `Task` has them, in its own types.
+
+    counted: programs make memory for results, whose sizes data decide. read: what makes the case's result of
+    one of the model's. precision: of OpenVINO. entries: of ONNX Runtime's configuration.
+    """
+
+    text: bytes | str
+    given: Mapping[str, Array]
+    outputs: tuple[Array, ...] = ()
+    counted: bool = False
+    read: Callable[[Array], Array] = lambda y: y
+    precision: str = "f32"
+    entries: Mapping[str, str] = field(default_factory=dict)
+
+
+Prepare: TypeAlias = Callable[[Task], tuple[Way, ...]]
+
+
+def no_calls(task: Task) -> tuple[Way, ...]:
     """Nothing beside what `prepare` gives."""
     return ()
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A program. prepare(case, input, threads): memory bound beforehand; plain: arrays in, arrays out."""
+    """A program. prepare(task): memory bound beforehand; plain: arrays in, arrays out."""
 
     name: str
     version: str
     prepare: Prepare
-    plain: Prepare = field(default=no_calls)
+    plain: Prepare = no_calls
 
 
 def load_peers(names: tuple[str, ...]) -> tuple[dict[str, Peer], dict[str, str]]:

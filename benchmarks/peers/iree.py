@@ -12,9 +12,8 @@ import iree.runtime as runtime
 import jax
 import numpy as np
 
-from benchmarks.cases import Case
-from benchmarks.peers import Cannot, Kept, Peer, Way
-from benchmarks.peers.jax_steps import Run, by_gather, function
+from benchmarks.layers.jax_steps import Run, by_gather, function
+from benchmarks.peers import Cannot, Kept, Peer, Task, Way
 from benchmarks.steps import Reshape
 from benchmarks.values import Array
 
@@ -22,11 +21,11 @@ FLAGS = ("--iree-llvmcpu-target-cpu=host", "--iree-opt-level=O3")
 DRIVER = "local-task"
 
 
-def prepare(case: Case, x: Array, threads: int) -> tuple[Way, ...]:
+def prepare(task: Task) -> tuple[Way, ...]:
     """Compiled; resizes by gathering, since as matrix products they take seconds."""
-    if all(isinstance(s, Reshape) for s in case.steps):
+    if all(isinstance(s, Reshape) for s in task.case.steps):
         raise Cannot("gives its input back, and copies nothing")
-    return (_way(function(case, by_gather), x, threads),)
+    return (_way(function(task.case, by_gather), task.given["x"], task.threads),)
 
 
 def _way(whole: Run, x: Array, threads: int) -> Way:
@@ -38,7 +37,7 @@ def _way(whole: Run, x: Array, threads: int) -> Way:
     context = runtime.SystemContext(config=config)
     context.add_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, binary))
     call = Kept(_bound(context, x, config))
-    return Way("", call, lambda: _host(call.value, config))
+    return Way("", call, lambda: (_host(call.value, config),))
 
 
 @cache

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
 
-from benchmarks.cases import Case
-from benchmarks.peers import Peer, Way
-from benchmarks.peers.jax_steps import Run, by_gather, by_library, function, has_library_resize
+from benchmarks.layers.jax_steps import Run, by_gather, by_library, function, has_library_resize
+from benchmarks.peers import Peer, Task, Way
 from benchmarks.steps import types
-from benchmarks.values import Array
 
 jax.config.update("jax_platforms", "cpu")
 jax.config.update("jax_cpu_enable_async_dispatch", False)  # a call returns when it is done: less to do
 
 
-def prepare(case: Case, x: Array, threads: int) -> tuple[Way, ...]:
+def prepare(task: Task) -> tuple[Way, ...]:
     """Compiled; resizes in both forms. XLA takes as many threads as the process may use processors."""
-    given = jax.device_put(x)
+    case, given = task.case, jax.device_put(task.given["x"])
     result = types(case.steps, case.input)[-1]
     forms: list[tuple[str, Run]] = [("", function(case, by_gather))]
     if has_library_resize(case):
@@ -27,13 +27,13 @@ def prepare(case: Case, x: Array, threads: int) -> tuple[Way, ...]:
     return tuple(_way(label, f, given, np.zeros(result.shape, result.dtype.numpy)) for label, f in forms)
 
 
-def _way(label: str, whole: Run, given: jax.Array, out: Array) -> Way:
+def _way(label: str, whole: Run, given: jax.Array, out: NDArray[Any]) -> Way:
     def into(a: jax.Array, b: jax.Array) -> jax.Array:
         return whole(a)
 
     compiled = jax.jit(into, donate_argnums=1, keep_unused=True)
     last = [compiled(given, jax.device_put(out))]
-    return Way(label, _call(compiled, given, last), lambda: np.asarray(last[0]).copy())
+    return Way(label, _call(compiled, given, last), lambda: (np.asarray(last[0]).copy(),))
 
 
 def _call(compiled: Callable[..., jax.Array], given: jax.Array, last: list[jax.Array]) -> Callable[[], None]:

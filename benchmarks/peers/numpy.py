@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.cases import Case
 from benchmarks.formula import Formula, Line, constants_of, evaluate, shapes_of
-from benchmarks.peers import Peer, Way
+from benchmarks.peers import Peer, Task, Way
 from benchmarks.reference import OPS
 from benchmarks.steps import (
     Cast,
@@ -28,14 +27,15 @@ from benchmarks.steps import (
     norm_axes,
     types,
 )
-from benchmarks.taps import table
+from benchmarks.taps import plans
 from benchmarks.values import Array, aligned, constant_values, norm_values, scale_values
 
 Run = Callable[[Array], Array]
 
 
-def prepare(case: Case, x: Array, threads: int) -> tuple[Way, ...]:
+def prepare(task: Task) -> tuple[Way, ...]:
     """The steps one after the other, the last copied to the output unless it is there already."""
+    case, x = task.case, task.given["x"]
     tensors = types(case.steps, case.input)
     out = aligned(tensors[-1])
     pieces = [_step(s, t) for s, t in zip(case.steps, tensors, strict=False)]
@@ -52,7 +52,7 @@ def prepare(case: Case, x: Array, threads: int) -> tuple[Way, ...]:
         if y is not out:
             np.copyto(out, y, casting="unsafe")
 
-    return (Way("", run, lambda: out),)
+    return (Way("", run, lambda: (out,)),)
 
 
 def _step(step: Step, x: Tensor) -> Run:
@@ -105,23 +105,18 @@ def _scale(step: Scale, x: Tensor, out: Array) -> Run:
 
 
 def _resize(step: Resize, x: Tensor) -> Run:
-    plans = []
-    for axis, (before, after) in enumerate(zip(x.shape, infer(step, x).shape, strict=True)):
-        if before != after:
-            positions, weights = table(step, before, after)
-            shape = (after,) + (1,) * (len(x.shape) - axis - 1)
-            columns = [weights[:, k].astype(np.float32).reshape(shape) for k in range(weights.shape[1])]
-            plans.append((axis, positions, columns))
+    every = list(plans(step, x))
 
     def run(y: Array) -> Array:
-        for axis, positions, columns in plans:
-            total = np.take(y, positions[:, 0], axis)
-            if len(columns) > 1:
-                total = total * columns[0]
-                for k in range(1, len(columns)):
-                    total += np.take(y, positions[:, k], axis) * columns[k]
+        for axis, taps in every:
+            (at, weights), *others = taps
+            total = np.take(y, at, axis)
+            if others:
+                total = total * weights
+                for at, weights in others:
+                    total += np.take(y, at, axis) * weights
             y = total
-        return y if x.dtype.is_float or len(plans[0][2]) == 1 else np.clip(np.rint(y), 0, 255)
+        return y if x.dtype.is_float or len(every[0][1]) == 1 else np.clip(np.rint(y), 0, 255)
 
     return run
 

@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 
 from benchmarks.cases import Case
-from benchmarks.peers import Cannot, Peer, Way
+from benchmarks.peers import Cannot, Peer, Task, Way
 from benchmarks.steps import (
     Cast,
     Element,
@@ -30,12 +30,13 @@ TO_PLANES, TO_PIXELS = (0, 3, 1, 2), (0, 2, 3, 1)
 MOST_CHANNELS = 4
 
 
-def prepare(case: Case, x: Array, threads: int) -> tuple[Way, ...]:
+def prepare(task: Task) -> tuple[Way, ...]:
     """By the form of the case."""
-    cv2.setNumThreads(threads)
+    case, x = task.case, task.given["x"]
+    cv2.setNumThreads(task.threads)
     out = aligned(types(case.steps, case.input)[-1])
     run = _photo(case, x, out) if len(case.steps) > 1 else _single(case, x, out)
-    return (Way("", run, lambda: out),)
+    return (Way("", run, lambda: (out,)),)
 
 
 def _single(case: Case, x: Array, out: Array) -> Run:

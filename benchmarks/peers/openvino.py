@@ -1,62 +1,86 @@
-"""OpenVINO with shared memory, in float32: by default it computes in bfloat16 where the processor can."""
+"""OpenVINO with shared memory, in float32 unless the model says otherwise: by default it computes in bfloat16
+where the processor can."""
 
 from __future__ import annotations
 
-from functools import partial
+import time
+from functools import cache, partial
 from typing import Any
 
+import ml_dtypes
+import numpy as np
 import openvino as ov
 from openvino._pyopenvino import InferRequest as RawRequest  # without a dictionary of results in each call
 
-from benchmarks.cases import Case
-from benchmarks.peers import Peer, Way
-from benchmarks.peers.onnx_model import model_of
-from benchmarks.steps import Element, types
-from benchmarks.values import Array, aligned
+from benchmarks.peers import Model, Peer, Task, Way
+from benchmarks.values import Array, fetched, packed, room
 
-CORE = ov.Core()
-DTYPES = {
-    Element.F32: ov.Type.f32,
-    Element.F16: ov.Type.f16,
-    Element.BF16: ov.Type.bf16,
-    Element.U8: ov.Type.u8,
-    Element.I8: ov.Type.i8,
+FORMS = ("", "composed")
+# Types that NumPy has not: what they are in OpenVINO, and as what words they are given.
+ODD = {
+    np.dtype(ml_dtypes.bfloat16): (ov.Type.bf16, np.uint16),
+    np.dtype(ml_dtypes.float8_e4m3fn): (ov.Type.f8e4m3, np.uint8),
+    np.dtype(ml_dtypes.int4): (ov.Type.i4, np.uint8),
 }
 
 
-def prepare(case: Case, x: Array, threads: int) -> tuple[Way, ...]:
-    """A request with input and output tensors of its own, which are the case's memory."""
-    result = types(case.steps, case.input)[-1]
-    out = aligned(result)
-    request = _compiled(case, threads).create_infer_request()
-    given, taken = tensor(x, case.input.dtype), tensor(out, result.dtype)
-    request.set_input_tensor(0, given)
-    request.set_output_tensor(0, taken)
-    run = partial(RawRequest.infer, request, {}, share_outputs=True, decode_strings=False)
-    return (Way("", run, lambda: out),)
+def prepare(task: Task) -> tuple[Way, ...]:
+    """Requests with tensors of their own, which are the case's memory."""
+    models = task.translated("onnx_model").models(task)
+    return tuple(bound(label, make(), task.threads) for label, make in models.items() if label in FORMS)
 
 
-def plain(case: Case, x: Array, threads: int) -> tuple[Way, ...]:
+def plain(task: Task) -> tuple[Way, ...]:
     """The compiled model called with an array."""
-    call = partial(_compiled(case, threads), x)
-    return (Way("plain", call, lambda: call()[0]),)
+    call = partial(
+        _compiled(task.translated("onnx_model").models(task)[""](), task.threads), *task.given.values()
+    )
+    return (Way("plain", call, lambda: tuple(call().values())),)
 
 
-def tensor(array: Array, dtype: Element) -> ov.Tensor:
-    """A tensor over the memory of the array."""
-    if dtype is Element.BF16:
-        return ov.Tensor(array.view("uint16"), array.shape, DTYPES[dtype])
-    return ov.Tensor(array, shared_memory=True)
+def bound(label: str, model: Model, threads: int) -> Way:
+    """A request with its tensors set."""
+    start = time.perf_counter()
+    compiled = _compiled(model, threads)
+    facts = (("build_s", time.perf_counter() - start),)
+    request = compiled.create_infer_request()
+    held = {name: packed(x) for name, x in model.given.items()}
+    for port in compiled.inputs:
+        request.set_tensor(port, _tensor(held[port.any_name], model.given[port.any_name]))
+    outs = () if model.counted else tuple(map(room, model.outputs))
+    for i, (out, y) in enumerate(zip(outs, model.outputs, strict=False)):
+        request.set_output_tensor(i, _tensor(out, y))
+    run = partial(RawRequest.infer, request, {}, share_outputs=True, decode_strings=False)
+    return Way(label, run, partial(_results, request, model, outs, held), facts)
 
 
-def _compiled(case: Case, threads: int) -> Any:  # Any: OpenVINO's classes publish no types
-    model = CORE.read_model(model_of(case))
+def _compiled(model: Model, threads: int) -> Any:  # Any: OpenVINO's classes publish no types
     options = {
-        "INFERENCE_PRECISION_HINT": "f32",
+        "INFERENCE_PRECISION_HINT": model.precision,
         "INFERENCE_NUM_THREADS": threads,
         "PERFORMANCE_HINT": "LATENCY",
     }
-    return CORE.compile_model(model, "CPU", options)
+    return _core().compile_model(_core().read_model(model.text), "CPU", options)
+
+
+@cache
+def _core() -> Any:  # Any: see above
+    return ov.Core()
+
+
+def _results(request: Any, model: Model, outs: tuple[Array, ...], held: object) -> tuple[Array, ...]:
+    """held: what must live as long as the way. It makes memory itself for what it counts."""
+    if model.counted:
+        return tuple(request.get_output_tensor(i).data.copy() for i in range(len(request.model_outputs)))
+    return fetched(outs, model.outputs)
+
+
+def _tensor(held: Array, like: Array) -> ov.Tensor:
+    """A tensor over the memory of an array."""
+    if like.dtype in ODD:
+        kind, word = ODD[like.dtype]
+        return ov.Tensor(held.view(word), like.shape, kind)
+    return ov.Tensor(held, shared_memory=True)
 
 
 PEER = Peer("OpenVINO", ov.__version__.split("-")[0], prepare, plain)

@@ -1,61 +1,72 @@
-"""ONNX Runtime with IOBinding: input and output are the case's own memory."""
+"""ONNX Runtime with IOBinding: inputs and outputs are the case's own memory."""
 
 from __future__ import annotations
 
+import time
 from functools import partial
+from typing import Any
 
 import onnxruntime as ort
-from onnxruntime.capi.onnxruntime_pybind11_state import Fail
-from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as Unknown
 
-from benchmarks.cases import Case
-from benchmarks.peers import Peer, Way
-from benchmarks.peers.onnx_model import DTYPES, model_of, widened
-from benchmarks.steps import types
-from benchmarks.values import Array, aligned
+from benchmarks.onnx_writer import dtype_of
+from benchmarks.peers import Model, Peer, Task, Way
+from benchmarks.values import Array, fetched, packed, room
 
 ERRORS_ONLY = 3
 
 
-def prepare(case: Case, x: Array, threads: int) -> tuple[Way, ...]:
-    """Bound sessions; half types also in float32 between casts, which often is faster, or all there is."""
-    wide = widened(case)
-    if wide is None:
-        return (_bound(case, x, threads, ""),)
+def prepare(task: Task) -> tuple[Way, ...]:
+    """A bound session for each model of the case: half types also in float32, which often is faster, or all
+    there is."""
     ways, refused = [], list[Exception]()
-    for form, label in ((case, ""), (wide, "in float32")):
+    for label, make in task.translated("onnx_model").models(task).items():
         try:
-            ways.append(_bound(form, x, threads, label))
-        except (Unknown, Fail) as error:  # no kernel for the type; LayerNorm that is fused with a cast
+            ways.append(bound(label, make(), task.threads))
+        except Exception as error:  # its classes of errors have no common one; mostly no kernel for the type
             refused.append(error)
     if not ways:
         raise refused[0]
     return tuple(ways)
 
 
-def _bound(case: Case, x: Array, threads: int, label: str) -> Way:
-    session = _session(case, threads)
-    result = types(case.steps, case.input)[-1]
-    out = aligned(result)
-    binding = session.io_binding()
-    binding.bind_input("x", "cpu", 0, DTYPES[case.input.dtype], x.shape, x.ctypes.data)
-    binding.bind_output("y", "cpu", 0, DTYPES[result.dtype], out.shape, out.ctypes.data)
-    return Way(label, partial(session.run_with_iobinding, binding), lambda: out)
-
-
-def plain(case: Case, x: Array, threads: int) -> tuple[Way, ...]:
+def plain(task: Task) -> tuple[Way, ...]:
     """session.run with arrays."""
-    session = _session(case, threads)
-    call = partial(session.run, None, {"x": x})
-    return (Way("plain", call, lambda: call()[0]),)
+    call = partial(
+        _session(task.translated("onnx_model").models(task)[""](), task.threads).run, None, task.given
+    )
+    return (Way("plain", call, lambda: tuple(call())),)
 
 
-def _session(case: Case, threads: int) -> ort.InferenceSession:
+def bound(label: str, model: Model, threads: int) -> Way:
+    """A session with its memory bound."""
+    start = time.perf_counter()
+    session = _session(model, threads)
+    facts = (("build_s", time.perf_counter() - start),)
+    binding, outs = session.io_binding(), () if model.counted else tuple(map(room, model.outputs))
+    held = {name: packed(x) for name, x in model.given.items()}
+    for name, x in model.given.items():
+        binding.bind_input(name, "cpu", 0, dtype_of(x), x.shape, held[name].ctypes.data)
+    for i, output in enumerate(session.get_outputs()):
+        y = None if model.counted else model.outputs[i]
+        place = () if y is None else (dtype_of(y), y.shape, outs[i].ctypes.data)
+        binding.bind_output(output.name, "cpu", 0, *place)
+    run = partial(session.run_with_iobinding, binding)
+    return Way(label, run, partial(_results, binding, model, outs, held), facts)
+
+
+def _results(binding: Any, model: Model, outs: tuple[Array, ...], held: object) -> tuple[Array, ...]:
+    """held: what must live as long as the way. It makes memory itself for what it counts."""
+    found = tuple(binding.copy_outputs_to_cpu()) if model.counted else fetched(outs, model.outputs)
+    return tuple(map(model.read, found))
+
+
+def _session(model: Model, threads: int) -> ort.InferenceSession:
     options = ort.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.log_severity_level = ERRORS_ONLY
-    return ort.InferenceSession(model_of(case), options, providers=["CPUExecutionProvider"])
+    for key, value in model.entries.items():
+        options.add_session_config_entry(key, value)
+    return ort.InferenceSession(model.text, options, providers=["CPUExecutionProvider"])
 
 
 PEER = Peer("ONNX Runtime", ort.__version__, prepare, plain)

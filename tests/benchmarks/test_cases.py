@@ -9,7 +9,7 @@ from benchmarks import formula, reference, spellings, steps, table, taps
 from benchmarks.cases import ALL, CASES, SPELLED, TINY, Case, Layer, traffic
 from benchmarks.formula import Formula, Line, Number, Op, Weights, evaluate, shapes_of
 from benchmarks.goals import GOALS, SPECIAL
-from benchmarks.session import CROWDED
+from benchmarks.layers.suite import CROWDED
 from benchmarks.steps import (
     Cast,
     Dequantize,

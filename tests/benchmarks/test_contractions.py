@@ -30,9 +30,9 @@ from benchmarks.contractions.forms import (
     Window,
     window_size,
 )
-from benchmarks.contractions.peers import OURS, UNTILED, load
+from benchmarks.contractions.language import LANGUAGE
 from benchmarks.machine import Machine
-from benchmarks.peers import Cannot
+from benchmarks.peers import OURS, UNTILED, Cannot, load_peers
 from benchmarks.record import Entry, Results, Row
 from benchmarks.steps import Element
 
@@ -140,42 +140,44 @@ def test_reference_of_attention_repeats_shared_heads_and_leaves_out_later_tokens
     assert EXACT.attention(q, k, v, Mask.CAUSAL, None).reshape(-1).tolist() == [1, 2, 1, 2]
 
 
+def prepared(case):
+    return load_peers((OURS,))[0][OURS].prepare(LANGUAGE.task(case, 1)[0])
+
+
+def is_right(case, way):
+    way.run()
+    return LANGUAGE.distance(case, LANGUAGE.task(case, 1)[1], way.result())[1]
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", SMALL, ids=lambda c: c.name)
 def test_anyrt_agrees_with_the_reference(case):
-    given = values_of(case)
     try:
-        (way,) = load((OURS,))[0][OURS].prepare(case, given, 1)
+        (way,) = prepared(case)
     except Cannot as reason:
         pytest.skip(str(reason))
-    way.run()
-    assert reference.error(case, reference.run(case, given), way.result())[1]
+    assert is_right(case, way)
     assert dict(way.facts)["load_s"] > 0
 
 
 def test_an_engine_of_several_sizes_serves_the_case():
     case = Case("rows", Group.SMALL, Product(3, 5, 4), (Tail.BIAS, Tail.RESIDUAL), open=(1, 2, 8))
-    given = values_of(case)
-    one, several = load((OURS,))[0][OURS].prepare(case, given, 1)
-    several.run()
+    one, several = prepared(case)
     assert [one.label, several.label] == ["", "dynamic"]
-    assert reference.error(case, reference.run(case, given), several.result())[1]
+    assert is_right(case, several)
 
 
 def test_windows_of_three_are_computed_without_tiles_of_windows_too():
     case = Case("w", Group.LARGE, Convolution(16, 16, (5, 6), Window((3, 3), (1, 1), (1, 1))), (Tail.BIAS,))
-    given = values_of(case)
-    one, plain = load((OURS,))[0][OURS].prepare(case, given, 1)
-    plain.run()
+    one, plain = prepared(case)
     assert [one.label, plain.label] == ["", UNTILED]
-    assert reference.error(case, reference.run(case, given), plain.result())[1]
+    assert is_right(case, plain)
 
 
 def test_a_layer_that_is_not_there_is_named(monkeypatch):
-    ours = load((OURS,))[0][OURS]
-    monkeypatch.setattr("benchmarks.contractions.peers.anyrt.hasattr", lambda *_: False, raising=False)
+    monkeypatch.setattr("benchmarks.contractions.in_anyrt.hasattr", lambda *_: False, raising=False)
     with pytest.raises(Cannot, match="not there yet: add_softmax"):
-        ours.prepare(Case("rows", Group.OTHER, Softmax(3, 5)), {}, 1)
+        prepared(Case("rows", Group.OTHER, Softmax(3, 5)))
 
 
 def test_codes_use_most_of_their_range():

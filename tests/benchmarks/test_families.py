@@ -5,12 +5,14 @@ import pytest
 
 from benchmarks import __main__ as cli
 from benchmarks.families import reference, report
-from benchmarks.families.case import Family, fetched, inputs, packed, wanted
+from benchmarks.families.case import Family, inputs, wanted
 from benchmarks.families.cases import ALL
-from benchmarks.families.peers import Task, load
+from benchmarks.families.language import LANGUAGE
 from benchmarks.families.samples import sampled
 from benchmarks.machine import Machine
+from benchmarks.peers import load_peers
 from benchmarks.record import Entry, Results, Row
+from benchmarks.values import fetched, packed
 
 CASES = {c.name: c for c in ALL}
 SMALL = (
@@ -29,11 +31,10 @@ def test_names_differ_and_every_family_has_rows():
 @pytest.mark.parametrize("name", SMALL)
 def test_anyrt_gives_what_numpy_gives(name):
     case = CASES[name]
-    given = inputs(case)
-    task = Task(case, given, wanted(case, given), threads=1)
-    (found,) = load(("anyrt",))[0]["anyrt"].prepare(task)
-    found.way.run()
-    assert reference.distance(case, task.results, found.fetch())[1]
+    task, exact = LANGUAGE.task(case, 1)
+    (way,) = load_peers(("anyrt",))[0]["anyrt"].prepare(task)
+    way.run()
+    assert reference.distance(case, exact, way.result())[1]
 
 
 def test_another_result_is_wrong():

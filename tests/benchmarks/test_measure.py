@@ -9,9 +9,11 @@ import pytest
 
 from anyrt.core.errors import ResourceError
 from benchmarks import __main__ as cli
-from benchmarks import document, goals, limit, measure, record, reference, report, table
+from benchmarks import goals, limit, measure, record, report, table
 from benchmarks.cases import CASES, SPELLED, TINY, Case, Layer
 from benchmarks.compare import comparison
+from benchmarks.layers.language import LANGUAGE
+from benchmarks.layers.suite import SUITE
 from benchmarks.machine import Machine
 from benchmarks.peers import NAMES, Way, load_peers
 from benchmarks.probe import Probe
@@ -33,7 +35,6 @@ from benchmarks.steps import (
     Tensor,
     Transpose,
 )
-from benchmarks.values import input_values
 
 F32, BF16, U8, I8 = Element.F32, Element.BF16, Element.U8, Element.I8
 TWICE = (1.0, 1.0, 2.0, 2.0)
@@ -54,19 +55,24 @@ SMALL = [
 ]
 
 
+def prepared(case, name):
+    return load_peers((name,))[0][name].prepare(LANGUAGE.task(case, 1)[0])
+
+
+def is_right(case, way):
+    way.run()
+    return LANGUAGE.distance(case, LANGUAGE.task(case, 1)[1], way.result())[1]
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["anyrt", "numpy"])
 @pytest.mark.parametrize(("steps", "dtype"), SMALL, ids=lambda x: str(x)[:30])
 def test_results_agree_with_the_reference(steps, dtype, name):
     low = 0.25 if any(isinstance(s, Scale) and s.power == 1.7 for s in steps) else -2.0
     case = Case("small", Layer.CHAIN, Tensor((1, 4, 5, 6), dtype), steps, low=low)
-    x = input_values(case.input, case.low, case.high)
-    wanted = reference.run(case, x)
-    ways = load_peers((name,))[0][name].prepare(case, x, 1)
-    for way in ways:
-        way.run()
-        assert reference.error(case, wanted, way.result())[1]
+    ways = prepared(case, name)
     assert ways
+    assert all(is_right(case, way) for way in ways)
 
 
 @pytest.mark.sampled(2)
@@ -74,10 +80,8 @@ def test_results_agree_with_the_reference(steps, dtype, name):
 @pytest.mark.parametrize("case", SPELLED, ids=lambda c: c.name)
 def test_other_spellings_agree_with_the_reference(case, name):
     case = replace(case, input=Tensor((1, 3, case.input.shape[-1]), case.input.dtype))
-    x = input_values(case.input, case.low, case.high)
-    (way,) = load_peers((name,))[0][name].prepare(case, x, 1)
-    way.run()
-    assert reference.error(case, reference.run(case, x), way.result())[1]
+    (way,) = prepared(case, name)
+    assert is_right(case, way)
 
 
 def test_a_dynamic_engine_serves_every_shape():
@@ -85,18 +89,14 @@ def test_a_dynamic_engine_serves_every_shape():
     for shape in shapes:
         step = Resize(Mode.LINEAR, scales=TWICE)
         case = Case("small", Layer.CHAIN, Tensor(shape, F32), (step,), dynamic=shapes)
-        x = input_values(case.input, case.low, case.high)
-        ways = load_peers(("anyrt",))[0]["anyrt"].prepare(case, x, 1)
+        ways = prepared(case, "anyrt")
         assert [w.label for w in ways] == ["", "dynamic"]
-        ways[1].run()
-        assert reference.error(case, reference.run(case, x), ways[1].result())[1]
+        assert is_right(case, ways[1])
 
 
 def test_plain_calls_give_the_result():
-    x = input_values(TINY.input, -1, 1)
-    (way,) = load_peers(("anyrt",))[0]["anyrt"].plain(TINY, x, 1)
-    way.run()
-    assert reference.error(TINY, reference.run(TINY, x), way.result())[1]
+    (way,) = load_peers(("anyrt",))[0]["anyrt"].plain(LANGUAGE.task(TINY, 1)[0])
+    assert is_right(TINY, way)
 
 
 def test_a_peer_that_is_not_installed_is_named_with_the_reason():
@@ -109,16 +109,17 @@ def test_a_peer_that_is_not_installed_is_named_with_the_reason():
 @pytest.mark.parametrize(("read", "written"), [(4096, 4096), (1 << 16, 5000), (640, 1 << 17), (192, 100)])
 def test_limits_write_every_whole_cache_line(read, written, threads):
     for way in limit.ways(read, written, threads):
-        way.result()[:] = 0
+        (copied,) = way.result()
+        copied[:] = 0
         way.run()
         most = max(read, written) if way.label == limit.MEMCPY else written // 64 * 64
-        assert np.count_nonzero(way.result()) == most
-        assert way.result()[:most].all()
+        assert np.count_nonzero(copied) == most
+        assert copied[:most].all()
 
 
 def test_measure_runs_everybody_in_turn_forwards_and_backwards():
     calls = []
-    ways = [Way(n, lambda n=n: calls.append(n), lambda: np.zeros(1)) for n in "abc"]
+    ways = [Way(n, lambda n=n: calls.append(n)) for n in "abc"]
     effort = measure.Effort(runs=2, least_burst=1, most_burst=1, pause_s=0, patience_s=0)
     times = measure.measure(ways, effort, Probe(1, 0))
     assert [t.runs for t in times] == [2, 2, 2]
@@ -194,8 +195,8 @@ def test_comparison_shows_what_became_slower_first():
 
 def test_the_document_holds_the_machine_and_the_tables_of_one_run(tmp_path):
     path = tmp_path / "docs" / "layers.md"
-    document.write(path, Results(MACHINE, (row("earlier"),), ()))
-    document.write(path, Results(MACHINE, (row(),), ()))
+    SUITE.write(path, Results(MACHINE, (row("earlier"),), ()))
+    SUITE.write(path, Results(MACHINE, (row(),), ()))
     text = path.read_text()
     assert "earlier" not in text
     assert "- a processor, 2 cores" in text
@@ -242,7 +243,7 @@ def test_every_peer_has_a_file():
     assert len(CASES) > 100
 
 
-@pytest.mark.parametrize("write", [record.write, document.write], ids=["record", "document"])
+@pytest.mark.parametrize("write", [record.write, SUITE.write], ids=["record", "document"])
 def test_results_are_written_whole_or_not_at_all(write, tmp_path, monkeypatch):
     def full(handle):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

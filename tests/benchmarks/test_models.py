@@ -88,7 +88,7 @@ def test_a_batch_that_a_loop_computes_counts_all_of_its_images(tmp_path, monkeyp
 def test_tables_say_who_is_ahead_and_where_time_goes(tmp_path):
     rows = [found(8.0, 16.0)]
     assert report.lead(rows[0]) == 2.0
-    report.write(tmp_path / "models.md", MACHINE, rows)
+    report.PAGE.write(tmp_path / "models.md", report.tables(rows), MACHINE)
     text = (tmp_path / "models.md").read_text()
     assert (
         "| net | 0.00000400 | 0.000100 | 1 | 0.00400 | 0.00800 | 50% | ONNX Runtime | 0.0160 | 2.00 |" in text

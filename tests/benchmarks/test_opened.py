@@ -1,15 +1,15 @@
 """Engines with open sizes beside static ones: cases and tables."""
 
-from benchmarks.contractions import opened
 from benchmarks.contractions.forms import inputs
 from benchmarks.contractions.opened import ALL, Row, tables
+from benchmarks.peers.anyrt import joined
 
 
 def test_every_case_has_a_name_of_its_own_and_open_axes():
     assert len({c.name for c in ALL}) == len(ALL)
     for case in ALL:
         shapes = [[t.shape for t in inputs(c).values()] for c in case.cases]
-        assert any(-1 in opened.joined(of) for of in zip(*shapes, strict=True)), case.name
+        assert any(-1 in joined(of) for of in zip(*shapes, strict=True)), case.name
 
 
 def test_a_table_has_a_row_for_each_case_and_marks_what_is_slow():

@@ -85,7 +85,7 @@ def test_a_process_needs_nothing_of_the_compiler_beside_the_api():
     done = subprocess.run([sys.executable, "-c", ask], cwd=ROOT, capture_output=True, text=True, check=True)
     names = {n.partition(".")[2] for n in done.stdout.split()}
     cases = {"cases", "formula", "measure", "peers", "peers.anyrt", "spellings", "steps", "tree", "values"}
-    assert names <= cases | {"engines", "networks", "random_networks"}
+    assert names <= cases | {"engines", "language", "networks", "random_networks"}
 
 
 def test_a_process_tells_why_a_case_cannot_be_built_and_is_missed_when_it_ends():

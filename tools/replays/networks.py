@@ -16,19 +16,15 @@ from itertools import groupby
 from typing import Any, Final
 
 from anyrt.compiler.request import BuildRequest
-from benchmarks import cases as layer_cases
 from benchmarks import random_graphs
-from benchmarks.contractions import cases as contraction_cases
 from benchmarks.contractions import opened
 from benchmarks.contractions.forms import Group
-from benchmarks.contractions.peers import anyrt as contraction_peer
 from benchmarks.engines import OPEN, network_of
-from benchmarks.families import cases as family_cases
-from benchmarks.families.case import inputs, wanted
-from benchmarks.families.peers import Task
-from benchmarks.families.peers import anyrt as family_peer
-from benchmarks.peers import anyrt as layer_peer
-from benchmarks.random_networks import LAYERS
+from benchmarks.peers import DYNAMIC
+from benchmarks.peers.anyrt import described
+from benchmarks.random_networks import LAYERS as MOST_LAYERS
+from benchmarks.registry import CONTRACTIONS, FAMILIES, LAYERS
+from benchmarks.suite import Suite
 from tools.replays.lowering import request_of
 
 THREADS: Final = 2
@@ -76,27 +72,23 @@ def _asked(describe: Callable[..., Any], *arguments: object) -> BuildRequest:  #
 
 
 def _layers() -> Iterator[Network]:
-    for case in layer_cases.ALL:
-        for label in ("", layer_peer.DYNAMIC)[: 1 + bool(case.dynamic)]:
+    for case in LAYERS.language.cases.values():
+        family = f"layers, {case.layer.value}, {case.input.dtype.name}"
+        for label in ("", DYNAMIC)[: 1 + bool(case.dynamic)]:
             name = f"layers/{case.name}" + (f"@{label}" if label else "")
-            family = f"layers, {case.layer.value}, {case.input.dtype.name}"
-
-            def request(case: Any = case, label: str = label) -> BuildRequest:
-                return _asked(layer_peer.described, case, label, THREADS)
-
-            yield Network(name, family, request, case.name)
+            yield Network(name, family, _of_case(LAYERS, case, label), case.name)
 
 
 def _contractions() -> Iterator[Network]:
-    for case in contraction_cases.ALL:
+    for case in CONTRACTIONS.language.cases.values():
         family = f"contractions, {case.group.value}, {type(case.form).__name__}"
-        for label, sizes in (("", ()), ("@open", case.open))[: 1 + bool(case.open)]:
+        for end, label in (("", ""), ("@open", DYNAMIC))[: 1 + bool(case.open)]:
+            name, whole = f"contractions/{case.name}", case.group in WHOLE
+            yield Network(name + end, family + end, _of_case(CONTRACTIONS, case, label), name, whole)
 
-            def request(case: Any = case, sizes: Any = sizes) -> BuildRequest:
-                return _asked(contraction_peer.described, case, THREADS, sizes)
 
-            name, whole = f"contractions/{case.name}{label}", case.group in WHOLE
-            yield Network(name, family + label, request, f"contractions/{case.name}", whole)
+def _of_case(suite: Suite, case: Any, label: str = "") -> Callable[[], BuildRequest]:
+    return lambda: _asked(described, suite.language.blank(case, THREADS), label)
 
 
 def _opened() -> Iterator[Network]:
@@ -109,14 +101,9 @@ def _opened() -> Iterator[Network]:
 
 
 def _families() -> Iterator[Network]:
-    for case in family_cases.ALL:
-
-        def request(case: Any = case) -> BuildRequest:
-            given = inputs(case)
-            return _asked(family_peer.described, Task(case, given, wanted(case, given), THREADS))
-
+    for case in FAMILIES.language.cases.values():
         name = f"families/{case.name}"
-        yield Network(name, f"families, {case.family.value}", request, name)
+        yield Network(name, f"families, {case.family.value}", _of_case(FAMILIES, case), name)
 
 
 def _built() -> Iterator[Network]:
@@ -135,7 +122,7 @@ def _random() -> Iterator[Network]:
             return _asked(network_of, "random_network", seed, THREADS)
 
         def graph(seed: int = seed) -> BuildRequest:
-            return random_graphs.request(seed, LAYERS, *OPEN)
+            return random_graphs.request(seed, MOST_LAYERS, *OPEN)
 
         yield Network(f"random/layers_{seed}", "random layers", layers)
         yield Network(f"random/graph_{seed}", "random graphs", graph)

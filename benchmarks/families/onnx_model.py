@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from benchmarks.families.case import placed
-from benchmarks.families.peers import Task
-from benchmarks.peers import Cannot
-from benchmarks.values import Array
+from benchmarks.families.case import Node
+from benchmarks.onnx_writer import dtype_of
+from benchmarks.peers import Cannot, Model, Task
+from benchmarks.values import Array, placed
 
 OPSET, IR_VERSION = 21, 10
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
-    """The model with the inputs and results in its types."""
-
-    text: bytes
-    given: Mapping[str, Array]
-    results: tuple[Array, ...]
+def models(task: Task) -> dict[str, Callable[[], Model]]:
+    """The one model."""
+    if task.case.onnx is None:
+        raise Cannot("no node of ONNX")
+    return {"": partial(model_of, task)}
 
 
 def model_of(task: Task) -> Model:
     """Integers are int64 where the node wants that."""
-    node = task.case.onnx
-    if node is None:
-        raise Cannot("no node of ONNX")
+    node: Node = task.case.onnx
     given = {name: _typed(task, x) for name, x in task.given.items()}
-    results = tuple(_typed(task, y) for y in task.results)
+    results = tuple(_typed(task, y) for y in task.outputs)
     names, constants = list[str](), list[onnx.TensorProto]()
     for i, operand in enumerate(node.operands):
         names.append(operand if isinstance(operand, str) else f"c{i}")
@@ -51,17 +47,12 @@ def model_of(task: Task) -> Model:
     opsets = [helper.make_opsetid("", OPSET)]
     opsets += [helper.make_opsetid(str(domain), 1)] if (domain := node.attributes.get("domain")) else []
     model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
-    return Model(model.SerializeToString(), given, results)
+    return Model(model.SerializeToString(), given, results, task.case.counted)
 
 
 def shape_of(task: Task, y: Array) -> tuple[int | None, ...]:
     """An output's shape; open where data decide it."""
     return (None,) * y.ndim if task.case.counted else y.shape
-
-
-def dtype_of(x: Array) -> int:
-    """ONNX's number of the type."""
-    return int(helper.np_dtype_to_tensor_dtype(x.dtype))
 
 
 def _typed(task: Task, x: Array) -> Array:

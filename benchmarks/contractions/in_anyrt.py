@@ -1,12 +1,8 @@
-"""AnyRT through its public API, bound to memory. A layer that is not there yet is named."""
+"""Calls as layers of AnyRT. A layer that is not there yet is named."""
 
 from __future__ import annotations
 
-import tempfile
-import time
-from collections.abc import Callable
-from functools import partial
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,32 +10,34 @@ import numpy as np
 import anyrt as trt
 from benchmarks.contractions.calls import Act, Codes, Weights
 from benchmarks.contractions.describe import describe
-from benchmarks.contractions.forms import Case, Convolution, Fold, Mask, Window, inputs, result
-from benchmarks.contractions.peers import UNTILED, Peer
-from benchmarks.peers import Cannot, Way
-from benchmarks.peers.anyrt import DTYPES, DYNAMIC
+from benchmarks.contractions.forms import Case, Convolution, Fold, Mask, Window, inputs
+from benchmarks.peers import DYNAMIC, UNTILED, Cannot, Task
 from benchmarks.steps import Element, Shape
-from benchmarks.values import Array, aligned
+from benchmarks.values import Array
 
-LOGGER = trt.Logger(trt.Logger.ERROR)
+FLAGS = 0
 FUNCTIONS = {Act.RELU: "RELU", Act.GELU: "GELU_ERF"}
 FOLDS = {Fold.MAX: "MAX", Fold.AVERAGE: "AVERAGE"}
-LOADS = 5
 CODES = 127
 LEAST_CHANNELS = 16
 
 
-def prepare(case: Case, given: dict[str, Array], threads: int) -> tuple[Way, ...]:
-    """A static engine, with the seconds that building it cold and loading it warm take; one for several
-    sizes, where the case has them; and one without Winograd's tiles, where sums could have these."""
-    plan, build_s = _plan(case, threads)
-    facts = (("build_s", build_s), ("load_s", _load_seconds(plan)), *_mapped_seconds(plan))
-    ways: tuple[Way, ...] = (_bound(case, given, plan, "", facts),)
-    if case.open:
-        ways += (_bound(case, given, _plan(case, threads, case.open)[0], DYNAMIC),)
-    if _has_tiles(case):
-        ways += (_bound(case, given, _plan(case, threads, winograd="off")[0], UNTILED),)
-    return ways
+def engines(case: Case) -> tuple[str, ...]:
+    """One for several sizes, where the case has them; one without Winograd's tiles, where sums could have
+    these."""
+    return (*([DYNAMIC] if case.open else []), *([UNTILED] if _has_tiles(case) else []))
+
+
+def sizes(case: Case) -> dict[str, tuple[Shape, ...]]:
+    """The shapes of inputs at the least, usual and largest size."""
+    return {name: tuple((n, *x.shape[1:]) for n in case.open) for name, x in inputs(case).items()}
+
+
+def add(
+    network: trt.INetworkDefinition, task: Task, given: Mapping[str, trt.ITensor]
+) -> dict[str, trt.ITensor]:
+    """The calls as layers."""
+    return {"y": describe(task.case, Layers(network, task.case.dtype), given)}
 
 
 def _has_tiles(case: Case) -> bool:
@@ -50,83 +48,6 @@ def _has_tiles(case: Case) -> bool:
     window = form.window
     is_plain = (window.kernel, window.stride) == ((3, 3), (1, 1)) and window.groups == window.dilation == 1
     return is_plain and min(form.c_in, form.c_out) >= LEAST_CHANNELS
-
-
-def _plan(
-    case: Case, threads: int, sizes: Shape = (), winograd: str = "auto"
-) -> tuple[trt.IHostMemory, float]:
-    """(plan, seconds)."""
-    builder, network, config = described(case, threads, sizes)
-    config.winograd = winograd
-    start = time.perf_counter()
-    plan = builder.build_serialized_network(network, config)
-    assert plan is not None, "the network is refused"
-    return plan, time.perf_counter() - start
-
-
-def _bound(
-    case: Case,
-    given: dict[str, Array],
-    plan: trt.IHostMemory,
-    label: str,
-    facts: tuple[tuple[str, float], ...] = (),
-) -> Way:
-    """The engine of a plan on the case's memory."""
-    context, out = _load(plan).create_execution_context(), aligned(result(case))
-    assert context is not None, f"{case.name}: no context"
-    for name, array in given.items():
-        assert context.set_input_shape(name, array.shape), f"{case.name}: shape {array.shape} is refused"
-    for name, array in (*given.items(), ("y", out)):
-        context.set_tensor_address(name, array.ctypes.data)
-    return Way(label, partial(context.execute_async_v3, 0), lambda: out, facts)
-
-
-def described(
-    case: Case, threads: int, sizes: Shape = ()
-) -> tuple[trt.Builder, trt.INetworkDefinition, trt.IBuilderConfig]:
-    """The case's network with its configuration; sizes: as `Case.open`, where that engine is meant."""
-    builder = trt.Builder(LOGGER)
-    network, config = builder.create_network(), builder.create_builder_config()
-    config.num_threads = threads
-    given = {}
-    profile = builder.create_optimization_profile()
-    for name, tensor in inputs(case).items():
-        rest = tensor.shape[1:]
-        given[name] = network.add_input(name, DTYPES[tensor.dtype], (-1, *rest) if sizes else tensor.shape)
-        if sizes:
-            profile.set_shape(name, *((n, *rest) for n in sizes))
-    if sizes:
-        config.add_optimization_profile(profile)
-    y = describe(case, Layers(network, case.dtype), given)
-    y.name = "y"
-    network.mark_output(y)
-    return builder, network, config
-
-
-def _load(plan: trt.IHostMemory | Path, verified: bool = True) -> trt.ICudaEngine:
-    runtime = trt.Runtime(LOGGER)
-    runtime.check_weights = verified
-    engine = runtime.deserialize_cuda_engine(plan)
-    assert engine is not None, "the plan is refused"
-    return engine
-
-
-def _mapped_seconds(plan: trt.IHostMemory) -> tuple[tuple[str, float], ...]:
-    """From a file to a context, with a warm cache: weights verified, and not."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "net.plan"
-        path.write_bytes(plan)
-        return ("mapped_s", _load_seconds(path)), ("unverified_s", _load_seconds(path, verified=False))
-
-
-def _load_seconds(plan: trt.IHostMemory | Path, verified: bool = True) -> float:
-    """The median time from a plan to a context, with a warm cache."""
-    times = []
-    for _ in range(LOADS):
-        start = time.perf_counter()
-        _load(plan, verified).create_execution_context()
-        times.append(time.perf_counter() - start)
-    return sorted(times)[LOADS // 2]
 
 
 class Layers:
@@ -245,6 +166,3 @@ def _output(layer: Any) -> trt.ITensor:  # Any: see above
     made = layer.get_output(0)
     assert isinstance(made, trt.ITensor), "a layer has an output"
     return made
-
-
-PEER = Peer("AnyRT", trt.__anyrt_version__, prepare)

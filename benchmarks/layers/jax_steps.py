@@ -32,7 +32,7 @@ from benchmarks.steps import (
     norm_axes,
     types,
 )
-from benchmarks.taps import table
+from benchmarks.taps import plans
 from benchmarks.values import constant_values, norm_values, scale_values
 
 Run: TypeAlias = Callable[[jax.Array], jax.Array]
@@ -81,19 +81,12 @@ def by_library(step: Resize, x: Tensor) -> Run:
 
 def by_gather(step: Resize, x: Tensor) -> Run:
     """By index and weight, axis by axis."""
-    plans = []
-    for axis, (before, after) in enumerate(zip(x.shape, infer(step, x).shape, strict=True)):
-        if before != after:
-            positions, weights = table(step, before, after)
-            shape = (after,) + (1,) * (len(x.shape) - axis - 1)
-            columns = [weights[:, k].astype(np.float32).reshape(shape) for k in range(weights.shape[1])]
-            plans.append((axis, positions, columns))
-    weighs = step.mode is not Mode.NEAREST
+    every, weighs = list(plans(step, x)), step.mode is not Mode.NEAREST
 
     def run(y: jax.Array) -> jax.Array:
-        for axis, positions, columns in plans:
-            taps = [jnp.take(y, positions[:, k], axis, mode="clip") for k in range(len(columns))]
-            y = sum((t * c for t, c in zip(taps, columns, strict=True)), 0.0) if weighs else taps[0]
+        for axis, taps in every:
+            parts = [jnp.take(y, at, axis, mode="clip") for at, _ in taps]
+            y = sum((p * w for p, (_, w) in zip(parts, taps, strict=True)), 0.0) if weighs else parts[0]
         return _narrow(y, x.dtype) if weighs else y
 
     return run

@@ -1,4 +1,4 @@
-"""PyTorch, eager. Positions are int64, as its functions take them."""
+"""The functions of a case in PyTorch. Positions are int64, as its functions take them."""
 
 from __future__ import annotations
 
@@ -10,30 +10,34 @@ import ml_dtypes
 import numpy as np
 import torch
 
-from benchmarks.families.case import HALVES, fetched, packed
-from benchmarks.families.peers import Peer, Results, Task, made
-from benchmarks.peers import Cannot, Kept
-from benchmarks.values import Array
+from benchmarks.peers import Cannot, Kept, Task, Way
+from benchmarks.values import HALVES, Array, fetched, packed
 
-torch.set_grad_enabled(False)
+FREEZES = True
 FP8, E8M0 = np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e8m0fnu)
 
 
-def prepare(task: Task) -> tuple[Results, ...]:
+def eager(task: Task) -> tuple[Way, ...]:
     """One function, or two."""
-    torch.set_num_threads(task.threads)
     if task.case.torch is None:
         raise Cannot("no function of PyTorch")
-    ways = [way("", task, partial(task.case.torch, torch))]
+    ways = [_way("", task, partial(task.case.torch, torch))]
     if task.case.eagerly is not None:
-        ways.append(way("other", task, partial(task.case.eagerly, torch)))
+        ways.append(_way("other", task, partial(task.case.eagerly, torch)))
     return tuple(ways)
 
 
-def way(label: str, task: Task, function: Callable[..., Any]) -> Results:  # Any: one tensor or several
+def compiled(task: Task) -> Way:
+    """The first function."""
+    if task.case.torch is None:
+        raise Cannot("no function of PyTorch")
+    return _way("", task, torch.compile(partial(task.case.torch, torch), dynamic=False))
+
+
+def _way(label: str, task: Task, function: Callable[..., Any]) -> Way:  # Any: one tensor or several
     """A function on the inputs; it makes its results' memory, which PyTorch uses again."""
     call = Kept(partial(function, *map(_tensor, task.given.values())))
-    return made(label, call, partial(_results, call, task))
+    return Way(label, call, partial(_results, call, task))
 
 
 def _tensor(x: Array) -> torch.Tensor:
@@ -48,8 +52,8 @@ def _tensor(x: Array) -> torch.Tensor:
 def _results(call: Kept, task: Task) -> tuple[Array, ...]:
     found: Any = call.value  # Any: see above
     tensors = found if isinstance(found, tuple) else (found,)
-    held = tuple(_array(t, y) for t, y in zip(tensors, task.results, strict=True))
-    return fetched(held, task.results)
+    held = tuple(_array(t, y) for t, y in zip(tensors, task.outputs, strict=True))
+    return fetched(held, task.outputs)
 
 
 def _array(x: torch.Tensor, like: Array) -> Array:
@@ -59,6 +63,3 @@ def _array(x: torch.Tensor, like: Array) -> Array:
     if like.dtype in (FP8, E8M0):
         return np.asarray(whole.view(torch.uint8).numpy().view(like.dtype))
     return np.asarray(whole.numpy())
-
-
-PEER = Peer("PyTorch", torch.__version__, prepare)

@@ -34,7 +34,7 @@ from benchmarks.steps import (
     norm_axes,
     types,
 )
-from benchmarks.taps import table
+from benchmarks.taps import plans
 from benchmarks.values import Array, constant_values, norm_values, scale_values
 
 Run: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
@@ -219,23 +219,11 @@ def _mode(step: Resize, spatial: int) -> str | None:
 
 def _gather(step: Resize, x: Tensor) -> Run:
     """By index and weight, axis by axis."""
-    plans = []
-    for axis, (before, after) in enumerate(zip(x.shape, infer(step, x).shape, strict=True)):
-        if before != after:
-            positions, weights = table(step, before, after)
-            shape = (after,) + (1,) * (len(x.shape) - axis - 1)
-            taps = [
-                (
-                    torch.from_numpy(positions[:, k].copy()),
-                    torch.from_numpy(weights[:, k].astype(np.float32)).reshape(shape),
-                )
-                for k in range(weights.shape[1])
-            ]
-            plans.append((axis, taps))
+    every = [(axis, [tuple(map(torch.from_numpy, tap)) for tap in taps]) for axis, taps in plans(step, x)]
     dtype, weighs = DTYPES[x.dtype], step.mode is not Mode.NEAREST
 
     def run(y: torch.Tensor) -> torch.Tensor:
-        for axis, taps in plans:
+        for axis, taps in every:
             if not weighs:
                 y = torch.index_select(y, axis, taps[0][0])
                 continue

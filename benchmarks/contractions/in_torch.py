@@ -1,8 +1,9 @@
-"""A case as a PyTorch module: a tape of functions, for eager calls and for torch.compile."""
+"""A case as a PyTorch module: a tape of functions, for eager calls in both layouts and for torch.compile."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -11,9 +12,9 @@ from torch.nn import functional
 
 from benchmarks.contractions.calls import Act, Codes, Weights
 from benchmarks.contractions.describe import describe
-from benchmarks.contractions.forms import Case, Fold, Mask, Window, inputs
-from benchmarks.peers import Cannot
-from benchmarks.peers.torch_steps import shared
+from benchmarks.contractions.forms import Case, Convolution, Fold, Mask, Pool, Whole, Window, inputs
+from benchmarks.layers.torch_steps import shared
+from benchmarks.peers import Cannot, Kept, Task, Way
 from benchmarks.steps import Element, Shape
 from benchmarks.values import Array
 
@@ -32,6 +33,39 @@ POOLS = {
 }
 FUNCTIONS: dict[Act, Function] = {Act.RELU: torch.relu, Act.GELU: functional.gelu}
 EPSILON = 1e-5
+IMAGE_RANK = 4
+FREEZES = True
+
+
+def eager(task: Task) -> tuple[Way, ...]:
+    """The calls as they are, and with an image's channels last in memory."""
+    case, given = task.case, task.given
+    ways = [_way("", module_of(case), map(shared, given.values()))]
+    if isinstance(case.form, Convolution | Pool | Whole) and given["x"].ndim == IMAGE_RANK:
+        last = (shared(x).to(memory_format=torch.channels_last) for x in given.values())
+        ways.append(_way("channels last", module_of(case, last=True), last))
+    return tuple(ways)
+
+
+def compiled(task: Task) -> Way:
+    """The module, whose weights are packed beforehand."""
+    made = torch.compile(module_of(task.case).eval(), dynamic=False)
+    return _way("", made, map(shared, task.given.values()))
+
+
+def _way(label: str, module: Callable[..., object], given: Iterable[torch.Tensor]) -> Way:
+    """A module on its inputs; it makes its result's memory, which PyTorch uses again."""
+    call = Kept(partial(module, *given))
+    return Way(label, call, lambda: (_host(call.value),))
+
+
+def _host(made: object) -> Array:
+    """A result as an array."""
+    assert isinstance(made, torch.Tensor), "a module gives a tensor"
+    whole = made.contiguous()
+    if made.dtype is torch.bfloat16:
+        return np.asarray(whole.view(torch.int16).numpy().view(Element.BF16.numpy))
+    return np.asarray(whole.numpy())
 
 
 class Module(torch.nn.Module):

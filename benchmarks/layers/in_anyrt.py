@@ -1,0 +1,184 @@
+"""The steps of a case as layers of AnyRT."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+import anyrt as trt
+from benchmarks.cases import Case
+from benchmarks.formula import FOLDS, Constant, Formula, Line, Op, evaluate
+from benchmarks.peers import DYNAMIC, Task
+from benchmarks.peers.anyrt import DTYPES
+from benchmarks.steps import (
+    Cast,
+    Dequantize,
+    Element,
+    Norm,
+    Quantize,
+    Reshape,
+    Resize,
+    Scale,
+    Shape,
+    Silu,
+    Statistics,
+    Step,
+    Tensor,
+    Transpose,
+    affine_shape,
+    norm_axes,
+    scale_shape,
+    types,
+)
+from benchmarks.values import Array, constant_values, norm_values, scale_values
+
+BOTH = {
+    Op.ADD: trt.ElementWiseOperation.SUM,
+    Op.SUB: trt.ElementWiseOperation.SUB,
+    Op.MUL: trt.ElementWiseOperation.PROD,
+    Op.DIV: trt.ElementWiseOperation.DIV,
+    Op.POW: trt.ElementWiseOperation.POW,
+}
+EACH = {Op.SQRT: trt.UnaryOperation.SQRT, Op.RECIP: trt.UnaryOperation.RECIP}
+REDUCED = {Op.MEAN: trt.ReduceOperation.AVG, Op.TOTAL: trt.ReduceOperation.SUM}
+FLAGS = 0
+
+
+def engines(case: Case) -> tuple[str, ...]:
+    """A dynamic one where the case has several shapes."""
+    return (DYNAMIC,) if case.dynamic else ()
+
+
+def sizes(case: Case) -> dict[str, tuple[Shape, ...]]:
+    """The least, usual and largest size of each axis of the input."""
+    columns = [sorted(column) for column in zip(*case.dynamic, strict=True)]
+    return {"x": tuple(tuple(c[k] for c in columns) for k in (0, len(case.dynamic) // 2, -1))}
+
+
+def add(
+    network: trt.INetworkDefinition, task: Task, given: Mapping[str, trt.ITensor]
+) -> dict[str, trt.ITensor]:
+    """The steps as layers."""
+    case, tensor = task.case, given["x"]
+    x = Tensor(case.dynamic[0], case.input.dtype) if -1 in tensor.shape else case.input
+    for step, before in zip(case.steps, types(case.steps, x), strict=False):
+        tensor = _add(network, tensor, step, before)
+    return {"y": tensor}
+
+
+def _add(network: trt.INetworkDefinition, x: trt.ITensor, step: Step, before: Tensor) -> trt.ITensor:
+    match step:
+        case Scale():
+            return _scale(network, x, step, before)
+        case Resize():
+            return _resize(network, x, step)
+        case Transpose() | Reshape():
+            return _shuffle(network, x, step)
+        case Norm():
+            return _norm(network, x, step, before)
+        case Silu():
+            gate = network.add_activation(x, trt.ActivationType.SIGMOID).get_output(0)
+            return network.add_elementwise(x, gate, trt.ElementWiseOperation.PROD).get_output(0)
+        case Cast(dtype):
+            return network.add_cast(x, DTYPES[dtype.numpy]).get_output(0)
+        case Dequantize(scale) | Quantize(scale):  # a property of the tensor: what its codes mean
+            x.dynamic_range = (-127 * scale, 127 * scale)
+            return x
+        case Formula():
+            return _formula(network, x, step, before)
+
+
+def _scale(network: trt.INetworkDefinition, x: trt.ITensor, step: Scale, before: Tensor) -> trt.ITensor:
+    scale, shift = scale_values(step, before.shape)
+    size = math.prod(scale_shape(step, before.shape))
+    power = None if step.power == 1 else np.full(size, step.power, np.float32)
+    return network.add_scale_nd(x, trt.ScaleMode[step.reach.name], shift, scale, power, step.axis).get_output(
+        0
+    )
+
+
+def _resize(network: trt.INetworkDefinition, x: trt.ITensor, step: Resize) -> trt.ITensor:
+    layer = network.add_resize(x)
+    layer.resize_mode = trt.InterpolationMode[step.mode.name]
+    layer.nearest_rounding = trt.ResizeRoundMode[step.rounding.name]
+    layer.coordinate_transformation = trt.ResizeCoordinateTransformation[step.grid.name]
+    if step.scales is not None:
+        layer.scales = step.scales
+    if step.size is not None:
+        layer.shape = step.size
+    return layer.get_output(0)
+
+
+def _shuffle(network: trt.INetworkDefinition, x: trt.ITensor, step: Transpose | Reshape) -> trt.ITensor:
+    layer = network.add_shuffle(x)
+    match step:
+        case Transpose(perm):
+            layer.first_transpose = perm
+        case Reshape(shape):
+            layer.reshape_dims = shape
+    return layer.get_output(0)
+
+
+def _norm(network: trt.INetworkDefinition, x: trt.ITensor, step: Norm, before: Tensor) -> trt.ITensor:
+    scale, bias = norm_values(step, before.shape)
+    if step.kind is Statistics.RMS:
+        return _rms(network, x, step, before, scale)
+    mask = sum(1 << axis for axis in norm_axes(step, len(before.shape)))
+    shape = affine_shape(step, before.shape)
+    gain, offset = (_constant(network, a, shape, before.dtype) for a in (scale, bias))
+    layer = network.add_normalization_v2(x, gain, offset, mask)
+    layer.epsilon = step.epsilon
+    if step.kind is Statistics.GROUP:
+        layer.num_groups = step.groups
+    return layer.get_output(0)
+
+
+def _constant(network: trt.INetworkDefinition, array: Array, shape: Shape, dtype: Element) -> trt.ITensor:
+    weights = np.ascontiguousarray(array.astype(dtype.numpy))
+    return network.add_constant(shape, trt.Weights(weights)).get_output(0)
+
+
+def _rms(
+    network: trt.INetworkDefinition, x: trt.ITensor, step: Norm, before: Tensor, scale: Array
+) -> trt.ITensor:
+    """x / √(mean x² + ε) · scale, in float32."""
+    ops = trt.ElementWiseOperation
+    rank, axes = len(before.shape), sum(1 << a for a in norm_axes(step, len(before.shape)))
+
+    def both(a: trt.ITensor, b: trt.ITensor, op: trt.ElementWiseOperation) -> trt.ITensor:
+        return network.add_elementwise(a, b, op).get_output(0)
+
+    wide = x if before.dtype is Element.F32 else network.add_cast(x, trt.float32).get_output(0)
+    square = both(wide, wide, ops.PROD)
+    mean = network.add_reduce(square, trt.ReduceOperation.AVG, axes, True).get_output(0)
+    epsilon = _constant(network, np.full(1, step.epsilon), (1,) * rank, Element.F32)
+    root = network.add_unary(both(mean, epsilon, ops.SUM), trt.UnaryOperation.SQRT).get_output(0)
+    weights = _constant(network, scale, affine_shape(step, before.shape), Element.F32)
+    y = both(both(wide, root, ops.DIV), weights, ops.PROD)
+    return y if before.dtype is Element.F32 else network.add_cast(y, DTYPES[before.dtype.numpy]).get_output(0)
+
+
+def _formula(network: trt.INetworkDefinition, x: trt.ITensor, step: Formula, before: Tensor) -> trt.ITensor:
+    rank = len(before.shape)
+
+    def constant(wanted: Constant) -> trt.ITensor:
+        """With a shuffle to the rank of the others, as ONNX parsers add it."""
+        values = constant_values(wanted, before.shape)
+        made = _constant(network, values, values.shape, before.dtype)
+        if values.ndim == rank:
+            return made
+        layer = network.add_shuffle(made)
+        layer.reshape_dims = (1,) * (rank - values.ndim) + values.shape
+        return layer.get_output(0)
+
+    def apply(line: Line, operands: tuple[trt.ITensor, ...]) -> trt.ITensor:
+        a, *others = operands
+        if line.op in FOLDS:
+            return network.add_reduce(a, REDUCED[line.op], 1 << (rank - 1), True).get_output(0)
+        if line.op in EACH:
+            return network.add_unary(a, EACH[line.op]).get_output(0)
+        return network.add_elementwise(a, others[0], BOTH[line.op]).get_output(0)
+
+    return evaluate(step, x, constant, apply)

@@ -1,0 +1,155 @@
+"""The commands of suites: all cases by all peers, in processes of a few cases each; and what files of results
+give later."""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from benchmarks import record, session
+from benchmarks.command import (
+    LINES,
+    LIST,
+    QUICK,
+    RUNS,
+    Command,
+    effort,
+    file,
+    markdown,
+    names,
+    only,
+    option,
+    whole,
+)
+from benchmarks.compare import comparison
+from benchmarks.measure import limit_threads
+from benchmarks.peers import OURS
+from benchmarks.registry import LAYERS, SUITES
+from benchmarks.suite import Suite
+from benchmarks.table import show
+
+PER_SESSION = 30  # compilers in peers do not give back all memory
+
+
+def command_of(suite: Suite) -> Command:
+    """Its command."""
+    everybody = ",".join(suite.peers)
+    options = (
+        only("cases"),
+        LIST,
+        option("--peers", default=everybody, help="who takes part (default: %(default)s)"),
+        option("--threads", default="2,1", help="numbers of threads (default: %(default)s)"),
+        *(RUNS, QUICK, LINES, file("--compare", "compare with JSON lines of an earlier run", "OLD")),
+        whole(suite.document),
+        option("--no-calls", action="store_true", help="leave out the overhead of a call"),
+        option("--session", type=Path, help=argparse.SUPPRESS),
+    )
+    return Command(suite.command, suite.help, partial(_run, suite), options)
+
+
+def _run(suite: Suite, options: argparse.Namespace) -> None:
+    wanted = names(options.only, suite.language.cases)
+    if options.session:
+        _session(suite, wanted, options)
+    if not wanted:
+        how = f"`python -m benchmarks {suite.command} --list` shows their names"
+        raise SystemExit(f"--only {options.only!r}: got no case; {how}")
+    if options.list:
+        print("\n".join(wanted))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        output = (
+            options.json or Path(folder) / "lines"
+        )  # grows case by case: a run that is stopped is not lost
+        output.unlink(missing_ok=True)
+        for threads in options.threads.split(","):
+            _run_sessions(suite, options, wanted, threads, output)
+        results = record.read(output)
+    if options.json:
+        record.write(options.json, results)
+    show(suite.tables(results))
+    if options.compare:
+        show([comparison(record.read(options.compare), results)])
+    is_whole = len(wanted) == len(suite.language.cases) and options.peers == ",".join(suite.peers)
+    target = options.markdown or (suite.document if is_whole and not options.quick else None)
+    if target:
+        suite.write(target, results)
+
+
+def _run_sessions(
+    suite: Suite, options: argparse.Namespace, wanted: Sequence[str], threads: str, output: Path
+) -> None:
+    """A process for every few cases; one that dies costs the case it died in."""
+    left, calls = list(wanted), not options.no_calls
+    while left:
+        todo, before = left[:PER_SESSION], _done(output, threads)
+        command = [sys.executable, "-m", "benchmarks", suite.command, "--session", str(output)]
+        command += ["--threads", threads, "--peers", options.peers]
+        command += ["--only", "^(" + "|".join(map(re.escape, todo)) + ")$"]
+        command += ["--quick"] if options.quick else []
+        command += ["--runs", str(options.runs)] if options.runs else []
+        command += [] if calls else ["--no-calls"]
+        status = subprocess.run(command, check=False).returncode
+        finished = _done(output, threads) - before
+        left = [n for n in left if n not in finished]
+        if status:
+            lost = [n for n in todo if n not in finished][:1]
+            print(f"a session ended with status {status} in {lost or 'its start'}", file=sys.stderr)
+            if not finished and not lost:
+                raise SystemExit(status)
+            left = [n for n in left if n not in lost]
+        calls = False
+
+
+def _done(output: Path, threads: str) -> set[str]:
+    if not output.exists():
+        return set()
+    return {r.case for r in record.read(output).rows if r.threads == int(threads)}
+
+
+def _session(suite: Suite, wanted: Sequence[str], options: argparse.Namespace) -> None:
+    """What a child process does."""
+    faulthandler.enable()
+    threads, peers = int(options.threads), tuple(options.peers.split(","))
+    limit_threads(threads)
+    if set(peers) - set(suite.peers) or OURS not in peers:
+        some = f"{OURS} and some of {', '.join(suite.peers)}"
+        raise SystemExit(f"--peers: got {options.peers!r}, wanted {some}")
+    order = session.Order(tuple(wanted), peers, threads, effort(options), not options.no_calls)
+    session.run(suite, order, options.session)
+    sys.stderr.flush()
+    os._exit(0)  # some peers' threads hang when the interpreter ends
+
+
+def _list(options: argparse.Namespace) -> None:
+    print("\n".join(names(options.only, LAYERS.language.cases)))
+
+
+def _compare(options: argparse.Namespace) -> None:
+    show([comparison(record.read(options.old), record.read(options.new))])
+
+
+def _report(options: argparse.Namespace) -> None:
+    results = record.read(options.results)
+    suite = next((s for s in SUITES if s.has(results)), LAYERS)
+    show(suite.tables(results))
+    if options.markdown:
+        suite.write(options.markdown, results)
+
+
+COMMANDS = (
+    *map(command_of, SUITES),
+    Command("list", "names of all cases of ops", _list, (only("cases"),)),
+    Command(
+        "compare", "two files of results", _compare, (option("old", type=Path), option("new", type=Path))
+    ),
+    Command("report", "tables of results", _report, (option("results", type=Path), markdown())),
+)
