@@ -105,9 +105,7 @@ def _with_module(
     _initialise()
     context = llvm.create_context()
     try:
-        machine = llvm.Target.from_triple(target.triple).create_target_machine(
-            cpu=target.cpu, features=target.features, opt=effort.instructions, reloc="pic", codemodel="small"
-        )
+        machine = _machine(target.triple, target.cpu, target.features, effort.instructions)
         with llvm.parse_assembly(ir, context) as module:
             module.triple, module.data_layout = target.triple, str(machine.target_data)
             module.verify()
@@ -123,6 +121,15 @@ def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, effort: Effor
     tuning.loop_unrolling = effort.unroll
     builder = llvm.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(module, builder)
+
+
+@cache
+def _machine(triple: str, cpu: str, features: str, instructions: int) -> llvm.TargetMachine:
+    """One for all modules: what a processor has is read, and tables of its instructions made, when a machine
+    is first used, which takes as long as a small kernel. Threads share it, since one at a time is in LLVM."""
+    return llvm.Target.from_triple(triple).create_target_machine(
+        cpu=cpu, features=features, opt=instructions, reloc="pic", codemodel="small"
+    )
 
 
 @cache
