@@ -36,12 +36,18 @@ HERE = processors.host().arch is processors.forced(processors.Level.AVX2).arch
 MACHINES = [None, *(["avx2", "sse2"] if HERE else [])]
 
 
+@pytest.fixture(scope="module")
+def _cache(tmp_path_factory):
+    """Of plans in which few weights stay codes: for all tests here, and for no others."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture(autouse=True)
-def _codes_of_any_number(monkeypatch, tmp_path):
+def _codes_of_any_number(monkeypatch, _cache):
     """Few weights are as good as numbers; here they stay codes, however few there are."""
     for name in ("fold_constants", "split_codes"):
         monkeypatch.setattr(sys.modules[f"anyrt.passes.{name}"], "SMALL", 1)
-    monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("ANYRT_CACHE_DIR", str(_cache))
 
 
 class Weights:
