@@ -40,9 +40,10 @@ def rows(n, value=1.0, width=3):
 def made():
     engines = []
 
-    def make(limits=LIMITS, **settings):
+    def make(limits=LIMITS, joins=None, **settings):
         engine, statistics = Engine(), Statistics()
-        batcher = Batcher(engine, Settings(**settings), limits, statistics)
+        joins = settings.get("max_batch_size", 0) > 1 if joins is None else joins
+        batcher = Batcher(engine, Settings(**settings), limits, statistics, joins)
         engines.append((engine, batcher))
         return engine, batcher, statistics
 
@@ -88,7 +89,7 @@ def test_other_shapes_are_not_joined(made):
     assert engine.rows == [1, 2, 1]
 
 
-@pytest.mark.parametrize("settings", [{"max_batch_size": 0}, {"max_batch_size": 8, "batch_invariant": True}])
+@pytest.mark.parametrize("settings", [{"max_batch_size": 0}, {"max_batch_size": 8, "joins": False}])
 def test_nothing_is_joined_where_that_is_not_asked_for(made, settings):
     engine, batcher, _ = made(**settings)
     busy(engine, batcher)

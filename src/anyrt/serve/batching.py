@@ -48,10 +48,13 @@ class Batcher:
     """As many threads as instances take requests from one queue, which is bounded.
 
     The oldest request decides the shape; those that agree with it are joined as long as they fit, at most
-    `max_batch_size` rows. It waits at most the configured delay, less where a preferred number is there."""
+    `max_batch_size` rows. It waits at most the configured delay, less where a preferred number is there.
+    `joins`: whether requests may share a run."""
 
-    def __init__(self, run: Run, settings: Settings, limits: Limits, statistics: Statistics) -> None:
-        self._run, self._settings, self._statistics = run, settings, statistics
+    def __init__(
+        self, run: Run, settings: Settings, limits: Limits, statistics: Statistics, joins: bool
+    ) -> None:
+        self._run, self._settings, self._statistics, self.joins = run, settings, statistics, joins
         self._room = settings.queue or limits.queue
         self._seconds = settings.timeout_seconds or limits.request_seconds
         self._queue: deque[_Request] = deque()
@@ -61,11 +64,6 @@ class Batcher:
         self._threads = [threading.Thread(target=self._work, name=n, daemon=True) for n in names]
         for thread in self._threads:
             thread.start()
-
-    @property
-    def joins(self) -> bool:
-        """Whether requests may share a run."""
-        return self._settings.max_batch_size > 1 and not self._settings.batch_invariant
 
     def submit(self, arrays: Mapping[str, NDArray[Any]], seconds: float | None = None) -> Future[Arrays]:
         """The answer to come; `seconds` is how long it may take, at most the model's own limit. A future

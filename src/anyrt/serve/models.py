@@ -19,6 +19,8 @@ from typing import Final
 from anyrt.core.errors import AnyrtError, ArgumentError, NotSupportedError
 from anyrt.onnx.predictor import Metadata, Predictor
 from anyrt.serve.batching import Batcher
+from anyrt.serve.invariance import mismatch
+from anyrt.serve.logs import log
 from anyrt.serve.refused import Limits, Reason, Refused
 from anyrt.serve.settings import Settings, read_settings
 from anyrt.serve.stats import Statistics
@@ -91,7 +93,12 @@ def open_model(path: Path, name: str, version: str, settings: Settings, options:
         for p in metadata.inputs
     }
     statistics = Statistics()
-    batcher = Batcher(predictor.run, settings, options.limits, statistics)
+    joins = settings.max_batch_size > 1
+    if joins and settings.batch_invariant:
+        reason = mismatch(predictor.run, metadata.inputs, metadata.profiles, settings.max_batch_size)
+        log("batch_invariant", model=name, version=version, joins=reason is None, reason=reason)
+        joins = reason is None
+    batcher = Batcher(predictor.run, settings, options.limits, statistics, joins)
     return Model(name, version, settings, metadata, predictor, batcher, statistics, wanted)
 
 
