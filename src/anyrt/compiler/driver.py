@@ -53,7 +53,7 @@ from anyrt.core.flags import default_threads, read_flags
 from anyrt.core.machine import Machine, this_machine
 from anyrt.core.requirement import Requirement
 from anyrt.core.units import counted
-from anyrt.ir.graph import MAX_REGIONS, Graph, Value, depth, nested, walk
+from anyrt.ir.graph import MAX_REGIONS, Graph, Value, depth, nested
 from anyrt.ir.text import parse_graph, print_graph
 from anyrt.passes import passes_for
 from anyrt.passes.beside import beside, only
@@ -509,7 +509,7 @@ class _Source:
 
 def _order(graph: Graph) -> dict[Value, int]:
     """A number for each value of a graph, and then of its regions."""
-    values = dict.fromkeys(v for inner in nested(graph) for v in walk(v for _, v in inner.outputs))
+    values = dict.fromkeys(v for inner in nested(graph) for v in inner.values)
     return {v: n for n, v in enumerate(values)}
 
 

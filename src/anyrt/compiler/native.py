@@ -22,7 +22,7 @@ from anyrt.core.requirement import Fence
 from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.compute import External
 from anyrt.ir.counted import sizes_of
-from anyrt.ir.graph import Graph, Node, Value, walk
+from anyrt.ir.graph import Graph, Node, Value
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.program import Branch, Call, ExternalCall, Guarded, Module, Step, While, every
 from anyrt.ir.statements import decided
@@ -179,7 +179,7 @@ def _places(
 def _constants(schedule: Schedule, blobs: Mapping[Blob, int]) -> Iterator[tuple[Buffer, tuple[int, Dim]]]:
     """Where the constants of a graph and its regions lie."""
     for part in schedule.nested:
-        for value in walk(v for _, v in part.graph.outputs):
+        for value in part.graph.values:
             buffer = part.buffers.get(value)
             if isinstance(value.op, Const) and buffer is not None and buffer.space is Space.CONST:
                 yield buffer, (abi.CONSTS, blobs[value.op.blob])

@@ -15,7 +15,7 @@ from anyrt.core.units import counted
 from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.compute import Given
 from anyrt.ir.counted import sizes_of
-from anyrt.ir.graph import Graph, Value, nested, walk
+from anyrt.ir.graph import Graph, Value, nested
 from anyrt.ir.kernel import Kernel, Loop
 from anyrt.ir.statements import expressions, loops
 from anyrt.ir.visit import parts
@@ -37,7 +37,7 @@ def build_report(lowered: Lowered, sizes: Sizes, at: Iterable[str] = (), notes: 
     graph, schedule = kinds[number].graph, lowered.schedules[number]
     layers = Layers.in_graph(graph)
     called = value_names(graph, layers)
-    made = list(walk(v for _, v in graph.outputs))
+    made = graph.values
     results = layer_results(graph, made)
     fused = [v for v in results if not _has_memory(schedule.buffers.get(v))]
     return Report(
@@ -82,7 +82,7 @@ def _unmet(schedule: Schedule) -> Iterator[str]:
 
 def _computing(graph: Graph) -> Iterator[str]:
     """The layers of a graph that compute something."""
-    for v in walk(v for _, v in graph.outputs):
+    for v in graph.values:
         if v in graph.names and not isinstance(v.compute, Given):
             yield graph.names[v]
 

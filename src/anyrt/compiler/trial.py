@@ -28,7 +28,7 @@ from anyrt.core.enums import DataType
 from anyrt.core.errors import CompileError
 from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.counted import sizes_of
-from anyrt.ir.graph import Graph, nested, walk
+from anyrt.ir.graph import Graph, nested
 from anyrt.ir.prim import Array
 from anyrt.plan import abi
 from anyrt.plan.device import Code, Device, Memory
@@ -202,7 +202,7 @@ def constant_offsets(graph: Graph) -> dict[Blob, int]:
     """A place for each constant of a graph, as a plan would give it."""
     offsets: dict[Blob, int] = {}
     at = 0
-    for value in (v for inner in nested(graph) for v in walk(v for _, v in inner.outputs)):
+    for value in (v for inner in nested(graph) for v in inner.values):
         if isinstance(value.op, Const) and value.op.blob not in offsets:
             offsets[value.op.blob] = at
             at = abi.align(at + storage_bytes(value.op.blob.dtype, value.op.blob.size))

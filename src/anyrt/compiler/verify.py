@@ -275,7 +275,7 @@ class _Check:
         """Inputs and constants, as stored."""
         feeds = random_inputs(graph, self.sizes, self.seed, self.hard)
         held = {value: feeds[name] for name, value in graph.inputs}
-        for value in walk(v for _, v in graph.outputs):
+        for value in graph.values:
             if isinstance(value.op, Const):
                 held[value] = value.op.blob.data.reshape(value.op.shape)
         return held
@@ -373,7 +373,7 @@ def reference(
 
 def _fitting(graph: Graph) -> frozenset[Value]:
     """What is judged of sizes that data decide."""
-    judged = {v.args[-1] for v in walk(v for _, v in graph.outputs) if v.op.asserts is not None}
+    judged = {v.args[-1] for v in graph.values if v.op.asserts is not None}
     return frozenset(v for v in judged if mentioned(walk((v,))))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
 
 from anyrt.core.dims import Dim, Expr, Sym
 from anyrt.ir.graph import Graph, Node, Value, apply_all, gathered, walk
@@ -81,16 +82,23 @@ def _replaced(x: object, change: Callable[[Expr | Graph], object]) -> object:
         return x
     if not is_dataclass(x) or isinstance(x, type):
         return new
-    return replace(x, **dict(zip((f.name for f in fields(x) if f.init), new, strict=True)))
+    return replace(x, **dict(zip(_names(type(x)), new, strict=True)))
 
 
 def _parts(x: object) -> tuple[object, ...]:
     """The parts of a tuple, or of a dataclass other than a size."""
     if isinstance(x, tuple):
         return x
-    if isinstance(x, Expr | Sym | type) or not is_dataclass(x):
+    if isinstance(x, Expr | Sym):
         return ()
-    return tuple(getattr(x, f.name) for f in fields(x) if f.init)
+    names = _names(type(x))  # type: ignore[arg-type]  # a class has a hash, whatever its objects have
+    return tuple([getattr(x, name) for name in names])
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    """The fields that a dataclass is made of."""
+    return tuple(f.name for f in fields(kind) if f.init) if is_dataclass(kind) else ()
 
 
 def _nodes(graph: Graph) -> Iterable[Node]:

@@ -11,7 +11,7 @@ it except sizes; the primitive passes its inputs.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
@@ -136,10 +136,17 @@ class Graph:
     kept: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
+    def values(self) -> tuple[Value, ...]:
+        """All values that the outputs need, each after its operands."""
+        if "values" not in self.kept:
+            self.kept["values"] = tuple(walk(v for _, v in self.outputs))
+        return cast("tuple[Value, ...]", self.kept["values"])
+
+    @property
     def regions(self) -> tuple[Graph, ...]:
-        """The names of values that the outputs need, without those inside regions."""
+        """The regions of the values that the outputs need, without those inside of regions."""
         if "regions" not in self.kept:
-            nodes = dict.fromkeys(v.node for v in walk(v for _, v in self.outputs))
+            nodes = dict.fromkeys(v.node for v in self.values)
             self.kept["regions"] = tuple(region for node in nodes for region in node.op.regions)
         return cast("tuple[Graph, ...]", self.kept["regions"])
 
@@ -211,11 +218,13 @@ def depth(graph: Graph) -> int:
     return found[graph]
 
 
-def users(graph: Graph) -> dict[Value, list[Value]]:
+def users(graph: Graph) -> Mapping[Value, Sequence[Value]]:
     """For each value the values computed from it (one entry per use and result)."""
-    out: dict[Value, list[Value]] = {}
-    for value in walk(v for _, v in graph.outputs):
-        out.setdefault(value, [])
-        for a in value.args:
-            out.setdefault(a, []).append(value)
-    return out
+    if users not in graph.kept:
+        out: dict[Value, list[Value]] = {}
+        for value in graph.values:
+            out.setdefault(value, [])
+            for a in value.args:
+                out.setdefault(a, []).append(value)
+        graph.kept[users] = out
+    return cast("Mapping[Value, Sequence[Value]]", graph.kept[users])

@@ -24,7 +24,7 @@ from functools import lru_cache
 from typing import Final, TypeAlias
 
 from anyrt.ir.attributes import with_regions
-from anyrt.ir.graph import Graph, Value, apply_all, nested, walk
+from anyrt.ir.graph import Graph, Value, apply_all, nested
 from anyrt.ir.prim import Prim
 
 OUT: Final = "out"
@@ -192,7 +192,7 @@ def transformed(graph: Graph, change: Callable[[Value, Value], Value]) -> Graph:
     """`graph` with every value replaced by `change(value, the same on changed operands)`; `graph` itself if
     nothing changes."""
     done: dict[Value, Value] = {}
-    for value in walk(v for _, v in graph.outputs):
+    for value in graph.values:
         done[value] = change(value, with_args(value, [done[a] for a in value.args]))
     return _moved(graph, done)
 

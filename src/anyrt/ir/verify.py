@@ -8,23 +8,28 @@ The functions return violations as text (for a graph from a plan they become oth
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator, Sequence, Set
+from typing import Final, TypeAlias
 
 from anyrt.core.counts import is_open
 from anyrt.core.dtype import is_float, short_name
 from anyrt.core.enums import DataType
 from anyrt.core.errors import AnyrtError, CompileError
 from anyrt.ir.counted import told
-from anyrt.ir.graph import Graph, Value, walk
+from anyrt.ir.graph import Graph, Value
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.kernelrules import kernel_faults
 from anyrt.ir.prim import Prim
 
+SOUND: Final = "sound"  # among what a graph keeps: it has been checked
 
-def assert_graph(graph: Graph, param: type[Prim], where: str) -> None:
-    """Raises when `graph` breaks a rule; `where` names the pass that made it."""
-    _raise_first(graph_faults(graph, param), where)
+
+def assert_graph(graph: Graph, param: type[Prim], where: str, before: Graph | None = None) -> None:
+    """Raises when `graph` breaks a rule; `where` names the pass that made it of `before`. Types of what that
+    had, too, are not inferred again where they were found right, as values never change."""
+    known = set(before.values) if before is not None and SOUND in before.kept else set()
+    _raise_first(graph_faults(graph, param, known), where)
+    graph.kept[SOUND] = True
 
 
 def assert_kernel(kernel: Kernel) -> None:
@@ -41,13 +46,14 @@ def _raise_first(faults: Iterator[str], where: str) -> None:
 Path: TypeAlias = "tuple[str, Path] | None"  # to a region, the innermost first
 
 
-def graph_faults(graph: Graph, param: type[Prim]) -> Iterator[str]:
-    """The violations in `graph` and its regions; inputs are created by the primitive `param`."""
+def graph_faults(graph: Graph, param: type[Prim], known: Set[Value] = frozenset()) -> Iterator[str]:
+    """The violations in `graph` and its regions; inputs are created by the primitive `param`. `known`: values
+    whose types were verified before."""
     todo: list[tuple[Graph, Path]] = [(graph, None)]  # regions are deeper than Python recurses
     while todo:
         inner, path = todo.pop()
-        order = list(walk(v for _, v in inner.outputs))
-        yield from (f"{_said(path)}{fault}" for fault in _faults(inner, order, param))
+        order = inner.values
+        yield from (f"{_said(path)}{fault}" for fault in _faults(inner, order, param, known))
         for node in dict.fromkeys(v.node for v in order):
             for number, region in enumerate(node.op.regions):
                 below = f"region {number} of {inner.name(Value(node))}", path
@@ -62,14 +68,14 @@ def _said(path: Path) -> str:
     return said
 
 
-def _faults(graph: Graph, order: Sequence[Value], param: type[Prim]) -> Iterator[str]:
+def _faults(graph: Graph, order: Sequence[Value], param: type[Prim], known: Set[Value]) -> Iterator[str]:
     """The violations in the graph itself."""
     yield from _name_faults(graph, param)
     declared = {value for _, value in graph.inputs}
     for value in order:
         if isinstance(value.op, param) and value not in declared:
             yield f"{graph.name(value)} ({value.op}) is used and is no input"
-    types = [fault for value in order for fault in _type_faults(graph, value)]
+    types = [fault for value in order if value not in known for fault in _type_faults(graph, value)]
     yield from types or _narrow_faults(graph, order)
 
 

@@ -55,7 +55,7 @@ class Pass:
         """The graph after this pass, checked."""
         after = self.change(in_regions(graph, self.change))
         if after is not graph:
-            assert_graph(after, Param, self.name)
+            assert_graph(after, Param, self.name, graph)
         return after
 
 

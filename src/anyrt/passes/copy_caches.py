@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from anyrt.ir.graph import Graph, Value, apply, apply_all, walk
+from anyrt.ir.graph import Graph, Value, apply, apply_all
 from anyrt.ir.rewrite import transformed
 from anyrt.prims.asserted import Asserted
 from anyrt.prims.checked import Checked
@@ -31,7 +31,7 @@ def copy_caches(graph: Graph) -> Graph:
 
 
 def _is_read_beside(graph: Graph, made: Value, cache: Value) -> bool:
-    reads = Counter(v for v in walk(v for _, v in graph.outputs) for a in v.args if a == cache)
+    reads = Counter(v for v in graph.values for a in v.args if a == cache)
     marked = any(v == cache for _, v in graph.outputs)
     return marked or reads != Counter({made: 1} if _own(made, cache) is not None else {})
 

@@ -18,7 +18,7 @@ from anyrt.core.dtype import is_packed
 from anyrt.core.enums import DataType
 from anyrt.ir.attributes import open_sizes
 from anyrt.ir.compute import External
-from anyrt.ir.graph import Graph, Value, apply, users, walk
+from anyrt.ir.graph import Graph, Value, apply, users
 from anyrt.ir.rewrite import transformed
 from anyrt.passes.split_codes import coded_bytes
 from anyrt.prims.closed import constant
@@ -57,7 +57,7 @@ def _constant(graph: Graph) -> dict[Value, int]:
     """The values worth folding, with the elements of the constants below each (counted once per use)."""
     sizes: dict[Value, int] = {}
     coded, uses = coded_bytes(graph), users(graph)
-    for value in walk(v for _, v in graph.outputs):
+    for value in graph.values:
         known = _is_static(value) and all(a in sizes for a in value.args)
         kept = value in coded or _is_widened(value, uses[value]) or _compares(value)
         below = _below(value, sizes) if known and not kept else None

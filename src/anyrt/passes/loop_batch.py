@@ -19,7 +19,7 @@ from anyrt.core.dims import Dim
 from anyrt.core.dtype import bits
 from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE, Machine
-from anyrt.ir.graph import Graph, Value, apply_all, walk
+from anyrt.ir.graph import Graph, Value, apply_all
 from anyrt.ir.rewrite import Fail
 from anyrt.prims import build
 from anyrt.prims.concat import Concat
@@ -57,7 +57,7 @@ def _batch(graph: Graph) -> int | None:
 def _part(graph: Graph, count: int, machine: Machine) -> int | None:
     """The number of images per iteration: the fewest that occupy all cores, if their tensors fit the last
     cache, those of the whole batch do not, and this saves more than reading weights again costs."""
-    sums = [v for v in walk(v for _, v in graph.outputs) if isinstance(v.op, Contract)]
+    sums = [v for v in graph.values if isinstance(v.op, Contract)]
     moved = [2 * _stored(v) for v in sums]  # what a layer reads, about, and its result
     saved = sum(n for n in moved if n > machine.last_bytes)
     if not saved:
@@ -156,7 +156,7 @@ def _put(value: Value, turn: Value, state: Value) -> Value:
 def _of_part(graph: Graph, done: dict[Value, Value], count: int, part: int) -> dict[Value, int] | Fail:
     """The batch axis of each value that has one; `done` then holds the values of a part."""
     axes = dict.fromkeys(done, 0)
-    for value in walk(v for _, v in graph.outputs):
+    for value in graph.values:
         if value in axes or axes.keys().isdisjoint(value.args):
             continue
         axis = _axis(value, [axes.get(a) for a in value.args], count)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import count
 
 from anyrt.core.enums import DataType
-from anyrt.ir.graph import Graph, Value, apply, walk
+from anyrt.ir.graph import Graph, Value, apply
 from anyrt.ir.rewrite import transformed
 from anyrt.prims.const import Const
 from anyrt.prims.map import CAST, fn_of
@@ -23,7 +23,7 @@ TYPES = (DataType.FLOAT, DataType.INT32)
 
 def own_scales(graph: Graph) -> Graph:
     """The graph with such constants, if it has codes."""
-    if not any(map(_is_coded, walk(v for _, v in graph.outputs))):
+    if not any(map(_is_coded, graph.values)):
         return graph
     uses = count(1)
 

@@ -11,7 +11,7 @@ from anyrt.core.counts import bounded_counts
 from anyrt.core.dims import Sym, add, always_le, equal
 from anyrt.core.requirement import Relation, Requirement, broken
 from anyrt.ir.counted import told
-from anyrt.ir.graph import Graph, Value, walk
+from anyrt.ir.graph import Graph, Value
 
 
 def requirements(graph: Graph) -> tuple[Requirement, ...]:
@@ -38,7 +38,7 @@ def _required(graph: Graph) -> Iterator[tuple[Requirement, frozenset[Sym]]]:
     todo = [(graph, frozenset[Sym]())]  # regions are deeper than Python recurses
     while todo:
         around, inside = todo.pop()
-        values = [*walk(v for _, v in around.outputs)]
+        values = around.values
         for rule in _asked(values, _names(around, values)):
             if never_holds(rule):
                 raise broken(rule, str(rule.left), str(rule.right))

@@ -50,16 +50,16 @@ def split_codes(graph: Graph) -> Graph:
 def coded_bytes(graph: Graph) -> frozenset[Value]:
     """Numbers of 8-bit codes that only products read: their codes stay codes, too."""
     known: dict[Value, bool] = {}
-    for v in walk(v for _, v in graph.outputs):
+    for v in graph.values:
         known[v] = isinstance(v.op, Const) or (bool(v.args) and all(known[a] for a in v.args))
-    reads = users(graph)
-    for _, v in graph.outputs:
-        reads[v] = []  # a reader that is no such product
+    reads = {**users(graph), **{v: () for _, v in graph.outputs}}  # an output is read by no product
     casts = (v for v in known if known[v] and v.dtype is DataType.FLOAT and fn_of(v) == CAST)
     return frozenset(v for v in casts if _are_bytes(v.args[0]) and _is_for_products(v, known, reads))
 
 
-def _is_for_products(value: Value, known: Mapping[Value, bool], reads: Mapping[Value, list[Value]]) -> bool:
+def _is_for_products(
+    value: Value, known: Mapping[Value, bool], reads: Mapping[Value, Sequence[Value]]
+) -> bool:
     """True for weights that, with their scales, only products with other factors read."""
     todo = [value]
     while todo:

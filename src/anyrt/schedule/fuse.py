@@ -19,7 +19,7 @@ from functools import partial
 from anyrt.core.errors import CompileError
 from anyrt.ir.buffer import Buffer
 from anyrt.ir.compute import Given, Nested
-from anyrt.ir.graph import Graph, Node, Type, Value, walk
+from anyrt.ir.graph import Graph, Node, Type, Value
 from anyrt.schedule.elements import FusionFailure
 from anyrt.schedule.fused_tile import fused_tile, traced
 from anyrt.schedule.group import Group
@@ -57,7 +57,7 @@ def schedule(task: Task) -> Schedule:
 
 
 def _regions(graph: Graph) -> Iterator[Graph]:
-    nodes = dict.fromkeys(v.node for v in walk(v for _, v in graph.outputs))
+    nodes = dict.fromkeys(v.node for v in graph.values)
     return (region for node in nodes for region in node.op.regions)
 
 

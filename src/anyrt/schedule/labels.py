@@ -17,7 +17,7 @@ from itertools import count
 
 from anyrt.core.lines import in_line
 from anyrt.ir.compute import Elements
-from anyrt.ir.graph import Graph, Value, users, walk
+from anyrt.ir.graph import Graph, Value, users
 from anyrt.ir.kernel import Kernel
 from anyrt.schedule.launch import ExternalStep, Launch, RegionStep, Schedule, Step
 from anyrt.schedule.ports import port_names
@@ -109,7 +109,7 @@ class Layers:
     def in_graph(graph: Graph) -> Layers:
         """Those of all values that the outputs need."""
         uses, found = users(graph), dict[Value, str]()
-        for value in reversed(list(walk(v for _, v in graph.outputs))):
+        for value in reversed(graph.values):
             given = graph.names.get(value)
             found[value] = next((found[u] for u in uses[value]), "") if given is None else given
         order = {name: -n for n, name in enumerate(dict.fromkeys(found.values()))}

@@ -19,7 +19,7 @@ from anyrt.core.dims import Sym, ceildiv, floordiv, linear, maximum, minimum, mu
 from anyrt.core.enums import DataType
 from anyrt.core.machine import Machine
 from anyrt.ir.compute import Contracted, Elements, Folded, is_each
-from anyrt.ir.graph import Graph, Value, users, walk
+from anyrt.ir.graph import Graph, Value, users
 from anyrt.schedule.compute_at import FusedTile
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.hidden import hides, shows
@@ -40,7 +40,7 @@ def fused_tiles(graph: Graph, sizes: Sizes, machine: Machine, kept: Set[Value]) 
     """The contractions of a graph that are faster in tiles; `kept` values have other readers."""
     uses = users(graph)
     found: list[FusedTile] = []
-    for value in walk(v for _, v in graph.outputs):
+    for value in graph.values:
         how = value.compute
         if isinstance(how, Contracted):
             found += _fused_tile(value, how, uses, sizes, machine, kept)

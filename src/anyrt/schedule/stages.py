@@ -38,7 +38,7 @@ def staged(
 ) -> Iterator[FusedTile]:
     """The contractions whose items should compute others first, by the price `gain`. `stored`: the values in
     memory; `kept` values have other readers."""
-    order = list(walk(v for _, v in graph.outputs))
+    order = graph.values
     whole = {v for mended in order if _mends(mended) for v in _mended(mended)}
     search = _Search(users(graph), stored, kept | whole, sizes, machine, gain)
     for value in order:

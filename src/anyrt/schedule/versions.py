@@ -18,7 +18,7 @@ from anyrt.core.dimvalues import evaluate, substitute
 from anyrt.core.errors import AnyrtError
 from anyrt.ir.attributes import graph_with_sizes
 from anyrt.ir.compute import Elements
-from anyrt.ir.graph import Graph, Value, walk
+from anyrt.ir.graph import Graph, Value
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ class Version:
 def versions(graph: Graph) -> tuple[Version, ...]:
     """The versions to try in order; the last one always holds."""
     same: dict[Sym, Dim] = {}
-    for value in walk(v for _, v in graph.outputs):
+    for value in graph.values:
         how = value.compute
         if isinstance(how, Elements) and how.same:
             for a, b in _meetings(value):

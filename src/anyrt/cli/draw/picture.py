@@ -18,7 +18,7 @@ from anyrt.core.dimtext import print_dim
 from anyrt.core.dimvalues import evaluate
 from anyrt.core.dtype import short_name, storage_bytes
 from anyrt.ir.compute import Given
-from anyrt.ir.graph import Graph, Value, users, walk
+from anyrt.ir.graph import Graph, Value, users
 from anyrt.plan.plan import LayerRecord, Plan
 from anyrt.schedule.launch import Launch, Schedule
 from anyrt.schedule.ports import port_names
@@ -111,7 +111,7 @@ def _owners(graph: Graph) -> dict[Value, Value]:
     """For each value the layer's result that it is computed for: itself, if it is one; of several the first,
     so that layers which share a step never seem to need each other."""
     uses, found = users(graph), dict[Value, Value]()
-    order = {v: n for n, v in enumerate(walk(v for _, v in graph.outputs))}
+    order = {v: n for n, v in enumerate(graph.values)}
     for value in reversed(order):
         is_result = value in graph.names or not uses[value]
         found[value] = value if is_result else min((found[u] for u in uses[value]), key=order.__getitem__)
