@@ -74,14 +74,14 @@ def test_one_position_reached_in_two_ways_is_one():
     x = b.param("x", (4, 64), DataType.FLOAT)
     y = b.map_("exp", x)
     back = b.slice_(b.slice_(y, (0, 63), (4, 64), (1, -1)), (0, 63), (4, 64), (1, -1))
-    read = times(b.map_("add", y, back), frozenset())
+    read = times(b.map_("add", y, back), frozenset(), {})
     assert [there[y] for there in read.values() if y in there] == [1]
 
 
 def test_what_two_views_shift_apart_is_computed_for_each():
     x = b.param("x", (4, 64), DataType.FLOAT)
     y = b.map_("exp", x)
-    read = times(b.map_("add", y, shifted(y, 1)), frozenset())
+    read = times(b.map_("add", y, shifted(y, 1)), frozenset(), {})
     assert [there[y] for there in read.values() if y in there] == [1, 1]
 
 

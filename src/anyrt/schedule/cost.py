@@ -6,7 +6,7 @@ need to be right within a factor of two: they decide between recomputing and sto
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Set
 from dataclasses import dataclass, field
 
 from anyrt.core.dims import Dim, Sym, product, symbols
@@ -14,7 +14,7 @@ from anyrt.core.dimvalues import evaluate, substitute
 from anyrt.core.machine import Machine
 from anyrt.ir.compute import Contracted, Elements, Folded, Given, Resampled
 from anyrt.ir.graph import Value
-from anyrt.schedule.positions import is_far, times
+from anyrt.schedule.positions import Position, Reads, is_far, times
 
 CAP = 1000  # a chain that costs more is cut anyway
 ALONG = 2  # per tap: a contiguous load and an FMA
@@ -58,13 +58,41 @@ class Price:
     is_far: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What elements cost, kept as long as the same of what leads to them is stored: guesses of that, one
+    after the other, differ in little. `given`: what is stored in all of them."""
+
+    given: Set[Value]
+    machine: Machine
+    reads: dict[Value, tuple[Position, Reads]] = field(default_factory=dict)
+    known: dict[Value, tuple[Price, Set[Value], Set[Value]]] = field(default_factory=dict)
+
+    def of(self, value: Value, chosen: Mapping[Value, object], stored: Container[Value]) -> Price:
+        """See `price`; `stored` is what is `given` or `chosen`."""
+        kept = self.known.get(value)
+        if kept is not None and chosen.keys() >= kept[1] and chosen.keys().isdisjoint(kept[2]):
+            return kept[0]
+        found = times(value, stored, self.reads)
+        read = {v for there in found.values() for v in there} - self.given
+        loaded = frozenset(v for v in read if v in chosen)
+        self.known[value] = made = _priced(found, stored, self.machine), loaded, frozenset(read - loaded)
+        return made[0]
+
+
 def price(value: Value, stored: Container[Value], machine: Machine) -> Price:
     """The cost of one element of `value` if everything in `stored` is loaded and the rest recomputed; shared
     operands at one position are computed once, operands of taps once per tap."""
-    found = times(value, stored)
-    made = [pair for there in found.values() for pair in there.items()]
-    own = {v: _own(v, stored, machine) for v in dict(made)}
-    weight, size = sum(own[v] * n for v, n in made), sum(own[v] for v, _ in made)
+    return _priced(times(value, stored, {}), stored, machine)
+
+
+def _priced(
+    found: Mapping[Position, Mapping[Value, int]], stored: Container[Value], machine: Machine
+) -> Price:
+    weight = size = 0
+    for v, n in (pair for there in found.values() for pair in there.items()):
+        own = _own(v, stored, machine)
+        weight, size = weight + own * n, size + own
     return Price(min(CAP, weight), min(CAP, size), any(there and is_far(at) for at, there in found.items()))
 
 

@@ -23,12 +23,12 @@ from anyrt.core.dims import always_le, mul, symbols
 from anyrt.core.dtype import bits
 from anyrt.core.machine import Machine
 from anyrt.ir.compute import Concatenated, Contracted, Elements, Extern, Folded, Given, HostStep, Resampled
-from anyrt.ir.graph import Graph, Value, users, walk
+from anyrt.ir.graph import Graph, Value, users
 from anyrt.loops.nest import FEW
 from anyrt.loops.words import WORTH
 from anyrt.prims.view import is_turned
 from anyrt.schedule.coded import Coded
-from anyrt.schedule.cost import Price, Sizes, heavy, price, weight
+from anyrt.schedule.cost import Price, Prices, Sizes, heavy, weight
 from anyrt.schedule.narrowest import narrowest
 from anyrt.schedule.pieces import pieces
 from anyrt.schedule.positions import Position, own, positions, read, times
@@ -74,7 +74,7 @@ class _Partition:
     sizes: Sizes
     alone: frozenset[Value]
     machine: Machine
-    order: list[Value] = field(default_factory=list)
+    order: Sequence[Value] = ()
     place: Mapping[Value, int] = field(default_factory=dict)
     given: frozenset[Value] = frozenset()
     users: Mapping[Value, Sequence[Value]] = field(default_factory=dict)
@@ -83,10 +83,11 @@ class _Partition:
     # Values that select element by element between existing and new elements.
     updated: frozenset[Value] = frozenset()
     coded: Coded = field(init=False)
+    prices: Prices = field(init=False)
 
     def decided(self) -> dict[Value, str]:
         """The stable guess, or one of several that alternate."""
-        self.order = list(walk(v for _, v in self.graph.outputs))
+        self.order = self.graph.values
         self.place = {v: k for k, v in enumerate(self.order)}
         leaves = (v for v in self.order if _is_stored(v))
         fed = (a for v in self.order if isinstance(v.compute, HostStep) for a in v.args)
@@ -99,6 +100,7 @@ class _Partition:
             v for n, _ in self.graph.updates if isinstance((v := ends[n]).compute, Elements)
         )
         self.coded = Coded(self.given, self.sizes)
+        self.prices = Prices(self.given, self.machine)
         self.coded.find_rows(self.order)
         for value in reversed(self.order):
             through = any(u in self.contracted and _moves(u) for u in self.users[value])
@@ -169,13 +171,13 @@ class _Partition:
         """The reason to store a value, None if there is none; an operand shared by others is `chosen`."""
         if isinstance(value.compute, Folded | Contracted):
             return self._summed_again(value, readers, chains)
-        found = price(value, chains, self.machine)
+        found = self.prices.of(value, chosen, chains)
         shared = self._shared(value, found, chains)
         if shared is not None:
             chosen[shared] = "what leads to it is long, and would be computed by all that reads it"
             for v in self._made_from(shared, value, chains):
                 chains.add(v)
-            found = price(value, chains, self.machine)
+            found = self.prices.of(value, chosen, chains)
         return self._reason(value, found, readers, chains)
 
     def _store_others(self, value: Value, chains: _Chains, chosen: dict[Value, str]) -> None:
@@ -194,11 +196,11 @@ class _Partition:
         would recompute all that leads to it."""
         if _too_long(found, chains.depth[value]) is None or len(set(self.users[value])) > 1:
             return None
-        read = {v for there in times(value, chains).values() for v in there}
+        read = {v for there in times(value, chains, self.prices.reads).values() for v in there}
         inside = {v for v in read if v in chains.depth and v not in chains}
         for v in sorted(inside, key=self.place.__getitem__, reverse=True):
             shared = len(set(self.users[v])) > 1 and not isinstance(v.compute, Folded | Contracted)
-            if shared and 2 * price(v, chains, self.machine).size >= found.size:
+            if shared and 2 * self.prices.of(v, chains.chosen, chains).size >= found.size:
                 return v
         return None
 
@@ -362,7 +364,7 @@ class _Partition:
         """The reason to store a value that one loop would fold at each of several positions."""
         (arg,), again = value.args, self._again(value, readers)
         length = self.sizes.volume(arg) // max(1, self.sizes.volume(value))
-        if again * length * weight(arg, chains, self.machine) <= self._dear:
+        if again * length * self.prices.of(arg, chains.chosen, chains).weight <= self._dear:
             return None
         return f"it would be folded for each of {len(readers.reads)} positions"
 

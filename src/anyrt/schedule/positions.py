@@ -24,6 +24,7 @@ LONG: Final = 400  # characters of a position: about sixteen divisions
 FAR: Final = "far"
 
 Position: TypeAlias = tuple[Dim, ...]
+Reads: TypeAlias = tuple[tuple[Value, Position, int], ...]
 
 
 @lru_cache(maxsize=1 << 12)
@@ -56,9 +57,12 @@ def positions(value: Value, user: Value, at: Position) -> Iterator[Position]:
     return (where for arg, where, _ in read(user, at) if arg == value)
 
 
-def times(value: Value, stored: Container[Value]) -> dict[Position, dict[Value, int]]:
+def times(
+    value: Value, stored: Container[Value], known: dict[Value, tuple[Position, Reads]]
+) -> dict[Position, dict[Value, int]]:
     """The number of times that each value is computed or loaded at each position for an element of `value`,
-    if everything in `stored` is loaded and folds are registers."""
+    if everything in `stored` is loaded and folds are registers. `known`: what values read, kept from call to
+    call."""
     start = own(value.shape)
     found: dict[Position, dict[Value, int]] = {start: {}}
     count, todo = 0, [(value, start, found[start], 1)]
@@ -69,10 +73,18 @@ def times(value: Value, stored: Container[Value]) -> dict[Position, dict[Value, 
         count += v not in there
         there[v] = n
         if v not in stored and not isinstance(v.compute, Given | Folded | Contracted):
-            for arg, where, taps in read(v, at):
+            for arg, where, taps in _read_once(v, at, known):
                 # Most values are read in place: long positions are looked up once for all of these.
                 todo.append((arg, where, there if where is at else found.setdefault(where, {}), n * taps))
     return found
+
+
+def _read_once(user: Value, at: Position, known: dict[Value, tuple[Position, Reads]]) -> Reads:
+    """What `read` gives, kept for the position where a value was read last."""
+    kept = known.get(user)
+    if kept is None or kept[0] is not at:
+        kept = known[user] = at, tuple(read(user, at))
+    return kept[1]
 
 
 def is_far(at: Position) -> bool:
