@@ -8,6 +8,8 @@ import onnx
 import pytest
 
 import anyrt
+from anyrt.api.model.state import state_of
+from anyrt.api.model.weights import SHORT
 from tests.onnx.conftest import of_node
 
 RNG = np.random.default_rng(6)
@@ -158,3 +160,18 @@ def test_products_of_codes_are_rounded_once_by_a_layer_and_give_the_codes_that_o
     model = of_node(node, {"a": a}, {**scales, **zeros, "b": b}, 21)
     assert anyrt.OnnxParser(network, anyrt.Logger()).parse(model.SerializeToString())
     assert anyrt.LayerType.QUANTIZE in {layer.type for layer in network}
+
+
+def test_a_build_looks_at_layers_with_many_scales_once():
+    """Their numbers lie in fields of the message, and zero points of uint8 are made anew."""
+    many = SHORT  # more bytes than are compared
+    text = """<ir_version: 9, opset_import: ["": 17]> agraph (float[2, MANY] x) => (float[2, MANY] y)
+    { q = QuantizeLinear(x, s, z)  y = DequantizeLinear(q, s, z) }"""
+    model = onnx.parser.parse_model(text.replace("MANY", str(many)))
+    scales = onnx.helper.make_tensor("s", onnx.TensorProto.FLOAT, [many], np.full(many, 0.5))
+    zeros = onnx.helper.make_tensor("z", onnx.TensorProto.UINT8, [many], np.full(many, 3, np.uint8))
+    model.graph.initializer.extend((scales, zeros))
+    network = anyrt.Builder(anyrt.Logger()).create_network()
+    assert anyrt.OnnxParser(network, anyrt.Logger()).parse(model.SerializeToString())
+    state = state_of(network)
+    assert state.expansion.holds_of(state.inputs, state.layers)

@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 import numpy as np
 from onnx import TensorProto, numpy_helper
 
-from anyrt.api.model.weights import Weights
+from anyrt.api.model.weights import Weights, fixed
 from anyrt.core.dtype import numpy_dtype, storage_bytes
 from anyrt.core.enums import DataType
 from anyrt.core.errors import GraphError, NotSupportedError, PlanError, ResourceError
@@ -73,7 +73,7 @@ class Reader:
     _files: dict[str, memoryview] = field(default_factory=dict)
 
     def array(self, tensor: TensorProto) -> Array:
-        """The elements, shaped; read only where they lie in a file. Raises GraphError AR418 for data that is
+        """The elements, shaped; long ones are read only. Raises GraphError AR418 for data that is
         not where the model says, AR417 for one of another length."""
         if tensor.name and tensor.name in self.given:
             return self.given[tensor.name]
@@ -87,7 +87,7 @@ class Reader:
         if held is not None and held != storage_bytes(dtype, prod(shape)):
             raise _length(where, held, dtype, shape)
         try:
-            return np.asarray(numpy_helper.to_array(tensor)).astype(numpy_dtype(dtype), copy=False)
+            return fixed(np.asarray(numpy_helper.to_array(tensor)).astype(numpy_dtype(dtype), copy=False))
         except (ValueError, TypeError) as error:
             raise GraphError("AR417", where, str(error), f"{prod(shape)} elements") from None
 

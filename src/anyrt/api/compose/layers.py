@@ -16,7 +16,7 @@ from anyrt.api.model.layer import ILayer
 from anyrt.api.model.network import INetworkDefinition
 from anyrt.api.model.state import state_of
 from anyrt.api.model.tensor import ITensor
-from anyrt.api.model.weights import Weights
+from anyrt.api.model.weights import Weights, fixed
 from anyrt.core.dimlimits import MAX_RANK
 from anyrt.core.dimtext import length
 from anyrt.core.dtype import numpy_dtype
@@ -96,7 +96,7 @@ class Layers:
         array = np.asarray(values)
         held = array if dtype is None else array.astype(numpy_dtype(dtype))
         if dtype not in HALVES or np.array_equal(held.astype(np.float64), array, equal_nan=True):
-            return self.weights(Weights(np.ascontiguousarray(held)), held.shape)
+            return self.weights(Weights(np.ascontiguousarray(fixed(held))), held.shape)
         exact = self.weights(Weights(np.ascontiguousarray(array, np.float64)), array.shape)
         state_of(exact.it).dtype = dtype
         return exact

@@ -190,6 +190,14 @@ def is_steady(weights: Weights) -> bool:
     return weights._seen is not False
 
 
+def fixed(array: Array) -> Array:
+    """The same elements, where they are many in memory that nobody can write to: builds that ask whether they
+    are steady need not look at them."""
+    if array.nbytes <= SHORT or _is_fixed(array):
+        return array
+    return np.frombuffer(array.tobytes(), array.dtype).reshape(array.shape)
+
+
 def _is_fixed(array: Array) -> bool:
     """Whether nothing in Python can write to the memory of an array."""
     base: object = array
