@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from anyrt.plan.disk import write_text
 from benchmarks.machine import Machine
+from benchmarks.peers import NAMES, OURS
 
 SAME_AS_BEST = 0.03  # differences below this are a tie
 
@@ -70,6 +72,11 @@ def why(row: Row, peer: str) -> str:
     return "–" if reason.startswith("cannot") else reason.split(":")[0]
 
 
+def others(rows: Sequence[Row]) -> list[str]:
+    """Peers that a table of these rows tells of."""
+    return [n for n in NAMES if n != OURS and any(r.entry(n) or why(r, n) for r in rows)]
+
+
 @dataclass(frozen=True, slots=True)
 class Crowd:
     """AnyRT's median alone, and beside a process that keeps a processor busy."""
@@ -117,6 +124,13 @@ def append(path: Path, line: str) -> None:
         file.write(line + "\n")
 
 
+def lines(path: Path | None) -> list[dict[str, Any]]:  # Any: as JSON has them
+    """What a file of lines holds, if there is one."""
+    if path is None or not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
 def read(path: Path) -> Results:
     """The results in a file; of several lines for one case the last counts."""
     machine: Machine | None = None
@@ -124,8 +138,7 @@ def read(path: Path) -> Results:
     calls: dict[tuple[str, int], Row] = {}
     crowds: dict[tuple[str, int], Crowd] = {}
     gains: dict[tuple[str, str, int], Gain] = {}
-    for text in path.read_text().splitlines():
-        fields = json.loads(text)
+    for fields in lines(path):
         match fields.pop("kind"):
             case "machine":
                 machine = Machine(**fields)
@@ -149,11 +162,11 @@ def read(path: Path) -> Results:
 
 def write(path: Path, results: Results) -> None:
     """All lines into a file."""
-    lines = [line_of("machine", results.machine), *(line_of("case", r) for r in results.rows)]
-    lines += [line_of("call", r) for r in results.calls]
-    lines += [line_of("crowd", c) for c in results.crowds]
-    lines += [line_of("gain", g) for g in results.gains]
-    write_text(path, "\n".join(lines) + "\n")
+    texts = [line_of("machine", results.machine), *(line_of("case", r) for r in results.rows)]
+    texts += [line_of("call", r) for r in results.calls]
+    texts += [line_of("crowd", c) for c in results.crowds]
+    texts += [line_of("gain", g) for g in results.gains]
+    write_text(path, "\n".join(texts) + "\n")
 
 
 def _row(fields: dict[str, object]) -> Row:

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from benchmarks import goals
 from benchmarks.cases import Layer
-from benchmarks.peers import NAMES, OURS
-from benchmarks.record import SAME_AS_BEST, Crowd, Gain, Results, Row, why
+from benchmarks.peers import OURS
+from benchmarks.record import SAME_AS_BEST, Crowd, Gain, Results, Row, others, why
 from benchmarks.table import Page, Table, by_threads, digits, geometric_mean
 
 HALF = re.compile("_b?f16(?=_|$)")
@@ -139,20 +139,17 @@ def _yes(reached: bool) -> str:
 
 def peers(rows: Sequence[Row], threads: str) -> Table:
     """Each peer's time as a multiple of AnyRT's."""
-    others = [n for n in NAMES if n != OURS and any(r.entry(n) or why(r, n) for r in rows)]
-    out = []
-    for row in rows:
-        mine = goals.ours(row)
-        cells = []
-        for name in others:
-            entry = row.entry(name)
-            times = digits(entry.median / mine.median) if entry and mine else ""
-            cells.append(times or why(row, name))
-        out.append((row.case, *cells))
+    names = others(rows)
+    lines = tuple((row.case, *(_beside(row, name) for name in names)) for row in rows)
     note = (
         "The fastest way of each peer. –: has no way to compute the case; wrong: differs from the reference."
     )
-    return Table(f"Peers' times as multiples of AnyRT's, {threads}", ("case", *others), tuple(out), note)
+    return Table(f"Peers' times as multiples of AnyRT's, {threads}", ("case", *names), lines, note)
+
+
+def _beside(row: Row, name: str) -> str:
+    entry, mine = row.entry(name), goals.ours(row)
+    return digits(entry.median / mine.median) if entry and mine else why(row, name)
 
 
 def halves(rows: Sequence[Row], threads: str) -> Table:

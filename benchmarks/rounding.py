@@ -25,7 +25,7 @@ from benchmarks.contractions import cases as contraction_cases
 from benchmarks.engines import bound
 from benchmarks.language import language_of
 from benchmarks.measure import Effort, Times, measure, paired
-from benchmarks.peers.anyrt import Described
+from benchmarks.peers.anyrt import Described, built
 from benchmarks.peers.anyrt import described as network_of
 from benchmarks.probe import Probe
 from benchmarks.steps import Element, types
@@ -72,12 +72,9 @@ def rows(wanted: Sequence[str], threads: int, effort: Effort) -> Iterator[Row]:
 
 def plan(network: Described, flag: trt.BuilderFlag | None) -> bytes:
     """The plan of a network, with a flag perhaps."""
-    builder, net, config = network
     if flag is not None:
-        config.set_flag(flag)
-    made = builder.build_serialized_network(net, config)
-    assert made is not None, "the network is refused"
-    return bytes(made)
+        network[2].set_flag(flag)
+    return bytes(built(network))
 
 
 def kernels(plan: bytes) -> str:

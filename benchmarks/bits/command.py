@@ -13,11 +13,11 @@ from pathlib import Path
 
 from benchmarks.bits import report
 from benchmarks.bits.rows import COMPILED, FLOAT_GROUPS, OPENVINO, ORT, ROWS, Row
-from benchmarks.bits.session import Result, measure_rows, result_of
+from benchmarks.bits.session import measure_rows, result_of
 from benchmarks.command import FOLDER, LIST, QUICK, THREADS, Command, file, only, whole
 from benchmarks.machine import this_machine
 from benchmarks.models.programs import versions
-from benchmarks.record import append
+from benchmarks.record import append, lines
 from benchmarks.table import show
 
 DOCUMENT = Path("docs/tables/bits.md")
@@ -29,7 +29,7 @@ def _run(options: argparse.Namespace) -> None:
     if options.list:
         print("\n".join(r.name for r in wanted))
         return
-    known = _read(options.json)
+    known = {r.row: r for r in map(result_of, lines(options.json))}
     with nullcontext(options.folder) if options.folder else tempfile.TemporaryDirectory() as folder:
         Path(folder).mkdir(parents=True, exist_ok=True)
         for rows in _together([r for r in wanted if r.name not in known]):
@@ -53,13 +53,6 @@ def _together(rows: list[Row]) -> list[list[Row]]:
     for row in rows:
         found.setdefault((row.model, row.group in FLOAT_GROUPS), []).append(row)
     return [*found.values()]
-
-
-def _read(path: Path | None) -> dict[str, Result]:
-    if path is None or not path.exists():
-        return {}
-    found = (result_of(json.loads(line)) for line in path.read_text().splitlines())
-    return {r.row: r for r in found}
 
 
 COMMAND = Command(

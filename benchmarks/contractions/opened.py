@@ -32,7 +32,7 @@ from benchmarks.contractions.forms import (
 from benchmarks.contractions.language import LANGUAGE
 from benchmarks.machine import this_machine
 from benchmarks.measure import Effort, measure
-from benchmarks.peers.anyrt import Described, bound
+from benchmarks.peers.anyrt import Described, bound, built
 from benchmarks.peers.anyrt import described as network_of
 from benchmarks.probe import Probe
 from benchmarks.table import Page, Table, by_threads, digits, geometric_mean, show
@@ -155,11 +155,11 @@ ALL: tuple[Opened, ...] = tuple(cases())
 
 def rows_of(opened: Opened, threads: int, effort: Effort) -> Iterator[Row]:
     """The case at each of its sizes."""
-    probe, shared = Probe(threads, effort.patience_s), _engine(opened.cases, threads)
+    probe, shared = Probe(threads, effort.patience_s), built(described(opened.cases, threads))
     for size, case in zip(SIZES, opened.cases, strict=True):
         print(f"{threads} threads: {opened.name}, {size}", file=sys.stderr, flush=True)
         task, exact = LANGUAGE.task(case, threads)
-        ways = [bound(task, plan, "") for plan in (_engine((case,), threads), shared)]
+        ways = [bound(task, plan, "") for plan in (built(described((case,), threads)), shared)]
         for way in ways:
             way.run()
             error, is_right = LANGUAGE.distance(case, exact, way.result())
@@ -167,14 +167,6 @@ def rows_of(opened: Opened, threads: int, effort: Effort) -> Iterator[Row]:
         static, open = measure(ways, effort, probe)
         shapes = ", ".join("×".join(map(str, t.shape)) for t in inputs(case).values())
         yield Row(opened.name, size, shapes, threads, static.minimum, open.minimum)
-
-
-def _engine(sizes: Sequence[Case], threads: int) -> bytes:
-    """For one size, or for all from the first to the last one."""
-    builder, network, config = described(sizes, threads)
-    plan = builder.build_serialized_network(network, config)
-    assert plan is not None, "the network is refused"
-    return bytes(plan)
 
 
 def described(sizes: Sequence[Case], threads: int) -> Described:

@@ -9,8 +9,8 @@ from benchmarks import report
 from benchmarks.contractions import goals
 from benchmarks.contractions.forms import Group
 from benchmarks.contractions.tried import attempts
-from benchmarks.peers import NAMES, OURS, UNTILED
-from benchmarks.record import SAME_AS_BEST, Results, Row, why
+from benchmarks.peers import OURS, UNTILED
+from benchmarks.record import SAME_AS_BEST, Results, Row, others, why
 from benchmarks.table import Page, Table, by_threads, digits, geometric_mean, title
 
 HEAD = """# Products, convolutions, attention
@@ -119,13 +119,13 @@ def missed(rows: Sequence[Row], threads: str) -> Table:
 
 def peers(rows: Sequence[Row], threads: str) -> Table:
     """Each peer's time as a multiple of AnyRT's."""
-    others = [n for n in NAMES if n != OURS and any(r.entry(n) or why(r, n) for r in rows)]
-    lines = tuple((row.case, *(_beside(row, name) for name in others)) for row in rows)
+    names = others(rows)
+    lines = tuple((row.case, *(_beside(row, name) for name in names)) for row in rows)
     note = (
         "The fastest way of each peer, as a multiple of AnyRT's time, or in µs where AnyRT has none. –: has "
         "no way to compute the case; wrong: differs from the reference."
     )
-    return Table(f"Every peer, {threads}", ("case", *others), lines, note)
+    return Table(f"Every peer, {threads}", ("case", *names), lines, note)
 
 
 def _beside(row: Row, name: str) -> str:

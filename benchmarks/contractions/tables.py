@@ -7,119 +7,68 @@ size of the square input), batch norm folded.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
+
+from benchmarks.contractions.networks import STAGES
 
 Row: TypeAlias = tuple[int, int, int, int, int, int, int]
 Table: TypeAlias = tuple[Row, ...]
 
-# 224², the stride in the 3×3 convolution.
-RESNET50: Table = (
-    (3, 64, 7, 2, 3, 1, 224),
-    (64, 64, 1, 1, 0, 1, 56),
-    (64, 64, 3, 1, 1, 1, 56),
-    (64, 256, 1, 1, 0, 1, 56),
-    (256, 64, 1, 1, 0, 1, 56),
-    (256, 128, 1, 1, 0, 1, 56),
-    (128, 128, 3, 2, 1, 1, 56),
-    (256, 512, 1, 2, 0, 1, 56),
-    (128, 512, 1, 1, 0, 1, 28),
-    (512, 128, 1, 1, 0, 1, 28),
-    (128, 128, 3, 1, 1, 1, 28),
-    (512, 256, 1, 1, 0, 1, 28),
-    (256, 256, 3, 2, 1, 1, 28),
-    (512, 1024, 1, 2, 0, 1, 28),
-    (256, 1024, 1, 1, 0, 1, 14),
-    (1024, 256, 1, 1, 0, 1, 14),
-    (256, 256, 3, 1, 1, 1, 14),
-    (1024, 512, 1, 1, 0, 1, 14),
-    (512, 512, 3, 2, 1, 1, 14),
-    (1024, 2048, 1, 2, 0, 1, 14),
-    (512, 2048, 1, 1, 0, 1, 7),
-    (2048, 512, 1, 1, 0, 1, 7),
-    (512, 512, 3, 1, 1, 1, 7),
+# Blocks of networks for 224²: how many times as wide inside, channels, how many, stride of the first, kernel.
+MOBILENET_V2 = (
+    *((1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 32, 3, 2, 3), (6, 64, 4, 2, 3), (6, 96, 3, 1, 3)),
+    *((6, 160, 3, 2, 3), (6, 320, 1, 1, 3)),
 )
-# 224².
-MOBILENET_V2: Table = (
-    (3, 32, 3, 2, 1, 1, 224),
-    (32, 32, 3, 1, 1, 32, 112),
-    (32, 16, 1, 1, 0, 1, 112),
-    (16, 96, 1, 1, 0, 1, 112),
-    (96, 96, 3, 2, 1, 96, 112),
-    (96, 24, 1, 1, 0, 1, 56),
-    (24, 144, 1, 1, 0, 1, 56),
-    (144, 144, 3, 1, 1, 144, 56),
-    (144, 24, 1, 1, 0, 1, 56),
-    (144, 144, 3, 2, 1, 144, 56),
-    (144, 32, 1, 1, 0, 1, 28),
-    (32, 192, 1, 1, 0, 1, 28),
-    (192, 192, 3, 1, 1, 192, 28),
-    (192, 32, 1, 1, 0, 1, 28),
-    (192, 192, 3, 2, 1, 192, 28),
-    (192, 64, 1, 1, 0, 1, 14),
-    (64, 384, 1, 1, 0, 1, 14),
-    (384, 384, 3, 1, 1, 384, 14),
-    (384, 64, 1, 1, 0, 1, 14),
-    (384, 96, 1, 1, 0, 1, 14),
-    (96, 576, 1, 1, 0, 1, 14),
-    (576, 576, 3, 1, 1, 576, 14),
-    (576, 96, 1, 1, 0, 1, 14),
-    (576, 576, 3, 2, 1, 576, 14),
-    (576, 160, 1, 1, 0, 1, 7),
-    (160, 960, 1, 1, 0, 1, 7),
-    (960, 960, 3, 1, 1, 960, 7),
-    (960, 160, 1, 1, 0, 1, 7),
-    (960, 320, 1, 1, 0, 1, 7),
-    (320, 1280, 1, 1, 0, 1, 7),
+EFFICIENTNET_B0 = (
+    *((1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 40, 2, 2, 5), (6, 80, 3, 2, 3), (6, 112, 3, 1, 5)),
+    *((6, 192, 4, 2, 5), (6, 320, 1, 1, 3)),
 )
-# 224², with the two products that weigh channels.
-EFFICIENTNET_B0: Table = (
-    (3, 32, 3, 2, 1, 1, 224),
-    (32, 32, 3, 1, 1, 32, 112),
-    (32, 8, 1, 1, 0, 1, 1),
-    (8, 32, 1, 1, 0, 1, 1),
-    (32, 16, 1, 1, 0, 1, 112),
-    (16, 96, 1, 1, 0, 1, 112),
-    (96, 96, 3, 2, 1, 96, 112),
-    (96, 4, 1, 1, 0, 1, 1),
-    (4, 96, 1, 1, 0, 1, 1),
-    (96, 24, 1, 1, 0, 1, 56),
-    (24, 144, 1, 1, 0, 1, 56),
-    (144, 144, 3, 1, 1, 144, 56),
-    (144, 6, 1, 1, 0, 1, 1),
-    (6, 144, 1, 1, 0, 1, 1),
-    (144, 24, 1, 1, 0, 1, 56),
-    (144, 144, 5, 2, 2, 144, 56),
-    (144, 40, 1, 1, 0, 1, 28),
-    (40, 240, 1, 1, 0, 1, 28),
-    (240, 240, 5, 1, 2, 240, 28),
-    (240, 10, 1, 1, 0, 1, 1),
-    (10, 240, 1, 1, 0, 1, 1),
-    (240, 40, 1, 1, 0, 1, 28),
-    (240, 240, 3, 2, 1, 240, 28),
-    (240, 80, 1, 1, 0, 1, 14),
-    (80, 480, 1, 1, 0, 1, 14),
-    (480, 480, 3, 1, 1, 480, 14),
-    (480, 20, 1, 1, 0, 1, 1),
-    (20, 480, 1, 1, 0, 1, 1),
-    (480, 80, 1, 1, 0, 1, 14),
-    (480, 480, 5, 1, 2, 480, 14),
-    (480, 112, 1, 1, 0, 1, 14),
-    (112, 672, 1, 1, 0, 1, 14),
-    (672, 672, 5, 1, 2, 672, 14),
-    (672, 28, 1, 1, 0, 1, 1),
-    (28, 672, 1, 1, 0, 1, 1),
-    (672, 112, 1, 1, 0, 1, 14),
-    (672, 672, 5, 2, 2, 672, 14),
-    (672, 192, 1, 1, 0, 1, 7),
-    (192, 1152, 1, 1, 0, 1, 7),
-    (1152, 1152, 5, 1, 2, 1152, 7),
-    (1152, 48, 1, 1, 0, 1, 1),
-    (48, 1152, 1, 1, 0, 1, 1),
-    (1152, 192, 1, 1, 0, 1, 7),
-    (1152, 1152, 3, 1, 1, 1152, 7),
-    (1152, 320, 1, 1, 0, 1, 7),
-    (320, 1280, 1, 1, 0, 1, 7),
-)
+
+
+def _pointwise(before: int, after: int, edge: int, stride: int = 1) -> Row:
+    return (before, after, 1, stride, 0, 1, edge)
+
+
+def _resnet50() -> Iterator[Row]:
+    """The stride in the 3×3 convolution."""
+    yield (3, 64, 7, 2, 3, 1, 224)
+    before, edge = 64, 56
+    for width, count in STAGES:
+        for block in range(count):
+            stride = 2 if width > 64 and not block else 1
+            yield _pointwise(before, width, edge)
+            yield (width, width, 3, stride, 1, 1, edge)
+            if not block:
+                yield _pointwise(before, 4 * width, edge, stride)
+            edge //= stride
+            yield _pointwise(width, 4 * width, edge)
+            before = 4 * width
+
+
+def _inverted(blocks: Sequence[tuple[int, ...]], gated: bool = False) -> Iterator[Row]:
+    """A wide depthwise convolution between two of size 1; gated: with two products that weigh channels."""
+    yield (3, 32, 3, 2, 1, 1, 224)
+    before, edge = 32, 112
+    for wider, after, count, first, kernel in blocks:
+        for block in range(count):
+            width, stride = wider * before, 1 if block else first
+            if wider > 1:
+                yield _pointwise(before, width, edge)
+            yield (width, width, kernel, stride, kernel // 2, width, edge)
+            edge //= stride
+            if gated:
+                yield _pointwise(width, before // 4, 1)
+                yield _pointwise(before // 4, width, 1)
+            yield _pointwise(width, after, edge)
+            before = after
+    yield _pointwise(before, 1280, edge)
+
+
+def _distinct(rows: Iterator[Row]) -> Table:
+    return tuple(dict.fromkeys(rows))
+
+
 # 256², four levels from 64 channels on, padding kept.
 UNET: Table = (
     (3, 64, 3, 1, 1, 1, 256),
@@ -172,9 +121,9 @@ YOLOV5N: Table = (
 )
 
 NETWORKS = {
-    "resnet50": RESNET50,
-    "mobilenetv2": MOBILENET_V2,
-    "efficientnetb0": EFFICIENTNET_B0,
+    "resnet50": _distinct(_resnet50()),
+    "mobilenetv2": _distinct(_inverted(MOBILENET_V2)),
+    "efficientnetb0": _distinct(_inverted(EFFICIENTNET_B0, gated=True)),
     "unet": UNET,
     "yolov5n": YOLOV5N,
 }

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.families.case import Family
-from benchmarks.peers import NAMES, OURS
-from benchmarks.record import SAME_AS_BEST, Entry, Results, Row, why
+from benchmarks.peers import OURS
+from benchmarks.record import SAME_AS_BEST, Entry, Results, Row, others, why
 from benchmarks.table import Page, Table, by_threads, digits, geometric_mean, title
 
 MOST = 1.3  # times the best program's time that no case may take
@@ -91,20 +91,20 @@ def _standing(name: str, rows: Sequence[Row]) -> tuple[str, ...]:
 
 
 def _cases(name: str, rows: Sequence[Row]) -> Table:
-    others = [n for n in NAMES if n != OURS and any(r.entry(n) or why(r, n) for r in rows)]
-    columns = ("case", "MB", "limit µs", "AnyRT µs", "best µs", "best", "times faster", *others, "noisy")
+    names = others(rows)
+    columns = ("case", "MB", "limit µs", "AnyRT µs", "best µs", "best", "times faster", *names, "noisy")
     note = "Each program's time as a multiple of AnyRT's. –: has no way to compute the case."
-    return Table(name, columns, tuple(_line(r, others) for r in rows), note)
+    return Table(name, columns, tuple(_line(r, names) for r in rows), note)
 
 
-def _line(row: Row, others: Sequence[str]) -> tuple[str, ...]:
+def _line(row: Row, names: Sequence[str]) -> tuple[str, ...]:
     mine, best, found = row.entry(OURS), _best(row), lead(row)
     megabytes = (row.facts["read"] + row.facts["written"]) / 1e6
     return (
         *(row.case, digits(megabytes), digits(row.limit_minimum), digits(mine.minimum) if mine else ""),
         *((digits(best.minimum), best.name) if best else ("", "")),
         digits(found) if found else row.left_out.get(OURS, ""),
-        *(_beside(row, n) for n in others),
+        *(_beside(row, n) for n in names),
         "yes" if is_noisy(row) else "",
     )
 

@@ -17,7 +17,7 @@ from benchmarks.machine import this_machine
 from benchmarks.models import report
 from benchmarks.models.programs import OURS, PROGRAMS, versions
 from benchmarks.models.session import Measured, measure_model, measured
-from benchmarks.record import append
+from benchmarks.record import append, lines
 from benchmarks.table import show
 
 DOCUMENT = Path("docs/tables/models.md")
@@ -28,7 +28,7 @@ RUNS, FEW = 40, 10
 
 def _run(options: argparse.Namespace) -> None:
     """Measure, and show tables."""
-    known = _read(options.json)
+    known = {m.model: m for m in map(measured, lines(options.json))}
     with nullcontext(options.folder) if options.folder else tempfile.TemporaryDirectory() as folder:
         for name in (n for n in NAMES if re.search(options.only, n) and n not in known):
             print(f"{options.threads} threads: {name}", file=sys.stderr, flush=True)
@@ -40,13 +40,6 @@ def _run(options: argparse.Namespace) -> None:
     target = options.markdown or (DOCUMENT if len(rows) == len(NAMES) and not options.only else None)
     if target:
         report.PAGE.write(target, report.tables(rows), this_machine(*versions(options.programs.split(","))))
-
-
-def _read(path: Path | None) -> dict[str, Measured]:
-    if path is None or not path.exists():
-        return {}
-    found = (measured(json.loads(line)) for line in path.read_text().splitlines())
-    return {m.model: m for m in found}
 
 
 def _measured(name: str, folder: Path, options: argparse.Namespace) -> Measured:

@@ -31,6 +31,7 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from benchmarks.contractions.tables import EFFICIENTNET_B0, MOBILENET_V2
 from benchmarks.models.blocks import (
     Attention,
     Block,
@@ -84,13 +85,11 @@ def _inverted(act: type[nn.Module], gated: bool, sizes: tuple[tuple[int, ...], .
 
 
 def mobilenet() -> Made:
-    sizes = ((1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 32, 3, 2, 3), (6, 64, 4, 2, 3), (6, 96, 3, 1, 3))
-    return _inverted(nn.ReLU6, False, (*sizes, (6, 160, 3, 2, 3), (6, 320, 1, 1, 3)))
+    return _inverted(nn.ReLU6, False, MOBILENET_V2)
 
 
 def efficientnet() -> Made:
-    sizes = ((1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 40, 2, 2, 5), (6, 80, 3, 2, 3), (6, 112, 3, 1, 5))
-    return _inverted(nn.SiLU, True, (*sizes, (6, 192, 4, 2, 5), (6, 320, 1, 1, 3)))
+    return _inverted(nn.SiLU, True, EFFICIENTNET_B0)
 
 
 class ViT(nn.Module):

@@ -85,12 +85,17 @@ def joined(shapes: Sequence[Shape]) -> Shape:
 
 def _plan(task: Task, label: str = "") -> tuple[trt.IHostMemory, float]:
     """(plan, seconds)."""
-    builder, network, config = described(task, label)
+    asked = described(task, label)
     start = time.perf_counter()
+    return built(asked), time.perf_counter() - start
+
+
+def built(asked: Described) -> trt.IHostMemory:
+    """A network's plan."""
+    builder, network, config = asked
     plan = builder.build_serialized_network(network, config)
-    seconds = time.perf_counter() - start
-    assert plan is not None, f"{task.case.name}: the network is refused"
-    return plan, seconds
+    assert plan is not None, "the network is refused"
+    return plan
 
 
 def load(plan: Any, verified: bool = True) -> trt.ICudaEngine:  # Any: bytes of any kind, or a file
