@@ -9,8 +9,8 @@ measure, probe       who runs when: in turn, forwards and backwards, on a quiet 
 limit, native        the least time that memory traffic takes; contractions.peaks: that arithmetic takes
 record, table        results as lines of JSON; tables and documents
 
-Languages: layers (chains of steps: cases, steps, formula, reference), contractions, families. In each,
-`in_anyrt`, `onnx_model` and `in_torch` translate a case. models and bits measure whole ONNX files.
+Languages: layers (chains of steps), contractions, families. In each, `cases` says what is measured, and
+`in_anyrt`, `onnx_model` and `in_torch` translate it. models and bits measure whole ONNX files.
 
 `build`: networks, random_networks and random_graphs are built, by rows in builds; build_session starts
 processes, each of which is building. `trees`: two source trees in turn, each a process that is tree.

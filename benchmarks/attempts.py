@@ -24,8 +24,8 @@ from anyrt.loops.precompute_addresses import precompute_addresses
 from anyrt.passes.shorten import shorten
 from anyrt.schedule.step import Apply, Context, Step, Strategies
 from anyrt.schedule.tuning import Tuning
-from benchmarks import report
 from benchmarks.command import QUICK, THREADS, Command, file, only, ready
+from benchmarks.layers import report
 from benchmarks.mechanisms import MECHANISMS, Mechanism, Passes, gains, instead_of_pass
 from benchmarks.peers import DYNAMIC
 from benchmarks.record import Gain, append, line_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.goals import ours
+from benchmarks.layers.goals import ours
 from benchmarks.record import Results, Row
 from benchmarks.table import Table, digits, geometric_mean
 

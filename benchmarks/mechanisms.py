@@ -27,8 +27,8 @@ from anyrt.passes.rules import RULES
 from anyrt.passes.simplify import simplify
 from anyrt.plan.file import CHUNK, read_plan
 from anyrt.schedule.step import Context, Step, Strategies
-from benchmarks.cases import CASES, Case
 from benchmarks.language import language_of
+from benchmarks.layers.cases import CASES, Case
 from benchmarks.measure import Effort, measure
 from benchmarks.peers import DYNAMIC, Task, Way
 from benchmarks.peers import anyrt as ours

@@ -18,12 +18,12 @@ from anyrt.compiler.driver import lower_plan
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.plan.disk import write_text
 from anyrt.plan.file import read_plan
-from benchmarks import cases as layer_cases
 from benchmarks import command
 from benchmarks.command import QUICK, THREADS, Command, names, only, ready
 from benchmarks.contractions import cases as contraction_cases
 from benchmarks.engines import bound
 from benchmarks.language import language_of
+from benchmarks.layers import cases as layer_cases
 from benchmarks.measure import Effort, Times, measure, paired
 from benchmarks.peers.anyrt import Described, built
 from benchmarks.peers.anyrt import described as network_of

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import ml_dtypes
 import numpy as np
 
-from benchmarks.formula import Formula, shape_of
+from benchmarks.layers.formula import Formula, shape_of
 
 Shape: TypeAlias = tuple[int, ...]
 

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.formula import Constant, Number, Weights, constant_shape
+from benchmarks.layers.formula import Constant, Number, Weights, constant_shape
 from benchmarks.steps import Norm, Scale, Shape, Statistics, Tensor, affine_shape, scale_shape
 
 Array: TypeAlias = NDArray[Any]  # Any: of whatever element type a case has

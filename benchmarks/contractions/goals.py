@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from benchmarks.contractions.cases import ALL, float_name
 from benchmarks.contractions.forms import Group, Product
-from benchmarks.goals import LEAST_LIMIT_US, ours
+from benchmarks.layers.goals import LEAST_LIMIT_US, ours
 from benchmarks.peers import OURS
 from benchmarks.record import SAME_AS_BEST, Entry, Row
 from benchmarks.table import geometric_mean

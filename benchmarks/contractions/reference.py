@@ -15,10 +15,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks import reference
 from benchmarks.contractions.calls import Act, Codes, Weights
 from benchmarks.contractions.describe import describe
 from benchmarks.contractions.forms import Case, Fold, Mask, Window, grown_size, result, window_size
+from benchmarks.layers import reference
 from benchmarks.steps import Shape
 from benchmarks.values import Array
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from benchmarks import report
 from benchmarks.contractions import goals
 from benchmarks.contractions.forms import Group
 from benchmarks.contractions.tried import attempts
+from benchmarks.layers import report
 from benchmarks.peers import OURS, UNTILED
 from benchmarks.record import SAME_AS_BEST, Results, Row, others, why
 from benchmarks.table import Page, Table, by_threads, digits, geometric_mean, title

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import numpy as np
 
 import anyrt as trt
-from benchmarks.cases import Case
-from benchmarks.formula import FOLDS, Constant, Formula, Line, Op, evaluate
+from benchmarks.layers.cases import Case
+from benchmarks.layers.formula import FOLDS, Constant, Formula, Line, Op, evaluate
 from benchmarks.peers import DYNAMIC, Task
 from benchmarks.peers.anyrt import DTYPES
 from benchmarks.steps import (

@@ -7,8 +7,8 @@ from functools import partial
 
 import torch
 
-from benchmarks.cases import Case
-from benchmarks.formula import Formula
+from benchmarks.layers.cases import Case
+from benchmarks.layers.formula import Formula
 from benchmarks.layers.torch_steps import affine, chained, coefficients, formula, pieces, shared
 from benchmarks.peers import Task, Way
 from benchmarks.steps import (

@@ -10,8 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.cases import Case
-from benchmarks.formula import Constant, Formula, Line, Op, evaluate
+from benchmarks.layers.cases import Case
+from benchmarks.layers.formula import Constant, Formula, Line, Op, evaluate
+from benchmarks.layers.taps import plans
 from benchmarks.steps import (
     Cast,
     Dequantize,
@@ -32,7 +33,6 @@ from benchmarks.steps import (
     norm_axes,
     types,
 )
-from benchmarks.taps import plans
 from benchmarks.values import constant_values, norm_values, scale_values
 
 Run: TypeAlias = Callable[[jax.Array], jax.Array]

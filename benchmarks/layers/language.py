@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from benchmarks import reference
-from benchmarks.cases import ALL
 from benchmarks.language import Language
+from benchmarks.layers import reference
+from benchmarks.layers.cases import ALL
 from benchmarks.steps import types
 from benchmarks.values import input_values, like
 

@@ -9,8 +9,9 @@ from functools import partial
 import numpy as np
 from onnx import TensorProto
 
-from benchmarks.cases import Case
-from benchmarks.formula import FOLDS, Constant, Formula, Line, Op, evaluate
+from benchmarks.layers.cases import Case
+from benchmarks.layers.formula import FOLDS, Constant, Formula, Line, Op, evaluate
+from benchmarks.layers.taps import CUBIC
 from benchmarks.onnx_writer import DTYPES, Writer
 from benchmarks.peers import Model, Task
 from benchmarks.steps import (
@@ -31,7 +32,6 @@ from benchmarks.steps import (
     norm_axes,
     types,
 )
-from benchmarks.taps import CUBIC
 from benchmarks.values import Array, constant_values, norm_values, scale_values
 
 OPSET, IR_VERSION = 21, 10

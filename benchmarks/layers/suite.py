@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks import report
-from benchmarks.cases import TINY, Layer, traffic
+from benchmarks.layers import report
+from benchmarks.layers.cases import TINY, Layer, traffic
 from benchmarks.layers.language import LANGUAGE
 from benchmarks.peers import NAMES
 from benchmarks.suite import Suite, Work

@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from benchmarks.cases import Case
-from benchmarks.formula import Constant, Formula, Line, Number, Op, constants_of, evaluate
+from benchmarks.layers.cases import Case
+from benchmarks.layers.formula import Constant, Formula, Line, Number, Op, constants_of, evaluate
+from benchmarks.layers.taps import plans
 from benchmarks.peers import Cannot
 from benchmarks.steps import (
     Cast,
@@ -34,7 +35,6 @@ from benchmarks.steps import (
     norm_axes,
     types,
 )
-from benchmarks.taps import plans
 from benchmarks.values import Array, constant_values, norm_values, scale_values
 
 Run: TypeAlias = Callable[[torch.Tensor], torch.Tensor]

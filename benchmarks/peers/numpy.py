@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.formula import Formula, Line, constants_of, evaluate, shapes_of
+from benchmarks.layers.formula import Formula, Line, constants_of, evaluate, shapes_of
+from benchmarks.layers.reference import OPS
+from benchmarks.layers.taps import plans
 from benchmarks.peers import Peer, Task, Way
-from benchmarks.reference import OPS
 from benchmarks.steps import (
     Cast,
     Dequantize,
@@ -27,7 +28,6 @@ from benchmarks.steps import (
     norm_axes,
     types,
 )
-from benchmarks.taps import plans
 from benchmarks.values import Array, aligned, constant_values, norm_values, scale_values
 
 Run = Callable[[Array], Array]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import cv2
 import numpy as np
 
-from benchmarks.cases import Case
+from benchmarks.layers.cases import Case
 from benchmarks.peers import Cannot, Peer, Task, Way
 from benchmarks.steps import (
     Cast,

@@ -5,11 +5,13 @@ import doctest
 import numpy as np
 import pytest
 
-from benchmarks import formula, reference, spellings, steps, table, taps
-from benchmarks.cases import ALL, CASES, SPELLED, TINY, Case, Layer, traffic
-from benchmarks.formula import Formula, Line, Number, Op, Weights, evaluate, shapes_of
-from benchmarks.goals import GOALS, SPECIAL
+from benchmarks import steps, table
+from benchmarks.layers import formula, reference, spellings, taps
+from benchmarks.layers.cases import ALL, CASES, SPELLED, TINY, Case, Layer, traffic
+from benchmarks.layers.formula import Formula, Line, Number, Op, Weights, evaluate, shapes_of
+from benchmarks.layers.goals import GOALS, SPECIAL
 from benchmarks.layers.suite import CROWDED
+from benchmarks.layers.taps import table as taps_of
 from benchmarks.steps import (
     Cast,
     Dequantize,
@@ -30,7 +32,6 @@ from benchmarks.steps import (
     infer,
     types,
 )
-from benchmarks.taps import table as taps_of
 from benchmarks.values import constant_values, input_values, norm_values, scale_values
 
 F32 = Element.F32

@@ -9,9 +9,10 @@ import pytest
 
 from anyrt.core.errors import ResourceError
 from benchmarks import __main__ as cli
-from benchmarks import goals, limit, measure, record, report, table
-from benchmarks.cases import CASES, SPELLED, TINY, Case, Layer
+from benchmarks import limit, measure, record, table
 from benchmarks.compare import comparison
+from benchmarks.layers import goals, report
+from benchmarks.layers.cases import CASES, SPELLED, TINY, Case, Layer
 from benchmarks.layers.language import LANGUAGE
 from benchmarks.layers.suite import SUITE
 from benchmarks.machine import Machine

@@ -16,11 +16,11 @@ from anyrt.ir.kerneltext import print_kernels
 from anyrt.passes import PASSES
 from anyrt.schedule.cost import Sizes
 from benchmarks.attempts import ATTEMPTS
-from benchmarks.cases import CASES
+from benchmarks.layers.cases import CASES
+from benchmarks.layers.report import mechanisms
 from benchmarks.machine import Machine
 from benchmarks.mechanisms import MECHANISMS, Description, Mechanism, request
 from benchmarks.record import Gain, Results, read, write
-from benchmarks.report import mechanisms
 from tests import native
 
 EVERY = (*MECHANISMS, *ATTEMPTS)

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import __main__ as cli
 from benchmarks import trees
-from benchmarks.cases import CASES
+from benchmarks.layers.cases import CASES
 from benchmarks.trees import ROOT, EndedError, Pair, Process, compared, joined, tables
 
 
@@ -84,8 +84,8 @@ def test_a_process_needs_nothing_of_the_compiler_beside_the_api():
     ask = "import sys, benchmarks.tree; print(*(m for m in sys.modules if m.startswith('benchmarks.')))"
     done = subprocess.run([sys.executable, "-c", ask], cwd=ROOT, capture_output=True, text=True, check=True)
     names = {n.partition(".")[2] for n in done.stdout.split()}
-    cases = {"cases", "formula", "measure", "peers", "peers.anyrt", "spellings", "steps", "tree", "values"}
-    assert names <= cases | {"engines", "language", "networks", "random_networks"}
+    few = {"engines", "language", "layers", "layers.formula", "measure", "networks", "peers", "peers.anyrt"}
+    assert names <= few | {"random_networks", "steps", "tree", "values"}
 
 
 def test_a_process_tells_why_a_case_cannot_be_built_and_is_missed_when_it_ends():

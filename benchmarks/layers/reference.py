@@ -9,8 +9,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.cases import Case
-from benchmarks.formula import Constant, Formula, Line, Op, evaluate
+from benchmarks.layers.cases import Case
+from benchmarks.layers.formula import Constant, Formula, Line, Op, evaluate
+from benchmarks.layers.taps import table
 from benchmarks.steps import (
     Cast,
     Dequantize,
@@ -29,7 +30,6 @@ from benchmarks.steps import (
     norm_axes,
     types,
 )
-from benchmarks.taps import table
 from benchmarks.values import Array, constant_values, norm_values, scale_values
 
 Doubles: TypeAlias = NDArray[np.float64]

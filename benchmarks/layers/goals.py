@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from benchmarks.cases import Layer
+from benchmarks.layers.cases import Layer
 from benchmarks.peers import OURS
 from benchmarks.record import SAME_AS_BEST, Entry, Row
 

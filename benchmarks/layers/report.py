@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from benchmarks import goals
-from benchmarks.cases import Layer
+from benchmarks.layers import goals
+from benchmarks.layers.cases import Layer
 from benchmarks.peers import OURS
 from benchmarks.record import SAME_AS_BEST, Crowd, Gain, Results, Row, others, why
 from benchmarks.table import Page, Table, by_threads, digits, geometric_mean

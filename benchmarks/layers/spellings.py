@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from benchmarks.formula import Line, Number, Op, Weights, X
+from benchmarks.layers.formula import Line, Number, Op, Weights, X
 
 EPSILON = Number(1e-5)
 Lines = tuple[Line, ...]

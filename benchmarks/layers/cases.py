@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from benchmarks import spellings
-from benchmarks.formula import Formula, Weights, constants_of
-from benchmarks.spellings import Lines, Mean, Root, Spelling, Square
+from benchmarks.layers import spellings
+from benchmarks.layers.formula import Formula, Weights, constants_of
+from benchmarks.layers.spellings import Lines, Mean, Root, Spelling, Square
 from benchmarks.steps import (
     Cast,
     Dequantize,
