@@ -32,8 +32,8 @@ class Prepared:
         """The outputs in the model's order, for inputs in order or by name."""
         if not isinstance(inputs, Mapping):
             inputs = dict(zip((p.name for p in self.session.inputs), inputs, strict=True))
-        found = self.session.run(inputs)
-        return tuple(found[name] for name in self._outputs)
+        results = self.session.run(inputs)
+        return tuple(results[name] for name in self._outputs)
 
 
 def prepare(model: ModelProto, device: str = "CPU") -> Prepared:

@@ -135,10 +135,10 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
         axes = [operator.index(a) for a in several]
         return Traced(self.node, self.node.reduce(FOLDS[name], self.tensor, axes, keepdims))
 
-    def __array_ufunc__(self, function: np.ufunc, method: str, *given: object, **named: object) -> Traced:
+    def __array_ufunc__(self, function: np.ufunc, method: str, *args: object, **named: object) -> Traced:
         name = function.__name__
         if method == "__call__" and not named:
-            inputs = [self._tensor(x) for x in given]
+            inputs = [self._tensor(x) for x in args]
             if name in UNARY:
                 return Traced(self.node, self.node.unary(UNARY[name], inputs[0]))
             if name in BINARY:
@@ -156,24 +156,24 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
         self,
         function: Callable[..., object],
         kinds: object,
-        given: Any,
+        args: Any,
         named: Any,  # Any: of NumPy's protocol
     ) -> Traced:
         name = function.__name__
         if name in FOLDS:
             return Traced._folded(
-                given[0], name, named.get("axis", (*given, None)[1]), named.get("keepdims", False)
+                args[0], name, named.get("axis", (*args, None)[1]), named.get("keepdims", False)
             )
         if name == "where":
-            return Traced(self.node, self.node.where_(*(self._tensor(x) for x in given)))
+            return Traced(self.node, self.node.where_(*(self._tensor(x) for x in args)))
         if name == "concatenate":
-            parts = [self._tensor(x) for x in given[0]]
-            axis = named.get("axis", (*given, 0)[1])
+            parts = [self._tensor(x) for x in args[0]]
+            axis = named.get("axis", (*args, 0)[1])
             return Traced(self.node, self.node.concat(parts, axis % parts[0].rank))
         if name in ("reshape", "transpose"):
-            rest = (*given[1:], *named.values())
+            rest = (*args[1:], *named.values())
             flat = rest[0] if rest and isinstance(rest[0], Sequence) else rest
-            return getattr(given[0], name)(*flat)  # type: ignore[no-any-return]  # one of the methods above
+            return getattr(args[0], name)(*flat)  # type: ignore[no-any-return]  # one of the methods above
         raise self.node.unsupported(f"numpy.{name}", "write it with other functions of NumPy")
 
     def _tensor(self, x: object) -> Tensor:
@@ -211,16 +211,16 @@ def op(name: str) -> Callable[[F], F]:
 
 
 def _called(function: Callable[..., object], node: Node) -> Outputs:
-    given = [None if x is None else Traced(node, x) for x in node.inputs]
+    arrays = [None if x is None else Traced(node, x) for x in node.inputs]
     named = {a.name: _plain(helper.get_attribute_value(a)) for a in node.proto.attribute}
     try:
-        made = function(*given, **named)
+        result = function(*arrays, **named)
     except AnyrtError:
         raise
     except MISTAKES as error:
         got = f"{type(error).__name__}: {error}"
         raise GraphError("AR417", node.where, got, f"a function that implements {node.op}") from error
-    several = made if isinstance(made, tuple | list) else (made,)
+    several = result if isinstance(result, tuple | list) else (result,)
     if not all(isinstance(x, Traced) for x in several):
         got = ", ".join(type(x).__name__ for x in several)
         raise NotSupportedError(

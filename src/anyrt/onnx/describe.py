@@ -60,14 +60,14 @@ def _silent(network: INetworkDefinition) -> Iterator[None]:
 def _inputs(model: Model, walk: Walk, scope: Scope) -> None:
     for value in model.inputs():
         try:
-            found = signature(value.name, value.type)
+            declared = signature(value.name, value.type)
             network = walk.network
-            kind = network._ends.get(found.dtype, found.dtype)
-            tensor = network.add_input(value.name, kind, found.sizes)
-            for axis, name in found.names.items():
+            kind = network._ends.get(declared.dtype, declared.dtype)
+            tensor = network.add_input(value.name, kind, declared.sizes)
+            for axis, name in declared.names.items():
                 tensor.set_dimension_name(axis, name)
             where = Layers(network, f"{value.name} input")
-            scope.held[value.name] = where.tensor(tensor).cast(found.dtype).it
+            scope.held[value.name] = where.tensor(tensor).cast(declared.dtype).it
         except AnyrtError as error:
             walk.fail(Failure(error, name=value.name))
 

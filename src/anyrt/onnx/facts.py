@@ -54,8 +54,8 @@ def _count(dims: Iterable[int]) -> int:
 
 def _type(value: ValueInfoProto) -> str:
     try:
-        found = signature(value.name, value.type)
+        declared = signature(value.name, value.type)
     except AnyrtError as error:
         return error.got
-    sizes = (found.names.get(i) or ("?" if d < 0 else str(d)) for i, d in enumerate(found.sizes))
-    return f"{short_name(found.dtype)} ({', '.join(sizes)})"
+    sizes = (declared.names.get(i) or ("?" if d < 0 else str(d)) for i, d in enumerate(declared.sizes))
+    return f"{short_name(declared.dtype)} ({', '.join(sizes)})"

@@ -59,13 +59,13 @@ def function_of(node: NodeProto, held: Sequence[Held], version: int) -> Function
         body = schema.get_function_with_opset_version(_newest(schema.function_opset_versions, version))
     else:
         return None
-    found = FunctionProto()
-    found.ParseFromString(body)
-    present = {a.name for a in found.attribute_proto}
+    function = FunctionProto()
+    function.ParseFromString(body)
+    present = {a.name for a in function.attribute_proto}
     for name, attribute in schema.attributes.items():  # what the node leaves out has the schema's value
         if name not in present and attribute.default_value.name:
-            found.attribute_proto.append(attribute.default_value)
-    return found
+            function.attribute_proto.append(attribute.default_value)
+    return function
 
 
 def _newest(versions: Sequence[int], version: int) -> int:
@@ -91,10 +91,10 @@ def bound(node: NodeProto, call: NodeProto, function: FunctionProto) -> NodeProt
     """A node of a function's body, with the attributes of the call in place of their names."""
     if not any(True for _ in _references(node)):
         return node
-    given = {a.name: a for a in (*function.attribute_proto, *call.attribute)}
+    attributes = {a.name: a for a in (*function.attribute_proto, *call.attribute)}
     out = NodeProto()
     out.CopyFrom(node)
-    _bind(out, given)
+    _bind(out, attributes)
     return out
 
 
@@ -107,19 +107,19 @@ def _references(node: NodeProto) -> Iterator[AttributeProto]:
                 yield from _references(inner)
 
 
-def _bind(node: NodeProto, given: dict[str, AttributeProto]) -> None:
+def _bind(node: NodeProto, attributes: dict[str, AttributeProto]) -> None:
     kept = []
     for attribute in node.attribute:
         if attribute.ref_attr_name:
-            if attribute.ref_attr_name in given:
+            if attribute.ref_attr_name in attributes:
                 value = AttributeProto()
-                value.CopyFrom(given[attribute.ref_attr_name])
+                value.CopyFrom(attributes[attribute.ref_attr_name])
                 value.name = attribute.name
                 kept.append(value)
             continue
         for graph in (attribute.g, *attribute.graphs):
             for inner in graph.node:
-                _bind(inner, given)
+                _bind(inner, attributes)
         kept.append(attribute)
     del node.attribute[:]
     node.attribute.extend(kept)

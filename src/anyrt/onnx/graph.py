@@ -28,12 +28,12 @@ from anyrt.onnx.joined import Numbered, RanksDiffer, is_needed, ranked, with_res
 from anyrt.onnx.model import versions
 from anyrt.onnx.node import (
     BROADCASTS,
+    Argument,
     Border,
-    Given,
     Held,
     Importer,
     Node,
-    Told,
+    Reported,
     importer_of,
     plugin,
     plugin_name,
@@ -43,7 +43,7 @@ from anyrt.ops._record import Array
 
 DEEPEST = 60  # functions and graphs inside one another; a function that calls itself has no end
 MOST = 1 << 16  # nodes of functions and inner graphs, each time that they are described
-MOST_TOLD = 1000  # problems of a model; others are counted
+MOST_REPORTED = 1000  # problems of a model; others are counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,8 @@ class Failure:
         return error.at(f"{self.op} node {self.name or self.index}: {error.where}".removesuffix(": "))
 
 
-UNTOLD = GraphError(
-    "AR417", "the model", f"more than {MOST_TOLD} problems", "no problems", "correct the first ones"
+UNREPORTED = GraphError(
+    "AR417", "the model", f"more than {MOST_REPORTED} problems", "no problems", "correct the first ones"
 )
 
 
@@ -81,12 +81,12 @@ class Scope:
     def find(self, name: str) -> Held:
         """What a name stands for, as nodes read it; None for the empty name, which leaves an input out.
         Raises ShapeError AR123 for a tensor whose rank a run decides: layers are built for one rank."""
-        found = self.end(name)
-        if isinstance(found, ITensor) and state_of(found).rank is not None:
+        held = self.end(name)
+        if isinstance(held, ITensor) and state_of(held).rank is not None:
             got, wanted = "a tensor whose rank a run decides", "one rank, or an output of the model"
             do = "reshape what one branch of its If gives, or fix what the condition depends on"
             raise ShapeError("AR123", name, got, wanted, do)
-        return found
+        return held
 
     def end(self, name: str) -> Held:
         """What a name stands for as a result of the graph."""
@@ -97,8 +97,8 @@ class Scope:
         if self.outer is None:
             got, wanted = "a name that nothing before it makes", "nodes in order, without cycles"
             raise GraphError("AR417", name, got, wanted)
-        found = self.outer.find(name)
-        return found if self.border is None else _passed(found, self.border)
+        held = self.outer.find(name)
+        return held if self.border is None else _passed(held, self.border)
 
     def lost(self, name: str) -> bool:
         """Whether what should make `name` has failed."""
@@ -109,7 +109,7 @@ class Scope:
 class Walk:
     """A model on its way into a network; `failures`: the problems so far.
 
-    opsets: the version of each domain; functions: those of the model; made: what each named node made;
+    opsets: the version of each domain; functions: those of the model; node_outputs: of each named node;
     stack: the functions and graphs that are being walked; times: how often each was; inner: nodes in them;
     conditions: those of the branches among them.
     """
@@ -119,7 +119,7 @@ class Walk:
     opsets: Mapping[str, int]
     functions: Mapping[Key, FunctionProto]
     failures: list[Failure] = field(default_factory=list)
-    made: dict[str, list[Held]] = field(default_factory=dict)
+    node_outputs: dict[str, list[Held]] = field(default_factory=dict)
     stack: tuple[str, ...] = ()
     named: set[ITensor] = field(default_factory=set)
     times: Counter[tuple[str, ...]] = field(default_factory=Counter)
@@ -151,9 +151,9 @@ class Walk:
         layers = Layers(self.network, name or "constant")
         return layers.weights(to_weights(array, dtype), array.shape, name).it
 
-    def nodes(self, nodes: Sequence[NodeProto], scope: Scope, wanted: Sequence[str]) -> None:
-        """Nodes in the order of the model, each of which needs results of earlier ones alone; what else is
-        `wanted` of them."""
+    def nodes(self, nodes: Sequence[NodeProto], scope: Scope, results: Sequence[str]) -> None:
+        """Add nodes in the order of the model: each needs the results of earlier ones only. `results`: the
+        names that are needed after them."""
         self.inner += len(nodes) if self.stack else 0
         if self.inner > MOST:
             got, do = f"over {MOST} nodes in functions and inner graphs", "call fewer functions in functions"
@@ -164,19 +164,19 @@ class Walk:
             if any(scope.lost(name) for name in node.input):
                 scope.failed.update(node.output)
                 continue
-            if node.op_type == "If" and self._is_last(node, todo, wanted):
+            if node.op_type == "If" and self._is_last(node, todo, results):
                 node = ranked(node)
             before = self.network.num_layers
             try:
                 self._try(scope, node.output, partial(self.node, node, scope), index, node)
             except RanksDiffer:
                 state_of(self.network).retract(before)
-                apart, whole = with_rest(node, todo, wanted)
+                apart, whole = with_rest(node, todo, results)
                 todo = [*apart, (index, whole)]
 
-    def _is_last(self, node: NodeProto, rest: Sequence[Numbered], wanted: Sequence[str]) -> bool:
+    def _is_last(self, node: NodeProto, rest: Sequence[Numbered], results: Sequence[str]) -> bool:
         """Whether a node of the model itself gives outputs of the model, and nothing else needs it."""
-        return not self.stack and not set(wanted).isdisjoint(node.output) and not is_needed(node, rest)
+        return not self.stack and not set(results).isdisjoint(node.output) and not is_needed(node, rest)
 
     def _try(
         self,
@@ -191,7 +191,7 @@ class Walk:
         except AnyrtError as error:
             name, op = (node.name, node.op_type) if node is not None else (names[0], "")
             self._failed(scope, names, Failure(error, index, name, op, self.stack))
-        except Told:
+        except Reported:
             scope.failed.update(names)
         except MALFORMED as error:
             if node is None:
@@ -201,8 +201,8 @@ class Walk:
 
     def fail(self, failure: Failure) -> None:
         """Keep a problem; of many no more than where it is, as errors keep what they were found in."""
-        is_told = len(self.failures) < MOST_TOLD
-        self.failures.append(failure if is_told else Failure(UNTOLD, failure.index))
+        is_reported = len(self.failures) < MOST_REPORTED
+        self.failures.append(failure if is_reported else Failure(UNREPORTED, failure.index))
 
     def _failed(self, scope: Scope, names: Sequence[str], failure: Failure) -> None:
         self.fail(failure)
@@ -223,17 +223,17 @@ class Walk:
             around = self.stack, self.conditions
             node = Node(self.network, proto, version, held, bodies, self._array, *around)
             if node.version < BROADCASTS and node.has("axis") and node.attr("broadcast", 0):
-                node.given[1] = _placed(node.input(0), node.input(1), node.attr("axis", 0))
+                node.arguments[1] = _placed(node.input(0), node.input(1), node.attr("axis", 0))
             outputs = [_plain(x) for x in self._described(node, importer)]
         self._keep(proto, outputs, scope)
 
-    def _described(self, node: Node, importer: Importer) -> Sequence[Given]:
+    def _described(self, node: Node, importer: Importer) -> Sequence[Argument]:
         """What layers give that are part of this node; those of nodes inside of it are not."""
         network = state_of(self.network)
         before, network.node = network.node, node
         try:
-            made = importer(node)
-            return [made] if isinstance(made, Tensor) else made
+            outputs = importer(node)
+            return [outputs] if isinstance(outputs, Tensor) else outputs
         finally:
             network.node = before
 
@@ -256,7 +256,7 @@ class Walk:
                 self._settle(held, name)
             scope.held[name] = held
         if not self.stack and proto.name:
-            self.made[proto.name] = list(outputs)
+            self.node_outputs[proto.name] = list(outputs)
 
     def _settle(self, tensor: ITensor, name: str) -> None:
         """Judge the layer that makes it now, so that a mistake is this node's; name it where it is new."""
@@ -281,31 +281,31 @@ class Walk:
                 self.nodes([bound(n, proto, function) for n in function.node], inner, function.output)
             finally:
                 self.opsets = opsets
-        asked = [made for made, name in zip(function.output, proto.output, strict=False) if name]
-        given = dict(zip(asked, self._results(asked, inner), strict=True))
-        return [given.get(made) for made in function.output]
+        asked = [result for result, name in zip(function.output, proto.output, strict=False) if name]
+        values = dict(zip(asked, self._results(asked, inner), strict=True))
+        return [values.get(result) for result in function.output]
 
     def body(
         self,
         graph: GraphProto,
         scope: Scope,
-        given: Sequence[Given],
+        arguments: Sequence[Argument],
         border: Border | None = None,
         trial: bool = False,
         holds: Tensor | None = None,
-    ) -> list[Given]:
+    ) -> list[Argument]:
         """What a graph inside a node gives for these inputs; it may read everything around it: a `Body`.
         `holds`: the condition under which it runs."""
         before, around = len(self.failures), self.conditions
         self.conditions += () if holds is None else (holds.it,)
         inner = Scope(scope, border)
-        inner.held = {v.name: _plain(x) for v, x in zip(graph.input, given, strict=False)}
+        inner.held = {v.name: _plain(x) for v, x in zip(graph.input, arguments, strict=False)}
         node = Node(self.network, NodeProto(name=graph.name), 1, (), {}, self._array)
         try:
             with self._within(graph.name):
                 self.graph(graph, inner)
             return [node.wrapped(h) for h in self._results([v.name for v in graph.output], inner)]
-        except Told:
+        except Reported:
             if not trial or len(self.failures) == before:
                 raise
             first = self.failures[before].error
@@ -316,7 +316,7 @@ class Walk:
 
     def _results(self, names: Sequence[str], scope: Scope) -> list[Held]:
         if any(scope.lost(name) for name in names):
-            raise Told
+            raise Reported
         return [scope.end(name) for name in names]
 
     @contextmanager
@@ -353,10 +353,10 @@ def _placed(a: Tensor, b: Tensor, axis: int) -> Tensor:
     return b.unsqueeze(*range(b.rank, b.rank + behind)) if behind > 0 else b
 
 
-def _plain(given: Given) -> Held:
-    if isinstance(given, list):
-        return [x.it for x in given]
-    return None if given is None else given.it
+def _plain(value: Argument) -> Held:
+    if isinstance(value, list):
+        return [x.it for x in value]
+    return None if value is None else value.it
 
 
 def _passed(held: Held, border: Border) -> Held:

@@ -24,22 +24,22 @@ class RanksDiffer(Exception):
 
 
 def with_rest(
-    node: NodeProto, rest: Iterable[Numbered], wanted: Sequence[str]
+    node: NodeProto, rest: Iterable[Numbered], results: Sequence[str]
 ) -> tuple[list[Numbered], NodeProto]:
-    """Of the nodes behind an If those that do not need it, and the If with all others in its branches, which
-    gives those of the names that are `wanted`. Where nothing needs it, a run decides its ranks."""
-    made, apart, inside = set(node.output) - {""}, list[Numbered](), list[NodeProto]()
+    """The nodes after an If that do not need it, and the If with all others in its branches, whose outputs
+    are those of `results` that they compute. If nothing needs the If, an inference decides its ranks."""
+    outputs, apart, inside = set(node.output) - {""}, list[Numbered](), list[NodeProto]()
     for number, other in rest:
-        if made.isdisjoint(_read(other)):
+        if outputs.isdisjoint(_read(other)):
             apart.append((number, other))
         else:
             inside.append(other)
-            made |= set(other.output) - {""}
+            outputs |= set(other.output) - {""}
     if not inside:
         return apart, ranked(node)
     whole = _marked(node, JOINED)
     del whole.output[:]
-    whole.output.extend(name for name in dict.fromkeys(wanted) if name in made)
+    whole.output.extend(name for name in dict.fromkeys(results) if name in outputs)
     for branch in (a.g for a in whole.attribute if a.HasField("g")):
         pairs = zip([v.name for v in branch.output], node.output, strict=False)
         branch.node.extend(helper.make_node("Identity", [x], [y]) for x, y in pairs if y and x != y)
@@ -56,21 +56,21 @@ def ranked(node: NodeProto) -> NodeProto:
 
 def is_needed(node: NodeProto, rest: Iterable[Numbered]) -> bool:
     """Whether nodes behind it need what a node gives."""
-    made = set(node.output) - {""}
-    return any(not made.isdisjoint(_read(other)) for _, other in rest)
+    outputs = set(node.output) - {""}
+    return any(not outputs.isdisjoint(_read(other)) for _, other in rest)
 
 
 def _marked(node: NodeProto, attribute: str) -> NodeProto:
-    found = NodeProto()
-    found.CopyFrom(node)
-    found.attribute.append(helper.make_attribute(attribute, 1))
-    return found
+    copy = NodeProto()
+    copy.CopyFrom(node)
+    copy.attribute.append(helper.make_attribute(attribute, 1))
+    return copy
 
 
 def _read(node: NodeProto) -> set[str]:
     """The names that a node reads, those of graphs inside included."""
-    found = set(node.input)
+    names = set(node.input)
     for graph in (a.g for a in node.attribute if a.HasField("g")):
-        found |= {v.name for v in graph.output}
-        found = found.union(*map(_read, graph.node))
-    return found
+        names |= {v.name for v in graph.output}
+        names = names.union(*map(_read, graph.node))
+    return names

@@ -38,19 +38,19 @@ class Model:
 
     def inputs(self) -> list[ValueInfoProto]:
         """The inputs that no initializer gives a value to."""
-        given = {t.name for t in self.proto.graph.initializer}
-        return [v for v in self.proto.graph.input if v.name not in given]
+        initializers = {t.name for t in self.proto.graph.initializer}
+        return [v for v in self.proto.graph.input if v.name not in initializers]
 
     def unknown(self) -> list[tuple[int, NodeProto]]:
         """Nodes whose operator nothing describes, each with the index of the graph's node around it."""
-        found = []
+        unknown = []
         for index, node in enumerate(self.proto.graph.node):
-            found += [(index, n) for n in _all(node) if not self._describes(n, self.opsets)]
+            unknown += [(index, n) for n in _all(node) if not self._describes(n, self.opsets)]
         for function in self.functions.values():
             opsets = versions(function.opset_import)
-            found += [(-1, n) for f in function.node for n in _all(f) if not self._describes(n, opsets)]
-        unknown = without_creator(plugin_name(node) for _, node in found)
-        return [(index, node) for index, node in found if plugin_name(node) in unknown]
+            unknown += [(-1, n) for f in function.node for n in _all(f) if not self._describes(n, opsets)]
+        names = without_creator(plugin_name(node) for _, node in unknown)
+        return [(index, node) for index, node in unknown if plugin_name(node) in names]
 
     def _describes(self, node: NodeProto, opsets: dict[str, int]) -> bool:
         name = key(node)
@@ -86,8 +86,8 @@ def read(data: memoryview, folder: Path | None) -> Model:
 
 def _foreign(data: memoryview) -> GraphError | None:
     """For bytes that are another kind of file: which."""
-    found = seems(bytes(data[:SNIFFED]))
-    return None if found is None else GraphError("AR416", "the model", found.what, "an ONNX model", found.do)
+    kind = seems(bytes(data[:SNIFFED]))
+    return None if kind is None else GraphError("AR416", "the model", kind.what, "an ONNX model", kind.do)
 
 
 def cut_zipmaps(proto: ModelProto) -> Iterator[str]:

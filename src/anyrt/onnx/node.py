@@ -30,12 +30,12 @@ SHAPES = "tensorrt_plugin_shape_input_indices"
 BROADCASTS = 7  # the operator set from which on axes are aligned at the end, as in NumPy
 # What a name of a model stands for: a tensor, a sequence of them, or an optional without a value.
 Held: TypeAlias = ITensor | list[ITensor] | None
-Given: TypeAlias = Tensor | list[Tensor] | None
+Argument: TypeAlias = Tensor | list[Tensor] | None
 Border: TypeAlias = Callable[[ITensor], ITensor]
 
 
-class Told(Exception):
-    """What lies inside has failed, and said so."""
+class Reported(Exception):
+    """An inner graph has failed, and its problems are reported."""
 
 
 class Body(Protocol):
@@ -43,15 +43,15 @@ class Body(Protocol):
 
     def __call__(
         self,
-        given: Sequence[Given],
+        arguments: Sequence[Argument],
         border: Border | None = None,
         trial: bool = False,
         holds: Tensor | None = None,
-    ) -> list[Given]:
-        """What it gives for these inputs; `border` is passed each tensor that it reads from around, `holds`
-        is the condition under which it runs.
+    ) -> list[Argument]:
+        """The outputs for these inputs. `border` receives each tensor that the graph reads from outside;
+        `holds` is the condition under which the graph runs.
 
-        Raises Told for problems, which are told already; for a trial the first of them, telling none."""
+        Raises Reported once its problems are reported. A trial reports none and raises the first one."""
 
 
 class Node(Layers):
@@ -78,14 +78,14 @@ class Node(Layers):
         self.proto = proto
         self.op = proto.op_type
         self.version = version
-        self.given = [self.wrapped(h) for h in held]
+        self.arguments = [self.wrapped(h) for h in held]
         self.bodies = bodies
         self._arrays = arrays
         self._attributes = {a.name: a for a in proto.attribute}
         self.outputs_named = tuple(proto.output)
         self.conditions = tuple(map(self.tensor, conditions))  # those under which it runs, outermost first
 
-    def wrapped(self, held: Held) -> Given:
+    def wrapped(self, held: Held) -> Argument:
         """What a name stands for, with arithmetic."""
         if isinstance(held, list):
             return [self.tensor(h) for h in held]
@@ -94,7 +94,7 @@ class Node(Layers):
     @property
     def inputs(self) -> list[Tensor | None]:
         """The inputs, None for those left out."""
-        return [self.optional(i) for i in range(len(self.given))]
+        return [self.optional(i) for i in range(len(self.arguments))]
 
     def present(self) -> list[Tensor]:
         """The inputs that are there."""
@@ -102,17 +102,17 @@ class Node(Layers):
 
     def input(self, i: int) -> Tensor:
         """Input `i`; raises GraphError AR417 where it is left out."""
-        found = self.optional(i)
-        if found is None:
+        x = self.optional(i)
+        if x is None:
             raise GraphError("AR417", self.where, f"no input {i}", f"an input {i} of {self.op}")
-        return found
+        return x
 
     def optional(self, i: int) -> Tensor | None:
         """Input `i`, None where it is left out."""
-        found = self.given[i] if i < len(self.given) else None
-        if isinstance(found, list):
+        x = self.arguments[i] if i < len(self.arguments) else None
+        if isinstance(x, list):
             raise GraphError("AR417", self.where, f"a sequence for input {i}", f"a tensor for {self.op}")
-        return found
+        return x
 
     def asks(self, i: int) -> bool:
         """Whether the model has a name for output `i`."""
@@ -120,10 +120,10 @@ class Node(Layers):
 
     def sequence(self, i: int) -> list[Tensor]:
         """Input `i`, a sequence of tensors."""
-        found = self.given[i] if i < len(self.given) else None
-        if not isinstance(found, list):
+        tensors = self.arguments[i] if i < len(self.arguments) else None
+        if not isinstance(tensors, list):
             raise GraphError("AR417", self.where, f"no sequence for input {i}", f"a sequence for {self.op}")
-        return found
+        return tensors
 
     def has(self, name: str) -> bool:
         """Whether the model gives the attribute."""
@@ -201,13 +201,13 @@ class Node(Layers):
         x = self.optional(i)
         if x is None:
             return self.attr(name, ()) if self.has(name) else None
-        found = self.ints(x)
-        if found is None:
+        known = self.ints(x)
+        if known is None:
             do = "make them constants of the model"
             raise NotSupportedError(
                 "AR901", self.where, f"data-dependent {name}", "values known at build time", do
             )
-        return found
+        return known
 
     def unsupported(self, got: str, do: str = "") -> NotSupportedError:
         """The error for an unsupported form of the operator."""
@@ -220,8 +220,8 @@ def named(node: Node, i: int) -> Tensor | Sequence[int] | None:
     axes = node.optional(i)
     if axes is None:
         return node.attr("axes", (0,)) if node.has("axes") else None
-    found = node.ints(axes)
-    return axes if found is None else found
+    known = node.ints(axes)
+    return axes if known is None else known
 
 
 def _like(value: object, default: object) -> object:
@@ -238,7 +238,7 @@ def _decoded(value: object) -> object:
 
 
 # What an importer gives: its outputs in order, None for those that nothing asks for.
-Outputs: TypeAlias = Tensor | Sequence[Given]
+Outputs: TypeAlias = Tensor | Sequence[Argument]
 Importer: TypeAlias = Callable[[Node], Outputs]
 IMPORTERS: dict[tuple[str, str], Importer] = {}
 ANY = "*"  # the domain of importers of an operator in whatever domain
@@ -273,6 +273,6 @@ def plugin(creator: Creator, node: Node) -> list[Tensor]:
     `tensorrt_plugin_shape_input_indices`: the inputs that a plug-in makes sizes of; `aot`: which function
     computes a plug-in that has two."""
     values = {name: node.raw(name) for name in field_names(creator, node.op) if node.has(name)}
-    inputs = [node.input(k) for k in range(len(node.given))]
+    inputs = [node.input(k) for k in range(len(node.arguments))]
     aot = bool(node.attr("aot", 0)) if node.has("aot") else None
     return plugin_layers(node, creator, inputs, values, node.attr(SHAPES, ()), aot)

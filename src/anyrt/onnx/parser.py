@@ -36,7 +36,7 @@ from anyrt.onnx import importers
 from anyrt.onnx.describe import describe
 from anyrt.onnx.errors import ParserError
 from anyrt.onnx.functions import is_function
-from anyrt.onnx.graph import MOST_TOLD, Failure
+from anyrt.onnx.graph import MOST_REPORTED, Failure
 from anyrt.onnx.model import Model, read
 from anyrt.onnx.node import Held, importer_of
 from anyrt.onnx.subgraphs import split
@@ -57,7 +57,7 @@ class OnnxParser(Reporting, Managed):
     parser.parse_from_file("model.onnx")
     """
 
-    __slots__ = ("_errors", "_flags", "_given", "_made", "_model", "_network", "_parts", "_path")
+    __slots__ = ("_errors", "_flags", "_loaded", "_model", "_network", "_node_outputs", "_parts", "_path")
 
     def __init__(self, network: INetworkDefinition, logger: ILogger) -> None:
         if not isinstance(network, INetworkDefinition):
@@ -72,8 +72,8 @@ class OnnxParser(Reporting, Managed):
         self._flags = 1 << OnnxParserFlag.NATIVE_INSTANCENORM
         self._path = ""
         self._model: Model | None = None
-        self._made: dict[str, list[Held]] = {}
-        self._given: dict[str, Array] = {}
+        self._node_outputs: dict[str, list[Held]] = {}
+        self._loaded: dict[str, Array] = {}
         self._parts: list[tuple[list[int], bool]] = []
 
     def parse(self, model: ReadableBuffer, path: str | None = None) -> bool:
@@ -178,8 +178,8 @@ class OnnxParser(Reporting, Managed):
         """Output `i` of the node called `name`, after parsing.
 
         Errors: AR417, no such node or output."""
-        made = self._made.get(name, [])
-        held = made[i] if 0 <= integer(i, "get_layer_output_tensor") < len(made) else None
+        outputs = self._node_outputs.get(name, [])
+        held = outputs[i] if 0 <= integer(i, "get_layer_output_tensor") < len(outputs) else None
         if not isinstance(held, ITensor):
             raise GraphError(
                 "AR417", f"get_layer_output_tensor({name!r}, {i})", "no such output", "an output of a node"
@@ -212,7 +212,7 @@ class OnnxParser(Reporting, Managed):
                 if storage_bytes(dtype, count) != size:
                     wanted = f"{storage_bytes(dtype, count)} for {dtype} of sizes {tuple(tensor.dims)}"
                     raise GraphError("AR417", name, f"{size} bytes", wanted)
-                self._given[name] = Weights(dtype, address, count).elements().reshape(tuple(tensor.dims))
+                self._loaded[name] = Weights(dtype, address, count).elements().reshape(tuple(tensor.dims))
                 return True
         do = "load_model_proto(model) before"
         raise GraphError(
@@ -227,24 +227,24 @@ class OnnxParser(Reporting, Managed):
                 raise ArgumentError(
                     "AR304", "parse_model_proto", "no model", "a loaded model", "call load_model_proto first"
                 )
-            self._model.reader.given.update(self._given)
+            self._model.reader.loaded.update(self._loaded)
             return self._describe(self._network)
 
         return self._tried(go)
 
     def _open(self, path: str) -> bool:
         try:
-            found = Path(os.fsdecode(path))
+            place = Path(os.fsdecode(path))
         except TypeError:
             raise wrong_type("parse: path", path, "a path as str") from None
-        if "\0" in str(found):
+        if "\0" in str(place):
             raise GraphError(
-                "AR416", repr(str(found)), "a path with a NUL", "a readable file", "check the path"
+                "AR416", repr(str(place)), "a path with a NUL", "a readable file", "check the path"
             )
-        self._path = str(found)
-        with readable("AR416", shortened(str(found))):
-            folder = found.absolute().parent
-        self._take(read(mapped(found), folder))
+        self._path = str(place)
+        with readable("AR416", shortened(str(place))):
+            folder = place.absolute().parent
+        self._take(read(mapped(place), folder))
         return True
 
     def _load(self, data: memoryview, path: str | None) -> bool:
@@ -265,10 +265,10 @@ class OnnxParser(Reporting, Managed):
         assert self._model is not None, "a model was loaded"
         state_of(network).title = self._title()
         walk = describe(self._model, network)
-        self._made = walk.made
-        for failure in walk.failures[:MOST_TOLD]:
+        self._node_outputs = walk.node_outputs
+        for failure in walk.failures[:MOST_REPORTED]:
             self._tell(failure)
-        if more := len(walk.failures[MOST_TOLD:]):
+        if more := len(walk.failures[MOST_REPORTED:]):
             do = "correct the ones before"
             self._tell(Failure(GraphError("AR417", "the model", f"{more} more problems", "no problems", do)))
         return walk.failures
@@ -294,8 +294,8 @@ class OnnxParser(Reporting, Managed):
             raise
         except (*MALFORMED, AssertionError, RuntimeError) as error:  # the contract: parsing never throws
             self._tell(Failure(self._channel.fault("parse", error)))
-        for told in self._errors:
-            self._channel.fail(told._failure.placed())
+        for problem in self._errors:
+            self._channel.fail(problem._failure.placed())
         return good
 
     def _tell(self, failure: Failure) -> None:

@@ -27,13 +27,13 @@ def load() -> None:
 def _layer(op: AnyOp, node: Node) -> Outputs:
     """The layer of `op`, its attributes given by name."""
     specs, method = {s.name: s for s in op.specs()}, op.methods[0]
-    given = {a.name: helper.get_attribute_value(a) for a in node.proto.attribute}
-    for name in given:
+    attributes = {a.name: helper.get_attribute_value(a) for a in node.proto.attribute}
+    for name in attributes:
         if name not in specs:
             raise ArgumentError(
                 "AR304", node.where, f"attribute {name}", f"one of {', '.join(specs) or 'none'}"
             )
-    values = {name: _value(node, specs[name], value) for name, value in given.items()}
+    values = {name: _value(node, specs[name], value) for name, value in attributes.items()}
     operands = {x.name: node.optional(i) for i, x in enumerate(op.inputs)}
     params = [values.pop(p) if p in values else operands.pop(p, None) for p in method.params]
     layer = node.add(method.name, *params, **values)

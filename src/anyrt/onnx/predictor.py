@@ -102,9 +102,9 @@ class Predictor(metaclass=Listed):
         unknown = [p for p in self._precision if p not in PRECISIONS]
         if unknown:
             raise ArgumentError("AR304", "Predictor", f"precision {unknown[0]!r}", ", ".join(PRECISIONS))
-        for name, given in (("threads", threads), ("contexts", contexts)):
-            if given is not None and given < 1:
-                raise ArgumentError("AR304", "Predictor", f"{name}={given}", "None, or 1 and more")
+        for name, count in (("threads", threads), ("contexts", contexts)):
+            if count is not None and count < 1:
+                raise ArgumentError("AR304", "Predictor", f"{name}={count}", "None, or 1 and more")
         self._reset()
 
     def _reset(self) -> None:
@@ -144,22 +144,22 @@ class Predictor(metaclass=Listed):
         with self._context(opened) as call:
             start, done = time.perf_counter(), 0
             try:
-                found, done = call(inputs), 1
+                results, done = call(inputs), 1
             finally:
                 self._count(runs=done, failures=1 - done, seconds=time.perf_counter() - start)
-        return {p.name: found[p.name] for p in opened.session.outputs}
+        return {p.name: results[p.name] for p in opened.session.outputs}
 
     @contextlib.contextmanager
     def _context(self, opened: _Opened) -> Iterator[DirectCall]:
         """An idle context, or a new one as long as there are few; waits for one otherwise."""
-        found = opened.idle.get()
+        context = opened.idle.get()
         try:
-            if found is None:
-                found = DirectCall(state_of(opened.session.engine).engine.create_context(Policy.ON_DEMAND))
+            if context is None:
+                context = DirectCall(state_of(opened.session.engine).engine.create_context(Policy.ON_DEMAND))
                 self._count(contexts=1)
-            yield found
+            yield context
         finally:
-            opened.idle.put(found)
+            opened.idle.put(context)
 
     def _count(self, runs: int = 0, failures: int = 0, seconds: float = 0.0, contexts: int = 0) -> None:
         with self._lock:
@@ -272,8 +272,8 @@ def _kept(model: object) -> str | bytes:
     raise ArgumentError("AR304", "Predictor", f"a {type(model).__name__}", wanted)
 
 
-def _shapes(given: Sequence[Sequence[int]]) -> Shapes:
-    least, best, most = (tuple(s) for s in given)
+def _shapes(shapes: Sequence[Sequence[int]]) -> Shapes:
+    least, best, most = (tuple(s) for s in shapes)
     return least, best, most
 
 

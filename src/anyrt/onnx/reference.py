@@ -40,18 +40,18 @@ class Compared:
 
     def signatures(self) -> dict[str, Signature]:
         """Types and sizes of the inputs."""
-        given = {t.name for t in self.proto.graph.initializer}
-        return {v.name: signature(v.name, v.type) for v in self.proto.graph.input if v.name not in given}
+        constants = {t.name for t in self.proto.graph.initializer}
+        return {v.name: signature(v.name, v.type) for v in self.proto.graph.input if v.name not in constants}
 
     def inputs(self, shapes: Mapping[str, tuple[int, ...]], seed: int = 0) -> dict[str, Array]:
         """Random values: -1 to 1, and 0 or 1 for integers; open sizes are 1 unless told."""
         generator = np.random.default_rng(seed)
         out: dict[str, Array] = {}
-        for name, found in self.signatures().items():
-            shape = shapes.get(name, tuple(1 if d < 0 else d for d in found.sizes))
-            real = is_float(found.dtype)
+        for name, declared in self.signatures().items():
+            shape = shapes.get(name, tuple(1 if d < 0 else d for d in declared.sizes))
+            real = is_float(declared.dtype)
             drawn = generator.uniform(-1, 1, shape) if real else generator.integers(0, 2, shape)
-            out[name] = np.asarray(drawn).astype(numpy_dtype(found.dtype))
+            out[name] = np.asarray(drawn).astype(numpy_dtype(declared.dtype))
         return out
 
     def session(self) -> Session:
@@ -78,13 +78,13 @@ def load_model(path: Path, layers: bool) -> Compared:
         pass
     if layers:
         known = {v.name for v in proto.graph.output}
-        made = [n for node in proto.graph.node for n in node.output if n]
-        proto.graph.output.extend(ValueInfoProto(name=n) for n in made if n not in known)
+        tensors = [n for node in proto.graph.node for n in node.output if n]
+        proto.graph.output.extend(ValueInfoProto(name=n) for n in tensors if n not in known)
         inferred = {v.name: v for v in onnx.shape_inference.infer_shapes(proto).graph.value_info}
         for value in proto.graph.output:
             if value.name in inferred and not value.HasField("type"):
                 value.CopyFrom(inferred[value.name])
-        names = tuple(made)
+        names = tuple(tensors)
     else:
         names = tuple(v.name for v in proto.graph.output)
     return Compared(proto, path.absolute().parent, names)
@@ -127,8 +127,8 @@ def _onnxruntime(model: Compared, feeds: Feeds) -> dict[str, Array]:
 def _reference(model: Compared, feeds: Feeds) -> dict[str, Array]:
     from onnx.reference import ReferenceEvaluator
 
-    found = ReferenceEvaluator(model.proto).run(list(model.outputs), dict(feeds))
-    return {n: np.asarray(x) for n, x in zip(model.outputs, found, strict=True)}
+    results = ReferenceEvaluator(model.proto).run(list(model.outputs), dict(feeds))
+    return {n: np.asarray(x) for n, x in zip(model.outputs, results, strict=True)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,16 +147,16 @@ class Difference:
         return self.name, self.shape, f"{self.largest:.3g}", f"{self.relative:.3g}", mark
 
 
-def compare(name: str, got: Array, wanted: Array, rtol: float, atol: float) -> Difference:
+def compare(name: str, got: Array, expected: Array, rtol: float, atol: float) -> Difference:
     """Whether two arrays agree: integers all of them, real numbers within tolerances."""
-    if got.shape != wanted.shape:
-        return Difference(name, f"{got.shape} for {wanted.shape}", np.inf, np.inf, False)
-    a, b = got.astype(np.float64), wanted.astype(np.float64)
+    if got.shape != expected.shape:
+        return Difference(name, f"{got.shape} for {expected.shape}", np.inf, np.inf, False)
+    a, b = got.astype(np.float64), expected.astype(np.float64)
     if not a.size:
         return Difference(name, f"{got.shape}", 0.0, 0.0, True)
     with np.errstate(all="ignore"):
         off = np.where(np.isclose(a, b, rtol=0, atol=0, equal_nan=True), 0.0, np.abs(a - b))
         relative = off / np.maximum(np.abs(b), np.finfo(np.float32).tiny)
-    exact = wanted.dtype.kind in "biu"
+    exact = expected.dtype.kind in "biu"
     agrees = bool(not off.any() if exact else np.allclose(a, b, rtol=rtol, atol=atol, equal_nan=True))
     return Difference(name, f"{got.shape}", float(np.max(off)), float(np.max(relative)), agrees)

@@ -87,7 +87,7 @@ class OnnxParserRefitter(Reporting, Managed):
                 raise ArgumentError(
                     "AR304", "refit_model_proto", "no model", "a loaded model", "call load_model_proto first"
                 )
-            self._parser._model.reader.given.update(self._parser._given)
+            self._parser._model.reader.loaded.update(self._parser._loaded)
             return self._set()
 
         return self._parser._tried(go)
@@ -109,15 +109,15 @@ class OnnxParserRefitter(Reporting, Managed):
         """All weights of the model that the engine has, or none of them."""
         model, refitter = self._parser._model, self._refitter
         assert model is not None, "a model was loaded"
-        wanted = {w.given_name for w in refitter._weights if w.given_name}
-        found = {name: _weights(model, t) for name, t in named_tensors(model) if name in wanted}
-        if wanted and not found:
-            some = ", ".join(sorted(wanted)[:5])
+        names = {w.given_name for w in refitter._weights if w.given_name}
+        weights_of = {name: _weights(model, t) for name, t in named_tensors(model) if name in names}
+        if names and not weights_of:
+            some = ", ".join(sorted(names)[:5])
             raise RefitError("AR842", "the model", "none of the engine's weights", f"such as {some}")
-        for name, weights in found.items():
+        for name, weights in weights_of.items():
             for number in refitter._numbers(name):
                 refitter._check(number, weights)
-        return all(refitter.set_named_weights(name, weights) for name, weights in found.items())
+        return all(refitter.set_named_weights(name, weights) for name, weights in weights_of.items())
 
 
 def named_tensors(model: Model) -> Iterator[tuple[str, TensorProto]]:

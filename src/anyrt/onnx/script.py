@@ -30,7 +30,7 @@ def split_place(place: str) -> tuple[Path, str]:
     return (Path(path), name) if colon and name.isidentifier() else (Path(place), FUNCTION)
 
 
-def call_user(path: Path, function: str, *given: object) -> None:
+def call_user(path: Path, function: str, *args: object) -> None:
     """Let a function of a Python file add layers to a network; every mistake is raised, with its line."""
     where, beside = f"{path}:{function}", str(path.parent.resolve())
     sys.path.insert(0, beside)  # as `python FILE.py` does, so that it may import what lies beside it
@@ -41,16 +41,16 @@ def call_user(path: Path, function: str, *given: object) -> None:
             raise ArgumentError(
                 "AR306", where, "no such function", "a function that adds layers to a network", do
             )
-        define(*given[: len(inspect.signature(define).parameters)])
+        define(*args[: len(inspect.signature(define).parameters)])
     except OSError:
         raise
     except Exception as error:  # whatever the user's own file does wrong
-        raise _told(error, path, where) from error
+        raise _placed(error, path, where) from error
     finally:
         sys.path.remove(beside)
 
 
-def _told(error: Exception, path: Path, where: str) -> AnyrtError:
+def _placed(error: Exception, path: Path, where: str) -> AnyrtError:
     """The error of the user's file with its line: an AnyRT error as it is, any other exception as AR314."""
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
     number = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None

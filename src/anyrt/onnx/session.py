@@ -54,8 +54,8 @@ class Session:
 
     def run(self, inputs: Mapping[str, object]) -> dict[str, NDArray[Any]]:
         """All outputs for these inputs, as new arrays. Raises BindingError for what does not fit."""
-        found = state_of(self.engine).engine.infer({name: np.asarray(x) for name, x in inputs.items()})
-        return {p.name: found[p.name] for p in self.outputs}  # without sizes that the run has found
+        results = state_of(self.engine).engine.infer({name: np.asarray(x) for name, x in inputs.items()})
+        return {p.name: results[p.name] for p in self.outputs}  # without sizes that the run has found
 
     def __repr__(self) -> str:
         takes, gives = (", ".join(f"{p.name}: {p.dtype.name} {p.shape}" for p in side)
@@ -82,19 +82,19 @@ def _plan(model: object, logger: ILogger) -> IHostMemory | bytes:
     if not isinstance(model, str | os.PathLike):
         wanted = "a path, the bytes of a model or plan, or an onnx.ModelProto"
         raise ArgumentError("AR304", "anyrt.load", f"a {type(model).__name__}", wanted)
-    found = Path(os.fspath(model))
-    if found.suffix == ".onnx":
-        return build(found, logger)
-    return plan_bytes(found)
+    path = Path(os.fspath(model))
+    if path.suffix == ".onnx":
+        return build(path, logger)
+    return plan_bytes(path)
 
 
-def plan_bytes(found: Path) -> bytes:
+def plan_bytes(path: Path) -> bytes:
     """What is in the file of a plan; ArgumentError AR304 where it cannot be read."""
     try:
-        with open_regular(found, "plan") as file:
+        with open_regular(path, "plan") as file:
             return file.read()
     except OSError as error:
-        got = f"{shortened(str(found))} ({error.strerror or error})"
+        got = f"{shortened(str(path))} ({error.strerror or error})"
         wanted, do = "a file that can be read", "look at the path"
         raise ArgumentError("AR304", "anyrt.load", got, wanted, do) from None
 

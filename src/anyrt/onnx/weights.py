@@ -53,30 +53,30 @@ _NAMES = {8: "strings", 14: "complex64", 15: "complex128"}
 
 def data_type(number: int, where: str) -> DataType:
     """The element type that ONNX numbers so."""
-    found = _TYPES[number - 1] if 0 < number <= len(_TYPES) else None
-    if found is None:
+    dtype = _TYPES[number - 1] if 0 < number <= len(_TYPES) else None
+    if dtype is None:
         got = _NAMES.get(number, f"element type {number}")
         raise NotSupportedError("AR901", where, got, "numbers or booleans", "compute it outside the model")
-    return found
+    return dtype
 
 
 @dataclass(slots=True)
 class Reader:
     """Reads tensors of a model whose bytes are `model` and whose other files lie in `folder`, None: nowhere.
 
-    given: arrays that the user gave in place of tensors of the model, by name.
+    loaded: arrays that the user loaded in place of tensors of the model, by name.
     """
 
     folder: Path | None
     model: memoryview
-    given: dict[str, Array] = field(default_factory=dict)
+    loaded: dict[str, Array] = field(default_factory=dict)
     _files: dict[str, memoryview] = field(default_factory=dict)
 
     def array(self, tensor: TensorProto) -> Array:
         """The elements, shaped; long ones are read only. Raises GraphError AR418 for data that is
         not where the model says, AR417 for one of another length."""
-        if tensor.name and tensor.name in self.given:
-            return self.given[tensor.name]
+        if tensor.name and tensor.name in self.loaded:
+            return self.loaded[tensor.name]
         where, dtype = f"initializer {tensor.name}", data_type(tensor.data_type, tensor.name)
         shape = tuple(tensor.dims)
         if any(d < 0 for d in shape):
@@ -92,18 +92,18 @@ class Reader:
             raise GraphError("AR417", where, str(error), f"{prod(shape)} elements") from None
 
     def _outside(self, where: str, tensor: TensorProto, dtype: DataType, shape: tuple[int, ...]) -> Array:
-        told = {e.key: e.value for e in tensor.external_data}
+        refs = {e.key: e.value for e in tensor.external_data}
         try:
-            offset, length = int(told.get("offset", 0)), int(told["length"]) if "length" in told else None
+            offset, length = int(refs.get("offset", 0)), int(refs["length"]) if "length" in refs else None
         except ValueError:
-            raise GraphError("AR418", where, f"{told}", "an offset and a length in bytes") from None
+            raise GraphError("AR418", where, f"{refs}", "an offset and a length in bytes") from None
         needed = storage_bytes(dtype, prod(shape))
         if length not in (None, needed):
             raise _length(where, length, dtype, shape)
-        data = self._file(where, told.get("location", ""))
+        data = self._file(where, refs.get("location", ""))
         if offset < 0 or offset + needed > len(data):
             got, wanted = f"{len(data)} bytes", f"at least {offset + needed}"
-            raise GraphError("AR418", f"{where}: {told['location']}", got, wanted)
+            raise GraphError("AR418", f"{where}: {refs['location']}", got, wanted)
         part = data[offset : offset + needed]
         if dtype.itemsize < 1:  # elements that share bytes are unpacked, one in each byte
             copy = TensorProto(data_type=tensor.data_type, dims=shape, raw_data=bytes(part))
@@ -133,15 +133,15 @@ class Reader:
                 "give the path of the model, and keep data in its folder",
             )
             raise GraphError("AR418", where, got, "a file in the model's folder", do)
-        found, root = (self.folder / path).resolve(), self.folder.resolve()
-        if not any(found.is_relative_to(place) for place in (root, *_stores(root))):
+        file, root = (self.folder / path).resolve(), self.folder.resolve()
+        if not any(file.is_relative_to(place) for place in (root, *_stores(root))):
             got = f"{location!r}, a link out of the folder"
             raise GraphError("AR418", where, got, "a file in the model's folder")
-        if not found.exists() or found.is_dir():
+        if not file.exists() or file.is_dir():
             raise GraphError(
                 "AR418", where, f"no file {shortened(location)!r}", "a file in the model's folder"
             )
-        return found
+        return file
 
 
 def _stores(folder: Path) -> list[Path]:

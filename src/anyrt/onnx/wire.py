@@ -119,8 +119,8 @@ def _text(field: int, content: bytes) -> bytes:
 def _external(offset: int, size: int) -> bytes:
     """`external_data` (13) with entries of key (1) and value (2), and `data_location` (14) EXTERNAL."""
     entries = {b"location": OWN.encode(), b"offset": b"%d" % offset, b"length": b"%d" % size}
-    told = b"".join(_text(13, _text(1, key) + _text(2, value)) for key, value in entries.items())
-    return told + _number(14 << 3) + _number(1)
+    data = b"".join(_text(13, _text(1, key) + _text(2, value)) for key, value in entries.items())
+    return data + _number(14 << 3) + _number(1)
 
 
 def damaged(got: str) -> GraphError:

@@ -40,8 +40,8 @@ RTOL = 1e-5  # layers that round more coarsely by themselves are in no chain
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """`y` is what layers make of the input `x`, whose elements are `fed`; `told` says which layers, `slack`
-    what the least exact of them may differ."""
+    """`y` is the result of the layers for the input `x`, whose elements are `fed`. `layers` describes them,
+    `slack` is the tolerance of the least exact one."""
 
     name: str
     x: Value

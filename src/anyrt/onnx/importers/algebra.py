@@ -46,11 +46,11 @@ def _small(equation: str) -> str:
 def determinant(node: Node) -> Tensor:
     """The product of the pivots of an elimination, each the largest that is left of its column; rows stay
     where they are, those of pivots become 0, and the order in which they were taken gives the sign."""
-    given = node.input(0)
-    n = given.sizes[-1]
+    x = node.input(0)
+    n = x.sizes[-1]
     if not 0 < n <= LARGEST:
         raise node.unsupported(f"a matrix of {n} columns", f"use a known number of at most {LARGEST}")
-    a, rows = wide(given), node.constant(np.arange(n).reshape(n, 1), INT64)
+    a, rows = wide(x), node.constant(np.arange(n).reshape(n, 1), INT64)
     product, places = None, []
     for k in range(n):
         column = window(a, -1, 0, 1)
@@ -65,10 +65,10 @@ def determinant(node: Node) -> Tensor:
             a = window(a, -1, 1, n - 1 - k) - factor * window(row, -1, 1, n - 1 - k)
     assert product is not None, "there is a column"
     signed = product * _sign(node, places).cast(product.dtype)
-    if given.is_float:  # a pivot of 0 would hide it
-        spoilt = node.reduce(R.MAX, node.unary(UnaryOperation.ISNAN, given).cast(INT64), [-2, -1])
+    if x.is_float:  # a pivot of 0 would hide it
+        spoilt = node.reduce(R.MAX, node.unary(UnaryOperation.ISNAN, x).cast(INT64), [-2, -1])
         signed = node.where_(spoilt.equal(1), node.like(np.nan, signed), signed)
-    return signed.squeeze(-2, -1).cast(given.dtype)
+    return signed.squeeze(-2, -1).cast(x.dtype)
 
 
 def _sign(node: Node, places: list[Tensor]) -> Tensor:

@@ -70,8 +70,8 @@ def _power(node: Node, x: Tensor, saturates: bool) -> Tensor:
             more = (rest > STEP // 2) | (rest.equal(STEP // 2) & (exponent > 0))
         case _:
             more = rest < 0
-    made = exponent + more.cast(INT32)
-    made = made.minimum(254) if saturates else made
-    least, nan = node.like(STEP // 2, made), node.like(NAN, made)
-    power = node.where_(made.equal(0), least, made * STEP)
-    return _bits(node, node.where_(none | made.equal(255), nan, power), FLOAT)
+    biased = exponent + more.cast(INT32)
+    biased = biased.minimum(254) if saturates else biased
+    least, nan = node.like(STEP // 2, biased), node.like(NAN, biased)
+    power = node.where_(biased.equal(0), least, biased * STEP)
+    return _bits(node, node.where_(none | biased.equal(255), nan, power), FLOAT)

@@ -34,7 +34,7 @@ BEHIND: dict[str, tuple[ActivationType, tuple[float, ...]]] = {
 contrib: Callable[..., Callable[[Importer], Importer]] = partial(importer, domain=DOMAIN)
 
 
-def activated(node: Node, x: Tensor, given: tuple[float, ...]) -> Tensor:
+def activated(node: Node, x: Tensor, values: tuple[float, ...]) -> Tensor:
     """What the attribute `activation` names."""
     name = node.attr("activation", "")
     if not name:
@@ -42,7 +42,7 @@ def activated(node: Node, x: Tensor, given: tuple[float, ...]) -> Tensor:
     if name not in BEHIND:
         raise node.unsupported(f"activation {name}", f"one of {', '.join(BEHIND)}")
     kind, defaults = BEHIND[name]
-    values = (*given, *defaults[len(given) :])
+    values = (*values, *defaults[len(values) :])
     named = dict(zip(("alpha", "beta"), values[: len(defaults)], strict=False))
     return node.layer("add_activation", x, kind, **named)
 
@@ -149,8 +149,8 @@ contrib("SimplifiedLayerNormalization")(rms_norm)
 def embed_layer_norm(node: Node) -> list[Tensor | None]:
     """Embeddings of words, positions and segments, added up and normalised; how many words a mask shows."""
     ids, words, places, scale = (node.input(i) for i in (0, 2, 3, 5))
-    segments, kinds, bias, mask, given = (node.optional(i) for i in (1, 4, 6, 7, 8))
-    at = node.counted(length(ids, 1)) if given is None else given
+    segments, kinds, bias, mask, positions = (node.optional(i) for i in (1, 4, 6, 7, 8))
+    at = node.counted(length(ids, 1)) if positions is None else positions
     x = node.gather(words, ids, 0) + node.gather(places, at, 0)
     if segments is not None and kinds is not None:
         x = x + node.gather(kinds, segments, 0)

@@ -69,7 +69,7 @@ def qlinear_softmax(node: Node) -> Tensor:
 @contrib("QLinearConcat")
 def qlinear_concat(node: Node) -> Tensor:
     """Tensors of several scales one behind the other."""
-    parts = [real(node, i) for i in range(2, len(node.given), 3)]
+    parts = [real(node, i) for i in range(2, len(node.arguments), 3)]
     y = node.concat(parts, node.axis(parts[0]))
     return coded(node, y, 0, node.input(2).dtype)
 

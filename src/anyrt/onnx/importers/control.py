@@ -21,40 +21,40 @@ from anyrt.core.errors import AnyrtError, ArgumentError, DTypeError, GraphError,
 from anyrt.ir.counted import counted
 from anyrt.ir.graph import Graph
 from anyrt.onnx.joined import JOINED, RANKED, RanksDiffer
-from anyrt.onnx.node import Border, Given, Node, importer
+from anyrt.onnx.node import Argument, Border, Node, importer
 
 MOST_WRITTEN = 1024  # turns of a loop that is written out
 THEN, ELSE = "then_branch", "else_branch"
 
 
 @importer("If")
-def if_(node: Node) -> list[Given]:
+def if_(node: Node) -> list[Argument]:
     """One of two branches; where the condition is known already, the other one is not even looked at."""
     flag = node.input(0).reshape(())
-    found = node.ints(flag)
-    if found is not None:
-        return node.body(THEN if found[0] else ELSE)(())
+    known = node.ints(flag)
+    if known is not None:
+        return node.body(THEN if known[0] else ELSE)(())
     before, failed = node.network.num_layers, dict[str, AnyrtError]()
-    choice, made = Choice(node, flag), dict[str, list[Given]]()
+    choice, branches = Choice(node, flag), dict[str, list[Argument]]()
     joined = node.has(JOINED)
     one = _is_one(node, flag)
     for name, holds in ((THEN, flag), (ELSE, ~flag)):
         enter = _narrowed(node, one, choice.enter) if name == THEN else choice.enter
         try:
-            made[name] = node.body(name)((), enter, trial=joined, holds=holds)
+            branches[name] = node.body(name)((), enter, trial=joined, holds=holds)
         except (ShapeError, ArgumentError, GraphError) as error:
             if not joined:
                 raise
             failed[name] = error
     if not failed:
-        return [_either(node, choice, a, b) for a, b in zip(made[THEN], made[ELSE], strict=True)]
+        return [_either(node, choice, a, b) for a, b in zip(branches[THEN], branches[ELSE], strict=True)]
     if len(failed) == 2:
         raise failed[THEN]
     state_of(node.network).retract(before)
     return _only(node, flag, one, failed)
 
 
-def _only(node: Node, flag: Tensor, one: Dim | None, failed: Mapping[str, AnyrtError]) -> list[Given]:
+def _only(node: Node, flag: Tensor, one: Dim | None, failed: Mapping[str, AnyrtError]) -> list[Argument]:
     """The branch that can run, where the condition asks for it: else a run is refused."""
     ((name, error),) = failed.items()
     right = ~flag if name == THEN else flag
@@ -71,8 +71,8 @@ def _only(node: Node, flag: Tensor, one: Dim | None, failed: Mapping[str, AnyrtE
 
 def _is_one(node: Node, flag: Tensor) -> Dim | None:
     """The size that is 1 where a condition holds, if it asks for that."""
-    found = node.symbols(flag)
-    match None if found is None else found.reshape(-1)[0]:
+    known = node.symbols(flag)
+    match None if known is None else known.reshape(-1)[0]:
         case Expr(terms=(((Fn(op="eq", args=(1, size) | (size, 1)),), 1),)):
             return size
     return None
@@ -93,7 +93,7 @@ def _narrowed(node: Node, one: Dim | None, border: Border) -> Border:
     return narrow
 
 
-def _either(node: Node, choice: Choice, a: Given, b: Given) -> Given:
+def _either(node: Node, choice: Choice, a: Argument, b: Argument) -> Argument:
     """What one of two branches has made."""
 
     def chosen(a: Tensor, b: Tensor) -> Tensor:
@@ -116,21 +116,21 @@ def _of_any_rank(node: Node, choice: Choice, a: Tensor, b: Tensor) -> Tensor:
     most, ranks = max(a.rank, b.rank), () if is_one else [_rank(node, x) for x in (a, b)]
     a, b = (x.unsqueeze(*range(x.rank, most)) for x in (a, b))
     _check_types(node, a, b)
-    made = choice.leave(a, b)
-    state_of(made.it).rank = state_of(choice.leave(*ranks).it) if ranks else None
-    return made
+    result = choice.leave(a, b)
+    state_of(result.it).rank = state_of(choice.leave(*ranks).it) if ranks else None
+    return result
 
 
 def _rank(node: Node, x: Tensor) -> Tensor:
     """The rank of a tensor, which a run may have to decide."""
-    told = state_of(x.it).rank
-    return node.constant(x.rank, DataType.INT64) if told is None else node.tensor(told.it)
+    rank = state_of(x.it).rank
+    return node.constant(x.rank, DataType.INT64) if rank is None else node.tensor(rank.it)
 
 
-def _kind(given: Given) -> str:
-    if isinstance(given, list):
-        return f"a sequence of {len(given)}"
-    return "no value" if given is None else "a tensor"
+def _kind(value: Argument) -> str:
+    if isinstance(value, list):
+        return f"a sequence of {len(value)}"
+    return "no value" if value is None else "a tensor"
 
 
 def _check_alike(node: Node, a: Tensor, b: Tensor) -> None:
@@ -151,14 +151,14 @@ def _check_types(node: Node, a: Tensor, b: Tensor) -> None:
 
 
 @importer("Loop")
-def loop(node: Node) -> list[Given]:
+def loop(node: Node) -> list[Argument]:
     """Turns that pass tensors on; what they collect has as many as there were, which data may decide."""
     turns, go = node.optional(0), node.optional(1)
     count = None if turns is None else node.ints(turns)
     goes = (1,) if go is None else node.ints(go)
-    states = [s for s in node.given[2:] if isinstance(s, Tensor)]
+    states = [s for s in node.arguments[2:] if isinstance(s, Tensor)]
     written = count is not None and goes is not None and count[0] <= MOST_WRITTEN
-    if len(states) == len(node.given[2:]):
+    if len(states) == len(node.arguments[2:]):
         before = node.network.num_layers
         try:
             return _looped(node, turns, go, states, written)
@@ -174,12 +174,12 @@ def loop(node: Node) -> list[Given]:
 
 def _looped(
     node: Node, turns: Tensor | None, go: Tensor | None, states: Sequence[Tensor], trial: bool
-) -> list[Given]:
+) -> list[Argument]:
     """The loop as a part of the network. `trial`: problems are no news, since there is another way."""
     part = Turns(node)
     inner = [part.state(s) for s in states]
-    made = node.body("body")([*_begin(node, part.counter()), *inner], trial=trial)
-    again, nexts, collected = _results(node, made, len(states))
+    results = node.body("body")([*_begin(node, part.counter()), *inner], trial=trial)
+    again, nexts, collected = _results(node, results, len(states))
     collected = [_as_declared(node, 1 + len(states) + k, x) for k, x in enumerate(collected)]
     for state, first, following in zip(inner, states, nexts, strict=True):
         part.then(state, _like_first(node, first, following))
@@ -195,31 +195,31 @@ def _begin(node: Node, turn: Tensor) -> list[Tensor]:
     whether that of the next turn may not."""
     inputs = node.body_inputs("body")
     ranks = [len(v.type.tensor_type.shape.dim) for v in inputs[:2]]
-    given = [turn, node.constant(True)]
-    return [x.reshape((1,) * rank) for x, rank in zip(given, ranks, strict=True)]
+    values = [turn, node.constant(True)]
+    return [x.reshape((1,) * rank) for x, rank in zip(values, ranks, strict=True)]
 
 
-def _results(node: Node, made: list[Given], states: int) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+def _results(node: Node, values: list[Argument], states: int) -> tuple[Tensor, list[Tensor], list[Tensor]]:
     """The condition, the next states, and what turns collect, of a loop's graph that passes on tensors."""
-    found = [x for x in made if isinstance(x, Tensor)]
-    if len(found) < len(made):
+    tensors = [x for x in values if isinstance(x, Tensor)]
+    if len(tensors) < len(values):
         raise node.unsupported("a sequence that turns make", "stack its tensors")
-    if len(found) < 1 + states:
-        got = f"{len(found)} outputs of the body for {states} states"
+    if len(tensors) < 1 + states:
+        got = f"{len(tensors)} outputs of the body for {states} states"
         raise GraphError("AR417", node.where, got, f"a condition and {states} or more")
-    for x in found:
+    for x in tensors:
         _check_rank(node, x)
-    return found[0], found[1 : 1 + states], found[1 + states :]
+    return tensors[0], tensors[1 : 1 + states], tensors[1 + states :]
 
 
 def _as_declared(node: Node, output: int, x: Tensor) -> Tensor:
     """What a turn makes for output `output` of the graph, of the sizes that this declares where data decide
     them in each turn, as all have one shape. One axis at a time: other shapes have that volume, too."""
     dims = node.body_outputs("body")[output].type.tensor_type.shape.dim
-    found = [axis for axis, size in enumerate(node.value(x).shape) if counts(size)]
-    if len(dims) != x.rank or not all(dims[axis].HasField("dim_value") for axis in found):
+    axes = [axis for axis, size in enumerate(node.value(x).shape) if counts(size)]
+    if len(dims) != x.rank or not all(dims[axis].HasField("dim_value") for axis in axes):
         return x
-    for axis in found:
+    for axis in axes:
         sizes = lengths(x)
         sizes[axis] = dims[axis].dim_value
         x = x.reshape(sizes)
@@ -257,15 +257,15 @@ def _like_first(node: Node, first: Tensor, following: Tensor) -> Tensor:
     return following  # whose sizes the recurrence asks to be these, axis by axis
 
 
-def _written_out(node: Node, count: int) -> list[Given]:
+def _written_out(node: Node, count: int) -> list[Argument]:
     """The turns one behind the other."""
-    states = list(node.given[2:])
+    states = list(node.arguments[2:])
     collected: list[list[Tensor]] = [[] for _ in node.outputs_named[len(states) :]]
     for turn in range(count):
         begin = _begin(node, node.constant(turn, DataType.INT64))
-        again, *made = node.body("body")([*begin, *states])
-        states = made[: len(states)]
-        for kept, x in zip(collected, made[len(states) :], strict=True):
+        again, *results = node.body("body")([*begin, *states])
+        states = results[: len(states)]
+        for kept, x in zip(collected, results[len(states) :], strict=True):
             kept.append(_tensor(node, x).unsqueeze(0))
         goes = node.ints(_tensor(node, again))
         if goes is None:
@@ -278,11 +278,11 @@ def _written_out(node: Node, count: int) -> list[Given]:
     return [*states, *(node.concat(kept, 0) for kept in collected)]
 
 
-def _tensor(node: Node, given: Given) -> Tensor:
-    if not isinstance(given, Tensor):
+def _tensor(node: Node, value: Argument) -> Tensor:
+    if not isinstance(value, Tensor):
         raise node.unsupported("a sequence for a condition or among what turns collect", "use tensors")
-    _check_rank(node, given)
-    return given
+    _check_rank(node, value)
+    return value
 
 
 def _check_rank(node: Node, x: Tensor) -> None:
@@ -293,21 +293,21 @@ def _check_rank(node: Node, x: Tensor) -> None:
 
 
 @importer("Scan")
-def scan(node: Node) -> list[Given]:
+def scan(node: Node) -> list[Argument]:
     """A loop along axes of tensors."""
     if node.version < 9:
         return _scan_of_batches(node)
     inputs = node.present()
     states = len(inputs) - node.required("num_scan_inputs", 1)
     along = inputs[states:]
-    given = node.attr("scan_input_axes", (0,) * len(along))
-    axes = [a % x.rank for a, x in zip(given, along, strict=True)]
+    declared = node.attr("scan_input_axes", (0,) * len(along))
+    axes = [a % x.rank for a, x in zip(declared, along, strict=True)]
     return _scanned(node, inputs[:states], along, axes, None)
 
 
 def _scanned(
     node: Node, first: Sequence[Tensor], along: Sequence[Tensor], axes: Sequence[int], count: Tensor | None
-) -> list[Given]:
+) -> list[Argument]:
     """The states at the end, and what turns collect; `count`: of turns, where slices are left out."""
     sizes = {x.sizes[axis] for x, axis in zip(along, axes, strict=True)} - {-1}
     if len(sizes) > 1:
@@ -323,10 +323,10 @@ def _scanned(
     ways = node.attr("directions" if older else "scan_input_directions", (0,) * len(along))
     inner = [part.state(s) for s in first]
     slices = [part.each(x, a, bool(w)) for x, a, w in zip(along, axes, ways, strict=True)]
-    made = [_tensor(node, x) for x in node.body("body")([*inner, *slices])]
-    for state, start, following in zip(inner, first, made, strict=False):
+    results = [_tensor(node, x) for x in node.body("body")([*inner, *slices])]
+    for state, start, following in zip(inner, first, results, strict=False):
         part.then(state, _like_first(node, start, following))
-    collected = made[len(inner) :]
+    collected = results[len(inner) :]
     out_axes = node.attr("scan_output_axes", (0,) * len(collected))
     out_ways = node.attr("scan_output_directions", (0,) * len(collected))
     return [
@@ -338,9 +338,9 @@ def _scanned(
     ]
 
 
-def _scan_of_batches(node: Node) -> list[Given]:
+def _scan_of_batches(node: Node) -> list[Argument]:
     """Scan as opset 8 has it: for each entry of a batch by itself, along the second axis."""
-    lengths, inputs = node.optional(0), [node.input(i) for i in range(1, len(node.given))]
+    lengths, inputs = node.optional(0), [node.input(i) for i in range(1, len(node.arguments))]
     states = len(inputs) - node.required("num_scan_inputs", 1)
     if lengths is not None and any(node.attr("directions", (0,))):
         raise node.unsupported("sequence_lens for a scan that goes backwards", "use opset 9")
@@ -348,5 +348,5 @@ def _scan_of_batches(node: Node) -> list[Given]:
     entries = [outer.each(x) for x in inputs]
     count = None if lengths is None else outer.each(lengths)
     along = entries[states:]
-    made = _scanned(node, entries[:states], along, [0] * len(along), count)
-    return [outer.all(_tensor(node, x)) for x in made]
+    results = _scanned(node, entries[:states], along, [0] * len(along), count)
+    return [outer.all(_tensor(node, x)) for x in results]

@@ -84,7 +84,7 @@ def deform_conv(node: Node) -> Tensor:
 @importer("MaxUnpool")
 def max_unpool(node: Node) -> Tensor:
     """Each element at its place in the tensor, zeros elsewhere."""
-    x, places, wanted = node.input(0), node.input(1), node.optional(2)
+    x, places, shape = node.input(0), node.input(1), node.optional(2)
     by = windows_of(node, node.required("kernel_shape", ()))
     sizes: list[Size] = [length(x, 0), length(x, 1)]
     spatial = zip(by.stride, by.before, by.after, by.size, strict=True)
@@ -95,6 +95,6 @@ def max_unpool(node: Node) -> Tensor:
     zeros = node.full([many], node.constant(np.zeros(()), x.dtype))
     flat = node.layer("add_scatter", zeros, places.reshape((-1,)), x.reshape((-1,)), ScatterMode.ELEMENT)
     y = flat.reshape(sizes)
-    if wanted is None:
+    if shape is None:
         return y
-    return node.slice(y, [0] * y.rank, wanted, mode=SampleMode.FILL)
+    return node.slice(y, [0] * y.rank, shape, mode=SampleMode.FILL)

@@ -59,8 +59,8 @@ def _binary(op: ElementWiseOperation, node: Node) -> Tensor:
 
 
 def _activation(name: str, node: Node) -> Tensor:
-    kind, given = ACTIVATIONS[name]
-    parameters = {ours: node.attr(theirs, default) for ours, (theirs, default) in given.items()}
+    kind, defaults = ACTIVATIONS[name]
+    parameters = {ours: node.attr(theirs, default) for ours, (theirs, default) in defaults.items()}
     return node.activation(kind, node.input(0), **parameters)
 
 
@@ -81,24 +81,24 @@ importer("Min")(partial(_folded, Tensor.minimum))
 @importer("Identity")
 def identity(node: Node) -> Outputs:
     """The same elements; the same sequence, or nothing."""
-    given = node.given[0]
-    return node.layer("add_identity", given) if isinstance(given, Tensor) else [given]
+    value = node.arguments[0]
+    return node.layer("add_identity", value) if isinstance(value, Tensor) else [value]
 
 
 @importer("Sum")
 def total(node: Node) -> Tensor:
     """The sum of the inputs, rounded to a half type once."""
-    given = node.present()
-    if len(given) <= 2:
+    terms = node.present()
+    if len(terms) <= 2:
         return _folded(Tensor.__add__, node)
-    return reduce(Tensor.__add__, map(wide, given)).cast(given[0].dtype)
+    return reduce(Tensor.__add__, map(wide, terms)).cast(terms[0].dtype)
 
 
 @importer("Mean")
 def mean(node: Node) -> Tensor:
     """The average of the inputs, rounded to a half type once."""
-    given = node.present()
-    return (reduce(Tensor.__add__, map(wide, given)) / len(given)).cast(given[0].dtype)
+    terms = node.present()
+    return (reduce(Tensor.__add__, map(wide, terms)) / len(terms)).cast(terms[0].dtype)
 
 
 @importer("BitwiseNot")
@@ -129,12 +129,12 @@ def is_inf(node: Node) -> Tensor:
     """Infinities, those of one sign alone where asked."""
     x = node.input(0)
     positive, negative = node.attr("detect_positive", 1), node.attr("detect_negative", 1)
-    found = node.unary(U.ISINF, x)
+    infinite = node.unary(U.ISINF, x)
     if positive and negative:
-        return found
+        return infinite
     if positive or negative:
-        return found & (x > 0.0 if positive else x < 0.0)
-    return found & ~found
+        return infinite & (x > 0.0 if positive else x < 0.0)
+    return infinite & ~infinite
 
 
 @importer("Clip")
@@ -187,11 +187,11 @@ def celu(node: Node) -> Tensor:
 def shrink(node: Node) -> Tensor:
     """0 between −λ and λ, and what lies outside brought nearer by a bias. Where λ is negative both may hold:
     then what is below it comes first. Integers are compared exactly, and wrap."""
-    given, bias, most = node.input(0), node.attr("bias", 0.0), node.attr("lambd", 0.5)
-    if given.is_float:
-        x, up, down = given, given + bias, given - bias
+    x, bias, most = node.input(0), node.attr("bias", 0.0), node.attr("lambd", 0.5)
+    if x.is_float:
+        real, up, down = x, x + bias, x - bias
     else:  # in 64 bits, of which the type keeps its own
-        x = given.cast(DataType.DOUBLE)
-        wide, by = (given.cast(DataType.INT64), int(bias)) if bias % 1 == 0 else (x, bias)
-        up, down = ((wide + b).cast(DataType.INT64).cast(given.dtype) for b in (by, -by))
-    return node.where_(x < -most, up, node.where_(x > most, down, node.like(0, given)))
+        real = x.cast(DataType.DOUBLE)
+        wide, by = (x.cast(DataType.INT64), int(bias)) if bias % 1 == 0 else (real, bias)
+        up, down = ((wide + b).cast(DataType.INT64).cast(x.dtype) for b in (by, -by))
+    return node.where_(real < -most, up, node.where_(real > most, down, node.like(0, x)))

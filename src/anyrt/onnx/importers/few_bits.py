@@ -92,10 +92,10 @@ def _bias(node: Node) -> Tensor | None:
     if bias is None:
         return None
     _real(node, bias, "a bias")
-    wanted = node.required("N", 0)
-    if bias.sizes != (wanted,):
+    rows = node.required("N", 0)
+    if bias.sizes != (rows,):
         got, do = f"a bias of shape {bias.sizes}", "give one for each column of the result"
-        raise ShapeError("AR123", node.where, got, f"({wanted},)", do)
+        raise ShapeError("AR123", node.where, got, f"({rows},)", do)
     return bias
 
 
@@ -126,20 +126,20 @@ def _form(node: Node) -> Form:
 
 def _order(node: Node, form: Form) -> Order:
     """How columns are ordered, so that those of a block stand side by side."""
-    given = node.optional(4)
-    if given is None:
+    index = node.optional(4)
+    if index is None:
         return Order(form.size)
-    held = node.held(given)
+    held = node.held(index)
     if held is None:
         raise node.unsupported("g_idx that is computed", "make it a constant of the model")
-    found = np.asarray(held.elements()).reshape(-1)
-    if given.dtype not in INDICES:
-        got, do = f"g_idx of {short_name(given.dtype)}", "write the numbers of blocks"
+    groups = np.asarray(held.elements()).reshape(-1)
+    if index.dtype not in INDICES:
+        got, do = f"g_idx of {short_name(index.dtype)}", "write the numbers of blocks"
         raise DTypeError("AR202", node.where, got, "int32", do)
-    if found.size not in (form.columns, form.blocks * form.size):
-        got, wanted = f"g_idx of {found.size} elements", f"{form.columns}, the block of each column"
+    if groups.size not in (form.columns, form.blocks * form.size):
+        got, wanted = f"g_idx of {groups.size} elements", f"{form.columns}, the block of each column"
         raise ShapeError("AR123", node.where, got, wanted, "pass one value per column")
-    block = found[: form.columns].astype(np.int64)
+    block = groups[: form.columns].astype(np.int64)
     wrong = block[(block < 0) | (block >= form.blocks)]
     if wrong.size:
         got, wanted = f"block {wrong[0]} in g_idx", f"0 to {form.blocks - 1}"
@@ -228,8 +228,8 @@ def _zeros(node: Node, form: Form) -> Tensor | None:
     if held is None:
         raise node.unsupported("zero points that are computed", "make them constants of the model")
     shape = (form.rows, -(-form.blocks * form.bits // 8))
-    found = _unpacked(node, held, shape, form.bits, "zero points")[:, : form.blocks]
-    return node.constant(found - form.middle, SIGNED[form.bits])
+    codes = _unpacked(node, held, shape, form.bits, "zero points")[:, : form.blocks]
+    return node.constant(codes - form.middle, SIGNED[form.bits])
 
 
 def _each(node: Node, x: Tensor, form: Form, what: str, do: str) -> Tensor:
@@ -237,8 +237,8 @@ def _each(node: Node, x: Tensor, form: Form, what: str, do: str) -> Tensor:
     _real(node, x, what)
     _check_shape(node, x.sizes, (form.rows, form.blocks), f"{what[2:]}s")
     held = node.held(x)
-    given = np.asarray([] if held is None else held.elements()).astype(np.float32)
-    wrong = given[~np.isfinite(given)]
+    values = np.asarray([] if held is None else held.elements()).astype(np.float32)
+    wrong = values[~np.isfinite(values)]
     if wrong.size:
         raise ArgumentError("AR304", node.where, f"{what} of {wrong[0]:g}", "finite numbers", do)
     return x.cast(FLOAT).reshape((form.rows, form.blocks))

@@ -72,8 +72,8 @@ def imputer(node: Node) -> Tensor:
     value = np.array(node.attr(f"imputed_value_{kind}s", ()), np.float64)
     put = node.constant(value, x.dtype)
     old = node.attr("replaced_value_float", 0.0) if x.is_float else node.attr("replaced_value_int64", 0)
-    found = node.unary(UnaryOperation.ISNAN, x) if np.isnan(old) else x.equal(old)
-    return node.where_(found, put, x)
+    missing = node.unary(UnaryOperation.ISNAN, x) if np.isnan(old) else x.equal(old)
+    return node.where_(missing, put, x)
 
 
 @ml("FeatureVectorizer")
@@ -100,10 +100,10 @@ def label_encoder(node: Node) -> Tensor:
     """The value of the key that an element is, or another one where it is none."""
     x = node.input(0)
     keys, values, other = _entries(node, "keys"), _entries(node, "values"), _default(node)
-    wanted = node.constant(keys, x.dtype)
-    same = x.unsqueeze(x.rank).equal(wanted)
+    row = node.constant(keys, x.dtype)
+    same = x.unsqueeze(x.rank).equal(row)
     if keys.dtype.kind == "f" and np.isnan(keys).any():
-        nan = node.unary(UnaryOperation.ISNAN, wanted)
+        nan = node.unary(UnaryOperation.ISNAN, row)
         same = same | (node.unary(UnaryOperation.ISNAN, x).unsqueeze(x.rank) & nan)
     at = same.cast(INT64) * node.constant(np.arange(1, keys.size + 1), INT64)
     place = node.reduce(ReduceOperation.MAX, at, [x.rank], keep=False)
@@ -230,10 +230,10 @@ def kernel(node: Node, x: Tensor, vectors: Array) -> Tensor:
 
 
 def _vectors(node: Node, count: int) -> Array:
-    found = np.array(node.attr("support_vectors", ()), np.float32)
-    if count < 1 or found.size % count:
-        raise GraphError("AR417", node.where, f"{found.size} numbers of {count} vectors", "a multiple")
-    return found.reshape(count, -1)
+    vectors = np.array(node.attr("support_vectors", ()), np.float32)
+    if count < 1 or vectors.size % count:
+        raise GraphError("AR417", node.where, f"{vectors.size} numbers of {count} vectors", "a multiple")
+    return vectors.reshape(count, -1)
 
 
 @ml("SVMRegressor")

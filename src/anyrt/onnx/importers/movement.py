@@ -21,7 +21,7 @@ from anyrt.api.compose.sizes import (
     window,
 )
 from anyrt.api.compose.tensor import Tensor
-from anyrt.core.counts import counts as found_by_data
+from anyrt.core.counts import counts as counts_in
 from anyrt.core.enums import DataType, SampleMode, UnaryOperation
 from anyrt.onnx.node import Node, importer, named
 
@@ -60,7 +60,7 @@ def tile(node: Node) -> Tensor:
     x = node.input(0)
     counts, whole = entries(node.input(1)), lengths(x)
     sizes = [n * count for n, count in zip(whole, counts, strict=True)]
-    if not any(map(found_by_data, node.value(x).shape)):
+    if not any(map(counts_in, node.value(x).shape)):
         return node.slice(x, [0] * x.rank, sizes, mode=SampleMode.WRAP)
     for axis, (n, count) in enumerate(zip(whole, counts, strict=True)):
         if count != 1:
@@ -74,14 +74,14 @@ def slice_(node: Node) -> Tensor:
     """Windows with steps, counted as in Python."""
     x = node.input(0)
     starts, ends = (_given(node, i, name) for i, name in ((1, "starts"), (2, "ends")))
-    axes, given = named(node, 3), node.optional(4)
+    axes, strides = named(node, 3), node.optional(4)
     axes = range(len(starts)) if axes is None else axes
-    steps = [1] * len(starts) if given is None else entries(given)
+    steps = [1] * len(starts) if strides is None else entries(strides)
     windows = zip(lengths_along(x, axes), starts, ends, steps, strict=True)
-    found = [_window(*window) for window in windows]
-    found = [(w[0], _bounded(w[1], n)) for w, n in zip(found, lengths_along(x, axes), strict=True)]
-    first = spread([w[0] for w in found], axes, [0] * x.rank)
-    sizes = spread([w[1] for w in found], axes, lengths(x))
+    bounded = [_window(*window) for window in windows]
+    bounded = [(w[0], _bounded(w[1], n)) for w, n in zip(bounded, lengths_along(x, axes), strict=True)]
+    first = spread([w[0] for w in bounded], axes, [0] * x.rank)
+    sizes = spread([w[1] for w in bounded], axes, lengths(x))
     step = spread(steps, axes, [1] * x.rank)
     if not isinstance(axes, Tensor):
         return node.slice(x, first, sizes, step)
@@ -112,9 +112,9 @@ def _window(n: Size, start: Size, end: Size, step: Size) -> tuple[Size, Size]:
 @importer("Pad")
 def pad(node: Node) -> Tensor:
     """Elements around all axes, or some, or fewer than there are."""
-    x, given, value = node.input(0), node.optional(1), node.optional(2)
+    x, pads, value = node.input(0), node.optional(1), node.optional(2)
     name = "paddings" if node.version < 2 else "pads"
-    borders = list(node.required(name, (0,))) if given is None else entries(given)
+    borders = list(node.required(name, (0,))) if pads is None else entries(pads)
     mode = node.choice("mode", "constant", MODES)
     count, none = len(borders) // 2, [0] * x.rank
     axes = named(node, 3)
@@ -124,7 +124,7 @@ def pad(node: Node) -> Tensor:
     fill = None
     if mode is SampleMode.FILL:
         fill = (node.constant(node.attr("value", 0.0), x.dtype) if value is None else value).reshape(())
-    if isinstance(axes, Tensor) or any(map(found_by_data, node.value(x).shape)):
+    if isinstance(axes, Tensor) or any(map(counts_in, node.value(x).shape)):
         return _padded(node, x, starts, sizes, mode, fill)
     return node.slice(x, starts, sizes, mode=mode, fill=fill)
 
@@ -179,11 +179,11 @@ def _half(n: Size) -> Size:
 @importer("Split")
 def split(node: Node) -> Sequence[Tensor]:
     """Parts along an axis, of given sizes or all alike, the last one smaller."""
-    x, given = node.input(0), node.optional(1)
+    x, lengths_ = node.input(0), node.optional(1)
     axis, count = node.axis(x), len(node.outputs_named)
     sizes: list[Size]
-    if given is not None:
-        sizes = entries(given)
+    if lengths_ is not None:
+        sizes = entries(lengths_)
     elif node.has("split"):
         sizes = list(node.attr("split", ()))
     else:

@@ -62,13 +62,13 @@ def grain_of(node: Node) -> Grain:
     return grain
 
 
-def _check_blocks(node: Node, x: Tensor, what: str, given: Tensor, grain: Grain) -> None:
+def _check_blocks(node: Node, x: Tensor, what: str, scale: Tensor, grain: Grain) -> None:
     """AR123 unless there is one for each block, of which the last one may not be full."""
     block, axis = grain.block, grain.axis
     each = tuple(-(-d // block) if k == axis else d for k, d in enumerate(x.sizes))
-    known = -1 not in (*each, *given.sizes)
-    if given.rank != x.rank or (known and given.sizes != each):
-        got = f"a {what} of shape {given.sizes} for {x.sizes} in blocks of {block} along axis {axis}"
+    known = -1 not in (*each, *scale.sizes)
+    if scale.rank != x.rank or (known and scale.sizes != each):
+        got = f"a {what} of shape {scale.sizes} for {x.sizes} in blocks of {block} along axis {axis}"
         raise ShapeError("AR123", node.where, got, f"shape {each}", "give one for each block")
 
 

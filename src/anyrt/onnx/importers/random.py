@@ -15,7 +15,7 @@ from anyrt.api.compose.normalizations import wide
 from anyrt.api.compose.sizes import Size, lengths
 from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import CumulativeOperation, DataType, FillOperation, ReduceOperation, UnaryOperation
-from anyrt.onnx.node import Given, Node, importer
+from anyrt.onnx.node import Argument, Node, importer
 from anyrt.ops._types import FLOATS
 
 D, F = DataType, FillOperation
@@ -89,13 +89,13 @@ def multinomial(node: Node) -> Tensor:
     batch, classes = lengths(logits)
     drawn = _shares(node, [batch, count], logits.dtype).unsqueeze(2)
     below = (~(drawn < sums.unsqueeze(1))).cast(D.INT64)
-    found = node.reduce(ReduceOperation.SUM, below, [2], keep=False)
+    index = node.reduce(ReduceOperation.SUM, below, [2], keep=False)
     last = classes - 1  # a sum may end a little below 1
-    return found.minimum(last).cast(node.dtype("dtype", D.INT32))
+    return index.minimum(last).cast(node.dtype("dtype", D.INT32))
 
 
 @importer("Dropout")
-def dropout(node: Node) -> list[Given]:
+def dropout(node: Node) -> list[Argument]:
     """The same elements and a mask of True; in training some are 0 and all others larger."""
     x, ratio, training = node.input(0), node.optional(1), node.optional(2)
     mask_type = D.BOOL if node.version >= 10 else x.dtype

@@ -16,7 +16,7 @@ from anyrt.api.compose.regions import Turns
 from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import ActivationType, DataType
 from anyrt.core.errors import ArgumentError
-from anyrt.onnx.node import Given, Node, importer
+from anyrt.onnx.node import Argument, Node, importer
 
 A = ActivationType
 Function: TypeAlias = Callable[[Tensor], Tensor]
@@ -72,7 +72,7 @@ Cell: TypeAlias = Callable[[Way, Tensor, Sequence[Tensor]], tuple[Tensor, ...]]
 
 
 @importer("RNN")
-def rnn(node: Node) -> list[Given]:
+def rnn(node: Node) -> list[Argument]:
     """Ht = f(Xt W + Ht-1 R + b)."""
 
     def cell(way: Way, x: Tensor, states: Sequence[Tensor]) -> tuple[Tensor, ...]:
@@ -82,7 +82,7 @@ def rnn(node: Node) -> list[Given]:
 
 
 @importer("LSTM")
-def lstm(node: Node) -> list[Given]:
+def lstm(node: Node) -> list[Argument]:
     """Gates i, o, f and c, in this order, of which the cell and the state follow."""
     forget = bool(node.attr("input_forget", 0))
 
@@ -100,20 +100,20 @@ def lstm(node: Node) -> list[Given]:
 
 
 @importer("GRU")
-def gru(node: Node) -> list[Given]:
+def gru(node: Node) -> list[Argument]:
     """Gates z, r and h, in this order; the reset r is of the state, or of its product."""
     before = bool(node.attr("linear_before_reset", 0))
 
     def cell(way: Way, x: Tensor, states: Sequence[Tensor]) -> tuple[Tensor, ...]:
         (h,), (f, g) = states, way.functions
         if before:
-            made = way.product(h, way.recurrent)
-            z, r = (f(way.gate(x, k) + way.gate(made, k)) for k in (0, 1))
-            inner = way.gate(made, 2)
+            product = way.product(h, way.recurrent)
+            z, r = (f(way.gate(x, k) + way.gate(product, k)) for k in (0, 1))
+            inner = way.gate(product, 2)
             inner = r * (inner if way.rest is None else inner + way.gate(way.rest, 2).unsqueeze(0))
         else:
-            made = way.product(h, way.gate(way.recurrent, 0, 2))
-            z, r = (f(way.gate(x, k) + way.gate(made, k)) for k in (0, 1))
+            product = way.product(h, way.gate(way.recurrent, 0, 2))
+            z, r = (f(way.gate(x, k) + way.gate(product, k)) for k in (0, 1))
             inner = way.product(r * h, way.gate(way.recurrent, 2))
         new = g(way.gate(x, 2) + inner)
         return ((1 - z) * new + z * h,)
@@ -123,35 +123,35 @@ def gru(node: Node) -> list[Given]:
 
 def _recurrent(
     node: Node, cell: Cell, gates: int, default: tuple[str, ...], states: int = 1, held: int = 0
-) -> list[Given]:
+) -> list[Argument]:
     """Y and the last states of all directions. `held`: the biases of so many of the last gates of the state
     stay apart."""
     ways = [*_ways(node, gates, default, states, held)]
     batchwise = bool(node.attr("layout", 0))
-    found = [_run(way, cell, node.asks(0)) for way in ways]
-    out: list[Given] = [None]
+    runs = [_run(way, cell, node.asks(0)) for way in ways]
+    out: list[Argument] = [None]
     if node.asks(0):
-        every = node.concat([y.unsqueeze(1) for y, _ in found if y is not None], 1)
+        every = node.concat([y.unsqueeze(1) for y, _ in runs if y is not None], 1)
         out[0] = every.transpose(2, 0, 1, 3) if batchwise else every
     for k in range(states):
-        last = node.concat([state[k].unsqueeze(0) for _, state in found], 0)
+        last = node.concat([state[k].unsqueeze(0) for _, state in runs], 0)
         out.append(last.transpose(1, 0, 2) if batchwise else last)
     return out
 
 
-def _run(way: Way, cell: Cell, wanted: bool) -> tuple[Tensor | None, list[Tensor]]:
+def _run(way: Way, cell: Cell, keeps_all: bool) -> tuple[Tensor | None, list[Tensor]]:
     """What all steps of a direction give, (steps, batch, hidden), where that is wanted; its last states."""
     node, turns = way.node, Turns(way.node, way.of_x.size(0))
     inner = [turns.state(s) for s in way.states]
-    made = list(cell(way, turns.each(way.of_x, 0, way.backwards), inner))
-    y = made[0]
+    results = list(cell(way, turns.each(way.of_x, 0, way.backwards), inner))
+    y = results[0]
     if way.valid is not None:  # behind its end a sequence stays as it is, and gives zeros
         valid = turns.each(way.valid, 0, way.backwards)
         y = node.where_(valid, y, node.like(0, y))
-        made = [node.where_(valid, new, old) for new, old in zip(made, inner, strict=True)]
-    for state, new in zip(inner, made, strict=True):
+        results = [node.where_(valid, new, old) for new, old in zip(results, inner, strict=True)]
+    for state, new in zip(inner, results, strict=True):
         turns.then(state, new)
-    every = turns.all(y.cast(way.recurrent.dtype), 0, way.backwards) if wanted else None
+    every = turns.all(y.cast(way.recurrent.dtype), 0, way.backwards) if keeps_all else None
     return every, [turns.last(s).cast(way.recurrent.dtype) for s in inner]
 
 
@@ -164,9 +164,9 @@ def _ways(node: Node, gates: int, default: tuple[str, ...], states: int, held: i
     if backwards is None:
         wanted = "forward, reverse or bidirectional"
         raise ArgumentError("AR304", node.where, f"direction {direction!r}", wanted)
-    given = [node.optional(5 + k) for k in range(states)]
+    starts = [node.optional(5 + k) for k in range(states)]
     if batchwise:
-        given = [None if s is None else s.transpose(1, 0, 2) for s in given]
+        starts = [None if s is None else s.transpose(1, 0, 2) for s in starts]
     functions = [*_functions(node, default * len(backwards))]
     valid = _valid(node, x)
     for k, back in enumerate(backwards):
@@ -179,7 +179,7 @@ def _ways(node: Node, gates: int, default: tuple[str, ...], states: int, held: i
             of_x if bias is None else of_x + bias,
             _of_way(node.input(2), k),
             rest,
-            [_zeros(node, x, hidden) if s is None else _wide(_of_way(s, k)) for s in given],
+            [_zeros(node, x, hidden) if s is None else _wide(_of_way(s, k)) for s in starts],
             _peepholes(node, k, hidden),
             valid,
             back,
@@ -213,10 +213,10 @@ def _valid(node: Node, x: Tensor) -> Tensor | None:
 
 def _biases(node: Node, k: int, gates: int, hidden: int, held: int) -> tuple[Tensor | None, Tensor | None]:
     """What is added to what the inputs give, and, where some of that is `held` back, the state's own."""
-    given = node.optional(3)
-    if given is None:
+    bias = node.optional(3)
+    if bias is None:
         return None, None
-    both = _wide(_of_way(given, k))
+    both = _wide(_of_way(bias, k))
     ours, state = (node.slice(both, [n * gates * hidden], [gates * hidden]) for n in (0, 1))
     if not held:
         return ours + state, None
@@ -228,10 +228,10 @@ def _biases(node: Node, k: int, gates: int, hidden: int, held: int) -> tuple[Ten
 
 def _peepholes(node: Node, k: int, hidden: int) -> list[Tensor]:
     """Those of i, o and f, (1, hidden) each."""
-    given = node.optional(7)
-    if given is None:
+    weights = node.optional(7)
+    if weights is None:
         return []
-    own = _wide(_of_way(given, k))
+    own = _wide(_of_way(weights, k))
     return [node.slice(own, [n * hidden], [hidden]).unsqueeze(0) for n in range(3)]
 
 
@@ -241,13 +241,13 @@ def _functions(node: Node, default: tuple[str, ...]) -> Iterator[Function]:
     alphas, betas = (iter(node.attr(f"activation_{name}", NONE)) for name in ("alpha", "beta"))
     limit = node.attr("clip", 0.0)
     for k, name in enumerate(node.attr("activations", default)):
-        found = ACTIVATIONS.get(name.lower(), (None, 1.0, 0.0))
-        if found[0] is None and name.lower() != AFFINE:
+        defaults = ACTIVATIONS.get(name.lower(), (None, 1.0, 0.0))
+        if defaults[0] is None and name.lower() != AFFINE:
             raise ArgumentError("AR304", node.where, f"activation {name}", ", ".join((*ACTIVATIONS, AFFINE)))
-        alpha = None if found[1] is None else next(alphas, found[1])
-        beta = None if found[2] is None else next(betas, found[2])
+        alpha = None if defaults[1] is None else next(alphas, defaults[1])
+        beta = None if defaults[2] is None else next(betas, defaults[2])
         yield partial(
-            _activated, node, found[0], alpha, beta, 0.0 if k % 3 == 2 and node.op == "LSTM" else limit
+            _activated, node, defaults[0], alpha, beta, 0.0 if k % 3 == 2 and node.op == "LSTM" else limit
         )
 
 
@@ -258,7 +258,7 @@ def _activated(
         x = x.clip(-limit, limit)
     if kind is None:
         return x * (1.0 if alpha is None else alpha) + (beta or 0.0)
-    given = {name: value for name, value in (("alpha", alpha), ("beta", beta)) if value is not None}
+    parameters = {name: value for name, value in (("alpha", alpha), ("beta", beta)) if value is not None}
     if kind is A.SOFTPLUS:
-        given = {"alpha": 1.0, "beta": 1.0}
-    return node.activation(kind, x, **given)
+        parameters = {"alpha": 1.0, "beta": 1.0}
+    return node.activation(kind, x, **parameters)

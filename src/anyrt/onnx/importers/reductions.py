@@ -84,15 +84,15 @@ FOLDS = {
 
 def _reduced(name: str, node: Node) -> Tensor:
     way = FOLDS[name]
-    given, keep = node.input(0), bool(node.attr("keepdims", 1))
-    x = given.cast(_wide(given, way.is_real))
+    data, keep = node.input(0), bool(node.attr("keepdims", 1))
+    x = data.cast(_wide(data, way.is_real))
     at = node.optional(1)
     if at is not None and at.sizes != (0,) and node.ints(at) is None:
-        return _by_run(node, way, x, at, keep).cast(given.dtype)
+        return _by_run(node, way, x, at, keep).cast(data.dtype)
     axes = () if at is not None and at.sizes == (0,) else node.axes(1)
     if not axes:
         axes = () if node.attr("noop_with_empty_axes", 0) else tuple(range(x.rank))
-    y = way.whole(node, x, axes).cast(given.dtype)
+    y = way.whole(node, x, axes).cast(data.dtype)
     return y if keep else y.squeeze(*axes)
 
 

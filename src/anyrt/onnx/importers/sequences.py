@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import DataType
 from anyrt.core.errors import ArgumentError
-from anyrt.onnx.node import Given, Node, importer
+from anyrt.onnx.node import Argument, Node, importer
 
 INT64 = DataType.INT64
 
@@ -15,13 +15,13 @@ MOST = 1024  # tensors that one is split into: each is a layer
 
 
 @importer("SequenceEmpty")
-def sequence_empty(node: Node) -> list[Given]:
+def sequence_empty(node: Node) -> list[Argument]:
     """No tensors."""
     return [[]]
 
 
 @importer("SequenceConstruct")
-def sequence_construct(node: Node) -> list[Given]:
+def sequence_construct(node: Node) -> list[Argument]:
     """The inputs."""
     return [node.present()]
 
@@ -35,66 +35,66 @@ def sequence_length(node: Node) -> Tensor:
 @importer("SequenceAt")
 def sequence_at(node: Node) -> Tensor:
     """One of them; one that data choose where all have one shape."""
-    given, position = node.sequence(0), node.input(1)
-    found = node.ints(position)
-    if found is not None:
-        return given[_place(node, found[0], given)]
-    if not given or any(x.sizes != given[0].sizes or x.dtype is not given[0].dtype for x in given):
+    tensors, position = node.sequence(0), node.input(1)
+    known = node.ints(position)
+    if known is not None:
+        return tensors[_place(node, known[0], tensors)]
+    if not tensors or any(x.sizes != tensors[0].sizes or x.dtype is not tensors[0].dtype for x in tensors):
         raise node.unsupported("a position that data decide, in a sequence of unlike tensors")
     at = position.cast(INT64).reshape((1,))
-    at = node.where_(at < 0, at + len(given), at)
-    return node.gather(node.concat([x.unsqueeze(0) for x in given], 0), at, 0).squeeze(0)
+    at = node.where_(at < 0, at + len(tensors), at)
+    return node.gather(node.concat([x.unsqueeze(0) for x in tensors], 0), at, 0).squeeze(0)
 
 
 @importer("SequenceInsert")
-def sequence_insert(node: Node) -> list[Given]:
+def sequence_insert(node: Node) -> list[Argument]:
     """The sequence with one more, in the last place where none is given."""
-    given, position = [*node.sequence(0)], node.optional(2)
-    at = len(given) if position is None else _known(node, position)
-    if not -len(given) <= at <= len(given):
-        raise ArgumentError("AR304", node.where, f"position {at}", f"{-len(given)} to {len(given)}")
-    given.insert(at, node.input(1))
-    return [given]
+    tensors, position = [*node.sequence(0)], node.optional(2)
+    at = len(tensors) if position is None else _known(node, position)
+    if not -len(tensors) <= at <= len(tensors):
+        raise ArgumentError("AR304", node.where, f"position {at}", f"{-len(tensors)} to {len(tensors)}")
+    tensors.insert(at, node.input(1))
+    return [tensors]
 
 
 @importer("SequenceErase")
-def sequence_erase(node: Node) -> list[Given]:
+def sequence_erase(node: Node) -> list[Argument]:
     """The sequence without one, the last where none is said."""
-    given, position = [*node.sequence(0)], node.optional(1)
-    del given[_place(node, -1 if position is None else _known(node, position), given)]
-    return [given]
+    tensors, position = [*node.sequence(0)], node.optional(1)
+    del tensors[_place(node, -1 if position is None else _known(node, position), tensors)]
+    return [tensors]
 
 
 def _known(node: Node, position: Tensor) -> int:
-    found = node.ints(position)
-    if found is None:
+    known = node.ints(position)
+    if known is None:
         raise node.unsupported("a position that a run decides", "make it a constant of the model")
-    return found[0]
+    return known[0]
 
 
-def _place(node: Node, at: int, given: Sequence[Tensor]) -> int:
+def _place(node: Node, at: int, tensors: Sequence[Tensor]) -> int:
     """The position of one of them; negative ones count from the end."""
-    if not -len(given) <= at < len(given):
-        raise ArgumentError("AR304", node.where, f"position {at}", f"one of {len(given)} tensors")
+    if not -len(tensors) <= at < len(tensors):
+        raise ArgumentError("AR304", node.where, f"position {at}", f"one of {len(tensors)} tensors")
     return at
 
 
 @importer("ConcatFromSequence")
 def concat_from_sequence(node: Node) -> Tensor:
     """All of them, one behind the other, or along a new axis."""
-    given, axis = node.sequence(0), node.required("axis", 0)
-    if not given:
+    tensors, axis = node.sequence(0), node.required("axis", 0)
+    if not tensors:
         raise node.unsupported("a sequence of nothing, whose result has no shape")
     new = bool(node.attr("new_axis", 0))
-    rank = given[0].rank + new
+    rank = tensors[0].rank + new
     if not -rank <= axis < rank:
         raise ArgumentError("AR304", node.where, f"axis {axis}", f"{-rank} to {rank - 1}")
     axis %= rank
-    return node.concat([x.unsqueeze(axis) for x in given] if new else given, axis)
+    return node.concat([x.unsqueeze(axis) for x in tensors] if new else tensors, axis)
 
 
 @importer("SplitToSequence")
-def split_to_sequence(node: Node) -> list[Given]:
+def split_to_sequence(node: Node) -> list[Argument]:
     """Parts of a tensor along an axis: of one size, of sizes each, or of size 1."""
     x, split = node.input(0), node.optional(1)
     axis = node.axis(x)
@@ -127,46 +127,46 @@ def _few(node: Node, count: int) -> int:
 
 def _parts(node: Node, x: Tensor, split: Tensor, axis: int) -> Sequence[int | Tensor]:
     """The size of each part."""
-    found = node.ints(split)
+    known = node.ints(split)
     if split.rank == 0:
-        if found is None:
+        if known is None:
             raise node.unsupported("parts of a size that a run decides", "make it a constant of the model")
-        each, size = max(found[0], 1), _size(node, x, axis)
+        each, size = max(known[0], 1), _size(node, x, axis)
         _few(node, -(-size // each))
         return [min(each, size - at) for at in range(0, size, each)]
-    if found is not None:
-        return found
+    if known is not None:
+        return known
     return [node.slice(split.cast(INT64), [k], [1]) for k in range(_few(node, _size(node, split, 0)))]
 
 
 @importer("SequenceMap")
-def sequence_map(node: Node) -> list[Given]:
+def sequence_map(node: Node) -> list[Argument]:
     """What a graph makes of each tensor of one or several sequences; tensors are the same for each."""
     count = len(node.sequence(0))
-    made = []
+    results = []
     for k in range(count):
-        given = [x[k] if isinstance(x, list) else x for x in node.given]
-        made.append(node.body("body")(given))
-    if not made:
+        arguments = [x[k] if isinstance(x, list) else x for x in node.arguments]
+        results.append(node.body("body")(arguments))
+    if not results:
         return [[] for _ in node.outputs_named]
-    return [[x for x in column if isinstance(x, Tensor)] for column in zip(*made, strict=True)]
+    return [[x for x in column if isinstance(x, Tensor)] for column in zip(*results, strict=True)]
 
 
 @importer("Optional")
-def optional(node: Node) -> list[Given]:
+def optional(node: Node) -> list[Argument]:
     """Its input; nothing where there is none."""
-    return [node.given[0] if node.given else None]
+    return [node.arguments[0] if node.arguments else None]
 
 
 @importer("OptionalHasElement")
 def optional_has_element(node: Node) -> Tensor:
     """Whether there is a value."""
-    return node.constant(bool(node.given) and node.given[0] is not None)
+    return node.constant(bool(node.arguments) and node.arguments[0] is not None)
 
 
 @importer("OptionalGetElement")
-def optional_get_element(node: Node) -> list[Given]:
+def optional_get_element(node: Node) -> list[Argument]:
     """The value."""
-    if not node.given or node.given[0] is None:
+    if not node.arguments or node.arguments[0] is None:
         raise node.unsupported("an optional without a value", "ask OptionalHasElement before")
-    return [node.given[0]]
+    return [node.arguments[0]]

@@ -96,11 +96,11 @@ def _known(node: Node, n: int, sizes: tuple[int, int], how: Transform) -> tuple[
     tables = [node.constant(f(turns) * weights, dtype) for f in (np.cos, np.sin)]
     if how.here is None:
         return tables[0], tables[1]
-    wanted = [how.chosen(size, n) for size in sizes]
+    lengths = [how.chosen(size, n) for size in sizes]
     others = np.eye(rows, columns), np.zeros((rows, columns))
     here = how.here.reshape((1, 1))
     cosines, sines = (
-        node.slice(node.where_(here, a, node.constant(b, dtype)), [0, 0], wanted)
+        node.slice(node.where_(here, a, node.constant(b, dtype)), [0, 0], lengths)
         for a, b in zip(tables, others, strict=True)
     )
     return cosines, sines
@@ -141,11 +141,11 @@ def _transformed(node: Node, x: Tensor, axis: int, how: Transform, parts: int) -
 @importer("DFT")
 def fourier(node: Node) -> Tensor:
     """Of real or complex numbers along an axis, an attribute until opset 19."""
-    x, given = node.input(0), node.optional(1)
+    x, count_input = node.input(0), node.optional(1)
     if x.sizes[-1] not in (1, 2):
         raise node.unsupported(f"numbers of {x.sizes[-1]} parts", "declare 1 or 2 as the last size")
     inverse, onesided = bool(node.attr("inverse", 0)), bool(node.attr("onesided", 0))
-    count = None if given is None else entries(given)[0]
+    count = None if count_input is None else entries(count_input)[0]
     where = node.optional(2) if node.version >= 20 else None
     known = (node.attr("axis", 1) if node.version < 20 else -2,) if where is None else node.ints(where)
     parts = 1 if inverse and onesided else 2
@@ -156,9 +156,9 @@ def fourier(node: Node) -> Tensor:
     return _along_any(node, x, where.reshape(()), count, Transform(0, inverse, onesided))
 
 
-def _count(x: Tensor, axis: int, given: Size | None, parts: int) -> Size:
-    n = length(x, axis) if given is None else given
-    return larger((n - 1) * 2, 1) if given is None and parts == 1 else n
+def _count(x: Tensor, axis: int, count: Size | None, parts: int) -> Size:
+    n = length(x, axis) if count is None else count
+    return larger((n - 1) * 2, 1) if count is None and parts == 1 else n
 
 
 def _along_any(node: Node, x: Tensor, where: Tensor, count: Size | None, how: Transform) -> Tensor:
@@ -176,17 +176,17 @@ def _along_any(node: Node, x: Tensor, where: Tensor, count: Size | None, how: Tr
 @importer("STFT")
 def short_fourier(node: Node) -> Tensor:
     """Of frames of a signal, each some steps behind the one before, times a window."""
-    signal, given, frame = node.input(0), node.optional(2), node.optional(3)
+    signal, window, frame = node.input(0), node.optional(2), node.optional(3)
     signal = signal if signal.rank == 3 else signal.unsqueeze(2)
     (step,) = entries(node.input(1))
     n = length(signal, 1)
-    count = entries(frame)[0] if frame is not None else n if given is None else length(given, 0)
+    count = entries(frame)[0] if frame is not None else n if window is None else length(window, 0)
     frames = (n - count) // step + 1
     moved = positions(node, frames) * step
     at = moved.reshape((-1, 1)) + positions(node, count).unsqueeze(0)
     cut = node.gather(signal, at, 1)
-    if given is not None:
-        cut = cut * given.reshape((1, 1, -1, 1))
+    if window is not None:
+        cut = cut * window.reshape((1, 1, -1, 1))
     return _transformed(node, cut, 2, Transform(count, False, bool(node.attr("onesided", 1))), 2)
 
 

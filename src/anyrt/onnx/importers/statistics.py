@@ -16,7 +16,7 @@ from anyrt.api.compose.normalizations import (
 from anyrt.api.compose.sizes import lengths
 from anyrt.api.compose.tensor import Tensor
 from anyrt.core.enums import DataType, ReduceOperation, SampleMode, UnaryOperation
-from anyrt.onnx.node import Given, Node, importer
+from anyrt.onnx.node import Argument, Node, importer
 from anyrt.ops._types import FLOATS
 from anyrt.ops.lrn import WIDEST
 
@@ -33,16 +33,16 @@ MOST_CHANNELS = 1024  # that LRN looks at: each is a layer
 
 
 @importer("BatchNormalization")
-def batch_normalization(node: Node) -> list[Given]:
+def batch_normalization(node: Node) -> list[Argument]:
     """Each channel by a mean and a variance that are given, or, in training, by its own."""
-    given = node.input(0)
-    x = wide(given)
+    data = node.input(0)
+    x = wide(data)
     by = _moments_of(node, x)
     scale, shift, mean, variance = (column(node.input(i), x) for i in range(1, 5))
     trains = node.attr("training_mode", 0) != 0 if node.version >= 14 else any(node.outputs_named[1:])
     if not trains:
         factor = scale * by.inverse(variance)
-        return [(x * factor + (shift - mean * factor)).cast(given.dtype)]
+        return [(x * factor + (shift - mean * factor)).cast(data.dtype)]
     own, rest, spread = moments(x, [a for a in range(x.rank) if a != 1])
     y = rest * (scale * by.inverse(spread)) + shift
     momentum = node.attr("momentum", 0.9)
@@ -50,8 +50,8 @@ def batch_normalization(node: Node) -> list[Given]:
         (old * momentum + new * (1 - momentum)).reshape((-1,)).cast(node.input(i).dtype)
         for i, old, new in ((3, mean, own), (4, variance, spread))
     ]
-    saved = [v.reshape((-1,)).cast(given.dtype) for v in (own, spread)]
-    return [y.cast(given.dtype), *running, *saved]
+    saved = [v.reshape((-1,)).cast(data.dtype) for v in (own, spread)]
+    return [y.cast(data.dtype), *running, *saved]
 
 
 @importer("InstanceNormalization")
@@ -70,7 +70,7 @@ def group_normalization(node: Node) -> Tensor:
 
 
 @importer("LayerNormalization")
-def layer_normalization(node: Node) -> list[Given]:
+def layer_normalization(node: Node) -> list[Argument]:
     """The axes from one on by their mean and variance, which are outputs, too."""
     x, scale, shift = node.input(0), node.input(1), node.optional(2)
     axes = range(node.axis(x, default=-1), x.rank)

@@ -49,8 +49,8 @@ def scale(node: Node) -> Tensor:
     """(x · scale + shift) ^ power, each of which may be left out."""
     there = [n for n in ("scale", "shift", "power") if node.attr(n, 0)]  # in this order they are inputs
     places = {n: k for k, n in enumerate(there, 1)}
-    given = [_weights(node, places[n]) if n in places else Weights() for n in ("shift", "scale", "power")]
-    return node.layer("add_scale", node.input(0), node.choice("mode", "uniform", _words(ScaleMode)), *given)
+    weights = [_weights(node, places[n]) if n in places else Weights() for n in ("shift", "scale", "power")]
+    return node.layer("add_scale", node.input(0), node.choice("mode", "uniform", _words(ScaleMode)), *weights)
 
 
 @importer("TRT_Shuffle", domain=ANY)
@@ -111,7 +111,7 @@ def gather(node: Node) -> Tensor:
 def slice_(node: Node) -> Tensor:
     """A window: where it begins, its sizes and steps, as attributes or as inputs."""
     x = node.input(0)
-    if len(node.given) > 1:
+    if len(node.arguments) > 1:
         return node.slice(x, node.input(1), node.input(2), node.input(3))
     start, size, step = (node.required(n, ()) for n in ("start", "size", "stride"))
     return node.slice(x, start, size, step)
@@ -152,11 +152,11 @@ def deconvolution(node: Node) -> Outputs:
 
 
 def _codes(to: DataType) -> Importer:
-    def made(node: Node) -> Tensor:
+    def importer_(node: Node) -> Tensor:
         zero = zero_of(node, to, (FLOAT,))
         return quantized(node, node.input(0), node.input(1), zero, to, grain_of(node))
 
-    return made
+    return importer_
 
 
 def _numbers(node: Node) -> Tensor:

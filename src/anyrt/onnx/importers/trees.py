@@ -87,15 +87,15 @@ def _compared(node: Node, value: Tensor, at: Tensor, forest: Forest) -> Tensor:
     """Whether rows go where nodes say yes."""
     split, mode = _read(node, forest.split, at), _read(node, forest.mode, at)
     kinds = [int(m) for m in np.unique(forest.mode[forest.yes != np.arange(forest.yes.size)])]
-    found: Tensor | None = None
+    result: Tensor | None = None
     for kind in kinds:
         here = _member(node, value, at, forest) if kind == MEMBER else _judge(value, split, kind)
-        found = here if found is None else node.where_(mode.equal(kind), here, found)
-    assert found is not None, "some node compares"
+        result = here if result is None else node.where_(mode.equal(kind), here, result)
+    assert result is not None, "some node compares"
     if forest.missing.any():
         tracks = _read(node, forest.missing.astype(np.int64), at) > 0
-        found = found | (node.unary(UnaryOperation.ISNAN, value) & tracks)
-    return found
+        result = result | (node.unary(UnaryOperation.ISNAN, value) & tracks)
+    return result
 
 
 def _judge(value: Tensor, split: Tensor, kind: int) -> Tensor:
@@ -219,13 +219,13 @@ def _with_leaves(node: Node) -> Forest:
 
 def _members(node: Node, modes: Array, count: int) -> Array:
     """The set of each node, filled up with NaN, which is equal to nothing."""
-    found: list[list[float]] = [[]]
+    members: list[list[float]] = [[]]
     for value in node.array("membership_values").reshape(-1).tolist():
         if np.isnan(value):
-            found.append([])
+            members.append([])
         else:
-            found[-1].append(value)
-    out = np.full((count, max(map(len, found))), np.nan)
-    for at, held in zip(np.flatnonzero(modes == MEMBER), found, strict=False):
+            members[-1].append(value)
+    out = np.full((count, max(map(len, members))), np.nan)
+    for at, held in zip(np.flatnonzero(modes == MEMBER), members, strict=False):
         out[at, : len(held)] = held
     return out

@@ -44,8 +44,8 @@ def unique(node: Node) -> Sequence[Tensor]:
 
 def _ranked_elements(node: Node, x: Tensor) -> tuple[Tensor, Tensor]:
     """Positions in ascending order of the elements, and whether each differs from the one before."""
-    found = node.add("add_topk", _ranking(x), TopKOperation.MIN, ALL, 1, INT64)
-    values, order = node.outputs(found)
+    ranking = node.add("add_topk", _ranking(x), TopKOperation.MIN, ALL, 1, INT64)
+    values, order = node.outputs(ranking)
     before = node.gather(values, (positions(node, length(x, 0)) - 1).maximum(0), 0)
     same = values.equal(before)
     if x.is_float:
@@ -65,8 +65,8 @@ def _ranked_slices(node: Node, x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
     first = node.reduce(ReduceOperation.MIN, where, [2], keep=False)
     place = positions(node, n)
     earlier = place.unsqueeze(1) < place.unsqueeze(0)
-    found = first < FAR  # the least of no columns is beyond that, too
-    less = (first - first // 2 * 2).equal(0) & found | ~found & earlier
+    unequal = first < FAR  # the least of no columns is beyond that, too
+    less = (first - first // 2 * 2).equal(0) & unequal | ~unequal & earlier
     rank = node.reduce(ReduceOperation.SUM, less.cast(INT64), [0], keep=False)
     order = _stored(node, place * 0, rank, place)
     before = node.gather(order, (place - 1).maximum(0), 0)

@@ -31,8 +31,8 @@ def windows_of(node: Node, size: Sequence[int]) -> Windows:
     if named != "NOTSET":
         pads = (*zeros, *zeros)
     stride, dilation = node.attr("strides", ones), node.attr("dilations", ones)
-    given = (("strides", stride, axes), ("dilations", dilation, axes), ("pads", pads, 2 * axes))
-    for name, values, count in given:
+    lists = (("strides", stride, axes), ("dilations", dilation, axes), ("pads", pads, 2 * axes))
+    for name, values, count in lists:
         if len(values) != count:
             raise GraphError("AR417", node.where, f"{len(values)} {name}", f"{count} for {axes} axes")
     return Windows(tuple(size), stride, dilation, pads[:axes], pads[axes:], MODES.get(named))
@@ -41,10 +41,10 @@ def windows_of(node: Node, size: Sequence[int]) -> Windows:
 def kernel_size(node: Node, kernel: Tensor) -> tuple[int, ...]:
     """The sizes of a kernel along what it slides over."""
     size = kernel.sizes[2:]
-    told = node.attr("kernel_shape", size)
-    if len(told) != len(size) or any(s not in (-1, t) for s, t in zip(size, told, strict=True)):
-        raise GraphError("AR417", node.where, f"kernel_shape {told}", f"the kernel's sizes {size}")
-    return told
+    declared = node.attr("kernel_shape", size)
+    if len(declared) != len(size) or any(s not in (-1, t) for s, t in zip(size, declared, strict=True)):
+        raise GraphError("AR417", node.where, f"kernel_shape {declared}", f"the kernel's sizes {size}")
+    return declared
 
 
 def filtered(
@@ -80,9 +80,9 @@ def conv_transpose(node: Node) -> Tensor:
     by = windows_of(node, kernel_size(node, kernel))
     maps = channels_of(node, kernel, 1) * node.attr("group", 1)
     x = with_channels(node, x, channels_of(node, kernel, 0))
-    more, wanted = node.attr("output_padding", (0,) * len(by.size)), node.attr("output_shape", ())
-    if wanted:
-        return _of_shape(node, x, kernel, by, maps, wanted[-len(by.size) :], more)
+    more, shape = node.attr("output_padding", (0,) * len(by.size)), node.attr("output_shape", ())
+    if shape:
+        return _of_shape(node, x, kernel, by, maps, shape[-len(by.size) :], more)
     if by.mode is not None:
         by = _halved(by, [r - s + m for r, s, m in zip(by.reach, by.stride, more, strict=True)])
     return _spread(node, x, kernel, by, maps, more)
@@ -119,22 +119,22 @@ def _of_shape(
     kernel: Tensor,
     by: Windows,
     maps: int,
-    wanted: Sequence[int],
+    sizes: Sequence[int],
     more: Sequence[int],
 ) -> Tensor:
     """The deconvolution whose output has these sizes, cut from all of it."""
     spatial = x.sizes[2:]
     if all(n >= 0 for n in spatial):
-        lengths = zip(spatial, by.stride, by.reach, more, wanted, strict=True)
+        lengths = zip(spatial, by.stride, by.reach, more, sizes, strict=True)
         return _spread(node, x, kernel, _halved(by, [(n - 1) * s + r + m - w for n, s, r, m, w in lengths]),
                        maps, more)  # fmt: skip
     zeros = (0,) * len(by.size)
     plain = Windows(by.size, by.stride, by.dilation, zeros, zeros, None)
     y = _spread(node, x, kernel, plain, maps, more)
-    border = [y.size(k) - w for k, w in enumerate(wanted, 2)]
+    border = [y.size(k) - w for k, w in enumerate(sizes, 2)]
     upper = by.mode is PaddingMode.SAME_UPPER
     start = [b // 2 if upper else b - b // 2 for b in border]
-    return node.slice(y, [0, 0, *start], [y.size(0), maps, *wanted])
+    return node.slice(y, [0, 0, *start], [y.size(0), maps, *sizes])
 
 
 # ---- pooling --------------------------------------------------------------------------------------
@@ -232,10 +232,10 @@ def _by_columns(places: Tensor, sizes: Sequence[Tensor]) -> Tensor:
         rest = places // size
         along.append((places - rest * size, size))
         places = rest
-    found = along[0][0]
+    column = along[0][0]
     for at, size in along[1:]:
-        found = found * size + at
-    return found
+        column = column * size + at
+    return column
 
 
 @importer("AveragePool")
