@@ -78,7 +78,7 @@ FOLDS = {
 
 
 class Traced(np.lib.mixins.NDArrayOperatorsMixin):
-    """An array without elements, of which functions of NumPy make layers."""
+    """An array without elements: NumPy functions of it add layers."""
 
     __array_priority__ = 1000
 
@@ -88,12 +88,12 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The sizes, −1 where a run decides."""
+        """The shape, −1 for dynamic dimensions."""
         return self.tensor.sizes
 
     @property
     def ndim(self) -> int:
-        """How many axes it has."""
+        """The number of axes."""
         return self.tensor.rank
 
     @property
@@ -111,7 +111,7 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
         return Traced(self.node, self.tensor.transpose(*order)) if order else self.T
 
     def astype(self, dtype: object) -> Traced:
-        """In another type."""
+        """The elements in another type."""
         return Traced(self.node, self.tensor.cast(from_numpy(np.dtype(dtype))))  # type: ignore[call-overload]  # judged there
 
     def sum(self, axis: Axes = None, keepdims: bool = False) -> Traced:

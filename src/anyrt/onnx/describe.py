@@ -47,7 +47,7 @@ def describe(model: Model, network: INetworkDefinition) -> Walk:
 
 @contextmanager
 def _silent(network: INetworkDefinition) -> Iterator[None]:
-    """No messages from the network: the parser tells its problems, with their nodes."""
+    """Suppress messages of the network: the parser reports its problems with their nodes."""
     channel = channel_of(network)
     kept = channel.logger, channel.recorder, channel.parent
     channel.logger, channel.recorder, channel.parent = Silence(), None, None

@@ -1,8 +1,8 @@
-"""Walks the nodes of a model and has each become layers.
+"""Walks the nodes of a model and adds their layers to a network.
 
-Functions of the model, and operators that ONNX itself defines as functions, are walked like graphs. A node
-that fails makes its outputs unknown; what needs them is left out, and everything else goes on, so that all
-problems are told at once.
+Functions of the model, and operators that ONNX defines as functions, are walked like graphs. The outputs of a
+node that fails are unknown. The walk skips nodes that need them and continues with all others, so that it
+reports all problems at once.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ class Walk:
         self._keep(proto, outputs, scope)
 
     def _described(self, node: Node, importer: Importer) -> Sequence[Argument]:
-        """What layers give that are part of this node; those of nodes inside of it are not."""
+        """The outputs of this node. Its layers are marked as parts of it, layers of inner nodes are not."""
         network = state_of(self.network)
         before, network.node = network.node, node
         try:
@@ -241,7 +241,7 @@ class Walk:
         return name in self.functions or is_function(name, self.opsets.get(name[0], 1))
 
     def _plugin(self, proto: NodeProto) -> Importer | None:
-        """What describes a node whose operator is a plug-in."""
+        """The importer of a node whose operator is a plug-in."""
         creator = creator_of(plugin_name(proto))
         return None if creator is None else partial(plugin, creator)
 
@@ -266,7 +266,7 @@ class Walk:
             tensor.name = name
 
     def _function(self, proto: NodeProto, name: Key, held: Sequence[Held]) -> list[Held]:
-        """The outputs of a node that is a function of others."""
+        """The outputs of a node whose operator is a function."""
         function = self.functions.get(name) or function_of(proto, held, self.opsets.get(name[0], 1))
         if function is None:
             got = f"operator {'::'.join(filter(None, name))}"

@@ -1,8 +1,8 @@
-"""An If whose branches give tensors of different ranks, with all that needs these taken into its branches.
+"""Moves the nodes that need the outputs of an If into its branches, if these have different ranks.
 
-There each tensor has one rank. What leaves is the model's outputs alone, whose ranks mostly agree again in
-models that are exported from programs: after a mean over what one branch has kept, or since one branch cannot
-run. Where they do not, a run decides the rank, as it decides sizes.
+Inside a branch each tensor has one rank. Only outputs of the model leave the If. Their ranks mostly agree in
+models that are exported from programs: after a mean over axes of one branch, or because one branch cannot
+run. Where they differ, an inference decides the rank, as it decides data-dependent dimensions.
 
     y = If(c) <then: (n, 8), else: (n, 8, t)>        y, z = If(c) <then: y = …, z = F(y)
     z = F(y)                                   ->                   else: y = …, z = F(y)>
@@ -20,14 +20,16 @@ Numbered = tuple[int, NodeProto]
 
 
 class RanksDiffer(Exception):
-    """Branches give different ranks, and more may need what they give."""
+    """The outputs of the branches have different ranks, and other nodes may need them."""
 
 
 def with_rest(
     node: NodeProto, rest: Iterable[Numbered], results: Sequence[str]
 ) -> tuple[list[Numbered], NodeProto]:
-    """The nodes after an If that do not need it, and the If with all others in its branches, whose outputs
-    are those of `results` that they compute. If nothing needs the If, an inference decides its ranks."""
+    """The nodes after an If that do not need it, and the If with all others in its branches.
+
+    The outputs of the new If are those of `results` that it computes. If no node needs the If, an inference
+    decides their ranks."""
     outputs, apart, inside = set(node.output) - {""}, list[Numbered](), list[NodeProto]()
     for number, other in rest:
         if outputs.isdisjoint(_read(other)):
@@ -55,7 +57,7 @@ def ranked(node: NodeProto) -> NodeProto:
 
 
 def is_needed(node: NodeProto, rest: Iterable[Numbered]) -> bool:
-    """Whether nodes behind it need what a node gives."""
+    """Whether later nodes need the outputs of a node."""
     outputs = set(node.output) - {""}
     return any(not outputs.isdisjoint(_read(other)) for _, other in rest)
 
@@ -68,7 +70,7 @@ def _marked(node: NodeProto, attribute: str) -> NodeProto:
 
 
 def _read(node: NodeProto) -> set[str]:
-    """The names that a node reads, those of graphs inside included."""
+    """The names that a node reads, including those of its inner graphs."""
     names = set(node.input)
     for graph in (a.g for a in node.attribute if a.HasField("g")):
         names |= {v.name for v in graph.output}

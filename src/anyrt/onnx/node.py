@@ -1,4 +1,4 @@
-"""A node of a model while it becomes layers: what importers are given.
+"""A node of a model, as importers receive it.
 
 @importer("Mish")
 def mish(node: Node) -> Tensor:
@@ -28,7 +28,7 @@ A = TypeVar("A", int, float, str, bytes, tuple[int, ...], tuple[float, ...], tup
 V = TypeVar("V")
 SHAPES = "tensorrt_plugin_shape_input_indices"
 BROADCASTS = 7  # the operator set from which on axes are aligned at the end, as in NumPy
-# What a name of a model stands for: a tensor, a sequence of them, or an optional without a value.
+# The value of a name of a model: a tensor, a sequence of tensors, or an optional without a value.
 Held: TypeAlias = ITensor | list[ITensor] | None
 Argument: TypeAlias = Tensor | list[Tensor] | None
 Border: TypeAlias = Callable[[ITensor], ITensor]
@@ -55,11 +55,11 @@ class Body(Protocol):
 
 
 class Node(Layers):
-    """One node: its operator, attributes and inputs, and the layers that it may be made of.
+    """One node: its operator, attributes and inputs, and methods that add layers.
 
-    version: of the operator set of its domain; outputs: how many of them the model has names for;
-    bodies: graphs among its attributes, to be described in the network for given inputs; around: the names
-    of the functions and graphs that it lies in.
+    version: of the operator set of its domain; arguments: its inputs, tensors and sequences; bodies: graphs
+    among its attributes, which a call adds to the network; around: the names of the functions and graphs that
+    contain the node.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Node(Layers):
         self.conditions = tuple(map(self.tensor, conditions))  # those under which it runs, outermost first
 
     def wrapped(self, held: Held) -> Argument:
-        """What a name stands for, with arithmetic."""
+        """The value of a name as `Tensor`s, which have arithmetic."""
         if isinstance(held, list):
             return [self.tensor(h) for h in held]
         return None if held is None else self.tensor(held)
@@ -97,7 +97,7 @@ class Node(Layers):
         return [self.optional(i) for i in range(len(self.arguments))]
 
     def present(self) -> list[Tensor]:
-        """The inputs that are there."""
+        """The inputs that are not left out."""
         return [x for x in self.inputs if x is not None]
 
     def input(self, i: int) -> Tensor:
@@ -126,7 +126,7 @@ class Node(Layers):
         return tensors
 
     def has(self, name: str) -> bool:
-        """Whether the model gives the attribute."""
+        """Whether the node has the attribute."""
         return name in self._attributes
 
     def attr(self, name: str, default: A) -> A:
@@ -141,7 +141,7 @@ class Node(Layers):
         return value
 
     def required(self, name: str, example: A) -> A:
-        """An attribute that must be there, of the example's type."""
+        """An attribute of the example's type; raises GraphError AR417 if the node has none."""
         if not self.has(name):
             raise GraphError("AR417", self.where, f"no attribute {name}", f"an attribute {name} of {self.op}")
         return self.attr(name, example)
@@ -159,7 +159,7 @@ class Node(Layers):
         return self._arrays(self._attributes[name])
 
     def choice(self, name: str, default: str, table: Mapping[str, V]) -> V:
-        """What stands in `table` for an attribute that is one of its words."""
+        """The value of `table` for an attribute that is one of its keys; else ArgumentError AR304."""
         value = self.attr(name, default)
         if value not in table:
             got, wanted = f"attribute {name} = {value[:40]!r}", f"one of {', '.join(table)}"
@@ -195,9 +195,9 @@ class Node(Layers):
         return axis % max(x.rank, 1)
 
     def axes(self, i: int, name: str = "axes") -> tuple[int, ...] | None:
-        """Axes that are an attribute, or input `i` where later versions have it; None where neither is given.
+        """Axes from an attribute, or from input `i` in later versions; None if there is neither.
 
-        Raises NotSupportedError for ones that runs alone know."""
+        Raises NotSupportedError AR901 for data-dependent axes."""
         x = self.optional(i)
         if x is None:
             return self.attr(name, ()) if self.has(name) else None
@@ -216,7 +216,7 @@ class Node(Layers):
 
 
 def named(node: Node, i: int) -> Tensor | Sequence[int] | None:
-    """Axes that are an attribute or input `i`, as numbers where they are known; None if none are given."""
+    """Axes from an attribute or input `i`, as numbers if they are known; None if there is neither."""
     axes = node.optional(i)
     if axes is None:
         return node.attr("axes", (0,)) if node.has("axes") else None
@@ -237,7 +237,7 @@ def _decoded(value: object) -> object:
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
-# What an importer gives: its outputs in order, None for those that nothing asks for.
+# The outputs of a node in order; None for an output that the model does not name.
 Outputs: TypeAlias = Tensor | Sequence[Argument]
 Importer: TypeAlias = Callable[[Node], Outputs]
 IMPORTERS: dict[tuple[str, str], Importer] = {}
@@ -245,12 +245,12 @@ ANY = "*"  # the domain of importers of an operator in whatever domain
 
 
 def importer_of(name: tuple[str, str]) -> Importer | None:
-    """What describes nodes of an operator, told by its domain and name; None for unknown ones."""
+    """The importer of an operator by its domain and name; None for an unknown operator."""
     return IMPORTERS.get(name) or IMPORTERS.get((ANY, name[1]))
 
 
 def importer(*names: str, domain: str = "") -> Callable[[Importer], Importer]:
-    """What describes nodes of these operators."""
+    """Register a function as the importer of these operators."""
 
     def keep(function: Importer) -> Importer:
         for name in names:

@@ -77,31 +77,31 @@ class OnnxParser(Reporting, Managed):
         self._parts: list[tuple[list[int], bool]] = []
 
     def parse(self, model: ReadableBuffer, path: str | None = None) -> bool:
-        """Read a model from bytes; `path`: of its file, in whose folder its other files lie.
+        """Read a model from bytes. `path`: its file, whose folder has the external data.
 
-        Answers False where there is a problem; `get_error` then tells all of them, one an operator that is
-        not here; of more than 1000 the first, and how many more there are."""
+        Returns False if there are problems. `get_error` then returns each of them, and one for each operator
+        that is not supported. After 1000 problems the last one states how many more there are."""
         return self._tried(lambda: self._load(as_bytes(model), path) and self._describe(self._network))
 
     def parse_with_weight_descriptors(self, model: ReadableBuffer) -> bool:
-        """`parse`, as TensorRT 8 called it for models whose weights lie elsewhere."""
+        """The same as `parse`; the name that TensorRT 8 has for models with external weights."""
         return self.parse(model)
 
     def parse_from_file(self, model: str) -> bool:
-        """Read a model from its file, whose weights are mapped, not copied."""
+        """Read a model from a file. Its weights are mapped, not copied."""
         return self._tried(lambda: self._open(model) and self._describe(self._network))
 
     def supports_model(
         self, model: ReadableBuffer, path: str | None = None
     ) -> tuple[bool, list[tuple[list[int], bool]]]:
-        """Whether everything in a model is supported, and the nodes that are, in runs.
+        """Whether all nodes of a model are supported, and lists of consecutive nodes with the same answer.
 
-        The network of the parser, where it was empty, has the layers of a model that is supported."""
+        If the network of the parser was empty, it has the layers of a supported model afterwards."""
         good = self.supports_model_v2(model, path)
         return good, [(list(nodes), flag) for nodes, flag in self._parts]
 
     def supports_model_v2(self, model: ReadableBuffer, path: str | None = None) -> bool:
-        """Whether everything in a model is supported; `get_subgraph_nodes` tells which nodes are."""
+        """Whether all nodes of a model are supported; `get_subgraph_nodes` returns the nodes of each part."""
 
         def judge() -> bool:
             self._load(as_bytes(model), path)
@@ -117,7 +117,7 @@ class OnnxParser(Reporting, Managed):
 
     @property
     def num_subgraphs(self) -> int:
-        """How many parts the model of `supports_model_v2` has."""
+        """The number of parts of the model of `supports_model_v2`."""
         return len(self._parts)
 
     def is_subgraph_supported(self, index: int) -> bool:
@@ -134,26 +134,26 @@ class OnnxParser(Reporting, Managed):
         return self._parts[index]
 
     def supports_operator(self, op_name: str) -> bool:
-        """Whether an operator of ONNX's own domain is described here; which of its forms, a model tells."""
+        """Whether an operator of ONNX's own domain is supported; some of its forms may not be."""
         importers.load()
         return importer_of(("", op_name)) is not None or is_function(("", op_name), defs.onnx_opset_version())
 
     @property
     def num_errors(self) -> int:
-        """How many problems there were since `clear_errors`."""
+        """The number of problems since `clear_errors`."""
         return len(self._errors)
 
     def get_error(self, index: int) -> ParserError:
-        """Problem `index`; None out of range."""
+        """Problem `index`; None if out of range."""
         return self._errors[index] if 0 <= integer(index, "get_error") < len(self._errors) else nothing()
 
     def clear_errors(self) -> None:
-        """Forget the problems."""
+        """Discard the problems."""
         self._errors.clear()
 
     @property
     def flags(self) -> int:
-        """The switches as a bit mask; kept: nothing here depends on them."""
+        """The flags as a bit mask; stored, without effect."""
         return self._flags
 
     @flags.setter
@@ -162,15 +162,15 @@ class OnnxParser(Reporting, Managed):
         self._flags = flags
 
     def set_flag(self, flag: OnnxParserFlag) -> None:
-        """Set one switch."""
+        """Set a flag."""
         self._flags |= 1 << _flag(flag)
 
     def clear_flag(self, flag: OnnxParserFlag) -> None:
-        """Clear one switch."""
+        """Clear a flag."""
         self._flags &= ~(1 << _flag(flag))
 
     def get_flag(self, flag: OnnxParserFlag) -> bool:
-        """Whether a switch is set."""
+        """Whether a flag is set."""
         return bool(self._flags >> _flag(flag) & 1)
 
     @quiet(None)
@@ -195,13 +195,13 @@ class OnnxParser(Reporting, Managed):
         return isinstance(builder_config, IBuilderConfig)
 
     def load_model_proto(self, model: ReadableBuffer, path: str | None = None) -> bool:
-        """Read a model whose weights `load_initializer` gives, before `parse_model_proto`."""
+        """Read a model whose weights `load_initializer` supplies before `parse_model_proto`."""
         return self._tried(lambda: self._load(as_bytes(model), path))
 
     @quiet(False)
     def load_initializer(self, name: str, data: int, size: int) -> bool:
-        """Give an initializer of the loaded model its elements: `size` bytes at an address, which are kept
-        alive by the caller until the engine is built.
+        """Set the elements of an initializer of the loaded model: `size` bytes at an address. The caller
+        keeps them alive until the engine is built.
 
         Errors: AR417, no such initializer, or one of another size; AR307, an inaccessible address."""
         address = integer(data, "load_initializer: data")
@@ -220,7 +220,7 @@ class OnnxParser(Reporting, Managed):
         )
 
     def parse_model_proto(self) -> bool:
-        """Describe the loaded model, with the initializers that were given."""
+        """Add the layers of the loaded model, with the loaded initializers, to the network."""
 
         def go() -> bool:
             if self._model is None:
@@ -261,7 +261,7 @@ class OnnxParser(Reporting, Managed):
         return not self._failures(network)
 
     def _failures(self, network: INetworkDefinition) -> list[Failure]:
-        """The problems of describing the model; the first of them are told, and how many more there are."""
+        """All problems of the model. The first 1000 are reported, with the number of the others."""
         assert self._model is not None, "a model was loaded"
         state_of(network).title = self._title()
         walk = describe(self._model, network)
@@ -274,13 +274,13 @@ class OnnxParser(Reporting, Managed):
         return walk.failures
 
     def _title(self) -> str:
-        """What people call the model: by its file, else as its graph is called."""
+        """The name of the model's file, or else of its graph."""
         name = Path(self._path).stem if self._path else ""
         graph = "" if self._model is None else self._model.proto.graph.name
         return name or graph
 
     def _tried(self, do: Callable[[], bool]) -> bool:
-        """What `do` answers; False after telling what it raises, which strict raises again."""
+        """The result of `do`; False after its exception is reported, which strict raises again."""
         self._errors.clear()
         good = False
         try:
@@ -314,7 +314,7 @@ def _flag(flag: OnnxParserFlag) -> int:
 
 
 def as_bytes(model: object) -> memoryview:
-    """The bytes of a model: of bytes, or of anything with a buffer."""
+    """The bytes of a model, from bytes or any object with a buffer."""
     if isinstance(model, str):
         raise wrong_type("parse: model", model, "bytes", "parse_from_file(path) reads a file")
     if hasattr(model, "SerializeToString"):

@@ -25,7 +25,7 @@ def load() -> None:
 
 
 def _layer(op: AnyOp, node: Node) -> Outputs:
-    """The layer of `op`, its attributes given by name."""
+    """The layer of `op`, with attributes by name."""
     specs, method = {s.name: s for s in op.specs()}, op.methods[0]
     attributes = {a.name: helper.get_attribute_value(a) for a in node.proto.attribute}
     for name in attributes:

@@ -48,7 +48,7 @@ LOCKS: Final = 16  # files in the cache's folder that builds of one machine wait
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What a model takes and gives; shapes have −1 for sizes that a run decides."""
+    """Inputs and outputs of a model; shapes have −1 for dynamic dimensions."""
 
     name: str
     inputs: tuple[Port, ...]
@@ -58,7 +58,7 @@ class Metadata:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What was done in this process; seconds are those inside the engine."""
+    """Counters of this process; seconds are those inside the engine."""
 
     runs: int = 0
     failures: int = 0

@@ -63,7 +63,7 @@ class Compared:
             return Session(Runtime(logger).deserialize_cuda_engine(plan))
 
     def maker(self, name: str) -> str:
-        """The node that makes a tensor, in words."""
+        """A description of the node whose output a tensor is."""
         for node in self.proto.graph.node:
             if name in node.output:
                 return f", of {node.op_type} {node.name}".rstrip()
@@ -91,7 +91,7 @@ def load_model(path: Path, layers: bool) -> Compared:
 
 
 def runner(name: str | None) -> tuple[str, Callable[[Compared, Feeds], dict[str, Array]]]:
-    """The other program: the one that is asked for, else ONNX Runtime where it is installed."""
+    """The other program: the requested one, or else ONNX Runtime if it is installed."""
     if name != "reference":
         try:
             importlib.import_module("onnxruntime")

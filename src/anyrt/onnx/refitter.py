@@ -71,7 +71,7 @@ class OnnxParserRefitter(Reporting, Managed):
         return parser._tried(lambda: parser._open(model) and self._set())
 
     def load_model_proto(self, model: ReadableBuffer, path: str | None = None) -> bool:
-        """Read a model whose weights `load_initializer` gives, before `refit_model_proto`."""
+        """Read a model whose weights `load_initializer` supplies before `refit_model_proto`."""
         return self._parser.load_model_proto(model, path)
 
     def load_initializer(self, name: str, data: int, size: int) -> bool:
@@ -80,7 +80,7 @@ class OnnxParserRefitter(Reporting, Managed):
         return self._parser.load_initializer(name, data, size)
 
     def refit_model_proto(self) -> bool:
-        """Set the weights of the loaded model, with the initializers that were given."""
+        """Set the weights of the loaded model, with the loaded initializers."""
 
         def go() -> bool:
             if self._parser._model is None:
@@ -94,19 +94,19 @@ class OnnxParserRefitter(Reporting, Managed):
 
     @property
     def num_errors(self) -> int:
-        """How many problems the last call had."""
+        """The number of problems of the last call."""
         return self._parser.num_errors
 
     def get_error(self, index: int) -> ParserError:
-        """Problem `index`; None out of range."""
+        """Problem `index`; None if out of range."""
         return self._parser.get_error(index)
 
     def clear_errors(self) -> None:
-        """Forget the problems."""
+        """Discard the problems."""
         self._parser.clear_errors()
 
     def _set(self) -> bool:
-        """All weights of the model that the engine has, or none of them."""
+        """Set all weights that the model and the engine share, or none of them."""
         model, refitter = self._parser._model, self._refitter
         assert model is not None, "a model was loaded"
         names = {w.given_name for w in refitter._weights if w.given_name}

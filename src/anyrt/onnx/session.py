@@ -34,7 +34,7 @@ from anyrt.plan.file import MAGIC
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """An input or output; shape: −1 for sizes that a run decides."""
+    """An input or output; shape: −1 for dynamic dimensions."""
 
     name: str
     dtype: DataType
@@ -42,7 +42,7 @@ class Port:
 
 
 class Session:
-    """An engine that takes and gives arrays by name."""
+    """An engine whose inputs and outputs are arrays by name."""
 
     def __init__(self, engine: ICudaEngine) -> None:
         self.engine = engine
@@ -53,7 +53,7 @@ class Session:
         self.outputs = tuple(ports[n] for n in names if n not in reads)
 
     def run(self, inputs: Mapping[str, object]) -> dict[str, NDArray[Any]]:
-        """All outputs for these inputs, as new arrays. Raises BindingError for what does not fit."""
+        """All outputs for these inputs, as new arrays. Raises BindingError for arrays that do not fit."""
         results = state_of(self.engine).engine.infer({name: np.asarray(x) for name, x in inputs.items()})
         return {p.name: results[p.name] for p in self.outputs}  # without sizes that the run has found
 
@@ -123,7 +123,7 @@ def network_of(builder: Builder) -> INetworkDefinition:
 
 
 def refused(parser: OnnxParser) -> Exception:
-    """The first problem of a parser, which names the others."""
+    """The first problem of a parser; its text lists the others."""
     first = parser.get_error(0)._failure.error
     rest = [str(parser.get_error(i)) for i in range(1, parser.num_errors)]
     if rest:
