@@ -76,12 +76,12 @@ def places(codes, dtype):
 def is_last_place(chain, got):
     """Whether results that differ do so in what LAST_PLACE leaves open."""
     dtype = chain.y.dtype
-    if not LAST_PLACE.search(chain.told) or not (is_integer(dtype) or bits(dtype) <= 8):
+    if not LAST_PLACE.search(chain.layers) or not (is_integer(dtype) or bits(dtype) <= 8):
         return False
     wanted = cast(chain.expected, dtype)
     if got.shape != wanted.shape:
         return False
-    zero = (0, 1 << bits(dtype) - 1, -(1 << bits(dtype) - 1)) if BIT_CAST.search(chain.told) else ()
+    zero = (0, 1 << bits(dtype) - 1, -(1 << bits(dtype) - 1)) if BIT_CAST.search(chain.layers) else ()
     either = np.isin(got.astype(object), zero) & np.isin(wanted.astype(object), zero)
     return bool((either | (np.abs(places(got, dtype) - places(wanted, dtype)) <= 1)).all())
 
@@ -93,7 +93,7 @@ def wrong(chains):
         answers = interpret(run.graph, run.feeds, run.sizes), run_natively(run)
     found = [(answer, line) for answer in answers for line in differences(run, answer)]
     named = [(answer, line, known[line.split(":")[0]]) for answer, line in found]
-    return [(line, c.told) for answer, line, c in named if not is_last_place(c, answer[c.name])]
+    return [(line, c.layers) for answer, line, c in named if not is_last_place(c, answer[c.name])]
 
 
 def behind(name, attributes, dtype, wanted):

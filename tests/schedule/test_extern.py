@@ -14,7 +14,7 @@ from anyrt.core.machine import REFERENCE
 from anyrt.ir.counted import counted
 from anyrt.ir.graph import Graph, Symbol, apply
 from anyrt.ir.kerneltext import print_kernels
-from anyrt.ops._found import positions
+from anyrt.ops._positions import positions
 from anyrt.prims import build as b
 from anyrt.prims.foremost import Foremost
 from anyrt.prims.ranked import Ranked

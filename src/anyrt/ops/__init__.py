@@ -18,10 +18,10 @@ def _load() -> tuple[AnyOp, ...]:
     return tuple(op for name in names for op in importlib.import_module(f"{__name__}.{name}").OPS)
 
 
-_FOUND: tuple[AnyOp, ...] = _load()
-ALL_OPS: tuple[AnyOp, ...] = tuple(op for op in _FOUND if not op.within)
+_RECORDS: tuple[AnyOp, ...] = _load()
+ALL_OPS: tuple[AnyOp, ...] = tuple(op for op in _RECORDS if not op.within)
 OPS: dict[LayerType, AnyOp] = {op.layer: op for op in ALL_OPS if not op.removed}
 # What TensorRT 10 has no more: there with `python -m anyrt.compat --api 8.6` alone.
 REMOVED: tuple[AnyOp, ...] = tuple(op for op in ALL_OPS if op.removed)
 # The layers at the borders of parts of a network, as of loops.
-BORDERS: dict[LayerType, AnyOp] = {op.layer: op for op in _FOUND if op.within}
+BORDERS: dict[LayerType, AnyOp] = {op.layer: op for op in _RECORDS if op.within}

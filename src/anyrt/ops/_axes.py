@@ -48,9 +48,9 @@ def parsed(text: str) -> tuple[tuple[Axis, ...], ...]:
 
 
 def _axis(text: str) -> Axis:
-    found = _AXIS.fullmatch(text)
-    assert found is not None, f"{text!r} names no axis"
-    return Axis(found[1], int(found[2] or 0), found[3] is not None)
+    parts = _AXIS.fullmatch(text)
+    assert parts is not None, f"{text!r} names no axis"
+    return Axis(parts[1], int(parts[2] or 0), parts[3] is not None)
 
 
 def with_axes(op: Op[A], layer: Layer[A]) -> Layer[A]:

@@ -121,15 +121,15 @@ def case_graph(
             continue
         follow = followed and spec.shape_values and is_integer(dtype)
         open_axes = open_in(case, i, array.ndim) if dynamic and not spec.shape_values else ()
-        found = [Symbol(Sym(f"{name}.{a}"), name, a) for a in open_axes]
+        own = [Symbol(Sym(f"{name}.{a}"), name, a) for a in open_axes]
         shape: tuple[Dim, ...] = tuple(
-            next((s.sym.dim for s in found if s.axis == a), n) for a, n in enumerate(array.shape)
+            next((s.sym.dim for s in own if s.axis == a), n) for a, n in enumerate(array.shape)
         )
         elements = tuple(Sym(f"{name}#{k}", -INF, INF) for k in range(array.size if follow else 0))
-        found += [Symbol(s, name, k, True) for k, s in enumerate(elements)]
+        own += [Symbol(s, name, k, True) for k, s in enumerate(elements)]
         sizes |= {f"{name}.{a}": array.shape[a] for a in open_axes}
         sizes |= {s.name: int(array.reshape(-1)[k]) for k, s in enumerate(elements)}
-        symbols += found
+        symbols += own
         inputs.append((name, param(name, shape, dtype, elements)))
         values.append(inputs[-1][1])
     scales, out_scale = (isinstance(case, Case) and case.int8) or ((), None)
@@ -146,11 +146,11 @@ def operands(op: AnyOp, case: AnyCase | AnyMistake) -> tuple[Array, ...]:
     low, high = (case.low, case.high) if isinstance(case, Case) else (-2.0, 2.0)
     out: list[Array] = []
     for i, shape in enumerate(case.shapes):
-        given = case.data[i] if i < len(case.data) else None
+        values = case.data[i] if i < len(case.data) else None
         if shape is None:
             out.append(ABSENT)
             continue
-        drawn = random.uniform(low, high, shape) if given is None else given.reshape(shape)
+        drawn = random.uniform(low, high, shape) if values is None else values.reshape(shape)
         out.append(widen(_stored(np.asarray(drawn), dtype_of(case, i)), dtype_of(case, i)))
     return tuple(out)
 

@@ -49,7 +49,7 @@ class Chain:
     symbols: tuple[Symbol, ...]
     fed: Array
     expected: Array
-    told: str
+    layers: str
     slack: float
 
 
@@ -92,19 +92,19 @@ def _grown(name: str, ops: Sequence[AnyOp], random: Random, dynamic: bool) -> Ch
     named = {s.axis: s.sym.dim for s in symbols}
     shape: tuple[Dim, ...] = tuple(named.get(k, n) for k, n in enumerate(held.shape))
     x = value = param(name, shape, dtype)
-    made, told, slack = [held], list[str](), 0.0
+    results, steps, slack = [held], list[str](), 0.0
     for op in ops:
-        value, answer, layer, own = _step(op, f"{name}{len(told)}", value, made[-1], sizes, random)
+        value, answer, layer, own = _step(op, f"{name}{len(steps)}", value, results[-1], sizes, random)
         sizes |= _decided(value, answer)
-        made.append(widen(cast(answer, value.dtype), value.dtype))
-        told.append(layer)
+        results.append(widen(cast(answer, value.dtype), value.dtype))
+        steps.append(layer)
         slack = max(slack, own)
-    if all(a.size for a in made):
+    if all(a.size for a in results):
         raise Unfit
-    fed, layers = cast(held, dtype), f"{dtype.name}{held.shape} {told}"
+    fed, layers = cast(held, dtype), f"{dtype.name}{held.shape} {steps}"
     with np.errstate(all="ignore"):  # conditions on data that do not hold are raised
         interpret(counted(Graph(((name, x),), ((name, value),), symbols=symbols)), {name: fed}, sizes)
-    return Chain(name, x, value, symbols, fed, made[-1], layers, slack)
+    return Chain(name, x, value, symbols, fed, results[-1], layers, slack)
 
 
 def _holds(rule: Requirement, sizes: Mapping[str, int]) -> bool:
@@ -128,9 +128,9 @@ def _step(
     if case.rtol > RTOL or (moved and any(_counts(case, k) for k in range(len(case.data)))):
         raise Unfit
     attrs, before = _with_a_zero(op, case.attrs, random), arrays[place].shape
-    given = [a if _decides(op, k) else _like(a, before, held.shape) for k, a in enumerate(arrays)]
-    given[place] = held
-    values = [None if a is ABSENT else const(a, dtype_of(case, k)) for k, a in enumerate(given)]
+    args = [a if _decides(op, k) else _like(a, before, held.shape) for k, a in enumerate(arrays)]
+    args[place] = held
+    values = [None if a is ABSENT else const(a, dtype_of(case, k)) for k, a in enumerate(args)]
     values[place] = value
     after = expand_layer(op, Layer(name, attrs, tuple(values)))[0]
     after = map_(ROUNDED[after.dtype], after) if after.dtype in ROUNDED else after
@@ -138,12 +138,12 @@ def _step(
     if not all(_holds(r, sizes) for r in rules):
         raise Unfit
     with np.errstate(all="ignore"):
-        answer = op.ref(attrs, tuple(given))[0]
+        answer = op.ref(attrs, tuple(args))[0]
         answer = np.rint(answer) if is_integer(after.dtype) and answer.dtype.kind == "f" else answer
     return (
         after,
         answer,
-        f"{op.layer.name} {attrs} on {[a.shape for a in given]}",
+        f"{op.layer.name} {attrs} on {[a.shape for a in args]}",
         case.atol if is_float(value.dtype) else 0.0,
     )
 
@@ -164,7 +164,7 @@ def _pick(
 
 
 @cache
-def _given(op: AnyOp) -> list[tuple[AnyCase, tuple[Array, ...]]]:
+def _operands_of(op: AnyOp) -> list[tuple[AnyCase, tuple[Array, ...]]]:
     """Every case with its operands, which take longer to draw than a layer to expand."""
     return [(case, operands(op, case)) for case in op.cases()]
 
@@ -175,7 +175,7 @@ def _places(
 ) -> list[tuple[AnyCase, int, tuple[Array, ...]]]:
     return [
         (case, k, arrays)
-        for case, arrays in _given(op)
+        for case, arrays in _operands_of(op)
         for k, shape in enumerate(case.shapes)
         if shape is not None and rank in (None, len(shape)) and not _decides(op, k)
         if dtype_of(case, k) in TYPES and dtype in (None, dtype_of(case, k))

@@ -77,17 +77,16 @@ def axes_of(where: str, mask: int, rank: int) -> tuple[int, ...]:
 
 def normalized_axes(where: str, axes: Iterable[int], rank: int) -> tuple[int, ...]:
     """Axes counted from the front; negative ones count from the end, none may be named twice."""
-    given = tuple(axes)
-    for axis in given:
+    numbers = tuple(axes)
+    for axis in numbers:
         if not -rank <= axis < rank:
             raise ArgumentError(
                 "AR303", where, f"axis {axis}", f"{-rank} to {rank - 1}", "name an axis that exists"
             )
-    out = tuple(axis % rank for axis in given)
+    out = tuple(axis % rank for axis in numbers)
     if len(set(out)) < len(out):
-        raise ArgumentError(
-            "AR305", where, f"axes {show(given)} for rank {rank}", "every axis once", "drop the repeated axis"
-        )
+        got, do = f"axes {show(numbers)} for rank {rank}", "drop the repeated axis"
+        raise ArgumentError("AR305", where, got, "every axis once", do)
     return out
 
 

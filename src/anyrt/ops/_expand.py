@@ -54,9 +54,9 @@ def expand_layer(
     if out_type is DataType.E8M0:
         raise DTypeError("AR206", layer.name, "e8m0 for an output", "a type that layers compute or store")
     first = outputs[0]
-    wanted = DataType.INT8 if staged.int8 and first.dtype is DataType.FLOAT else first.dtype
+    dtype = DataType.INT8 if staged.int8 and first.dtype is DataType.FLOAT else first.dtype
     return (
-        _convert(op, layer, first, out_type or wanted, 1.0 if out_scale is None else out_scale),
+        _convert(op, layer, first, out_type or dtype, 1.0 if out_scale is None else out_scale),
         *outputs[1:],
     )
 
@@ -117,12 +117,12 @@ def _check_same_type(where: str, first: Value, value: Value, i: int, j: int) -> 
 def _limited(op: Op[A], layer: Layer[A], outputs: tuple[Value, ...]) -> tuple[Value, ...]:
     """The outputs, within the limit of axes, and tied to that of elements where they can be larger than every
     operand."""
-    given = [product(v.shape) for v in layer.inputs if v is not None]
+    volumes = [product(v.shape) for v in layer.inputs if v is not None]
     out = []
     for value in outputs:
         check_rank(layer.name, value.shape)
         volume = highest(product(value.shape))
-        if any(always_le(volume, size) for size in given):
+        if any(always_le(volume, size) for size in volumes):
             out.append(value)
             continue
         got, wanted = f"{volume} elements in {show(value.shape)}", f"at most {op.volume_limit}"
@@ -137,8 +137,8 @@ def _stage_int8(
     op: Op[A], layer: Layer[A], in_scales: tuple[Scale, ...], out_scale: Scale | None
 ) -> Layer[A]:
     if out_scale is not None and op.becomes_codes(layer.attrs) and is_float(layer.input(0).dtype):
-        made = _quantize(cast(layer.input(0), DataType.FLOAT), out_scale)
-        return replace(layer, inputs=(made, *layer.inputs[1:]))
+        code = _quantize(cast(layer.input(0), DataType.FLOAT), out_scale)
+        return replace(layer, inputs=(code, *layer.inputs[1:]))
     if op.coded or not any(map(_is_int8, layer.inputs)):
         return layer
     real = op.real_int8(layer.attrs)
@@ -164,10 +164,10 @@ def _is_int8(value: Value | None) -> bool:
     return value is not None and value.dtype is DataType.INT8
 
 
-def _convert(op: Op[A], layer: Layer[A], value: Value, wanted: DataType, scale: Scale) -> Value:
-    if wanted is DataType.INT8 and value.dtype is not DataType.INT8 and op.real_int8(layer.attrs):
+def _convert(op: Op[A], layer: Layer[A], value: Value, dtype: DataType, scale: Scale) -> Value:
+    if dtype is DataType.INT8 and value.dtype is not DataType.INT8 and op.real_int8(layer.attrs):
         return _quantize(cast(value, DataType.FLOAT), scale)
-    return converted(value, wanted)
+    return converted(value, dtype)
 
 
 def _dequantize(value: Value, scale: Scale) -> Value:

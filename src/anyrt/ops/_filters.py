@@ -135,8 +135,8 @@ def read(layer: Layer[FilterAttrs], channels_first: bool) -> Filter:
     x, step = _codes(layer, 0)
     channels = _channels(layer, x, len(by))
     before, after = (
-        per_axis(name, what, given, len(by), 0)
-        for what, given in zip(("pre_padding", "post_padding"), attrs.paddings, strict=True)
+        per_axis(name, what, padding, len(by), 0)
+        for what, padding in zip(("pre_padding", "post_padding"), attrs.paddings, strict=True)
     )
     maps, groups = attrs.num_output_maps, attrs.num_groups
     front = (channels, maps // groups) if channels_first else (maps, channels // groups)
@@ -283,16 +283,16 @@ def _worth(step: Scale | None, kernel: Scale | None) -> Value | None:
 
 
 def _bias(layer: Layer[FilterAttrs]) -> Value | None:
-    blob, given, maps = layer.attrs.bias, layer.optional(2), layer.attrs.num_output_maps
-    if blob.size and given is not None:
+    blob, operand, maps = layer.attrs.bias, layer.optional(2), layer.attrs.num_output_maps
+    if blob.size and operand is not None:
         got, do = f"{blob.size} bias values beside input 2", "add the layer with an empty bias"
         raise ShapeError("AR102", layer.name, got, "no values", do)
-    if given is not None:
-        wanted = DataType.FLOAT if layer.int8 else layer.input(0).dtype
-        if given.dtype is not wanted:
-            got, do = f"{short_name(given.dtype)} for input 2", "insert a cast"
-            raise DTypeError("AR203", layer.name, got, short_name(wanted), do)
-        bias = _sized(layer, given, (maps,), "bias")
+    if operand is not None:
+        dtype = DataType.FLOAT if layer.int8 else layer.input(0).dtype
+        if operand.dtype is not dtype:
+            got, do = f"{short_name(operand.dtype)} for input 2", "insert a cast"
+            raise DTypeError("AR203", layer.name, got, short_name(dtype), do)
+        bias = _sized(layer, operand, (maps,), "bias")
     elif blob.size == 0:
         return None
     else:
@@ -343,14 +343,14 @@ def methods(name: str) -> tuple[Method, ...]:
     )
 
 
-def given(attrs: FilterAttrs, arrays: tuple[Array, ...]) -> tuple[Numbers, Numbers]:
+def kernel_and_bias(attrs: FilterAttrs, arrays: tuple[Array, ...]) -> tuple[Numbers, Numbers]:
     """For references: kernel and bias, from attributes or operands; a bias of 0 where there is none."""
     operands = [*arrays[1:], ABSENT, ABSENT][:2]
-    found = [
+    held = [
         blob.array if array is ABSENT else array
         for blob, array in zip((attrs.kernel, attrs.bias), operands, strict=True)
     ]
-    kernel, bias = (a.astype(np.float64) for a in found)
+    kernel, bias = (a.astype(np.float64) for a in held)
     return kernel, bias if bias.size else np.zeros(attrs.num_output_maps)
 
 
@@ -362,9 +362,9 @@ def dla(layer: Layer[FilterAttrs], limits: tuple[tuple[str, tuple[int, ...], int
     if any(layer.optional(i) is not None for i in (1, 2)):
         return "DLA takes kernel and bias as weights, not as inputs"
     maps = ("output maps", (layer.attrs.num_output_maps,), 1, 8192)
-    for what, found, low, high in (*limits, maps):
-        if any(not low <= n <= high for n in found):
-            return f"DLA takes {what} from {low} to {high}, got {show(found)}"
+    for what, values, low, high in (*limits, maps):
+        if any(not low <= n <= high for n in values):
+            return f"DLA takes {what} from {low} to {high}, got {show(values)}"
     return None
 
 
@@ -413,7 +413,7 @@ def mistakes(kernel: tuple[int, ...], turned: tuple[int, ...]) -> tuple[Mistake[
     good = FilterAttrs(4, axes, values(108), num_groups=2)
     empty = replace(good, kernel=EMPTY_BLOB)
     half, infinite = values(108, DataType.HALF), weights(*(math.inf for _ in range(108)))
-    given, both = (x, kernel), (x, None, (4,))
+    shapes, both = (x, kernel), (x, None, (4,))
     at_build = (
         (
             "AR108",
@@ -448,13 +448,13 @@ def mistakes(kernel: tuple[int, ...], turned: tuple[int, ...]) -> tuple[Mistake[
         Mistake("AR101", "an input of fewer dimensions than the kernel's and two", good, ((6, 5, 5),)),
         Mistake("AR117", "channels of a dynamic size", good, (x,), dynamic=True),
         Mistake("AR123", "an input without channels", good, ((1, 0, 5, 5),)),
-        Mistake("AR102", "kernel values beside input 1", good, given),
+        Mistake("AR102", "kernel values beside input 1", good, shapes),
         Mistake("AR102", "bias values beside input 2", replace(good, bias=values(4)), both),
         Mistake("AR123", "a kernel of another shape", empty, (x, turned)),
         Mistake("AR123", "a bias of another shape", good, (x, None, (1, 4))),
         Mistake("AR202", "a type that the layer does not take", good, (x,), (DataType.INT64,)),
         Mistake("AR202", "a bias of int8", good, both, (DataType.INT8,)),
-        Mistake("AR203", "a kernel of another type", empty, given, (DataType.FLOAT, DataType.HALF)),
+        Mistake("AR203", "a kernel of another type", empty, shapes, (DataType.FLOAT, DataType.HALF)),
         Mistake("AR203", "a bias of another type", good, both, (DataType.FLOAT, DataType.HALF)),
         Mistake(
             "AR308",

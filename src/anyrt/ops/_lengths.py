@@ -50,9 +50,9 @@ def ends_within(layer: str, ends: Value, tokens: Dim, name: str) -> tuple[Value,
         count = ends.shape[0] + -1
         before, behind = (slice_(ends, (k,), (count,), (1,)) for k in range(2))
         wrong = map_("or", map_("lt", behind, before), map_("lt", number(tokens, behind), behind))
-        found = _found(before, map_("lt", before, scalar(0, before)))
-        found = map_("max", found, _found(behind, wrong))
-        return apply(Asserted(rule), ends, reshape(found, ())), ()
+        shown = _wrong_number(before, map_("lt", before, scalar(0, before)))
+        shown = map_("max", shown, _wrong_number(behind, wrong))
+        return apply(Asserted(rule), ends, reshape(shown, ())), ()
     rules: Requirements = ()
     numbers = elements.reshape(-1).tolist()
     for a, b in zip([0, *numbers], [*numbers, tokens], strict=True):
@@ -64,10 +64,10 @@ def ends_within(layer: str, ends: Value, tokens: Dim, name: str) -> tuple[Value,
 def _judged(v: Value, lengths: Value, beyond: Value, rule: Assertion) -> Value:
     """`v`, where no length lies below 0 or `beyond`."""
     wrong = map_("or", map_("lt", lengths, scalar(0, lengths)), beyond)
-    return apply(Asserted(rule), v, reshape(_found(lengths, wrong), ()))
+    return apply(Asserted(rule), v, reshape(_wrong_number(lengths, wrong), ()))
 
 
-def _found(numbers: Value, wrong: Value) -> Value:
+def _wrong_number(numbers: Value, wrong: Value) -> Value:
     """One of the numbers that are wrong, FINE where none is."""
     seen = map_("max", numbers, scalar(FINE + 1, numbers))
     return reduce_("max", map_("select", wrong, seen, scalar(FINE, numbers)), (0,))

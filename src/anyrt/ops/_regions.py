@@ -41,7 +41,7 @@ class Network:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class Results:
     """The outputs of a loop or conditional, and what tells sizes beside them, as they need it."""
 
     values: tuple[Value, ...]
@@ -50,17 +50,17 @@ class Made:
 
 def telling(roots: Iterable[Value], network: Network) -> dict[Sym, Value]:
     """The sizes that data decide in what `roots` need, with what tells them."""
-    roots, found = list(roots), dict[Sym, Value]()
+    roots, tellers = list(roots), dict[Sym, Value]()
     while True:
-        values = list(walk((*roots, *found.values())))
+        values = list(walk((*roots, *tellers.values())))
         own = {v.op.tells: v for v in values if v.op.tells is not None}
-        found |= own
-        missing = mentioned(values) - found.keys()
+        tellers |= own
+        missing = mentioned(values) - tellers.keys()
         if not missing:
-            return found
+            return tellers
         others = {v.op.tells: v for v in network.tells() if v.op.tells in missing}
         assert others.keys() == missing, f"nothing tells {missing - others.keys()}"
-        found |= others
+        tellers |= others
 
 
 def replaced(
@@ -94,15 +94,15 @@ def _on_sizes(op: Prim, other: Mapping[Sym, Sym]) -> Prim:
 
 def depending(roots: Iterable[Value], on: Iterable[Value], tells: Tells = NONE) -> set[Value]:
     """Of all that `roots` need, and of what tells sizes, what is made of any of these."""
-    found, sizes, order = set(on), set[Sym](), list(walk((*tells.values(), *roots)))
+    dependent, sizes, order = set(on), set[Sym](), list(walk((*tells.values(), *roots)))
     before = -1
     while len(sizes) != before:
         before = len(sizes)
         for value in order:
-            if not found.isdisjoint(value.args) or (sizes and not sizes.isdisjoint(mentioned((value,)))):
-                found.add(value)
-        sizes.update(sym for sym, value in tells.items() if value in found)
-    return found
+            if not dependent.isdisjoint(value.args) or (sizes and not sizes.isdisjoint(mentioned((value,)))):
+                dependent.add(value)
+        sizes.update(sym for sym, value in tells.items() if value in dependent)
+    return dependent
 
 
 @dataclass(slots=True)
@@ -113,13 +113,13 @@ class Region:
     params: Sequence[Value]
     tells: Tells = field(default_factory=dict)
     around: dict[Value, Value] = field(default_factory=dict)
-    told: list[Value] = field(default_factory=list)
+    counts: list[Value] = field(default_factory=list)
 
     def inside(self, roots: Sequence[Value]) -> None:
         """Learn what `roots` read from around, and which sizes are told inside."""
         dynamic = depending(roots, self.params, self.tells)
-        self.told = [v for v in self.tells.values() if v in dynamic]
-        roots = [*self.told, *roots]
+        self.counts = [v for v in self.tells.values() if v in dynamic]
+        roots = [*self.counts, *roots]
         constant = set[Value]()
         for value in walk(roots):
             if not isinstance(value.op, Param) and constant.issuperset(value.args):
@@ -142,12 +142,12 @@ class Region:
         each under a name."""
         own = {value: param(name, value.shape, value.dtype) for name, value in named}
         instead = {**self.around, **own}
-        done = replaced([*self.told, *(v for _, v in results)], instead)
+        done = replaced([*self.counts, *(v for _, v in results)], instead)
         inputs = [(name, own[value]) for name, value in named]
         inputs += [(f"around{n}", x) for n, x in enumerate(self.around.values())]
         called = {done[v]: name for v in done if (name := names(v)) is not None}
         outputs = tuple((name, done[v]) for name, v in results)
-        return counted(Graph(tuple(inputs), outputs, called), [done[v] for v in self.told])
+        return counted(Graph(tuple(inputs), outputs, called), [done[v] for v in self.counts])
 
 
 def _only_moves(value: Value) -> bool:
@@ -168,15 +168,15 @@ def with_room(value: Value, room: Shape) -> Value:
     return pad(value, (0,) * len(room), behind, 0)
 
 
-def without_room(made: Value, sizes: Mapping[int, Value], where: str) -> Value:
+def without_room(value: Value, sizes: Mapping[int, Value], where: str) -> Value:
     """What was made, of these sizes along some axes."""
     for axis, size in sizes.items():
-        sym = count(f"{where}: size {axis}", made.shape[axis])
-        told = apply(Count(sym), size)
-        shape = (*made.shape[:axis], sym.dim, *made.shape[axis + 1 :])
-        last = reshape(map_("sub", told, scalar(1, told)), (1,) * len(shape))
-        made = gather(made, map_("min", iota(shape, axis, DataType.INT64), last), axis)
-    return made
+        sym = count(f"{where}: size {axis}", value.shape[axis])
+        length = apply(Count(sym), size)
+        shape = (*value.shape[:axis], sym.dim, *value.shape[axis + 1 :])
+        last = reshape(map_("sub", length, scalar(1, length)), (1,) * len(shape))
+        value = gather(value, map_("min", iota(shape, axis, DataType.INT64), last), axis)
+    return value
 
 
 def without_counts(shape: Shape, inside: frozenset[Sym]) -> Shape:

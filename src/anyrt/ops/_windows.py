@@ -98,18 +98,20 @@ def slides(
     return tuple(Slide(*each) for each in zip(sizes, steps, gaps, strict=True))
 
 
-def per_axis(where: str, name: str, given: tuple[int, ...] | None, count: int, least: int) -> tuple[int, ...]:
+def per_axis(
+    where: str, name: str, values: tuple[int, ...] | None, count: int, least: int
+) -> tuple[int, ...]:
     """An attribute with one number of at least `least` for each of `count` axes; `None` is `least` for
     each."""
-    if given is None:
+    if values is None:
         return (least,) * count
-    if len(given) != count:
-        got, wanted = f"{name} {show(given)}", f"{count} values"
+    if len(values) != count:
+        got, wanted = f"{name} {show(values)}", f"{count} values"
         raise ShapeError("AR108", where, got, wanted, "give one for each axis that windows slide along")
-    if any(not least <= n <= FARTHEST for n in given):
-        got, wanted = f"{name} {show(given)}", f"values from {least} to {FARTHEST}"
+    if any(not least <= n <= FARTHEST for n in values):
+        got, wanted = f"{name} {show(values)}", f"values from {least} to {FARTHEST}"
         raise ArgumentError("AR304", where, got, wanted, f"give {least} or more for each axis")
-    return given
+    return values
 
 
 def check_mode(where: str, mode: PaddingMode) -> None:
@@ -140,8 +142,8 @@ def spans(
             got = f"a window of {each.reach} over {most} padded elements, spatial axis {k}"
             do = "add padding, or use a smaller window or dilation"
             rules += need(where, each.reach, Relation.LE, there, "AR126", got, f"at most {most}", do)
-    found = (slide(mode, *each) for each in zip(sizes, by, before, after, strict=True))
-    return tuple(found), rules
+    results = (slide(mode, *each) for each in zip(sizes, by, before, after, strict=True))
+    return tuple(results), rules
 
 
 def padded(where: str, x: Value, at: Sequence[Span], border: float) -> Value:

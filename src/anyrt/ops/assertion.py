@@ -41,15 +41,15 @@ def expand(layer: Layer[AssertionAttrs]) -> tuple[Value, ...]:
     if elements is None:
         got, wanted = "False for element {} of the condition", "True for all of them"
         asserted = Asserted(Assertion("AR410", layer.name, got, wanted, do))
-        return (apply(asserted, condition, _found(condition)),)
+        return (apply(asserted, condition, _first_wrong(condition)),)
     rules = (
         need(layer.name, x, Relation.EQ, 1, "AR410", f"False for element {i} of the condition", "True", do)
         for i, x in enumerate(elements.reshape(-1).tolist())
     )
-    return (checked(condition, [rule for found in rules for rule in found]),)
+    return (checked(condition, [rule for group in rules for rule in group]),)
 
 
-def _found(condition: Value) -> Value:
+def _first_wrong(condition: Value) -> Value:
     """The first position where it is False, FINE where it is True throughout."""
     shape = condition.shape or (1,)
     at = iota(shape, 0, DataType.INT64)

@@ -226,21 +226,21 @@ def _of_rank(x: Value, rank: int) -> Value:
 def _seen(layer: Layer[AttentionAttrs], q: _Tokens, k: _Tokens, rank: int) -> list[Value]:
     """Where a query may look: conditions that broadcast to the scores."""
     row, column = _positions(q.length, rank, rank - 2), _positions(k.length, rank, rank - 1)
-    kind, found = layer.attrs.kind, list[Value]()
+    kind, masks = layer.attrs.kind, list[Value]()
     for x, at in ((q, row), (k, column)):
         if x.first is not None:
-            found.append(map_("le", _of_rank(x.first, rank), at))
+            masks.append(map_("le", _of_rank(x.first, rank), at))
         if x.behind is not None:
-            found.append(map_("lt", at, _of_rank(x.behind, rank)))
+            masks.append(map_("lt", at, _of_rank(x.behind, rank)))
     if kind is C.NONE:
-        return found
-    if found:
+        return masks
+    if masks:
         row, column = q.after(row, kind is C.LOWER_RIGHT), k.after(column, kind is C.LOWER_RIGHT)
     elif kind is C.LOWER_RIGHT and q.length != k.length:
         # Counted from behind the other's, as a difference of sizes may be negative, and is no position then.
         row = _positions(q.length, rank, rank - 2, k.length)
         column = _positions(k.length, rank, rank - 1, q.length)
-    return [*found, map_("le", column, row)]
+    return [*masks, map_("le", column, row)]
 
 
 def _positions(size: Dim, rank: int, axis: int, start: Dim = 0) -> Value:
@@ -448,15 +448,15 @@ def _case(
     data: tuple[Array | None, ...] = (),
 ) -> Case[AttentionAttrs]:
     """Heads stay static. Half types round each weight, which a value of up to 2 multiplies."""
-    given = (query, key, key, *optional)
-    types = [*kinds, *[kinds[-1]] * (min(len(given), 5) - len(kinds)), DataType.INT32, DataType.INT32]
+    shapes = (query, key, key, *optional)
+    types = [*kinds, *[kinds[-1]] * (min(len(shapes), 5) - len(kinds)), DataType.INT32, DataType.INT32]
     unit = {DataType.HALF: 2.0**-10, DataType.BF16: 2.0**-7}.get(kinds[0], 0.0)
     padded = (0, 2, 3) if len(query) == 4 else (0,)
     own = (0, 2, 3) if len(key) == 4 else (0,)
     masks = [tuple(k for k, n in enumerate(s) if k > 1 or (k == 0 and n > 1)) if s else () for s in optional]
     return Case(
         attrs,
-        given,
+        shapes,
         tuple(types),
         data=data,
         dynamic=(padded, own, own, *masks[:1], *[()] * len(masks[1:])),

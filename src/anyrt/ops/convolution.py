@@ -43,7 +43,7 @@ def ref(attrs: FilterAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
     axes = x.ndim - len(size) - 1
     batch, channels = math.prod(x.shape[:axes]), x.shape[axes]
     spatial = x.shape[axes + 1 :]
-    weights_, bias = _filters.given(attrs, arrays)
+    weights_, bias = _filters.kernel_and_bias(attrs, arrays)
     stride, gap = (v or (1,) * len(size) for v in (attrs.stride_nd, attrs.dilation_nd))
     reach = [1 + d * (f - 1) for d, f in zip(gap, size, strict=True)]
     placed = [_place(attrs, k, n, stride[k], reach[k]) for k, n in enumerate(spatial)]
@@ -64,7 +64,7 @@ def ref(attrs: FilterAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
 
 def _place(attrs: FilterAttrs, axis: int, size: int, stride: int, reach: int) -> tuple[int, int]:
     """Where the first window begins, counted before the input, and how many windows there are."""
-    before, after = ((given or (0, 0, 0))[axis] for given in attrs.paddings)
+    before, after = ((padding or (0, 0, 0))[axis] for padding in attrs.paddings)
     match attrs.padding_mode:
         case PaddingMode.EXPLICIT_ROUND_DOWN:
             return before, math.floor((size + before + after - reach) / stride) + 1
@@ -80,7 +80,7 @@ def _place(attrs: FilterAttrs, axis: int, size: int, stride: int, reach: int) ->
 def dla(layer: Layer[FilterAttrs]) -> str | None:
     """Two spatial axes, constant weights, and sizes within the documented limits."""
     attrs = layer.attrs
-    before, after = (given or (0, 0) for given in attrs.paddings)
+    before, after = (padding or (0, 0) for padding in attrs.paddings)
     size = attrs.kernel_size_nd
     limits = (
         ("kernel sizes", size, 1, 32),

@@ -38,8 +38,8 @@ def expand(layer: Layer[CumulativeAttrs]) -> tuple[Value, ...]:
     x, attrs = layer.input(0), layer.attrs
     if x.type.rank == 0:
         raise ShapeError("AR101", layer.name, "rank 0", "rank >= 1", "add a dimension of size 1")
-    given = constants(layer.name, reshape(layer.input(1), (1,)), "axis")
-    (axis,) = normalized_axes(layer.name, given, x.type.rank)
+    elements = constants(layer.name, reshape(layer.input(1), (1,)), "axis")
+    (axis,) = normalized_axes(layer.name, elements, x.type.rank)
     return (apply(Scan(FOLDS[attrs.op], axis, attrs.reverse, attrs.exclusive), x),)
 
 

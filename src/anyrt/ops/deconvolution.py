@@ -90,7 +90,7 @@ def tracks_of(where: str, by: Sequence[Slide], at: Sequence[Span]) -> tuple[Trac
         do = "use dilation 1 and a kernel size that the stride divides, or smaller strides"
         raise NotSupportedError("AR901", where, got, f"at most {MOST_CLASSES}", do)
     each_axis = zip(alike, by, at, strict=True)
-    return tuple(found or _phases_of(slide, span) for found, slide, span in each_axis)
+    return tuple(tracks or _phases_of(slide, span) for tracks, slide, span in each_axis)
 
 
 def _columns_of(by: Slide, span: Span, many: bool) -> Track | None:
@@ -133,10 +133,10 @@ def _taps(by: Slide, at: int) -> Taps:
     shared = math.gcd(by.stride, by.dilation)
     step, gap = by.stride // shared, by.dilation // shared
     fits = (f for f in range(min(step, by.size)) if (at - f * by.dilation) % by.stride == 0)
-    found = range(next(fits, by.size), by.size, step)
-    if not found:
+    places = range(next(fits, by.size), by.size, step)
+    if not places:
         return Taps(0, 0, 1, 0, 1)
-    return Taps(len(found), found[-1], step, (at - found[-1] * by.dilation) // by.stride, gap)
+    return Taps(len(places), places[-1], step, (at - places[-1] * by.dilation) // by.stride, gap)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +242,7 @@ def ref(attrs: FilterAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
     x, size, groups = arrays[0].astype(np.float64), attrs.kernel_size_nd, attrs.num_groups
     *lead, channels = x.shape[: x.ndim - len(size)]
     batch, spatial = math.prod(lead), x.shape[x.ndim - len(size) :]
-    weights, bias = _filters.given(attrs, arrays)
+    weights, bias = _filters.kernel_and_bias(attrs, arrays)
     stride, gap = (v or (1,) * len(size) for v in (attrs.stride_nd, attrs.dilation_nd))
     reach = [1 + d * (f - 1) for d, f in zip(gap, size, strict=True)]
     each = attrs.num_output_maps // groups
@@ -262,7 +262,7 @@ def ref(attrs: FilterAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
 
 def _kept(attrs: FilterAttrs, axis: int, whole: int, overlap: int) -> slice:
     """What is left when padding is cut off; the SAME modes cut off what neighbours share."""
-    before, after = ((given or (0, 0, 0))[axis] for given in attrs.paddings)
+    before, after = ((padding or (0, 0, 0))[axis] for padding in attrs.paddings)
     if attrs.padding_mode in (PaddingMode.SAME_UPPER, PaddingMode.SAME_LOWER):
         less, more = max(overlap, 0) // 2, -(-max(overlap, 0) // 2)
         before, after = (less, more) if attrs.padding_mode is PaddingMode.SAME_UPPER else (more, less)
@@ -279,7 +279,7 @@ def dla(layer: Layer[FilterAttrs]) -> str | None:
     limits = (
         ("dilations", attrs.dilation_nd or (1, 1), 1, 1),
         ("groups", (attrs.num_groups,), 1, 1),
-        ("paddings", tuple(n for given in attrs.paddings for n in given or (0, 0)), 0, 0),
+        ("paddings", tuple(n for padding in attrs.paddings for n in padding or (0, 0)), 0, 0),
     )
     return _filters.dla(layer, limits)
 

@@ -44,8 +44,8 @@ def expand(layer: Layer[DistCollectiveAttrs]) -> tuple[Value, ...]:
         raise ShapeError("AR101", layer.name, "rank 0", "rank >= 1", "add a dimension of size 1")
     if layer.ranks == 1:
         return (identity(x),)
-    made = Collective(layer.name, op, attrs.reduce_op, attrs.root, group, layer.ranks, x.shape)
-    return (apply(made, x),)
+    collective = Collective(layer.name, op, attrs.reduce_op, attrs.root, group, layer.ranks, x.shape)
+    return (apply(collective, x),)
 
 
 def _check(where: str, attrs: DistCollectiveAttrs, ranks: int) -> None:

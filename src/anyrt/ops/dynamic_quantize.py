@@ -64,13 +64,13 @@ def expand(layer: Layer[DynamicQuantizeAttrs]) -> tuple[Value, ...]:
 
 def _check_types(layer: Layer[DynamicQuantizeAttrs]) -> None:
     attrs = layer.attrs
-    for given, allowed, what in (
+    for dtype, allowed, what in (
         (attrs.to_type, (FP8, FP4, INT8), "codes"),
         (attrs.scale_type, tuple(SCALES), "scales"),
     ):
-        if given not in allowed:
+        if dtype not in allowed:
             names = ", ".join(short_name(t) for t in sorted(allowed, key=int))
-            got, do = f"{short_name(given)} for the {what}", "choose one of these"
+            got, do = f"{short_name(dtype)} for the {what}", "choose one of these"
             raise DTypeError("AR206", layer.name, got, f"one of {names}", do)
 
 
@@ -144,8 +144,8 @@ def _double(layer: Layer[DynamicQuantizeAttrs], like: Value) -> Value | None:
 def ref(attrs: DynamicQuantizeAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
     """Block by block."""
     x = arrays[0].astype(np.float64)
-    given = arrays[DOUBLE] if len(arrays) > DOUBLE else ABSENT
-    double = 1.0 if given is ABSENT else float(given.reshape(-1)[0])
+    operand = arrays[DOUBLE] if len(arrays) > DOUBLE else ABSENT
+    double = 1.0 if operand is ABSENT else float(operand.reshape(-1)[0])
     named = attrs.block_shape or tuple(attrs.block_size if k == attrs.axis else 1 for k in range(x.ndim))
     block = tuple(d if b == -1 else b for d, b in zip(x.shape, named, strict=True))
     counts = tuple(1 if b == -1 else d // b for d, b in zip(x.shape, named, strict=True))

@@ -82,8 +82,8 @@ def parse(where: str, equation: str, shapes: Sequence[tuple[Dim, ...]]) -> tuple
     text = "".join(equation.split())
     if not GRAMMAR.fullmatch(text):
         raise _unfit(where, repr(equation), "terms of small letters between commas, and -> at most once")
-    given, arrow, out = text.partition("->")
-    terms = given.split(",")
+    inputs, arrow, out = text.partition("->")
+    terms = inputs.split(",")
     if len(terms) != len(shapes):
         got = f"{counted(len(terms), 'term')} in {equation!r} for {counted(len(shapes), 'input')}"
         raise _unfit(where, got, "one for each")
@@ -117,22 +117,22 @@ def _sizes(
     where: str, labels: Sequence[str], shapes: Sequence[tuple[Dim, ...]]
 ) -> tuple[dict[str, Dim], Requirements]:
     """The size of each label; those of letters must be equal, those of dots broadcast."""
-    found: dict[str, Dim] = {}
+    sizes: dict[str, Dim] = {}
     rules: list[Requirement] = []
     text = ", ".join(map(show, shapes))
     for term, shape in zip(labels, shapes, strict=True):
         for c, size in zip(term, shape, strict=True):
-            before = found.setdefault(c, size)
+            before = sizes.setdefault(c, size)
             if c.isupper():
-                found[c] = broadcast((before,), (size,))[0]
+                sizes[c] = broadcast((before,), (size,))[0]
                 if before != size and 1 not in (before, size):
                     do = f"make sizes equal or 1: {before} and {size} in {text}"
                     rules.append(Requirement(before, Relation.BROADCAST, size, "AR112", where, do))
                 continue
-            found[c] = before if isinstance(before, int) else size
+            sizes[c] = before if isinstance(before, int) else size
             got, do = f"sizes {before} and {size} of {c!r} in {text}", "give axes of one size one letter"
             rules += need(where, before, Relation.EQ, size, "AR130", got, "one size", do)
-    return found, tuple(rules)
+    return sizes, tuple(rules)
 
 
 def _diagonal(term: Term) -> Term:

@@ -19,6 +19,7 @@ from anyrt.core.errors import ArgumentError, DTypeError, GraphError, ShapeError
 from anyrt.core.requirement import Relation
 from anyrt.ir.graph import Value
 from anyrt.ops._check import Requirements, check_rank, checked, need, show
+from anyrt.ops._elements import vector, with_counts
 from anyrt.ops._record import (
     ABSENT,
     Array,
@@ -33,7 +34,6 @@ from anyrt.ops._record import (
     Query,
     attr,
 )
-from anyrt.ops._told import told, vector
 from anyrt.ops._types import FLOATS, INTS, OWN_NUMBERS, PACKED
 from anyrt.prims._convert import limits
 from anyrt.prims.build import cast, const, identity, iota, map_, reshape, scalar, slice_
@@ -77,12 +77,12 @@ def expand(layer: Layer[FillAttrs]) -> tuple[Value, ...]:
         y = _linspace(layer, shape, dtype)
     else:
         y = cast(_random(layer, shape), dtype)
-    return (told(layer, checked(y, rules), SHAPE),)
+    return (with_counts(layer, checked(y, rules), SHAPE),)
 
 
 def _shape(layer: Layer[FillAttrs]) -> tuple[tuple[Dim, ...], Requirements]:
-    given = layer.optional(SHAPE)
-    sizes = layer.attrs.shape if given is None else vector(layer, SHAPE, "shape")
+    operand = layer.optional(SHAPE)
+    sizes = layer.attrs.shape if operand is None else vector(layer, SHAPE, "shape")
     rules: Requirements = ()
     for axis, size in enumerate(sizes):
         got, do = f"size {size} for axis {axis}", "give sizes of 0 or more"
@@ -115,13 +115,13 @@ def _ends(layer: Layer[FillAttrs], dtype: DataType, count: int | None) -> tuple[
     return _shaped(layer, alpha, "alpha", ()), _shaped(layer, beta, "beta", () if count is None else (count,))
 
 
-def _shaped(layer: Layer[FillAttrs], x: Value, name: str, wanted: tuple[int, ...]) -> Value:
+def _shaped(layer: Layer[FillAttrs], x: Value, name: str, shape: tuple[int, ...]) -> Value:
     got, do = f"{name} of shape {show(x.shape)}", "reshape it with add_shuffle"
-    if x.type.rank != len(wanted):
-        raise ShapeError("AR123", layer.name, got, show(wanted), do)
-    pairs = zip(x.shape, wanted, strict=True)
-    rules = (need(layer.name, a, Relation.EQ, b, "AR123", got, show(wanted), do) for a, b in pairs)
-    return checked(x, (rule for found in rules for rule in found))
+    if x.type.rank != len(shape):
+        raise ShapeError("AR123", layer.name, got, show(shape), do)
+    pairs = zip(x.shape, shape, strict=True)
+    rules = (need(layer.name, a, Relation.EQ, b, "AR123", got, show(shape), do) for a, b in pairs)
+    return checked(x, (rule for group in rules for rule in group))
 
 
 def _number(layer: Layer[FillAttrs], name: str, dtype: DataType) -> float:

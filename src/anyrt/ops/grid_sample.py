@@ -93,13 +93,13 @@ def expand(layer: Layer[GridSampleAttrs]) -> tuple[Value, ...]:
     positions and sums are float32, or float64."""
     x, grid, rules = layer.input(0), layer.input(1), _check(layer)
     batch, channels, *spatial = x.shape
-    wanted = grid.shape[1:-1]
+    sizes = grid.shape[1:-1]
     lines = [_line(layer.attrs, x, grid, axis) for axis in range(len(spatial))]
     some = all(always_le(1, d) for d in spatial)  # else nothing lies beside anything
     read = [_neighbours(layer.attrs, line, some and always_le(2, line.size)) for line in lines]
     flat = reshape(x, (batch, channels, product(spatial)))
     y = _sum(flat, lines, read, [])
-    return (checked(reshape(cast(y, x.dtype), (batch, channels, *wanted)), rules),)
+    return (checked(reshape(cast(y, x.dtype), (batch, channels, *sizes)), rules),)
 
 
 def _check(layer: Layer[GridSampleAttrs]) -> Requirements:
@@ -123,10 +123,10 @@ def _check(layer: Layer[GridSampleAttrs]) -> Requirements:
 def _line(attrs: GridSampleAttrs, x: Value, grid: Value, axis: int) -> Line:
     """The last numbers of the grid are for the first axis of the image, as x comes before y."""
     size, count = x.shape[2 + axis], x.type.rank - 2
-    batch, *wanted, _ = grid.shape
+    batch, *sizes, _ = grid.shape
     start = (0,) * (count + 1) + (count - 1 - axis,)
-    numbers = slice_(grid, start, (batch, *wanted, 1), (1,) * (count + 2))
-    g = cast(reshape(numbers, (batch, 1, product(wanted))), wide(x.dtype))
+    numbers = slice_(grid, start, (batch, *sizes, 1), (1,) * (count + 2))
+    g = cast(reshape(numbers, (batch, 1, product(sizes))), wide(x.dtype))
     line, one, half = Line(size, g), scalar(1.0, g), scalar(0.5, g)
     if attrs.align_corners:
         return Line(size, map_("mul", map_("mul", map_("add", g, one), half), line.number(1, -1, g)))
@@ -309,13 +309,13 @@ def _ref_taps(attrs: GridSampleAttrs, g: float, size: int) -> Iterator[tuple[int
     low = math.floor(p)
     match attrs.interpolation_mode:
         case InterpolationMode.NEAREST:
-            found = [(int(np.rint(p)), 1.0)]
+            taps = [(int(np.rint(p)), 1.0)]
         case InterpolationMode.LINEAR:
-            found = [(low, low + 1 - p), (low + 1, p - low)]
+            taps = [(low, low + 1 - p), (low + 1, p - low)]
         case InterpolationMode.CUBIC:
-            found = [(k, _ref_weight(abs(p - k))) for k in range(low - 1, low + 3)]
-            found = [(int(_ref_kept(attrs, k, size)), w) for k, w in found]
-    yield from ((k, w) for k, w in found if 0 <= k < size)
+            taps = [(k, _ref_weight(abs(p - k))) for k in range(low - 1, low + 3)]
+            taps = [(int(_ref_kept(attrs, k, size)), w) for k, w in taps]
+    yield from ((k, w) for k, w in taps if 0 <= k < size)
 
 
 def _ref_kept(attrs: GridSampleAttrs, p: float, size: int) -> float:

@@ -23,9 +23,9 @@ from anyrt.ir.symbolic import known
 from anyrt.ops._check import show
 from anyrt.ops._record import AnyOp, Array, Attrs, Input, Layer, Method, Op
 from anyrt.ops._regions import (
-    Made,
     Network,
     Region,
+    Results,
     Tells,
     depending,
     replaced,
@@ -76,7 +76,7 @@ class Conditional:
     outputs: Sequence[Either]
     name: str = ""
 
-    def values(self, network: Network) -> Made:
+    def values(self, network: Network) -> Results:
         """The outputs in the network around."""
         tensors = {p.inner: p.tensor for p in self.passed}
         branches = [[x.then for x in self.outputs], [x.otherwise for x in self.outputs]]
@@ -85,10 +85,10 @@ class Conditional:
         if flag is not None:
             chosen = branches[0 if flag else 1]
             done = replaced([*chosen, *tells.values()], tensors)
-            return Made(tuple(done[v] for v in chosen), tuple(done[v] for v in tells.values()))
+            return Results(tuple(done[v] for v in chosen), tuple(done[v] for v in tells.values()))
         for x in self.outputs:
             _check_alike(x)
-        branches, before = _found_before(branches, tells, tensors)
+        branches, before = _counted_before(branches, tells, tensors)
         tells |= before
         dynamic = depending([], tensors, tells)
         inside = frozenset(sym for sym, value in tells.items() if value in dynamic)
@@ -97,11 +97,11 @@ class Conditional:
         region.inside([v for branch in branches for v in branch])
         named = [(f"input{n}", v) for n, v in enumerate(tensors)]
         results = [[(f"output{n}", v) for n, v in enumerate(branch)] for branch in branches]
-        then, otherwise = (region.graph(named, found, network.names) for found in results)
+        then, otherwise = (region.graph(named, outcome, network.names) for outcome in results)
         choice = Chosen(then, otherwise, self.name)
-        made = iter(apply_all(choice, self.condition, *tensors.values(), *region.around))
-        ends = [(next(made), {axis: next(made) for axis in x.open(inside)}, x.where) for x in self.outputs]
-        return Made(tuple(without_room(*end) for end in ends), tuple(before.values()))
+        items = iter(apply_all(choice, self.condition, *tensors.values(), *region.around))
+        ends = [(next(items), {axis: next(items) for axis in x.open(inside)}, x.where) for x in self.outputs]
+        return Results(tuple(without_room(*end) for end in ends), tuple(before.values()))
 
     def _flag(self) -> int | None:
         """The condition, where it is a constant or has one value for all sizes that profiles allow."""
@@ -111,14 +111,14 @@ class Conditional:
 
     def _results(self, branch: Sequence[Value], inside: frozenset[Sym]) -> list[Value]:
         """What a branch makes: each output with room for both, and then its sizes along open axes."""
-        found = list[Value]()
+        results = list[Value]()
         for value, x in zip(branch, self.outputs, strict=True):
-            found.append(with_room(value, x.room(inside)))
-            found += [size_of(value.shape[axis]) for axis in x.open(inside)]
-        return found
+            results.append(with_room(value, x.room(inside)))
+            results += [size_of(value.shape[axis]) for axis in x.open(inside)]
+        return results
 
 
-def _found_before(
+def _counted_before(
     branches: Sequence[Sequence[Value]], tells: Tells, tensors: Mapping[Value, Value]
 ) -> tuple[list[list[Value]], dict[Sym, Value]]:
     """The branches, where numbers that nothing bounds are told before one is chosen, as memory is taken for

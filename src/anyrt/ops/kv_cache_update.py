@@ -83,12 +83,12 @@ def _start(layer: Layer[KVCacheUpdateAttrs], batch: Dim, most: int, count: Value
     outside = map_("or", map_("lt", start, scalar(0, start)), map_("lt", room, start))
     wrong = map_("and", map_("lt", scalar(0, count), count), outside)
     seen = map_("max", start, scalar(FINE + 1, start))
-    found = reduce_("max", map_("select", wrong, seen, scalar(FINE, start)), (0,))
+    number = reduce_("max", map_("select", wrong, seen, scalar(FINE, start)), (0,))
     tokens = layer.input(1).shape[2] if layer.attrs.update_form is PADDED else None
     many = f"{tokens} " if isinstance(tokens, int) else ""
     got, do = f"{many}tokens from position {{}} on", f"write inside the {most} positions of the cache"
     rule = Assertion("AR131", layer.name, got, f"all of them at 0 to {most - 1}", do)
-    return apply(Asserted(rule), start, reshape(found, ()))
+    return apply(Asserted(rule), start, reshape(number, ()))
 
 
 def _column(numbers: Value, start: Dim, count: Dim) -> Value:

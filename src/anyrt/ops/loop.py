@@ -22,12 +22,13 @@ from anyrt.core.requirement import FINE, Assertion, Relation
 from anyrt.ir.graph import Value, apply, apply_all
 from anyrt.ir.symbolic import known
 from anyrt.ops._check import check_axis, checked, need
+from anyrt.ops._elements import tied
 from anyrt.ops._math import number
 from anyrt.ops._record import AnyOp, Array, Attrs, Input, Kind, Layer, Method, Op, attr
 from anyrt.ops._regions import (
-    Made,
     Network,
     Region,
+    Results,
     Tells,
     depending,
     replaced,
@@ -37,7 +38,6 @@ from anyrt.ops._regions import (
     without_counts,
     without_room,
 )
-from anyrt.ops._told import tied
 from anyrt.ops._types import EVERY, INTS, PACKED
 from anyrt.prims.asserted import Asserted
 from anyrt.prims.build import cast, expand, gather, iota, map_, param, reshape, scalar, slice_
@@ -111,16 +111,16 @@ class Loop:
     max_trips: int = MAX_TRIPS
     name: str = ""
 
-    def values(self, network: Network) -> Made:
+    def values(self, network: Network) -> Results:
         """The outputs in the network around."""
         self._check()
         return replace(self, recurrences=[r.of_one_shape() for r in self.recurrences])._values(network)
 
-    def _values(self, network: Network) -> Made:
+    def _values(self, network: Network) -> Results:
         if any(x.length is None for x in self.outputs):
             loop, tells = self._measured(network)
-            made = loop.values(network)
-            return Made(made.values, (*tells, *made.tells))
+            results = loop.values(network)
+            return Results(results.values, (*tells, *results.tells))
         counter = param("\0turn", (), COUNTER)
         inner, turn = [r.inner for r in self.recurrences], self._turn(counter, network)
         left = [
@@ -143,32 +143,34 @@ class Loop:
         body = region.graph(inputs, [("go", again), *zip(ends, then, strict=True)], called.get)
         whole = {x.state for x in left if x.collects and x.of.value.dtype not in PACKED}
         updates = tuple((end, end) for end, state in zip(ends, states, strict=True) if state in whole)
-        _, *found = apply_all(Repeated(replace(body, updates=updates), self.name), go, *first, *region.around)
-        last = dict(zip(states, found, strict=True))
+        _, *finals = apply_all(
+            Repeated(replace(body, updates=updates), self.name), go, *first, *region.around
+        )
+        last = dict(zip(states, finals, strict=True))
         values, late = self._judged(left, last, turn)
-        return Made(turn.joined(values), (*before.values(), *late.values()))
+        return Results(turn.joined(values), (*before.values(), *late.values()))
 
     def _measured(self, network: Network) -> tuple[Loop, tuple[Value, ...]]:
         """The loop for as many turns as it has, which then are a size. A condition says how many only turn by
         turn: a first loop without these outputs counts them."""
         size, (turns, tells) = open_count(f"{self.name or self.where}: turns"), self._turns(network)
-        told = apply(Count(size), turns)
+        trips = apply(Count(size), turns)
         outputs = [
-            replace(x, length=size.dim, tells=(told,)) if x.length is None else x for x in self.outputs
+            replace(x, length=size.dim, tells=(trips,)) if x.length is None else x for x in self.outputs
         ]
-        return replace(self, count=told, condition=None, outputs=outputs), (told, *tells)
+        return replace(self, count=trips, condition=None, outputs=outputs), (trips, *tells)
 
     def _turns(self, network: Network) -> tuple[Value, tuple[Value, ...]]:
         """How many turns there are, and what tells sizes that this needs."""
         if self.condition is None:
             assert self.count is not None, "a loop without limits was refused"
-            given = cast(self.count, COUNTER)
-            return map_("max", given, scalar(0, given)), ()
+            count = cast(self.count, COUNTER)
+            return map_("max", count, scalar(0, count)), ()
         turn = param("\0turns", (), COUNTER)
         more = Recurrence(self.where, turn, scalar(0, turn), map_("add", turn, scalar(1, turn)))
-        found = Output(self.where, turn, LoopOutput.LAST_VALUE, 0, 0)
-        made = replace(self, recurrences=[*self.recurrences, more], outputs=[found]).values(network)
-        return made.values[0], made.tells
+        counter = Output(self.where, turn, LoopOutput.LAST_VALUE, 0, 0)
+        results = replace(self, recurrences=[*self.recurrences, more], outputs=[counter]).values(network)
+        return results.values[0], results.tells
 
     def _turn(self, counter: Value, network: Network) -> _Turn:
         """What a turn computes from the states."""
@@ -220,16 +222,16 @@ class Loop:
         return [done[condition]], {sym: value for sym, value in tells.items() if sym is not None}
 
     def _judged(
-        self, made: Sequence[_Left], last: Mapping[Value, Value], turn: _Turn
+        self, left: Sequence[_Left], last: Mapping[Value, Value], turn: _Turn
     ) -> tuple[list[Value], Tells]:
         """The outputs, once it is known that the loop has ended, and that there was room for what it
         concatenated; and what tells sizes that this needs."""
         trips = next(iter(last.values()))
         asked, tells = self._asked(last, turn, "last")
-        found = [*self._endless(asked), *(rule for x in made for rule in self._crowded(x, trips))]
+        rules = [*self._endless(asked), *(rule for x in left for rule in self._crowded(x, trips))]
         out = []
-        for value in (x.result(last) for x in made):
-            for rule, wrong in found:
+        for value in (x.result(last) for x in left):
+            for rule, wrong in rules:
                 value = apply(Asserted(rule), value, map_("select", wrong, trips, scalar(FINE, trips)))
             out.append(value)
         return out, tells
@@ -269,11 +271,11 @@ class _Turn:
 
     def joined(self, values: Sequence[Value]) -> tuple[Value, ...]:
         """Each of `outputs` of its own sizes."""
-        left, found = iter(values), list[Value]()
+        left, results = iter(values), list[Value]()
         for x, axes in zip(self.whole, self.open, strict=True):
-            made = next(left)
-            found.append(without_room(made, {axis: next(left) for axis in axes}, x.where))
-        return tuple(found)
+            value = next(left)
+            results.append(without_room(value, {axis: next(left) for axis in axes}, x.where))
+        return tuple(results)
 
 
 def _open_axes(x: Output, inside: frozenset[Sym]) -> Sequence[int]:

@@ -58,19 +58,19 @@ def _stored(y: Value, dtype: DataType) -> Value:
 
 def _check_ranks(layer: Layer[MatrixMultiplyAttrs], left: int, right: int) -> int:
     """The number of batch axes, which both operands have."""
-    found = []
+    ranks = []
     for i, (op, axes) in enumerate(((layer.attrs.op0, left), (layer.attrs.op1, right))):
         shape = layer.input(i).shape
         if len(shape) < axes:
             got, do = f"rank {len(shape)} for input {i} with {op.name}", "add dimensions of size 1"
             raise ShapeError("AR101", layer.name, got, f"rank >= {axes}", do)
-        found.append(len(shape) - axes)
-    if found[0] != found[1]:
-        got = f"{found[0]} and {found[1]} batch dimensions in {show(layer.input(0).shape)}"
+        ranks.append(len(shape) - axes)
+    if ranks[0] != ranks[1]:
+        got = f"{ranks[0]} and {ranks[1]} batch dimensions in {show(layer.input(0).shape)}"
         got += f" and {show(layer.input(1).shape)}"
         do = "add dimensions of size 1 with a shuffle or unsqueeze"
         raise ShapeError("AR122", layer.name, got, "as many in both", do)
-    return found[0]
+    return ranks[0]
 
 
 def ref(attrs: MatrixMultiplyAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:

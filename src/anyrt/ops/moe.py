@@ -117,8 +117,8 @@ def expand(layer: Layer[MoEAttrs]) -> tuple[Value, ...]:
     selected = reshape(selected, (pairs,))
     rows = _rows(selected, many, chosen)
     lines = _lines(reshape(x, (tokens, hidden)), rows.token)
-    found = _lines(_answers(layer, rows, lines), rows.row)
-    own = map_("mul", found, reshape(cast(layer.input(SCORES), FLOAT), (pairs, 1)))
+    answers = _lines(_answers(layer, rows, lines), rows.row)
+    own = map_("mul", answers, reshape(cast(layer.input(SCORES), FLOAT), (pairs, 1)))
     above, below = map_("le", scalar(0, selected), selected), map_("lt", selected, number(many, selected))
     is_there = reshape(map_("and", above, below), (pairs, 1))
     kept = map_("select", is_there, own, scalar(0.0, own))
@@ -230,9 +230,9 @@ def _check_settings(layer: Layer[MoEAttrs]) -> None:
     for i, do in ((GATE, "call set_gated_weights"), (UP, "call it"), (DOWN, "call it")):
         if layer.optional(i) is None:
             raise GraphError("AR406", layer.name, f"no {names[i]}", "a tensor", do)
-    given = [i for i in (GATE_BIAS, UP_BIAS, DOWN_BIAS) if layer.optional(i) is not None]
-    if len(given) not in (0, 3):
-        got = f"{' and '.join(names[i] for i in given)} alone"
+    biases = [i for i in (GATE_BIAS, UP_BIAS, DOWN_BIAS) if layer.optional(i) is not None]
+    if len(biases) not in (0, 3):
+        got = f"{' and '.join(names[i] for i in biases)} alone"
         raise GraphError("AR406", layer.name, got, "all three biases or none", "call set_gated_biases")
     if attrs.dyn_q_output_scale_type is not None or attrs.quantization_block_shape is not None:
         got, do = "dynamic quantisation", "call set_quantization_static, or leave it out"
@@ -255,8 +255,8 @@ def ref(attrs: MoEAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
     """Token by token, expert by expert."""
     x, selected, scores = arrays[:3]
     weights = [a.astype(np.float64) for a in arrays[GATE : DOWN + 1]]
-    biases = [_given(arrays, i) for i in (GATE_BIAS, UP_BIAS, DOWN_BIAS)]
-    scale, out = _given(arrays, SCALE), np.zeros(x.shape)
+    biases = [_operand(arrays, i) for i in (GATE_BIAS, UP_BIAS, DOWN_BIAS)]
+    scale, out = _operand(arrays, SCALE), np.zeros(x.shape)
     for at in np.ndindex(selected.shape):
         expert = int(selected[at])
         if not 0 <= expert < weights[0].shape[0]:
@@ -271,7 +271,7 @@ def ref(attrs: MoEAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
     return (out,)
 
 
-def _given(arrays: tuple[Array, ...], i: int) -> NDArray[np.float64] | None:
+def _operand(arrays: tuple[Array, ...], i: int) -> NDArray[np.float64] | None:
     return None if len(arrays) <= i or arrays[i] is ABSENT else arrays[i].astype(np.float64)
 
 
@@ -349,37 +349,37 @@ def mistakes() -> tuple[Mistake[MoEAttrs], ...]:
     a, fp8, h, i = MoEAttrs(), MoEAttrs(quantization_to_type=FP8), DataType.HALF, INT32
     x, pairs, wide, long = (2, 9, 7), (2, 9, 2), (3, 7, 5), (3, 5, 7)
     small, big, kinds = (3, 5), (3, 7), (FLOAT, i, FLOAT)
-    given = (x, pairs, pairs, wide, wide, long)
-    biased = (*given, small, small, big)
+    shapes = (x, pairs, pairs, wide, wide, long)
+    biased = (*shapes, small, small, big)
     return (
-        Mistake("AR406", "no weights", a, given[:3], kinds),
-        Mistake("AR406", "no weights of fc_down", a, given[:5], kinds),
-        Mistake("AR406", "one bias alone", a, (*given, small), kinds),
-        Mistake("AR406", "a scale and no type to quantise to", a, (*given, None, None, None, ()), kinds),
-        Mistake("AR406", "a type to quantise to and no scale", fp8, given, kinds),
-        Mistake("AR206", "a type to quantise to that is not fp8", replace(fp8, quantization_to_type=h), given,
-                kinds),
-        Mistake("AR901", "dynamic quantisation", replace(a, dyn_q_output_scale_type=FLOAT), given, kinds),
+        Mistake("AR406", "no weights", a, shapes[:3], kinds),
+        Mistake("AR406", "no weights of fc_down", a, shapes[:5], kinds),
+        Mistake("AR406", "one bias alone", a, (*shapes, small), kinds),
+        Mistake("AR406", "a scale and no type to quantise to", a, (*shapes, None, None, None, ()), kinds),
+        Mistake("AR406", "a type to quantise to and no scale", fp8, shapes, kinds),
+        Mistake("AR206", "a type to quantise to that is not fp8", replace(fp8, quantization_to_type=h),
+                shapes, kinds),
+        Mistake("AR901", "dynamic quantisation", replace(a, dyn_q_output_scale_type=FLOAT), shapes, kinds),
         Mistake("AR901", "blocks of dynamic quantisation", replace(a, quantization_block_shape=(1, 16)),
-                given, kinds),
-        Mistake("AR123", "tokens of another rank than 3", a, ((18, 7), *given[1:]), kinds),
-        Mistake("AR123", "experts of other tokens", a, (x, (2, 8, 2), *given[2:]), kinds),
-        Mistake("AR123", "experts of other tokens at run time", a, (x, (2, 8, 2), *given[2:]), kinds,
+                shapes, kinds),
+        Mistake("AR123", "tokens of another rank than 3", a, ((18, 7), *shapes[1:]), kinds),
+        Mistake("AR123", "experts of other tokens", a, (x, (2, 8, 2), *shapes[2:]), kinds),
+        Mistake("AR123", "experts of other tokens at run time", a, (x, (2, 8, 2), *shapes[2:]), kinds,
                 dynamic=True),
-        Mistake("AR123", "another count of scores than of experts", a, (x, pairs, (2, 9, 3), *given[3:]),
+        Mistake("AR123", "another count of scores than of experts", a, (x, pairs, (2, 9, 3), *shapes[3:]),
                 kinds),
-        Mistake("AR123", "weights of another hidden size", a, (*given[:3], (3, 6, 5), wide, long), kinds),
-        Mistake("AR123", "weights of fc_down that are not (experts, inner, hidden)", a, (*given[:5], wide),
+        Mistake("AR123", "weights of another hidden size", a, (*shapes[:3], (3, 6, 5), wide, long), kinds),
+        Mistake("AR123", "weights of fc_down that are not (experts, inner, hidden)", a, (*shapes[:5], wide),
                 kinds),
-        Mistake("AR123", "weights of one expert, of two axes", a, (*given[:3], (7, 5), (7, 5), (5, 7)),
+        Mistake("AR123", "weights of one expert, of two axes", a, (*shapes[:3], (7, 5), (7, 5), (5, 7)),
                 kinds),
-        Mistake("AR123", "biases of another size", a, (*given, small, small, small), kinds),
+        Mistake("AR123", "biases of another size", a, (*shapes, small, small, small), kinds),
         Mistake("AR123", "another count of scales than of experts", fp8, (*biased, (2,)), kinds),
-        Mistake("AR123", "no expert", a, (*given[:3], (0, 7, 5), (0, 7, 5), (0, 5, 7)), kinds),
-        Mistake("AR202", "a type that MoE does not take", a, given, (i,)),
-        Mistake("AR202", "experts that are no integers", a, given, (FLOAT,)),
-        Mistake("AR203", "scores of another type than the tokens", a, given, (FLOAT, i, h, FLOAT)),
-        Mistake("AR203", "weights of another type than the tokens", a, given, (FLOAT, i, FLOAT, h)),
+        Mistake("AR123", "no expert", a, (*shapes[:3], (0, 7, 5), (0, 7, 5), (0, 5, 7)), kinds),
+        Mistake("AR202", "a type that MoE does not take", a, shapes, (i,)),
+        Mistake("AR202", "experts that are no integers", a, shapes, (FLOAT,)),
+        Mistake("AR203", "scores of another type than the tokens", a, shapes, (FLOAT, i, h, FLOAT)),
+        Mistake("AR203", "weights of another type than the tokens", a, shapes, (FLOAT, i, FLOAT, h)),
     )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from anyrt.core.requirement import Relation
 from anyrt.ir.graph import Value, apply
 from anyrt.ir.symbolic import known
 from anyrt.ops._check import checked, need, show
-from anyrt.ops._found import positions
+from anyrt.ops._positions import positions
 from anyrt.ops._record import ABSENT, Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
 from anyrt.ops._types import FLOATS, INTS
 from anyrt.prims.build import cast, const, expand, gather, iota, map_, reshape, scalar, slice_
@@ -83,8 +83,8 @@ def expanded(layer: Layer[NMSAttrs]) -> tuple[Value, ...]:
 
 def _rows(name: str, mask: Value, most: Dim | None) -> tuple[tuple[Value, ...], Value]:
     """The positions of True in a row, and how many there are."""
-    found, count = positions(name, mask, I, most)
-    return (reshape(found, found.shape[1:]),), count
+    rows, count = positions(name, mask, I, most)
+    return (reshape(rows, rows.shape[1:]),), count
 
 
 def _judged(layer: Layer[NMSAttrs]) -> _Sizes:
@@ -112,13 +112,13 @@ def _same_sizes(layer: Layer[NMSAttrs], sizes: _Sizes) -> Value:
     got = f"boxes {show(boxes.shape)} and scores {show(scores.shape)}"
     do = "give a score of each class for each box"
     rules = (need(layer.name, a, Relation.EQ, b, "AR123", got, "equal sizes", do) for a, b in pairs)
-    return checked(scores, [rule for found in rules for rule in found])
+    return checked(scores, [rule for group in rules for rule in group])
 
 
 def _number(layer: Layer[NMSAttrs], k: int) -> Value:
     """A threshold, 0 where it is not given."""
-    given = layer.inputs[k] if k < len(layer.inputs) else None
-    return const(0.0, F) if given is None else cast(given, F)
+    operand = layer.inputs[k] if k < len(layer.inputs) else None
+    return const(0.0, F) if operand is None else cast(operand, F)
 
 
 def _volume(sizes: _Sizes) -> Dim:
@@ -164,10 +164,10 @@ def _group(at: Value, sizes: _Sizes) -> Value:
 
 def _corners(layer: Layer[NMSAttrs], at: Value, sizes: _Sizes) -> tuple[Value, ...]:
     """The lower and the upper end of boxes along both axes, each read where a score has its place."""
-    given = layer.input(0)
-    own = sizes.classes if sizes.own and given.shape[2] != 1 else 1
+    operand = layer.input(0)
+    own = sizes.classes if sizes.own and operand.shape[2] != 1 else 1
     boxes, places = (
-        reshape(given, (sizes.batch, sizes.boxes, own, 4)),
+        reshape(operand, (sizes.batch, sizes.boxes, own, 4)),
         (sizes.batch, sizes.boxes, sizes.classes),
     )
     starts = ((0, 0, 0, k) for k in range(4))
@@ -255,8 +255,8 @@ def _case(
     rng = np.random.default_rng(seed)
     boxes = _boxes(shape if own else shape[:2], seed)
     scores = rng.permutation(int(np.prod(shape))).reshape(shape) / 256 - 0.1
-    given = (None if x is None else np.array(x) for x in (iou, least))
-    data = (boxes, scores, np.array(most), *given)
+    limits = (None if x is None else np.array(x) for x in (iou, least))
+    data = (boxes, scores, np.array(most), *limits)
     shapes = tuple(None if x is None else x.shape for x in data)
     return Case(a, shapes, (dtype, dtype, I, F, F), data)
 

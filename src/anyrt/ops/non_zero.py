@@ -13,7 +13,7 @@ import numpy as np
 from anyrt.core.enums import DataType, LayerType
 from anyrt.core.errors import DTypeError
 from anyrt.ir.graph import Value
-from anyrt.ops._found import positions
+from anyrt.ops._positions import positions
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
 from anyrt.ops._types import FLOATS, INTS
 
@@ -41,9 +41,9 @@ def expand(layer: Layer[NonZeroAttrs]) -> tuple[Value, ...]:
 def ref(attrs: NonZeroAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
     """Every index that there is, in order, where the element is not zero; a NaN is not."""
     (x,) = arrays
-    found = [at for at in np.ndindex(x.shape) if x[at] != 0]
+    places = [at for at in np.ndindex(x.shape) if x[at] != 0]
     dtype = np.int64 if attrs.indices_type is DataType.INT64 else np.int32
-    return (np.array(found, dtype).reshape(len(found), x.ndim).T,)
+    return (np.array(places, dtype).reshape(len(places), x.ndim).T,)
 
 
 def _some(shape: tuple[int, ...], every: int) -> Array:

@@ -65,8 +65,8 @@ def expand(layer: Layer[NormalizationAttrs]) -> tuple[Value, ...]:
         rules = _check_groups(layer, x.shape[1])
         each, channels = floordiv(x.shape[1], groups), (x.shape[1],) + (1,) * (x.type.rank - 2)
         split = (x.shape[0], groups, each, *x.shape[2:])
-        found = _statistics(layer, reshape(y, split), tuple(range(2, len(split))))
-        centre, spread = (_per_channel(v, each, channels) for v in found)
+        statistics = _statistics(layer, reshape(y, split), tuple(range(2, len(split))))
+        centre, spread = (_per_channel(v, each, channels) for v in statistics)
         if per_group:
             one = (1, groups) + (1,) * (len(split) - 2)
             scale, bias = (_per_channel(reshape(v, one), each, channels) for v in (scale, bias))

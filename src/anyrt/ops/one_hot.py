@@ -15,9 +15,9 @@ from anyrt.core.errors import ArgumentError
 from anyrt.core.requirement import Relation
 from anyrt.ir.graph import Value
 from anyrt.ops._check import Requirements, checked, need
+from anyrt.ops._elements import elements, with_counts
 from anyrt.ops._math import from_end
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
-from anyrt.ops._told import elements, told
 from anyrt.ops._types import INTS, STORAGE
 from anyrt.prims.build import iota, map_, reshape, slice_, unsqueeze
 
@@ -40,7 +40,7 @@ def expand(layer: Layer[OneHotAttrs]) -> tuple[Value, ...]:
     count = iota(tuple(depth if k == axis else 1 for k in range(rank)), axis, indices.dtype)
     off, on = (_value(layer.input(1), k, rank) for k in range(2))
     y = checked(map_("select", map_("eq", count, index), on, off), rules)
-    return (told(layer, y, DEPTH),)
+    return (with_counts(layer, y, DEPTH),)
 
 
 def _value(values: Value, k: int, rank: int) -> Value:

@@ -52,11 +52,11 @@ def expand(layer: Layer[PaddingAttrs]) -> tuple[Value, ...]:
     return (identity(x) if y == x else y,)
 
 
-def _two(layer: Layer[PaddingAttrs], name: str, given: tuple[int, ...]) -> tuple[int, ...]:
-    if len(given) != 2:
-        got, do = f"{name} {show(given)}", "give (rows, columns)"
+def _two(layer: Layer[PaddingAttrs], name: str, padding: tuple[int, ...]) -> tuple[int, ...]:
+    if len(padding) != 2:
+        got, do = f"{name} {show(padding)}", "give (rows, columns)"
         raise ShapeError("AR108", layer.name, got, "2 values", do)
-    return given
+    return padding
 
 
 def ref(attrs: PaddingAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:

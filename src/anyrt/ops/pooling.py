@@ -139,12 +139,12 @@ def _places(
     assert place is not None, "windows have axes"
     assert inside is not None, "windows have axes"
     there = map_("and", same, inside)
-    found = reduce_(
+    places = reduce_(
         "min", map_("select", there, place, scalar(NOWHERE, place)), range(lead + axes, lead + 2 * axes)
     )
-    found = map_("select", map_("eq", found, scalar(NOWHERE, found)), scalar(-1, found), found)
+    places = map_("select", map_("eq", places, scalar(NOWHERE, places)), scalar(-1, places), places)
     assert layer.attrs.indices_type is not None, "somebody asked for positions"
-    return cast(reshape(found, most.shape), layer.attrs.indices_type)
+    return cast(reshape(places, most.shape), layer.attrs.indices_type)
 
 
 def _alone(rank: int, axis: int, size: Dim) -> tuple[Dim, ...]:
@@ -225,7 +225,7 @@ def _sliding(layer: Layer[PoolingAttrs]) -> Sliding:
     by = slides(where, attrs.window_size_nd, attrs.stride_nd, attrs.dilation_nd, name="window_size_nd")
     names = ("pre_padding", "post_padding")
     paddings = zip(names, attrs.paddings, strict=True)
-    before, after = (per_axis(where, name, given, count, 0) for name, given in paddings)
+    before, after = (per_axis(where, name, padding, count, 0) for name, padding in paddings)
     return Sliding(by, before, after)
 
 
@@ -251,8 +251,8 @@ def _first(window: Array, along: list[list[int]], sizes: tuple[int, ...]) -> int
         return -1
     flat = window.reshape(-1)
     wrong = np.flatnonzero(np.not_equal(flat, flat))
-    found = wrong[0] if wrong.size else np.argmax(flat)
-    place = [a[k] for a, k in zip(along, np.unravel_index(found, window.shape), strict=True)]
+    index = wrong[0] if wrong.size else np.argmax(flat)
+    place = [a[k] for a, k in zip(along, np.unravel_index(index, window.shape), strict=True)]
     return int(np.ravel_multi_index(place, sizes))
 
 
@@ -270,13 +270,13 @@ def _windows_of_axis(attrs: PoolingAttrs, k: int, size: int) -> list[tuple[list[
     else:
         steps = (before + size + after - window) / stride
         count = (math.floor if attrs.padding_mode is M.EXPLICIT_ROUND_DOWN else math.ceil)(steps) + 1
-    found = []
+    windows = []
     for i in range(count):
         places = range(i * stride - before, i * stride - before + window, step)
         inside = [p for p in places if 0 <= p < size]
         counted = inside if attrs.average_count_excludes_padding else [p for p in places if p < size + after]
-        found.append((inside, len(counted)))
-    return found
+        windows.append((inside, len(counted)))
+    return windows
 
 
 def _pooled(attrs: PoolingAttrs, inside: Array, counted: int) -> Array:

@@ -45,9 +45,9 @@ def expand_quantize(layer: Layer[QuantizeAttrs]) -> tuple[Value, ...]:
     """A quotient, rounded and limited."""
     x, to = layer.input(0), layer.attrs.to_type
     _check_target(layer, NARROW)
-    given = layer.input(SCALE).dtype
-    if given in FLOATS - {FLOAT, x.dtype}:
-        got = f"a scale of {short_name(given)} for an input of {short_name(x.dtype)}"
+    dtype = layer.input(SCALE).dtype
+    if dtype in FLOATS - {FLOAT, x.dtype}:
+        got = f"a scale of {short_name(dtype)} for an input of {short_name(x.dtype)}"
         wanted = f"{short_name(x.dtype)}, float32 or e8m0"
         raise DTypeError("AR203", layer.name, got, wanted, "cast the scale")
     scale, zero = _beside(layer, to)
@@ -127,8 +127,8 @@ def _laid(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """The input, and scales and zero points for each of its elements."""
     x, scale = arrays[0].astype(np.float64), arrays[SCALE].astype(np.float64)
-    given = arrays[ZERO] if len(arrays) > ZERO else ABSENT
-    zero = np.zeros(scale.shape) if given is ABSENT else given.astype(np.float64)
+    operand = arrays[ZERO] if len(arrays) > ZERO else ABSENT
+    zero = np.zeros(scale.shape) if operand is ABSENT else operand.astype(np.float64)
     return x, _everywhere(attrs, scale, x.shape), _everywhere(attrs, zero, x.shape)
 
 

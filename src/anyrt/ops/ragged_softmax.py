@@ -43,14 +43,14 @@ def _bounds(layer: Layer[RaggedSoftMaxAttrs]) -> Value:
         do = "give (rows, columns), or (batch, rows, columns)"
         code = "AR101" if x.type.rank < RANKS[0] else "AR124"
         raise ShapeError(code, layer.name, f"rank {x.type.rank}", "rank 2 or 3", do)
-    wanted = (*x.shape[:-1], 1)
+    shape = (*x.shape[:-1], 1)
     got, do = f"bounds {show(bounds.shape)} for input {show(x.shape)}", "give one bound for each row"
     if bounds.type.rank != x.type.rank:
-        raise ShapeError("AR123", layer.name, got, show(wanted), do)
+        raise ShapeError("AR123", layer.name, got, show(shape), do)
     rules = [
         rule
-        for n, m in zip(bounds.shape, wanted, strict=True)
-        for rule in need(layer.name, n, Relation.EQ, m, "AR123", got, show(wanted), do)
+        for n, m in zip(bounds.shape, shape, strict=True)
+        for rule in need(layer.name, n, Relation.EQ, m, "AR123", got, show(shape), do)
     ]
     return checked(bounds, rules)
 

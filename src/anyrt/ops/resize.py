@@ -29,6 +29,7 @@ from anyrt.core.errors import ArgumentError, ShapeError
 from anyrt.core.requirement import Relation
 from anyrt.ir.graph import Value, apply
 from anyrt.ops._check import Requirements, checked, need, show
+from anyrt.ops._elements import tied, vector, with_counts
 from anyrt.ops._math import number
 from anyrt.ops._record import Case, Input, Layer, Method, Mistake, Op
 from anyrt.ops._resample import Line, between, coordinates, corners, nearest, part, smoothed, summed, weighed
@@ -51,7 +52,6 @@ from anyrt.ops._resize import (
     reach,
     ref,
 )
-from anyrt.ops._told import tied, told, vector
 from anyrt.ops._types import FLOATS, INTS, REALS, STORAGE
 from anyrt.prims.build import cast, const, identity, map_, reshape, scalar, slice_, taps
 from anyrt.prims.concat import Concat
@@ -92,7 +92,7 @@ def expand(layer: Layer[ResizeAttrs]) -> tuple[Value, ...]:
         for axis in _in_turn(attrs, list(changed)):
             y = _resampled(layer, y, axis, changed[axis])
         y = _back(y, x.dtype)
-    return (tied(told(layer, y, SIZES), tells),)
+    return (tied(with_counts(layer, y, SIZES), tells),)
 
 
 def _in_turn(attrs: ResizeAttrs, axes: list[int]) -> list[int]:
@@ -371,7 +371,7 @@ def cases() -> tuple[Case[ResizeAttrs], ...]:
         Case(ResizeAttrs(NEAREST), ((4, 2, 3, 7), (4,)), (DataType.HALF, DataType.INT32), (None, sizes)),
     ]
     factors = np.array([1, 0.72, 1.6])
-    given = [
+    operands = [
         Case(ResizeAttrs(LINEAR), ((2, 10, 5), None, (3,)), (DataType.FLOAT,), (None, None, factors)),
         Case(ResizeAttrs(NEAREST), ((), None, (0,))),
     ]
@@ -384,7 +384,7 @@ def cases() -> tuple[Case[ResizeAttrs], ...]:
         _antialiased_cases(),
         _cropped_cases(),
     )
-    return (*others, *given, *(case for part in parts for case in part))
+    return (*others, *operands, *(case for part in parts for case in part))
 
 
 def _antialiased_cases() -> list[Case[ResizeAttrs]]:

@@ -74,11 +74,11 @@ def _angles(layer: Layer[RotaryEmbeddingAttrs], cache: Value) -> Value:
 
 def _check(layer: Layer[RotaryEmbeddingAttrs], x: Value) -> tuple[Dim, Requirements]:
     """How many pairs each head has, and what must hold."""
-    wanted, ids = layer.attrs.rotary_embedding_dim, layer.optional(3)
-    if wanted < 0 or wanted % 2:
-        got, do = f"rotary_embedding_dim {wanted}", "0 turns the whole head"
+    dim, ids = layer.attrs.rotary_embedding_dim, layer.optional(3)
+    if dim < 0 or dim % 2:
+        got, do = f"rotary_embedding_dim {dim}", "0 turns the whole head"
         raise ArgumentError("AR304", layer.name, got, "an even number of 0 or more", do)
-    size = wanted or x.shape[3]
+    size = dim or x.shape[3]
     got, do = f"heads of {x.shape[3]} elements, {size} of them turned", "set rotary_embedding_dim"
     rules = need(layer.name, mod(size, 2), Relation.EQ, 0, "AR304", got, "an even number", do)
     rules += need(layer.name, size, Relation.LE, x.shape[3], "AR304", got, "no more than there are", do)

@@ -63,12 +63,12 @@ def expand(layer: Layer[ScatterAttrs]) -> tuple[Value, ...]:
     if attrs.reduction is not R.NONE and data.dtype in TYPES - COMBINED_TYPES:
         got, do = f"{short_name(data.dtype)} with reduction {attrs.reduction.name}", "cast the data"
         raise DTypeError("AR202", layer.name, got, "numbers", do)
-    made = _rows if attrs.mode is not ELEMENT else _elements
+    compute = _rows if attrs.mode is not ELEMENT else _elements
     if attrs.reduction in WIDER and data.dtype in HALVES:  # many updates of one element round once
         wide = [None if v is None or k == 1 else cast(v, DataType.FLOAT) for k, v in enumerate(layer.inputs)]
         inputs = tuple(layer.inputs[k] if v is None else v for k, v in enumerate(wide))
-        return (cast(made(replace(layer, inputs=inputs)), data.dtype),)
-    return (made(layer),)
+        return (cast(compute(replace(layer, inputs=inputs)), data.dtype),)
+    return (compute(layer),)
 
 
 def _elements(layer: Layer[ScatterAttrs]) -> Value:
@@ -96,11 +96,11 @@ def _rows(layer: Layer[ScatterAttrs]) -> Value:
         )
         raise ShapeError("AR123", layer.name, got, f"a last size of 1 to {rank}, static", do)
     row = data.shape[length:]
-    wanted = (*indices.shape[:-1], *row)
-    if updates.type.rank != len(wanted):
+    expected = (*indices.shape[:-1], *row)
+    if updates.type.rank != len(expected):
         got, do = f"updates {show(updates.shape)}", "give a row of the data for each index"
-        raise ShapeError("AR122", layer.name, got, f"the shape {show(wanted)}", do)
-    _equal(layer, wanted)
+        raise ShapeError("AR122", layer.name, got, f"the shape {show(expected)}", do)
+    _equal(layer, expected)
     count = product(indices.shape[:-1])
     at = _positions(reshape(indices, (count, length)), data.shape[:length])
     at = repeat(reshape(at, (count, *(1 for _ in row))), (count, *row))
@@ -108,12 +108,12 @@ def _rows(layer: Layer[ScatterAttrs]) -> Value:
     return apply(Scatter(0, fn, length), data, at, reshape(updates, (count, *row)))
 
 
-def _equal(layer: Layer[ScatterAttrs], wanted: Sizes) -> None:
+def _equal(layer: Layer[ScatterAttrs], expected: Sizes) -> None:
     """The updates have this shape, as far as is known; a `Scatter` asks for the rest."""
     shape = layer.input(2).shape
-    for m, n in zip(shape, wanted, strict=True):
+    for m, n in zip(shape, expected, strict=True):
         got, do = f"updates {show(shape)}", "give one update for each index"
-        need(layer.name, m, Relation.EQ, n, "AR123", got, f"the shape {show(wanted)}", do)
+        need(layer.name, m, Relation.EQ, n, "AR123", got, f"the shape {show(expected)}", do)
 
 
 def _positions(rows: Value, sizes: tuple[Dim, ...]) -> Value:
@@ -148,34 +148,34 @@ COMBINED: dict[ReduceOperation, Callable[[Array, Array], Array]] = {
 
 def ref(attrs: ScatterAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
     """One update after the other; those that lie outside are passed over."""
-    made, indices, updates = arrays[0].copy(), arrays[1], arrays[2]
+    out, indices, updates = arrays[0].copy(), arrays[1], arrays[2]
     for i in np.ndindex(indices.shape if attrs.mode is ELEMENT else indices.shape[:-1]):
         place = [int(k) for k in np.atleast_1d(indices[i])]
         if attrs.mode is ELEMENT:
             place = [*i[: attrs.axis], *place, *i[attrs.axis + 1 :]]
-        if all(-n <= k < n for k, n in zip(place, made.shape, strict=False)):
+        if all(-n <= k < n for k, n in zip(place, out.shape, strict=False)):
             at = tuple(place)
             with np.errstate(all="ignore"):
-                made[at] = COMBINED[attrs.reduction](made[at], updates[i])
-    return (made,)
+                out[at] = COMBINED[attrs.reduction](out[at], updates[i])
+    return (out,)
 
 
 def _case(
-    attrs: ScatterAttrs, shape: tuple[int, ...], given: tuple[int, ...], indices: Array,
+    attrs: ScatterAttrs, shape: tuple[int, ...], sizes: tuple[int, ...], indices: Array,
     dtype: DataType = DataType.FLOAT, index: DataType = DataType.INT32, updates: Array | None = None,
 ) -> Case[ScatterAttrs]:  # fmt: skip
     open_ = tuple(range(indices.ndim - (attrs.mode is ND)))  # how many indices a row has is static
     return Case(
-        attrs, (shape, indices.shape, given), (dtype, index, dtype), (None, indices, updates),
-        dynamic=(tuple(range(len(shape))), open_, tuple(range(len(given)))), static_only=not open_,
+        attrs, (shape, indices.shape, sizes), (dtype, index, dtype), (None, indices, updates),
+        dynamic=(tuple(range(len(shape))), open_, tuple(range(len(sizes)))), static_only=not open_,
     )  # fmt: skip
 
 
 def _indices(shape: tuple[int, ...], size: int) -> Array:
     """Positions of either sign, some twice and one outside."""
-    found = np.arange(int(np.prod(shape))) * 7 % (2 * size) - size
-    found[len(found) // 2 : len(found) // 2 + 1] = size
-    return found.reshape(shape)
+    indices = np.arange(int(np.prod(shape))) * 7 % (2 * size) - size
+    indices[len(indices) // 2 : len(indices) // 2 + 1] = size
+    return indices.reshape(shape)
 
 
 def cases() -> tuple[Case[ScatterAttrs], ...]:

@@ -18,8 +18,8 @@ from anyrt.core.requirement import Relation
 from anyrt.core.sizes import choose
 from anyrt.ir.graph import Value
 from anyrt.ops._check import Requirements, check_rank, checked, need, show
+from anyrt.ops._elements import vector, with_counts
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
-from anyrt.ops._told import told, vector
 from anyrt.ops._types import INTS, PACKED, STORAGE
 from anyrt.prims.build import identity, reshape, transpose
 
@@ -44,9 +44,9 @@ def expand(layer: Layer[ShuffleAttrs]) -> tuple[Value, ...]:
     y = transpose(
         layer.input(0), _permutation(layer, "first_transpose", attrs.first_transpose, layer.input(0))
     )
-    given = layer.optional(1)
-    if given is not None:
-        y = told(layer, _reshape(layer, y, vector(layer, 1, "the reshape dimensions")), 1)
+    operand = layer.optional(1)
+    if operand is not None:
+        y = with_counts(layer, _reshape(layer, y, vector(layer, 1, "the reshape dimensions")), 1)
     elif attrs.reshape_dims is not None:
         y = _reshape(layer, y, attrs.reshape_dims)
     y = transpose(y, _permutation(layer, "second_transpose", attrs.second_transpose, y))
@@ -54,33 +54,34 @@ def expand(layer: Layer[ShuffleAttrs]) -> tuple[Value, ...]:
 
 
 def _permutation(
-    layer: Layer[ShuffleAttrs], name: str, given: tuple[int, ...] | None, value: Value
+    layer: Layer[ShuffleAttrs], name: str, permutation: tuple[int, ...] | None, value: Value
 ) -> tuple[int, ...]:
     rank = value.type.rank
-    if given is None:
+    if permutation is None:
         return tuple(range(rank))
     # A Permutation object always has 8 entries, of which the first `rank` count.
-    order = given[:rank] if len(given) == MAX_RANK else given
+    order = permutation[:rank] if len(permutation) == MAX_RANK else permutation
     if sorted(order) != list(range(rank)):
-        got, wanted = f"{name} {show(given)}", f"each of 0 to {rank - 1} once, for shape {show(value.shape)}"
+        got, wanted = (
+            f"{name} {show(permutation)}",
+            f"each of 0 to {rank - 1} once, for shape {show(value.shape)}",
+        )
         raise ArgumentError("AR301", layer.name, got, wanted, "name every axis exactly once")
     return order
 
 
-def _reshape(layer: Layer[ShuffleAttrs], y: Value, wanted: tuple[Dim, ...]) -> Value:
-    wanted = tuple(
-        low if low == high else d for d, (low, high) in zip(wanted, map(bounds, wanted), strict=True)
-    )
-    sizes, rules = _resolve(layer, y, wanted)
+def _reshape(layer: Layer[ShuffleAttrs], y: Value, dims: tuple[Dim, ...]) -> Value:
+    dims = tuple(low if low == high else d for d, (low, high) in zip(dims, map(bounds, dims), strict=True))
+    sizes, rules = _resolve(layer, y, dims)
     check_rank(layer.name, sizes)
     before, after = product(y.shape), product(sizes)
-    if -1 in wanted:
-        got, do = f"reshape_dims {show(wanted)} for shape {show(y.shape)}", "change one of the other sizes"
+    if -1 in dims:
+        got, do = f"reshape_dims {show(dims)} for shape {show(y.shape)}", "change one of the other sizes"
         fits = f"sizes beside -1 whose product divides {before}"
     else:
-        is_given = all(isinstance(d, int) for d in wanted)
-        do = "give one of the sizes as -1" if is_given else "give sizes that make up the input"
-        got = f"reshape_dims {show(wanted)}, {after} elements"
+        is_fixed = all(isinstance(d, int) for d in dims)
+        do = "give one of the sizes as -1" if is_fixed else "give sizes that make up the input"
+        got = f"reshape_dims {show(dims)}, {after} elements"
         fits = f"{before} elements, as {show(y.shape)} has"
     volume = need(layer.name, before, Relation.EQ, after, "AR103", got, fits, do)
     # Judged before the reshape, whose own condition knows neither the layer nor what a -1 stands for.
@@ -88,23 +89,23 @@ def _reshape(layer: Layer[ShuffleAttrs], y: Value, wanted: tuple[Dim, ...]) -> V
 
 
 def _resolve(
-    layer: Layer[ShuffleAttrs], y: Value, wanted: tuple[Dim, ...]
+    layer: Layer[ShuffleAttrs], y: Value, dims: tuple[Dim, ...]
 ) -> tuple[tuple[Dim, ...], Requirements]:
     """The sizes after 0 and −1 are replaced, with what must hold for them.
 
     A size that is known only at run time may turn out to be 0 or −1 then. It becomes a product of two
     maxima, of which one is 1: sums would grow threefold with every dimension when multiplied."""
-    text, rules = f"reshape_dims {show(wanted)}", list[Requirements]()
-    given: list[Dim] = []
-    for i, d in enumerate(wanted):
+    text, rules = f"reshape_dims {show(dims)}", list[Requirements]()
+    known: list[Dim] = []
+    for i, d in enumerate(dims):
         rules.append(
             need(layer.name, -1, Relation.LE, d, "AR120", text, "sizes, 0 or -1", "give sizes of 0 or more")
         )
-        size, rule = _given(layer, y, i, d, text)
-        given.append(size)
+        size, rule = _size_of(layer, y, i, d, text)
+        known.append(size)
         rules.append(rule)
-    inferred = [_inferred(d) for d in wanted]
-    others = product(given)
+    inferred = [_inferred(d) for d in dims]
+    others = product(known)
     count: Dim = 0
     for flag in inferred:
         count = add(count, flag)
@@ -118,7 +119,7 @@ def _resolve(
                  "dimensions beside -1 that are not 0", do)
         )  # fmt: skip
     rest = floordiv(product(y.shape), others) if count != 0 else 0
-    sizes = tuple(mul(size, _factor(flag, rest)) for flag, size in zip(inferred, given, strict=True))
+    sizes = tuple(mul(size, _factor(flag, rest)) for flag, size in zip(inferred, known, strict=True))
     return sizes, tuple(rule for group in rules for rule in group)
 
 
@@ -134,7 +135,7 @@ def _factor(inferred: Dim, rest: Dim) -> Dim:
     return maximum(mul(inferred, rest), add(1, mul(inferred, -1)))
 
 
-def _given(layer: Layer[ShuffleAttrs], y: Value, i: int, d: Dim, text: str) -> tuple[Dim, Requirements]:
+def _size_of(layer: Layer[ShuffleAttrs], y: Value, i: int, d: Dim, text: str) -> tuple[Dim, Requirements]:
     """Dimension `i` as it was given: 1 for −1, and what a 0 copies, the size that `y` has there."""
     if d == -1:
         return 1, ()

@@ -16,8 +16,8 @@ from anyrt.core.errors import ArgumentError, ShapeError
 from anyrt.core.requirement import Relation
 from anyrt.ir.graph import Value
 from anyrt.ops._check import Requirements, check_axis, checked, need, normalized_axes, show
+from anyrt.ops._elements import vector, with_counts
 from anyrt.ops._record import ABSENT, Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
-from anyrt.ops._told import told, vector
 from anyrt.ops._types import INTS, STORAGE
 from anyrt.prims.build import const, identity, map_, pad, reshape, slice_, taps
 from anyrt.prims.build import expand as repeat
@@ -91,15 +91,15 @@ def expand(layer: Layer[SliceAttrs]) -> tuple[Value, ...]:
         case _:
             y, more = _bordered(layer, x, windows)
             rules += more
-    return (told(layer, checked(identity(y) if y == x else y, rules), *WINDOW),)
+    return (with_counts(layer, checked(identity(y) if y == x else y, rules), *WINDOW),)
 
 
 WINDOW = (1, 2, 3)  # operands: start, size and stride
 
 
 def _windows(layer: Layer[SliceAttrs], x: Value) -> tuple[list[Window], Requirements]:
-    given = _elements(layer, 5, "axes", layer.attrs.axes)
-    axes = range(x.type.rank) if given is None else _axes(layer, given, x.type.rank)
+    elements = _elements(layer, 5, "axes", layer.attrs.axes)
+    axes = range(x.type.rank) if elements is None else _axes(layer, elements, x.type.rank)
     starts, sizes, steps = (
         _one_each(layer, i, name, value, len(axes))
         for i, name, value in (
@@ -124,9 +124,9 @@ def _elements(
     return static if value is None else vector(layer, i, name)
 
 
-def _axes(layer: Layer[SliceAttrs], given: tuple[Dim, ...], rank: int) -> tuple[int, ...]:
-    axes = tuple(a for a in given if isinstance(a, int))
-    if len(axes) < len(given):
+def _axes(layer: Layer[SliceAttrs], elements: tuple[Dim, ...], rank: int) -> tuple[int, ...]:
+    axes = tuple(a for a in elements if isinstance(a, int))
+    if len(axes) < len(elements):
         raise ShapeError(
             "AR121", layer.name, "axes that are not constant", "build-time constants", "use a constant"
         )

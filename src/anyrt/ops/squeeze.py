@@ -40,8 +40,8 @@ def expand_squeeze(layer: Layer[SqueezeAttrs]) -> tuple[Value, ...]:
 def expand_unsqueeze(layer: Layer[SqueezeAttrs]) -> tuple[Value, ...]:
     """A reshape."""
     x = layer.input(0)
-    given = constants(layer.name, layer.input(1), AXES)
-    axes = normalized_axes(layer.name, given, x.type.rank + len(given))
+    elements = constants(layer.name, layer.input(1), AXES)
+    axes = normalized_axes(layer.name, elements, x.type.rank + len(elements))
     return (unsqueeze(x, axes) if axes else identity(x),)
 
 

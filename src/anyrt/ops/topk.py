@@ -70,12 +70,12 @@ def _element(code: Value, dtype: DataType) -> Value:
 
 def _counted(layer: Layer[TopKAttrs], axis: int) -> tuple[Value, Dim]:
     """The input, with what must hold of k, and k."""
-    x, given = layer.input(0), layer.optional(1)
-    if given is None and layer.attrs.k == ALL:
+    x, operand = layer.input(0), layer.optional(1)
+    if operand is None and layer.attrs.k == ALL:
         return x, x.shape[axis]
-    elements = None if given is None else known(given)
-    if given is not None and elements is None:
-        return _found(layer, x, given, x.shape[axis])
+    elements = None if operand is None else known(operand)
+    if operand is not None and elements is None:
+        return _by_data(layer, x, operand, x.shape[axis])
     k: Dim = layer.attrs.k if elements is None else elements.reshape(-1).tolist()[0]
     got, wanted, do = f"k = {k}", f"1 to {MOST}", "ask for another number of elements"
     rules = need(layer.name, 1, Relation.LE, k, "AR132", got, wanted, do)
@@ -85,13 +85,13 @@ def _counted(layer: Layer[TopKAttrs], axis: int) -> tuple[Value, Dim]:
     return checked(x, rules), k
 
 
-def _found(layer: Layer[TopKAttrs], x: Value, given: Value, size: Dim) -> tuple[Value, Dim]:
+def _by_data(layer: Layer[TopKAttrs], x: Value, operand: Value, size: Dim) -> tuple[Value, Dim]:
     """The same of a k that only a run knows: a size that data decide."""
-    most, k = minimum(size, MOST), cast(given, DataType.INT64)
+    most, k = minimum(size, MOST), cast(operand, DataType.INT64)
     sym = count(f"{layer.name}#k", most)
     inside = map_("max", map_("min", k, number(most, k)), scalar(0, k))
-    told = apply(Count(sym), inside)
-    is_right = map_("and", map_("eq", told, k), map_("lt", scalar(0, told), told))
+    bounded = apply(Count(sym), inside)
+    is_right = map_("and", map_("eq", bounded, k), map_("lt", scalar(0, bounded), bounded))
     do = "ask for no more elements than the axis has"
     rule = Assertion("AR132", layer.name, "k = {}", f"1 to {most}", do)
     return apply(Asserted(rule), x, map_("select", is_right, scalar(FINE, k), k)), sym.dim
@@ -128,9 +128,9 @@ def ref(attrs: TopKAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
             range(len(row)), key=lambda i: (row[i] != row[i], 0 if row[i] != row[i] else sign * row[i])
         )
         at[place] = order[:k]
-    found = np.moveaxis(at, -1, axis)
+    indices = np.moveaxis(at, -1, axis)
     chosen = np.int64 if attrs.indices_type is DataType.INT64 else np.int32
-    return np.take_along_axis(x, found, axis), found.astype(chosen)
+    return np.take_along_axis(x, indices, axis), indices.astype(chosen)
 
 
 def cases() -> tuple[Case[TopKAttrs], ...]:

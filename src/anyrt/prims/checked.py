@@ -15,7 +15,7 @@ from anyrt.ir.prim import Array, Prim, Read, Symbolic
 @dataclass(frozen=True, slots=True)
 class Checked(Prim):
     """Its first operand, for sizes that meet `requirements`. Another operand is a number that defines a size
-    (ops/_told.py), so that every user of the result computes it."""
+    (ops/_elements.py), so that every user of the result computes it."""
 
     requirements: tuple[Requirement, ...]
 

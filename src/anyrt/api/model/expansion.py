@@ -21,7 +21,7 @@ from anyrt.core.errors import AnyrtError, DTypeError, GraphError
 from anyrt.ir.graph import Symbol, Type, Value, apply, walk
 from anyrt.ops._expand import expand_layer, output_scale
 from anyrt.ops._record import Attrs, Layer
-from anyrt.ops._regions import Made
+from anyrt.ops._regions import Results
 from anyrt.ops._scales import Scale
 from anyrt.passes.round_layers import rounded, rounded_outputs
 from anyrt.prims.build import cast, converted
@@ -113,7 +113,7 @@ class Expansion:
         self._layers: dict[LayerState, Outcome] = {}
         self._inputs: dict[TensorState, Value] = {}
         self._blobs: dict[int, tuple[Weights, Blob]] = {}
-        self._parts: dict[PartState, Made] = {}
+        self._parts: dict[PartState, Results] = {}
         self._names: dict[Value, str] = {}
         self._least = -INF  # that an input's value can be
         self.symbols: dict[str, Symbol] = {}

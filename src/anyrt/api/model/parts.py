@@ -22,8 +22,8 @@ from anyrt.core.errors import ArgumentError, DTypeError, GraphError, ShapeError
 from anyrt.ir.graph import Value, walk
 from anyrt.ir.symbolic import known
 from anyrt.ops._check import check_axis
-from anyrt.ops._regions import Made, Network, depending
-from anyrt.ops._told import elements
+from anyrt.ops._elements import elements
+from anyrt.ops._regions import Network, Results, depending
 from anyrt.ops._types import INTS
 from anyrt.ops.if_conditional import Conditional, Either, Passed
 from anyrt.ops.loop import MAX_TRIPS, Iterated, Loop, Output, Recurrence
@@ -76,11 +76,11 @@ class PartState:
         """The layers whose outputs leave it."""
         return [layer for layer in self.layers if layer.is_end]
 
-    def values(self, expansion: Expansion) -> Made:
+    def values(self, expansion: Expansion) -> Results:
         """Those of all outputs, in the order in which they were added."""
         raise NotImplementedError
 
-    def seen(self, expansion: Expansion, values: Seen) -> Made:
+    def seen(self, expansion: Expansion, values: Seen) -> Results:
         """What values inside are each time that they are computed, along a new first axis."""
         raise NotImplementedError
 
@@ -229,12 +229,12 @@ class LoopState(PartState):
 
     max_trips: int = MAX_TRIPS
 
-    def values(self, expansion: Expansion) -> Made:
+    def values(self, expansion: Expansion) -> Results:
         """Those of all loop outputs."""
         outputs = [_output(x, expansion) for x in self.of_kind(LayerType.LOOP_OUTPUT)]
         return self._loop(expansion, outputs).values(Network(expansion.layer_of, expansion.tells))
 
-    def seen(self, expansion: Expansion, values: Seen) -> Made:
+    def seen(self, expansion: Expansion, values: Seen) -> Results:
         loop, kind = self._loop(expansion, ()), LoopOutput.CONCATENATE
         turns = None if loop.count is None or loop.condition is not None else known(loop.count)
         length = None if turns is None else maximum(0, turns.reshape(-1)[0])
@@ -330,10 +330,10 @@ class IIfConditional(Part):
 class ConditionalState(PartState):
     """A conditional."""
 
-    def values(self, expansion: Expansion) -> Made:
+    def values(self, expansion: Expansion) -> Results:
         return self._conditional(expansion, self._either(expansion), self.name)
 
-    def seen(self, expansion: Expansion, values: Seen) -> Made:
+    def seen(self, expansion: Expansion, values: Seen) -> Results:
         either, found = self._either(expansion), list[Either]()
         inside = [expansion.value(x.outputs[0]) for x in self.of_kind(LayerType.CONDITIONAL_INPUT)]
         then = depending((x.then for x in either), inside)
@@ -351,7 +351,7 @@ class ConditionalState(PartState):
         outputs = self.of_kind(LayerType.CONDITIONAL_OUTPUT)
         return [Either(x.place, *(expansion.value(t) for t in x.inputs if t is not None)) for x in outputs]
 
-    def _conditional(self, expansion: Expansion, outputs: Sequence[Either], name: str) -> Made:
+    def _conditional(self, expansion: Expansion, outputs: Sequence[Either], name: str) -> Results:
         """What its layers say, with these outputs."""
         conditions = self.of_kind(LayerType.CONDITION)
         if len(conditions) != 1:

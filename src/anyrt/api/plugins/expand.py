@@ -24,8 +24,8 @@ from anyrt.core.errors import ProfileError
 from anyrt.core.formats import in_memory
 from anyrt.core.requirement import FINE, Assertion
 from anyrt.ir.graph import Shape, Symbol, Type, Value, apply, apply_all
+from anyrt.ops._elements import elements, tied
 from anyrt.ops._math import number
-from anyrt.ops._told import elements, tied
 from anyrt.ops._types import INTS
 from anyrt.plan.plan import Range
 from anyrt.prims.asserted import Asserted

@@ -4,7 +4,7 @@ Where `known` cannot tell an element, it is a number that data decide (core/coun
 What the layer makes is tied to it, so that a graph of the layer's output has the number, too.
 
     sizes = vector(layer, 1, "the sizes")
-    return (told(layer, taps(x, 0, sizes[0], rule), 1),)
+    return (with_counts(layer, taps(x, 0, sizes[0], rule), 1),)
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ def vector(layer: Layer[A], operand: int, what: str) -> tuple[Dim, ...]:
     return tuple(size for size, _ in elements(layer.name, operand, value))
 
 
-def told(layer: Layer[A], y: Value, *operands: int) -> Value:
+def with_counts(layer: Layer[A], y: Value, *operands: int) -> Value:
     """`y`, made with sizes that are elements of these operands, where they are connected."""
-    given = ((k, layer.optional(k)) for k in operands)
-    found = (x for k, value in given if value is not None for x in elements(layer.name, k, value))
-    return tied(y, (tells for _, tells in found if tells is not None))
+    values = ((k, layer.optional(k)) for k in operands)
+    parts = (x for k, value in values if value is not None for x in elements(layer.name, k, value))
+    return tied(y, (tells for _, tells in parts if tells is not None))
 
 
 def tied(y: Value, tells: Iterable[Value]) -> Value:
@@ -94,10 +94,10 @@ def _elements(name: str, value: Value) -> Iterator[Element]:
 
 def _most(value: Value) -> Dim | None:
     """An upper bound of a number that cannot be negative: of min(max(x, 0), bound), either way round."""
-    found = [bound for x, bound in _pairs(value, "min") if any(_is_zero(y) for _, y in _pairs(x, "max"))]
+    limits = [bound for x, bound in _pairs(value, "min") if any(_is_zero(y) for _, y in _pairs(x, "max"))]
     for x, zero in _pairs(value, "max"):
-        found += [bound for _, bound in _pairs(x, "min") if _is_zero(zero)]
-    for limit in map(known, found):
+        limits += [bound for _, bound in _pairs(x, "min") if _is_zero(zero)]
+    for limit in map(known, limits):
         if limit is not None and limit.size == 1 and bounds(limit.reshape(-1)[0])[0] >= 0:
             most: Dim = limit.reshape(-1)[0]
             return most
@@ -118,5 +118,5 @@ def _is_integer_cast(value: Value) -> bool:
 
 
 def _is_zero(value: Value) -> bool:
-    found = known(value)
-    return found is not None and not found.any()
+    numbers = known(value)
+    return numbers is not None and not numbers.any()

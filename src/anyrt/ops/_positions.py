@@ -19,8 +19,8 @@ def positions(name: str, x: Value, dtype: DataType, most: Dim | None = None) -> 
     last = slice_(ends, (add(ends.shape[0], -1),), (1,), (1,))
     volume = product(x.shape)
     sym = count(name, volume if most is None else minimum(volume, most))
-    told = apply(Count(sym), reshape(last, ()))
-    return apply(NonZero(sym.dim, dtype), x, ends, told), told
+    number = apply(Count(sym), reshape(last, ()))
+    return apply(NonZero(sym.dim, dtype), x, ends, number), number
 
 
 def _ends(x: Value) -> Value:
