@@ -95,7 +95,7 @@ def case_run(op: AnyOp, case: AnyCase, dynamic: bool, followed: bool = True) -> 
 
 
 def _in_range(y: Array, t: DataType) -> Array:
-    """What a reference, which sees bytes, gave for integers of fewer bits."""
+    """The result of a reference, which computes bytes, as integers of fewer bits."""
     return widen(cast(y, t), t) if is_packed(t) and is_integer(t) and y.dtype.kind in "iu" else y
 
 
@@ -139,8 +139,7 @@ def case_graph(
 
 
 def operands(op: AnyOp, case: AnyCase | AnyMistake) -> tuple[Array, ...]:
-    """The operands' values as the interpreter holds them: random, by a fixed seed, where the case does not
-    give them."""
+    """The operands' values in the interpreter's types: those of the case, or random by a fixed seed."""
     seed = zlib.crc32(repr((op.layer.name, case.shapes, case.dtypes)).encode())
     random = np.random.default_rng(seed)
     low, high = (case.low, case.high) if isinstance(case, Case) else (-2.0, 2.0)

@@ -68,7 +68,7 @@ def check_axis(where: str, axis: int, rank: int) -> None:
 
 
 def axes_of(where: str, mask: int, rank: int) -> tuple[int, ...]:
-    """The axes that a bit mask names: at least one, all within the rank."""
+    """The axes of a bit mask: at least one, all within the rank."""
     if mask <= 0 or mask >> rank:
         got, wanted = f"axes {bin(mask)} for rank {rank}", f"bits 0 to {rank - 1}, at least one of them"
         raise ArgumentError("AR302", where, got, wanted, "bit i stands for dimension i")
@@ -137,7 +137,7 @@ def constant_of(value: Value | None) -> Const | None:
 
 
 def is_constant(value: Value | None) -> bool:
-    """True for an operand made by a constant layer, and for functions of one."""
+    """Whether an operand is a constant layer's output, or a function of one."""
     return constant_of(value) is not None
 
 
@@ -147,7 +147,7 @@ def held(value: Value) -> Array:
 
 
 def static_shape(where: str, shape: Shape, what: str) -> tuple[int, ...]:
-    """Sizes that must not be dynamic."""
+    """Static dimensions; raises an error if one is dynamic."""
     out = tuple(d for d in shape if isinstance(d, int))
     if len(out) < len(shape):
         raise ShapeError(

@@ -30,7 +30,9 @@ from anyrt.prims.map import CAST, Map, fn_of
 from anyrt.prims.reshape import Reshape
 from anyrt.prims.view import View
 
-Element: TypeAlias = tuple[Dim, Value | None]  # a size, and what tells it where only a run knows it
+Element: TypeAlias = tuple[
+    Dim, Value | None
+]  # a size, and the value that computes it if it is data-dependent
 
 
 def vector(layer: Layer[A], operand: int, what: str) -> tuple[Dim, ...]:
@@ -43,14 +45,14 @@ def vector(layer: Layer[A], operand: int, what: str) -> tuple[Dim, ...]:
 
 
 def with_counts(layer: Layer[A], y: Value, *operands: int) -> Value:
-    """`y`, made with sizes that are elements of these operands, where they are connected."""
+    """`y`, tied to the data-dependent dimensions that are elements of these operands."""
     values = ((k, layer.optional(k)) for k in operands)
     parts = (x for k, value in values if value is not None for x in elements(layer.name, k, value))
     return tied(y, (tells for _, tells in parts if tells is not None))
 
 
 def tied(y: Value, tells: Iterable[Value]) -> Value:
-    """`y`, which is there when numbers that data decide are found."""
+    """`y`, tied to values that compute data-dependent dimensions: a graph with `y` has them, too."""
     for number in dict.fromkeys(tells):
         y = apply(Checked(()), y, number)
     return y
@@ -105,7 +107,7 @@ def _most(value: Value) -> Dim | None:
 
 
 def _pairs(value: Value, fn: str) -> Iterator[tuple[Value, Value]]:
-    """Both operands of a function of two, in either order, through what only moves them."""
+    """Both operands of a binary function, in either order; views and casts of it are skipped."""
     while isinstance(value.op, Checked | Reshape | View) or _is_integer_cast(value):
         value = value.args[0]
     if fn_of(value) == fn:

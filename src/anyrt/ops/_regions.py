@@ -33,8 +33,8 @@ NONE: Final[Tells] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """What regions need of the network around them: the layers that values belong to, and what its layers
-    tell sizes with."""
+    """The network around a region: `names` maps a value to the name of its layer, `tells` returns the values
+    that compute data-dependent dimensions."""
 
     names: Names
     tells: Callable[[], Iterable[Value]] = tuple
@@ -42,14 +42,14 @@ class Network:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The outputs of a loop or conditional, and what tells sizes beside them, as they need it."""
+    """The outputs of a loop or conditional, and the values that compute their data-dependent dimensions."""
 
     values: tuple[Value, ...]
     tells: tuple[Value, ...] = ()
 
 
 def telling(roots: Iterable[Value], network: Network) -> dict[Sym, Value]:
-    """The sizes that data decide in what `roots` need, with what tells them."""
+    """The data-dependent dimensions in the graph of `roots`, with the values that compute them."""
     roots, tellers = list(roots), dict[Sym, Value]()
     while True:
         values = list(walk((*roots, *tellers.values())))
@@ -66,8 +66,8 @@ def telling(roots: Iterable[Value], network: Network) -> dict[Sym, Value]:
 def replaced(
     roots: Iterable[Value], instead: Mapping[Value, Value], tells: Tells = NONE, suffix: str = ""
 ) -> dict[Value, Value]:
-    """For all that `roots` need: the same on other operands. Of `tells`, what becomes another size has this
-    `suffix` in its name."""
+    """The graph of `roots` on other operands: new values by old ones. A data-dependent dimension of `tells`
+    that changes gets a new name with this `suffix`."""
     roots, done = [*tells.values(), *roots], dict(instead)
     changing = depending(roots, instead, tells) if suffix and tells else set[Value]()
     other = {sym: _called(sym, suffix) for sym, value in tells.items() if value in changing}
@@ -93,7 +93,7 @@ def _on_sizes(op: Prim, other: Mapping[Sym, Sym]) -> Prim:
 
 
 def depending(roots: Iterable[Value], on: Iterable[Value], tells: Tells = NONE) -> set[Value]:
-    """Of all that `roots` need, and of what tells sizes, what is made of any of these."""
+    """The values in the graph of `roots` and `tells` that depend on any value of `on`."""
     dependent, sizes, order = set(on), set[Sym](), list(walk((*tells.values(), *roots)))
     before = -1
     while len(sizes) != before:
@@ -107,8 +107,8 @@ def depending(roots: Iterable[Value], on: Iterable[Value], tells: Tells = NONE) 
 
 @dataclass(slots=True)
 class Region:
-    """A region while it is cut out: `params` are its inputs, and stand for themselves inside. `tells`: what
-    tells sizes. `around`: what else it reads, with the inputs that stand for it."""
+    """A region while it is cut out. `params`: its inputs. `tells`: values that compute data-dependent
+    dimensions; `counts`: those of them inside. `around`: other values that it reads, with their inputs."""
 
     params: Sequence[Value]
     tells: Tells = field(default_factory=dict)
@@ -116,7 +116,7 @@ class Region:
     counts: list[Value] = field(default_factory=list)
 
     def inside(self, roots: Sequence[Value]) -> None:
-        """Learn what `roots` read from around, and which sizes are told inside."""
+        """Find the values that `roots` read from outside, and the dimensions that the region computes."""
         dynamic = depending(roots, self.params, self.tells)
         self.counts = [v for v in self.tells.values() if v in dynamic]
         roots = [*self.counts, *roots]
@@ -151,7 +151,7 @@ class Region:
 
 
 def _only_moves(value: Value) -> bool:
-    """True for what costs nothing where it is read."""
+    """Whether the value costs nothing where it is read."""
     return only_moves(value.compute) and len(value.args) == 1
 
 
@@ -169,7 +169,7 @@ def with_room(value: Value, room: Shape) -> Value:
 
 
 def without_room(value: Value, sizes: Mapping[int, Value], where: str) -> Value:
-    """What was made, of these sizes along some axes."""
+    """The value, cut to these sizes along some axes."""
     for axis, size in sizes.items():
         sym = count(f"{where}: size {axis}", value.shape[axis])
         length = apply(Count(sym), size)

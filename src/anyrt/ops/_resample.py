@@ -28,10 +28,11 @@ REACH = {InterpolationMode.LINEAR: 1, InterpolationMode.CUBIC: 2}  # of a kernel
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """An axis of `n_in` elements of which `n_out` are made, and how: `cubic` is the coefficient of that mode;
-    `spread` widens the kernel where there are fewer elements than before; `inside` leaves out what lies
-    outside, and divides by what weights are left; `factor`: of the coordinates, float64 of shape (1, 1), of
-    which `n_out` is the product with `n_in`, rounded; None for the ratio of the two."""
+    """The resampling of one axis from `n_in` to `n_out` elements.
+
+    cubic: the coefficient of mode CUBIC. spread: the kernel is wider if the axis shrinks. inside: elements
+    outside have no weight, and the other weights sum to 1. factor: of the coordinates, float64 of shape
+    (1, 1), where `n_out` is n_in · factor, rounded; None for n_out / n_in."""
 
     mode: InterpolationMode
     n_in: Dim
@@ -43,12 +44,12 @@ class Line:
 
     @property
     def widest(self) -> Dim:
-        """Elements before, or after where these are more: the width of a spread kernel times `n_out`."""
+        """The larger length: the width of a spread kernel times `n_out`."""
         return maximum(self.n_in, self.n_out)
 
     @property
     def half(self) -> Dim:
-        """How many elements on each side a sum may have."""
+        """The maximum number of elements of a sum on each side of its coordinate."""
         reach = REACH[self.mode]
         if not self.spread:
             return reach
@@ -59,14 +60,14 @@ class Line:
 
     @property
     def count(self) -> Dim:
-        """How many elements a sum may have."""
+        """The maximum number of elements of a sum."""
         return mul(2, self.half)
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Which elements are summed, (n_out, count) positions, of which those outside mean the nearest inside,
-    and their weights."""
+    """Positions (n_out, count) and weights of the elements of each sum; a position outside the axis reads the
+    nearest element."""
 
     at: Value
     weight: Value
@@ -109,7 +110,7 @@ def _one_by_one(v: Value, axis: int, reading: Reading, count: int) -> Value:
 
 
 def smoothed(line: Line, how: Coordinate, single: Selector) -> Reading:
-    """Around coordinates of a resize. These are quotients of integers, so that no position is rounded."""
+    """The reading around coordinates that are quotients of integers, so that no position is rounded."""
     out, taps = iota((line.n_out, 1), 0, INT64), iota((1, line.count), 1, INT64)
     match how:
         case Coordinate.ALIGN_CORNERS:
@@ -130,7 +131,7 @@ def smoothed(line: Line, how: Coordinate, single: Selector) -> Reading:
 
 
 def weighed(line: Line, position: Value, dtype: DataType) -> Reading:
-    """Around coordinates that are data, float64 of shape (n_out, 1), near the axis; weights of `dtype`."""
+    """The reading around coordinates in float64 of shape (n_out, 1); weights of `dtype`."""
     taps = iota((1, line.count), 1, INT64)
     at = _around(line, cast(map_("floor", position), INT64), taps)
     apart = map_("abs", _minus(cast(at, DOUBLE), position))
@@ -142,7 +143,7 @@ def weighed(line: Line, position: Value, dtype: DataType) -> Reading:
 
 
 def coordinates(line: Line, how: Coordinate, single: Selector, variant: Variant) -> Value:
-    """Where outputs lie whose factor is not the ratio of lengths: float64 of shape (n_out, 1)."""
+    """The coordinates of the outputs by the factor of `line`, float64 of shape (n_out, 1)."""
     out = iota((line.n_out, 1), 0, DOUBLE)
     before, after, half = number(line.n_in, out), number(line.n_out, out), scalar(0.5, out)
     factor = _over(after, before) if line.factor is None else line.factor
@@ -163,8 +164,8 @@ def coordinates(line: Line, how: Coordinate, single: Selector, variant: Variant)
 
 
 def corners(line: Line, begin: Value, end: Value) -> Value:
-    """The coordinates of a crop: from `begin` to `end`, float64 of shape (1, 1), of which 0 is the first
-    element and 1 the last; one alone lies in the middle."""
+    """The coordinates of a crop from `begin` to `end`, float64 of shape (1, 1): 0 is the first element, 1 the
+    last. A single output lies in the middle."""
     out, last = iota((line.n_out, 1), 0, DOUBLE), number(add(line.n_in, -1), begin)
     width = number(line.n_out, begin)
     if line.factor is not None:
@@ -197,7 +198,7 @@ def nearest(v: Value, axis: int, position: Value, rounding: Rounding) -> Value:
 
 
 def _around(line: Line, below: Value, taps: Value) -> Value:
-    """`count` positions, the middle two of which are `below` and the next."""
+    """`count` consecutive positions; the middle two are `below` and the next one."""
     first = add(1, mul(line.half, -1))
     return map_("add", map_("add", below, taps), number(first, taps))
 
@@ -215,7 +216,7 @@ def _weights(line: Line, at: Value, apart: Value) -> Value:
 
 
 def _kernel(line: Line, d: Value) -> Value:
-    """What an element this far away weighs: factored, as sums would cancel most digits."""
+    """The weight at distance `d`: in factored form, since a sum would cancel most digits."""
     one, none = scalar(1.0, d), scalar(0.0, d)
     rest = map_("sub", one, d)
     if line.mode is InterpolationMode.LINEAR:

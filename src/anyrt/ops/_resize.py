@@ -78,13 +78,13 @@ class Variant(enum.Enum):
     """Coordinates that TensorRT's layer does not have, by their difference from HALF_PIXEL."""
 
     PLAIN = 0
-    SYMMETRIC = 1  # the middle of the axis stays, whatever rounding the size down has cut off
-    UNSHIFTED = 2  # a half more
+    SYMMETRIC = 1  # the middle of the axis keeps its place, whatever rounding the size down cuts off
+    UNSHIFTED = 2  # larger by 1/2
 
 
 @dataclass(frozen=True, slots=True)
 class ScaledAttrs(ResizeAttrs):
-    """Attributes of a resize of any axes whose coordinates follow the scales, not the ratio of lengths."""
+    """Attributes of a resize of any axes. Its coordinates use the scales, not the ratio of lengths."""
 
     axes: int = attr(Kind.AXES, "the axes that may change size", -1)
     variant: Variant = attr(Kind.ENUM, "the coordinates beside HALF_PIXEL", Variant.PLAIN, enum=Variant)
@@ -137,7 +137,7 @@ def _crop(begin: float, end: float, before: int, after: int, factor: Fraction) -
 
 
 def _resample(attrs: ResizeAttrs, x: Array, axis: int, positions: list[Fraction], factor: Fraction) -> Array:
-    """Along one axis the elements at these positions."""
+    """The elements at these positions of one axis."""
     rows, size = np.moveaxis(x, axis, 0), len(positions)
     if attrs.resize_mode is not NEAREST:
         rows = rows.astype(np.float64)
@@ -192,7 +192,7 @@ def _weights(attrs: ResizeAttrs, at: Fraction, length: int, shrunk: Fraction) ->
 
 
 def _weight(attrs: ResizeAttrs, d: Fraction) -> Fraction:
-    """What an element weighs at this distance."""
+    """The weight of an element at this distance."""
     if attrs.resize_mode is LINEAR:
         return max(1 - d, Fraction(0))
     a = Fraction(attrs.cubic_coeff)

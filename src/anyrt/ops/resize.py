@@ -113,7 +113,7 @@ def _resampled(layer: Layer[ResizeAttrs], y: Value, axis: int, line: Line) -> Va
 
 
 def _read(layer: Layer[ResizeAttrs], y: Value, axis: int, line: Line, position: Value) -> Value:
-    """Along `axis` what lies at coordinates that are data."""
+    """`y` sampled along `axis` at positions, float64 of shape (n_out, 1)."""
     y = _readable(layer, y, axis, line.n_out)
     if layer.attrs.resize_mode is NEAREST:
         return nearest(y, axis, position, layer.attrs.nearest_rounding)
@@ -132,14 +132,14 @@ def _line(attrs: ResizeAttrs, n: Dim, size: Dim, scale: Factor | None) -> Line:
 
 
 def _readable(layer: Layer[ResizeAttrs], y: Value, axis: int, size: Dim) -> Value:
-    """`y`, along whose axis there must be something where anything is wanted."""
+    """`y`, with the condition that its axis is not empty unless the new size is 0."""
     length, do = y.shape[axis], f"axis {axis} is empty, so its new size must be 0"
     got = f"size {size} on the empty axis {axis} of {show(y.shape)}"
     return checked(y, need(layer.name, minimum(size, 1), Relation.LE, length, "AR110", got, "size 0", do))
 
 
 def _crop(layer: Layer[ResizeAttrs], y: Value, lines: dict[int, Line]) -> Value:
-    """The part of the input that the region names, along each axis within reach."""
+    """The region of the input, along each axis within reach."""
     roi, attrs, rank = layer.input(ROI), layer.attrs, y.type.rank
     got, do = f"roi of shape {show(roi.shape)} for rank {rank}", "give all beginnings, then all ends"
     if roi.type.rank != 1:
@@ -176,7 +176,7 @@ def _rule(attrs: ResizeAttrs) -> TapRule:
 
 
 def _scales(layer: Layer[ResizeAttrs], rank: int) -> Sequence[Factor]:
-    """A factor for each axis, or none where sizes are given otherwise."""
+    """A factor for each axis; none if sizes come from the attribute `shape` or input 1."""
     attrs, factors = layer.attrs, layer.optional(SCALES)
     if factors is None:
         return attrs.scales
@@ -190,7 +190,7 @@ def _scales(layer: Layer[ResizeAttrs], rank: int) -> Sequence[Factor]:
 def _sizes(
     layer: Layer[ResizeAttrs], x: Value, scales: Sequence[Factor]
 ) -> tuple[Sequence[Dim], Sequence[Value]]:
-    """The output's sizes, and what tells those that follow from scales which only a run knows."""
+    """The output's dimensions, and the values that compute the data-dependent ones."""
     if layer.optional(SIZES) is not None:
         return _one_each(layer, vector(layer, SIZES, "the sizes"), x), ()
     if layer.attrs.shape is not None:
@@ -215,7 +215,7 @@ def _sizes(
 
 
 def _factors(layer: Layer[ResizeAttrs], factors: Value, rank: int) -> list[Factor]:
-    """The elements of a tensor of scales: constants, and what only a run knows."""
+    """The elements of a tensor of scales: numbers if they are constant, else values."""
     if factors.type.rank != 1:
         got = f"input 2 (scales) of rank {factors.type.rank}"
         raise ShapeError("AR123", layer.name, got, "rank 1", "give one factor for each dimension")
@@ -544,8 +544,8 @@ OPS = (
         source="core page Resize; C++ header for the axes of NEAREST and for DLA",
     ),
 )
-# What models have beside it: any types and axes, coordinates that follow the scales. The layer's class, and
-# so its public attributes, are those of Resize.
+# Models also resize any types and axes, with coordinates that use the scales. The layer's class, and so its
+# public attributes, are those of Resize.
 SCALED: Op[ResizeAttrs] = replace(
     OPS[0],
     attrs=ScaledAttrs,
