@@ -19,12 +19,13 @@ class Engine:
     """Doubles rows, waits until it may, and remembers how many it was given."""
 
     def __init__(self):
-        self.gate, self.rows = threading.Event(), []
+        self.gate, self.rows, self.threads = threading.Event(), [], []
         self.entered = threading.Semaphore(0)
 
     def __call__(self, arrays):
         x = arrays["x"]
         self.rows.append(x.shape[0])
+        self.threads.append(threading.get_ident())
         self.entered.release()
         assert self.gate.wait(10)
         if (x < 0).any():
@@ -169,3 +170,59 @@ def test_instances_run_side_by_side(made):
     assert all(engine.entered.acquire(timeout=10) for _ in answers)
     engine.gate.set()
     assert all(a.result(10)["y"].shape == (1, 3) for a in answers)
+
+
+def test_a_full_batch_goes_before_an_older_request_at_most_three_times(made):
+    engine, batcher, _ = made(max_batch_size=2)
+    busy(engine, batcher)
+    answers = [batcher.submit(rows(1, width=w)) for w in (5, *[3] * 8)]
+    engine.gate.set()
+    assert [a.result(10)["y"].shape[1] for a in answers] == [5, *[3] * 8]
+    assert engine.rows == [1, 2, 2, 2, 1, 2]
+
+
+def known_to_be_short(batcher, monkeypatch):
+    """A run of one row has ended, and took no time as far as the batcher knows."""
+    monkeypatch.setattr("anyrt.serve.batching.SHORT", 1 << 60)
+    batcher.submit(rows(1)).result(10)
+    until = time.monotonic() + 10
+    while batcher.at_once(rows(1)) is None:
+        assert time.monotonic() < until
+
+
+def test_short_runs_are_made_by_the_caller_when_nothing_waits(made, monkeypatch):
+    engine, batcher, statistics = made(max_batch_size=8)
+    engine.gate.set()
+    assert batcher.at_once(rows(1)) is None  # nobody knows yet how long it takes
+    known_to_be_short(batcher, monkeypatch)
+    assert batcher.at_once(rows(1))["y"].tolist() == [[2, 2, 2]]
+    assert engine.threads[1:] == [threading.get_ident()] * 2
+    assert batcher.at_once(rows(1, width=4)) is None
+    with pytest.raises(Refused, match="a negative number"):
+        batcher.at_once(rows(1, value=-1))
+    assert (statistics.inference_count, statistics.execution_count) == (3, 3)
+
+
+def test_the_caller_makes_no_run_while_instances_are_busy_or_closed(made, monkeypatch):
+    engine, batcher, _ = made()
+    engine.gate.set()
+    known_to_be_short(batcher, monkeypatch)
+    engine.gate.clear()
+    while engine.entered.acquire(blocking=False):
+        pass
+    first = busy(engine, batcher)
+    assert batcher.at_once(rows(1)) is None
+    engine.gate.set()
+    first.result(10)
+    batcher.close()
+    assert batcher.at_once(rows(1)) is None
+
+
+def test_long_runs_are_left_to_other_threads(made, monkeypatch):
+    engine, batcher, _ = made()
+    engine.gate.set()
+    known_to_be_short(batcher, monkeypatch)
+    monkeypatch.setattr("anyrt.serve.batching.SHORT", 0)
+    batcher.submit(rows(1)).result(10)
+    batcher.close()
+    assert not batcher._short

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyrt.core.errors import AnyrtError
+from anyrt.runtime.shapes import Shape
 from anyrt.serve.refused import Limits, Reason, Refused
 from anyrt.serve.settings import Settings
 from anyrt.serve.stats import Statistics
@@ -30,6 +31,10 @@ FAULTS: Final = (
     *(MemoryError, OSError, RuntimeError, TypeError, ValueError),
 )
 Key = tuple[tuple[str, tuple[int, ...]], ...]
+# Nanoseconds of a run that the caller makes itself: to wake two threads takes about half of it.
+SHORT: Final = 200_000
+KEPT: Final = 256  # shapes whose runs are known to be short
+PASSED: Final = 3  # full batches that may go before the oldest request, which others have not filled yet
 
 
 @dataclass(slots=True)
@@ -47,9 +52,9 @@ class _Request:
 class Batcher:
     """As many threads as instances take requests from one queue, which is bounded.
 
-    The oldest request decides the shape; those that agree with it are joined as long as they fit, at most
-    `max_batch_size` rows. It waits at most the configured delay, less where a preferred number is there.
-    `joins`: whether requests may share a run."""
+    Requests whose shapes agree are joined as long as they fit, at most `max_batch_size` rows. A full batch
+    goes first, else that of the oldest request, which waits at most the configured delay, less where a
+    preferred number is there. `joins`: whether requests may share a run."""
 
     def __init__(
         self, run: Run, settings: Settings, limits: Limits, statistics: Statistics, joins: bool
@@ -60,6 +65,8 @@ class Batcher:
         self._queue: deque[_Request] = deque()
         self._changed = threading.Condition()
         self._is_open = True
+        self._running = self._passed = 0
+        self._short = set[tuple[Shape, ...]]()
         names = [f"anyrt-serve-{i}" for i in range(settings.instances)]
         self._threads = [threading.Thread(target=self._work, name=n, daemon=True) for n in names]
         for thread in self._threads:
@@ -68,11 +75,7 @@ class Batcher:
     def submit(self, arrays: Mapping[str, NDArray[Any]], seconds: float | None = None) -> Future[Arrays]:
         """The answer to come; `seconds` is how long it may take, at most the model's own limit. A future
         that is cancelled while it waits is not run. Refused: BUSY, the queue is full or closed."""
-        wait = self._seconds if seconds is None else min(seconds, self._seconds)
-        batched = self._settings.max_batch_size > 0
-        rows = next(iter(arrays.values())).shape[0] if batched and arrays else 1
-        key = tuple((n, x.shape[1:]) for n, x in arrays.items()) if self.joins else ()
-        request = _Request(arrays, rows, key, time.monotonic() + wait)
+        request = self._request(arrays, self._seconds if seconds is None else min(seconds, self._seconds))
         with self._changed:
             if not self._is_open:
                 raise Refused(Reason.BUSY, "the model is being unloaded; ask again")
@@ -82,6 +85,23 @@ class Batcher:
             self._changed.notify()
         return request.answer
 
+    def at_once(self, arrays: Mapping[str, NDArray[Any]]) -> Arrays | None:  # Any: as above
+        """The answer, computed by the calling thread, where an instance is idle and runs of these shapes are
+        short; None: submit it. Refused: the run has failed."""
+        if self._settings.delay_seconds or _shapes(arrays) not in self._short:
+            return None
+        with self._changed:
+            if self._queue or self._running >= self._settings.instances or not self._is_open:
+                return None
+            self._running += 1
+        try:
+            return self._together([self._request(arrays, 0)])[0]
+        except FAULTS as error:
+            raise _told(error) from error
+        finally:
+            with self._changed:
+                self._running -= 1
+
     def close(self) -> None:
         """Answer what waits, then end the threads."""
         with self._changed:
@@ -90,13 +110,21 @@ class Batcher:
         for thread in self._threads:
             thread.join()
 
+    def _request(self, arrays: Mapping[str, NDArray[Any]], wait: float) -> _Request:  # Any: as above
+        batched = self._settings.max_batch_size > 0
+        rows = next(iter(arrays.values())).shape[0] if batched and arrays else 1
+        key = tuple((n, x.shape[1:]) for n, x in arrays.items()) if self.joins else ()
+        return _Request(arrays, rows, key, time.monotonic() + wait)
+
     def _work(self) -> None:
         while (group := self._take()) is not None:
-            if group:
-                self._answer(group)
+            if wanted := [r for r in group if self._is_wanted(r)]:
+                self._answer(wanted)
+            with self._changed:
+                self._running -= bool(group)
 
     def _take(self) -> list[_Request] | None:
-        """Requests for one run; None where there will be none. Holds the lock only to look."""
+        """Requests for one run, which counts as running; None where there will be none."""
         with self._changed:
             while not self._queue:
                 if not self._is_open:
@@ -113,23 +141,26 @@ class Batcher:
                 group = self._group()
             group = self._cut(self._group())
             chosen = {id(r) for r in group}
+            self._passed = 0 if id(self._queue[0]) in chosen else self._passed + 1
             self._queue = deque(r for r in self._queue if id(r) not in chosen)
+            self._running += 1
             if self._queue:
                 self._changed.notify()
-        return [r for r in group if self._is_wanted(r)]
+        return group
 
     def _group(self) -> list[_Request]:
-        """The oldest request and those that may join it, in order."""
-        if not self._queue:
-            return []
-        if not self.joins:
-            return [self._queue[0]]
-        key, rows, found = self._queue[0].key, 0, list[_Request]()
+        """Requests for the next run, in order: a full batch, or the oldest one and those that join it."""
+        if not self._queue or not self.joins:
+            return list(self._queue)[:1]
+        groups, rows = dict[Key, list[_Request]](), dict[Key, int]()
         for request in self._queue:
-            if request.key == key and (not found or rows + request.rows <= self._settings.max_batch_size):
-                found.append(request)
-                rows += request.rows
-        return found
+            total = rows.get(request.key, 0) + request.rows
+            if request.key not in groups or total <= self._settings.max_batch_size:
+                groups.setdefault(request.key, []).append(request)
+                rows[request.key] = total
+        oldest = next(iter(groups.values()))
+        full = (g for g in groups.values() if self._is_full(g))
+        return next(full, oldest) if self._passed < PASSED else oldest
 
     def _is_full(self, group: Sequence[_Request]) -> bool:
         rows = sum(r.rows for r in group)
@@ -176,8 +207,20 @@ class Batcher:
         answers = [outputs] if len(group) == 1 else _split(outputs, rows)
         end = time.perf_counter_ns()
         queued = sum(start - r.arrived for r in group)
+        self._remember(_shapes(arrays), done - ready)
         self._statistics.ran(sum(rows), len(group), queued, (ready - start, done - ready, end - done))
         return answers
+
+    def _remember(self, shapes: tuple[Shape, ...], ns: int) -> None:
+        """Whether a run of these shapes was short, the last time."""
+        if ns > SHORT:
+            self._short.discard(shapes)
+        elif len(self._short) < KEPT:
+            self._short.add(shapes)
+
+
+def _shapes(arrays: Mapping[str, NDArray[Any]]) -> tuple[Shape, ...]:  # Any: as above
+    return tuple(x.shape for x in arrays.values())
 
 
 def _split(outputs: Arrays, rows: Sequence[int]) -> list[Arrays]:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import json
 import time
 import zlib
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from google.protobuf.json_format import MessageToDict
 from starlette.applications import Starlette
@@ -25,7 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from anyrt.serve import service as told
 from anyrt.serve.batching import Arrays
-from anyrt.serve.inference import Asked, read_request, write_response
+from anyrt.serve.inference import Asked, read_json, read_request, write_response
 from anyrt.serve.logs import log
 from anyrt.serve.metrics import page
 from anyrt.serve.models import Model
@@ -34,7 +33,7 @@ from anyrt.serve.service import Service
 
 HEADER_LENGTH: Final = "inference-header-content-length"
 OPEN: Final = ("/v2/health/live", "/v2/health/ready")  # what probes ask for without a token
-LONG: Final = 1 << 18  # bodies that are read in a thread, so that others are not held up meanwhile
+LONG: Final = 1 << 18  # bytes of JSON that are read in a thread, so that others are not held up meanwhile
 PATIENT: Final = 0.05  # seconds before it is asked whether a client still waits
 MODEL: Final = "/v2/models/{name}"
 VERSION: Final = MODEL + "/versions/{version}"
@@ -176,12 +175,12 @@ async def _stats(service: Service, request: Request) -> Response:
 
 
 async def _index(service: Service, request: Request) -> Response:
-    asked = _json(await _body(request, service.limits) or b"{}")
+    asked = read_json(await _body(request, service.limits) or b"{}")
     return JSONResponse(service.repository.index(bool(asked.get("ready"))))
 
 
 async def _load(service: Service, request: Request) -> Response:
-    asked = _json(await _body(request, service.limits) or b"{}")
+    asked = read_json(await _body(request, service.limits) or b"{}")
     if asked.get("parameters"):
         raise Refused(Reason.NOT_SUPPORTED, "parameters of a load are not supported; change the repository")
     await service.change(request.path_params["name"], load=True)
@@ -203,11 +202,13 @@ async def _infer(service: Service, request: Request) -> Response:
     model = service.model(*_place(request))
     body = await _body(request, service.limits)
     length = _length(request.headers.get(HEADER_LENGTH), len(body))
-    if len(body) < LONG:
+    if (len(body) if length is None else length) < LONG:
         asked = read_request(model, body, length, service.limits)
     else:
         asked = await run_in_threadpool(read_request, model, body, length, service.limits)
-    arrays = await _or_gone(request, service.infer(model, asked.arrays, asked.seconds))
+    arrays = service.at_once(model, asked.arrays)
+    if arrays is None:
+        arrays = await _or_gone(request, service.infer(model, asked.arrays, asked.seconds))
     return _response(model, asked, arrays)
 
 
@@ -284,14 +285,4 @@ def _decoded(body: bytes, request: Request, limits: Limits) -> bytes:
         raise _too_large(limits)
     if not stream.eof:
         raise Refused(Reason.BAD, f"the body ends in the middle of its {encoding}")
-    return found
-
-
-def _json(body: bytes) -> dict[str, Any]:  # Any: whatever was sent
-    try:
-        found = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise Refused(Reason.BAD, f"the body is no JSON: {error}"[:300]) from None
-    if not isinstance(found, dict):
-        raise Refused(Reason.BAD, "the body is no JSON object")
     return found

@@ -41,7 +41,7 @@ class Asked:
 
 def read_request(model: Model, body: bytes, length: int | None, limits: Limits) -> Asked:
     """The request in a body, whose JSON is `length` bytes, None: all of it."""
-    header = _object(_parsed(body if length is None else body[:length]), "the request")
+    header = read_json(body if length is None else body[:length])
     parameters = _object(header.get("parameters", {}), "parameters")
     refuse_parameters("the request", parameters)
     given = _tensors(header.get("inputs"), "inputs", limits)
@@ -65,11 +65,13 @@ def check_rows(model: Model, arrays: Mapping[str, Array]) -> None:
         raise Refused(Reason.BAD, f"rows of inputs: got {sorted(rows)}, wanted one number from 1 to {most}")
 
 
-def _parsed(text: bytes) -> object:
+def read_json(text: bytes) -> Json:
+    """The object that a request is."""
     try:
-        return json.loads(text)
+        found = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise Refused(Reason.BAD, f"the request is no JSON: {error}"[:300]) from None
+    return _object(found, "the request")
 
 
 def _object(found: object, where: str) -> Json:

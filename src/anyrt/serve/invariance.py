@@ -82,10 +82,9 @@ def _part(rows: Arrays, low: int, high: int) -> Arrays:
 
 def _spoilt(x: NDArray[Any]) -> NDArray[Any]:
     """The last row, behind others of NaN."""
-    if x.dtype.kind in "biu":
-        return x
-    found = np.full_like(x, np.nan)
-    found[-1:] = x[-1:]
+    found = x.copy()
+    if x.dtype.kind not in "biu":
+        found[:-1] = np.nan
     return found
 
 

@@ -191,7 +191,9 @@ async def _infer(service: Service, request: Proto) -> Message:
     refuse_parameters("the request", parameters)
     wanted = _wanted_outputs(model, request)
     arrays = _arrays(model, request, service.limits)
-    outputs = await service.infer(model, arrays, seconds_of(parameters))
+    seconds, outputs = seconds_of(parameters), service.at_once(model, arrays)
+    if outputs is None:
+        outputs = await service.infer(model, arrays, seconds)
     answer: Proto = message_class("ModelInferResponse")()
     answer.model_name, answer.model_version, answer.id = model.name, model.version, request.id
     types = {p.name: p.dtype for p in model.metadata.outputs}

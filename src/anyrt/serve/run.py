@@ -6,6 +6,7 @@ serve(source, Ports(http=8000, grpc=8001), Options())
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 from dataclasses import dataclass
@@ -13,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 import grpc
+from granian.constants import HTTPModes, Interfaces, SSLProtocols
 from granian.http import HTTP1Settings
-from granian.server.common import HTTPModes, Interfaces, SSLProtocols
 from granian.server.embed import Server
 
 from anyrt.core.errors import ArgumentError, ResourceError
@@ -49,6 +50,8 @@ def serve(source: Source, ports: Ports, options: Options) -> None:
     repository.load_all()
     for entry in repository.index():
         log("model", **entry)
+    gc.collect()
+    gc.freeze()  # collections that look through all that is loaded hold up requests for milliseconds
     try:
         asyncio.run(_serve(repository, ports, options))
     finally:
