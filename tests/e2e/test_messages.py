@@ -6,6 +6,7 @@ import json
 import re
 import struct
 import traceback
+import uuid
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from onnx import helper
 import anyrt as trt
 from anyrt.cli.script import build_script
 from anyrt.core.codes import CODES
+from anyrt.runtime.ranks import SharedRanks
 from tests.plugins.samples import Pad, PadCreator, fields
 
 F, SUM, CHANNEL = trt.float32, trt.ElementWiseOperation.SUM, trt.ScaleMode.CHANNEL
@@ -525,6 +527,7 @@ PROVOKED = {
     ),
     "AR804": stopped,
     "AR809": other_processor,
+    "AR811": lambda p: SharedRanks(f"late-{uuid.uuid4().hex}", 0, 2, seconds=0.05),
     "AR821": registered_twice,
     "AR822": lambda p: registered(lambda registry: registry.register_creator(Nameless())),
     "AR823": lambda p: registered(lambda registry: registry.deregister_creator(Creator())),

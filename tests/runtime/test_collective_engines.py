@@ -322,7 +322,7 @@ def test_a_rank_that_dies_ends_the_runs_of_all_at_once(end):
     assert found[1] is None
     for mine in (found[0], found[2]):
         assert mine[0]["y"].tolist() == [3] * 4
-        assert mine[1].startswith("[AR802] (Unnamed Layer* 0) [DistCollective]")
+        assert mine[1].startswith("[AR811] (Unnamed Layer* 0) [DistCollective]")
 
 
 def test_a_rank_that_is_late_ends_the_runs_of_all_within_the_limit():

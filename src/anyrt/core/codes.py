@@ -17,6 +17,7 @@ from anyrt.core.codes_of_engines import (
     COMPILE,
     PLANS,
     PLUGINS,
+    PROCESSES,
     REFITS,
     REPORT,
     RESOURCES,
@@ -427,6 +428,7 @@ CODES: dict[str, Code] = {
     **_block(Kind.PLAN, Trt.INVALID_ARGUMENT, PLANS),
     **_block(Kind.BINDING, Trt.INVALID_ARGUMENT, BINDINGS),
     **_block(Kind.RESOURCE, Trt.FAILED_ALLOCATION, RESOURCES),
+    **_block(Kind.RESOURCE, Trt.FAILED_EXECUTION, PROCESSES),
     **_block(
         Kind.CANCELLED,
         Trt.INVALID_STATE,

@@ -118,6 +118,14 @@ RESOURCES: dict[int, tuple[str, str, str]] = {
     ),
 }
 
+PROCESSES: dict[int, tuple[str, str, str]] = {
+    811: (
+        "a process ended or is late",
+        "All processes of a job run until it is done, and answer within its time limit",
+        "look for the first error of the other processes, and start all of them again",
+    ),
+}
+
 COMPILE: dict[int, tuple[str, str, str]] = {
     806: (
         "compiled code rejected",

@@ -110,7 +110,7 @@ class BindingError(AnyrtError, ValueError):
 
 
 class ResourceError(AnyrtError, RuntimeError):
-    """Too little memory or disk."""
+    """Too little memory or disk, or a process that has ended."""
 
     kind = Kind.RESOURCE
 

@@ -41,7 +41,7 @@ class MpiRanks:
     def share(self, text: bytes, piece: Bytes, members: Sequence[int]) -> Sequence[Bytes]:
         """The pieces of all members; see Communicator."""
         if self._is_broken:
-            raise ResourceError("AR802", f"rank {self.rank}", "an exchange that failed", "none before")
+            raise ResourceError("AR811", f"rank {self.rank}", "an exchange that failed", "none before")
         comm, count = self._of(tuple(members)), len(members)
         # Sizes may differ where ranks disagree, and MPI wants equal ones: texts go first, with room for few
         # bytes.
@@ -83,6 +83,6 @@ class MpiRanks:
                 self._is_broken = True
                 got = f"no word of others in {self._seconds:g} s"
                 raise ResourceError(
-                    "AR802", f"rank {self.rank}", got, "all ranks", "start all, or wait longer"
+                    "AR811", f"rank {self.rank}", got, "all ranks", "start all, or wait longer"
                 )
             time.sleep(0 if waited < SPIN_SECONDS else 0.0001)

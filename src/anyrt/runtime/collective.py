@@ -48,7 +48,7 @@ class Communicator(Protocol):
 
     def share(self, text: bytes, piece: Bytes, members: Sequence[int]) -> Sequence[Bytes]:
         """The pieces of all members, in their order, good until `release`. `text`, 32 bytes, must be the same
-        on all of them: ArgumentError AR304 on each where it is not. ResourceError AR802 on each that waits
+        on all of them: ArgumentError AR304 on each where it is not. ResourceError AR811 on each that waits
         for a rank that has ended, or for longer than the time limit."""
 
     def release(self, members: Sequence[int]) -> None:

@@ -104,7 +104,7 @@ class ExchangeSite:
         if isinstance(raised, AnyrtError):
             return raised if raised.where == where else raised.at(f"{where}, {raised.where}")
         got = f"{type(raised).__name__}: {raised}, from the communicator"
-        return ResourceError("AR802", where, got, "an exchange", "close it, and start all ranks again")
+        return ResourceError("AR811", where, got, "an exchange", "close it, and start all ranks again")
 
 
 def _at(address: int, nbytes: int) -> Bytes:

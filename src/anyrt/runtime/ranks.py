@@ -282,11 +282,11 @@ class SharedRanks:
 
     def _gone(self, dead: Sequence[int]) -> ResourceError:
         who = f"rank {dead[0]} has ended" if dead else f"rank {self._words[ENDED] - 1} gave up"
-        return ResourceError("AR802", f"rank {self.rank}", who, "all ranks", "start all of them again")
+        return ResourceError("AR811", f"rank {self.rank}", who, "all ranks", "start all of them again")
 
     def _missing(self, absent: Sequence[int]) -> ResourceError:
         got = f"no word of rank {', '.join(map(str, absent))} in {self._seconds:g} s"
-        return ResourceError("AR802", f"rank {self.rank}", got, "all ranks", "start all, or wait longer")
+        return ResourceError("AR811", f"rank {self.rank}", got, "all ranks", "start all, or wait longer")
 
     def _drop(self) -> None:
         self._slots.clear()

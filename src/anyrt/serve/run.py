@@ -76,7 +76,7 @@ async def _serve(repository: Repository, ports: Ports, options: Options) -> None
     await asyncio.wait((serving, ended), return_when=asyncio.FIRST_COMPLETED)
     if serving.done():
         serving.result()
-        raise ResourceError("AR802", f"{ports.host}:{ports.http}", "a server that ended", "one that serves")
+        raise ResourceError("AR811", f"{ports.host}:{ports.http}", "a server that ended", "one that serves")
     log("draining", running=service.running)
     log("drained", all_answered=await service.drain())
     if rpc is not None:

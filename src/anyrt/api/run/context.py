@@ -320,7 +320,7 @@ class IExecutionContext(Reporting, Managed):
         another shape; AR712, an inaccessible address; AR708, another thread is running this context;
         AR711, an output in the memory of an input, or the update of a cache outside the memory of the
         cache; AR713, no communicator for an exchange between ranks; AR304, ranks that disagree about one;
-        AR802, out of memory, or a rank that is gone or late. Returns False on an error, and logs it with
+        AR802, out of memory; AR811, a rank that is gone or late. Returns False on an error, and logs it with
         its code; under anyrt.strict() it raises."""
         if type(stream_handle) is int and not self._is_watched and self._context.run_again():
             return True

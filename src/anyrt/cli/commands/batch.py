@@ -85,7 +85,7 @@ def _results(predictor: Predictor, work: Sequence[Work], processes: int) -> Iter
         except BrokenProcessPool:
             do = "run the command again: it goes on with what is not done"
             raise ResourceError(
-                "AR802", "anyrt batch", "a process that was ended", "all of them", do
+                "AR811", "anyrt batch", "a process that was ended", "all of them", do
             ) from None
 
 
