@@ -124,3 +124,17 @@ exchange(ranks, Exchange(C.ALL_REDUCE, R.SUM), xs[me])
 time.sleep(60)
 """
     assert run(2, body).returncode != 0
+
+
+def test_a_group_whose_members_do_not_come_or_differ_is_told_within_the_limit():
+    body = """
+group = (0, 2) if me == 2 else (0, 1, 2)
+try:
+    if me in (1, 3): time.sleep(3)
+    elif me == 0: exchange(MpiRanks(seconds=2.0), Exchange(C.ALL_REDUCE, R.SUM, group=group), xs[me])
+    else: exchange(MpiRanks(seconds=4.0), Exchange(C.ALL_GATHER, group=group), xs[me])
+except Exception as error: print(me, str(error)[:7], flush=True)
+MpiRanks()._world.Barrier()
+os._exit(0)
+"""
+    assert sorted(x for x in run(4, body).stdout.splitlines() if "AR" in x) == ["0 [AR811]", "2 [AR304]"]

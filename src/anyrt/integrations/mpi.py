@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +21,7 @@ TEXT: Final = 32
 TOLD: Final = 64  # bytes of a text, and of how many bytes a piece has; what is behind is aligned
 SMALL: Final = 1024  # bytes of a piece that goes with its text
 SPIN_SECONDS: Final = 0.002
+MEETING: Final = 0x6A72  # the tag of messages with which the members of a group find each other
 
 
 class MpiRanks:
@@ -71,13 +73,27 @@ class MpiRanks:
         """Their communicator, whose ranks are in this order; made by the members alone."""
         found = self._groups.get(members)
         if found is None:
+            self._meet(members)
             group = self._world.Get_group().Incl(list(members))
             found = self._groups[members] = self._world.Create_group(group)
         return found
 
-    def _finish(self, request: Any) -> None:  # Any: mpi4py may be missing where types are checked
+    def _meet(self, members: tuple[int, ...]) -> None:
+        """Wait for all members, within the time limit, which the creation of a group does not have."""
+        name = np.frombuffer(sha256(repr(members).encode()).digest(), np.uint8)
+        others = [m for m in members if m != self.rank]
+        told = [np.empty_like(name) for _ in others]
+        requests = [self._world.Irecv([x, MPI.BYTE], m, MEETING) for x, m in zip(told, others, strict=True)]
+        self._finish(*requests, *(self._world.Isend([name, MPI.BYTE], m, MEETING) for m in others))
+        for member, x in zip(others, told, strict=True):
+            if not np.array_equal(x, name):
+                self._is_broken = True
+                got = f"another group on rank {member}"
+                raise ArgumentError("AR304", f"rank {self.rank}", got, f"the group {list(members)}")
+
+    def _finish(self, *requests: Any) -> None:  # Any: mpi4py may be missing where types are checked
         start = time.monotonic()
-        while not request.Test():
+        while not MPI.Request.Testall(requests):
             waited = time.monotonic() - start
             if waited > self._seconds:
                 self._is_broken = True
