@@ -361,3 +361,40 @@ def test_the_program_of_the_page_runs(tmp_path):
     (tmp_path / "mlp.py").write_text(program)
     done = subprocess.run([sys.executable, "mlp.py"], cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stdout.replace("\n", "")) == (0, "closeclose"), done.stderr
+
+
+RUNS = """
+import sys
+from functools import partial
+import numpy as np
+import anyrt as trt
+from anyrt.runtime.ranks import SharedRanks
+name, rank, plan = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+x = np.full(4, rank + 1, np.float32)
+predict = trt.Predictor(plan, communicator=partial(SharedRanks, f"{name}-p", rank, 2, 60))
+with SharedRanks(name, rank, 2, 60) as ranks:
+    session = trt.load(plan, communicator=ranks)
+    found = [session.run({"x": x}), session.engine.run(x=x, communicator=ranks), predict.run({"x": x})]
+print(*(y["y"].tolist() for y in found))
+try:
+    session.engine.run(x=x)
+except trt.errors.BindingError as error:
+    print(str(error)[:7])
+"""
+
+
+def test_sessions_predictors_and_engines_take_a_communicator(tmp_path):
+    (tmp_path / "total.plan").write_bytes(bytes(total_of()))
+    name = f"runs-{uuid.uuid4().hex}"
+    command = [sys.executable, "-c", RUNS, name]
+    ranks = [
+        subprocess.Popen([*command, str(k), tmp_path / "total.plan"], stdout=subprocess.PIPE, text=True)
+        for k in range(2)
+    ]
+    wanted = f"{[3.0] * 4} {[3.0] * 4} {[3.0] * 4}\n[AR713]\n"
+    assert [rank.communicate(timeout=120)[0] for rank in ranks] == [wanted] * 2
+
+
+def test_a_predictor_with_a_communicator_has_one_context():
+    with pytest.raises(trt.errors.ArgumentError, match="share a communicator"):
+        trt.Predictor("m.onnx", contexts=2, communicator=lambda: None)

@@ -12,7 +12,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self, overload
@@ -37,6 +37,7 @@ from anyrt.onnx.script import call_user, split_place
 from anyrt.onnx.session import Port, Session, plan_bytes, refused
 from anyrt.plan.cache import cache_key, default_directory
 from anyrt.plan.file import MAGIC
+from anyrt.runtime.collective import Communicator
 from anyrt.runtime.direct import DirectCall
 from anyrt.runtime.memory import Policy
 
@@ -73,6 +74,7 @@ class _Opened:
     session: Session
     idle: queue.LifoQueue[DirectCall | None]
     profiles: tuple[Mapping[str, Shapes], ...]
+    ranks: Communicator | None = None
     pid: int = field(default_factory=os.getpid)
 
 
@@ -84,7 +86,8 @@ class Predictor(metaclass=Listed):
     "fp16", "bf16", "int8", which kernels may compute in. `threads` of a run, None: those of the machine;
     `contexts`: runs at once, None: as many as processors, further calls wait. A pickled one holds the model's
     path or bytes and these options. Processes of one machine that open the same model take turns, so that it
-    is compiled once."""
+    is compiled once. `communicator`: exchanges arrays with other ranks, or a function that returns it in the
+    process that opens the model; runs are one at a time then."""
 
     def __init__(
         self,
@@ -94,11 +97,16 @@ class Predictor(metaclass=Listed):
         precision: Sequence[str] = (),
         threads: int | None = None,
         contexts: int | None = None,
+        communicator: Communicator | Callable[[], Communicator] | None = None,
     ) -> None:
         self._model = _kept(model)
         self._profiles = tuple(dict(p) for p in profiles)
         self._precision, self._threads = tuple(precision), threads
-        self._contexts = processors() if contexts is None else contexts
+        self._communicator = communicator
+        self._contexts = contexts or (processors() if communicator is None else 1)
+        if communicator is not None and self._contexts > 1:
+            got = f"{contexts} contexts that share a communicator"
+            raise ArgumentError("AR304", "Predictor", got, "one, since all ranks exchange in one order")
         unknown = [p for p in self._precision if p not in PRECISIONS]
         if unknown:
             raise ArgumentError("AR304", "Predictor", f"precision {unknown[0]!r}", ", ".join(PRECISIONS))
@@ -120,6 +128,7 @@ class Predictor(metaclass=Listed):
             "_precision": self._precision,
             "_threads": self._threads,
             "_contexts": self._contexts,
+            "_communicator": self._communicator,
         }
 
     def __setstate__(self, state: dict[str, object]) -> None:
@@ -144,7 +153,7 @@ class Predictor(metaclass=Listed):
         with self._context(opened) as call:
             start, done = time.perf_counter(), 0
             try:
-                results, done = call(inputs), 1
+                results, done = call(inputs, opened.ranks), 1
             finally:
                 self._count(runs=done, failures=1 - done, seconds=time.perf_counter() - start)
         return {p.name: results[p.name] for p in opened.session.outputs}
@@ -178,9 +187,16 @@ class Predictor(metaclass=Listed):
             if self._is_closed:
                 raise ArgumentError("AR304", "Predictor", "a call after close()", "calls before it")
             if self._opened is None:
-                with one_at_a_time(cache_key("predictor", repr(self.__getstate__()))):
-                    self._opened = self._load()
+                state = {k: v for k, v in self.__getstate__().items() if k != "_communicator"}
+                with one_at_a_time(cache_key("predictor", repr(state))):
+                    opened = self._load()
+                opened.ranks = self._ranks()  # which may wait for others, who wait for the lock
+                self._opened = opened
             return self._opened
+
+    def _ranks(self) -> Communicator | None:
+        ranks = self._communicator
+        return ranks if ranks is None or isinstance(ranks, Communicator) else ranks()
 
     def _load(self) -> _Opened:
         logger = Logger(Severity.ERROR)

@@ -30,6 +30,7 @@ from anyrt.onnx.parser import OnnxParser
 from anyrt.onnx.weights import shortened
 from anyrt.plan.disk import open_regular
 from anyrt.plan.file import MAGIC
+from anyrt.runtime.collective import Communicator
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +43,10 @@ class Port:
 
 
 class Session:
-    """An engine whose inputs and outputs are arrays by name."""
+    """An engine whose inputs and outputs are arrays by name; `communicator` exchanges arrays with other ranks."""
 
-    def __init__(self, engine: ICudaEngine) -> None:
-        self.engine = engine
+    def __init__(self, engine: ICudaEngine, communicator: Communicator | None = None) -> None:
+        self.engine, self._ranks = engine, communicator
         names = [engine.get_tensor_name(i) for i in range(engine.num_io_tensors)]
         ports = {n: Port(n, engine.get_tensor_dtype(n), tuple(engine.get_tensor_shape(n))) for n in names}
         reads = [n for n in names if engine.get_tensor_mode(n) is TensorIOMode.INPUT]
@@ -54,7 +55,8 @@ class Session:
 
     def run(self, inputs: Mapping[str, object]) -> dict[str, NDArray[Any]]:
         """All outputs for these inputs, as new arrays. Raises BindingError for arrays that do not fit."""
-        results = state_of(self.engine).engine.infer({name: np.asarray(x) for name, x in inputs.items()})
+        arrays = {name: np.asarray(x) for name, x in inputs.items()}
+        results = state_of(self.engine).engine.infer(arrays, self._ranks)
         return {p.name: results[p.name] for p in self.outputs}  # without sizes that the run has found
 
     def __repr__(self) -> str:
@@ -63,15 +65,18 @@ class Session:
         return f"<Session {takes} -> {gives}>"
 
 
-def load(model: str | os.PathLike[str] | bytes | ModelProto) -> Session:
-    """The model or plan in a file, or a model itself, ready to run.
+def load(
+    model: str | os.PathLike[str] | bytes | ModelProto, communicator: Communicator | None = None
+) -> Session:
+    """The model or plan in a file, or a model itself, ready to run; `communicator` serves its exchanges with
+    other ranks, one run at a time.
 
     Tensors have the types that the model says, also those that plug-ins read and make: one that takes other
     types alone is a PluginError AR822. Raises GraphError or NotSupportedError with all problems of a model,
     PlanError for a damaged plan, ArgumentError AR304 for what is neither, or no file that can be read."""
     logger = Logger(Severity.ERROR)
     with strict():
-        return Session(Runtime(logger).deserialize_cuda_engine(_plan(model, logger)))
+        return Session(Runtime(logger).deserialize_cuda_engine(_plan(model, logger)), communicator)
 
 
 def _plan(model: object, logger: ILogger) -> IHostMemory | bytes:

@@ -47,8 +47,11 @@ class DirectCall:
         for index in context.loaded.late:
             context.set_allocator(bindings[index].name, self._fresh)
 
-    def __call__(self, arrays: Mapping[str, object]) -> dict[str, Array]:
-        """The outputs for `arrays`, which has one array for each input."""
+    def __call__(self, arrays: Mapping[str, object], ranks: object = None) -> dict[str, Array]:
+        """The outputs for `arrays`, which has one array for each input; `ranks` is the communicator of its
+        exchanges."""
+        if self._context.caller is not None:
+            self._context.caller.seat.take(ranks)
         words = self._words
         shapes: list[Shape] = []
         held = []  # converted copies must live until the run is over

@@ -39,14 +39,15 @@ class Engine:
         """A context; `limit` bounds its workspace in bytes."""
         return Context(self.loaded, policy, profile, limit)
 
-    def infer(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """New arrays with the outputs for `arrays`, computed in a context that the calling thread keeps."""
+    def infer(self, arrays: Mapping[str, Array], ranks: object = None) -> dict[str, Array]:
+        """New arrays with the outputs for `arrays`, computed in a context that the calling thread keeps.
+        `ranks`: the communicator of exchanges."""
         try:
             call: DirectCall = self._local.call
         except AttributeError:
             call = self._local.call = DirectCall(self.create_context(Policy.ON_DEMAND))
         try:
-            return call(arrays)
+            return call(arrays, ranks)
         except MemoryError as error:  # of NumPy, for outputs and for copies of inputs
             raise ResourceError("AR802", "inference", str(error), "memory for the outputs") from None
 

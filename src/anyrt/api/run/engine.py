@@ -70,15 +70,17 @@ class ICudaEngine(Reporting, Managed):
         io = tuple(b for b in plan.bindings if b.name not in marks.hidden)
         self._state = EngineState(engine, plan, marks, io)
 
-    def run(self, /, **inputs: Array) -> dict[str, Array]:
+    def run(self, /, *, communicator: object = None, **inputs: Array) -> dict[str, Array]:
         """Run one inference on arrays by input name; returns the outputs by name.
 
             y = engine.run(x=np.ones((1, 3, 224, 224), np.float32))["y"]
 
         Arrays have the types of the inputs and are row-major in every tensor format; strided arrays are
-        copied. TensorRT has no such method. Errors: AR701, a missing input; AR703, an array of another
-        type; AR505, a shape outside all profiles."""
-        outputs = self._state.engine.infer(inputs)
+        copied. `communicator` exchanges arrays with the other ranks in this inference, as that of
+        `context.set_communicator`. TensorRT has no such method. Errors: AR701, a missing input; AR703, an
+        array of another type; AR505, a shape outside all profiles; AR713, no communicator, or one of other
+        ranks than the layers name."""
+        outputs = self._state.engine.infer(inputs, communicator)
         for name in self._state.marks.hidden:
             del outputs[name]
         return outputs
