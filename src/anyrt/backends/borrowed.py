@@ -1,4 +1,4 @@
-"""What backends have of native code that run or judge its kernels."""
+"""The parts of native code that other backends, which execute or analyse its kernels, share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from anyrt.schedule.step import Strategies
 
 
 class Borrowed:
-    """The part of a target that says how kernels are made: as for native code."""
+    """The part of a target that defines how kernels are created: as for native code."""
 
     @property
     def strategies(self) -> Strategies:

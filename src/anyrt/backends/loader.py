@@ -1,13 +1,13 @@
 """Finds backends: every folder here that has a `target.py` or a `device.py` is one, named as the folder.
 
 Folder `cpu` defines class `CpuDevice` in device.py, folder `null` class `NullTarget` in target.py, and so on.
-The first line of the folder's docstring says what it is. Nothing is imported before it is asked for.
+The first line of the folder's docstring is its description. Nothing is imported before it is requested.
 
 >>> sorted(all_backends())
 ['cpu', 'interp', 'null']
 
-Engines are compiled for and run by the backend called `NATIVE`; who builds or runs one asks `target()` or
-`device()` here and hands it on.
+Engines are compiled for and run by the backend called `NATIVE`; code that builds or runs one obtains
+`target()` or `device()` here and passes it on.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from anyrt import backends
 from anyrt.core.errors import NotSupportedError
 from anyrt.plan.device import Device
 
-if TYPE_CHECKING:  # a warm engine needs a device alone
+if TYPE_CHECKING:  # a warm engine needs only a device
     from anyrt.codegen.target import NativeTarget, Target
     from anyrt.schedule.step import Strategies
 
@@ -31,7 +31,7 @@ NATIVE: Final = "cpu"
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """A backend that is there: its name, and what it is in a line."""
+    """An available backend: its name, and a one-line description."""
 
     name: str
     doc: str

@@ -1,8 +1,9 @@
-"""A host program taken step by step, on memory that NumPy holds: for backends that run one kernel at a time.
+"""A host program executed step by step, on memory that NumPy holds: for backends that run one kernel at a
+time.
 
     outputs = run(job, feeds, run_kernel)
 
-What native code does by words of a program (backends/cpu/bytecode.py) is done here by a walk over its steps.
+Native code reads the words of a program (backends/cpu/bytecode.py); this file walks over its steps.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ OWN = frozenset({Space.SCRATCH, Space.SHARED, Space.REGISTER})  # of a kernel
 
 def run(job: Job, feeds: Mapping[str, Array], run_kernel: RunKernel) -> dict[str, Array]:
     """The outputs by name. `run_kernel` runs all items of a kernel on the stored elements of its buffers,
-    which it changes in place, at sizes by name; what is wrong with data is raised, see `Call.finds`."""
+    which it changes in place, at sizes by name; a failed condition on data raises its error, see
+    `Call.finds`."""
     sizes, graph = dict(job.sizes), job.graph
     memory, words = dict(job.memory), {}
     for n, (name, value) in enumerate((*graph.inputs, *graph.outputs), abi.FIRST_BINDING):
@@ -55,7 +57,8 @@ def run(job: Job, feeds: Mapping[str, Array], run_kernel: RunKernel) -> dict[str
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    """One run: data decide some `sizes` on the way, `memory` is that of each word of the argument array."""
+    """One inference: it computes the data-dependent `sizes`; `memory` is that of each word of the argument
+    array."""
 
     job: Job
     sizes: dict[str, int]
@@ -85,7 +88,7 @@ class _Walk:
             self.sizes[size.name] = int(self._at(buffer)[0])
 
     def _external(self, step: ExternalCall) -> None:
-        """What the code makes of stored operands, by its reference."""
+        """The results of foreign code for stored operands, by its reference."""
         node = next(n for s, n in zip(self.job.module.external, self.job.external, strict=True) if s is step)
         count = len(node.args)
         given = tuple(self._operands(step.buffers[:count], [a.type for a in node.args]))

@@ -1,7 +1,8 @@
-"""What the executor and the pool ask of AArch64 (`system.py`), and what compiling for Apple's needs beside.
+"""The functions that the executor and the pool require of AArch64 (`system.py`), and the compile options for
+Apple silicon.
 
-There is no inline assembly: LLVM reads that for the machine it runs on only, and code for this processor is
-made, and tested, on others.
+There is no inline assembly: LLVM assembles it only for the machine that it runs on, and code for this
+processor is generated, and tested, on others.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ define internal void @ask(i64 %asked) alwaysinline {
 """
 USUAL: Final = 0
 
-# The counter ticks 24 million to 1000 million times a second, as CNTFRQ_EL0 says: made ticks of 0.5 ns.
+# The counter ticks 24 million to 1000 million times a second, as CNTFRQ_EL0 states: converted to ticks of 0.5
+# ns.
 WAITING: Final = """
 declare void @llvm.aarch64.hint(i32)
 declare i64 @llvm.read_volatile_register.i64(metadata)
@@ -58,7 +60,7 @@ define internal i64 @clock(i64 %before) noinline {
 """
 
 # A system call takes its number in x8 and its arguments from x0 on; functions take all from x0 on. The words
-# are called where they lie, among the constants, which an image has in pages of code.
+# are called in place, among the constants, which an image has in pages of code.
 _SYSTEM: Final = """
 @system = internal constant [7 x i32] [
   i32 u0xAA0003E8,  ; mov x8, x0
@@ -80,8 +82,8 @@ define internal i64 @here() noinline {
 """
 LINUX: Final = WAITING + _SYSTEM + linux.calls(futex=98, yield_=124, setaffinity=122, getaffinity=123)
 
-# Images are made of ELF objects, whatever the system's own are: AArch64 calls functions alike, but for
-# variadic ones. Darwin keeps x18 for itself. Written, never run: see `codepages.py`.
+# Images consist of ELF objects, whatever the format of the system: AArch64 has one calling convention, except
+# for variadic functions. Darwin reserves x18. Written, never run: see `codepages.py`.
 APPLE: Final = "aarch64-unknown-none-elf"
 APPLE_NEEDS: Final = {"reserve-x18": True, "dotprod": True}  # in LLVM's words; all have SDOT
 
@@ -92,7 +94,7 @@ _HWCAPS: Final = {"dotprod": (16, 20), "i8mm": (26, 13), "bf16": (26, 14)}
 
 @cache
 def dots() -> Mapping[str, bool]:
-    """Which instructions for dots and small matrices Linux lets this process use, by LLVM's names."""
+    """The instructions for dots and small matrices that Linux lets this process use, by LLVM's names."""
     try:
         asked = ctypes.CDLL(None).getauxval
     except (OSError, AttributeError):  # no C library of Linux

@@ -1,5 +1,5 @@
-"""float32 to bfloat16 by AVX-512: one instruction narrows two registers at a time, but makes 0 of subnormal
-numbers. Where a vector holds one, it takes the longer way."""
+"""float32 to bfloat16 by AVX-512: one instruction narrows two registers at a time, but flushes subnormal
+numbers to 0. A vector that has one takes the longer path."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def narrowed(w: Writer, scope: Scope, text: str, width: int) -> str:
 
 
 def _function(w: Writer, width: int) -> str:
-    """A function that asks whether a number is subnormal, and narrows in one way or the other."""
+    """A function that tests for subnormal numbers, and narrows by one path or the other."""
     inner = Writer(w.instructions)
     scope, lanes = inner.scopes.inner, min(width, REGISTER)
     whole, part = ll.vector(Scalar.F32, width), ll.vector(Scalar.F32, lanes)

@@ -1,4 +1,4 @@
-"""The host program as words: what the executor (executor.py) reads.
+"""The host program as words for the executor (executor.py).
 
     header     where each part begins, and the room that a call needs (`Header`)
     prepare    SIZE instructions for the slots, CALLs that fill tables, RETURN
@@ -52,7 +52,7 @@ from anyrt.ir.program import Branch, Call, ExternalCall, Finding, Module, Step, 
 from anyrt.ir.statements import decided, stores
 from anyrt.plan import abi
 
-ALWAYS: Final = (1 << 63) - 1  # tables are filled in the calling thread
+ALWAYS: Final = (1 << 63) - 1  # the calling thread fills tables
 NONE: Final = -1
 
 Operand = tuple[int, int]
@@ -105,7 +105,7 @@ class Header(enum.IntEnum):
     FOUND = 9
 
 
-# Words of those that are always as long.
+# Words of the instructions with a fixed length.
 LENGTHS: Final = {Code.RETURN: 2, Code.UNLESS: 4, Code.JUDGE: 6, Code.TEST: 6, Code.CHECK: 3, Code.LOAD: 8}
 # The words of a CALL behind its code, the kernel's place and the frame's.
 CALLED: Final = {"items": 3, "serial": 5, "work": 6, "chunk": 8, "words": 10}
@@ -125,7 +125,7 @@ class Encoded:
         """As they lie in an image."""
         try:
             return struct.pack(f"<{len(self.words)}q", *self.words)
-        except struct.error:  # shapes that are open may be multiplied by anything
+        except struct.error:  # dynamic shapes may have any factor
             most = max(map(abs, self.words)).bit_length()
             do = "multiply sizes by smaller numbers"
             raise NotSupportedError(
@@ -136,19 +136,19 @@ class Encoded:
 def encode(
     module: Module, frames: Callable[[Kernel], Frame], entry: Callable[[Kernel], int], machine: Machine
 ) -> Encoded:
-    """`module` as words; `entry` says how many bytes behind the program's first word a kernel begins."""
+    """`module` as words; `entry` returns the byte offset of a kernel from the program's first word."""
     slots: dict[Dim, int] = {s.dim: n for n, s in enumerate((*module.symbols, *module.inner))}
     encoder = _Encoder(module, frames, entry, machine, slots)
     guards = encoder.runs()
-    if any(c.tells for c in module.calls):  # again: now all sizes are known that follow from these
+    if any(c.tells for c in module.calls):  # again: now all sizes that depend on these are known
         encoder = _Encoder(module, frames, entry, machine, slots)
         guards = encoder.runs()
     return encoder.program(guards)
 
 
 def serial_work(machine: Machine) -> int:
-    """Work (elements, roughly) of a call, below which a second thread does not pay: what is done in the time
-    that it takes to wake one."""
+    """Work (elements, roughly) of a call, below which a second thread does not pay: the work that is done
+    while it wakes up."""
     return machine.costs.wake
 
 
@@ -170,13 +170,13 @@ class _Encoder:
     called: int = 0
     sent: int = 0
     run: list[int] = field(default_factory=list)
-    jumps: list[int] = field(default_factory=list)  # where in `run` a word says where to go, counted from it
+    jumps: list[int] = field(default_factory=list)  # words of `run` that hold a jump target, relative to it
     places: list[tuple[int, int, int]] = field(default_factory=list)  # of steps: begin, end, version
-    told: set[Sym] = field(default_factory=set)  # open sizes that calls have told since the last pause
+    told: set[Sym] = field(default_factory=set)  # open sizes that calls have computed since the last pause
     tables: dict[Dim, frozenset[Sym]] = field(default_factory=dict)  # what those at an offset follow from
 
     def program(self, guards: Sequence[Operand]) -> Encoded:
-        """Header and parts; sizes come first, but only the calls tell which of them are needed."""
+        """Header and parts; sizes come first, but only the calls show which of them are needed."""
         tables = [w for n, c in enumerate(self.module.fills) for w in self._call(c, ALWAYS, n)]
         sizes = chain.from_iterable(self._size(dim, slot) for dim, slot in list(self.slots.items()))
         prepare = [*sizes, *tables, Code.RETURN, int(abi.Status.OK)]
@@ -203,7 +203,7 @@ class _Encoder:
         return Encoded(words, tuple(self.slots), 1 + self.module.bindings + self.filled + abi.FOUND_WORDS)
 
     def runs(self) -> Sequence[Operand]:
-        """Write the instructions, and where each step stands with its version; the versions' guards."""
+        """Write the instructions, the place of each step with its version, and the versions' guards."""
         for fill in self.module.tables:
             self.tables |= {s.buffer.offset: decided(fill) for s in stores(fill.body)}
         guards = [self._operand(v.guard) for v in self.module.versions]
@@ -251,8 +251,8 @@ class _Encoder:
             self.places[number] = (begin, len(self.run), version)
 
     def _needs(self, step: Step) -> frozenset[Sym]:
-        """The sizes that data decide in what a step, or one inside it, does and where it does that, and those
-        that bound them."""
+        """The data-dependent sizes in a step, in those inside it and in the places of their buffers, and
+        those in their bounds."""
         found = set[Sym]()
         for out in (x for x in every([step]) if isinstance(x, ExternalCall)):
             places = (self.module.places.get(b, (0, 0))[1] for b in out.buffers)
@@ -266,7 +266,7 @@ class _Encoder:
         return frozenset(found)
 
     def _jump(self, code: Code, *operands: int) -> int:
-        """An instruction that goes to another place; where to write which one."""
+        """A jump; returns where to write its target."""
         at = len(self.run) + 1
         self.run += [code, 0, *operands]
         self.jumps.append(at)
@@ -297,19 +297,20 @@ class _Encoder:
         return [Code.JUDGE, abi.FIRST_FAULT + self.judged - 1, *self._address(found.buffer)]
 
     def _load(self, sym: Sym, buffer: Buffer) -> list[int]:
-        """The size, and the slots of all that follow from it."""
+        """The size, and the slots of all that depend on it."""
         most = self._operand(highest(0 if sym.most is None else sym.most))
         follow = [(dim, slot) for dim, slot in self.slots.items() if sym in counts(dim) and dim != sym.dim]
         sizes = (w for dim, slot in follow for w in self._size(dim, slot))
         return [Code.LOAD, self._word(sym.dim), *self._address(buffer), *most, *sizes]
 
     def _address(self, buffer: Buffer) -> tuple[int, ...]:
-        """Two operands whose sum is where a buffer lies."""
+        """Two operands whose sum is the address of a buffer."""
         word, offset = self.module.places[buffer]
         return (word, 0, *self._operand(offset))
 
     def _frame(self, call: Call) -> list[int]:
-        """The frame's words: pointers, how many elements lie there, where that is checked, and then sizes."""
+        """The frame's words: pointers, the number of elements at each if accesses are checked, and then
+        sizes."""
         frame = self.frames(call.kernel)
         lie = [self._lies(call, b) for b in frame.buffers]
         words = [(word, offset if isinstance(offset, int) else 0) for word, offset in lie]
@@ -318,14 +319,14 @@ class _Encoder:
         return self._words(words, [at for _, at in lie], frame.own)
 
     def _told(self, out: ExternalCall) -> list[int]:
-        """The frame's words of a call of code that is not ours: where tensors lie, and then sizes."""
+        """The frame's words of a call of foreign code: addresses of tensors, and then sizes."""
         lie = [self.module.places[b] for b in out.buffers]
         words = [(word, offset if isinstance(offset, int) else 0) for word, offset in lie]
         words += [(self._word(d), 0) for d in out.sizes]
         return self._words(words, [at for _, at in lie], 0)
 
     def _words(self, words: Sequence[Operand], lie: Sequence[Dim], own: int) -> list[int]:
-        """A frame of such words, `own` ones behind them; `lie`: what is to be added to the first."""
+        """A frame of such words, with `own` words behind them; `lie`: the offsets to add to the first."""
         first = abi.FIRST_BINDING
         self.filled += first + len(words) + own
         more = [(first + k, self._word(at)) for k, at in enumerate(lie) if not isinstance(at, int)]
@@ -337,7 +338,7 @@ class _Encoder:
         return word, add(offset, mul(call.first.get(buffer, 0), BITS[buffer.stored] // 8))
 
     def _extent(self, call: Call, buffer: Buffer) -> Dim:
-        """How many elements a call's buffer has from where its kernel counts."""
+        """The number of elements of a call's buffer from the kernel's first element on."""
         return add(call.binds.get(buffer, buffer).entries, mul(-1, call.first.get(buffer, 0)))
 
     def _operand(self, x: Dim) -> Operand:
@@ -388,7 +389,7 @@ def _atom(atom: Sym | Fn, words: Mapping[Sym, int]) -> Iterable[tuple[int, int]]
 
 
 def _depth(tokens: Sequence[tuple[int, int]]) -> int:
-    """The most values that are on the stack at once."""
+    """The maximum depth of the stack."""
     depth = most = 0
     for kind, _ in tokens:
         depth += 1 if kind in (Token.CONST, Token.WORD) else 0 if kind == Token.SCALE else -1

@@ -1,11 +1,11 @@
-"""Pages of code: memory that a processor runs, as its system gives it.
+"""Pages of executable memory, as the operating system provides them.
 
-A page is writable while an image is copied into it, and executable after that, never both. Where instructions
-are cached apart from data, as on AArch64, the cache is told what was written.
+A page is writable while an image is copied into it, and executable after that, never both. If instructions
+are cached apart from data, as on AArch64, the instruction cache is flushed.
 
-Apple silicon: written, never run. There pages are both from the start (MAP_JIT), and a thread says for itself
-which of the two they are to it; Apple, "Porting just-in-time compilers to Apple silicon". Programs that are
-signed with a hardened runtime need the entitlement com.apple.security.cs.allow-jit.
+Apple silicon: written, never run. Pages there are both from the start (MAP_JIT), and each thread selects one
+of the two for itself; Apple, "Porting just-in-time compilers to Apple silicon". Programs that are signed with
+a hardened runtime need the entitlement com.apple.security.cs.allow-jit.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _ARM: Final = ("aarch64", "arm64")
 
 
 def code_pages(image: bytes) -> tuple[mmap.mmap, int]:
-    """Pages that hold `image` and can be run, and where they begin; CompileError AR806 when the system
-    forbids that."""
+    """Executable pages that hold `image`, and their address; CompileError AR806 if the system forbids
+    them."""
     size = align(len(image), mmap.PAGESIZE)
     apple = sys.platform == _APPLE and platform.machine() in _ARM
     pages = private_pages(size, "memory for code", *((_MAP_JIT, _PROT_EXEC) if apple else ()))
@@ -44,8 +44,7 @@ def code_pages(image: bytes) -> tuple[mmap.mmap, int]:
 
 
 def private_pages(size: int, what: str, flags: int = 0, more: int = 0) -> mmap.mmap:
-    """Pages that can be read and written, and whatever `more` says; ResourceError AR802 when there are
-    none."""
+    """Readable and writable pages, with the further rights `more`; ResourceError AR802 if there are none."""
     # Private, or a forked child would share them with its parent.
     flags |= mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     try:
@@ -64,17 +63,17 @@ def _protect(address: int, size: int) -> None:
 
 
 def _forget_instructions(address: int, size: int) -> None:
-    """Write data to where instructions are fetched from, and forget instructions that were cached."""
+    """Write data back to memory for instruction fetches, and invalidate cached instructions."""
     try:
         flush = ctypes.CDLL("libgcc_s.so.1").__clear_cache
     except (OSError, AttributeError):
-        return  # Linux itself does so for pages that become executable for the first time
+        return  # Linux does so itself for pages that become executable for the first time
     flush.argtypes, flush.restype = (ctypes.c_void_p, ctypes.c_void_p), None
     flush(address, address + size)
 
 
 def _write_on_apple(pages: mmap.mmap, image: bytes, address: int) -> None:
-    """By a thread to which the pages are writable as long as it writes."""
+    """Called by a thread that has write access to the pages while it writes."""
     system = ctypes.CDLL(None)
     system.pthread_jit_write_protect_np(0)
     try:

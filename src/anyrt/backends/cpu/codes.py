@@ -1,16 +1,16 @@
-"""Codes of real numbers without quotients and conversions.
+"""Quantization of real numbers without divisions and conversions.
 
     i32(min(max(rint(x / d) + zero, low), high))
         ->  q = x' · z + x' · rest,  bits(q + 1.5 · 2²³) + zero        x' = min(max(x, least), most)
 
-z + rest is 1 / d to twice the digits. Both sides are steps that rise with x, each of which begins at one
-float32. So they are equal everywhere where they are equal around these, at most 255 places, which are tried
-(`_agree`); elsewhere the quotient stays. What is limited beforehand is finite, and NaN becomes the lowest
-code. A float32 between 2²³ and 2²⁴ is a whole number, which its last bits are: a sum with 1.5 · 2²³ rounds
-half to even, and no conversion is needed.
+z + rest is 1 / d with twice the digits. Both sides are step functions that rise with x, and each step begins
+at one float32. They are therefore equal everywhere if they are equal around these, at most 255 places, which
+are tested (`_agree`); otherwise the quotient stays. Numbers are clamped first, so they are finite, and NaN
+becomes the lowest code. A float32 between 2²³ and 2²⁴ is an integer in its last bits: a sum with 1.5 · 2²³
+rounds half to even, and no conversion is needed.
 
-d and zero may be numbers that a kernel loads, so that one serves several (schedule/scales.py): the parts of
-1 / d and the limits are computed of them before all loops then, by the same roundings.
+d and zero may be numbers that a kernel loads, so that one serves several layers (schedule/scales.py): the
+parts of 1 / d and the limits are then computed before all loops, with the same roundings.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from anyrt.ir.evaluate import fma_once
 from anyrt.ir.intervals import interval
 from anyrt.ir.kernel import Alu, Cast, Const, Expr, Load, Op, bitcast, cast, const, fma, select
 
-LARGEST: Final = 1 << 12  # steps and zero points: far less than those that the sum holds
-MIDDLE: Final = 3 << 22  # as float32 it has a last bit of 1
+LARGEST: Final = 1 << 12  # scales and zero points: far less than those that the sum represents
+MIDDLE: Final = 3 << 22  # as a float32 its last bit is 1
 BITS: Final = 0x4B400000  # its bits
-DIVISORS: Final = (2.0**-60, 2.0**60)  # nothing is lost of products near a step
-WIDEST: Final = 1 << 9  # codes less a zero point that a kernel loads
+DIVISORS: Final = (2.0**-60, 2.0**60)  # products near a step lose nothing
+WIDEST: Final = 1 << 9  # codes minus a zero point that a kernel loads
 BESIDE: Final = 8  # numbers on each side of a step that are tried: both forms err by less than two of them
 
 
@@ -46,7 +46,7 @@ class Limited:
 
 @lru_cache(maxsize=1 << 14)
 def replacement(x: Expr, has_fma: bool) -> Expr | None:
-    """Codes, or floats that codes stand for, by sums alone; None for all else."""
+    """Codes, or floats that represent codes, by sums alone; None for all other expressions."""
     match x:
         case Cast(type=Scalar.I8, arg=Cast(type=Scalar.I32, arg=kept)):
             found = _limited(kept, has_fma)
@@ -65,8 +65,8 @@ def replacement(x: Expr, has_fma: bool) -> Expr | None:
 
 
 def _bits(x: Limited, less: int) -> Expr:
-    """The code in the last bits of an integer, from which a number is taken. A sum with an odd one would
-    round the other half to even."""
+    """The code in the last bits of an integer, from which a number is subtracted. A sum with an odd number
+    would round the other half to even."""
     if isinstance(x.zero, Expr):
         return bitcast(x.steps + float(MIDDLE), Scalar.I32) + (cast(x.zero, Scalar.I32) - less)
     if x.zero % 2 == 0:
@@ -76,14 +76,14 @@ def _bits(x: Limited, less: int) -> Expr:
 
 
 def _number(x: Limited, less: int | Expr) -> Expr:
-    """The code less a number; no zero is negative."""
+    """The code minus a number; no zero is negative."""
     if isinstance(x.zero, int) and isinstance(less, int):
         return (x.steps + float(MIDDLE)) - float(MIDDLE - x.zero + less)
     return (x.steps + float(MIDDLE)) - ((float(MIDDLE) - _float(x.zero)) + _float(less))
 
 
 def _limited(kept: Expr, has_fma: bool) -> Limited | None:
-    """What min(max(rint(…) + zero, low), high) rounds, limited before that."""
+    """The operand of min(max(rint(…) + zero, low), high), clamped before it is rounded."""
     match kept:
         case Alu(
             op=Op.SELECT,
@@ -110,7 +110,7 @@ def _limited(kept: Expr, has_fma: bool) -> Limited | None:
 
 
 def _shifted(x: Expr) -> tuple[Expr, int | Expr | None]:
-    """What a whole number is added to, and the number; None where it is another one."""
+    """The operand of a sum with an integer, and the integer; None for another sum."""
     match x:
         case Alu(op=Op.ADD, args=(a, Const() as b)) | Alu(op=Op.ADD, args=(Const() as b, a)):
             return a, _whole(b)
@@ -148,13 +148,13 @@ def _is_small(x: float) -> bool:
 
 
 def _is_byte(kept: Expr) -> bool:
-    """True where both limits are int8's at most: others would not stay what they are."""
+    """True if both limits are within int8: the limits of other codes would change."""
     known = interval(kept)
     return known is not None and known[0] >= -128 and known[1] <= 127
 
 
 def _steps(x: Expr, low: int | Expr, high: int | Expr, has_fma: bool) -> Expr:
-    """A number of steps between these two, which rounds as `x` does."""
+    """A number of steps between these two, rounded like `x`."""
     match x:
         case Alu(op=Op.DIV, args=(above, below)) if has_fma:
             found = _inverse(below, low, high)
@@ -166,7 +166,8 @@ def _steps(x: Expr, low: int | Expr, high: int | Expr, has_fma: bool) -> Expr:
 
 
 def _inverse(d: Expr, low: int | Expr, high: int | Expr) -> tuple[Expr, Expr, Expr] | None:
-    """A divisor, and its inverse in two parts (`_parts`); of one that is loaded they are computed."""
+    """A divisor, and its inverse in two parts (`_parts`), which are computed at run time for a loaded
+    divisor."""
     match d:
         case Const(value=value):
             known = isinstance(low, int) and isinstance(high, int)
@@ -186,14 +187,14 @@ def _kept(x: Expr, low: Expr, high: Expr) -> Expr:
 
 
 def is_step(d: float) -> bool:
-    """Whether all quotients by a float32 that may become codes round as the products do, so that a kernel may
-    load it."""
+    """Whether quotients by this float32 round like the products for all codes, so that a kernel may load
+    it."""
     return _parts(d, -WIDEST, WIDEST) is not None
 
 
 @lru_cache(maxsize=1 << 12)
 def _parts(d: float, low: int, high: int) -> tuple[float, float] | None:
-    """1 / d in two parts whose products with numbers round as quotients by d do; None where some do not."""
+    """1 / d in two parts whose products with numbers round as quotients by d do; None if some do not."""
     if not DIVISORS[0] <= d <= DIVISORS[1]:
         return None
     z = np.float32(1 / np.float64(d))
@@ -202,9 +203,9 @@ def _parts(d: float, low: int, high: int) -> tuple[float, float] | None:
 
 
 def _agree(d: np.float32, z: np.float32, rest: np.float32, low: int, high: int) -> bool:
-    """Whether both forms round alike next to where a code becomes the next one, and are that code and the
-    next one at the ends of what is tried. Quotients rise with the dividend, and so do these sums: from one
-    float32 to the next the smaller product, rounded, moves by less than 2⁻²² of what the larger one does."""
+    """Whether both forms round alike around each change of the code, and are that code and the next one at
+    the ends of the tested range. Quotients rise with the dividend, and so do these sums: from one float32 to
+    the next the smaller product, rounded, moves by less than 2⁻²² of the larger one."""
     codes = np.arange(low, high, dtype=np.int32)[:, None]
     near = ((codes + 0.5) * np.float64(d)).astype(np.float32)
     beside = np.arange(-BESIDE, BESIDE + 1, dtype=np.int32)

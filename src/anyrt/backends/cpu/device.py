@@ -1,4 +1,4 @@
-"""The run side of the CPU: images mapped for execution, aligned memory; needs ctypes and mmap alone."""
+"""The run side of the CPU: executable images and aligned memory; requires only ctypes and mmap."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from anyrt.plan.device import Memory
 from anyrt.plan.program import Compiled
 
 _MAP_NORESERVE: Final = 0x4000  # of Linux; Python 3.12 knows it
-# NumPy and malloc refuse sizes beyond this with errors of various kinds; no machine has as much.
+# NumPy and malloc reject larger sizes with errors of various kinds; no machine has so much memory.
 _MOST_BYTES: Final = 1 << 47
 
 
@@ -41,18 +41,18 @@ class HostMemory:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reserved:
-    """Addresses of pages that have memory once they are written."""
+    """Addresses of pages that are allocated when they are written."""
 
     bytes: npt.NDArray[np.uint8]
     pages: mmap.mmap
 
     @property
     def address(self) -> int:
-        """Where they begin."""
+        """The address of the first one."""
         return int(self.bytes.ctypes.data)
 
     def release(self, begin: int, end: int) -> None:
-        """Give back the memory of these bytes."""
+        """Free the memory of these bytes."""
         self.pages.madvise(mmap.MADV_DONTNEED, begin, end - begin)
 
 
@@ -65,14 +65,14 @@ class CpuCode:
     pages: mmap.mmap
 
     def address(self, entry: str) -> int:
-        """Where `entry` begins."""
+        """The address of `entry`."""
         if entry not in self.entries:
             known = ", ".join(self.entries) or "none"
             raise CompileError("AR806", "compiled code", got=f"no entry {entry!r}", wanted=f"one of {known}")
         return self.base + self.entries[entry]
 
     def function(self, entry: str, arguments: int) -> Callable[..., int]:
-        """`entry` as a callable of so many 64-bit arguments that gives an int32; no GIL is held inside."""
+        """`entry` as a callable with so many 64-bit arguments that returns an int32; it releases the GIL."""
         return _prototype(arguments)(self.address(entry))
 
 
@@ -80,7 +80,7 @@ class CpuDevice:
     """The processor that this program runs on."""
 
     def load(self, compiled: Compiled) -> CpuCode:
-        """Map an image for execution; it may use whatever registers the processor has."""
+        """Map an image for execution; it may use all registers of the processor."""
         permit_tiles()
         image, entries = compiled.image, dict(compiled.program.entries)
         outside = [name for name, offset in entries.items() if not 0 <= offset < len(image)]
@@ -95,7 +95,7 @@ class CpuDevice:
         ctypes.memmove(memory.address, content.ctypes.data, content.size)
 
     def reserve(self, nbytes: int) -> Reserved:
-        """Addresses without memory, in small pages, which can be given back one by one."""
+        """Addresses without memory, in small pages, which can be freed one by one."""
         pages = private_pages(
             align(nbytes, mmap.PAGESIZE),
             "addresses of weights",
@@ -106,7 +106,7 @@ class CpuDevice:
         return Reserved(np.frombuffer(pages, np.uint8), pages)
 
     def allocate(self, nbytes: int) -> HostMemory:
-        """Memory of this machine, `ALIGNMENT` aligned, its content undefined."""
+        """Memory of this machine, `ALIGNMENT` aligned, with undefined content."""
         if nbytes == 0:
             return HostMemory(0, np.empty(0, np.uint8))
         try:

@@ -1,7 +1,6 @@
 """Intrinsics as the processor's instructions on vectors (intrinsics.py).
 
-A vector of several registers is taken apart and put together again, which LLVM leaves out where its parts are
-used by themselves.
+A vector of several registers is split and joined again; LLVM removes both if only the parts are used.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def dot(x: Instruction, lanes: int, w: Writer, scope: Scope, total: str, factors
 
 
 def _register(w: Writer, scope: Scope, value: str, type: Scalar, part: tuple[int, int, int]) -> str:
-    """The lanes of one register: from the first on, so many of all."""
+    """The lanes of one register: from the first on, so many."""
     first, count, lanes = part
     if lanes == count:
         return value

@@ -36,8 +36,8 @@ FUNCTION = "void (ptr, i64, i64, ptr)"  # the type of all of them
 
 
 def emit(kernel: Kernel, machine: Machine, name: str = NAME, *, checked: bool = False) -> Function:
-    """`kernel` as an LLVM function, with every access checked or not. Its text depends on nothing but the
-    kernel's loops: names of buffers and sizes do not occur in it."""
+    """`kernel` as an LLVM function, with or without checks of every access. Its text depends only on the
+    kernel's loops: it contains no names of buffers and sizes."""
     _refuse(kernel)
     writer = Writer(CpuInstructions(machine))
     values = Values(writer, {}, checks=Checks(writer) if checked else None)
@@ -48,14 +48,14 @@ def emit(kernel: Kernel, machine: Machine, name: str = NAME, *, checked: bool = 
 
 @dataclass(slots=True)
 class VectorLowering:
-    """What is written with vectors, in one function."""
+    """The state of the vector code of one function."""
 
     vectors: Vectors
-    heights: Set[int] = frozenset()  # rows of the products that tiles of matrices compute
+    heights: Set[int] = frozenset()  # rows of the products in matrix tiles
     configured: bool = False  # these tiles, where the function begins
 
     def head(self, name: str, words: int) -> str:
-        """A call does the turns from `begin` to `end` of the kernel's own loop."""
+        """A call executes the iterations from `begin` to `end` of the kernel's own loop."""
         return f"define void @{name}(ptr noalias %frame, i64 %begin, i64 %end, ptr noalias %scratch) #0 {{"
 
     def local(self, to: Emitter, buffer: Buffer) -> str:
@@ -67,13 +67,13 @@ class VectorLowering:
         return v.out.put(entry, f"getelementptr i8, ptr {start}, i64 {v.dim(buffer.offset)}", "b")
 
     def readable(self, to: Emitter, buffer: Buffer, start: str) -> str:
-        """The frame, which is surely there, where the buffer is not."""
+        """The frame, which is always valid memory, in place of an empty buffer."""
         v, entry = to.values, to.values.out.scopes.stack[0]
         some = v.out.put(entry, f"icmp sgt i64 {v.dim(buffer.size)}, 0")
         return v.out.put(entry, f"select i1 {some}, ptr {start}, ptr %frame", "b")
 
     def write(self, to: Emitter, stmt: Stmt) -> bool:
-        """Vector loops, all that stands in them, and the kernel's own loop."""
+        """Vector loops, their bodies, and the kernel's own loop."""
         lanes = self.vectors.lanes
         match stmt:
             case For(kind=Loop.PARALLEL):
@@ -91,8 +91,8 @@ class VectorLowering:
         return True
 
     def _chain(self, to: Emitter, c: matrix.Chain) -> None:
-        """Each product with what is made of the one before, which keeps no tiles waiting; what is made of the
-        last one after them."""
+        """Each product with the epilogue of the one before, which keeps no tiles waiting; the last epilogue
+        after them."""
         v, var = to.values, c.var
         turns = v.dim(var.extent or 0)
         now = f"%{v.out.scopes.name('i')}"
@@ -125,7 +125,7 @@ class VectorLowering:
     def _product(
         self, to: Emitter, p: matrix.MatrixProduct, between: Callable[[str], None] = lambda word: None
     ) -> None:
-        """Products of one height find tiles that fit, those of several make them."""
+        """Products of one height use the configured tiles, those of several configure them."""
         scopes = to.values.out.scopes
         if len(self.heights) > 1 or not self.configured:
             matrix.configure(to.values, scopes.inner if len(self.heights) > 1 else scopes.stack[0], p)
@@ -133,7 +133,7 @@ class VectorLowering:
         matrix.write(to.values, p, between)
 
     def _share(self, to: Emitter, loop: For) -> None:
-        """The turns of one call; what they stored past the caches is there for others when it ends."""
+        """The iterations of one call; its non-temporal stores are visible to others when it ends."""
         to.counted(loop.var, "%begin", "%end", loop.body)
         if any(b.nontemporal != 0 for b in to.values.pointers):
             to.values.out.scopes.inner.lines.append("  fence seq_cst")
@@ -141,7 +141,7 @@ class VectorLowering:
             matrix.release(to.values)
 
     def _within(self, to: Emitter, stmt: Stmt, lanes: Lanes) -> bool:
-        """What stands in a vector loop; False for what all lanes do alike."""
+        """A statement in a vector loop; False for one that all lanes execute alike."""
         v = self.vectors
         match stmt:
             case For(kind=Loop.TILE):
@@ -161,12 +161,12 @@ class VectorLowering:
         return True
 
     def _fold(self, stmt: Fold, lanes: Lanes) -> None:
-        """Into the lanes that the mask has, where all become one number; else nobody reads the others.
+        """Masked lanes keep their value if lanes are combined to one number; otherwise nothing reads them.
 
-        LLVM 22 makes an instruction with `{z}` of a multiply-add, the masked load that it reads and a
-        selection between its result and zeros, and then takes it apart again, into the rest and a load that
-        has no mask, of what lies behind a tensor (x86 with AVX-512). Joined sums begin with -0.0, no zero to
-        it.
+        LLVM 22 merges a multiply-add, the masked load that it reads and a selection between its result and
+        zeros to an instruction with `{z}`, and then splits it again into an instruction and a load without a
+        mask, which reads behind a tensor (x86 with AVX-512). Joined sums begin with -0.0, which is no such
+        zero.
         """
         out, register = self.vectors.out, self.vectors.values.registers[stmt.buffer.name]
         width, kind = register.lanes, ll.vector(stmt.buffer.stored, register.lanes)
@@ -182,13 +182,13 @@ class VectorLowering:
 
 
 def _met(found: T | Fail) -> T:
-    """What a loop is that is marked so."""
+    """The intrinsic of a loop that is marked with one."""
     assert not isinstance(found, Fail), f"a loop for an intrinsic differs from its text: {found.reason}"
     return found
 
 
 def _refuse(kernel: Kernel) -> None:
-    """Raises for the first statement that LLVM text is not written for yet."""
+    """Raises for the first statement that this file cannot write as LLVM text."""
     for found in filter(None, map(_unwritten, statements(kernel.body))):
         raise NotSupportedError(
             "AR901", f"kernel {kernel.name}", got=found, wanted="what LLVM text is written for"
@@ -210,13 +210,13 @@ def _unwritten(stmt: Stmt) -> str | None:
 
 
 def _folds_outside(body: tuple[Stmt, ...]) -> bool:
-    """True when something is folded that begins before the loop."""
+    """True if an accumulator is folded that is initialized before the loop."""
     inside = {s.buffer for s in allocations(body)}
     return any(s.buffer not in inside for s in folds(body))
 
 
 def _in_lanes(stmt: Stmt, var: Sym) -> str | None:
-    """The lanes of a vector loop take the same turns of what stands inside."""
+    """The lanes of a vector loop execute the same iterations of inner loops."""
     match stmt:
         case Let():
             return f"a let in vector loop {var}"

@@ -1,13 +1,13 @@
-"""The executor: native code that carries out a host program, the same for every engine.
+"""The executor: native code that interprets a host program, the same for every engine.
 
-A host program (ir/program.py) is data (bytecode.py), so that an engine whose kernels are known needs no
-compiler. Its entries are those of plan/abi.py. Each call has a frame, as `Frame` of codegen/emit.py lays it
-out: the fixed words of the argument array, which the pool reads too, then the pointers and sizes of the
-kernel. Frames are filled again only when bindings or sizes have changed, so that threads share their lines.
-A call with little work runs in the calling thread: waking another costs more.
+A host program (ir/program.py) is data (bytecode.py), so an engine whose kernels are cached needs no compiler.
+Its entries are those of plan/abi.py. Each call has a frame, as `Frame` of codegen/emit.py defines it: the
+fixed words of the argument array, which the pool reads too, then the pointers and sizes of the kernel. Frames
+are filled again only if bindings or sizes have changed, so that threads share their lines. A call with little
+work runs in the calling thread: waking another one costs more.
 
-What numbers come out must not depend on what the caller's thread asks of the processor (other libraries let
-it round elsewhere, or take subnormal numbers for 0). Where that is not the usual, it is so for the call.
+The results must not depend on the floating-point mode of the caller's thread (other libraries change its
+rounding, or flush subnormal numbers to 0). If the mode is not the default, it is set for the call.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def _most(a: Value, b: Value) -> Value:
 
 
 def _divided(result: Callable[[Value, Value, Value, Value], Value], a: Value, b: Value) -> Value:
-    """What `result` makes of a quotient, a remainder, the divisor, and whether the quotient was rounded up;
-    0 where the divisor is."""
+    """`result` of a quotient, a remainder, the divisor, and whether the quotient was rounded up; 0 if the
+    divisor is 0."""
     none = b.is_("eq", 0)
     by = none.pick(a.body.number(1), b)
     q, r = a.do("sdiv", by), a.do("srem", by)
@@ -97,7 +97,7 @@ def _size(f: Body, args: Value, code: Value, at: Value, count: Value, stack: Val
 
 
 def _execute(f: Body, args: Value, start: Value, end: Value, stale: Value) -> None:
-    """Instructions from `start` on, computed as usual."""
+    """Instructions from `start` on, in the default floating-point mode."""
     theirs = f.call("i64", "@asked")
     with f.when(f.call("i1", "@usual", theirs)):
         f.give(f.call("i32", "@carry", args, start, end, stale, False))
@@ -121,28 +121,28 @@ class _Program:
         return cls(f, args, args.word(abi.PROGRAM, "ptr"))
 
     def part(self, header: Header) -> Value:
-        """Where the array has a part that the header names."""
+        """The address of the part of the array that the header names."""
         return self.args.at(self.code.word(header))
 
     def operand(self, at: Value) -> Value:
-        """args[code[at]] + code[at + 1], where a negative word stands for nothing."""
+        """args[code[at]] + code[at + 1]; a negative word means 0."""
         first, plain = self.code.word(at), self.code.word(at + 1)
         some = first.is_("sge", 0)
         return some.pick(self.args.word(some.pick(first, 0)), 0) + plain
 
     def place(self, at: Value) -> Value:
-        """Where the sum of two operands leads."""
+        """The address that is the sum of two operands."""
         return (self.operand(at) + self.operand(at + 2)).to("inttoptr", "ptr")
 
     def anew(self, start: Value, end: Value | int) -> None:
-        """Return what instructions do; the frames that were right are not any more."""
+        """Return the status of instructions; frames that were valid become invalid."""
         self.part(Header.RIGHT).store(0)
         self.f.give(self.f.call("i32", "@execute", self.args, start, end, True))
 
 
 @dataclass(frozen=True, slots=True)
 class _Instruction:
-    """One at `at`, of which `loop` makes a turn; the next one is at `pc`."""
+    """The instruction at `at`, which an iteration of `loop` executes; the next one is at `pc`."""
 
     program: _Program
     frames: Value
@@ -153,12 +153,12 @@ class _Instruction:
     loop: Loop
 
     def go(self, to: Value) -> None:
-        """The next one is there."""
+        """Continue at the next instruction."""
         self.pc.value = to
         self.loop.next()
 
     def behind(self, code: Code) -> Value:
-        """Where the next one is."""
+        """The place of the next instruction."""
         return self.at + (self.argument * 2 + 3 if code is Code.SIZE else LENGTHS[code])
 
     def give(self) -> None:
@@ -166,13 +166,13 @@ class _Instruction:
         self.program.f.give(self.argument.to("trunc", "i32"))
 
     def fault(self, *found: Value) -> None:
-        """Return, and leave what was found."""
+        """Return, and store the values found."""
         for k, value in enumerate(found):
             self.program.part(Header.FOUND).at(k).store(value)
         self.give()
 
     def jump(self, code: Code, value: Value) -> None:
-        """UNLESS or TEST: elsewhere if this is 0."""
+        """UNLESS or TEST: jump if this is 0."""
         self.go(value.is_("ne", 0).pick(self.behind(code), self.argument))
 
     def size(self) -> None:
@@ -199,7 +199,7 @@ class _Instruction:
         self.go(self.behind(Code.CHECK))
 
     def load(self, fills: Variable) -> None:
-        """LOAD: behind it, sizes may be others than the frames hold."""
+        """LOAD: after it, sizes may differ from those in the frames."""
         p = self.program
         value, most = p.place(self.at + 2).load(), p.operand(self.at + 6)
         p.args.at(self.argument).store(_least(_most(value, p.f.number(0)), most))
@@ -223,7 +223,7 @@ class _Instruction:
             place.store(place.load() + args.word(code.word(at + 1)))
 
     def launch(self, kind: Value, frame: Value, items: Value, scratch: Value) -> None:
-        """SERIAL, CALL or EXTERNAL, whose frame is filled."""
+        """SERIAL, CALL or EXTERNAL, with its frame."""
         p, kernel = self.program, self.program.code.at(self.argument, "i8")
         with p.f.when(kind.is_("eq", Code.EXTERNAL)):
             entry = p.args.word(abi.EXTERNAL, "ptr").at(self.argument).load("ptr")
@@ -244,9 +244,8 @@ class _Instruction:
 
 
 def _carry(f: Body, args: Value, start: Value, end: Value, stale: Value, only: Value) -> None:
-    """Instructions from `start` on until one returns, or the next is at `end`; frames are filled where
-    `stale`. Where `only`, that is all that is done, of one instruction after the other, jumps and returns
-    left out."""
+    """Instructions from `start` on until one returns, or the next is at `end`; frames are filled if `stale`.
+    With `only`, nothing else is done, for one instruction after the other, without jumps and returns."""
     p = _Program.of(f, args)
     frames, scratch = p.part(Header.FRAMES), args.word(abi.SCRATCH, "ptr")
     stack = f.room("i64", p.code.word(Header.STACK_WORDS))
@@ -298,7 +297,7 @@ def _run(f: Body, args: Value) -> None:
     with f.when(fresh.value):
         f.give(f.call("i32", "@execute", args, start, -1, False))
     right.store(0)
-    # Those of branches that are not taken now, too: frames are right for all runs, or for none.
+    # Those of branches that are not taken now, too: all frames are valid, or none.
     f.call("i32", "@carry", args, start, p.code.word(Header.STEP_TABLE), True, True)
     status = f.call("i32", "@execute", args, start, -1, False)
     with f.when(status.is_("eq", abi.Status.OK)):
@@ -314,8 +313,8 @@ def _prepare(f: Body, args: Value) -> None:
 
 
 def _row(p: _Program, k: Value, strange: int) -> Value:
-    """Where the table tells of step number k. Returns `strange` where there is none, and 0 for one of a
-    version that these sizes do not choose."""
+    """The place of step number k in the table. Returns `strange` if there is none, and 0 for one of a version
+    that these sizes do not select."""
     with p.f.when(k.is_("uge", p.code.word(Header.STEPS))):
         p.f.give(strange)
     row, guards = p.code.word(Header.STEP_TABLE) + k * 3, p.code.word(Header.GUARD_TABLE)
@@ -328,14 +327,14 @@ def _row(p: _Program, k: Value, strange: int) -> Value:
 
 
 def _step(f: Body, args: Value, k: Value) -> None:
-    """Step number k alone; one of a version that these sizes do not choose does nothing."""
+    """Step number k alone; one of a version that these sizes do not select does nothing."""
     p = _Program.of(f, args)
     row = _row(p, k, abi.Status.FAILED)
     p.anew(p.code.word(row), p.code.word(row + 1))
 
 
 def _again(f: Body, args: Value, k: Value) -> None:
-    """1 where step number k, which repeats others, takes a turn now, else 0."""
+    """1 if step number k, a loop, executes another iteration now, else 0."""
     p = _Program.of(f, args)
     begin = p.code.word(_row(p, k, 0))
     with f.when(p.code.word(begin).is_("ne", Code.TEST)):
@@ -349,7 +348,7 @@ def _resume(f: Body, args: Value, k: Value) -> None:
     p.anew(p.code.word(p.code.word(Header.STEP_TABLE) + k * 3), -1)
 
 
-# Result, name, attributes; parameters; what writes it.
+# Result, name, attributes; parameters; the function that writes it.
 _FUNCTIONS: Final = (
     ("internal i64 @size", "ptr args, ptr code, i64 at, i64 count, ptr stack", "", _size),
     ("internal i32 @carry", "ptr args, i64 start, i64 end, i1 stale, i1 only", "noinline ", _carry),

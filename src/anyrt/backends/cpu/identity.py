@@ -1,4 +1,4 @@
-"""Which processor this is, told without a compiler: part of the name under which compiled code is kept."""
+"""The identity of this processor, determined without a compiler: part of the key of cached code."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ TOLD: Final = ("vendor_id", "cpu family", "model", "flags", "Features", "CPU imp
 
 @cache
 def processor() -> str:
-    """Vendor, model and instruction sets, as far as the system tells; at least the machine type."""
+    """Vendor, model and instruction sets, as far as the system reports them; at least the machine type."""
     found = [platform.machine(), platform.processor(), platform.system()]
     try:
         first = CPUINFO.read_text(errors="replace").split("\n\n", 1)[0]
-    except OSError:  # not Linux: the machine type has to do
+    except OSError:  # not Linux: only the machine type
         return "|".join(found)
     found += [line for line in first.splitlines() if line.split("\t", 1)[0].strip() in TOLD]
     return "|".join(found)

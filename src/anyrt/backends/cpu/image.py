@@ -1,12 +1,12 @@
-"""Compiled code as a flat, relocated, symbol-free image: the run side needs only mmap and ctypes.
+"""Compiled code as a flat, relocated image without symbols: the run side needs only mmap and ctypes.
 
-An ELF object (x86-64 or AArch64, reloc=pic) is laid out section by section, the relocations that depend on
-places in the image alone are applied, and any symbol from outside (a libcall, say) is refused. What remains
-is bytes and a table of entry offsets:
+An ELF object (x86-64 or AArch64, reloc=pic) is laid out section by section, relocations within the image are
+applied, and any external symbol (such as a libcall) is rejected. The result is bytes and a table of entry
+offsets:
 
     image, entries = flatten(compile_text(ir, target))
 
-Nothing in an image is written at run time: sections with data that may change are refused, since the image is
+Nothing in an image is written at run time: sections with writable data are rejected, since the image is
 mapped read-only and executable. It is mapped at a page: code of AArch64 counts pages (ADRP).
 """
 
@@ -26,7 +26,7 @@ _SHF_WRITE, _SHF_ALLOC = 1, 2
 _STT_FUNC: Final = 2
 _STB_LOCAL: Final = 0
 _ALIGNMENT: Final = 64
-PAGE: Final = 4096  # images are mapped at pages, no section can ask for more
+PAGE: Final = 4096  # images are mapped at pages, so no section can require more
 _DO: Final = (
     "define functions and constants whose address is taken as internal, or LLVM asks for a table of addresses"
 )
@@ -45,7 +45,7 @@ class _Section:
 
     @property
     def is_code_or_constant(self) -> bool:
-        """True for what must be in memory; tables for unwinding are not, nothing throws."""
+        """True for sections that must be in memory; unwind tables are not, since nothing throws."""
         unwinding = self.kind == _SHT_UNWIND or self.title.startswith(".eh_frame")
         return bool(self.flags & _SHF_ALLOC) and self.size > 0 and not unwinding
 
@@ -60,7 +60,7 @@ class _Symbol:
 
 
 def flatten(obj: bytes) -> tuple[bytes, dict[str, int]]:
-    """An ELF object as (image, offset by function); CompileError AR806 where it cannot stand alone."""
+    """An ELF object as (image, offset by function); CompileError AR806 if it needs anything external."""
     try:
         return _flatten(obj)
     except (struct.error, IndexError, ValueError) as error:
@@ -130,7 +130,7 @@ def _symbols(obj: bytes, sections: list[_Section]) -> list[_Symbol]:
     ]
 
 
-# What is filled in: the image, the place that waits for it, the place that is meant.
+# The arguments of a relocation: the image, the place to patch, the target.
 _Patch = Callable[[bytearray, int, int], None]
 
 
@@ -154,7 +154,7 @@ def _page(image: bytearray, at: int, to: int) -> None:
 
 
 def _in_page(size: int) -> _Patch:
-    """ADD (size 1), and loads and stores of so many bytes: how far into its page."""
+    """ADD (size 1), and loads and stores of so many bytes: the offset in the page."""
 
     def patch(image: bytearray, at: int, to: int) -> None:
         place = to % PAGE

@@ -1,4 +1,4 @@
-"""Single operations as the processor's instructions have them."""
+"""Single operations as instructions of the processor."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class CpuInstructions:
 
     @property
     def has_fma(self) -> bool:
-        """Whether a product and a sum that are rounded once are an instruction."""
+        """Whether fused multiply-add is an instruction."""
         return self.machine.has_fma
 
     def replacement(self, x: Expr) -> Expr | None:
-        """`x` without what old processors lack, and without quotients and conversions where
-        products and sums give the same."""
+        """`x` without operations that old processors lack, and without quotients and conversions if products
+        and sums give the same result."""
         if isinstance(x, Alu) and isinstance(x.op, Intrinsic):
             return text_of(x)
         if isinstance(x, Alu) and x.op is Op.LDEXP and not (self._scales and x.type is Scalar.F32):
@@ -50,7 +50,7 @@ class CpuInstructions:
         return None if self.machine.has_rounding else legal.replacement(x)
 
     def dot(self, intrinsic: Intrinsic, lanes: int) -> Dot | None:
-        """Where vectors are whole registers of its instruction."""
+        """If vectors are whole registers of its instruction."""
         found = instruction_for(intrinsic, self.machine)
         return partial(dots.dot, found, lanes) if found is not None and lanes % found.words == 0 else None
 
@@ -65,7 +65,7 @@ class CpuInstructions:
     def extreme(
         self, w: Writer, scope: Scope, op: Op, pair: Sequence[str], width: int, *, sure: bool = False
     ) -> str:
-        """A maximum or minimum of two float32, NaN where either is; `sure`: the first is none."""
+        """A maximum or minimum of two float32, NaN if either is NaN; `sure`: the first is not NaN."""
         if not self.machine.has_extremes:
             return written(w, scope, op, pair, Scalar.F32, width)
         return x86.extreme(w, scope, op, pair, width, self.machine.lanes, sure)

@@ -1,7 +1,7 @@
-"""The intrinsics of processors: what each computes, and the instruction that a machine has for it.
+"""The intrinsics of processors: the definition of each, and the instruction of a machine for it.
 
-Strategies ask `dot_for` which one sums their terms; kernels name it, and `instruction_for` says how it is
-written. Where a machine has none, its text is written (ir/intrinsic.py).
+Strategies call `dot_for` for the intrinsic that sums their terms; kernels name it, and `instruction_for`
+returns the instruction. If a machine has none, the definition is compiled (ir/intrinsic.py).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ INTRINSICS: Final = (PAIRS, BYTES, UNSIGNED, SHORTS)
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """What adds an intrinsic to sums in vector registers of so many `words`: LLVM's `name` for it, with
-    factors of the type `terms`, where a machine `has` it."""
+    """An instruction that adds an intrinsic to sums in vector registers of so many `words`: LLVM's `name`,
+    with factors of the type `terms`, if a machine `has` it."""
 
     intrinsic: Intrinsic
     name: str
@@ -35,9 +35,9 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The tiles of a matrix that instructions sum: `deep` words at once, of up to `rows` × `lanes`, no more
-    than `sums`; more rows than `odd` are an even number. `apart`: in registers of their own, where a product
-    takes a sixteenth of the time of dots, however few rows there are."""
+    """The matrix tiles that instructions sum: `deep` words at once, of up to `rows` × `lanes`, at most
+    `sums`; a number of rows above `odd` is even. `apart`: in separate registers, where a product takes a
+    sixteenth of the time of dots, for any number of rows."""
 
     deep: int
     rows: int
@@ -47,7 +47,7 @@ class Grid:
     apart: bool
 
     def fits(self, rows: int) -> bool:
-        """Whether a tile has so many rows."""
+        """Whether a tile may have so many rows."""
         return 0 < rows <= self.rows and (rows <= self.odd or rows % 2 == 0)
 
     def wide(self, rows: int) -> int:
@@ -57,8 +57,8 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class OnTiles:
-    """What adds an intrinsic of each row and lane to a tile of a matrix: LLVM's `name` for it, and that
-    of the `loop` that is its text (matrix.py, mmla.py), where a machine `has` it."""
+    """An instruction that adds an intrinsic of each row and lane to a matrix tile: LLVM's `name`, and the
+    name of the `loop` that is its definition (matrix.py, mmla.py), if a machine `has` it."""
 
     intrinsic: Intrinsic
     loop: str
@@ -91,21 +91,21 @@ INSTRUCTIONS: Final = (
 
 
 def instruction_for(intrinsic: Intrinsic, machine: Machine) -> Instruction | None:
-    """The instruction on vectors that a machine has for an intrinsic."""
+    """The vector instruction of a machine for an intrinsic."""
     return next((x for x in INSTRUCTIONS if x.intrinsic == intrinsic and x.has(machine)), None)
 
 
 def intrinsics(machine: Machine) -> tuple[Intrinsic, ...]:
-    """What a machine has instructions for: those on tiles of a matrix come first."""
+    """The instructions of a machine, those on matrix tiles first."""
     return tuple(dict.fromkeys(x.intrinsic for x in (*AMX, *MMLA, *INSTRUCTIONS) if x.has(machine)))
 
 
 def tiles_for(intrinsic: Intrinsic, machine: Machine) -> OnTiles | None:
-    """The instruction on tiles of a matrix that a machine has for an intrinsic."""
+    """The instruction of a machine on matrix tiles for an intrinsic."""
     return next((x for x in (*AMX, *MMLA) if x.intrinsic == intrinsic and x.has(machine)), None)
 
 
 def dot_for(terms: Scalar, machine: Machine) -> Intrinsic | None:
-    """The intrinsic by which a machine sums products of two factors of this type; those without signs serve
-    bytes with signs, too (loops/dots.py)."""
+    """The intrinsic by which a machine sums products of two factors of this type; unsigned ones serve signed
+    bytes, too (loops/dots.py)."""
     return next((x for x in intrinsics(machine) if x.second is terms), None)

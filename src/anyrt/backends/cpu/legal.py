@@ -1,4 +1,4 @@
-"""Instructions that an old processor lacks, written with those it has.
+"""Instructions that an old processor lacks, expressed by those it has.
 
 Without F16C and SSE4.1, LLVM would call functions for half conversions and rounding that an image cannot
 link.
@@ -18,7 +18,7 @@ INTEGRAL = {Scalar.F32: (2.0**23, Scalar.I32), Scalar.F64: (2.0**52, Scalar.I64)
 
 @lru_cache(maxsize=1 << 14)
 def replacement(x: Expr) -> Expr | None:
-    """`x` without half conversions and rounding instructions; None when it has none."""
+    """`x` without half conversions and rounding instructions; None if it has none."""
     match x:
         case Cast(arg=arg, type=Scalar.F16):
             return _to_half(cast(arg, Scalar.F32))
@@ -31,7 +31,7 @@ def replacement(x: Expr) -> Expr | None:
 
 
 def _from_half(x: Expr) -> Expr:
-    """Exponent and mantissa moved into a float32 that is 2^112 too small: the product is exact."""
+    """Exponent and mantissa as a float32 that is 2^112 too small: the product is exact."""
     bits = cast(bitcast(x, Scalar.I16), Scalar.I32)
     magnitude = bitcast((bits & 0x7FFF) << 13, Scalar.F32) * 2.0**112
     special = alu(Op.EQ, bits & 0x7C00, const(0x7C00, Scalar.I32))
@@ -40,7 +40,7 @@ def _from_half(x: Expr) -> Expr:
 
 
 def _to_half(x: Expr) -> Expr:
-    """Half to even; below 2^-14 adding 0.5 rounds to the step of the denormals; from 65520 on it is
+    """Half to even; below 2^-14 adding 0.5 rounds to the step of the denormals; from 65520 on the result is
     infinite."""
     size = alu(Op.ABS, x)
     scaled = bitcast(size * 2.0**-112, Scalar.I32)
@@ -55,8 +55,8 @@ def _to_half(x: Expr) -> Expr:
 
 
 def _rounded(op: Op, x: Expr) -> Expr:
-    """Adding and taking away 2^23 (or 2^52) rounds half to even; the others step from there; the sign stays,
-    also of zero."""
+    """Adding and subtracting 2^23 (or 2^52) rounds half to even; the other modes step from there; the sign
+    stays, also of zero."""
     (integral, bits), size = INTEGRAL[x.type], alu(Op.ABS, x)
     nearest = (size + integral) - integral
     sign = bitcast(x, bits) & neutral(Op.MAX, bits)

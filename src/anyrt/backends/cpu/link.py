@@ -1,8 +1,8 @@
 """Images of engines: the executor, the kernels that the host program calls, and the program itself.
 
-Each function is code that LLVM made of one text and that stands alone (image.py), so that linking is
-laying them side by side; the program holds the kernels' places as distances. Code is found again by its
-text: no two engines compile it twice.
+Each function is code that LLVM compiled from one text and that needs nothing external (image.py), so linking
+places them side by side; the program holds the kernels' places as distances. Code is identified by its text:
+no two engines compile it twice.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def link(
     machine: Machine,
     alignment: int,
 ) -> tuple[bytes, tuple[tuple[str, int], ...], Encoded]:
-    """(image, entries, program): `functions` by the identity of a kernel, `compiled` by their texts, each
-    laid at a multiple of `alignment` bytes."""
+    """(image, entries, program): `functions` by the identity of a kernel, `compiled` by their texts, each at
+    a multiple of `alignment` bytes."""
     start = abi.align(len(executor.code), alignment)
     used = list(dict.fromkeys(functions[id(k)].module for k in module.distinct))
 

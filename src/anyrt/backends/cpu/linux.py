@@ -1,4 +1,4 @@
-"""What threads ask of Linux, as LLVM text: the same calls on every processor, by other numbers.
+"""System calls of threads on Linux, as LLVM text: the same calls on every processor, with different numbers.
 
 `@system(number, four arguments)` makes a call; each processor's file defines it. The numbers are those of
 the kernel's tables (`arch/x86/entry/syscalls/syscall_64.tbl`, `include/uapi/asm-generic/unistd.h`).
@@ -40,7 +40,7 @@ define internal i64 @allow(ptr %mask, i64 %bytes) alwaysinline {{
 
 
 def calls(futex: int, yield_: int, setaffinity: int, getaffinity: int) -> str:
-    """Sleeping, waking, giving way and moving, by these numbers."""
+    """Sleeping, waking, yielding and migration, with these numbers."""
     return _TEXT.format(
         futex=futex,
         wait=_WAIT_PRIVATE,

@@ -1,9 +1,9 @@
-"""Sums of dots in tiles of a matrix: which loops are such, and how they are written for AMX.
+"""Sums of dots in matrix tiles: recognising these loops, and writing them for AMX.
 
-A vector loop over 32 lanes that sums dots of words for up to 32 rows, and stores what it has summed, needs
-two or four tiles of up to 16 × 16 sums; for every 16 words of the sum the rows' words and the lanes' words
-are loaded as tiles, whose products the processor adds up. (Intel 64 and IA-32 Architectures Software
-Developer's Manual, volume 1, chapter 18, "Programming with Intel AMX")
+A vector loop over 32 lanes that sums dots of words for up to 32 rows, and stores the sums, needs two or four
+tiles of up to 16 × 16 sums. For every 16 words of the sum, the rows' words and the lanes' words are loaded as
+tiles, whose products the processor adds. (Intel 64 and IA-32 Architectures Software Developer's Manual,
+volume 1, chapter 18, "Programming with Intel AMX")
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ Vars: TypeAlias = tuple[Sym, Sym, Sym, Sym]  # of lanes, words, rows, and rows t
 
 @dataclass(frozen=True, slots=True)
 class MatrixProduct:
-    """What a loop sums: rows × lanes of dots over `count` words, stored to `target`. The factors and the
-    target are given at the first row, lane and word, with the elements from one row to the next, `pitch`, and
-    from one word of the lanes to the next, `step`. Several second factors, whose words alternate, have one
-    first factor."""
+    """The sum of a loop: rows × lanes of dots over `count` words, stored to `target`. The factors and the
+    target are given at the first row, lane and word, with the distance in elements from one row to the next,
+    `pitch`, and from one word of the lanes to the next, `step`. Several second factors, whose words
+    alternate, share one first factor."""
 
     by: OnTiles
     rows: int
@@ -53,12 +53,12 @@ class MatrixProduct:
 
     @property
     def is_dense(self) -> bool:
-        """Whether words of the lanes lie one after the other, as AMX loads them."""
+        """Whether words of the lanes are contiguous, as AMX loads them."""
         return self.step == len(self.seconds) * self.lanes * self.seconds[0].elements
 
     def text(self, sums: Buffer, vars: Vars) -> tuple[tuple[Stmt, ...], Stmt]:
-        """What the instructions compute, for these variables: what is folded for each word, and what is
-        stored in the end."""
+        """The definition of the instructions, for these variables: the fold for each word, and the stores at
+        the end."""
         lane, word, row, out = (v.dim for v in vars)
         size = self.seconds[0].elements
         first = _at(self.first, mul(row, self.pitch), mul(word, self.first.elements))
@@ -77,8 +77,8 @@ def _at(x: Load, *by: Dim) -> Load:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Products of one loop, one after the other, what is done with each at once, and what is made of it then:
-    in a loop of its own, whose turns are shared out among those of the next product's words."""
+    """Products of one loop, one after the other, the statements with each of them, and the epilogue: a
+    separate loop, whose iterations are distributed to the words of the next product."""
 
     loop: For
     product: MatrixProduct
@@ -91,7 +91,7 @@ class Chain:
         return self.loop.var
 
     def share(self, v: Values, scope: Scope, word: str) -> tuple[str, str]:
-        """(first, end) of the turns that are made beside the tiles at `word`, evenly spread."""
+        """(first, end) of the iterations that are computed beside the tiles at `word`, evenly distributed."""
         assert isinstance(self.product.count, int), "tiles of words have a fixed number"
         turns, most = self.product.count // SIDE, bounds(self.then.var.extent or 0)[1]
         times, by = (most // turns, SIDE) if most % turns == 0 else (most, SIDE * turns)
@@ -104,7 +104,7 @@ class Chain:
 
     @staticmethod
     def of(loop: For) -> Chain | Fail:
-        """What a serial loop is, if it is such a chain."""
+        """The product of a serial loop, if it is such a chain."""
         match loop:
             case For(kind=Loop.SERIAL, body=(For(intrinsic=name) as tile, *after, For() as then)) if name:
                 p = matrix_product(tile)
@@ -119,14 +119,14 @@ class Chain:
 
 
 def height(rows: Dim) -> int:
-    """Of a tile of sums, where one or two of them have so many rows; else 0."""
+    """The rows of a tile of sums, if one or two of them have so many rows; else 0."""
     if not isinstance(rows, int) or not AMX[0].grid.fits(rows):
         return 0
     return rows if rows <= SIDE else rows // 2
 
 
 def matrix_product(loop: For, among: Sequence[OnTiles] = AMX) -> MatrixProduct | Fail:
-    """The product that a loop is, equal to its text, by one of instructions on the same tiles."""
+    """The product of a loop, if the loop equals the definition of instructions on the same tiles."""
     match loop:
         case For(
             kind=Loop.VECTOR,
@@ -152,7 +152,7 @@ def intrinsic(loop: For) -> str | Fail:
 
 
 def overlapped(loop: For) -> str | Fail:
-    """The name of loops whose turns are shared out among each other's."""
+    """The name of loops whose iterations are interleaved."""
     c = Chain.of(loop)
     return c if isinstance(c, Fail) else CHAINED
 
@@ -160,7 +160,7 @@ def overlapped(loop: For) -> str | Fail:
 def _operands(
     vars: Vars, folds: tuple[Stmt, ...], store: Store, among: Sequence[OnTiles]
 ) -> MatrixProduct | Fail:
-    """What stands at the first row, lane and word."""
+    """An expression at the first row, lane and word."""
     (lane, word, row, _), grid, by = vars, among[0].grid, {x.intrinsic: x for x in among}
     rows, lanes = row.extent, lane.extent
     if not isinstance(rows, int) or not grid.fits(rows) or lanes != grid.wide(rows):
@@ -186,7 +186,8 @@ def _operands(
 
 
 def configure(v: Values, scope: Scope, p: MatrixProduct) -> None:
-    """Eight tiles of 16 words a row: those of sums and of the first factor as high as the product needs."""
+    """Eight tiles of 16 words per row: those of sums and of the first factor have the height that the product
+    needs."""
     rows = [height(p.rows)] * SECOND[0] + [SIDE] * len(SECOND)
     values = ", ".join(f"i8 {b}" for b in (1, *[0] * 15, *[SIDE * WORD, 0] * 8, *[0] * 16, *rows, *[0] * 8))
     place = f"%{v.out.scopes.name('tiles')}"
@@ -199,14 +200,15 @@ def configure(v: Values, scope: Scope, p: MatrixProduct) -> None:
 
 
 def release(v: Values) -> None:
-    """Where it ends: what the tiles held need not be kept for anyone."""
+    """The end of the function: the contents of the tiles need not be preserved."""
     v.out.declared.add("declare void @llvm.x86.tilerelease()")
     v.out.scopes.inner.lines.append("  call void @llvm.x86.tilerelease()")
 
 
 def write(v: Values, p: MatrixProduct, between: Callable[[str], None] = lambda word: None) -> None:
-    """The tiles of sums from nothing, the loop over words, and the stores. What `between` writes for each
-    turn of that loop is computed while tiles are multiplied, as those take turns of many cycles."""
+    """The sums initialized, the loop over words, and the stores. The code that `between` writes for each
+    iteration of that loop is executed while tiles are multiplied, since those instructions take many
+    cycles."""
     scope, out, tall = v.out.scopes.inner, v.out, height(p.rows)
     rows = range(p.rows // tall)
     first, seconds, target = places(v, scope, p)
@@ -254,7 +256,7 @@ def write(v: Values, p: MatrixProduct, between: Callable[[str], None] = lambda w
 
 
 def places(v: Values, scope: Scope, p: MatrixProduct) -> tuple[str, list[str], str]:
-    """Where the factors and the target begin, all of which is checked here where accesses are."""
+    """The start of the factors and the target; the range of each is checked here if accesses are checked."""
     rows, size, lanes = p.rows, p.first.elements, p.lanes * p.seconds[0].elements
     words = add(mul(add(p.count, -1), p.step), lanes)
 
@@ -269,8 +271,7 @@ def places(v: Values, scope: Scope, p: MatrixProduct) -> tuple[str, list[str], s
 
 
 def moved(v: Values, scope: Scope, place: str, by: str) -> str:
-    """How far from `place` something lies that is `by` from there: nowhere else where checks have found that
-    there is nothing."""
+    """The address `by` behind `place`; `place` itself if checks found no memory there."""
     if v.checks is None:
         return by
     nothing, nowhere = (v.out.put(scope, f"icmp eq ptr {place}, {x}") for x in (NOTHING, NOWHERE))

@@ -1,7 +1,7 @@
-"""The mixing of checksums as LLVM IR: what `plan/checksum.py` defines, near the speed of memory.
+"""The mixing function of checksums as LLVM IR: defined in `plan/checksum.py`, near the speed of memory.
 
-Eight vectors of eight lanes hide the 15 cycles that a product of 64-bit words takes. The next rows are asked
-for early, since the processor reads ahead no further than to the end of a page.
+Eight vectors of eight lanes hide the 15 cycles of a product of 64-bit words. The next rows are prefetched
+early, since the hardware prefetcher stops at the end of a page.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
 
 
 def _mix(f: Body, rows: Value, count: Value, lanes: Value) -> None:
-    """Changes 64 lanes by `count` rows, which begin anywhere."""
+    """Mixes `count` rows, at any address, into 64 lanes."""
     factor, scale, turn = (Value(f, _TYPE, _every(number)) for number in (FACTOR, SCALE, ROTATED))
     places = [lanes.at(LINE * k, "i8") for k in range(LANES // WIDTH)]
     held = [f.variable(place.load(_TYPE, align=8)) for place in places]

@@ -1,19 +1,18 @@
-"""Sums of dots in tiles of 2 × 2 of them, each tile in one register of NEON (SMMLA, BFMMLA).
+"""Sums of dots in tiles of 2 × 2, each tile in one register of NEON (SMMLA, BFMMLA).
 
 The first operand of the instruction has two words of each of two rows, the second one two words of each of
-two lanes, and each of the four sums in the third one gets the products of a row and a lane:
+two lanes, and each of the four sums in the third one receives the products of a row and a lane:
 
     [a0 a1]   [s00 s01]      s00 += dot(a0, b0) + dot(a1, b1), of the words of row 0 and of lane 0,
     [c0 c1] → [s10 s11]      s01 of row 0 and lane 1, s10 and s11 of row 1
 
-Rows are read where words of one row lie side by side, lanes where those of one word do: two words of four
-lanes are two operands once they are interleaved. The sums are put in order as they are stored, into scratch.
+Rows are loaded if words of one row are contiguous, lanes if those of one word are: two words of four lanes
+are two operands after interleaving. The sums are reordered as they are stored to scratch.
 
-What BFMMLA does to float32 is what BFDOT does, twice: without FEAT_EBF16, or where a program does not ask
-for that, it takes numbers below the normal range for 0, as factors, products and sums, and rounds a sum of
-two products, and what comes of adding it, to the neighbour whose last bit is 1 unless it is exact. So each
-addition is off by less than 2⁻²³ of its result, and on average by nothing. (Arm Architecture Reference
-Manual, shared/functions/float/bfloat, BFDotAdd and BFMatMulAdd)
+BFMMLA treats float32 like BFDOT, twice: without FEAT_EBF16, or if a program does not enable it, it flushes
+denormal factors, products and sums to 0, and rounds a sum of two products, and the sum of that and the
+accumulator, to odd. Each addition therefore has an error of less than 2⁻²³ of its result, with mean zero.
+(Arm Architecture Reference Manual, shared/functions/float/bfloat, BFDotAdd and BFMatMulAdd)
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ ROWS: Final = ("i32 0, i32 1, i32 4, i32 5", "i32 2, i32 3, i32 6, i32 7")  # of
 
 
 def found(loop: For) -> MatrixProduct | Fail:
-    """The product that a loop is, equal to its text."""
+    """The product of a loop that equals the definition."""
     p = matrix_product(loop, MMLA)
     one = isinstance(p, Fail) or len(p.seconds) == 1
     return p if one else Fail("it sums words of two parts")
@@ -50,12 +49,12 @@ def intrinsic(loop: For) -> str | Fail:
 
 
 def has(name: str, machine: Machine) -> bool:
-    """Whether a machine has the instruction that a loop is marked with."""
+    """Whether a machine has the instruction of a marked loop."""
     return any(x.loop == name and x.has(machine) for x in MMLA)
 
 
 def write(v: Values, p: MatrixProduct) -> None:
-    """The sums from nothing, the loop over two words at a time, and the stores."""
+    """The sums initialized, the loop over two words at a time, and the stores."""
     scope, out, kind = v.out.scopes.inner, v.out, ll.vector(p.by.intrinsic.total, FOUR)
     first, (second,), target = places(v, scope, p)
     pitch, step = (
@@ -83,7 +82,7 @@ def write(v: Values, p: MatrixProduct) -> None:
 
 
 def _row(v: Values, scope: Scope, first: str, pitch: str, row: int) -> str:
-    """Where a row's words begin."""
+    """The start of a row's words."""
     by = moved(v, scope, first, v.out.put(scope, f"mul i64 {pitch}, {row}"))
     return v.out.put(scope, f"getelementptr i8, ptr {first}, i64 {by}")
 
@@ -92,7 +91,7 @@ def _operands(
     v: Values, scope: Scope, rows: Sequence[str], lanes: tuple[str, str, int], at: str
 ) -> tuple[list[str], list[str]]:
     """The registers of two words each, from the word `at` on: of each two rows, of each two lanes. `lanes`:
-    where their words begin, how many bytes lie from one to the next, and how many there are."""
+    the address of their words, the bytes from one to the next, and their number."""
     (second, step, count), out = lanes, v.out
     along = out.put(scope, f"mul i64 {at}, {WORD}")
     halves = [_load(v, scope, "i64", row, along) for row in rows]
@@ -127,7 +126,7 @@ def _products(
 
 
 def _store(v: Values, scope: Scope, p: MatrixProduct, target: str, sums: Sequence[str]) -> None:
-    """The sums of each two rows in two lines."""
+    """The sums of each two rows as two lines."""
     kind, across = ll.vector(p.by.intrinsic.total, FOUR), p.lanes // 2
     for row in range(p.rows):
         own = sums[row // 2 * across :][:across]

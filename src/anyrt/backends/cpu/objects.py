@@ -1,8 +1,6 @@
-"""Code of single functions: from the cache where there is some, else compiled, in several processes where
-that pays.
+"""Code of single functions, from the cache or compiled, in several processes if that pays.
 
-It depends on nothing but its text, the processor and what compiles it, so layers, builds and networks share
-it.
+It depends only on its text, the processor and the compiler, so layers, builds and networks share it.
 """
 
 from __future__ import annotations
@@ -26,10 +24,10 @@ _LENGTH: Final = struct.Struct("<Q")
 
 
 class Nowhere:
-    """Keeps nothing."""
+    """A store that keeps nothing."""
 
     def get_bytes(self, key: str) -> bytes | None:
-        """Never anything."""
+        """Nothing."""
         return None
 
     def put_bytes(self, key: str, parts: Sequence[bytes | memoryview]) -> bool:
@@ -43,8 +41,8 @@ def compiled(
     store: Store,
     told: Told = lambda made, of: None,
 ) -> Mapping[str, Image]:
-    """Code for every text; `told` hears between the steps how many there are of how many, and what it raises
-    ends them."""
+    """Code for every text; `told` is called between the steps with the number done and the total, and an
+    exception of it ends them."""
     keys = {text: cache_key("piece", llvm.VERSION, target.key, text) for text in texts}
     found = {
         text: function
@@ -55,7 +53,7 @@ def compiled(
     made = compile_texts(missing, target, lambda count: told(len(found) + count, len(keys)))
     new = {text: Image(*image.flatten(code)) for text, code in made.items()}
     for text, function in new.items():
-        told(len(keys), len(keys))  # who stops a build wants nothing of it, and does not wait for a disk
+        told(len(keys), len(keys))  # a cancelled build needs no result, and does not wait for a disk
         store.put_bytes(keys[text], _packed(function))
     return found | new
 
@@ -66,7 +64,7 @@ def _packed(function: Image) -> Sequence[bytes]:
 
 
 def _unpack(content: bytes | None) -> Image | None:
-    """None also for what does not hold code."""
+    """None also for content that is not code."""
     if content is None or len(content) < _LENGTH.size:
         return None
     (length,) = _LENGTH.unpack_from(content)

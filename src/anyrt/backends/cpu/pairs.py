@@ -1,8 +1,8 @@
-"""Gathers of neighbours: two elements side by side at positions that are data are read at once.
+"""Gathers of neighbours: two adjacent elements at positions that are data are loaded together.
 
-A gather takes as long as it has lanes, however wide these are: one of pairs, and a shuffle for each, takes
-half as long as two that read `x[v]` and `x[v + 1]`. So images are read between their elements. Both loads
-stand in the body of one vector loop: the pair reads nothing that they would not.
+The time of a gather depends on the number of lanes, not on their width: one of pairs, with a shuffle for each
+element, takes half as long as two that read `x[v]` and `x[v + 1]`, as in interpolation of images. Both loads
+must be in the body of one vector loop, so the pair reads nothing else.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from anyrt.ir.kernel import For, Load, Stmt
 from anyrt.ir.statements import expressions
 from anyrt.ir.visit import parts
 
-# Types of one element and of two, by the bytes of one. Of floats LLVM makes one permute, of integers of 32
-# bits several instructions that narrow.
+# Types of one element and of two, by the bytes of one. For floats LLVM writes one permute, for integers of 32
+# bits several narrowing instructions.
 _ONE: Final = {2: "i16", 4: "float"}
 _TWO: Final = {2: "i32", 4: "double"}
 _SHORT: Final = {2: "i32", 4: "f64"}
@@ -30,8 +30,8 @@ SIZES: Final = frozenset(_ONE)
 
 
 def pairs_of(body: Iterable[Stmt]) -> Mapping[Load, tuple[Load, int]]:
-    """For each load beside another one the first of the two, and which of them it is; of those in loops
-    inside, which may have no turn, none."""
+    """For each load adjacent to another one the first of the two, and which of them it is; loads of inner
+    loops, which may have no iteration, are excluded."""
     plain = [s for s in body if not isinstance(s, For)]
     lines: dict[tuple[Buffer, Dim], dict[int, Load]] = {}
     for x in parts(expressions(plain)):
@@ -53,7 +53,7 @@ def gather(w: Writer, scope: Scope, first: Load, where: str, mask: str, width: i
 
 
 def gathered(w: Writer, scope: Scope, lanes: str, suffix: str, read: tuple[str, int, str]) -> str:
-    """Elements of a vector, at addresses, at multiples of so many bytes, where a mask is set."""
+    """Elements of a vector, at addresses that are multiples of so many bytes, under a mask."""
     (where, size, mask), width = read, lanes.split(" ", 1)[0]
     args = [(f"<{width} x ptr>", where), ("i32", f"{size}"), (f"<{width} x i1>", mask)]
     args.append((f"<{lanes}>", "zeroinitializer"))

@@ -1,4 +1,4 @@
-"""Asking Linux for the registers that hold tiles of a matrix (AMX), which a process may use only then.
+"""Requests Linux's permission for the registers of matrix tiles (AMX), which a process needs to use them.
 
 arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA), Linux kernel documentation, "Using XSTATE features in
 user space applications".
@@ -19,7 +19,7 @@ TILE_DATA: Final = 18
 
 @cache
 def permit_tiles() -> bool:
-    """True when this process may use them; asks once."""
+    """True if this process may use them; requested once."""
     if sys.platform != "linux" or platform.machine() not in ("x86_64", "AMD64"):
         return False
     try:

@@ -1,7 +1,7 @@
-"""Reading positions of a small slope: a few whole registers and lane permutes instead of a gather.
+"""Reads at positions of a small slope: a few whole registers and lane permutes instead of a gather.
 
-For positions p₀ ≤ p₁ ≤ … of one vector that lie within a few registers from p₀ on, the registers are loaded
-as they are, and each lane picks its element: one instruction for two registers, three for four.
+If the positions p₀ ≤ p₁ ≤ … of one vector are within a few registers from p₀ on, the registers are loaded
+whole, and each lane selects its element: one instruction for two registers, three for four.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ PICKS = {1: "vpermi2var.qi.512", 2: "vpermi2var.hi.512", 4: "vpermi2var.d.512"}
 
 
 def registers(table: Buffer, step: int, lanes: int, size: int) -> int:
-    """How many registers hold what `lanes` lanes read at positions of `table`, each standing for `step`
+    """The number of registers that hold the elements of `lanes` lanes at positions of `table`, each of `step`
     elements of `size` bytes."""
     group, last = table.group, lanes - 1
-    # From the beginning of the first lane's group on: the next group may stand for the same position.
+    # From the start of the first lane's group on: the next group may have the same position.
     spans = (group * table.slope * ((last + k) // group) + (last + k) % group for k in range(group))
     addresses = table.addresses
     common = group * (addresses.taps - 1) if addresses is not None and addresses.common else 0
@@ -64,7 +64,7 @@ def _register(w: Writer, scope: Scope, size: int, parts: list[str], places: str,
 
 
 def _widened(w: Writer, scope: Scope, places: str, lanes: int, each: int, element: str) -> str:
-    """The places as the permute wants them: one of the element's size for each lane of a whole register."""
+    """The places in the form of the permute: one of the element's size for each lane of a whole register."""
     short = places
     if element != "i32":
         short = w.put(scope, f"trunc <{lanes} x i32> {places} to <{lanes} x {element}>")

@@ -1,25 +1,24 @@
 """The thread pool as LLVM IR: parallel regions without OpenMP, without a compiled extension, without libc.
 
 Workers are threads that call worker() once and stay in it. A caller offers a region by publishing its job and
-a number of seats; workers take seats. The chunks are cut into one part per thread; each thread claims those
-of its own part, so that it meets the same memory in every region, then those that others have left.
-The caller closes the seats and waits only for those who sat down, so that a worker the operating system has
-suspended delays nobody. A caller that finds the pool busy runs its region alone instead of waiting.
+a number of seats; workers take seats. The chunks are divided into one part per thread; each thread claims
+those of its own part, so that it accesses the same memory in every region, then those that others have left.
+The caller closes the seats and waits only for workers that took one, so a worker that the operating system
+has suspended delays nobody. A caller that finds the pool busy runs its region alone instead of waiting.
 
 `state` is one 64-bit word, so that taking a seat is one compare-and-swap that fails if anything changed:
 
     bits 63..32 generation, the futex word | bits 31..16 seats left | bits 15..0 workers at work
 
-A worker that finds itself on the caller's processor moves to another one: woken together, two threads may
-land on one processor and take turns there, while another one is idle. So that it finds out at once, a caller
-that is done before somebody has woken up gives way; else milliseconds pass.
+A worker on the caller's processor moves to another one: two threads that wake up together may be placed on
+one processor and alternate there, while another one is idle. A caller that finishes before any worker has
+woken up yields, so that the worker notices at once; otherwise milliseconds pass.
 
-A job is rewritten only when nobody is at work and no seat is left, so that a seat is for one job only.
-Idle workers spin for `SPIN_TICKS`, then sleep. Sleepers announce themselves before the kernel compares the
+A job is rewritten only when nobody is at work and no seat is left, so that a seat is for one job only. Idle
+workers spin for `SPIN_TICKS`, then sleep. Sleepers announce themselves before the kernel compares the
 generation, callers publish before they look for sleepers (both sequentially consistent): no wake-up is lost.
-Why each word of the pool's memory is read and written in the order that it is stands beside it in
-`plan/pool.py`; the frame that a job works on is ordered as the job is.
-Regions do not nest. The order of chunks is free: kernels must not depend on it.
+`plan/pool.py` justifies the memory order of each word of the pool; the frame of a job is ordered like the
+job. Regions do not nest. The order of chunks is free: kernels must not depend on it.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _MASK: Final = 128  # words: one bit for each processor (linux.py)
 
 
 def _shared(pool: Value, word: PoolWord, more: Value | int = 0) -> Shared:
-    """A word of the pool, or of a part: so many words behind it."""
+    """The address of a word of the pool, or of a part."""
     at = more + int(word) if isinstance(more, Value) else int(word) + more
     return Shared(pool.at(at, name=f"{word.name.lower()}.at"))
 
@@ -63,7 +62,7 @@ def _scratch(args: Value, thread: Value) -> Value:
 
 
 def _cancelled(f: Body, args: Value) -> None:
-    """Whether somebody asks for an end."""
+    """Whether cancellation is requested."""
     flag = args.word(abi.CANCEL, "ptr")
     with f.when(flag.is_("eq", None)):
         f.give(False)
@@ -71,8 +70,8 @@ def _cancelled(f: Body, args: Value) -> None:
 
 
 def _work(f: Body, pool: Value, thread: Value) -> None:
-    """Claims chunks, first those of the thread's own part, then what others have left, or until somebody
-    cancels."""
+    """Claims chunks, first those of the thread's own part, then those that others have left, until
+    cancelled."""
     fn = _shared(pool, PoolWord.FUNCTION).load("monotonic", "ptr")
     args = _shared(pool, PoolWord.ARGS).load("monotonic", "ptr")
     words = (PoolWord.ITEMS, PoolWord.GRAIN, PoolWord.CHUNKS, PoolWord.PARTS)
@@ -150,7 +149,7 @@ def _offer(f: Body, pool: Value, seats: Value) -> None:
 
 
 def _leave(f: Body, pool: Value) -> None:
-    """Closes the seats, and waits for who sat down."""
+    """Closes the seats, and waits for the workers that took one."""
     state = _shared(pool, PoolWord.STATE)
     left = state.change("and", ~_SEATS, "acq_rel") & _SEATS
     asleep = _shared(pool, PoolWord.SLEEPERS).load("monotonic")
@@ -167,8 +166,9 @@ def _leave(f: Body, pool: Value) -> None:
 
 
 def _move(f: Body, cpu: Value) -> None:
-    """Moves this thread to another processor, and lets it run on every one again; negative where there is
-    none. It is done here since a thread that waits for the interpreter is woken up where its caller runs."""
+    """Moves this thread to another processor, and then allows all processors again; negative if there is
+    none. It is done here since a thread that waits for the interpreter is woken up on its caller's
+    processor."""
     mask = f.room("i64", _MASK)
     nbytes = f.call("i64", "@allowed", mask)
     with f.when(nbytes.is_("slt", 0)):
@@ -185,7 +185,7 @@ def _move(f: Body, cpu: Value) -> None:
 
 
 def _move_away(f: Body, pool: Value) -> None:
-    """Moves this thread away from the caller's processor, where threads can be moved."""
+    """Moves this thread away from the caller's processor, if threads can be moved."""
     movable = _shared(pool, PoolWord.MOVABLE)
     caller = _shared(pool, PoolWord.CALLER).load("monotonic")
     together, may = caller.is_("eq", f.call("i64", "@here")), movable.load("monotonic").is_("ne", 0)
@@ -194,8 +194,8 @@ def _move_away(f: Body, pool: Value) -> None:
 
 
 def _worker(f: Body, pool: Value, thread: Value) -> None:
-    """Returns 0 when the pool is stopped, 1 when idle on machines where a worker cannot sleep here."""
-    f.run("@ask_usual")  # what it asks of the processor a thread has from the one that started it
+    """Returns 0 when the pool is stopped, 1 when idle if a worker cannot sleep in native code."""
+    f.run("@ask_usual")  # a thread inherits the floating-point mode of the one that started it
     state = _shared(pool, PoolWord.STATE)
     ticks = _shared(pool, PoolWord.SPIN_TICKS).load("monotonic")
     seen, start, before = f.variable(-1), f.variable(0), f.variable(0)
@@ -223,7 +223,7 @@ def _worker(f: Body, pool: Value, thread: Value) -> None:
 
 
 def _sit(f: Body, pool: Value, thread: Value, now: Value, look: Loop) -> None:
-    """Takes a seat and works, or looks again where the state is not what it was."""
+    """Takes a seat and works, or retries if the state has changed."""
     state = _shared(pool, PoolWord.STATE)
     with f.when(state.swap(now, now - (_SEAT - 1), "acq_rel").is_("eq", False)):
         look.next()
@@ -232,7 +232,7 @@ def _sit(f: Body, pool: Value, thread: Value, now: Value, look: Loop) -> None:
 
 
 def _sleep(f: Body, pool: Value, seen: Value) -> None:
-    """Until the generation is another one; returns 1 where it cannot."""
+    """Waits until the generation changes; returns 1 if it cannot."""
     sleepers = _shared(pool, PoolWord.SLEEPERS)
     sleepers.change("add", 1, "seq_cst")
     slept = f.call("i1", "@sleep", _sleeping(pool), seen)
@@ -248,7 +248,7 @@ def _stop(f: Body, pool: Value) -> None:
     f.give()
 
 
-# Result and name, parameters, attributes; what writes it.
+# Result and name, parameters, attributes; the function that writes it.
 _FUNCTIONS: Final = (
     ("internal i1 @cancelled", "ptr args", "alwaysinline", _cancelled),
     ("internal void @work", "ptr pool, i64 thread", "", _work),

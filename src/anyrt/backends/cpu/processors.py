@@ -1,5 +1,5 @@
-"""Processors: the one that we are on and the plainest of each level, as LLVM names them, with what kernels
-may use there.
+"""Processors: the host and the baseline of each level, by LLVM's names, with the instructions that kernels
+may use.
 
 >>> forced(Level.AVX2).vector_bits
 256
@@ -33,7 +33,7 @@ class Arch(enum.Enum):
 
 
 class Level(enum.Enum):
-    """What code may use: the names that ANYRT_CPU takes."""
+    """Levels of instructions: the names that ANYRT_CPU accepts."""
 
     AVX512 = "avx512"
     AVX2 = "avx2"
@@ -45,7 +45,7 @@ class Level(enum.Enum):
 @dataclass(frozen=True, slots=True)
 class Processor:
     """A processor to compile for; `features` in LLVM's notation ("+avx2,+fma"), `lacks`: fields of `Machine`
-    that say what it has not."""
+    that it does not have."""
 
     level: Level
     arch: Arch
@@ -58,21 +58,21 @@ class Processor:
 
     @property
     def key(self) -> str:
-        """Equal for targets that run the same code: part of the cache key."""
+        """Equal for targets that execute the same code: part of the cache key."""
         return f"{self.triple} {self.cpu} {self.features}"
 
     @property
     def family(self) -> Arch:
-        """That of the triple: what LLVM makes, also where nothing is known of the processor."""
+        """The baseline of the triple: LLVM's default for unknown processors."""
         return _family(self.triple)
 
     @property
     def alignment(self) -> int:
-        """Bytes at whose multiples code is put: a line of the cache; on AArch64 a page, which ADRP counts."""
+        """The alignment of code in bytes: a cache line; on AArch64 a page, which ADRP counts."""
         return PAGE if self.family is Arch.AARCH64 else LINE
 
     def limited(self, machine: Machine) -> Machine:
-        """`machine` without what this processor has not."""
+        """`machine` without the features that this processor lacks."""
         bytewise = "+avx512vbmi," in self.features
         here = [1] * bytewise + [2, 4] if self.vector_bits == 8 * REGISTER else []
         without: dict[str, Any] = dict.fromkeys(self.lacks, False)  # Any: of fields that are bools
@@ -96,7 +96,7 @@ class _LevelFacts:
 
 _AVX2_NEEDS = ("avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "movbe", "popcnt")
 _AVX512_NEEDS = (*_AVX2_NEEDS, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
-# Best first: the host gets the first level of its family whose needs it meets.
+# Best first: the host gets the first level of its family whose requirements it meets.
 _LEVELS: dict[Level, _LevelFacts] = {
     Level.AVX512: _LevelFacts(Arch.X86_64, "x86-64-v4", 512, 32, _AVX512_NEEDS),
     Level.AVX2: _LevelFacts(Arch.X86_64, "x86-64-v3", 256, 16, _AVX2_NEEDS),
@@ -104,7 +104,7 @@ _LEVELS: dict[Level, _LevelFacts] = {
     Level.NEON: _LevelFacts(Arch.AARCH64, "generic", 128, 32, ()),
     Level.GENERIC: _LevelFacts(Arch.OTHER, "generic", 128, 16, ()),
 }
-# What a machine may have, by what LLVM calls it.
+# Features of a machine, by LLVM's names.
 _HAS: Mapping[Arch, Mapping[str, tuple[str, ...]]] = {
     Arch.X86_64: {
         "has_fma": ("fma",),
@@ -149,7 +149,7 @@ def host() -> Processor:
 
 
 def forced(level: Level) -> Processor:
-    """The plainest processor of `level`: what ANYRT_CPU asks for, and cross compilation."""
+    """The baseline processor of `level`, for ANYRT_CPU and cross compilation."""
     facts = _LEVELS[level]
     if facts.arch is Arch.OTHER:
         return _processor(level, facts, llvm.this_processor()[0], "generic", "", {})
@@ -158,7 +158,7 @@ def forced(level: Level) -> Processor:
 
 
 def choose(name: str | None) -> Processor:
-    """The host, or the level called `name` when the host can run it."""
+    """The host, or the level called `name` if the host supports it."""
     if name is None:
         return host()
     levels = {level.value: level for level in _LEVELS}

@@ -1,11 +1,11 @@
-"""Quotients by a constant, as products that round like them: a division takes as long as thirty of these.
+"""Quotients by a constant, as products with identical rounding: a division takes as long as thirty of these.
 
     x / d  ->  q = x · z + x · rest,  q + (x − q · d) · z         z = 1 / d rounded, rest = 1 / d − z rounded
 
-`q` is less than one unit in its last place from the quotient, so that what remains of x is exact, and the sum
-is the quotient rounded once (Markstein, "Computation of elementary functions on the IBM RISC System/6000
-processor", theorem 8.1). That holds where nothing is lost below the smallest numbers and nothing is infinite,
-and zeros keep their sign where there is no negative one: as of integers times a scale.
+`q` is less than one unit in its last place from the quotient, so the remainder of x is exact, and the sum is
+the quotient rounded once (Markstein, "Computation of elementary functions on the IBM RISC System/6000
+processor", theorem 8.1). That holds if nothing underflows and nothing is infinite, and zeros keep their sign
+if there is no negative one: as for integers times a scale.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ DIVISORS: Final = (2.0**-20, 2.0**20)
 DIVIDENDS: Final = (
     2.0**-40,
     2.0**40,
-)  # with those: quotients' last places times divisors' are at least 2^-128
+)  # in range: quotients' last places times divisors' are at least 2^-128
 INTEGERS: Final[Sizes] = (1.0, 2.0**63)
 
 
 @lru_cache(maxsize=1 << 14)
 def replacement(x: Expr) -> Expr | None:
-    """A quotient by products; None for all that is no quotient, or might come out as another number."""
+    """A quotient by products; None if it is no quotient, or the result might differ."""
     match x:
         case Alu(op=Op.DIV, args=(above, Const(value=below)), type=Scalar.F32) if _within(below, DIVISORS):
             found = sizes(above)
@@ -42,7 +42,7 @@ def replacement(x: Expr) -> Expr | None:
 
 def sizes(x: Expr) -> Sizes | None:
     """(least, greatest) absolute value of `x` where it is not zero, which then is never a negative zero; None
-    where nothing is known."""
+    if unknown."""
     match x:
         case Cast(arg=arg) if x.type is Scalar.F32 and not arg.type.is_float:
             return INTEGERS if arg.type is Scalar.I64 else (1.0, 2.0**31)
@@ -74,5 +74,5 @@ def _within(value: float, bounds: Sizes) -> bool:
 
 
 def _lies(inner: Sizes, outer: Sizes) -> bool:
-    """True where nothing is outside; where there is nothing but zero, too."""
+    """True if everything is inside, also if there are only zeros."""
     return outer[0] <= inner[0] and inner[1] <= outer[1]

@@ -1,5 +1,4 @@
-"""What vector loops store, whole vectors, past the caches where that pays, or only some lanes, and what they
-prefetch."""
+"""Stores of vector loops, whole vectors, past the caches if that pays, or only some lanes; and prefetches."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ LEAST_PAST = 16  # bytes of the smallest vectors that can be stored past the cac
 
 
 def store(v: Vectors, stmt: Store, lanes: Lanes) -> None:
-    """Every lane's element."""
+    """The value in every lane."""
     values, scope = v.values, v.out.scopes.inner
     buffer, type = stmt.buffer, stmt.buffer.stored
     assert stmt.value.type is type, f"storing {stmt.value.type} into {buffer.name}, which holds {type}"
@@ -32,11 +31,11 @@ def store(v: Vectors, stmt: Store, lanes: Lanes) -> None:
 
 
 def store_run(v: Vectors, buffer: Buffer, value: str, where: str, lanes: Lanes) -> None:
-    """Lanes that are neighbours in memory."""
+    """Lanes that are contiguous in memory."""
     scope, type = v.out.scopes.inner, buffer.stored
     kind, size = ll.vector(type, lanes.width), ll.BYTES[type]
     nbytes = lanes.width * size
-    part = min(v.machine.vector_bits // 8, nbytes & -nbytes)  # what registers can be filled with
+    part = min(v.machine.vector_bits // 8, nbytes & -nbytes)  # a value to fill registers with
     if lanes.mask is None and buffer.nontemporal != 0 and part >= LEAST_PAST:
         _store_past(v, buffer, kind, value, where, part)
     elif lanes.mask is None and nbytes > v.machine.vector_bits // 8 == part:
@@ -54,8 +53,8 @@ def store_run(v: Vectors, buffer: Buffer, value: str, where: str, lanes: Lanes) 
 
 
 def _store_parts(v: Vectors, type: Scalar, value: str, where: str, lanes: Lanes) -> None:
-    """Register by register: LLVM takes what several ones stored apart as one long integer, where it knows
-    that a part of it is loaded."""
+    """Register by register: LLVM merges several stores to one long integer if it knows that a part of it is
+    loaded."""
     scope, name, size = v.out.scopes.inner, ll.NAMES[type], ll.BYTES[type]
     width = v.machine.vector_bits // 8 // size
     for first in range(0, lanes.width, width):
@@ -66,7 +65,7 @@ def _store_parts(v: Vectors, type: Scalar, value: str, where: str, lanes: Lanes)
 
 
 def _store_past(v: Vectors, buffer: Buffer, kind: str, value: str, where: str, part: int) -> None:
-    """Past the caches where the address allows it: such stores exist for aligned vectors only."""
+    """Past the caches if the address allows it: such stores exist for aligned vectors only."""
     scope = v.out.scopes.inner
     past, plain, done = (v.out.scopes.name(stem) for stem in ("past", "plain", "stored"))
     address = v.out.put(scope, f"ptrtoint ptr {where} to i64")
@@ -97,8 +96,8 @@ def _scatter(v: Vectors, stmt: Store, value: str, lanes: Lanes) -> None:
 
 
 def fetch(v: Vectors, stmt: Fetch, lanes: Lanes) -> None:
-    """Every cache line of what the lanes would read, one where it is the same for all; a masked step is not
-    worth it."""
+    """Every cache line that the lanes would read, one if it is the same for all; a masked step is not worth
+    it."""
     scope = v.out.scopes.inner
     if lanes.mask is None:
         first = v.lane_zero(scope, 1, substitute(stmt.index, {lanes.var: 0}), lanes)
@@ -110,7 +109,8 @@ def fetch(v: Vectors, stmt: Fetch, lanes: Lanes) -> None:
 
 
 def prefetch(w: Writer, scope: Scope, where: str, ahead: int, *, nearest: bool = False) -> None:
-    """Ask for the cache line `ahead` bytes behind `where`, to be held near the core or nearest to it."""
+    """Prefetch the cache line `ahead` bytes behind `where`, to a cache near the core or to the nearest
+    one."""
     at = w.put(scope, f"getelementptr i8, ptr {where}, i64 {ahead}")
     how = [("i32", "0"), ("i32", "3" if nearest else "2"), ("i32", "1")]
     w.run(scope, "llvm.prefetch.p0", [("ptr", at), *how])

@@ -1,13 +1,13 @@
-"""What the executor and the pool ask of a processor and of its operating system: functions in LLVM text.
+"""The functions that the executor and the pool require of a processor and its operating system, in LLVM text.
 
-How the calling thread computes (`control`), as one word that means something to the processor alone:
+The floating-point mode of the calling thread (`control`), as one word in the processor's format:
 
     i64 @asked()        what the thread asks of the processor now
     i1 @usual(i64)      whether that is to round to the nearest, keep subnormal numbers, and raise nothing
     void @ask(i64)      ask for what was asked before
     void @ask_usual()   ask for the usual
 
-What threads do that wait for one another (`threads`):
+The functions for threads that wait for one another (`threads`):
 
     void @pause()               a moment for the processor's other thread
     i64 @clock(i64 before)      ticks of 0.2 to 0.5 ns, read after `before`
@@ -28,7 +28,7 @@ from anyrt.backends.cpu import aarch64, x86
 from anyrt.backends.cpu.processors import Arch, Processor, host
 from anyrt.codegen.build import internal
 
-# How threads compute is not known there, and kept as it is.
+# The floating-point mode is unknown there, and stays as it is.
 _CONTROL: Final = internal(
     ("i64 @asked", "", lambda f: f.give(0, "i64")),
     ("i1 @usual", "i64 asked", lambda f, asked: f.give(True)),
@@ -38,7 +38,7 @@ _WAITING: Final = internal(
     ("void @pause", "", lambda f: (f.write("fence seq_cst"), f.give())),
     ("i64 @clock", "i64 before", lambda f, before: f.give(before + 64)),
 )
-# A worker goes back to its caller when idle, who sleeps and calls again; nobody needs waking.
+# An idle worker returns to its caller, which sleeps and calls again; nobody needs waking.
 _SYSTEM: Final = internal(
     ("i64 @here", "", lambda f: f.give(0, "i64")),
     ("i1 @sleep", "ptr word, i64 seen", lambda f, word, seen: f.give(False)),
@@ -50,7 +50,7 @@ _SYSTEM: Final = internal(
 
 
 def control(target: Processor) -> str:
-    """How a thread computes, on the processor that LLVM compiles for."""
+    """The floating-point mode, on the processor that LLVM compiles for."""
     match target.family:
         case Arch.X86_64:
             text, usual = x86.CONTROL, x86.USUAL
@@ -64,7 +64,7 @@ def control(target: Processor) -> str:
 def threads(target: Processor) -> str:
     """How threads wait for one another."""
     linux = "linux" in target.triple
-    # LLVM assembles inline code for the machine it runs on only.
+    # LLVM assembles inline code only for the machine that it runs on.
     if target.arch is Arch.X86_64 and linux and host().family is Arch.X86_64:
         return x86.LINUX
     if target.arch is Arch.AARCH64:

@@ -42,13 +42,13 @@ def _chosen() -> processors.Processor:
 
 @dataclass(frozen=True, slots=True)
 class CpuTarget:
-    """A processor to compile for: the one that we are on, as far as ANYRT_CPU lets it be used."""
+    """A processor to compile for: the host, limited by ANYRT_CPU."""
 
     processor: processors.Processor = field(default_factory=_chosen)
 
     @property
     def key(self) -> str:
-        """Equal for targets that run the same code."""
+        """Equal for targets that execute the same code."""
         return self.processor.key
 
     @property
@@ -67,7 +67,7 @@ class CpuTarget:
         )
 
     def named(self, level: str | None) -> CpuTarget:
-        """The plainest processor of a level; None: this machine's."""
+        """The baseline processor of a level; None: this machine's."""
         if level is None:
             return CpuTarget(processors.host())
         known = {x.value: x for x in processors.Level}
@@ -81,7 +81,7 @@ class CpuTarget:
         return INTRINSICS
 
     def limited(self, machine: Machine) -> Machine:
-        """`machine` without what this processor has not."""
+        """`machine` without the features that this processor lacks."""
         return self.processor.limited(machine)
 
     def emit(self, kernel: Kernel, machine: Machine, *, checked: bool = False) -> Function:
@@ -114,8 +114,7 @@ class CpuTarget:
         store: Store | None = None,
         told: Told = lambda made, of: None,
     ) -> Assembled:
-        """Executor, program and kernels, linked. The executor comes besides from what this process has
-        compiled."""
+        """Executor, program and kernels, linked. This process caches the executor."""
         loop, kernels = executor.text(self.processor), [f.module for f in functions.values()]
         known = _EXECUTORS.get(self.key) if store is None else None
         if known is not None:
@@ -132,16 +131,16 @@ class CpuTarget:
         return compile_pool(self.processor)
 
     def compile_mix(self) -> Compiled:
-        """What mixes checksums."""
+        """The mixing function of checksums."""
         return compile_mix(self.processor)
 
     def compile_text(self, text: str) -> Compiled:
-        """Functions of LLVM IR that calls nothing outside."""
+        """Functions of LLVM IR that call nothing external."""
         image, entries = flatten(llvm.compile_text(text, self.processor, _HARD))
         return Compiled(Program((), 0, 0, 0, 0, (), tuple(entries.items())), image)
 
     def run(self, job: Job, feeds: Mapping[str, Array]) -> Answer:
-        """No outputs, as what runs code is the device; how much of it there is as a note."""
+        """No outputs, since the device runs code; the size of the code as a note."""
         machine = self.limited(job.machine)
         made = compiled((emit(k, machine).module for k in job.module.distinct), self.processor, Nowhere())
         code = sum(len(function.code) for function in made.values())

@@ -1,7 +1,8 @@
-"""Tiles: a store for each of a few turns inside a vector loop, which are neighbours where the lanes are not.
+"""Tiles: a store for each of a few iterations inside a vector loop, which are contiguous although the lanes
+are not.
 
-What walks memory with the tile is computed with the tile's turns as lanes, once for each lane of the vector
-loop, and transposed; in a masked step it is gathered.
+Expressions that are contiguous along the tile are computed with the tile's iterations as lanes, once for each
+lane of the vector loop, and transposed; in a masked step they are gathered.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def write_tile(to: Emitter, v: Vectors, loop: For, lanes: Lanes) -> None:
     if moved is not None and moved[0] == tile.extent and along is not None and along[0] == 1:
         Tile(to, v, tile, store, lanes).interleaved(moved[1])
     elif moved is None or moved[0] != 1 or not walks(store.value, tile) or bounds(tile.extent or 0)[1] < 2:
-        # Neighbours are stored apart, or there are no two of them to load at once.
+        # Contiguous stores are apart, or there are no two of them to load at once.
         if isinstance(tile.extent, int):
             to.unrolled(tile, loop.body)
         else:
@@ -51,7 +52,7 @@ class Tile:
     lanes: Lanes
 
     def transposed(self, rest: Dim) -> None:
-        """Rows whose lanes are the tile's turns become columns, which are stored."""
+        """Rows whose lanes are the tile's iterations become columns, which are stored."""
         v, values, tile, store = self.vectors, self.vectors.values, self.tile, self.store
         turns, outer = tile.extent or 0, v.out.scopes.inner
         size = 1 << (bounds(turns)[1] - 1).bit_length()
@@ -71,8 +72,8 @@ class Tile:
                 v.out.guarded(outer, flag, inner.lines)
 
     def _columns(self, across: Lanes) -> list[str]:
-        """The tile's columns. Rows that take much to compute are computed in a loop and laid down in between,
-        and so are more rows than fit into the registers."""
+        """The tile's columns. Rows that are expensive are computed in a loop through memory, and so are more
+        rows than the registers hold."""
         out, outer, width = self.vectors.out, self.vectors.out.scopes.inner, self.lanes.width
         name, size = ll.NAMES[self.store.buffer.stored], ll.BYTES[self.store.buffer.stored]
         most = fit(self.vectors.machine)
@@ -97,8 +98,8 @@ class Tile:
         return list(columns(out, outer, place, (name, size), width, across.width))
 
     def _row(self, lane: str, across: Lanes) -> str:
-        """What one lane of the vector loop stores in all turns of the tile; lanes that a mask leaves out
-        repeat the last one."""
+        """The stores of one lane of the vector loop in all iterations of the tile; masked lanes repeat the
+        last one."""
         v, values, lanes, wanted = self.vectors, self.vectors.values, self.lanes, self.store.value
         outer = v.out.scopes.inner
         at = v.out.put(outer, f"add i64 {lanes.first}, {lane}")
@@ -107,7 +108,7 @@ class Tile:
             at = v.out.call(outer, "i64", "llvm.smin.i64", [("i64", at), ("i64", last)])
         inner = v.open(across, Scope(syms={lanes.var: at, across.var: "0"}))
         value = v.value(wanted)
-        if isinstance(wanted, Load):  # rows far apart are more than a processor watches
+        if isinstance(wanted, Load):  # more rows far apart than a hardware prefetcher tracks
             first = values.dim(substitute(wanted.index, {across.var: 0}))
             behind = across.width * ll.BYTES[wanted.type]
             prefetch(v.out, inner, values.address(inner, wanted.buffer, first), behind)
@@ -116,7 +117,8 @@ class Tile:
         return value
 
     def interleaved(self, rest: Dim) -> None:
-        """Lanes stored `tile.extent` elements apart, the tile's turns between them: one run of memory."""
+        """Lanes stored `tile.extent` elements apart, with the tile's iterations between them: contiguous
+        memory."""
         v, values, tile, lanes = self.vectors, self.vectors.values, self.tile, self.lanes
         buffer, size, outer = self.store.buffer, tile.extent, v.out.scopes.inner
         assert isinstance(size, int), f"tile {tile} needs a fixed extent"

@@ -1,11 +1,10 @@
-"""Transposing a tile, and interleaving a few vectors.
+"""Transposes a tile, and interleaves a few vectors.
 
-Both ways use perfect shuffles: each turns the bits of every element's place by one, so that after log₂(rows)
-shuffles of the whole tile element (r, c) stands where (c, r) belongs. Sixteen rows fit into 32 registers,
-where a 16 × 16 tile takes 64 two-register permutes for 256 elements. More rows do not. Of those, blocks
-of 16 bytes are put side by side when they are loaded, in the order in which their columns are wanted, and
-are transposed on their own, all of a register at once: that needs few registers, and instructions that are
-cheaper, but every row is read several times.
+Both use perfect shuffles: each rotates the bits of every element's position by one, so that after log₂(rows)
+shuffles of the whole tile element (r, c) is at (c, r). Sixteen rows fit 32 registers, where a 16 × 16 tile
+takes 64 two-register permutes for 256 elements. More rows do not. In that case, blocks of 16 bytes are placed
+side by side when they are loaded, in the order of their columns, and are transposed separately, all of a
+register at once: that needs few registers, and cheaper instructions, but every row is read several times.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ BLOCK = 16  # bytes
 
 
 def fit(machine: Machine) -> int:
-    """Rows that are transposed in registers: half of these hold rows, the others what becomes of them."""
+    """Rows that are transposed in registers: half of these hold rows, the others the results."""
     return machine.registers // 2
 
 
@@ -65,7 +64,7 @@ def columns(
 def _interleave(
     w: Writer, scope: Scope, a: str, b: str, name: str, length: int, block: int, half: int
 ) -> str:
-    """One half of each block of two vectors, their elements in turn."""
+    """One half of each block of two vectors, their elements interleaved."""
     first = half * block // 2
     picks = [
         start + first + k // 2 + (k % 2) * length for start in range(0, length, block) for k in range(block)
@@ -74,13 +73,13 @@ def _interleave(
 
 
 def shuffle(w: Writer, scope: Scope, a: str, b: str, element: str, length: int, picks: list[int]) -> str:
-    """Lanes picked from two vectors of `length` lanes, the second counted on behind the first."""
+    """Lanes selected from two vectors of `length` lanes, the second numbered behind the first."""
     kind, order = f"<{length} x {element}>", ", ".join(f"i32 {i}" for i in picks)
     return w.put(scope, f"shufflevector {kind} {a}, {kind} {b}, <{len(picks)} x i32> <{order}>")
 
 
 def joined(w: Writer, scope: Scope, rows: list[str], element: str, length: int, width: int) -> list[str]:
-    """Neighbouring vectors put together until they have `width` lanes."""
+    """Neighbouring vectors joined until they have `width` lanes."""
     while length < width:
         pairs = zip(rows[::2], rows[1::2], strict=True)
         rows = [shuffle(w, scope, a, b, element, length, list(range(2 * length))) for a, b in pairs]

@@ -1,7 +1,7 @@
 """Kernel expressions over the lanes of the open vector loop.
 
 An expression that does not depend on the loop's variable is computed once as a scalar and broadcast; a load
-becomes a plain vector load, a strided one or a gather by how its index moves with that variable.
+becomes a vector load, a strided load or a gather, depending on how its index moves with that variable.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ WORD = 4  # bytes
 @dataclass(frozen=True, slots=True)
 class Lanes:
     """A vector loop while its body is written: the loop variable's value in lane 0, the width (two or more:
-    the text of one lane is a scalar's), and in the tail the mask, with the number of lanes that it has;
-    `pairs`: its loads of neighbours."""
+    one lane is written as scalar code), and in the tail the mask, with its number of lanes; `pairs`: its
+    loads of neighbours."""
 
     var: Sym
     width: int
@@ -75,7 +75,7 @@ class Vectors:
         return self.out.scopes.open(scope)
 
     def value(self, x: Expr) -> str:
-        """`x` as the open vector loop needs it: a vector inside one, else a scalar."""
+        """`x` in the form of the open vector loop: a vector inside one, else a scalar."""
         lanes = self.lanes
         if lanes is None:
             return self.values.scalar(x)
@@ -95,7 +95,7 @@ class Vectors:
         return lanes.var in free_symbols(x) or any(registers[r].lanes > 1 for r in registers_of(x))
 
     def _home(self, needs: frozenset[Sym], reads: frozenset[str] = frozenset()) -> Scope:
-        """As `Scopes.home`, but not outside the open vector loop."""
+        """As `Scopes.home`, but inside the open vector loop."""
         stack = self.out.scopes.stack
         first = next(i for i, s in enumerate(stack) if s in self.opened)
         return stack[max(first, self.out.scopes.depth(needs, reads))]
@@ -120,8 +120,8 @@ class Vectors:
                 return arithmetic.operation(self.out, scope, x, texts, lanes.width)
 
     def _stepped(self, scope: Scope, moved: tuple[int, Dim], by: int, lanes: Lanes) -> str:
-        """An index times a number: that of lane 0, and steps. A product of 64 bits takes three instructions
-        in each half of the lanes."""
+        """An index times a number: that of lane 0, and steps. A 64-bit product takes three instructions in
+        each half of the lanes."""
         put, width, stride = self.out.put, lanes.width, moved[0]
         first = put(scope, f"mul i64 {self.lane_zero(scope, stride, moved[1], lanes)}, {by}")
         half = 1 << 63
@@ -224,7 +224,7 @@ class Vectors:
         return self._gather(scope, x, lanes) if followed is None else self._pick(scope, x, *followed, lanes)
 
     def _followed(self, x: Load, lanes: Lanes) -> tuple[Sym, Load, int] | None:
-        """(position, its table's entry, elements a position) when lanes read positions of a table that has a
+        """(position, its table's entry, elements per position) if lanes read positions of a table that has a
         slope, and the processor can permute that."""
         for sym in sorted(symbols(x.index), key=lambda s: s.name):
             entry, moved = sym.source, linear(x.index, sym)
@@ -239,7 +239,7 @@ class Vectors:
         return None
 
     def _pick(self, scope: Scope, x: Load, sym: Sym, entry: Load, step: int, lanes: Lanes) -> str:
-        """Registers from the first lane's element on, but none beyond the buffer's end."""
+        """Registers from the first lane's element on, without those beyond the buffer's end."""
         w, size, kind = self.out, ll.BYTES[x.type], f"<{lanes.width} x i32>"
         count = permute.registers(entry.buffer, step, lanes.width, size)
         along, moved = linear(entry.index, lanes.var), linear(x.index, sym)
@@ -270,7 +270,7 @@ class Vectors:
     def _placed(
         self, scope: Scope, addresses: Addresses | None, at: Dim, lanes: Lanes
     ) -> tuple[str, str] | None:
-        """Where a vector begins to read, and how far from there each lane's element lies."""
+        """The start of a vector's reads, and the distance of each lane's element from it."""
         if addresses is None or lanes.mask is not None or not lanes.whole or lanes.width != LANES:
             return None
         tap = next((t for t in range(addresses.taps) if at == mul(addresses.length, t)), None)
@@ -298,13 +298,13 @@ class Vectors:
         return self.out.call(scope, kind, name, [*given, (kind, "zeroinitializer")])
 
     def _all_there(self, x: Load, lanes: Lanes) -> Lanes:
-        """The lanes without their mask where all of them may be read: LLVM keeps the address of each masked
-        load in a register."""
+        """The lanes without their mask if all of them may be read: LLVM keeps the address of each masked load
+        in a register."""
         return replace(lanes, mask=None) if x.buffer.padded else lanes
 
     def _strided(self, scope: Scope, x: Load, where: str, stride: int, lanes: Lanes) -> str:
-        """Whole vectors from the first to the last element read, then the wanted ones picked out: LLVM takes
-        one load of them all apart."""
+        """Whole vectors from the first to the last element read, with the needed ones selected: LLVM would
+        split one load of them all."""
         width = lanes.width
         element, last = ll.NAMES[x.type], stride * (width - 1)
         picked, end = "", 0
@@ -313,9 +313,7 @@ class Vectors:
             at = self.out.put(scope, f"getelementptr {element}, ptr {where}, i64 {start}") if start else where
             part = self._contiguous(scope, x, at, self._reaching(scope, start, stride, lanes))
             places = [i * stride for i in range(width)]
-            held = (
-                places if k == 1 else list(range(width))
-            )  # from the second on, lanes stand where they belong
+            held = places if k == 1 else list(range(width))  # from the second on, lanes are in their places
             new = [width + p - start if p < start + width else 0 for p in places]
             order = [h if p < end else n for p, h, n in zip(places, held, new, strict=True)]
             picked = shuffle(self.out, scope, picked, part, element, width, order) if k else part
@@ -323,7 +321,7 @@ class Vectors:
         return picked
 
     def _reaching(self, scope: Scope, start: int, stride: int, lanes: Lanes) -> Lanes:
-        """For the elements from `start` on up to the last one that is read of so many lanes."""
+        """For the elements from `start` up to the last one that so many lanes read."""
         if lanes.mask is None:
             return lanes
         end = self.out.put(scope, f"mul i64 {lanes.count}, {stride}")
@@ -353,7 +351,7 @@ class Vectors:
 
     def _gather_words(self, scope: Scope, where: str, mask: str, x: Load, width: int) -> str:
         """Elements of less than 32 bits from the words around them, for which there is an instruction; a word
-        never lies on two pages."""
+        never crosses a page."""
         put, addresses, words = self.out.put, f"<{width} x i64>", ll.vector(Scalar.I32, width)
         at = put(scope, f"ptrtoint <{width} x ptr> {where} to {addresses}")
         rest = put(scope, f"and {addresses} {at}, splat (i64 {WORD - 1})")
@@ -377,8 +375,8 @@ class Vectors:
         *,
         writes: bool = False,
     ) -> str:
-        """Pointer to what all lanes of the mask read or write, `each` elements apart, of which the last lane
-        needs so many."""
+        """Pointer to the elements of all masked lanes, `each` elements apart, of which the last lane needs so
+        many."""
         rest = each - (each if last is None else last)
         most, checks = lanes.width * each - rest, self.values.checks
         if checks is None or lanes.mask is None:
@@ -408,7 +406,7 @@ class Vectors:
         return checks.places(scope, buffer, (where, indices), width, lanes.mask, writes=writes)
 
     def split(self, x: Dim, lanes: Lanes) -> tuple[Dim, Dim]:
-        """(what all lanes share, what moves)."""
+        """(the part that all lanes share, the part that moves)."""
         moving: Dim = 0
         for m, c in x.terms if isinstance(x, DimExpr) else ():
             if any(lanes.var in symbols(a) for a in m):

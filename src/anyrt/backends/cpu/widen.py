@@ -1,7 +1,7 @@
-"""Vector loops: a main loop over whole vectors, and masked steps for what does not fill one.
+"""Vector loops: a main loop over whole vectors, and masked steps for the remainder.
 
-Accumulators folded inside get several vectors each in the main loop (`most_chains`), so that their latency
-overlaps; lanes are combined at the end, in a fixed order.
+Accumulators folded inside get several vectors each in the main loop (`most_chains`), so that their latencies
+overlap; lanes are combined at the end, in a fixed order.
 """
 
 from __future__ import annotations
@@ -25,18 +25,17 @@ from anyrt.ir.statements import changes_of, expressions, folds, lanes_for, store
 from anyrt.ir.visit import loads, parts
 
 AT_ONCE = 2  # registers that one instruction narrows to bfloat16
-BODIES = 128  # instructions, roughly, that copies of a loop's body may have together
+BODIES = 128  # instructions, roughly, of all copies of a loop's body together
 
 
 def most_chains(machine: Machine) -> int:
-    """Independent accumulators, a power of two: as many as an addition takes cycles, so that one can begin in
-    each."""
+    """Independent accumulators, a power of two: the cycles of an addition, so that one can begin in each."""
     return 1 << (machine.costs.latency.bit_length() - 1)
 
 
 def peel(machine: Machine) -> int:
-    """Vectors: shorter loops gain nothing from aligned stores, as the step before them costs a branch that
-    was not foreseen."""
+    """Vectors: shorter loops gain nothing from aligned stores, since the step before them costs a
+    mispredicted branch."""
     return 2 * machine.costs.branch
 
 
@@ -50,11 +49,11 @@ class VectorLoop:
 
     @property
     def values(self) -> Values:
-        """What all lanes share."""
+        """The part that all lanes share."""
         return self.vectors.values
 
     def emit(self) -> None:
-        """Main loop, masked rest, and the accumulators' last combination."""
+        """Main loop, masked remainder, and the accumulators' final combination."""
         v, outer, var = self.values, self.values.out.scopes.inner, self.loop.var
         assert var.extent is not None, f"vector loop {var} has no extent"
         assert self.vectors.lanes is None, f"vector loop {var} stands in another one"
@@ -83,22 +82,22 @@ class VectorLoop:
             self._join(outer, b, op, width, sums[b])
 
     def _chains(self) -> int:
-        """As many accumulators as hide each other's latency; a body that takes long hides it alone, and is
-        not copied."""
+        """As many accumulators as hide each other's latency; a long body hides it alone, and is not
+        copied."""
         weight = len(parts(expressions(self.loop.body)))
         return min(
             most_chains(self.vectors.machine), 1 << max(0, (BODIES // max(1, weight)).bit_length() - 1)
         )
 
     def _registers(self) -> int:
-        """Registers a vector: as the loop says, else more than one where an instruction narrows them and the
-        loop walks memory."""
+        """Registers per vector: as the loop specifies, otherwise more than one if an instruction narrows them
+        and the loop is contiguous."""
         if self.loop.registers > 1:
             return self.loop.registers
         return AT_ONCE if self.vectors.machine.has_bf16 and _narrows_along_memory(self.loop) else 1
 
     def _peel(self, width: int, extent: str) -> str:
-        """Lanes up to the first aligned vector of a buffer that is written past the caches, in one masked
+        """Lanes up to the first aligned vector of a buffer that is stored past the caches, in one masked
         step."""
         store = next((s for s in stores(self.loop.body) if s.buffer.nontemporal != 0), None)
         v, outer, var = self.values, self.values.out.scopes.inner, self.loop.var
@@ -139,8 +138,8 @@ class VectorLoop:
         *,
         whole: bool,
     ) -> str:
-        """Whole vectors, `chains` of them a turn; gives the index after the last one done. `whole`: the first
-        index is a multiple of the width."""
+        """Whole vectors, `chains` of them per iteration; returns the index after the last one. `whole`: the
+        first index is a multiple of the width."""
         v, outer = self.values, self.values.out.scopes.inner
         step = width * chains
         names = {n: v.out.scopes.name(n) for n in ("vec", "vpre", "vend", "vdone")}
@@ -188,7 +187,7 @@ class VectorLoop:
         return inner
 
     def _rest(self, width: int, first: str, extent: str, sums: dict[Buffer, list[Register]]) -> None:
-        """What is left, in one masked step."""
+        """The remainder, in one masked step."""
         extends = self.loop.var.extent
         if first != "0" or not isinstance(extends, int) or extends % width:
             self._masked(width, first, extent, {b: r[0] for b, r in sums.items()})
@@ -198,15 +197,15 @@ class VectorLoop:
         v, outer = self.values, self.values.out.scopes.inner
         left = v.out.put(outer, f"sub i64 {extent}, {first}")
         some = v.out.put(outer, f"icmp sgt i64 {left}, 0")
-        # Hidden from LLVM 22: where it knows that one lane is left, it stores that lane of `trunc <8 x i64>`
-        # to i32 as 8 bytes (x86 with AVX-512), over what follows.
+        # Hidden from LLVM 22: if it knows that one lane is left, it stores that lane of `trunc <8 x i64>` to
+        # i32 as 8 bytes (x86 with AVX-512), over the following memory.
         hidden = v.out.put(outer, f'call i64 asm "", "=r,0"(i64 {left})')
         mask = v.out.below(outer, width, hidden)
         inner = self._copy(Lanes(self.loop.var, width, first, mask, count=hidden), sums)
         v.out.guarded(outer, some, inner.lines)
 
     def _join(self, scope: Scope, buffer: Buffer, op: Op, width: int, parts: list[Register]) -> None:
-        """Chains, then lanes in halves, then the register that was there before."""
+        """Chains, then lanes in halves, then the register's previous value."""
         w, type, pointer = self.values.out, buffer.stored, self.values.registers[buffer.name].pointer
         vectors = [w.put(scope, f"load {ll.vector(type, width)}, ptr {r.pointer}") for r in parts]
         while len(vectors) > 1:
@@ -226,7 +225,7 @@ class VectorLoop:
 
 
 def _narrows_along_memory(loop: For) -> bool:
-    """True for a loop that only stores bfloat16, of what lies side by side or is one element."""
+    """True for a loop that only stores bfloat16, from contiguous elements or one element."""
     if not all(isinstance(s, Store) and s.buffer.stored is Scalar.BF16 for s in loop.body):
         return False
     places = [s.index for s in stores(loop.body)] + [x.index for x in loads(expressions(loop.body))]

@@ -1,5 +1,5 @@
-"""Instructions of x86 that no operation of LLVM's comes to: products with powers of two, and extremes; what
-the executor and the pool ask of it (`system.py`)."""
+"""Instructions of x86 that no LLVM operation maps to: products with powers of two, and extremes; and the
+functions for the executor and the pool (`system.py`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from anyrt.ir.buffer import Scalar
 from anyrt.ir.kernel import Op
 
 LEAST, MOST = 4, 16  # lanes of a register
-AS_USUAL = 4  # the thread's way to round
+AS_USUAL = 4  # the rounding mode of the thread
 FLOAT = ll.NAMES[Scalar.F32]
 _LARGEST = {4: "sse.{}.ps", 8: "avx.{}.ps.256", 16: "avx512.{}.ps.512"}
 _NAMES = {Op.MAX: "max", Op.MIN: "min"}
@@ -37,10 +37,11 @@ def ldexp(w: Writer, scope: Scope, texts: Sequence[str], width: int) -> str:
 
 
 def extreme(w: Writer, scope: Scope, op: Op, pair: Sequence[str], width: int, most: int, sure: bool) -> str:
-    """The larger or smaller one, NaN where either is; `sure`: the first is none. `most`: lanes of a register.
+    """The larger or smaller one, NaN if either is NaN; `sure`: the first is not NaN. `most`: lanes of a
+    register.
 
-    LLVM's own takes six instructions, as it tells zeros apart. This is one, which gives the second where
-    either is NaN, and two for NaN in the first; spelled as comparisons LLVM would merge these with the one.
+    LLVM's own takes six instructions, since it orders zeros. This is one, which returns the second if either
+    is NaN, and two more for NaN in the first; written as comparisons, LLVM would merge these with the one.
     """
 
     def write(parts: Sequence[str], lanes: int) -> str:
@@ -61,8 +62,8 @@ def extreme(w: Writer, scope: Scope, op: Op, pair: Sequence[str], width: int, mo
 
 
 def code(w: Writer, scope: Scope, texts: Sequence[str], width: int) -> str:
-    """A number of 4 bits as float32, which AVX-512 looks up in a register by the last four bits of each lane:
-    one instruction, where moving it to the top of its lane, back, and converting are three."""
+    """A 4-bit number as float32, which AVX-512 looks up in a register by the last four bits of each lane: one
+    instruction, where two shifts and a conversion are three."""
     kind = ll.vector(Scalar.I32, width)
     moved = w.put(scope, f"lshr {kind} {texts[0]}, {texts[1]}")
     if width % MOST:  # a part of a register
@@ -79,7 +80,7 @@ def code(w: Writer, scope: Scope, texts: Sequence[str], width: int) -> str:
 
 
 def _by_register(w: Writer, scope: Scope, texts: Sequence[str], width: int, most: int, write: Write) -> str:
-    """A register of at most so many lanes at a time; what is shorter than the least fills a part of it."""
+    """A register of at most so many lanes at a time; a shorter vector than the least one fills part of it."""
     size = max(LEAST, min(width, most))
     parts = [[_part(w, scope, t, first, width, size) for t in texts] for first in range(0, width, size)]
     registers = [write(some, size) for some in parts]

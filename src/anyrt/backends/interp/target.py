@@ -1,5 +1,5 @@
-"""Runs the kernels that engines are made of, in the order of the host program, with NumPy: what compiled code
-is compared with, and where every access is checked."""
+"""Executes the kernels of an engine, in the order of the host program, with NumPy: the reference for compiled
+code, with every access checked."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ class InterpTarget(Borrowed):
     """The interpreter of kernels as a backend."""
 
     def run(self, job: Job, feeds: Mapping[str, Array]) -> Answer:
-        """The outputs; CompileError AR810 for a kernel that reads or writes outside of its memory."""
+        """The outputs; CompileError AR810 for a kernel that accesses memory outside its buffers."""
         outputs = run(job, feeds, partial(run_kernel, lanes=job.machine.lanes))
         return Answer(outputs, f"computed by the interpreter, {len(job.kernels)} kernels")

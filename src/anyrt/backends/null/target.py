@@ -1,7 +1,7 @@
-"""What a network would move through memory, for tests and for people who look for wasted passes.
+"""The memory traffic of a network, for tests and for finding redundant passes over memory.
 
-A kernel counts every tensor that it touches once and whole: less moves where caches keep something
-between kernels, more where a kernel reads elements again that have left them.
+A kernel counts every tensor that it touches once and whole. The actual traffic is less if caches keep data
+between kernels, and more if a kernel reads evicted elements again.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""How kernels are made for the CPU: strategies, each a readable list of transformations (loops/).
+"""The strategies of the CPU: each is a readable list of transformations (loops/).
 
-A group's kernel begins with serial loops (schedule/naive.py). What it holds decides about its strategy:
-rows that taps read again (stencil), sums of products (contraction), those of the windows of an image
-(window), folds (reduction), what is there already (update), or has to be looked at (mend), statements of a
-primitive's own (extern), or neither (map). Each
-step is tried on what the steps before have left; where it does not apply it says why, and the next one is
-tried. A step is switched off by leaving it out of the list, `STRATEGIES.without("tile")`, and done otherwise
-by another step in its place, `STRATEGIES.instead("cache read", Step("cache read for two loops", …))`.
+A group's kernel begins with serial loops (schedule/naive.py). Its content selects the strategy: rows that
+taps read again (stencil), sums of products (contraction), sums over the windows of an image (window), folds
+(reduction), updates in place (update), rows with NaN to recompute (mend), a primitive's own statements
+(extern), or none of these (map). Each step is applied to the result of the steps before; if it does not
+apply, it returns the reason, and the next one is tried. `STRATEGIES.without("tile")` removes a step, and
+`STRATEGIES.instead("cache read", Step("cache read for two loops", …))` replaces one.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from anyrt.schedule.step import Strategies
 
 
 def _choice(kind: str, kernel: Kernel, machine: Machine) -> str:
-    """Sums of products have a strategy for windows, one for all that registers hold, and that of folds."""
+    """Sums of products use the strategy for windows, that for sums in registers, or that of folds."""
     if kind != "contraction":
         return kind
     return "window" if is_windowed(kernel) else kind if is_tileable(kernel, machine) else "reduction"

@@ -23,12 +23,12 @@ from anyrt.loops.work import work
 from anyrt.schedule.step import Context, Step
 
 SPLIT = 256  # parts of expressions that the ranges of a loop may have together
-LONGER = 4  # times: the runs of large outputs, of which fewer ends share a cache line
+LONGER = 4  # times: the runs of large outputs, whose ends share fewer cache lines
 
 
 def tiled(kernel: Kernel, c: Context, few: bool = False) -> Kernel | Fail:
-    """Strips of the model's or of the measured size; `few`: also of nests whose few last elements lie side by
-    side."""
+    """Strips of the model's or of the measured size; `few`: also of nests whose few last elements are
+    contiguous."""
     width = max(BITS[s.buffer.stored] for s in stores(kernel.body)) // 8
     p, large = c.pieces, c.volume * width > c.pieces.longer
     run = p.run * (LONGER if large else 1)
@@ -50,7 +50,7 @@ def all_parallel(kernel: Kernel, c: Context) -> Kernel | Fail:
 
 
 def past_caches(kernel: Kernel, c: Context) -> Kernel | Fail:
-    """Outputs that the caches do not hold, written past them."""
+    """Outputs larger than the caches are stored past them."""
     tiled = any(loop.kind is Loop.TILE for loop in loops(kernel.body))
     return nontemporal(kernel, {b: p.tiles if tiled else p.rows for b, p in c.past.items()})
 

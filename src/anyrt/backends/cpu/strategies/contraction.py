@@ -1,7 +1,7 @@
-"""Contraction: a kernel that sums products, and computes with the sums.
+"""Contraction: a kernel that sums products, with an epilogue.
 
-Its loops are split into items, panels and tiles, as large as tile_choice.py says. What is dear to read is
-packed, narrow terms become words that instructions for dots read, and the sums of a tile stay in registers.
+Its loops are split into items, panels and tiles, whose sizes tile_choice.py selects. Operands that are slow
+to read are packed, narrow terms become words for dot instructions, and the sums of a tile stay in registers.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ from anyrt.loops.whole_turns import whole_turns
 from anyrt.loops.words import word
 from anyrt.schedule.step import Context, Step, Strategy, Unmet, recipe
 
-FEW = (4, 2, 1)  # rows of the smaller tiles that are left of an open number
+FEW = (4, 2, 1)  # rows of the smaller tiles for the remainder of a dynamic number
 SUMS = 8  # registers, whose sums hide each other's latencies
-TAPS = 5  # terms of a row that follow one another, at most: their text is there once for each
-OFTEN = 8  # tiles that read a panel: with more of them, it does not matter where it came from
-MOVING = (Space.INPUT, Space.ARENA)  # where rows lie that come from further away
-AHEAD = 16  # terms between asking for lanes and summing them, where these come from far
-FOLLOWING = 16  # the part of the nearest cache that codes which are asked for fill before they are read
-SOON, LOW = 8, 12  # the same where a tile has few rows, and how many these are
+TAPS = 5  # contiguous terms of a row, at most: their text is repeated for each
+OFTEN = 8  # tiles that read a panel: with more of them, its origin does not matter
+MOVING = (Space.INPUT, Space.ARENA)  # for rows from further away
+AHEAD = 16  # terms between prefetching lanes and summing them, if these are far away
+FOLLOWING = 16  # the part of the nearest cache that prefetched codes fill before they are read
+SOON, LOW = 8, 12  # the same if a tile has few rows, and how many these are
 
 
 # ---- steps --------------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ def _choose(kernel: Kernel, c: Context) -> Tiled | Fail:
 
 
 def _in(loop: Callable[[Tiled], Sym], apply: Planned) -> Planned:
-    """The step where this loop over rows of a tile holds nothing but that over its lanes."""
+    """The step, if this loop over rows of a tile contains only the one over its lanes."""
 
     def applied(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
         if not is_around(kernel, loop(plan), plan.n.j):
@@ -99,7 +99,7 @@ def _multiply_out(kernel: Kernel, c: Context) -> Kernel | Fail:
 
 
 def _reorder_sums(kernel: Kernel, c: Context) -> Kernel | Fail:
-    """The loops of the sum, with neighbours of what has no lanes innermost."""
+    """The loops of the sum, with neighbours of the operand without lanes innermost."""
     p = oriented(kernel, c)
     return p if isinstance(p, Fail) else summed_in(kernel, ordered_sums(p))
 
@@ -123,7 +123,7 @@ def _split_m(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
 
 
 def _split_n(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
-    """Into panels and the lanes of one; where these are all lanes, another loop's turns are panels."""
+    """Into panels and the lanes of one; if these are all lanes, another loop's iterations are panels."""
     (lane, at), *cut = plan.n.at.items()
     loops = several((plan.n.many, plan.n.panel))
     made = split(kernel, lane, (*loops, plan.n.j) if not cut else (plan.n.j,), at)
@@ -158,7 +158,7 @@ def _short_products(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
 
 
 def _sums_codes(plan: Tiled, machine: Machine) -> Fail | None:
-    """Why sums are of no codes: there are none, or of what they stand for."""
+    """Why sums have no codes: there are none, or they are decoded."""
     if not codes_in(plan.tile.product.second):
         return Fail("its second factor is made of no codes")
     if not sums_blocks(plan.tile, machine):
@@ -225,8 +225,8 @@ def _split_tiles(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
 
 
 def _peel(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
-    """Of rows that are left of an open number the last few may all be the last one, as fewer sums take as
-    long; where tiles hold units, or results leave registers through scratch, they are summed unit by unit."""
+    """The last few of a dynamic remainder of rows may all repeat the last one, since fewer sums take as long;
+    if tiles hold units, or results leave through scratch, they are summed unit by unit."""
     unit, size = plan.tile.unit, plan.m.size
     if plan.tile.is_whole:
         return Fail("its tiles are always whole")
@@ -267,7 +267,7 @@ def _round_up(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
 
 
 def _prefetch_results(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
-    """Of tiles whose results go through the caches together."""
+    """For tiles whose results go through the caches together."""
     t, stores, each = plan.tile, plan.product.stores, each_row(plan.tile.turns)
     if not plan.is_together or any(c.past_of(s.buffer).tiles != 0 for s in stores):
         return Fail("its results are not stored across memory, or past the caches")
@@ -288,8 +288,8 @@ def _accumulate(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
 
 
 def _slides(t: Tile) -> bool:
-    """True where what is widened as it is loaded, for each row and lane, may be windows of which a few terms
-    follow one another."""
+    """True if operands that are widened as they are loaded, for each row and lane, may be windows with a few
+    consecutive terms."""
     terms = t.product.summed[-1].extent
     return holds_windows(t.product, t.n) and isinstance(terms, int) and terms <= TAPS
 
@@ -304,7 +304,7 @@ def _factor_out(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
 
 
 def _prefetch(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
-    """What comes after this item, and the lanes of later terms."""
+    """The prefetch of the next item, and of the lanes of later terms."""
     if codes_in(plan.tile.product.second):
         return Fail("codes are asked for a block at a time")
     read = _as_read(kernel, plan)
@@ -319,7 +319,7 @@ def _prefetch(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
 
 
 def _as_read(kernel: Kernel, plan: Tiled) -> Tiled | Fail:
-    """The plan with the product as its sums read it: by words, where terms have become such."""
+    """The plan with the product as its sums read it: by words, if its terms are words."""
     words, p = plan.tile.words, plan.tile.product
     if words is None:
         return plan
@@ -332,8 +332,9 @@ def _as_read(kernel: Kernel, plan: Tiled) -> Tiled | Fail:
 
 
 def _ahead(t: Tile, c: Context, once: bool) -> int:
-    """How many terms ahead lanes are asked for: those from memory that are read once, those of low tiles,
-    which are done sooner than the second cache brings the next, and of panels that only that one holds."""
+    """How many terms ahead lanes are prefetched: those from memory that are read once, those of low tiles,
+    which finish before the second cache delivers the next ones, and those of panels that only that cache
+    holds."""
     p = t.product
     if t.pack_n is Pack.ITEM:
         return AHEAD if FLOAT * t.shape.n * terms(p, c) > c.machine.l1_bytes else 0
@@ -345,8 +346,8 @@ def _ahead(t: Tile, c: Context, once: bool) -> int:
 
 
 def _later(t: Tile, tiles: int, more: int) -> int:
-    """How many panels before they are summed constant lanes are brought to the second cache: those that
-    follow, where so few tiles read one that its way matters. A single tile asks for its own."""
+    """How many panels ahead constant lanes are prefetched to the second cache, if so few tiles read one that
+    its latency matters. A single tile prefetches its own."""
     lanes = t.product.second
     constant = isinstance(lanes, Load) and lanes.buffer.space is Space.CONST
     few = 1 < tiles * more <= OFTEN and t.pack_n is Pack.NOTHING
@@ -354,8 +355,8 @@ def _later(t: Tile, tiles: int, more: int) -> int:
 
 
 def _has_runs(p: Product) -> bool:
-    """True for rows of several runs of memory each, as windows are, which were computed before. Rows of one
-    run a processor reads ahead by itself."""
+    """True for rows of several runs of memory each, such as windows, which were computed before. The hardware
+    prefetcher handles rows of one run."""
     return len(p.summed) > 1 and isinstance(p.first, Load) and p.first.buffer.space in MOVING
 
 
@@ -368,7 +369,7 @@ def _tensorize(kernel: Kernel, c: Context, tiled: Tiled) -> Kernel | Fail:
 
 
 def _overlap(kernel: Kernel, c: Context, tiled: Tiled) -> Kernel | Fail:
-    """What is made of a tile of matrices, with the next one."""
+    """The epilogue of a matrix tile, interleaved with the next one."""
     if not tiled.tile.is_whole:
         return Fail("no tiles are multiplied")
     return overlap(kernel, matrix.overlapped)
@@ -382,7 +383,7 @@ def _parallelise(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
 
 
 def _line(c: Context) -> int:
-    """Elements of a line of cache: what lies side by side in squares that are transposed in registers."""
+    """Elements of a cache line: the contiguous side of squares that are transposed in registers."""
     return c.machine.line_bytes // FLOAT
 
 

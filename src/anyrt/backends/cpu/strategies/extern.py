@@ -1,7 +1,7 @@
-"""Extern: a kernel of statements that a primitive has written, inside loops over what is independent.
+"""Extern: a kernel of statements that a primitive wrote, inside loops over independent axes.
 
-Where these only carry what is folded so far from one element to the next, which waits for it, several rows
-are on their way at a time.
+If the statements only carry an accumulator from one element to the next, which waits for it, several rows are
+interleaved.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from anyrt.loops.unroll_and_jam import unroll_and_jam
 from anyrt.loops.vectorise_independent import vectorise_independent
 from anyrt.schedule.step import Context, Step, Strategy
 
-ROWS = 4  # that an item has: more additions than are on their way at a time
+ROWS = 4  # per item: more additions than are in flight at a time
 LONG = 256  # elements of a row
 ITEMS = 4  # for each thread, even so
 
@@ -28,8 +28,8 @@ def _unroll_and_jam(kernel: Kernel, c: Context) -> Kernel | Fail:
 
 
 def _carries(stmt: Stmt, c: Context) -> bool:
-    """Loops that only fold and store, with more turns than a processor has on its way: it waits for floats,
-    while one of integers is folded as fast as one is stored."""
+    """Loops that only fold and store, with more iterations than a processor has in flight: it waits for
+    floats, while integers are folded as fast as they are stored."""
     if isinstance(stmt, Alloc):
         return True
     if not isinstance(stmt, For) or stmt.kind is not Loop.SERIAL or c.estimate(stmt.var) < LONG:

@@ -1,8 +1,8 @@
-"""Map: a kernel without folds, and without rows worth keeping.
+"""Map: a kernel without folds, and without kept rows.
 
-Its loops are merged where memory allows. What reads across memory goes through it in tiles; else the
-innermost loop is widened, in pieces where it is long, and outer loops run in parallel until what is left
-inside is worth a thread's while.
+Its loops are collapsed if memory allows. Kernels that read across memory are tiled. Otherwise the innermost
+loop is vectorised, in pieces if it is long, and outer loops run in parallel as long as an item has enough
+work for a thread.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ PIECE = 64  # elements: pieces are whole numbers of them
 
 
 def _store_repeated(kernel: Kernel, c: Context) -> Result:
-    """Tiles come back to the same rows and columns again and again: what is computed for one of them (a
-    factor for each channel) is better computed once."""
+    """Tiles return to the same rows and columns repeatedly: an expression of one of them only (a factor for
+    each channel) is better computed once."""
     value = c.repeated() if is_tileable(kernel) else None
     if value is not None:
         return c.stored_first(value, "every tile would compute it again")
@@ -72,8 +72,8 @@ def _strip_mine(kernel: Kernel, c: Context) -> Kernel | Fail:
 
 
 def _parallelise(kernel: Kernel, c: Context) -> Kernel | Fail:
-    """Tiles: all but the strips in a row. Else outer loops, until what is left inside is about `item`
-    elements."""
+    """For tiles: all but the strips in a row. Otherwise outer loops, as long as the inside is at least about
+    `item` elements."""
     vars, _ = around(kernel)
     if _is_tiled(kernel):
         return parallel(kernel, c, len(vars) - 1)

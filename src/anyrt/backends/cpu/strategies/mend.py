@@ -1,8 +1,8 @@
-"""Mend: rows that are there, of which those that hold NaN are made once more.
+"""Mend: recomputes the rows of a stored value that contain NaN.
 
-Sums of products that hide something (`Contracted.hides`) are summed as all others are, in tiles: 0 times NaN
-or infinity is NaN there. So what comes of them is looked at, and only where it is NaN each term is, too.
-Rows are items, whose work is to look at them; what is made again is seldom there.
+Masked sums of products (`Contracted.hides`) are summed like all others, in tiles: 0 times NaN or infinity is
+NaN there. This kernel examines the result, and where it is NaN, computes the sum term by term. Items are
+rows; their work is the examination, since recomputing is rare.
 """
 
 from __future__ import annotations

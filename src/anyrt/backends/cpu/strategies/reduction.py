@@ -1,7 +1,7 @@
-"""Reduction: a kernel that folds rows and computes with them.
+"""Reduction: a kernel that folds rows, and computes with the results.
 
-Loops over what the folds keep are outside; the loop of each fold, and then the output's loops, are inside,
-so that the row stays in cache. Where rows are read across memory, neighbouring ones are folded at once.
+Loops over the axes that the folds keep are outside; the loop of each fold, and then the output's loops, are
+inside, so that the row stays in cache. If rows are read across memory, neighbouring ones are folded at once.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from anyrt.loops.sum_in_blocks import sum_in_blocks
 from anyrt.loops.unroll_and_jam import unroll_and_jam
 from anyrt.schedule.step import Apply, Context, Result, Step, Strategy
 
-LONG = 32  # parts: two rows of a longer body at once only crowd the first cache
-TWICE = 192  # parts of expressions of a row: longer ones hide their latencies, and are not written twice
+LONG = 32  # parts: two rows of a longer body at once would exceed the first cache
+TWICE = 192  # parts of expressions of a row: longer ones hide their own latencies, and are not duplicated
 DISTANCE = 2  # rows
 OUTSIDE = frozenset({Space.INPUT, Space.ARENA, Space.OUTPUT})
 SMALL = 4  # times fewer bytes than a buffer that counts
-TERMS = 512  # that an accumulator adds up by itself
+TERMS = 512  # elements that an accumulator adds up by itself
 
 
 def _leave_tiles(kernel: Kernel, c: Context) -> Result:
@@ -55,7 +55,7 @@ def _leave_tiles(kernel: Kernel, c: Context) -> Result:
 
 
 def _several(kernel: Kernel, c: Context) -> Fail | None:
-    """Why to leave rows one by one, None where several of them may share an item."""
+    """The reason to keep rows apart, None if several of them may share an item."""
     if any(isinstance(s, For) and s.kind is Loop.VECTOR and loops(s.body) for s in kernel.body):
         return Fail("its rows are folded across memory")
     rows = c.estimate(Sym("rows", extent=kernel.var.extent))
@@ -72,7 +72,7 @@ def _weight(kernel: Kernel) -> int:
 
 
 def together(make: Apply) -> Apply:
-    """The step where several rows may share an item, and do not yet."""
+    """The step, if several rows may share an item, and do not yet."""
 
     def apply(kernel: Kernel, c: Context) -> Result:
         if kernel.var.extent == 1:
@@ -89,7 +89,7 @@ def _distribute(kernel: Kernel, c: Context) -> Kernel | Fail:
 
 
 def _short_rows(kernel: Kernel, c: Context) -> ShortRows:
-    """Fewer rows where a long body hides their latencies: what they leave is then stored while others are
+    """Fewer rows if a long body hides their latencies: their results are then stored while others are
     computed."""
     limits = c.pieces.short_rows
     return replace(limits, bytes=c.machine.l1_bytes // 8) if _weight(kernel) > LONG else limits
@@ -103,14 +103,14 @@ def _unroll_and_jam(kernel: Kernel, c: Context) -> Kernel | Fail:
 
 
 def _sum_in_blocks(kernel: Kernel, c: Context) -> Kernel | Fail:
-    """Of as many terms as the accumulators of a row, which hide the latency of additions, add up."""
+    """Blocks of as many terms as the accumulators of a row add up, which hide the latency of additions."""
     accumulators = c.machine.lanes * c.machine.costs.latency
     return sum_in_blocks(kernel, c.names, c.estimate, TERMS, accumulators)
 
 
 def _prefetch(kernel: Kernel, c: Context) -> Kernel | Fail:
-    """By as many rows as will share an item, which may be one long row; of buffers that no cache near a core
-    holds, or not with what else is read and written where a long body leaves time for it."""
+    """Prefetch by as many rows as share an item, which may be one long row; for buffers that exceed the
+    caches near a core, alone, or with the other operands if a long body leaves time for it."""
     if kernel.var.extent == 1:
         return Fail("there is one row")
     is_long, why = _weight(kernel) > LONG, _several(kernel, c)
@@ -124,7 +124,7 @@ def _prefetch(kernel: Kernel, c: Context) -> Kernel | Fail:
 
 
 def _store_in_place(kernel: Kernel, c: Context) -> Kernel | Fail:
-    """Of rows that are computed once, unless results are written past the caches."""
+    """For rows that are computed once, unless results are stored past the caches."""
     if _weight(kernel) <= LONG or not any(isinstance(s, Let) for s in kernel.body):
         return Fail("rows may come twice")
     if any(c.past_of(s.buffer).rows != 0 for s in stores(kernel.body)):

@@ -1,6 +1,7 @@
-"""What a kernel saves that computes contractions at items of a later one (schedule/stages.py): a price.
+"""The price of a kernel that computes contractions at items of a later one (schedule/stages.py).
 
-What lies between the two is neither stored nor loaded again, but each item reads what all of them need.
+The values between the two are neither stored nor loaded again, but each item reads the operands that all of
+them share.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ FLOAT = 4  # bytes
 
 
 def gain(x: AtItems, machine: Machine) -> int:
-    """Instructions on vectors that are saved: of moves to the last-level cache and back, but for what several
-    items read of windows, less those of loads from there that items repeat."""
+    """Vector instructions that are saved: moves to the last-level cache and back, except for parts of windows
+    that several items read, less the loads from there that items repeat."""
     if x.items < machine.cores:
-        return 0  # what waits for a core costs more than any move
+        return 0  # an idle core costs more than any move
     far, move = machine.l2_bytes // FLOAT, machine.costs.move
     saved = (sum(n for n in x.between if n > far) - x.repeated) * move
     if sum(s.elements for s in x.shared) + sum(x.between) // x.items <= far:
         return saved // machine.lanes
-    # While one tile is summed in registers, what is read next is on its way: of all tiles that are made with
-    # what they share, one waits. Half of a move is the load.
+    # While one tile is summed in registers, the next operands are on their way: of all tiles that are
+    # computed with shared operands, one waits. Half of a move is the load.
     again = sum(s.elements // -(-max(1, s.rows) // machine.tile_rows) for s in x.shared)
     return (saved - again * x.items * (move // 2)) // machine.lanes

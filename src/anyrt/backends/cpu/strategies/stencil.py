@@ -1,7 +1,7 @@
-"""Stencil: taps along an axis over something worth keeping.
+"""Stencil: taps along an axis over an operand worth keeping.
 
-A thread takes a band of output rows and remembers the last rows of the operand in its scratch, or one row,
-where taps run along the row.
+A thread processes a band of output rows and keeps the last rows of the operand in its scratch, or one row if
+taps run along the row.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LEAST_BAND = 4  # rows
 
 
 def _bands(kernel: Kernel, c: Context) -> Kernel | Fail:
-    """Of as many rows as the model says, but so few of them that all threads have some."""
+    """As many rows as the model selects, but so few that all threads have bands."""
     outer, body = around(kernel)
     rows = body[-1]
     if not isinstance(rows, For):

@@ -1,8 +1,8 @@
-"""Which tile a sum of products gets: a decision by price.
+"""Selects the tile of a sum of products by cost.
 
-How many rows and registers a tile has follows from the registers of the machine and from the sizes, so that
-little is wasted at their ends; an item holds as many tiles and panels as share what the second cache keeps,
-and so few that all threads have some. What is dear to read in place is copied first.
+The rows and registers of a tile follow from the registers of the machine and from the sizes, so that little
+is wasted at their ends. An item has as many tiles and panels as share the data that the second cache holds,
+and so few that all threads have some. Operands that are slow to read in place are copied first.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from anyrt.loops.words import WORTH, narrow
 from anyrt.schedule.step import Context
 
 FLOAT = BITS[Scalar.F32] // 8  # bytes
-COLLIDE = 1024  # elements: rows that lie a multiple of it apart meet in the same lines of the nearest cache
+COLLIDE = 1024  # elements: rows at a multiple of it map to the same sets of the nearest cache
 WAYS = 10  # such rows that it holds beside lanes
 TILES, PANELS = 16, 8  # of an item, at most
-SHARE = 0.25  # of the second cache, what one of the things holds that are read again
-HELD = 0.6  # of it, what panels hold that all items of some rows read again
-LARGE = 0.125  # of it, what rows fill from which several panels are copied before all tiles
-ROWS = 4  # from which panels are worth copying
-COPIED = 4  # times as much is done at once where rows are made words, which other items do again
+SHARE = 0.25  # of the second cache, for one of the operands that are read again
+HELD = 0.6  # of it, for panels that all items of some rows read again
+LARGE = 0.125  # of it, for rows that are read with several panels copied before all tiles
+ROWS = 4  # panels from which copying pays
+COPIED = 4  # times as much work per item if rows are made words, which other items repeat
 WORST = 16  # less than any other score of a loop for the lanes
 FAR = 3  # products that take as long as loading a vector from the second cache
-FULL = 0.9  # of the lanes of vectors, from which the rest is no matter
+FULL = 0.9  # of the lanes of vectors, from which the remainder does not matter
 LONG = 28  # rows that fill tiles
-MANY = 1 << 20  # rows or lanes, where their number is open
+MANY = 1 << 20  # rows or lanes, if their number is dynamic
 BESIDE = (2, 3, 4)  # results that may be stored together between two lanes
-AGAIN = 4  # tiles that take codes out of words, of which each does all: where that is to look up a register
+AGAIN = 4  # tiles that extract codes from words, of which each does all: if that is a lookup in a register
 LOOKED_UP = 512  # bits of that
-CODED = 3  # registers for each of lanes: their word, and what is taken out of it, twice
+CODED = 3  # registers for each of lanes: their word, and the extracted value, twice
 WIDE = (1, 2, 4, 8)  # registers that a tile may be wide
 
 
@@ -61,7 +61,7 @@ def shapes(machine: Machine, width: int = 1) -> tuple[Shape, ...]:
 
 def best_shape(rows: int, lanes: int, width: int, machine: Machine, most: int = MANY) -> Shape:
     """The tile that computes so many rows × lanes in the least time: a term of it takes as long as its
-    products, as its loads, or as the latency of a sum. No more than `most` lanes."""
+    products, its loads, or the latency of a sum. At most `most` lanes."""
 
     def time(shape: Shape) -> float:
         tiles = -(-rows // shape.m)
@@ -80,7 +80,7 @@ def is_tileable(kernel: Kernel, machine: Machine) -> bool:
 
 
 def _reads_lanes(p: Product, n: Sym, machine: Machine) -> bool:
-    """True where the lanes of a loop lie side by side in memory."""
+    """True if the lanes of a loop are contiguous in memory."""
     loads = [x for x in parts([p.second], bound=False) if isinstance(x, Load)]
     return all(stride_in_panel(x.index, n, machine.panel) in (1, _elements(x, p)) for x in loads)
 
@@ -115,12 +115,12 @@ def oriented(kernel: Kernel, c: Context) -> Product | Fail:
 
 
 def ordered_sums(p: Product) -> tuple[Sym, ...]:
-    """The loops of the sum, with neighbours of what has no lanes innermost."""
+    """The loops of the sum, with neighbours of the operand without lanes innermost."""
     return tuple(sorted(p.summed, key=lambda v: _distance(p.first, v), reverse=True))
 
 
 def counts(t: Tile, c: Context) -> tuple[int, int]:
-    """How many tiles of a panel there are, and turns of the other loops over rows."""
+    """The number of tiles of a panel, and iterations of the other loops over rows."""
     return _parts(t.product, t, c)[0], _more_rows(t.product, t.m, c)
 
 
@@ -135,8 +135,8 @@ def _fuse(outer: Sym, inner: Sym, beside: bool, c: Context) -> Fused:
 
 
 def _together(p: Product, m: Sym, n: Sym, c: Context) -> Fused | None:
-    """m fused with the loop over few results that lie between two lanes, as where outputs of several kinds
-    take turns: what a tile stores then is whole runs of memory."""
+    """m fused with a loop over few results between two lanes, as when outputs of several kinds are
+    interleaved: a tile then stores contiguous memory."""
     found = _between(p, n)
     if found is None or found is m or isinstance(words_of(p, m, n, c), Worded):
         return None
@@ -144,8 +144,8 @@ def _together(p: Product, m: Sym, n: Sym, c: Context) -> Fused | None:
 
 
 def _joined(p: Product, m: Sym, c: Context) -> Fused | None:
-    """A loop of too few turns for a tile, fused with the one around it that moves the same factor: tiles hold
-    whole turns of that loop, so that their places are known beforehand."""
+    """A loop with too few iterations for a tile, fused with the one around it that moves the same factor:
+    tiles hold whole iterations of that loop, so that their positions are known."""
     around = max((v for v in p.m if v is not m), key=lambda v: -_distance(p.first, v), default=None)
     if around is None or not isinstance(m.extent, int):
         return None
@@ -169,19 +169,19 @@ def _tile(p: Product, m: Sym | None, n: Sym, c: Context, fused: Fused | None = N
 
 
 def _packed(p: Product, plain: Tile, made: Worded | None, c: Context) -> Tile:
-    """The tile with what is copied, or made words."""
+    """The tile with the operands that are copied, or converted to words."""
     if codes_in(p.second):
         return _coded(p, plain, c)
     return _copied(p, plain, c) if made is None else _worded(plain, made)
 
 
 def words_of(p: Product, m: Sym | None, n: Sym, c: Context) -> Worded | Fail:
-    """How narrow factors are summed, or why they are not as words."""
+    """How narrow factors are summed, or why they are not words."""
     return words_for(p, m, n, _rows(m, c), c.machine)
 
 
 def _between(p: Product, var: Sym) -> Sym | None:
-    """The loop over few results side by side that fill what lies between two turns of `var`."""
+    """The loop over few contiguous results that fill the gap between two iterations of `var`."""
     vars = (v for v in (*p.batch, *p.m, *p.n) if v is not var and v.extent in BESIDE)
     return next((v for v in vars if all(_fills(s.index, v, var) for s in p.stores)), None)
 
@@ -191,20 +191,20 @@ def _fills(at: Dim, inner: Sym, outer: Sym) -> bool:
 
 
 def _distance(x: Expr, var: Sym) -> int:
-    """Elements between what neighbouring turns of a loop read."""
+    """The distance in elements between neighbouring iterations of a loop."""
     steps = [stride(at, var) for at in dims_of(x)]
     return max((abs(n) for n in steps if isinstance(n, int)), default=MANY)
 
 
 def _deep(p: Product) -> tuple[Sym, ...]:
-    """The batches that lie side by side in both factors, as the channels of a depthwise convolution."""
+    """The batches that are contiguous in both factors, such as the channels of a depthwise convolution."""
     reads = [x.index for x in parts([p.first, p.second], bound=False) if isinstance(x, Load)]
     return tuple(v for v in p.batch if p.m and all(stride(at, v) == 1 for at in reads))
 
 
 def _score(p: Product, n: Sym, c: Context) -> tuple[int, int]:
-    """How good a loop is for the lanes: long enough, read side by side, and stored so. Few rows are better
-    lanes than what is loaded as rows of words."""
+    """The score of a loop for the lanes: long enough, contiguous where it is read and stored. Few rows are
+    better lanes than the operand loaded as rows of words."""
     stored = all(stride(s.index, n) == 1 for s in p.stores) or _between(p, n) is not None
     read = _reads_lanes(p, n, c.machine)
     lanes, width = c.estimate(n), c.machine.lanes
@@ -216,8 +216,8 @@ def _score(p: Product, n: Sym, c: Context) -> tuple[int, int]:
 
 
 def _shape(p: Product, m: Sym | None, n: Sym, unit: int, c: Context, widest: int) -> Shape:
-    """The best shape of no more than so many lanes, where nothing is copied. What is widened as it is loaded,
-    for each row and lane, stays in registers beside the sums for the windows that read it, too."""
+    """The best shape of at most so many lanes, if nothing is copied. If operands are widened as they are
+    loaded, for each row and lane, the windows' common values stay in registers beside the sums, too."""
     width = lanes_for(p.stores, c.machine.vector_bits)
     width = min(width, c.machine.vector_bits // BITS[p.sum.buffer.stored])
     known = m is None or isinstance(m.extent, int)
@@ -230,22 +230,22 @@ def _shape(p: Product, m: Sym | None, n: Sym, unit: int, c: Context, widest: int
 
 
 def holds_windows(p: Product, n: Sym) -> bool:
-    """Whether what rows read is widened for each lane."""
+    """Whether row operands are widened for each lane."""
     return n in p.batch and narrow(p.first) is not None
 
 
 def _worded(plain: Tile, made: Worded) -> Tile:
-    """The tile for words of terms, of matrices where there are such."""
+    """The tile for words of terms, of matrices if there are such."""
     packed, width = Pack.EACH if made.pack_n else Pack.NOTHING, plain.shape.width
     shape = Shape(made.rows, made.lanes // width, width) if made.rows else plain.shape
     return replace(plain, shape=shape, words=made.words, pack_m=made.pack_m, pack_n=packed)
 
 
 def _coded(p: Product, plain: Tile, c: Context) -> Tile:
-    """The tile for codes. Those of few rows are taken out of words for one tile, which keeps the sums of a
-    block beside all; for more rows in one tile each weight is multiplied by its scale. Where a few tiles take
-    codes out again they keep the sums of blocks, too: products are what they wait for. For yet more rows what
-    codes stand for is copied, so that it is made once."""
+    """The tile for codes. With few rows, one tile extracts them from words, and keeps a block sum beside each
+    sum; for more rows in one tile each weight is multiplied by its scale. If a few tiles extract codes again,
+    they keep block sums, too: products are their bottleneck. For more rows still, decoded values are copied,
+    so that they are computed once."""
     w, width = plain.shape.registers, plain.shape.width
     own, tall = _rows(plain.m, c), max(1, (c.machine.registers - CODED * w - 1) // w)
     rows, most = own * _more_rows(p, plain.m, c), _summed_rows(w, c.machine)
@@ -262,7 +262,7 @@ def _coded(p: Product, plain: Tile, c: Context) -> Tile:
 
 
 def _summed_rows(w: int, machine: Machine) -> int:
-    """The rows of tiles, so many registers wide, that have registers for the sums of a block beside all."""
+    """The rows of tiles, so many registers wide, that leave registers for block sums."""
     return max(1, (machine.registers - CODED * w) // (2 * w))
 
 
@@ -277,24 +277,24 @@ def sums_bytes(p: Product, machine: Machine) -> bool:
 
 
 def _decodes(t: Tile) -> bool:
-    """True where panels are copied of what codes stand for."""
+    """True if panels of decoded values are copied."""
     return t.pack_n is Pack.EACH and bool(codes_in(t.product.second))
 
 
 def _copied(p: Product, plain: Tile, c: Context) -> Tile:
-    """The tile with what is dear to read in place copied first."""
+    """The tile with the operands copied that are slow to read in place."""
     m, n = plain.m, plain.n
     (tiles, panels), rows, more = _parts(p, plain, c), _rows(m, c), _more_rows(p, m, c)
     far = plain.shape.registers == 1 and _kept(rows * more * terms(p, c), c, 1) <= 1  # from the last cache
     in_place = far or _side_by_side(p.second, n, p.summed, c.machine) or _moves(p.second, m)
-    # Lanes that lie apart would be gathered for each row.
+    # Strided lanes would be gathered for each row.
     worth = (tiles if _reads_lanes(p, n, c.machine) else rows) * more >= ROWS or _is_turned(p, n)
     pack_m = n not in p.batch and panels > 1 and not isinstance(p.first, Load)
     return replace(plain, pack_m=pack_m, pack_n=Pack.EACH if worth and not in_place else Pack.NOTHING)
 
 
 def _holds(p: Product, t: Tile, c: Context) -> bool:
-    """Whether an item copies several panels before its tiles: where the rows' factor is too large to be read
+    """Whether an item copies several panels before its tiles: if the rows' factor is too large to be read
     again for each panel."""
     stored = all(stride(s.index, t.n) == 1 for s in p.stores)
     plain = stored and t.pack_n is Pack.EACH and not t.pack_m and _cut(p, t, c) is None
@@ -311,14 +311,14 @@ def _item(p: Product, t: Tile, c: Context) -> tuple[int, int]:
     own = terms(p, c) // (t.words.parts if t.words else 1)
     each = 1 if t.turns is None else c.estimate(t.turns)  # an item reads a panel for each of them
     held = _even(panels, _kept(t.shape.n * own * each, c, SHARE if t.turns else HELD))
-    if t.pack_n is Pack.ITEM:  # all tiles, where that leaves enough items, so that each panel is copied once
+    if t.pack_n is Pack.ITEM:  # all tiles, if that leaves enough items, so that each panel is copied once
         fewest = -(-c.pieces.items // (2 * beside))
         wide = min(held, max(1, panels // fewest))
         return -(-tiles // -(-fewest // -(-panels // wide))), wide
     if _decodes(t):  # as few items copy a panel as leave all threads one
         return -(-tiles // max(1, c.machine.cores // (panels * beside))), 1
     most, items = tiles, c.pieces.items
-    if codes_in(p.second) and (t.pack_m or tiles == 1):  # what is made of the rows serves many panels
+    if codes_in(p.second) and (t.pack_m or tiles == 1):  # the converted rows serve many panels
         held = panels
     if t.words is not None and t.pack_m:
         most, held = 2 * _kept(t.shape.m * own, c, SHARE), panels
@@ -334,7 +334,7 @@ def _parts(p: Product, t: Tile, c: Context) -> tuple[int, int]:
 
 
 def _cut(p: Product, t: Tile, c: Context) -> Sym | None:
-    """The loop whose turns are panels already."""
+    """The loop whose iterations are panels already."""
     others = [v for v in p.n if v is not t.n]
     return others[-1] if others and c.estimate(t.n) <= t.shape.n else None
 
@@ -354,7 +354,7 @@ def terms(p: Product, c: Context) -> int:
 
 
 def _across(p: Product, t: Tile) -> tuple[Sym, ...]:
-    """The loops along which results lie side by side, where these are others than n."""
+    """The loops along which results are contiguous, if these are others than n."""
     if t.m is None or all(stride(s.index, t.n) == 1 for s in p.stores):
         return ()
     if all(stride(s.index, t.m) == 1 for s in p.stores):
@@ -364,14 +364,14 @@ def _across(p: Product, t: Tile) -> tuple[Sym, ...]:
 
 
 def _shares(p: Product, t: Tile, machine: Machine) -> bool:
-    """Whether panels are less than a line of cache of what is stored, where they share no factor of which the
-    second cache had better hold a panel for all rows."""
+    """Whether panels are less than a cache line of stored results, unless the second cache should hold a
+    panel for all rows of a shared factor."""
     sizes = (t.shape.n * BITS[s.buffer.stored] // 8 for s in p.stores if stride(s.index, t.n) == 1)
     return t.n in p.batch and any(size < machine.line_bytes for size in sizes)
 
 
 def _taking_turns(p: Product, m: Sym, t: Tile) -> Sym | None:
-    """The loop over results that fill what lies between two turns of m, where no copies depend on it."""
+    """The loop over results between two iterations of m, if no copies depend on it."""
     found = _between(p, m)
     packed = t.pack_m or t.pack_n is not Pack.NOTHING
     plain = t.unit == 1 and t.words is None and len(p.stores) == 1 and not packed
@@ -383,24 +383,23 @@ def _moves(x: Expr, m: Sym | None) -> bool:
 
 
 def _divides(x: Expr, n: Sym) -> bool:
-    """True where lanes lie in panels."""
+    """True if lanes are in panels."""
     return any(stride(at, n) is None for at in dims_of(x))
 
 
 def _even(count: int, most: int) -> int:
-    """At most so many at once, in parts as alike as they can be."""
+    """At most so many at once, in parts as equal as possible."""
     return -(-count // -(-count // most))
 
 
 def _kept(elements: int, c: Context, share: float) -> int:
-    """How many of so many elements a share of the second cache holds."""
+    """How many of so many elements fit a share of the second cache."""
     return max(1, int(share * c.machine.l2_bytes) // (FLOAT * max(1, elements)))
 
 
 def _grain(tiles: tuple[int, int], panels: int, beside: int, alone: bool, most: int) -> tuple[int, int]:
-    """Tiles and panels of an item: many, but not so many that threads have nothing to do; `alone`: one panel
-    rather than fewer tiles; no more than `most` items. `tiles`: how many there are, and how many may be one
-    item."""
+    """Tiles and panels of an item: many, but not so many that threads are idle; `alone`: one panel rather
+    than fewer tiles; at most `most` items. `tiles`: how many there are, and how many may be one item."""
     at_once, wide = min(tiles[1], TILES), min(panels, PANELS)
 
     def items() -> int:
@@ -415,17 +414,16 @@ def _grain(tiles: tuple[int, int], panels: int, beside: int, alone: bool, most: 
 
 
 def _collides(x: Expr, m: Sym | None) -> bool:
-    """True for one load of memory whose rows meet in the same lines of the nearest cache."""
+    """True for one load of memory whose rows map to the same sets of the nearest cache."""
     step = stride(x.index, m) if isinstance(x, Load) and m is not None else None
     return isinstance(step, int) and step != 0 and step % COLLIDE == 0
 
 
 def _side_by_side(x: Expr, n: Sym, summed: tuple[Sym, ...], machine: Machine) -> bool:
-    """True for one load of memory whose lanes lie side by side, with terms that are not each on a page of its
-    own."""
+    """True for one load of memory with contiguous lanes, and terms that are not each on a page of its own."""
     weights = isinstance(x, Cast) and isinstance(x.arg, Load) and x.arg.buffer.space is Space.CONST
     if isinstance(x, Cast) and weights and x.arg.type in HALVES and machine.has_rounding:
-        x = x.arg  # widened beside the products, by other units of the processor
+        x = x.arg  # widened in parallel with the products, by other units of the processor
     if not isinstance(x, Load) or stride_in_panel(x.index, n, machine.panel) != 1:
         return False
     steps = (stride(x.index, v) for v in summed)
@@ -433,8 +431,8 @@ def _side_by_side(x: Expr, n: Sym, summed: tuple[Sym, ...], machine: Machine) ->
 
 
 def _is_turned(p: Product, n: Sym) -> bool:
-    """True where terms lie side by side and lanes do not: squares of them are transposed in registers faster
-    than the lanes of each term are gathered."""
+    """True if terms are contiguous and lanes are not: squares of them are transposed in registers faster than
+    the lanes of each term are gathered."""
     reads = [x.index for x in parts([p.second], bound=False) if isinstance(x, Load)]
     last = p.summed[-1] if p.summed else None
     return last is not None and all(stride(at, last) == 1 != stride(at, n) for at in reads)

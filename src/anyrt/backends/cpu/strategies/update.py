@@ -1,7 +1,7 @@
-"""Update: a kernel whose result lies in the memory of what it reads, and has few new elements.
+"""Update: a kernel whose result is in the memory of an operand, and has few new elements.
 
-What stays as it is is neither read nor stored. Items are what the conditions tell apart; few of them store,
-so their work is that of all new elements, which are about as many as there are to be read, shared evenly.
+Unchanged elements are neither read nor stored. Items are distinguished by the conditions; few of them store,
+so their work is that of all new elements, about as many as are read, divided evenly.
 """
 
 from __future__ import annotations

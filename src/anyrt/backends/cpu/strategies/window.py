@@ -1,8 +1,8 @@
-"""Window: a kernel that sums products of the windows of one image, as a depthwise convolution does.
+"""Window: a kernel that sums products over the windows of one image, such as a depthwise convolution.
 
-The image is copied to scratch, where its border lies around it, and rows of windows become tiles whose sums
-stay in registers (window_tile.py). A band of the image lies in the nearest cache together with what is read
-and written beside it; small images follow one another in an item.
+The image is copied to scratch with its border, and rows of windows become tiles whose sums stay in registers
+(window_tile.py). A band of the image fits the nearest cache together with the other data that is read and
+written; small images share an item.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from anyrt.loops.nest import stride
 from anyrt.loops.window_tile import Size, Slide, Windows, window_tile, windows_of
 from anyrt.schedule.step import Context, Step, Strategy
 
-SHARE = 2  # of the nearest cache: what one copy has
+SHARE = 2  # of the nearest cache: the share of a copy
 WIDE = 2  # registers of a row of windows
 IMAGES = 16  # of an item, at most: a line of cache holds as many factors
 
 
 def is_windowed(kernel: Kernel) -> bool:
-    """Whether a kernel sums windows of images, whose columns lie side by side."""
+    """Whether a kernel sums windows of images with contiguous columns."""
     found = windows_of(kernel)
     if isinstance(found, Fail):
         return False
@@ -41,8 +41,8 @@ def _tile(kernel: Kernel, c: Context) -> Kernel | Fail:
 
 
 def _size(w: Windows, c: Context) -> Size:
-    """Rows and vectors that half of the registers hold, a band that the nearest cache does, and so many
-    images that all threads have some."""
+    """Rows and vectors that fit half of the registers, a band that fits the nearest cache, and as many images
+    as leave all threads some."""
     lanes = c.machine.vector_bits // BITS[w.sum.buffer.stored]
     registers = WIDE if c.estimate(w.columns.out) > lanes else 1
     most = max(1, c.machine.registers // 2 // registers)
@@ -55,8 +55,8 @@ def _size(w: Windows, c: Context) -> Size:
 
 
 def _band(w: Windows, rows: Slide, tile: int, c: Context) -> int | None:
-    """Rows of windows whose image takes its share of the nearest cache, whole tiles; None for all of them,
-    which a known number may be."""
+    """Rows of windows whose image takes its share of the nearest cache, in whole tiles; None for all of them,
+    if their number is known."""
     planes = prod(map(c.estimate, w.planes)) * BITS[w.element.type] // 8
     line = planes * c.estimate(w.columns.at)
     most = max(tile, c.machine.l1_bytes // SHARE // line // rows.step)

@@ -1,8 +1,8 @@
-"""How a sum of products is made of dots: by which instruction, and what of it is copied to scratch as words.
+"""How a sum of products uses dots: the instruction, and the operands that are copied to scratch as words.
 
-Words (loops/words.py) whose terms lie side by side in memory are loaded from there, those of constants from
-their panels (passes/pack_constants.py); all others are made in scratch. Tiles of matrices are loaded from
-memory, too, where a sum has whole tiles of words and no tile has rows beyond the last one.
+Words (loops/words.py) whose terms are contiguous in memory are loaded from there, those of constants from
+their panels (passes/pack_constants.py); all others are assembled in scratch. Matrix tiles are loaded from
+memory, too, if a sum has whole tiles of words and no tile extends beyond the last row.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from anyrt.loops.register_tile import Words
 from anyrt.loops.words import WORTH, counted, narrow, word
 from anyrt.schedule.step import Unmet
 
-NEARLY = 0.75  # of the rows of the tallest tile, from which one is not worth filling up by copying
+NEARLY = 0.75  # of the rows of the tallest tile, from which padding one by a copy does not pay
 MANY = 24  # rows from which float16 is worth splitting
 BESIDE = 0.75  # instructions a row and word: two loads and one that joins them, of two rows and words
 NONE = Fail("no instruction sums several of its terms")
@@ -31,8 +31,8 @@ NONE = Fail("no instruction sums several of its terms")
 
 @dataclass(frozen=True, slots=True)
 class Worded:
-    """The words of a tile, which factors are copied, and the `rows` and `lanes` of tiles of matrices (0:
-    there are none)."""
+    """The words of a tile, which factors are copied, and the `rows` and `lanes` of matrix tiles (0: there are
+    none)."""
 
     words: Words
     pack_m: bool
@@ -42,8 +42,8 @@ class Worded:
 
 
 def words_for(p: Product, m: Sym | None, n: Sym, rows: int, machine: Machine) -> Worded | Fail:
-    """How narrow factors are summed, or why not: no instruction sums them, or (Unmet) the one for them does
-    not. `rows`: an estimate."""
+    """How narrow factors are summed, or why not: no instruction sums them, or (Unmet) the instruction is not
+    applicable. `rows`: an estimate."""
     dot = _dot(p, machine)
     if isinstance(dot, Fail):
         return _split(m, rows, machine) if p.summed and splits(p, machine) else dot
@@ -54,7 +54,7 @@ def words_for(p: Product, m: Sym | None, n: Sym, rows: int, machine: Machine) ->
     if not panels and few:
         return Unmet(f"words for {dot.name} are not worth making for {rows} rows")
     if dot not in intrinsics(machine) and not (panels and few):
-        return NONE  # bytes are taken out of words faster than loaded across them, once
+        return NONE  # bytes are extracted from words faster than loaded across them, once
     plain = Worded(Words(dot), dot.first is Scalar.U8 or not isinstance(first, Load), not panels)
     tiles = tiles_for(dot, machine)
     if tiles is None:
@@ -71,7 +71,7 @@ def words_for(p: Product, m: Sym | None, n: Sym, rows: int, machine: Machine) ->
 
 
 def _split(m: Sym | None, rows: int, machine: Machine) -> Worded | Fail:
-    """Words of both parts of float16, for tiles of matrices."""
+    """Words of both parts of float16, for matrix tiles."""
     tiles = tiles_for(PAIRS, machine)
     assert tiles is not None, "float16 is split where there are tiles"
     if rows < MANY:
@@ -82,7 +82,7 @@ def _split(m: Sym | None, rows: int, machine: Machine) -> Worded | Fail:
 
 def _pays(grid: Grid, rows: int, tall: int, words: int, machine: Machine) -> bool:
     """Whether tiles of so many rows take fewer instructions than dots of as many words. Both load the lanes,
-    and rows; tiles put two words of each beside one another, and their sums go through scratch."""
+    and rows; tiles interleave two words of each, and their sums go through scratch."""
     if grid.apart or not grid.fits(tall):
         return grid.apart
     lanes, tiles = grid.wide(tall) // machine.lanes, -(-rows // tall)
@@ -92,12 +92,12 @@ def _pays(grid: Grid, rows: int, tall: int, words: int, machine: Machine) -> boo
 
 
 def splits(p: Product, machine: Machine) -> bool:
-    """True where tiles of matrices sum factors that are split in two, which are always copied."""
+    """True if matrix tiles sum factors that are split in two, which are always copied."""
     return machine.has_tiles and _types(p) == {Scalar.F16}
 
 
 def takes_words(p: Product, machine: Machine) -> bool:
-    """True where tiles of matrices load the first factor's rows from where they lie."""
+    """True if matrix tiles load the first factor's rows in place."""
     dot = _dot(p, machine)
     tiles = None if isinstance(dot, Fail) else tiles_for(dot, machine)
     if tiles is None:
@@ -109,8 +109,8 @@ def takes_words(p: Product, machine: Machine) -> bool:
 
 
 def _dot(p: Product, machine: Machine) -> Intrinsic | Fail:
-    """The intrinsic that sums several products of narrow factors at once. That of bytes may be worth
-    its text, where the machine has none."""
+    """The intrinsic that sums several products of narrow factors at once. That for bytes may pay even if the
+    machine only compiles its definition."""
     types = _types(p)
     type = next(iter(types)) if len(types) == 1 else None
     own = None if type is None else dot_for(type, machine)
@@ -131,8 +131,8 @@ def _elements(x: Expr) -> int:
 
 
 def _step(x: Expr, loops: tuple[Sym, ...], deep: int) -> Dim | None:
-    """From one word of a sum to the next, for what is loaded by whole tiles of words, so many at once; else
-    None."""
+    """The distance from one word of a sum to the next, for operands that are loaded by whole tiles of words,
+    so many at once; else None."""
     words = product(v.extent or 0 for v in loops)
     counter = Sym("counter", extent=words)
     at = counted(x.index, loops, counter.dim) if isinstance(x, Load) else None
@@ -142,14 +142,14 @@ def _step(x: Expr, loops: tuple[Sym, ...], deep: int) -> Dim | None:
 
 
 def _rows_lie(x: Expr, m: Sym | None, height: int) -> bool:
-    """True where rows lie evenly, in whole tiles."""
+    """True if rows are evenly spaced, in whole tiles."""
     if m is None:
         return True
     return bool(height) and isinstance(x, Load) and linear(x.index, m) is not None
 
 
 def _height(m: Sym | None, rows: int, grid: Grid) -> int:
-    """Rows of tiles that are all whole, 0 where there are no such."""
+    """Rows of tiles that are all whole, 0 if there are none."""
     if m is None or not isinstance(m.extent, int):
         return int(m is None)
     tall = max((n for n in range(1, grid.rows + 1) if rows % n == 0 and grid.fits(n)), default=0)
@@ -157,7 +157,7 @@ def _height(m: Sym | None, rows: int, grid: Grid) -> int:
 
 
 def _filled(m: Sym | None, rows: int, grid: Grid) -> int:
-    """Rows of tiles whose last one is filled up, as alike as they can be."""
+    """Rows of tiles, as equal as possible, whose last one is padded."""
     if m is not None and not isinstance(m.extent, int):
         return grid.rows
     each = -(-rows // -(-rows // grid.rows))
@@ -165,7 +165,7 @@ def _filled(m: Sym | None, rows: int, grid: Grid) -> int:
 
 
 def stride_in_panel(at: Dim, n: Sym, size: int) -> Dim | None:
-    """How far an index moves with the lanes of a panel of so many, within which that of a constant in panels
-    is divided by nothing."""
+    """The stride of an index with the lanes of a panel of so many; within it, the index of a packed constant
+    has no divisions."""
     panel, within = Sym("panel", extent=ceildiv(n.extent or 0, size)), Sym("within", extent=size)
     return stride(substitute(at, {n: add(mul(panel.dim, size), within.dim)}), within)
