@@ -1,8 +1,8 @@
-"""What a plan says beside its graph, checked against the graph: the caller's memory follows the former, the
-code is made from the latter.
+"""Compares a plan with its graph: the caller allocates memory by the plan, and the code is generated from the
+graph.
 
-A checksum is no proof of honesty, so that a plan whose parts contradict each other must be refused before its
-code can read or write outside the caller's memory.
+A checksum does not prove honesty, so a plan whose parts contradict each other must be rejected before its
+code can access memory outside the caller's.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ def symbol_records(graph: Graph) -> tuple[SymbolRecord, ...]:
 def conditions(
     layers: Iterable[LayerRecord], *graphs: Graph, before: Iterable[Requirement] = ()
 ) -> tuple[Requirement, ...]:
-    """What a run must check for all of the graphs, each condition once, as the first graph words it, or what
-    is known `before`.
+    """The conditions that an inference must check for all of the graphs, each once, in the wording of the
+    first graph, or those known `before`.
 
-    Each is told with the line of the user's program that added its layer."""
+    Each names the line of the user's program that added its layer."""
     places = {x.name: f"{x.name} ({source})" for x in layers if (source := dict(x.details).get("source"))}
     found = {_condition(need): need for need in before}
     try:
@@ -46,7 +46,7 @@ def conditions(
 
 
 def check_agreement(plan: Plan, graph: Graph) -> None:
-    """PlanError AR607 where bindings, symbols or conditions of a plan differ from those of its graph."""
+    """PlanError AR607 if bindings, symbols or conditions of a plan differ from those of its graph."""
     if sorted(map(repr, plan.symbols)) != sorted(map(repr, symbol_records(graph))):
         got, wanted = _names(plan.symbols), _names(symbol_records(graph))
         raise PlanError("AR607", "plan, symbols", got=got, wanted=f"{wanted}, as the graph has them")
@@ -75,7 +75,7 @@ def _names(symbols: tuple[SymbolRecord, ...]) -> str:
 
 
 def bindings_of(graph: Graph) -> tuple[Binding, ...]:
-    """Those of a bare graph."""
+    """Those of the graph alone."""
     inputs = [Binding(n, True, v.dtype, v.shape) for n, v in graph.inputs]
     return (*inputs, *(Binding(n, False, v.dtype, v.shape) for n, v in graph.outputs))
 
@@ -96,7 +96,7 @@ def _check_bindings(plan: Plan, graph: Graph) -> None:
 
 
 def _check_updates(plan: Plan, graph: Graph) -> None:
-    """Contexts let outputs and inputs share memory as the plan says, kernels use it as the graph says."""
+    """Contexts let outputs share the memory of inputs as the plan declares, kernels as the graph declares."""
     said = {plan.bindings[y].name: plan.bindings[x].name for y, x in plan.sources.items()}
     if said != dict(graph.updates):
         got, wanted = (
@@ -106,7 +106,7 @@ def _check_updates(plan: Plan, graph: Graph) -> None:
 
 
 def _fits(binding: Binding, port: Binding, sizes: Mapping[Sym, Dim]) -> bool:
-    """`sizes`: what runs hold sizes to, so that a graph may have numbers there."""
+    """`sizes`: the sizes that inferences check, so the graph may have numbers in their place."""
     shape = port.shape
     readable = not (binding.is_shape and port.is_input) or len(shape) <= 1
     names = (binding.name, binding.is_input, binding.dtype) == (port.name, port.is_input, port.dtype)

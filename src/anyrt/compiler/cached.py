@@ -1,8 +1,7 @@
-"""Native code for a plan or for the thread pool: from the cache when it is there, compiled and kept when it
-is not.
+"""Native code for a plan or for the thread pool: from the cache, or compiled and stored there.
 
-Nothing here imports the code generator: with a warm cache an engine loads without LLVM. Callers hand the
-device that code is for, and a function that gives its target, called where something must be compiled.
+Nothing here imports the code generator: with a warm cache an engine loads without LLVM. Callers pass the
+device that the code is for, and a function that returns its target, which is called only to compile.
 """
 
 from __future__ import annotations
@@ -59,13 +58,12 @@ ToTarget: TypeAlias = "Callable[[], NativeTarget[Strategies]]"
 
 
 class Compiler(Protocol):
-    """What is asked of the code generator."""
+    """The interface of the code generator."""
 
     def compile_plan(
         self, file: PlanFile, target: NativeTarget[Strategies], warn: Warn, log: Log
     ) -> Compiled:
-        """Native code for a plan; `warn` is told what is wrong with the cache of kernels, `log` how far the
-        work is."""
+        """Native code for a plan; `warn` receives problems of the kernel cache, `log` the progress."""
 
 
 def warn_python(text: str) -> None:
@@ -74,7 +72,7 @@ def warn_python(text: str) -> None:
 
 
 def once(warn: Warn) -> Warn:
-    """`warn`, told each text once: every kernel would say the same of a folder that cannot be used."""
+    """`warn`, called once per text: every kernel would report the same unusable folder."""
     told: set[str] = set()
 
     def call(text: str) -> None:
@@ -86,22 +84,22 @@ def once(warn: Warn) -> Warn:
 
 
 def kernel_cache(warn: Warn = warn_python) -> KernelCache:
-    """The cache of this user; `warn` is told what is wrong with it."""
+    """The cache of this user; `warn` receives its problems."""
     return KernelCache(default_directory(), warn, read_flags().cache_limit or DEFAULT_LIMIT)
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionCache:
-    """Code of single functions in the cache: what another version of the compiler made is not found."""
+    """Code of single functions in the cache; code of another version of the compiler is not found."""
 
     cache: KernelCache
 
     def get_bytes(self, key: str) -> bytes | None:
-        """What was put at `key`, or None."""
+        """The content stored at `key`, or None."""
         return self.cache.get_bytes(cache_key(key, codegen_version()))
 
     def put_bytes(self, key: str, parts: Sequence[bytes | memoryview]) -> bool:
-        """Keep `parts`, joined; False where that was not possible."""
+        """Store `parts`, joined; False if that was not possible."""
         return self.cache.put_bytes(cache_key(key, codegen_version()), parts)
 
 
@@ -112,7 +110,7 @@ def obtain(
     warn: Warn = warn_python,
     log: Log = lambda severity, text: None,
 ) -> Compiled:
-    """Native code for a plan on a device; `log` is told how far that is where it must be compiled."""
+    """Native code for a plan on a device; `log` receives the progress if it must be compiled."""
     symbols = file.plan.sym_by_name
     make = partial(_compiled, file, target, warn, log)
     return kernel_cache(warn).obtain(plan_key(device, file.code), symbols, make)
@@ -134,9 +132,9 @@ def obtain_mix(device: Device, target: ToTarget, warn: Warn = warn_python) -> Co
 
 
 def mixer(device: Device, target: ToTarget) -> Mixer:
-    """What mixes constants for their checksums: native code, and NumPy's where there can be none.
+    """The mixing function of checksums for constants: native code, or NumPy's if there is none.
 
-    Nobody is told of a cache that cannot be used: the code of a plan is looked for there, too."""
+    An unusable cache is not reported here: the code of a plan is looked up there, too."""
     try:
         code = device.load(obtain_mix(device, target, lambda text: None))
     except (CompileError, ImportError, ResourceError):  # an engine runs without LLVM, too
@@ -145,49 +143,49 @@ def mixer(device: Device, target: ToTarget) -> Mixer:
 
 
 def _mix(code: Code, native: Callable[..., int], rows: Words, lanes: Words) -> None:
-    """`code` is mapped as long as this may be called."""
+    """`code` stays mapped as long as this may be called."""
     native(rows.ctypes.data, len(rows), lanes.ctypes.data)
 
 
 def plan_key(device: Device, digest: bytes) -> str:
-    """Where the code of the plan with this digest is kept."""
+    """The key of the code of the plan with this digest."""
     return cache_key("plan", digest, *_machine(device))
 
 
 def pool_key(device: Device) -> str:
-    """Where the code of the thread pool is kept."""
+    """The key of the code of the thread pool."""
     return cache_key("pool", *_machine(device))
 
 
 def mix_key(device: Device) -> str:
-    """Where the code of checksums is kept."""
+    """The key of the code of checksums."""
     return cache_key("mix", *_machine(device))
 
 
 def report_key(device: Device, *source: str | bytes) -> str:
-    """Where the report of an earlier build is kept: of the graph and whatever else decides how it was
-    scheduled."""
+    """The key of the report of an earlier build, from the graph and everything else that its schedule depends
+    on."""
     return cache_key("report", *source, *_machine(device))
 
 
 def request_key(device: Device, *source: str | bytes) -> str:
-    """Where the plan of an earlier build is kept, without its weights: of everything that was asked for."""
+    """The key of the plan of an earlier build, without its weights, from the whole request."""
     return cache_key("request", *source, *_machine(device))
 
 
 def computed_key(*contents: bytes) -> str:
-    """Where constants are kept that were computed for a plan."""
+    """The key of constants that were computed for a plan."""
     return cache_key("computed", *contents)
 
 
 def keep_seconds(graph: str, report: str, seconds: Iterable[tuple[str, float]], warn: Warn) -> None:
-    """Remember how long the steps of a build took: not in the plan, which is the same however long."""
+    """Store how long the steps of a build took: not in the plan, which must not depend on it."""
     rows: list[Json] = [[name, round(time, 3)] for name, time in seconds]
     kernel_cache(warn).put_bytes(_seconds_key(graph, report), [dump(rows)])
 
 
 def build_seconds(plan: Plan) -> tuple[tuple[str, float], ...]:
-    """How long the steps of the build took that made the plan's kernels; none where that was elsewhere."""
+    """How long the steps of the build took that compiled the plan's kernels; none if that was elsewhere."""
     found = kernel_cache(lambda text: None).get_bytes(_seconds_key(plan.graph_text, plan.report))
     if found is None:
         return ()
@@ -200,14 +198,14 @@ def _seconds_key(graph: str, report: str) -> str:
 
 
 def _machine(device: Device) -> tuple[str, str, str, str]:
-    """All that decides what a graph is scheduled and compiled to: this machine is as the compiler sees it but
-    for the instructions that the processor lacks."""
+    """Everything that the schedule and code of a graph depend on: the machine is the compiler's description,
+    without the instructions that the processor lacks."""
     flags = read_flags()
     return codegen_version(), device.identity(), flags.cpu or "", str(this_machine(flags))
 
 
 def load_driver() -> ModuleType:
-    """The compiler, imported only when something must be compiled as it brings LLVM along."""
+    """The compiler, imported only to compile, since it loads LLVM."""
     if DRIVER not in sys.modules:
         require_room(DRIVER_ROOM, "compiler")
     return import_module(DRIVER)
@@ -224,20 +222,21 @@ def _with_room(target: ToTarget) -> NativeTarget[Strategies]:
 
 @cache
 def codegen_version() -> str:
-    """Changes whenever a source file of the compiler does, so that code of an older one is never run."""
+    """A digest that changes with every source file of the compiler, so that code of an older version is never
+    executed."""
     stamps = sorted((path, facts.st_size, facts.st_mtime_ns) for path, facts in _sources())
     return cache_key(*(f"{path} {size} {time}" for path, size, time in stamps))
 
 
 def source_contents() -> list[tuple[str, bytes]]:
-    """The same sources by their paths inside the package, with what they hold, in the order of paths."""
+    """The same sources by their paths inside the package, with their contents, in the order of paths."""
     paths = (Path(path) for path, _ in _sources())
     named = ((p.relative_to(PACKAGE).as_posix() if PACKAGE in p.parents else p.name, p) for p in paths)
     return sorted((name, path.read_bytes()) for name, path in named)
 
 
 def _sources() -> Sequence[tuple[str, os.stat_result]]:
-    """The compiler's source files, or what there is instead: compiled forms, the archive that holds them, or
+    """The compiler's source files, or their replacement: compiled forms, the archive that contains them, or
     the program that they were frozen into."""
     folders = (folder for part in SOURCES for folder, _, _ in os.walk(PACKAGE / part))
     entries = (e for folder in folders if not folder.endswith("__pycache__") for e in os.scandir(folder))

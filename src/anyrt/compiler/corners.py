@@ -1,7 +1,7 @@
-"""Sizes to try kernels at, among them those that data decide without an upper bound (core/counts.py).
+"""Sizes at which kernels are tested, including data-dependent ones without an upper bound (core/counts.py).
 
-Random data seldom decide sizes that a network can run at, so these are chosen: a few of everything, and what
-conditions ask for.
+Random data rarely determine sizes at which a network can run, so these are selected: a few of all values, and
+those that conditions require.
 
 >>> from anyrt.core.counts import open_count
 >>> from anyrt.core.requirement import Relation
@@ -22,13 +22,13 @@ from anyrt.core.dimvalues import evaluate
 from anyrt.core.requirement import Requirement
 
 TRIED: Final = (3, 2, 1, 0)
-ROUNDS: Final = 4  # one size may follow from another
+ROUNDS: Final = 4  # one size may depend on another
 
 
 def corner(
     needs: Sequence[Requirement], sizes: Mapping[str, int], symbols: Iterable[Sym]
 ) -> dict[str, int] | None:
-    """`sizes`, with others for those that are open, so that all conditions hold; None: none are found."""
+    """`sizes`, with open ones replaced so that all conditions hold; None if no such sizes are found."""
     opens = frozenset(s for s in symbols if is_open(s))
     for tried in TRIED if opens else (0,):
         found = {**sizes, **{s.name: tried for s in opens}}
@@ -42,7 +42,7 @@ def corner(
 
 
 def _mended(need: Requirement, sizes: Mapping[str, int], opens: frozenset[Sym]) -> dict[str, int]:
-    """What makes a condition hold, where one side of it is an open size."""
+    """The sizes with which a condition holds, if one side of it is an open size."""
     for side, other in ((need.left, need.right), (need.right, need.left)):
         sym = as_symbol(side)
         if sym is not None and sym in opens:

@@ -1,10 +1,10 @@
-"""What a refit computes: from weights the constants that the compiler made of them.
+"""The computation of a refit: from weights to the constants that the compiler derived from them.
 
     blobs = named_blobs(graph)                 # the constants of the optimised graph
     derived = derive(blobs, request.weights)   # what is made of weights, as a graph of its own
 
-Each constant that was made of others is computed and rounded by itself, as the build did, so that a refit
-gives the bits that a build with the same weights gives.
+Each derived constant is computed and rounded separately, as the build did, so that a refit gives the bits of
+a build with the same weights.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ Weights = Sequence[tuple[Blob, WeightsRecord]]
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """What a plan says of a refit, and the constants besides its own that this takes."""
+    """The part of a plan for refits, and the additional constants that this requires."""
 
     refit: Refit
     constants: Mapping[str, Blob]
 
 
 def derive(blobs: Mapping[str, Blob], weights: Weights, *, is_free: bool, is_stripped: bool) -> Derived:
-    """Of the constants of a graph, those that are made of weights. Where these stay those of the build, a
-    constant of one element does, as kernels hold it as a number."""
+    """The constants of a graph that are derived from weights. If the weights stay those of the build,
+    constants of one element are excluded, since kernels contain them as numbers."""
     walker = _Walker({id(blob): input_name(k) for k, (blob, _) in enumerate(weights)}, blobs)
     made = [n for n, b in blobs.items() if b.origin is not None and (is_free or b.size != 1)]
     for name in made:
         walker.output(name, blobs[name])
-    # Ranges that something is made of are constants, too, so that an engine knows them one by one.
+    # Dynamic ranges are constants, too, so that an engine knows them one by one.
     ranges = {f"range{k}": blob for k, (blob, r) in enumerate(weights) if r.range_of is not None}
     ranges = {n: blob for n, blob in ranges.items() if walker.given[id(blob)] in walker.inputs}
     for name, blob in ranges.items():
@@ -54,7 +54,7 @@ def derive(blobs: Mapping[str, Blob], weights: Weights, *, is_free: bool, is_str
 
 @dataclass(slots=True)
 class _Walker:
-    """Names of what a refit computes; `given`: those of weights, by the identity of their constants."""
+    """Names of the values in a refit; `given`: those of weights, by the identity of their constants."""
 
     given: Mapping[int, str]
     blobs: Mapping[str, Blob]
@@ -63,7 +63,7 @@ class _Walker:
     known: dict[int, str] = field(default_factory=dict)
 
     def output(self, name: str, blob: Blob) -> None:
-        """Have `name` computed as the constant is."""
+        """Compute `name` as the constant is computed."""
         self.known.setdefault(id(blob), name)
         self.outputs[name] = (
             self._input(self.given[id(blob)], blob) if self._is_given(blob) else self._made(blob)
@@ -82,7 +82,7 @@ class _Walker:
         return whole.outputs[0][1]
 
     def _read(self, value: Value) -> Value:
-        """An input in place of a constant that is given, or made before."""
+        """An input in place of a constant that is passed in, or computed before."""
         if not isinstance(value.op, Const) or value.op.blob.origin is None:
             return value
         blob, shape = value.op.blob, value.op.shape

@@ -5,8 +5,8 @@
     lower_plan(file, target)              its kernels
     compile_plan(file, target, …)         the code again, on another machine
 
-Who asks hands a target, and the device that tries kernels. Both lower the graph that the plan holds, so that
-what was verified while building is what runs after loading.
+The caller passes a target, and the device that executes kernels for verification and measurement. Both lower
+the graph that the plan contains, so the verified code is the code that runs after loading.
 """
 
 from __future__ import annotations
@@ -79,19 +79,19 @@ from anyrt.schedule.tuning import Tuning, parse_tunings, print_tunings
 T = TypeVar("T")
 PHASE = "Building engine"
 STEPS = ("Optimize graph", "Schedule kernels", "Verify kernels", "Generate code", "Write plan")
-ALONE = "alone"  # the setting that names values which verification wants unfused
-TUNINGS = "tunings"  # the setting that says how to make some kernels: "3 band=8;7 without tile"
-STRATEGY = "strategies"  # the setting that says how kernels were made, if not as usual
-CHECKED = "checked"  # the setting that says that kernels check every access
+ALONE = "alone"  # the setting for values that verification requires unfused
+TUNINGS = "tunings"  # the setting for the tunings of kernels: "3 band=8;7 without tile"
+STRATEGY = "strategies"  # the setting for other strategies than the default ones
+CHECKED = "checked"  # the setting for kernels that check every access
 POLL_SECONDS = 0.1
-GRACE_SECONDS = 0.5  # for a build that was interrupted, to finish or remove the file that it is writing
+GRACE_SECONDS = 0.5  # for an interrupted build to finish or remove the file that it is writing
 
 
 def build_parts(request: BuildRequest, target: native.Target, device: Device) -> PlanParts:
-    """The plan of a network, its weights where they are, for a target; `device` runs kernels that are
-    verified or measured. BuildCancelled when its monitor or `cancelled` asks to stop.
+    """The plan of a network for a target, with references to its weights; `device` executes kernels to verify
+    or measure them. BuildCancelled if its monitor or `cancelled` requests it.
 
-    The work is done in a thread of its own: while LLVM runs, Ctrl-C would have to wait for it.
+    The work runs in a separate thread: while LLVM runs, Ctrl-C would have to wait for it.
     """
     stopped = threading.Event()
 
@@ -103,8 +103,8 @@ def build_parts(request: BuildRequest, target: native.Target, device: Device) ->
 
 
 def compile_plan(file: PlanFile, target: native.Target, warn: Warn, log: Log) -> Compiled:
-    """Native code for a plan on this machine; `warn` is told what is wrong with the cache of kernels, `log`
-    how far the work is."""
+    """Native code for a plan on this machine; `warn` receives problems of the kernel cache, `log` the
+    progress."""
     stopped = threading.Event()
     progress = Progress(file.plan.name, log, cancelled=stopped.is_set)
     return _interruptible(lambda: _compile_plan(file, target, warn, progress), stopped, progress.tick)
@@ -113,7 +113,7 @@ def compile_plan(file: PlanFile, target: native.Target, warn: Warn, log: Log) ->
 def lower_plan(
     file: PlanFile, target: Target[Strategies], told: Told = lambda made, of: None
 ) -> native.Lowered:
-    """The kernels of a plan for the machine that we are on, as a target can use it; `told` hears of each, see
+    """The kernels of a plan for the host, as a target can use it; `told` is called for each, see
     `native.lower`."""
     graph, blobs = _graph_of(file)
     check_agreement(file.plan, graph)
@@ -128,12 +128,12 @@ def lower_plan(
 
 
 def build_machine(target: Target[Strategies]) -> Machine:
-    """The machine that kernels are made for."""
+    """The machine that kernels are generated for."""
     return target.limited(this_machine(read_flags()))
 
 
 def plan_sizes(plan: Plan, point: Point, profile: int = 0) -> dict[str, int]:
-    """The value of every size symbol at a corner of a profile; the most of those that data decide."""
+    """The value of every size symbol at a corner of a profile; the upper bounds of data-dependent ones."""
     ranges = plan.profiles[profile] if plan.profiles else ()
     corners = {(r.tensor, r.is_values): (r.min, r.opt, r.max)[point] for r in ranges}
     given = {s.name: corners[s.tensor, s.is_value][s.axis] for s in plan.symbols if s.most is None}
@@ -149,14 +149,14 @@ def _compile_plan(file: PlanFile, target: native.Target, warn: Warn, progress: P
 
 
 def _interruptible(work: Callable[[], T], stopped: threading.Event, tick: Callable[[], None]) -> T:
-    """`work` in a thread; its exception is raised here. `stopped` is set when this thread is interrupted,
-    `tick` called while it waits."""
+    """`work` in a thread; its exception is raised here. `stopped` is set if this thread is interrupted,
+    `tick` is called while it waits."""
     ended, results, errors = threading.Event(), [], []
 
     def target() -> None:
         try:
             results.append(work())
-        except BaseException as error:  # carried over to the caller, which raises it
+        except BaseException as error:  # passed to the caller, which raises it
             errors.append(error)
         finally:
             ended.set()
@@ -165,10 +165,10 @@ def _interruptible(work: Callable[[], T], stopped: threading.Event, tick: Callab
     require_room(THREAD_ROOM, "build")
     try:
         thread.start()
-    except RuntimeError as error:  # no room for its stack, or too many threads
+    except RuntimeError as error:  # no memory for its stack, or too many threads
         raise ResourceError("AR802", "build", str(error), "a thread for the build") from None
     try:
-        # Not `thread.join`, which takes a thread for ended once it was interrupted (CPython 3.11).
+        # Not `thread.join`, which considers a thread ended once it was interrupted (CPython 3.11).
         while not ended.wait(POLL_SECONDS):
             tick()
     except BaseException:
@@ -182,8 +182,8 @@ def _interruptible(work: Callable[[], T], stopped: threading.Event, tick: Callab
 
 @dataclass(slots=True)
 class _Build:
-    """One build, step by step; `warn` is told what is wrong with the cache. `mixer`: of checksums. `seconds`:
-    what each step has taken."""
+    """One build, step by step; `warn` receives problems of the cache. `mixer`: of checksums. `seconds`: the
+    time of each step."""
 
     request: BuildRequest
     progress: Progress
@@ -211,7 +211,7 @@ class _Build:
         return parts
 
     def _steps(self, phase: Phase) -> tuple[PlanParts, Report]:
-        if (found := depth(self.request.graph)) > MAX_REGIONS:  # its plan would be refused when it is read
+        if (found := depth(self.request.graph)) > MAX_REGIONS:  # its plan would be rejected by the reader
             got, do = f"{found} loops and conditionals inside one another", "put conditions together with And"
             raise NotSupportedError("AR901", self.request.name, got, f"at most {MAX_REGIONS}", do)
         recall = Recall.of(self.request, self.device, self.mixer) if self._is_plain() else None
@@ -250,7 +250,7 @@ class _Build:
         return parts, report
 
     def _compiled(self, lowered: native.Lowered, target: native.Target) -> tuple[Compiled, tuple[str, ...]]:
-        """The code, and what the report says of it."""
+        """The code, and the part of the report about it."""
         functions = native.written(lowered, target)
         store = FunctionCache(kernel_cache(self.warn))
         with self.progress.counted(COMPILING) as told:
@@ -264,15 +264,15 @@ class _Build:
             self.request.log(Severity.VERBOSE, line)
 
     def _is_plain(self) -> bool:
-        """True where nothing is measured or verified, so that the same graph gives the same plan."""
+        """True if nothing is measured or verified, so that the same graph gives the same plan."""
         return not self._measures() and self.request.settings.verify is Verify.OFF
 
     def _measures(self) -> bool:
-        """True where variants of kernels are measured, as the level or whoever selects them asks."""
+        """True if variants of kernels are measured, as the level or a selector requires."""
         return self.request.settings.optimization_level in BUDGETS or self.request.selector is not None
 
     def _recalled(self, recall: Recall) -> tuple[PlanParts, Compiled, str] | None:
-        """What an earlier build of the same request has left in the cache."""
+        """The result of an earlier build of the same request in the cache."""
         store = kernel_cache(self.warn)
         try:
             found = recall.known(store)
@@ -287,7 +287,7 @@ class _Build:
         return None if compiled is None else (parts, compiled, report)
 
     def _remember(self, recall: Recall | None, source: _Source, parts: PlanParts, report: str) -> None:
-        """Keep the plan but for its weights, for the next build of the same request."""
+        """Store the plan without its weights, for the next build of the same request."""
         if recall is not None:
             self.progress.check()  # as above
             recall.remember(parts, source.contents(), report, kernel_cache(self.warn))
@@ -295,7 +295,7 @@ class _Build:
     def _again(
         self, phase: Phase, parts: PlanParts, compiled: Compiled, text: str
     ) -> tuple[PlanParts, Report]:
-        """What an earlier build of the same graph has left in the cache."""
+        """The result of an earlier build of the same graph in the cache."""
         self._check_memory(compiled.program)
         report = parse_report(text)
         self._tell(report)
@@ -324,7 +324,7 @@ class _Build:
         return graph
 
     def _done(self, phase: Phase) -> None:
-        """The step that was under way is done."""
+        """The current step is done."""
         now = self.progress.clock()
         before = sum(time for _, time in self.seconds)
         self.seconds.append((STEPS[phase.done], now - phase.began - before))
@@ -333,17 +333,17 @@ class _Build:
     def _tuned(
         self, lower: partial[native.Lowered], target: native.Target, needs: Sequence[Requirement]
     ) -> Tuned:
-        """Kernels cut as measuring shows, at the levels that measure."""
+        """Kernels with measured sizes of pieces, at the levels that measure."""
         with self.progress.counted(SCHEDULING) as told:
             lowered = lower(told=told)
         if not self._measures():
             return Tuned(lowered)
-        # Kernels may read outside of memory where a run is refused.
+        # Kernels may read outside of memory at sizes that an inference rejects.
         optimum = self.request.sizes(0, Point.OPT)
         unable = ""
         if self.request.profiles and not all(need.holds(optimum) for need in needs):
             unable = "no kernel was measured: the network cannot run at the optimum of the first profile"
-        self._check_room(lowered.arena_bytes, native.scratch_bytes(lowered))  # as much is taken for measuring
+        self._check_room(lowered.arena_bytes, native.scratch_bytes(lowered))  # measuring needs as much
         with self.progress.phase(MEASURING, max(len(s.launches) for s in lowered.schedules)) as phase:
             return tune(
                 self.request,
@@ -363,8 +363,8 @@ class _Build:
         target: native.Target,
         needs: Sequence[Requirement],
     ) -> tuple[Tuned, frozenset[Value]]:
-        """Compare kernels with the interpreter at the corners of profiles where the network can run; what
-        differs is reported and built unfused."""
+        """Compare kernels with the interpreter at the corners of profiles where the network can run; values
+        of differing kernels are reported and built unfused."""
         tried = {Verify.OFF: (), Verify.SAMPLE: (Point.MIN,), Verify.FULL: tuple(Point)}
         points = tried[self.request.settings.verify][: None if self.request.profiles else 1]
         if not points:
@@ -391,7 +391,7 @@ class _Build:
         self._check_room(program.arena_bytes, program.scratch_bytes)
 
     def _check_room(self, arena: Dim, scratch: Dim) -> None:
-        """What a context would take, which has the same limit."""
+        """The memory of a context, which has the same limit."""
         limit = self.request.settings.memory_limit
         if limit is None:
             return
@@ -406,7 +406,7 @@ class _Build:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """An optimised graph with all that a plan says of it but how it was scheduled; `mixer`: of checksums."""
+    """An optimised graph with all parts of a plan except its schedule; `mixer`: of checksums."""
 
     request: BuildRequest
     graph: Graph
@@ -420,7 +420,7 @@ class _Source:
 
     @staticmethod
     def of(request: BuildRequest, graph: Graph, device: Device, mixer: Callable[[], Mixer]) -> _Source:
-        """For a request whose graph the passes made `graph`, dropping what asked for conditions."""
+        """For a request whose graph the passes changed to `graph`, which may drop users of conditions."""
         blobs, refit = named_blobs(graph), None
         if request.refit is not None:
             kind = request.refit
@@ -432,11 +432,11 @@ class _Source:
         return _Source(request, graph, device, mixer, needs, blobs, records, text, refit)
 
     def sizes(self) -> Sizes:
-        """What the engine should be best at."""
+        """The sizes for which the engine is optimized."""
         return Sizes(self.request.sizes(0, Point.OPT))
 
     def lower(self, machine: Machine, strategies: Strategies) -> partial[native.Lowered]:
-        """What schedules the graph for a machine."""
+        """The scheduler of the graph for a machine."""
         offsets = {self.blobs[r.name]: r.offset for r in self.records}
         return partial(
             native.lower,
@@ -467,18 +467,18 @@ class _Source:
         return plan_parts(plan, self.contents(), self.mixer)
 
     def contents(self) -> list[Content]:
-        """The constants as the plan holds them."""
+        """The constants in the form of the plan."""
         return [blob_content(b) for b in self.blobs.values()]
 
     def optimum(self) -> Iterator[str]:
-        """The shapes and values that the first profile calls optimal, where others are allowed, in words."""
+        """The optimal shapes and values of the first profile, as text, if others are allowed."""
         for r in self.request.profiles[0] if self.request.profiles else ():
             if not r.min == r.opt == r.max:
                 yield f"{r.tensor} {'= ' if r.is_values else ''}({', '.join(map(str, r.opt))})"
 
     def known(self, warn: Warn) -> tuple[PlanParts, Compiled, str] | None:
-        """The plan, its code and its report, where they were made before for the same graph, on this machine,
-        under whatever name."""
+        """The plan, its code and its report, if they were created before for the same graph, on this machine,
+        under any name."""
         store = kernel_cache(warn)
         found = store.get_bytes(self._key())
         if found is None:
@@ -494,11 +494,11 @@ class _Source:
         return None if compiled is None else (parts, compiled, report.decode())
 
     def remember(self, digest: bytes, report: str, warn: Warn) -> None:
-        """Keep what scheduling has found out, and whose code is that of all plans of the graph."""
+        """Store the results of scheduling, whose code all plans of the graph share."""
         kernel_cache(warn).put_bytes(self._key(), [digest, report.encode()])
 
     def _key(self) -> str:
-        """Of weights only those matter that kernels hold as literals."""
+        """Of weights only those matter that kernels contain as literals."""
         single = ((n, b) for n, b in enumerate(self.blobs.values()) if b.size == 1 and b.is_known)
         literals = (b"%d %s" % (n, b.data.tobytes()) for n, b in single)
         sizes = repr(sorted(self.sizes().values.items()))
@@ -539,7 +539,7 @@ def blob_content(blob: Blob) -> Content:
 
 
 def _graph_of(file: PlanFile) -> tuple[Graph, dict[str, Blob]]:
-    """The graph of a plan with its constants, which are views of the plan's bytes where their type allows."""
+    """The graph of a plan with its constants, which are views of the plan's bytes if their type allows it."""
     plan, blobs = file.plan, dict[str, Blob]()
     free = set(plan.refit.made) if plan.refit is not None and plan.refit.is_free else ()
     for record in plan.held:
@@ -552,7 +552,7 @@ def _graph_of(file: PlanFile) -> tuple[Graph, dict[str, Blob]]:
         origin = Origin() if record.name in free else None
         blobs[record.name] = Blob(values, record.dtype, record.name, origin)
     for record in plan.blobs:
-        if record.name not in blobs:  # it was stripped, so that nothing is decided by its elements
+        if record.name not in blobs:  # it was stripped, so no decision depends on its elements
             nothing = np.broadcast_to(np.zeros((), numpy_dtype(record.dtype)), record.count)
             blobs[record.name] = Blob(nothing, record.dtype, record.name, Origin())
     return parse_graph(plan.graph_text, vocabulary(blobs), "plan"), blobs

@@ -1,13 +1,13 @@
-"""Compiled code of plans in one file, for machines that shall not compile.
+"""Compiled code of plans in one file, for machines that must not compile.
 
     0    magic, 8 bytes
     8    length of the header, uint64
     16   SHA-256 of the header
     48   the header as JSON, then the entries of the cache, one behind the other
 
-The header says what made the code (the compiler by the digest of its sources, the processor with its
-instructions) and, for each entry, what it is of, its length and its SHA-256. Digests find damage. They prove
-nothing about who made the file: it holds native code, and who imports it runs what its author wrote.
+The header identifies the origin of the code (the compiler by the digest of its sources, the processor with
+its instructions) and, for each entry, its plan, its length and its SHA-256. Digests detect damage. They prove
+nothing about the author of the file: it contains native code, and an import executes what its author wrote.
 
 >>> read(b"something else")
 Traceback (most recent call last):
@@ -44,8 +44,8 @@ _WHERE: Final = "exported code"
 
 @dataclass(frozen=True, slots=True)
 class Maker:
-    """What decides whether code runs here: the compiler, the processor, and the level that was asked for.
-    `machine`: what kernels were chosen for, which changes their speed alone."""
+    """The properties that decide whether code runs here: the compiler, the processor, and the requested
+    level. `machine`: the machine that kernels were optimized for, which affects only their speed."""
 
     compiler: str
     processor: str
@@ -55,7 +55,7 @@ class Maker:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Code: of a plan by its digest, or what every engine needs."""
+    """Code: of a plan by its digest, or of the parts that every engine needs."""
 
     kind: str
     digest: str
@@ -64,14 +64,14 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """Code with what made it."""
+    """Code with its origin."""
 
     maker: Maker
     entries: tuple[Entry, ...]
 
 
 def here(device: Device) -> Maker:
-    """What makes code in this process."""
+    """The origin of code compiled in this process."""
     flags = read_flags()
     return Maker(compiler_digest(), device.identity(), flags.cpu or "", str(this_machine(flags)))
 
@@ -92,7 +92,8 @@ def warm(
     warn: Warn = warn_python,
     log: Log = lambda severity, text: None,
 ) -> int:
-    """Compile what the cache lacks of these plans and of what engines share; how many plans that were."""
+    """Compile the code that the cache lacks of these plans and of the parts that engines share; returns the
+    number of plans compiled."""
     store, compiled = kernel_cache(warn), 0
     for file in files:
         compiled += store.get_bytes(cached.plan_key(device, file.code)) is None
@@ -105,7 +106,7 @@ def warm(
 def export(
     files: Sequence[PlanFile], device: Device, target: ToTarget, warn: Warn, log: Log
 ) -> list[bytes | memoryview]:
-    """The segments of a file with the code of these plans, which is compiled where it must be."""
+    """The segments of a file with the code of these plans, compiled if necessary."""
     warm(files, device, target, warn, log)
     wanted = [
         (POOL, ""),
@@ -134,7 +135,7 @@ def segments(exported: Exported) -> list[bytes | memoryview]:
 
 
 def read(content: bytes) -> Exported:
-    """What `segments` wrote, every digest compared; PlanError names what is wrong."""
+    """The contents of `segments`, with every digest compared; PlanError names the problem."""
     view = memoryview(content)
     if not content.startswith(MAGIC):
         do = "give a file that `anyrt cache export` wrote"
@@ -164,7 +165,7 @@ def read(content: bytes) -> Exported:
 
 
 def keep(exported: Exported, device: Device, warn: Warn = warn_python) -> int:
-    """Put code into the cache of this user, and say how many entries; CompileError AR806 where it would not
+    """Store code in the cache of this user, and return the number of entries; CompileError AR806 if it cannot
     run here."""
     check_runs(exported.maker, here(device))
     store = kernel_cache(warn)
@@ -172,7 +173,7 @@ def keep(exported: Exported, device: Device, warn: Warn = warn_python) -> int:
 
 
 def check_runs(made: Maker, mine: Maker) -> None:
-    """Raise AR806 unless code that `made` describes runs where `mine` is."""
+    """Raise AR806 unless code of the origin `made` runs at `mine`."""
     if made.compiler != mine.compiler:
         got, wanted = f"code of compiler {made.compiler[:16]}", f"that of this version, {mine.compiler[:16]}"
         raise CompileError(
@@ -190,14 +191,14 @@ def check_runs(made: Maker, mine: Maker) -> None:
 
 
 def _features(processor: str) -> tuple[str, frozenset[str]]:
-    """The kind of machine in the text of a device's identity, and the instructions that it lists."""
+    """The kind of machine in the text of a device's identity, and its instructions."""
     kind, *rest = processor.split("|")
     listed = (line.partition(":") for line in rest if line.startswith(("flags", "Features")))
     return kind, frozenset(word for _, _, words in listed for word in words.split())
 
 
 def is_of_another_machine(made: Maker, device: Device) -> bool:
-    """Whether kernels were chosen for other caches or cores: they run here, but others may be faster."""
+    """Whether kernels were optimized for other caches or cores: they run here, but others may be faster."""
     return made.machine != here(device).machine
 
 

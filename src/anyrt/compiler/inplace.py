@@ -1,7 +1,7 @@
-"""Which stored tensors take the memory of another one: of a tensor that the kernel which makes them reads for
-the last time, each element only to write the same one in its place (loops/overwrite.py).
+"""Stored tensors that overwrite another one: a tensor that their kernel reads for the last time, each element
+only to compute the element in its place (loops/overwrite.py).
 
-A border around both must be the same one, for it is stored again before.
+A border around both must be the same, since it is stored before.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from anyrt.schedule.storage import PACKED
 def taken_over(
     steps: Sequence[Launch | ExternalStep | Buffer], last: Mapping[Buffer, int]
 ) -> dict[Buffer, Buffer]:
-    """For each tensor that may have another one's memory, that one; `last`: the last step that needs each."""
+    """For each tensor that may overwrite another one, that one; `last`: the last step that needs each."""
     launches = {n: x for n, x in enumerate(steps) if isinstance(x, Launch)}
     writers: dict[Buffer, list[int]] = {}
     for n, launch in launches.items():
@@ -39,7 +39,7 @@ def taken_over(
 
 
 def _bordered_alike(launches: Mapping[int, Launch], others: Sequence[int], before: Sequence[int]) -> bool:
-    """True where nothing else is stored to a tensor but a border that the one before it has already."""
+    """True if a tensor has only one other store, of a border that the overwritten one already has."""
     there = {_border(launches[m]): m for m in before if launches[m].group.border is not None}
     return all(
         launches[m].group.border is not None and there.get(_border(launches[m]), m) < m for m in others

@@ -1,8 +1,8 @@
-"""How large the numbers of tensors are over many runs, and the ranges that int8 shall hold of them.
+"""Histograms of the magnitudes of tensors over many inferences, and the int8 ranges for them.
 
-A run shows of each tensor its largest magnitude, or some of its elements, about `SHOWN` at most, evenly
-spread, or both: counting all of them would take longer than the run. They are counted in bins that are those
-of their leading bits, 1024 between powers of two, so that runs with other largest numbers add up as they are.
+An inference outputs of each tensor its largest magnitude, or some of its elements, at most about `SHOWN`,
+evenly spaced, or both: counting all of them would take longer than the inference. The bins are the leading
+bits of float32, 1024 between powers of two, so that histograms with different maxima can be added.
 
 >>> a, b = spread(np.float32([1, 2]), 2.0), spread(np.float32([-4]), 4.0)
 >>> both = joined(a, b)
@@ -29,17 +29,17 @@ from anyrt.prims import build
 Floats = npt.NDArray[np.float32]
 Counts = npt.NDArray[np.float64]
 SHOWN: Final = 1 << 14
-DROPPED: Final = 13  # bits of float32 that bins do not tell apart
-OCTAVES: Final = 12  # below the largest number; what is less is in the first bin
+DROPPED: Final = 13  # bits of float32 that bins ignore
+OCTAVES: Final = 12  # below the largest number; smaller numbers are in the first bin
 BINS: Final = OCTAVES << 23 - DROPPED
 LINEAR: Final = 2048  # bins that entropy is computed of
-LEVELS: Final = 128  # magnitudes that int8 has
-STRIDE: Final = 4  # bins from one range that is tried to the next
+LEVELS: Final = 128  # magnitudes that int8 represents
+STRIDE: Final = 4  # bins from one tested range to the next
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spread:
-    """Counts of magnitudes: the last bin is number `top`; `most`: the largest of all."""
+    """Counts of magnitudes: the last bin is number `top`; `most`: the largest magnitude."""
 
     most: float
     top: int
@@ -56,17 +56,17 @@ class Spread:
         return np.diff(at)
 
     def quantile(self, share: float) -> float:
-        """The least magnitude that at most `share` of all elements lie below."""
+        """The least magnitude that is above all but at most `share` of the elements."""
         below = np.concatenate(([0], np.cumsum(self.linear())))
         return float(np.interp(share * below[-1], below, np.linspace(0, self.most, LINEAR + 1)))
 
     def entropy(self) -> float:
-        """The range whose codes tell least less than the numbers do."""
+        """The range whose codes lose the least information."""
         return self.most * least_divergence(self.linear()) / LINEAR
 
 
 def spread(some: Floats, most: float) -> Spread:
-    """That of elements of a tensor whose largest magnitude is `most`."""
+    """The magnitudes of elements of a tensor whose largest magnitude is `most`."""
     top = int(np.float32(most).view(np.uint32) >> DROPPED)
     numbers = (some.view(np.uint32) & 0x7FFFFFFF) >> DROPPED
     places = np.maximum(numbers.astype(np.int64) - (top - BINS + 1), 0)
@@ -74,7 +74,7 @@ def spread(some: Floats, most: float) -> Spread:
 
 
 def joined(a: Spread, b: Spread) -> Spread:
-    """That of both."""
+    """The sum of both."""
     if a.top < b.top:
         a, b = b, a
     by, counts = min(a.top - b.top, BINS - 1), a.counts.copy()
@@ -84,10 +84,9 @@ def joined(a: Spread, b: Spread) -> Spread:
 
 
 def least_divergence(bins: Counts) -> int:
-    """How many of the bins a range shall hold, as "8-bit inference with TensorRT" (GTC 2017) finds it: what
-    lies beyond counts as the last of them, groups of them become one of 128 levels, and the divergence of
-    Kullback and Leibler between both is least. The first bin counts as its neighbour, since zeros need no
-    code."""
+    """How many of the bins a range includes, as in "8-bit inference with TensorRT" (GTC 2017): larger
+    magnitudes count as the last bin, groups of bins become one of 128 levels, and the Kullback-Leibler
+    divergence of both is least. The first bin counts as its neighbour, since zeros need no code."""
     held = bins.copy()
     held[0] = held[1]
     tried = np.arange(LEVELS, len(held) + 1, STRIDE)
@@ -103,20 +102,20 @@ def least_divergence(bins: Counts) -> int:
         real = own[tried - 1] + np.where(joint > 0, joint * np.log(joint), 0)
         coded = (sums * levels).sum(1) + np.where(last > 0, beyond * levels[:, -1], 0)
         divergence = (real - coded) / total - np.log(total) + np.log(below[tried])
-    divergence[(beyond > 0) & (last == 0)] = np.inf  # numbers that codes would not have
+    divergence[(beyond > 0) & (last == 0)] = np.inf  # numbers that codes would not represent
     best = len(tried) - 1 - int(np.argmin(divergence[::-1]))
     return int(tried[best])
 
 
 def watching(graph: Graph, watched: Iterable[Value], *, most: bool, some: bool) -> Graph:
-    """`graph` with what a run shows of values of it as outputs, in place of its own: the largest magnitudes
-    in their order, "most", and elements, "0", "1", …"""
+    """`graph` with statistics of values as outputs, in place of its own: the largest magnitudes in their
+    order, "most", and elements, "0", "1", …"""
     values, outputs = [build.cast(v, DataType.FLOAT) for v in watched], list[tuple[str, Value]]()
     if most:
         outputs.append(("most", build.concat([_most(v) for v in values], 0)))
     if some:
         outputs += ((str(n), _some(v)) for n, v in enumerate(values))
-    own = dict(told(graph))  # sizes that data decide: those that the new outputs need are told again
+    own = dict(told(graph))  # outputs for the data-dependent sizes that the new outputs need
     symbols = tuple(s for s in graph.symbols if s.sym not in own)
     return counted(Graph(graph.inputs, tuple(outputs), graph.names, symbols))
 
@@ -128,8 +127,8 @@ def _most(value: Value) -> Value:
 
 
 def _some(value: Value) -> Value:
-    """Elements of a tensor, all of them or every so many: a step that has no divisor with a size meets all
-    channels and all positions. All of one whose sizes data decide."""
+    """Elements of a tensor, all of them or at a stride: a stride that shares no divisor with a dimension
+    samples all channels and all positions. All elements of one with data-dependent sizes."""
     sizes = [d for d in value.shape if isinstance(d, int)]
     if len(sizes) < value.type.rank:
         return build.identity(build.reshape(value, (product(value.shape),)))

@@ -52,7 +52,7 @@ Target: TypeAlias = NativeTarget[Strategies]
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A graph as kernels for a machine with places for all buffers; what `anyrt explain` shows before LLVM.
+    """A graph as kernels for a machine, with addresses for all buffers; `anyrt explain` shows it before LLVM.
     `schedules`: one for each version (see schedule/versions.py); the last one serves all sizes."""
 
     graph: Graph
@@ -63,7 +63,7 @@ class Lowered:
 
     @property
     def schedule(self) -> Schedule:
-        """The schedule of the first version, which runs nearly always."""
+        """The schedule of the first version, which is nearly always the one executed."""
         return self.schedules[0]
 
 
@@ -79,13 +79,13 @@ def lower(
     strategies: Strategies,
     checked: bool = False,
 ) -> Lowered:
-    """Schedule a graph and place its buffers; `blobs` gives each constant's byte offset in the plan,
-    `tunings` how to make the kernels with these roots otherwise, `strategies` how to make all of them. The
-    same machine gets the same kernels. `told` hears after each kernel how many there are of how many, from 0
-    for every version, and what it raises ends the work. `checked`: kernels check every access."""
+    """Schedule a graph and place its buffers; `blobs` has each constant's byte offset in the plan, `tunings`
+    those of the kernels with these roots, `strategies` those of all kernels. The same machine gets the same
+    kernels. `told` is called after each kernel with the number done and the total, from 0 for every version,
+    and an exception of it ends the work. `checked`: kernels check every access."""
     sizes = Sizes(at_most(sizes.values, sizes_of(graph)))
     tables, made, arenas = Tables(), list[Schedule](), list[Arena]()
-    numbers = Numbers()  # a tensor of one version is none of another, which lies elsewhere
+    numbers = Numbers()  # a tensor of one version is not one of another, which has another address
     places: dict[Buffer, tuple[int, Dim]] = {}
     kinds = versions(graph)
     for version in kinds:
@@ -112,13 +112,13 @@ def lower(
 
 
 def _inner(kinds: Sequence[Version], symbols: Sequence[Sym]) -> tuple[Sym, ...]:
-    """The sizes that regions tell."""
+    """The sizes that regions compute."""
     every = dict.fromkeys(sym for version in kinds for sym in sizes_of(version.graph))
     return tuple(sym for sym in every if sym not in symbols)
 
 
 def _check_known(fills: Sequence[Kernel]) -> None:
-    """Tables are filled before a run, which may find out sizes, and where it pauses."""
+    """Tables are filled before an inference, which may compute sizes, and at its pauses."""
     for kernel in fills:
         found = sorted(s.name for s in decided(kernel) if not is_open(s))
         if found:
@@ -127,7 +127,7 @@ def _check_known(fills: Sequence[Kernel]) -> None:
 
 
 def _steps(schedule: Schedule) -> list[Step]:
-    """What the host program does."""
+    """The host program."""
     found = list[Step]()
     for step in schedule.steps:
         if isinstance(step, Launch):
@@ -160,7 +160,7 @@ def _arrange(schedule: Schedule) -> Arena:
 def _places(
     graph: Graph, schedule: Schedule, arena: Arena, blobs: Mapping[Blob, int]
 ) -> dict[Buffer, tuple[int, Dim]]:
-    """For each buffer the word of the argument array that holds its base, and the bytes from there."""
+    """For each buffer the word of the argument array with its base, and the byte offset from there."""
     words = {name: abi.FIRST_BINDING + n for n, name in enumerate(port_names(graph))}
     places = dict(_constants(schedule, blobs))
     touched = {b for x in schedule.everywhere for b in x.call.buffers}
@@ -170,14 +170,14 @@ def _places(
             case Space.INPUT | Space.OUTPUT:
                 places[buffer] = (words[buffer.name], 0)
             case Space.ARENA:
-                places[buffer] = (abi.ARENA, arena.offsets.get(buffer, 0))  # nothing writes what is empty
+                places[buffer] = (abi.ARENA, arena.offsets.get(buffer, 0))  # nothing writes an empty tensor
             case _:
                 pass
     return places
 
 
 def _constants(schedule: Schedule, blobs: Mapping[Blob, int]) -> Iterator[tuple[Buffer, tuple[int, Dim]]]:
-    """Where the constants of a graph and its regions lie."""
+    """The offsets of the constants of a graph and its regions."""
     for part in schedule.nested:
         for value in part.graph.values:
             buffer = part.buffers.get(value)
@@ -186,8 +186,8 @@ def _constants(schedule: Schedule, blobs: Mapping[Blob, int]) -> Iterator[tuple[
 
 
 def text(lowered: Lowered, target: Target) -> str:
-    """LLVM text of all kernels for a processor, each under its own name; the names of calls that share one
-    stand for it, too."""
+    """LLVM text of all kernels for a processor, each under its own name, with the names of calls that share
+    it."""
     module = lowered.module
     shared = [(c.name, c.kernel.name) for c in module.calls if c.name != c.kernel.name]
     return target.text(module.distinct, target.limited(lowered.machine), shared, checked=module.checked)
@@ -206,15 +206,15 @@ def compile_lowered(
     told: Hears = lambda made, of: None,
     functions: Mapping[int, Function] | None = None,
 ) -> Compiled:
-    """Native code for a processor, with what its caller needs to know. Code comes from `store` where it has
-    it; `told` hears how many kernels there are of how many, and may stop the compilation of the others.
-    `functions`: what is written already."""
+    """Native code for a processor, with the data that its caller needs. Code comes from `store` if it has it;
+    `told` is called with the number of kernels done and the total, and may stop the compilation. `functions`:
+    code that is written already."""
     functions = written(lowered, target) if functions is None else functions
     made = target.assemble(lowered.module, functions, lowered.machine, store, told)
     symbols: tuple[Dim, ...] = tuple(s.sym.dim for s in lowered.graph.symbols)
     return Compiled(
         Program(
-            # `prepare` fills the slots behind the symbols; the caller only has to make room for them.
+            # `prepare` fills the slots behind the symbols; the caller only allocates them.
             symbols + (0,) * (len(made.slots) - len(symbols)),
             made.frames,
             lowered.arena_bytes,
@@ -235,7 +235,7 @@ def compile_lowered(
 
 
 def _guards(module: Module) -> Iterator[tuple[Dim, int]]:
-    """When each version runs, and its first step."""
+    """The guard of each version, and its first step."""
     first = 0
     for version in module.versions:
         yield version.guard, first
@@ -243,7 +243,7 @@ def _guards(module: Module) -> Iterator[tuple[Dim, int]]:
 
 
 def _reads(module: Module) -> Iterator[tuple[int, ...]]:
-    """The places of the constants that each step reads, and at the end of those that tables are made of."""
+    """The offsets of the constants that each step reads, and at the end of those that tables depend on."""
     fills = [b for call in module.fills for b in call.buffers]
     for read in (*(x.buffers if isinstance(x, Call | ExternalCall) else () for x in module.steps), fills):
         places = [module.places[b] for b in read if b.space is Space.CONST]
@@ -251,7 +251,7 @@ def _reads(module: Module) -> Iterator[tuple[int, ...]]:
 
 
 def _outside(lowered: Lowered) -> tuple[OutsideCall, ...]:
-    """What the calls of plug-ins and communicators are, in the order of their numbers."""
+    """The calls of plug-ins and communicators, in the order of their numbers."""
     names = {blob: name for name, blob in named_blobs(lowered.graph).items()}
     return tuple(_outside_call(x.node, names) for s in lowered.schedules for x in s.external_steps)
 
@@ -269,12 +269,13 @@ def _outside_call(node: Node, names: Mapping[Blob, str]) -> OutsideCall:
 
 
 def _fences(module: Module) -> tuple[Fence, ...]:
-    """What the accesses of each call are held to, where they are checked."""
+    """The checks of the accesses of each call, if they are checked."""
     calls = (*module.fills, *module.calls) if module.checked else ()
     return tuple(Fence(c.name, tuple(b.name for b in c.buffers)) for c in calls)
 
 
 def scratch_bytes(lowered: Lowered) -> Dim:
-    """An upper bound of what a thread needs: the most of any kernel, which it runs one after the other."""
+    """An upper bound of a thread's scratch: the maximum over the kernels, which it runs one after the
+    other."""
     none: Dim = 0
     return reduce(maximum, dict.fromkeys(highest(k.scratch) for k in lowered.module.distinct), none)

@@ -1,8 +1,8 @@
-"""Layers of weakly typed networks in another precision than that of their tensors.
+"""Layers of weakly typed networks in another type than that of their tensors.
 
-In a half type, operands are rounded to it, and so are results. In int8, the tensor of a product is rounded to
-steps of its range and multiplied by its weights as codes, the largest of each output being 127 steps; sums
-are exact, and results are real numbers again.
+In a half type, operands and results are rounded to it. In int8, the tensor of a product is rounded to steps
+of its range and multiplied by its weights as codes, with 127 steps up to the largest weight of each output;
+sums are exact, and results are floats again.
 
 in_type(layer, DataType.HALF)           # a layer that computes in float16
 in_codes(layer, 0.05)                   # … on codes that are worth 0.05 each
@@ -38,25 +38,25 @@ from anyrt.prims.view import View
 FLOAT, HALF, BF16, INT8 = DataType.FLOAT, DataType.HALF, DataType.BF16, DataType.INT8
 LARGEST_HALF: Final = 65504.0
 HALVED: Final = (LayerType.MATRIX_MULTIPLY, LayerType.CONVOLUTION)
-LEAST: Final = 1 << 17  # products of a layer that half types make faster, as was measured
+LEAST: Final = 1 << 17  # products of a layer that half types make faster, as measured
 USUAL: Final = 64
 EXCESS: Final = (BuilderFlag.EXCESS_PRECISION, BuilderFlag.FP16, BuilderFlag.BF16)
-# What layers that sum products have, which are what other types make faster.
+# The contractions of layers, which other types make faster.
 PRODUCTS: Final = (FilterAttrs, FullyConnectedAttrs, MatrixMultiplyAttrs)
 
 
 def rounds_tensors(is_strong: bool, flags: int) -> bool:
-    """Whether tensors are rounded to their types wherever they are: unless a flag says no, or the network is
-    weakly typed, where those that allow half types say it, but not where precisions are orders."""
+    """Whether tensors are rounded to their types everywhere: unless a flag disables it, or the network is
+    weakly typed and allows half types without precision constraints."""
     given = {flag for flag in BuilderFlag if flags >> int(flag) & 1}
     is_told = is_strong or BuilderFlag.OBEY_PRECISION_CONSTRAINTS in given
     return given.isdisjoint(EXCESS[:1] if is_told else EXCESS)
 
 
 def is_faster(dtype: DataType, machine: Machine, layer: Layer[Attrs]) -> bool:
-    """Whether a layer takes less time with products of a half type: of bfloat16 where there are dots of it,
-    of float16 where tiles of bfloat16 sum its products, as four each, but for those of a few channels in
-    groups; of few products, whose operands take longer to convert, of none."""
+    """Whether a layer is faster with products of a half type: bfloat16 if there are dots of it, float16 if
+    tiles of bfloat16 sum its products, as four each, except for a few channels in groups; not with few
+    products, whose operands take longer to convert."""
     groups = layer.attrs.num_groups if isinstance(layer.attrs, FilterAttrs) else 1
     if products(layer) < LEAST or (dtype is HALF and groups not in (1, layer.input(0).shape[1])):
         return False
@@ -64,7 +64,7 @@ def is_faster(dtype: DataType, machine: Machine, layer: Layer[Attrs]) -> bool:
 
 
 def products(layer: Layer[Attrs]) -> int:
-    """About so many products a layer sums; strides of windows are not looked at."""
+    """The approximate number of products of a layer; strides of windows are ignored."""
     x, attrs, other = layer.input(0), layer.attrs, layer.optional(1)
     if isinstance(attrs, FilterAttrs):
         kernel = attrs.kernel.size or (_size(other.shape) if other is not None else 0)
@@ -77,29 +77,30 @@ def products(layer: Layer[Attrs]) -> int:
 
 
 def _size(shape: Shape) -> int:
-    """The elements of a shape, as many as usual along axes that are open."""
+    """The elements of a shape, with typical sizes along dynamic axes."""
     return prod(d if isinstance(d, int) else USUAL for d in shape)
 
 
 def takes(op: Op[Attrs], layer: Layer[Attrs], dtype: DataType) -> bool | None:
-    """Whether all operands of a layer that are floats may be of `dtype`; None where there are none."""
+    """Whether all float operands of a layer may be of `dtype`; None if there are none."""
     floats = [op.operand(i) for i, v in enumerate(layer.inputs) if v is not None and v.dtype in FLOATS]
     return all(dtype in operand.dtypes for operand in floats) if floats else None
 
 
 def fits_half(layer: Layer[Attrs], most: float | None) -> bool:
-    """Whether float16 holds the weights of a layer, and the numbers up to `most` of its tensor, if known."""
+    """Whether float16 represents the weights of a layer, and the numbers up to `most` of its tensor, if
+    known."""
     found = weights_of(layer)
-    # Those that may change are asked when they do: a refit refuses numbers that become infinite.
+    # Refittable ones are checked at the refit, which rejects numbers that become infinite.
     known = found is not None and found[1].size and found[1].is_known
     held = float(np.abs(_real(found[1])).max()) if found is not None and known else 0.0
     return held <= LARGEST_HALF and (most is None or most <= LARGEST_HALF)
 
 
 def halves_weights(layer: Layer[Attrs], kind: LayerType) -> Layer[Attrs] | None:
-    """The layer with its weights rounded to float16, which a plan then holds as such; None where these are no
-    matrix of float32, or that of a convolution without windows: those with windows are summed by tiles of an
-    image, whose weights are others (passes/winograd.py)."""
+    """The layer with its weights rounded to float16, as a plan stores them; None if these are not a float32
+    matrix, or the kernel of a 1 × 1 convolution: convolutions with larger windows use Winograd tiles, whose
+    weights differ (passes/winograd.py)."""
     found = weights_of(layer)
     if found is None or found[1].dtype is not FLOAT or layer.input(found[0]).dtype is not FLOAT:
         return None
@@ -115,7 +116,7 @@ def halves_weights(layer: Layer[Attrs], kind: LayerType) -> Layer[Attrs] | None:
 
 
 def _one_position(layer: Layer[Attrs], attrs: FilterAttrs) -> Value | None:
-    """The kernel of a convolution of one position in one group, as an operand; None of others."""
+    """The kernel of a 1 × 1 convolution in one group, as an operand; None for others."""
     channels = layer.input(0).shape[1:2]
     shape = (attrs.num_output_maps, *channels, *attrs.kernel_size_nd)
     whole = [d for d in shape if isinstance(d, int)]
@@ -127,7 +128,8 @@ def _one_position(layer: Layer[Attrs], attrs: FilterAttrs) -> Value | None:
 
 
 def in_type(layer: Layer[Attrs], dtype: DataType, rounds: bool) -> Layer[Attrs]:
-    """The layer with operands of `dtype` in place of other floats, rounded to it even if none is stored."""
+    """The layer with operands of `dtype` in place of other floats, rounded to it even if they are not
+    stored."""
     inputs = list(layer.inputs)
     for i, v in enumerate(inputs):
         if v is not None and v.dtype in FLOATS and v.dtype is not dtype:
@@ -144,7 +146,7 @@ def _widened(attrs: Attrs, dtype: DataType) -> Attrs:
 
 
 def weights_of(layer: Layer[Attrs]) -> tuple[int, Blob] | None:
-    """The constant factor of a product of float32, and which operand the other one is; None where there is
+    """The constant factor of a product of float32, and which operand the other one is; None if there is
     none."""
     attrs = layer.attrs
     if isinstance(attrs, FilterAttrs | FullyConnectedAttrs) and attrs.kernel.size:
@@ -158,7 +160,7 @@ def weights_of(layer: Layer[Attrs]) -> tuple[int, Blob] | None:
 
 
 def takes_codes(layer: Layer[Attrs]) -> int | None:
-    """The operand of a product of float32 that int8 may take the place of, as the other one is constant."""
+    """The operand of a product of float32 that int8 may replace, since the other one is constant."""
     found = weights_of(layer)
     if found is None or layer.input(found[0]).dtype is not FLOAT or found[1].dtype is not FLOAT:
         return None
@@ -166,7 +168,7 @@ def takes_codes(layer: Layer[Attrs]) -> int | None:
 
 
 def in_codes(layer: Layer[Attrs], step: Scale) -> Layer[Attrs]:
-    """The layer on codes of its one tensor that are worth `step` each, and of its weights."""
+    """The layer on codes with the scale `step` of its one tensor, and of its weights."""
     found = weights_of(layer)
     assert found is not None, f"{layer.name} has no constant factor"
     (at, blob), inputs, attrs = found, list(layer.inputs), layer.attrs
@@ -183,7 +185,7 @@ def in_codes(layer: Layer[Attrs], step: Scale) -> Layer[Attrs]:
 
 
 def _constant(value: Value | None) -> Blob | None:
-    """The numbers that a value is, where it is a constant that was moved and cast at most."""
+    """The numbers of a value, if it is a constant, perhaps moved and cast."""
     source = value
     while source is not None and (isinstance(source.op, Reshape | View) or (fn_of(source) == CAST)):
         (source,) = source.args
@@ -202,7 +204,7 @@ def _real(blob: Blob) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
 
 
 def _numbers(where: str, blob: Blob, shape: tuple[object, ...], summed: int) -> Value:
-    """A constant matrix rounded to codes, each column or row that is a result's with steps of its own."""
+    """A constant matrix rounded to codes, with a scale for each column or row that is an output's."""
     real = blob.fixed().astype(np.float32).reshape([d for d in shape if isinstance(d, int)])
     held, step = coded(where, real, (real.ndim + summed,))
     return map_("mul", cast(const(held, INT8), FLOAT), const(step, FLOAT))

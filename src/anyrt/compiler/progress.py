@@ -1,12 +1,12 @@
-"""Where a build is, told to its monitor, step by step, and to the log.
+"""The progress of a build, reported to its monitor, step by step, and to the log.
 
     progress = Progress("net", log, monitor)
     with progress.phase("Verify kernels", 7) as phase:
         phase.reach(3)      # in the thread that builds
     progress.tick()         # in the thread that waits for it: a line in the log every other second
 
-Steps only count. Whoever waits for the build says now and then how far it is, so that a build is not slowed
-by talking, and one that is long in a single step says so, too.
+Steps only count. The thread that waits for the build logs from time to time, so logging does not slow the
+build, and a long single step is reported, too.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ SCHEDULING: Final = "Schedule kernels"
 MEASURING: Final = "Measure kernels"
 VERIFYING: Final = "Verify kernels"
 COMPILING: Final = "Compile kernels"
-INTERVAL: Final = 2.0  # seconds between lines that say how far a build is
-Told = Callable[[int, int], None]  # so many are made, of so many
+INTERVAL: Final = 2.0  # seconds between log lines about progress
+Told = Callable[[int, int], None]  # callback: so many kernels are done, of so many
 
 
 @dataclass(slots=True, eq=False)
 class Phase:
-    """One phase; `names`: those of its steps, none where steps are kernels. `made`, `of`: kernels, as they
-    were told last; decisions that are made again may make their number another."""
+    """One phase; `names`: those of its steps, none if steps are kernels. `made`, `of`: the kernels reported
+    last; repeated decisions may change their number."""
 
     progress: Progress
     name: str
@@ -44,7 +44,7 @@ class Phase:
     of: int = 0
 
     def reach(self, count: int) -> None:
-        """So many steps are done; BuildCancelled where somebody asks to stop."""
+        """So many steps are done; BuildCancelled if cancellation is requested."""
         monitor = self.progress.monitor
         while self.done < min(count, self.steps):
             step, self.done = self.done, self.done + 1
@@ -55,7 +55,7 @@ class Phase:
         self.progress.check()
 
     def line(self, now: float) -> str:
-        """How far it is, and after how long."""
+        """The progress, and the time so far."""
         seconds = f"{now - self.began:.2f} s"
         if self.names:
             return f"{self.names[min(self.done, self.steps - 1)]}: {seconds}"
@@ -64,7 +64,7 @@ class Phase:
 
 @dataclass(slots=True, eq=False)
 class Progress:
-    """A build's phases, the innermost last. `cancelled` is asked after each step."""
+    """A build's phases, the innermost last. `cancelled` is called after each step."""
 
     name: str
     log: Callable[[Severity, str], None] = lambda severity, text: None
@@ -78,12 +78,12 @@ class Progress:
         self.last = self.clock()
 
     def check(self) -> None:
-        """BuildCancelled where the caller asks to stop."""
+        """BuildCancelled if the caller requests it."""
         if self.cancelled():
             raise BuildCancelled("AR804", self.name, "an interrupt", "to go on")
 
     def tick(self) -> None:
-        """A line in the log where the last one is long ago."""
+        """A line in the log if the last one is long ago."""
         now, phases = self.clock(), self.open
         if phases and now - self.last >= INTERVAL:
             self.last = now
@@ -96,8 +96,7 @@ class Progress:
 
     @contextmanager
     def phase(self, name: str, steps: int, names: Sequence[str] = ()) -> Iterator[Phase]:
-        """A phase of so many steps, inside those that are open. One whose steps are kernels says how long it
-        took."""
+        """A phase of so many steps, inside the open ones. One whose steps are kernels logs its duration."""
         phase = Phase(self, name, steps, names, self.clock())
         if self.monitor is not None:
             self.monitor.start(name, self.open[-1].name if self.open else None, steps)
@@ -113,8 +112,8 @@ class Progress:
 
     @contextmanager
     def counted(self, name: str) -> Iterator[Told]:
-        """A phase whose number of steps is known when the first is told; one that begins at 0 again is
-        another."""
+        """A phase whose number of steps is known at the first report; a report that starts at 0 again is a
+        new phase."""
         with ExitStack() as stack:
             held: list[Phase] = []
 

@@ -1,9 +1,9 @@
-"""What an earlier build of the same request has left in the cache: the plan without its weights.
+"""The result of an earlier build of the same request in the cache: the plan without its weights.
 
-Equal networks with equal weights and settings have equal plans. So the header of a plan is kept under a name
-made of all that decides it, and for each constant where its elements lie among those of the network, which
-is all that packing does to them; only of what was computed, as tiles of windows are, the bytes are kept. A
-build that finds this changes no graph: it reads the weights twice, once for their checksums and once for the
+Equal networks with equal weights and settings have equal plans. The header of a plan is therefore stored
+under a key made from all its inputs, with the position of each constant among those of the network, which
+describes packing completely; only of computed constants, such as Winograd weights, the bytes are stored. A
+build that finds this runs no passes: it reads the weights twice, once for their checksums and once for the
 plan.
 
     recall = Recall.of(request, device, mixer)
@@ -34,35 +34,35 @@ from anyrt.plan.plan import Plan, lay_out
 from anyrt.prims.const import Blob
 from anyrt.prims.table import named_blobs, vocabulary
 
-# What the name is made of, and what changes no plan of a build that measures nothing.
+# The inputs of the key, and settings that change no plan of a build that measures nothing.
 NAMED: Final = {"name", "graph", "profiles", "settings", "bindings", "layers", "aside"}
 IDLE: Final = {"title", "monitor", "cancelled", "log", "timings", "clock", "pool"}
-MOST_BYTES: Final = 64 << 20  # of constants that are kept whole: more would crowd code out of the cache
+MOST_BYTES: Final = 64 << 20  # of constants that are stored whole: more would evict code from the cache
 MOST_JSON: Final = 64 << 20
 MOST_RECORDS: Final = 1 << 20
 _LENGTHS: Final = struct.Struct("<QQ")  # bytes of the records and the header; the report is the rest
 
 
 class Store(Protocol):
-    """Where bytes are kept."""
+    """A store of bytes."""
 
     def get_bytes(self, key: str) -> bytes | None:
-        """What was put at `key`."""
+        """The content stored at `key`."""
 
     def put_bytes(self, key: str, parts: Sequence[bytes | memoryview]) -> bool:
-        """Keep `parts`, joined."""
+        """Store `parts`, joined."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """The name of what is kept for a request, and the bytes of the network's constants."""
+    """The key of a request, and the bytes of the network's constants."""
 
     key: str
     sources: tuple[memoryview, ...]
 
     @staticmethod
     def of(request: BuildRequest, device: Device, mixer: Callable[[], Mixer] = portable) -> Recall | None:
-        """None where more decides about the plan than its name would tell; `mixer`: see `checksums`."""
+        """None if the plan depends on more than the key; `mixer`: see `checksums`."""
         if any(_is_unusual(request, f.name, f.default) for f in fields(request)):
             return None
         blobs = named_blobs(request.graph)
@@ -80,12 +80,12 @@ class Recall:
         return Recall(request_key(device, dump(described.as_json()), settings, sums), sources)
 
     def known(self, store: Store) -> tuple[PlanParts, str] | None:
-        """The plan and its report, where they are kept."""
+        """The plan and its report, if they are stored."""
         found = store.get_bytes(self.key)
         return None if found is None else _read(memoryview(found), self.sources, store)
 
     def remember(self, parts: PlanParts, contents: Sequence[Content], report: str, store: Store) -> None:
-        """Keep a plan whose constants are `contents`, unless too much was computed for it."""
+        """Store a plan whose constants are `contents`, unless too much of it was computed."""
         places = _Places.of(self.sources)
         records = [places.record(x) for x in contents]
         computed = [x for x, record in zip(contents, records, strict=True) if len(record) == 1]
@@ -100,7 +100,7 @@ class Recall:
 
 
 def _is_unusual(request: BuildRequest, name: str, default: object) -> bool:
-    """True for what is asked of a build beside what its name tells."""
+    """True for requests that the key does not describe."""
     usual = default is not MISSING and getattr(request, name) == default
     return name not in NAMED and name not in IDLE and not usual
 
@@ -111,7 +111,7 @@ def _bytes_of(blob: Blob) -> memoryview:
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Where in memory the network's constants begin, in order, with their numbers and sizes."""
+    """The memory range of each of the network's constants, in order, with their numbers and sizes."""
 
     starts: list[int]
     numbers: list[int]
@@ -125,8 +125,8 @@ class _Places:
         return _Places([r[0] for r in rows], [r[1] for r in rows], [r[2] for r in rows])
 
     def record(self, content: Content) -> list[Json]:
-        """Number, offset, bytes of an element, sizes and strides of a constant that lies among these; else
-        how many bytes it has."""
+        """Number, offset, bytes of an element, sizes and strides of a constant in these ranges; otherwise its
+        number of bytes."""
         array = np.frombuffer(content, np.uint8) if isinstance(content, memoryview) else content
         start, behind = (
             _address(array),
@@ -146,7 +146,7 @@ def _address(array: Array) -> int:
 
 
 def _read(entry: memoryview, sources: Sequence[memoryview], store: Store) -> tuple[PlanParts, str] | None:
-    """What `remember` has put together, None where a part is gone; PlanError for anything else."""
+    """The parts that `remember` joined, None if one is missing; PlanError for anything else."""
     if entry.nbytes < _LENGTHS.size:
         raise PlanError("AR601", "cache entry", got=f"{entry.nbytes} bytes")
     listed, size = _LENGTHS.unpack_from(entry)

@@ -1,10 +1,10 @@
-"""How the constants of an engine are made of weights, read from its plan and carried out.
+"""The computation of an engine's constants from weights, read from its plan and executed.
 
     recipe = read_recipe(plan, held)              # held(record): the elements that are there now
     changed = recipe.make({0: array}, (), held)    # weights by their number in `plan.refit.weights`
 
-What is only moved, as packed weights are, comes out as a view of what was given: it is copied once, to where
-kernels read it.
+Constants that are only moved, such as packed weights, are views of the new weights: they are copied once, to
+the memory that kernels read.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SHOWN: Final = 5  # names in a message
 @dataclass(frozen=True, slots=True)
 class Step:
     """One array to compute. `reads`: the inputs of `value` by name; `weights`: the numbers of all weights
-    that it is made of; `record`: the constant that it is, None for what others are computed of alone."""
+    that it depends on; `record`: the constant that it is, None for an intermediate value."""
 
     name: str
     value: Value
@@ -44,34 +44,34 @@ class Step:
 
     @property
     def plain(self) -> int | None:
-        """The number of the weights that the constant is, as they were given."""
+        """The number of the weights, if the constant is weights unchanged."""
         return next(iter(self.weights)) if isinstance(self.value.op, Param) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How an engine's constants are made of weights, in an order in which they can be computed."""
+    """The computations of an engine's constants, in order of dependence."""
 
     refit: Refit
     steps: tuple[Step, ...]
 
     @property
     def used(self) -> frozenset[int]:
-        """The weights that some constant is made of."""
+        """The weights that some constant depends on."""
         return frozenset[int]().union(*(s.weights for s in self.steps))
 
     def range_now(self, number: int, held: Held) -> Array:
-        """What a step of an int8 tensor is worth in the engine."""
+        """The scale of an int8 tensor in the engine."""
         return next(held(s.record) for s in self.steps if s.record and s.plain == number)
 
     def touched(self, given: Iterable[int], lacks: Iterable[str]) -> list[Step]:
-        """The constants that change with these weights, or that nobody has given yet."""
+        """The constants that change with these weights, or that are missing."""
         weights, names = set(given), set(lacks)
         return [s for s in self.steps if s.record and (s.name in names or not weights.isdisjoint(s.weights))]
 
     def missing(self, given: Iterable[int], lacks: Iterable[str]) -> list[int]:
-        """The weights that have to be given with these: those that touched constants are made of, too, and
-        that the engine does not hold as they are."""
+        """The additional weights that must be passed with these: changed constants depend on them, and the
+        engine does not hold them unchanged."""
         weights, names = set(given), set(lacks)
         held = {s.plain for s in self.steps if s.record and s.name not in names}
         needed = {w for s in self.touched(weights, names) for w in s.weights}
@@ -80,8 +80,8 @@ class Recipe:
     def make(
         self, given: Mapping[int, Array], lacks: Iterable[str], held: Held, *, validate: bool = True
     ) -> Changed:
-        """The constants that change, each with its elements, wherever they lie. Raises RefitError AR844 for
-        weights that are missing, and where it shall `validate` AR843 for numbers that become infinite."""
+        """The constants that change, each with its elements, possibly strided. Raises RefitError AR844 for
+        missing weights, and with `validate` AR843 for numbers that become infinite."""
         if missing := self.missing(given, lacks):
             titles = [self.refit.weights[k].title for k in missing]
             some = ", ".join(map(repr, titles[:SHOWN]))
@@ -97,7 +97,7 @@ class Recipe:
         return changed
 
     def _known(self, given: Mapping[int, Array], lacks: set[str], held: Held) -> dict[str, Array]:
-        """All weights by their names: those that were given, and those that the engine holds as they are."""
+        """All weights by name: the new ones, and those that the engine holds unchanged."""
         known = dict(given)
         for step in self.steps:
             number, record = step.plain, None if step.name in lacks else step.record
@@ -106,7 +106,7 @@ class Recipe:
         return {input_name(k): array for k, array in known.items()}
 
     def _rounded(self, step: Step, array: Array, given: Mapping[int, Array] | None) -> Array:
-        """What was computed, as a constant has it; `given`: finite numbers of which it must be finite."""
+        """A result in the form of a constant; `given`: if these weights are finite, it must be finite."""
         dtype = step.value.dtype
         if array.dtype == numpy_dtype(dtype):
             return array
@@ -119,7 +119,7 @@ class Recipe:
         return flat
 
     def other(self, names: Iterable[str]) -> RefitError:
-        """The error for constants of these names, which are not those of the build."""
+        """The error for constants of these names, which differ from those of the build."""
         of = next(s for s in self.steps if s.name in names)
         return RefitError("AR845", self._titles(of), "other numbers than those of the build", "the same")
 
@@ -128,12 +128,12 @@ class Recipe:
 
 
 def read_recipe(plan: Plan, held: Held) -> Recipe:
-    """How the constants of a plan are made; RefitError AR841 where it was not built for that. `held`: the
-    elements of a constant as they are now."""
+    """The computations for a plan; RefitError AR841 if it was not built for refits. `held`: the current
+    elements of a constant."""
     if plan.refit is None:
         raise RefitError("AR841", f"engine {plan.name!r}", "weights that are built in", "weights to exchange")
     made, text = set(plan.refit.made), plan.refit.graph_text
-    # Copies, since refits give back the memory that was before.
+    # Copies, since refits free the previous memory.
     numbers = [b for b in plan.blobs if b.name not in made and b.name in text]
     blobs = {b.name: Blob(held(b).copy(), b.dtype, b.name) for b in numbers}
     types = {input_name(k): Type((w.count,), w.dtype) for k, w in enumerate(plan.refit.weights)}
@@ -157,7 +157,7 @@ def _is(record: BlobRecord, value: Value) -> bool:
 
 
 def _count(value: Value) -> int:
-    """Number of elements; −1 where a size is open, which no constant's is."""
+    """Number of elements; −1 if a size is symbolic, which no constant's is."""
     sizes = [d for d in value.shape if isinstance(d, int)]
     return int(np.prod(sizes, dtype=object)) if len(sizes) == value.type.rank else -1
 

@@ -1,4 +1,4 @@
-"""What the inspector tells of each kernel, read off the schedules."""
+"""The inspector's record of each kernel, derived from the schedules."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TENSORS = frozenset({Space.INPUT, Space.OUTPUT, Space.ARENA})
 
 
 def with_records(compiled: Compiled, lowered: Lowered) -> Compiled:
-    """The code of an engine with what is told of its kernels."""
+    """The code of an engine with the records of its kernels."""
     about = print_records(kernel_records(lowered))
     fences = tuple(_fences(lowered, compiled.program.fences))
     return replace(compiled, program=replace(compiled.program, about=about, fences=fences))
@@ -39,7 +39,7 @@ def kernel_records(lowered: Lowered) -> tuple[KernelRecord, ...]:
     inner = frozenset(lowered.module.inner)
 
     def known(tensors: Iterable[TensorRecord]) -> tuple[TensorRecord, ...]:
-        """With −1 for sizes that regions tell inside, as no plan knows them."""
+        """With −1 for sizes inside regions, which no plan knows."""
         shapes = ((t, (-1 if inner & symbols(d) else d for d in t.shape)) for t in tensors)
         return tuple(replace(t, shape=tuple(shape)) for t, shape in shapes)
 
@@ -47,7 +47,7 @@ def kernel_records(lowered: Lowered) -> tuple[KernelRecord, ...]:
 
 
 def _fences(lowered: Lowered, fences: Sequence[Fence]) -> Iterator[Fence]:
-    """The fences of all calls with the names that tensors have in the network."""
+    """The access checks of all calls, with the names that tensors have in the network."""
     filled = len(lowered.module.fills)
     yield from fences[:filled]
     rest = iter(fences[filled:])
@@ -58,15 +58,15 @@ def _fences(lowered: Lowered, fences: Sequence[Fence]) -> Iterator[Fence]:
 
 
 def _names(schedule: Schedule) -> Iterator[tuple[str, str]]:
-    """What the tensors of a graph and its regions are called, by the names of their buffers; a tensor that
-    both know as the graph around calls it."""
+    """The names of tensors of a graph and its regions, by the names of their buffers; a shared tensor has its
+    name in the outer graph."""
     for part in reversed([*schedule.nested]):
         tensors = _tensors(part.graph, part, Layers.in_graph(part.graph))
         yield from ((buffer, record.name) for buffer, record in tensors.items())
 
 
 def _flat(parts: Parts) -> Iterator[KernelRecord]:
-    """All records of parts inside one another, in order, without recursion: regions may be hundreds deep."""
+    """All nested records, in order, without recursion: regions may be hundreds deep."""
     todo = [parts]
     while todo:
         part = next(todo[-1], None)
@@ -93,7 +93,7 @@ def _of_graph(schedule: Schedule, around: Mapping[str, TensorRecord]) -> Parts:
             continue
         touched = [b for b in step.call.buffers if b.space in TENSORS]
         written = {b.name for b in step.written}
-        for name in written:  # a copy for the next turn of a loop is no value of its own
+        for name in written:  # a copy for the next iteration of a loop is not a separate value
             tensors.setdefault(name, TensorRecord(name, "", step.root.dtype, step.root.shape))
         yield KernelRecord(
             COPY if step.group.copy else step.kind,
@@ -119,7 +119,7 @@ def _of_plugin(step: ExternalStep, tensors: Mapping[str, TensorRecord]) -> Kerne
 
 def _of_nest(nest: RegionStep, tensors: Mapping[str, TensorRecord]) -> Parts:
     before = _tensors(nest.before.graph, nest.before, Layers.in_graph(nest.before.graph))
-    flag = {**before, **tensors}[nest.flag.name]  # what is decided before may be a constant of its own
+    flag = {**before, **tensors}[nest.flag.name]  # a condition decided earlier may be a constant
     yield _of_graph(nest.before, tensors)
     yield KernelRecord(TURNS if nest.turns else WAYS, "", 0, (nest.name,), (flag,), (), ())
     for body in nest.bodies:
@@ -143,7 +143,7 @@ def _tensors(graph: Graph, schedule: Schedule, layers: Layers) -> Mapping[str, T
 
 
 def _tensor_name(graph: Graph, value: Value, layer: str) -> str:
-    """As tensors are called that nobody has named."""
+    """The name of tensors without a name."""
     if value in graph.names:
         return f"{layer}_output"
     return f"{layer} ({graph.name(value)})_output" if layer else f"{graph.name(value)}_output"

@@ -1,5 +1,4 @@
-"""The build report: which layers each kernel computes, what it moves, and why something got a buffer of its
-own."""
+"""The build report: the layers of each kernel, its memory traffic, and why values were stored."""
 
 from __future__ import annotations
 
@@ -26,11 +25,11 @@ from anyrt.schedule.labels import Layers
 from anyrt.schedule.launch import Launch, Schedule
 from anyrt.schedule.versions import serving, versions
 
-MUCH = 200_000  # characters of a kernel's text, above which the report says why
+MUCH = 200_000  # characters of a kernel's text, above which the report gives the reason
 
 
 def build_report(lowered: Lowered, sizes: Sizes, at: Iterable[str] = (), notes: Iterable[str] = ()) -> Report:
-    """The report of the version that runs at `sizes`, which `at` tells in words."""
+    """The report of the version for `sizes`, which `at` describes."""
     sizes = Sizes(at_most(sizes.values, sizes_of(lowered.graph)))
     kinds = versions(lowered.graph)
     number = serving((v.guard for v in kinds), sizes.values)
@@ -58,7 +57,7 @@ def build_report(lowered: Lowered, sizes: Sizes, at: Iterable[str] = (), notes: 
 
 
 def _traffics(schedule: Schedule, sizes: Sizes) -> list[KernelTraffic]:
-    """Those of a graph, and what one turn of its loops moves, and each branch."""
+    """The kernels of a graph, and the traffic of one iteration of its loops, and of each branch."""
     layers, found = Layers.in_graph(schedule.graph), list[KernelTraffic]()
     for step in schedule.steps:
         if isinstance(step, Launch):
@@ -70,7 +69,7 @@ def _traffics(schedule: Schedule, sizes: Sizes) -> list[KernelTraffic]:
 
 
 def _unmet(schedule: Schedule) -> Iterator[str]:
-    """Why products are summed without the instruction that was meant for them, and in which kernels."""
+    """Why products are summed without the instruction intended for them, and in which kernels."""
     names: dict[str, list[str]] = {}
     for part in schedule.nested:
         for launch in part.launches:
@@ -88,14 +87,14 @@ def _computing(graph: Graph) -> Iterator[str]:
 
 
 def kernel_traffic(layers: Layers, launch: Launch, sizes: Sizes) -> KernelTraffic:
-    """A kernel as the report tells of it."""
+    """The report's record of a kernel."""
     moved = traffic(launch, sizes)
     return KernelTraffic(launch.name, tuple(layers.computed(launch)), moved.reads, moved.writes)
 
 
 def layer_results(graph: Graph, made: Iterable[Value]) -> list[Value]:
-    """What layers compute for others: of `made` the values, each once, that have a layer's name and are no
-    outputs; reshaped values are those that they are made of."""
+    """The results that layers pass on: the values of `made`, each once, that have a layer's name and are no
+    outputs; a reshaped value counts as its source."""
     ends = {elements_of(v) for _, v in (*graph.inputs, *graph.outputs)}
     found = dict.fromkeys(elements_of(v) for v in made if v in graph.names)
     return [v for v in found if v not in ends and not isinstance(v.compute, Given)]
@@ -110,7 +109,7 @@ def _bytes(value: Value, sizes: Sizes) -> int:
 
 
 def written_lines(lowered: Lowered, functions: Mapping[int, Function]) -> tuple[str, ...]:
-    """How much LLVM text was written, and why where a kernel has very much of it."""
+    """The size of the LLVM text, and the reason if a kernel's text is very long."""
     kernels = lowered.module.distinct
     if not kernels:
         return ()
@@ -123,7 +122,7 @@ def written_lines(lowered: Lowered, functions: Mapping[int, Function]) -> tuple[
 
 
 def _reason(kernel: Kernel) -> str:
-    """What makes a kernel's text long."""
+    """The reason why a kernel's text is long."""
     nests = [loop for loop in loops(kernel.body) if loop.kind is Loop.VECTOR]
     tiles = [loop for loop in loops(kernel.body) if loop.kind is Loop.TILE]
     parts_of = (len(parts(expressions(loop.body))) for loop in nests)
@@ -132,7 +131,7 @@ def _reason(kernel: Kernel) -> str:
 
 
 def value_names(graph: Graph, layers: Layers) -> dict[Value, str]:
-    """What to call each value: a layer's result by the layer, what a layer computes on the way as "layer
+    """The name of each value: a layer's result by the layer, an intermediate value of a layer as "layer
     (primitive)"."""
     return {v: _value_name(graph, v, layer) for v, layer in layers.of.items()}
 

@@ -1,6 +1,6 @@
-"""What the API asks the compiler to build: a frozen network with its profiles and settings.
+"""The input of the compiler: a frozen network with its profiles and settings.
 
-`anyrt.compiler.driver.build_parts` answers with the plan.
+`anyrt.compiler.driver.build_parts` returns the plan.
 
 >>> request = BuildRequest("net", Graph((), (), {}, (Symbol(Sym("x.0"), "x", 0),)),
 ...                        profiles=((Range("x", False, (1,), (4,), (8,)),),))
@@ -28,7 +28,7 @@ from anyrt.plan.pool import Threads
 from anyrt.plan.refit import WeightsRecord
 from anyrt.prims.const import Blob
 
-if TYPE_CHECKING:  # whoever describes a network need not wait for passes and scheduler
+if TYPE_CHECKING:  # describing a network does not import passes and scheduler
     from anyrt.passes import Pass
     from anyrt.schedule.step import Strategies
 
@@ -44,7 +44,7 @@ class Verify(enum.Enum):
 
 
 class Winograd(enum.Enum):
-    """Which tiles take the place of windows of 3 × 3 in sums of products (passes/winograd.py)."""
+    """The Winograd tiles for sums over windows of 3 × 3 (passes/winograd.py)."""
 
     OFF = "off"
     F2 = "F(2,3)"  # 2 × 2 results, wherever they can
@@ -59,7 +59,7 @@ class Winograd(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class RefitKind:
-    """`is_free`: weights may be any, else they must be those of the build; `is_stripped`: the plan has
+    """`is_free`: weights may change, otherwise they must be those of the build; `is_stripped`: the plan has
     none."""
 
     is_free: bool = True
@@ -74,11 +74,11 @@ class Point(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How to build.
+    """The settings of a build.
 
     `memory_limit`: bytes of intermediate memory, None without limit. `num_threads`: None for the machine's
-    own number. `flags`: every BuilderFlag, as bits. `max_tactics`: most variants of a kernel to measure,
-    below 0 as the level says. `checked`: kernels check every access.
+    number. `flags`: every BuilderFlag, as bits. `max_tactics`: maximum number of variants of a kernel to
+    measure, below 0 for the level's default. `checked`: kernels check every access.
     """
 
     optimization_level: int = 3
@@ -93,13 +93,13 @@ class Settings:
 
 
 class Monitor(Protocol):
-    """Follows a build; phases may contain phases."""
+    """Receives the progress of a build; phases may contain phases."""
 
     def start(self, phase: str, parent: str | None, steps: int) -> None:
         """A phase of so many steps begins."""
 
     def step(self, phase: str, step: int) -> bool:
-        """A step is done; False asks to stop, with BuildCancelled (AR804)."""
+        """A step is done; False cancels the build with BuildCancelled (AR804)."""
 
     def finish(self, phase: str) -> None:
         """The phase has ended, finished or not."""
@@ -107,7 +107,7 @@ class Monitor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """What a kernel reads or writes; `shapes`: at the corners of the first profile."""
+    """An operand or result of a kernel; `shapes`: at the corners of the first profile."""
 
     dtype: DataType
     shapes: tuple[tuple[int, ...], ...]
@@ -115,7 +115,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A kernel that may be made in several ways, by the name of its layers."""
+    """A kernel with several implementations, by the name of its layers."""
 
     name: str
     inputs: tuple[Tensor, ...]
@@ -124,8 +124,8 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """A way to make a kernel: the number of its strategy, and of its sizes of pieces, as timing caches know
-    it. `seconds`: what it takes, 0 where that was not measured; `scratch`: bytes that it works in."""
+    """An implementation of a kernel: the number of its strategy, and of its sizes of pieces in timing caches.
+    `seconds`: its time, 0 if not measured; `scratch`: bytes of its scratch memory."""
 
     strategy: int
     tactic: int
@@ -134,28 +134,27 @@ class Algorithm:
 
 
 class Selector(Protocol):
-    """Says how kernels shall be made."""
+    """Selects the implementations of kernels."""
 
     def select(self, task: Asked, choices: Sequence[Algorithm]) -> Sequence[int]:
-        """Which of the choices may be taken, the fastest of which is; none: as usual."""
+        """The choices that may be used, of which the fastest is; none: the default."""
 
     def report(self, tasks: Sequence[Asked], chosen: Sequence[Algorithm]) -> None:
-        """What was taken for all of them."""
+        """The choices used for all kernels."""
 
 
 @dataclass(frozen=True, slots=True)
 class BuildRequest:
-    """Everything that decides a plan.
+    """All inputs of a build.
 
     `profiles`: for each profile, the shapes of every input and the values of every shape tensor. `bindings`:
-    inputs, then outputs, as the plan describes them. `timings`: measurements by key, which a build may add
-    to; kernels are measured by `clock`, in seconds, on the threads of `pool` (None: in the building thread
-    alone). `selector`: is asked how each kernel shall be made, after measuring. `passes`: what is done to the
-    graph, `strategies`: how kernels are made, None for as usual; a plan that is loaded where its code is not
-    in the cache gets kernels as usual. `aside`: outputs that change nothing of the others, see
-    passes/beside.py. `weights`: the graph's constants that may be given again, under which names;
-    `refit`: how, None for not at all. `needs`: what runs must check besides what the graph asks for;
-    `implied`: what symbols stand for where that holds. `title`: of the model that it was read from.
+    inputs, then outputs, as in the plan. `timings`: measurements by key, which a build may extend; `clock`
+    measures kernels, in seconds, on the threads of `pool` (None: only the building thread). `selector`:
+    selects the implementation of each kernel after measuring. `passes`: those of the graph, `strategies`:
+    those of kernels, None for the default; a plan that is loaded without cached code gets default kernels.
+    `aside`: outputs that do not affect the others, see passes/beside.py. `weights`: the names of refittable
+    constants; `refit`: its kind, None for none. `needs`: conditions that inferences must check besides the
+    graph's; `implied`: the values of symbols that these imply. `title`: the title of the model.
     """
 
     name: str
@@ -182,12 +181,12 @@ class BuildRequest:
 
     @property
     def shown(self) -> str:
-        """What people call it."""
+        """Its name in messages."""
         return self.title or self.name
 
     def sizes(self, profile: int, point: Point) -> dict[str, int]:
-        """The value of every size of the graph and its regions at one corner of a profile, or what else is
-        implied; the most of those that data decide."""
+        """The value of every size of the graph and its regions at one corner of a profile, or implied by
+        that; the upper bounds of data-dependent ones."""
         ranges = self.profiles[profile] if self.profiles else ()
         corners = {(r.tensor, r.is_values): (r.min, r.opt, r.max)[point] for r in ranges}
         known = (s for s in self.graph.symbols if self.profiles and s.sym.most is None)

@@ -1,4 +1,4 @@
-"""A request with the sizes that its network can only have (passes/implied_sizes.py)."""
+"""A request with the sizes that its network's conditions imply (passes/implied_sizes.py)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from anyrt.plan.plan import Binding
 
 
 def settled(request: BuildRequest) -> BuildRequest:
-    """The request, whose graph has numbers where no other ones can run. What a run must check is in `needs`,
-    as the network words it, and its tensors keep their open sizes."""
+    """The request, with numbers in its graph where no other sizes are valid. `needs` has the conditions that
+    an inference checks, in the network's wording, and tensors keep their dynamic sizes."""
     needs = conditions(request.layers, request.graph)
     sizes = implied(needs, [s.sym for s in request.graph.symbols])
     graph = with_implied(request.graph, sizes)
@@ -27,8 +27,8 @@ def settled(request: BuildRequest) -> BuildRequest:
 
 
 def _settled(binding: Binding, port: Binding, sizes: Mapping[Sym, Dim]) -> Binding:
-    """An output keeps a size as the network has it, where that follows to be the graph's. What broadcasts
-    with 3 is 3 in the graph, which conditions say and no algebra."""
+    """An output keeps a size of the network if it implies the graph's size. A size that broadcasts with 3 is
+    3 in the graph; conditions imply that, the algebra does not."""
     if binding.is_input or binding.format is not TensorFormat.LINEAR or len(binding.shape) != len(port.shape):
         return binding
     pairs = zip(binding.shape, port.shape, strict=True)

@@ -1,8 +1,8 @@
-"""What each kernel moves through memory: bytes at the sizes that the engine should be best at.
+"""The memory traffic of each kernel: bytes at the sizes that the engine is optimized for.
 
-A kernel counts every tensor that it touches once and whole, of a concatenation the part that it writes: less
-moves where caches keep something between kernels, or an update in place has few new elements, more where
-elements are read again that have left them.
+A kernel counts every tensor that it touches once and whole, of a concatenation the part that it writes. The
+actual traffic is less if caches keep data between kernels, or an update in place has few new elements, and
+more if evicted elements are read again.
 
 >>> Traffic(reads=8, writes=4).total
 12

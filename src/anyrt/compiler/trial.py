@@ -1,11 +1,11 @@
-"""A lowered graph run in this thread, kernel by kernel or whole: what verification and tests stand on.
+"""A lowered graph executed in this thread, kernel by kernel or whole: the base of verification and tests.
 
     trial = Trial(load(lowered, target, device), {"x.0": 5})
     trial.write(buffer, array, dtype)
     trial.step(3)
     trial.read(buffer, dtype, (5, 7))
 
-Behind every block of memory lies a margin that no kernel may touch; `overrun` names the blocks whose margin
+Behind every block of memory is a margin that no kernel may touch; `overrun` names the blocks whose margin
 changed.
 """
 
@@ -47,7 +47,7 @@ _PARALLEL = ctypes.CFUNCTYPE(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Loaded:
-    """Native code in memory, with what it was made from."""
+    """Native code in memory, with its source."""
 
     lowered: native.Lowered
     compiled: Compiled
@@ -58,15 +58,15 @@ class Loaded:
 def load(
     lowered: native.Lowered, target: native.Target, device: Device, told: Told = lambda made, of: None
 ) -> Loaded:
-    """Compile and map a lowered graph; `told` hears of each kernel, see `native.compile_lowered`."""
+    """Compile and map a lowered graph; `told` is called for each kernel, see `native.compile_lowered`."""
     compiled = native.compile_lowered(lowered, target, told=told)
     return Loaded(lowered, compiled, device.load(compiled), device)
 
 
 @dataclass(slots=True, eq=False)
 class Trial:
-    """The memory of one run at given sizes, in this thread unless there is a `pool`; `blocks` of an earlier
-    trial of the same graph are used again."""
+    """The memory of one inference at given sizes, in this thread unless there is a `pool`; `blocks` of an
+    earlier trial of the same graph are reused."""
 
     loaded: Loaded
     sizes: Mapping[str, int]
@@ -102,34 +102,34 @@ class Trial:
         self._call(abi.RUN)
 
     def step(self, k: int) -> None:
-        """Kernel number `k` alone, whatever it finds of its data."""
+        """Kernel number `k` alone, whatever its conditions on data find."""
         self._call(abi.STEP, k, ignored=True)
 
     def read(self, buffer: Buffer, dtype: DataType, shape: tuple[int, ...]) -> Array:
-        """What lies in a buffer, a copy."""
+        """A copy of the content of a buffer."""
         count = int(np.prod(shape, dtype=np.int64))
         raw = self._bytes(buffer, storage_bytes(dtype, count))
         flat = unpack4(raw, count, dtype) if is_packed(dtype) else raw.copy().view(numpy_dtype(dtype))
         return flat.reshape(shape)
 
     def write(self, buffer: Buffer, array: Array, dtype: DataType) -> None:
-        """Put the elements of `array`, which has the NumPy type of `dtype`, into a buffer."""
+        """Store the elements of `array`, which has the NumPy type of `dtype`, in a buffer."""
         data = stored_bytes(array, dtype)
         self._bytes(buffer, data.size)[:] = data
 
     def overrun(self) -> tuple[str, ...]:
-        """The blocks whose margin was written to."""
+        """The blocks whose margin was overwritten."""
         return tuple(n for n, block in self.blocks.items() if (block.bytes[-GUARD:] != FILL).any())
 
     def mend(self) -> None:
-        """Make all margins as they were."""
+        """Restore all margins."""
         for block in self.blocks.values():
             block.bytes[-GUARD:] = FILL
 
     def _call(self, entry: str, *numbers: int, ignored: bool = False) -> None:
         call = self.loaded.code.function(entry, 1 + len(numbers))
         status = call(self.args.ctypes.data, *numbers)
-        while status < 0:  # sizes are what they were taken for
+        while status < 0:  # sizes have their assumed values
             status = self.loaded.code.function(abi.RESUME, 2)(self.args.ctypes.data, -1 - status)
         if status >= abi.FIRST_FAULT:
             fault, program = status - abi.FIRST_FAULT, self.loaded.compiled.program
@@ -172,7 +172,7 @@ class Trial:
 
 
 def constants(lowered: native.Lowered) -> NDArray[np.uint8]:
-    """What lies where a plan has its constants."""
+    """The constants at their places in a plan."""
     places, contents = lowered.module.places, {}
     found = (pair for s in lowered.schedules for part in s.nested for pair in part.buffers.items())
     for value, buffer in found:
@@ -180,7 +180,7 @@ def constants(lowered: native.Lowered) -> NDArray[np.uint8]:
             continue
         offset = places[buffer][1]
         assert isinstance(offset, int), f"constant {buffer.name} has no fixed place"
-        if value.op.blob.size:  # an empty one shares its place with the next
+        if value.op.blob.size:  # an empty one shares its place with the next one
             contents[offset] = stored_bytes(value.op.blob.data, value.op.blob.dtype)
     block = np.zeros(max((at + p.size for at, p in contents.items()), default=0), np.uint8)
     for at, content in contents.items():
@@ -189,7 +189,7 @@ def constants(lowered: native.Lowered) -> NDArray[np.uint8]:
 
 
 def job(lowered: native.Lowered, sizes: Mapping[str, int]) -> Job:
-    """A lowered graph for a backend that runs its steps itself (backends/steps.py)."""
+    """A lowered graph for a backend that executes its steps itself (backends/steps.py)."""
     sizes = at_most(sizes, sizes_of(lowered.graph))
     rooms = {abi.ARENA: lowered.arena_bytes, abi.TABLES: lowered.schedule.tables.bytes}
     memory = {word: np.zeros(evaluate(n, sizes), np.uint8) for word, n in rooms.items()}
@@ -199,7 +199,7 @@ def job(lowered: native.Lowered, sizes: Mapping[str, int]) -> Job:
 
 
 def constant_offsets(graph: Graph) -> dict[Blob, int]:
-    """A place for each constant of a graph, as a plan would give it."""
+    """A place for each constant of a graph, as in a plan."""
     offsets: dict[Blob, int] = {}
     at = 0
     for value in (v for inner in nested(graph) for v in inner.values):

@@ -5,11 +5,11 @@ fastest one.
     tuned.lowered, tuned.tunings, tuned.lines
 
 Each kernel runs alone, on memory of its real sizes at the optimum of the first profile and on the engine's
-threads, its variants in turn. What was found goes to `request.timings`, under a name made of the kernel, the
-sizes, the threads and the machine; with an entry there nothing is measured. Where the request has a selector,
-all is measured, and it says what may be taken. It is asked for every kernel of the engine, also for those
-that are made in one way: of loops and branches, of versions that the optimum does not take, and all of them
-where nothing can be measured.
+threads, its variants in turn. Results are stored in `request.timings`, under a key made from the kernel, the
+sizes, the threads and the machine; if it has an entry, nothing is measured. If the request has a selector,
+everything is measured, and the selector decides. It is called for every kernel of the engine, also for those
+with one implementation: of loops and branches, of versions that the optimum does not use, and all of them if
+nothing can be measured.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ from anyrt.schedule.tuning import MODEL, Tuning
 from anyrt.schedule.variants import Tunable, Variant, described, tasks, variants
 from anyrt.schedule.versions import serving, versions
 
-ROOM: Final = 2 << 30  # bytes of tensors that measuring may take
+ROOM: Final = 2 << 30  # bytes of tensors for measuring, at most
 SAMPLE: Final = 4096  # different numbers in an operand
 Lower = Callable[[Mapping[Value, Tuning]], Lowered]
 
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """Kernels as they were chosen: `tunings` of those that are not the model's, `lines` for the report."""
+    """Kernels as selected: `tunings` of those that differ from the model's, `lines` for the report."""
 
     lowered: Lowered
     tunings: Mapping[Value, Tuning] = field(default_factory=dict)
@@ -68,8 +68,9 @@ def tune(
     done: Callable[[int], None],
     unable: str = "",
 ) -> Tuned:
-    """The fastest of several variants of each kernel. `check` is called between runs, `done` with its number
-    after each kernel: what they raise stops the measuring. `unable`: why nothing can be measured, if so."""
+    """The fastest of several variants of each kernel. `check` is called between measurements, `done` with its
+    number after each kernel: their exceptions stop the measuring. `unable`: why nothing can be measured, if
+    so."""
     sizes = Sizes(request.sizes(0, Point.OPT))
     ends = (*lowered.graph.inputs, *lowered.graph.outputs)
     needed = sum(storage_bytes(v.dtype, sizes.volume(v)) for _, v in ends) + sizes.of(lowered.arena_bytes)
@@ -91,7 +92,7 @@ def tune(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Search:
-    """One build's measuring; all its trials share the memory of `blocks`."""
+    """The measurements of one build; all its trials share the memory of `blocks`."""
 
     request: BuildRequest
     lowered: Lowered
@@ -132,7 +133,7 @@ class _Search:
 
     @property
     def threads(self) -> int:
-        """Those that share a kernel."""
+        """The launches that share a kernel."""
         return 1 if self.pool is None else self.pool.threads
 
     def _schedule(self, tunings: Mapping[Value, Tuning]) -> Schedule:
@@ -152,20 +153,20 @@ class _Search:
         return task.key(*made_for, *sizes)
 
     def _known(self, task: Tunable) -> Tuning | None:
-        """What the timing cache says; None where it does not know the kernel, or names no tuning, and where
-        somebody else selects."""
+        """The result in the timing cache; None if it has no entry or no valid tuning, or if there is a
+        selector."""
         if self.request.selector is not None:
             return None
         entry = self.timings.get(self._key(task))
         return None if entry is None else Tuning.of_tactic(entry[0])
 
     def _measured(self, task: Tunable, variants: Sequence[Variant]) -> tuple[Tuning, str]:
-        """The best variant, and what to say of it."""
+        """The best variant, and its line of the report."""
         if len(variants) == 1:
             return self._selected(task, variants, None, f"{MODEL}, its only variant")
         try:
             least = measure(self._calls(variants), self.budget, self.request.clock, self.check)
-        except ResourceError as error:  # for the trial; the engine may run where there is more
+        except ResourceError as error:  # for the trial; the engine may have more memory
             return self._selected(task, variants, None, f"not measured: {error}")
         if least is None:
             return self._selected(task, variants, None, "not measured: it takes too long")
@@ -179,7 +180,7 @@ class _Search:
     def _selected(
         self, task: Tunable, variants: Sequence[Variant], least: Sequence[float] | None, line: str
     ) -> tuple[Tuning, str]:
-        """The variant that the selector leaves, the fastest of several; the model's where nobody selects."""
+        """The fastest variant that the selector allows; the model's without a selector."""
         selector = self.request.selector
         if selector is None:
             return MODEL, line
@@ -194,7 +195,7 @@ class _Search:
         return variants[best].tuning, f"{variants[best].tuning}, as was selected, {line}"
 
     def _ask_for_others(self, lowered: Lowered, selector: Selector) -> None:
-        """Those of regions and of other versions, which are made in one way by now."""
+        """Those of regions and of other versions, which have one implementation so far."""
         named = {asked.name for asked in self.chosen}
         for schedule in (part for version in lowered.schedules for part in version.nested):
             for launch in (x for x in schedule.launches if x.name not in named):
@@ -203,7 +204,7 @@ class _Search:
                 self.chosen[asked] = only
 
     def _asked(self, schedule: Schedule, launch: Launch) -> Asked:
-        """A kernel as a selector sees it."""
+        """A kernel in the form for a selector."""
         read = buffers_of(launch.kernel.body)
         spaces, corners = (Space.INPUT, Space.ARENA), [self.request.sizes(0, point) for point in Point]
         inputs = (v for v, b in schedule.buffers.items() if b in read and b.space in spaces)
@@ -217,7 +218,7 @@ class _Search:
         return Algorithm(crc32(launch.kind.encode()), launch.tuning.tactic, seconds, scratch)
 
     def _calls(self, variants: Sequence[Variant]) -> list[Callable[[], None]]:
-        """What runs each variant on the same memory."""
+        """A call of each variant on the same memory."""
         kernels = [Call(variant.kernel, f"variant{n}") for n, variant in enumerate(variants)]
         schedule = self.lowered.schedules[self.version]
         module = replace(self.lowered.module, versions=[Guarded(1, kernels)])

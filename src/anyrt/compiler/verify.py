@@ -1,10 +1,11 @@
-"""Every fused kernel against the interpreter, while building: `verify` says which ones differ, and where.
+"""Compares every fused kernel with the interpreter during the build: `verify` returns the kernels that
+differ, and the elements.
 
-Kernels run one by one, natively and in this thread, each on the interpreter's values of what it loads
-(rounded to their types), so that one wrong kernel does not make its successors look wrong. The inputs of the
-graph are random, with zeros and both signs. At the first sizes each kernel runs once more, on operands of its
-own that hold infinities, NaN and numbers near the ends of their range, too. What a kernel may differ by
-follows from types, scalar functions and lengths of reductions (compiler/bounds.py).
+Kernels run one by one, natively and in this thread, each on the interpreter's values of its operands (rounded
+to their types), so that one wrong kernel does not affect the next ones. The inputs of the graph are random,
+with zeros and both signs. At the first sizes each kernel runs once more, on its own operands with infinities,
+NaN and numbers near the ends of their range. The allowed error of a kernel follows from types, scalar
+functions and lengths of reductions (compiler/bounds.py).
 
     found = verify(lowered, target, device, [{"x.0": 1}])
     lower(graph, offsets, sizes, alone=groups_failed(found))
@@ -46,7 +47,7 @@ from anyrt.schedule.layout import Layout, row_major
 from anyrt.schedule.versions import originals, serving
 
 SEED: Final = 20
-NARROW: Final = frozenset({DataType.HALF, DataType.BF16, DataType.FP8})  # what tiles round in scratch
+NARROW: Final = frozenset({DataType.HALF, DataType.BF16, DataType.FP8})  # the rounding of tiles in scratch
 MEMORY: Final = frozenset({Space.INPUT, Space.OUTPUT, Space.CONST, Space.ARENA})
 HARD: Final = (
     np.nan,
@@ -56,8 +57,8 @@ HARD: Final = (
     -3e38,
     1e30,
     2.0**-127,
-)  # of float32; others have their ends there
-INTEGERS: Final = 100  # random integers of 32 bits or more lie below: products of a few do not wrap
+)  # of float32; others have their own limits
+INTEGERS: Final = 100  # random integers of 32 bits or more are below: products of a few do not wrap
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +72,8 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """A kernel that differs from its reference. `values`: what it computes, values of the lowered graph;
-    `inputs`: the graph's inputs in words, long ones shortened, which `random_inputs` makes from `seed`;
+    """A kernel that differs from its reference. `values`: the values of the lowered graph that it computes;
+    `inputs`: the graph's inputs as text, long ones shortened, which `random_inputs` generates from `seed`;
     `element`: the first one that is wrong."""
 
     kernel: str
@@ -110,7 +111,7 @@ def verify(
     seed: int = SEED,
 ) -> tuple[Mismatch, ...]:
     """The kernels that differ from the interpreter at some of the sizes, each reported once. `progress`
-    hears of every kernel that is compiled, and verified at one of the sizes, and may stop the work."""
+    receives every kernel that is compiled, and verified at one of the sizes, and may stop the work."""
     progress = progress or Progress("verification")
     with progress.counted(COMPILING) as told:
         loaded = load(lowered, target, device, told)
@@ -131,7 +132,7 @@ def verify(
 
 
 def groups_failed(found: Iterable[Mismatch]) -> frozenset[Value]:
-    """Every value that a wrong kernel computes: what to build unfused (`alone` of native.lower)."""
+    """Every value that a wrong kernel computes: these are built unfused (`alone` of native.lower)."""
     return frozenset().union(*(m.values for m in found))
 
 
@@ -139,7 +140,7 @@ def random_array(
     rng: np.random.Generator, dtype: DataType, shape: tuple[int, ...], hard: bool = False
 ) -> Array:
     """Elements of either sign and some zeros, of moderate size; small integers over their whole range.
-    `hard`: a few are none or close to the ends of their type's range."""
+    `hard`: a few are NaN, infinite or close to the ends of their type's range."""
     count = prod(shape)
     if hard and is_float(dtype):
         numbers = random_array(rng, DataType.DOUBLE, (count,))
@@ -160,7 +161,7 @@ def random_array(
 def random_inputs(
     graph: Graph, sizes: Mapping[str, int], seed: int = SEED, hard: bool = False
 ) -> dict[str, Array]:
-    """Random arrays for the inputs of a graph; those whose values are sizes get these sizes."""
+    """Random arrays for the inputs of a graph; those that determine sizes give these sizes."""
     rng, feeds = np.random.default_rng(seed), dict[str, Array]()
     for name, value in graph.inputs:
         shape = tuple(evaluate(d, sizes) for d in value.shape)
@@ -173,27 +174,27 @@ def random_inputs(
 
 @dataclass(frozen=True, eq=False)
 class _Check:
-    """One run through the kernels of the version that serves `sizes`."""
+    """One run of the kernels of the version for `sizes`."""
 
     loaded: Loaded
-    sizes: dict[str, int]  # of what data decide the most, until it is found
+    sizes: dict[str, int]  # data-dependent ones at their maximum, until they are computed
     seed: int
     hard: bool = False
 
     def run(self) -> Iterator[tuple[int, list[Mismatch]]]:
-        """How many kernels were run, with what differs, each time that a tensor is complete."""
+        """The number of kernels that were run, with the differences, each time that a tensor is complete."""
         before = [x for v in self._versions[: self.version] for x in every(v.steps)]
         yield from self._part(self.schedule, len(before))
 
     def _part(self, schedule: Schedule, number: int) -> Iterator[tuple[int, list[Mismatch]]]:
-        """The kernels of a graph, and of its regions, which get random numbers as the graph does; `number`:
-        that of the first step. Where the data decide what does not fit, a run would end, and where it is not
-        certain what they decide, nothing can be said."""
+        """The kernels of a graph, and of its regions, which get random numbers like the graph; `number`: that
+        of the first step. If data violate a condition, an inference would end, and if the rounding of
+        data-dependent sizes is uncertain, nothing can be concluded."""
         held, first = self._leaves(schedule.graph), dict[Buffer, Value]()
         for _, value in schedule.graph.inputs:  # a region may read one tensor under several names
             buffer = schedule.buffers[value]
             held[value] = held[first.setdefault(buffer, value)]
-            if buffer.space is Space.CONST:  # it is fed a constant of the graph around it
+            if buffer.space is Space.CONST:  # its input is a constant of the graph around it
                 held[value] = self.trial.read(buffer, value.dtype, held[value].shape)
         fitting = _fitting(schedule.graph)
         for steps in _writers(schedule.steps):
@@ -222,7 +223,8 @@ class _Check:
         held: dict[Value, Array],
         number: int,
     ) -> list[Mismatch]:
-        """What differs of what some launches make together, which is `held` then; `number`: of the first."""
+        """The differences of the joint result of some launches, which is stored in `held` then; `number`: of
+        the first."""
         made = _made(schedule, launches)
         is_copy = any(x.group.copy for x in launches)
         anew = frozenset[Value]().union(*(x.group.anew for x in launches))
@@ -239,19 +241,19 @@ class _Check:
             if sym is not None and not is_open(sym) and not references[value].exact:
                 continue
             held[value] = cast(references[value].array, value.dtype)
-            if sym is not None and is_open(sym):  # it stays what it was taken for, as memory does
+            if sym is not None and is_open(sym):  # it keeps its assumed value, as memory does
                 held[value] = np.array(self.sizes[sym.name])
             elif sym is not None:
                 self.sizes[sym.name] = int(np.clip(held[value], 0, at_most(self._given, [sym])[sym.name]))
             elif self.hard and is_float(value.dtype) and not isinstance(value.op, Const):
-                # or all that follows would be NaN; constants stay in memory as they are
+                # otherwise all later values would be NaN; constants stay in memory as they are
                 rng = np.random.default_rng(self.seed + len(held))
                 held[value] = random_array(rng, value.dtype, held[value].shape, hard=True)
         return [*found, *self._overrun(schedule, launches)]
 
     @property
     def _given(self) -> dict[str, int]:
-        """The sizes that no data decide."""
+        """The sizes that do not depend on data."""
         symbols = (s.sym for s in self.loaded.lowered.graph.symbols)
         return {s.name: self.sizes[s.name] for s in symbols if s.most is None or is_open(s)}
 
@@ -281,7 +283,7 @@ class _Check:
         return held
 
     def _left(self, node: Node) -> dict[Value, Array]:
-        """What regions leave in memory: random numbers, of the sizes that are known by then."""
+        """The results of regions: random numbers, of the sizes that are known by then."""
         rng, found = np.random.default_rng(self.seed), dict[Value, Array]()
         for k, of in enumerate(node.types):
             shape = tuple(evaluate(d, self.sizes) for d in of.shape)
@@ -289,7 +291,7 @@ class _Check:
         return found
 
     def _feed(self, schedule: Schedule, launches: Sequence[Launch], held: Mapping[Value, Array]) -> None:
-        """Write what the launches may read; where values share memory, those that they do read come last."""
+        """Write the operands of the launches; if values share memory, the operands come last."""
         touched = {b for x in launches for b in x.call.buffers}
         made = (v for x in launches for v in (*x.makes, *x.inlined))
         read = {a for v in made for a in (v, *(() if isinstance(v.compute, HostStep) else v.args))}
@@ -350,8 +352,8 @@ def reference(
     sizes: Mapping[str, int],
     rounded: Container[DataType] = frozenset(),
 ) -> Bounded:
-    """A value with its bound, computed from the stored arrays `held`; values of the types `rounded` may have
-    been stored on the way."""
+    """A value with its error bound, computed from the stored arrays `held`; values of the types `rounded` may
+    have been stored in between."""
     found: dict[Value, Bounded] = {}
     todo = [value]
     while todo:
@@ -363,7 +365,7 @@ def reference(
             todo += missing
             continue
         todo.pop()
-        if top not in found and top.op.asserts is not None:  # random data are as they are
+        if top not in found and top.op.asserts is not None:  # random data as they are
             found[top] = found[top.args[0]]
         if top not in found:
             made = bounded(top, tuple(found[a] for a in top.args), sizes)
@@ -372,13 +374,13 @@ def reference(
 
 
 def _fitting(graph: Graph) -> frozenset[Value]:
-    """What is judged of sizes that data decide."""
+    """The conditions on data-dependent sizes."""
     judged = {v.args[-1] for v in graph.values if v.op.asserts is not None}
     return frozenset(v for v in judged if mentioned(walk((v,))))
 
 
 def _numbered(schedule: Schedule) -> int:
-    """How many steps of the host program a schedule is."""
+    """The number of steps of the host program for a schedule."""
     every = (schedule.everywhere, schedule.region_steps, schedule.external_steps)
     return sum(1 for steps in every for _ in steps)
 
@@ -389,7 +391,7 @@ def _written(launch: Launch) -> list[Buffer]:
 
 
 def _made(schedule: Schedule, launches: Sequence[Launch]) -> dict[Buffer, Value]:
-    """The buffers that kernels write, with what lies in each."""
+    """The buffers that kernels write, with the values in each."""
     owners = {b: v for v, b in schedule.buffers.items()}
     owners |= {schedule.buffers[v]: v for x in launches for v in x.makes if v in schedule.buffers}
     owners |= {x.group.buffer: x.root for x in launches if x.group.copy}
@@ -402,7 +404,7 @@ def _layout(schedule: Schedule, value: Value) -> Layout:
 
 
 def _writers(steps: Sequence[Step]) -> list[list[Launch] | RegionStep | ExternalStep]:
-    """Kernels in order, those together that write parts of one buffer."""
+    """Kernels in order, grouped if they write parts of one buffer."""
     groups: list[list[Launch] | RegionStep | ExternalStep] = []
     together: list[Launch] = []
     last: frozenset[Buffer] = frozenset()
@@ -423,7 +425,7 @@ def _writers(steps: Sequence[Step]) -> list[list[Launch] | RegionStep | External
 def _maker(
     launches: Sequence[Launch], value: Value, index: tuple[int, ...], sizes: Mapping[str, int]
 ) -> Launch:
-    """The kernel that wrote an element of `value`: of a concatenation, that of the part it lies in."""
+    """The kernel that wrote an element of `value`: of a concatenation, that of the part that contains it."""
     if len(launches) == 1 or not isinstance(value.op, Concat):
         return launches[0]
     axis, launches = value.op.axis, [x for x in launches if not x.group.mends]

@@ -43,7 +43,7 @@ class Port:
 
 
 class Session:
-    """An engine whose inputs and outputs are arrays by name; `communicator` exchanges arrays with other ranks."""
+    """An engine whose inputs and outputs are arrays by name; `communicator` exchanges arrays with ranks."""
 
     def __init__(self, engine: ICudaEngine, communicator: Communicator | None = None) -> None:
         self.engine, self._ranks = engine, communicator
