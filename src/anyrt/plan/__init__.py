@@ -1,1 +1,1 @@
-"""The plan file, the kernel cache, and the contract between native code and its caller."""
+"""The plan file, the kernel cache, and the interface between native code and its caller."""

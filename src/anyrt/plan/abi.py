@@ -1,4 +1,4 @@
-"""How native code is called: entry points, the words of the argument array, status codes.
+"""The interface of native code: entry points, the words of the argument array, status codes.
 
     int32 prepare(i64 *args)            fills the per-shape tables; once after sizes changed
     int32 run(i64 *args)                the whole inference
@@ -10,9 +10,8 @@
 A frame begins with the fixed words of the array; the pointers and sizes of one kernel follow.
 
 The array begins with the fixed words below; then come one pointer per binding (inputs, then outputs), then
-the values of `Program.slots` for the current sizes, and `Program.frames` words, at first 0, that native code
-uses itself; in the last three it leaves what it has found where an assertion does not hold (one number), or
-an access is outside (three):
+the values of `Program.slots` for the current sizes, and `Program.frames` words, initially 0, for native code.
+It stores in the last three the number of a failed assertion (one word), or of an invalid access (three):
 
 >>> slot_word(bindings=3, slot=0)
 12
@@ -31,9 +30,9 @@ CONSTS: Final = 2  # the plan's blobs: blob i lies at this address + plan.blobs[
 TABLES: Final = 3  # what prepare() writes and run() reads
 SCRATCH: Final = 4  # thread t owns [SCRATCH + t * SCRATCH_STRIDE, + SCRATCH_STRIDE)
 SCRATCH_STRIDE: Final = 5  # bytes, a multiple of ALIGNMENT
-CANCEL: Final = 6  # address of an int64; not 0 asks native code to stop, or 0 when nobody can cancel
+CANCEL: Final = 6  # address of an int64 that cancels native code if it is not 0; 0 if nobody can cancel
 PROGRAM: Final = 7  # address of the host program's first word
-EXTERNAL: Final = 8  # of addresses of what calls code that is not ours: int32 call(ptr frame) for each number
+EXTERNAL: Final = 8  # address of the functions for foreign code: int32 call(ptr frame) for each number
 FIRST_BINDING: Final = 9
 
 ALIGNMENT: Final = 64  # of the arena, the tables, the scratch of each thread, and every blob
@@ -47,20 +46,20 @@ CODE: Final = "program"  # the entry that is no function: the host program's fir
 
 
 class Status(enum.IntEnum):
-    """What an entry point returns; the runtime turns all but OK into an exception. What is below 0 says that
-    the run has paused before a kernel, −1 for number 0, as sizes that data decide are found: words and memory
-    are brought up to date, then it goes on with `resume`."""
+    """What an entry point returns; the runtime raises an exception for all but OK. A negative status means
+    that the inference has paused before a kernel, −1 for number 0, since data-dependent sizes were computed:
+    words and memory are updated, then `resume` continues."""
 
     OK = 0
     CANCELLED = 1
     FAILED = 2
-    RAISED = 4  # from code that is not ours: it has failed, and the caller knows why
-    STALE = 3  # from the runtime instead of native code: the constants are not what they were
+    RAISED = 4  # of foreign code: it failed, and the caller has the exception
+    STALE = 3  # of the runtime instead of native code: the constants have changed
 
 
-# What such a call answers when all is well; where an exception cannot pass native code, it is any number.
+# The result of a successful call; if an exception cannot pass native code, it is any other number.
 DONE: Final = 0x600D_CA11
-FIRST_FAULT: Final = 16  # and behind: a status for each of `Program.assertions`, then of its `fences`
+FIRST_FAULT: Final = 16  # from here on: a status for each of `Program.assertions`, then of its `fences`
 FOUND_WORDS: Final = 3
 
 

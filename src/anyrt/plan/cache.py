@@ -1,9 +1,9 @@
-"""The kernel cache: compiled code on disk, found again by what it was compiled from.
+"""The kernel cache: compiled code on disk, under keys made from its source.
 
 An entry is a file of bytes behind a preamble whose checksum covers them and the entry's key, so that an
-entry in another one's place is found out. Entries hold code that will be run, so the directory must belong to
-the user and to nobody else. A damaged entry is a miss. A cache that cannot be read or written costs a
-compilation, never a build.
+exchanged entry is detected. Entries contain code that will be executed, so the directory must belong to the
+user alone. A damaged entry is a miss. A cache that cannot be read or written costs a compilation; the build
+does not fail.
 
 A whole program (`get`, `put`) is one kind of entry: its length, the program as JSON, and the image. Anything
 else that was compiled is bytes under a key of its own (`get_bytes`, `put_bytes`):
@@ -46,12 +46,12 @@ _PREAMBLE: Final = struct.Struct("<8sQ32s")  # magic, bytes that follow, checksu
 _LENGTH: Final = struct.Struct("<Q")
 _SUFFIX: Final = ".kernel"
 _SWEEPS_PER_LIMIT: Final = 16
-# Entries, and what `write_atomically` left when it was killed; a user's own files are not ours to remove.
+# Entries, and temporary files of a killed `write_atomically`; a user's own files are not removed.
 _OURS: Final = re.compile(r".+\.kernel|\.[0-9a-f]{64}\.[0-9a-f]{16}")
 
 
 def cache_key(*parts: str | bytes) -> str:
-    """The name of what `parts` determine; their number, order and borders count."""
+    """A name made from `parts`; their number, order and borders count."""
     digest = hashlib.sha256()
     for part in parts:
         content = part.encode() if isinstance(part, str) else part
@@ -75,12 +75,12 @@ def default_directory(environ: Mapping[str, str] = os.environ) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class KernelCache:
-    """Compiled code below `directory`; `warn` is told what went wrong.
+    """Compiled code below `directory`; `warn` receives problems.
 
-    Beyond `limit` bytes what was not used for longest is removed, but a put seldom looks at the directory: an
-    entry of n bytes starts a sweep with probability 16 * n / limit, read off its checksum. So, without state
-    that processes would have to share, there is one sweep for each sixteenth of the limit written, and
-    the directory seldom grows more than a few sixteenths above the limit.
+    Beyond `limit` bytes the least recently used entries are removed, but a put rarely examines the directory:
+    an entry of n bytes starts a sweep with probability 16 * n / limit, determined by its checksum. Without
+    shared state there is thus one sweep for each sixteenth of the limit written, and the directory rarely
+    grows more than a few sixteenths above the limit.
     """
 
     directory: Path
@@ -88,7 +88,7 @@ class KernelCache:
     limit: int = DEFAULT_LIMIT
 
     def get(self, key: str, symbols: Mapping[str, Sym]) -> Compiled | None:
-        """The program that was put at `key`, or None; `symbols` are those of the plan."""
+        """The program stored at `key`, or None; `symbols` are those of the plan."""
         content = self.get_bytes(key)
         if content is None:
             return None
@@ -99,18 +99,18 @@ class KernelCache:
             return None
 
     def put(self, key: str, compiled: Compiled) -> bool:
-        """Keep `compiled` at `key`; a problem is a warning, and gives False."""
+        """Store `compiled` at `key`; a problem is a warning, and returns False."""
         program = dump(compiled.program.as_json())
         return self.put_bytes(key, (_LENGTH.pack(len(program)), program, compiled.image))
 
     def get_bytes(self, key: str) -> bytes | None:
-        """The content that was put at `key`, or None."""
+        """The content stored at `key`, or None."""
         path = self._path(key)
         try:
             self._check_directory()
             content = _read_entry(path, key)
-            with contextlib.suppress(OSError):  # a cache on a read-only file system is read all the same
-                os.utime(path)  # the least recently used entry goes first
+            with contextlib.suppress(OSError):  # a cache on a read-only file system can still be read
+                os.utime(path)  # the least recently used entry is removed first
         except FileNotFoundError:
             return None
         except (OSError, ResourceError) as error:
@@ -122,7 +122,7 @@ class KernelCache:
         return content
 
     def put_bytes(self, key: str, parts: Sequence[bytes | memoryview]) -> bool:
-        """Keep `parts`, joined, at `key`; a problem is a warning, and gives False."""
+        """Store `parts`, joined, at `key`; a problem is a warning, and returns False."""
         checksum, nbytes = _checksum(key, parts), sum(len(part) for part in parts)
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -137,7 +137,7 @@ class KernelCache:
         return True
 
     def obtain(self, key: str, symbols: Mapping[str, Sym], compile_: Callable[[], Compiled]) -> Compiled:
-        """What is at `key`, else what `compile_` gives, kept for the next time."""
+        """The program at `key`, or the result of `compile_`, which is stored for the next time."""
         found = self.get(key, symbols)
         if found is None:
             found = compile_()
@@ -171,7 +171,7 @@ class KernelCache:
             )
 
     def refusal(self) -> ResourceError | None:
-        """Why nothing can be kept here, and what to do; None where the directory can be used."""
+        """Why nothing can be stored here, and the cure; None if the directory can be used."""
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._check_directory()
@@ -182,8 +182,8 @@ class KernelCache:
         return None
 
     def prune(self) -> tuple[int, int]:
-        """Remove the least recently used entries beyond the limit, and say how many, and how many bytes;
-        another process may be doing the same."""
+        """Remove the least recently used entries beyond the limit, and return their number and bytes; another
+        process may be doing the same."""
         removed, freed, entries = 0, 0, []
         with contextlib.suppress(OSError):
             for item in os.scandir(self.directory):

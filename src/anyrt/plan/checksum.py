@@ -1,4 +1,4 @@
-"""Checksums of constants against damage, near the speed of memory, computed on several threads.
+"""Checksums of constants against damage, near the speed of memory, computed by several threads.
 
 A constant of at most `SHORT_BYTES` has the SHA-256 of its bytes. A longer one is rows of 64 words of 64 bits,
 and each of the 64 columns is mixed to one word, modulo 2^64:
@@ -9,10 +9,10 @@ for each word from the first row to the last (the round of XXH64), anew for each
 The checksum is the SHA-256 of all lanes, block after block, and of the bytes behind the last whole row. The
 size of a constant, which the header states, tells all these forms apart.
 
-A step can be undone for a known word, and for a known lane, so that one changed word in a column always
-changes its lane; several do but for one in 2^64 times. Whoever means to find other content for a lane can,
-as whoever changes weights can write another header: checksums are no signatures. What code is compiled from,
-numbers that stand alone, is short.
+A step is invertible for a known word, and for a known lane, so one changed word in a column always changes
+its lane; several do with probability 1 − 2^-64. A person can construct other content for a lane, just as
+whoever changes weights can write another header: checksums are no signatures. Constants that code depends on,
+single numbers, are short.
 
 >>> checksums([memoryview(b"abc")])
 ['ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad']
@@ -45,7 +45,7 @@ _START: Final = np.arange(1, LANES + 1, dtype=np.uint64) * np.uint64(0x165667B19
 
 
 def mix(rows: Words, lanes: Words) -> None:
-    """The definition, as NumPy has it; `rows`: (n, 64), `lanes`: (64), which are changed."""
+    """The definition, in NumPy; `rows`: (n, 64), `lanes`: (64), which are changed."""
     for row in rows * np.uint64(SCALE):
         lanes += row
         turned = lanes << np.uint64(ROTATED) | lanes >> np.uint64(64 - ROTATED)
@@ -60,13 +60,13 @@ def portable() -> Mixer:
 def checksums(contents: Sequence[Content], mixer: Callable[[], Mixer] = portable) -> list[str]:
     """The checksum of each constant, in hexadecimal digits.
 
-    `mixer` gives what computes as `mix` does; it is called where a constant is long."""
+    `mixer` returns a function equal to `mix`; it is called if a constant is long."""
     counts = [x.nbytes // ROW_BYTES if x.nbytes > SHORT_BYTES else 0 for x in contents]
     blocks = [(n, k) for n, rows in enumerate(counts) for k in range(-(-rows // BLOCK_ROWS))]
     lanes = np.tile(_START, (len(blocks), 1))
     fast = mixer() if blocks else mix
 
-    rooms: list[Bytes] = []  # one for each thread: fresh memory costs more than what is put there
+    rooms: list[Bytes] = []  # one per thread: fresh memory costs more than filling it
 
     def work(i: int) -> None:
         n, k = blocks[i]
@@ -87,7 +87,7 @@ def checksums(contents: Sequence[Content], mixer: Callable[[], Mixer] = portable
 
 
 def _block(content: Content, number: int, room: Bytes | None = None) -> Words:
-    """Whole rows, in place unless their elements lie apart, else in `room`; they may begin anywhere."""
+    """Whole rows, in place unless their elements are strided, else in `room`; at any address."""
     start, whole = number * BLOCK_ROWS * ROW_BYTES, content.nbytes // ROW_BYTES * ROW_BYTES
     rows = part(content, start, min(start + BLOCK_ROWS * ROW_BYTES, whole), room)
     return np.frombuffer(rows, np.uint64).reshape(-1, LANES)

@@ -1,7 +1,7 @@
-"""Constants as a plan takes them: bytes that follow each other, or elements that lie anywhere in memory.
+"""Constants in the form for a plan: contiguous bytes, or strided elements in memory.
 
-What only stands in another order, as packed weights do, is copied once, to where it is written. It is taken
-in parts, so that a stream or a checksum needs no memory for the whole.
+Constants that are only reordered, such as packed weights, are copied once, to where they are written. They
+are read in parts, so that a stream or a checksum needs no memory for the whole.
 
 >>> columns = np.arange(6, dtype=np.uint8).reshape(2, 3).T
 >>> [bytes(part) for part in parts(columns, 4)]
@@ -22,11 +22,11 @@ Array: TypeAlias = NDArray[np.generic]
 Bytes: TypeAlias = NDArray[np.uint8]
 Content: TypeAlias = memoryview | Array  # single bytes, or elements of a type that buffers may have
 
-SHARED_BYTES: Final = 1 << 21  # of what a thread copies at a time
+SHARED_BYTES: Final = 1 << 21  # bytes that a thread copies at a time
 
 
 class _Lent:
-    """What NumPy asks for memory that an array shall have."""
+    """NumPy's interface for an array on existing memory."""
 
     def __init__(self, address: int, nbytes: int, owner: object) -> None:
         self.owner = owner
@@ -39,8 +39,8 @@ class _Lent:
 
 
 def lent(address: int, nbytes: int, owner: object) -> Bytes:
-    """Memory that `owner` keeps, which is held as long as somebody looks at it, be it a thread that an
-    interrupt has left behind."""
+    """Memory of `owner`, which stays alive as long as anybody uses it, even a thread that an interrupt has
+    left behind."""
     return np.asarray(_Lent(address, nbytes, owner)) if nbytes else np.empty(0, np.uint8)
 
 
@@ -51,8 +51,8 @@ def parts(content: Content, most: int) -> Iterator[memoryview]:
 
 
 def part(content: Content, start: int, stop: int, room: Bytes | None = None) -> memoryview:
-    """Some bytes of `content`, which begin and end with an element; copied only where they lie apart, to
-    `room` where that is given."""
+    """Some bytes of `content`, which begin and end with an element; copied only if they are strided, to
+    `room` if that is passed."""
     if isinstance(content, memoryview):
         return content[start:stop]
     held = np.empty(stop - start, np.uint8) if room is None else room[: stop - start]

@@ -16,13 +16,13 @@ from typing import Final
 from anyrt.core.flags import default_threads
 from anyrt.plan.room import THREAD_ROOM, require_room
 
-_PARTS_PER_THREAD: Final = 4  # less is done before another thread has started
+_PARTS_PER_THREAD: Final = 4  # less work is done before another thread has started
 
 
 def share(count: int, work: Callable[[int], None], what: str) -> None:
     """Call `work` with each number below `count`, in this thread and in others that are started for it.
 
-    Ctrl-C may leave one of these behind with what it has begun: `work` holds the memory that it uses."""
+    Ctrl-C may leave one of these behind with its current part: `work` holds the memory that it uses."""
     todo, done = deque(range(count)), [False] * count
 
     def several() -> None:
@@ -48,7 +48,7 @@ def share(count: int, work: Callable[[int], None], what: str) -> None:
 
 
 def _started(work: Callable[[], None], what: str) -> list[threading.Thread]:
-    """A thread that works; none where the system has no room for it, so that others do its work."""
+    """A thread that works; none if the system has no memory for it, so that others do its work."""
     thread = threading.Thread(target=work, name=f"anyrt-{what}", daemon=True)
     try:
         require_room(THREAD_ROOM, what)

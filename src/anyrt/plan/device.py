@@ -1,4 +1,4 @@
-"""What the runtime asks of a device: memory, and compiled code made callable."""
+"""The interface of a device for the runtime: memory, and compiled code as callables."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from anyrt.plan.program import Compiled
 
 
 class Memory(Protocol):
-    """Memory of a device, `ALIGNMENT` aligned, given back when nobody holds the object any more."""
+    """Memory of a device, `ALIGNMENT` aligned, freed when nobody holds the object any more."""
 
     @property
     def address(self) -> int:
-        """Where it begins; 0 when it has no bytes."""
+        """Its address; 0 if it has no bytes."""
 
     @property
     def nbytes(self) -> int:
@@ -32,40 +32,41 @@ class Reserve(Protocol):
 
     @property
     def address(self) -> int:
-        """Where they begin, with a page of the system."""
+        """The address, aligned to a page of the system."""
 
     @property
     def bytes(self) -> npt.NDArray[np.uint8]:
         """All of them, for writing."""
 
     def release(self, begin: int, end: int) -> None:
-        """Give back the memory of these bytes, which are whole pages of the system."""
+        """Free the memory of these bytes, which are whole pages of the system."""
 
 
 class Code(Protocol):
-    """Compiled code in memory; stays there as long as this object is held; its functions do not hold it."""
+    """Compiled code in memory; it stays mapped as long as this object is held; its functions do not hold
+    it."""
 
     def address(self, entry: str) -> int:
-        """Where `entry` begins."""
+        """The address of `entry`."""
 
     def function(self, entry: str, arguments: int) -> Callable[..., int]:
-        """`entry` as a callable of so many 64-bit arguments that gives an int32; no GIL is held inside."""
+        """`entry` as a callable with so many 64-bit arguments that returns an int32; it releases the GIL."""
 
 
 class Device(Protocol):
     """Runs compiled code."""
 
     def identity(self) -> str:
-        """Which processor it is, told without a compiler: part of the name under which its code is kept."""
+        """The identity of the processor, determined without a compiler: part of the key of its code."""
 
     def load(self, compiled: Compiled) -> Code:
-        """Map code for execution; CompileError when the system refuses."""
+        """Map code for execution; CompileError if the system refuses."""
 
     def write(self, memory: Memory, content: npt.NDArray[np.uint8]) -> None:
         """Copy bytes of the host to the start of `memory`."""
 
     def reserve(self, nbytes: int) -> Reserve:
-        """Addresses without memory; ResourceError AR802 when there are none."""
+        """Addresses without memory; ResourceError AR802 if there are none."""
 
     def allocate(self, nbytes: int) -> Memory:
-        """New memory, its content undefined; ResourceError AR802 when there is none."""
+        """New memory, its content undefined; ResourceError AR802 if there is none."""

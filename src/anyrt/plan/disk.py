@@ -1,4 +1,4 @@
-"""Files that are complete or absent: written beside their place, then moved into it; and opening them."""
+"""Writing files atomically, beside their place and then moved into it; and opening them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ LINKS: Final = 40  # as many as Linux follows
 
 
 def open_regular(path: Path, where: str) -> BinaryIO:
-    """`path` opened for reading; PlanError AR604 where it is no regular file, without waiting for anybody."""
+    """`path` opened for reading; PlanError AR604 if it is not a regular file, without blocking."""
     _without_nul(path)
-    # Neither waits for the writer of a FIFO, nor becomes the reader of a terminal.
+    # Neither blocks on a FIFO without a writer, nor makes a terminal the controlling one.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     mode = os.fstat(handle).st_mode
     if not stat.S_ISREG(mode):
@@ -31,10 +31,10 @@ def open_regular(path: Path, where: str) -> BinaryIO:
 
 
 def write_atomically(path: Path, parts: Iterable[bytes | memoryview], anew: bool = False) -> None:
-    """Make `path` hold `parts`, or leave it as it was; ResourceError AR803 when it cannot be written.
+    """Write `parts` to `path`, or leave it as it was; ResourceError AR803 if it cannot be written.
 
-    Links are followed, and a file that is there keeps its rights. What is no regular file, as a FIFO or
-    /dev/stdout, gets the bytes as they come. `anew`: a new file takes the place of whatever is there.
+    Links are followed, and an existing file keeps its permissions. If `path` is not a regular file, as a FIFO
+    or /dev/stdout, the bytes are written directly. `anew`: a new file replaces any existing one.
     """
     try:
         _without_nul(path)
@@ -56,16 +56,16 @@ def write_text(path: Path, text: str) -> None:
 
 
 def _without_nul(path: Path) -> None:
-    if "\0" in str(path):  # which Python takes for a wrong value, not for a file that is not there
+    if "\0" in str(path):  # which Python reports as an invalid value, not as a missing file
         raise OSError(errno.EINVAL, "a path with a NUL")
 
 
 def _followed(path: Path) -> Path | int:
-    """Where the links of a path lead; the number of an open file of this process where it names one."""
+    """The target of the links of a path; the number of an open file of this process if it names one."""
     for _ in range(LINKS):
         place = Path(os.path.realpath(path.parent, strict=True), path.name)
         handle = re.fullmatch(rf"/proc/{os.getpid()}/fd/(\d+)", str(place))
-        if handle:  # what it leads to may be a file, whose name only others know it by
+        if handle:  # its target may be an open file without a name here
             return int(handle[1])
         if not place.is_symlink():
             return place
@@ -81,16 +81,16 @@ def _facts(place: Path | int) -> os.stat_result | None:
 
 
 def _replace(place: Path, found: os.stat_result | None, parts: Iterable[bytes | memoryview]) -> None:
-    """Write beside a place, then move there; `found`: the file that is there."""
+    """Write beside a place, then move there; `found`: the existing file."""
     if found is not None and not os.access(place, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     beside = os.fsencode(place.name)[:64].decode(errors="ignore")
     name = place.parent / f".{beside}.{secrets.token_hex(8)}"
     try:
-        # Not mkstemp: the file shall have the rights that the user gives to new files.
+        # Not mkstemp: the file shall have the user's default permissions.
         handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         if found is not None:
-            with contextlib.suppress(OSError):  # for root alone
+            with contextlib.suppress(OSError):  # only root can do that
                 os.fchown(handle, found.st_uid, found.st_gid)
             os.fchmod(handle, stat.S_IMODE(found.st_mode))
         _write(handle, parts)

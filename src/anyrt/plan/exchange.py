@@ -1,4 +1,4 @@
-"""An exchange between ranks that a program asks for, as its plan tells it.
+"""A collective operation of a program, as its plan describes it.
 
 >>> call = ExchangeCall("sum", C.ALL_REDUCE, R.SUM, -1, (), 2, DataType.HALF, 1, 1)
 >>> ExchangeCall.parse(Reader(call.as_json(), "call")) == call
@@ -25,8 +25,8 @@ E = TypeVar("E", bound=enum.Enum)
 
 @dataclass(frozen=True, slots=True)
 class ExchangeCall:
-    """A collective of the layer `where`, between `ranks` ranks, which are `group`, or all there are where it
-    is (). In its frame stand where `inputs` operands lie, of which the first is exchanged, then the result,
+    """A collective operation of the layer `where`, between `ranks` ranks, which are `group`, or all if it is
+    (). Its frame has the addresses of `inputs` operands, of which the first is exchanged, then of the result,
     then the `rank` sizes of that operand, an array of `dtype`."""
 
     where: str

@@ -44,26 +44,25 @@ if TYPE_CHECKING:
 
 MAGIC: Final = b"\x89AnyRT\r\n"
 FORMAT: Final = 5
-SNIFFED: Final = 1 << 12  # bytes by which another kind of file is told
+SNIFFED: Final = 1 << 12  # bytes that identify another kind of file
 MAX_HEADER: Final = 256 << 20
 MAX_CONSTANTS: Final = 1 << 46  # bytes
 
 _PREAMBLE: Final = struct.Struct("<8sIIQQQQ16x")
 PREAMBLE_BYTES: Final = 128
 DIGEST_BYTES: Final = 32
-CHUNK: Final = 1 << 24  # bytes of what is handed on at a time
+CHUNK: Final = 1 << 24  # bytes per part that is passed on
 
 
 @dataclass(frozen=True, slots=True)
 class PlanFile:
     """A plan that was read and checked.
 
-    `weights`: the constants that are in the file, `plan.held`, in the buffer that was given. `checksums`:
-    those of all constants. `digest`: SHA-256 of the header, which has the checksums. `code`: what stands for
-    the plan's code: the same digest, without what a refit changes.
-    `in_place`: nobody writes to `weights` as long as they are held, so that they need not be copied.
-    `is_intact`: says whether a mapped file is still what it was; None where nothing is mapped. `mapped`: the
-    file that was mapped here, which `weights` lie at the end of.
+    `weights`: the constants in the file, `plan.held`, in the caller's buffer. `checksums`: those of all
+    constants. `digest`: SHA-256 of the header, which has the checksums. `code`: the key of the plan's code:
+    the same digest, without the parts that a refit changes. `in_place`: nobody writes to `weights` as long as
+    they are held, so they need not be copied. `is_intact`: whether a mapped file is unchanged; None if
+    nothing is mapped. `mapped`: the file that was mapped here, which ends with `weights`.
     """
 
     plan: Plan
@@ -78,9 +77,9 @@ class PlanFile:
 
 @dataclass(frozen=True, slots=True)
 class PlanParts:
-    """A plan file in segments. Its constants were not copied: whoever owns them must not change them yet.
+    """A plan file in segments. Its constants are not copied: their owner must not change them yet.
 
-    `digest`, `code`: see `PlanFile`. `owner`: what keeps the constants in memory.
+    `digest`, `code`: see `PlanFile`. `owner`: keeps the constants in memory.
     """
 
     segments: tuple[Content, ...]
@@ -101,7 +100,7 @@ class PlanParts:
         return sum(segment.nbytes for segment in self.segments)
 
     def write(self, memory: NDArray[np.uint8]) -> None:
-        """Put the file into memory of its length."""
+        """Write the file to memory of its length."""
         write(self.segments, memory)
 
     def chunks(self, most: int) -> Iterator[memoryview]:
@@ -116,8 +115,8 @@ def plan_parts(
     known: tuple[str, ...] | None = None,
 ) -> PlanParts:
     """A plan file that is neither in memory nor on disk; `views`: the constants of `plan.blobs`, in their
-    order, of which those go in that the plan is not stripped of; `mixer`: see `checksums`; `known`: what
-    these are, where nobody has the constants."""
+    order, of which those are written that the plan is not stripped of; `mixer`: see `checksums`; `known`: the
+    checksums, if nobody has the constants."""
     sizes, wanted = [v.nbytes for v in views], [b.nbytes for b in plan.blobs]
     assert sizes == wanted, f"constants of {sizes} bytes for blobs of {wanted}"
     sums = tuple(checksums(views, mixer)) if known is None else known
@@ -129,7 +128,7 @@ def plan_parts(
 
 
 def assembled(header: bytes, views: Sequence[Content]) -> PlanParts:
-    """A plan file of its header and the constants that it states."""
+    """A plan file from its header and the constants that it names."""
     start = align(PREAMBLE_BYTES + len(header))
     ends = [0, *accumulate((v.nbytes for v in views), lambda at, size: align(at) + size)]
     fields = (len(header), start, ends[-1], start + ends[-1])
@@ -143,12 +142,12 @@ def assembled(header: bytes, views: Sequence[Content]) -> PlanParts:
 
 
 def _forgets(plan: Plan) -> bool:
-    """Whether it does not matter which constants the plan was stripped of."""
+    """Whether the digest is independent of the constants that the plan was stripped of."""
     return plan.refit is not None and plan.refit.is_stripped and plan.refit.is_free
 
 
 def _without_made(plan: Plan, sums: Sequence[str]) -> list[str]:
-    """The checksums of constants, "" for those that are made of weights."""
+    """The checksums of constants, "" for those that are made from weights."""
     made = set(plan.refit.made) if plan.refit is not None else ()
     return ["" if b.name in made else x for b, x in zip(plan.blobs, sums, strict=True)]
 
@@ -167,7 +166,7 @@ def write_plan(plan: Plan, contents: Sequence[Buffer]) -> bytes:
 
 
 def stated_bytes(start: bytes) -> int | None:
-    """The length of the plan that begins with `start`, as it states itself; None when it is not a plan."""
+    """The length of the plan that begins with `start`, from its header; None if it is not a plan."""
     if len(start) < PREAMBLE_BYTES or not start.startswith(MAGIC):
         return None
     *_, total = _PREAMBLE.unpack_from(start)
@@ -175,20 +174,19 @@ def stated_bytes(start: bytes) -> int | None:
 
 
 def read_plan(data: Buffer, check_weights: bool = True, mixer: Callable[[], Mixer] = portable) -> PlanFile:
-    """Everything in `data`, checked before it is used; PlanError names what is wrong.
+    """The plan in `data`, checked before it is used; PlanError names the problem.
 
-    Without `check_weights` the values of the constants are taken as they are, with it compared with their
-    checksums; `mixer`: see `checksums`. Where `data` is read-only, it must stay as it is as long as the plan
-    is used: constants are not copied then.
+    With `check_weights` the constants are compared with their checksums; `mixer`: see `checksums`. If `data`
+    is read-only, it must not change as long as the plan is used: constants are not copied then.
     """
     view = memoryview(data)
     is_intact = watch(view.obj) if isinstance(view.obj, mmap.mmap) else None
-    content = view.cast("B") if view.nbytes else memoryview(b"")  # no shape with a 0 is cast
+    content = view.cast("B") if view.nbytes else memoryview(b"")  # a shape with a 0 cannot be cast
     return _read(content, mixer if check_weights else None, view.readonly, is_intact)
 
 
 def map_plan(path: Path, check_weights: bool = True, mixer: Callable[[], Mixer] = portable) -> PlanFile:
-    """`read_plan` of a file, which is mapped, not copied: nobody may change it in place meanwhile."""
+    """`read_plan` for a file, which is mapped, not copied: it must not be changed in place meanwhile."""
     mapped = map_file(path, "plan")
     file = _read(mapped.content, mixer if check_weights else None, True, mapped.is_intact)
     if not mapped.is_intact():
@@ -221,7 +219,7 @@ def _read(
     header = Reader(load(bytes(data[PREAMBLE_BYTES:][:header_bytes]), "plan header", MAX_HEADER), "")
     plan, weights = parse_plan(header), data[start:]
     held = plan.held
-    if plan.blob_bytes > MAX_CONSTANTS:  # those that the plan is stripped of are compared with nothing
+    if plan.blob_bytes > MAX_CONSTANTS:  # those that the plan is stripped of are not compared
         raise PlanError("AR604", "blobs", f"{plan.blob_bytes} bytes", f"at most {MAX_CONSTANTS}")
     if plan.held_bytes != weights.nbytes:
         got, wanted = f"{plan.held_bytes} bytes", f"{weights.nbytes}, which the file has"
@@ -244,7 +242,7 @@ def _read(
 
 
 def _check_preamble(data: memoryview) -> tuple[int, int]:
-    """(bytes of the header, offset of the constants), which fit each other and the file."""
+    """(bytes of the header, offset of the constants), consistent with each other and the file."""
     if data[:8] != MAGIC[: data.nbytes]:
         raise _foreign(bytes(data[:SNIFFED]))
     if data.nbytes < PREAMBLE_BYTES:
@@ -264,7 +262,7 @@ def _check_preamble(data: memoryview) -> tuple[int, int]:
 
 
 def _foreign(start: bytes) -> PlanError:
-    """For bytes that are no plan of ours: what they are where that can be told."""
+    """For bytes that are not a plan: their kind if it is known."""
     if start.startswith(b"ftrt"):
         do = "build the network again with this library; engines of one do not load in the other"
         return PlanError("AR606", "plan", "an engine that TensorRT has built", "a plan of AnyRT", do)

@@ -1,4 +1,4 @@
-"""JSON that somebody else wrote, read with every value checked; errors name the field.
+"""JSON from an untrusted source, read with every value checked; errors name the field.
 
 >>> Reader({"a": [1, 2]}, "header").field("a").items(8)[1].integer()
 2
@@ -49,8 +49,8 @@ def load(text: bytes, where: str, max_bytes: int) -> Json:
 
 
 def _check_depth(text: bytes, where: str) -> None:
-    # Every second part between quotes is outside strings, once what is escaped is gone. Outside of them a
-    # backslash ends the parsing, so that it does not matter what is counted behind it.
+    # Every second part between quotes is outside strings, once escapes are removed. A backslash outside of
+    # strings ends the parsing, so later counts do not matter.
     plain = text.replace(rb"\\", b"").replace(rb"\"", b"")
     brackets = b"".join(plain.split(b'"')[::2]).translate(None, _NOT_BRACKETS)
     depths = accumulate(map(_STEPS.__getitem__, brackets))
@@ -85,8 +85,8 @@ def _summary(value: Json) -> str:
             return repr(value)[:60]
 
 
-# Long lists are looked at as a whole: a reader for each element takes ten times as long, and is made where
-# the place of a wrong one is to be told.
+# Long lists are checked as a whole: a reader for each element takes ten times as long, and is created only to
+# name the place of an invalid one.
 def _are_texts(value: Json) -> TypeGuard[list[str]]:
     return isinstance(value, list) and {str}.issuperset(map(type, value))
 
@@ -99,7 +99,7 @@ def _are_pairs(value: Json) -> TypeGuard[list[list[str]]]:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """A JSON value and its place; each method gives the value as one type or raises PlanError."""
+    """A JSON value and its place; each method returns the value as one type or raises PlanError."""
 
     value: Json
     where: str
@@ -120,7 +120,7 @@ class Reader:
         return Reader(self.value[name], f"{self.where}.{name}" if self.where else name)
 
     def fields(self, *names: str) -> tuple[Reader, ...]:
-        """All members of an object, which has exactly these."""
+        """All members of an object, which must have exactly these."""
         found = tuple(self.field(name) for name in names)
         if isinstance(self.value, dict) and len(self.value) != len(names):
             self._fail(f"only the fields {', '.join(names)}")
@@ -166,7 +166,7 @@ class Reader:
         )
 
     def integer(self, lo: int = 0, hi: int = MAX_INT) -> int:
-        """An integer from `lo` to `hi`; true and false are none."""
+        """An integer from `lo` to `hi`; not true or false."""
         if isinstance(self.value, bool) or not isinstance(self.value, int) or not lo <= self.value <= hi:
             self._fail(f"an integer from {lo} to {hi}")
         return self.value

@@ -1,7 +1,7 @@
-"""What an engine tells of each kernel besides its name: the layers that it computes, and on which tensors.
+"""The record of each kernel of an engine: the layers that it computes, and its tensors.
 
-It goes with the code to the cache, as text, which is parsed when somebody asks for it: loading an engine does
-without.
+It is stored with the code in the cache, as text, which is parsed only on request: loading an engine does not
+need it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_ITEMS: Final = 1 << 20
 @dataclass(frozen=True, slots=True)
 class TensorRecord:
     """A tensor in memory. `layer`: the layer whose result it is, which knows its name; "" for an input or
-    output of the network, and for what a layer computes on the way."""
+    output of the network, and for an intermediate value of a layer."""
 
     name: str
     layer: str
@@ -34,8 +34,9 @@ class TensorRecord:
 
 @dataclass(frozen=True, slots=True)
 class KernelRecord:
-    """`kind`: its strategy, or that it copies. `tuning`: how its pieces are cut, `tactic` the number of that.
-    `layers`: in the order of the graph. `weights`: for each type how many constant elements it reads."""
+    """`kind`: its strategy, or that it copies. `tuning`: its sizes of pieces, `tactic` the number of that.
+    `layers`: in the order of the graph. `weights`: for each type the number of constant elements that it
+    reads."""
 
     kind: str
     tuning: str

@@ -1,7 +1,7 @@
-"""A file as memory: read when it is touched, shared between processes, and not copied.
+"""A file as memory: read on access, shared between processes, and not copied.
 
-What is mapped changes when the file does. Where a file was shortened, touching what is gone ends the process
-with SIGBUS, which only a copy would prevent. So who uses a mapping asks `is_intact` first, each time:
+A mapping changes with its file. If a file was shortened, accessing the missing part ends the process with
+SIGBUS, which only a copy would prevent. Users of a mapping therefore call `is_intact` before each use:
 
 >>> path = getfixture("tmp_path") / "file"
 >>> path.write_bytes(b"content")
@@ -13,8 +13,8 @@ with SIGBUS, which only a copy would prevent. So who uses a mapping asks `is_int
 >>> mapped.is_intact()
 False
 
-That leaves the time between asking and the end of the use. To write a new file and rename it over the old one
-is always safe: what is mapped stays as it is until it is given back.
+The time between the call and the end of the use remains unprotected. Writing a new file and renaming it over
+the old one is always safe: the mapping keeps the old content.
 """
 
 from __future__ import annotations
@@ -35,22 +35,23 @@ from anyrt.plan.disk import open_regular
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class MappedFile:
-    """The bytes of a file; `handle` is open as long as this object is held, `facts` are those of mapping."""
+    """The bytes of a file; `handle` is open as long as this object is held, `facts` are those at the time of
+    mapping."""
 
     content: memoryview
     handle: int
     facts: tuple[int, int, int]
 
     def is_intact(self) -> bool:
-        """Whether nobody shortened the file or wrote to it since it was mapped."""
+        """Whether the file was neither shortened nor written since it was mapped."""
         try:
             return _facts(self.handle) == self.facts
-        except OSError:  # somebody closed what is not theirs: it cannot be known
+        except OSError:  # somebody closed a descriptor that is not theirs: the answer is unknown
             return False
 
     def read(self, start: int, offset: int, out: NDArray[np.uint8]) -> None:
-        """Fill `out` with what lies `offset` bytes behind `start`, without touching pages of the mapping;
-        PlanError AR608 where the file has become shorter."""
+        """Fill `out` with the bytes `offset` behind `start`, without touching pages of the mapping; PlanError
+        AR608 if the file has become shorter."""
         at, room = start + offset, out.data
         while room and (count := os.preadv(self.handle, [room], at)):
             at, room = at + count, room[count:]
@@ -59,13 +60,13 @@ class MappedFile:
             raise PlanError("AR608", "inference", "a plan file that was cut", "the file as it was loaded", do)
 
     def forget(self) -> None:
-        """Give back the memory of pages that were touched; what touches them again reads the file."""
+        """Free the memory of pages that were read; the next access reads the file again."""
         if isinstance(self.content.obj, mmap.mmap):
             self.content.obj.madvise(mmap.MADV_DONTNEED)
 
 
 def map_file(path: Path, where: str) -> MappedFile:
-    """`path` mapped for reading; PlanError for what is no regular file, OSError when it cannot be opened."""
+    """`path` mapped for reading; PlanError if it is not a regular file, OSError if it cannot be opened."""
     with open_regular(path, where) as file:
         handle = os.dup(file.fileno())
         try:
@@ -75,13 +76,14 @@ def map_file(path: Path, where: str) -> MappedFile:
             os.close(handle)
             raise
     mapped = MappedFile(memoryview(content), handle, facts)
-    # Not at exit, when threads may still run what is mapped.
+    # Not at exit, when threads may still execute mapped code.
     weakref.finalize(mapped, os.close, handle).atexit = False
     return mapped
 
 
 def watch(mapped: mmap.mmap) -> Callable[[], bool] | None:
-    """Says whether the file of somebody else's mapping was shortened since now; None where there is none."""
+    """A function that returns whether the file of another owner's mapping was shortened since now; None if
+    there is none."""
     try:
         size = mapped.size()
     except (OSError, ValueError):

@@ -1,7 +1,7 @@
-"""What a plan holds: records of plain values, with their JSON forms.
+"""The content of a plan: records of plain values, with their JSON forms.
 
-A plan is what a network was compiled to, before native code: the graph (as text, not read here), the places
-of its constants, inputs and outputs, where dynamic sizes come from and what must hold of them, the profiles.
+A plan is a compiled network without native code: the graph (as text, not parsed here), the places of its
+constants, inputs and outputs, the sources of dynamic sizes and the conditions on them, the profiles.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from anyrt.plan.refit import Refit, parse_refit
 MAX_BINDINGS: Final = 4096
 MAX_SYMBOLS: Final = 65536
 MAX_PROFILES: Final = 1024
-LENT_BY: Final = "over"  # of a layer, in its details: the input in whose memory its output may lie
-REFIT: Final = "refit"  # the field of plans whose weights may change
-MEMORY_OF: Final = "memory of"  # of a layer, in its details: the input whose memory its output has
+LENT_BY: Final = "over"  # of a layer, in its details: the input whose memory its output may share
+REFIT: Final = "refit"  # the field of plans with refittable weights
+MEMORY_OF: Final = "memory of"  # of a layer, in its details: the input whose memory its output shares
 STREAMS: Final = "streams"  # the setting of a plan whose weights may be streamed
 MAX_RECORDS: Final = 1 << 20  # blobs, requirements, layers, settings
 
@@ -71,8 +71,9 @@ def lay_out(blobs: Iterable[tuple[str, DataType, int]]) -> tuple[BlobRecord, ...
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """An input or output. `is_shape`: its values decide sizes; `is_host`: its memory is the host's. `rank`:
-    how many axes an output has, where a run decides that; the others, at its end, have size 1."""
+    """An input or output. `is_shape`: its values determine sizes; `is_host`: its memory is the host's.
+    `rank`: how many axes an output has, if an inference determines that; the others, at its end, have size
+    1."""
 
     name: str
     is_input: bool
@@ -86,19 +87,19 @@ class Binding:
 
     @property
     def is_found(self) -> bool:
-        """Whether a run decides its shape."""
+        """Whether an inference determines its shape."""
         return self.rank is not None or any(map(counts, self.shape))
 
     @property
     def memory(self) -> tuple[Dim, ...]:
-        """The sizes of the row-major array that its memory is, as the format says."""
+        """The sizes of the row-major array that is its memory in its format."""
         return in_memory(self.format, self.dtype, self.shape)
 
 
 @dataclass(frozen=True, slots=True)
 class SymbolRecord:
-    """A dynamic size: dimension `axis` of the input `tensor`, or (`is_value`) its element `axis`. What data
-    decide is the number in an output, `most` at most."""
+    """A dynamic size: dimension `axis` of the input `tensor`, or (`is_value`) its element `axis`. A
+    data-dependent size is the number in an output, at most `most`."""
 
     name: str
     tensor: str
@@ -110,12 +111,12 @@ class SymbolRecord:
 
     @property
     def sym(self) -> Sym:
-        """The symbol as it stands in sizes."""
+        """The symbol of the size."""
         return Sym(self.name, self.lo, self.hi, most=self.most)
 
     @staticmethod
     def of(sym: Sym, tensor: str, axis: int, is_value: bool) -> SymbolRecord:
-        """A symbol with where its value comes from."""
+        """A symbol with the source of its value."""
         return SymbolRecord(sym.name, tensor, axis, is_value, sym.lo, sym.hi, sym.most)
 
 
@@ -132,7 +133,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class LayerRecord:
-    """What an inspector says of a layer; `details` are pairs in the order to be shown."""
+    """The inspector's record of a layer; `details` are pairs in the order of display."""
 
     name: str
     kind: str
@@ -143,11 +144,10 @@ class LayerRecord:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything about an engine but its constants' values and its native code.
+    """Everything about an engine except its constants' values and its native code.
 
-    `bindings`: inputs, then outputs. `settings`: (key, value) pairs that the compiler wants back when it
-    compiles on load. `report`: what was fused, and why something was not. `refit`: see `plan/refit.py`, None
-    where no weights may change.
+    `bindings`: inputs, then outputs. `settings`: (key, value) pairs that the compiler needs when it compiles
+    on load. `report`: the build report. `refit`: see `plan/refit.py`, None if no weights may change.
     """
 
     name: str
@@ -164,12 +164,12 @@ class Plan:
 
     @property
     def blob_bytes(self) -> int:
-        """The size of all constants with the space between them, as they lie in memory."""
+        """The size of all constants in memory, with the gaps between them."""
         return _end(self.blobs)
 
     @property
     def held(self) -> tuple[BlobRecord, ...]:
-        """The constants that are in the file, where they lie there: all but those that it was stripped of."""
+        """The constants in the file, with their places there: all except those that it was stripped of."""
         if self.refit is None or not self.refit.is_stripped:
             return self.blobs
         made = set(self.refit.made)
@@ -187,12 +187,12 @@ class Plan:
 
     @property
     def sources(self) -> dict[int, int]:
-        """The inputs that outputs are updates of, and whose memory they have, as indices of bindings."""
+        """The inputs that outputs update in place, as indices of bindings."""
         return self._inputs_told(MEMORY_OF)
 
     @property
     def lenders(self) -> dict[int, int]:
-        """The inputs in whose memory outputs may lie, which plug-ins write over, as indices of bindings."""
+        """The inputs whose memory plug-ins may overwrite with outputs, as indices of bindings."""
         return self._inputs_told(LENT_BY)
 
     def _inputs_told(self, detail: str) -> dict[int, int]:
@@ -207,7 +207,7 @@ class Plan:
         return STREAMS in dict(self.settings)
 
     def number(self, setting: str) -> int | None:
-        """A setting that counts something; None when it is not there."""
+        """A numeric setting; None if it is missing."""
         text = dict(self.settings).get(setting)
         if text is None:
             return None
@@ -239,7 +239,8 @@ class Plan:
 
 
 def stripped(plan: Plan, is_stripped: bool) -> Plan:
-    """The plan without what is made of weights, or with it; one that takes no weights stays as it is."""
+    """The plan stripped of constants made from weights, or with them; the same plan if it is not
+    refittable."""
     return plan if plan.refit is None else replace(plan, refit=replace(plan.refit, is_stripped=is_stripped))
 
 
@@ -326,7 +327,7 @@ def _parse_blob(reader: Reader) -> tuple[str, DataType, int]:
 
 
 def _parse_symbols(reader: Reader) -> tuple[SymbolRecord, ...]:
-    """Upper bounds mention symbols before them."""
+    """Upper bounds refer to symbols before them."""
     found: dict[str, SymbolRecord] = {}
     known: dict[str, Sym] = {}
     for item in reader.items(MAX_SYMBOLS):
@@ -411,7 +412,7 @@ def _check_symbol(record: SymbolRecord, inputs: Mapping[str, Binding], place: Re
 
 
 def _check_count(record: SymbolRecord, outputs: Mapping[str, Binding], place: Reader) -> None:
-    """What tells a size that data decide is a number in an output."""
+    """A data-dependent size is a number in an output."""
     binding = outputs.get(record.tensor)
     if binding is None or binding.shape or binding.dtype is not DataType.INT64 or not record.is_value:
         raise place.error(f"the tensor {record.tensor!r}", "an output that is an int64")

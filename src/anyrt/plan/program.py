@@ -1,4 +1,5 @@
-"""What native code needs from its caller: sizes, entry offsets, names of kernels; and the code itself.
+"""The data that native code requires of its caller: sizes, entry offsets, names of kernels; and the code
+itself.
 
 >>> n = Sym("n", 1, 8)
 >>> program = Program((n.dim * 4,), 0, 0, 0, 0, ("add",), (("run", 64),))
@@ -31,7 +32,7 @@ MAX_KERNELS: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """An operand or result as a plug-in is told of it, but for its sizes, which a run knows."""
+    """An operand or result of a plug-in, without its sizes, which an inference knows."""
 
     dtype: DataType
     rank: int
@@ -41,10 +42,11 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class PluginCall:
-    """A call of a plug-in of the layer `where`. `name`, `version`, `space`: what its creator is found by;
-    `made`: the constant that it makes it of; `tactic`: its way to compute. `told`: the first `inputs` are
-    operands. In its frame stand where all of these lie, then its workspace where that has bytes, and the
-    sizes of each tensor in order. `over`: for each result the operand in whose memory it lies, or −1."""
+    """A call of a plug-in of the layer `where`. `name`, `version`, `space`: the key of its creator; `made`:
+    the constant with the serialized plug-in; `tactic`: the selected implementation. `told`: the first
+    `inputs` are operands. Its frame has the addresses of all of these, then of its workspace if that has
+    bytes, and the sizes of each tensor in order. `over`: for each result the operand whose memory it
+    overwrites, or −1."""
 
     where: str
     name: str
@@ -109,15 +111,15 @@ def _as_json(call: OutsideCall) -> Json:
 class Program:
     """The caller's side of a compiled engine.
 
-    `slots`: values that run() reads behind the bindings, with room for `frames` words behind them.
-    `arena_bytes`, `table_bytes`, `scratch_bytes` (per thread): memory for given sizes. `kernels`: names
-    in the order of step(); `inside`: for some of them how many that follow are inside it; `loops`: those
-    that repeat these. `entries`: (name, offset in the image). `about`: what else is told of the kernels
-    (see plan/kernels.py). `assertions`: what runs find out, in the order of their statuses; behind them
-    comes a status for each of `fences`, what the accesses of a kernel are held to. `outside`: plug-ins
-    and exchanges that are called, by number. `guards`: for each version when it runs, the first whose
-    guard is not 0, and its first step; `reads`: for each step the offsets of the constants that it reads,
-    and at the end those that tables are made of.
+    `slots`: values that run() reads behind the bindings, with `frames` words behind them. `arena_bytes`,
+    `table_bytes`, `scratch_bytes` (per thread): memory for given sizes. `kernels`: names in the order of
+    step(); `inside`: for some of them the number of following ones that are inside it; `loops`: those that
+    repeat these. `entries`: (name, offset in the image). `about`: the records of the kernels (see
+    plan/kernels.py). `assertions`: the conditions on data, in the order of their statuses; behind them comes
+    a status for each of `fences`, the access checks of a kernel. `outside`: plug-ins and collective
+    operations, by number. `guards`: for each version its guard, of which the first that is not 0 selects it,
+    and its first step; `reads`: for each step the offsets of the constants that it reads, and at the end
+    those that tables depend on.
     """
 
     slots: tuple[Dim, ...]
@@ -137,8 +139,8 @@ class Program:
     reads: tuple[tuple[int, ...], ...] = ()
 
     def found(self, fault: int, words: Sequence[int]) -> tuple[str, AnyrtError]:
-        """Where the run ended whose status was so far behind `FIRST_FAULT`, and the error for the numbers in
-        the last words of its array."""
+        """The place where the inference ended with this status behind `FIRST_FAULT`, and the error for the
+        numbers in the last words of its array."""
         if fault < len(self.assertions):
             assertion = self.assertions[fault]
             return assertion.where, assertion.broken(words[0])
@@ -224,7 +226,8 @@ def _fence(reader: Reader) -> Fence:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """Native code ready to be mapped: flat, free of symbols and relocations; with what its caller needs."""
+    """Native code ready to be mapped: flat, without symbols and relocations; with the data that its caller
+    needs."""
 
     program: Program
     image: bytes

@@ -1,8 +1,8 @@
-"""What a plan says of weights that may be given again: under which names, and what is made of them.
+"""The refit part of a plan: the names of refittable weights, and the constants that depend on them.
 
-A refit computes the graph `graph_text`: its inputs are weights, `w0` and so on in their order, and what was
-computed of these before; its outputs are computed in their order, and those of constants of the plan take
-their places.
+A refit computes the graph `graph_text`: its inputs are weights, `w0` and so on in their order, and values
+computed before; its outputs are computed in their order, and those that are constants of the plan replace
+these.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from anyrt.core.errors import DTypeError
 from anyrt.plan.json import Json, Reader
 
 MAX_WEIGHTS: Final = 1 << 20
-RANGE: Final = "RANGE"  # the role of what a step of an int8 tensor is worth, which is no weights
+RANGE: Final = "RANGE"  # the role of the scale of an int8 tensor, which is no weights
 
 
 @dataclass(frozen=True, slots=True)
 class WeightsRecord:
-    """Weights of a network. `given_name`: that they were given, "" for none; `places`: the layers that have
-    them, each with the role that they have there; of a range, the tensor that has it."""
+    """Weights of a network. `given_name`: the name that the user set, "" for none; `places`: the layers that
+    have them, each with their role; for a range, the tensor that has it."""
 
     given_name: str
     dtype: DataType
@@ -32,7 +32,8 @@ class WeightsRecord:
 
     @property
     def name(self) -> str:
-        """The name that they were given, else their layer and role, as in "conv1 KERNEL"; "" for a range."""
+        """The name that the user set, otherwise their layer and role, as in "conv1 KERNEL"; "" for a
+        range."""
         return "" if self.range_of is not None else self.title
 
     @property
@@ -42,14 +43,14 @@ class WeightsRecord:
 
     @property
     def title(self) -> str:
-        """How messages call them."""
+        """Their name in messages."""
         return self.given_name or " ".join(self.places[0] if self.places else ("weights",))
 
 
 @dataclass(frozen=True, slots=True)
 class Refit:
-    """`made`: the constants that are made of weights, by name. `is_free`: weights may be any; else they must
-    be those of the build. `is_stripped`: these constants are not in the plan."""
+    """`made`: the constants that depend on weights, by name. `is_free`: weights may change; otherwise they
+    must be those of the build. `is_stripped`: these constants are not in the plan."""
 
     weights: tuple[WeightsRecord, ...]
     graph_text: str
@@ -66,7 +67,7 @@ class Refit:
 
 
 def parse_refit(reader: Reader, blobs: frozenset[str]) -> Refit:
-    """What `as_json` wrote, of a plan with constants of these names."""
+    """The record that `as_json` wrote, of a plan with constants of these names."""
     weights, graph, made, is_free, is_stripped = reader.exactly(5)
     names = made.texts(MAX_WEIGHTS)
     if unknown := set(names) - blobs:
@@ -85,5 +86,5 @@ def _parse_weights(reader: Reader) -> WeightsRecord:
 
 
 def input_name(index: int) -> str:
-    """What the graph of a refit calls weights number `index`."""
+    """The name of weights number `index` in the graph of a refit."""
     return f"w{index}"

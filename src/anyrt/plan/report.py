@@ -1,7 +1,7 @@
-"""The build report: what each kernel computes and moves, and why something got a buffer of its own.
+"""The build report: the computation and traffic of each kernel, and why values were stored.
 
-A plan keeps it as JSON text, which loading does not read. `short_text` is at most 40 lines, `full_text` is
-all of it. Sizes are bytes at the shapes that the first profile calls optimal.
+A plan contains it as JSON text, which loading does not read. `short_text` has at most 40 lines, `full_text`
+is complete. Sizes are bytes at the optimal shapes of the first profile.
 
 >>> report = Report(("x (4, 8)",), (KernelTraffic("scale+relu", ("scale", "relu"), 128, 128),), layers=2)
 >>> print(short_text(parse_report(print_report(report))))
@@ -28,9 +28,9 @@ NOTES: Final = 6  # lines of notes in the short form
 WIDTH: Final = 100  # columns of a line in the short form
 MAX_TEXT: Final = 256 << 20
 MAX_RECORDS: Final = 1 << 24
-LEAST: Final = 0.005  # seconds of a step that are worth telling
+LEAST: Final = 0.005  # minimum seconds of a step that is reported
 NUMBER: Final = re.compile(r"\d+")
-Seconds = Sequence[tuple[str, float]]  # phases of a build, with the seconds that each took
+Seconds = Sequence[tuple[str, float]]  # phases of a build, with the seconds of each
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class KernelTraffic:
 
     def __str__(self) -> str:
         layers = [in_line(layer) for layer in self.layers]
-        whole = self.name.startswith("+".join(layers))  # but for names that are too long
+        whole = self.name.startswith("+".join(layers))  # except for names that are too long
         return self.name if whole else f"{self.name}: {', '.join(layers)}"
 
 
@@ -64,10 +64,10 @@ class StoredTensor:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What became of a network. `at`: the shapes that sizes are given for. `layers`: those that kernels
-    compute. `results`: of layers that others read and that are no outputs, of these `fused` never go to
-    memory. `tables`: of taps. `notes`: what else there is to say; a line that begins with a space belongs to
-    the one before. `code`: what was written for the processor, which only the full form tells."""
+    """The result of a build. `at`: the shapes for all sizes. `layers`: those that kernels compute. `results`:
+    of layers that others read and that are no outputs; `fused` of these are never in memory. `tables`: of
+    taps. `notes`: further lines; one that begins with a space belongs to the one before. `code`: the size of
+    the processor's code, only in the full form."""
 
     at: tuple[str, ...] = ()
     kernels: tuple[KernelTraffic, ...] = ()
@@ -93,13 +93,13 @@ class Report:
 
 
 def print_report(report: Report) -> str:
-    """The text that a plan keeps."""
+    """The text in a plan."""
     return dump(report.as_json()).decode()
 
 
 def parse_report(text: str) -> Report:
-    """The report that `print_report` wrote; PlanError for JSON that is none. Plain text, as earlier versions
-    wrote it, is a report of notes only."""
+    """The report that `print_report` wrote; PlanError for invalid JSON. Plain text of earlier versions
+    becomes a report with notes only."""
     if not text.startswith("{"):
         return Report(notes=tuple(text.splitlines()))
     top = Reader(load(text.encode(), "report", MAX_TEXT), "report")
@@ -175,14 +175,14 @@ def full_text(report: Report, seconds: Seconds = ()) -> str:
 
 
 def kernel_lines(report: Report) -> Iterator[str]:
-    """Each kernel with the layers that it computes, and what it moves."""
+    """Each kernel with the layers that it computes, and its traffic."""
     for k in report.kernels:
         yield f"{k}; reads {byte_count(k.reads)}, writes {byte_count(k.writes)}"
 
 
 def reasons(stored: Iterable[StoredTensor]) -> list[tuple[int, str]]:
-    """How often each kind of reason was given, the most frequent first: reasons of a kind differ in numbers
-    only, of which the least and the greatest are told.
+    """How often each kind of reason occurs, the most frequent first: reasons of a kind differ only in
+    numbers, of which the least and the greatest are reported.
 
     >>> reasons([StoredTensor("a", 4, "2 kernels read it"), StoredTensor("b", 4, "5 kernels read it")])
     [(2, '2 to 5 kernels read it')]
@@ -202,7 +202,7 @@ def _with_ranges(kind: str, rows: Sequence[Sequence[int]]) -> str:
 
 
 def totals(report: Report, seconds: Seconds = ()) -> list[str]:
-    """How many kernels there are, what they move, and what was fused."""
+    """The number of kernels, their traffic, and what was fused."""
     kernels = counted(len(report.kernels), "kernel")
     tables = f", {counted(report.tables, 'table')} of taps" if report.tables else ""
     at = f", at {', '.join(report.at)}" if report.at else ""
