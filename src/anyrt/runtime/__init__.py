@@ -1,1 +1,1 @@
-"""Engines and contexts: all between a compiled plan and a finished inference, without a compiler."""
+"""Engines and contexts: everything between a compiled plan and a finished inference, without a compiler."""

@@ -1,4 +1,4 @@
-"""The address behind what a user binds: an int, a NumPy array, or anything that speaks DLPack."""
+"""The address of a user's object: an int, a NumPy array, or any object with DLPack."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ Bindable: TypeAlias = "SupportsIndex | SupportsInt | Array | DLPack"
 
 # Kinds of DLPack devices whose memory the processor reads: CPU, page-locked, managed.
 _READABLE = frozenset({1, 3, 13})
-FARTHEST = 2**62 - 1  # that a value says which decides sizes; twice that still is an int64
+FARTHEST = 2**62 - 1  # the largest magnitude of a value that determines sizes; twice that still is an int64
 
 
 class Bound(NamedTuple):
-    """Memory given for a tensor; `shape` and `nbytes` are None for a bare address; `owner` keeps it."""
+    """Memory of a tensor; `shape` and `nbytes` are None for a bare address; `owner` keeps it alive."""
 
     address: int
     shape: tuple[int, ...] | None = None
@@ -55,7 +55,7 @@ UNBOUND = Bound(0)
 
 
 def bind(binding: Binding, value: Bindable) -> Bound:
-    """The memory of `value` for `binding`; BindingError says what does not fit."""
+    """The memory of `value` for `binding`; BindingError if it does not fit."""
     if type(value) is int:  # first, since asking for a protocol takes microseconds
         return Bound(_checked(binding, value))
     if isinstance(value, np.ndarray):
@@ -104,7 +104,7 @@ def import_dlpack(binding: Binding, value: DLPack) -> Array:
 
 
 def refuse_masked(binding: Binding, array: Array) -> None:
-    """What is read or written lies under the mask, too, which would not be seen."""
+    """Masked elements are read or written, too, which would go unnoticed."""
     if type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray):
         do = "pass array.filled(value)" if binding.is_input else "pass array.data"
         raise BindingError("AR703", binding.name, got="a masked array", wanted="a plain NumPy array", do=do)
@@ -119,7 +119,7 @@ def _bind_array(binding: Binding, array: Array, foreign: object = None) -> Bound
     if not array.flags.aligned:
         got, do = "an array between two elements", "pass array.copy()"
         raise BindingError("AR705", binding.name, got=got, wanted="aligned memory", do=do)
-    # NumPy takes what comes by DLPack for read-only unless the other library says that it may be written.
+    # NumPy treats DLPack memory as read-only unless the other library declares it writable.
     if not binding.is_input and foreign is None and not array.flags.writeable:
         raise BindingError(
             "AR705",
@@ -148,8 +148,8 @@ def check_dtype(binding: Binding, array: Array) -> None:
 
 
 def read_values(binding: Binding, address: int, count: int) -> tuple[int, ...]:
-    """The elements of a shape tensor, as they stand in host memory now. Beyond `FARTHEST` they say no more:
-    ends of slices do, which are then those of the tensor."""
+    """The current elements of a shape tensor in host memory. Beyond `FARTHEST` they are equivalent: ends of
+    slices, which then are those of the tensor."""
     dtype = numpy_dtype(binding.dtype)
     content = ctypes.string_at(address, count * dtype.itemsize)
     return tuple(max(-FARTHEST, min(int(x), FARTHEST)) for x in np.frombuffer(content, dtype))

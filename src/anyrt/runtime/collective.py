@@ -1,9 +1,10 @@
-"""Exchanges between ranks: the eight operations of DistCollective, over whatever shares bytes between ranks.
+"""Collective operations: the eight operations of DistCollective, over any communicator that shares bytes
+between ranks.
 
 y = exchange(ranks, Exchange(CollectiveOperation.ALL_REDUCE, ReduceOperation.SUM), x)
 
-Parts are folded in the order of ranks, on every rank alike, half types in float32 and rounded once: the
-same bits on all ranks and in each run.
+Parts are reduced in the order of ranks, identically on every rank, half types in float32 and rounded once:
+the same bits on all ranks and in each run.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Bytes = NDArray[np.uint8]
 DType = np.dtype[Any]  # Any: as above
 C, R = CollectiveOperation, ReduceOperation
 FOLDS: Final = {R.SUM: np.add, R.AVG: np.add, R.PROD: np.multiply, R.MAX: np.maximum, R.MIN: np.minimum}
-KEPT: Final = 4  # lists of pieces whose parts a form remembers: a communicator uses a few in turn
+KEPT: Final = 4  # lists of pieces whose parts a form caches: a communicator uses a few in turn
 
 
 @runtime_checkable
@@ -47,17 +48,17 @@ class Communicator(Protocol):
         """The most bytes of one `share`, a multiple of 64."""
 
     def share(self, text: bytes, piece: Bytes, members: Sequence[int]) -> Sequence[Bytes]:
-        """The pieces of all members, in their order, good until `release`. `text`, 32 bytes, must be the same
-        on all of them: ArgumentError AR304 on each where it is not. ResourceError AR811 on each that waits
-        for a rank that has ended, or for longer than the time limit."""
+        """The pieces of all members, in their order, valid until `release`. `text`, 32 bytes, must be the
+        same on all of them: ArgumentError AR304 on each if it is not. ResourceError AR811 on each that waits
+        for a rank that has ended, or longer than the time limit."""
 
     def release(self, members: Sequence[int]) -> None:
-        """Whoever called `share` has read what it wanted."""
+        """The caller of `share` has finished reading."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """What is done; `root` sends or receives, where there is one; `group` takes part, None: all."""
+    """The operation; `root` sends or receives, if there is one; `group` takes part, None: all."""
 
     operation: CollectiveOperation
     fold: ReduceOperation = R.NONE
@@ -66,15 +67,15 @@ class Exchange:
 
 
 def exchange(ranks: Communicator, what: Exchange, x: Array) -> Array:
-    """What this rank has afterwards, as a new array; an `Exchanger` is faster where it is done again.
+    """The result of this rank, as a new array; an `Exchanger` is faster if it is repeated.
 
-    Of REDUCE and GATHER, ranks but the root keep what they had. Arrays are cut and joined along axis 0; all
-    members give arrays of one type and shape."""
+    For REDUCE and GATHER, ranks other than the root keep their operand. Arrays are split and joined along
+    axis 0; all members pass arrays of one type and shape."""
     return Exchanger(ranks, what)(x)
 
 
 class Exchanger:
-    """An exchange that is done again and again, of arrays of any shapes and types, each judged once."""
+    """A repeated operation on arrays of any shapes and types, each checked once."""
 
     def __init__(self, ranks: Communicator, what: Exchange) -> None:
         self.ranks, self.what = ranks, what
@@ -83,7 +84,7 @@ class Exchanger:
         self._forms = dict[tuple[tuple[int, ...], DType], Form]()
 
     def __call__(self, x: Array) -> Array:
-        """What this rank has afterwards, as `exchange` says."""
+        """The result of this rank, see `exchange`."""
         if not x.flags.c_contiguous:
             x = np.ascontiguousarray(x)
         form = self._forms.get((x.shape, x.dtype)) or self.form(x.shape, x.dtype)
@@ -94,7 +95,7 @@ class Exchanger:
         return out if len(form.shape) == 1 else out.reshape(form.shape)
 
     def form(self, shape: tuple[int, ...], dtype: DType) -> Form:
-        """How arrays of a shape and type are exchanged."""
+        """The form for arrays of a shape and type."""
         found = self._forms.get((shape, dtype))
         if found is None:
             found = self._forms[shape, dtype] = _form(self, shape, dtype)
@@ -103,9 +104,9 @@ class Exchanger:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How arrays of one shape and type are exchanged. `shape`, `count`: of the result. Of the `sources` among
-    the members, elements [low, high) go there: folded, or each `stride` behind the last. `step`: the elements
-    that are shared at once. `is_aside`: others get what is made."""
+    """The form for arrays of one shape and type. `shape`, `count`: of the result. Of the `sources` among the
+    members, elements [low, high) contribute: reduced, or each `stride` behind the last. `step`: the elements
+    that are shared at once. `is_aside`: only others receive the result."""
 
     text: bytes
     members: tuple[int, ...]
@@ -123,7 +124,8 @@ class Form:
     _parts: dict[int, tuple[Sequence[Bytes], list[Array]]] = field(default_factory=dict)
 
     def run(self, ranks: Communicator, data: Bytes, out: Array) -> None:
-        """Exchange the operand's bytes; `out` has the elements of the result then, unless others get it."""
+        """Exchange the operand's bytes; `out` has the elements of the result then, unless only others receive
+        it."""
         members, text = self.members, self.text
         if self.given <= self.step:
             pieces = ranks.share(text, data, members)
@@ -139,7 +141,7 @@ class Form:
             ranks.release(members)
 
     def _known(self, pieces: Sequence[Bytes]) -> list[Array]:
-        """What of whole operands goes to the result; communicators give the same lists again."""
+        """The parts of whole operands for the result; communicators pass the same lists again."""
         found = self._parts.get(id(pieces))
         if found is None or found[0] is not pieces:
             if len(self._parts) >= KEPT:
@@ -148,7 +150,7 @@ class Form:
         return found[1]
 
     def _cut(self, at: int, pieces: Sequence[Bytes]) -> list[Array]:
-        """What of pieces that begin at element `at` goes to the result."""
+        """The parts for the result of pieces that begin at element `at`."""
         width = self.dtype.itemsize
         low, high = (max(x - at, 0) * width for x in (self.low, self.high))
         return [pieces[k][low:high].view(self.dtype) for k in self.sources]
@@ -164,7 +166,7 @@ class Form:
 
 
 def _form(of: Exchanger, shape: tuple[int, ...], dtype: DType) -> Form:
-    """How arrays of a shape and type are exchanged; ShapeError where they cannot be cut."""
+    """The form for arrays of a shape and type; ShapeError if they cannot be split."""
     what, members, ranks = of.what, of.members, of.ranks
     op, count, me = what.operation, len(members), members.index(ranks.rank)
     where = f"rank {ranks.rank}, {op.name}"

@@ -1,4 +1,4 @@
-"""Where the constants of a loaded plan lie, and what takes their place: a refit's, or a stream of them."""
+"""The memory of a loaded plan's constants, and their replacement by a refit or a stream."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from anyrt.runtime.stream import Source, Stream
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """Constants where kernels read them, as long as `owner` is held. `is_intact`: whether those in a mapped
-    file are what they were; None where they are in memory. `lacks`: those of them that nobody has given.
-    `stream`: what has few of them at a time in memory."""
+    """Constants in the memory that kernels read, valid as long as `owner` is held. `is_intact`: whether those
+    in a mapped file are unchanged; None if they are in memory. `lacks`: those that are missing. `stream`:
+    keeps few of them in memory at a time."""
 
     address: int
     owner: object
@@ -32,7 +32,7 @@ class Constants:
     stream: Stream | None = None
 
     def bytes(self, offset: int, nbytes: int) -> Bytes:
-        """Some of them: where they lie, or read once more where they are streamed."""
+        """Some of them: in place, or read again if they are streamed."""
         if self.stream is None:
             return lent(self.address + offset, nbytes, self)
         found = np.empty(nbytes, np.uint8)
@@ -44,14 +44,14 @@ class Constants:
         out[:] = lent(self.address + offset, out.size, self)
 
     def step(self, number: int) -> AbstractContextManager[None]:
-        """What step `number` reads is there."""
+        """The data that step `number` reads are in memory."""
         return nullcontext() if self.stream is None else self.stream.step(number)
 
 
 class Held:
-    """The constants that runs begin with, and a lock for those who replace them. A run that has begun stays
-    with those that it has begun with. `budget`: bytes of them that stay in memory, where they may be
-    streamed; None: all."""
+    """The constants that inferences start with, and a lock for their replacement. An inference keeps the
+    constants that it started with. `budget`: bytes of them that stay in memory, if they may be streamed;
+    None: all."""
 
     __slots__ = (
         "_mapped",
@@ -75,19 +75,19 @@ class Held:
         source = _source(file) if self.can_stream else None
         self._source: Source = source or whole.fill
         self._mapped = file.mapped if self.can_stream else None
-        # What a user gave is held only where it may be read again.
+        # The user's memory is held only if it may be read again.
         again = partial(place_constants, file, device)
         self._whole: Callable[[], Constants] = again if source is not None else lambda: whole
 
     @property
     def can_change(self) -> bool:
-        """Whether runs have to ask which constants they begin with."""
+        """Whether inferences must look up the constants to start with."""
         return self.can_stream or self._plan.refit is not None
 
     @property
     def is_intact(self) -> Callable[[], bool] | None:
-        """What says whether constants in a mapped file are what they were, those of the moment if they may be
-        replaced; None where none are mapped."""
+        """Tests whether constants in a mapped file are unchanged, the current ones if they may be replaced;
+        None if none are mapped."""
         if not self.can_change or self.now.is_intact is None:
             return self.now.is_intact
         return lambda: self.now.is_intact is None or self.now.is_intact()
@@ -98,14 +98,14 @@ class Held:
         return 0 if self.now.stream is None else self.now.stream.largest
 
     def put(self, constants: Constants) -> None:
-        """Have runs begin with other constants from now on; the caller holds the lock."""
+        """Use other constants for later inferences; the caller holds the lock."""
         self._source, self._whole = constants.fill, lambda: constants
         self.now = constants
         self._take()
 
     def keep(self, budget: int) -> None:
-        """Have so many bytes of constants stay in memory from the next run on, and others be read when steps
-        need them. ResourceError AR802 where there are no addresses for them."""
+        """Keep so many bytes of constants in memory from the next inference on, and read others when steps
+        need them. ResourceError AR802 if there are no addresses for them."""
         with self.lock:
             self.budget = budget if budget < self._plan.blob_bytes else None
             self._take()
@@ -125,7 +125,7 @@ class Held:
 
 
 def _source(file: PlanFile) -> Source | None:
-    """What reads constants of the plan again; None where only a copy has them."""
+    """A source that reads constants of the plan again; None if there is only a copy."""
     if file.plan.held != file.plan.blobs or not file.in_place:
         return None
     if file.mapped is None:
@@ -140,7 +140,7 @@ def _copy(weights: Bytes, offset: int, out: Bytes) -> None:
 
 
 def place_constants(file: PlanFile, device: Device) -> Constants:
-    """Used in place where they may be and are aligned, else copied to aligned memory."""
+    """Used in place if they are aligned and may be, otherwise copied to aligned memory."""
     if file.plan.held != file.plan.blobs:
         return _stripped(file, device)
     if not file.weights.nbytes:
@@ -155,7 +155,7 @@ def place_constants(file: PlanFile, device: Device) -> Constants:
 
 
 def _stripped(file: PlanFile, device: Device) -> Constants:
-    """Memory for all constants, with those in it that the file has."""
+    """Memory for all constants, filled with those in the file."""
     plan, memory = file.plan, device.allocate(file.plan.blob_bytes)
     found = {b.name: file.weights[b.offset : b.offset + b.nbytes] for b in plan.held}
     for blob in plan.blobs:

@@ -1,8 +1,8 @@
-"""One inference at a time: shapes and addresses are set, then run again and again.
+"""One inference at a time: shapes and addresses are set once and reused by many inferences.
 
-All that native code needs lies in one array of words, which the setters keep up to date, so that a run in
-unchanged circumstances is one native call with one pointer. A context has three parts: its sizes (sizing.py),
-the memory of its inputs and outputs (tensors.py), and that of its own (frame.py).
+All inputs of native code are in one array of words, which the setters update, so that a repeated inference is
+one native call with one pointer. A context has three parts: its sizes (sizing.py), the memory of its inputs
+and outputs (tensors.py), and its own memory (frame.py).
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ SHOWN = 5  # names in a message
 
 
 class Context:
-    """Shapes, addresses and memory of one caller; see `Loaded` for what it shares with others. `is_ready`:
-    nothing has changed since the last run."""
+    """Shapes, addresses and memory of one caller; it shares `Loaded` with other contexts. `is_ready`: nothing
+    has changed since the last inference."""
 
     def __init__(self, loaded: Loaded, policy: Policy, profile: int, limit: int | None) -> None:
         loaded.check_profile(profile)
@@ -46,14 +46,14 @@ class Context:
         self.words[abi.POOL] = loaded.pool.address
         self._constants = loaded.held.now
         self.words[abi.CONSTS] = self._constants.address
-        if abi.CODE in dict(loaded.program.entries):  # an image may hold functions alone
+        if abi.CODE in dict(loaded.program.entries):  # an image may contain only functions
             self.words[abi.PROGRAM] = loaded.code.address(abi.CODE)
         self.tensors = Tensors(loaded, self.words)
         self.sizing = Sizing(loaded, self.tensors, profile)
         self._frame = Frame(loaded, self.words, policy, limit)
         self.is_ready = False
-        self._late = loaded.late  # outputs whose sizes this run has not found yet
-        # None: `_run_anew`, which is not kept here, so that a context ends with its last user and lets go of
+        self._late = loaded.late  # outputs whose sizes this inference has not computed yet
+        # None: `_run_anew`, which is not stored here, so that a context ends with its last user and releases
         # weights that a budget or a refit has replaced.
         self._run = None if loaded.held.can_change else loaded.run
         self._use_lock()
@@ -67,14 +67,14 @@ class Context:
         self._acquire, self._release = self._lock.acquire, self._lock.release
 
     def after_fork(self) -> None:
-        """Prepare again before the next run, which starts the threads of the new process."""
+        """Prepare again before the next inference, which starts the threads of the new process."""
         self._use_lock()
         self._frame.prepared, self.is_ready = None, False
 
     # ---- setters ----------------------------------------------------------------------------------------
 
     def set_profile(self, profile: int) -> None:
-        """Use another profile; the shapes that were set are forgotten."""
+        """Use another profile; the shapes that were set are reset."""
         self.loaded.check_profile(profile)
         self._check_idle()
         self.sizing.enter(profile)
@@ -83,7 +83,7 @@ class Context:
             self._frame.take(self.loaded.workspace_bytes(profile))
 
     def set_shape(self, name: str, shape: Shape) -> None:
-        """The shape of an input from now on."""
+        """Set the shape of an input."""
         index = self.sizing.input(name)
         if shape == self.sizing.given(index):
             return
@@ -92,10 +92,11 @@ class Context:
         self.is_ready = False
 
     def set_address(self, name: str, value: Bindable) -> None:
-        """The memory of an input or output: an address, a NumPy array or a DLPack object, which is kept.
+        """Set the memory of an input or output: an address, a NumPy array or a DLPack object, which is kept
+        alive.
 
-        An array gives a dynamic input its shape as well when none was set, unless its format is another one
-        than LINEAR; the address 0 resets.
+        An array also sets the shape of a dynamic input if none was set, unless its format is not LINEAR; the
+        address 0 resets.
         """
         index = self.loaded.find(name)
         if self._lock.locked():
@@ -110,12 +111,12 @@ class Context:
             self.is_ready = fits and (bound.address == before or self.tensors.may_move(index, prepared))
 
     def forget(self, begin: int, end: int) -> None:
-        """Look again at what lies there before the next run."""
+        """Check its memory again before the next inference."""
         if self.tensors.forget(begin, end):
             self.is_ready = False
 
     def set_allocator(self, name: str, allocator: OutputAllocator | None) -> None:
-        """Who gives memory for an output in each run; None ends that."""
+        """Set the allocator of an output, which every inference calls; None removes it."""
         index = self.loaded.find(name)
         if self.loaded.plan.bindings[index].is_input:
             do = "bind the memory of inputs with set_tensor_address"
@@ -147,7 +148,7 @@ class Context:
             "AR708", "execution context", "a call during another inference", "one inference at a time"
         )
 
-    # ---- runs -------------------------------------------------------------------------------------------
+    # ---- inferences ----------------------------------------------------------------------------------------
 
     def run(self) -> None:
         """One inference; returns when the outputs are written."""
@@ -165,7 +166,7 @@ class Context:
         self._notify()
 
     def run_again(self) -> bool:
-        """The same inference as before; False where `run` is needed, which also says what is wrong."""
+        """The same inference as before; False if `run` is needed, which also reports errors."""
         if self.caller is not None or not self._acquire(False):  # a plug-in that fails is called once
             return False
         try:
@@ -176,8 +177,8 @@ class Context:
             self._release()
 
     def run_steps(self, report: Callable[[str, float], None]) -> None:
-        """One inference, kernel by kernel; `report` is told the name of each and its milliseconds, those of
-        kernels inside loops once, of all turns together."""
+        """One inference, kernel by kernel; `report` is called with the name of each and its milliseconds, for
+        kernels inside loops once, with the sum over all iterations."""
         if not self._acquire(False):
             raise self._busy()
         names = self.loaded.program.kernels
@@ -195,7 +196,7 @@ class Context:
             report(names[k], milliseconds)
 
     def _time_steps(self, numbers: range, times: dict[int, float]) -> None:
-        """Take these steps, and add the milliseconds of each."""
+        """Execute these steps, and add the milliseconds of each."""
         loops, inside = frozenset(self.loaded.program.loops), dict(self.loaded.program.inside)
         for k in self._steps(numbers):
             if k in loops:
@@ -210,7 +211,7 @@ class Context:
                 raise self._failed(status)
 
     def _steps(self, numbers: range) -> Iterator[int]:
-        """The steps of these numbers but for parts of others, each when sizes that were found are known."""
+        """The steps of these numbers except parts of others, each when its sizes are known."""
         behind, inside = numbers.start, dict(self.loaded.program.inside)
         known = pauses.told(self.words, self.loaded.open_outputs)
         for k in numbers:
@@ -222,7 +223,7 @@ class Context:
             yield k
 
     def _carried_out(self) -> int:
-        """The status of a run, which pauses where it has found sizes."""
+        """The status of an inference, which pauses when it has computed open sizes."""
         self._forget()
         status = (self._run or self._run_anew)(self.address)
         while status < 0:
@@ -231,12 +232,12 @@ class Context:
         return status
 
     def _run_anew(self, address: int) -> int:
-        """A run with the constants of the moment, of an engine whose constants may change."""
+        """An inference with the current constants, for an engine whose constants may change."""
         self._take_constants()
         return self.loaded.run(address) if self._constants.stream is None else self._run_streamed(address)
 
     def _run_streamed(self, address: int) -> int:
-        """A run of the version that the sizes choose, step by step."""
+        """An inference of the version for these sizes, step by step."""
         guards, sizes = self.loaded.program.guards, self.sizing.sizes()
         chosen = next(k for k, (guard, _) in enumerate(guards) if value_of(guard, sizes))
         ends = [first for _, first in guards[1:]] + [len(self.loaded.program.kernels)]
@@ -248,7 +249,7 @@ class Context:
         return Status.OK
 
     def _take_constants(self) -> None:
-        """Hold the constants of the moment for a run; frames are filled again where they are new."""
+        """Hold the current constants for an inference; frames are filled again if these are new."""
         now = self.loaded.held.now
         if now.lacks:
             raise _lacking(self.loaded.plan)
@@ -261,7 +262,8 @@ class Context:
         pauses.forget(self.words, self.loaded.open_outputs)
 
     def _take_over(self, told: Told) -> None:
-        """Memory, slots and tables for sizes that a run has found; memory of outputs is asked for."""
+        """Memory, slots and tables for sizes that an inference has computed; memory of outputs is
+        requested."""
         resolved, bindings = self.sizing.resolve(told), self.loaded.plan.bindings
         if resolved is not self._frame.prepared and (status := self._frame.fit(resolved, keeps=True)):
             raise self._failed(status)
@@ -273,12 +275,12 @@ class Context:
         self.tensors.check(found, resolved)
 
     def fit(self, resolved: Resolved) -> None:
-        """Memory, slots and tables for `resolved`, when a run begins; what the last one has found stays."""
+        """Memory, slots and tables for `resolved`, when an inference begins; sizes from the last one stay."""
         if status := self._frame.begin(resolved):
             raise self._failed(status)
 
     def execute(self) -> None:
-        """The run alone, for a caller that keeps everything in order itself."""
+        """Only the native call, for a caller that does all preparation itself."""
         status = self._carried_out()
         if status:
             raise self._failed(status)
@@ -297,7 +299,7 @@ class Context:
         return CompileError("AR807", "inference", got, "status 0")
 
     def _broken(self, fault: int) -> AnyrtError:
-        """The error for what a run has found, with the line of the user's program that added the layer."""
+        """The error for a failed condition, with the line of the user's program that added the layer."""
         where, error = self.loaded.program.found(fault, self.words[-abi.FOUND_WORDS :])
         layers = (dict(x.details) for x in self.loaded.plan.layers if x.name == where)
         source = next((x["source"] for x in layers if "source" in x), None)
@@ -305,8 +307,8 @@ class Context:
 
     @property
     def can_stay_ready(self) -> bool:
-        """False when each run looks again: shape values change in place, allocators want to be asked, and
-        sizes are found anew."""
+        """False if each inference must check again: shape values change in place, allocators must be called,
+        and sizes are computed again."""
         loaded = self.loaded
         return not loaded.value_inputs and not self.tensors.allocators and not loaded.open_outputs
 
@@ -318,7 +320,7 @@ class Context:
         self.is_ready = self.can_stay_ready
 
     def _notify(self) -> None:
-        """Tell allocators what a run has found out."""
+        """Report the shapes of this inference to allocators."""
         for index, allocator in self.tensors.allocators.items():
             binding = self.loaded.plan.bindings[index]
             if binding.is_found:

@@ -1,4 +1,4 @@
-"""Arrays in, arrays out: the shortest way through a context, for one thread."""
+"""Arrays in, arrays out: the fastest use of a context, for one thread."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PLAIN: Final = 0x101  # NumPy's flags C_CONTIGUOUS and ALIGNED
 
 
 class DirectCall:
-    """Calls a context with arrays; what was worked out for their shapes is kept while they stay the same."""
+    """Calls a context with arrays; everything derived from their shapes is kept while they stay the same."""
 
     def __init__(self, context: Context) -> None:
         self._context, self._words = context, context.words
@@ -37,7 +37,7 @@ class DirectCall:
         self._results = [(abi.FIRST_BINDING + i, b) for i, b in enumerate(bindings) if not b.is_input]
         self._shapes: list[Shape] = []
         self._outputs: list[tuple[str, int, Shape, np.dtype[np.generic]]] = []
-        # Outputs are new arrays: what updates a cache is written into a copy of it.
+        # Outputs are new arrays: the update of a cache is written to a copy of it.
         sources = context.loaded.sources
         self._updates = {bindings[y].name: (abi.FIRST_BINDING + x, x) for y, x in sources.items()}
         self._packed: list[tuple[str, DataType, Shape]] = []
@@ -54,7 +54,7 @@ class DirectCall:
             self._context.caller.seat.take(ranks)
         words = self._words
         shapes: list[Shape] = []
-        held = []  # converted copies must live until the run is over
+        held = []  # converted copies must live until the inference is over
         for name, word, dtype, plain, binding in self._inputs:
             array = arrays.get(name)
             if (
@@ -91,7 +91,7 @@ class DirectCall:
         return outputs
 
     def _show(self, outputs: dict[str, Array]) -> None:
-        """Arrays in place of what was memory for them."""
+        """Arrays on the memory of the outputs."""
         if self._found:
             self._cut(outputs)
         for name, kind, shape in self._packed:
@@ -100,7 +100,7 @@ class DirectCall:
             outputs[binding.name] = from_memory(binding, outputs[binding.name], shape)
 
     def _cut(self, outputs: dict[str, Array]) -> None:
-        """Outputs whose sizes data decide, which were kept room for what they may be at most."""
+        """Outputs with data-dependent sizes, whose memory has their maximum size."""
         plan, counts = self._context.loaded.plan, self._context.loaded.counts
         sizes = self._context.sizing.sizes()
         sizes |= {name: int(outputs[plan.bindings[k].name]) for name, k in counts.items()}
@@ -144,7 +144,7 @@ class DirectCall:
         self._shapes, context.is_ready = list(shapes), context.can_stay_ready
 
     def _set_shapes(self, shapes: Sequence[Shape]) -> None:
-        """By the profile in force, or else by the first that allows them."""
+        """By the current profile, otherwise by the first that allows them."""
         context = self._context
         others = (p for p in range(len(context.loaded.plan.profiles)) if p != context.sizing.profile)
         while True:
@@ -177,7 +177,7 @@ def _is_plain(binding: Binding) -> bool:
 
 
 def _laid_out(binding: Binding, array: Array) -> Array:
-    """`array` as the memory of an input has it, where it may be one; what it may not be is told later."""
+    """`array` in the form of an input's memory, if it is valid; errors are reported later."""
     if is_packed(binding.dtype):
         return pack4(array)
     fits = len(array.shape) == len(binding.shape) and not misfit(binding.format, binding.dtype, array.shape)

@@ -1,4 +1,4 @@
-"""A loaded plan: makes contexts, and runs arrays directly.
+"""A loaded plan: creates contexts, and runs arrays directly.
 
 engine = load(read_plan(data), CpuDevice(), pool, obtain)
 y = engine.infer({"x": x})["y"]
@@ -59,7 +59,7 @@ def load(
     obtain: Callable[[PlanFile], Compiled],
     host: Host | None = None,
 ) -> Engine:
-    """An engine from a plan; `obtain` gives its code, from a cache or by compiling it now, `host` calls
+    """An engine from a plan; `obtain` returns its code, from a cache or by compiling it now, `host` calls
     plug-ins and communicators."""
     plan, compiled = file.plan, obtain(file)
     outside = compiled.program.outside
@@ -97,5 +97,5 @@ def load(
 
 
 def _again(code: Code, program: Program) -> Callable[[int, int], int]:
-    """Whether a step that repeats others takes a turn; code of programs without such need not have it."""
+    """Whether a loop step executes another iteration; code of programs without loops need not have it."""
     return code.function(abi.AGAIN, 2) if program.loops else lambda address, step: 0

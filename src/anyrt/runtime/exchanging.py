@@ -1,6 +1,6 @@
-"""Exchanges in the middle of an inference: native code calls them with the frame of the step.
+"""Collective operations within an inference: native code calls them with the frame of the step.
 
-As long as memory and sizes stay the same, a call costs what the communicator does and a few microseconds.
+While memory and sizes stay the same, a call costs a few microseconds more than the communicator.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ DO = "call context.set_communicator(ranks) before the inference"
 
 
 class Seat:
-    """Where a context keeps the communicator of its exchanges."""
+    """Holds the communicator of a context."""
 
     def __init__(self, calls: Sequence[ExchangeCall]) -> None:
         self.ranks: Communicator | None = None
         self._calls = calls
 
     def take(self, ranks: object) -> None:
-        """Use a communicator from now on, None: none; BindingError AR713 for one that the exchanges do not
-        go with. Without any exchange there is nothing to use it for."""
+        """Use a communicator, None: none; BindingError AR713 if it does not match the operations, or if the
+        engine has none."""
         if not self._calls:
             return
         if ranks is not None and not isinstance(ranks, Communicator):
@@ -46,7 +46,7 @@ class Seat:
 
 
 def _check(call: ExchangeCall, ranks: Communicator) -> None:
-    """Whether a communicator has the ranks of an exchange."""
+    """Whether a communicator has the ranks of an operation."""
     where, got = call.where, f"rank {ranks.rank} of {ranks.size}"
     if not call.group and ranks.size != call.ranks:
         do = f"start {call.ranks} ranks, or build for {ranks.size}: layer.num_ranks = {ranks.size}"
@@ -56,7 +56,7 @@ def _check(call: ExchangeCall, ranks: Communicator) -> None:
 
 
 class ExchangeSite:
-    """One exchange of an engine in one context."""
+    """One collective operation of an engine in one context."""
 
     def __init__(self, call: ExchangeCall, seat: Seat) -> None:
         self._call, self._seat = call, seat
@@ -70,7 +70,7 @@ class ExchangeSite:
         self._out: Array
 
     def call(self, frame: int, stream: int) -> None:
-        """Exchange what the frame says."""
+        """Perform the operation of the frame."""
         ranks = self._seat.ranks
         if ranks is None:
             got = "no communicator"
@@ -92,14 +92,14 @@ class ExchangeSite:
         self._known = words
 
     def _stay_aside(self) -> None:
-        """What a rank has that the operation gives nothing: what it gave, or zeros where parts are joined."""
+        """The result of a rank that receives nothing: its operand, or zeros if parts are joined."""
         if self._call.operation is CollectiveOperation.GATHER:
             self._out.view(np.uint8)[:] = 0
         else:
             self._out.view(np.uint8)[:] = self._x
 
     def explained(self, raised: Exception) -> AnyrtError:
-        """The error of an inference that `raised` has ended."""
+        """The error of an inference that the exception `raised` has ended."""
         where = self._call.where
         if isinstance(raised, AnyrtError):
             return raised if raised.where == where else raised.at(f"{where}, {raised.where}")

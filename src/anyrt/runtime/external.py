@@ -1,8 +1,8 @@
-"""Who calls code that is not ours for a context: plug-ins and communicators, which native code reaches by one
-address.
+"""The interface for calls of foreign code of a context: plug-ins and communicators, which native code finds
+at one address.
 
-There stand the addresses of C functions, one for each `OutsideCall`, which take the frame of the call; an
-answer other than `abi.DONE` ends the run, and `error` says why.
+It holds the addresses of C functions, one for each `OutsideCall`, which take the frame of the call; a result
+other than `abi.DONE` ends the inference, and `error` has the reason.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ class Caller(Protocol):
 
     @property
     def address(self) -> int:
-        """Of the addresses of the C functions."""
+        """The address of the table of C functions."""
 
     def error(self) -> AnyrtError:
-        """What ended the last run; raises what is no error of a program's, as KeyboardInterrupt."""
+        """The exception that ended the last inference; raises exceptions such as KeyboardInterrupt, which are
+        no errors."""
 
 
 Callers: TypeAlias = Callable[[], Caller]  # a new one for each context

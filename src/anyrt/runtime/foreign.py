@@ -1,4 +1,4 @@
-"""Copies of memory that somebody else names by an address, which may be wrong.
+"""Copies of memory at addresses that a user passed, which may be invalid.
 
 >>> x = np.arange(3, dtype=np.int32)
 >>> read_memory(x.ctypes.data, 12).view(np.int32).tolist()
@@ -24,8 +24,8 @@ class _Segment(ctypes.Structure):
 
 
 def read_memory(address: int, nbytes: int) -> npt.NDArray[np.uint8] | None:
-    """A copy of what lies there; None where the process has no memory. Where the system does not copy between
-    processes, nothing is known of the address, and it is read as it is."""
+    """A copy of the memory there; None if the process has no memory there. If the system does not copy
+    between processes, the address cannot be checked, and is read directly."""
     copy = np.empty(nbytes, np.uint8)
     if nbytes == 0:
         return copy

@@ -1,4 +1,4 @@
-"""Arrays as the network sees them, and as they lie in the memory of a format, see core/formats.py.
+"""Arrays in the network's shape, and in the memory layout of a format, see core/formats.py.
 
 >>> from anyrt.core.enums import DataType
 >>> binding = Binding("x", True, DataType.HALF, (1, 3, 2, 2), format=TensorFormat.CHW2)

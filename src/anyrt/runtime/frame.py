@@ -1,4 +1,5 @@
-"""What native code works in: the workspace, the tables, and the words of sizes, for the sizes of a run."""
+"""The memory of native code: the workspace, the tables, and the words of sizes, for the sizes of an
+inference."""
 
 from __future__ import annotations
 
@@ -15,12 +16,12 @@ from anyrt.runtime.shapes import Resolved
 
 
 class Frame:
-    """The workspace of a context, and what else it has for the sizes that it is `prepared` for."""
+    """The workspace of a context, and the other data for the sizes that it is `prepared` for."""
 
     def __init__(self, loaded: Loaded, words: array[int], policy: Policy, limit: int | None) -> None:
         self.loaded, self.words, self.policy, self._limit = loaded, words, policy, limit
         self.prepared: Resolved | None = None
-        self._begun: Resolved | None = None  # the state that a run begins with
+        self._begun: Resolved | None = None  # the state at the start of an inference
         self._tables: Memory | None = None
         self._workspace: Workspace = EMPTY
         # The words of sizes with an upper bound, which native code loads.
@@ -29,7 +30,7 @@ class Frame:
         self._loaded_words = frozenset(first + n for n in bounded)
 
     def use(self, workspace: Workspace) -> None:
-        """Another workspace, which nothing is prepared in."""
+        """Another workspace, which is not prepared."""
         self._workspace, self.prepared = workspace, None
 
     def take(self, nbytes: int) -> None:
@@ -37,8 +38,8 @@ class Frame:
         self.use(take(self.loaded.device, nbytes, self._limit))
 
     def begin(self, resolved: Resolved) -> int:
-        """Memory, slots and tables when a run begins; what the last one has found stays. The status of
-        preparing."""
+        """Memory, slots and tables when an inference begins; sizes from the last one stay. Returns the status
+        of preparing."""
         if self.prepared is not None and resolved is self._begun:
             return abi.Status.OK
         status = self.fit(resolved, keeps=False)
@@ -46,7 +47,7 @@ class Frame:
         return status
 
     def fit(self, resolved: Resolved, *, keeps: bool) -> int:
-        """Memory, slots and tables. `keeps`: also what lies in the arena, and sizes that were found."""
+        """Memory, slots and tables. `keeps`: preserves the content of the arena, and computed sizes."""
         loaded, words = self.loaded, self.words
         loaded.pool.ensure()
         needed, before, self.prepared = workspace_bytes(resolved, loaded.pool.threads), self.prepared, None
@@ -72,7 +73,7 @@ class Frame:
             raise ResourceError("AR801", "execution context", got=got, wanted=wanted, do="bind more memory")
         before = self._workspace
         if not kept:
-            self._workspace = EMPTY  # first, so that both need not be there at once
+            self._workspace = EMPTY  # first, so that both need not exist at once
         self._workspace = take(self.loaded.device, needed, self._limit)
         if kept:
             ctypes.memmove(self._workspace.address, before.address, kept)

@@ -1,4 +1,4 @@
-"""New memory for outputs whose sizes a run has found."""
+"""New memory for outputs whose sizes an inference has computed."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Fresh:
         self.arrays: dict[str, Array] = {}
 
     def reallocate(self, name: str, current: int, nbytes: int, alignment: int) -> int:
-        """An array that nobody else has."""
+        """A new array."""
         self.arrays[name] = np.empty(nbytes, np.uint8)
         return address_of(self.arrays[name])
 
     def notify(self, name: str, shape: Shape) -> None:
-        """The shape follows from what the run has found, too."""
+        """The shape also follows from the sizes of the inference."""

@@ -1,4 +1,4 @@
-"""A plan made ready to run: its code mapped, its constants in place, the thread pool at hand."""
+"""A plan ready to run: its code mapped, its constants in place, with the thread pool."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Loaded:
-    """What all contexts of an engine share; nothing in it changes.
+    """The data that all contexts of an engine share; nothing in it changes.
 
-    `position`: index of a binding by name. `value_inputs`: the inputs whose elements decide sizes. `counts`:
-    sizes that data decide, with the outputs that tell them, by index. `open_outputs`: those of them that tell
-    sizes without an upper bound; `late`: outputs that have such sizes (runtime/pauses.py). `sources`: the
-    inputs whose memory outputs have, by index; `lenders`: those whose memory they may have. `held`: the
-    constants, which a refit replaces; `checksums`: those of the plan. `callers`: who calls plug-ins
-    and communicators; None where there are none.
+    `position`: index of a binding by name. `value_inputs`: the inputs whose elements determine sizes.
+    `counts`: data-dependent sizes, with the outputs that contain them, by index. `open_outputs`: those of
+    them that contain sizes without an upper bound; `late`: outputs that have such sizes (runtime/pauses.py).
+    `sources`: the inputs whose memory outputs share, by index; `lenders`: those whose memory they may share.
+    `held`: the constants, which a refit replaces; `checksums`: those of the plan. `callers`: calls plug-ins
+    and communicators; None if there are none.
     """
 
     plan: Plan
@@ -81,14 +81,14 @@ class Loaded:
             )
 
     def limits(self, profile: int, tensor: str, is_values: bool) -> Range | None:
-        """What `profile` says of an input's dimensions or elements, None when it says nothing."""
+        """The limits of `profile` for an input's dimensions or elements, None if it has none."""
         if not self.plan.profiles:
             return None
         ranges = self.plan.profiles[profile]
         return next((r for r in ranges if (r.tensor, r.is_values) == (tensor, is_values)), None)
 
     def workspace_bytes(self, profile: int | None = None) -> int:
-        """The workspace for the largest shapes of a profile (None: of all); 0 where nothing bounds them."""
+        """The workspace for the largest shapes of a profile (None: of all); 0 if nothing bounds them."""
         if profile is None:
             return max(self.workspace_bytes(i) for i in range(max(1, len(self.plan.profiles))))
         given = self._inputs_at(profile, "max")
@@ -96,15 +96,15 @@ class Loaded:
             return 0
         try:
             resolved = self.resolver.resolve(*given)
-        except AnyrtError:  # the maxima of several inputs need not go together
+        except AnyrtError:  # the maxima of several inputs may exclude each other
             return self._bound()
         return workspace_bytes(resolved, self.pool.threads)
 
     def _inputs_at(
         self, profile: int, corner: str
     ) -> tuple[tuple[Shape, ...], tuple[Shape | None, ...]] | None:
-        """The inputs' shapes at the "min", "opt" or "max" of a profile, and elements that decide sizes; None
-        where it does not say them all."""
+        """The inputs' shapes at the "min", "opt" or "max" of a profile, and elements that determine sizes;
+        None if it does not define them all."""
         shapes: list[Shape] = []
         values: list[Shape | None] = []
         for binding in self.resolver.inputs:
@@ -120,12 +120,12 @@ class Loaded:
         return tuple(shapes), tuple(values)
 
     def output_shape(self, profile: int, corner: str, binding: Binding) -> Shape:
-        """The shape of an output for the inputs' "min", "opt" or "max": its upper bound where data decide,
-        and −1 for sizes that the profile does not tell."""
+        """The shape of an output for the inputs' "min", "opt" or "max": its upper bound if data-dependent,
+        and −1 for sizes that the profile does not define."""
         given = self._inputs_at(profile, corner)
         try:
             sizes = {} if given is None else self.resolver.sizes(*given)
-        except AnyrtError:  # these shapes of several inputs need not go together
+        except AnyrtError:  # these shapes of several inputs may exclude each other
             sizes = {}
         for symbol in (s.sym for s in self.plan.symbols if is_open(s.sym)):
             sizes.pop(symbol.name, None)
@@ -134,7 +134,8 @@ class Loaded:
         return tuple(value_of(d, sizes) if ok else -1 for d, ok in zip(most, known, strict=True))
 
     def _bound(self) -> int:
-        """What is enough for every size; 0 where nothing bounds it, as each run takes what it needs."""
+        """Workspace for every size; 0 if nothing bounds it, since each inference then allocates what it
+        needs."""
         most = [bounds(d)[1] for d in (self.program.arena_bytes, self.program.scratch_bytes)]
         return 0 if INF in most else align(most[0]) + self.pool.threads * align(most[1])
 
@@ -146,7 +147,7 @@ def static_shape(binding: Binding) -> Shape | None:
 
 
 def guarded(function: Callable[P, int], is_intact: Callable[[], bool] | None) -> Callable[P, int]:
-    """`function`, which is not called, and answers STALE, where the mapped file that it reads has changed."""
+    """`function`, or a function that returns STALE without calling it if its mapped file has changed."""
     if is_intact is None:
         return function
 

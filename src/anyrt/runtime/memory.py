@@ -1,4 +1,4 @@
-"""What one context works in: arena and scratch (the workspace), and the tables of the current shapes."""
+"""The memory of one context: arena and scratch (the workspace), and the tables of the current shapes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from anyrt.runtime.shapes import Resolved
 
 
 class Policy(enum.Enum):
-    """When a context takes its workspace."""
+    """When a context allocates its workspace."""
 
     STATIC = "at once, for the largest shapes of any profile"
     ON_PROFILE_CHANGE = "for the largest shapes of the profile in force"
@@ -50,7 +50,7 @@ def take(device: Device, nbytes: int, limit: int | None) -> Workspace:
 
 
 def adopt(address: int, nbytes: int) -> Workspace:
-    """Workspace that the user gives."""
+    """Workspace that the user provides."""
     if address % ALIGNMENT or address < 0 or nbytes < 0:
         got, wanted = f"{nbytes} bytes at {address:#x}", f"a multiple of {ALIGNMENT}"
         raise BindingError("AR705", "device memory", got, wanted, "align the address")

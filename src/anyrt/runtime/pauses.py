@@ -1,6 +1,6 @@
-"""Sizes that data decide without an upper bound: a run pauses when they are found (plan/abi.py).
+"""Data-dependent sizes without an upper bound: an inference pauses when they are computed (plan/abi.py).
 
-Their numbers lie where the outputs that tell them do; UNTOLD stands there until a run has found them.
+Their numbers are in the memory of their outputs, which contains UNTOLD until an inference has computed them.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ Told: TypeAlias = tuple[int | None, ...]  # for each open size in the order of t
 
 
 def open_outputs(plan: Plan, position: Mapping[str, int]) -> tuple[int, ...]:
-    """The outputs that tell open sizes, as indices of bindings."""
+    """The outputs that contain open sizes, as indices of bindings."""
     return tuple(position[s.tensor] for s in plan.symbols if is_open(s.sym))
 
 
 def late_outputs(plan: Plan) -> tuple[int, ...]:
-    """The outputs whose memory is asked for when open sizes are found."""
+    """The outputs whose memory is requested when open sizes are computed."""
     return tuple(i for i, b in enumerate(plan.bindings) if names(b))
 
 
 def names(binding: Binding) -> frozenset[str]:
-    """The open sizes that the shape of a tensor, or what it is at most, follows from."""
+    """The open sizes that the shape of a tensor, or its upper bound, depends on."""
     return frozenset(s.name for d in binding.shape for s in named(d) if is_open(s))
 
 
 def forget(words: array[int], outputs: Iterable[int]) -> None:
-    """Before a run: nothing is found."""
+    """Reset before an inference."""
     for at in outputs:
         ctypes.c_int64.from_address(words[abi.FIRST_BINDING + at]).value = UNTOLD
 
 
 def told(words: array[int], outputs: Iterable[int]) -> Told:
-    """What the run has found so far."""
+    """The sizes that the inference has computed so far."""
     found = (ctypes.c_int64.from_address(words[abi.FIRST_BINDING + at]).value for at in outputs)
     return tuple(None if x == UNTOLD else x for x in found)

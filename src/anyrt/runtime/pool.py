@@ -1,7 +1,7 @@
 """The owner of a thread pool: starts workers, survives fork, joins at exit.
 
-The pool itself is native code (`backends/cpu/pool.py`); this side keeps its memory and its threads. Pools are
-process-wide, one per number of threads, since what they share out is the processor.
+The pool itself is native code (`backends/cpu/pool.py`); this file owns its memory and its threads. Pools are
+process-wide, one per number of threads, since they share the processor.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from anyrt.plan.room import THREAD_ROOM, require_room
 
 MAX_THREADS: Final = 4096
 _JOIN_SECONDS: Final = 5.0
-_NAP_SECONDS: Final = 0.001  # between looks for work where workers cannot sleep in native code
+_NAP_SECONDS: Final = 0.001  # between checks for work if workers cannot sleep in native code
 
 
 class Listener(Protocol):
-    """Somebody to be told that this process is a forked child and its pool has no threads yet."""
+    """An object that is notified that this process is a forked child and its pool has no threads yet."""
 
     def after_fork(self) -> None:
         """Take no lock that another thread of the parent may have held."""
 
 
 class Pool:
-    """`threads` threads, the caller among them; starts them with `ensure`, `stop` joins them."""
+    """`threads` threads, including the caller; `ensure` starts them, `stop` joins them."""
 
     def __init__(self, threads: int, code: Code) -> None:
         self.threads = threads
@@ -55,7 +55,7 @@ class Pool:
         self._workers: list[threading.Thread] = []
 
     def ensure(self) -> None:
-        """Start the workers unless they run; fewer when the system gives no more threads."""
+        """Start the workers unless they run; fewer if the system provides no more threads."""
         if self._workers or self.threads == 1:
             return
         with self._lock:
@@ -72,7 +72,7 @@ class Pool:
         try:
             require_room(THREAD_ROOM, "thread pool")
             thread.start()
-        except RuntimeError:  # no more threads, or no room for one: those that run do the work
+        except RuntimeError:  # no more threads, or no memory for one: the running ones do the work
             return None
         return thread
 
@@ -90,7 +90,7 @@ class Pool:
             self._workers = []
 
     def after_fork(self) -> None:
-        """Forget the parent's threads: only the one that forked exists in the child."""
+        """Forget the parent's threads: the child has only the one that forked."""
         self._lock = threading.Lock()
         self._workers = []
         for word in (PoolWord.WORKERS, PoolWord.STATE, PoolWord.LOCK, PoolWord.SLEEPERS):
@@ -123,7 +123,7 @@ if hasattr(os, "register_at_fork"):  # Windows does not fork
 
 
 def shared_pool(threads: int | None, device: Device, obtain: Callable[[], Compiled]) -> Pool:
-    """The pool of so many threads (None: `default_threads`); `obtain` gives the code of a new one."""
+    """The pool of so many threads (None: `default_threads`); `obtain` returns the code of a new one."""
     count = default_threads() if threads is None else threads
     if not 1 <= count <= MAX_THREADS:
         raise ArgumentError("AR304", "threads", got=str(count), wanted=f"a number from 1 to {MAX_THREADS}")

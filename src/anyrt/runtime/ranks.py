@@ -1,10 +1,11 @@
-"""Processes of one machine that exchange arrays over shared memory, without any dependency.
+"""Collective operations between processes of one machine over shared memory, without any dependency.
 
 with SharedRanks("mine", rank=0, size=2) as ranks:      # and rank=1 in another process of the same user
     total = exchange(ranks, Exchange(CollectiveOperation.ALL_REDUCE, ReduceOperation.SUM), x)
 
-The memory is a file in /dev/shm that only its user may open. Its name is taken away as soon as all have it,
-so that nothing is left of ranks that crash. Each holds a lock on a byte of it, which shows that it lives.
+The memory is a file in /dev/shm that only its user may open. Its name is removed as soon as all ranks have
+opened it, so that crashed ranks leave nothing behind. Each holds a lock on a byte of it, which shows that it
+is alive.
 """
 
 from __future__ import annotations
@@ -31,26 +32,26 @@ from anyrt.core.quota import allowance
 from anyrt.runtime.collective import Bytes
 
 MOST: Final = 256  # ranks
-SLOTS: Final = 3  # of each rank: two in turn for exchanges of all, one for groups
+SLOTS: Final = 3  # of each rank: two in turn for operations of all, one for groups
 WORD: Final = 8
-HEADER: Final = 64  # bytes before a piece, a line of their own: its turn, and what stands for its text
-SIGN: Final = 1  # words behind the turn
-GO: Final = 0  # the word that says that all are there
-ENDED: Final = 1  # the word that names a rank that gave up, plus 1
+HEADER: Final = 64  # bytes before a piece, in a line of their own: its counter, and the digest of its text
+SIGN: Final = 1  # words behind the counter
+GO: Final = 0  # the word that shows that all ranks have joined
+ENDED: Final = 1  # the word with the rank that failed, plus 1
 FIRST: Final = 8  # words before the table
-KEPT: Final = 64  # sizes and texts of exchanges that are remembered
-# Looks before a waiting rank lets others run: 0.1 ms, longer than ranks with a processor each are apart. With
-# less processors than ranks the one that is waited for needs this one.
+KEPT: Final = 64  # sizes and texts of operations that are cached
+# Checks before a waiting rank yields: 0.1 ms, longer than ranks with a processor each differ. With fewer
+# processors than ranks the awaited rank needs this one.
 SPINS, FEW_SPINS = range(2000), range(20)
 IS_ORDERED: Final = platform.machine() in ("x86_64", "AMD64")
 YIELD_SECONDS: Final = 0.002  # before a waiting rank sleeps
-LOOK_SECONDS: Final = 0.05  # between looks whether others live
+LOOK_SECONDS: Final = 0.05  # between checks whether others are alive
 
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """Where the pieces of some members lie. `mine`: the word of this rank's header; `headers`: those of all,
-    with the members; `others`: those of the others."""
+    """The pieces of some members. `mine`: the word of this rank's header; `headers`: those of all, with the
+    members; `others`: those of the others."""
 
     mine: int
     piece: Bytes
@@ -60,9 +61,9 @@ class _Slot:
 
 
 class SharedRanks:
-    """Rank `rank` of `size`, under a name that all of them give; waits until all are there.
+    """Rank `rank` of `size`, under a name that all of them use; waits until all have joined.
 
-    `seconds` is the longest that any call waits for others; `chunk` bytes are shared at once."""
+    `seconds` is the time limit for waiting in any call; `chunk` bytes are shared at once."""
 
     def __init__(self, name: str, rank: int, size: int, seconds: float = 30.0, chunk: int = 1 << 20) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
@@ -86,7 +87,7 @@ class SharedRanks:
         return self._pieces + self.size * SLOTS * (HEADER + self.chunk)
 
     def _join(self) -> bool:
-        """Make or open the memory and wait for all; False where it was that of others, which ended."""
+        """Create or open the memory and wait for all; False if it belonged to other ranks, which ended."""
         flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
         if self.rank == 0:
             self._remove_left()
@@ -144,7 +145,7 @@ class SharedRanks:
         return [r for r in range(self.size) if not self._words[self._count(r, r)]]
 
     def _remove_left(self) -> None:
-        """The memory of ranks that ended before all had it."""
+        """The memory of ranks that ended before all had joined."""
         try:
             handle = os.open(self._path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -203,7 +204,7 @@ class SharedRanks:
         return slot.pieces
 
     def _slot(self, number: int, nbytes: int, members: tuple[int, ...]) -> _Slot:
-        """Where pieces of so many bytes lie; those of all members are kept, as exchanges come again."""
+        """The pieces of so many bytes; those of all members are cached, since operations are repeated."""
         places = [self._pieces + (m * SLOTS + number) * (HEADER + self.chunk) for m in members]
         pieces = [np.frombuffer(self._memory, np.uint8, nbytes, at + HEADER) for at in places]
         headers = [(m, at // WORD) for m, at in zip(members, places, strict=True)]
@@ -216,7 +217,7 @@ class SharedRanks:
         return slot
 
     def _sign(self, text: bytes) -> int:
-        """What stands for a text: 8 bytes of 32 that are a hash."""
+        """The digest of a text: 8 bytes of a hash of 32."""
         found = self._signs.get(text)
         if found is None:
             if len(self._signs) >= KEPT:
@@ -225,26 +226,26 @@ class SharedRanks:
         return found
 
     def _differs(self, slot: _Slot) -> ArgumentError:
-        """The error where another member's text is not this rank's."""
+        """The error if another member's text differs from this rank's."""
         words, self._words[ENDED] = self._words, self.rank + 1
         other = next(m for m, at in slot.headers if words[at + SIGN] != words[slot.mine + SIGN])
         got = f"another exchange, shape or type on rank {other}"
         return ArgumentError("AR304", f"rank {self.rank}", got, "the same on all ranks")
 
     def release(self, members: Sequence[int]) -> None:
-        """Pieces of groups may be written over; those of all are, two exchanges later."""
+        """Pieces of groups may be overwritten at once; those of all are, two operations later."""
         if len(members) != self.size:
             self._barrier(members)
 
     def _order(self) -> None:
-        """What was stored before is seen by those who see what is stored afterwards, and likewise of loads:
-        x86 keeps these orders by itself, and a lock keeps them elsewhere."""
+        """Earlier stores are visible to ranks that see later stores, and likewise for loads: x86 guarantees
+        this order, and a lock enforces it elsewhere."""
         if not IS_ORDERED:
             with self._fence:
                 pass
 
     def _barrier(self, members: Sequence[int]) -> None:
-        """Returns once all members are here."""
+        """Returns once all members have arrived."""
         self._order()
         words, others = self._words, [m for m in members if m != self.rank]
         pairs = [(m, self._count(self.rank, m), self._count(m, self.rank)) for m in others]
@@ -259,11 +260,11 @@ class SharedRanks:
         self._order()
 
     def _count(self, rank: int, of: int) -> int:
-        """The word that says how often a rank has met another one."""
+        """The counter of a rank's operations with another one."""
         return FIRST + rank * self.size + of
 
     def _wait(self, missing: Callable[[], list[int]], is_joining: bool = False) -> None:
-        """Until nobody is missing; raises where one has ended, or none comes in time."""
+        """Wait until nobody is missing; raises if one has ended, or does not arrive in time."""
         start = looked = time.monotonic()
         while absent := missing():
             now = time.monotonic()
@@ -291,12 +292,12 @@ class SharedRanks:
     def _drop(self) -> None:
         self._slots.clear()
         del self._words
-        with contextlib.suppress(BufferError):  # what remembers an exchange may still look at it
+        with contextlib.suppress(BufferError):  # the cache of an operation may still read it
             self._memory.close()
         os.close(self._handle)
 
     def close(self) -> None:
-        """Leave; others that wait for this rank are told so."""
+        """Leave, and notify ranks that wait for this one."""
         if hasattr(self, "_words"):
             self._drop()
 
@@ -308,6 +309,6 @@ class SharedRanks:
 
 
 def _folder() -> Path:
-    """Where files are memory, if there is such a place."""
+    """The folder of memory files, if there is one."""
     memory = Path("/dev/shm")
     return memory if memory.is_dir() else Path(gettempdir())

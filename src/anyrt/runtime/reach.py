@@ -1,11 +1,12 @@
-"""Whether memory is there: bare addresses are looked at before native code goes where they lead.
+"""Checks the memory at bare addresses before native code accesses it.
 
 >>> array = np.zeros(4, np.float32)
 >>> lack(array.ctypes.data, 16, writes=True), lack(12345, 16, writes=False)
 ('', 'no memory of this process')
 
-An allocator of a program's own memory, as that of the compat layer, tells how large a block is, and whether
-it was given back. What else is freed after it was looked at, nobody tells; that is the program's own mistake.
+An allocator of a program's own memory, such as that of the compat layer, reports how large a block is, and
+whether it was freed. Memory that is freed by other means after the check is not detected; that is the
+program's own error.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Listener(Protocol):
     """Holds bare addresses."""
 
     def forget(self, begin: int, end: int) -> None:
-        """Look again at what lies there before it is used."""
+        """Check its memory again before it is used."""
 
 
 class Span(NamedTuple):
@@ -46,35 +47,35 @@ class Span(NamedTuple):
 
 
 PAGE: Final = mmap.PAGESIZE
-# Up to here the system looks at each page (30 ns) sooner than it lists all mappings (180 µs for 150).
+# Up to this size the system checks each page (30 ns) faster than it lists all mappings (180 µs for 150).
 FEW: Final = 1 << 20
 _POPULATE_READ, _POPULATE_WRITE = 22, 23  # of Linux
 # PROCMAP_QUERY of linux/fs.h, _IOWR('f', 17, …), takes the size of its structure, flags and an address; it
-# gives of the mapping there begin, end, rights, size of pages, offset and inode.
+# returns the mapping's begin, end, permissions, size of pages, offset and inode.
 _QUESTION: Final = struct.Struct("QQQ80x")
 _ANSWER: Final = struct.Struct("QQQQQQ")
 _ANSWER_AT: Final = 24
 _QUERY: Final = 3 << 30 | _QUESTION.size << 16 | ord("f") << 8 | 17
 _rooms: Final[list[Room]] = []
 _listeners: Final[WeakSet[Listener]] = WeakSet()
-# Taken again where what the collector ends meanwhile gives memory back.
+# Reentrant, since the garbage collector may free memory meanwhile.
 _lock: Final = threading.RLock()
 
 
 def tell_rooms(room: Room) -> None:
-    """Ask `room`, too: how many bytes a block has from an address on, 0 of one that was given back; None
-    where it has none there."""
+    """Call `room`, too: it returns the bytes of a block from an address on, 0 for one that was freed; None if
+    it has none there."""
     _rooms.append(room)
 
 
 def listen(listener: Listener) -> None:
-    """Have it told of memory that is given back."""
+    """Notify it of freed memory."""
     with _lock:
         _listeners.add(listener)
 
 
 def freed(begin: int, nbytes: int) -> None:
-    """Tell everybody that a block is given back."""
+    """Notify everybody that a block is freed."""
     with _lock:
         told = list(_listeners)
     for listener in told:
@@ -82,8 +83,8 @@ def freed(begin: int, nbytes: int) -> None:
 
 
 def lack(address: int, nbytes: int, *, writes: bool) -> str:
-    """What `nbytes` at an address lack for being read, or written; "" where nothing does, as far as the
-    system tells."""
+    """The problem of reading or writing `nbytes` at an address; "" if there is none that the system
+    reports."""
     for room in _rooms:
         left = room(address)
         if left is not None:
@@ -98,7 +99,7 @@ def lack(address: int, nbytes: int, *, writes: bool) -> str:
 
 
 def _lack_listed(address: int, nbytes: int, writes: bool) -> str:
-    """The same where the system gives only the whole list of mappings."""
+    """The same if the system returns only the whole list of mappings."""
     if nbytes <= FEW and not _populated(address, nbytes, writes):
         return ""
     try:
@@ -109,7 +110,7 @@ def _lack_listed(address: int, nbytes: int, writes: bool) -> str:
 
 
 def _missing(spans: Iterator[Span], address: int, nbytes: int, writes: bool) -> str:
-    """What the mappings lack that hold these bytes, in order; others may come first."""
+    """The problem of the mappings that contain these bytes, in order; others may come first."""
     at, end = address, address + nbytes
     for span in spans:
         if span.end <= at:
@@ -119,7 +120,7 @@ def _missing(spans: Iterator[Span], address: int, nbytes: int, writes: bool) -> 
         if not (span.writes if writes else span.reads):
             here = "" if at == address else f" beyond {at - address} bytes"
             return f"memory that may not be {'written' if writes else 'read'}{here}"
-        # A mapping may be longer than its file. Where its last byte can be had, so can those before.
+        # A mapping may be longer than its file. If its last byte can be read, so can those before.
         last = min(span.end, end) - 1
         if span.has_file and _populated(last, 1, writes) == errno.EFAULT:
             return "memory of a file that ends before"
@@ -130,8 +131,8 @@ def _missing(spans: Iterator[Span], address: int, nbytes: int, writes: bool) -> 
 
 
 def _asked(at: int) -> Iterator[Span]:
-    """The mapping that an address lies in, and those that follow it without a gap; OSError where the system
-    cannot be asked."""
+    """The mapping that contains an address, and those that follow it without a gap; OSError if the system
+    does not support the query."""
     while True:
         try:
             told = fcntl.ioctl(_own_list(os.getpid()), _QUERY, _QUESTION.pack(_QUESTION.size, 0, at))
@@ -148,7 +149,7 @@ def _asked(at: int) -> Iterator[Span]:
 
 @functools.lru_cache(maxsize=1)
 def _own_list(process: int) -> int:
-    """The list of mappings of this process, open; that of a parent would tell of the parent's memory."""
+    """The list of mappings of this process, open; a parent's list would describe the parent's memory."""
     return os.open("/proc/self/maps", os.O_RDONLY | os.O_CLOEXEC)
 
 
@@ -163,8 +164,8 @@ def _listed() -> Iterator[Span]:
 
 
 def _populated(address: int, nbytes: int, writes: bool) -> int:
-    """The error of having the system read pages, or make them writable, changing nothing in them; 0 for none,
-    EINVAL where it cannot, as for memory of devices, and before Linux 5.14."""
+    """The error of populating pages for reading or writing, without changing them; 0 for none, EINVAL if it
+    is impossible, as for memory of devices, and before Linux 5.14."""
     page = address // PAGE * PAGE
     ctypes.set_errno(0)
     failed = _advised(page, address + nbytes - page, _POPULATE_WRITE if writes else _POPULATE_READ)
@@ -172,7 +173,7 @@ def _populated(address: int, nbytes: int, writes: bool) -> int:
 
 
 def _can_ask() -> bool:
-    """Whether the system tells of single mappings."""
+    """Whether the system supports queries for single mappings."""
     try:
         return next(_asked(np.zeros(1, np.uint8).ctypes.data), None) is not None
     except OSError:

@@ -1,6 +1,6 @@
-"""Other constants for an engine while it runs: all are put in new memory, which runs begin with from then on.
+"""Replaces the constants of a running engine: all are written to new memory, which later inferences use.
 
-Runs that have begun go on with the constants that they have begun with; whatever fails leaves these in force.
+Running inferences keep the constants that they started with; if anything fails, the old ones stay active.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from anyrt.runtime.loaded import Loaded
 
 
 def elements(loaded: Loaded, record: BlobRecord) -> Array:
-    """The elements of a constant as they are now: a view, but of types whose elements share bytes."""
+    """The current elements of a constant: a view, except for types whose elements share bytes."""
     now = loaded.held.now
     raw = now.bytes(record.offset, record.nbytes)
     packed = is_packed(record.dtype)
@@ -27,9 +27,9 @@ def elements(loaded: Loaded, record: BlobRecord) -> Array:
 def exchange(
     loaded: Loaded, changed: Iterable[tuple[BlobRecord, Array]], same: Callable[[], Mixer] | None
 ) -> list[str]:
-    """Put these elements in the places of constants, for runs that begin from now on; the caller holds the
-    lock of `loaded.held`. `same`: first compare them with those of the build, by checksums that this mixes;
-    where some differ, nothing changes, and their names are the answer."""
+    """Replace constants by these elements, for later inferences; the caller holds the lock of `loaded.held`.
+    `same`: first compare them with those of the build, by checksums with this mixer; if some differ, nothing
+    changes, and their names are returned."""
     plan, new = loaded.plan, {record.name: (record, _words(record, array)) for record, array in changed}
     memory, now = loaded.device.allocate(plan.blob_bytes), loaded.held.now
     room = lent(memory.address, plan.blob_bytes, memory)
@@ -42,12 +42,12 @@ def exchange(
 
 
 def _words(record: BlobRecord, array: Array) -> Array:
-    """The elements as integers of their size, which buffers may have; those that share bytes as these."""
+    """The elements as integers of their size, which buffers support; those that share bytes in this form."""
     return pack4(array) if is_packed(record.dtype) else array.view(f"u{array.itemsize}")
 
 
 def _write(changed: Iterable[tuple[BlobRecord, Array]], room: Bytes) -> None:
-    """Fill the places of constants, on several threads."""
+    """Fill the memory of constants, on several threads."""
     todo = list[tuple[Content, int, Bytes]]()
     for record, words in changed:
         place = room[record.offset : record.offset + record.nbytes]
@@ -56,7 +56,7 @@ def _write(changed: Iterable[tuple[BlobRecord, Array]], room: Bytes) -> None:
 
 
 def _others(loaded: Loaded, records: list[BlobRecord], room: Bytes, mixer: Callable[[], Mixer]) -> list[str]:
-    """The constants without the checksum that they had when they were built."""
+    """The constants whose checksums differ from those of the build."""
     stated = {b.name: x for b, x in zip(loaded.plan.blobs, loaded.checksums, strict=True)}
     found = checksums([room[b.offset : b.offset + b.nbytes].data for b in records], mixer)
     return [b.name for b, mine in zip(records, found, strict=True) if mine != stated[b.name]]

@@ -1,4 +1,4 @@
-"""From the shapes of inputs to everything that depends on them; computed once per combination.
+"""All values that depend on the shapes of inputs; computed once per combination.
 
 >>> n = Sym("n", 1, 64)
 >>> value_of(dims.floordiv(n.dim * 3 + 2, 4), {"n": 6})
@@ -31,12 +31,12 @@ _REMEMBERED: Final = 256
 
 
 def value_of(x: Dim, sizes: Mapping[str, int]) -> int:
-    """`x` for known symbols; ShapeError when a part grows beyond 62 bits: no plan makes it expensive."""
+    """`x` for known symbols; ShapeError if a part exceeds 62 bits: no plan makes it expensive."""
     return _value(x, sizes, {})
 
 
 def _value(x: Dim, sizes: Mapping[str, int], found: dict[Fn, int]) -> int:
-    """The same; `found`: what functions gave that stand in several places."""
+    """The same; `found`: results of functions that occur in several places."""
     if isinstance(x, int):
         return _checked(x)
     total = 0
@@ -69,9 +69,9 @@ def _checked(value: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """What follows from the shapes of the inputs, tuples in the order of the bindings. Sizes that data
-    decide are −1; `nbytes` and the others are what is needed at most. Those without an upper bound are what
-    the run has found; until then they are 0 there."""
+    """The values that depend on the shapes of the inputs, tuples in the order of the bindings. Data-dependent
+    sizes are −1; `nbytes` and the others are upper bounds. Sizes without an upper bound are those of the
+    inference; until they are computed, they count as 0 there."""
 
     shapes: tuple[Shape, ...]
     nbytes: tuple[int, ...]
@@ -88,21 +88,21 @@ class Resolver:
         self.plan, self.program = plan, program
         self.inputs = tuple(b for b in plan.bindings if b.is_input)
         self._most = tuple(highest(product(b.memory)) for b in plan.bindings)
-        # Takes no Python lock, which a forked child could find taken for ever.
+        # Takes no Python lock, which a forked child could find locked for ever.
         self._remembered = lru_cache(_REMEMBERED)(self._compute)
 
     def resolve(
         self, shapes: tuple[Shape, ...], values: tuple[Shape | None, ...], told: Told = ()
     ) -> Resolved:
         """For the shapes of all inputs, and the elements of shape tensors (None for other inputs); `told`:
-        what the run has found of sizes without an upper bound."""
+        the computed sizes without an upper bound."""
         return self._remembered(shapes, values, told)
 
     def sizes(
         self, shapes: tuple[Shape, ...], values: tuple[Shape | None, ...], told: Told = ()
     ) -> dict[str, int]:
-        """The value of every symbol, the most of those that data decide; ProfileError where one lies outside
-        what was compiled for."""
+        """The value of every symbol, the upper bounds of data-dependent ones; ProfileError if one is outside
+        the compiled range."""
         by_name = {b.name: (s, v) for b, s, v in zip(self.inputs, shapes, values, strict=True)}
         found = self._found(told)
         sizes: dict[str, int] = {}
@@ -126,7 +126,7 @@ class Resolver:
         return sizes
 
     def _found(self, told: Told) -> dict[str, int]:
-        """Those of the sizes without an upper bound that are known."""
+        """The known ones of the sizes without an upper bound."""
         opens = [s.name for s in self.plan.symbols if is_open(s.sym)]
         return {name: x for name, x in zip(opens, told or [None] * len(opens), strict=True) if x is not None}
 
@@ -156,8 +156,8 @@ class Resolver:
 
 
 def found_shape(binding: Binding, sizes: Mapping[str, int]) -> Shape:
-    """The shape of a tensor, −1 where it depends on what no run has found yet; of its highest rank until a
-    run has found its rank."""
+    """The shape of a tensor, −1 if it depends on a size that no inference has computed yet; of its highest
+    rank until an inference has determined its rank."""
     shape = binding.shape
     if binding.rank is not None and all(s.name in sizes for s in counts(binding.rank)):
         shape = shape[: value_of(binding.rank, sizes)]
@@ -208,14 +208,14 @@ def _check(requirement: Requirement, sizes: Mapping[str, int], plan: Plan) -> No
 
 
 def _source(symbol: SymbolRecord) -> str:
-    """Where the user finds a size."""
+    """The source of a size in the user's terms."""
     if symbol.most is not None:
         return symbol.name
     return f"{symbol.tensor}[{symbol.axis}]" if symbol.is_value else f"{symbol.tensor}.shape[{symbol.axis}]"
 
 
 def check_shape(binding: Binding, shape: Shape, limits: Range | None) -> None:
-    """An input's shape against its declaration and the profile in force; what is wrong is raised."""
+    """An input's shape against its declaration and the current profile; raises the error."""
     if len(shape) != len(binding.shape):
         wanted = f"{len(binding.shape)} dimensions"
         do = "give one size for each"

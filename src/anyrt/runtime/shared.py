@@ -1,4 +1,4 @@
-"""Which tensors may have one memory: inputs among themselves, and a cache with its update.
+"""The tensors that may share memory: inputs with one another, and a cache with its update.
 
 >>> from anyrt.core.enums import DataType
 >>> x, y = (Binding(n, n == "x", DataType.FLOAT, (4,)) for n in "xy")
@@ -17,7 +17,7 @@ from typing import Final
 from anyrt.core.errors import BindingError
 from anyrt.plan.plan import Binding
 
-FEW: Final = 16  # tensors, of which one is compared with all others faster than all are put in order
+FEW: Final = 16  # tensors below which comparing one with all others is faster than sorting
 
 
 def check(
@@ -27,8 +27,8 @@ def check(
     sizes: Sequence[int],
     lenders: Mapping[int, int] | None = None,
 ) -> None:
-    """BindingError where an output overlaps an input, or is not where its input is. `sources`: the inputs
-    that outputs are updates of, by their indices; `lenders`: those in whose place they may lie."""
+    """BindingError if an output overlaps an input, or does not have the address of its input. `sources`: the
+    inputs that outputs update, by index; `lenders`: those whose memory they may share."""
     for output, source in sources.items():
         if addresses[output] != addresses[source] and sizes[output]:
             name = bindings[source].name
@@ -49,7 +49,8 @@ def check(
 
 
 def rivals(bindings: Sequence[Binding], sources: Mapping[int, int]) -> list[tuple[int, ...] | None]:
-    """Of each tensor those that it must not meet; None where these are many, or not all of the other side."""
+    """For each tensor those that it must not overlap; None if these are many, or not all of the other
+    side."""
     if sources or len(bindings) > FEW:
         return [None] * len(bindings)
     return [tuple(k for k, b in enumerate(bindings) if b.is_input is not a.is_input) for a in bindings]

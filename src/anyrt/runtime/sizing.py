@@ -1,4 +1,4 @@
-"""The sizes of a context: its profile, the shapes that were set, and what follows from them."""
+"""The sizes of a context: its profile, the shapes that were set, and the sizes that depend on them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from anyrt.runtime.tensors import Tensors
 
 
 class Sizing:
-    """Which sizes a run has. `has_found`: of sizes that data decide, whether they are those of a run for the
-    shapes that are set now."""
+    """The sizes of an inference. `has_found`: whether the data-dependent sizes are those of an inference for
+    the current shapes."""
 
     def __init__(self, loaded: Loaded, tensors: Tensors, profile: int) -> None:
         self.loaded, self._tensors = loaded, tensors
@@ -27,7 +27,7 @@ class Sizing:
         self.enter(profile)
 
     def enter(self, profile: int) -> None:
-        """Use another profile; the shapes that were set are forgotten."""
+        """Use another profile; the shapes that were set are reset."""
         self.loaded.check_profile(profile)
         self.profile, self.has_found = profile, False
         self._shapes = [self._pinned(b) for b in self.loaded.resolver.inputs]
@@ -48,7 +48,7 @@ class Sizing:
         return index
 
     def given(self, index: int) -> Shape | None:
-        """The shape of an input as it is set, None for outputs, too."""
+        """The shape of an input that was set, None for outputs, too."""
         return self._shapes[index] if index < len(self._shapes) else None
 
     def awaits(self, index: int) -> bool:
@@ -61,15 +61,15 @@ class Sizing:
         return None not in self._shapes
 
     def set(self, index: int, shape: Shape) -> None:
-        """The shape of an input from now on; ProfileError, ShapeError where it may not have it."""
+        """Set the shape of an input; ProfileError, ShapeError if it is invalid."""
         binding = self.loaded.plan.bindings[index]
         check_shape(binding, shape, self.loaded.limits(self.profile, binding.name, is_values=False))
         self._shapes[index] = shape
         self.has_found = False
 
     def of(self, name: str, is_found: bool = True) -> Shape:
-        """The shape of an input or output, −1 for what is not known yet; with `is_found` as the last run left
-        it, else −1 for all that data decide."""
+        """The shape of an input or output, −1 for unknown sizes; with `is_found` after the last inference,
+        else −1 for all data-dependent ones."""
         index = self.loaded.find(name)
         known = self.given(index)
         if known is None and not self.missing():
@@ -78,7 +78,8 @@ class Sizing:
         return _declared(self.loaded.plan.bindings[index]) if known is None else known
 
     def found(self, index: int) -> Shape:
-        """The shape of an output as the last run left it, −1 for what data decide and no run has found."""
+        """The shape of an output after the last inference, −1 for data-dependent sizes that are not
+        computed."""
         sizes = self.sizes()
         for name, at in self.loaded.counts.items():
             del sizes[name]
@@ -95,8 +96,7 @@ class Sizing:
         return [bindings[i].name for i in sorted(no_shape | no_values)]
 
     def resolve(self, told: Told = ()) -> Resolved:
-        """All sizes for the shapes, and the elements of shape tensors, as they are now; `told`: what the run
-        has found."""
+        """All sizes for the current shapes and elements of shape tensors; `told`: the computed sizes."""
         missing = self.missing()
         if missing:
             raise self._incomplete(missing[0])
@@ -104,7 +104,7 @@ class Sizing:
         return self.loaded.resolver.resolve(shapes, self._values(), told)
 
     def sizes(self) -> dict[str, int]:
-        """The value of every dynamic size, where shapes and the elements of shape tensors are known."""
+        """The value of every dynamic size, if shapes and the elements of shape tensors are known."""
         self.resolve()
         return self.loaded.resolver.sizes(tuple(s for s in self._shapes if s is not None), self._values())
 

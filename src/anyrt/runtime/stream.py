@@ -1,8 +1,8 @@
 """Weights that are read from the plan when a step needs them, so that few of them are in memory at once.
 
 A `Stream` has addresses for all constants, and memory for two kinds: those that stay, as many as a budget
-allows, and those of the step that runs, which give their memory back behind it. So kernels find each constant
-where it always lies, and the memory is that of the budget and of the largest step, in whole pages.
+allows, and those of the current step, whose memory is freed after it. Each constant has a fixed address, and
+the memory is that of the budget and of the largest step, in whole pages.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Pages: TypeAlias = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a step reads of the constants that do not stay; `pages`: whose memory it gives back."""
+    """The data that a step reads of the constants that do not stay; `pages`: those that it frees."""
 
     blobs: tuple[BlobRecord, ...] = ()
     pages: Pages = ()
@@ -40,8 +40,8 @@ class Need:
 
 
 class Stream:
-    """The constants of a plan at the addresses of `memory`, read by `source`. Steps of several contexts take
-    turns, and another budget waits for the step that runs."""
+    """The constants of a plan at the addresses of `memory`, read by `source`. Steps of several contexts
+    alternate, and a new budget waits for the current step."""
 
     __slots__ = ("_kept", "_lock", "_needs", "_plan", "_program", "memory", "source")
 
@@ -53,7 +53,7 @@ class Stream:
         self._needs: dict[int, Need] = {}
 
     def keep(self, budget: int) -> None:
-        """Have so many bytes of constants stay in memory from now on."""
+        """Keep so many bytes of constants in memory from now on."""
         with self._lock:
             before, self._kept = self._kept, frozenset(_kept(self._plan, self._program, budget))
             self._needs = _needs(self._plan, self._program, self._kept)
@@ -67,7 +67,7 @@ class Stream:
 
     @contextmanager
     def step(self, number: int) -> Iterator[None]:
-        """What step `number` reads is there."""
+        """The data that step `number` reads are in memory."""
         with self._lock:
             need = self._needs.get(number, Need())
             try:
@@ -88,12 +88,12 @@ class Stream:
 
 
 def _parts(begin: int, end: int) -> list[slice]:
-    """What one thread reads at a time."""
+    """The bytes that one thread reads at a time."""
     return [slice(k, min(k + SHARED_BYTES, end)) for k in range(begin, end, SHARED_BYTES)]
 
 
 def _needs(plan: Plan, program: Program, kept: frozenset[BlobRecord]) -> dict[int, Need]:
-    """What each step reads of the others, with the steps inside it; of steps that read any."""
+    """The constants that each step reads of the others, with the steps inside it; for steps that read any."""
     at, inside = {b.offset: b for b in plan.blobs if b.nbytes and b not in kept}, dict(program.inside)
     found = {}
     for k in range(len(program.kernels)):
@@ -105,7 +105,7 @@ def _needs(plan: Plan, program: Program, kept: frozenset[BlobRecord]) -> dict[in
 
 
 def _kept(plan: Plan, program: Program, budget: int) -> Iterator[BlobRecord]:
-    """Constants that stay: those that tables are made of, and others as long as they fit."""
+    """Constants that stay: those that tables depend on, and others as long as they fit."""
     always = set(program.reads[-1]) if program.reads else set()
     for blob in plan.blobs:
         if blob.offset in always and blob.nbytes:
@@ -118,13 +118,13 @@ def _kept(plan: Plan, program: Program, budget: int) -> Iterator[BlobRecord]:
 
 
 def _pages(blobs: Iterable[BlobRecord], kept: Iterable[BlobRecord]) -> Pages:
-    """The pages of constants that none of those that stay lies on."""
+    """The pages of constants that contain none of those that stay."""
     stays = set(chain.from_iterable(map(_touched, kept)))
     return tuple(_runs(set(chain.from_iterable(map(_touched, blobs))) - stays))
 
 
 def _touched(blob: BlobRecord) -> range:
-    """The numbers of the pages that it lies on."""
+    """The numbers of its pages."""
     return range(blob.offset // mmap.PAGESIZE, -(-(blob.offset + blob.nbytes) // mmap.PAGESIZE))
 
 

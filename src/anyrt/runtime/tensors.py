@@ -1,5 +1,5 @@
-"""Where the inputs and outputs of a context lie: addresses that the user gives, and memory that somebody
-gives when a size is known."""
+"""The memory of a context's inputs and outputs: addresses that the user sets, and memory from allocators once
+a size is known."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from anyrt.runtime.shapes import Resolved, Shape
 from anyrt.runtime.shared import check, rivals
 
 _ALLOCATOR_ALIGNMENT = 256
-MOST_PLACES = 1024  # of one tensor that are known to be there; to look at one costs 3 µs
+MOST_PLACES = 1024  # of one tensor that were checked; a check costs 3 µs
 
 
 class OutputAllocator(Protocol):
-    """Gives memory for an output when its size is known."""
+    """Allocates memory for an output when its size is known."""
 
     def reallocate(self, name: str, current: int, nbytes: int, alignment: int) -> int | None:
-        """An address with room for `nbytes`, `current` if it has; 0 or None refuses."""
+        """An address with at least `nbytes`, `current` if it is large enough; 0 or None refuses."""
 
     def notify(self, name: str, shape: Shape) -> None:
-        """The shape of the output of this run."""
+        """The shape of the output of this inference."""
 
 
 class Tensors:
-    """The memory of inputs and outputs, by their indices. Native code finds the addresses among `words`."""
+    """The memory of inputs and outputs, by their indices. Native code reads the addresses from `words`."""
 
     def __init__(self, loaded: Loaded, words: array[int]) -> None:
         self.loaded, self.words = loaded, words
@@ -42,25 +42,25 @@ class Tensors:
         self.bound: list[Bound | None] = [None] * count
         self.allocators: dict[int, OutputAllocator] = {}
         self._rivals = rivals(self._bindings, loaded.sources)
-        # Of each tensor the addresses where so many bytes were there when they were looked at.
+        # For each tensor the addresses at which so many bytes were checked.
         self._places: list[dict[int, int]] = [{} for _ in range(count)]
         self._found = array("q", bytes(abi.WORD_BYTES * count))
         for index in loaded.counts.values():
             self.bind(index, Bound(self._found.buffer_info()[0] + abi.WORD_BYTES * index))
 
     def bind(self, index: int, bound: Bound) -> int:
-        """Where a tensor lies from now on; where it lay before."""
+        """Set the address of a tensor; returns the previous one."""
         word = abi.FIRST_BINDING + index
         before, self.bound[index] = self.words[word], bound
         self.words[word] = bound.address
         return before
 
     def address(self, index: int) -> int:
-        """Where a tensor lies, 0 when nobody has said so."""
+        """The address of a tensor, 0 if none is set."""
         return (self.bound[index] or UNBOUND).address
 
     def allocate_by(self, index: int, allocator: OutputAllocator | None) -> None:
-        """Who gives memory for an output in each run; None ends that."""
+        """Set the allocator of an output, which every inference calls; None removes it."""
         self.allocators.pop(index, None)
         if allocator is not None:
             self.allocators[index] = allocator
@@ -68,14 +68,14 @@ class Tensors:
     # ---- what is there ------------------------------------------------------------------------------------
 
     def forget(self, begin: int, end: int) -> bool:
-        """Look again at what lies there before the next run; True where a tensor does."""
+        """Check the memory of a tensor again before the next inference; True if a tensor has memory there."""
         for places in self._places:
-            for address in [a for a in list(places) if begin <= a < end]:  # while others look there
+            for address in [a for a in list(places) if begin <= a < end]:  # while other threads check it
                 places.pop(address, None)
         return any(b is not None and b.nbytes is None and begin <= b.address < end for b in self.bound)
 
     def _lack(self, index: int, nbytes: int) -> str:
-        """What the bare address of a tensor lacks, "" where nothing does."""
+        """The problem of the bare address of a tensor, "" if there is none."""
         address, places = self.address(index), self._places[index]
         if places.get(address, -1) >= nbytes:
             return ""
@@ -87,7 +87,7 @@ class Tensors:
         return lacks
 
     def check_place(self, index: int, nbytes: int) -> None:
-        """BindingError AR712 where the address of a tensor leads to less than so many bytes."""
+        """BindingError AR712 if there are less than so many bytes at the address of a tensor."""
         bound, name = self.bound[index], self._bindings[index].name
         lacks = "" if bound is None or bound.nbytes is not None or not nbytes else self._lack(index, nbytes)
         if bound is not None and lacks:
@@ -95,7 +95,7 @@ class Tensors:
             raise BindingError("AR712", name, got, wanted)
 
     def check(self, tensors: Iterable[int], resolved: Resolved) -> None:
-        """Memory for these tensors, asked for where somebody gives it; none lies where it must not."""
+        """Memory for these tensors, from allocators if there are any; invalid overlaps are rejected."""
         for index in tensors:
             if index in self.allocators:
                 self._ask(index, self.allocators[index], resolved)
@@ -105,14 +105,14 @@ class Tensors:
         check(self._bindings, self.loaded.sources, addresses, resolved.nbytes, self.loaded.lenders)
 
     def may_move(self, index: int, resolved: Resolved) -> bool:
-        """Whether a tensor may lie where it lies now, with all else as it was; False where `check` has to
-        say."""
+        """Whether the current address of a tensor is valid, with all others unchanged; False if `check` must
+        decide."""
         bound, nbytes = self.bound[index] or UNBOUND, resolved.nbytes[index]
         is_there = bound.nbytes is not None or not self._lack(index, nbytes)
         return is_there and self._meets_none(resolved, index)
 
     def _meets_none(self, resolved: Resolved, index: int) -> bool:
-        """Whether the tensor surely meets none that it must not; False where `check` has to say."""
+        """Whether the tensor certainly overlaps none that it must not; False if `check` must decide."""
         rivals = self._rivals[index]
         if rivals is None:
             return False
@@ -145,7 +145,7 @@ def _check_bound(binding: Binding, bound: Bound | None, nbytes: int) -> None:
     if nbytes and not bound.address:
         do = f"call context.set_tensor_address({binding.name!r}, array)"
         raise BindingError("AR702", binding.name, "address 0", f"an address of {nbytes} bytes", do)
-    # A flat array may be a buffer kept for larger shapes; one with dimensions means exactly these.
+    # A flat array may be a buffer for larger shapes; one with dimensions means exactly these.
     is_buffer = bound.shape is None or len(bound.shape) == 1 or any(map(counts, binding.shape))
     if bound.nbytes is not None and (bound.nbytes < nbytes or (bound.nbytes > nbytes and not is_buffer)):
         got = f"an array of {bound.nbytes} bytes, shape {bound.shape}"
