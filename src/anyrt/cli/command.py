@@ -18,9 +18,8 @@ from anyrt.cli import commands
 class Command:
     """`help` for the list of commands; `options` adds arguments to a parser; `run` does the work.
 
-    `run` prints its results, and raises AnyrtError or OSError where it cannot go on, SystemExit(1) where the
-    answer is no. `json`: it obeys `args.json`, an option that each such command gets; exec has an option
-    of its own for it.
+    `run` prints its results, and raises AnyrtError or OSError on failure, SystemExit(1) for a negative
+    answer. `json`: it supports `args.json`, an option that each such command gets; exec has its own option.
     """
 
     help: str

@@ -1,5 +1,5 @@
-"""Sizes for inputs that leave them open, where nobody says which: larger than 1, so that axes of size 1 hide
-nothing, and told in one line.
+"""Guessed values of dynamic dimensions without a given size: larger than 1, so that axes of size 1 hide no
+error, and reported in one line.
 
 >>> Guess().shape("x", (-1, 3, -1, -1), ("n", "", "", ""))
 (2, 3, 64, 64)
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-# Of a first axis, of height and width, of another axis: for each round, as tests of several shapes ask.
+# For a first axis, for height and width, for other axes: one per round, for tests of several shapes.
 SIZES: Final = ((2, 64, 5), (3, 96, 8), (1, 1, 1))
 ONES: Final = 2  # the round in which all sizes are 1
 ROUNDS: Final = 2  # those that are tried
@@ -22,14 +22,14 @@ IMAGE: Final = 4  # axes of an image, of which the last two are height and width
 
 @dataclass(slots=True)
 class Guess:
-    """Chooses sizes; axes of one name get one. `guessed`: the shapes that it had to guess, by tensor."""
+    """Chooses sizes; axes of one name get the same size. `guessed`: the shapes with guesses, by tensor."""
 
     round: int = 0
     guessed: dict[str, tuple[int, ...]] = field(default_factory=dict)
     _named: dict[str, int] = field(default_factory=dict)
 
     def shape(self, tensor: str, sizes: Sequence[int], names: Sequence[str] = ()) -> tuple[int, ...]:
-        """The shape of a tensor, of which −1 are open."""
+        """The shape of a tensor, with sizes in place of −1."""
         out = tuple(
             size if size >= 0 else self._size(axis, len(sizes), names[axis] if axis < len(names) else "")
             for axis, size in enumerate(sizes)
@@ -44,7 +44,7 @@ class Guess:
         return self._named.setdefault(name, size) if name else size
 
     def told(self, option: str = "--shapes") -> str:
-        """The warning; "" where nothing was guessed."""
+        """The warning; "" if nothing was guessed."""
         if not self.guessed:
             return ""
         shapes = ",".join(f"{name}:{'x'.join(map(str, shape))}" for name, shape in self.guessed.items())

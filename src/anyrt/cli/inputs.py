@@ -1,4 +1,4 @@
-"""Arrays for inputs, from what users have: .npy, .npz, images, and folders of these.
+"""Arrays for inputs, from .npy and .npz files, images, and folders of these.
 
 x=photo.npy       an array; types that NumPy does not know, bfloat16 say, come back from raw bytes
 x=arrays.npz      its array x, or the only one
@@ -26,7 +26,7 @@ from anyrt.core.errors import ArgumentError, BindingError, NotSupportedError
 from anyrt.plan.disk import open_regular
 from anyrt.plan.plan import Binding
 
-Array = NDArray[Any]  # Any: of whatever element type the file has
+Array = NDArray[Any]  # Any: of any element type of the file
 IMAGES: Final = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff", ".ppm")
 ARRAYS: Final = (".npy", ".npz")
 FORMS: Final = "a .npy or .npz file, an image, or a folder of these"
@@ -34,14 +34,14 @@ FORMS: Final = "a .npy or .npz file, an image, or a folder of these"
 
 @dataclass(frozen=True, slots=True)
 class Pixels:
-    """What becomes of an image's values, 0 to 1, for an input of floats."""
+    """The normalisation of an image's values, 0 to 1, for a float input."""
 
     mean: tuple[float, ...] = (0.0,)
     std: tuple[float, ...] = (1.0,)
 
 
 def feeds_of(words: Sequence[str], bindings: Sequence[Binding], pixels: Pixels) -> dict[str, Array]:
-    """The arrays that `--input` names; what is missing is left out."""
+    """The arrays that `--input` names; missing inputs are omitted."""
     inputs = {b.name: b for b in bindings if b.is_input}
     out: dict[str, Array] = {}
     for word in words:
@@ -72,7 +72,7 @@ def read(path: Path, binding: Binding, pixels: Pixels) -> Array:
 
 
 def _split(word: str, inputs: Iterable[str]) -> tuple[str, Path]:
-    """(name, path) of `NAME=PATH`, or of a path alone: without a name where the path has names itself."""
+    """(name, path) of `NAME=PATH`, or of a path alone: without a name if the path has names itself."""
     name, equals, path = word.partition("=")
     if equals and name and path and not (Path(word).exists() and name not in inputs):
         return name, Path(path)
@@ -85,11 +85,11 @@ def _split(word: str, inputs: Iterable[str]) -> tuple[str, Path]:
 
 
 def _named(path: Path, inputs: Iterable[str]) -> Iterator[tuple[str, Path]]:
-    """What a folder or an archive calls inputs; the archive is read again for each of them."""
+    """The names of inputs in a folder or an archive; the archive is read again for each of them."""
     if path.is_dir():
         found = {p.stem: p for p in sorted(path.iterdir()) if p.suffix.lower() in (*ARRAYS, *IMAGES)}
         only = list(inputs)
-        if len(only) == 1 and only[0] not in found:  # pictures, one behind the other
+        if len(only) == 1 and only[0] not in found:  # images, joined along the first axis
             found = {only[0]: path}
         yield from found.items()
     elif path.suffix.lower() == ".npz":
@@ -104,7 +104,7 @@ def _named(path: Path, inputs: Iterable[str]) -> Iterator[tuple[str, Path]]:
 
 def _array(path: Path, name: str) -> Array:
     try:
-        with open_regular(path, name) as opened:  # NumPy cannot read a FIFO, but waits for one
+        with open_regular(path, name) as opened:  # NumPy cannot read a FIFO, and would block for one
             found = np.load(opened, allow_pickle=False)
             if isinstance(found, np.lib.npyio.NpzFile):
                 key = name if name in found.files or len(found.files) != 1 else found.files[0]
@@ -125,7 +125,7 @@ def _as(binding: Binding, array: Array) -> Array:
 
 
 def _image(path: Path, binding: Binding, pixels: Pixels) -> Array:
-    """An image in the layout of an input: (1, C, H, W) or (1, H, W, C), without the 1 where its rank is 3."""
+    """An image in the layout of an input: (1, C, H, W) or (1, H, W, C), without the 1 for rank 3."""
     try:
         pillow = import_module("PIL.Image")
     except ImportError:

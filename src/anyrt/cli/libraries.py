@@ -1,4 +1,4 @@
-"""Libraries of plug-ins that a command is given: loaded while it runs."""
+"""Plug-in libraries of a command, loaded while it runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def loaded(paths: Iterable[str]) -> Iterator[None]:
-    """Each file's creators are registered for so long, those of a file that is named twice once."""
+    """Registers each file's creators for that time; a file that is named twice is loaded once."""
     from anyrt.api.edge.module import get_plugin_registry
     from anyrt.core.flags import strict
 

@@ -27,7 +27,7 @@ _CHOICE: Final = re.compile(r"argument (\S+): invalid choice: '(.*)' \(choose fr
 
 
 class Folding(RawDescriptionHelpFormatter):
-    """Keeps lines of descriptions, folded where the terminal is narrower."""
+    """Keeps the lines of descriptions, wrapped if the terminal is narrower."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         parts = (part for line in text.splitlines() for part in folded(line, width) or [""])
@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         args.run(args)
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader, `head` for instance, has seen enough
+    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except AnyrtError as error:
         return _refuse(args, str(error))
@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def complain(text: str) -> None:
-    """A line on stderr, folded where that is a terminal."""
+    """A line on stderr, wrapped if that is a terminal."""
     print(*folded(" ".join(text.split()), terminal_columns(sys.stderr)), sep="\n", file=sys.stderr)
 
 

@@ -1,4 +1,4 @@
-"""A network on a page: its layers, the kernels that compute them, and what was not fused."""
+"""A summary of a network: its layers, the kernels that compute them, and what was not fused."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CELL: Final = 40  # characters
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What `anyrt explain` prints where no stage is asked for; `again`: the command, for its hints."""
+    """The output of `anyrt explain` without a stage; `again`: the command, for its hints."""
 
     plan: Plan
     stages: Stages
@@ -57,7 +57,7 @@ class Page:
         return {"name": self.plan.name, "layers": layers, "report": report.as_json()}
 
     def _report(self) -> Report:
-        """The report for the processor in question, which need not be that of the build."""
+        """The report for the selected processor, which may differ from that of the build."""
         at, sizes = parse_report(self.plan.report).at, Sizes(plan_sizes(self.plan, Point.OPT))
         return build_report(self.stages.lowered, sizes, at)
 
@@ -101,7 +101,7 @@ class Page:
             print_text(f"and {counted(count - most, what)} more; {hint}")
 
     def _layers(self, report: Report) -> list[tuple[str, ...]]:
-        """Inputs, then layers, each with its result, the layers that it reads, and its kernels."""
+        """Inputs, then layers, each with its result, its operands, and its kernels."""
         graph = self.stages.lowered.graph
         results = {name: _type(v) for v, name in graph.names.items()}
         inputs = [
@@ -126,7 +126,7 @@ def _kernels(kernels: Sequence[KernelTraffic], layer: str) -> str:
 
 
 def _without(kind: str, is_left: bool) -> str:
-    """What to say of a layer without a kernel."""
+    """The remark for a layer without a kernel."""
     if kind == "Constant":
         return "weights"
     return "made while building" if is_left else "rewritten"

@@ -46,7 +46,7 @@ class Silent(ILogger):
 
 
 class Warnings(ILogger):
-    """Prints warnings, each once: bars say how far the work is."""
+    """Prints warnings, each once: bars show the progress."""
 
     def __init__(self, show: Callable[[str], object]) -> None:
         ILogger.__init__(self)
@@ -91,7 +91,7 @@ class Bars(IProgressMonitor):
 
 @contextmanager
 def described(name: str, monitor: IProgressMonitor | None) -> Iterator[None]:
-    """Shows the work on a model from its first second on: reading comes before the phases of the build."""
+    """Shows progress from the first second on: reading a model precedes the phases of the build."""
     phase = f"Build {name}"
     if monitor is not None:
         monitor.phase_start(phase, None, 1)
@@ -119,6 +119,6 @@ def _progress() -> Progress:
         *columns,
         console=Console(stderr=True),
         transient=True,
-        redirect_stdout=False,  # what others print stays theirs
+        redirect_stdout=False,  # output of others stays unchanged
         redirect_stderr=False,
     )

@@ -21,7 +21,7 @@ from anyrt.plan.file import PlanFile, map_plan, read_plan
 
 
 def plan_source(place: str) -> bytes | Path:
-    """The plan of a Python file or an ONNX model, which is built now; the path of a plan file."""
+    """The plan of a Python file or an ONNX model, which is built now, or the path of a plan file."""
     path, function = split_place(place)
     if path.suffix == ".py":
         return build_script(path, function)

@@ -1,4 +1,4 @@
-"""What commands print: tables and text that fit a terminal, or all of it where it is piped; JSON.
+"""The output of commands: tables and text that fit a terminal, uncut in a pipe; JSON.
 
 >>> print_table(("name", "bytes"), [("x", "12"), ("long name", "4")])
 name       bytes
@@ -23,13 +23,13 @@ from anyrt.core.units import byte_count, counted
 
 __all__ = ["byte_count", "counted", "print_heading", "print_json", "print_table", "print_text", "records"]
 
-LEAST: Final = 6  # columns of a cell that is cut
+LEAST: Final = 6  # minimum columns of a shortened cell
 GAP: Final = "  "
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows of text below column names; nothing when there are no rows. On a terminal, cells are cut in
-    their middle, those of the last column folded, so that no line is wider."""
+    """Print rows of text below column names; nothing if there are no rows. On a terminal, cells are shortened
+    in their middle and those of the last column wrapped, so that lines fit."""
     for line in table_lines(columns, rows, terminal_columns(sys.stdout)) if rows else ():
         print(line)
 
@@ -40,7 +40,7 @@ def print_heading(text: str) -> None:
 
 
 def print_text(text: str) -> None:
-    """Lines, which on a terminal are folded between words, the rest of each further inside."""
+    """Lines, which are wrapped on a terminal, with a deeper indent."""
     for line in text.splitlines():
         print(*(folded(line, terminal_columns(sys.stdout)) or [""]), sep="\n")
 
@@ -61,7 +61,7 @@ def print_facts(facts: Mapping[str, str]) -> None:
 
 
 def terminal_columns(stream: IO[str]) -> int | None:
-    """How wide the terminal is; None where there is none."""
+    """The width of the terminal; None if there is none."""
     return max(20, shutil.get_terminal_size((80, 24)).columns) if stream.isatty() else None
 
 
@@ -88,7 +88,7 @@ def table_lines(columns: Sequence[str], rows: Sequence[Sequence[str]], limit: in
 
 
 def fitted(widths: Sequence[int], room: int) -> list[int]:
-    """Widths that together take no more than `room`: the widest give way first.
+    """Widths that sum to at most `room`: the widest columns shrink first.
 
     >>> fitted([4, 30, 60], 60)
     [4, 28, 28]
@@ -101,7 +101,7 @@ def fitted(widths: Sequence[int], room: int) -> list[int]:
 
 
 def cut(text: str, width: int) -> str:
-    """A text without its middle, where it is too wide: names begin and end with what tells them apart."""
+    """A text with its middle omitted if it is too wide: both ends distinguish names."""
     if len(text) <= width:
         return text
     end = (width - 1) // 2

@@ -1,4 +1,4 @@
-"""The stages of a plan as text, whole or for one node: graph, kernels, the steps that made their loops, host
+"""The stages of a plan as text, whole or for one node: graph, kernels, the steps of their loops, host
 program, LLVM text, assembly."""
 
 from __future__ import annotations
@@ -25,22 +25,21 @@ from anyrt.schedule.launch import Launch, Schedule
 from anyrt.schedule.step import Trace
 from anyrt.schedule.versions import versions
 
-FEW = 6  # names that are listed whole
+FEW = 6  # names that are listed in full
 NEAREST = 3  # names that are suggested
 NO_KERNEL = "(no kernel: this is an input or a constant, or no output needs it)\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """A lowered plan, all of it or what belongs to `node`: the name of a layer or input, or a part of
-    several."""
+    """A lowered plan, or the part of it for `node`: the name of a layer or input, or a part of several."""
 
     lowered: native.Lowered
     target: native.Target
     node: str | None = None
 
     def graph(self) -> str:
-        """The graph, or the values that the node stands for."""
+        """The graph, or the values of the node."""
         graph = self.lowered.graph
         text = print_graph(graph, vocabulary(named_blobs(graph)))
         if self.node is None:
@@ -48,13 +47,13 @@ class Stages:
         nodes = dict.fromkeys(v.node for v in walk(v for _, v in (*graph.inputs, *graph.outputs)))
         mine = {v.node for v in values_of(graph, self.node)}
         kept = {f"v{k}" for k, node in enumerate(nodes) if node in mine}
-        statements = re.split(r"\n(?![ }])", text)  # regions stand in more lines
+        statements = re.split(r"\n(?![ }])", text)  # regions take more lines
         return "".join(f"{s}\n" for s in statements if s.split(":", 1)[0] in kept)
 
     def kernels(self) -> str:
-        """The kernels that compute the node, after fusing; those that fill tables of taps first.
+        """The kernels that compute the node, after fusing; first those that fill tables of taps.
 
-        Where sizes may meet in several ways there are several versions, each with its guard.
+        If sizes may broadcast in several ways there are several versions, each with its guard.
         """
         tables = [] if self.node else self.lowered.module.tables
         parts = [print_kernels(tables)] if tables else []
@@ -64,11 +63,12 @@ class Stages:
         return "\n".join(parts)
 
     def loops(self) -> str:
-        """The same kernels after each step of their strategies, and why a step did not apply."""
+        """The same kernels after each step of their strategies, with the reasons of steps that did not
+        apply."""
         return self._traced(lambda trace: trace)
 
     def steps(self) -> str:
-        """The same for the steps alone that applied."""
+        """The same for applied steps only."""
         return self._traced(lambda trace: [t for t in trace if isinstance(t.result, Kernel)])
 
     def _traced(self, shown: Callable[[Sequence[Trace]], Sequence[Trace]]) -> str:
@@ -79,13 +79,13 @@ class Stages:
         return "\n".join(parts)
 
     def program(self) -> str:
-        """The host program: which kernels are called on which buffers, under which guards."""
+        """The host program: the calls of kernels with their buffers and guards."""
         if self.node is None:
             return print_module(self.lowered.module)
         return "".join(f"{print_call(x.call)}\n" for _, _, launches in self._versions() for x in launches)
 
     def llvm(self) -> str:
-        """The LLVM text of these kernels, as the code generator writes it."""
+        """The LLVM text of these kernels, before LLVM's own passes."""
         text = native.text(self.lowered, self.target)
         if self.node is None:
             return text + "\n"
@@ -104,7 +104,7 @@ class Stages:
         return _found(self.target.assembly(text), patterns)
 
     def _versions(self) -> Iterator[tuple[str, Schedule, list[Launch]]]:
-        """Each version with its heading, where there are several, and with what computes the node."""
+        """Each version with its heading, if there are several, and the kernels of the node."""
         found = versions(self.lowered.graph)
         for version, schedule in zip(found, self.lowered.schedules, strict=True):
             heading = f"version for {print_dim(version.guard)}\n" if len(found) > 1 else ""
@@ -117,7 +117,7 @@ class Stages:
             )
 
     def _names(self) -> tuple[list[str], list[str]]:
-        """The functions of the node, which have the name of the first call of each, and the other names."""
+        """The functions of the node, with the name of the first call of each, and the other names."""
         calls = [x.call for _, _, launches in self._versions() for x in launches]
         functions = dict.fromkeys(c.kernel.name for c in calls)
         return [*functions], [c.name for c in calls if c.name not in functions]
@@ -129,7 +129,7 @@ def _found(text: str, patterns: Iterable[str]) -> str:
 
 
 def _steps(trace: Sequence[Trace]) -> Iterator[str]:
-    """What was declared, then for each step its name with the kernel after it, or with the reason."""
+    """The declarations, then for each step its name with the kernel after it, or the reason."""
     whole = print_kernels([step.result for step in trace if isinstance(step.result, Kernel)])
     first, *kernels = re.split(r"(?<=^}\n)", whole, flags=re.M)
     declared, kernel = re.split(r"^(?=kernel )", first, flags=re.M)
@@ -143,13 +143,13 @@ def _steps(trace: Sequence[Trace]) -> Iterator[str]:
 
 
 def names_of(graph: Graph) -> list[str]:
-    """What may be asked for: layers and inputs, in the order of the graph."""
+    """The valid names: layers and inputs, in the order of the graph."""
     order = walk([v for _, v in (*graph.inputs, *graph.outputs)])
     return list(dict.fromkeys(graph.names[v] for v in order if v in graph.names))
 
 
 def named_like(graph: Graph, part: str) -> list[str]:
-    """The layer or input of this name, else all whose names have it as a part, in the order of the graph."""
+    """The layer or input of this name, otherwise all whose names contain it, in the order of the graph."""
     names = names_of(graph)
     found = [n for n in names if n == part] or [n for n in names if part.lower() in n.lower()]
     if found:
@@ -162,8 +162,8 @@ def named_like(graph: Graph, part: str) -> list[str]:
 
 
 def values_of(graph: Graph, part: str) -> frozenset[Value]:
-    """The values of the layers that `part` names: those with their names, and the unnamed ones that they are
-    made from."""
+    """The values of the layers that `part` names: those with their names, and the unnamed ones that they
+    depend on."""
     names = set(named_like(graph, part))
     todo = [v for v, given in graph.names.items() if given in names]
     found: set[Value] = set()
@@ -176,7 +176,7 @@ def values_of(graph: Graph, part: str) -> frozenset[Value]:
 
 
 def _own(graph: Graph, part: str) -> frozenset[Value]:
-    """The same without what other layers are made from, too."""
+    """The same without values that other layers depend on, too."""
     mine, uses = set(values_of(graph, part)), users(graph)
     for value in reversed(list(walk(mine))):
         if value in mine and value not in graph.names and not mine.issuperset(uses.get(value, ())):
@@ -185,5 +185,5 @@ def _own(graph: Graph, part: str) -> frozenset[Value]:
 
 
 def choose_target(level: str | None) -> native.Target:
-    """The host, or the plainest processor of a level, which need not be this machine's."""
+    """The host, or the baseline processor of a level, which this machine need not support."""
     return loader.target().named(level)

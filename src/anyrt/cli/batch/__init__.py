@@ -1,1 +1,1 @@
-"""`anyrt batch`: a model over files, in several processes, which goes on where it ended."""
+"""`anyrt batch`: runs a model over files, in several processes, and resumes an interrupted run."""

@@ -20,7 +20,7 @@ from anyrt.onnx.predictor import Predictor
 from anyrt.onnx.session import Port
 from anyrt.plan.disk import open_regular, write_atomically
 
-Arrays = dict[str, NDArray[Any]]  # Any: of whatever types models have
+Arrays = dict[str, NDArray[Any]]  # Any: of any element type
 IMAGES: Final = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
 TABLE: Final = ".parquet"
 KINDS: Final = (".npz", ".npy", *IMAGES, TABLE)
@@ -28,7 +28,7 @@ KINDS: Final = (".npz", ".npy", *IMAGES, TABLE)
 
 @dataclass(frozen=True, slots=True)
 class Pixels:
-    """How an image becomes numbers: (pixel / 255 − mean) / std, one for each channel or for all."""
+    """The conversion of an image to numbers: (pixel / 255 − mean) / std, for each channel or for all."""
 
     mean: tuple[float, ...] = (0.0,)
     std: tuple[float, ...] = (1.0,)
@@ -36,7 +36,7 @@ class Pixels:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A file, where its results go, and how rows of tables are joined."""
+    """An input file, its target, and how rows of tables are joined to batches."""
 
     source: Path
     target: Path
@@ -45,7 +45,7 @@ class Work:
 
 
 def todo(source: Path, out: Path, pixels: Pixels, rows: int) -> list[Work]:
-    """Every file of a folder, or one, with its target; ArgumentError where there is none."""
+    """Every file of a folder, or one file, with its target; ArgumentError if there is none."""
     files = [source] if source.is_file() else sorted(p for p in source.rglob("*") if p.is_file())
     files = [f for f in files if f.suffix.lower() in KINDS]
     if not files:
@@ -55,12 +55,12 @@ def todo(source: Path, out: Path, pixels: Pixels, rows: int) -> list[Work]:
 
 
 def _named(path: Path) -> Path:
-    """a/b.npz and tables keep their names; photo.png becomes photo.png.npz, so that no two are one."""
+    """a/b.npz and tables keep their names; photo.png becomes photo.png.npz, so that targets are unique."""
     return path if path.suffix in (".npz", TABLE) else path.with_name(path.name + ".npz")
 
 
 def is_done(work: Work) -> bool:
-    """Whether the results are there, and no older than the file."""
+    """Whether the results exist and are no older than the file."""
     try:
         return work.target.stat().st_mtime_ns >= work.source.stat().st_mtime_ns
     except OSError:
@@ -68,7 +68,7 @@ def is_done(work: Work) -> bool:
 
 
 def run(predictor: Predictor, work: Work) -> int:
-    """Compute one file's results and write them, whole or not at all; how many runs it took."""
+    """Compute one file's results and write them atomically; returns the number of inferences."""
     work.target.parent.mkdir(parents=True, exist_ok=True)
     if work.source.suffix == TABLE:
         return _table(predictor, work)
@@ -101,7 +101,7 @@ def _only(work: Work, ports: Sequence[Port]) -> Port:
     return ports[0]
 
 
-def _image(work: Work, port: Port) -> NDArray[Any]:  # Any: the port says
+def _image(work: Work, port: Port) -> NDArray[Any]:  # Any: the port decides
     try:
         from PIL import Image
     except ModuleNotFoundError:
@@ -127,7 +127,7 @@ def _image(work: Work, port: Port) -> NDArray[Any]:  # Any: the port says
 
 
 def _table(predictor: Predictor, work: Work) -> int:
-    """Rows of a table: a column of numbers or lists for each input becomes columns of outputs beside it."""
+    """Rows of a table: a column of numbers or lists for each input; columns of outputs are added."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -164,5 +164,5 @@ def _column(batch: Any, port: Port, work: Work) -> NDArray[Any]:  # Any: pyarrow
 
 
 def left(every: Sequence[Work]) -> Iterator[Work]:
-    """What is not done."""
+    """The error for an unsupported operation."""
     return (w for w in every if not is_done(w))

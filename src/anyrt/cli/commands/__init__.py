@@ -1,1 +1,1 @@
-"""One file for each command; importing one loads nothing heavy, that happens when it runs."""
+"""One file for each command; importing one loads nothing expensive, running it does."""

@@ -1,4 +1,5 @@
-"""`anyrt batch MODEL IN OUT`: a model over a folder of files, in several processes; goes on where it ended.
+"""`anyrt batch MODEL IN OUT`: runs a model over a folder of files, in several processes; resumes an
+interrupted run.
 
 anyrt batch model.onnx photos results --processes 2      results/NAME.png.npz
 anyrt batch model.onnx rows.parquet results              the table with columns of outputs
@@ -22,11 +23,11 @@ if TYPE_CHECKING:
     from anyrt.cli.batch.files import Work
     from anyrt.onnx.predictor import Predictor
 
-SHOWN = 5  # files that are named of those that failed
+SHOWN = 5  # failed files that are named
 
 
 def options(parser: ArgumentParser) -> None:
-    """The model, what it reads, where results go, and how."""
+    """The model, its inputs, the target, and settings."""
     parser.description = __doc__
     add = parser.add_argument
     add("model", type=Path, help="an ONNX model, a plan, or FILE.py of a network")
@@ -41,7 +42,7 @@ def options(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> None:
-    """Compute what is not there yet; print how much that was. ArgumentError names files that failed."""
+    """Compute the missing results; print their number. ArgumentError names files that failed."""
     from rich.progress import Progress
 
     from anyrt.cli.batch.files import Pixels, left, todo
@@ -70,12 +71,12 @@ def run(args: Namespace) -> None:
 
 
 def _results(predictor: Predictor, work: Sequence[Work], processes: int) -> Iterator[tuple[Work, str]]:
-    """Each file as it is done, with what went wrong or ""."""
+    """Each file as it finishes, with its error or ""."""
     if processes == 1:
         for item in work:
             yield item, _one(predictor, item)
         return
-    # Not fork: threads of the engine that a parent has are not in its children.
+    # Not fork: a child has no engine threads of its parent.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, context, initializer=_begin, initargs=(predictor,)) as pool:
         asked: dict[Future[str], Work] = {pool.submit(_in_child, item): item for item in work}
@@ -103,7 +104,7 @@ def _in_child(work: Work) -> str:
 def _one(predictor: Predictor, work: Work) -> str:
     from anyrt.cli.batch.files import run as compute
 
-    predictor.metadata()  # a model that cannot be opened is no fault of the file
+    predictor.metadata()  # a model that cannot be opened is not an error of the file
     try:
         compute(predictor, work)
     except (AnyrtError, OSError, ValueError) as error:

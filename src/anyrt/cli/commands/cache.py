@@ -37,7 +37,7 @@ NETWORKS: Final = "plans, ONNX models or FILE.py:FUNCTION"
 
 
 def options(parser: ArgumentParser) -> None:
-    """What to do with the cache, and with which files."""
+    """The action, and its files."""
     parser.description = __doc__
     parser.add_argument(
         "action", nargs="?", choices=tuple(ACTIONS), default="show", help="action (default: show)"
@@ -54,7 +54,7 @@ def options(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> None:
-    """Act on the cache's folder."""
+    """Execute the action on the cache's folder."""
     least, most = TAKES.get(args.action, (0, 0))
     if not least <= len(args.files) <= most:
         wanted = "none" if most == 0 else "one" if most == 1 else f"at least {least}"
@@ -64,12 +64,12 @@ def run(args: Namespace) -> None:
 
 
 def entries(directory: Path) -> list[Path]:
-    """The files of the cache, least recently used first; none when there is no such folder."""
+    """The files of the cache, least recently used first; none if there is no such folder."""
     return sorted(directory.glob(PATTERN), key=lambda path: path.stat().st_mtime)
 
 
 def kept_bytes(directory: Path) -> int:
-    """What the entries take."""
+    """The total size of the entries."""
     return sum(path.stat().st_size for path in entries(directory))
 
 
@@ -103,7 +103,7 @@ def _facts(directory: Path, found: Sequence[Path]) -> dict[str, object]:
 
 
 def _say(args: Namespace, text: str, **facts: object) -> None:
-    """The result, in words or as JSON."""
+    """The result, as text or JSON."""
     if args.json:
         print_json({"directory": str(default_directory()), **facts})
     else:
@@ -111,7 +111,7 @@ def _say(args: Namespace, text: str, **facts: object) -> None:
 
 
 def report_unusable() -> None:
-    """Say on stderr why the cache cannot be used, if so, and what to do."""
+    """Report on stderr why the cache cannot be used, if so, with the cure."""
     problem = KernelCache(default_directory(), _warn).refusal()
     if problem is not None:
         _warn(f"compiled code is not kept, each process compiles again: {problem}")
@@ -136,7 +136,7 @@ def path(args: Namespace) -> None:
 
 
 def prune(args: Namespace) -> None:
-    """Remove what was not used for longest, until the limit is met."""
+    """Remove the least recently used entries, until the limit is met."""
     limit = read_flags().cache_limit or DEFAULT_LIMIT if args.limit is None else bytes_of(args.limit)
     if limit is None:
         raise ArgumentError("AR304", "--limit", repr(args.limit), "bytes, as 500M or 2GiB")
@@ -148,7 +148,7 @@ def prune(args: Namespace) -> None:
 
 
 def warm(args: Namespace) -> None:
-    """Compile what the cache lacks for networks."""
+    """Compile the code of networks that the cache lacks."""
     from anyrt.backends import loader
     from anyrt.compiler import exported
 
@@ -174,7 +174,7 @@ def export(args: Namespace) -> None:
 
 
 def import_(args: Namespace) -> None:
-    """Put the code of a file into the cache, after all checks."""
+    """Add the code of a file to the cache, after all checks."""
     from anyrt.backends import loader
     from anyrt.compiler import exported
     from anyrt.plan.disk import open_regular
@@ -219,6 +219,6 @@ ACTIONS: Final[dict[str, Callable[[Namespace], None]]] = {
     "show": show, "warm": warm, "export": export, "import": import_,
     "prune": prune, "clear": clear, "path": path,
 }  # fmt: skip
-# How many files each takes.
+# The number of files of each action.
 TAKES: Final = {"warm": (1, 1 << 16), "export": (2, 1 << 16), "import": (1, 1)}
 COMMAND = Command("show, warm, export, import or clear the cache of compiled code", options, run)

@@ -66,7 +66,7 @@ def run(args: Namespace) -> None:
 
 
 def _refuse_unreadable(path: Path, parser: OnnxParser) -> None:
-    """A file that is no model is a mistake of the command's, not a model with problems."""
+    """A file that is not a model is an error of the command line, not a model with problems."""
     error = parser.get_error(0)._failure.error
     if parser.num_errors == 1 and error.code == "AR416":
         raise error.at(str(path))

@@ -29,7 +29,7 @@ COLUMNS: Final = ("output", "shape", "largest", "relative", "agrees")
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One run of both: the inputs' shapes, and how each output differs."""
+    """One inference of both: the inputs' shapes, and the difference of each output."""
 
     shapes: Mapping[str, tuple[int, ...]]
     rows: tuple[Difference, ...]
@@ -91,7 +91,7 @@ def _print(args: Namespace, model: Compared, trials: list[Trial], name: str) -> 
 
 
 def _feeds(args: Namespace, model: Compared, session: Callable[[Feeds], object]) -> Iterator[Feeds]:
-    """The inputs of each run: of a file, of the shapes that are asked for, or of guesses."""
+    """The inputs of each inference: from a file, from the requested shapes, or from guesses."""
     from anyrt.cli.main import complain
     from anyrt.cli.polygraphy import read_inputs
 

@@ -1,4 +1,4 @@
-"""`anyrt debug`: searches for what goes wrong in an ONNX model.
+"""`anyrt debug`: searches for the cause of a problem in an ONNX model.
 
 anyrt debug precision model.onnx --accuracy 1e-2    the fewest layers that must stay
                                                     float32, as options of anyrt exec
@@ -23,7 +23,7 @@ KINDS: Final = ("fp16", "bf16")
 
 
 def options(parser: ArgumentParser) -> None:
-    """The search, the model, and how close is close."""
+    """The search, the model, and the tolerance."""
     parser.description = __doc__
     add = parser.add_argument
     add("search", choices=tuple(SEARCHES), help="what to look for")
@@ -48,7 +48,7 @@ def options(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> None:
-    """Search."""
+    """Execute the search."""
     SEARCHES[args.search](args)
 
 
@@ -81,7 +81,7 @@ def precision(args: Namespace) -> None:
 
 
 def reduce(args: Namespace) -> None:
-    """Write the smallest part of a model that fails as the model does; exit status 1 where none does."""
+    """Write the smallest part of a model that fails like the model; exit status 1 if none does."""
     import onnx
 
     from anyrt.cli.debug.reduce import Judge, reduced, values_of

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from anyrt.cli.draw.picture import Picture
 
 FORMATS: Final = (".svg", ".html")
-NAMES: Final = 4  # of layers that are left out
+NAMES: Final = 4  # omitted layers
 
 
 def options(parser: ArgumentParser) -> None:
-    """The network, the file, and whether to measure."""
+    """The network, the file, and whether to measure times."""
     parser.description = __doc__
     add = parser.add_argument
     add("network", help="FILE.py, FILE.py:FUNCTION (default function: define), an ONNX model or a plan")
@@ -57,7 +57,7 @@ def run(args: Namespace) -> None:
 
 
 def drawn(network: str, profile: bool) -> tuple[Picture, list[str], list[float] | None]:
-    """The picture, what stands above it, and the time of each of its kernels."""
+    """The picture, its notes, and the time of each kernel."""
     from anyrt.backends import loader
     from anyrt.cli.draw.picture import picture_of
     from anyrt.cli.draw.times import RUNS, kernel_milliseconds

@@ -19,7 +19,7 @@ from anyrt.ir.graph import Graph
 from anyrt.plan.plan import Plan
 
 STAGES = ("graph", "kernels", "program", "llvm", "asm")
-LOOPS, STEPS = "loops", "steps"  # long, and only printed when asked for
+LOOPS, STEPS = "loops", "steps"  # long, and only printed on request
 
 
 def options(parser: ArgumentParser) -> None:

@@ -59,7 +59,7 @@ def _print_model(path: Path, as_json: bool) -> None:
 
 
 def describe(file: PlanFile, size: int) -> dict[str, Json]:
-    """The plan as plain values; everything but the constants' elements and the graph."""
+    """The plan as plain values; without the constants' elements and the graph."""
     plan = file.plan
     return {
         "name": plan.name,

@@ -3,9 +3,9 @@
 anyrt report model.onnx -o report.html
 anyrt report net.py:tiny -o report.html
 
-Problems and cures; the drawing, to zoom and search; kernels and layers by time,
-with bytes, operations and the share of the machine's limit; a click shows how a
-kernel was made, down to its assembly; the latency; the error of each layer.
+The page has problems and cures; the drawing, with zoom and search; kernels and layers by time, with bytes,
+operations and the share of the machine's limit; the steps of each kernel down to its assembly, on a click;
+the latency; and the error of each layer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def options(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> None:
-    """Write the page; exit status 1 where the model has problems, which the page then tells."""
+    """Write the page; exit status 1 if the model has problems, which the page lists."""
     from anyrt.cli.report.build import report_of, write_report
 
     text = report_of(args.network)

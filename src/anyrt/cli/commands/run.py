@@ -6,8 +6,7 @@ anyrt run cnn.onnx --input arrays.npz          read arrays by the names of input
 anyrt run net.py:tiny --random                 use random inputs
 anyrt run net.plan --random --backend interp   run the kernels in the interpreter
 
-An image is resized to the input, and scaled to 0 … 1 for inputs of floats;
---mean and --std then normalise it.
+An image is resized to the input, and scaled to 0 … 1 for float inputs; --mean and --std then normalise it.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from anyrt.plan.plan import Binding, Plan, SymbolRecord
 if TYPE_CHECKING:
     from anyrt.cli.guess import Guess
 
-OPEN: Final = (1 << 31) - 1  # the greatest size of an axis that no profile limits
+OPEN: Final = (1 << 31) - 1  # the greatest size of a dimension that no profile limits
 NATIVE: Final = "cpu"
 
 
@@ -77,12 +76,12 @@ def run(args: Namespace) -> None:
             raise BindingError(
                 "AR706", f"--output {name}", got, "a backend that computes", f"use --backend {NATIVE}"
             )
-        # As `numpy.save` names files.
+        # The file name that `numpy.save` uses.
         write_atomically(Path(path if path.endswith(".npy") else f"{path}.npy"), [npy(outputs[name])])
 
 
 def _targets(plan: Plan, words: Sequence[str]) -> dict[str, str]:
-    """Where each output goes that is asked for."""
+    """The file of each requested output."""
     targets = dict(_pairs("--output", words))
     known = [b.name for b in plan.bindings if not b.is_input]
     for name in targets:
@@ -93,7 +92,7 @@ def _targets(plan: Plan, words: Sequence[str]) -> dict[str, str]:
 
 
 def _missing(args: Namespace, plan: Plan, feeds: Mapping[str, Array]) -> dict[str, Array]:
-    """Random arrays for the inputs that no file is named for."""
+    """Random arrays for the inputs without a file."""
     from anyrt.cli.exec.arrays import drawn
     from anyrt.cli.exec.flags import Given
     from anyrt.cli.exec.shapes import shapes
@@ -119,7 +118,7 @@ def _missing(args: Namespace, plan: Plan, feeds: Mapping[str, Array]) -> dict[st
 
 
 def _shape(plan: Plan, binding: Binding, guess: Guess) -> tuple[int, ...]:
-    """The optimum of the first profile, else a guess."""
+    """The optimum of the first profile, otherwise a guess."""
     ranges = plan.profiles[0] if plan.profiles else ()
     profile = {r.tensor: r.opt for r in ranges if not r.is_values and max(r.max, default=0) < OPEN}
     sizes = [d if isinstance(d, int) else -1 for d in binding.shape]
@@ -181,7 +180,7 @@ def _other(file: PlanFile, feeds: Mapping[str, Array], name: str) -> Mapping[str
         check_shape(bindings[tensor], array.shape, None)
     sizes = _sizes(file.plan, feeds)
     memory = {n: to_memory(bindings[n], x) for n, x in feeds.items()}
-    asked = job(lowered, at_most(sizes, file.plan.sym_by_name.values()))  # where data decide
+    asked = job(lowered, at_most(sizes, file.plan.sym_by_name.values()))  # if data-dependent
     external = callable_plugins(asked.external, get_plugin_registry())
     answer = target.run(replace(asked, external=external), memory)
     print(answer.notes)

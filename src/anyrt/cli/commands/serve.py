@@ -1,4 +1,4 @@
-"""`anyrt serve model.onnx`, `anyrt serve --repository DIR`: models over HTTP and gRPC.
+"""`anyrt serve model.onnx`, `anyrt serve --repository DIR`: serve models over HTTP and gRPC.
 
 anyrt serve model.onnx                          at http://127.0.0.1:8000/v2/models/model
 anyrt serve --repository models --grpc-port 8001
@@ -21,7 +21,7 @@ TOKEN = "ANYRT_SERVE_TOKEN"
 
 
 def options(parser: ArgumentParser) -> None:
-    """What is served, where, and for whom."""
+    """The models, the addresses, and access control."""
     parser.description = __doc__
     add = parser.add_argument
     add("model", nargs="?", type=Path, help="an ONNX model or a plan")
@@ -108,7 +108,7 @@ def _source(args: Namespace) -> Source:
 
 
 def _token(path: Path | None) -> str | None:
-    """The token in a file, else that of the environment; None where neither is there."""
+    """The token in a file, otherwise that of the environment; None if there is neither."""
     found = os.environ.get(TOKEN, "") if path is None else path.read_text()
     token = found.strip()
     if path is not None and not token:

@@ -1,1 +1,1 @@
-"""Searches: which layers must stay float32, and which part of a model fails."""
+"""Searches for the layers that must stay float32, and for the part of a model that fails."""

@@ -1,9 +1,9 @@
-"""The fewest layers that must stay float32 where a half type is allowed.
+"""The fewest layers that must stay float32 if a half type is allowed.
 
-With all layers in the half type, and with one layer alone in it, the outputs differ so much from those of
-float32. Layers are ranked by the latter; the shortest part of the ranking that is exact enough is found by
-bisection, and then every layer of it is tried without, the least sensitive first. So no layer of the answer
-can be left out alone.
+The search measures the error against float32 with all layers in the half type, and with each layer alone in
+it. Layers are ranked by the latter. Bisection finds the shortest prefix of the ranking that is accurate
+enough; then each of its layers is tried in the half type again, the least sensitive first. No layer of the
+result can therefore be left out alone.
 
 >>> fewest(["a", "b", "c"], lambda kept: 0.0 if {"a", "c"} <= kept else 1.0, 0.5).kept
 ('a', 'c')
@@ -36,7 +36,7 @@ Error = Callable[[frozenset[str]], float]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The layers that stay float32, the error with them and without any, and how many builds it took."""
+    """The layers that stay float32, the error with them and without any, and the number of builds."""
 
     kept: tuple[str, ...]
     error: float
@@ -45,7 +45,7 @@ class Found:
 
 
 def fewest(layers: Sequence[str], error: Error, wanted: float) -> Found:
-    """The layers that must be kept so that the error is at most `wanted`."""
+    """The layers that must stay float32 so that the error is at most `wanted`."""
     seen = dict[frozenset[str], float]()
 
     def known(kept: frozenset[str]) -> float:
@@ -57,7 +57,7 @@ def fewest(layers: Sequence[str], error: Error, wanted: float) -> Found:
     if without <= wanted:
         return Found((), without, without, len(seen))
     ranked = sorted(layers, key=lambda name: -known(every - {name}))
-    low, high = 0, len(ranked)  # of the ranking, the first `high` are enough
+    low, high = 0, len(ranked)  # the first `high` of the ranking are enough
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if known(frozenset(ranked[:middle])) <= wanted else (middle, high)
@@ -83,7 +83,7 @@ class Trials:
         return [layer.name for layer in network if _computes(layer)]
 
     def error(self, kept: frozenset[str]) -> float:
-        """The largest difference from float32 of any output, relative to the output's largest number."""
+        """The largest difference from float32 of any output, relative to the output's largest magnitude."""
         if not self._exact:
             self._exact = self._run(None)
         found = self._run(kept)
@@ -125,7 +125,7 @@ def _difference(got: Array, wanted: Array) -> float:
 
 
 def options_of(kind: str, kept: Sequence[str]) -> str:
-    """What `anyrt exec`, and trtexec, are given."""
+    """The options for `anyrt exec` and trtexec."""
     flags = [f"--{kind}"]
     if kept:
         flags += ["--precisionConstraints=obey", f"--layerPrecisions={','.join(f'{n}:fp32' for n in kept)}"]

@@ -1,8 +1,8 @@
-"""A model that fails, cut down to the nodes that are needed for that.
+"""Reduces a failing model to the nodes that are needed for the failure.
 
-First the end moves: the earliest node whose result already fails becomes the output. Then the beginning: what
-the first nodes make becomes an input, with the numbers that it has in the whole model. Then single nodes in
-between go, the same way, as long as it still fails for the same reason.
+First the end moves: the earliest node whose result already fails becomes the output. Then the beginning
+moves: the results of the first nodes become inputs, with their values in the whole model. Then single nodes
+in between are removed, in the same way, as long as the failure has the same reason.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Fails = Callable[[ModelProto, Feeds], str | None]
 
 @dataclass(frozen=True, slots=True)
 class Reduced:
-    """The smallest model that was found, and why it fails."""
+    """The smallest failing model, and the reason."""
 
     model: ModelProto
     reason: str
@@ -32,7 +32,7 @@ class Reduced:
 
 @dataclass(slots=True)
 class Judge:
-    """Says why a model fails: refused with a code, or different from another runtime."""
+    """Returns why a model fails: rejected with a code, or different from another runtime."""
 
     folder: Path
     other: Callable[[Compared, Feeds], dict[str, Array]]
@@ -47,14 +47,14 @@ class Judge:
             return error.code
         try:
             wanted = self.other(model, feeds)
-        except failures():  # what another runtime does not run says nothing of this one
+        except failures():  # if the other runtime does not run it, nothing can be concluded
             return None
         rows = [compare(n, got[n], wanted[n], self.rtol, self.atol) for n in model.outputs]
         return None if all(row.agrees for row in rows) else "differs"
 
 
 def reduced(proto: ModelProto, feeds: Feeds, values: Mapping[str, Array], fails: Fails) -> Reduced | None:
-    """The smallest failing part of a model; None where it does not fail. `values`: what nodes make."""
+    """The smallest failing part of a model; None if it does not fail. `values`: the results of nodes."""
     reason = fails(proto, feeds)
     if reason is None:
         return None
@@ -72,7 +72,7 @@ def reduced(proto: ModelProto, feeds: Feeds, values: Mapping[str, Array], fails:
 
     end, outputs = _end(nodes, outputs, still)
     nodes = nodes[:end]
-    low, high = 0, len(nodes)  # without the first `low` it still fails
+    low, high = 0, len(nodes)  # it still fails without the first `low`
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if still(nodes[middle:], outputs) else (low, middle)
@@ -90,7 +90,7 @@ def _end(
     outputs: list[str],
     still: Callable[[Sequence[NodeProto], Sequence[str]], bool],
 ) -> tuple[int, list[str]]:
-    """How many nodes are needed, and the output: that of the last of them."""
+    """The number of nodes needed, and the output: the result of the last of them."""
     low, high = 0, len(nodes)  # the first `high` nodes fail
     found = outputs
     while high - low > 1:
@@ -109,8 +109,8 @@ def _end(
 def part_of(
     proto: ModelProto, nodes: Iterable[NodeProto], outputs: Sequence[str], values: Mapping[str, Array]
 ) -> ModelProto | None:
-    """The model of some nodes: what none of them makes is an input, with the type of its value; None where
-    one has none, or no node makes an output."""
+    """The model of some nodes: a tensor that none of them computes is an input, with the type of its value;
+    None if one has no value, or no node computes an output."""
     kept = _needed([*nodes], outputs)
     made, held = {n for node in kept for n in node.output}, {t.name for t in proto.graph.initializer}
     asked = dict.fromkeys(name for node in kept for name in _reads(node) if name not in made)
@@ -136,7 +136,7 @@ def _needed(nodes: Sequence[NodeProto], outputs: Sequence[str]) -> list[NodeProt
 
 
 def _reads(node: NodeProto) -> Iterable[str]:
-    """What a node, and the graphs inside it, ask of the graph around."""
+    """The tensors that a node, and the graphs inside it, use from the graph around."""
     yield from (name for name in node.input if name)
     for attribute in node.attribute:
         for graph in (attribute.g, *attribute.graphs):
@@ -157,7 +157,8 @@ def _number(array: Array) -> int:
 def values_of(
     path: Path, feeds: Feeds, other: Callable[[Compared, Feeds], dict[str, Array]]
 ) -> dict[str, Array]:
-    """What each node of a model makes, by the other runtime; where it cannot tell all, the outputs."""
+    """The results of each node of a model, from the other runtime; only the outputs if it cannot return
+    all."""
     for layers in (True, False):
         try:
             return {n: np.asarray(x) for n, x in other(load_model(path, layers), feeds).items()}

@@ -1,2 +1,2 @@
-"""Pictures of plans: what there is to draw (`picture`), where it goes (`layered`, `place`), how it is written
-(`svg`), how long kernels take (`times`)."""
+"""Drawings of plans: the content (`picture`), the layout (`layered`, `place`), the output (`svg`), the times
+of kernels (`times`)."""

@@ -1,7 +1,7 @@
-"""A picture in which blocks that repeat one another, as the layers of a transformer, are drawn once.
+"""Draws repeated blocks, such as the layers of a transformer, once.
 
-Kernels are alike where their boxes are. The longest run of blocks of alike kernels is folded into its first
-block, whose kernels say how many there are; then the next run, until none is left that comes three times.
+Kernels are equal if their boxes are. The longest run of blocks of equal kernels is folded into its first
+block, whose kernels show the count; then the next run, until none occurs three times.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ Signature = tuple[object, ...]
 
 
 def folded(picture: Picture) -> Picture:
-    """The same with each run of blocks drawn once."""
+    """The picture with each run of blocks drawn once."""
     while (found := repeats(_signatures(picture))) is not None:
         picture = _fold(picture, *found)
     return picture
 
 
 def repeats(kinds: Sequence[object]) -> tuple[int, int, int] | None:
-    """(first, length, number) of the blocks that save most, None where nothing is repeated.
+    """(first, length, number) of the blocks whose folding saves most, None if nothing is repeated.
 
     >>> repeats("xabababy"), repeats("abcabc")
     ((1, 2, 3), None)
@@ -55,7 +55,7 @@ def _signatures(picture: Picture) -> list[object]:
     boxes, made = picture.boxes, dict[int, list[Signature]]()
     for tensor in picture.tensors:
         made.setdefault(tensor.source, []).append((tensor.shape, tensor.dtype))
-    # What was folded is like nothing else: its name says how often it stands for others.
+    # A folded kernel equals no other one: its name has the number of repetitions.
     return [
         name if "×" in name else tuple((*_kind(boxes[b]), *made.get(b, ())) for b in mine)
         for name, mine in zip(picture.frames, _boxes(picture), strict=True)
@@ -104,13 +104,13 @@ def _moved(picture: Picture, number: int, places: Mapping[int, int]) -> Box:
 
 
 def _is_forward(picture: Picture, source: int, target: int) -> bool:
-    """Whether a wire does not lead back, as from one block to the next that is drawn in its place."""
+    """Whether a wire leads forward, not from one block to the next one that is drawn in its place."""
     a, b = picture.boxes[source].frame, picture.boxes[target].frame
     return source != target and (a is None or b is None or a <= b)
 
 
 def _lonely(picture: Picture, same: Mapping[int, int]) -> set[int]:
-    """Places outside of frames that only what is folded writes or reads."""
+    """Positions outside of frames that only folded kernels write or read."""
     around: dict[int, set[int]] = {}
     for wire in picture.wires:
         source = picture.tensors[wire.tensor].source

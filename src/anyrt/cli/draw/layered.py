@@ -1,11 +1,11 @@
 """A layered layout: nodes in rows from top to bottom, and routes between them that cross no node.
 
-Nodes have their row (`rows`: one below all that they read from). An edge over several rows passes each by a
-slot of its own, or, where it is very long, all of them in a lane on the right. Edges that leave a node at the
-same place share slots. The order in a row is that of the barycentres of neighbours; then each row is moved as
-close to its neighbours as the widths allow. A route is a list of vertical runs, each beside the nodes of a
-row; the bends between them lie in the gaps between rows. Time and memory grow with nodes and edges, not with
-the length of edges.
+Nodes have their row (`rows`: one below all that they read from). An edge over several rows passes each
+through a slot of its own, or, if it is very long, all of them in a lane on the right. Edges that leave a node
+at the same place share slots. The order in a row is that of the barycentres of neighbours; then each row is
+moved as close to its neighbours as the widths allow. A route is a list of vertical segments, each beside the
+nodes of a row; the bends between them are in the gaps between rows. Time and memory grow with nodes and
+edges, not with the length of edges.
 
 >>> two = layered([Node(40, 20, 0), Node(40, 20, 1)], [Edge(0, 1)])
 >>> two.centres, two.tops
@@ -27,14 +27,15 @@ from typing import Final
 GAP: Final = 30.0  # between rows
 BESIDE: Final = 26.0  # between nodes of a row
 SLOT: Final = 8.0  # the width of a slot, and between two of them, or two lanes
-LONG: Final = 24  # rows that an edge may pass by slots
+LONG: Final = 24  # rows that an edge may cross in slots
 SWEEPS: Final = 6
-# How much links resist to lean: long edges stay straight, chains nearly, and the way past a block bends.
+# The resistance of links to slanting: long edges stay straight, chains nearly, and the way past a block
+# bends.
 BETWEEN_SLOTS: Final = 8.0
 BETWEEN_NODES: Final = 4.0  # shared by those that lead to the same node
 NODE_TO_SLOT: Final = 1.0
 SPREAD: Final = 22.0  # between the ends of edges at one node
-FRACTION: Final = 1 << 20  # of a unit, to which places are rounded
+FRACTION: Final = 1 << 20  # of a unit, to which positions are rounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """`leaves` and `enters`: where, from the middle of the node; None spreads what enters the target."""
+    """`leaves` and `enters`: offsets from the middle of the node; None spreads the edges into the target."""
 
     source: int
     target: int
@@ -77,7 +78,7 @@ class Layout:
 
 
 def rows(count: int, pairs: Iterable[tuple[int, int]]) -> list[int]:
-    """For each node of an acyclic graph the length of the longest way to it; what nothing leads to stands
+    """For each node of an acyclic graph the length of the longest path to it; a node without predecessors is
     right above its first reader.
 
     >>> rows(4, [(0, 1), (1, 2), (3, 2)])
@@ -103,7 +104,7 @@ def rows(count: int, pairs: Iterable[tuple[int, int]]) -> list[int]:
 
 
 def layered(nodes: Sequence[Node], edges: Sequence[Edge]) -> Layout:
-    """Where everything goes; an edge leads to a later row."""
+    """The positions of all nodes; an edge leads to a later row."""
     grid = _Grid(nodes)
     trunks = _trunks(nodes, edges)
     for (source, leaves), ends in trunks.items():
@@ -134,7 +135,7 @@ def _trunks(nodes: Sequence[Node], edges: Iterable[Edge]) -> dict[tuple[int, flo
 
 @dataclass(frozen=True, slots=True)
 class _Link:
-    """A segment of an edge from a row to the next, and where it ends, from the middles of slots."""
+    """A segment of an edge from a row to the next, and its ends, from the middles of slots."""
 
     upper: int
     lower: int
@@ -144,7 +145,7 @@ class _Link:
 
 @dataclass(slots=True)
 class _Grid:
-    """Nodes and the slots of edges, which are numbered after them; what connects them."""
+    """Nodes and the slots of edges, which are numbered after them; and their links."""
 
     nodes: Sequence[Node]
     rows: list[int] = field(init=False)
@@ -180,8 +181,8 @@ class _Grid:
 
 
 def _ordered(grid: _Grid) -> list[list[int]]:
-    """The slots of each row from left to right: of what barycentres give in some sweeps, the order with the
-    fewest crossings."""
+    """The slots of each row from left to right: of several barycentre sweeps, the order with the fewest
+    crossings."""
     order: list[list[int]] = [[] for _ in range(max(grid.rows, default=-1) + 1)]
     for slot, row in enumerate(grid.rows):
         order[row].append(slot)
@@ -202,7 +203,7 @@ def _ordered(grid: _Grid) -> list[list[int]]:
 
 
 def _neighbours(grid: _Grid) -> tuple[list[list[tuple[int, float]]], list[list[tuple[int, float]]]]:
-    """For each slot those above and those below, with where the link ends there as a share of a place."""
+    """For each slot those above and those below, with the offset of the link's end there."""
     above: list[list[tuple[int, float]]] = [[] for _ in grid.rows]
     below: list[list[tuple[int, float]]] = [[] for _ in grid.rows]
     for link in grid.links:
@@ -217,7 +218,7 @@ def _number(row: Sequence[int], place: list[float]) -> None:
 
 
 def _sort(row: list[int], place: list[float], beside: Sequence[Sequence[tuple[int, float]]]) -> None:
-    """Order a row by the mean place of neighbours; what has none stays where it is."""
+    """Order a row by the mean position of neighbours; a slot without neighbours stays."""
     means = {s: sum(place[n] + at for n, at in beside[s]) / len(beside[s]) for s in row if beside[s]}
     row.sort(key=lambda s: means.get(s, place[s]))
     _number(row, place)
@@ -240,7 +241,7 @@ def _crossings(grid: _Grid, place: Sequence[float]) -> int:
 
 
 def _placed(grid: _Grid, order: Sequence[Sequence[int]]) -> list[float]:
-    """The middle of each slot: rows in turn as near to their neighbours as they can be."""
+    """The middle of each slot: rows are moved in turn as near to their neighbours as possible."""
     centres = [0.0] * len(grid.rows)
     wanted: list[list[tuple[int, float, float]]] = [[] for _ in grid.rows]
     meeting = Counter(link.lower for link in grid.links)
@@ -266,7 +267,7 @@ def _stiffness(grid: _Grid, link: _Link, meeting: Mapping[int, int]) -> float:
 def _mean(
     slot: int, wanted: Sequence[Sequence[tuple[int, float, float]]], centres: Sequence[float]
 ) -> tuple[float, float]:
-    """Where the neighbours of a slot want it, and how much."""
+    """The position that the neighbours of a slot prefer, and its weight."""
     total = sum(stiff for _, _, stiff in wanted[slot])
     if not total:
         return centres[slot], 1.0
@@ -276,13 +277,13 @@ def _mean(
 def _settle(
     grid: _Grid, row: Sequence[int], wanted: Sequence[tuple[float, float]], centres: list[float]
 ) -> None:
-    """Give a row the places nearest to the wanted ones that keep its order and its gaps (weighted least
+    """Give a row the positions nearest to the preferred ones that keep its order and its gaps (weighted least
     squares: pool adjacent violators)."""
     offsets = [0.0]
     for a, b in pairwise(row):
         both = min(a, b) >= len(grid.nodes)
         offsets.append(offsets[-1] + (grid.width(a) + grid.width(b)) / 2 + (SLOT if both else BESIDE))
-    pools: list[tuple[float, float, int]] = []  # sums of weights and of weighted places, and how many
+    pools: list[tuple[float, float, int]] = []  # sums of weights and of weighted positions, and counts
     for (x, weight), offset in zip(wanted, offsets, strict=True):
         count = 1
         total = weight * (x - offset)

@@ -1,10 +1,10 @@
-"""What a picture of a plan shows: kernels as frames, layers as boxes in them, tensors as wires between boxes.
+"""The content of a drawing of a plan: kernels as frames, layers as boxes in them, tensors as wires between
+boxes.
 
-A wire between two frames is a tensor in memory, which has bytes; one inside a frame stays in registers. From
-each kernel that writes a part of a tensor leads a wire to whatever reads it. The kernels of a loop's or a
-branch's body stand in the picture with those around, and a region around them. A
-layer that several kernels compute, since that is cheaper than storing it, has a box in each; all but the
-first are marked (`Kind.AGAIN`).
+A wire between two frames is a tensor in memory, labelled with its bytes; one inside a frame stays in
+registers. Each kernel that writes a part of a tensor has a wire to every reader of it. The kernels of a
+loop's or a branch's body are drawn among those around, in a region. A layer that several kernels compute,
+since that is cheaper than storing it, has a box in each; all but the first are marked (`Kind.AGAIN`).
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from anyrt.schedule.ports import port_names
 
 
 class Kind(Enum):
-    """What a box stands for."""
+    """The kind of a box."""
 
     INPUT = "input"
     OUTPUT = "output"
     LAYER = "layer"
     AGAIN = "again"  # a layer that an earlier kernel computes, too
-    PART = "part"  # what a kernel computes for a layer whose result another one makes, or copies
+    PART = "part"  # a kernel's part of a layer whose result another kernel computes, or copies
     PLACE = "place"  # a tensor that several kernels write parts of
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """`layer`: of what kind it is. `frame`: the number of the kernel that computes it. `note` says which part
-    of a layer it is; `details` are for whoever asks."""
+    """`layer`: its kind. `frame`: the number of the kernel that computes it. `note`: the part of a layer;
+    `details`: shown on request."""
 
     kind: Kind
     title: str
@@ -51,7 +51,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """What leaves the box `source`: sizes as numbers, those that are open in words besides."""
+    """The output of the box `source`: sizes as numbers, dynamic ones with their names."""
 
     source: int
     shape: tuple[int, ...]
@@ -62,7 +62,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """`tensor` is read by the box `target`."""
+    """The box `target` reads `tensor`."""
 
     tensor: int
     target: int
@@ -71,7 +71,8 @@ class Wire:
 @dataclass(frozen=True, slots=True)
 class Picture:
     """`frames`: the names of kernels. `regions`: loops and conditionals, each with the frames of its bodies.
-    `layers`: how many the plan has. `left_out`: layers that no kernel computes, as they change nothing."""
+    `layers`: the number of layers in the plan. `left_out`: layers without an effect, which no kernel
+    computes."""
 
     name: str
     frames: tuple[str, ...]
@@ -89,7 +90,7 @@ def picture_of(plan: Plan, graph: Graph, schedule: Schedule, sizes: Mapping[str,
     sketch = _Sketch(graph, schedule, sizes, records, _owners(graph))
     sketch.draw()
     shown = {box.title for box in sketch.boxes}
-    # Constants have no inputs, and no boxes: their bytes stand where they are read.
+    # Constants have no inputs and no boxes: their readers show their bytes.
     left_out = tuple(x.name for x in plan.layers if x.inputs and x.name not in shown)
     boxes, tensors = tuple(sketch.finished()), tuple(sketch.tensors.values())
     frames, regions = tuple(sketch.frames), tuple((n, tuple(f)) for n, f in sketch.regions if f)
@@ -109,7 +110,7 @@ def shape_text(shape: Sequence[int]) -> str:
 
 def _owners(graph: Graph) -> dict[Value, Value]:
     """For each value the layer's result that it is computed for: itself, if it is one; of several the first,
-    so that layers which share a step never seem to need each other."""
+    so that layers with a common step never seem to depend on each other."""
     uses, found = users(graph), dict[Value, Value]()
     order = {v: n for n, v in enumerate(graph.values)}
     for value in reversed(order):
@@ -132,7 +133,7 @@ class _Sketch:
     numbers: dict[tuple[int, Value], int] = field(default_factory=dict)
     wires: dict[Wire, None] = field(default_factory=dict)
     constants: dict[int, set[Value]] = field(default_factory=dict)
-    sources: dict[Value, int] = field(default_factory=dict)  # the box that makes what lies in memory
+    sources: dict[Value, int] = field(default_factory=dict)  # the box that computes the tensor in memory
     parts: dict[Value, list[tuple[int, Value]]] = field(default_factory=dict)
     writers: dict[str, tuple[int, Value]] = field(default_factory=dict)  # by the name of an output's buffer
     memory: dict[str, tuple[int, Value]] = field(default_factory=dict)  # who wrote a buffer last, by its name
@@ -168,7 +169,7 @@ class _Sketch:
             self.regions.append((step.name, list(range(first, len(self.frames)))))
 
     def finished(self) -> Iterator[Box]:
-        """The boxes with the bytes of their constants."""
+        """The boxes, with the bytes of their constants."""
         for number, box in enumerate(self.boxes):
             nbytes = sum(self._bytes(v) for v in self.constants.get(number, ()))
             yield replace(box, constant_bytes=nbytes)
@@ -185,7 +186,7 @@ class _Sketch:
         self._store(launch, values, boxes)
 
     def _computed(self, launch: Launch) -> dict[Value, None]:
-        """The values of a kernel, operands first; none where it copies one that lies in memory."""
+        """The values of a kernel, operands first; none if it copies a stored value."""
         group = launch.group
         own = () if group.part is not None or self._is_copy(launch) else launch.makes
         return dict.fromkeys((*launch.inlined, *reversed(own)))
@@ -233,12 +234,12 @@ class _Sketch:
         elif self._is_copy(launch):
             self.writers[group.buffer.name] = root
         else:
-            if group.mends and group.root in self.sources:  # it reads what it makes anew
+            if group.mends and group.root in self.sources:  # it reads a value that it recomputes
                 self._wire(self.sources[group.root], group.root, root[0])
             self.sources.update({v: boxes[self.owners[v]] for v in launch.makes})
 
     def _read(self, touched: Set[str], value: Value, box: int) -> None:
-        """A kernel reads `value` from memory, unless it asks for its shape only."""
+        """A kernel reads `value` from memory, unless it uses only its shape."""
         match value.compute:
             case Given(constant=True, literal=literal):
                 if literal is None:
@@ -249,7 +250,7 @@ class _Sketch:
             self._connect(value, box)
 
     def _connect(self, value: Value, box: int) -> None:
-        """Wires from all that writes a value, or parts of it, in memory."""
+        """Wires from all kernels that write a value, or parts of it, to memory."""
         source = self._source(value)
         self._wire(source, value, box)
         if self.boxes[source].kind is not Kind.PLACE:
@@ -260,7 +261,7 @@ class _Sketch:
         buffer = self.schedule.buffers.get(value)
         written = None if buffer is None else self.memory.get(buffer.name)
         if value not in self.sources and value not in self.parts and written is not None:
-            return written[0]  # by a body, or around one, where the value is called otherwise
+            return written[0]  # by a body, or around one, where the value has another name
         if value not in self.sources:
             self.sources[value] = place = self._add(self._box(Kind.PLACE, value, None))
             self.drawn.add(value)
@@ -269,7 +270,7 @@ class _Sketch:
         return self.sources[value]
 
     def _wire(self, source: int, value: Value, target: int) -> None:
-        if source == target:  # a layer's own steps
+        if source == target:  # an intermediate value of a layer
             return
         key = source, value
         if key not in self.tensors:

@@ -1,8 +1,8 @@
-"""Where everything of a picture goes: each kernel's boxes in rows of their own, then the frames around them.
+"""The layout of a drawing: each kernel's boxes in their own rows, then the frames around them.
 
-A tensor that comes into a frame, or leaves it, has a port in its first, or last, row: wires cross the border
-where nothing is in the way, and outside only frames and ports count. Below each port, and below each box that
-other boxes of its frame read, there is room for a label.
+A tensor that enters or leaves a frame has a port in its first or last row, so that wires cross the border
+without obstacles; outside, only frames and ports matter. Below each port, and below each box that other boxes
+of its frame read, there is space for a label.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LABEL: Final = 18.0  # the height of a label
 HEADER: Final = 24.0
 PADDING: Final = 16.0
 PORT: Final = 12.0
-TIMES: Final = 150.0  # room for a time in a header
+TIMES: Final = 150.0  # space for a time in a header
 
 _Wire = tuple[int, int, int]  # from a cell to a cell, and the tensor
 
@@ -60,7 +60,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What is written on a wire, around the point (x, y)."""
+    """The label of a wire, around the point (x, y)."""
 
     tensor: int
     text: str
@@ -74,7 +74,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """The places of frames and boxes, in the order of the picture; the lines and labels of its wires."""
+    """The positions of frames and boxes, in the order of the picture; the lines and labels of its wires."""
 
     frames: tuple[Rect, ...]
     boxes: tuple[Rect, ...]
@@ -85,7 +85,7 @@ class Placed:
 
 
 def place(picture: Picture) -> Placed:
-    """Places for all that a picture shows; no two boxes overlap, and no wire crosses a box."""
+    """Positions for all parts of a picture; no two boxes overlap, and no wire crosses a box."""
     cells = _cells(picture)
     home = {box: n for n, cell in enumerate(cells) for box in cell.boxes}
     inner = [_Inner.of(picture, cell) for cell in cells]
@@ -97,7 +97,7 @@ def place(picture: Picture) -> Placed:
 
 
 def short(text: str, most: int = LONGEST) -> str:
-    """A name, the middle of a long one left out: both ends tell names apart.
+    """A name with the middle of a long one omitted: both ends distinguish names.
 
     >>> short("encoder.layers.11.attention.norm", 16)
     'encoder.…on.norm'
@@ -106,7 +106,7 @@ def short(text: str, most: int = LONGEST) -> str:
 
 
 def text_width(text: str, character: float) -> float:
-    """About how wide a text is; the characters of East Asia are twice as wide as others.
+    """The approximate width of a text; East Asian characters are twice as wide as others.
 
     >>> text_width("ab", 6.0), text_width("層", 6.0)
     (12.0, 12.0)
@@ -115,19 +115,19 @@ def text_width(text: str, character: float) -> float:
 
 
 def stored_text(tensor: Tensor) -> str:
-    """What is said of a tensor in memory."""
+    """The label of a tensor in memory."""
     return f"{shape_text(tensor.shape)} {tensor.dtype} · {byte_count(tensor.nbytes)}"
 
 
 def subtitle(box: Box) -> str:
-    """What is said of a box below its name."""
+    """The label of a box below its name."""
     held = f"{byte_count(box.constant_bytes)} of constants" if box.constant_bytes else ""
     return " · ".join(text for text in (box.layer, box.note, held) if text)
 
 
 @dataclass(frozen=True, slots=True)
 class _Cell:
-    """A frame with its boxes, or one box without a frame; tensors that pass its border, or stay inside."""
+    """A frame with its boxes, or one box without a frame; tensors that cross its border, or stay inside."""
 
     frame: int | None
     boxes: list[int] = field(default_factory=list)
@@ -162,8 +162,8 @@ def _cells(picture: Picture) -> list[_Cell]:
 
 @dataclass(frozen=True, slots=True)
 class _Inner:
-    """A cell by itself, from its own corner. `leaves` and `enters`: where tensors pass its border, from its
-    middle; a bare box has no ports to enter. `below`: the height of its labels, which stand under it."""
+    """A cell from its own corner. `leaves` and `enters`: where tensors cross its border, from its middle; a
+    bare box has no ports to enter. `below`: the height of the labels under it."""
 
     width: float
     height: float
@@ -217,7 +217,7 @@ def _framed(picture: Picture, cell: _Cell, frame: int) -> _Inner:
 
 
 def _leaving(picture: Picture, cell: _Cell) -> dict[int, dict[int, float]]:
-    """For each box of a frame the tensors that leave it, and where, from its middle."""
+    """For each box of a frame the tensors that leave it, and their offsets from its middle."""
     found: dict[int, dict[int, str]] = {box: {} for box in cell.boxes}
     for t in dict.fromkeys((*cell.stays, *cell.leaves)):
         found[picture.tensors[t].source][t] = shape_text(picture.tensors[t].shape)
@@ -230,7 +230,7 @@ def _labelled(cell: _Cell, leaving: Iterable[int]) -> bool:
 
 
 def _offsets(texts: Mapping[int, str]) -> dict[int, float]:
-    """Tensors that leave a box, side by side with room for their labels."""
+    """Tensors that leave a box, side by side with space for their labels."""
     widths = {t: _label_width(text) for t, text in texts.items()}
     x, found = -sum(widths.values()) / 2, dict[int, float]()
     for t, width in widths.items():
@@ -244,7 +244,7 @@ def _label_width(text: str) -> float:
 
 
 def _box_size(box: Box, labels: Iterable[str]) -> tuple[float, float]:
-    """The width and the height of a box with room for the labels under it."""
+    """The width and the height of a box with space for the labels under it."""
     wanted = max(text_width(short(box.title), TITLE), text_width(subtitle(box), SMALL)) + 2 * PADDING
     height = PILL_HEIGHT if box.kind in (Kind.INPUT, Kind.OUTPUT) else BOX_HEIGHT
     return max(wanted, sum(map(_label_width, labels))), height
@@ -287,7 +287,7 @@ def _edges(
 def _inner_labels(
     picture: Picture, cell: _Cell, leaving: Mapping[int, Mapping[int, float]], boxes: Sequence[Rect]
 ) -> Iterator[Label]:
-    """Shapes of what stays in a frame, each under the box that makes it."""
+    """Shapes of tensors inside a frame, each under the box that computes it."""
     for box, rect in zip(cell.boxes, boxes, strict=True):
         middle, y = rect.x + rect.width / 2, rect.y + BOX_HEIGHT + LABEL / 2
         if _labelled(cell, leaving[box]):
@@ -296,7 +296,7 @@ def _inner_labels(
 
 
 def _joined(cells: Sequence[_Cell], inner: Sequence[_Inner], wires: Sequence[_Wire], outer: Layout) -> Placed:
-    """All cells where the layout of cells puts them."""
+    """All cells at the positions of the layout."""
     corners = [
         (centre - x.width / 2, top) for x, centre, top in zip(inner, outer.centres, outer.tops, strict=True)
     ]

@@ -1,6 +1,7 @@
-"""A picture as SVG, and as a page of HTML around it: nothing is loaded from elsewhere, no script runs.
+"""A drawing as SVG, and as a page of HTML around it, without external resources or scripts.
 
-Colours follow the viewer's wish for light or dark; the title of an element says in full what is shortened.
+Colours follow the viewer's preference for light or dark; the title of an element has the full text of a
+shortened one.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ svg {{ display: block; margin: auto }}
 
 
 def svg(picture: Picture, notes: Sequence[str] = (), milliseconds: Sequence[float] | None = None) -> str:
-    """The picture as an SVG document. `notes` stand above it; `milliseconds`: the time of each kernel."""
+    """The picture as an SVG document. `notes` are above it; `milliseconds`: the time of each kernel."""
     placed = place(picture)
     return "".join(f"{line}\n" for line in _Writer(picture, placed, milliseconds).lines(notes))
 
@@ -84,7 +85,7 @@ def html(picture: Picture, notes: Sequence[str] = (), milliseconds: Sequence[flo
 
 
 def time_text(milliseconds: float, total: float) -> str:
-    """What is said of a kernel's time.
+    """The text for a kernel's time.
 
     >>> time_text(0.25, 1.0)
     '0.25 ms · 25 %'
@@ -95,7 +96,7 @@ def time_text(milliseconds: float, total: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Writer:
-    """Writes one picture; `milliseconds`: of each kernel, where they were measured."""
+    """Writes one picture; `milliseconds`: of each kernel, if measured."""
 
     picture: Picture
     placed: Placed
@@ -138,7 +139,7 @@ class _Writer:
             yield f"{_label('faint', label.text, label.x, label.y)}</g>"
 
     def _region(self, name: str, frames: Sequence[Rect]) -> Iterator[str]:
-        """Around the kernels of a loop's or a conditional's bodies."""
+        """The frame around the kernels of a loop's or a conditional's bodies."""
         left, top = min(r.x for r in frames) - PAD, min(r.y for r in frames) - PAD - LINE
         right, bottom = max(r.x + r.width for r in frames), max(r.y + r.height for r in frames)
         rect = Rect(left, top, right + PAD - left, bottom + PAD - top)
@@ -198,7 +199,7 @@ def _path(runs: Sequence[Run]) -> str:
         y = _n((above.bottom + run.top) / 2)
         steps += [f"V{_n(above.bottom)}"] if above.bottom > above.top else []
         steps.append(f"C{_n(above.x)} {y} {_n(run.x)} {y} {_n(run.x)} {_n(run.top)}")
-    # No step without length: its direction would be the arrow's.
+    # No step of length zero: it would determine the arrow's direction.
     return " ".join([*steps, f"V{_n(runs[-1].bottom)}"] if runs[-1].bottom > runs[-1].top else steps)
 
 
@@ -215,5 +216,5 @@ def _text(text: str) -> str:
 
 
 def _n(x: float) -> str:
-    """A number with at most one digit behind the point."""
+    """A number with at most one decimal."""
     return f"{x:.1f}".removesuffix(".0")

@@ -1,4 +1,4 @@
-"""How long each kernel of a plan takes, by name, on random inputs at the optimum of its first profile."""
+"""The time of each kernel of a plan, by name, on random inputs at the optimum of its first profile."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from anyrt.runtime.context import Context
 from anyrt.runtime.fresh import Fresh
 from anyrt.runtime.memory import Policy
 
-WARM: Final = 3  # runs that do not count
+WARM: Final = 3  # warm-up runs
 RUNS: Final = 20
 
 
 def kernel_milliseconds(plan: Path | bytes, graph: Graph, sizes: Mapping[str, int]) -> dict[str, float]:
-    """For each step of the plan's program, by its name, the median of some runs; turns are summed."""
+    """For each step of the plan's program, by its name, the median of some runs; iterations are summed."""
     with strict():
         engine = Runtime(Logger(Severity.INTERNAL_ERROR)).deserialize_cuda_engine(plan)
     assert engine is not None, "strict() makes it an error"
@@ -50,7 +50,7 @@ def _run(context: Context) -> dict[str, float]:
 
 
 def _bind(context: Context, feeds: Mapping[str, Array]) -> list[Array]:
-    """Give every tensor memory, which is returned."""
+    """Allocate memory for every tensor, and return it."""
     bindings, held = context.loaded.plan.bindings, list[Array]()
     for binding in bindings:
         if binding.is_input:

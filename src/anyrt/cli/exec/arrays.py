@@ -19,7 +19,7 @@ from anyrt.plan.disk import open_regular, write_atomically
 def loaded(path: Path, dtype: DataType, shape: tuple[int, ...], name: str) -> Array:
     """The values of an input, from a .npy file or a file of raw bytes."""
     wanted = numpy_dtype(dtype)
-    with open_regular(path, str(path)) as file:  # NumPy cannot read a FIFO, but waits for one
+    with open_regular(path, str(path)) as file:  # NumPy cannot read a FIFO, and would block for one
         if path.suffix == ".npy":
             found: Array = np.load(file, allow_pickle=False)
             array = found.view(wanted) if found.dtype.kind == "V" else found

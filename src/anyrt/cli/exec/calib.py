@@ -88,7 +88,7 @@ class File(IInt8Calibrator):
         return next(found, CalibrationAlgoType.ENTROPY_CALIBRATION_2)
 
     def get_batch_size(self) -> int:
-        """1: shapes say it."""
+        """1: shapes define the batch."""
         return 1
 
     def get_batch(self, names: list[str]) -> list[int] | None:

@@ -184,8 +184,8 @@ FLAGS: Final[dict[str, Flag]] = {
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The options of a command line; `idle`: those that change nothing, each with why. `profiles`: those that
-    stand behind a --profile=N, by N."""
+    """The options of a command line; `idle`: those without an effect, each with the reason. `profiles`: those
+    behind a --profile=N, by N."""
 
     values: dict[str, str] = field(default_factory=dict)
     idle: dict[str, str] = field(default_factory=dict)
@@ -269,7 +269,7 @@ def read(words: Sequence[str]) -> Given:
 
 
 def usage() -> str:
-    """What `--help` prints."""
+    """The text of `--help`."""
     lines = ["options of trtexec that have an effect:"]
     for name, flag in FLAGS.items():
         if flag.help:

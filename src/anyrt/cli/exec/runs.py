@@ -66,7 +66,7 @@ class Stream:
         reads = [n for n in names if engine.get_tensor_mode(n) is TensorIOMode.INPUT]
         self.arrays: dict[str, Array] = {}
         self.grown: dict[str, Grown] = {}
-        self.guessed: list[str] = []  # inputs whose open sizes nobody gave
+        self.guessed: list[str] = []  # inputs whose dynamic dimensions have no value
         self._inputs(given, reads, seed)
         for name in names:
             if name not in self.arrays:
@@ -120,13 +120,14 @@ class Stream:
         return out
 
     def run(self) -> float:
-        """One run; when its call came back."""
+        """One inference; returns when its call returned."""
         self.context.execute_async_v3(0)
         return time.perf_counter()
 
 
 def measured(streams: Sequence[Stream], given: Given) -> tuple[list[Run], int, float]:
-    """Runs of all contexts, each in a thread; how many warmed up, and for how many milliseconds."""
+    """Inferences of all contexts, each in a thread; the number of warm-up inferences, and their
+    milliseconds."""
     warm, begin = 0, time.perf_counter()
     patience = given.number("warmUp", 200) / 1000
     for stream in streams:

@@ -1,4 +1,4 @@
-"""Times of runs, and what is printed of them.
+"""Times of inferences, and their printed statistics.
 
 >>> percentile([1.0, 2.0, 3.0, 4.0], 50)
 2.0
@@ -23,7 +23,8 @@ Results = dict[str, object]  # what --json prints
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """When a run began and ended, and when its call came back, in milliseconds from the first one on."""
+    """The start and the end of an inference, and the return of its call, in milliseconds from the first one
+    on."""
 
     begin: float
     called: float
@@ -53,7 +54,8 @@ def spread(values: Sequence[float], percents: Sequence[float]) -> str:
 
 
 def averages(runs: Sequence[Run], each: int) -> list[str]:
-    """A line for each so many runs; of many, the first and the last, with the number of others between."""
+    """A line for each so many inferences; of many, the first and the last, with the number of omitted
+    ones."""
     starts = range(0, len(runs) - each + 1, each)
     shown = [*starts] if len(starts) <= FIRST + LAST else [*starts[:FIRST], -1, *starts[-LAST:]]
     out = []
@@ -92,7 +94,7 @@ def measurements(runs: Sequence[Run], percents: Sequence[float]) -> Results:
 
 
 def summary(runs: Sequence[Run], percents: Sequence[float]) -> list[str]:
-    """trtexec's summary; copies to a device take no time, since there are none."""
+    """trtexec's summary; transfers to a device take no time, since there are none."""
     latency, enqueue = [r.latency for r in runs], [r.called - r.begin for r in runs]
     none, (rate, wall) = [0.0] * len(runs), throughput(runs)
     return [

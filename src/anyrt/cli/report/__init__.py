@@ -1,1 +1,1 @@
-"""A network as one page of HTML, which opens offline: what was built, how long it takes, how exact it is."""
+"""A report of a network as one page of HTML, which opens offline: the build, the times, the accuracy."""

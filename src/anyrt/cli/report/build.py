@@ -29,13 +29,13 @@ from anyrt.plan.disk import write_text
 from anyrt.plan.json import Json
 
 WHOLE: Final = 40  # kernels that are drawn without folding
-DRAWN: Final = 400  # kernels; to place more takes longer than the page shall take to open
-ROWS: Final = 4000  # errors that are told
+DRAWN: Final = 400  # kernels; placing more takes longer than the page may take to open
+ROWS: Final = 4000  # errors that are listed
 RTOL, ATOL = 1e-3, 1e-4
 
 
 def report_of(place: str) -> str:
-    """The page of an ONNX model, FILE.py:FUNCTION or a plan; of a model that is refused, its problems."""
+    """The page of an ONNX model, FILE.py:FUNCTION or a plan; for a rejected model, its problems."""
     path = Path(place)
     if path.suffix == ".onnx":
         problems = problems_of(path)
@@ -46,7 +46,7 @@ def report_of(place: str) -> str:
 
 
 def problems_of(path: Path) -> list[Json]:
-    """What is wrong with a model, each with its cure."""
+    """The problems of a model, each with its cure."""
     network = network_of(Builder(Silent()))
     parser = OnnxParser(network, Silent())
     if parser.parse_from_file(str(path)):
@@ -58,7 +58,7 @@ def problems_of(path: Path) -> list[Json]:
 
 
 def report(source: bytes | Path, title: str, model: Path | None = None) -> str:
-    """The page of a plan; `model`: what it was built of, which another runtime then runs, too."""
+    """The page of a plan; `model`: its source, which another runtime executes, too."""
     built = facts.Built.of(source)
     times, most = built.milliseconds(), facts.limits()
     kernels = facts.kernels(built, times, most)
@@ -85,7 +85,7 @@ def report(source: bytes | Path, title: str, model: Path | None = None) -> str:
 
 
 def drawn(picture: Picture, times: Mapping[str, float]) -> tuple[str, list[str]]:
-    """The drawing of a network, blocks that repeat drawn once, and what to say of it."""
+    """The drawing of a network, with repeated blocks drawn once, and its notes."""
     shown = folded(picture) if len(picture.frames) > WHOLE else picture
     if len(shown.frames) > DRAWN:
         return "", [f"no drawing: {len(shown.frames)} kernels are too many"]
@@ -97,8 +97,8 @@ def drawn(picture: Picture, times: Mapping[str, float]) -> tuple[str, list[str]]
 
 
 def model_errors(path: Path) -> tuple[str, list[Json]]:
-    """How each node's result differs from that of ONNX Runtime or ONNX's reference; where the model cannot
-    show them all, those of its outputs."""
+    """The difference of each node's result from that of ONNX Runtime or ONNX's reference; only of outputs if
+    the model cannot return all."""
     for layers in (True, False):
         try:
             model = load_model(path, layers)
@@ -118,7 +118,7 @@ def _sizes(sizes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def plan_errors(built: facts.Built) -> tuple[str, list[Json]]:
-    """How each output differs from that of the graph, computed in float64."""
+    """The difference of each output from that of the graph, computed in float64."""
     from anyrt.api.edge.interfaces import Logger
     from anyrt.api.run.runtime import Runtime
     from anyrt.core.enums import Severity
@@ -140,5 +140,5 @@ def _finite(row: Mapping[str, Json]) -> Json:
 
 
 def write_report(text: str, path: Path) -> None:
-    """Put the page into a file."""
+    """Write the page to a file."""
     write_text(path, text)

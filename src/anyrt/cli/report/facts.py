@@ -1,7 +1,7 @@
-"""What a report tells of a built network, as plain values.
+"""The data of a report of a built network, as plain values.
 
 Times are measured on random inputs at the optimum of the first profile, limits on this machine in this
-process: a kernel whose share of the limit is above 1 was served by a cache nearer than was assumed.
+process: a kernel whose share of the limit is above 1 was served by a nearer cache than assumed.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from anyrt.schedule.launch import Launch, Schedule, in_line
 from anyrt.schedule.versions import serving, versions
 
 RUNS: Final = 50  # inferences in the histogram
-SECONDS: Final = 5.0  # that they may take
+SECONDS: Final = 5.0  # their total time
 TEXT: Final = 6000  # characters of a kernel's text, and of its assembly
-BUDGET: Final = 4 << 20  # characters of all of these
+BUDGET: Final = 4 << 20  # characters of all of these together
 FAR, NEAR = 64 << 20, 128 << 10  # bytes that are copied to measure memory, and caches near a core
 MATRIX: Final = 384
 REPEATS: Final = 30  # short, so that one of them is undisturbed
@@ -55,8 +55,8 @@ REPEATS: Final = 30  # short, so that one of them is undisturbed
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What this machine can do at most in a millisecond: bytes of memory, bytes that `cached` bytes of caches
-    hold, and operations of float32."""
+    """The limits of this machine per millisecond: bytes of memory, bytes within the `cached` bytes of caches,
+    and float32 operations."""
 
     bytes: float
     near: float
@@ -64,7 +64,7 @@ class Limits:
     cached: int
 
     def milliseconds(self, nbytes: float, operations: float) -> float:
-        """The least time for so much."""
+        """The least time for this work."""
         return max(
             nbytes / (self.near if nbytes <= self.cached else self.bytes), operations / self.operations
         )
@@ -72,7 +72,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A plan with what was lowered of it for this machine."""
+    """A plan with its lowered kernels for this machine."""
 
     source: bytes | Path
     file: PlanFile
@@ -106,7 +106,7 @@ def limits() -> Limits:
 
 
 def _copied(nbytes: int) -> float:
-    """Bytes that are read and written in a millisecond."""
+    """Bytes that are read and written per millisecond."""
     source, target = np.ones(nbytes // 4, np.float32), np.empty(nbytes // 4, np.float32)
     return 2 * nbytes / _least(lambda: np.copyto(target, source)) / 1e3
 
@@ -121,7 +121,7 @@ def _least(work: Callable[[], object]) -> float:
 
 
 def kernels(built: Built, measured: Mapping[str, float], most: Limits) -> list[Json]:
-    """Each kernel with its layers, bytes, operations, time, and the share of the limit that it reaches."""
+    """Each kernel with its layers, bytes, operations, time, and its share of the limit."""
     sizes = Sizes(built.sizes)
     report = build_report(built.lowered, sizes, parse_report(built.file.plan.report).at)
     traffic = {k.name: k for k in report.kernels}
@@ -140,7 +140,7 @@ def kernels(built: Built, measured: Mapping[str, float], most: Limits) -> list[J
 
 
 def _operations(launch: Launch, sizes: Sizes) -> int:
-    """Multiplications and additions of sums of products, and one for each other element."""
+    """Multiplications and additions of sums of products, and one operation for each other element."""
     return sum(_work(value, sizes) for value in (*launch.makes, *launch.inlined))
 
 
@@ -181,8 +181,8 @@ def _cut(text: str) -> str:
 
 
 def layers(built: Built, rows: Sequence[Json]) -> list[Json]:
-    """Each layer with the sum of the times of the kernels that compute it; a kernel's time is shared out
-    evenly among its layers."""
+    """Each layer with the sum of the times of its kernels; a kernel's time is divided evenly among its
+    layers."""
     traffic, of, measured = parse_report(built.file.plan.report).kernels, dict[str, list[str]](), []
     for row in rows:
         assert isinstance(row, dict), "a kernel"
@@ -200,7 +200,7 @@ def layers(built: Built, rows: Sequence[Json]) -> list[Json]:
 
 
 def memory(built: Built) -> list[Json]:
-    """After each step the bytes of intermediate tensors that are still needed."""
+    """The bytes of live intermediate tensors after each step."""
     line = in_line(built.schedule)
     first, last = dict[object, int](), line.last_uses()
     nbytes = {b: evaluate(buffer_bytes(b), built.sizes) for b in last if b.space is Space.ARENA}
@@ -239,7 +239,7 @@ def _constant(file: PlanFile, number: int) -> Iterator[tuple[str, Json]]:
 
 
 def latencies(built: Built) -> list[float]:
-    """Milliseconds of some inferences, after one that does not count."""
+    """Milliseconds of some inferences, after a warm-up."""
     from anyrt.api.edge.interfaces import Logger
     from anyrt.api.run.runtime import Runtime
     from anyrt.core.enums import Severity
@@ -258,6 +258,6 @@ def latencies(built: Built) -> list[float]:
 
 
 def not_fused(built: Built) -> list[Json]:
-    """What is stored in memory, and why."""
+    """The values stored in memory, and why."""
     report = build_report(built.lowered, Sizes(built.sizes), ())
     return [asdict(s) for s in report.stored]

@@ -1,4 +1,4 @@
-"""The page of a report: facts as JSON, the drawing as SVG, and a script that shows both (page.js)."""
+"""The page of a report: data as JSON, the drawing as SVG, and a script that displays both (page.js)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ CONSTANTS: Final = ("name", "type", "count", "bytes", "minimum", "mean", "maximu
 
 
 def _part(kind: str) -> str:
-    """The script or the style, which lie beside this file."""
+    """The script or the style sheet beside this file."""
     return files(__package__).joinpath(f"page.{kind}").read_text()
 
 
@@ -65,7 +65,7 @@ def _rows(facts: Mapping[str, Json], name: str, by: str) -> list[dict[str, Json]
 
 
 def _table(kind: str, columns: Sequence[str], rows: Sequence[Mapping[str, Json]]) -> str:
-    """A table whose rows can be sorted, and, where they have a kind, be clicked."""
+    """A table with sortable rows, which can be clicked if they have a kind."""
     if not rows:
         return ""
     head = "".join(f"<th>{escape(c)}</th>" for c in columns)
@@ -131,7 +131,7 @@ def _histogram(times: Sequence[float]) -> str:
 
 
 def _bars(values: Sequence[float], titles: Sequence[str] = ()) -> str:
-    """Bars beside one another, the highest as high as the picture."""
+    """A bar chart as high as the picture."""
     most, wide = max((v for v in values if v < float("inf")), default=0.0) or 1.0, 640 / max(len(values), 1)
     bars = "".join(
         f'<rect class="bar" x="{n * wide:.1f}" width="{max(wide - 0.5, 0.3):.1f}" '
