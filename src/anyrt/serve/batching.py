@@ -1,4 +1,4 @@
-"""Requests of one model wait here, are joined along the first axis, run, and are answered in their own sizes.
+"""The request queue of one model: requests are joined along the first axis, run, and split again.
 
 batcher = Batcher(predictor.run, settings, limits, statistics)
 batcher.submit({"x": x}).result()["y"]
@@ -23,9 +23,9 @@ from anyrt.serve.refused import Limits, Reason, Refused
 from anyrt.serve.settings import Settings
 from anyrt.serve.stats import Statistics
 
-Arrays = dict[str, NDArray[Any]]  # Any: of whatever types models have
+Arrays = dict[str, NDArray[Any]]  # Any: of any element type
 Run = Callable[[Mapping[str, NDArray[Any]]], Arrays]
-# What a run may raise: our own errors, and whatever code of plug-ins does wrong.
+# The errors of an inference: AnyRT's own, and any error of plug-in code.
 FAULTS: Final = (
     *(AnyrtError, Refused, ArithmeticError, AssertionError, AttributeError, LookupError),
     *(MemoryError, OSError, RuntimeError, TypeError, ValueError),
@@ -39,7 +39,7 @@ PASSED: Final = 3  # full batches that may go before the oldest request, which o
 
 @dataclass(slots=True)
 class _Request:
-    """Its arrays, how many rows they have, what they must share with others to be joined, and its times."""
+    """Its arrays, number of rows, the properties that joined requests must share, and its times."""
 
     arrays: Mapping[str, NDArray[Any]]
     rows: int
@@ -50,7 +50,7 @@ class _Request:
 
 
 class Batcher:
-    """As many threads as instances take requests from one queue, which is bounded.
+    """As many threads as instances take requests from one bounded queue.
 
     Requests whose shapes agree are joined as long as they fit, at most `max_batch_size` rows. A full batch
     goes first, else that of the oldest request, which waits at most the configured delay, less where a
@@ -103,7 +103,7 @@ class Batcher:
                 self._running -= 1
 
     def close(self) -> None:
-        """Answer what waits, then end the threads."""
+        """Process the waiting requests, then end the threads."""
         with self._changed:
             self._is_open = False
             self._changed.notify_all()
@@ -167,13 +167,13 @@ class Batcher:
         return rows >= self._settings.max_batch_size or rows in self._settings.preferred
 
     def _cut(self, group: list[_Request]) -> list[_Request]:
-        """The first ones whose rows are the largest preferred number, where one is met; else all."""
+        """The first ones whose rows are the largest preferred number, if one is reached; else all."""
         sums = np.cumsum([r.rows for r in group])
         met = [k for k, rows in enumerate(sums, 1) if rows in self._settings.preferred]
         return group[: met[-1]] if met else group
 
     def _is_wanted(self, request: _Request) -> bool:
-        """Whether somebody still waits for it; what is too late is refused and not run."""
+        """Whether the client still waits; a late request is refused and not run."""
         if not request.answer.set_running_or_notify_cancel():
             return False
         if time.monotonic() > request.deadline:
@@ -182,7 +182,7 @@ class Batcher:
         return True
 
     def _answer(self, group: Sequence[_Request]) -> None:
-        """Run requests together; where that fails, each by itself, so that one does not disturb another."""
+        """Run requests together; if that fails, each by itself, so that one does not disturb another."""
         try:
             answers = self._together(group)
         except FAULTS as error:
@@ -224,7 +224,7 @@ def _shapes(arrays: Mapping[str, NDArray[Any]]) -> tuple[Shape, ...]:  # Any: as
 
 
 def _split(outputs: Arrays, rows: Sequence[int]) -> list[Arrays]:
-    """Each request's rows of outputs; Refused where an output has another number of them."""
+    """Each request's rows of outputs; Refused if an output has another number of them."""
     total = sum(rows)
     for name, array in outputs.items():
         if array.ndim == 0 or array.shape[0] != total:

@@ -32,9 +32,9 @@ from anyrt.serve.refused import Limits, Reason, Refused
 from anyrt.serve.service import Service
 
 HEADER_LENGTH: Final = "inference-header-content-length"
-OPEN: Final = ("/v2/health/live", "/v2/health/ready")  # what probes ask for without a token
-LONG: Final = 1 << 18  # bytes of JSON that are read in a thread, so that others are not held up meanwhile
-PATIENT: Final = 0.05  # seconds before it is asked whether a client still waits
+OPEN: Final = ("/v2/health/live", "/v2/health/ready")  # paths that health probes request without a token
+LONG: Final = 1 << 18  # bytes of JSON that a thread reads, so that other requests continue
+PATIENT: Final = 0.05  # seconds between checks whether a client still waits
 MODEL: Final = "/v2/models/{name}"
 VERSION: Final = MODEL + "/versions/{version}"
 REFUSED: Final = ("systemsharedmemory", "cudasharedmemory", "trace", "logging")
@@ -44,7 +44,7 @@ Answer = Callable[[Service, Request], Awaitable[Response]]
 def application(
     service: Service, token: str | None, hosts: Sequence[str], logs_requests: bool = False
 ) -> ASGIApp:
-    """Answers requests whose Host is one of `hosts`, and which have the token, where there is one."""
+    """Answers requests whose Host is one of `hosts`, and which have the token, if there is one."""
 
     def route(path: str, answer: Answer, method: str = "GET") -> Route:
         async def endpoint(request: Request) -> Response:
@@ -77,13 +77,13 @@ def application(
 
 
 class TokenCheck:
-    """Lets requests through that have the token, compared in constant time, and those of probes."""
+    """Accepts requests with the token, compared in constant time, and health probes."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app, self._wanted = app, f"Bearer {token}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer 401, or hand the request on."""
+        """Return 401, or pass the request on."""
         if scope["type"] == "http" and scope["path"] not in OPEN:
             given = dict(scope["headers"]).get(b"authorization", b"")
             if not hmac.compare_digest(given, self._wanted):
@@ -109,7 +109,7 @@ async def _answered(service: Service, request: Request, answer: Answer, logs_req
 
 
 async def _fault(request: Request, error: Exception) -> Response:
-    """Of a fault of this server the log says more than the answer."""
+    """The log has more details of an internal error than the response."""
     log("fault", path=request.url.path, error=f"{type(error).__name__}: {error}")
     return _error(Refused(Reason.FAULT, "a fault of the server; its log says more"))
 
@@ -128,7 +128,7 @@ async def _ready(service: Service, request: Request) -> Response:
 
 
 def _whether(is_ready: bool, **more: str) -> Response:
-    """In the status, as Triton's client looks for it, and in the body, as KServe's does."""
+    """In the status, for Triton's client, and in the body, for KServe's."""
     return JSONResponse({**more, "ready": is_ready}, 200 if is_ready else Reason.BUSY.status)
 
 
@@ -159,7 +159,7 @@ async def _config(service: Service, request: Request) -> Response:
 
 
 def _numbers(found: object, key: str = "") -> object:
-    """Sizes and times as numbers, as Triton tells them; protobuf writes those of 64 bits as strings."""
+    """Sizes and times as numbers, like Triton; protobuf writes those of 64 bits as strings."""
     match found:
         case dict():
             return {k: _numbers(v, k) for k, v in found.items()}
@@ -221,9 +221,9 @@ def _response(model: Model, asked: Asked, arrays: Arrays) -> Response:
 
 
 async def _or_gone(request: Request, work: Awaitable[Arrays]) -> Arrays:
-    """The result of `work`, which is cancelled when the client goes away first."""
+    """The result of `work`, which is cancelled if the client disconnects first."""
     task = asyncio.ensure_future(work)
-    # Most answers are there before: to look for the end of each connection would cost a tenth of a request.
+    # Most results arrive before: checking each connection would cost a tenth of a request.
     if (await asyncio.wait((task,), timeout=PATIENT))[0]:
         return task.result()
     gone = asyncio.ensure_future(request.receive())
@@ -238,7 +238,7 @@ async def _or_gone(request: Request, work: Awaitable[Arrays]) -> Arrays:
 
 
 def _length(given: str | None, total: int) -> int | None:
-    """Where the JSON ends, None: it is all there is."""
+    """The length of the JSON, None: the whole body."""
     if given is None:
         return None
     if not (given.isascii() and given.isdigit() and len(given) < 12) or int(given) > total:
@@ -248,7 +248,7 @@ def _length(given: str | None, total: int) -> int | None:
 
 
 async def _body(request: Request, limits: Limits) -> bytes:
-    """All of a body, refused as soon as it is too large or takes too long."""
+    """The whole body, refused as soon as it is too large or takes too long."""
     declared = request.headers.get("content-length", "0")
     if declared.isdigit() and int(declared) > limits.body_bytes:
         raise _too_large(limits)
@@ -270,7 +270,7 @@ def _too_large(limits: Limits) -> Refused:
 
 
 def _decoded(body: bytes, request: Request, limits: Limits) -> bytes:
-    """The body without its compression, which may not grow beyond what a body may be."""
+    """The decompressed body, limited to the maximum size of a body."""
     encoding = request.headers.get("content-encoding", "identity").lower()
     if encoding == "identity":
         return body

@@ -26,12 +26,12 @@ from anyrt.serve.tensors import (
     every_input,
 )
 
-Json = dict[str, Any]  # Any: whatever was sent
+Json = dict[str, Any]  # Any: parsed JSON
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Inputs, and for each wanted output whether it is sent as bytes."""
+    """Inputs, and for each requested output whether it is sent as bytes."""
 
     arrays: Mapping[str, Array]
     outputs: Mapping[str, bool]
@@ -58,7 +58,7 @@ def read_request(model: Model, body: bytes, length: int | None, limits: Limits) 
 
 
 def check_rows(model: Model, arrays: Mapping[str, Array]) -> None:
-    """Where rows are joined, all inputs have the same number, which one run may take."""
+    """If rows are joined, all inputs must have the same number, within the limit of one inference."""
     most = model.settings.max_batch_size
     rows = {x.shape[0] for x in arrays.values()} if most else set()
     if len(rows) > 1 or any(not 1 <= n <= most for n in rows):
@@ -104,7 +104,7 @@ class _Rest:
         return self._data[self._at - size : self._at]
 
     def end(self) -> None:
-        """All bytes have to be taken."""
+        """Require that all bytes were used."""
         if self._at != len(self._data):
             raise Refused(Reason.BAD, f"{len(self._data) - self._at} bytes belong to no input")
 
@@ -138,7 +138,7 @@ def _outputs(model: Model, found: object, binary: bool, limits: Limits) -> dict[
 
 
 def write_response(model: Model, asked: Asked, arrays: Mapping[str, Array]) -> tuple[bytes, Sequence[bytes]]:
-    """The JSON of an answer, and the bytes that follow it."""
+    """The JSON of a response, and the bytes that follow it."""
     types = {p.name: p.dtype for p in model.metadata.outputs}
     outputs: list[Json] = []
     buffers: list[bytes] = []

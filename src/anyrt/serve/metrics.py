@@ -23,13 +23,13 @@ DURATIONS = {
 
 
 class Collector:
-    """Reads the statistics of a service whenever the page is asked for."""
+    """Reads the statistics of a service whenever the page is requested."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
 
     def collect(self) -> Iterator[Metric]:
-        """All metrics; they have no suffix _total, as Triton's have none, and so no type."""
+        """All metrics; they have no suffix _total, like Triton's, and therefore no type."""
         models = list(self._service.repository.models())
 
         def metric(name: str, text: str, values: list[float]) -> Metric:

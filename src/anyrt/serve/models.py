@@ -1,7 +1,6 @@
-"""Models that are served: one file, or a repository of folders `name/version/model.onnx` or `model.plan`.
+"""The served models: one file, or a repository of folders `name/version/model.onnx` or `model.plan`.
 
-A name of a request is looked up among the names that were found; no path is made of it.
-No link is followed.
+The name in a request is looked up among the existing names; it never becomes a path. Links are not followed.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A loaded version: what it takes, and the queue before it."""
+    """A loaded version: its inputs, and its queue."""
 
     name: str
     version: str
@@ -55,7 +54,7 @@ class Model:
     wanted: Mapping[str, Wanted]
 
     def close(self) -> None:
-        """Answer what waits, then let the engine go."""
+        """Process the waiting requests, then release the engine."""
         self.batcher.close()
         self.predictor.close()
 
@@ -72,14 +71,14 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How models are opened: threads of a run, and limits."""
+    """How models are opened: threads per inference, and limits."""
 
     threads: int | None = None
     limits: Limits = field(default_factory=Limits)
 
 
 def open_model(path: Path, name: str, version: str, settings: Settings, options: Options) -> Model:
-    """The model of a file, loaded; raises what its build raises, ArgumentError where settings do not fit."""
+    """The model of a file, loaded; raises the errors of its build, and ArgumentError for invalid settings."""
     predictor = Predictor(path, threads=options.threads, contexts=settings.instances)
     metadata = predictor.metadata()
     _check(metadata, settings, name)
@@ -126,7 +125,7 @@ def _check(found: Metadata, settings: Settings, name: str) -> None:
 
 
 class Repository:
-    """Models by name and version; any thread may ask, and load or unload where that is allowed."""
+    """Models by name and version; any thread may use it, and load or unload if that is allowed."""
 
     def __init__(self, source: Source, options: Options) -> None:
         self.source, self.options = source, options
@@ -134,12 +133,12 @@ class Repository:
         self._lock = threading.Lock()  # of loading: one model at a time
 
     def load_all(self) -> None:
-        """Every model of the source; what cannot be loaded has its reason in the index."""
+        """Load every model of the source; the index has the reasons of failures."""
         for name in self.source.names():
             self.load(name)
 
     def load(self, name: str) -> None:
-        """Load a model anew, as its files are now; requests that wait are answered by the one before."""
+        """Load a model from its current files; the previous one processes the waiting requests."""
         with self._lock:
             if name not in self.source.names():
                 raise Refused(Reason.UNKNOWN, f"no model {name[:80]!r} in the repository")
@@ -148,7 +147,7 @@ class Repository:
         _close(before)
 
     def unload(self, name: str) -> None:
-        """Answer what waits, and forget the model."""
+        """Process the waiting requests, and remove the model."""
         with self._lock:
             entries = self._entries(name)
             states = {v: Entry(v, State.UNAVAILABLE, "unloaded") for v in entries}
@@ -183,7 +182,7 @@ class Repository:
         return found
 
     def model(self, name: str, version: str = "") -> Model:
-        """The version that is asked for, else the latest; Refused where it is not there or not ready."""
+        """The requested version, otherwise the latest; Refused if it does not exist or is not ready."""
         entries = self._entries(name)
         ready = [v for v, e in entries.items() if e.model is not None]
         chosen = version or max(ready, key=int, default="")
@@ -214,7 +213,7 @@ class Repository:
         ]
 
     def is_ready(self) -> bool:
-        """Whether all models are there that shall be."""
+        """Whether all configured models are ready."""
         entries = [e for found in list(self._models.values()) for e in found.values()]
         return all(e.state is State.READY or e.reason == "unloaded" for e in entries)
 
@@ -227,13 +226,13 @@ def _close(entries: Mapping[str, Entry]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where models come from: the one file of `single`, or the folders of `root`."""
+    """The source of models: the one file of `single`, or the folders of `root`."""
 
     root: Path | None = None
     single: tuple[str, Path, Settings] | None = None
 
     def names(self) -> list[str]:
-        """Of all models, as they are now."""
+        """The current configurations of all models."""
         if self.single is not None:
             return [self.single[0]]
         assert self.root is not None, "one of both is there"
@@ -242,7 +241,7 @@ class Source:
         return sorted(names)
 
     def versions(self, name: str) -> tuple[Settings, dict[str, Path]]:
-        """How a model is served, and the files of the versions that are."""
+        """The settings of a model, and the files of its versions."""
         if self.single is not None:
             return self.single[2], {"1": self.single[1]}
         assert self.root is not None, "one of both is there"
@@ -265,7 +264,7 @@ def _chosen(files: dict[str, Path], settings: Settings) -> dict[str, Path]:
 
 
 def _file(folder: Path) -> Path | None:
-    """The model of a version: a file of its own, no link."""
+    """The model of a version: a regular file, no link."""
     found = [folder / f for f in FILES if _is_regular(folder / f)]
     return found[0] if found else None
 
@@ -278,7 +277,7 @@ def _is_regular(path: Path) -> bool:
 
 
 def _text(path: Path) -> str:
-    """The text of a configuration, "" where there is none; links are not followed."""
+    """The text of a configuration, "" if there is none; links are not followed."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What a request is answered with that is not done, and how much one may ask for."""
+"""Refused requests, and the limits of a request."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Reason(Enum):
-    """Why: the status of HTTP, and the name of gRPC's code."""
+    """The reason: the HTTP status, and the name of gRPC's code."""
 
     BAD = 400, "INVALID_ARGUMENT"
     UNAUTHORISED = 401, "UNAUTHENTICATED"
@@ -23,17 +23,17 @@ class Reason(Enum):
 
     @property
     def status(self) -> int:
-        """That of HTTP."""
+        """The HTTP status."""
         return self.value[0]
 
     @property
     def code(self) -> str:
-        """That of gRPC."""
+        """The gRPC code."""
         return self.value[1]
 
 
 class Refused(Exception):
-    """A request that is answered with a reason and a sentence."""
+    """A request that is refused with a reason and a sentence."""
 
     def __init__(self, reason: Reason, text: str) -> None:
         Exception.__init__(self, reason, text)
@@ -42,10 +42,10 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one request may take; seconds are those that it may take to arrive, or may wait and run."""
+    """Limits of one request; seconds are those for arriving, and for waiting and running."""
 
     body_bytes: int = 64 << 20
-    header_bytes: int = 256 << 10  # what is read of a connection at once, too
+    header_bytes: int = 256 << 10  # also the bytes read of a connection at once
     tensor_elements: int = 1 << 26
     tensors: int = 256
     body_seconds: float = 30.0

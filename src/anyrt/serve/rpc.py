@@ -23,9 +23,9 @@ from anyrt.serve.refused import Limits, Reason, Refused
 from anyrt.serve.service import Service, refuse_parameters, seconds_of
 from anyrt.serve.tensors import NAMES, Array, Wanted, checked_shape, decode_bytes, decode_json, every_input
 
-Proto = Any  # protobuf makes its classes while running
+Proto = Any  # protobuf creates its classes at run time
 Answer = Callable[[Service, Proto], Awaitable[Message]]
-# Which list of a tensor's contents holds elements of a type.
+# The list of a tensor's contents with the elements of a type.
 CONTENTS: Final = {
     DataType.BOOL: "bool_contents",
     **dict.fromkeys((DataType.INT8, DataType.INT16, DataType.INT32), "int_contents"),
@@ -40,17 +40,17 @@ OPEN: Final = ("ServerLive", "ServerReady")
 
 
 class Context(Protocol):
-    """Of a call, what is used of grpcio's."""
+    """The part of grpcio's context that is used."""
 
     def invocation_metadata(self) -> Sequence[tuple[str, str | bytes]] | None:
-        """What the caller sent beside the message."""
+        """The caller's metadata."""
 
     async def abort(self, code: object, details: str) -> NoReturn:
         """End the call with an error."""
 
 
 def rpc_server(service: Service, token: str | None) -> grpc.aio.Server:
-    """A server without a port; it answers callers that have the token, where there is one."""
+    """A server without a port; it answers callers with the token, if there is one."""
     limits = service.limits
     server = grpc.aio.server(
         options=[
@@ -94,7 +94,7 @@ def _handler(
 
 
 def _read(reads: Callable[[bytes], Message], data: bytes) -> Proto:
-    """A message, read here and not by grpcio, which would not say whose fault it is."""
+    """A message, parsed here and not by grpcio, which would not report whose error it is."""
     try:
         return reads(data)
     except DecodeError as error:

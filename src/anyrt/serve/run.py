@@ -1,4 +1,4 @@
-"""Serving until a signal ends it: the ports, the event loop, and draining.
+"""Serves until a signal ends it: the ports, the event loop, and draining.
 
 serve(source, Ports(http=8000, grpc=8001), Options())
 """
@@ -31,7 +31,7 @@ SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Where the server listens, and whom it answers; `grpc` None: HTTP alone."""
+    """The addresses of the server, and access control; `grpc` None: HTTP only."""
 
     host: str = "127.0.0.1"
     http: int = 8000
@@ -86,7 +86,7 @@ async def _serve(repository: Repository, ports: Ports, options: Options) -> None
 
 
 async def _listening(ports: Ports, serving: asyncio.Task[None]) -> None:
-    """Wait until connections are taken, or the server has ended."""
+    """Wait until connections are accepted, or the server has ended."""
     while not serving.done():
         try:
             _, writer = await asyncio.open_connection(ports.host, ports.http)
@@ -98,7 +98,7 @@ async def _listening(ports: Ports, serving: asyncio.Task[None]) -> None:
 
 
 def _http(service: Service, ports: Ports) -> Server:
-    """The HTTP server: of three, the quickest that lets slow clients hold nothing (docs/serving.md)."""
+    """The HTTP server: of three, the fastest one that slow clients cannot block (docs/serving.md)."""
     limits = service.limits
     hosts = (*LOCAL, ports.host, *ports.hosts)
     return Server(

@@ -1,4 +1,4 @@
-"""What HTTP and gRPC share: running requests, telling models, draining.
+"""The parts that HTTP and gRPC share: running requests, describing models, draining.
 
 answer = await service.infer(model, {"x": x}, seconds=None)
 """
@@ -26,13 +26,13 @@ EXTENSIONS: Final = (
     *("parameters", "schedule_policy"),
 )
 PLATFORM: Final = "anyrt"
-# Parameters of a request that ask for what is not done; those that change nothing are taken.
+# Request parameters that are refused since they are not supported; those without an effect are accepted.
 SEQUENCES: Final = ("sequence_id", "sequence_start", "sequence_end")
 
 
 @dataclass(slots=True)
 class Service:
-    """A repository and what may be asked of it; lives in one event loop."""
+    """A repository with its permitted requests; lives in one event loop."""
 
     repository: Repository
     limits: Limits
@@ -47,7 +47,7 @@ class Service:
 
     @property
     def is_ready(self) -> bool:
-        """Whether requests are taken, and all models are there."""
+        """Whether requests are accepted, and all models are ready."""
         return not self.is_draining and self.repository.is_ready()
 
     def at_once(self, model: Model, arrays: Mapping[str, Array]) -> Arrays | None:
@@ -64,7 +64,7 @@ class Service:
                 model.statistics.ended(good, time.perf_counter_ns() - start)
 
     async def infer(self, model: Model, arrays: Mapping[str, Array], seconds: float | None) -> Arrays:
-        """The outputs; where the caller is cancelled, a request that waits is not run."""
+        """The outputs; if the caller is cancelled, a waiting request is not run."""
         if self.is_draining:
             raise Refused(Reason.BUSY, "the server is ending; ask another one")
         start, good = time.perf_counter_ns(), False
@@ -82,7 +82,7 @@ class Service:
                 self._idle.set()
 
     async def drain(self) -> bool:
-        """Take no more requests; whether all that run were answered in the time that they have."""
+        """Accept no more requests; returns whether all running ones finished within their time."""
         self.is_draining = True
         if not self.running:
             return True
@@ -94,14 +94,14 @@ class Service:
         return True
 
     async def change(self, name: str, load: bool) -> None:
-        """Load or unload a model, where the server was started so that requests may."""
+        """Load or unload a model, if the server was started with this permission."""
         if not self.control:
             raise Refused(Reason.FORBIDDEN, "loading and unloading are off; start with --repository-control")
         await asyncio.to_thread(self.repository.load if load else self.repository.unload, name)
 
 
 def refuse_parameters(where: str, parameters: Mapping[str, object]) -> None:
-    """What a request may not ask for, by its name."""
+    """The unsupported parameters of a request, by name."""
     for name in SEQUENCES:
         if parameters.get(name):
             raise Refused(Reason.NOT_SUPPORTED, f"{where}: sequences ({name}) are not supported")
@@ -111,7 +111,7 @@ def refuse_parameters(where: str, parameters: Mapping[str, object]) -> None:
 
 
 def seconds_of(parameters: Mapping[str, object]) -> float | None:
-    """The `timeout` of a request, which is microseconds."""
+    """The `timeout` of a request, in microseconds."""
     found = parameters.get("timeout")
     if found is None or found == 0:
         return None
@@ -121,12 +121,12 @@ def seconds_of(parameters: Mapping[str, object]) -> float | None:
 
 
 def server_metadata() -> dict[str, object]:
-    """What the server is."""
+    """The metadata of the server."""
     return {"name": "anyrt", "version": anyrt.__anyrt_version__, "extensions": list(EXTENSIONS)}
 
 
 def metadata(service: Service, model: Model) -> dict[str, object]:
-    """What a model takes and gives."""
+    """The inputs and outputs of a model."""
     return {
         "name": model.name,
         "versions": service.repository.versions(model.name),
@@ -142,7 +142,7 @@ def _port(port: Port) -> dict[str, object]:
 
 def configuration(model: Model) -> Message:
     """The settings of a model as ModelConfig."""
-    config: Any = message_class("ModelConfig")()  # Any: protobuf makes its classes while running
+    config: Any = message_class("ModelConfig")()  # Any: protobuf creates its classes at run time
     settings, batched = model.settings, model.settings.max_batch_size > 0
     config.name, config.platform, config.backend = model.name, PLATFORM, PLATFORM
     config.max_batch_size = settings.max_batch_size
@@ -167,5 +167,5 @@ def statistics(service: Service, name: str = "", version: str = "") -> dict[str,
     else:
         models = [m for m in service.repository.models() if name in ("", m.name)]
         if name and not models:
-            service.model(name)  # says why there is none
+            service.model(name)  # reports why there is none
     return {"model_stats": [{"name": m.name, "version": m.version, **m.statistics.as_json()} for m in models]}

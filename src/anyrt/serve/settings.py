@@ -1,4 +1,4 @@
-"""How a model is served: its config.pbtxt, which protobuf reads, as a value.
+"""The settings of a model: its config.pbtxt, which protobuf parses, as a value.
 
 max_batch_size: 8
 dynamic_batching { preferred_batch_size: [4, 8] max_queue_delay_microseconds: 2000 }
@@ -24,8 +24,8 @@ MOST_INSTANCES: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Rows that a run may join, 0: requests are not joined; `preferred` numbers of them, and how long a
-    request waits for others; runs at once; which versions are served, None: all, an int: the latest ones."""
+    """`max_batch_size` of joined rows, 0: requests are not joined; `preferred` numbers of rows, and the
+    maximum delay; concurrent inferences; the served versions, None: all, an int: the latest ones."""
 
     max_batch_size: int = 0
     preferred: tuple[int, ...] = ()
@@ -40,9 +40,9 @@ class Settings:
 
 
 def read_settings(text: str, name: str) -> Settings:
-    """The settings of model `name`; ArgumentError names what is wrong, and each field that is not served."""
+    """The settings of model `name`; ArgumentError names the problem, and each unsupported field."""
     where = f"{name}/config.pbtxt"
-    config: Any = message_class("ModelConfig")()  # Any: protobuf makes its classes while running
+    config: Any = message_class("ModelConfig")()  # Any: protobuf creates its classes at run time
     try:
         text_format.Parse(text, config)
     except text_format.ParseError as error:

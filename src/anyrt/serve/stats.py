@@ -1,4 +1,4 @@
-"""What was served, counted as Triton counts it: inferences are rows, executions are runs of the engine."""
+"""Statistics with Triton's definitions: inferences are rows, executions are calls of the engine."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Duration:
-    """How often, and how many nanoseconds together."""
+    """A count, and the sum of its nanoseconds."""
 
     count: int = 0
     ns: int = 0
 
     def add(self, ns: int, count: int = 1) -> None:
-        """Once more, or `count` times that took `ns` together."""
+        """Add one, or `count` events that took `ns` together."""
         self.count += count
         self.ns += ns
 
     def as_json(self) -> dict[str, int]:
-        """As the protocol tells it."""
+        """In the form of the protocol."""
         return {"count": self.count, "ns": self.ns}
 
 
@@ -30,7 +30,7 @@ STAGES = ("compute_input", "compute_infer", "compute_output")
 
 @dataclass(slots=True)
 class Statistics:
-    """Those of one version of a model; any thread may add to them."""
+    """The statistics of one version of a model; any thread may add to them."""
 
     inference_count: int = 0
     execution_count: int = 0
@@ -45,7 +45,7 @@ class Statistics:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def waits(self, more: int) -> None:
-        """So many more requests, or fewer, are inside."""
+        """Change the number of pending requests."""
         with self._lock:
             self.pending += more
 
@@ -66,7 +66,7 @@ class Statistics:
             self.durations["success" if good else "fail"].add(ns)
 
     def as_json(self) -> dict[str, object]:
-        """All of it, with the protocol's names."""
+        """All statistics, by the protocol's names."""
         with self._lock:
             return {
                 "last_inference": self.last_inference,

@@ -1,6 +1,6 @@
-"""Arrays of requests: from JSON, from bytes, and back; nothing is taken that does not fit a port.
+"""Arrays of requests: from JSON, from bytes, and back; arrays that do not match a port are rejected.
 
-`Wanted` is what a model takes under a name; sizes are checked before anything is allocated.
+`Wanted` describes an input of a model; sizes are checked before anything is allocated.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from anyrt.core.dtype import numpy_dtype
 from anyrt.core.enums import DataType
 from anyrt.serve.refused import Limits, Reason, Refused
 
-Array = NDArray[Any]  # Any: of whatever types models have
+Array = NDArray[Any]  # Any: of any element type
 NAMES: Final = {
     DataType.BOOL: "BOOL",
     DataType.UINT8: "UINT8",
@@ -34,13 +34,14 @@ NAMES: Final = {
     DataType.BF16: "BF16",
 }
 BINARY_ONLY: Final = (DataType.HALF, DataType.BF16)
-# What Python's numbers may become an element of each kind of NumPy's types.
+# The Python types that may become an element of each kind of NumPy types.
 _TAKEN: Final = {"b": "b", "u": "ui", "i": "ui", "f": "uif"}
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """An input: its type, its shape with −1 for open sizes, and the shapes of profiles, least and largest."""
+    """An input: its type, its shape with −1 for dynamic dimensions, and the least and largest shapes of
+    profiles."""
 
     name: str
     dtype: DataType
@@ -49,7 +50,7 @@ class Wanted:
 
 
 def checked_shape(wanted: Wanted, datatype: object, shape: object, limits: Limits) -> tuple[int, ...]:
-    """The shape that a request names, where the model takes it."""
+    """The shape in a request, if the model accepts it."""
     name = wanted.name
     if datatype == "BYTES":
         raise Refused(Reason.NOT_SUPPORTED, f"input {name!r}: BYTES is not supported")
@@ -76,7 +77,7 @@ def _inside(shape: Sequence[int], least: Sequence[int], most: Sequence[int]) -> 
 
 
 def decode_bytes(wanted: Wanted, shape: tuple[int, ...], data: memoryview | bytes) -> Array:
-    """The array whose elements are `data`, little-endian and row-major; it lies in these bytes."""
+    """The array with the elements `data`, little-endian and row-major; a view of these bytes."""
     dtype = numpy_dtype(wanted.dtype)
     expected = math.prod(shape) * dtype.itemsize
     if len(data) != expected:
@@ -89,7 +90,7 @@ def decode_bytes(wanted: Wanted, shape: tuple[int, ...], data: memoryview | byte
 
 
 def decode_json(wanted: Wanted, shape: tuple[int, ...], data: object) -> Array:
-    """The array of a list of numbers, flat or nested as the shape says."""
+    """The array of a list of numbers, flat or nested by the shape."""
     name, dtype = wanted.name, numpy_dtype(wanted.dtype)
     if wanted.dtype in BINARY_ONLY:
         raise Refused(Reason.BAD, f"input {name!r}: {NAMES[wanted.dtype]} has no JSON; send binary data")
@@ -132,7 +133,7 @@ def encode_json(name: str, array: Array, dtype: DataType) -> list[object]:
 
 
 def every_input(wanted: Mapping[str, Wanted], given: Sequence[str]) -> None:
-    """Refuses inputs that are unknown, given twice or missing."""
+    """Rejects inputs that are unknown, duplicate or missing."""
     for name in given:
         if name not in wanted:
             raise Refused(Reason.BAD, f"input {_short(name)}: wanted one of {', '.join(wanted)}")
