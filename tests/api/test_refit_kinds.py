@@ -156,8 +156,9 @@ def built(log, describe, w, *flags, winograd="auto"):
     return builder.build_engine_with_config(net, config)
 
 
-def refit(engine, log, w):
+def refit(engine, log, w, validates=True):
     refitter = trt.Refitter(engine, log)
+    refitter.weights_validation = validates
     for layer, role in zip(*refitter.get_all(), strict=True):
         assert refitter.set_weights(layer, role, weights_of(w[layer]))
     return refitter.refit_cuda_engine()
@@ -176,17 +177,37 @@ def test_bits_are_those_of_a_build_with_the_new_weights(log, kind, flags):
     assert log.lines == []
 
 
+def windows(net, w):
+    layer = net.add_convolution_nd(net.add_input("x", trt.float32, (1, 32, 20, 20)), 32, (3, 3), w["k"])
+    layer.name = "k"
+    return layer
+
+
+@pytest.mark.parametrize("tiles", ["F(2,3)", "F(4,3)"])
+@pytest.mark.parametrize("worst", [np.nan, np.inf, 1e25])
+def test_tiles_of_windows_have_the_sums_of_new_weights_that_are_large_or_no_numbers(log, tiles, worst):
+    new, x = {"k": draw(32, 32, 3, 3)}, draw(1, 32, 20, 20)
+    new["k"][17, 3, 1, 2], x[0, 3, 5, 5] = worst, 1e18
+    engine = built(log, windows, {"k": draw(32, 32, 3, 3)}, Flag.REFIT, winograd=tiles)
+    assert refit(engine, log, new, worst != 1e25)
+    got, wanted = engine.run(x=x)["y"], built(log, windows, new, winograd="off").run(x=x)["y"]
+    assert not np.isfinite(wanted).all()
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(wanted))
+    np.testing.assert_allclose(got, wanted, rtol=1e-3)
+
+
+def test_new_weights_that_are_too_large_for_tiles_are_refused_where_they_are_validated(log):
+    engine = built(log, windows, {"k": draw(32, 32, 3, 3)}, Flag.REFIT, winograd="F(4,3)")
+    assert not refit(engine, log, {"k": 1e25 * draw(32, 32, 3, 3)})
+    assert "AR843" in log.lines[-1]
+
+
 @pytest.mark.parametrize("tiles", ["F(2,3)", "F(4,3)", "off"])
 def test_tiles_of_windows_are_transformed_again(log, tiles):
-    def describe(net, w):
-        layer = net.add_convolution_nd(net.add_input("x", trt.float32, (1, 32, 20, 20)), 32, (3, 3), w["k"])
-        layer.name = "k"
-        return layer
-
     old, new, x = {"k": draw(32, 32, 3, 3)}, {"k": draw(32, 32, 3, 3)}, draw(1, 32, 20, 20)
-    engine = built(log, describe, old, Flag.REFIT, winograd=tiles)
+    engine = built(log, windows, old, Flag.REFIT, winograd=tiles)
     assert refit(engine, log, new)
-    wanted = built(log, describe, new, winograd=tiles).run(x=x)["y"]
+    wanted = built(log, windows, new, winograd=tiles).run(x=x)["y"]
     assert np.array_equal(engine.run(x=x)["y"], wanted)
 
 

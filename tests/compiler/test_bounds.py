@@ -6,10 +6,12 @@ from anyrt.compiler.bounds import Bounded, bounded, differing, exact
 from anyrt.compiler.verify import reference
 from anyrt.core.dtype import numpy_dtype
 from anyrt.core.enums import DataType
-from anyrt.ir.graph import Value
+from anyrt.ir.graph import Value, apply
 from anyrt.prims import build as b
+from anyrt.prims.mended import Mended
 
-X = b.param("x", (4,), DataType.FLOAT)
+F = DataType.FLOAT
+X = b.param("x", (4,), F)
 
 
 def bound(value: Value, *numbers: float) -> Bounded:
@@ -43,6 +45,21 @@ def test_a_comparison_of_equals_that_were_computed_is_left_open():
 
 def test_beyond_float32_anything_goes():
     assert differ(b.map_("exp", X), [89, 88, -200, 0], [np.inf, np.inf, 0, 1]) == [False, True, False, False]
+
+
+def test_what_a_kernel_may_have_mended_is_one_of_two_numbers():
+    """Of two maps the first one may overflow in a kernel, which makes it the sums for both: 2 and 200."""
+    made, x, w = (b.param(n, s, DataType.FLOAT) for n, s in zip("mxw", ((2, 4), (4, 1), (1, 2)), strict=True))
+    mended = apply(Mended((0, 1), (1, 2), (2, 0)), made, x, w)
+    error = np.array([[np.inf, np.inf, 0, 0], [1, 0, 1, np.inf]])
+    args = (
+        Bounded(np.float64([[2] * 4, [201] * 4]), error),
+        exact(np.ones((4, 1)), F),
+        exact(np.float32([[2, 200]]), F),
+    )
+    got = np.float32([[2, np.nan, 2, 3], [200, np.nan, 200, np.nan]])
+    found = differing(got, bounded(mended, args, {}), F)
+    assert found.tolist() == [[False, False, False, True], [False, True, False, False]]
 
 
 def test_products_below_the_normal_range_are_rounded_to_its_steps():

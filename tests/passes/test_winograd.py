@@ -217,11 +217,13 @@ def test_errors_stay_within_the_bound_of_the_sum_itself(shape, tiles):
 
 
 @pytest.mark.parametrize("tiles", ["F(2,3)", "F(4,3)"])
-@pytest.mark.parametrize("size", [2.0**-60, 1e-3, 1.0, 1e20])
-def test_the_largest_inputs_overflow_where_their_sum_does(tiles, size):
-    """Weights of all sizes, whose sums of each map are as large as an input, or less."""
+@pytest.mark.parametrize("size", [2.0**-60, 1e-3, 1.0, 2.0**44, 1e20])
+@pytest.mark.parametrize("largest", [2.0**63.9, 3.4e38])
+def test_the_largest_inputs_overflow_where_their_sum_does(tiles, size, largest):
+    """Weights of all sizes, whose sums of each map are as large as an input, or less; with inputs that tiles
+    may hold, and that they may not."""
     rng = np.random.default_rng(0)
-    x = rng.uniform(-3.4e38, 3.4e38, (1, 16, 9, 20)) / max(size, 1.0)
+    x = rng.uniform(-largest, largest, (1, 16, 9, 20)) / max(1.0, size * largest / 3.4e38)
     w = rng.standard_normal((24, 16, 3, 3)) * size
     w *= np.exp2(-rng.integers(8, 40, (24, 1, 1, 1)))
     x, w = x.astype(np.float32), w.astype(np.float32)
@@ -378,27 +380,70 @@ def test_a_border_and_pieces_are_mended_where_they_lie():
     agree(trial.read(ends["out_y"], F, y.shape), interpret(plain, {"x": given})["y"])
 
 
-def test_small_numbers_keep_their_digits():
+@pytest.mark.parametrize("tiles", ["F(2,3)", "F(4,3)"])
+@pytest.mark.parametrize("power", [-80, -110])
+def test_small_numbers_keep_their_digits(power, tiles):
     x, w = (numbers(*s).astype(np.float32) for s in ((1, 16, 8, 8), (16, 16, 3, 3)))
-    plain, small = engine(x.shape, w, "F(4,3)"), np.float32(2.0**-80)
+    plain, small = engine(x.shape, w, tiles), np.float32(2.0**power)
     np.testing.assert_array_equal(plain.run(x=x * small)["y"], plain.run(x=x)["y"] * small)
 
 
-def two(size, tiles):
-    """Two convolutions with a border of one element, and their weights: what is between has channels side by
-    side, so that both transforms have no loops."""
+def chain(shape, weights, tiles, joined=False, threads=0):
+    """Convolutions with a border of one element, one behind the other: what is between has channels side by
+    side, so that both transforms have no loops. `joined`: biases, the first layer's result and an activation
+    are computed behind the last one."""
     builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
     network, config = builder.create_network(), builder.create_builder_config()
-    config.winograd = tiles
-    x = network.add_input("x", trt.float32, (1, 16, *size))
-    weights = [numbers(n, c, 3, 3).astype(np.float32) for n, c in ((32, 16), (16, 32))]
+    config.winograd, config.num_threads = tiles, threads or config.num_threads
+    made = [network.add_input("x", trt.float32, shape)]
     for w in weights:
-        layer = network.add_convolution_nd(x, len(w), (3, 3), w)
-        layer.padding_nd, x = (1, 1), layer.get_output(0)
-    x.name = "y"
-    network.mark_output(x)
+        bias = numbers(len(w)).astype(np.float32)
+        layer = network.add_convolution_nd(made[-1], len(w), (3, 3), w, bias if joined else None)
+        layer.padding_nd = (1, 1)
+        made.append(layer.get_output(0))
+    y = made[-1]
+    if joined:
+        y = network.add_elementwise(y, made[-2], trt.ElementWiseOperation.SUM).get_output(0)
+        y = network.add_activation(y, trt.ActivationType.RELU).get_output(0)
+    y.name = "y"
+    network.mark_output(y)
     plan = builder.build_serialized_network(network, config)
-    return trt.Runtime(trt.Logger(trt.Logger.ERROR)).deserialize_cuda_engine(plan), weights
+    return trt.Runtime(trt.Logger(trt.Logger.ERROR)).deserialize_cuda_engine(plan)
+
+
+OVERFLOWING = {
+    "channels": ((1, 64, 56, 56), {}),
+    "more channels": ((1, 128, 28, 28), {}),
+    "batch": ((2, 32, 20, 20), {"threads": 2}),
+    "columns": ((1, 32, 12, 70), {"threads": 2}),
+    "joined": ((2, 32, 20, 20), {"joined": True, "threads": 1}),
+    "joined columns": ((1, 32, 12, 70), {"joined": True}),
+}
+
+
+@pytest.mark.parametrize("kind", OVERFLOWING)
+@pytest.mark.parametrize("tiles", ["F(2,3)", "F(4,3)"])
+@pytest.mark.parametrize("layer", [0, 1])
+def test_where_one_map_overflows_no_other_sum_does(kind, tiles, layer):
+    """One whose weights are 1e9 times as large, beside an input of 3e38, in the first or second layer."""
+    shape, given = OVERFLOWING[kind]
+    x, weights = numbers(*shape), [numbers(shape[1], shape[1], 3, 3) / 50 for _ in range(2)]
+    x[-1, 3, shape[2] // 2, shape[3] // 2] = 3e38
+    weights[layer][31] *= 1e9
+    x, weights = x.astype(np.float32), [w.astype(np.float32) for w in weights]
+    got, wanted = (chain(shape, weights, t, **given).run(x=x)["y"] for t in (tiles, "off"))
+    is_number = np.isfinite(wanted)
+    assert 0.4 < is_number.mean() < 1
+    np.testing.assert_array_equal(np.isfinite(got), is_number)
+    inner = summed(np.abs(x), np.abs(weights[0]))
+    most = 1 + inner + summed(inner, np.abs(weights[1]))
+    assert (np.abs(got[is_number] - wanted[is_number]) <= 1e-5 * most[is_number]).all()
+
+
+def two(size, tiles):
+    """Two convolutions, and their weights."""
+    weights = [numbers(n, c, 3, 3).astype(np.float32) for n, c in ((32, 16), (16, 32))]
+    return chain((1, 16, *size), weights, tiles), weights
 
 
 @pytest.mark.parametrize("tiles", ["F(2,3)", "F(4,3)"])

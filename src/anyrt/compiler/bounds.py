@@ -350,7 +350,8 @@ def _is_endless(op: Contract, args: tuple[Bounded, ...], part: tuple[int, ...]) 
 
 
 def _summed(op: Contract | Mended, value: Value, args: tuple[Bounded, ...], p: Precision) -> Errors:
-    """As the sums are where something is mended, and as the first operand is elsewhere."""
+    """As the sums are where something is mended, as the first operand is elsewhere, and as one of them where
+    a kernel may have mended it."""
     if isinstance(op, Contract):
         found = _contracted(op, args, p, all(a.dtype is DataType.BF16 for a in value.args))
         parts = [
@@ -359,9 +360,12 @@ def _summed(op: Contract | Mended, value: Value, args: tuple[Bounded, ...], p: P
             if isinstance(x.op, Const) and x.op.is_part
         ]
         return np.where(_is_endless(op, args, parts[0]), np.inf, found) if parts else found
-    made, sums = args[0], _contracted(op.sums(value.dtype), args[1:], p, bfloat=False)
+    made, instead = args[0], op.sums(value.dtype)
+    sums = _contracted(instead, args[1:], p, bfloat=False)
     either = op.broken(np.where(np.broadcast_to(np.isinf(made.error), made.array.shape), np.nan, 0.0))
-    return np.where(either, np.inf, np.where(op.broken(made.array), sums, made.error))
+    away = _distance(made.array, instead.contracted(*(x.array for x in args[1:]))) if either.any() else EXACT
+    found = np.where(either, np.maximum(made.error, away + sums), made.error)
+    return np.where(op.broken(made.array), sums, found)
 
 
 def _contracted(op: Contract, args: tuple[Bounded, ...], p: Precision, bfloat: bool) -> Errors:

@@ -14,10 +14,14 @@ results that are too many are cut off.
 
 The differences of sums that results are cost digits, and how many follows from the points at which
 polynomials are evaluated: 0, ±3/4, ±3/2 and ∞, whose powers and products float32 holds exactly, halve the
-error that 0, ±1, ±2 and ∞ have in F(4, 3). No sum inside is larger than the largest input, as B and the
-weights of each k are made smaller by powers of two, which y gets back at the end: so numbers overflow where
-the sum itself does. An infinity or NaN in the input makes all results of its tiles NaN, so these are `Mended`
-by the sum itself. Weights are finite.
+error that 0, ±1, ±2 and ∞ have in F(4, 3).
+
+Only v overflows, not z or y. B is scaled so that v is at most 2⁶⁴ times the largest input, and the weights of
+each k so that no z or y is larger than the largest v; what gives y its size back at the end is at most 1.
+All are powers of two. If a v is infinite or NaN, so is every result of its tile, in each map, and these are
+`Mended` by the sum itself. So tiles with inputs of 2⁶⁴ and more, infinities or NaN have the results of the
+sum, and others never overflow. Weights that a refit makes too large for this, or that are no numbers, become
+NaN when they are transformed: then all results are mended.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from math import ceil, isfinite, log, log2, prod
+from math import ceil, isfinite, log, log2, nan, prod
 from types import MappingProxyType
 from typing import Final
 
@@ -63,9 +67,10 @@ FLOAT: Final = 4  # bytes
 TURNED: Final = 13
 LAST: Final = 44
 SHARE: Final = 4  # of the last cache, what transformed tiles may fill
-LARGE: Final = 1e30  # weights, whose transforms float32 may not hold
-LEAST_SCALE: Final = 2.0**-64  # of the weights of a map, as float32 holds it
-LARGEST_SCALE: Final = 2.0**112
+RAISED: Final = 2.0**64  # times the input, at most, are its tiles once they are transformed
+LARGE: Final = 2.0**50  # the largest weight times channels: y might get back more than 1 at the end
+LEAST_SCALE: Final = 2.0**-60  # of the weights of a map, as float32 holds what y gets back
+SPARE: Final = 1.03  # times a map's weights: sums and bfloat16 round up
 KNOWN: Final[Mapping[str, int]] = MappingProxyType({})
 ONE_OF_EACH: Final = [(False, True), (True, False)]  # a place of windows, and an element of one
 
@@ -141,7 +146,7 @@ def _windows(value: Value, few: int) -> _Windows | Fail:
     batch, channels = _without(seen, (*kernel, *at)), _without(seen, {*seen} - {*kernel} | {*inside})
     (x,) = windows.args
     sums = _Windows(x, view, weights.op, seen, kernel, op.out, axes, at, inside, batch, channels, maps)
-    return _refused(sums, pairs, few) or sums
+    return _misfit(sums, pairs) or _doubt(sums, few) or sums
 
 
 def _some(labels: Labels, places: Sequence[int]) -> Labels:
@@ -150,10 +155,6 @@ def _some(labels: Labels, places: Sequence[int]) -> Labels:
 
 def _without(labels: Labels, others: Collection[int]) -> Labels:
     return tuple(label for label in labels if label not in others)
-
-
-def _refused(f: _Windows, pairs: Sequence[Labels], few: int) -> Fail | None:
-    return _misfit(f, pairs) or _doubt(f, few)
 
 
 def _misfit(f: _Windows, pairs: Sequence[Labels]) -> Fail | None:
@@ -174,9 +175,9 @@ def _doubt(f: _Windows, few: int) -> Fail | None:
     """Why its tiles would not have its numbers, or not sooner."""
     if sorted(f.out) != sorted((*f.batch, *f.at, *f.maps)):
         return Fail("it has groups")
-    if min(f.volume(f.channels) or 0, f.volume(f.maps) or 0) < few:
+    if min(channels := f.volume(f.channels) or 0, f.volume(f.maps) or 0) < few:
         return Fail("it has few channels")
-    if f.weights.blob.is_known and not np.abs(f.weights.blob.data).max() < LARGE:
+    if f.weights.blob.is_known and not np.abs(f.weights.blob.data).max() * channels < LARGE:
         return Fail("its weights are not finite, or large")
     if isinstance(f.x.op, Pad) and not isfinite(f.x.op.value):
         return Fail("its border is not finite")
@@ -229,14 +230,14 @@ def _tiled(f: _Windows, m: int, few: int) -> Value:
 
     turned, made = order(f.channels), order(f.maps)
     to = tuple(x for k in f.out for x in ((k, within[k]) if k in within else (k,)))
-    w, kernel, largest = _transformed(f, weights, outputs, places, across)
-    smaller = 2.0 ** -ceil(log2(np.abs(inputs).sum(1).max() ** 2))
+    raised = RAISED * 2.0 ** -ceil(log2(np.abs(inputs).sum(1).max() ** 2))
+    w, kernel, scale = _transformed(f, weights, outputs, raised, places, across)
     padded = _padded(f.x, _behind(f, m))
-    v = sums(_square(inputs, smaller), (*places, *f.inside), _cut(f, padded, m), f.seen, turned)
+    v = sums(_square(inputs, raised), (*places, *f.inside), _cut(f, padded, m), f.seen, turned)
     z = sums(w, kernel, v, turned, made) if across else sums(v, turned, w, kernel, made)
     y = sums(_square(outputs), (*within.values(), *places), z, made, to)
     whole = tuple(mul(_count(f, f.at.index(k), m), m) if k in within else f.size(k) for k in f.out)
-    y = _scaled(f, build.reshape(y, whole), build.map_("mul", largest, build.scalar(1 / smaller, largest)))
+    y = _scaled(f, build.reshape(y, whole), build.map_("mul", scale, build.scalar(1 / raised, scale)))
     windows = build.windows(padded, f.view.axes, f.view.shape)
     return apply(Mended(f.seen, f.kernel, f.out), y, windows, apply(f.weights))
 
@@ -288,7 +289,7 @@ def _padded(x: Value, behind: Sequence[Dim]) -> Value:
 
 
 def _transformed(
-    f: _Windows, matrix: Array, outputs: Array, places: Labels, across: bool
+    f: _Windows, matrix: Array, outputs: Array, largest: float, places: Labels, across: bool
 ) -> tuple[Value, Labels, Value]:
     """The weights at each place of a tile, with their labels, and what those of each map are divided by:
     channels are rows and lie side by side, or maps become lanes, which pack_constants.py lays in panels."""
@@ -300,7 +301,7 @@ def _transformed(
     sizes, count, name = turned.shape[: len(labels)], len(matrix), f.weights.blob.name
     made = build.contract("rs,us->ru", columns, both)
     each = build.reshape(made, (f.volume(f.maps) or 0, f.volume(f.channels) or 0, count * count))
-    scale = _scale(each, outputs)
+    scale = _scale(each, outputs, largest)
     made = build.reshape(build.map_("div", each, scale), made.shape)
     made, scale = build.cast(made, DataType.FLOAT), build.reshape(scale, sizes[: len(f.maps)])
     if across:
@@ -309,16 +310,17 @@ def _transformed(
     return constant(build.reshape(made, (*sizes, count, count)), name), (*labels, *places), scale
 
 
-def _scale(weights: Value, outputs: Array) -> Value:
-    """A power of two for each map, at least as large as what its transformed weights [map, channel, place]
-    and the last transform make of ones, whatever their signs."""
-    both = build.const(np.abs(np.kron(outputs, outputs)), DataType.DOUBLE)
+def _scale(weights: Value, outputs: Array, largest: float) -> Value:
+    """A power of two for each map, larger than what its transformed weights [map, channel, place] and the
+    last transform make of ones, whatever their signs; NaN for all if one might be more than `largest`."""
+    both = build.const(SPARE * np.abs(np.kron(outputs, outputs)), DataType.DOUBLE)
     sums = build.reduce_("sum", build.map_("abs", weights), (1,))
     most = build.reduce_("max", build.contract("kcu,pu->kcp", sums, both), (2,))
+    fits = build.map_("le", build.reduce_("max", most, (0,)), build.scalar(largest / 2, most))
     most = build.map_("max", most, build.scalar(LEAST_SCALE, most))
-    exponent = build.map_("mul", build.map_("log", most), build.scalar(1 / log(2), most))
-    power = build.map_("pow", build.scalar(2.0, most), build.map_("ceil", exponent))
-    return build.map_("min", power, build.scalar(LARGEST_SCALE, power))
+    exponent = build.map_("ceil", build.map_("mul", build.map_("log", most), build.scalar(1 / log(2), most)))
+    power = build.map_("pow", build.scalar(2.0, most), exponent)
+    return build.map_("select", fits, power, build.scalar(nan, most))
 
 
 def _square(matrix: Array, times: float = 1.0) -> Value:

@@ -1,4 +1,10 @@
-"""`Mended`: what was computed in a way that NaN and infinities break, with the sums that it stands for."""
+"""`Mended`: what was computed in a way that NaN and infinities break, with the sums that it stands for.
+
+>>> made, x, w = (np.array(a) for a in ([[np.inf, 5.0], [3.0, 4.0]], [[1.0], [2.0]], [[3.0, 2.0]]))
+>>> Mended((0, 1), (1, 2), (0, 2)).ref((made, x, w), (2, 2))
+array([[3., 2.],
+       [3., 4.]])
+"""
 
 from __future__ import annotations
 
@@ -11,22 +17,23 @@ from anyrt.core.dims import Dim
 from anyrt.core.enums import DataType
 from anyrt.ir.compute import Compute, Contracted, Elements
 from anyrt.ir.graph import Type
-from anyrt.ir.kernel import Expr
+from anyrt.ir.kernel import Expr, fma
 from anyrt.ir.prim import Array, Prim, Read
 from anyrt.prims.contract import Contract
 
 
 @dataclass(frozen=True, slots=True)
 class Mended(Prim):
-    """Its first operand; where that is NaN, the sum of products of the two others, whose axes have labels as
-    those of `Contract`. Along axes that only the last one has, the first element tells of all."""
+    """Its first operand; where that is NaN or infinite, the sum of products of the two others, whose axes
+    have labels as those of `Contract`. Along axes that only the last one has, the first element tells of all:
+    the first operand has numbers there alone, or none."""
 
     left: tuple[int, ...]
     right: tuple[int, ...]
     out: tuple[int, ...]
 
     def compute(self) -> Compute:
-        """The first operand's elements as they are; a second kernel sums where these are NaN."""
+        """The first operand's elements, or NaN; a second kernel sums where these are NaN."""
         instead = Contracted(self.left, self.right, self.out)
         return Elements(same=True, of_nan=lambda operands: operands[0], instead=instead)
 
@@ -42,10 +49,10 @@ class Mended(Prim):
     def broken(self, made: Array) -> NDArray[np.bool_]:
         """Where the sums do, with size 1 along axes of which the first element tells of all."""
         first = tuple(slice(None) if x in self.left else slice(1) for x in self.out)
-        return np.asarray(np.isnan(made[first]))
+        return np.logical_not(np.isfinite(made[first]))
 
     def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> Array:
-        """The sums are made only where something is NaN."""
+        """The sums are made only where something is no number."""
         made, *factors = args
         if not self.broken(made).any():
             return made
@@ -53,5 +60,6 @@ class Mended(Prim):
             return np.where(self.broken(made), self.sums(DataType.FLOAT).contracted(*factors), made)
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
-        """The first operand's element."""
-        return args[0].at(index)
+        """The first operand's element, or NaN, which what follows shows, as it may not show an infinity."""
+        made = args[0].at(index)
+        return fma(made, 0.0, made)
