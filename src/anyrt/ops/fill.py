@@ -105,23 +105,20 @@ def _dtype(layer: Layer[FillAttrs]) -> DataType:
     return dtype
 
 
-def _ends(layer: Layer[FillAttrs], dtype: DataType, count: int | None) -> tuple[Value, Value]:
-    """alpha, of rank 0, and beta: of rank 0 as well, or `count` numbers."""
+def _beta_axes(layer: Layer[FillAttrs]) -> str:
+    """Those of beta: a step for each axis of LINSPACE, else one number."""
+    if layer.attrs.operation is not LINSPACE:
+        return ""
+    return str(len(layer.attrs.shape)) if layer.optional(SHAPE) is None else "axes"
+
+
+def _ends(layer: Layer[FillAttrs], dtype: DataType) -> tuple[Value, Value]:
+    """alpha and beta."""
     alpha, beta = layer.optional(ALPHA), layer.optional(BETA)
-    if alpha is None or beta is None:
-        wide = _wide(dtype)
-        a, b = (const(_number(layer, name, dtype), wide) for name in ("alpha", "beta"))
-        return a, b
-    return _shaped(layer, alpha, "alpha", ()), _shaped(layer, beta, "beta", () if count is None else (count,))
-
-
-def _shaped(layer: Layer[FillAttrs], x: Value, name: str, shape: tuple[int, ...]) -> Value:
-    got, do = f"{name} of shape {show(x.shape)}", "reshape it with add_shuffle"
-    if x.type.rank != len(shape):
-        raise ShapeError("AR123", layer.name, got, show(shape), do)
-    pairs = zip(x.shape, shape, strict=True)
-    rules = (need(layer.name, a, Relation.EQ, b, "AR123", got, show(shape), do) for a, b in pairs)
-    return checked(x, (rule for group in rules for rule in group))
+    if alpha is not None and beta is not None:
+        return alpha, beta
+    a, b = (const(_number(layer, name, dtype), _wide(dtype)) for name in ("alpha", "beta"))
+    return a, b
 
 
 def _number(layer: Layer[FillAttrs], name: str, dtype: DataType) -> float:
@@ -144,7 +141,7 @@ def _linspace(layer: Layer[FillAttrs], shape: tuple[Dim, ...], dtype: DataType) 
     if rank > 1 and not connected:
         got, do = f"one step for the {rank} axes of {show(shape)}", "connect input 2 (beta)"
         raise ShapeError("AR124", layer.name, got, "at most 1 axis, or a step for each", do)
-    alpha, beta = _ends(layer, dtype, rank if connected else None)
+    alpha, beta = _ends(layer, dtype)
     steps = cast(beta, wide) if connected else reshape(cast(beta, wide), (1,))
     total = reshape(cast(alpha, wide), (1,) * rank)
     for axis in range(rank):
@@ -172,7 +169,7 @@ def key_of(seed: int) -> int:
 
 def _random(layer: Layer[FillAttrs], shape: tuple[Dim, ...]) -> Value:
     """float32, alpha + beta z or alpha + (beta - alpha) u."""
-    alpha, beta = (reshape(cast(x, F), (1,) * len(shape)) for x in _ends(layer, _dtype(layer), None))
+    alpha, beta = (reshape(cast(x, F), (1,) * len(shape)) for x in _ends(layer, _dtype(layer)))
     seed = layer.attrs.seed
     high, low = _squares(shape, key_of(zlib.crc32(layer.name.encode()) if seed is None else seed))
     if layer.attrs.operation is UNIFORM:
@@ -343,9 +340,9 @@ OPS = (
             ),
         ),
         inputs=(
-            Input("shape", INTS, required=False, shape_values=True),
-            Input("alpha", COUNTED, required=False),
-            Input("beta", COUNTED, required=False, same_as=ALPHA),
+            Input("shape", INTS, required=False, shape_values=True, axes="axes"),
+            Input("alpha", COUNTED, required=False, axes=""),
+            Input("beta", COUNTED, required=False, same_as=ALPHA, axes=_beta_axes),
         ),
         attrs=FillAttrs,
         expand=expand,

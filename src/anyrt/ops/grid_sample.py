@@ -17,10 +17,8 @@ import numpy as np
 from anyrt.core.dims import Dim, add, always_le, mul, product
 from anyrt.core.dtype import is_float, wide
 from anyrt.core.enums import DataType, InterpolationMode, LayerType, SampleMode
-from anyrt.core.errors import ArgumentError, ShapeError
-from anyrt.core.requirement import Relation
+from anyrt.core.errors import ArgumentError
 from anyrt.ir.graph import Value, apply
-from anyrt.ops._check import Requirements, checked, need, show
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
 from anyrt.ops._types import REALS
 from anyrt.prims.build import cast, gather, map_, reshape, scalar, slice_
@@ -91,7 +89,8 @@ def expand(layer: Layer[GridSampleAttrs]) -> tuple[Value, ...]:
     """For each element 1 to 4 taps along an axis, by twos where it is known to have two elements; of these a
     `Gather` from the image as one line, and sums of them times their weights, along the innermost axis first;
     positions and sums are float32, or float64."""
-    x, grid, rules = layer.input(0), layer.input(1), _check(layer)
+    _check(layer)
+    x, grid = layer.input(0), layer.input(1)
     batch, channels, *spatial = x.shape
     sizes = grid.shape[1:-1]
     lines = [_line(layer.attrs, x, grid, axis) for axis in range(len(spatial))]
@@ -99,25 +98,19 @@ def expand(layer: Layer[GridSampleAttrs]) -> tuple[Value, ...]:
     read = [_neighbours(layer.attrs, line, some and always_le(2, line.size)) for line in lines]
     flat = reshape(x, (batch, channels, product(spatial)))
     y = _sum(flat, lines, read, [])
-    return (checked(reshape(cast(y, x.dtype), (batch, channels, *sizes)), rules),)
+    return (reshape(cast(y, x.dtype), (batch, channels, *sizes)),)
 
 
-def _check(layer: Layer[GridSampleAttrs]) -> Requirements:
-    x, grid, mode = layer.input(0), layer.input(1), layer.attrs.sample_mode
+def _grid_axes(layer: Layer[GridSampleAttrs]) -> str:
+    """Those of the grid: x, y and, for volumes, z for each element."""
+    return "batch rows columns 2" if layer.input(0).type.rank == 4 else "batch layers rows columns 3"
+
+
+def _check(layer: Layer[GridSampleAttrs]) -> None:
+    mode = layer.attrs.sample_mode
     if mode not in (CLAMP, FILL, REFLECT):
         do = "choose what is read outside"
         raise ArgumentError("AR304", layer.name, mode.name, "CLAMP, FILL or REFLECT", do)
-    if x.type.rank not in (4, 5):
-        got, wanted = f"an image of shape {show(x.shape)}", "(N, C, H, W) or (N, C, D, H, W)"
-        raise ShapeError("AR123", layer.name, got, wanted, "reshape it with add_shuffle")
-    got, wanted = f"a grid of shape {show(grid.shape)}", f"{x.type.rank} axes, as the image has"
-    if grid.type.rank != x.type.rank:
-        raise ShapeError("AR123", layer.name, got, wanted, "reshape it with add_shuffle")
-    count = x.type.rank - 2
-    do = "make the batches equal"
-    rules = need(layer.name, grid.shape[0], Relation.EQ, x.shape[0], "AR123", got, f"{x.shape[0]} grids", do)
-    do, wanted = "give x, y and, for volumes, z for each element", f"{count} numbers for each element"
-    return rules + need(layer.name, grid.shape[-1], Relation.EQ, count, "AR123", got, wanted, do)
 
 
 def _line(attrs: GridSampleAttrs, x: Value, grid: Value, axis: int) -> Line:
@@ -396,7 +389,10 @@ OPS = (
                 example="layer = network.add_grid_sample(x, grid)\nlayer.sample_mode = trt.SampleMode.CLAMP",
             ),
         ),
-        inputs=(Input("input", REALS), Input("grid", REALS, same_as=0)),
+        inputs=(
+            Input("input", REALS, axes="batch channels height width | batch channels depth height width"),
+            Input("grid", REALS, same_as=0, axes=_grid_axes),
+        ),
         attrs=GridSampleAttrs,
         expand=expand,
         ref=ref,

@@ -11,14 +11,12 @@ from typing import Final
 
 import numpy as np
 
-from anyrt.core.dims import Dim, equal, minimum, mul, product
+from anyrt.core.dims import Dim, minimum, mul, product
 from anyrt.core.enums import DataType, LayerType
 from anyrt.core.enums_more import BoundingBoxFormat
-from anyrt.core.errors import ArgumentError, DTypeError, ShapeError
-from anyrt.core.requirement import Relation
+from anyrt.core.errors import ArgumentError, DTypeError
 from anyrt.ir.graph import Value, apply
 from anyrt.ir.symbolic import known
-from anyrt.ops._check import checked, need, show
 from anyrt.ops._positions import positions
 from anyrt.ops._record import ABSENT, Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
 from anyrt.ops._types import FLOATS, INTS
@@ -62,7 +60,7 @@ def expanded(layer: Layer[NMSAttrs]) -> tuple[Value, ...]:
     """Scores above the threshold are found, as `NonZero` does, and ranked; of their boxes some are
     `Suppressed`; what is kept is found in the same way."""
     sizes = _judged(layer)
-    scores, attrs = reshape(_same_sizes(layer, sizes), (_volume(sizes),)), layer.attrs
+    scores, attrs = reshape(layer.input(1), (_volume(sizes),)), layer.attrs
     threshold = _number(layer, 4)
     above = map_("gt", cast(scores, F), reshape(threshold, (1,)))
     ((some,), _) = _rows(f"{layer.name}#candidates", above, None)
@@ -95,24 +93,7 @@ def _judged(layer: Layer[NMSAttrs]) -> _Sizes:
     if attrs.topk_box_limit < 1:
         got, do = f"topk_box_limit {attrs.topk_box_limit}", "ask for 1 box or more"
         raise ArgumentError("AR304", layer.name, got, "1 or more", do)
-    if boxes.type.rank not in (3, 4) or scores.type.rank != 3 or equal(boxes.shape[-1], 4) == 0:
-        got = f"boxes {show(boxes.shape)} and scores {show(scores.shape)}"
-        wanted = "(batch, boxes, 4) or (batch, boxes, classes, 4), and (batch, boxes, classes)"
-        raise ShapeError("AR123", layer.name, got, wanted, "reshape or transpose them")
     return _Sizes(scores.shape[0], scores.shape[1], scores.shape[2], boxes.type.rank == 4)
-
-
-def _same_sizes(layer: Layer[NMSAttrs], sizes: _Sizes) -> Value:
-    """The scores, of as many images, boxes and classes as there are boxes of."""
-    boxes, scores = layer.input(0), layer.input(1)
-    pairs = list(zip(boxes.shape[:-1], (sizes.batch, sizes.boxes, sizes.classes), strict=False))
-    if sizes.own and boxes.shape[2] == 1:
-        pairs = pairs[:2]
-    pairs.append((boxes.shape[-1], 4))
-    got = f"boxes {show(boxes.shape)} and scores {show(scores.shape)}"
-    do = "give a score of each class for each box"
-    rules = (need(layer.name, a, Relation.EQ, b, "AR123", got, "equal sizes", do) for a, b in pairs)
-    return checked(scores, [rule for group in rules for rule in group])
 
 
 def _number(layer: Layer[NMSAttrs], k: int) -> Value:
@@ -314,8 +295,8 @@ OPS = (
             ),
         ),
         inputs=(
-            Input("boxes", FLOATS),
-            Input("scores", FLOATS, same_as=0),
+            Input("boxes", FLOATS, axes="batch boxes 4 | batch boxes classes? 4"),
+            Input("scores", FLOATS, same_as=0, axes="batch boxes classes"),
             Input("max_output_boxes_per_class", frozenset({I}), axes=""),
             Input("iou_threshold", frozenset({F}), required=False, axes=""),
             Input("score_threshold", frozenset({F}), required=False, axes=""),

@@ -6,19 +6,18 @@ add_ragged_softmax(x, bounds)    # x: (4, 10); bounds: (4, 1), the length of eac
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from anyrt.core.enums import DataType, LayerType
 from anyrt.core.errors import ShapeError
-from anyrt.core.requirement import Relation
 from anyrt.ir.graph import Value
-from anyrt.ops._check import checked, need, show
 from anyrt.ops._math import softmax
 from anyrt.ops._record import Array, Attrs, Case, Input, Layer, Method, Mistake, Op
 from anyrt.prims.build import iota, map_, scalar
 
-RANKS = (2, 3)
+ROWS = {2: "rows", 3: "batch rows"}  # the axes of rows by the rank of the input
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +27,11 @@ class RaggedSoftMaxAttrs(Attrs):
 
 def expand(layer: Layer[RaggedSoftMaxAttrs]) -> tuple[Value, ...]:
     """Softmax of what lies before the bounds and of -inf elsewhere, where 0 takes the place of the result."""
-    x, bounds = layer.input(0), _bounds(layer)
+    x, bounds = layer.input(0), layer.input(1)
+    if x.type.rank not in ROWS:
+        do = "give (rows, columns), or (batch, rows, columns)"
+        code = "AR101" if x.type.rank < min(ROWS) else "AR124"
+        raise ShapeError(code, layer.name, f"rank {x.type.rank}", "rank 2 or 3", do)
     axis = x.type.rank - 1
     columns = iota((*(1 for _ in x.shape[:-1]), x.shape[-1]), axis, DataType.INT32)
     inside = map_("lt", columns, bounds)
@@ -36,23 +39,10 @@ def expand(layer: Layer[RaggedSoftMaxAttrs]) -> tuple[Value, ...]:
     return (map_("select", inside, softmax(rows, axis), scalar(0.0, x)),)
 
 
-def _bounds(layer: Layer[RaggedSoftMaxAttrs]) -> Value:
-    """The bounds, one for each row."""
-    x, bounds = layer.input(0), layer.input(1)
-    if x.type.rank not in RANKS:
-        do = "give (rows, columns), or (batch, rows, columns)"
-        code = "AR101" if x.type.rank < RANKS[0] else "AR124"
-        raise ShapeError(code, layer.name, f"rank {x.type.rank}", "rank 2 or 3", do)
-    shape = (*x.shape[:-1], 1)
-    got, do = f"bounds {show(bounds.shape)} for input {show(x.shape)}", "give one bound for each row"
-    if bounds.type.rank != x.type.rank:
-        raise ShapeError("AR123", layer.name, got, show(shape), do)
-    rules = [
-        rule
-        for n, m in zip(bounds.shape, shape, strict=True)
-        for rule in need(layer.name, n, Relation.EQ, m, "AR123", got, show(shape), do)
-    ]
-    return checked(bounds, rules)
+def _axes(last: str, layer: Layer[RaggedSoftMaxAttrs]) -> str | None:
+    """The axes of an operand with this one behind those of rows; none for an input of another rank."""
+    rows = ROWS.get(layer.input(0).type.rank)
+    return rows and f"{rows} {last}"
 
 
 def ref(attrs: RaggedSoftMaxAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -108,7 +98,10 @@ OPS = (
                 example="layer = network.add_ragged_softmax(rows, bounds)",
             ),
         ),
-        inputs=(Input("input", frozenset({DataType.FLOAT})), Input("bounds", frozenset({DataType.INT32}))),
+        inputs=(
+            Input("input", frozenset({DataType.FLOAT}), axes=partial(_axes, "columns")),
+            Input("bounds", frozenset({DataType.INT32}), axes=partial(_axes, "1")),
+        ),
         attrs=RaggedSoftMaxAttrs,
         expand=expand,
         ref=ref,

@@ -11,9 +11,8 @@ import numpy as np
 
 from anyrt.core.enums import DataType, LayerType
 from anyrt.core.errors import ArgumentError, ShapeError
-from anyrt.core.requirement import Relation
 from anyrt.ir.graph import Value
-from anyrt.ops._check import Requirements, check_axis, checked, need, show
+from anyrt.ops._check import check_axis, checked, show
 from anyrt.ops._lengths import lengths_within
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
 from anyrt.ops._types import INTS, STORAGE
@@ -32,21 +31,28 @@ class ReverseSequenceAttrs(Attrs):
 def expand(layer: Layer[ReverseSequenceAttrs]) -> tuple[Value, ...]:
     """A `Gather`: below its length, each position reads the one as far from the end. Lengths that the run
     alone knows are judged before anything is read."""
-    x, rules = layer.input(0), _check(layer)
+    x = layer.input(0)
     batch, axis, rank = layer.attrs.batch_axis, layer.attrs.sequence_axis, layer.input(0).type.rank
     most = x.shape[axis]
-    lengths, more = lengths_within(layer.name, layer.input(1), most, "a sequence", "the sequence axis")
+    lengths, rules = lengths_within(layer.name, layer.input(1), most, "a sequence", "the sequence axis")
     row = tuple(x.shape[batch] if k == batch else 1 for k in range(rank))
     length = cast(reshape(lengths, row), DataType.INT32)  # no axis is longer
     at = iota(tuple(most if k == axis else 1 for k in range(rank)), axis, DataType.INT32)
     back = map_("sub", map_("sub", length, scalar(1, length)), at)
     place = map_("select", map_("lt", at, length), back, at)
-    return (checked(gather(x, expand_(place, x.shape), axis), rules + more),)
+    return (checked(gather(x, expand_(place, x.shape), axis), rules),)
 
 
-def _check(layer: Layer[ReverseSequenceAttrs]) -> Requirements:
-    """Two axes, and one length for each sequence."""
-    x, lengths = layer.input(0), layer.input(1)
+def _axes(layer: Layer[ReverseSequenceAttrs]) -> str:
+    """Those of the input, judged: one of them counts sequences."""
+    _check(layer)
+    batch, rank = layer.attrs.batch_axis, layer.input(0).type.rank
+    return " ".join("sequences" if k == batch else f"axis_{k}" for k in range(rank))
+
+
+def _check(layer: Layer[ReverseSequenceAttrs]) -> None:
+    """Two axes of the input."""
+    x = layer.input(0)
     batch, axis = layer.attrs.batch_axis, layer.attrs.sequence_axis
     if x.type.rank < 2:
         got = f"an input of shape {show(x.shape)}"
@@ -56,11 +62,6 @@ def _check(layer: Layer[ReverseSequenceAttrs]) -> Requirements:
     if batch == axis:
         got = f"axis {axis} for both batch_axis and sequence_axis"
         raise ArgumentError("AR305", layer.name, got, "two axes", "set one of them")
-    got = f"sequence_lens of shape {show(lengths.shape)} for {show(x.shape)}"
-    wanted, do = f"({x.shape[batch]})", "give one length for each sequence"
-    if lengths.type.rank != 1:
-        raise ShapeError("AR123", layer.name, got, wanted, do)
-    return need(layer.name, lengths.shape[0], Relation.EQ, x.shape[batch], "AR123", got, wanted, do)
 
 
 def ref(attrs: ReverseSequenceAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -126,7 +127,7 @@ OPS = (
                 "layer = network.add_reverse_sequence(x, lengths)",
             ),
         ),
-        inputs=(Input("input", STORAGE), Input("sequence_lens", INTS)),
+        inputs=(Input("input", STORAGE, axes=_axes), Input("sequence_lens", INTS, axes="sequences")),
         attrs=ReverseSequenceAttrs,
         expand=expand,
         ref=ref,
