@@ -193,7 +193,7 @@ def test_no_more_variants_are_measured_than_the_settings_allow():
 
 def test_what_verification_finds_wrong_is_cut_as_the_model_says(monkeypatch):
     wrong = frozenset({rows().outputs[0][1]})
-    monkeypatch.setattr(driver, "verify", lambda *_: ("wrong",))
+    monkeypatch.setattr(driver, "verify", lambda *_, **__: ("wrong",))
     monkeypatch.setattr(driver, "groups_failed", lambda _: wrong)
     plan = native.build(winning(rows(), 1, 2, verify=Verify.FULL))
     assert "tunings" not in dict(read_plan(plan).plan.settings)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from anyrt.codegen import llvm
 from anyrt.compiler import driver
 from anyrt.compiler.request import BuildRequest, Settings, Verify
 from anyrt.compiler.trial import Trial, constant_offsets
@@ -114,6 +115,15 @@ def test_what_failed_in_a_turn_is_built_unfused(tmp_path, monkeypatch):
     assert names.count("sum") == 1
 
 
+def test_what_was_verified_is_not_compiled_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
+    texts, compile_text = list[str](), llvm.compile_text
+    monkeypatch.setattr(llvm, "compile_text", lambda *given: texts.append(given[0]) or compile_text(*given))
+    ranges = tuple(Range(name, False, (2, 40), (4, 40), (8, 40)) for name in ("x", "y"))
+    build(BuildRequest("net", chain(), (ranges,), Settings(verify=Verify.SAMPLE)))
+    assert len(texts) == len(set(texts)) > 0
+
+
 @pytest.mark.parametrize(
     ("how", "wanted"), [(Verify.OFF, []), (Verify.SAMPLE, [2]), (Verify.FULL, [2, 4, 8])], ids=str
 )
@@ -121,7 +131,7 @@ def test_kernels_are_tried_at_the_sizes_that_are_asked_for(tmp_path, monkeypatch
     monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
     tried: list[int] = []
 
-    def noted(found, target, device, sizes, progress):
+    def noted(found, target, device, sizes, progress, **kept):
         tried.extend(s["x.0"] for s in sizes)
         return verify(found, target, sizes, progress)
 

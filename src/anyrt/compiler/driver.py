@@ -43,7 +43,7 @@ from anyrt.compiler.report import build_report, written_lines
 from anyrt.compiler.request import BuildRequest, Point, Verify, Winograd
 from anyrt.compiler.settled import settled
 from anyrt.compiler.tune import Tuned, tune
-from anyrt.compiler.verify import Mismatch, groups_failed, verify
+from anyrt.compiler.verify import groups_failed, verify
 from anyrt.core.counts import at_most
 from anyrt.core.dims import Dim
 from anyrt.core.dtype import numpy_dtype, pack4, storage_bytes, unpack4
@@ -377,7 +377,8 @@ class _Build:
             line = "nothing was verified: the network can run at no corner of a profile"
             self.request.log(Severity.WARNING, line)
             return replace(tuned, lines=(*tuned.lines, line)), frozenset()
-        found: tuple[Mismatch, ...] = verify(tuned.lowered, target, self.device, corners, self.progress)
+        store = FunctionCache(kernel_cache(self.warn))  # the plan gets the same kernels
+        found = verify(tuned.lowered, target, self.device, corners, self.progress, store=store)
         if not found:
             return replace(tuned, lines=(*tuned.lines, f"verified at {len(corners)} shapes")), frozenset()
         lines = tuple(str(m) for m in found)

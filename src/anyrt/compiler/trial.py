@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from anyrt.codegen.target import Job, Told
+from anyrt.codegen.target import Job, Store, Told
 from anyrt.compiler import native
 from anyrt.core.counts import at_most
 from anyrt.core.dimvalues import evaluate
@@ -56,10 +56,14 @@ class Loaded:
 
 
 def load(
-    lowered: native.Lowered, target: native.Target, device: Device, told: Told = lambda made, of: None
+    lowered: native.Lowered,
+    target: native.Target,
+    device: Device,
+    told: Told = lambda made, of: None,
+    store: Store | None = None,
 ) -> Loaded:
-    """Compile and map a lowered graph; `told` is called for each kernel, see `native.compile_lowered`."""
-    compiled = native.compile_lowered(lowered, target, told=told)
+    """Compile and map a lowered graph; `native.compile_lowered` describes `told` and `store`."""
+    compiled = native.compile_lowered(lowered, target, store, told)
     return Loaded(lowered, compiled, device.load(compiled), device)
 
 

@@ -22,6 +22,7 @@ from typing import Final
 
 import numpy as np
 
+from anyrt.codegen.target import Store
 from anyrt.compiler.bounds import SAFETY, Bounded, bounded, differing, exact, stored
 from anyrt.compiler.native import Lowered, Target
 from anyrt.compiler.progress import COMPILING, VERIFYING, Progress
@@ -109,12 +110,14 @@ def verify(
     sizes_list: Sequence[Mapping[str, int]],
     progress: Progress | None = None,
     seed: int = SEED,
+    store: Store | None = None,
 ) -> tuple[Mismatch, ...]:
     """The kernels that differ from the interpreter at some of the sizes, each reported once. `progress`
-    receives every kernel that is compiled, and verified at one of the sizes, and may stop the work."""
+    receives every kernel that is compiled, and verified at one of the sizes, and may stop the work. `store`
+    keeps the code."""
     progress = progress or Progress("verification")
     with progress.counted(COMPILING) as told:
-        loaded = load(lowered, target, device, told)
+        loaded = load(lowered, target, device, told, store)
     found: dict[str, Mismatch] = {}
     syms = sizes_of(lowered.graph)
     checks = [_Check(loaded, at_most(sizes, syms), seed) for sizes in sizes_list]
