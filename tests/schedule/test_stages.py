@@ -2,6 +2,7 @@
 attention with its projection, each one kernel."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -106,10 +107,15 @@ CASES = {
 }
 
 
+@cache
+def case(name):
+    """One of these, as kernels get it: several tests run it."""
+    return lowered(CASES[name][0])
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_each_is_one_kernel_that_agrees_with_the_interpreter(name):
-    graph, sizes = CASES[name]
-    made = lowered(graph)
+    made, (_, sizes) = case(name), CASES[name]
     assert [x.kind for x in made.schedules[0].launches] == ["fused tile"]
     assert [(m.kernel, m.finding, m.sizes) for m in verify(made, host(), sizes)] == []
 
@@ -158,7 +164,7 @@ def test_each_is_right_beside_float64(name, run):
     given = random_inputs(graph, sizes)
     if "mask" in given:
         given["mask"][..., 3] = True  # a row sees something
-    got, wanted = run(lowered(graph), sizes, given), TRUTH[name](**given)
+    got, wanted = run(case(name), sizes, given), TRUTH[name](**given)
     assert got.shape == wanted.shape
     assert np.abs(got - wanted).max() < 2e-6 * np.abs(wanted).max()
 
@@ -173,14 +179,14 @@ def test_contractions_without_rows_have_no_stages(sizes):
 
 
 def test_what_lies_between_is_in_scratch():
-    kernel = lowered(CASES["odd"][0]).schedules[0].launches[0].kernel
+    kernel = case("odd").schedules[0].launches[0].kernel
     spaces = {b.space for b in buffers_of(kernel.body)}
     assert Space.ARENA not in spaces
 
 
 def test_what_an_item_holds_of_an_attention_is_in_tiles_of_its_own():
     """A projection's rows, and in them for each head tiles of scores, where a mask is looked at first."""
-    kernel = lowered(CASES["mask"][0]).schedules[0].launches[0].kernel
+    kernel = case("mask").schedules[0].launches[0].kernel
     text = print_kernels([kernel])
     assert kernel.var.name == "stage.item"
     assert text.index("for serial tile.item") < text.index("for serial tile.block")
