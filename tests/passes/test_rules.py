@@ -23,6 +23,7 @@ from anyrt.prims.const import Param
 from anyrt.prims.contract import Contract
 from anyrt.prims.gather import Gather
 from anyrt.prims.reduce import Reduce
+from tests.sampling import sample
 
 SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-45, 1.0, -1.0, 0.5, -2.5, 300.7, 3.3e38, 127.5]
 TYPES = [DataType.FLOAT, DataType.HALF, DataType.BF16, DataType.FP8, DataType.FP4, DataType.INT64]
@@ -138,7 +139,7 @@ def in_range(root: Value, feeds: dict[str, np.ndarray]) -> np.ndarray:
 @pytest.mark.parametrize("rule", RULES, ids=lambda r: r.name)
 def test_rule_holds_for_numbers_of_every_size(rule):
     """Wherever float32 holds all that was written, it holds all that the rule makes of it, and both agree."""
-    for seed in range(300):
+    for seed in sample(range(300), 5):
         value, made, _ = applied(rule, seed)
         rng = random.Random(seed)
         feeds = {v.op.name: whole_range(v, rng) for v in walk([value]) if isinstance(v.op, Param)}
