@@ -115,7 +115,7 @@ def is_one_kernel(graph, target=None):
 SPLIT = [(64, 8), (64, 16), (96, 32), (64, 64), (512, 256), (64, 0), (40, 0), (24, 24)]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("rows", [1, 2, 6, 7, 16, 33])
 @pytest.mark.parametrize(("terms", "block"), SPLIT)
