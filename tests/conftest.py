@@ -100,6 +100,15 @@ def _no_waiting_for_the_disk() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _one_process_compiles() -> Iterator[None]:
+    """Other tests use the other processors, where one more process would only wait for its turn.
+    `codegen/test_workers.py` and the processes that tests start have workers."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("anyrt.codegen.workers.processors", lambda: 1)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _registry_as_before():
     """Creators of plug-ins that a test registers, TensorRT's own among them, are found by no other one."""
