@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from anyrt.backends import loader
+from anyrt.backends.cpu import executor
+from anyrt.codegen import llvm
 from anyrt.compiler import driver, recall
 from anyrt.compiler.cached import kernel_cache
 from anyrt.compiler.recall import IDLE, NAMED, Recall
@@ -18,6 +20,7 @@ from anyrt.plan.plan import Range
 from anyrt.prims import build
 from anyrt.prims.const import Blob, Const
 from tests import native
+from tests.targets import host
 
 F = DataType.FLOAT
 DEVICE = loader.device()
@@ -182,3 +185,13 @@ def test_no_element_is_read_outside_of_the_networks_constants(record):
     (source,) = Recall.of(product(numbers((70, 64))), DEVICE).sources[:1]
     with pytest.raises(recall.PlanError, match="AR605"):
         recall._view(record, (source,))
+
+
+def test_a_process_compiles_what_runs_kernels_once_whichever_folder_code_is_kept_in(tmp_path, monkeypatch):
+    network, texts, compile_text = product(numbers((5, 3))), list[str](), llvm.compile_text
+    native.build(network)
+    monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path / "another"))
+    monkeypatch.setattr(llvm, "compile_text", lambda *given: texts.append(given[0]) or compile_text(*given))
+    native.build(network)
+    assert texts
+    assert executor.text(host().processor) not in texts

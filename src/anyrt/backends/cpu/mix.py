@@ -6,6 +6,7 @@ early, since the hardware prefetcher stops at the end of a page.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
 from anyrt.backends.cpu.image import flatten
@@ -49,6 +50,7 @@ def mix_text() -> str:
     return _DECLARED + function(f"define i32 @{MIX}", "ptr rows, i64 count, ptr lanes", _mix)
 
 
+@cache
 def compile_mix(target: Processor) -> Compiled:
     """An image with the entry `mix`."""
     image, offsets = flatten(compile_text(mix_text(), target))

@@ -23,6 +23,7 @@ job. Regions do not nest. The order of chunks is free: kernels must not depend o
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
 from anyrt.backends.cpu.image import flatten
@@ -266,6 +267,7 @@ def pool_text(target: Processor) -> str:
     return "\n".join(["declare i64 @llvm.umin.i64(i64, i64)", control(target), threads(target), *made])
 
 
+@cache
 def compile_pool(target: Processor) -> Compiled:
     """The pool as an image with the entries parallel, worker and stop."""
     image, offsets = flatten(compile_text(pool_text(target), target))

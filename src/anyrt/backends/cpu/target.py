@@ -114,13 +114,15 @@ class CpuTarget:
         store: Store | None = None,
         told: Told = lambda made, of: None,
     ) -> Assembled:
-        """Executor, program and kernels, linked. This process caches the executor."""
-        loop, kernels = executor.text(self.processor), [f.module for f in functions.values()]
-        known = _EXECUTORS.get(self.key) if store is None else None
+        """Executor, program and kernels, linked. A process compiles the executor once, whatever `store`
+        keeps."""
+        kernels, kept = [f.module for f in functions.values()], Nowhere() if store is None else store
+        known = _EXECUTORS.get(self.key)
         if known is not None:
-            made = compiled(kernels, self.processor, Nowhere(), told)
+            made = compiled(kernels, self.processor, kept, told)
         else:  # the executor is compiled first, and is no kernel
-            texts, kept = [loop, *kernels], Nowhere() if store is None else store
+            loop = executor.text(self.processor)
+            texts = [loop, *kernels]
             made = compiled(texts, self.processor, kept, lambda made, of: told(max(0, made - 1), of - 1))
             known = _EXECUTORS[self.key] = made[loop]
         image, entries, program = link(module, known, functions, made, machine, self.processor.alignment)
