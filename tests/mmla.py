@@ -40,10 +40,10 @@ def bfmmla(total: bytes, a: bytes, b: bytes) -> bytes:
     """2 × 2 sums and the products of 2 × 4 bfloat16 with 2 × 4, two of them at a time."""
     sums = np.frombuffer(total, np.float32).reshape(2, 2)
     with np.errstate(all="ignore"):
-        x, y = (_bfloats(some).reshape(2, 4) for some in (a, b))
-        for k in (0, 2):
-            first, second = (_odd(np.multiply.outer(x[:, n], y[:, n]), 0.0) for n in (k, k + 1))
-            sums = _added(sums, _added(first, second))
+        x, y = (_bfloats(some).reshape(2, 4).T for some in (a, b))
+        products = _product(x[:, :, None], y[:, None, :])  # all at once: arrays are small, and calls many
+        for pair in _added(products[::2], products[1::2]):
+            sums = _added(sums, pair)
     return sums.tobytes()
 
 
@@ -51,6 +51,13 @@ def _bfloats(some: bytes) -> Array:
     """bfloat16 as float64, those below the normal range as 0."""
     bits = np.frombuffer(some, np.uint16).astype(np.uint32) << 16
     return np.where(bits & 0x7F80_0000, bits, bits & 0x8000_0000).view(np.float32).astype(np.float64)
+
+
+def _product(x: Array, y: Array) -> Array:
+    """The products of bfloat16 as float32, which has all of their 16 bits; 0 below the normal range."""
+    exact = x * y
+    some = np.where(np.abs(exact) < LEAST, exact * 0, exact).astype(np.float32)
+    return np.where(np.isnan(some), np.uint32(0x7FC0_0000).view(np.float32), some)
 
 
 def _added(a: Array, b: Array) -> Array:
@@ -65,15 +72,15 @@ def _added(a: Array, b: Array) -> Array:
 def _odd(high: Array, low: Array | float) -> Array:
     """high + low as float32: the neighbour whose last bit is 1, unless it is exact; 0 below the normal
     range."""
-    near = high.astype(np.float32)
+    near, size = high.astype(np.float32), np.abs(high)
     back = near.astype(np.float64)
-    below = np.sign(low) * np.sign(high) < 0  # the sum is nearer to 0 than high is
-    beyond = (np.abs(back) > np.abs(high)) | ((back == high) & below)
-    inside = np.abs(high) < MOST
+    same, below = back == high, low * np.sign(high) < 0  # the sum is nearer to 0 than high is
+    beyond = (np.abs(back) > size) | (same & below)
+    inside = size < MOST
     bits = near.view(np.uint32) - (beyond & inside)
-    inexact = ((back != high) | (low != 0)) & inside
+    inexact = (~same | (low != 0)) & inside
     bits = (bits | inexact).astype(np.uint32)
-    tiny = (np.abs(high) < LEAST) | ((np.abs(high) == LEAST) & below)
+    tiny = (size < LEAST) | ((size == LEAST) & below)
     bits = np.where(tiny, bits & 0x8000_0000, bits).astype(np.uint32)
     return np.where(np.isnan(high), np.uint32(0x7FC0_0000), bits).astype(np.uint32).view(np.float32)
 
