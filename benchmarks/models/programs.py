@@ -49,8 +49,11 @@ def bound(trt: Any, engine: Any, context: Any, given: Given) -> Way:  # Any: as 
         if name in given:
             array[...] = given[name]
         context.set_tensor_address(name, array.ctypes.data)
-    outs = tuple(x for name, x in made.items() if name not in given)
-    return Way("", partial(context.execute_async_v3, 0), lambda: outs)
+
+    def result() -> tuple[Array, ...]:  # which keeps inputs, too: the engine knows addresses only
+        return tuple(x for name, x in made.items() if name not in given)
+
+    return Way("", partial(context.execute_async_v3, 0), result)
 
 
 def engine_of(trt: Any, path: Path, threads: int) -> tuple[Any, Any]:  # Any: as in `Program`
