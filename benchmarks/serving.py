@@ -239,9 +239,10 @@ def _saturation(model: Path, seconds: float) -> Iterator[tuple[str, ...]]:
     x = np.random.default_rng(0).standard_normal((1, 3, 224, 224)).astype(np.float32)
     port, rates, loads = _port(), [], []
     with anyrt.Predictor(model) as predict, _serving(port, model):
+        feed = {predict.metadata().inputs[0].name: x}
         for _ in range(TURNS + 1):
-            rates.append(_bare(predict, [{"x": x}], seconds / TURNS)[0])
-            loads.append(_clients(port, model.stem, [_body({"x": x})], 4, seconds / TURNS))
+            rates.append(_bare(predict, [feed], seconds / TURNS)[0])
+            loads.append(_clients(port, model.stem, [_body(feed)], 4, seconds / TURNS))
     ratio = median(b.rate / a for a, b in zip(rates[1:], loads[1:], strict=True))
     bare, served = median(rates[1:]), median(x.rate for x in loads[1:])
     name = "ResNet-50 at saturation, 4 clients"

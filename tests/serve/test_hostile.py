@@ -1,5 +1,6 @@
 """Requests and clients that mean no good, and ends of servers."""
 
+import contextlib
 import gzip
 import http.client
 import json
@@ -15,6 +16,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+from tests.sampling import FUZZ
 
 pytest.importorskip("granian", reason="the extra serve is not installed: make programs runs this")
 
@@ -348,3 +351,73 @@ def test_a_deadline_of_a_request_is_kept(serving, neg):
     status, text = ask(server, data=late)
     assert (status, "not run" in json.loads(text)["error"]) == (504, True)
     assert is_well(server)
+
+
+def hostile(random):
+    """(pieces, whether the rest never comes) of a request that is wrong in one of many ways."""
+    header = body(data=[], parameters={"binary_data_size": 12}).replace(b'"data": [], ', b"")
+    binary = b"Inference-Header-Content-Length: %d\r\n" % len(header)
+    wrong = b"Inference-Header-Content-Length: %d\r\n" % random.integers(-5, 2 * len(header))
+    mangled = bytearray(header + X.tobytes())
+    for k in random.integers(len(mangled), size=random.integers(1, 9)):
+        mangled[k] = random.integers(256)
+    junk = random.bytes(int(random.integers(1, 300)))
+    head = b"POST %s HTTP/1.1\r\nHost: localhost\r\n" % INFER.encode()
+    whole = [
+        (wrong, header + X.tobytes()),
+        (binary, header + X.tobytes() + junk),
+        (binary, header + X.tobytes()[: random.integers(12)]),
+        (binary, bytes(mangled)),
+        (b"", body(shape=[int(n) for n in random.integers(-2, 1 << 40, random.integers(5))])),
+        (b"Content-Encoding: gzip\r\n", gzip.compress(body())[: random.integers(60)] + junk),
+        (b"".join(b"X-%d: %s\r\n" % (k, b"a" * 99) for k in range(random.integers(4000))), body()),
+        (b"X: %s\r\n" % (b"a" * random.integers(600_000)), body()),
+    ]
+    more, data = whole[random.integers(len(whole))]
+    text = head + more + b"Content-Length: %d\r\n\r\n" % len(data) + data
+    match random.integers(8):
+        case 0:
+            return [junk + b"\r\n\r\n"], False
+        case 1:
+            return [text[: random.integers(len(text))]], True
+        case 2:
+            cut = random.integers(len(text))
+            return [text[:cut], text[cut:]], False
+    return [text], False
+
+
+def send(server, random, statuses):
+    pieces, is_cut = hostile(random)
+    address = ("127.0.0.1", server.http)
+    with socket.create_connection(address, timeout=30) as s, contextlib.suppress(ConnectionError):
+        for piece in pieces:
+            s.sendall(piece)
+        if not is_cut or random.integers(20) == 0:  # most of those that are cut hang up, others stay silent
+            statuses.add(s.recv(65536)[9:12])
+
+
+def test_hostile_requests_do_not_end_the_server(serving, neg):
+    count = 10_000 if FUZZ else 400
+    server = serving(neg, "--slow-seconds", 1, "--max-batch-size", 8, "--max-body-mb", 1)
+    statuses, failed = set(), []
+
+    def run(k):
+        random = np.random.default_rng(k)
+        try:
+            for _ in range(count // 8):
+                send(server, random, statuses)
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=run, args=(k,)) for k in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    assert {b"200", b"400", b"431"} <= statuses
+    assert b"500" not in statuses
+    assert is_well(server)
+    with open(f"/proc/{server.process.pid}/status") as file:
+        peak = next(int(line.split()[1]) for line in file if line.startswith("VmHWM"))
+    assert peak < 400_000  # kB
