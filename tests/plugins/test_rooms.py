@@ -22,6 +22,7 @@ def test_the_page_lists_the_folder():
     section = text.split("\n## Plug-ins\n")[1].split("\n## ")[0]
     cells = [row.split("|")[1] for row in section.splitlines() if row.startswith("| `")]
     named = [name for cell in cells for name in re.findall(r"`([^`]+)`", cell)]
+    named = [name.removeprefix("api/plugins/") for name in named]
     assert len(named) == len(set(named))
     assert set(named) == modules(ROOM)
 
