@@ -287,7 +287,7 @@ def load(server, seconds, threads=4):
 
 def test_killed_under_load_every_answer_is_right_or_an_error(serving, neg):
     server = serving(neg, "--max-batch-size", 8)
-    workers, wrong, right = load(server, 4)
+    workers, wrong, right = load(server, 12)  # the second server may need some of them to start
     time.sleep(1)
     server.process.kill()
     server.process.wait()
