@@ -29,7 +29,7 @@ from anyrt.ir.counted import counted
 from anyrt.ir.graph import Graph, Symbol, Type, Value, apply, apply_all, nested, walk
 from anyrt.ir.text import print_graph
 from anyrt.ops import nms
-from anyrt.ops._found import positions
+from anyrt.ops._positions import positions
 from anyrt.ops._record import Layer
 from anyrt.plan.plan import Range
 from anyrt.prims import build as b
