@@ -1,4 +1,4 @@
-"""Choosing how kernels are made: what a program's algorithm selector is asked, and told at the end.
+"""Algorithm selection: calls a program's algorithm selector, and reports the result to it.
 
 class Steady(trt.IAlgorithmSelector):
     def __init__(self):
@@ -64,7 +64,7 @@ class IAlgorithmIOInfo(Fixed):
 
 @fold
 class IAlgorithmVariant(Fixed):
-    """What tells an algorithm from the others of its kernel, the same in every build."""
+    """Identifies an algorithm among those of its kernel, the same in every build."""
 
     __slots__ = ("__weakref__", "_algorithm")
 
@@ -169,7 +169,7 @@ class IAlgorithmSelector(Interface):
         pure(self, "select_algorithms")
 
     def report_algorithms(self, contexts: list[IAlgorithmContext], choices: list[IAlgorithm]) -> None:
-        """Hear what was taken for each kernel, at the end."""
+        """Receive the algorithm of each kernel, at the end."""
 
 
 class Selecting:
@@ -180,7 +180,7 @@ class Selecting:
         self._rejects = bool(flags >> int(BuilderFlag.REJECT_EMPTY_ALGORITHMS) & 1)
 
     def select(self, task: Asked, choices: Sequence[Algorithm]) -> Sequence[int]:
-        """What the program answers; ArgumentError AR334 for what is no choice."""
+        """The selection of the program; ArgumentError AR334 if it is invalid."""
         context, offered = IAlgorithmContext(task), [IAlgorithm(task, a) for a in choices]
         answer, error = tried(self._selector.select_algorithms, context, offered)
         if error is not None:

@@ -200,7 +200,7 @@ class Builder(Logged, Managed):
         scales = calibrated(network, config)
         plan = compile_request(_request(network, config, scales))
         if state_of(network).debugs_unfused:
-            # Only a build tells which tensors are stored.
+            # Only a build determines which tensors are stored.
             plan = compile_request(_request(network, config, scales, stored_layers(IHostMemory(plan))))
         return plan
 

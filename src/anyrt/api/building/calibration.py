@@ -1,7 +1,7 @@
 """Learning the ranges of tensors from a calibrator's batches, while an int8 network is built.
 
-The network runs in float32, natively; several batches at the same time, each on a thread, whose engine gives
-of each tensor that a product reads its largest magnitude and some elements (compiler/magnitudes.py).
+The network runs in float32, natively; several batches at the same time, each in its own thread. The engine
+outputs the largest magnitude and some elements of each tensor that a product reads (compiler/magnitudes.py).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ MOST_AT_ONCE: Final = 8  # batches; each takes memory for all tensors of the net
 
 
 def calibrated(network: INetworkDefinition, config: IBuilderConfig) -> dict[TensorState, float]:
-    """What a step of int8 is worth for each tensor that the calibrator of a build tells of."""
+    """The int8 scale of each tensor for which the calibrator of a build supplies one."""
     calibrator, state = config.int8_calibrator, state_of(network)
     if calibrator is None or state.is_strong or not config.get_flag(BuilderFlag.INT8):
         return {}
@@ -100,7 +100,7 @@ def _cached(network: INetworkDefinition, scales: Mapping[str, float]) -> dict[Te
 
 
 def _ask(calibrator: IInt8Calibrator, method: str, *args: object) -> Any:  # Any: the caller judges the answer
-    """What a method of a calibrator answers; what it raises ends the build as it is."""
+    """The result of a calibrator's method; an exception of it ends the build unchanged."""
     answer, error = tried(lambda: getattr(calibrator, method)(*args))
     if error is not None:
         raise OfProgram(error)
@@ -133,7 +133,7 @@ class _Calibration:
         most = algorithm in (CalibrationAlgoType.MINMAX_CALIBRATION, CalibrationAlgoType.LEGACY_CALIBRATION)
         some = algorithm is not CalibrationAlgoType.MINMAX_CALIBRATION
         watched = watch(self.network, self.profile, size, most=most, some=some)
-        if not watched.tensors:  # programs count on being asked all the same
+        if not watched.tensors:  # programs rely on the call all the same
             if not sum(1 for _ in self._batches(watched)):
                 raise _no_batch()
             return {}
@@ -209,7 +209,7 @@ class _Calibration:
 
 
 def _batch_size(given: object) -> int:
-    """The size of batches that a calibrator tells."""
+    """The batch size of a calibrator."""
     try:
         size = 0 if isinstance(given, bool) else index(given)  # type: ignore[arg-type]  # what is no int raises
     except TypeError:
@@ -251,7 +251,7 @@ def _shown(engine: Engine, batch: Mapping[str, Array]) -> list[Spread]:
 
 
 def _spread(some: Array, most: float) -> Spread:
-    """That of a tensor; a number that is not finite stays what it is."""
+    """The scale of a tensor; a number that is not finite is kept."""
     if isfinite(most):
         return spread(some.astype(np.float32, copy=False), most)
     return replace(spread(np.zeros(1, np.float32), 0.0), most=inf)

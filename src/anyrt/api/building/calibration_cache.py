@@ -41,7 +41,7 @@ def print_cache(algorithm: CalibrationAlgoType, scales: Mapping[str, float]) -> 
 
 
 def parse_cache(content: Buffer, algorithm: CalibrationAlgoType | None) -> dict[str, float]:
-    """The scales of tensors with a range; ArgumentError AR332 for what is no cache of this algorithm, None:
+    """The scales of tensors with a range; ArgumentError AR332 for an invalid cache of this algorithm, None:
     of any."""
     nbytes = memoryview(content).nbytes
     if nbytes > MOST_BYTES:

@@ -42,12 +42,13 @@ class IInt8Calibrator(Interface):
         pure(self, "get_algorithm")
 
     def read_calibration_cache(self) -> bytes | None:
-        """What an earlier `write_calibration_cache` got: no batch is asked for then. None: there is none."""
+        """The content of an earlier `write_calibration_cache`: no batch is requested then. None: there is
+        none."""
         return None
 
     def write_calibration_cache(self, cache: memoryview) -> None:
-        """Keep what was learnt, a text: a line of version and algorithm, then "tensor: scale" with float32
-        as eight hexadecimal digits."""
+        """Store the result, a text: a line of version and algorithm, then "tensor: scale" with float32 as
+        eight hexadecimal digits."""
 
 
 @fold
@@ -87,9 +88,9 @@ class IInt8MinMaxCalibrator(IInt8Calibrator):
 class IInt8LegacyCalibrator(IInt8Calibrator):
     """Takes a quantile of magnitudes as the range (LEGACY_CALIBRATION).
 
-    A subclass may have `get_quantile()`, the share of magnitudes inside, at first 1, and
-    `get_regression_cutoff()`, the part of the largest magnitude that a range has at most, at first 1. Caches
-    of histograms, `read_histogram_cache` and `write_histogram_cache`, are not asked for."""
+    A subclass may have `get_quantile()`, the share of magnitudes inside the range (default: 1), and
+    `get_regression_cutoff()`, the largest range as a share of the largest magnitude (default: 1).
+    `read_histogram_cache` and `write_histogram_cache` are not called."""
 
     __slots__ = ()
 

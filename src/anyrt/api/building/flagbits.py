@@ -1,4 +1,4 @@
-"""Bit masks of flags: bits that mean nothing are refused, flags that change nothing yet are told of once.
+"""Bit masks of flags: undefined bits are rejected, flags without an effect are reported once.
 
 config.flags = 1 << 40      [AR304] IBuilderConfig.flags: got 1099511627776, where bit 40 has no meaning, …
 config.set_flag(trt.BuilderFlag.REFIT)      BuilderFlag.REFIT has no effect
@@ -34,7 +34,7 @@ def check_bits(where: str, bits: int, kind: type[TrtEnum]) -> None:
 
 
 def tell_idle(channel: Channel, bits: int, kind: type[TrtEnum], effective: Iterable[TrtEnum]) -> None:
-    """Warn of each flag in `bits` that changes nothing, once for a builder or runtime and what it makes."""
+    """Warn of each flag in `bits` without an effect, once per builder or runtime with its objects."""
     idle = [flag for flag in kind if bits >> int(flag) & 1]
     for flag in sorted({*idle} - {*effective}, key=int):
         channel.once(Severity.WARNING, NOTES.get(flag, f"{flag} has no effect"))
@@ -43,8 +43,8 @@ def tell_idle(channel: Channel, bits: int, kind: type[TrtEnum], effective: Itera
 class Flags:
     """A setting that holds flags of one kind as a bit mask; those not in `effective` change nothing yet.
 
-    `default`: the flags that are set at first. `implied`: what a flag sets as well, as one of TensorRT 8.6
-    does."""
+    `default`: the flags that are set initially. `implied`: the flags that a flag sets as well, as in TensorRT
+    8.6."""
 
     def __init__(
         self, kind: type[TrtEnum], default: Iterable[TrtEnum], effective: Iterable[TrtEnum], doc: str

@@ -1,4 +1,4 @@
-"""Formats of inputs and outputs: which of those that the user allows is taken, and what queries say of it.
+"""Formats of inputs and outputs: selecting one of those that the user allows, and reporting it in queries.
 
 >>> strides(TensorFormat.CHW4, DataType.INT8, (2, 6, 5, 7))
 (70, 35, 7, 1)

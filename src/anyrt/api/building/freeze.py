@@ -61,8 +61,9 @@ def freeze(
     precisions: Precisions | None = None,
     timings: Timings | None = None,
 ) -> BuildRequest:
-    """The request that builds `network`, without a monitor. `unfused`: layers to show besides. `precisions`:
-    what layers compute in, None for the types of their tensors; `timings`: of the tactics of plug-ins."""
+    """The request that builds `network`, without a monitor. `unfused`: layers whose results are also shown.
+    `precisions`: the types that layers compute in, None for the types of their tensors; `timings`: of the
+    tactics of plug-ins."""
     kind, view = refit_kind(settings.flags), view_of(network)
     if kind is None:
         return _frozen(view, profiles, settings, unfused, precisions, timings, None)
@@ -145,7 +146,7 @@ def _expansion(
     refittable: Refittable | None,
     rounds: bool,
 ) -> Expansion:
-    """What layers mean to this build: what is known of them, where that says enough."""
+    """The expansions of layers for this build: the existing ones, if they suffice."""
     staged = as_they_are if precisions is None or not precisions.may_differ else precisions.staged
     is_usual = staged is as_they_are and refittable is None and rounds
     inputs, layers = [t.it for t in view.inputs], [layer.it for layer in view.layers]
@@ -214,8 +215,8 @@ def _check_updates(view: NetworkView) -> None:
 def _seen(
     view: NetworkView, expansion: Expansion, tensors: Iterable[TensorView]
 ) -> tuple[dict[TensorView, Value], Counter[TensorView], list[Value]]:
-    """Debug tensors that are computed inside loops and conditionals: all their values in a run, inside how
-    many these are, each an axis, and what tells sizes that these need."""
+    """Debug tensors inside loops and conditionals: all their values in an inference, with one axis per
+    enclosing loop or branch, and the outputs for the data-dependent sizes that these need."""
     inside = {expansion.value(x.outputs[0].it): x.part for x in view.borders if x.part is not None}
     inside = {v: part for v, part in inside.items() if isinstance(v.op, Param)}
 
@@ -294,8 +295,7 @@ def _held(
 def _as_numbers(
     view: NetworkView, ends: Mapping[TensorView, Value], names: dict[Value, str]
 ) -> dict[TensorView, Value]:
-    """Inputs and outputs; of a weakly typed network, outputs of codes are the numbers that these stand for,
-    as TensorRT gives them."""
+    """Inputs and outputs; in a weakly typed network, an output of codes is dequantized, as in TensorRT."""
     found = dict(ends)
     for t in () if view.is_strong else view.marked:
         if found[t].dtype in CODES:
@@ -307,7 +307,8 @@ def _as_numbers(
 def _with_ranks(
     expansion: Expansion, ends: Mapping[TensorView, Value], names: dict[Value, str]
 ) -> tuple[dict[TensorView, Value], dict[TensorView, Value]]:
-    """Inputs and outputs of the ranks that the build has decided; and what tells the others in a run."""
+    """Inputs and outputs with the ranks that the build has determined, and the outputs for ranks that an
+    inference determines."""
     found, tells = dict(ends), dict[TensorView, Value]()
     for t, value in ends.items():
         if t.rank is None:

@@ -28,7 +28,7 @@ TOLD: Final = 4  # places that a warning names
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """A behaviour: what AnyRT does, TensorRT's condition, and what to write for both."""
+    """A permissive behaviour: what AnyRT does, TensorRT's condition, and code that suits both."""
 
     title: str
     condition: str
@@ -88,8 +88,8 @@ class Found:
 
 
 def judge(network: INetworkDefinition, config: IBuilderConfig) -> None:
-    """Warn of what TensorRT would refuse in a network of a program's own; NotSupportedError AR905 where the
-    environment asks for TensorRT's conditions."""
+    """Warn of parts of a program's network that TensorRT would reject; NotSupportedError AR905 if the
+    environment requests TensorRT's conditions."""
     found = [*uses(state_of(network), config)] if state_of(network).is_judged else []
     if not found:
         return
@@ -139,7 +139,7 @@ def _whole(layer: LayerState) -> Iterator[Found]:
 
 
 def _is_more(equation: str) -> bool:
-    """Whether an equation has what TensorRT's lacks.
+    """Whether an equation has features that TensorRT lacks.
 
     >>> _is_more("ij,jk->ik"), _is_more("ii->i"), _is_more("...i,i"), _is_more("a,a,a->a")
     (False, True, True, True)

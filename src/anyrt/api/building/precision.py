@@ -1,9 +1,11 @@
-"""What layers of a weakly typed network compute in: what was ordered, wished, or allowed and pays.
+"""The types in which layers of a weakly typed network compute: by constraint, by preference, or by permission
+if it pays.
 
-`layer.precision` is an order with OBEY_PRECISION_CONSTRAINTS: what cannot follow it fails the build (AR333).
-With PREFER_PRECISION_CONSTRAINTS it is a wish, and without either nothing. The flags FP16, BF16 and INT8
-allow layers that sum products a type: int8 where the range of the tensor is known, the half types where the
-machine multiplies them faster. Tensors keep their types; what computes in another one converts.
+`layer.precision` is a constraint with OBEY_PRECISION_CONSTRAINTS: a layer that cannot follow it fails the
+build (AR333). With PREFER_PRECISION_CONSTRAINTS it is a preference; otherwise it has no effect. The flags
+FP16, BF16 and INT8 permit a type for layers that sum products: int8 if the range of the tensor is known, the
+half types if the machine multiplies them faster. Tensors keep their types; a layer that computes in another
+one converts.
 """
 
 from __future__ import annotations
@@ -33,11 +35,11 @@ from anyrt.ops._record import Attrs, Layer
 from anyrt.ops._scales import Scale
 
 FLOAT, HALF, BF16, INT8 = DataType.FLOAT, DataType.HALF, DataType.BF16, DataType.INT8
-# Layers that say themselves what types they read and make.
+# Layers with attributes for the types that they read and output.
 TYPED = frozenset({LayerType.CAST, LayerType.QUANTIZE, LayerType.DEQUANTIZE, LayerType.DYNAMIC_QUANTIZE})
 CODED = frozenset({LayerType.QUANTIZE, LayerType.DEQUANTIZE, LayerType.DYNAMIC_QUANTIZE})
 
-# The flags that order, wish or allow another type than that of the tensors.
+# The flags that constrain, prefer or permit another type than that of the tensors.
 ASKING = (
     BuilderFlag.OBEY_PRECISION_CONSTRAINTS,
     BuilderFlag.PREFER_PRECISION_CONSTRAINTS,
@@ -48,9 +50,8 @@ ASKING = (
 
 
 class Precisions:
-    """What the layers of one network compute in. `scales`: what a step of a tensor is worth, by calibration;
-    `machine`: tells the machine that the build is for. `held`: a step as a build keeps it, which a refit may
-    change."""
+    """The types in which the layers of one network compute. `scales`: of tensors, by calibration; `machine`:
+    returns the machine of the build. `held`: a scale in the form of a build, which a refit may change."""
 
     def __init__(
         self,
@@ -147,7 +148,7 @@ class Precisions:
         return None
 
     def _step(self, layer: LayerState, record: Layer[Attrs]) -> tuple[int, Scale] | None:
-        """The operand that may be codes, and what a step of it is worth."""
+        """The operand that may be codes, and its scale."""
         at = takes_codes(record)
         tensor = None if at is None else layer.inputs[at]
         if at is None or tensor is None:
@@ -160,7 +161,7 @@ class Precisions:
         return "its tensor" if tensor is None else tensor.name
 
     def tell(self) -> None:
-        """Log what was chosen."""
+        """Log the selection."""
         if self.halved:
             told = f"{counted(len(self.halved), 'layer')} compute in float32 with weights in float16"
             self._network.channel.log(Severity.INFO, told)

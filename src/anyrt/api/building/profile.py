@@ -79,7 +79,7 @@ class IOptimizationProfile(Fixed):
         return f": {listed(texts)}"
 
     def __bool__(self) -> bool:
-        return True  # what would make a profile invalid is refused when it is set
+        return True  # an invalid profile is rejected when it is set
 
     def __nonzero__(self) -> bool:
         return bool(self)

@@ -106,7 +106,7 @@ class Refittable:
         self.found.clear()
 
     def records(self) -> tuple[tuple[Blob, WeightsRecord], ...]:
-        """The constants, with what a plan says of each."""
+        """The constants, with their records in a plan."""
         return tuple(
             (blob, WeightsRecord(name, blob.dtype, blob.size, tuple(places)))
             for blob, places, name in self.found.values()

@@ -1,7 +1,7 @@
-"""Timing caches: what measuring kernels has taught, kept between builds (compiler/tune.py measures).
+"""Timing caches: measurements of kernels, reused between builds (compiler/tune.py measures).
 
-A key stands for a kernel with its sizes, threads and machine, a tactic for a way to make it; the build
-report shows the tactics that were measured. A kernel with a tactic that nobody knows is measured again.
+A key identifies a kernel with its sizes, threads and machine, a tactic an implementation of it; the build
+report shows the measured tactics. A kernel with an unknown tactic is measured again.
 
 >>> cache = ITimingCache()
 >>> key = TimingCacheKey.parse("k1")
@@ -90,7 +90,7 @@ class ITimingCache(Fixed):
         return IHostMemory(MAGIC + json.dumps(self._entries, sort_keys=True).encode())
 
     def combine(self, input_cache: ITimingCache, ignore_mismatch: bool) -> bool:
-        """Take over what another cache has and this one has not."""
+        """Add the entries of another cache that this one lacks."""
         if not isinstance(input_cache, ITimingCache):
             raise wrong_type("combine", input_cache, "an ITimingCache")
         self._entries = input_cache._entries | self._entries
@@ -111,7 +111,7 @@ class ITimingCache(Fixed):
         return None if found is None else TimingCacheValue(*found)
 
     def update(self, key: TimingCacheKey, value: TimingCacheValue) -> bool:
-        """Set what is known for `key`."""
+        """Set the entry for `key`."""
         if not isinstance(key, TimingCacheKey) or not isinstance(value, TimingCacheValue):
             raise wrong_type("update", key, "a TimingCacheKey and a TimingCacheValue")
         self._entries[str(key)] = (int(value.tacticHash), float(value.timingMSec))

@@ -1,4 +1,5 @@
-"""A network whose outputs are what calibration asks: how large the numbers are that products read."""
+"""A network whose outputs are the statistics for calibration: magnitudes of the tensors that products
+read."""
 
 from __future__ import annotations
 

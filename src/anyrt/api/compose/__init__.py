@@ -1,1 +1,1 @@
-"""Layers, tensors with arithmetic, sizes and loops: how importers and plug-ins write what they mean."""
+"""Layers, tensors with arithmetic, sizes and loops, for importers and plug-ins."""

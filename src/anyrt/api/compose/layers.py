@@ -49,7 +49,7 @@ _EXTREMES = {DataType.UINT8: DataType.UINT16, DataType.BOOL: DataType.UINT16}
 
 
 class Layers:
-    """Adds layers to `network`; `where`: what the names of new layers begin with, the node's name."""
+    """Adds layers to `network`; `where`: the prefix of their names, the node's name."""
 
     def __init__(self, network: INetworkDefinition, where: str) -> None:
         self.network = network
@@ -91,8 +91,8 @@ class Layers:
         return [self.tensor(layer.get_output(i)) for i in range(layer.num_outputs)]
 
     def constant(self, values: object, dtype: DataType | None = None) -> Tensor:
-        """A tensor of these numbers, of the array's own type where no other one is asked for. What a half
-        type does not hold is kept as it is: the node that this is part of is computed with it."""
+        """A tensor of these numbers, of the array's own type by default. A number that a half type does not
+        represent is kept in float64: the node that it belongs to computes with it."""
         array = np.asarray(values)
         held = array if dtype is None else array.astype(numpy_dtype(dtype))
         if dtype not in HALVES or np.array_equal(held.astype(np.float64), array, equal_nan=True):
@@ -239,7 +239,7 @@ class Layers:
         mode: SampleMode = SampleMode.STRICT_BOUNDS,
         fill: Tensor | None = None,
     ) -> Tensor:
-        """A window, an entry for each axis; `fill`: what lies outside in that mode, 0 if None."""
+        """A window, an entry for each axis; `fill`: the value outside in that mode, 0 if None."""
         rank = x.rank
         given = [self.dims(v) for v in (start, size, [1] * rank if step is None else step)]
         ready = [v if isinstance(v, tuple) else (0,) * rank for v in given]
@@ -257,7 +257,7 @@ class Layers:
         return self.slice(x, [0] * rank, dims, steps if step is None else step)
 
     def axes_of(self, count: int) -> int:
-        """A number of axes that a model asks for, if there can be as many; ShapeError AR115 otherwise."""
+        """A number of axes in a model, if it is supported; ShapeError AR115 otherwise."""
         if count > MAX_RANK:
             raise ShapeError("AR115", self.where, f"{count} dimensions", f"at most {MAX_RANK}")
         return count

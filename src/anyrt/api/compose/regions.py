@@ -94,8 +94,8 @@ class Choice:
         _border(layers, self.part, "set_condition", flag)
 
     def enter(self, tensor: ITensor) -> ITensor:
-        """A tensor from around, as both branches read it. Weights, and what sizes are computed from, stay
-        what they are."""
+        """A tensor from around, as both branches read it. Weights, and values that determine sizes, stay
+        unchanged."""
         if tensor not in self._passed:
             x = self.layers.tensor(tensor)
             free = isinstance(self.layers.value(x).op, Const) or self.layers.symbols(x) is not None

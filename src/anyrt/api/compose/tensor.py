@@ -1,4 +1,4 @@
-"""A tensor of a network with arithmetic, so that what a node means reads like its formula.
+"""A tensor of a network with arithmetic, so that the code of a node reads like its formula.
 
 y = x * (x + 3).clip(0, 6) / 6
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tensor:
-    """`it`, to which `layers` adds what is computed from it."""
+    """`it`, to which `layers` adds the layers of expressions."""
 
     layers: Layers
     it: ITensor

@@ -32,7 +32,7 @@ def bound(
     named: dict[str, object],
     owner: str = "network",
 ) -> dict[str, object]:
-    """The arguments by name; TypeError where they do not fit. `owner`: what the method is one of."""
+    """The arguments by name; TypeError if they do not match. `owner`: the class of the method."""
     try:
         given = signature.bind(*args, **named)
     except TypeError as error:

@@ -1,4 +1,4 @@
-"""Attributes between their two forms: what users assign and see, and what operators read.
+"""Attributes in their two forms: the user's, and the operator's.
 
 A layer keeps the middle form: plain values and tuples, but `Weights` where the operator has a `Blob`, so that
 an array may be edited until the build.
@@ -96,7 +96,7 @@ def _mask(x: object, where: str) -> int:
 
 
 def show(spec: AttrSpec, x: object) -> object:
-    """What the property's getter answers."""
+    """The value of the property's getter."""
     match x:
         case Weights():
             return x.numpy()

@@ -1,4 +1,4 @@
-"""The layer classes, each made from its operator's record when it is first asked for.
+"""The layer classes, each created from its operator's record on first use.
 
 >>> layer_class("IScaleLayer").mode.__doc__
 'how far one coefficient reaches; ScaleMode, set by the method'
@@ -49,7 +49,7 @@ def layer_class(name: str) -> type[ILayer]:
 
 
 def found_class(name: str) -> type:
-    """The class of that name, of layers or of what stands between them, that TensorRT has today."""
+    """The class of that name in TensorRT today, of layers or of border layers of loops and conditionals."""
     if name not in layer_class_names():
         raise lookup_error("anyrt", name)
     plain = {**PARTS, **{c.__name__: c for c in BORDER_CLASSES.values()}}
@@ -61,7 +61,7 @@ def found_class(name: str) -> type:
 
 @cache
 def scope_class(name: str) -> type[Between]:
-    """The class of that name of what stands between layers; AttributeError when no operator has it."""
+    """The class of that name for border layers; AttributeError if no operator has it."""
     for op in OPS.values():
         if op.scope is not None and op.scope.cls == name:
             passed = {n: _passed_on(x) for n, x in _attributes(op).items()}
@@ -89,7 +89,7 @@ def enter(entry: ILayer) -> Between:
 
 @cache
 def _exit(op: AnyOp) -> AnyOp:
-    """The operator of the layer that passes on what `op` has made."""
+    """The operator of the layer that passes on the result of `op`."""
     assert op.scope is not None, f"{op.cls} has no scope"
     inputs = (Input("input", frozenset(DataType)),)
     layer, cls = op.scope.exit, op.scope.exit_cls
@@ -153,7 +153,7 @@ def _operand(op: AnyOp, index: int) -> property:
 
 
 def _passed_on(of_layer: property) -> property:
-    """The property of a layer, for what stands before and behind it."""
+    """The property of a layer, for the layers at both ends of a part."""
 
     def get(self: Between) -> object:
         return of_layer.__get__(self._entry)

@@ -1,1 +1,1 @@
-"""What all public objects share: quiet answers, slots, one line of text, names that are missing."""
+"""Common parts of all public objects: quiet results, slots, one-line text, missing names."""

@@ -35,7 +35,7 @@ class ListedABC(Listed, ABCMeta):
 
 
 class Absent:
-    """Base of what stands in a class for a name that it lacks."""
+    """Base of placeholders in a class for names that it lacks."""
 
     __slots__ = ()
 
@@ -48,7 +48,7 @@ def listed(kind: type, names: Iterable[str]) -> list[str]:
 
 
 class Fixed(metaclass=Listed):
-    """Base of public objects: slots refuse what is not declared, and this says what may have been meant.
+    """Base of public objects: slots reject undeclared attributes, with the nearest name.
 
     A subclass that users write has a `__dict__`, and with it attributes of its own.
     """
@@ -60,7 +60,7 @@ class Fixed(metaclass=Listed):
         def __getattr__(self, name: str) -> object:
             kind = type(self)
             if getattr_static(kind, name, None) is not None:
-                return object.__getattribute__(self, name)  # raises what the attribute itself raised
+                return object.__getattribute__(self, name)  # raises the attribute's own exception
             raise AttributeError(no_attribute(f"{kind.__name__!r} object", name, _public(kind)))
 
     def __setattr__(self, name: str, value: object) -> None:

@@ -56,7 +56,7 @@ def _is_helper(base: type) -> bool:
 
 
 def public_names(instance: object) -> list[str]:
-    """What `dir` shows of an object (api/edge/fixed.py): what can be read of it."""
+    """The names in `dir` of an object (api/edge/fixed.py): those that can be read."""
     kind = type(instance)
     return [n for n in listed(kind, object.__dir__(instance)) if not _is_write_only(kind, n)]
 
@@ -67,5 +67,5 @@ def _is_write_only(kind: type, name: str) -> bool:
 
 
 def _refuse_to_copy(instance: object, protocol: SupportsIndex) -> NoReturn:
-    """TensorRT's objects refer to what Python does not see: they can be neither copied nor pickled."""
+    """TensorRT's objects refer to native objects: they can be neither copied nor pickled."""
     raise TypeError(f"cannot pickle 'anyrt.{type(instance).__name__}' object")

@@ -1,4 +1,4 @@
-"""How to write what was meant by an argument of the wrong type.
+"""The suggested replacement for an argument of the wrong type.
 
 >>> hint(np.float32, DataType), hint("warning", Severity), hint(2, DataType)
 ('write trt.float32', 'write trt.Logger.WARNING', 'write trt.DataType(2)')
@@ -23,7 +23,7 @@ def article(name: str) -> str:
 
 
 def hint(got: object, wanted: type[TrtEnum]) -> str:
-    """What to write where a member of `wanted` is expected; "" when that cannot be told from `got`."""
+    """The text to write for a member of `wanted`; "" if `got` does not determine it."""
     place = f"trt.{PLACES.get(wanted, wanted.__name__)}"
     members = wanted.__members__
     match got:
@@ -35,7 +35,7 @@ def hint(got: object, wanted: type[TrtEnum]) -> str:
 
 
 def dtype_hint(got: object) -> str:
-    """The element type that `got` stands for in NumPy, torch or as text."""
+    """The element type that corresponds to `got` in NumPy, torch or as text."""
     name = str(got).rpartition(".")[2] if not isinstance(got, type) else got.__name__
     try:
         return f"write trt.{short_name(from_numpy(np.dtype(name)))}"

@@ -40,7 +40,7 @@ Ts = TypeVarTuple("Ts")
 
 
 def tried(callback: Callable[[*Ts], R], *args: *Ts) -> tuple[R | None, Exception | None]:
-    """What the user's code answers, and what it raised instead; KeyboardInterrupt passes."""
+    """The result of user code, and the exception that it raised instead; KeyboardInterrupt passes."""
     try:
         return callback(*args), None
     except Exception as error:  # whatever a program's own code raises
@@ -48,7 +48,7 @@ def tried(callback: Callable[[*Ts], R], *args: *Ts) -> tuple[R | None, Exception
 
 
 def call_user(default: R, callback: Callable[[*Ts], R], *args: *Ts) -> R:
-    """What the user's code answers, or `default` after printing what it raised: its caller goes on."""
+    """The result of user code, or `default` after printing its exception: the caller continues."""
     answer, error = tried(callback, *args)
     if error is not None:
         traceback.print_exception(error, file=sys.stderr)
@@ -108,7 +108,7 @@ class InterfaceInfo(Fixed):
 
 @fold
 class IVersionedInterface(Interface):
-    """An interface that tells its version."""
+    """An interface with a version."""
 
     __slots__ = ()
 
@@ -119,7 +119,7 @@ class IVersionedInterface(Interface):
 
     @property
     def interface_info(self) -> InterfaceInfo:
-        """Name and version of what it implements."""
+        """Name and version of the implemented interface."""
         return InterfaceInfo(next(filter(_is_ours, type(self).__mro__)).__name__)
 
 
@@ -215,7 +215,7 @@ class IErrorRecorder(IVersionedInterface):
 
 @fold
 class IProfiler(Interface):
-    """Is told the time of every layer; override `report_layer_time`."""
+    """Receives the time of every layer; override `report_layer_time`."""
 
     __slots__ = ()
 

@@ -29,7 +29,7 @@ def default_format(severity: Severity, msg: str, now: datetime) -> str:
 
 
 def printed(severity: Severity, msg: str, now: datetime) -> str:
-    """What the standard logger prints: the line, or with ANYRT_LOG=json an object with what the line says.
+    """The output of the standard logger: the line, or with ANYRT_LOG=json a JSON object with its content.
 
     >>> json_line(Severity.ERROR, "[AR101] scale1: got rank 3", datetime(2026, 1, 2))
     '{"time": "2026-01-02T00:00:00", "severity": "ERROR", "code": "AR101", "message": "scale1: got rank 3"}'

@@ -1,7 +1,7 @@
-"""Names of TensorRT's API that are not here, with what to do instead; asking for one says so.
+"""Names of TensorRT's API that are not implemented, with a suggested replacement in the error.
 
-The error is an AttributeError, so that `hasattr` answers False, and `from anyrt import UffParser` is an
-ImportError. A name that is there is left alone: an operator replaces its line here by being there.
+The error is an AttributeError, so `hasattr` returns False, and `from anyrt import UffParser` raises
+ImportError. An implemented name is unaffected: a new operator overrides its line here.
 
 >>> lookup_error("anyrt", "UffParser")
 MissingName('AR902', 'anyrt.UffParser', '', '', 'export the model to ONNX, and read it with OnnxParser')
@@ -31,7 +31,7 @@ class Topic:
         return tuple(self.text.split())
 
 
-# Layers: a method of the network, the classes that come with it, and what to do instead.
+# Layers: a method of the network, its classes, and the replacement.
 LAYERS: dict[str, tuple[str, str]] = {
     "add_rnn_v2": (
         "IRNNv2Layer RNNDirection RNNGateType RNNInputMode RNNOperation",

@@ -45,7 +45,7 @@ def table(caption: str, columns: Row, rows: Sequence[Row], left_out: int) -> str
 
 
 def network_table(network: INetworkDefinition) -> str:
-    """Inputs and layers of a network, with the types and shapes of what they give."""
+    """Inputs and layers of a network, with the types and shapes of their results."""
     with suppress(Exception):
         state = state_of(network)
         total = len(state.inputs) + len(state.layers)

@@ -28,9 +28,9 @@ MOST_LETTERS = 60
 
 
 def one_line(text: Callable[[T], str]) -> Callable[[T], str]:
-    """A `__repr__` that puts the name of the class before `text`, and stands alone where that fails.
+    """A `__repr__` that prefixes `text` with the name of the class, and is only that name if `text` fails.
 
-    Debuggers show objects whose `__init__` has not ended, and those of a library that has a fault."""
+    Debuggers show objects whose `__init__` has not ended, or with an internal error."""
 
     @wraps(text)
     def show(self: T) -> str:
@@ -71,7 +71,7 @@ def sizes(shape: Sequence[Dim]) -> str:
 
 
 def type_of(tensor: TensorState) -> Type | None:
-    """Shape and type of a tensor of a network; None where a mistake hides them, which nobody is told."""
+    """Shape and type of a tensor of a network; None if an error hides them, which is not reported."""
     return tensor.network.expansion.peek(tensor)
 
 

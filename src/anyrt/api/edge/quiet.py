@@ -1,4 +1,4 @@
-"""The edge between our exceptions and TensorRT's quiet answers.
+"""The conversion of AnyRT's exceptions to TensorRT's quiet results.
 
 Below this layer a mistake is an `AnyrtError`. Here it becomes a message to the logger, a report to the error
 recorder and `None` or `False`; under `anyrt.strict()` it stays an exception. What TensorRT's own Python layer
@@ -47,18 +47,18 @@ class WrongValue(ValueError):
 
 
 class Refused(RuntimeError):
-    """A call that TensorRT answers with RuntimeError."""
+    """A call for which TensorRT raises RuntimeError."""
 
 
 class OfProgram(Exception):  # it ends no call by itself: `error` does
-    """What a program's own code raised, `error`, which the call that asked it raises as it is."""
+    """An exception of user code, `error`, which the calling API function raises unchanged."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
 
 
 def wrong_type(where: str, got: object, wanted: str | type[TrtEnum], do: str = "") -> WrongType:
-    """The TypeError for `got`, by its type; `wanted`: what is expected, in words or as an enum."""
+    """The TypeError for `got`, by its type; `wanted`: the expected type, as text or as an enum."""
     if isinstance(wanted, str):
         return WrongType(ArgumentError("AR311", where, type_name(got), wanted, do or _make_one(got)))
     text = article(wanted.__name__)
@@ -70,7 +70,7 @@ def _make_one(got: object) -> str:
 
 
 def integer(x: object, where: str) -> int:
-    """`x` as an int; TypeError for what is none."""
+    """`x` as an int; TypeError if it is none."""
     try:
         if not is_masked(x):
             return operator.index(x)  # type: ignore[arg-type]  # what is no int raises, as wanted
@@ -80,7 +80,7 @@ def integer(x: object, where: str) -> int:
 
 
 def number(x: object, where: str) -> float:
-    """`x` as a float; TypeError for what is none, text included."""
+    """`x` as a float; TypeError if it is none, text included."""
     try:
         if not isinstance(x, str | bytes) and not is_masked(x):
             return float(x)  # type: ignore[arg-type]  # what is no number raises, as wanted
@@ -95,14 +95,14 @@ def is_masked(x: object) -> bool:
 
 
 def boolean(x: object, where: str) -> bool:
-    """`x` as a bool; TypeError for what is neither that nor an int."""
+    """`x` as a bool; TypeError if it is neither that nor an int."""
     if isinstance(x, bool | int | np.bool_):
         return bool(x)
     raise wrong_type(where, x, "a bool")
 
 
 def nothing() -> Any:  # Any: a getter's type leaves None out, see `quiet`
-    """The None of a getter that is asked for something out of range."""
+    """The None of a getter with an argument out of range."""
 
 
 def type_name(x: object) -> str:
@@ -206,9 +206,7 @@ def _is_of_the_call(error: TypeError) -> bool:
 
 def _lacks_memory(error: Exception) -> bool:
     """Whether Python had none, or the system: for a module, or LLVM, that is loaded only now, too."""
-    if (
-        isinstance(error, OSError) and error.errno is None
-    ):  # what llvmlite raises for whatever the loader says
+    if isinstance(error, OSError) and error.errno is None:  # llvmlite raises it for any message of the loader
         return not has_room(LIBRARY_ROOM)
     return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
 
@@ -218,7 +216,7 @@ def quiet(fallback: None) -> Callable[[Callable[Concatenate[S, P], R]], Callable
 @overload
 def quiet(fallback: F) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R | F]]: ...
 def quiet(fallback: F) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R | F]]:
-    """A method that answers `fallback` where it would raise an `AnyrtError`.
+    """A method that returns `fallback` where it would raise an `AnyrtError`.
 
     Types leave out None, as in TensorRT: a program that does not ask for it stops at the next line anyway."""
 

@@ -31,7 +31,7 @@ def kept_in(owner: HasSettings) -> dict[str, Any]:  # Any: as there
 
 
 class Setting(Generic[T]):
-    """Keeps what it is given: TypeError for another type, a logged error outside `low` … `high`."""
+    """Stores its value: TypeError for another type, a logged error outside `low` … `high`."""
 
     def __init__(
         self, kind: type[T], default: T, doc: str, *, low: float | None = None, high: float | None = None

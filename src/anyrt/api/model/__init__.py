@@ -1,1 +1,1 @@
-"""A network as a user describes it: tensors, layers, loops and conditionals, and what they mean."""
+"""A network as a user describes it: tensors, layers, loops and conditionals, and their expansions."""

@@ -1,7 +1,7 @@
-"""What the layers of a network mean, as they stand: values of the graph, made when they are asked for.
+"""The expansions of a network's current layers: values of the graph, computed on request.
 
-A layer is judged once; changing it forgets it and what depends on it. A mistake is kept beside its layer and
-told once, and everything that depends on it is simply unknown.
+A layer is checked once; changing it discards its expansion and those that depend on it. An error is stored
+with its layer and reported once, and everything that depends on it is unknown.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ Limits = Mapping[
 ]  # (input, axis or element, whether element) -> (low, high)
 
 FLOATS: Final = frozenset({DataType.FLOAT, DataType.HALF, DataType.BF16})
-# Layers that are asked again by each build, as it tells them its profiles.
+# Layers that are expanded again by each build, since they depend on its profiles.
 TOLD: Final = frozenset({LayerType.PLUGIN, LayerType.PLUGIN_V2, LayerType.PLUGIN_V3})
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A layer that computes in another type than its tensors have. `scales`: what steps of its operands are
-    worth; `rounds`: whether each operand and result is rounded to `dtype`, stored or not."""
+    """A layer that computes in another type than its tensors have. `scales`: of its operands; `rounds`:
+    whether each operand and result is rounded to `dtype`, stored or not."""
 
     record: Layer[Attrs]
     scales: tuple[Scale, ...]
@@ -61,9 +61,9 @@ def as_they_are(layer: LayerState, record: Layer[Attrs], scales: tuple[Scale, ..
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a layer: values and the scale of an INT8 output, or the mistake that prevents them.
-    `inner`: the values as layers of the same node of a model read them, which are not rounded; `reads`: what
-    such a node reads to make them."""
+    """The expansion of a layer: values and the scale of an INT8 output, or the error that prevents them.
+    `inner`: the values for layers of the same node of a model, which are not rounded; `reads`: the operands
+    of such a node."""
 
     values: tuple[Value, ...] = ()
     scale: Scale = 1.0
@@ -84,15 +84,15 @@ class Outcome:
 class Expansion:
     """Values of the tensors of one network. `limits`: ranges of dynamic sizes, where profiles give them.
 
-    `report` is told the mistakes that `type_of` meets. `all_values`: give every short integer input symbols
+    `report` receives the errors that `type_of` finds. `all_values`: give every short integer input symbols
     for its elements; otherwise only shape tensors get them. `staged`: a layer that computes in another type
-    than its tensors have, see `precision`. `refittable`: the constants that weights are which may be given
-    again. `rounds`: tensors are rounded to their types, stored or not. `building`: what plug-ins are told
-    when an engine is built; until then they are asked for types and sizes alone.
+    than its tensors have, see `precision`. `refittable`: the constants of weights that may be refitted.
+    `rounds`: tensors are rounded to their types, stored or not. `building`: the data for plug-ins when an
+    engine is built; until then only their types and sizes are requested.
 
-    Before there are profiles an input's values may be negative or 0, which mean other things than sizes to
-    many layers. Where that makes a size too complicated, they are taken for positive: then a tensor can tell
-    its rank and what of its shape is known, and the build, which has the limits, judges anew.
+    Without profiles an input's values may be negative or 0, which have special meanings for many layers. If
+    that makes a size too complicated, they are assumed to be positive: a tensor then has its rank and the
+    known part of its shape, and the build, which has the limits, checks again.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class Expansion:
         return self.values(tensor.layer)[tensor.index]
 
     def values(self, layer: LayerState) -> tuple[Value, ...]:
-        """The values of `layer`: its outputs', or what a layer without any asks for; raises its mistake."""
+        """The values of `layer`: its outputs', or the condition of a layer without any; raises its error."""
         outcome = self._outcome(layer)
         if outcome.error is not None:
             raise outcome.error
@@ -174,12 +174,12 @@ class Expansion:
         return scale if self._refittable is None else self._refittable.scale(tensor, scale)
 
     def fixed_scale(self, tensor: TensorState) -> float:
-        """The same as a number, for what keeps it."""
+        """The same as a number, for callers that store it."""
         scale = self.scale(tensor)
         return scale if isinstance(scale, float) else _fixed(scale)
 
     def forget(self, layer: LayerState) -> None:
-        """`layer` has changed: what was computed from it counts no longer."""
+        """`layer` has changed: discard everything computed from it."""
         todo = [layer]
         self._blobs.clear()  # else arrays that were replaced would stay in memory
         self._parts.clear()
@@ -189,15 +189,15 @@ class Expansion:
             todo += [c for c in todo.pop().followers() if self._pop(c)]
 
     def _pop(self, layer: LayerState) -> bool:
-        """Forget what a layer means; False where nobody has asked."""
+        """Discard the expansion of a layer; False if there was none."""
         outcome = self._layers.pop(layer, None)
         for value in () if outcome is None else self._named(layer, outcome):
             self._names.pop(value, None)
         return outcome is not None
 
     def holds_of(self, inputs: Sequence[TensorState], layers: Sequence[LayerState]) -> bool:
-        """Whether all of these layers have been judged, none wrongly, and would be judged the same whatever
-        the profiles are: no size is open, and weights are still what they were."""
+        """Whether all of these layers were expanded without errors, and would be expanded equally for all
+        profiles: no size is dynamic, and weights are unchanged."""
         for tensor in inputs:  # those that no layer reads, too
             self._input(tensor)
         if self.symbols or not all(map(self._is_settled, layers)):
@@ -220,8 +220,8 @@ class Expansion:
         return self._parts[part].values
 
     def tells(self) -> list[Value]:
-        """What tells sizes that data decide, as far as layers have been judged. What a part tells takes the
-        place of what it was inside of it."""
+        """The values of data-dependent sizes, of the layers expanded so far. The values of a part replace
+        those inside of it."""
         parts = [v for made in self._parts.values() for v in made.tells]
         layers = walk(v for outcome in self._layers.values() for v in outcome.values)
         around = {v.op.tells for v in parts}
@@ -232,7 +232,7 @@ class Expansion:
         return self._names.get(value)
 
     def forms(self, tensor: TensorState) -> tuple[Value, ...]:
-        """The value of a tensor, and what takes its place inside of its node of a model."""
+        """The value of a tensor, and its replacement inside of its node of a model."""
         if tensor.layer is None or tensor.layer.node is None:
             return (self.value(tensor),)
         self.value(tensor)
@@ -255,7 +255,8 @@ class Expansion:
             self.forget(layer)
 
     def _told(self, layer: LayerState) -> Outcome:
-        """What a layer means to who asks for its types, of positive values where that is too complicated."""
+        """The expansion of a layer for queries of its types, with positive values if it is too complicated
+        otherwise."""
         outcome = self._outcome(layer)
         if not isinstance(outcome.error, SizeTooLong) or self._limits or self._least > 0:
             return outcome
@@ -307,7 +308,7 @@ class Expansion:
         return outcome.inner[tensor.index]
 
     def _reads(self, layer: LayerState, tensor: TensorState) -> frozenset[Value]:
-        """What the node of a layer reads, so that this operand of it is there."""
+        """The operands of the node of a layer, including this operand."""
         maker = tensor.layer
         if maker is None or not self._shares_node(layer, maker):
             return frozenset({self.value(tensor)})

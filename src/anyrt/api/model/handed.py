@@ -18,7 +18,7 @@ from anyrt.api.model.state import LayerState, state_of
 
 
 def handed(layer: LayerState) -> ILayer:
-    """The object of a layer, or what stands for it until its class is assigned."""
+    """The object of a layer, or a placeholder until its class is assigned."""
     return Handed(layer.it) if "type" in layer.attributes else layer.it
 
 

@@ -15,7 +15,7 @@ MAX_NAME = 4096
 
 
 class NamedState(Protocol):
-    """The record of an object with a name; `renamed` forgets what depends on it."""
+    """The record of an object with a name; `renamed` discards caches that depend on it."""
 
     name: str
     network: NetworkState
@@ -24,7 +24,7 @@ class NamedState(Protocol):
 
 
 class Named(Fixed):
-    """Base of tensors, layers, loops and conditionals; `_noun`: what messages call it."""
+    """Base of tensors, layers, loops and conditionals; `_noun`: the noun in messages."""
 
     __slots__ = ("__weakref__", "_state")
 

@@ -46,7 +46,7 @@ def state_of(x: HasState[State]) -> State:
 @dataclass(slots=True, eq=False, repr=False)
 class TensorState:
     """A tensor. `layer`: the one whose output `index` it is, None for inputs; `consumers`: a layer for each
-    operand that it is; `shape`: of an input, as declared; `dtype`: that was asked for; `formats`: those
+    operand that it is; `shape`: of an input, as declared; `dtype`: the requested type; `formats`: those
     allowed, a bit for each.
 
     `rank`: of an output whose rank a run decides, an int64 with it. Its shape has the highest rank; axes that
@@ -79,7 +79,7 @@ class TensorState:
 
     @property
     def element_type(self) -> DataType:
-        """The element type; while a layer before it has a mistake, that which was asked for."""
+        """The element type; the requested type while a layer before it has an error."""
         found = self.type()
         return found.dtype if found is not None else self.dtype or DataType.FLOAT
 
@@ -199,7 +199,7 @@ class LayerState:
             self.inputs.pop()
 
     def reset(self, names: tuple[str, ...]) -> None:
-        """Put attributes back to their defaults, and forget what was computed."""
+        """Reset attributes to their defaults, and discard everything computed."""
         defaults = {f.name: f.default for f in self.op.attrs.__dataclass_fields__.values()}
         self.attributes.update({name: defaults[name] for name in names})
         self.changed()
@@ -222,11 +222,10 @@ class LayerState:
 class NetworkState:
     """A network. `outputs`: marked ones, `shape_outputs`: those marked for shapes alone.
 
-    `node`: of a model, that layers are added for now, of which only the results are rounded to their types.
-    `widens`: set where the type of an input is changed that layers read already, and types are not strong:
-    they were described for the type before, and what does not fit that any more is widened. `is_judged`: a
-    program of a user's made it, so that TensorRT would be asked to build it, too. `title`: of the model that
-    it was parsed from, for people."""
+    `node`: the node of a model that layers are added for, of which only the results are rounded to their
+    types. `widens`: set if the type of an input that layers already read is changed in a weakly typed
+    network: layers described for the previous type are widened. `is_judged`: user code describes it, so
+    TensorRT would have to build it, too. `title`: the title of the parsed model."""
 
     it: INetworkDefinition
     channel: Channel

@@ -1,9 +1,9 @@
-"""A network as building reads it: what its objects hold at one moment, as values.
+"""A read-only view of a network for building: the content of its objects at one moment, as values.
 
     view = view_of(network)
     [layer.name for layer in view.layers if layer.updates]
 
-`it` of a layer or tensor is its record, by which an `Expansion` knows what it means.
+`it` of a layer or tensor is its record, which is its key in an `Expansion`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from anyrt.ops._record import AnyOp
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorView:
     """A tensor. `maker`: the layer whose output it is, None for inputs; `shape`: of an input, as declared;
-    `formats`: those allowed, a bit for each; `readers`: the layers that read it; `rank`: what tells the rank
-    of an output where a run decides it."""
+    `formats`: those allowed, a bit for each; `readers`: the layers that read it; `rank`: the value of an
+    output's rank if an inference determines it."""
 
     it: TensorState
     name: str
@@ -41,7 +41,7 @@ class TensorView:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LayerView:
-    """A layer. `place`: how messages name it; `part`: the loop or conditional at whose border it stands."""
+    """A layer. `place`: its name in messages; `part`: the loop or conditional at whose border it is."""
 
     it: LayerState
     name: str

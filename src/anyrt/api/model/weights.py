@@ -182,8 +182,8 @@ def described_weights(dtype: DataType, count: int) -> Weights:
 
 
 def is_steady(weights: Weights) -> bool:
-    """Whether the elements are known to be what they were whenever this was asked. Nobody writes to the
-    memory of a file or a message; of other weights only short ones are looked at."""
+    """Whether the elements are known to be unchanged since the first call. Nobody writes to the memory of a
+    file or a message; of other weights only short ones are compared."""
     array = weights._array
     now = array is not None and (_is_fixed(array) or _short(array))
     weights._seen = now if weights._seen in (None, now) else False

@@ -1,6 +1,6 @@
-"""Calls of what programs wrote: an exception becomes an error that names plug-in, layer and method.
+"""Calls of user code: an exception becomes an error that names plug-in, layer and method.
 
-The exception is the error's cause, so that whoever logs the error logs the traceback, too.
+The exception is the error's cause, so that logging the error includes the traceback.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from anyrt.core.errors import AnyrtError, NotSupportedError, PluginError
 
 
 def ask(where: str, owner: object, method: str, *args: object) -> Any:  # Any: the caller judges the answer
-    """What `owner.method(*args)` answers; PluginError AR824 for an exception, at `where`."""
+    """The result of `owner.method(*args)`; PluginError AR824 for an exception, at `where`."""
     called = f"{type(owner).__name__}.{method}"
     return asked(where, called, lambda: getattr(owner, method)(*args))
 
@@ -27,7 +27,7 @@ def asked(where: str, called: str, callback: Callable[[], object]) -> Any:  # An
 
 
 def failed(where: str, called: str, error: BaseException) -> AnyrtError:
-    """The error for an exception in what was called; one that names what was called already is kept."""
+    """The error for an exception of a call; an error that already names its call is kept."""
     if isinstance(error, PluginError | NotSupportedError):
         return error.at(f"{where}: {error.where}")
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,4 +1,4 @@
-"""Plug-ins of a plan for the interpreter: made of what it holds, and called with arrays.
+"""Plug-ins of a plan for the interpreter: created from the plan's data, and called with arrays.
 
 nodes = callable_plugins(job.external, get_plugin_registry())
 """

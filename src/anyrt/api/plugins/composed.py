@@ -8,7 +8,7 @@ from anyrt.ir.graph import Value
 
 
 class Composed:
-    """What such a plug-in derives from, beside what it is for programs."""
+    """The internal base of such a plug-in, beside its public class."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Creators: what makes a plug-in of its fields, registered under a name, a version and a namespace.
+"""Plug-in creators, which make a plug-in from fields, registered under a name, a version and a namespace.
 
 class DoubledCreator(trt.IPluginCreatorV3One):
     def __init__(self):
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class _Named:
-    """What every creator tells."""
+    """The properties of every creator."""
 
     __slots__ = ()
 
@@ -67,7 +67,7 @@ class IPluginCreator(_Named, IPluginCreatorInterface):
         pure(self, "create_plugin")
 
     def deserialize_plugin(self, name: str, serialized_plugin: ReadableBuffer) -> IPluginV2:
-        """A plug-in of what one has written into a plan."""
+        """A plug-in from its serialized form in a plan."""
         pure(self, "deserialize_plugin")
 
 

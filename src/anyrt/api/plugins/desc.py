@@ -1,4 +1,4 @@
-"""What a plug-in is told of its tensors: sizes, type, format and scale; and the range of sizes when building.
+"""Descriptions of a plug-in's tensors: sizes, type, format and scale; and the range of sizes when building.
 
 >>> x = PluginTensorDesc()
 >>> x.dims, x.type = (2, 3), DataType.HALF
@@ -41,7 +41,7 @@ class PluginTensorDesc(Fixed):
 
     @property
     def dims(self) -> Dims:
-        """Its sizes; while building −1 where a run gives them."""
+        """Its sizes; while building −1 for dynamic ones."""
         return self._dims
 
     @dims.setter

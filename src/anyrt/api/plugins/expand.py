@@ -1,7 +1,7 @@
-"""What a plug-in's layer means: a `Plugin` on its inputs, with the types and sizes that it tells.
+"""The expansion of a plug-in's layer: a `Plugin` on its inputs, with the types and sizes that it reports.
 
-While a network is described it is asked for types and sizes alone. When an engine is built it is told formats
-and ranges, too, and asked for the memory that it works in and for its tactics.
+While a network is described, only types and sizes are requested from it. When an engine is built it also
+receives formats and ranges, and its workspace and tactics are requested.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from anyrt.prims.plugin import Made, Plugin, Tensor
 Timings: TypeAlias = MutableMapping[str, tuple[int, float]]
 Corner: TypeAlias = Mapping[str, int]
 MOST_ELEMENTS = (1 << 31) - 1  # of any tensor
-LARGEST = 1 << 40  # bytes of a workspace: what is more comes of sizes that nothing bounds
+LARGEST = 1 << 40  # bytes of a workspace: larger ones come from unbounded sizes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Building:
-    """What plug-ins are told when an engine is built. `weak`: types of tensors may be converted for them."""
+    """The data for plug-ins when an engine is built. `weak`: types of tensors may be converted for them."""
 
     profiles: Sequence[Sequence[Range]]
     symbols: Mapping[str, Symbol]
@@ -73,7 +73,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """What a plug-in says of its outputs. `tells`: outputs that tell sizes, with these."""
+    """The outputs of a plug-in. `tells`: outputs that are sizes, with these sizes."""
 
     types: tuple[Type, ...]
     tells: Mapping[int, Sym]
@@ -82,8 +82,8 @@ class Outputs:
 def expanded(
     held: Held, name: str, values: Sequence[Value], scales: Sequence[float], building: Building | None
 ) -> tuple[Value, ...]:
-    """The outputs of the layer `name` on inputs and then shape inputs. `scales`: what a step of each int8
-    input, and then output, is worth."""
+    """The outputs of the layer `name` on inputs and then shape inputs. `scales`: of each int8 input, and then
+    output."""
     kind, inputs = held.kind, tuple(values[: held.inputs])
     told = [elements(f"{name}#{k}", k, v) for k, v in enumerate(values[held.inputs :], held.inputs)]
     known = [DimsExprs([IDimensionExpr(size) for size, _ in row]) for row in told]
@@ -105,8 +105,8 @@ def expanded(
 
 
 def _size(where: str, told: Value, sym: Sym) -> tuple[Value, Callable[[Value], Value]]:
-    """A size that the plug-in tells, kept between 0 and its bound; and what holds back a value where it was
-    not there, which ends the run."""
+    """A size that the plug-in reports, clamped between 0 and its bound, and the condition that ends the
+    inference if it was outside."""
     most, n = sym.most, cast(told, DataType.INT64)
     if most is None or most == INF:
         return apply(Count(sym), n), lambda y: y
@@ -236,7 +236,7 @@ def _nothing() -> Made:
 
 
 def _whole(corner: Corner, told: Sequence[Tensor]) -> Corner:
-    """The same with the most of what data decide."""
+    """The same with the upper bounds of data-dependent sizes."""
     syms: dict[Sym, None] = {}
     todo: list[Dim] = [d for t in told for d in t.type.shape]
     while todo:

@@ -42,7 +42,7 @@ class IDimensionExpr(Fixed):
         return self._dim if isinstance(self._dim, int) else -(2**31)
 
     def is_size_tensor(self) -> bool:
-        """Whether an output of the plug-in tells it, as `declare_size_tensor` said."""
+        """Whether the size is the value of an output of the plug-in, by `declare_size_tensor`."""
         return self._output >= 0
 
     @one_line
@@ -129,7 +129,7 @@ class IExprBuilder(Fixed):
     def operation(
         self, arg0: DimensionOperation, arg1: IDimensionExpr, arg2: IDimensionExpr
     ) -> IDimensionExpr:
-        """What `arg0` gives of two sizes."""
+        """The result of operation `arg0` on two sizes."""
         if not isinstance(arg0, DimensionOperation):
             raise wrong_type("IExprBuilder.operation", arg0, DimensionOperation)
         a, b = (_expr(x, "IExprBuilder.operation")._dim for x in (arg1, arg2))
@@ -141,7 +141,8 @@ class IExprBuilder(Fixed):
         return IDimensionExpr(OPERATIONS[arg0](a, b))
 
     def declare_size_tensor(self, arg0: int, arg1: IDimensionExpr, arg2: IDimensionExpr) -> IDimensionExpr:
-        """A size that output `arg0`, one integer, tells while running: usually `arg1`, at most `arg2`."""
+        """A size that is the value of output `arg0`, one integer, at run time: usually `arg1`, at most
+        `arg2`."""
         output = integer(arg0, "IExprBuilder.declare_size_tensor")
         _expr(arg1, "IExprBuilder.declare_size_tensor")
         most = _expr(arg2, "IExprBuilder.declare_size_tensor")._dim
@@ -245,7 +246,7 @@ def builder_of(name: str) -> IExprBuilder:
 
 
 def declared(builder: IExprBuilder) -> dict[int, Sym]:
-    """What stands for the size tensors that a plug-in has declared, by output."""
+    """Placeholders for the size tensors that a plug-in has declared, by output."""
     return builder._declared
 
 

@@ -1,4 +1,4 @@
-"""Fields: what a plug-in is made of, as a program hands it to a creator and as plans keep it.
+"""Plug-in fields, as a program passes them to a creator and as plans store them.
 
 >>> pads = PluginField("pads", np.array([1, 2], np.int32), PluginFieldType.INT32)
 >>> PluginFieldCollection([pads])[0].data.tolist(), pads.size
@@ -59,8 +59,7 @@ class One(np.ndarray[tuple[int], np.dtype[np.generic]]):
 class PluginField(Fixed):
     """A name with data: an array, or anything else with a buffer, which is kept and not copied.
 
-    `data` gives the elements as an array of the type that was told; where the buffer holds numbers of another
-    type, they are converted."""
+    `data` returns the elements as an array of the declared type; a buffer of another type is converted."""
 
     __slots__ = ("__weakref__", "_given", "_name", "_size", "_type")
 
@@ -150,7 +149,7 @@ class PluginField(Fixed):
 
 
 def _array(data: object, where: str) -> Array:
-    """The buffer of `data` as an array; TypeError for what has none."""
+    """The buffer of `data` as an array; TypeError if it has none."""
     try:
         view = data if isinstance(data, np.ndarray | np.generic) else memoryview(data)  # type: ignore[arg-type]  # what has no buffer raises, as wanted
     except TypeError:
@@ -256,7 +255,7 @@ Fields = PluginFieldCollection | PluginFieldCollection_ | list[PluginField] | tu
 
 
 def fields(given: object, where: str) -> PluginFieldCollection_:
-    """What stands for a collection of fields as one; none for None, TypeError for anything else."""
+    """A collection of fields from an argument; an empty one for None, TypeError for anything else."""
     if isinstance(given, PluginFieldCollection_):
         return given
     if given is None:

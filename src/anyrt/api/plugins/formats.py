@@ -39,7 +39,7 @@ ORDER: Final = (
 
 
 def dynamic(t: Tensor, least: Corner, best: Corner, most: Corner) -> DynamicPluginTensorDesc:
-    """A tensor as building tells a plug-in of it; −1 for sizes that a run gives."""
+    """The description of a tensor for a plug-in when building; −1 for dynamic sizes."""
     made, shape = DynamicPluginTensorDesc(), t.type.shape
     made.desc = described(t, [d if isinstance(d, int) else -1 for d in shape])
     made.min, made.opt, made.max = (Dims([at(d, corner) for d in shape]) for corner in (least, best, most))
@@ -47,7 +47,7 @@ def dynamic(t: Tensor, least: Corner, best: Corner, most: Corner) -> DynamicPlug
 
 
 def described(t: Tensor, sizes: Sequence[int]) -> PluginTensorDesc:
-    """A tensor of these sizes as a plug-in is told of it."""
+    """The description of a tensor of these sizes for a plug-in."""
     made = PluginTensorDesc()
     made.dims, made.type, made.format = Dims(sizes), t.type.dtype, t.format
     made.scale = t.scale if t.type.dtype is DataType.INT8 else 0.0
@@ -103,8 +103,7 @@ def _as(t: Tensor, dtype: DataType) -> Tensor:
 
 
 class _Search:
-    """One combination after the other, tensor by tensor: a tensor is asked about when those before it are
-    supported."""
+    """Combinations, tensor by tensor: a tensor is queried if those before it are supported."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """Checked calls of plug-ins: outputs and workspace lie between guards, and inputs are copies.
 
-A plug-in that writes beyond one of its outputs, or into an input that it does not own, is told with the
-tensor; what it has written is not passed on.
+A plug-in that writes beyond one of its outputs, or to an input that it does not own, is reported with the
+tensor; its results are not used.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Guarded:
         self.room = _address(work) if call.workspace else 0
 
     def check(self, where: str, plugin: str) -> None:
-        """PluginError AR825 for what was written where it must not; else outputs go where they belong."""
+        """PluginError AR825 for invalid writes; otherwise outputs are copied to their memory."""
         call = self._call
         names = [f"input {k}" for k in range(call.inputs)]
         names += [f"output {k}" for k in range(len(call.told) - call.inputs)]

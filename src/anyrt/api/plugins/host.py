@@ -1,8 +1,8 @@
-"""Plug-ins of an engine, made of what its plan holds, and exchanges with other ranks: called while it runs.
+"""Plug-ins of an engine, created from its plan, and collective operations, called during inferences.
 
-Each context has clones of its own. Native code calls a C function for each `Site` with a frame, in which
-stand where tensors lie and their sizes; as long as these stay the same, a call costs what the plug-in's own
-function does and a few microseconds.
+Each context has its own clones. Native code calls a C function for each `Site` with a frame of addresses of
+tensors and their sizes; while these stay the same, a call costs a few microseconds more than the plug-in's
+function.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ CHECKED: Final = "checked"
 
 
 def callers(file: PlanFile, program: Program, registry: IPluginRegistry, channel: Channel) -> Callers:
-    """Who calls the plug-ins and communicators of an engine for each of its contexts; errors name a plug-in
-    that is not there, or that cannot be made."""
+    """Calls the plug-ins and communicators of an engine for each of its contexts; errors name a plug-in that
+    is missing, or cannot be created."""
     places = {x.name: dict(x.details).get("source") for x in file.plan.layers}
     kinds: dict[str, Kind] = {}
     for call in (x for x in program.outside if isinstance(x, PluginCall)):
@@ -63,13 +63,14 @@ def callers(file: PlanFile, program: Program, registry: IPluginRegistry, channel
 
 
 def _placed(call: OutsideCall, source: str | None) -> OutsideCall:
-    """An exchange with the line of the program that added its layer; plug-ins are told theirs."""
+    """A collective operation with the program's line that added its layer; plug-ins have it in their
+    record."""
     is_known = source is not None and isinstance(call, ExchangeCall)
     return replace(call, where=f"{call.where} ({source})") if is_known else call
 
 
 def made_again(key: Key, layer: str, held: bytes, where: str, registry: IPluginRegistry) -> Kind:
-    """The plug-in of a layer, of what a plan holds of it."""
+    """The plug-in of a layer, from its serialized form."""
     creator = registry.get_creator(*key)
     if creator is None:
         do = "register it with trt.get_plugin_registry().register_creator(Creator()) or load_library(path)"
@@ -166,14 +167,15 @@ class Called(Protocol):
     """What native code calls."""
 
     def call(self, frame: int, stream: int) -> None:
-        """Do what the frame says."""
+        """Perform the call of the frame."""
 
     def explained(self, raised: Exception) -> AnyrtError:
         """The error of an inference that `raised` has ended."""
 
 
 class Noted:
-    """Keeps what ends a call, as exceptions do not pass native code. `is_over`: nobody calls any more."""
+    """Stores the exception that ends a call, since exceptions do not pass native code. `is_over`: nobody
+    calls any more."""
 
     def __init__(self, site: Called) -> None:
         self.site = site
@@ -193,8 +195,8 @@ class Noted:
 
 
 def _answers(noted: Noted, host: weakref.ref[Host]) -> Generator[int, int, None]:
-    """Takes frames and gives what native code gets. Ctrl-C in a kernel is raised when Python is back, which
-    is on the way into a function; a generator goes on where it waits, inside of what notes exceptions.
+    """Takes frames and returns the status for native code. Ctrl-C in a kernel is raised when Python resumes,
+    at the entry of a function; a generator resumes inside of the code that records exceptions.
 
     It does not hold `host`: a cycle through native code would keep plug-ins alive for long."""
     answer = abi.DONE
@@ -217,7 +219,7 @@ def _recorder(channel: Channel) -> IErrorRecorder | None:
 
 
 class Site:
-    """A call of a plug-in: what it is told, as long as memory and sizes stay the same."""
+    """A call of a plug-in: its arguments, as long as memory and sizes stay the same."""
 
     def __init__(self, call: PluginCall, kind: Kind, *, checked: bool) -> None:
         self.kind = kind
@@ -233,7 +235,7 @@ class Site:
         self._enqueue = kind.enqueue
 
     def call(self, frame: int, stream: int) -> None:
-        """Have the plug-in compute what the frame says."""
+        """Call the plug-in for the frame."""
         words = ctypes.string_at(frame + HEADER, self._format.size)
         if words != self._known:
             self._renew(words)
@@ -247,7 +249,7 @@ class Site:
         if self._checked:
             self._guarded(inputs, outputs, workspace, stream)
         else:
-            # Plug-ins that count what they find add to what is there: sizes that they tell begin at 0.
+            # Plug-ins that count may add to the existing value: the sizes that they report begin at 0.
             for place, nbytes in self._counts:
                 ctypes.memset(place, 0, nbytes)
             self._enqueue(*self._descs, inputs.copy(), outputs.copy(), workspace, stream)
@@ -280,8 +282,8 @@ class Site:
         self._descs = told[:count], told[count:]
 
     def _are_as_told(self) -> bool:
-        """Whether the plug-in has left what it was told with as it was; to make it anew each time takes
-        longer than an empty call."""
+        """Whether the plug-in has left its arguments unchanged; creating them each time takes longer than an
+        empty call."""
         inp, out = self._descs
         if len(inp) + len(out) != len(self._made):
             return False
@@ -300,7 +302,7 @@ class Site:
 
 
 def _counts(told: Told) -> bool:
-    """Whether a size may be told there."""
+    """Whether a size may be reported there."""
     return not told.rank and told.dtype in (DataType.INT32, DataType.INT64)
 
 

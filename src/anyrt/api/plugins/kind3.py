@@ -144,7 +144,7 @@ class Version3(Kind):
         return packed(given)
 
     def attach(self, context: IPluginResourceContext) -> Kind:
-        """What `attach_to_context` gives."""
+        """The result of `attach_to_context`."""
         found = ask(self.where, self._run, "attach_to_context", context)
         return self._another(found, "attach_to_context")
 

@@ -1,7 +1,7 @@
 """Plug-ins of every version as building and running see them.
 
-What a plug-in answers is judged here: an answer of another kind than asked for is an error that names
-plug-in, layer and method, as an exception is.
+The results of a plug-in are checked here: an invalid one is an error that names plug-in, layer and method,
+like an exception.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Kind(ABC):
 
     @abstractmethod
     def supports(self, pos: int, in_out: Dynamic, inputs: int) -> bool:
-        """Whether tensor `pos` may be as it is there."""
+        """Whether tensor `pos` is supported in this form."""
 
     @abstractmethod
     def configure(self, inp: Dynamic, out: Dynamic) -> None:
@@ -118,7 +118,7 @@ class Kind(ABC):
         """What computes."""
 
     def release(self) -> None:
-        """It is used no more; nobody is left to hear of errors."""
+        """It is used no more, and nobody can receive errors."""
         destroy = getattr(self.plugin, "destroy", None)
         if destroy is not None:
             call_user(None, destroy)
@@ -126,7 +126,7 @@ class Kind(ABC):
     # ---- asking -----------------------------------------------------------------------------------------
 
     def ask(self, method: str, *args: object) -> Any:  # Any: the caller judges the answer
-        """What a method of the plug-in answers."""
+        """The result of a method of the plug-in."""
         return ask(self.where, self.plugin, method, *args)
 
     def told_by(self, owner: object, name: str, default: object = None) -> object:
@@ -148,7 +148,7 @@ class Kind(ABC):
 
 
 def wrong(where: str, owner: object, method: str, got: str, wanted: str, do: str = "") -> PluginError:
-    """The error for what a method of a plug-in answers where that does not fit."""
+    """The error for an invalid result of a plug-in's method."""
     do = do or f"correct {type(owner).__name__}.{method}"
     return PluginError("AR822", where, f"{got} from {type(owner).__name__}.{method}", wanted, do)
 
@@ -181,12 +181,12 @@ def whole(kind: Kind, method: str, answer: object, low: int, high: int) -> int:
 
 
 def claim(kind: Kind, method: str, answer: object) -> bool:
-    """An answer as a bool; what a comparison of NumPy gives is one, too."""
+    """A result as a bool; the result of a NumPy comparison is one, too."""
     if answer is None or isinstance(answer, str):
         raise kind.wrong(method, type(answer).__name__, "a bool", "return True or False")
     return bool(answer)
 
 
 def text(x: object) -> str:
-    """What a plug-in tells of itself as text that a plan can keep."""
+    """A property of a plug-in as text that a plan can store."""
     return "" if x is None else str(x).encode(errors="replace").decode()

@@ -65,7 +65,7 @@ class PluginState(LayerState):
         return made if floats - {DataType.FLOAT} else [_widened(v) for v in made]
 
     def _converted(self, made: Sequence[Value]) -> tuple[Value, ...]:
-        """The outputs in the types that were asked for."""
+        """The outputs in the requested types."""
         pairs = zip(made, self.outputs, strict=True)
         return tuple(convert(v, t.dtype or v.dtype) for v, t in pairs)
 
@@ -124,7 +124,7 @@ V3: Final = _op(LayerType.PLUGIN_V3, "IPluginV3Layer", "add_plugin_v3")
 
 
 def kind_of(plugin: object, where: str) -> Kind:
-    """A plug-in of whatever version for building and running; TypeError for what is none."""
+    """A plug-in of any version for building and running; TypeError for anything else."""
     match plugin:
         case IPluginV3():
             return version3(plugin, where)
@@ -144,7 +144,7 @@ def add_plugin_v3(
 
         layer = network.add_plugin_v3([x], [], plugin)
 
-    shape_inputs: integers whose values the plug-in makes sizes of, and which it is told as expressions.
+    shape_inputs: integers that determine sizes of the plug-in, which receives them as expressions.
 
     Errors: AR403, a tensor of a different network; AR822, a plug-in without a name or outputs; AR824, an
     exception in the plug-in. Its methods for types and shapes are called when these are needed."""
@@ -186,9 +186,9 @@ def add_plugin(
 
         layer = network.add_plugin(trtp.op.my.scaled(x, factor=2.0))
 
-    func: what `trtp.op` gives, a function that makes the inputs, the shape inputs and the plug-in; or these.
-    aot: whether its `aot_impl` computes the plug-in, or its `impl`; without it, the one that is there, and of
-    both the one that the network's flags prefer.
+    func: the result of `trtp.op`, a function that returns the inputs, the shape inputs and the plug-in; or
+    these. aot: whether its `aot_impl` or its `impl` computes the plug-in; by default, the one that exists,
+    and if both do, the one that the network's flags prefer.
 
     Errors: AR822, other objects than these three; AR824, an exception in a function."""
     where = f"add_plugin ({user_line()})"

@@ -2,7 +2,7 @@
 
     y = network.add_plugin(trtp.op.my.add_in_place(x, delta=2)).get_output(0)
 
-A program may bind y to the address of x, as TensorRT's samples do, where nobody else reads x or what lies
+A program may bind y to the address of x, as TensorRT's samples do, if nobody else reads x or the values
 between both.
 """
 
@@ -22,7 +22,7 @@ def lender(view: NetworkView, expansion: Expansion, output: TensorView) -> Tenso
 
 
 def _written_over(view: NetworkView, expansion: Expansion, tensor: TensorView) -> TensorView | None:
-    """The tensor that a plug-in writes this one over, which nobody else reads; None where there is none."""
+    """The tensor that a plug-in overwrites with this one, which nobody else reads; None if there is none."""
     maker, value = tensor.maker, expansion.value(tensor.it)
     if maker is None or not isinstance(value.op, Plugin):
         return None

@@ -1,8 +1,8 @@
 """Files with creators of plug-ins: of Python, or shared objects.
 
-Of a file of Python all classes of creators are made that it defines; a shared object gives a table of
-functions (`plugin/anyrt_plugin.h`). NVIDIA's own libraries are told by their names and refused, unopened:
-nothing here runs code for a GPU.
+From a Python file, all creator classes that it defines are loaded; a shared object has a table of functions
+(`plugin/anyrt_plugin.h`). NVIDIA's own libraries are recognised by their names and rejected, unopened: AnyRT
+runs no code for a GPU.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Plug-ins of shared objects: what a table of functions says of them, as objects of version 3.
+"""Plug-ins of shared objects: their tables of functions, as objects of version 3.
 
 for creator in creators(address_of_a_table, "libmine.so"):
     trt.get_plugin_registry().register_creator(creator, creator.plugin_namespace)
@@ -100,7 +100,7 @@ class NativeCreator(IPluginCreatorV3One):
     def create_plugin(
         self, name: str, field_collection: PluginFieldCollection_, phase: TensorRTPhase
     ) -> NativePlugin:
-        """A plug-in of these fields, or of what one wrote into a plan."""
+        """A plug-in of these fields, or from its serialized form."""
         given = [field_collection[k] for k in range(len(field_collection))]
         if phase is TensorRTPhase.RUNTIME and self.kind.restore:
             return self.restored(given[0].data.tobytes() if given else b"")
@@ -123,7 +123,7 @@ class NativeCreator(IPluginCreatorV3One):
         return self._plugin(address, kept)
 
     def restored(self, data: bytes) -> NativePlugin:
-        """A plug-in of what one wrote."""
+        """A plug-in from its serialized form."""
         address = self.kind.restore(ctypes.c_char_p(data), len(data))
         if not address:
             raise self.failed("restore", "no plug-in", None)
@@ -135,7 +135,7 @@ class NativeCreator(IPluginCreatorV3One):
         return made
 
     def failed(self, function: str, got: str, plugin: int | None) -> PluginError:
-        """The error for a call that failed, with what the library says of it."""
+        """The error for a failed call, with the library's own message."""
         said = self.kind.error(plugin) if self.kind.error else None
         text = f"{got}: {_text(said)}" if said else got
         do = (
@@ -312,7 +312,7 @@ class NativePlugin(IPluginV3, IPluginV3OneCore, IPluginV3OneBuildV2, IPluginV3On
 
 
 class Numbered:
-    """Sizes by their numbers, for code that knows no expressions; `raised`: what one of its calls raised,
+    """Sizes by their numbers, for code without expressions; `raised`: the exception of one of its calls,
     which C cannot pass on."""
 
     def __init__(self, build: IExprBuilder) -> None:
@@ -347,7 +347,7 @@ class Numbered:
         return self._made(lambda: self.build.declare_size_tensor(output, self._size(usual), self._size(most)))
 
     def _made(self, call: Callable[[], IDimensionExpr]) -> int:
-        """The number of what is made; −1 after an exception."""
+        """The number of the new expression; −1 after an exception."""
         made, error = tried(call)
         if made is None:
             self.raised = self.raised or error

@@ -1,4 +1,5 @@
-"""The plug-in registry: creators by name, version and namespace; what plug-ins share; the text beside it."""
+"""The plug-in registry: creators by name, version and namespace; shared resources of plug-ins; and its
+text."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ Key = tuple[str, str, str]
 
 @fold
 class FallbackString(Fixed):
-    """A text that stands in for a `str` where plug-ins pass one; equal to what holds the same text."""
+    """A text where plug-ins pass a `str`; equal to any object with the same text."""
 
     __slots__ = ("__weakref__", "_text")
 
@@ -206,8 +207,7 @@ class IPluginRegistry(Reporting):
 
     @quiet(-1)
     def release_plugin_resource(self, key: str) -> int:
-        """Give back what was acquired; the last one to do so has it released. 0, or −1 with AR823 where
-        nobody holds it."""
+        """Release what was acquired; the last holder has it freed. 0, or −1 with AR823 if nobody holds it."""
         name = _text(key, "release_plugin_resource: key")
         with self._lock:
             if name not in self._resources:
@@ -239,7 +239,7 @@ def _told(creator: object, name: str) -> str:
 
 
 def _who(creator: object) -> tuple[str, str]:
-    """Name and version that a creator tells."""
+    """Name and version of a creator."""
     name, version = (_told(creator, x) for x in ("name", "plugin_version"))
     if not name:
         do = "set self.name and self.plugin_version in its __init__"

@@ -81,8 +81,8 @@ def _array(raw: Array, t: Tensor) -> Array:
 
 
 def fastest(kind: Kind, op: Plugin, sizes: Mapping[str, int], timings: Timings) -> int:
-    """The tactic that takes the least time on tensors of these sizes; 0 where there is one way only. Times
-    are kept in `timings` where the plug-in says under what."""
+    """The tactic that takes the least time on tensors of these sizes; 0 if there is only one. Times are
+    stored in `timings` if the plug-in has a key for them."""
     tactics = kind.tactics()
     if len(tactics) < 2:
         return tactics[0] if tactics else 0

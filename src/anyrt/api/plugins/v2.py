@@ -49,7 +49,7 @@ class IPluginV2(Interface):
 
     @property
     def serialization_size(self) -> int:
-        """How many bytes `serialize` gives."""
+        """The number of bytes that `serialize` returns."""
         return len(bytes(self.serialize()))
 
     def get_output_shape(self, index: int, input_shapes: list[Dims]) -> Dims:
@@ -201,7 +201,7 @@ class IPluginV2DynamicExt(IPluginV2DynamicExtBase):
         return 0
 
     def get_serialization_size(self) -> int:
-        """How many bytes `serialize` gives."""
+        """The number of bytes that `serialize` returns."""
         return len(as_bytes(self.serialize()))
 
     def enqueue(
@@ -213,7 +213,7 @@ class IPluginV2DynamicExt(IPluginV2DynamicExtBase):
         workspace: int,
         stream: int,
     ) -> None:
-        """Compute: read what lies at `inputs`, write to `outputs`; the work is done on return."""
+        """Compute: read the memory at `inputs`, write to `outputs`; the work is done on return."""
         pure(self, "enqueue")
 
     def clone(self) -> IPluginV2DynamicExt:

@@ -123,7 +123,7 @@ class IPluginV3OneCore(IPluginCapability):
 
 @fold
 class IPluginV3OneBuild(IPluginCapability):
-    """What building asks of a plug-in: types, sizes, formats, memory, tactics."""
+    """The interface for building: types, sizes, formats, memory, tactics."""
 
     __slots__ = ()
 
@@ -184,7 +184,7 @@ class IPluginV3OneBuildV2(IPluginV3OneBuild):
 
 @fold
 class IPluginV3OneRuntime(IPluginCapability):
-    """What running asks of a plug-in."""
+    """The interface for running."""
 
     __slots__ = ()
 
@@ -200,10 +200,10 @@ class IPluginV3OneRuntime(IPluginCapability):
         workspace: int,
         stream: int,
     ) -> None:
-        """Compute: read what lies at `inputs`, write to `outputs`; the work is done on return.
+        """Compute: read the memory at `inputs`, write to `outputs`; the work is done on return.
 
-        Addresses are those of this call alone. What is written beside outputs and workspace damages what lies
-        there, or ends the process; a build with `config.checked` ends the run with AR825 instead."""
+        Addresses are valid only during this call. A write outside of outputs and workspace damages other
+        memory, or ends the process; a build with `config.checked` ends the inference with AR825 instead."""
         pure(self, "enqueue")
 
     def on_shape_change(self, inp: list[PluginTensorDesc], out: list[PluginTensorDesc]) -> None:
@@ -238,7 +238,7 @@ class IPluginV3QuickCore(IPluginCapability):
 
 @fold
 class IPluginV3QuickBuild(IPluginCapability):
-    """What building asks of a plug-in that was made of functions."""
+    """The interface for building of a plug-in made of functions."""
 
     __slots__ = ()
 
@@ -324,7 +324,7 @@ class IPluginV3QuickAOTBuild(IPluginV3QuickBuild):
 
 @fold
 class IPluginV3QuickRuntime(IPluginCapability):
-    """What running asks of a plug-in that was made of functions."""
+    """The interface for running of a plug-in made of functions."""
 
     __slots__ = ()
 

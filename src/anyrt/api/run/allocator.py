@@ -18,7 +18,7 @@ from anyrt.runtime import reach
 
 
 class Block:
-    """Memory of a user's allocator, given back when nobody holds this any more."""
+    """Memory of a user's allocator, freed when nobody holds this object any more."""
 
     def __init__(self, address: int, nbytes: int, release: Callable[[int], object]) -> None:
         self.address = address
@@ -48,11 +48,11 @@ class AllocatedDevice:
         return self._device.load(compiled)
 
     def reserve(self, nbytes: int) -> Reserve:
-        """Addresses are the device's own, as an allocator gives memory alone."""
+        """Addresses are reserved by the device, since an allocator only provides memory."""
         return self._device.reserve(nbytes)
 
     def allocate(self, nbytes: int) -> Block:
-        """A block of the allocator; ResourceError when it gives none."""
+        """A block of the allocator; ResourceError if it returns none."""
         if not nbytes:
             return Block(0, 0, lambda address: None)
         allocator = self._allocator

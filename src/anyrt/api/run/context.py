@@ -430,8 +430,8 @@ class IExecutionContext(Reporting, Managed):
 
     @quiet(False)
     def set_communicator(self, communicator: object) -> bool:
-        """Set who exchanges arrays with the other ranks for DistCollective layers: SharedRanks, MpiRanks or
-        another Communicator, None for nobody. An engine without such layers keeps it only.
+        """Set the communicator for DistCollective layers: SharedRanks, MpiRanks or another Communicator, None
+        for none. An engine without such layers only stores it.
 
         Errors: AR713, no communicator, or one of other ranks than the layers name. Returns False then."""
         if self._context.caller is not None:

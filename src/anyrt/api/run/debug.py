@@ -58,7 +58,7 @@ class DebugTensors:
                 self._context.set_address(name, int(self._memory[name].ctypes.data))
 
     def show(self, stream: int, unfused: bool) -> None:
-        """Let the listener see what is switched on, and with `unfused` what is stored in any case."""
+        """Pass the enabled tensors to the listener, and with `unfused` all that are stored in any case."""
         listener = self.listener
         names = [n for n, on in self.states.items() if on] + (list(self._unfused) if unfused else [])
         for name in names if listener is not None else ():

@@ -471,7 +471,7 @@ class ICudaEngine(Reporting, Managed):
         return IHostMemory(self._plan_parts(replace(self._state.plan, refit=None)))
 
     def _plan_parts(self, plan: Plan) -> PlanParts:
-        """Written again from what is loaded, so that no copy of the plan is kept for it."""
+        """Written again from the loaded data, so that no copy of the plan is kept for it."""
         now = self._state.loaded.held.now
         if now.is_intact is not None and not now.is_intact():
             raise PlanError(

@@ -1,4 +1,4 @@
-"""How contexts get their memory, and what serialising an engine keeps."""
+"""How contexts allocate their memory, and what serialising an engine includes."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class IRuntimeConfig(Fixed):
     def set_execution_context_allocation_strategy(self, strategy: Strategy = Strategy.STATIC) -> None:
         """Choose when a context gets its memory.
 
-        STATIC: when it is made, as much as any profile needs. ON_PROFILE_CHANGE: when a profile is chosen, as
-        much as this one needs. USER_MANAGED: never, `context.set_device_memory` gives it before a run."""
+        STATIC: at creation, as much as any profile needs. ON_PROFILE_CHANGE: when a profile is selected, as
+        much as it needs. USER_MANAGED: never; call `context.set_device_memory` before an inference."""
         if not isinstance(strategy, Strategy):
             raise wrong_type("IRuntimeConfig", strategy, ExecutionContextAllocationStrategy)
         self._strategy = strategy
@@ -44,7 +44,7 @@ class IRuntimeConfig(Fixed):
 class ISerializationConfig(Fixed):
     """What serialising keeps; made by `ICudaEngine.create_serialization_config`.
 
-    `ICudaEngine.serialize_with_config` says what becomes of each flag."""
+    `ICudaEngine.serialize_with_config` describes the effect of each flag."""
 
     __slots__ = ("__weakref__", "_flags")
 

@@ -1,4 +1,4 @@
-"""What an engine tells about itself, as lines or as JSON, with the keys of TensorRT 10."""
+"""Information about an engine, as lines or as JSON, with the keys of TensorRT 10."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ class _Teller:
         }
 
     def shape(self, record: TensorRecord, sizes: Mapping[str, int]) -> list[int]:
-        """That of a tensor, −1 for what is not known."""
+        """That of a tensor, −1 for unknown dimensions."""
         port = self._port(record)
         return [_size(d, sizes) for d in (record.shape if port is None else port.shape)]
 

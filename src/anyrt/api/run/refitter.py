@@ -270,7 +270,8 @@ class Refitter(Logged, Managed):
 
     @quiet((0.0, 0.0))
     def get_dynamic_range(self, tensor_name: str) -> tuple[float, float]:
-        """The range (min, max) that a refit gives a tensor, else that of the engine: as far on both sides."""
+        """The range (min, max) that a refit sets for a tensor, otherwise that of the engine, which is
+        symmetric."""
         number = self._range_of(tensor_name)
         if number in self._given:
             most = self._given[number].elements()

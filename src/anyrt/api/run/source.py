@@ -30,7 +30,7 @@ def mixer() -> Mixer:
 
 
 def read_source(source: object, check_weights: bool) -> PlanFile:
-    """The plan, checked; TypeError for what is none of the three."""
+    """The plan, checked; TypeError for anything other than these three."""
     match source:
         case os.PathLike():
             return _read_path(Path(source), check_weights)
@@ -65,7 +65,7 @@ def _read_path(path: Path, check_weights: bool) -> PlanFile:
 def _read_all(reader: IStreamReader | IStreamReaderV2) -> memoryview:
     """The plan that a user's reader hands out, copied once: to aligned memory, as large as it states.
 
-    Readers may refuse to hand out more than they have, so that nothing is asked for beyond the plan's end.
+    Readers may refuse to return more than they have, so nothing beyond the plan's end is requested.
     """
     start = chunk = _read(reader, PREAMBLE_BYTES)
     while chunk and len(start) < PREAMBLE_BYTES:

@@ -1,4 +1,5 @@
-"""What an engine holds, for contexts, refitters, inspectors and commands, which `state_of` gives it to."""
+"""The record of an engine, for contexts, refitters, inspectors and commands, which obtain it by
+`state_of`."""
 
 from __future__ import annotations
 

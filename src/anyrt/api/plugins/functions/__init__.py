@@ -1,1 +1,1 @@
-"""Plug-ins made of functions: what `anyrt.plugin` offers, and what runs them."""
+"""Plug-ins made of functions: the content of `anyrt.plugin`, and its execution."""

@@ -1,4 +1,4 @@
-"""Attributes of a plug-in: values that a call gives, and the fields that a plan keeps of them.
+"""Attributes of a plug-in: values in a call, and their fields in a plan.
 
 >>> field = to_field("pads", value("my::pad", "pads", int, np.int32(3)))
 >>> field.type.name, from_field(field, int)
@@ -35,7 +35,7 @@ _PLAIN: Final[dict[object, type[np.generic]]] = {int: np.int64, float: np.float6
 
 
 def value(where: str, name: str, kind: object, given: object) -> object:
-    """`given` as the attribute's annotation says; ValueError for what is none of that kind."""
+    """`given` in the type of the attribute's annotation; ValueError if it is not of that kind."""
     if is_array(kind):
         return _array(where, name, kind, given)
     found = _plain(kind, given)

@@ -1,6 +1,6 @@
-"""Types and formats that a plug-in takes, as `autotune` tells them.
+"""Types and formats that a plug-in supports, as `autotune` returns them.
 
-`|` joins what goes together, number by number; `*` joins what is free of all others:
+`|` joins alternatives number by number; `*` joins independent ones:
 
 >>> half_or_not = AutoTuneCombination("FP32|FP16, FP32|FP16, INT32", tactics=[1, 2])
 >>> [[t.name for t in c.types] for c in combinations(half_or_not, 3, "scale")]
@@ -41,9 +41,9 @@ class Combination:
 class AutoTuneCombination(Fixed):
     """Types and formats of inputs and outputs that are taken together, and numbers of ways to compute these.
 
-    `io_types`: for each input, then each output, names of types, "FP32|FP16, FP32|FP16".
-    `layouts`: names of formats in the same way; one stands for all; LINEAR where nothing is said.
-    `tactics`: positive numbers, of which building chooses the fastest."""
+    `io_types`: for each input, then each output, names of types, "FP32|FP16, FP32|FP16". `layouts`: names of
+    formats in the same way; one stands for all; default: LINEAR. `tactics`: positive numbers, of which the
+    builder selects the fastest."""
 
     __slots__ = ("__weakref__", "_layouts", "_tactics", "_types")
 
@@ -66,8 +66,8 @@ class AutoTuneCombination(Fixed):
         self._tactics = () if tactics is None else _tactics(tactics)
 
     def pos(self, pos: int | Iterable[int], io_types: str, layouts: str = "LINEAR") -> None:
-        """Say what the inputs and outputs of these numbers take; inputs come first. ValueError for one that
-        was told before."""
+        """Set the types of the inputs and outputs with these numbers; inputs come first. ValueError for a
+        number that was set before."""
         places = [integer(p, "pos") for p in pos] if isinstance(pos, Iterable) else [integer(pos, "pos")]
         for p in places:
             if p < 0:

@@ -1,8 +1,8 @@
 """Texts of kernels as functions that run on this machine.
 
-A kernel takes the addresses of inputs, numbers, and the addresses of outputs. In C it is called for each
-block and thread that it asks for by `blockIdx` and `threadIdx`, else once. In LLVM IR it is called once; for
-each block where it takes its place, three i32 more; for each thread with six: those of block and thread.
+A kernel takes the addresses of inputs, numbers, and the addresses of outputs. A kernel in C is called for
+each block and thread if it uses `blockIdx` and `threadIdx`, otherwise once. A kernel in LLVM IR is called
+once; for each block if it has three more i32 parameters; for each thread with six: those of block and thread.
 
 >>> text = "define void @twice(ptr %x, i32 %n, ptr %y) { store i32 %n, ptr %y ret void }"
 >>> import numpy as np
@@ -103,7 +103,7 @@ def _ir_launch(text: Text, types: Sequence[str] | None) -> str:
     return "\n".join([*lines, "end:", "ret void", "}"])
 
 
-# A function that nobody declared is no warning, but a mistake.
+# An undeclared function is an error, not a warning.
 _MISTAKES: Final = ("-Werror=implicit-function-declaration", "-Werror=incompatible-pointer-types")
 _FLAGS: Final = ("-march=native", "-std=gnu11", *_MISTAKES)
 _PRELUDE: Final = """#include <stdint.h>

@@ -36,7 +36,7 @@ class QuickCreator(IPluginCreatorV3Quick):
         phase: TensorRTPhase,
         quickPluginType: Request = Request.UNKNOWN,
     ) -> IPluginV3:
-        """A plug-in of these fields. A run asks for those that `impl` takes, a build for all."""
+        """A plug-in of these fields. An inference requires those that `impl` takes, a build all."""
         d = self.definition
         values, kernel = {}, False
         given = fields(field_collection, f"{d.plugin_id}: field_collection")
@@ -67,7 +67,7 @@ def _field_type(kind: object) -> PluginFieldType:
 
 
 def _is_aot(d: Definition, request: Request) -> bool:
-    """Whether `aot_impl` computes the plug-in; ValueError where what is asked for is not there."""
+    """Whether `aot_impl` computes the plug-in; ValueError if the requested one does not exist."""
     has = {"impl": d.impl is not None, "aot_impl": d.aot_impl is not None}
     asked_for = {Request.STRICT_AOT: "aot_impl", Request.STRICT_JIT: "impl"}.get(request)
     if asked_for is not None and not has[asked_for]:

@@ -47,8 +47,8 @@ class Decorator(Protocol):
 
 
 class PluginDef(Fixed):
-    """A plug-in as programs call it: with tensors, then attributes by name, as `register` says. What it gives
-    is for `network.add_plugin`.
+    """A plug-in as programs call it: with tensors, then attributes by name, as `register` declares. Pass the
+    result to `network.add_plugin`.
 
     layer = network.add_plugin(trtp.op.my.scaled(x, factor=2.0))
 
@@ -97,7 +97,7 @@ class PluginDef(Fixed):
 
     @property
     def aot_impl_func(self) -> Function | None:
-        """The function that gives its kernel, if there is one."""
+        """The function that returns its kernel, if there is one."""
         return self._definition.aot_impl
 
     def __call__(
@@ -164,7 +164,7 @@ op = _Space("anyrt.plugin.op", "The plug-ins that were registered: op.my_namespa
 
 
 def register(plugin_id: str, lazy_register: bool = False) -> Decorator:
-    """Make a function the description of a plug-in: what its outputs are, for inputs and attributes.
+    """Register a function that describes a plug-in: its outputs, for inputs and attributes.
 
     @trtp.register("my::scaled")
     def scaled(x: trtp.TensorDesc, factor: float) -> trtp.TensorDesc:
@@ -198,7 +198,7 @@ def register(plugin_id: str, lazy_register: bool = False) -> Decorator:
 
 
 def impl(plugin_id: str) -> Decorator:
-    """Make a function what computes a plug-in that was registered.
+    """Register the function that computes a plug-in.
 
     @trtp.impl("my::scaled")
     def scaled_impl(x: trtp.Tensor, factor: float, outputs: Tuple[trtp.Tensor], stream: int) -> None:
@@ -220,7 +220,7 @@ def impl(plugin_id: str) -> Decorator:
 
 
 def autotune(plugin_id: str) -> Decorator:
-    """Make a function what says the types and formats that a plug-in takes, and its tactics.
+    """Register a function that returns the types and formats that a plug-in supports, and its tactics.
 
     @trtp.autotune("my::scaled")
     def scaled_autotune(x: trtp.TensorDesc, outputs: Tuple[trtp.TensorDesc]) -> List[AutoTuneCombination]:
@@ -240,15 +240,15 @@ def autotune(plugin_id: str) -> Decorator:
 
 
 def aot_impl(plugin_id: str) -> Decorator:
-    """Make a function what gives the kernel of a plug-in, which is compiled when an engine is built.
+    """Register a function that returns the kernel of a plug-in, which is compiled when an engine is built.
 
     @trtp.aot_impl("my::scaled")
     def scaled_aot(x: trtp.TensorDesc, factor: float, outputs: Tuple[trtp.TensorDesc], tactic: int
     ) -> Tuple[Union[str, bytes], Union[str, bytes], trtp.KernelLaunchParams, trtp.SymExprs]:
         return "scale", TEXT, trtp.KernelLaunchParams(), trtp.SymIntExprs.from_tuple([x.shape_expr.numel()])
 
-    It gives the kernel's name, its text, how it is launched, and its arguments between those for inputs and
-    those for outputs. The text is of LLVM IR, or of C where a compiler is at hand.
+    It returns the kernel's name, its text, its launch parameters, and its arguments between those for inputs
+    and those for outputs. The text is LLVM IR, or C if a compiler is installed.
 
     ValueError: AR304, nothing is registered under the name; AR315, all that is wrong with the function.
     NotSupportedError AR901: PTX and other code for a GPU."""

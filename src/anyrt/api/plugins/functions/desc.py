@@ -1,4 +1,4 @@
-"""What the functions of a plug-in are told of tensors before there is data, and tell of outputs.
+"""Descriptions of tensors without data: arguments of a plug-in's functions, and their results for outputs.
 
 >>> from anyrt.core.enums import DataType
 >>> x = from_shape_expr((ShapeExpr(2), 8), DataType.FLOAT)
@@ -26,7 +26,7 @@ from anyrt.core.errors import ArgumentError
 
 class TensorDesc(Fixed):
     """Sizes as expressions, and the element type; in `autotune` and `aot_impl`, also `shape`, `format` and
-    `scale`. Those that a function is given cannot be changed: `like()` gives one that can.
+    `scale`. Arguments of a function cannot be changed: `like()` returns one that can.
 
     `shape_expr`: ShapeExprs, or a tuple of sizes and ints."""
 
@@ -120,7 +120,7 @@ class TensorDesc(Fixed):
 
     @property
     def is_size_tensor(self) -> bool:
-        """Whether it tells a size of another output."""
+        """Whether it is the size of another output."""
         return False
 
     @property
@@ -149,8 +149,8 @@ class TensorDesc(Fixed):
         return made
 
     def aliased(self) -> TensorDesc:
-        """One with the same sizes and type, of an output that lies in the memory of this input: what the
-        plug-in writes to it is seen by whoever reads the input later."""
+        """One with the same sizes and type, for an output that shares the memory of this input: later readers
+        of the input see what the plug-in writes to it."""
         made = self.like()
         made._aliased_to = self
         made._frozen = True
@@ -178,7 +178,7 @@ class TensorDesc(Fixed):
 
 
 class SizeTensorDesc(TensorDesc):
-    """An output of one int32, which tells how many there are along an axis of another output."""
+    """An output of one int32, which is the size of an axis of another output."""
 
     __slots__ = ("_expr", "_index", "_opt", "_upper_bound")
 
@@ -209,12 +209,12 @@ class SizeTensorDesc(TensorDesc):
         return self._index
 
     def expr(self) -> SizeTensorShapeExpr:
-        """The size that it tells, as a size of other outputs."""
+        """Its value, as a size of other outputs."""
         return self._expr
 
 
 def size_tensor(opt: ShapeExpr, upper_bound: ShapeExpr) -> SizeTensorDesc:
-    """An output that tells a size: usually `opt`, never more than `upper_bound`.
+    """An output that is a size: usually `opt`, never more than `upper_bound`.
 
     n = x.shape_expr.numel()
     count = size_tensor(n // 2, n)
@@ -235,7 +235,7 @@ def frozen(desc: TensorDesc) -> TensorDesc:
 
 
 def told(desc: TensorDesc, known: DynamicPluginTensorDesc) -> None:
-    """Put into `desc` what is known of the tensor by now."""
+    """Set the known properties of the tensor in `desc`."""
     desc._shape, desc._dtype = Shape(known), known.desc.type
     desc._format, desc._scale = known.desc.format, known.desc.scale
 

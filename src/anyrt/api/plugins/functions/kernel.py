@@ -1,7 +1,7 @@
-"""The plug-in that a kernel computes, which `aot_impl` gives as text.
+"""The plug-in of a kernel, which `aot_impl` returns as text.
 
-A plan holds no code, so the process that loads one asks `aot_impl` for the kernel again: it must have
-registered the functions, as for a plug-in with `impl`.
+A plan contains no code, so the process that loads one calls `aot_impl` again: it must have registered the
+functions, as for a plug-in with `impl`.
 """
 
 from __future__ import annotations

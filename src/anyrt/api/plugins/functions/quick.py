@@ -1,6 +1,6 @@
 """The plug-in that the functions of a definition make, and the creator that makes it.
 
-Its functions are called where TensorRT asks a plug-in: `register` for types and sizes, `autotune` for types,
+Its functions are called where TensorRT calls a plug-in: `register` for types and sizes, `autotune` for types,
 formats and tactics, `impl` to compute.
 """
 
@@ -201,7 +201,7 @@ class Described(IPluginV3, IPluginV3QuickCore, IPluginV3QuickBuild):
         return given | {name: self.values[name] for name in attributes}
 
     def _call(self, function: Function, given: Mapping[str, object]) -> object:
-        """What a function of the program's answers; PluginError AR824 for an exception."""
+        """The result of a user's function; PluginError AR824 for an exception."""
         answer: object = asked(self.definition.plugin_id, place(function), lambda: function(**given))
         return answer
 

@@ -1,4 +1,4 @@
-"""The sizes of a tensor as numbers; −1 stands for one that a run, or data, decides.
+"""The sizes of a tensor as numbers; −1 for a dynamic or data-dependent one.
 
 >>> shape = Shape((2, 3, 4))
 >>> shape[1], tuple(shape), shape.numel(), shape.is_dynamic
@@ -22,7 +22,7 @@ Given = tuple[int, ...] | DynamicPluginTensorDesc | PluginTensorDesc
 
 
 class Shape(Fixed):
-    """Sizes, made of a tuple or of what TensorRT tells of a tensor; reads and compares as a tuple."""
+    """Sizes, from a tuple or from TensorRT's description of a tensor; they read and compare like a tuple."""
 
     __slots__ = ("__weakref__", "_desc", "_dims")
 

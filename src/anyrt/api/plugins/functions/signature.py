@@ -1,4 +1,5 @@
-"""What the functions of a plug-in take and give, read off their annotations; all mistakes are told at once.
+"""The parameters and results of a plug-in's functions, from their annotations; all errors are reported at
+once.
 
 >>> from anyrt.api.plugins.functions.desc import TensorDesc
 >>> def describe(x: TensorDesc, factor: float) -> TensorDesc: return x.like()
@@ -39,7 +40,7 @@ ARRAYS: Final = tuple(
     np.dtype(t) for t in ("int8", "int16", "int32", "int64", "float16", "float32", "float64", "bool")
 )
 _RESERVED: Final = ("trt", "tensorrt", "std")
-_TAKEN: Final = ("outputs", "stream", "tactic")  # names of what the other functions are given
+_TAKEN: Final = ("outputs", "stream", "tactic")  # parameter names of the other functions
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _NOTHING: Final = inspect.Parameter.empty
 
@@ -55,7 +56,7 @@ class Signature:
 
 @dataclass(slots=True)
 class _Read:
-    """A function's parameters and annotations, and what is wrong with them, so far."""
+    """A function's parameters and annotations, and the problems found so far."""
 
     plugin_id: str
     function: Function
@@ -63,7 +64,7 @@ class _Read:
     problems: list[str] = field(default_factory=list)
 
     def parameters(self) -> dict[str, inspect.Parameter]:
-        """By name; those that take several arguments are told as problems."""
+        """By name; variadic parameters are reported as problems."""
         found = inspect.signature(self.function).parameters
         for name, p in found.items():
             if p.kind not in _NAMED:
@@ -71,7 +72,7 @@ class _Read:
         return {name: p for name, p in found.items() if p.kind in _NAMED}
 
     def annotation(self, name: str, given: object) -> object:
-        """The annotation that `given` is, or, as text, stands for."""
+        """The annotation `given`, evaluated if it is text."""
         if not isinstance(given, str):
             return given
         code = inspect.unwrap(self.function)
@@ -113,7 +114,7 @@ def place(function: Function) -> str:
 
 
 def split(plugin_id: object) -> tuple[str, str]:
-    """Namespace and name of an identifier; ValueError for what is none."""
+    """Namespace and name of an identifier; ValueError if it is invalid."""
     if not isinstance(plugin_id, str):
         raise wrong_type("plugin_id", plugin_id, 'a str, "namespace::name"')
     space, sign, name = plugin_id.partition("::")
@@ -131,7 +132,7 @@ def split(plugin_id: object) -> tuple[str, str]:
 
 
 def read(plugin_id: str, function: Function, lazy: bool = False) -> Signature:
-    """The signature that a `register` function tells. `lazy`: arrays may leave their type open."""
+    """The signature that a `register` function declares. `lazy`: arrays may leave their type open."""
     wanted = (
         "(x: TensorDesc, ..., attribute: int or another type, ...) -> TensorDesc or Tuple[TensorDesc, ...]"
     )
@@ -233,7 +234,7 @@ def read_aot_impl(plugin_id: str, function: Function, of: Signature) -> tuple[st
 def _follow(
     seen: _Read, of: Signature, tensor: type, after: tuple[str, ...], maybe: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Compare a function's parameters with what `register` has told; the attributes that it takes."""
+    """Compare a function's parameters with those of `register`; returns the attributes that it takes."""
     found = seen.parameters()
     taken = tuple(name for name in of.attributes if name in found)
     order = (*of.inputs, *taken, *after, *(name for name in maybe if name in found))

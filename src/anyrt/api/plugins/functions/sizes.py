@@ -99,7 +99,7 @@ class SymIntExpr(Fixed):
 
     @property
     def is_fake(self) -> bool:
-        """Whether nothing is known of it, as where only types are asked for."""
+        """Whether nothing is known of it, as when only types are requested."""
         return self._dim is None
 
     @property
@@ -162,12 +162,12 @@ class ShapeExpr(SymInt32):
 
     @property
     def is_size_tensor(self) -> bool:
-        """Whether an output of the plug-in tells it."""
+        """Whether it is the value of an output of the plug-in."""
         return self._is_size
 
 
 class SizeTensorShapeExpr(ShapeExpr):
-    """The size that a size tensor tells, as `SizeTensorDesc.expr()` gives it; no part of other sizes."""
+    """The value of a size tensor, as `SizeTensorDesc.expr()` returns it; not part of other sizes."""
 
     __slots__ = ("_told_by",)
 
@@ -178,7 +178,7 @@ class SizeTensorShapeExpr(ShapeExpr):
 
     @property
     def is_constant(self) -> bool:
-        """False: a run tells it; RuntimeError where `is_fake`."""
+        """False: an inference determines it; RuntimeError if `is_fake`."""
         if self.is_fake:
             raise Refused(_error("a fake size", "one of a tensor's shape", "ask is_fake first"))
         return False

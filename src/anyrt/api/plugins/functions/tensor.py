@@ -46,8 +46,8 @@ class _Exports(Protocol):
 
 
 class Tensor(Fixed):
-    """A tensor with data: `data_ptr`, an address, and what lies there. Those of a run cannot be changed, but
-    for what lies in the memory of outputs."""
+    """A tensor with data: `data_ptr`, an address, and its memory. Those of an inference cannot be changed,
+    except for the content of outputs."""
 
     __slots__ = (
         *("__weakref__", "_aliased_to", "_data_ptr", "_desc", "_dtype", "_format", "_frozen", "_read_only"),
@@ -139,7 +139,7 @@ class Tensor(Fixed):
 
     @property
     def is_data_dependent(self) -> bool:
-        """Whether this run of the plug-in decides a size: write what `aliased(shape)` gives."""
+        """Whether this call of the plug-in determines a size: write to the result of `aliased(shape)`."""
         return self.shape.is_dynamic
 
     @property
@@ -174,7 +174,7 @@ class Tensor(Fixed):
 
     @property
     def __array_interface__(self) -> dict[str, object]:
-        """What NumPy asks for; inputs cannot be written through it."""
+        """NumPy's protocol; inputs are read-only."""
         array = memory(self)
         if self.dtype in _DLPACK or array.dtype.kind == "V":  # NumPy knows them by objects, not by names
             raise AttributeError("__array__ gives it")
@@ -196,7 +196,7 @@ class Tensor(Fixed):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> CapsuleType:
-        """What PyTorch asks for. It has no word for memory that is only read: write to no input."""
+        """PyTorch's protocol. It has no read-only memory: do not write to inputs."""
         array = memory(self)
         if copy:
             array = array.copy()
