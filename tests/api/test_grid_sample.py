@@ -132,4 +132,4 @@ def test_mistakes_are_told_with_the_layer(net, log):
     sampling(net, (1, 1, 3, 3), (1, 3, 3, 3))
     assert built(net) is None
     assert "[AR123] (Unnamed Layer* 0) [GridSample] (test_grid_sample.py:" in log.lines[0]
-    assert "wanted 2 numbers for each element" in log.lines[0]
+    assert "wanted 2 for axis 3" in log.lines[0]

@@ -291,7 +291,8 @@ class Case:
         method = getattr(owner, name)
         parameters = list(inspect.signature(method).parameters.values())
         wanted = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-        self.store(method(*(self.argument(p) for p in wanted)))
+        named = {p.name: self.argument(p) for p in wanted if p.kind is p.KEYWORD_ONLY}
+        self.store(method(*(self.argument(p) for p in wanted if p.kind is not p.KEYWORD_ONLY), **named))
 
     def store(self, made):
         """Keep what may be used later."""

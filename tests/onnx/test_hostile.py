@@ -5,6 +5,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import anyrt as trt
+from anyrt.api.plugins import standards
 from anyrt.onnx import graph as walked
 
 SETS = [helper.make_opsetid("", 21), helper.make_opsetid("own", 1)]
@@ -63,8 +64,8 @@ def test_zeros_are_refused_at_the_first_byte():
 
 def test_many_unknown_nodes_ask_for_the_creators_of_plugins_once(monkeypatch):
     """Each asked for all 84 of TensorRT's: 170 s for 2 MiB of empty nodes."""
-    asked, bring = [], trt.init_libnvinfer_plugins
-    monkeypatch.setattr(trt, "init_libnvinfer_plugins", lambda *a: asked.append(a) or bring(*a))
+    asked, bring = [], standards.init_libnvinfer_plugins
+    monkeypatch.setattr(standards, "init_libnvinfer_plugins", lambda *a: asked.append(a) or bring(*a))
     told = problems(model([helper.make_node(f"Own{k % 3}", ["x"], [f"y{k}"]) for k in range(3000)]))
     assert len(asked) == 1
     assert [t[:7] for t in told[:1000]] == ["[AR904]"] * 1000
