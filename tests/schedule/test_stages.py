@@ -94,13 +94,13 @@ CASES = {
     "odd": (separable(3, 17), [{}]),
     "open images": (separable(M.dim, 9), [{M.name: n} for n in (1, 5)]),
     "open rows": (separable(1, M.dim), [{M.name: n} for n in (1, 3, 40)]),
-    "half": (separable(2, 24, HALF), [{}]),
+    "half": (separable(3, 24, HALF), [{}]),
     "rows": (attention(180, 11), [{}]),
     "odd rows": (attention(187, 7), [{}]),
     "batches": (attention(65, 9, F, 3), [{}]),
     "open tokens": (attention(M.dim, 9), [{M.name: n} for n in (1, 8, 197)]),
     "open keys": (attention(180, N.dim), [{N.name: n} for n in (1, 9, 40)]),
-    "bfloat16": (attention(181, 7, BF16), [{}]),
+    "bfloat16": (attention(361, 7, BF16), [{}]),
     "causal": (attention(181, 29, seen=-1), [{}]),
     "mask": (attention(187, 29, mask=True), [{}]),
     "causal, open": (attention(M.dim, N.dim, seen=3), [{M.name: 1, N.name: 1}, {M.name: 197, N.name: 40}]),
@@ -192,6 +192,28 @@ def test_what_an_item_holds_of_an_attention_is_in_tiles_of_its_own():
     assert text.index("for serial tile.item") < text.index("for serial tile.block")
 
 
+def test_a_stage_stores_the_codes_behind_a_clamp():
+    """Both the comparison and the selection of a clamp read the sums."""
+    graph = CASES["odd"][0]
+    ((_, y),) = graph.outputs
+    codes = b.map_("round", b.map_("mul", y, b.scalar(16.0, y)))
+    most = b.scalar(127.0, y)
+    codes = b.cast(b.map_("select", b.map_("lt", codes, most), codes, most), DataType.INT8)
+    made = lowered(replace(graph, outputs=(("y", codes),)))
+    assert [x.kind for x in made.schedules[0].launches] == ["fused tile"]
+    assert verify(made, host(), [{}]) == ()
+
+
+@pytest.mark.parametrize(("dtype", "kernels"), [(F, 1), (HALF, 2)])
+def test_a_stage_saves_bytes(dtype, kernels):
+    """Of the same elements, those of two bytes fit into a second cache, and those of four do not."""
+    x = b.param("x", (2, 301, 64), dtype)
+    rows = b.contract("bmk,kn->bmn", x, const(weights(64, 64), dtype))
+    y = b.contract("bmk,kn->bmn", rows, const(weights(64, 20), dtype))
+    made = lowered(Graph((("x", x),), (("y", y),)), replace(REFERENCE, l2_bytes=3 * 2 * 301 * 64))
+    assert len(made.schedules[0].launches) == kernels
+
+
 def test_what_others_read_is_no_stage():
     graph = CASES["odd"][0]
     ((_, y),) = graph.outputs
@@ -217,8 +239,9 @@ def test_rows_that_are_read_in_another_order_are_no_stage():
     assert [x.kind for x in lowered(graph).schedules[0].launches] == ["contraction", "contraction"]
 
 
-FAR = REFERENCE.l2_bytes  # elements of what four second caches hold
-WEIGHTS = (Shared(512 * 512, 64),)
+FAR = 4 * REFERENCE.l2_bytes
+NBYTES = 4 * 512 * 512
+WEIGHTS = (Shared(NBYTES, 64),)
 
 
 @pytest.mark.parametrize(
@@ -230,7 +253,7 @@ WEIGHTS = (Shared(512 * 512, 64),)
         (AtItems((FAR,), (), 8, FAR), False),  # windows read as much again
         (AtItems((FAR,), WEIGHTS, 8, 0), True),
         (AtItems((FAR,), WEIGHTS, 80, 0), False),  # all items read the weights from far away
-        (AtItems((FAR,), (Shared(512 * 512, 640),), 80, 0), True),  # while rows are summed
+        (AtItems((FAR,), (Shared(NBYTES, 640),), 80, 0), True),  # while rows are summed
     ],
 )
 def test_stages_are_for_items_that_save_more_moves_than_they_repeat(asked, saves):

@@ -10,12 +10,12 @@ items need, such as weights, keys and values, are computed before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from math import gcd, prod
-from typing import Final
 
 from anyrt.core.dims import Dim, as_symbol, bounds, depends, linear
+from anyrt.core.dtype import bits
 from anyrt.core.machine import Machine
 from anyrt.ir.compute import Contracted, Elements, is_each, only_moves
 from anyrt.ir.graph import Graph, Value, users, walk
@@ -27,7 +27,7 @@ from anyrt.schedule.positions import own, read
 from anyrt.schedule.scores import FLOAT
 from anyrt.schedule.step import AtItems, Shared
 
-ITEMS: Final = 2  # items per core, so that none waits long for the last one
+ITEMS = 2  # items per core, so that none waits long for the last one
 Cut = Mapping[int, int]  # axes along which an item has a part of a value, with the root's axes
 Parts = Callable[[Value, Cut], Sequence[Cut]]
 Gain = Callable[[AtItems, Machine], int]  # instructions that are saved
@@ -39,18 +39,20 @@ def staged(
     """The contractions whose items should compute others first, by the price `gain`. `stored`: the values in
     memory; `kept` values have other readers."""
     order = graph.values
-    whole = {v for mended in order if _mends(mended) for v in _mended(mended)}
-    search = _Search(users(graph), stored, kept | whole, sizes, machine, gain)
+    whole = {v for x in order if isinstance(x.compute, Elements) and x.compute.instead for v in _mended(x)}
+    places = {v: n for n, v in enumerate(order)}
+    search = _Search(places, users(graph), stored, kept | whole, sizes, machine, gain)
     for value in order:
         if value not in whole and isinstance(how := value.compute, Contracted):
             found = (search.tile(value, how, labels) for labels in (how.left, how.right))
-            yield from (tile for tile in found if tile is not None)
+            yield from filter(None, found)
 
 
 @dataclass(frozen=True, slots=True)
 class _Search:
     """What is asked of a graph."""
 
+    places: Mapping[Value, int]  # in the graph
     uses: Mapping[Value, Sequence[Value]]
     stored: Set[Value]
     kept: Set[Value]
@@ -88,14 +90,25 @@ class _Search:
         return best
 
     def _after(self, value: Value) -> tuple[Value, ...]:
-        """The chain of elementwise functions of a value alone, until one is stored."""
-        found = [value]
-        while found[-1] not in self.stored | self.kept and len(self.uses[found[-1]]) == 1:
-            (user,) = self.uses[found[-1]]
-            if not is_each(user.compute) or hides(user) or user.shape != value.shape:
-                break
-            found.append(user)
-        return tuple(found[1:])
+        """The elementwise functions of a value, in order, up to the last one that all others lead to, such as
+        the end of a clamp, and at most up to one that is stored."""
+        inside, count = {value: None}, 1
+        while (user := self._next(value, inside)) is not None:
+            inside[user] = None
+            count = len(inside) if self._leaving(inside) == [user] else count
+        return tuple(inside)[1:count]
+
+    def _next(self, value: Value, inside: Collection[Value]) -> Value | None:
+        """The first elementwise user of values inside; None if there is none, or one of them is stored."""
+        leaving = self._leaving(inside)
+        users = (u for v in leaving for u in self.uses[v] if u not in inside)
+        user = min(users, key=self.places.__getitem__, default=value)
+        fits = is_each(user.compute) and not hides(user) and user.shape == value.shape
+        return user if fits and user is not value and not {*leaving} & (self.stored | self.kept) else None
+
+    def _leaving(self, inside: Collection[Value]) -> list[Value]:
+        """Those that are stored, or that others read, too."""
+        return [v for v in inside if v in self.stored or v in self.kept or not {*self.uses[v]} <= {*inside}]
 
     def _parts(self, value: Value, cut: Cut, after: Sequence[Value]) -> Mapping[Value, Cut]:
         """The contraction, and all values between it and its stages that nothing else reads."""
@@ -133,7 +146,7 @@ class _Search:
 
     def _asked(self, tile: FusedTile, parts: Mapping[Value, Cut]) -> AtItems:
         """The quantities that the price of a tile depends on."""
-        volume, items = self.sizes.volume, self._items(tile)
+        volume, nbytes, items = self.sizes.volume, self._nbytes, self._items(tile)
         sums = [(v, cut, how) for v, cut in parts.items() if isinstance(how := v.compute, Contracted)]
         shared, repeated = dict[Value, Shared](), 0
         for v, cut, how in sums:
@@ -144,17 +157,14 @@ class _Search:
                 if tile.row in here.values():
                     repeated += self._overlap(tile, arg, here) * items
                     continue
-                size = max(1, volume(arg) // self._count(tile, here.values()))
-                shared[arg] = Shared(size, volume(v) * terms // items // size)
-        return AtItems(
-            tuple(volume(v) for v in tile.inside & self.stored if v is not tile.root),
-            tuple(shared.values()),
-            items,
-            repeated,
-        )
+                parts_of = self._count(tile, here.values())
+                rows = volume(v) * terms // items // max(1, volume(arg) // parts_of)
+                shared[arg] = Shared(max(1, nbytes(arg) // parts_of), rows)
+        between = tuple(nbytes(v) for v in tile.inside & self.stored if v is not tile.root)
+        return AtItems(between, tuple(shared.values()), items, repeated)
 
     def _overlap(self, tile: FusedTile, value: Value, cut: Cut) -> int:
-        """Elements of the source of a view that two tiles read, such as the border of windows."""
+        """Bytes of the source of a view that two tiles read, such as the border of windows."""
         while only_moves(value.compute) and (found := operands(value, cut)):
             (value,), (cut,) = value.args, found
         at = own(value.shape)
@@ -164,11 +174,14 @@ class _Search:
         ((source, where, _),) = read(value, at)
         moved = ((k, linear(start, row)) for k, start in enumerate(where) if depends(start, row))
         lines = (
-            _again(*found) * self.sizes.volume(source) // max(1, self.sizes.of(source.shape[k]))
+            _again(*found) * self._nbytes(source) // max(1, self.sizes.of(source.shape[k]))
             for k, found in moved
             if found is not None
         )
         return sum(lines) // self._count(tile, tile.batches)
+
+    def _nbytes(self, value: Value) -> int:
+        return self.sizes.volume(value) * bits(value.dtype) // 8
 
     def _items(self, tile: FusedTile) -> int:
         return max(1, prod(self.sizes.of(v.extent or 0) for v in tile.loops.values()))
@@ -201,10 +214,6 @@ def _leading(value: Value, cut: Cut, barred: Set[Value], known: Parts) -> dict[V
         stages |= dict.fromkeys(new)
         rest += dict.fromkeys(new)
     return inside
-
-
-def _mends(value: Value) -> bool:
-    return isinstance(value.compute, Elements) and value.compute.instead is not None
 
 
 def _mended(value: Value) -> Set[Value]:

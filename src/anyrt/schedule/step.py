@@ -165,15 +165,15 @@ def _edited(strategy: Strategy, edits: Edits) -> Strategy:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """An operand that every item reads: elements, and the number of rows that multiply these in an item."""
+    """An operand that every item reads: bytes, and how many rows multiply its elements in an item."""
 
-    elements: int
+    nbytes: int
     rows: int
 
 
 @dataclass(frozen=True, slots=True)
 class AtItems:
-    """What a kernel that computes stages at its items saves and repeats (stages.py), in elements. `between`:
+    """What a kernel that computes stages at its items saves and repeats (stages.py), in bytes. `between`:
     of each tensor that is no longer in memory; `shared`: read by each of the `items` in addition to its own
     data; `repeated`: in windows of several items."""
 

@@ -17,11 +17,11 @@ def gain(x: AtItems, machine: Machine) -> int:
     that several items read, less the loads from there that items repeat."""
     if x.items < machine.cores:
         return 0  # an idle core costs more than any move
-    far, move = machine.l2_bytes // FLOAT, machine.costs.move
+    far, move, vector = machine.l2_bytes, machine.costs.move, FLOAT * machine.lanes
     saved = (sum(n for n in x.between if n > far) - x.repeated) * move
-    if sum(s.elements for s in x.shared) + sum(x.between) // x.items <= far:
-        return saved // machine.lanes
+    if sum(s.nbytes for s in x.shared) + sum(x.between) // x.items <= far:
+        return saved // vector
     # While one tile is summed in registers, the next operands are on their way: of all tiles that are
     # computed with shared operands, one waits. Half of a move is the load.
-    again = sum(s.elements // -(-max(1, s.rows) // machine.tile_rows) for s in x.shared)
-    return (saved - again * x.items * (move // 2)) // machine.lanes
+    again = sum(s.nbytes // -(-max(1, s.rows) // machine.tile_rows) for s in x.shared)
+    return (saved - again * x.items * (move // 2)) // vector
