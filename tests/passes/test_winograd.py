@@ -128,9 +128,10 @@ def test_other_windows_stay_as_they_are(given):
     assert winograd(graph, always=True) is graph
 
 
-def test_weights_that_are_no_numbers_stay_as_they_are():
+@pytest.mark.parametrize("worst", [np.inf, np.nan, 3.4e38])
+def test_weights_that_are_large_or_no_numbers_stay_as_they_are(worst):
     weights = np.ones((16, 16, 3, 3))
-    weights[3, 2, 1, 0] = np.inf
+    weights[3, 2, 1, 0] = worst
     graph = convolution((1, 16, 8, 8), weights=b.const(weights, F))
     assert winograd(graph, always=True) is graph
 

@@ -177,7 +177,7 @@ def _doubt(f: _Windows, few: int) -> Fail | None:
         return Fail("it has groups")
     if min(channels := f.volume(f.channels) or 0, f.volume(f.maps) or 0) < few:
         return Fail("it has few channels")
-    if f.weights.blob.is_known and not np.abs(f.weights.blob.data).max() * channels < LARGE:
+    if f.weights.blob.is_known and not float(np.abs(f.weights.blob.data).max()) * channels < LARGE:
         return Fail("its weights are not finite, or large")
     if isinstance(f.x.op, Pad) and not isfinite(f.x.op.value):
         return Fail("its border is not finite")
