@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -19,18 +19,11 @@ from numpy.typing import NDArray
 
 from anyrt.core.errors import AnyrtError
 from anyrt.runtime.shapes import Shape
-from anyrt.serve.refused import Limits, Reason, Refused
+from anyrt.serve.invariance import Arrays, Key, Run, Trials
+from anyrt.serve.refused import FAULTS, Limits, Reason, Refused
 from anyrt.serve.settings import Settings
 from anyrt.serve.stats import Statistics
 
-Arrays = dict[str, NDArray[Any]]  # Any: of any element type
-Run = Callable[[Mapping[str, NDArray[Any]]], Arrays]
-# The errors of an inference: AnyRT's own, and any error of plug-in code.
-FAULTS: Final = (
-    *(AnyrtError, Refused, ArithmeticError, AssertionError, AttributeError, LookupError),
-    *(MemoryError, OSError, RuntimeError, TypeError, ValueError),
-)
-Key = tuple[tuple[str, tuple[int, ...]], ...]
 # Nanoseconds of a run that the caller makes itself: to wake two threads takes about half of it.
 SHORT: Final = 200_000
 KEPT: Final = 256  # shapes whose runs are known to be short
@@ -54,12 +47,20 @@ class Batcher:
 
     Requests whose shapes agree are joined as long as they fit, at most `max_batch_size` rows. A full batch
     goes first, else that of the oldest request, which waits at most the configured delay, less where a
-    preferred number is there. `joins`: whether requests may share a run."""
+    preferred number is there. `joins`: whether requests may share a run; `trials`, None: whatever that does
+    to the last bits."""
 
     def __init__(
-        self, run: Run, settings: Settings, limits: Limits, statistics: Statistics, joins: bool
+        self,
+        run: Run,
+        settings: Settings,
+        limits: Limits,
+        statistics: Statistics,
+        joins: bool,
+        trials: Trials | None = None,
     ) -> None:
         self._run, self._settings, self._statistics, self.joins = run, settings, statistics, joins
+        self._trials = trials
         self._room = settings.queue or limits.queue
         self._seconds = settings.timeout_seconds or limits.request_seconds
         self._queue: deque[_Request] = deque()
@@ -119,7 +120,7 @@ class Batcher:
     def _work(self) -> None:
         while (group := self._take()) is not None:
             if wanted := [r for r in group if self._is_wanted(r)]:
-                self._answer(wanted)
+                self._answer_all(wanted)
             with self._changed:
                 self._running -= bool(group)
 
@@ -180,6 +181,20 @@ class Batcher:
             request.answer.set_exception(Refused(Reason.LATE, "the request waited too long and was not run"))
             return False
         return True
+
+    def _answer_all(self, group: Sequence[_Request]) -> None:
+        """Run requests together, or in parts that have the bits of each request alone. What must be tried for
+        larger parts is tried afterwards, so that these requests do not wait for it."""
+        if self._trials is None or len(group) == 1:
+            self._answer(group)
+            return
+        key, start = group[0].key, 0
+        parts, untried = self._trials.parts(key, [r.rows for r in group])
+        for count in parts:
+            self._answer(group[start : start + count])
+            start += count
+        for rows in untried:
+            self._trials.attempt(key, rows)
 
     def _answer(self, group: Sequence[_Request]) -> None:
         """Run requests together; if that fails, each by itself, so that one does not disturb another."""

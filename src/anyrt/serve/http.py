@@ -23,8 +23,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from anyrt.serve import service as told
-from anyrt.serve.batching import Arrays
 from anyrt.serve.inference import Asked, read_json, read_request, write_response
+from anyrt.serve.invariance import Arrays
 from anyrt.serve.logs import log
 from anyrt.serve.metrics import page
 from anyrt.serve.models import Model

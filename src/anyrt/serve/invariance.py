@@ -1,96 +1,162 @@
-"""Whether a row of a batch has the bits of the same row alone: tried when a model is loaded.
+"""Whether a row of a batch has the bits of the same row alone: tried for each number of rows.
 
-An engine with an open first axis has the same kernels for every number of rows, so that sums of a row have
-one order, whatever stands beside it. The trial finds models that join rows, as by a mean over them.
+Sizes decide which code of an engine runs; the values of a row do not, except in loops and conditionals of a
+model. Therefore a trial with random rows runs the code that requests of the same sizes run. It shows equal
+bits for its own values. An order of sums that differs shows in about every second number, so that a trial
+compares several dozens of them.
 
-reason = mismatch(predictor.run, metadata.inputs, (), most=16)
+trials = Trials(predictor.run, metadata.inputs, report)
+sizes, untried = trials.parts(key, rows=[1, 1, 2])
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anyrt.core.dtype import numpy_dtype
-from anyrt.core.errors import AnyrtError
-from anyrt.onnx.predictor import Shapes
 from anyrt.onnx.session import Port
+from anyrt.serve.refused import FAULTS
 
-Arrays = Mapping[str, NDArray[Any]]  # Any: of whatever types models have
-Run = Callable[[Arrays], Arrays]
-EVERY: Final = 8  # up to which all numbers of rows are tried; above, those around powers of two
-LENGTHS: Final = (16, 128)  # of open axes but the first, where no profile says more
+Arrays = dict[str, NDArray[Any]]  # Any: of whatever types models have
+Run = Callable[[Mapping[str, NDArray[Any]]], Arrays]
+Key = tuple[tuple[str, tuple[int, ...]], ...]  # inputs, with their sizes behind the first axis
+KEPT: Final = 1024  # verdicts; clients choose the sizes, and memory must not grow with them
+ENOUGH: Final = 32  # numbers that a trial compares: all of them are equal by chance once in 2 ** 32 trials
+DRAWS: Final = 16  # sets of rows, where the outputs have few numbers
 
 
-def mismatch(
-    run: Run, inputs: Sequence[Port], profiles: Sequence[Mapping[str, Shapes]], most: int
-) -> str | None:
-    """Why runs of up to `most` rows do not have the bits of each row alone, None: they do, in all trials."""
-    found: str | None = "no trial"
-    for shapes in _shapes(inputs, profiles, most):
+class Report(Protocol):
+    """Receives each verdict."""
+
+    def __call__(self, *, sizes: Key, rows: int, joins: bool, reason: str | None) -> None: ...
+
+
+class Trials:
+    """The numbers of rows whose bits are those of each row alone, for all other sizes of the inputs.
+
+    Requests may share a run if the number of its rows, and that of each request, are good: a row has the same
+    bits in the run, in its own request, and alone. Any thread may use it."""
+
+    def __init__(self, run: Run, inputs: Sequence[Port], report: Report) -> None:
+        self._run, self._inputs, self._report = run, inputs, report
+        self._verdicts: dict[tuple[Key, int], bool] = {}  # the last used at the end; False while it is tried
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._verdicts)
+
+    def parts(self, key: Key, rows: Sequence[int]) -> tuple[list[int], list[int]]:
+        """The numbers of requests of consecutive runs, for requests with `rows`, and the numbers of rows to
+        attempt, after which larger runs may be possible."""
+        own = {n: self._verdict(key, n) for n in set(rows)}
+        untried = [n for n, verdict in own.items() if verdict is None]
+        totals, parts, start = list[int](), list[int](), 0
+        while start < len(rows):
+            alike = next((k for k, n in enumerate(rows[start:]) if not own[n]), len(rows))
+            length, found = self._longest(key, rows[start : start + alike])
+            parts.append(length)
+            totals += found
+            start += length
+        return parts, [*untried, *totals[:1]]
+
+    def _longest(self, key: Key, rows: Sequence[int]) -> tuple[int, list[int]]:
+        """How many of the first requests may run together, at least 1, and the totals that would be more."""
+        untried = list[int]()
+        for length, total in reversed(list(enumerate(accumulate(rows), 1))):
+            verdict = self._verdict(key, total)
+            if verdict:
+                return length, untried
+            if verdict is None:
+                untried.append(total)
+        return 1, untried
+
+    def attempt(self, key: Key, rows: int) -> None:
+        """Find and report the verdict, if no thread has done or begun it."""
+        with self._lock:
+            if (key, rows) in self._verdicts:
+                return
+            self._keep(key, rows, False)
         try:
-            found = _tried(run, _rows(inputs, shapes), most)
-        except AnyrtError as error:
-            found = found and f"random rows cannot be run: {error}"
-        else:
-            if found:
-                return found
-    return found
+            reason = difference(self._run, self._inputs, key, rows)
+        except FAULTS as error:
+            reason = f"random rows cannot be run: {error}"
+        with self._lock:
+            self._keep(key, rows, reason is None)
+        self._report(sizes=key, rows=rows, joins=reason is None, reason=reason)
+
+    def _verdict(self, key: Key, rows: int) -> bool | None:
+        """None: not tried."""
+        with self._lock:
+            verdict = True if rows == 1 else self._verdicts.get((key, rows))
+            if rows > 1 and verdict is not None:
+                self._keep(key, rows, verdict)
+        return verdict
+
+    def _keep(self, key: Key, rows: int, verdict: bool) -> None:
+        self._verdicts.pop((key, rows), None)
+        self._verdicts[key, rows] = verdict
+        if len(self._verdicts) > KEPT:
+            del self._verdicts[next(iter(self._verdicts))]
 
 
-def _shapes(
-    inputs: Sequence[Port], profiles: Sequence[Mapping[str, Shapes]], most: int
-) -> Iterator[Mapping[str, tuple[int, ...]]]:
-    """Shapes of all rows together: the best ones of each profile, or else with a few lengths."""
-    for profile in profiles:
-        yield {p.name: (most, *(profile[p.name][1] if p.name in profile else p.shape)[1:]) for p in inputs}
-    is_open = any(-1 in p.shape[1:] for p in inputs)
-    for length in () if profiles else LENGTHS if is_open else LENGTHS[:1]:
-        yield {p.name: (most, *(length if n < 0 else n for n in p.shape[1:])) for p in inputs}
-
-
-def _rows(inputs: Sequence[Port], shapes: Mapping[str, tuple[int, ...]]) -> Arrays:
-    """Normal numbers; integers are 0 and 1, which lie in the tables that they may be looked up in."""
-    random = np.random.default_rng(0)
-    found = {}
-    for port in inputs:
-        dtype = numpy_dtype(port.dtype)
-        x = random.standard_normal(shapes[port.name])
-        found[port.name] = (x > 0 if dtype.kind in "biu" else x).astype(dtype)
-    return found
-
-
-def _tried(run: Run, rows: Arrays, most: int) -> str | None:
-    alone = [run(_part(rows, k, k + 1)) for k in range(most)]
-    powers = [1 << k for k in range(EVERY.bit_length(), most.bit_length() + 1)]
-    around = (n + more for n in powers for more in (-1, 0, 1))
-    for count in sorted({n for n in (*range(2, EVERY + 1), *around, most) if n <= most}):
-        if (name := _different(run(_part(rows, most - count, most)), alone[most - count :])) is not None:
-            return f"output {name!r} of {count} rows differs from that of each row"
-    last = {n: _spoilt(x) for n, x in rows.items()}
-    if (name := _different(_part(run(last), most - 1, most), alone[-1:])) is not None:
-        return f"output {name!r} of a row depends on rows with NaN"
+def difference(run: Run, inputs: Sequence[Port], key: Key, rows: int) -> str | None:
+    """Why a run of `rows` random rows does not have the bits of each row alone, None: it has them."""
+    compared = 0
+    for draw in range(DRAWS):
+        arrays = _random(inputs, key, rows, draw)
+        alone = [run(_part(arrays, [k])) for k in range(rows)]
+        outputs = run(arrays)
+        if (name := _different(outputs, alone, range(rows))) is not None:
+            return f"output {name!r} of {rows} rows differs from that of each row"
+        compared += _numbers(outputs)
+        if compared >= ENOUGH:
+            break
+    for first in (0, 1):
+        spoilt, kept = _spoilt(arrays, range(first, rows, 2)), range(1 - first, rows, 2)
+        if (name := _different(run(spoilt), alone, kept)) is not None:
+            return f"output {name!r} of a row depends on other rows, which have NaN"
     return None
 
 
-def _part(rows: Arrays, low: int, high: int) -> Arrays:
-    return {n: x[low:high] for n, x in rows.items()}
+def _random(inputs: Sequence[Port], key: Key, rows: int, seed: int) -> Arrays:
+    """Normal numbers; integers are 0 and 1, which lie in the tables that they may be looked up in."""
+    random, sizes = np.random.default_rng(seed), dict(key)
+    arrays = {}
+    for port in inputs:
+        dtype = numpy_dtype(port.dtype)
+        x = random.standard_normal((rows, *sizes[port.name]))
+        arrays[port.name] = (x > 0 if dtype.kind in "biu" else x).astype(dtype)
+    return arrays
 
 
-def _spoilt(x: NDArray[Any]) -> NDArray[Any]:
-    """The last row, behind others of NaN."""
-    found = x.copy()
-    if x.dtype.kind not in "biu":
-        found[:-1] = np.nan
-    return found
+def _part(arrays: Arrays, places: Sequence[int]) -> Arrays:
+    return {n: x[places] for n, x in arrays.items()}
 
 
-def _different(found: Arrays, alone: Sequence[Arrays]) -> str | None:
-    """The first output whose bytes are not those of its rows alone."""
-    for name, x in found.items():
-        if x.tobytes() != b"".join(row[name].tobytes() for row in alone):
+def _spoilt(arrays: Arrays, places: Iterable[int]) -> Arrays:
+    """Rows of NaN at some places; there, integers are 1 in place of 0."""
+    spoilt = {n: x.copy() for n, x in arrays.items()}
+    for x in spoilt.values():
+        for k in places:
+            x[k] = 1 - x[k].astype(np.int8) if x.dtype.kind in "biu" else np.nan
+    return spoilt
+
+
+def _numbers(outputs: Arrays) -> int:
+    """How many numbers show a difference: integers often hide it."""
+    floats = [x for x in outputs.values() if x.dtype.kind not in "biu"]
+    return sum(x.size for x in floats or outputs.values())
+
+
+def _different(outputs: Arrays, alone: Sequence[Arrays], places: Iterable[int]) -> str | None:
+    """The first output whose rows at `places` do not have the bytes of these rows alone."""
+    for name, x in outputs.items():
+        if x.shape[:1] != (len(alone),) or any(x[k].tobytes() != alone[k][name].tobytes() for k in places):
             return name
     return None

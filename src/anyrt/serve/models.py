@@ -12,13 +12,14 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from anyrt.core.errors import AnyrtError, ArgumentError, NotSupportedError
 from anyrt.onnx.predictor import Metadata, Predictor
 from anyrt.serve.batching import Batcher
-from anyrt.serve.invariance import mismatch
+from anyrt.serve.invariance import Trials
 from anyrt.serve.logs import log
 from anyrt.serve.refused import Limits, Reason, Refused
 from anyrt.serve.settings import Settings, read_settings
@@ -92,12 +93,10 @@ def open_model(path: Path, name: str, version: str, settings: Settings, options:
         for p in metadata.inputs
     }
     statistics = Statistics()
+    report = partial(log, "batch_invariant", model=name, version=version)
+    trials = Trials(predictor.run, metadata.inputs, report) if settings.batch_invariant else None
     joins = settings.max_batch_size > 1
-    if joins and settings.batch_invariant:
-        reason = mismatch(predictor.run, metadata.inputs, metadata.profiles, settings.max_batch_size)
-        log("batch_invariant", model=name, version=version, joins=reason is None, reason=reason)
-        joins = reason is None
-    batcher = Batcher(predictor.run, settings, options.limits, statistics, joins)
+    batcher = Batcher(predictor.run, settings, options.limits, statistics, joins, trials)
     return Model(name, version, settings, metadata, predictor, batcher, statistics, wanted)
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
+
+from anyrt.core.errors import AnyrtError
 
 
 class Reason(Enum):
@@ -38,6 +41,13 @@ class Refused(Exception):
     def __init__(self, reason: Reason, text: str) -> None:
         Exception.__init__(self, reason, text)
         self.reason, self.text = reason, text
+
+
+# The errors of an inference: AnyRT's own, and any error of plug-in code.
+FAULTS: Final = (
+    *(AnyrtError, Refused, ArithmeticError, AssertionError, AttributeError, LookupError),
+    *(MemoryError, OSError, RuntimeError, TypeError, ValueError),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 
 import anyrt
 from anyrt.onnx.session import Port
-from anyrt.serve.batching import Arrays
+from anyrt.serve.invariance import Arrays
 from anyrt.serve.messages import message_class
 from anyrt.serve.models import Model, Repository
 from anyrt.serve.refused import Limits, Reason, Refused

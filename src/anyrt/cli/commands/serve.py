@@ -39,7 +39,7 @@ def options(parser: ArgumentParser) -> None:
     add("--repository-control", action="store_true", help="let requests load and unload models")
     add("--max-batch-size", type=int, default=0, help="rows that requests for MODEL are joined to (0: never)")
     add("--batch-delay-us", type=int, default=0, help="how long a request waits for others (0)")
-    add("--batch-invariant", action="store_true", help="join requests only if their bits stay the same")
+    add("--batch-invariant", action="store_true", help="join requests only if a trial kept their bits")
     add("--instances", type=int, default=1, help="runs of MODEL at once (1)")
     add("--threads", type=int, help="of one run")
     add("--max-body-mb", type=int, default=64, help="the largest body of a request (64)")
