@@ -23,6 +23,7 @@ from anyrt.serve.invariance import Arrays, Key, Run, Trials
 from anyrt.serve.refused import FAULTS, Limits, Reason, Refused
 from anyrt.serve.settings import Settings
 from anyrt.serve.stats import Statistics
+from anyrt.serve.tracing import Runs, Span
 
 # Nanoseconds of a run that the caller makes itself: to wake two threads takes about half of it.
 SHORT: Final = 200_000
@@ -38,6 +39,7 @@ class _Request:
     rows: int
     key: Key
     deadline: float
+    span: Span | None = None
     arrived: int = field(default_factory=time.perf_counter_ns)
     answer: Future[Arrays] = field(default_factory=Future)
 
@@ -48,7 +50,7 @@ class Batcher:
     Requests whose shapes agree are joined as long as they fit, at most `max_batch_size` rows. A full batch
     goes first, else that of the oldest request, which waits at most the configured delay, less where a
     preferred number is there. `joins`: whether requests may share a run; `trials`, None: whatever that does
-    to the last bits."""
+    to the last bits. `runs` records spans."""
 
     def __init__(
         self,
@@ -58,9 +60,10 @@ class Batcher:
         statistics: Statistics,
         joins: bool,
         trials: Trials | None = None,
+        runs: Runs | None = None,
     ) -> None:
         self._run, self._settings, self._statistics, self.joins = run, settings, statistics, joins
-        self._trials = trials
+        self._trials, self._runs = trials, runs
         self._room = settings.queue or limits.queue
         self._seconds = settings.timeout_seconds or limits.request_seconds
         self._queue: deque[_Request] = deque()
@@ -115,7 +118,8 @@ class Batcher:
         batched = self._settings.max_batch_size > 0
         rows = next(iter(arrays.values())).shape[0] if batched and arrays else 1
         key = tuple((n, x.shape[1:]) for n, x in arrays.items()) if self.joins else ()
-        return _Request(arrays, rows, key, time.monotonic() + wait)
+        span = self._runs.current() if self._runs else None
+        return _Request(arrays, rows, key, time.monotonic() + wait, span)
 
     def _work(self) -> None:
         while (group := self._take()) is not None:
@@ -211,6 +215,18 @@ class Batcher:
             request.answer.set_result(answer)
 
     def _together(self, group: Sequence[_Request]) -> list[Arrays]:
+        start, failure = time.perf_counter_ns(), ""
+        try:
+            return self._run_once(group)
+        except FAULTS as error:
+            failure = type(error).__name__
+            raise
+        finally:
+            if self._runs is not None:
+                rows = sum(r.rows for r in group)
+                self._runs.ran([(r.span, r.arrived) for r in group], rows, start, failure)
+
+    def _run_once(self, group: Sequence[_Request]) -> list[Arrays]:
         start = time.perf_counter_ns()
         arrays = group[0].arrays
         if len(group) > 1:

@@ -30,6 +30,7 @@ from anyrt.serve.metrics import page
 from anyrt.serve.models import Model
 from anyrt.serve.refused import Limits, Reason, Refused
 from anyrt.serve.service import Service
+from anyrt.serve.tracing import span
 
 HEADER_LENGTH: Final = "inference-header-content-length"
 OPEN: Final = ("/v2/health/live", "/v2/health/ready")  # paths that health probes request without a token
@@ -199,6 +200,19 @@ async def _not_there(service: Service, request: Request) -> Response:
 
 
 async def _infer(service: Service, request: Request) -> Response:
+    if service.tracer is None:
+        return await _inferred(service, request)
+    route = (VERSION if "version" in request.path_params else MODEL) + "/infer"
+    facts = {"http.request.method": "POST", "http.route": route, "url.path": request.url.path}
+    with span(service.tracer, f"POST {route}", request.headers, facts, _status):
+        return await _inferred(service, request)
+
+
+def _status(reason: Reason | None) -> dict[str, int]:
+    return {"http.response.status_code": 200 if reason is None else reason.status}
+
+
+async def _inferred(service: Service, request: Request) -> Response:
     model = service.model(*_place(request))
     body = await _body(request, service.limits)
     length = _length(request.headers.get(HEADER_LENGTH), len(body))

@@ -25,6 +25,7 @@ from anyrt.serve.refused import Limits, Reason, Refused
 from anyrt.serve.settings import Settings, read_settings
 from anyrt.serve.stats import Statistics
 from anyrt.serve.tensors import NAMES, Wanted
+from anyrt.serve.tracing import runs
 
 NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 VERSION: Final = re.compile(r"[1-9][0-9]{0,17}")
@@ -96,7 +97,7 @@ def open_model(path: Path, name: str, version: str, settings: Settings, options:
     report = partial(log, "batch_invariant", model=name, version=version)
     trials = Trials(predictor.run, metadata.inputs, report) if settings.batch_invariant else None
     joins = settings.max_batch_size > 1
-    batcher = Batcher(predictor.run, settings, options.limits, statistics, joins, trials)
+    batcher = Batcher(predictor.run, settings, options.limits, statistics, joins, trials, runs(name, version))
     return Model(name, version, settings, metadata, predictor, batcher, statistics, wanted)
 
 

@@ -5,6 +5,7 @@ server = rpc_server(service, token=None)
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, NoReturn, Protocol
@@ -22,6 +23,7 @@ from anyrt.serve.models import Model
 from anyrt.serve.refused import Limits, Reason, Refused
 from anyrt.serve.service import Service, refuse_parameters, seconds_of
 from anyrt.serve.tensors import NAMES, Array, Wanted, checked_shape, decode_bytes, decode_json, every_input
+from anyrt.serve.tracing import span
 
 Proto = Any  # protobuf creates its classes at run time
 Answer = Callable[[Service, Proto], Awaitable[Message]]
@@ -37,6 +39,7 @@ CONTENTS: Final = {
 }
 STREAM: Final = "ModelStreamInfer"
 OPEN: Final = ("ServerLive", "ServerReady")
+TRACED: Final = ("ModelInfer", STREAM)
 
 
 class Context(Protocol):
@@ -77,7 +80,7 @@ def _handler(
         async def stream(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[Message]:
             await _check_token(token, context)
             async for data in requests:
-                yield await _one_of_stream(service, reads, data)
+                yield await _one_of_stream(service, reads, data, context)
 
         return grpc.stream_stream_rpc_method_handler(stream, None, writes)
     answer = ANSWERS[name]
@@ -86,7 +89,8 @@ def _handler(
         if name not in OPEN:
             await _check_token(token, context)
         try:
-            return await answer(service, _read(reads, data))
+            with _traced(service, name, context):
+                return await answer(service, _read(reads, data))
         except Refused as refused:
             await context.abort(grpc.StatusCode[refused.reason.code], refused.text)
 
@@ -112,15 +116,31 @@ async def _check_token(token: str | None, context: Context) -> None:
         )
 
 
-async def _one_of_stream(service: Service, reads: Callable[[bytes], Message], data: bytes) -> Message:
+async def _one_of_stream(
+    service: Service, reads: Callable[[bytes], Message], data: bytes, context: Context
+) -> Message:
     answer: Proto = message_class("ModelStreamInferResponse")()
     try:
         request = _read(reads, data)
         answer.infer_response.id = request.id
-        answer.infer_response.CopyFrom(await _infer(service, request))
+        with _traced(service, STREAM, context):
+            answer.infer_response.CopyFrom(await _infer(service, request))
     except Refused as refused:
         answer.error_message = refused.text
     return _message(answer)
+
+
+def _traced(service: Service, name: str, context: Context) -> contextlib.AbstractContextManager[None]:
+    """The span of an inference; of other calls, nothing."""
+    if service.tracer is None or name not in TRACED:
+        return contextlib.nullcontext()
+    metadata = {k: v for k, v in context.invocation_metadata() or () if isinstance(v, str)}
+    facts = {"rpc.system": "grpc", "rpc.service": SERVICE, "rpc.method": name}
+    return span(service.tracer, f"{SERVICE}/{name}", metadata, facts, _status)
+
+
+def _status(reason: Reason | None) -> dict[str, int]:
+    return {"rpc.grpc.status_code": 0 if reason is None else grpc.StatusCode[reason.code].value[0]}
 
 
 def _message(proto: Proto) -> Message:

@@ -20,6 +20,7 @@ from anyrt.serve.messages import message_class
 from anyrt.serve.models import Model, Repository
 from anyrt.serve.refused import Limits, Reason, Refused
 from anyrt.serve.tensors import NAMES, Array
+from anyrt.serve.tracing import tracer
 
 EXTENSIONS: Final = (
     *("binary_tensor_data", "model_configuration", "model_repository", "statistics"),
@@ -39,6 +40,7 @@ class Service:
     control: bool = False
     is_draining: bool = False
     running: int = 0
+    tracer: Any | None = field(default_factory=tracer)  # Any: of OpenTelemetry, which may be absent
     _idle: asyncio.Event = field(default_factory=asyncio.Event)
 
     def model(self, name: str, version: str = "") -> Model:

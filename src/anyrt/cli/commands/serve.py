@@ -80,7 +80,27 @@ def run(args: Namespace) -> None:
     )
     if (ports.certificate is None) != (ports.key is None):
         raise ArgumentError("AR304", "anyrt serve", "one of --tls-certificate and --tls-key", "both or none")
+    _trace()
     serve(_source(args), ports, Options(args.threads, limits))
+
+
+def _trace() -> None:
+    """Export traces if OpenTelemetry's variables say so; a log line says if its packages are missing."""
+    from anyrt.serve.logs import log
+
+    endpoints = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+    default = "otlp" if any(os.environ.get(n) for n in endpoints) else "none"
+    names = [n.strip() for n in (os.environ.get("OTEL_TRACES_EXPORTER") or default).split(",")]
+    if names == ["none"]:
+        return
+    try:
+        from anyrt.serve.exporting import export_traces
+
+        export_traces(names)
+    except ModuleNotFoundError as error:
+        log("traces", exporters=[], reason=f"no module {error.name}; pip install anyrt[trace]")
+    else:
+        log("traces", exporters=names)
 
 
 def _source(args: Namespace) -> Source:
