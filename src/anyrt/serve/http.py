@@ -28,12 +28,14 @@ from anyrt.serve.invariance import Arrays
 from anyrt.serve.logs import log
 from anyrt.serve.metrics import page
 from anyrt.serve.models import Model
+from anyrt.serve.page import home
 from anyrt.serve.refused import Limits, Reason, Refused
 from anyrt.serve.service import Service
 from anyrt.serve.tracing import span
 
 HEADER_LENGTH: Final = "inference-header-content-length"
-OPEN: Final = ("/v2/health/live", "/v2/health/ready")  # paths that health probes request without a token
+# Paths without a token: those of health probes, and the page, which asks for the token and holds nothing.
+OPEN: Final = ("/v2/health/live", "/v2/health/ready", "/")
 LONG: Final = 1 << 18  # bytes of JSON that a thread reads, so that other requests continue
 PATIENT: Final = 0.05  # seconds between checks whether a client still waits
 MODEL: Final = "/v2/models/{name}"
@@ -43,7 +45,11 @@ Answer = Callable[[Service, Request], Awaitable[Response]]
 
 
 def application(
-    service: Service, token: str | None, hosts: Sequence[str], logs_requests: bool = False
+    service: Service,
+    token: str | None,
+    hosts: Sequence[str],
+    logs_requests: bool = False,
+    has_page: bool = True,
 ) -> ASGIApp:
     """Answers requests whose Host is one of `hosts`, and which have the token, if there is one."""
 
@@ -61,6 +67,7 @@ def application(
         route("/v2/health/ready", _ready),
         route("/v2", _server),
         route("/metrics", _metrics),
+        *([route("/", _home)] if has_page else []),
         route("/v2/models/stats", _stats),
         route("/v2/repository/index", _index, "POST"),
         route("/v2/repository/models/{name}/load", _load, "POST"),
@@ -139,6 +146,10 @@ async def _server(service: Service, request: Request) -> Response:
 
 async def _metrics(service: Service, request: Request) -> Response:
     return Response(page(service), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+async def _home(service: Service, request: Request) -> Response:
+    return home()
 
 
 def _place(request: Request) -> tuple[str, str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import Metric
+from prometheus_client.core import HistogramMetricFamily, Metric
 
 from anyrt.serve.service import Service
+from anyrt.serve.stats import BOUNDS
 
 COUNTS = {
     "nv_inference_request_success": ("success", "Requests that were answered"),
@@ -29,7 +31,7 @@ class Collector:
         self._service = service
 
     def collect(self) -> Iterator[Metric]:
-        """All metrics; they have no suffix _total, like Triton's, and therefore no type."""
+        """All metrics; Triton's have no suffix _total, and therefore no type."""
         models = list(self._service.repository.models())
 
         def metric(name: str, text: str, values: list[float]) -> Metric:
@@ -46,6 +48,13 @@ class Collector:
         yield metric("nv_inference_count", "Rows that were computed", [s.inference_count for s in every])
         yield metric("nv_inference_exec_count", "Runs of engines", [s.execution_count for s in every])
         yield metric("nv_inference_pending_request_count", "Requests inside", [s.pending for s in every])
+        name, text = "anyrt_request_duration_seconds", "Answered requests by their seconds"
+        latencies = HistogramMetricFamily(name, text, labels=("model", "version"))
+        bounds = [*(str(ns / 1e9) for ns in BOUNDS), "+Inf"]
+        for m in models:
+            counts = list(zip(bounds, accumulate(m.statistics.latencies), strict=True))
+            latencies.add_metric((m.name, m.version), counts, m.statistics.durations["success"].ns / 1e9)
+        yield latencies
 
 
 def page(service: Service) -> bytes:

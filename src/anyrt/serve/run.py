@@ -42,6 +42,7 @@ class Ports:
     key: Path | None = None
     control: bool = False
     logs_requests: bool = False
+    has_page: bool = True
 
 
 def serve(source: Source, ports: Ports, options: Options) -> None:
@@ -102,7 +103,7 @@ def _http(service: Service, ports: Ports) -> Server:
     limits = service.limits
     hosts = (*LOCAL, ports.host, *ports.hosts)
     return Server(
-        application(service, ports.token, hosts, ports.logs_requests),
+        application(service, ports.token, hosts, ports.logs_requests, ports.has_page),
         ports.host,
         ports.http,
         interface=Interfaces.ASGI,

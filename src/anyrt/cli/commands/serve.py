@@ -47,6 +47,7 @@ def options(parser: ArgumentParser) -> None:
     add("--timeout-seconds", type=float, default=60.0, help="how long a request may take (60)")
     add("--slow-seconds", type=float, default=30.0, help="how long a body may take to arrive (30)")
     add("--drain-seconds", type=float, default=30.0, help="how long SIGTERM waits for requests (30)")
+    add("--no-page", action="store_true", help="leave out the page at /, where people see and try the models")
     add("--log-requests", action="store_true", help="a line of JSON for each request")
 
 
@@ -77,6 +78,7 @@ def run(args: Namespace) -> None:
         key=args.tls_key,
         control=args.repository_control,
         logs_requests=args.log_requests,
+        has_page=not args.no_page,
     )
     if (ports.certificate is None) != (ports.key is None):
         raise ArgumentError("AR304", "anyrt serve", "one of --tls-certificate and --tls-key", "both or none")
