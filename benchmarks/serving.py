@@ -49,8 +49,9 @@ server = Server(app, "127.0.0.1", int(sys.argv[1]), interface=Interfaces.ASGI, h
 asyncio.run(server.serve())
 """
 NOTE = (
-    f"Bare and served by turns, medians of {TURNS} of each. Clients and server share the processors; the CPU "
-    "time of the clients is told, and is not taken off. Tensors go as bytes, by HTTP, on kept connections."
+    f"Bare and served runs alternate; each figure is the median of {TURNS}. Clients and server share the "
+    "processors: the last column is the CPU time of the clients, which is not subtracted from the figures. "
+    "Clients send tensors as bytes over HTTP and keep their connections open."
 )
 
 
