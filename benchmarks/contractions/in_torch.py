@@ -13,7 +13,7 @@ from torch.nn import functional
 from benchmarks.contractions.calls import Act, Codes, Weights
 from benchmarks.contractions.describe import describe
 from benchmarks.contractions.forms import Case, Convolution, Fold, Mask, Pool, Whole, Window, inputs
-from benchmarks.layers.torch_steps import shared
+from benchmarks.layers.in_torch import shared
 from benchmarks.peers import Cannot, Kept, Task, Way
 from benchmarks.steps import Element, Shape
 from benchmarks.values import Array

@@ -1,49 +1,66 @@
-"""The steps of a case in PyTorch, into memory given beforehand where it takes it."""
+"""The steps of a case in PyTorch, into memory given beforehand where it takes it, and for torch.compile."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
+import numpy as np
 import torch
+from torch.nn import functional
 
+from benchmarks.layers.arrays import Library, Run, chained, filling, functions, gathered, operations
 from benchmarks.layers.cases import Case
 from benchmarks.layers.formula import Formula
-from benchmarks.layers.torch_steps import affine, chained, coefficients, formula, pieces, shared
-from benchmarks.peers import Task, Way
+from benchmarks.peers import Cannot, Task, Way
 from benchmarks.steps import (
     Cast,
     Element,
+    Grid,
+    Mode,
     Norm,
     Reach,
     Resize,
+    Rounding,
     Scale,
     Silu,
     Statistics,
+    Step,
     Tensor,
     Transpose,
+    infer,
+    norm_axes,
     types,
 )
-from benchmarks.values import Array, aligned
+from benchmarks.values import Array, aligned, norm_values, scale_values
 
 IMAGE_RANK = 4
 ATEN = torch.ops.aten
 FREEZES = False  # constants are no weights of modules
+DTYPES = {
+    Element.F32: torch.float32,
+    Element.F16: torch.float16,
+    Element.BF16: torch.bfloat16,
+    Element.U8: torch.uint8,
+    Element.I8: torch.int8,
+}
+# PyTorch's own interpolation: number of axes that change → its name.
+LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
 
 
 def eager(task: Task) -> tuple[Way, ...]:
     """The steps as they are, and with the image's channels last in memory."""
     case, out = task.case, aligned(types(task.case.steps, task.case.input)[-1])
-    given, taken = shared(task.given["x"]), shared(out)
-    ways = (Way("", _into(case, given, taken), lambda: (out,)),)
+    x, y = shared(task.given["x"]), shared(out)
+    ways = (Way("", _into(case, x, y), lambda: (out,)),)
     if not _has_layouts(case):
         return ways
-    last = torch.channels_last
-    x_last = given.clone(memory_format=last)
-    y_last = torch.empty(out.shape, dtype=taken.dtype, memory_format=last)
+    x_last = x.clone(memory_format=torch.channels_last)
+    y_last = torch.empty(out.shape, dtype=y.dtype, memory_format=torch.channels_last)
 
     def fetch() -> tuple[Array]:
-        taken.copy_(y_last)
+        y.copy_(y_last)
         return (out,)
 
     return (*ways, Way("channels last", _into(case, x_last, y_last), fetch))
@@ -52,14 +69,21 @@ def eager(task: Task) -> tuple[Way, ...]:
 def compiled(task: Task) -> Way:
     """The steps, then a copy to the output, which the compiler takes away."""
     out = aligned(types(task.case.steps, task.case.input)[-1])
-    given, taken = shared(task.given["x"]), shared(out)
-    whole = chained(pieces(task.case))
+    x, y = shared(task.given["x"]), shared(out)
+    whole = chained(functions(task.case, LIBRARY))
 
     def into(a: torch.Tensor, b: torch.Tensor) -> None:
         b.copy_(whole(a))
 
-    made = torch.compile(into, dynamic=False)
-    return Way("", lambda: made(given, taken), lambda: (out,))
+    call = torch.compile(into, dynamic=False)
+    return Way("", lambda: call(x, y), lambda: (out,))
+
+
+def shared(array: Array) -> torch.Tensor:
+    """A tensor over the array's memory."""
+    if array.dtype == Element.BF16.numpy:
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
 
 
 def _has_layouts(case: Case) -> bool:
@@ -72,57 +96,122 @@ def _has_layouts(case: Case) -> bool:
 
 def _into(case: Case, x: torch.Tensor, out: torch.Tensor) -> Callable[[], object]:
     """The last step writes the output itself where PyTorch has a function for that."""
-    steps = pieces(case)
-    tensors = types(case.steps, case.input)
-    last = _last(case, tensors[-2], out)
-    if last is None:
-        whole = chained(steps)
-        return lambda: out.copy_(whole(x))
-    if len(steps) == 1:
-        return partial(last, x)
-    before = chained(steps[:-1])
-    return lambda: last(before(x))
+    *first, last = filling(case, LIBRARY, out)
+    before = chained(first)
+    return (lambda: last(before(x))) if first else partial(last, x)
 
 
-def _last(case: Case, x: Tensor, out: torch.Tensor) -> Callable[[torch.Tensor], object] | None:
-    match case.steps[-1]:
-        case Scale() as step if x.dtype is not Element.U8:
-            return _scale_into(step, x, out)
-        case Transpose(perm):
-            return lambda y: out.copy_(y.permute(perm))
-        case Cast():
-            return lambda y: out.copy_(y)
-        case Silu():
-            return lambda y: ATEN.silu.out(y, out=out)
-        case Formula() as step:
-            return formula(step, x, out)
-        case Norm(kind=Statistics.LAYER) as step if x.dtype is Element.F32:
-            return _layer_norm_into(step, x, out)
-    return None
+def _writes(step: Step, x: Tensor) -> bool:
+    match step:
+        case Scale():
+            return x.dtype is not Element.U8
+        case Norm(kind=Statistics.LAYER):
+            return x.dtype is Element.F32
+    return isinstance(step, Cast | Silu | Formula)
 
 
-def _scale_into(step: Scale, x: Tensor, out: torch.Tensor) -> Callable[[torch.Tensor], object]:
-    scale, shift = coefficients(step, x)
-    power = step.power
+def _constant(a: Array, dtype: Element) -> Any:  # Any: a tensor, or a number as one writes it in Python
+    return a.item() if a.ndim == 0 else torch.from_numpy(a).to(DTYPES[dtype])
 
-    def run(y: torch.Tensor) -> None:
+
+def _stored(y: torch.Tensor, dtype: Element) -> torch.Tensor:
+    return (y if dtype.is_float else torch.clamp(torch.round(y), *dtype.ends)).to(DTYPES[dtype])
+
+
+def _cast(step: Cast, x: Tensor, library: Library, out: torch.Tensor | None) -> Run:
+    target = DTYPES[step.dtype]
+    return (lambda y: y.to(target)) if out is None else out.copy_
+
+
+def _silu(step: Silu, x: Tensor, library: Library, out: torch.Tensor | None) -> Run:
+    return functional.silu if out is None else partial(ATEN.silu.out, out=out)
+
+
+def _scale(step: Scale, x: Tensor, library: Library, out: torch.Tensor | None) -> Run:
+    scale, shift = (None if a is None else _constant(a, x.dtype) for a in scale_values(step, x.shape))
+    into, power = library.into(x.shape, out), step.power
+
+    def run(y: torch.Tensor) -> torch.Tensor:
         if scale is not None and shift is not None:
-            torch.addcmul(shift, y, scale, out=out)
+            y = torch.addcmul(shift, y, scale, **into)
         elif scale is not None:
-            torch.mul(y, scale, out=out)
+            y = torch.mul(y, scale, **into)
         else:
-            torch.add(y, 0 if shift is None else shift, out=out)
-        if power != 1:
-            out.pow_(power)
+            y = torch.add(y, 0 if shift is None else shift, **into)
+        return y if power == 1 else torch.pow(y, power, **into)
 
     return run
 
 
-def _layer_norm_into(step: Norm, x: Tensor, out: torch.Tensor) -> Callable[[torch.Tensor], object]:
-    scale, bias = affine(step, x)
-    rows = list(scale.shape)
-    outer = x.shape[: len(x.shape) - len(rows)] + (1,) * len(rows)
-    mean, spread = (torch.empty(outer) for _ in range(2))
-    return lambda y: ATEN.native_layer_norm.out(
-        y, rows, scale, bias, step.epsilon, out0=out, out1=mean, out2=spread
-    )
+def _norm(step: Norm, x: Tensor, library: Library, out: torch.Tensor | None) -> Run:
+    """scale, bias: in the tensor's type, flat but for LAYER over several axes."""
+    rows = [x.shape[i] for i in norm_axes(step, len(x.shape))]
+    flat = rows if step.kind in (Statistics.LAYER, Statistics.RMS) else [-1]
+    scale, bias = (_constant(a.reshape(flat), x.dtype) for a in norm_values(step, x.shape))
+    epsilon = step.epsilon
+    match step.kind:
+        case Statistics.LAYER if out is not None:
+            outer = x.shape[: len(x.shape) - len(rows)] + (1,) * len(rows)
+            mean, spread = (torch.empty(outer) for _ in range(2))
+            return lambda y: ATEN.native_layer_norm.out(
+                y, rows, scale, bias, epsilon, out0=out, out1=mean, out2=spread
+            )
+        case Statistics.LAYER:
+            return lambda y: functional.layer_norm(y, rows, scale, bias, epsilon)
+        case Statistics.RMS:
+            return lambda y: functional.rms_norm(y, rows, scale, epsilon)
+        case Statistics.GROUP:
+            return lambda y: functional.group_norm(y, step.groups, scale, bias, epsilon)
+        case Statistics.INSTANCE:
+            return lambda y: functional.instance_norm(y, weight=scale, bias=bias, eps=epsilon)
+
+
+def _resize(step: Resize, x: Tensor, library: Library, out: torch.Tensor | None) -> Run:
+    """PyTorch's own where it has it: the axes after the second, or those between the first and the last."""
+    after = infer(step, x).shape
+    rank = len(x.shape)
+    changed = {i for i, (a, b) in enumerate(zip(x.shape, after, strict=True)) if a != b}
+    mode = _mode(step, rank - 2)
+    if mode is None or rank < 3:
+        return gathered(step, x, library)
+    corners = None if step.mode is Mode.NEAREST else step.grid is Grid.ALIGN_CORNERS
+    if changed <= set(range(2, rank)):
+        return partial(functional.interpolate, size=after[2:], mode=mode, align_corners=corners)
+    if changed <= set(range(1, rank - 1)):
+        inner = partial(functional.interpolate, size=after[1:-1], mode=mode, align_corners=corners)
+        return lambda y: inner(y.movedim(-1, 1)).movedim(1, -1)
+    raise Cannot(f"no interpolation of axes {sorted(changed)}")
+
+
+def _mode(step: Resize, spatial: int) -> str | None:
+    """The name of PyTorch's function that means the same, if there is one."""
+    match step:
+        case Resize(mode=Mode.NEAREST, grid=Grid.ASYMMETRIC, rounding=Rounding.FLOOR):
+            return "nearest"
+        case Resize(mode=Mode.NEAREST, grid=Grid.HALF_PIXEL, rounding=Rounding.HALF_UP):
+            return "nearest-exact"
+        case Resize(mode=Mode.LINEAR, grid=Grid.HALF_PIXEL | Grid.ALIGN_CORNERS):
+            return LINEAR.get(spatial)
+        case Resize(mode=Mode.CUBIC, grid=Grid.HALF_PIXEL | Grid.ALIGN_CORNERS) if spatial == 2:
+            return "bicubic"
+    return None
+
+
+LIBRARY = Library(
+    operations(torch, power="pow", axis="dim", keepdims="keepdim"),
+    constant=_constant,
+    cast=lambda y, dtype: y.to(DTYPES[dtype]),
+    stored=_stored,
+    take=lambda y, at, axis: torch.index_select(y, axis, at),
+    tap=torch.from_numpy,
+    writes=_writes,
+    copy=lambda out, y: out.copy_(y),
+    own={
+        Scale: _scale,
+        Norm: _norm,
+        Resize: _resize,
+        Silu: _silu,
+        Cast: _cast,
+        Transpose: lambda step, x, library, out: lambda y: y.permute(step.perm),
+    },
+)

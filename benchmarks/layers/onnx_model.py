@@ -9,8 +9,9 @@ from functools import partial
 import numpy as np
 from onnx import TensorProto
 
+from benchmarks.layers.arrays import Library, Run, chained, functions
 from benchmarks.layers.cases import Case
-from benchmarks.layers.formula import FOLDS, Constant, Formula, Line, Op, evaluate
+from benchmarks.layers.formula import FOLDS, Op
 from benchmarks.layers.taps import CUBIC
 from benchmarks.onnx_writer import DTYPES, Writer
 from benchmarks.peers import Model, Task
@@ -22,17 +23,14 @@ from benchmarks.steps import (
     Quantize,
     Reshape,
     Resize,
-    Scale,
     Silu,
     Statistics,
-    Step,
     Tensor,
     Transpose,
     infer,
     norm_axes,
-    types,
 )
-from benchmarks.values import Array, constant_values, norm_values, scale_values
+from benchmarks.values import Array, norm_values
 
 OPSET, IR_VERSION = 21, 10
 KINDS = {
@@ -58,67 +56,10 @@ def models(task: Task) -> dict[str, Callable[[], Model]]:
 
 
 def _model(task: Task, case: Case) -> Model:
-    writer, name = Writer(), "x"
-    for step, before in zip(case.steps, types(case.steps, case.input), strict=False):
-        name = _add(writer, name, step, before)
+    writer = Writer()
+    chained(functions(case, _library(writer)))("x")
     (output,) = task.outputs
     return Model(writer.model(case.name, task.given, output, OPSET, IR_VERSION), task.given, task.outputs)
-
-
-def _add(to: Writer, x: str, step: Step, before: Tensor) -> str:
-    match step:
-        case Scale():
-            return _scale(to, x, step, before)
-        case Resize():
-            return _resize(to, x, step, before)
-        case Transpose(perm):
-            return to.node("Transpose", x, perm=perm)
-        case Reshape():
-            return to.node("Reshape", x, to.array(np.array(infer(step, before).shape, np.int64)))
-        case Norm():
-            return _norm(to, x, step, before)
-        case Silu():
-            return to.node("Mul", x, to.node("Sigmoid", x))
-        case Cast() | Dequantize() | Quantize():
-            return _converted(to, x, step)
-        case Formula():
-            return _formula(to, x, step, before)
-
-
-def _converted(to: Writer, x: str, step: Cast | Dequantize | Quantize) -> str:
-    match step:
-        case Cast(dtype):
-            return to.node("Cast", x, to=DTYPES[dtype])
-        case Dequantize(scale):
-            return to.node("DequantizeLinear", x, *_codes(to, scale))
-        case Quantize(scale):
-            return to.node("QuantizeLinear", x, *_codes(to, scale))
-
-
-def _codes(to: Writer, scale: float) -> tuple[str, str]:
-    return to.array(np.array(scale, np.float32)), to.array(np.array(0, np.int8))
-
-
-def _scale(to: Writer, x: str, step: Scale, before: Tensor) -> str:
-    scale, shift = scale_values(step, before.shape)
-    dtype = before.dtype.numpy
-    if scale is not None:
-        x = to.node("Mul", x, to.array(scale.astype(dtype)))
-    if shift is not None:
-        x = to.node("Add", x, to.array(shift.astype(dtype)))
-    if step.power == 2:
-        return to.node("Mul", x, x)
-    if step.power == 0.5:
-        return to.node("Sqrt", x)
-    return x if step.power == 1 else to.node("Pow", x, to.array(np.array(step.power, dtype)))
-
-
-def _resize(to: Writer, x: str, step: Resize, before: Tensor) -> str:
-    sizes = to.array(np.array(infer(step, before).shape, np.int64))
-    return to.node(
-        "Resize", x, "", "", sizes, mode=step.mode.value, nearest_mode=step.rounding.value,
-        coordinate_transformation_mode=step.grid.value, cubic_coeff_a=CUBIC,
-    )  # fmt: skip
 
 
 def _norm(to: Writer, x: str, step: Norm, before: Tensor) -> str:
@@ -150,13 +91,38 @@ def _rms(to: Writer, x: str, step: Norm, before: Tensor, scale: Array) -> str:
     return y if before.dtype is Element.F32 else to.node("Cast", y, to=DTYPES[before.dtype])
 
 
-def _formula(to: Writer, x: str, step: Formula, before: Tensor) -> str:
-    def constant(wanted: Constant) -> str:
-        return to.array(constant_values(wanted, before.shape).astype(before.dtype.numpy))
+def _library(to: Writer) -> Library:
+    """Nodes as functions of names."""
+    last = partial(to.array, np.array([-1], np.int64))
 
-    def apply(line: Line, operands: tuple[str, ...]) -> str:
-        if line.op in FOLDS:
-            return to.node(KINDS[line.op], *operands, to.array(np.array([-1], np.int64)), keepdims=1)
-        return to.node(KINDS[line.op], *operands)
+    def fold(kind: str, x: str) -> str:
+        return to.node(kind, x, last(), keepdims=1)
 
-    return evaluate(step, x, constant, apply)
+    def resize(step: Resize, x: Tensor, library: Library, out: None) -> Run:
+        sizes = np.array(infer(step, x).shape, np.int64)
+        return lambda y: to.node(
+            "Resize", y, "", "", to.array(sizes), mode=step.mode.value, nearest_mode=step.rounding.value,
+            coordinate_transformation_mode=step.grid.value, cubic_coeff_a=CUBIC,
+        )  # fmt: skip
+
+    def reshape(step: Reshape, x: Tensor, library: Library, out: None) -> Run:
+        return lambda y: to.node("Reshape", y, to.array(np.array(infer(step, x).shape, np.int64)))
+
+    def coded(kind: str, step: Dequantize | Quantize, x: Tensor, library: Library, out: None) -> Run:
+        numbers = (np.array(step.scale, np.float32), np.array(0, np.int8))
+        return lambda y: to.node(kind, y, *map(to.array, numbers))
+
+    return Library(
+        {op: partial(fold if op in FOLDS else to.node, kind) for op, kind in KINDS.items()},
+        constant=lambda a, dtype: to.array(a.astype(dtype.numpy)),
+        cast=lambda y, dtype: to.node("Cast", y, to=DTYPES[dtype]),
+        own={
+            Resize: resize,
+            Reshape: reshape,
+            Norm: lambda step, x, library, out: lambda y: _norm(to, y, step, x),
+            Transpose: lambda step, x, library, out: lambda y: to.node("Transpose", y, perm=step.perm),
+            Silu: lambda step, x, library, out: lambda y: to.node("Mul", y, to.node("Sigmoid", y)),
+            Dequantize: partial(coded, "DequantizeLinear"),
+            Quantize: partial(coded, "QuantizeLinear"),
+        },
+    )

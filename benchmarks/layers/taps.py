@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from benchmarks.steps import Grid, Mode, Resize, Rounding, Tensor, infer
 
 Ints: TypeAlias = NDArray[np.int64]
-Floats: TypeAlias = NDArray[np.float32]
+Weights: TypeAlias = NDArray[np.floating[Any]]
 CUBIC = -0.75
 
 
@@ -34,13 +34,15 @@ def table(step: Resize, n_in: int, n_out: int) -> tuple[Ints, NDArray[np.float64
     return np.clip(positions, 0, n_in - 1), weights
 
 
-def plans(step: Resize, x: Tensor) -> Iterator[tuple[int, list[tuple[Ints, Floats]]]]:
+def plans(
+    step: Resize, x: Tensor, dtype: type[np.floating[Any]] = np.float32
+) -> Iterator[tuple[int, list[tuple[Ints, Weights]]]]:
     """Each axis that changes, and its taps: positions, and weights that repeat along later axes."""
     for axis, (before, after) in enumerate(zip(x.shape, infer(step, x).shape, strict=True)):
         if before != after:
             positions, weights = table(step, before, after)
             shape = (after,) + (1,) * (len(x.shape) - axis - 1)
-            columns = (weights[:, k].astype(np.float32).reshape(shape) for k in range(weights.shape[1]))
+            columns = (weights[:, k].astype(dtype).reshape(shape) for k in range(weights.shape[1]))
             yield axis, [(positions[:, k].copy(), column) for k, column in enumerate(columns)]
 
 

@@ -12,7 +12,8 @@ import iree.runtime as runtime
 import jax
 import numpy as np
 
-from benchmarks.layers.jax_steps import Run, by_gather, function
+from benchmarks.layers.arrays import Run
+from benchmarks.layers.jax_steps import whole
 from benchmarks.peers import Cannot, Kept, Peer, Task, Way
 from benchmarks.steps import Reshape
 from benchmarks.values import Array
@@ -25,11 +26,11 @@ def prepare(task: Task) -> tuple[Way, ...]:
     """Compiled; resizes by gathering, since as matrix products they take seconds."""
     if all(isinstance(s, Reshape) for s in task.case.steps):
         raise Cannot("gives its input back, and copies nothing")
-    return (_way(function(task.case, by_gather), task.given["x"], task.threads),)
+    return (_way(whole(task.case), task.given["x"], task.threads),)
 
 
-def _way(whole: Run, x: Array, threads: int) -> Way:
-    text = str(jax.jit(whole).lower(jax.ShapeDtypeStruct(x.shape, x.dtype)).compiler_ir("stablehlo"))
+def _way(function: Run, x: Array, threads: int) -> Way:
+    text = str(jax.jit(function).lower(jax.ShapeDtypeStruct(x.shape, x.dtype)).compiler_ir("stablehlo"))
     binary = compiler.compile_str(
         text, input_type="stablehlo", target_backends=["llvm-cpu"], extra_args=list(FLAGS)
     )

@@ -9,7 +9,8 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.layers.jax_steps import Run, by_gather, by_library, function, has_library_resize
+from benchmarks.layers.arrays import Run
+from benchmarks.layers.jax_steps import RESIZING, has_library_resize, whole
 from benchmarks.peers import Peer, Task, Way
 from benchmarks.steps import types
 
@@ -21,15 +22,15 @@ def prepare(task: Task) -> tuple[Way, ...]:
     """Compiled; resizes in both forms. XLA takes as many threads as the process may use processors."""
     case, given = task.case, jax.device_put(task.given["x"])
     result = types(case.steps, case.input)[-1]
-    forms: list[tuple[str, Run]] = [("", function(case, by_gather))]
+    forms: list[tuple[str, Run]] = [("", whole(case))]
     if has_library_resize(case):
-        forms.append(("image.resize", function(case, by_library)))
+        forms.append(("image.resize", whole(case, RESIZING)))
     return tuple(_way(label, f, given, np.zeros(result.shape, result.dtype.numpy)) for label, f in forms)
 
 
-def _way(label: str, whole: Run, given: jax.Array, out: NDArray[Any]) -> Way:
+def _way(label: str, function: Run, given: jax.Array, out: NDArray[Any]) -> Way:
     def into(a: jax.Array, b: jax.Array) -> jax.Array:
-        return whole(a)
+        return function(a)
 
     compiled = jax.jit(into, donate_argnums=1, keep_unused=True)
     last = [compiled(given, jax.device_put(out))]
