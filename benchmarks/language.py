@@ -45,7 +45,7 @@ class Language:
 
 def language(package: str) -> Language:
     """That of a package below this one."""
-    found: Language = import_module(f"{package}.language").LANGUAGE
+    found: Language = import_module(f"{package}.reference").LANGUAGE
     return found
 
 

@@ -136,7 +136,7 @@ class _Session:
             facts |= {key if name == OURS else f"{name}_{key}": x for key, x in way.facts}
         return Row(
             case=case.name,
-            layer=self.suite.group(case),
+            layer=self.suite.group(case).value,
             threads=self.order.threads,
             limit=slowest.median,
             limit_minimum=slowest.minimum,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,8 +46,8 @@ class Suite:
     command: str
     help: str
     language: Language
-    groups: frozenset[str]
-    group: Callable[[Any], str]  # Any: a case of the language
+    groups: type[enum.Enum]
+    group: Callable[[Any], enum.Enum]  # Any: a case of the language
     work: Callable[[Task], Work]
     tables: Callable[[Results], list[Table]]
     page: Page
@@ -60,7 +61,8 @@ class Suite:
 
     def has(self, results: Results) -> bool:
         """Whether results are of this table."""
-        return any(r.layer in self.groups for r in results.rows)
+        names = {g.value for g in self.groups}
+        return any(r.layer in names for r in results.rows)
 
     def write(self, path: Path, results: Results) -> None:
         """Write the document."""

@@ -46,10 +46,10 @@ AGAIN = 2  # times that a case is measured again
 NOTCH = 1.57  # of the quartiles' distance, by the root of the count: 95 % of a median (McGill 1978)
 NETWORKS = ("residual 1", "gelu 1", "normalizations 1")
 LAYERS = {
-    **{name: CHAINS.group(c) for name, c in CHAINS.language.cases.items()},
+    **{name: CHAINS.group(c).value for name, c in CHAINS.language.cases.items()},
     **dict.fromkeys(NETWORKS, "networks"),
     **{f"contractions/{n}": f"contractions: {c.group.value}" for n, c in CONTRACTIONS.language.cases.items()},
-    **{f"families/{n}": FAMILIES.group(c) for n, c in FAMILIES.language.cases.items()},
+    **{f"families/{n}": c.family.value for n, c in FAMILIES.language.cases.items()},
 }
 
 

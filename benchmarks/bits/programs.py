@@ -37,7 +37,6 @@ class Shown(trt.IInt8EntropyCalibrator2):
         return None if self.batch is None else [self.batch[n].ctypes.data for n in names]
 
     def read_calibration_cache(self) -> bytes | None:
-        """None."""
         return None
 
     def write_calibration_cache(self, cache: memoryview) -> None:

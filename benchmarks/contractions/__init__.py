@@ -7,11 +7,10 @@ cases      every case, by what it must reach
 calls      the language that cases are written in, which each program translates
 describe   a case in that language
 networks   whole networks in that language
-reference  the language in float64 NumPy
+reference  the language in float64 NumPy, and its cases with numbers and right results
 peaks      the least time that the arithmetic of a case takes on this machine
 goals      what must be reached
 tried      what was tried where that was missed
 opened     engines with open sizes beside static ones, `python -m benchmarks open`
-language   its cases with numbers and right results; in_anyrt, onnx_model, in_torch: for each program
-suite      its table, `python -m benchmarks contractions`
+in_anyrt, onnx_model, in_torch    the language for each program
 """

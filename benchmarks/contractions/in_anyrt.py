@@ -86,7 +86,6 @@ class Layers:
     def deconvolution(
         self, x: trt.ITensor, kernel: Weights, bias: Array | None, window: Window
     ) -> trt.ITensor:
-        """As convolution."""
         array = kernel.numbers if isinstance(kernel, Codes) else kernel
         maps = array.shape[1] * window.groups
         return self._windowed("add_deconvolution_nd", x, array, maps, bias, window)
@@ -110,12 +109,10 @@ class Layers:
         return _output(layer)
 
     def add(self, a: trt.ITensor, b: trt.ITensor) -> trt.ITensor:
-        """A sum of tensors with as many axes."""
         b = self._raised(b, len(a.shape))
         return _output(self.network.add_elementwise(a, b, trt.ElementWiseOperation.SUM))
 
     def act(self, x: trt.ITensor, function: Act) -> trt.ITensor:
-        """An activation."""
         return _output(self.network.add_activation(x, trt.ActivationType[FUNCTIONS[function]]))
 
     def softmax(self, x: trt.ITensor) -> trt.ITensor:
@@ -127,7 +124,6 @@ class Layers:
     def attention(
         self, q: trt.ITensor, k: trt.ITensor, v: trt.ITensor, mask: Mask, added: trt.ITensor | None
     ) -> trt.ITensor:
-        """The layer of that name."""
         add = self._layer("add_attention")
         layer = add(q, k, v, trt.AttentionNormalizationOp.SOFTMAX, mask is Mask.CAUSAL)
         if added is not None:
@@ -135,19 +131,16 @@ class Layers:
         return _output(layer)
 
     def normalize(self, x: trt.ITensor, gain: Array, bias: Array) -> trt.ITensor:
-        """Layer normalisation."""
         shape = (1,) * (len(x.shape) - 1) + gain.shape
         scale, shift = (self.constant(a.reshape(shape)) for a in (gain, bias))
         return _output(self.network.add_normalization(x, scale, shift, 1 << (len(x.shape) - 1)))
 
     def transpose(self, x: trt.ITensor, perm: Shape) -> trt.ITensor:
-        """A shuffle."""
         layer = self.network.add_shuffle(x)
         layer.first_transpose = perm
         return _output(layer)
 
     def reshape(self, x: trt.ITensor, shape: Shape) -> trt.ITensor:
-        """A shuffle."""
         layer = self.network.add_shuffle(x)
         layer.reshape_dims = shape
         return _output(layer)

@@ -115,7 +115,6 @@ class Tape:
         return self.given + len(self.steps) - 1
 
     def constant(self, values: Weights) -> int:
-        """A parameter."""
         assert not isinstance(values, Codes), "int8 was refused before"
         weights = shared(np.ascontiguousarray(values))
         if self.last and weights.ndim == 4:
@@ -124,11 +123,9 @@ class Tape:
         return -len(self.weights)
 
     def product(self, a: int, b: int) -> int:
-        """matmul."""
         return self._step(torch.matmul, a, b)
 
     def convolution(self, x: int, kernel: Weights, bias: Array | None, window: Window) -> int:
-        """conv1d to conv3d."""
         function = CONVOLUTIONS[len(window.kernel)]
 
         def run(*operands: torch.Tensor) -> torch.Tensor:
@@ -140,7 +137,6 @@ class Tape:
         return self._windowed(run, x, kernel, bias)
 
     def deconvolution(self, x: int, kernel: Weights, bias: Array | None, window: Window) -> int:
-        """conv_transpose1d to conv_transpose3d."""
         function = TRANSPOSED[len(window.kernel)]
 
         def run(*operands: torch.Tensor) -> torch.Tensor:
@@ -153,7 +149,6 @@ class Tape:
         return self._step(run, x, *weights)
 
     def pool(self, x: int, fold: Fold, window: Window) -> int:
-        """max_pool2d and its kin."""
         function = POOLS[fold, len(window.kernel)]
         more = {} if fold is Fold.MAX else {"count_include_pad": False}
 
@@ -171,16 +166,12 @@ class Tape:
         return self._step(torch.add, a, b)
 
     def act(self, x: int, function: Act) -> int:
-        """relu, gelu."""
         return self._step(FUNCTIONS[function], x)
 
     def softmax(self, x: int) -> int:
-        """softmax."""
         return self._step(lambda y: torch.softmax(y, -1), x)
 
     def attention(self, q: int, k: int, v: int, mask: Mask, added: int | None) -> int:
-        """scaled_dot_product_attention."""
-
         def run(*operands: torch.Tensor) -> torch.Tensor:
             grouped = operands[0].shape[1] != operands[1].shape[1]
             return functional.scaled_dot_product_attention(
@@ -190,7 +181,6 @@ class Tape:
         return self._step(run, q, k, v, *(() if added is None else (added,)))
 
     def normalize(self, x: int, gain: Array, bias: Array) -> int:
-        """layer_norm."""
         size = gain.shape
 
         def run(y: torch.Tensor, scale: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
@@ -199,11 +189,9 @@ class Tape:
         return self._step(run, x, self.constant(gain), self.constant(bias))
 
     def transpose(self, x: int, perm: Shape) -> int:
-        """permute."""
         return self._step(lambda y: y.permute(perm), x)
 
     def reshape(self, x: int, shape: Shape) -> int:
-        """reshape."""
         return self._step(lambda y: y.reshape(shape), x)
 
     def dequantize(self, x: int, scale: float) -> int:

@@ -97,15 +97,12 @@ class Nodes(Writer):
         return self.node("DequantizeLinear", name, *self._scale(values.scale, np.array(0, np.int8)))
 
     def product(self, a: str, b: str) -> str:
-        """MatMul."""
         return self.node("MatMul", a, b)
 
     def convolution(self, x: str, kernel: Weights, bias: Array | None, window: Window) -> str:
-        """Conv."""
         return self._windowed("Conv", x, kernel, bias, window)
 
     def deconvolution(self, x: str, kernel: Weights, bias: Array | None, window: Window) -> str:
-        """ConvTranspose."""
         return self._windowed("ConvTranspose", x, kernel, bias, window)
 
     def _windowed(self, kind: str, x: str, kernel: Weights, bias: Array | None, window: Window) -> str:
@@ -116,22 +113,18 @@ class Nodes(Writer):
         )  # fmt: skip
 
     def pool(self, x: str, fold: Fold, window: Window) -> str:
-        """MaxPool, AveragePool."""
         kind = "MaxPool" if fold is Fold.MAX else "AveragePool"
         return self.node(
             kind, x, kernel_shape=window.kernel, strides=window.stride, pads=window.pad * 2
         )  # fmt: skip
 
     def add(self, a: str, b: str) -> str:
-        """Add."""
         return self.node("Add", a, b)
 
     def act(self, x: str, function: Act) -> str:
-        """Relu, Gelu."""
         return self.node("Relu" if function is Act.RELU else "Gelu", x)
 
     def softmax(self, x: str) -> str:
-        """Softmax."""
         return self.node("Softmax", x, axis=-1)
 
     def attention(self, q: str, k: str, v: str, mask: Mask, added: str | None) -> str:
@@ -154,24 +147,19 @@ class Nodes(Writer):
         return self.reshape(y, form.result) if form.shared > 1 else y
 
     def normalize(self, x: str, gain: Array, bias: Array) -> str:
-        """LayerNormalization."""
         affine = (self.constant(gain), self.constant(bias))
         return self.node("LayerNormalization", x, *affine, axis=-1, epsilon=EPSILON)
 
     def transpose(self, x: str, perm: Shape) -> str:
-        """Transpose."""
         return self.node("Transpose", x, perm=perm)
 
     def reshape(self, x: str, shape: Shape) -> str:
-        """Reshape."""
         return self.node("Reshape", x, self.constant(np.array(shape, np.int64)))
 
     def dequantize(self, x: str, scale: float) -> str:
-        """DequantizeLinear."""
         return self.node("DequantizeLinear", x, *self._scale(scale, self.zero))
 
     def quantize(self, x: str, scale: float) -> str:
-        """QuantizeLinear."""
         return self.node("QuantizeLinear", x, *self._scale(scale, self.zero))
 
     def _scale(self, scale: float, zero: Array) -> tuple[str, str]:

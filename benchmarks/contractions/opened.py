@@ -29,7 +29,7 @@ from benchmarks.contractions.forms import (
     Window,
     inputs,
 )
-from benchmarks.contractions.language import LANGUAGE
+from benchmarks.contractions.reference import LANGUAGE
 from benchmarks.machine import this_machine
 from benchmarks.measure import Effort, measure
 from benchmarks.peers.anyrt import Described, bound, built

@@ -16,11 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.contractions.calls import Act, Codes, Weights
-from benchmarks.contractions.describe import describe
-from benchmarks.contractions.forms import Case, Fold, Mask, Window, grown_size, result, window_size
+from benchmarks.contractions.cases import ALL as CASES
+from benchmarks.contractions.describe import describe, values_of
+from benchmarks.contractions.forms import Case, Fold, Mask, Window, grown_size, inputs, result, window_size
+from benchmarks.language import Language
 from benchmarks.layers import reference
 from benchmarks.steps import Shape
-from benchmarks.values import Array
+from benchmarks.values import Array, like
 
 Doubles: TypeAlias = NDArray[np.float64]
 Place: TypeAlias = tuple[slice, ...]
@@ -42,15 +44,12 @@ class Exact:
     """Calls in float64: sums over windows are one product of matrices for each place in the window."""
 
     def constant(self, values: Weights) -> Doubles:
-        """Numbers."""
         return _doubles(values)
 
     def product(self, a: Doubles, b: Doubles) -> Doubles:
-        """By NumPy."""
         return np.asarray(a @ b)
 
     def convolution(self, x: Doubles, kernel: Weights, bias: Array | None, window: Window) -> Doubles:
-        """Cross-correlation."""
         weights, places = _doubles(kernel), window_size(x.shape[2:], window)
         x = _padded(x, window, 0.0)
         out = np.zeros((x.shape[0], weights.shape[0], *places))
@@ -84,7 +83,6 @@ class Exact:
         return np.asarray(np.sum(each, axis=0) / counts)
 
     def add(self, a: Doubles, b: Doubles) -> Doubles:
-        """By NumPy."""
         return np.asarray(a + b)
 
     def act(self, x: Doubles, function: Act) -> Doubles:
@@ -109,21 +107,17 @@ class Exact:
         return np.asarray(self.softmax(scores if added is None else scores + added) @ v)
 
     def normalize(self, x: Doubles, gain: Array, bias: Array) -> Doubles:
-        """Layer normalisation."""
         centred = x - x.mean(-1, keepdims=True)
         spread = np.sqrt(np.square(centred).mean(-1, keepdims=True) + EPSILON)
         return np.asarray(centred / spread * gain.astype(np.float64) + bias.astype(np.float64))
 
     def transpose(self, x: Doubles, perm: Shape) -> Doubles:
-        """By NumPy."""
         return x.transpose(perm)
 
     def reshape(self, x: Doubles, shape: Shape) -> Doubles:
-        """By NumPy."""
         return x.reshape(shape)
 
     def dequantize(self, x: Doubles, scale: float) -> Doubles:
-        """Codes times scale."""
         return x * scale
 
     def quantize(self, x: Doubles, scale: float) -> Doubles:
@@ -163,3 +157,13 @@ def _biased(x: Doubles, bias: Array | None) -> Doubles:
     if bias is None:
         return x
     return np.asarray(x + bias.astype(np.float64).reshape(-1, *(1,) * (x.ndim - 2)))
+
+
+LANGUAGE = Language(
+    {c.name: c for c in CASES},
+    given=values_of,
+    exact=lambda case, given: (run(case, given),),
+    outputs=lambda case, exact: (like(result(case)),),
+    empty=lambda case: {name: like(tensor) for name, tensor in inputs(case).items()},
+    distance=lambda case, exact, got: error(case, *exact, *got),
+)

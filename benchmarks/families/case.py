@@ -10,6 +10,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
+import anyrt as trt
 from benchmarks.values import Array, nbytes, placed
 
 Random: TypeAlias = np.random.Generator
@@ -124,3 +125,8 @@ def constant(value: Any, dtype: Any = np.float32) -> Make:  # Any: see above
 def size(shape: Shape) -> str:
     """For names."""
     return "x".join(map(str, shape))
+
+
+def constant_of(network: Any, array: Array) -> Any:  # Any: networks and tensors, whose classes are derived
+    """A constant tensor of AnyRT."""
+    return network.add_constant(array.shape, trt.Weights(np.ascontiguousarray(array))).get_output(0)

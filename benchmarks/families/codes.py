@@ -10,8 +10,7 @@ import ml_dtypes
 import numpy as np
 
 import anyrt as trt
-from benchmarks.families.case import Case, Family, Node, Shape, normal, size
-from benchmarks.families.networks import constant_of
+from benchmarks.families.case import Case, Family, Node, Shape, constant_of, normal, size
 from benchmarks.values import Array
 
 INT8, FP8, INT4 = (np.dtype(t) for t in (np.int8, ml_dtypes.float8_e4m3fn, ml_dtypes.int4))

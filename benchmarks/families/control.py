@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 import anyrt as trt
-from benchmarks.families.case import Case, Family, Node, constant, normal
-from benchmarks.families.networks import constant_of
+from benchmarks.families.case import Case, Family, Node, constant, constant_of, normal
 from benchmarks.values import Array
 
 OP, FUNCTION, MATRIX = trt.ElementWiseOperation, trt.ActivationType, trt.MatrixOperation

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.families.case import Case, Family, Make, Node, Random, Shape, size
-from benchmarks.families.networks import constant_of
+from benchmarks.families.case import Case, Family, Make, Node, Random, Shape, constant_of, size
 from benchmarks.values import Array
 
 OBJECTS = 60  # of an image; boxes lie around them

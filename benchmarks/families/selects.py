@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.families.case import Case, Family, Node, Shape, normal, places, size
-from benchmarks.families.networks import constant_of
+from benchmarks.families.case import Case, Family, Node, Shape, constant_of, normal, places, size
 from benchmarks.values import Array
 
 

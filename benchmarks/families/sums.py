@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 import anyrt as trt
-from benchmarks.families.case import Case, Family, Make, Node, Shape, size
-from benchmarks.families.networks import constant_of
+from benchmarks.families.case import Case, Family, Make, Node, Shape, constant_of, size
 from benchmarks.values import Array
 
 

@@ -7,10 +7,11 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.language import Language
 from benchmarks.layers.arrays import Library, function, operations
-from benchmarks.layers.cases import Case
+from benchmarks.layers.cases import ALL, Case
 from benchmarks.steps import Element, types
-from benchmarks.values import Array
+from benchmarks.values import Array, input_values, like
 
 Doubles: TypeAlias = NDArray[np.float64]
 # What a result may differ from the reference, as a part of its size: many times the rounding of one
@@ -64,3 +65,13 @@ def distance(dtype: Element, expected: Doubles, got: Array, slack: float = 0.0) 
 def _ulp(size: Doubles, dtype: Element) -> Doubles:
     exponent = np.frexp(size)[1] - 1
     return np.asarray(np.ldexp(1.0, exponent - FRACTION_BITS[dtype]))
+
+
+LANGUAGE = Language(
+    {c.name: c for c in ALL},
+    given=lambda case: {"x": input_values(case.input, case.low, case.high)},
+    exact=lambda case, given: (run(case, given["x"]),),
+    outputs=lambda case, exact: (like(types(case.steps, case.input)[-1]),),
+    empty=lambda case: {"x": like(case.input)},
+    distance=lambda case, exact, got: error(case, *exact, *got),
+)

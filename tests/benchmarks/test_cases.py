@@ -10,8 +10,8 @@ from benchmarks.layers import arrays, formula, reference, spellings, taps
 from benchmarks.layers.cases import ALL, CASES, SPELLED, TINY, Case, Layer, traffic
 from benchmarks.layers.formula import Formula, Line, Number, Op, Weights, evaluate, shapes_of
 from benchmarks.layers.goals import GOALS, SPECIAL
-from benchmarks.layers.suite import CROWDED
 from benchmarks.layers.taps import table as taps_of
+from benchmarks.registry import CROWDED
 from benchmarks.steps import (
     Cast,
     Dequantize,

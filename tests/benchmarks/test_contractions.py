@@ -30,7 +30,7 @@ from benchmarks.contractions.forms import (
     Window,
     window_size,
 )
-from benchmarks.contractions.language import LANGUAGE
+from benchmarks.contractions.reference import LANGUAGE
 from benchmarks.machine import Machine
 from benchmarks.peers import OURS, UNTILED, Cannot, load_peers
 from benchmarks.record import Entry, Results, Row

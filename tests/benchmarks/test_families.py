@@ -7,7 +7,7 @@ from benchmarks import __main__ as cli
 from benchmarks.families import reference, report
 from benchmarks.families.case import Family, inputs, wanted
 from benchmarks.families.cases import ALL
-from benchmarks.families.language import LANGUAGE
+from benchmarks.families.reference import LANGUAGE
 from benchmarks.families.samples import sampled
 from benchmarks.machine import Machine
 from benchmarks.peers import load_peers

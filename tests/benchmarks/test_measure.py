@@ -13,12 +13,12 @@ from benchmarks import limit, measure, record, table
 from benchmarks.compare import comparison
 from benchmarks.layers import goals, report
 from benchmarks.layers.cases import CASES, SPELLED, TINY, Case, Layer
-from benchmarks.layers.language import LANGUAGE
-from benchmarks.layers.suite import SUITE
+from benchmarks.layers.reference import LANGUAGE
 from benchmarks.machine import Machine
 from benchmarks.peers import NAMES, Way, load_peers
 from benchmarks.probe import Probe
 from benchmarks.record import Crowd, Entry, Results, Row
+from benchmarks.registry import LAYERS as SUITE
 from benchmarks.steps import (
     Cast,
     Dequantize,
