@@ -53,7 +53,7 @@ def graph_with_sizes(graph: Graph, change: Change) -> Graph:
     new: dict[Value, Value] = {}
     for node in _nodes(graph):
         results = apply_all(with_sizes(node.op, change), *(new[a] for a in node.args))
-        new |= {Value(node, k): made for k, made in enumerate(results)}
+        new |= {Value(node, k): result for k, result in enumerate(results)}
     if all(old == now for old, now in new.items()):
         return graph
     return Graph(

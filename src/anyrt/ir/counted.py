@@ -26,30 +26,30 @@ def counted(graph: Graph, others: Iterable[Value] = (), asked: Iterable[Value] =
     asked = list(asked)
     outputs, others = [*(v for _, v in graph.outputs), *asked], (*others, *asked)
     tells = {v: v.op.tells for v in walk((*outputs, *others)) if v.op.tells is not None}
-    found: dict[Sym, Value] = {}
-    wanted = _wanted(outputs) if tells else frozenset()
-    while missing := [v for v, sym in tells.items() if sym in wanted and found.get(sym) != v]:
+    computed: dict[Sym, Value] = {}
+    needed = _needed_sizes(outputs) if tells else frozenset()
+    while missing := [v for v, sym in tells.items() if sym in needed and computed.get(sym) != v]:
         for value in missing:
             sym = tells[value]
-            if sym in found:
+            if sym in computed:
                 raise _two(sym)
-            found[sym] = value
-        wanted = _wanted((*outputs, *found.values()))
-    _check_inside(graph, found)
-    if not found:
+            computed[sym] = value
+        needed = _needed_sizes((*outputs, *computed.values()))
+    _check_inside(graph, computed)
+    if not computed:
         return graph
-    order = list(_in_order({tells[v]: v for v in tells if v in found.values()}))
-    told = tuple((tells[v].name, v) for v in order)
+    order = list(_in_order({tells[v]: v for v in tells if v in computed.values()}))
+    ports = tuple((tells[v].name, v) for v in order)
     symbols = tuple(Symbol(tells[v], tells[v].name, 0, True) for v in order)
-    return replace(graph, outputs=(*graph.outputs, *told), symbols=(*graph.symbols, *symbols))
+    return replace(graph, outputs=(*graph.outputs, *ports), symbols=(*graph.symbols, *symbols))
 
 
-def _check_inside(graph: Graph, found: Mapping[Sym, Value]) -> None:
+def _check_inside(graph: Graph, computed: Mapping[Sym, Value]) -> None:
     """A size that a region computes is used outside of it, although it changes with each iteration."""
-    called = {sym.name: sym for sym in found}
+    called = {sym.name: sym for sym in computed}
     for inner in nested(graph) if gathered(graph, told) else ():
         for sym, value in told(inner):
-            if called.setdefault(sym.name, sym) != sym or found.get(sym, value) != value:
+            if called.setdefault(sym.name, sym) != sym or computed.get(sym, value) != value:
                 raise _two(sym)
             if inner is not graph and is_open(sym):
                 got = "a size without an upper bound, which each turn or branch decides anew"
@@ -61,7 +61,7 @@ def _two(sym: Sym) -> GraphError:
     return GraphError("AR402", sym.name, got, "one", do)
 
 
-def _wanted(values: Iterable[Value]) -> frozenset[Sym]:
+def _needed_sizes(values: Iterable[Value]) -> frozenset[Sym]:
     return mentioned(walk(values)) | {v.op.tells for v in walk(values) if v.op.tells is not None}
 
 

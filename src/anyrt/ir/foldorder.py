@@ -25,8 +25,8 @@ def each(values: Array, turns: Ints, fold: Callable[..., Array], before: Array |
     out, begin = np.empty(len(turns), values.dtype), np.cumsum(turns) - turns
     for count in np.unique(turns):
         rows = np.flatnonzero(turns == count)
-        found = values[begin[rows][:, None] + np.arange(count)]
-        out[rows] = fold(found) if before is None else fold(found, before[rows])
+        terms = values[begin[rows][:, None] + np.arange(count)]
+        out[rows] = fold(terms) if before is None else fold(terms, before[rows])
     return out
 
 

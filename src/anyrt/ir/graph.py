@@ -212,10 +212,10 @@ def gathered(graph: Graph, find: Callable[[Graph], Iterable[T]]) -> frozenset[T]
 
 def depth(graph: Graph) -> int:
     """The nesting depth of regions."""
-    found: dict[Graph, int] = {}
+    depths: dict[Graph, int] = {}
     for inner in reversed([*nested(graph)]):
-        found[inner] = max((1 + found[r] for r in inner.regions), default=0)
-    return found[graph]
+        depths[inner] = max((1 + depths[r] for r in inner.regions), default=0)
+    return depths[graph]
 
 
 def users(graph: Graph) -> Mapping[Value, Sequence[Value]]:

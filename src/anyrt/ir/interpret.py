@@ -34,8 +34,8 @@ def interpret(
     if sizes is None:
         sizes = infer_sizes(graph, feeds)
     fed = tuple(_fed(name, feeds[name], value, sizes) for name, value in graph.inputs)
-    made = _outputs(graph, fed, sizes)
-    return {name: cast(array, v.dtype) for (name, v), array in zip(graph.outputs, made, strict=True)}
+    arrays = _outputs(graph, fed, sizes)
+    return {name: cast(array, v.dtype) for (name, v), array in zip(graph.outputs, arrays, strict=True)}
 
 
 def run_region(region: Graph, args: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -50,18 +50,18 @@ def _outputs(graph: Graph, args: tuple[Array, ...], sizes: Mapping[str, int]) ->
     arrays = {value: array for (_, value), array in zip(graph.inputs, args, strict=True)}
     for value in walk((*(v for _, v in told(graph)), *(v for _, v in graph.outputs))):
         if value not in arrays:
-            made = all_results(value.node, tuple(arrays[a] for a in value.args), sizes)
-            arrays |= {Value(value.node, k): array for k, array in enumerate(made)}
+            results = all_results(value.node, tuple(arrays[a] for a in value.args), sizes)
+            arrays |= {Value(value.node, k): array for k, array in enumerate(results)}
             if value.op.tells is not None:
-                sizes = {**sizes, value.op.tells.name: int(made[0])}
+                sizes = {**sizes, value.op.tells.name: int(results[0])}
     return tuple(arrays[v] for _, v in graph.outputs)
 
 
-def _fed(name: str, given: Array, value: Value, sizes: Mapping[str, int]) -> Array:
-    wanted = _shape(value.type, sizes)
-    if given.shape != wanted:
-        raise BindingError("AR704", name, got=f"shape {given.shape}", wanted=f"{wanted} ({value.type})")
-    return widen(given, value.dtype)
+def _fed(name: str, array: Array, value: Value, sizes: Mapping[str, int]) -> Array:
+    expected = _shape(value.type, sizes)
+    if array.shape != expected:
+        raise BindingError("AR704", name, got=f"shape {array.shape}", wanted=f"{expected} ({value.type})")
+    return widen(array, value.dtype)
 
 
 def compute(value: Value, args: tuple[Array, ...], sizes: Mapping[str, int]) -> Array:
@@ -82,16 +82,16 @@ def all_results(node: Node, args: tuple[Array, ...], sizes: Mapping[str, int]) -
 
 def infer_sizes(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, int]:
     """The value of every symbol that is a size or a followed element of an input."""
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for name, value in graph.inputs:
-        given, elements = feeds[name], known(value)
-        if given.ndim != value.type.rank:
-            raise BindingError("AR704", name, got=f"shape {given.shape}", wanted=f"{value.type}")
-        pairs = list(zip(value.shape, given.shape, strict=True))
+        array, elements = feeds[name], known(value)
+        if array.ndim != value.type.rank:
+            raise BindingError("AR704", name, got=f"shape {array.shape}", wanted=f"{value.type}")
+        pairs = list(zip(value.shape, array.shape, strict=True))
         if elements is not None:
-            pairs += [(d, int(n)) for d, n in zip(elements.ravel().tolist(), given.flat, strict=False)]
-        found |= {sym.name: n for d, n in pairs if (sym := as_symbol(d)) is not None}
-    return found
+            pairs += [(d, int(n)) for d, n in zip(elements.ravel().tolist(), array.flat, strict=False)]
+        sizes |= {sym.name: n for d, n in pairs if (sym := as_symbol(d)) is not None}
+    return sizes
 
 
 def concrete(op: Prim, sizes: Mapping[str, int]) -> Prim:

@@ -64,8 +64,8 @@ def _interval(x: Expr, known: Mapping[Expr, Interval]) -> Interval | None:
         case Alu(op=Op.MIN | Op.MAX as op, args=(a, b)) if x.type.is_float:
             return _extreme(op, _interval(a, known), _interval(b, known))
         case Alu(op=Op() as op, args=(arg,)) if op in _WHOLE:
-            found = _interval(arg, known)
-            return None if found is None else (_whole(op, found[0]), _whole(op, found[1]))
+            operand = _interval(arg, known)
+            return None if operand is None else (_whole(op, operand[0]), _whole(op, operand[1]))
         case _:
             return None
 
@@ -91,11 +91,11 @@ def _whole(op: Op, bound: float) -> float:
     return bound if abs(bound) == inf else float(_WHOLE[op](bound))
 
 
-def _converted(to: Scalar, found: Interval | None) -> Interval | None:
+def _converted(to: Scalar, interval: Interval | None) -> Interval | None:
     """Conversions that keep every number of the interval, rounding towards zero at most."""
-    if found is None or not _holds(to, *found):
+    if interval is None or not _holds(to, *interval):
         return None
-    return found if to.is_float else (float(trunc(found[0])), float(trunc(found[1])))
+    return interval if to.is_float else (float(trunc(interval[0])), float(trunc(interval[1])))
 
 
 def _holds(to: Scalar, low: float, high: float) -> bool:
@@ -107,13 +107,13 @@ def _learned(condition: Expr, known: Mapping[Expr, Interval]) -> dict[Expr, Inte
     """The intervals of the compared values if `condition` holds; no comparison holds for NaN."""
     match condition:
         case Alu(op=Op.LT | Op.LE, args=(a, b)):
-            found: dict[Expr, Interval] = {}
+            learned: dict[Expr, Interval] = {}
             for x, other, below in ((a, b, True), (b, a, False)):
                 bound = _interval(other, known)
                 if bound is not None and not isinstance(x, Const):
                     low, high = _interval(x, known) or (-inf, inf)
-                    found[x] = (low, min(high, bound[1])) if below else (max(low, bound[0]), high)
-            return found
+                    learned[x] = (low, min(high, bound[1])) if below else (max(low, bound[0]), high)
+            return learned
         case _:
             return {}
 

@@ -102,12 +102,12 @@ class _Parser:
         read.expect("scratch")
         scratch = read.dim()
         shared = read.dim() if read.skip("shared") else 0
-        found = Kernel(name, var, self.body(), work, scratch, shared)
+        parsed = Kernel(name, var, self.body(), work, scratch, shared)
         self.restore(before)
-        fault = next(kernel_faults(found), None)
+        fault = next(kernel_faults(parsed), None)
         if fault is not None:
             raise PlanError("AR607", place, got=fault)
-        self.kernels.append(found)
+        self.kernels.append(parsed)
 
     def restore(self, before: Mapping[str, Sym]) -> None:
         """Loop variables end with their block, bound values do not: they are only notation."""
@@ -253,9 +253,9 @@ class _Parser:
 
     def word(self) -> Expr:
         self.reader.expect("(")
-        found = kernel.load(self.buffer(), self.subscript(), word=True)
+        load = kernel.load(self.buffer(), self.subscript(), word=True)
         self.reader.expect(")")
-        return found
+        return load
 
     def index(self) -> Expr:
         self.reader.expect("(")
@@ -270,12 +270,12 @@ class _Parser:
             return kernel.cast(args[0], SCALARS[name])
         if op not in self.instructions:
             raise PlanError("AR605", place, got=repr(name), wanted="an instruction")
-        found = self.instructions[op]
-        fault = operand_fault(found, kinds)
+        instruction = self.instructions[op]
+        fault = operand_fault(instruction, kinds)
         if fault is not None:
             raise PlanError("AR607", place, got=fault)
-        if found is not Op.BITCAST:
-            return kernel.alu(found, *args)
+        if instruction is not Op.BITCAST:
+            return kernel.alu(instruction, *args)
         if suffix not in SCALARS or BITS[SCALARS[suffix]] != BITS[kinds[0]]:
             raise PlanError("AR607", place, got=f"{name} of {kinds[0].value}", wanted="one width")
         return kernel.bitcast(args[0], SCALARS[suffix])

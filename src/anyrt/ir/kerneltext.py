@@ -145,14 +145,14 @@ class _Printer:
         return f"{symbol_text(var)}{extent}"
 
     def body(self, body: Iterable[Stmt]) -> None:
-        before, told, bound = set(self.scope), len(self.texts), len(self.bounds)
+        before, named, bounded = set(self.scope), len(self.texts), len(self.bounds)
         for stmt in body:
             self.statement(stmt)
         self.scope = before
         # Names of a block are unknown behind it: a dictionary removes its last entries first.
-        while len(self.texts) > told:
+        while len(self.texts) > named:
             self.texts.popitem()
-        while len(self.bounds) > bound:
+        while len(self.bounds) > bounded:
             self.bounds.popitem()
 
     def statement(self, stmt: Stmt) -> None:

@@ -46,8 +46,8 @@ class _Users:
 
     def write(self, rows: Ints, at: Ints, threads: Ints) -> Array:
         """Record writes; True for threads that overwrite another thread's value."""
-        found = (users[rows, at] for users in (self.writer, self.reader))
-        others = np.logical_or.reduce([(x != NOBODY) & (x != threads) for x in found])
+        users = (entry[rows, at] for entry in (self.writer, self.reader))
+        others = np.logical_or.reduce([(x != NOBODY) & (x != threads) for x in users])
         self.writer[rows, at] = threads
         return np.asarray(others | (self.writer[rows, at] != threads))
 
@@ -79,9 +79,9 @@ Use: TypeAlias = Callable[[_Users, Ints, Ints, Ints], Array]
 
 @dataclass(slots=True, eq=False)
 class Memory:
-    """All buffers of one kernel except registers. `given`: those that are neither scratch nor shared."""
+    """All buffers of one kernel except registers. `bound`: those that are neither scratch nor shared."""
 
-    given: Mapping[Buffer, Array]
+    bound: Mapping[Buffer, Array]
     sizes: Mapping[str, int]
     _rows: dict[Space, _Rows] = field(default_factory=dict)
     _arrays: dict[Buffer, Array] = field(default_factory=dict)
@@ -158,11 +158,11 @@ class Memory:
 
     def _array(self, buffer: Buffer) -> Array:
         if buffer not in self._arrays:
-            given, kind, size = self.given.get(buffer), DTYPES[buffer.stored], self.number(buffer.entries)
-            if given is None or given.shape != (size,) or given.itemsize != kind.itemsize:
-                got = "no array" if given is None else f"an array {given.dtype}{list(given.shape)}"
+            array, kind, size = self.bound.get(buffer), DTYPES[buffer.stored], self.number(buffer.entries)
+            if array is None or array.shape != (size,) or array.itemsize != kind.itemsize:
+                got = "no array" if array is None else f"an array {array.dtype}{list(array.shape)}"
                 raise Fault(f"{got} for {buffer.name}", f"{kind}[{size}]")
-            self._arrays[buffer] = given.view(kind)
+            self._arrays[buffer] = array.view(kind)
         return self._arrays[buffer]
 
 

@@ -123,5 +123,5 @@ class Prim(ABC):
         return _all(self.ref(args, out))
 
 
-def _all(found: T | tuple[T, ...]) -> tuple[T, ...]:
-    return found if isinstance(found, tuple) else (found,)
+def _all(result: T | tuple[T, ...]) -> tuple[T, ...]:
+    return result if isinstance(result, tuple) else (result,)

@@ -156,12 +156,12 @@ class Module:
     @property
     def inside(self) -> tuple[tuple[int, int], ...]:
         """The numbers of the steps that contain others, and how many these are."""
-        found, behind = list[tuple[int, int]](), list[int]()
+        containers, behind = list[tuple[int, int]](), list[int]()
         for n, step in reversed([*enumerate(self.steps)]):  # those behind it are counted
             count = sum(behind.pop() for _ in inside(step))
-            found += [(n, count)] if count else []
+            containers += [(n, count)] if count else []
             behind.append(1 + count)
-        return tuple(reversed(found))
+        return tuple(reversed(containers))
 
     @property
     def loops(self) -> tuple[int, ...]:
@@ -222,8 +222,8 @@ def _steps(steps: Iterable[Step], indent: str) -> Iterator[str]:
             case Call():
                 yield indent + print_call(step)
             case ExternalCall(name, buffers, sizes):
-                told = ", ".join(map(print_dim, sizes)) or "nothing"
-                yield f"{indent}  {name}({', '.join(b.name for b in buffers)}) outside, told {told}"
+                listed = ", ".join(map(print_dim, sizes)) or "nothing"
+                yield f"{indent}  {name}({', '.join(b.name for b in buffers)}) outside, told {listed}"
             case While(name, flag, body):
                 yield f"{indent}  {name} while {flag.name}:"
                 yield from _steps(body, f"{indent}  ")
@@ -251,5 +251,5 @@ def print_call(call: Call) -> str:
         if b.space is not Space.SCRATCH
     )
     judged = "" if call.finds is None else f", or {call.finds.assertion.code}"
-    told = "".join(f", gives {sym}" for sym, _ in call.tells)
-    return f"  {call.name}({names}) over {print_dim(call.kernel.var.extent or 0)}{judged}{told}"
+    computed = "".join(f", gives {sym}" for sym, _ in call.tells)
+    return f"  {call.name}({names}) over {print_dim(call.kernel.var.extent or 0)}{judged}{computed}"

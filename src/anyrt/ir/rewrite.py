@@ -65,7 +65,7 @@ class Op:
 
 
 Pattern: TypeAlias = Hole | Op
-Found: TypeAlias = dict[str, object]
+Bindings: TypeAlias = dict[str, object]
 
 
 def op(kind: type[Prim], *args: Pattern, **attributes: object) -> Op:
@@ -99,17 +99,17 @@ class Rule:
 
     def apply(self, value: Value) -> Value | Fail:
         """The replacement of `value`, or the reason why there is none."""
-        found = matches(_pattern(self.find), value)
-        if found is None:
+        bindings = matches(_pattern(self.find), value)
+        if bindings is None:
             return Fail("another pattern")
-        found[OUT] = value
-        refused = self.guard(**_needed(self.guard, found))
-        if refused is not None:
-            return refused
-        made = self.make(**_needed(self.make, found))
-        if isinstance(made, Value):
-            assert made.type == value.type, f"{self.name}: {value.type} became {made.type}"
-        return made
+        bindings[OUT] = value
+        reason = self.guard(**_needed(self.guard, bindings))
+        if reason is not None:
+            return reason
+        replacement = self.make(**_needed(self.make, bindings))
+        if isinstance(replacement, Value):
+            assert replacement.type == value.type, f"{self.name}: {value.type} became {replacement.type}"
+        return replacement
 
 
 @lru_cache(maxsize=256)
@@ -117,8 +117,8 @@ def _pattern(find: Callable[..., Pattern]) -> Pattern:
     return find(*map(Hole, inspect.signature(find).parameters))
 
 
-def _needed(function: Callable[..., object], found: Found) -> Found:
-    return {name: found[name] for name in _parameters(function)}
+def _needed(function: Callable[..., object], bindings: Bindings) -> Bindings:
+    return {name: bindings[name] for name in _parameters(function)}
 
 
 @lru_cache(maxsize=1024)
@@ -126,33 +126,33 @@ def _parameters(function: Callable[..., object]) -> tuple[str, ...]:
     return tuple(inspect.signature(function).parameters)
 
 
-def matches(pattern: Pattern, value: Value) -> Found | None:
+def matches(pattern: Pattern, value: Value) -> Bindings | None:
     """The bindings of the names in `pattern` if it matches `value`; None if it does not."""
-    found: Found = {}
-    return found if _match(pattern, value, found) else None
+    bindings: Bindings = {}
+    return bindings if _match(pattern, value, bindings) else None
 
 
-def _match(pattern: Pattern, value: Value, found: Found) -> bool:
+def _match(pattern: Pattern, value: Value, bindings: Bindings) -> bool:
     match pattern:
         case Hole(name=name):
-            return found.setdefault(name, value) == value
-        case Op(kind=kind, args=args, name=given, index=index):
+            return bindings.setdefault(name, value) == value
+        case Op(kind=kind, args=args, name=bound, index=index):
             if not isinstance(value.op, kind) or (len(args), index) != (len(value.args), value.index):
                 return False
-            if given is not None:
-                found[given] = value
-            fits = _attributes(pattern, value.op, found)
-            return fits and all(_match(p, a, found) for p, a in zip(args, value.args, strict=True))
+            if bound is not None:
+                bindings[bound] = value
+            fits = _attributes(pattern, value.op, bindings)
+            return fits and all(_match(p, a, bindings) for p, a in zip(args, value.args, strict=True))
 
 
-def _attributes(pattern: Op, op: Prim, found: Found) -> bool:
-    return all(_attribute(wanted, getattr(op, name), found) for name, wanted in pattern.attributes)
+def _attributes(pattern: Op, op: Prim, bindings: Bindings) -> bool:
+    return all(_attribute(expected, getattr(op, name), bindings) for name, expected in pattern.attributes)
 
 
-def _attribute(wanted: object, value: object, found: Found) -> bool:
-    if isinstance(wanted, Bind):
-        return found.setdefault(wanted.name, value) == value
-    return wanted == value
+def _attribute(expected: object, value: object, bindings: Bindings) -> bool:
+    if isinstance(expected, Bind):
+        return bindings.setdefault(expected.name, value) == value
+    return expected == value
 
 
 def rewrite(graph: Graph, rules: Sequence[Rule]) -> Graph:
@@ -182,9 +182,9 @@ def _head(rule: Rule) -> Op:
 
 def _first(rules: Iterable[Rule], value: Value) -> Value:
     for rule in rules:
-        made = rule.apply(value)
-        if isinstance(made, Value) and made != value:
-            return made
+        replacement = rule.apply(value)
+        if isinstance(replacement, Value) and replacement != value:
+            return replacement
     return value
 
 

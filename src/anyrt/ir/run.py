@@ -139,17 +139,17 @@ class _Run:
                 if chosen.size:
                     self.body(inner, step.points.pick(chosen))
             case Let(var=var, value=value):
-                found = step.dim(value)
-                step.check(var, found)
-                return step.points.having(var, found)
+                position = step.dim(value)
+                step.check(var, position)
+                return step.points.having(var, position)
             case Alloc(buffer=buffer, value=start):
                 copies, places = (self.memory.number(buffer.size), 1), np.arange(len(step.points))
-                first, lacks = step.found(start)
+                first, lacks = step.tracked(start)
                 return step.points.holding(
                     buffer, Cell(np.tile(first, copies).T, np.tile(lacks, copies).T, places)
                 )
             case Store(buffer=buffer, index=at, value=value):
-                step.write(buffer, step.dim(at), *step.found(value))
+                step.write(buffer, step.dim(at), *step.tracked(value))
             case Fold():
                 self._fold(stmt, step)
             case MultiReduction(buffers=buffers, step=values):
@@ -213,12 +213,12 @@ class _Run:
             inside = list(statements(loop.body))
             own = {s.buffer for s in inside if isinstance(s, Alloc)}
             several = [s for s in inside if isinstance(s, MultiReduction) and own.isdisjoint(s.buffers)]
-            found = {s.buffers: s for s in several if loop.kind is Loop.VECTOR}
+            reductions = {s.buffers: s for s in several if loop.kind is Loop.VECTOR}
             separate = loop.kind in (Loop.BLOCK, Loop.THREAD) or self._is_separate(
                 loop.body, own, loop.kind is Loop.UNROLL
             )
             width = lanes_for(loop.body, 32 * self.lanes)
-            self.traits[id(loop)] = _Traits(separate, width, tuple(found.values()))
+            self.traits[id(loop)] = _Traits(separate, width, tuple(reductions.values()))
         return self.traits[id(loop)]
 
     def _is_separate(self, body: Sequence[Stmt], own: Container[Buffer], unrolled: bool) -> bool:
@@ -237,7 +237,7 @@ class _Run:
         """Iterations that share a register are folded with one another first, inner loops before outer
         ones."""
         cell, at = step.element(stmt.buffer, step.dim(stmt.index))
-        points, (values, lacks), op = step.points, step.found(stmt.value), OPS[stmt.op]
+        points, (values, lacks), op = step.points, step.tracked(stmt.value), OPS[stmt.op]
         cell.lacks[cell.places[lacks], at] = True
         while cell.is_shared:
             loop, turns, points = points.before()
@@ -269,7 +269,7 @@ class _Step:
         sizes = {name: np.array(n, np.int64) for name, n in self.memory.sizes.items()}
         self.evaluation = Evaluation(self, {**sizes, **self.points.symbols})
 
-    def found(self, x: Expr) -> tuple[Array, Flags]:
+    def tracked(self, x: Expr) -> tuple[Array, Flags]:
         """An expression at each point, and whether it depends on memory that was never stored."""
         value = self.evaluation.value(x)
         return np.broadcast_to(value, len(self.points)), np.broadcast_to(self.lacks, len(self.points))

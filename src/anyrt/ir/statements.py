@@ -67,10 +67,10 @@ def expressions(body: Iterable[Stmt]) -> list[Expr]:
 
 def indices(body: Iterable[Stmt]) -> list[Dim]:
     """Every index in statements, each once."""
-    found: dict[Dim, None] = {}
+    dims: dict[Dim, None] = {}
     for x in (x for s in statements(body) for x in held(s)):
-        found.update(dict.fromkeys([x] if isinstance(x, int | DimExpr) else dims_of(x)))
-    return list(found)
+        dims.update(dict.fromkeys([x] if isinstance(x, int | DimExpr) else dims_of(x)))
+    return list(dims)
 
 
 def decided(kernel: Kernel) -> frozenset[Sym]:
@@ -82,8 +82,8 @@ def decided(kernel: Kernel) -> frozenset[Sym]:
 @lru_cache(maxsize=1 << 12)
 def dims_of(x: Expr) -> tuple[Dim, ...]:
     """Every index in `x`, those behind bound symbols too, in an order that is the same in every run."""
-    found = (e.dim if isinstance(e, Index) else e.index for e in parts([x]) if isinstance(e, Index | Load))
-    return tuple(dict.fromkeys(found))
+    dims = (e.dim if isinstance(e, Index) else e.index for e in parts([x]) if isinstance(e, Index | Load))
+    return tuple(dict.fromkeys(dims))
 
 
 def buffers_of(body: Iterable[Stmt]) -> set[Buffer]:
@@ -109,17 +109,17 @@ def buffers_in_order(kernel: Kernel) -> tuple[Buffer, ...]:
 
 
 def _touched(kernel: Kernel) -> tuple[Buffer, ...]:
-    found: dict[Buffer, None] = {}
+    buffers: dict[Buffer, None] = {}
     seen: set[Expr] = set()
     for stmt in statements(kernel.body):
         new = [x for x in parts(roots(stmt)) if x not in seen]
         seen.update(new)
-        found |= dict.fromkeys(x.buffer for x in new if isinstance(x, Load))
-        found |= dict.fromkeys((stmt.buffer,) if isinstance(stmt, Fetch) else written(stmt))
-    for b in list(found):
+        buffers |= dict.fromkeys(x.buffer for x in new if isinstance(x, Load))
+        buffers |= dict.fromkeys((stmt.buffer,) if isinstance(stmt, Fetch) else written(stmt))
+    for b in list(buffers):
         if b.addresses is not None:
-            found.update(dict.fromkeys((b.addresses.starts, b.addresses.offsets)))
-    return tuple(b for b in found if b.space is not Space.REGISTER)
+            buffers.update(dict.fromkeys((b.addresses.starts, b.addresses.offsets)))
+    return tuple(b for b in buffers if b.space is not Space.REGISTER)
 
 
 @lru_cache(maxsize=1 << 12)

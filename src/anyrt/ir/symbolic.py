@@ -9,24 +9,24 @@ from anyrt.ir.prim import Symbolic
 
 def known(value: Value) -> Symbolic | None:
     """The elements of an integer or bool `value` as Dims, shaped like it; None when they depend on data."""
-    found: dict[Value, Symbolic | None] = {}
+    elements: dict[Value, Symbolic | None] = {}
     todo = [value]
     while todo:
         top = todo[-1]
-        missing = [a for a in _followed(top) if a not in found]
+        missing = [a for a in _followed(top) if a not in elements]
         if missing:
             todo += missing
             continue
         todo.pop()
-        found[top] = _elements(top, found)
-    return found[value]
+        elements[top] = _elements(top, elements)
+    return elements[value]
 
 
 def _followed(value: Value) -> tuple[Value, ...]:
     return () if is_float(value.dtype) else tuple(a for a in value.args if not is_float(a.dtype))
 
 
-def _elements(value: Value, found: dict[Value, Symbolic | None]) -> Symbolic | None:
+def _elements(value: Value, elements: dict[Value, Symbolic | None]) -> Symbolic | None:
     if is_float(value.dtype) or len(value.node.types) > 1:
         return None
-    return value.op.values(tuple(found.get(a) for a in value.args), value.type)
+    return value.op.values(tuple(elements.get(a) for a in value.args), value.type)

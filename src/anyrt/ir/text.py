@@ -88,8 +88,8 @@ def size_text(s: Sym) -> str:
 
 def in_order(sizes: Iterable[Sym]) -> list[Sym]:
     """Sizes, after those in their upper bounds."""
-    found = {s: -1 if s.most is None else len(named(s.most)) for size in sizes for s in named(size)}
-    return sorted(found, key=lambda s: (found[s], s.name))
+    depths = {s: -1 if s.most is None else len(named(s.most)) for size in sizes for s in named(size)}
+    return sorted(depths, key=lambda s: (depths[s], s.name))
 
 
 class _Printer:
@@ -121,13 +121,13 @@ class _Printer:
         lines += [f"update {json.dumps(output)} {json.dumps(source)}" for output, source in graph.updates]
         return lines
 
-    def node(self, name: str, node: Node, names: Mapping[Value, str], given: Mapping[Value, str]) -> str:
+    def node(self, name: str, node: Node, names: Mapping[Value, str], labels: Mapping[Value, str]) -> str:
         types, args = ", ".join(map(self.attribute, node.types)), ", ".join(names[a] for a in node.args)
         line = f"{name}: {types} = {self.attribute(node.op)}({args})"
         results = [v for v, _ in _named(node, name)]
-        if given.keys().isdisjoint(results):
+        if labels.keys().isdisjoint(results):
             return line
-        return f"{line} {', '.join(json.dumps(given[v]) if v in given else 'None' for v in results)}"
+        return f"{line} {', '.join(json.dumps(labels[v]) if v in labels else 'None' for v in results)}"
 
     def attribute(self, x: object) -> str:
         match x:
@@ -157,10 +157,10 @@ class _Printer:
     def structure(self, x: object) -> str:
         """A dataclass of the vocabulary, or the name of a blob."""
         if type(x) in self.classes and is_dataclass(x):
-            given = [(f, getattr(x, f.name)) for f in fields(x) if f.init]
-            while given and given[-1][1] == given[-1][0].default:  # as declared
-                given.pop()
-            parts = (f"{f.name}={self.attribute(value)}" for f, value in given)
+            values = [(f, getattr(x, f.name)) for f in fields(x) if f.init]
+            while values and values[-1][1] == values[-1][0].default:  # as declared
+                values.pop()
+            parts = (f"{f.name}={self.attribute(value)}" for f, value in values)
             return f"{type(x).__name__}({', '.join(parts)})"
         assert id(x) in self.names, f"{type(x).__name__} is neither in the vocabulary nor a named blob"
         return f"@{json.dumps(self.names[id(x)])}"
@@ -319,9 +319,9 @@ class _Parser:
                 raise PlanError("AR607", place, got=f"a second {name}", wanted="every value once")
             self.values[name] = value
         if self.reader.next.startswith('"') or (len(results) > 1 and self.reader.follows("None")):
-            self.given(results)
+            self.result_names(results)
 
-    def given(self, results: Sequence[Value]) -> None:
+    def result_names(self, results: Sequence[Value]) -> None:
         """The names of results in messages; None for one without a name."""
         for k, value in enumerate(results):
             if k:
@@ -403,25 +403,25 @@ class _Parser:
         kind = self.words.classes.get(self.reader.next)
         if kind is None or not issubclass(kind, base):
             raise self.reader.error(f"a {base.__name__}")
-        place, wanted, given = self.reader.place, self.hints[kind.__name__], list[object]()
+        place, declared, values = self.reader.place, self.hints[kind.__name__], list[object]()
         self.reader.take()
 
         def item() -> None:
-            if len(given) == len(wanted):
+            if len(values) == len(declared):
                 raise self.reader.error(repr(")"))
-            name, hint = wanted[len(given)]
+            name, hint = declared[len(values)]
             self.reader.expect(name)
             self.reader.expect("=")
-            given.append(self.attribute(hint))
+            values.append(self.attribute(hint))
 
         self.reader.items("(", item, ")")
         assert is_dataclass(kind), f"{kind.__name__} is no dataclass"
         usual = {f.name for f in fields(kind) if f.default is not MISSING}
-        missing = next((name for name, _ in wanted[len(given) :] if name not in usual), None)
+        missing = next((name for name, _ in declared[len(values) :] if name not in usual), None)
         if missing is not None:
             raise PlanError("AR605", place, got=f"{kind.__name__} without {missing}")
         try:
-            return kind(*given)
+            return kind(*values)
         except AnyrtError as error:
             raise PlanError("AR607", place, got=str(error)) from None
 
