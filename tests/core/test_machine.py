@@ -7,7 +7,7 @@ import pytest
 
 from anyrt.core.errors import ArgumentError
 from anyrt.core.flags import Flags, read_flags
-from anyrt.core.machine import REFERENCE, Costs, Machine, found_caches, parse_machine, this_machine
+from anyrt.core.machine import REFERENCE, Costs, Machine, detected_caches, parse_machine, this_machine
 
 NAMES = ("type", "level", "size", "coherency_line_size", "shared_cpu_list")
 KB, MB = 1 << 10, 1 << 20
@@ -23,7 +23,7 @@ def tables(folder, *caches):
 
 
 def test_caches_are_those_of_one_core(tmp_path):
-    found = found_caches(
+    found = detected_caches(
         tables(
             tmp_path,
             ("Data", 1, "32K", 128, "0,8"),  # two threads of a core
@@ -38,12 +38,12 @@ def test_caches_are_those_of_one_core(tmp_path):
 
 def test_a_shared_cache_without_end_counts_as_a_usual_one(tmp_path):
     caches = [("Data", 1, "48K", 64, "0"), ("Unified", 2, "2M", 64, "0"), ("Unified", 3, "480M", 64, "0-1")]
-    assert found_caches(tables(tmp_path, *caches)) == replace(REFERENCE, l2_bytes=2 * MB)
+    assert detected_caches(tables(tmp_path, *caches)) == replace(REFERENCE, l2_bytes=2 * MB)
 
 
 def test_without_a_third_level_the_second_is_the_last(tmp_path):
     caches = [("Data", 1, "128K", 128, "0"), ("Unified", 2, "12288K", 128, "0-3")]
-    found = found_caches(tables(tmp_path, *caches))
+    found = detected_caches(tables(tmp_path, *caches))
     assert (found.l2_bytes, found.last_bytes) == (3 * MB, 12 * MB)
 
 
@@ -59,7 +59,7 @@ def test_without_a_third_level_the_second_is_the_last(tmp_path):
     ids=["none", "nothing", "empty", "words", "unlikely"],
 )
 def test_tables_that_make_no_sense_leave_the_reference(tmp_path, given):
-    assert found_caches(tables(tmp_path, *given)) == REFERENCE
+    assert detected_caches(tables(tmp_path, *given)) == REFERENCE
 
 
 def test_cores_are_those_that_the_process_may_use(monkeypatch):

@@ -41,14 +41,14 @@ def broadcast(a: Dim, b: Dim) -> Dim:
 
 def broadcast_all(sizes: Sequence[Dim]) -> Dim:
     """The size to which some sizes broadcast, none of which is a broadcast itself."""
-    found = sorted(set(sizes), key=repr)
-    if len(found) == 1:
-        return found[0]
+    distinct = sorted(set(sizes), key=repr)
+    if len(distinct) == 1:
+        return distinct[0]
     one: Dim = 1
-    if any(as_symbol(s) is None for s in found) or len(found) <= FLAT:
-        return mul(reduce(maximum, found), reduce(minimum, found, one))
-    asked = [s for s in found if not always_le(1, s)]
-    return mul(balanced(MAX, found), balanced(MIN, [1, *asked]))
+    if any(as_symbol(s) is None for s in distinct) or len(distinct) <= FLAT:
+        return mul(reduce(maximum, distinct), reduce(minimum, distinct, one))
+    maybe_zero = [s for s in distinct if not always_le(1, s)]
+    return mul(balanced(MAX, distinct), balanced(MIN, [1, *maybe_zero]))
 
 
 def _sizes(x: Dim) -> Sequence[Dim]:

@@ -44,7 +44,7 @@ def _in_steps(term: Term[A], of: Callable[[A], tuple[int, int]]) -> Iterable[Ter
 
 
 def _sums(terms: Iterable[Term[A]]) -> dict[tuple[A, ...], int]:
-    found: dict[tuple[A, ...], int] = {}
+    sums: dict[tuple[A, ...], int] = {}
     for m, c in terms:
-        found[m] = found.get(m, 0) + c
-    return found
+        sums[m] = sums.get(m, 0) + c
+    return sums

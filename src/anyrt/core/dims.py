@@ -396,8 +396,8 @@ def _extremum(op: str, a: Dim, b: Dim) -> Dim:
     for x, y in ((a, b), (b, a)):
         if always_le(x, y):
             return x if op == MIN else y
-    found = dict.fromkeys(compared(op, a) + compared(op, b))
-    return balanced(op, sorted(found, key=repr)) if len(found) > FLAT else _function(op, a, b)
+    operands = dict.fromkeys(compared(op, a) + compared(op, b))
+    return balanced(op, sorted(operands, key=repr)) if len(operands) > FLAT else _function(op, a, b)
 
 
 def _function(op: str, a: Dim, b: Dim) -> Dim:

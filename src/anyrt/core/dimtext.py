@@ -64,17 +64,17 @@ def length(x: Dim) -> int:
 def _repeated(x: Dim) -> frozenset[Fn]:
     """The functions that occur several times in `x`."""
     seen: set[Fn] = set()
-    found: set[Fn] = set()
+    repeated: set[Fn] = set()
     todo = [x]
     while todo:
         top = todo.pop()
         for fn in (a for m, _ in top.terms for a in m if isinstance(a, Fn)) if isinstance(top, Expr) else ():
             if fn in seen:
-                found.add(fn)
+                repeated.add(fn)
             else:
                 seen.add(fn)
                 todo += fn.args
-    return frozenset(found)
+    return frozenset(repeated)
 
 
 class _Printer:
@@ -189,9 +189,9 @@ class Reader:
 
     def skip(self, token: str) -> bool:
         """True, and skip the token, if `token` is next."""
-        found = self.next == token
-        self._at += found
-        return found
+        matches = self.next == token
+        self._at += matches
+        return matches
 
     def expect(self, token: str) -> None:
         """Require `token` next, and skip it."""

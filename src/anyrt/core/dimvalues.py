@@ -29,7 +29,7 @@ class _Rebuilt:
 
     leaf: Callable[[Sym], Dim]
     less: Callable[[Dim, Dim], bool]
-    made: dict[Atom, Dim] = field(default_factory=dict)  # a part that occurs several times is created once
+    parts: dict[Atom, Dim] = field(default_factory=dict)  # a part that occurs several times is created once
 
     def whole(self, x: Dim) -> Dim:
         if isinstance(x, int):
@@ -43,9 +43,9 @@ class _Rebuilt:
         yield from map(self._atom, others)
 
     def _atom(self, a: Atom) -> Dim:
-        if (made := self.made.get(a)) is None:
-            made = self.made[a] = self.leaf(a) if isinstance(a, Sym) else self._function(a)
-        return made
+        if (new := self.parts.get(a)) is None:
+            new = self.parts[a] = self.leaf(a) if isinstance(a, Sym) else self._function(a)
+        return new
 
     def _function(self, fn: Fn) -> Dim:
         a, *others = map(self.whole, fn.args)
@@ -69,22 +69,22 @@ def evaluate(x: Dim, values: Mapping[str, int]) -> int:
     return _number(x, values, {})
 
 
-def _number(x: Dim, values: Mapping[str, int], made: dict[Atom, int]) -> int:
-    """The same; `made`: the values of atoms that were met before."""
+def _number(x: Dim, values: Mapping[str, int], numbers: dict[Atom, int]) -> int:
+    """The same; `numbers`: the values of atoms that are known already."""
     if isinstance(x, int):
         return x
     number = 0
     for atoms, count in x.terms:
         for a in atoms:
-            if (factor := made.get(a)) is None:
-                factor = made[a] = values[a.name] if isinstance(a, Sym) else _result(a, values, made)
+            if (factor := numbers.get(a)) is None:
+                factor = numbers[a] = values[a.name] if isinstance(a, Sym) else _result(a, values, numbers)
             count *= factor
         number += count
     return number
 
 
-def _result(fn: Fn, values: Mapping[str, int], made: dict[Atom, int]) -> int:
-    args = [_number(x, values, made) for x in fn.args]
+def _result(fn: Fn, values: Mapping[str, int], numbers: dict[Atom, int]) -> int:
+    args = [_number(x, values, numbers) for x in fn.args]
     if fn.op in (MIN, MAX):
         return min(args) if fn.op == MIN else max(args)
     result = scaled(args[0], fn.factor) if fn.op == SCALE else BINARY[fn.op](*args)

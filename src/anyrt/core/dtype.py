@@ -124,14 +124,14 @@ def numpy_dtype(t: DataType) -> np.dtype[np.generic]:
 
 def from_numpy(dtype: npt.DTypeLike) -> DataType:
     """The element type of a NumPy dtype or scalar type."""
-    found = np.dtype(dtype)
-    if found.name not in _BY_NUMPY or not found.isnative:
+    source = np.dtype(dtype)
+    if source.name not in _BY_NUMPY or not source.isnative:
         known = ", ".join(_BY_NUMPY)
         do = "convert the array first, for example with astype(np.float32)"
         raise DTypeError(
-            "AR204", "", got=f"a NumPy array of {found.str} ({found.name})", wanted=f"one of {known}", do=do
+            "AR204", "", got=f"a NumPy array of {source.str} ({source.name})", wanted=f"one of {known}", do=do
         )
-    return _BY_NUMPY[found.name]
+    return _BY_NUMPY[source.name]
 
 
 def storage_bytes(t: DataType, count: int) -> int:

@@ -114,10 +114,10 @@ def _count(name: str, value: str | None, most: int) -> int | None:
 
 
 def _bytes(name: str, value: str | None) -> int | None:
-    found = bytes_of(value) if value else None
-    if value and not found:
+    count = bytes_of(value) if value else None
+    if value and not count:
         raise ArgumentError("AR304", f"environment variable {name}", repr(value), "bytes, as 500M or 2GiB")
-    return found
+    return count
 
 
 class strict:

@@ -132,27 +132,27 @@ _POWERS: Final = frozenset({"line_bytes", "vector_bits", "permutes"})  # of two
 
 def this_machine(flags: Flags) -> Machine:
     """The machine that this process runs on, with the fields that the file of ANYRT_MACHINE overrides."""
-    found = replace(found_caches(), cores=processors(), has_tiles=True)
-    found = replace(found, has_sdot=True, has_bfdot=True, has_i8mm=True, has_bfmmla=True)
+    machine = replace(detected_caches(), cores=processors(), has_tiles=True)
+    machine = replace(machine, has_sdot=True, has_bfdot=True, has_i8mm=True, has_bfmmla=True)
     if flags.machine is None:
-        return found
+        return machine
     where = f"file {flags.machine} of ANYRT_MACHINE"
-    return parse_machine(_text(flags.machine, where), found, where)
+    return parse_machine(_text(flags.machine, where), machine, where)
 
 
 @cache
-def found_caches(tables: Path = CACHES) -> Machine:
+def detected_caches(tables: Path = CACHES) -> Machine:
     """The reference with the caches of the system's tables, if these are plausible."""
     caches = [c for c in map(_read_cache, sorted(tables.glob("index*"))) if c is not None]
     sizes = {level: (size, sharing) for level, size, _, sharing in caches}
-    found = {"line_bytes": caches[0][2]} if caches else {}
+    fields = {"line_bytes": caches[0][2]} if caches else {}
     if 1 in sizes:
-        found["l1_bytes"], threads = sizes[1]  # of one core
+        fields["l1_bytes"], threads = sizes[1]  # of one core
         if 2 in sizes:
             size, sharing = sizes[2]
-            found["l2_bytes"] = size * threads // max(threads, sharing)
-        found["last_bytes"] = min(LAST_MOST, sizes[max(sizes)][0])
-    return _replaced(REFERENCE, {name: n for name, n in found.items() if _in_range(name, n)})
+            fields["l2_bytes"] = size * threads // max(threads, sharing)
+        fields["last_bytes"] = min(LAST_MOST, sizes[max(sizes)][0])
+    return _replaced(REFERENCE, {name: n for name, n in fields.items() if _in_range(name, n)})
 
 
 def _read_cache(index: Path) -> tuple[int, int, int, int] | None:
@@ -210,21 +210,21 @@ def _replaced(base: T, values: Mapping[str, object]) -> T:
     return replace(base, **values)  # type: ignore[arg-type]  # the callers have seen to it
 
 
-def _value(before: object, name: str, said: object, where: str) -> object:
+def _value(before: object, name: str, value: object, where: str) -> object:
     """The value of a field, checked against the type of the field."""
     match before:
         case Costs():
-            return _changed(before, said, f"{where}, {name}")
+            return _changed(before, value, f"{where}, {name}")
         case bool():
-            fits, wanted = isinstance(said, bool), "true or false"
+            fits, wanted = isinstance(value, bool), "true or false"
         case tuple():
-            fits = isinstance(said, list) and all(_in_range(name, n) for n in said)
-            said, wanted = tuple(said) if isinstance(said, list) else said, f"a list, {_range(name)}"
+            fits = isinstance(value, list) and all(_in_range(name, n) for n in value)
+            value, wanted = tuple(value) if isinstance(value, list) else value, f"a list, {_range(name)}"
         case _:
-            fits, wanted = _in_range(name, said), _range(name)
+            fits, wanted = _in_range(name, value), _range(name)
     if not fits:
-        raise ArgumentError("AR304", f"{where}, {name}", got=repr(said), wanted=wanted)
-    return said
+        raise ArgumentError("AR304", f"{where}, {name}", got=repr(value), wanted=wanted)
+    return value
 
 
 def _in_range(name: str, n: object) -> bool:

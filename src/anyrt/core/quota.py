@@ -34,10 +34,10 @@ class Allowance:
 def allowance(root: Path = ROOT) -> Allowance:
     """The processors that this process may use now; `root`: the folder of /proc and /sys."""
     free = _affinity()
-    found = _least_now(int(monotonic() * 10)) if root == ROOT else _least(root)
-    if found is None:
+    quota = _least_now(int(monotonic() * 10)) if root == ROOT else _least(root)
+    if quota is None:
         return free
-    least, path = found
+    least, path = quota
     whole = max(1, int(least))
     if whole >= free.count:
         return free
@@ -47,7 +47,7 @@ def allowance(root: Path = ROOT) -> Allowance:
 
 def _least(root: Path) -> tuple[float, Path] | None:
     """The smallest quota, and its file."""
-    return min(((found, path) for path in _files(root) if (found := _quota(path)) is not None), default=None)
+    return min(((quota, path) for path in _files(root) if (quota := _quota(path)) is not None), default=None)
 
 
 @lru_cache(maxsize=1)

@@ -78,13 +78,13 @@ class Assertion:
     wanted: str
     do: str
 
-    def broken(self, found: int) -> AnyrtError:
+    def broken(self, number: int) -> AnyrtError:
         """The error for this number.
 
         >>> str(Assertion("AR131", "cache", "2 tokens from {} on", "an end at 6", "write less").broken(5))
         '[AR131] cache: got 2 tokens from 5 on, wanted an end at 6; write less'
         """
-        return error(self.code, self.where, self.got.replace("{}", str(found)), self.wanted, self.do)
+        return error(self.code, self.where, self.got.replace("{}", str(number)), self.wanted, self.do)
 
 
 @dataclass(frozen=True, slots=True)

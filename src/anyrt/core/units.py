@@ -27,8 +27,8 @@ def bytes_of(text: str) -> int | None:
     >>> bytes_of("512M"), bytes_of("2 GiB"), bytes_of("1.5G"), bytes_of("100"), bytes_of("much")
     (536870912, 2147483648, 1610612736, 100, None)
     """
-    found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?) ?([KMG]?)(?:iB|B)?", text.strip(), re.I | re.A)
-    return int(float(found[1]) * _UNITS[found[2].upper()]) if found else None
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?) ?([KMG]?)(?:iB|B)?", text.strip(), re.I | re.A)
+    return int(float(match[1]) * _UNITS[match[2].upper()]) if match else None
 
 
 def counted(n: int, one: str, many: str = "") -> str:
