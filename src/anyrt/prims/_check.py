@@ -35,10 +35,10 @@ def check_axis(axis: int, rank: int, where: str) -> None:
         raise ArgumentError("AR303", where, got=f"axis {axis}", wanted=f"0 to {rank - 1} (rank {rank})")
 
 
-def check_type(got: DataType, wanted: frozenset[DataType], where: str) -> None:
-    """`got` is among the types `wanted`."""
-    if got not in wanted:
-        names = ", ".join(sorted(map(short_name, wanted)))
+def check_type(got: DataType, accepted: frozenset[DataType], where: str) -> None:
+    """`got` is among the types `accepted`."""
+    if got not in accepted:
+        names = ", ".join(sorted(map(short_name, accepted)))
         raise DTypeError("AR202", where, got=short_name(got), wanted=f"one of {names}", do="cast the operand")
 
 

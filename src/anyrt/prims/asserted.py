@@ -32,9 +32,9 @@ class Asserted(Prim):
 
     def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> Array:
         """The first operand."""
-        found = int(args[1])
-        if found != FINE:
-            raise self.assertion.broken(found)
+        number = int(args[1])
+        if number != FINE:
+            raise self.assertion.broken(number)
         return args[0]
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:

@@ -42,12 +42,12 @@ _SHORT: weakref.WeakValueDictionary[tuple[DataType, bytes], Blob] = weakref.Weak
 
 def const(array: ArrayLike, dtype: DataType) -> Value:
     """A constant; the array is converted to `dtype`, short ones share their blob."""
-    given = np.asarray(array)
-    data = np.ascontiguousarray(round_to(given, dtype)).reshape(-1)
+    elements = np.asarray(array)
+    data = np.ascontiguousarray(round_to(elements, dtype)).reshape(-1)
     if data.size > VALUE_LIMIT:
-        return apply(Const(Blob(data, dtype), given.shape))
+        return apply(Const(Blob(data, dtype), elements.shape))
     blob = _SHORT.setdefault((dtype, data.tobytes()), Blob(data.copy(), dtype))
-    return apply(Const(blob, given.shape))
+    return apply(Const(blob, elements.shape))
 
 
 def scalar(x: float, like: Value) -> Value:

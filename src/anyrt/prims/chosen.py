@@ -38,11 +38,11 @@ class Chosen(Prim):
             raise DTypeError("AR202", "chosen", f"{args[:1]} as the condition", "a bool")
         for region in self.regions:
             check_region("chosen", region, args[1:])
-        made, others = (tuple(v.type for _, v in results(region)) for region in self.regions)
-        if made != others:
+        types, others = (tuple(v.type for _, v in results(region)) for region in self.regions)
+        if types != others:
             got = ", ".join(map(repr, others))
-            raise ShapeError("AR112", "chosen", f"{got} otherwise", ", ".join(map(repr, made)))
-        return made
+            raise ShapeError("AR112", "chosen", f"{got} otherwise", ", ".join(map(repr, types)))
+        return types
 
     @property
     def regions(self) -> tuple[Graph, ...]:
@@ -52,8 +52,8 @@ class Chosen(Prim):
     def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> tuple[Array, ...]:
         """Those of the selected region, rounded to their types."""
         region = self.then if np.any(args[0]) else self.otherwise
-        made, types = run_region(region, args[1:]), [v.dtype for _, v in results(region)]
-        return tuple(widen(cast(x, dtype), dtype) for x, dtype in zip(made, types, strict=True))
+        arrays, types = run_region(region, args[1:]), [v.dtype for _, v in results(region)]
+        return tuple(widen(cast(x, dtype), dtype) for x, dtype in zip(arrays, types, strict=True))
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
         """Never called: each region has kernels of its own."""

@@ -35,13 +35,13 @@ from anyrt.prims.view import View
 WHOLE: Final = frozenset({"floor", "ceil", "round", "trunc", "sign"})
 
 
-def evaluate(root: Value, given: Mapping[Value, Array] | None = None) -> Array:
+def evaluate(root: Value, inputs: Mapping[Value, Array] | None = None) -> Array:
     """The elements of `root`. A view of constants that only moves them has stored elements, which keeps every
-    bit of a NaN; otherwise they are as the interpreter holds them. `given`: the stored elements of inputs.
+    bit of a NaN; otherwise they are as the interpreter holds them. `inputs`: the stored elements of inputs.
 
     Floats are float64 until the end, except where a decision depends on them: an inference decides in
     float32, and the constant must equal the result of an inference."""
-    stored: dict[Value, Array] = {**(given or {})}
+    stored: dict[Value, Array] = {**(inputs or {})}
     wide: dict[Value, Array] = {}
     narrow = _deciding(root)
     for value in walk([root]):
@@ -53,18 +53,18 @@ def evaluate(root: Value, given: Mapping[Value, Array] | None = None) -> Array:
             stored[value] = compute(value, tuple(stored[a] for a in value.args), {})
         else:
             args = (wide[a] if a in wide else widen(stored[a], a.dtype) for a in value.args)
-            made = compute(value, tuple(args), {})
-            wide[value] = widen(round_to(made, value.dtype), value.dtype) if value in narrow else made
+            array = compute(value, tuple(args), {})
+            wide[value] = widen(round_to(array, value.dtype), value.dtype) if value in narrow else array
     return wide[root] if root in wide else stored[root]
 
 
 def _deciding(root: Value) -> set[Value]:
     """The float32 values from which integers or bools are computed."""
-    found = set[Value]()
+    deciding = set[Value]()
     for value in reversed(list(walk([root]))):
         decides = isinstance(value.op, Map) and (value.op.fn in WHOLE or not is_float(value.dtype))
-        found.update(a for a in value.args if (decides or value in found) and a.dtype is DataType.FLOAT)
-    return found
+        deciding.update(a for a in value.args if (decides or value in deciding) and a.dtype is DataType.FLOAT)
+    return deciding
 
 
 def rounded(array: Array, dtype: DataType) -> Array:

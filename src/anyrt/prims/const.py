@@ -56,8 +56,8 @@ class Blob:
     origin: Origin | None = None
 
     def __post_init__(self) -> None:
-        wanted = numpy_dtype(self.dtype)
-        assert self.stored.dtype == wanted, f"a blob of {short_name(self.dtype)} holds {self.stored.dtype}"
+        expected = numpy_dtype(self.dtype)
+        assert self.stored.dtype == expected, f"a blob of {short_name(self.dtype)} holds {self.stored.dtype}"
 
     @property
     def data(self) -> NDArray[np.generic]:

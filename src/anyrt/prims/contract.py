@@ -53,15 +53,15 @@ class Contract(Prim):
 
     def sizes(self, args: tuple[Type, ...]) -> dict[int, Dim]:
         """The extent of each label: a number if one operand knows it."""
-        found: dict[int, Dim] = {}
+        extents: dict[int, Dim] = {}
         for labels, arg in zip((self.left, self.right), args, strict=True):
             for label, size in zip(labels, arg.shape, strict=True):
-                before = found.setdefault(label, size)
+                before = extents.setdefault(label, size)
                 if differ(before, size):
                     got = f"{show(args[0].shape)} and {show(args[1].shape)}"
                     raise ShapeError("AR112", "contract", got=got, wanted="equal sizes of equal labels")
-                found[label] = before if isinstance(before, int) else size
-        return found
+                extents[label] = before if isinstance(before, int) else size
+        return extents
 
     def infer(self, args: tuple[Type, ...]) -> Type:
         """The sizes of the labels that the result has."""
@@ -70,10 +70,10 @@ class Contract(Prim):
         check_type(args[0].dtype, FOLDED, "contract")
         self._check_labels(args)
         of = args[0].dtype
-        wanted = DataType.INT32 if of in (DataType.INT8, DataType.UINT8) else of
-        wider = DataType.FLOAT if is_float(of) and of is not DataType.DOUBLE else wanted
-        if self.dtype not in (wanted, wider):
-            got, names = f"{short_name(self.dtype)} as sum of {short_name(of)}", short_name(wanted)
+        narrow = DataType.INT32 if of in (DataType.INT8, DataType.UINT8) else of
+        wider = DataType.FLOAT if is_float(of) and of is not DataType.DOUBLE else narrow
+        if self.dtype not in (narrow, wider):
+            got, names = f"{short_name(self.dtype)} as sum of {short_name(of)}", short_name(narrow)
             raise DTypeError("AR203", "contract", got=got, wanted=names)
         sizes = self.sizes(args)
         return Type(tuple(sizes[k] for k in self.out), self.dtype)
@@ -111,11 +111,11 @@ class Contract(Prim):
         numbers = np.isfinite(b)
         if numbers.all():
             return self.contracted(a, b)
-        found = self.contracted(a, np.where(numbers, b, 1.0))
+        sums = self.contracted(a, np.where(numbers, b, 1.0))
         over, under, plus, minus = np.greater(a, 0), np.less(a, 0), np.equal(b, np.inf), np.equal(b, -np.inf)
         for signs, end in (((over, plus), (under, minus)), np.inf), (((over, minus), (under, plus)), -np.inf):
-            found = found + np.where(sum(self._times(*x) for x in signs), end, 0.0)
-        return np.where(self._times(over | under | np.isnan(a), np.isnan(b)), np.nan, found)
+            sums = sums + np.where(sum(self._times(*x) for x in signs), end, 0.0)
+        return np.where(self._times(over | under | np.isnan(a), np.isnan(b)), np.nan, sums)
 
     def _times(self, a: Array, b: Array) -> Array:
         """The number of pairs in a sum."""

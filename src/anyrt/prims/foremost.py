@@ -68,10 +68,12 @@ class Foremost(Prim):
     def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> Array:
         """The element that a sort puts first."""
         place = Ranked(self.axis, 1, self.largest).ref(args, out).astype(np.int64)
-        found = np.take_along_axis(args[0], place, self.axis)
-        if found.dtype.kind not in "iu":
-            found = np.where(np.isnan(found.astype(np.float32)), NAN, found.astype(np.float32).view(np.int32))
-        return found.astype(np.int64) << HALF | place
+        elements = np.take_along_axis(args[0], place, self.axis)
+        if elements.dtype.kind not in "iu":
+            elements = np.where(
+                np.isnan(elements.astype(np.float32)), NAN, elements.astype(np.float32).view(np.int32)
+            )
+        return elements.astype(np.int64) << HALF | place
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
         """Never called: no element is computed by itself."""
@@ -86,24 +88,24 @@ class Foremost(Prim):
         part = make.var(ceildiv(last, PART))
         first = mul(part.dim, PART)
         wide = maximum(0, minimum(PART, add(last, mul(first, -1))))
-        found, places = (make.scratch(k, PART) for k in (kind, Scalar.I32))
+        elements, places = (make.scratch(k, PART) for k in (kind, Scalar.I32))
         start, step, lane, end = make.var(wide), make.var(add(along, -1)), make.var(wide), make.var(wide)
 
         def at(place: Dim, lane: Dim) -> tuple[Dim, ...]:
             return (*item[: self.axis], place, *item[self.axis + 1 : -1], add(first, lane))
 
-        one, sofar = x.at(at(add(step.dim, 1), lane.dim)), load(found, lane.dim)
+        one, sofar = x.at(at(add(step.dim, 1), lane.dim)), load(elements, lane.dim)
         is_better = self._is_better(one, sofar)
         here = cast(index(add(step.dim, 1)), Scalar.I32)
         begun = (
             Store(places, start.dim, const(0, Scalar.I32)),
-            Store(found, start.dim, x.at(at(0, start.dim))),
+            Store(elements, start.dim, x.at(at(0, start.dim))),
         )
         better = (
             Store(places, lane.dim, select(is_better, here, load(places, lane.dim))),
-            Store(found, lane.dim, select(is_better, one, sofar)),
+            Store(elements, lane.dim, select(is_better, one, sofar)),
         )
-        code = _joined(load(found, end.dim), load(places, end.dim))
+        code = _joined(load(elements, end.dim), load(places, end.dim))
         body = (
             For(start, Loop.SERIAL, begun),
             For(step, Loop.SERIAL, (For(lane, Loop.SERIAL, better),)),
@@ -119,10 +121,10 @@ class Foremost(Prim):
         return alu(Op.OR, better, is_first)
 
 
-def _joined(found: Expr, place: Expr) -> Expr:
+def _joined(element: Expr, place: Expr) -> Expr:
     """The bits of an element above its position."""
-    bits = found
-    if found.type.is_float:
-        bits = select(alu(Op.EQ, found, found), bitcast(found, Scalar.I32), const(NAN, Scalar.I32))
+    bits = element
+    if element.type.is_float:
+        bits = select(alu(Op.EQ, element, element), bitcast(element, Scalar.I32), const(NAN, Scalar.I32))
     above = alu(Op.SHL, cast(bits, Scalar.I64), const(HALF, Scalar.I64))
     return alu(Op.OR, above, cast(place, Scalar.I64))

@@ -36,17 +36,17 @@ def with_formats(graph: Graph, formats: Mapping[str, TensorFormat]) -> Graph:
     inside = {
         inputs[name]: unpack(memory, formats[name], inputs[name].shape) for name, memory in held.items()
     }
-    made = transformed(graph, lambda old, new: inside.get(old, new))
+    changed = transformed(graph, lambda old, new: inside.get(old, new))
     # A conversion has no name of its own: it belongs to the layer that reads its result.
-    names = {value: name for value, name in made.names.items() if value not in inside.values()}
+    names = {value: name for value, name in changed.names.items() if value not in inside.values()}
     names |= {memory: name for name, memory in held.items()}
     outputs: list[tuple[str, Value]] = []
-    for name, value in made.outputs:
+    for name, value in changed.outputs:
         packed = pack(value, formats[name]) if name in formats else value
         names.setdefault(packed, names.get(value, name))
         outputs.append((name, packed))
     ports = tuple((name, held.get(name, value)) for name, value in graph.inputs)
-    return replace(made, inputs=ports, outputs=tuple(outputs), names=names)
+    return replace(changed, inputs=ports, outputs=tuple(outputs), names=names)
 
 
 def _held(name: str, value: Value, format: TensorFormat) -> Value:

@@ -71,16 +71,16 @@ class Gather(Prim):
     def requires(self, args: tuple[Type, ...], where: str) -> tuple[Requirement, ...]:
         """Equal sizes along the other axes, and a nonempty axis if anything is read."""
         x, at = args
-        found = [
+        requirements = [
             Requirement(m, Relation.EQ, n, "AR112", where, f"make the sizes of axis {k} equal")
             for k, m, n in self._others(x, at)
             if m != n
         ]
-        wanted, length = minimum(at.shape[self.axis], 1), x.shape[self.axis]
-        if not self.guarded and not always_le(wanted, length):
+        needed, length = minimum(at.shape[self.axis], 1), x.shape[self.axis]
+        if not self.guarded and not always_le(needed, length):
             do = f"axis {self.axis} is empty: nothing can be read there"
-            found.append(Requirement(wanted, Relation.LE, length, "AR114", where, do))
-        return tuple(found)
+            requirements.append(Requirement(needed, Relation.LE, length, "AR114", where, do))
+        return tuple(requirements)
 
     def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> Array:
         """NumPy's take_along_axis."""

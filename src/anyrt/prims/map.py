@@ -99,23 +99,23 @@ class Map(Prim):
         if kind_of(types[0]) not in fn.kinds:
             wanted = " or ".join(sorted(k.value for k in fn.kinds))
             raise DTypeError("AR202", "map", got=f"{self.fn} of {short_name(types[0])}", wanted=wanted)
-        wanted_type = DataType.BOOL if fn.result is ResultKind.BOOL else types[0]
-        if self.dtype is not wanted_type:
-            got, wanted = f"{short_name(self.dtype)} as result of {self.fn}", short_name(wanted_type)
+        result = DataType.BOOL if fn.result is ResultKind.BOOL else types[0]
+        if self.dtype is not result:
+            got, wanted = f"{short_name(self.dtype)} as result of {self.fn}", short_name(result)
             raise DTypeError("AR203", "map", got=got, wanted=wanted, do="cast the result")
 
     def requires(self, args: tuple[Type, ...], where: str) -> tuple[Requirement, ...]:
         """Sizes that are equal or 1, if symbols do not decide that."""
-        found: list[Requirement] = []
+        requirements: list[Requirement] = []
         for k, other in enumerate(args[1:], 1):
             sofar = reduce(broadcast, [a.shape for a in args[:k]])
             do = f"make the operands' sizes equal or 1: {show(sofar)} and {show(other.shape)}"
-            found += [
+            requirements += [
                 Requirement(a, Relation.BROADCAST, b, "AR112", where, do)
                 for a, b in zip(sofar, other.shape, strict=True)
                 if a != b and 1 not in (a, b)
             ]
-        return tuple(found)
+        return tuple(requirements)
 
     def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> Array:
         """The function's NumPy definition; narrow integers compute in more bits and wrap."""
@@ -134,8 +134,8 @@ class Map(Prim):
         if self.fn in CASTS:
             return convert(operands[0], args[0].type.dtype, self.dtype)
         if self.fn == PATTERN:
-            made, kept = _pattern(args[0].type.dtype, self.dtype)
-            return cast(bitcast(cast(operands[0], made), kept), COMPUTED[self.dtype])
+            source, target = _pattern(args[0].type.dtype, self.dtype)
+            return cast(bitcast(cast(operands[0], source), target), COMPUTED[self.dtype])
         return wrap(SCALARS[self.fn].expand(*operands), self.fn, self.dtype)
 
     def values(self, args: tuple[Symbolic | None, ...], out: Type) -> Symbolic | None:
@@ -244,8 +244,8 @@ def _of_nan(fn: str, operands: Sequence[Seen]) -> Seen:
         return least if least in operands else most if set(operands) == {most} else Seen.ANY
     if Seen.NAN not in operands:
         return Seen.ANY
-    found = (fn in SPREADING, Seen.NAN), (fn in DENYING, Seen.NO), (fn in AFFIRMING, Seen.YES)
-    return next((seen for holds, seen in found if holds), Seen.ANY)
+    outcomes = (fn in SPREADING, Seen.NAN), (fn in DENYING, Seen.NO), (fn in AFFIRMING, Seen.YES)
+    return next((seen for holds, seen in outcomes if holds), Seen.ANY)
 
 
 @lru_cache(maxsize=512)

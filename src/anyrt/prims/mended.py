@@ -46,20 +46,20 @@ class Mended(Prim):
         """What takes the first operand's place."""
         return Contract(self.left, self.right, self.out, dtype)
 
-    def broken(self, made: Array) -> NDArray[np.bool_]:
+    def broken(self, sums: Array) -> NDArray[np.bool_]:
         """Where the sums do, with size 1 along axes of which the first element tells of all."""
         first = tuple(slice(None) if x in self.left else slice(1) for x in self.out)
-        return np.logical_not(np.isfinite(made[first]))
+        return np.logical_not(np.isfinite(sums[first]))
 
     def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> Array:
         """The sums are made only where something is no number."""
-        made, *factors = args
-        if not self.broken(made).any():
-            return made
+        sums, *factors = args
+        if not self.broken(sums).any():
+            return sums
         with np.errstate(all="ignore"):
-            return np.where(self.broken(made), self.sums(DataType.FLOAT).contracted(*factors), made)
+            return np.where(self.broken(sums), self.sums(DataType.FLOAT).contracted(*factors), sums)
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
         """The first operand's element, or NaN, which what follows shows, as it may not show an infinity."""
-        made = args[0].at(index)
-        return fma(made, 0.0, made)
+        total = args[0].at(index)
+        return fma(total, 0.0, total)

@@ -79,8 +79,8 @@ class NonZero(Prim):
 
     def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> Array:
         """NumPy's nonzero."""
-        found = np.array(np.nonzero(np.atleast_1d(args[0])))[: args[0].ndim]
-        return found.astype(np.int64 if self.dtype is DataType.INT64 else np.int32)
+        positions = np.array(np.nonzero(np.atleast_1d(args[0])))[: args[0].ndim]
+        return positions.astype(np.int64 if self.dtype is DataType.INT64 else np.int32)
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
         """Never called: no element is computed by itself."""
@@ -107,7 +107,7 @@ class NonZero(Prim):
         places, behind = make.scratch(Scalar.I32, BLOCK + 1), make.register(Scalar.I32)
         most = minimum(BLOCK, self.count)
         start, count, part = (make.var(n) for n in (self.count, add(most, 1), ceildiv(held, PART)))
-        found = self._part(x, make, first, mul(part.dim, PART), held, places, behind)
+        part_body = self._part(x, make, first, mul(part.dim, PART), held, places, behind)
         step = make.var(count.dim)
         position = add(first, bound(load(places, step.dim), 0, BLOCK - 1, "place", held))
         column = add(start.dim, step.dim)
@@ -115,7 +115,7 @@ class NonZero(Prim):
         stored = tuple(make.store((k, column), cast(index(d), COMPUTED[out.dtype])) for k, d in rows)
         return (
             Alloc(behind, const(0, Scalar.I32)),
-            For(part, Loop.SERIAL, found),
+            For(part, Loop.SERIAL, part_body),
             Let(start, bound(before, 0, HIGH, "start", self.count)),
             Let(count, bound(end - before, 0, BLOCK, "count", add(most, 1))),
             For(step, Loop.SERIAL, stored),
@@ -129,7 +129,7 @@ class NonZero(Prim):
         look, lane, to = (make.var(n) for n in (size, size, BLOCK + 1))
         seen, place = make.register(Scalar.I32), add(begin, lane.dim)
         looked = self._is_some(x, add(first, add(begin, look.dim)))
-        found = (
+        append = (
             Let(to, bound(load(behind, 0), 0, BLOCK, "to", BLOCK + 1)),
             Store(places, to.dim, cast(index(place), Scalar.I32)),
             Fold(behind, Op.ADD, self._is_some(x, add(first, place))),
@@ -137,7 +137,7 @@ class NonZero(Prim):
         return (
             Alloc(seen, const(0, Scalar.I32)),
             For(look, Loop.SERIAL, (Fold(seen, Op.ADD, looked),)),
-            If(const(0, Scalar.I32) < load(seen, 0), (For(lane, Loop.SERIAL, found),)),
+            If(const(0, Scalar.I32) < load(seen, 0), (For(lane, Loop.SERIAL, append),)),
         )
 
     def _is_some(self, x: Read, at: Dim) -> Expr:

@@ -79,12 +79,12 @@ class Plugin(Prim):
 
     def _check(self, memory: tuple[Type, ...], operands: int) -> None:
         """A plug-in accesses only declared memory; this is checked for a plan of unknown origin, too."""
-        told = [Type(in_memory(x.format, x.type.dtype, x.type.shape), x.type.dtype) for x in self.sees]
-        if [t.dtype for t in told] != [t.dtype for t in memory]:
+        declared = [Type(in_memory(x.format, x.type.dtype, x.type.shape), x.type.dtype) for x in self.sees]
+        if [t.dtype for t in declared] != [t.dtype for t in memory]:
             got = ", ".join(map(repr, memory))
-            raise DTypeError("AR202", self.layer, got, ", ".join(t.dtype.name for t in told))
-        if any(product(t.shape) != product(of.shape) for t, of in zip(told, memory, strict=True)):
-            got, wanted = (", ".join(map(repr, x)) for x in (memory, told))
+            raise DTypeError("AR202", self.layer, got, ", ".join(t.dtype.name for t in declared))
+        if any(product(t.shape) != product(of.shape) for t, of in zip(declared, memory, strict=True)):
+            got, wanted = (", ".join(map(repr, x)) for x in (memory, declared))
             raise ShapeError("AR123", self.layer, f"memory of {got}", f"what the plug-in is told: {wanted}")
         results = self.sees[operands:]
         for result, k in zip(results, self.over or [-1] * len(results), strict=True):

@@ -102,8 +102,8 @@ class Ranked(Prim):
     def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> Array:
         """A stable sort of keys in the order of the elements."""
         (x,) = args
-        found = np.argsort(self.ordered(x), axis=self.axis, kind="stable")
-        return np.take(found, range(out[self.axis]), self.axis).astype(np.int32)
+        order = np.argsort(self.ordered(x), axis=self.axis, kind="stable")
+        return np.take(order, range(out[self.axis]), self.axis).astype(np.int32)
 
     def ordered(self, x: Array) -> Array:
         """Integers in the order of the elements."""
@@ -175,8 +175,8 @@ class _List:
             Store(self.extra, one.dim, load(before, 0)),
         )
         item, rank = make.var(length), make.var(self.keys.size)
-        found = bound(load(self.extra, item.dim), 0, HIGH[Scalar.I32], "rank", self.keys.size)
-        moved = (Let(rank, found), *self._move(item.dim, rank.dim, forth=True))
+        rank_of_item = bound(load(self.extra, item.dim), 0, HIGH[Scalar.I32], "rank", self.keys.size)
+        moved = (Let(rank, rank_of_item), *self._move(item.dim, rank.dim, forth=True))
         return (
             For(one, Loop.SERIAL, ranks),
             For(item, Loop.SERIAL, moved),
@@ -221,9 +221,9 @@ class _List:
             Fold(sum, Op.ADD, load(here, 0)),
         )
         cell = add(self._digit(self.keys if forth else self.moved_keys, item.dim, n), n * DIGITS)
-        found = bound(load(self.extra, cell), 0, HIGH[Scalar.I32], "to", self.keys.size)
+        place = bound(load(self.extra, cell), 0, HIGH[Scalar.I32], "to", self.keys.size)
         body = (
-            Let(to, found),
+            Let(to, place),
             *self._move(item.dim, to.dim, forth),
             Store(self.extra, cell, load(self.extra, cell) + 1),
         )
@@ -289,11 +289,11 @@ class _Task:
 
     def _element(self, key: Expr) -> Expr:
         """What has this key; of NaN's, NaN."""
-        found = key ^ -1 if self.prim.largest else key
+        bits = key ^ -1 if self.prim.largest else key
         if not self.kind.is_float:
-            return found
+            return bits
         nan = alu(Op.EQ, key, const(HIGH[self.list.kind], self.list.kind))
-        return select(nan, float("nan"), bitcast(_turned(found), self.kind))
+        return select(nan, float("nan"), bitcast(_turned(bits), self.kind))
 
     @property
     def kind(self) -> Scalar:
@@ -325,22 +325,22 @@ class _Task:
         """At least the requested number of elements are no worse than the last requested one of the best
         lanes: an element counts if it is before the next worse key."""
         make, lanes = self.make, mul(ceildiv(mul(self.prim.count, 2), BLOCK), BLOCK)
-        kept = make.scratch(self.kind, lanes)
+        best_lanes = make.scratch(self.kind, lanes)
         first, lane, last = (make.var(lanes) for _ in range(3))
         turn = make.var(floordiv(along, lanes))
         worst = const(_worst(self.kind, self.prim.largest), self.kind)
-        here, one = load(kept, lane.dim), self._at(add(mul(turn.dim, lanes), lane.dim))
+        here, one = load(best_lanes, lane.dim), self._at(add(mul(turn.dim, lanes), lane.dim))
         is_better = here < one if self.prim.largest else one < here
-        dealt = For(lane, Loop.SERIAL, (Store(kept, lane.dim, select(is_better, one, here)),))
-        key = Store(self.list.keys, last.dim, self._key(load(kept, last.dim)))
+        dealt = For(lane, Loop.SERIAL, (Store(best_lanes, lane.dim, select(is_better, one, here)),))
+        key = Store(self.list.keys, last.dim, self._key(load(best_lanes, last.dim)))
         bits, high = make.register(self.list.kind), HIGH[self.list.kind]
-        found = load(bits, 0) ^ (-high - 1)
+        bound_key = load(bits, 0) ^ (-high - 1)
         return (
-            For(first, Loop.SERIAL, (Store(kept, first.dim, worst),)),
+            For(first, Loop.SERIAL, (Store(best_lanes, first.dim, worst),)),
             For(turn, Loop.SERIAL, (dealt,)),
             For(last, Loop.SERIAL, (key,)),
             *self._decided(bits, lanes),
-            Alloc(best.last, alu(Op.MIN, found, const(high - 1, self.list.kind)) + 1),
+            Alloc(best.last, alu(Op.MIN, bound_key, const(high - 1, self.list.kind)) + 1),
             Alloc(best.least, self._below(self._element(load(best.last, 0)))),
         )
 
@@ -420,10 +420,10 @@ class _Task:
         seen, here = load(best.seen, 0), cast(index(lane.dim), Scalar.I32)
         count = select(const(FOUND, Scalar.I32) < seen, 0, seen)
         behind = alu(Op.OR, self._is_behind(best, add(start, lane.dim)), here <= load(best.place, 0))
-        found = Fold(next, Op.MIN, select(behind, const(BLOCK - 1, Scalar.I32), here))
+        nearest = Fold(next, Op.MIN, select(behind, const(BLOCK - 1, Scalar.I32), here))
         body = (
             Alloc(next, const(BLOCK - 1, Scalar.I32)),
-            For(lane, Loop.SERIAL, (found,)),
+            For(lane, Loop.SERIAL, (nearest,)),
             Let(there, bound(load(next, 0), 0, BLOCK - 1, "next", BLOCK)),
             *self._append(best, add(start, there.dim)),
             Store(best.place, 0, load(next, 0)),

@@ -120,5 +120,5 @@ class Reduce(Prim):
 
 
 def _limits(dtype: np.dtype[np.generic]) -> tuple[int, int]:
-    found = np.iinfo(dtype.name)
-    return int(found.min), int(found.max)
+    info = np.iinfo(dtype.name)
+    return int(info.min), int(info.max)

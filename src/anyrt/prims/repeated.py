@@ -59,8 +59,8 @@ class Repeated(Prim):
         types = [v.dtype for _, v in results(self.body)]
         states, others = args[: len(types)], args[len(types) :]
         while np.any(states[0]):
-            made = run_region(self.body, (*states, *others))
-            states = tuple(widen(cast(x, dtype), dtype) for x, dtype in zip(made, types, strict=True))
+            new = run_region(self.body, (*states, *others))
+            states = tuple(widen(cast(x, dtype), dtype) for x, dtype in zip(new, types, strict=True))
         return states
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:

@@ -94,12 +94,12 @@ def axis_groups(before: Shape, after: Shape) -> tuple[AxisGroup, ...]:
     """
     sources = [k for k, d in enumerate(before) if d != 1]
     targets = [k for k, d in enumerate(after) if d != 1]
-    found: list[AxisGroup] = []
+    groups: list[AxisGroup] = []
     while sources or targets:
         i, j = _shortest([before[k] for k in sources], [after[k] for k in targets])
-        found.append((tuple(sources[:i]), tuple(targets[:j])))
+        groups.append((tuple(sources[:i]), tuple(targets[:j])))
         sources, targets = sources[i:], targets[j:]
-    return tuple(found)
+    return tuple(groups)
 
 
 def _shortest(a: list[Dim], b: list[Dim]) -> tuple[int, int]:

@@ -71,19 +71,19 @@ class Scan(Prim):
             if not first:
                 return self.scanned(ACCUMULATE[self.fn], x)
             whole = np.concatenate((x, *first) if self.reverse else (*first, x), self.axis)
-            found = replace(self, exclusive=False).scanned(ACCUMULATE[self.fn], whole)
+            folds = replace(self, exclusive=False).scanned(ACCUMULATE[self.fn], whole)
         begin, size = int(self.exclusive == self.reverse), x.shape[self.axis]
-        return found.take(range(begin, begin + size), self.axis)
+        return folds.take(range(begin, begin + size), self.axis)
 
     def scanned(self, accumulate: Callable[..., Array], x: Array) -> Array:
         """The result of a NumPy function's `accumulate` along the axis."""
         turned = np.flip(x, self.axis) if self.reverse else x
-        found = accumulate(turned, axis=self.axis, dtype=x.dtype)
+        folds = accumulate(turned, axis=self.axis, dtype=x.dtype)
         if self.exclusive and x.shape[self.axis]:
             size = x.shape[self.axis]
-            start = np.full_like(found.take([0], self.axis), STARTS[self.fn])
-            found = np.concatenate((start, found.take(range(size - 1), self.axis)), self.axis)
-        return np.flip(found, self.axis) if self.reverse else found
+            start = np.full_like(folds.take([0], self.axis), STARTS[self.fn])
+            folds = np.concatenate((start, folds.take(range(size - 1), self.axis)), self.axis)
+        return np.flip(folds, self.axis) if self.reverse else folds
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
         """Never called: no element is computed by itself."""

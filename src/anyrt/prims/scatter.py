@@ -108,15 +108,15 @@ class Scatter(Prim):
         same_types((x.dtype, updates.dtype), "scatter")
         check_axis(self.axis, x.rank, "scatter")
         check_axis(self.axis + self.over - 1, x.rank, "scatter")
-        given = f"indices {show(at.shape)} and updates {show(updates.shape)}"
+        shapes = f"indices {show(at.shape)} and updates {show(updates.shape)}"
         if {at.rank, updates.rank} != {x.rank - self.over + 1}:
             wanted = f"rank {x.rank - self.over + 1}"
-            raise ShapeError("AR122", "scatter", got=f"{given} for {show(x.shape)}", wanted=wanted)
+            raise ShapeError("AR122", "scatter", got=f"{shapes} for {show(x.shape)}", wanted=wanted)
         if any(differ(m, n) for m, n in zip(at.shape, updates.shape, strict=True)):
-            raise ShapeError("AR112", "scatter", got=given, wanted="equal sizes")
+            raise ShapeError("AR112", "scatter", got=shapes, wanted="equal sizes")
         if any(always_le(add(n, 1), m) for _, m, n in self._others(x, at)):
             wanted = f"sizes that are no larger but on axis {self.axis}"
-            raise ShapeError("AR112", "scatter", got=f"{given} for {show(x.shape)}", wanted=wanted)
+            raise ShapeError("AR112", "scatter", got=f"{shapes} for {show(x.shape)}", wanted=wanted)
         return x
 
     def _others(self, x: Type, at: Type) -> list[tuple[int, Dim, Dim]]:
@@ -148,7 +148,7 @@ class Scatter(Prim):
         x, at, updates = args
         behind = self.axis + self.over
         length = prod(x.shape[self.axis : behind])
-        made = x.reshape(*x.shape[: self.axis], length, *x.shape[behind:]).copy()
+        result = x.reshape(*x.shape[: self.axis], length, *x.shape[behind:]).copy()
         where = at.astype(np.int64)
         where = np.where(where < 0, where + length, where)
         inside = (where >= 0) & (where < length)
@@ -156,10 +156,10 @@ class Scatter(Prim):
         index[self.axis] = where[inside]
         with np.errstate(all="ignore"):
             if self.fn == LAST:
-                made[tuple(index)] = updates[inside]
+                result[tuple(index)] = updates[inside]
             else:
-                AT[self.fn](made, tuple(index), updates[inside])
-        return made.reshape(x.shape)
+                AT[self.fn](result, tuple(index), updates[inside])
+        return result.reshape(x.shape)
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
         """Never called: no element is computed by itself."""
@@ -207,7 +207,7 @@ class _Writer:
         return sizes if self.wide is None else (self.wide, *sizes[1:])
 
     @property
-    def given(self) -> Shape:
+    def update_sizes(self) -> Shape:
         """The sizes of the update for an index."""
         sizes = self.args[1].type.shape[self.op.axis + 1 :]
         if self.wide is None:
@@ -247,15 +247,15 @@ class _Writer:
 
     def index(self, step: Dim, inner: Sequence[Dim]) -> Expr:
         """The position of an update, or outside."""
-        found = kernel.cast(self.args[1].at(self.read(step, inner)), Scalar.I64)
-        return kernel.select(found < 0, found + kernel.index(self.length), found)
+        position = kernel.cast(self.args[1].at(self.read(step, inner)), Scalar.I64)
+        return kernel.select(position < 0, position + kernel.index(self.length), position)
 
     def parts(self) -> Stmt | None:
         """Parts of the axis behind the positions, one per thread, each at all positions: if indices depend on
         that axis, no part examines another one's updates."""
         if not self.row:
             return None
-        step, inner = self.make.var(self.updates), [self.make.var(d) for d in self.given]
+        step, inner = self.make.var(self.updates), [self.make.var(d) for d in self.update_sizes]
         row, whole = product(self.row), product((self.length, *self.row))
         count = clamp(minimum(floordiv(whole, LEAST), minimum(self.row[0], floordiv(row, LINE))), 1, BLOCKS)
         if inner[0] not in free_symbols(self.index(step.dim, [v.dim for v in inner])) or count == 1:
@@ -267,10 +267,10 @@ class _Writer:
 
     def blocks(self) -> Dim:
         """As many ranges as make examining all updates for each of them cheaper than copying."""
-        step, inner = self.make.var(self.updates), [self.make.var(d) for d in self.given]
+        step, inner = self.make.var(self.updates), [self.make.var(d) for d in self.update_sizes]
         deciding = free_symbols(self.index(step.dim, [v.dim for v in inner]))
         looked = product(
-            (self.updates, *(d for v, d in zip(inner, self.given, strict=True) if v in deciding))
+            (self.updates, *(d for v, d in zip(inner, self.update_sizes, strict=True) if v in deciding))
         )
         whole = product((self.length, *self.row))
         return clamp(
@@ -279,7 +279,7 @@ class _Writer:
 
     def block(self, first: Dim, count: Dim) -> tuple[Stmt, ...]:
         """All at `count` positions from `first` on."""
-        if not self.given and count != self.length:
+        if not self.update_sizes and count != self.length:
             moves = self.listed(first, count)
         else:
             step = self.make.var(self.updates)
@@ -295,7 +295,7 @@ class _Writer:
         chunk = make.var(ceildiv(self.updates, CHUNK))
         start = mul(chunk.dim, CHUNK)
         step = make.var(maximum(0, minimum(CHUNK, add(self.updates, mul(start, -1)))))
-        to, many, found = make.var(CHUNK), make.var(CHUNK + 1), make.var(CHUNK)
+        to, many, chosen_step = make.var(CHUNK), make.var(CHUNK + 1), make.var(CHUNK)
         entry = make.var(many.dim)
         held, chosen = make.register(i32), make.scratch(i32, CHUNK)
         lies = self.lies(self.index(add(start, step.dim), ()), first, count)
@@ -305,9 +305,9 @@ class _Writer:
             Store(chosen, to.dim, kernel.cast(kernel.index(step.dim), i32)),
             Store(held, 0, longer),
         )
-        place = add(start, found.dim)
+        place = add(start, chosen_step.dim)
         store = (
-            Let(found, bound(load(chosen, entry.dim), 0, CHUNK - 1, "chosen", CHUNK)),
+            Let(chosen_step, bound(load(chosen, entry.dim), 0, CHUNK - 1, "chosen", CHUNK)),
             self.update(place, self.index(place, ()), ()),
         )
         body = (
@@ -337,13 +337,13 @@ class _Writer:
     def moved(self, step: Dim, first: Dim, count: Dim) -> tuple[Stmt, ...]:
         """The elements of an update, if they are in the range: contiguous if one index gives their
         position."""
-        lane = self.make.var(product(self.given))
-        if len(self.given) > 1 and self.given == self.row:
-            inner = unravelled(lane.dim, self.given)
+        lane = self.make.var(product(self.update_sizes))
+        if len(self.update_sizes) > 1 and self.update_sizes == self.row:
+            inner = unravelled(lane.dim, self.update_sizes)
             at = self.index(step, inner)
             if lane not in free_symbols(at) and is_straight(store := self.update(step, at, inner), lane):
                 return (If(self.lies(at, first, count), (For(lane, Loop.SERIAL, (store,)),)),)
-        vars = [self.make.var(d) for d in self.given]
+        vars = [self.make.var(d) for d in self.update_sizes]
         inner = tuple(v.dim for v in vars)
         at = self.index(step, inner)
         deciding = [k for k, v in enumerate(vars) if v in free_symbols(at)]
@@ -370,11 +370,11 @@ class _Writer:
 
 def unravelled(at: Dim, sizes: Shape) -> tuple[Dim, ...]:
     """The index of element `at` in row-major order."""
-    found: list[Dim] = []
+    digits: list[Dim] = []
     for size in sizes[:0:-1]:
         at, rest = divmod_dim(at, size)
-        found.append(rest)
-    return (*([at] if sizes else []), *reversed(found))
+        digits.append(rest)
+    return (*([at] if sizes else []), *reversed(digits))
 
 
 def is_straight(store: Store, lane: Sym) -> bool:

@@ -81,16 +81,16 @@ class Suppressed(Prim):
         assert isinstance(self.groups, int), "references have numbers"
         assert isinstance(self.batches, int), "references have numbers"
         each = max(1, self.groups // max(1, self.batches))
-        kept = [list[int]() for _ in range(self.groups)]
-        seen, found = [0] * self.batches, np.zeros(out, np.bool_)
+        chosen_boxes = [list[int]() for _ in range(self.groups)]
+        seen, selected = [0] * self.batches, np.zeros(out, np.bool_)
         for i, g in enumerate(group.tolist()):
             seen[g // each] += 1
-            if seen[g // each] > self.limit or len(kept[g]) >= int(most):
+            if seen[g // each] > self.limit or len(chosen_boxes[g]) >= int(most):
                 continue
-            if not (_ratios(boxes[:, i], boxes[:, kept[g]]) > np.float32(ratio)).any():
-                found[i] = True
-                kept[g].append(i)
-        return found
+            if not (_ratios(boxes[:, i], boxes[:, chosen_boxes[g]]) > np.float32(ratio)).any():
+                selected[i] = True
+                chosen_boxes[g].append(i)
+        return selected
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
         """Never called: no element is computed by itself."""

@@ -74,14 +74,14 @@ def vocabulary(blobs: Mapping[str, Blob]) -> Vocabulary:
 
 def named_blobs(graph: Graph) -> dict[str, Blob]:
     """The constants of `graph`, each under its own name, or a numbered one if that is missing or taken."""
-    found: dict[str, Blob] = {}
+    blobs: dict[str, Blob] = {}
     named: set[Blob] = set()
     for value in (v for inner in nested(graph) for v in walk(v for _, v in (*inner.inputs, *inner.outputs))):
         blob = _blob(value.op)
         if blob is not None and blob not in named:
             named.add(blob)
-            found[blob.name if blob.name and blob.name not in found else _fresh(found)] = blob
-    return found
+            blobs[blob.name if blob.name and blob.name not in blobs else _fresh(blobs)] = blob
+    return blobs
 
 
 def _blob(op: Prim) -> Blob | None:

@@ -60,14 +60,14 @@ class Taps(Prim):
 
     def requires(self, args: tuple[Type, ...], where: str) -> tuple[Requirement, ...]:
         """A nonempty axis if anything is read, and a size that is not negative."""
-        length, found = args[0].shape[self.axis], []
+        length, requirements = args[0].shape[self.axis], []
         if not always_le(minimum(self.size, 1), length):
             do = f"axis {self.axis} is empty, so its new size must be 0"
-            found.append(Requirement(minimum(self.size, 1), Relation.LE, length, "AR110", where, do))
+            requirements.append(Requirement(minimum(self.size, 1), Relation.LE, length, "AR110", where, do))
         if not always_le(0, self.size):
             do = f"give axis {self.axis} a size of 0 or more"
-            found.append(Requirement(0, Relation.LE, self.size, "AR110", where, do))
-        return tuple(found)
+            requirements.append(Requirement(0, Relation.LE, self.size, "AR110", where, do))
+        return tuple(requirements)
 
     def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> Array:
         """Rows selected by the rule's table; summed in float64 if they are weighted."""
@@ -101,16 +101,16 @@ def weighed(
     """Elements times their weights (None: the one element), added in order, without silent ones: one
     selection for neighbours that share a weight test."""
     total: Expr | None = None
-    for told_by, run in groupby(order, lambda t: silence[t]):
+    for silencer, run in groupby(order, lambda t: silence[t]):
         before = total
         for t in run:
             weight, element = taps[t]
             if weight is None:
                 return element
             total = weight * element if total is None else kernel.fma(weight, element, total)
-        told = None if told_by is None else taps[told_by][0]
-        if told is not None and total is not None:  # −0 changes no zero's sign
-            total = kernel.select(is_zero(told), -0.0 if before is None else before, total)
+        silencing = None if silencer is None else taps[silencer][0]
+        if silencing is not None and total is not None:  # −0 changes no zero's sign
+            total = kernel.select(is_zero(silencing), -0.0 if before is None else before, total)
     assert total is not None, "a rule has at least one tap"
     return total
 

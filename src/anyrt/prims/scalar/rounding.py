@@ -41,8 +41,8 @@ SMALL = {DataType.FP8: _to_fp8, DataType.FP4: _to_fp4}
 def unrounded(dtype: DataType, x: Expr) -> Expr:
     """The operand that was rounded to `dtype`, a small float, if `x` is the result; else `x` itself."""
     match x:
-        case Alu(op=Op.SELECT, args=(Alu(op=Op.EQ, args=(given, same)), _, _)) if given is same:
-            return given if dtype in SMALL and SMALL[dtype](given) is x else x
+        case Alu(op=Op.SELECT, args=(Alu(op=Op.EQ, args=(operand, same)), _, _)) if operand is same:
+            return operand if dtype in SMALL and SMALL[dtype](operand) is x else x
     return x
 
 
