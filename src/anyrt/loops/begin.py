@@ -16,14 +16,14 @@ from anyrt.ir.kernel import Alu, Expr, Kernel, Load, Op, alu, free_symbols, load
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import expressions
 from anyrt.ir.visit import Rewrite, parts
-from anyrt.loops.product import Sums, at_sums, found_sums
+from anyrt.loops.product import Sums, at_sums, tile_sums
 
 EITHER = (Op.ADD, Op.SUB)
 
 
 def begin(kernel: Kernel, row: Sym) -> Kernel | Fail:
     """The sums of the tiles with these rows, starting with the part that is the same for all rows."""
-    sums = found_sums(kernel, row)
+    sums = tile_sums(kernel, row)
     if sums.begin.value.type is not Scalar.I32:
         return Fail("sums of floats would be rounded otherwise")
     if _added(sums) is None:
@@ -32,9 +32,9 @@ def begin(kernel: Kernel, row: Sym) -> Kernel | Fail:
 
 
 def _begun(sums: Sums) -> Sums:
-    while (found := _added(sums)) is not None:
-        known: dict[Expr, Expr] = {found: load(sums.begin.buffer, 0)}
-        start = alu(found.op, sums.begin.value, found.args[1])
+    while (added := _added(sums)) is not None:
+        known: dict[Expr, Expr] = {added: load(sums.begin.buffer, 0)}
+        start = alu(added.op, sums.begin.value, added.args[1])
         then = Rewrite(rule=known.get).body(sums.then)
         sums = replace(sums, begin=replace(sums.begin, value=start), then=then)
     return sums
@@ -45,10 +45,10 @@ def _added(sums: Sums) -> Alu | None:
     total = load(sums.begin.buffer, 0)
     stored = expressions(sums.then)
     reading = [x for x in parts(stored) if total in operands(x)]
-    (found, *others) = reading or [total]
-    if others or total in stored or not isinstance(found, Alu) or found.op not in EITHER:
+    (reader, *others) = reading or [total]
+    if others or total in stored or not isinstance(reader, Alu) or reader.op not in EITHER:
         return None
-    return found if found.args[0] is total and _is_alike(found.args[1], sums.row) else None
+    return reader if reader.args[0] is total and _is_alike(reader.args[1], sums.row) else None
 
 
 def _is_alike(x: Expr, row: Sym) -> bool:

@@ -27,9 +27,9 @@ def from_both_ends(
     back = Sym(f"{block.name}.back", extent=blocks)
     left = add(blocks, mul(back.dim, -1))
 
-    def until(var: Sym, found: Buffer, turn: Expr, step: int, body: tuple[Stmt, ...]) -> Stmt:
-        chosen = Store(found, 0, select(holds, turn, turn + step))
-        return For(var, Loop.SERIAL, (If(alu(Op.EQ, load(found, 0), turn), (*body, chosen)),))
+    def until(var: Sym, place: Buffer, turn: Expr, step: int, body: tuple[Stmt, ...]) -> Stmt:
+        chosen = Store(place, 0, select(holds, turn, turn + step))
+        return For(var, Loop.SERIAL, (If(alu(Op.EQ, load(place, 0), turn), (*body, chosen)),))
 
     turned = substituted(look, {block: add(left, -1)})
     return (

@@ -42,10 +42,10 @@ COMMON = "row"  # the variable of all loops while they are compared
 def cache_read(kernel: Kernel, names: Names, most: int, costs: Costs) -> Kernel | Fail:
     """Stores every row of at most `most` elements that costs less to store once than to compute several
     times, the most expensive first; the operands of a row may become cheap by that."""
-    made = kernel
-    while (found := _Rows(made.body, most, costs).dearest()) is not None:
-        made = _with_row(made, names, *found)
-    return Fail("its loops compute nothing dear alike") if made is kernel else made
+    cached = kernel
+    while (dearest := _Rows(cached.body, most, costs).dearest()) is not None:
+        cached = _with_row(cached, names, *dearest)
+    return Fail("its loops compute nothing dear alike") if cached is kernel else cached
 
 
 def _with_row(kernel: Kernel, names: Names, value: Expr, loops: Sequence[int]) -> Kernel:
@@ -121,6 +121,6 @@ def _common(var: Sym) -> Sym:
 def _cost(x: Expr, convert: int) -> int:
     """Instructions per element of a row, each part once, with this cost for a conversion from a half type;
     values that all elements share cost nothing."""
-    found = [p for p in parts([x], bound=False) if any(s.name == COMMON for s in free_symbols(p))]
-    casts = sum(isinstance(p, Cast) and p.arg.type in HALVES for p in found)
-    return sum(isinstance(p, Alu | Cast) for p in found) + (convert - 1) * casts
+    varying = [p for p in parts([x], bound=False) if any(s.name == COMMON for s in free_symbols(p))]
+    casts = sum(isinstance(p, Cast) and p.arg.type in HALVES for p in varying)
+    return sum(isinstance(p, Alu | Cast) for p in varying) + (convert - 1) * casts

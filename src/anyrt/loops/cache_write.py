@@ -24,7 +24,7 @@ from anyrt.ir.buffer import Buffer
 from anyrt.ir.kernel import For, Kernel, Loop, Stmt, Store, load
 from anyrt.ir.visit import Rewrite
 from anyrt.loops.nest import Names, at_loop, reserve, serial
-from anyrt.loops.product import Sums, at_sums, found_sums
+from anyrt.loops.product import Sums, at_sums, tile_sums
 from anyrt.loops.split import pieces, several
 
 
@@ -40,17 +40,17 @@ def cache_write(
         nonlocal bytes
         rows, pitch = sums.row.extent or 0, line(sums.lane.extent or 0)
         size = (rows if isinstance(rows, int) else most) * pitch
-        own, kept = reserve(
+        own, scratch = reserve(
             replace(kernel, scratch=bytes), names.name("tile"), sums.begin.buffer.stored, size
         )
         bytes, e = own.scratch, names.var(rows, "e")
-        total = load(kept, add(mul(e.dim, pitch), sums.lane.dim))
+        total = load(scratch, add(mul(e.dim, pitch), sums.lane.dim))
         then = sums.sum(sums.then, {sums.row: e.dim}, total)
-        leaving = _leaving(sums, kept, add(mul(sums.row.dim, pitch), sums.lane.dim))
+        leaving = _leaving(sums, scratch, add(mul(sums.row.dim, pitch), sums.lane.dim))
         return leaving, *_stored(names, then, e, sums.lane, side)
 
-    made = at_sums(kernel, row, change)
-    return replace(made, scratch=bytes)
+    tiled = at_sums(kernel, row, change)
+    return replace(tiled, scratch=bytes)
 
 
 def cache_write_at(
@@ -59,7 +59,7 @@ def cache_write_at(
     """Through scratch for all iterations of the loops `around` and `row` within it, at most `most`, each with
     a `line` for its lanes; the epilogue is stored along the rows, in squares of `side`. Each row holds as
     many sums as the loop `turns` has iterations."""
-    sums, n = found_sums(kernel, row), each_row(turns)
+    sums, n = tile_sums(kernel, row), each_row(turns)
     kernel, kept = reserve(kernel, names.name("tiles"), sums.begin.value.type, most * n * line)
     place = add(mul(add(mul(sums.row.dim, n), turns.dim if turns else 0), line), sums.lane.dim)
     e = names.var(mul(sums.row.extent or 0, n), "e")

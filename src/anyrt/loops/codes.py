@@ -53,7 +53,7 @@ from anyrt.ir.kernel import (
 from anyrt.ir.statements import dims_of, stores
 from anyrt.ir.visit import Rewrite, loads, parts
 from anyrt.loops.nest import Names, at_loop, flat, reserve, serial, stride
-from anyrt.loops.product import Product, Sums, at_sums, before_loop, found_sums, multiplying
+from anyrt.loops.product import Product, Sums, at_sums, before_loop, multiplying, tile_sums
 from anyrt.loops.words import counted
 
 
@@ -182,7 +182,7 @@ def sum_bytes(kernel: Kernel, names: Names, before: Sym, row: Sym, most: int, do
     range is added to signed codes. The excess of a block sum is the zero point, with the same addition, times
     the sum of the row's codes; `less` is that sum times −1, of at most so many rows of an item, computed
     before the loop `before`. Each word adds an equal part of the product (see `factor_out`)."""
-    sums = found_sums(kernel, row)
+    sums = tile_sums(kernel, row)
     *outer, last = sums.summed
     ((first, second),), (fold,) = sums.factors, sums.folds
     (held, coarse), (packed, fine, zero) = _coded_factors(first, second)
@@ -200,8 +200,8 @@ def sum_bytes(kernel: Kernel, names: Names, before: Sym, row: Sym, most: int, do
         terms.append(over * (count / last.extent))
     # The scale of weights first: an integer times it keeps all bits, even if it is small.
     folds = tuple(multiplying(fold, x * fine, coarse) for x in terms)
-    made = replace(sums, summed=loops, folds=folds)
-    return at_sums(kernel, row, lambda _: (made.statement,))
+    by_words = replace(sums, summed=loops, folds=folds)
+    return at_sums(kernel, row, lambda _: (by_words.statement,))
 
 
 def _bytes_of(word: Expr, code: Load) -> list[Expr]:
@@ -274,8 +274,8 @@ def _rows(x: Expr) -> Rows | None:
     """Codes of int8 and their factor."""
     for codes, scale in _pairs(x):
         match codes:
-            case Cast(type=Scalar.F32, arg=Cast(arg=Load() as found)) if found.buffer.stored is Scalar.I8:
-                return found, scale
+            case Cast(type=Scalar.F32, arg=Cast(arg=Load() as element)) if element.buffer.stored is Scalar.I8:
+                return element, scale
     return None
 
 
@@ -284,13 +284,13 @@ def _lanes(x: Expr) -> Lanes | None:
     that is not an integer is not shifted, since that would round it."""
     for steps, scale in _pairs(x):
         match steps:
-            case Alu(op=Op.SUB, args=(Cast(arg=found), zero)):
+            case Alu(op=Op.SUB, args=(Cast(arg=number), zero)):
                 pass
-            case Cast(type=Scalar.F32, arg=found):
+            case Cast(type=Scalar.F32, arg=number):
                 zero = const(0, Scalar.I32)
             case _:
                 continue
-        code = _code(found)
+        code = _code(number)
         if code is None:
             continue
         middle, whole = _middle(code), zero.arg if isinstance(zero, Cast) else zero
@@ -352,18 +352,18 @@ def factor_out(
 def _words() -> Rewrite:
     """Codes are extracted from words instead of bytes; signed ones directly as float32."""
 
-    def taken(y: Expr) -> Expr | None:
+    def extraction(y: Expr) -> Expr | None:
         match y:
             case Cast(
                 type=Scalar.F32,
                 arg=Alu(op=Op.SHR, args=(Alu(op=Op.SHL, args=(Alu(op=Op.AND, args=(code, _)), _)), _)),
-            ) if (found := _place(code)) is not None and found[0].buffer.type is DataType.INT4:
-                return alu(Op.CODE, found[0], const(found[1], Scalar.I32))
-            case Alu(op=Op.LSHR) if (found := _place(y)) is not None:
-                return alu(Op.LSHR, found[0], const(found[1], Scalar.I32))
+            ) if (place := _place(code)) is not None and place[0].buffer.type is DataType.INT4:
+                return alu(Op.CODE, place[0], const(place[1], Scalar.I32))
+            case Alu(op=Op.LSHR) if (place := _place(y)) is not None:
+                return alu(Op.LSHR, place[0], const(place[1], Scalar.I32))
         return None
 
-    return Rewrite(rule=taken)
+    return Rewrite(rule=extraction)
 
 
 def _place(x: Expr) -> tuple[Load, int] | None:
@@ -389,8 +389,8 @@ def _factored(loop: For, names: Names, small: float | None, ahead: Ahead | None)
     assert isinstance(begin, Alloc), "lanes begin with sums"
     *outer, words = _nest(summing)
     rows = [s for s in words.body if isinstance(s, For)]
-    found = (s for r in rows for s in r.body if isinstance(s, Fold))
-    terms = {s: _whole_term(s, words.var) if small is None else _term(s) for s in found}
+    folds = (s for r in rows for s in r.body if isinstance(s, Fold))
+    terms = {s: _whole_term(s, words.var) if small is None else _term(s) for s in folds}
     common = _common(terms.values(), words.var)
     size, kind = begin.buffer.size, next(term.own.type for term in terms.values())
     part = Buffer(names.name("part"), kind, Space.REGISTER, size)
@@ -398,12 +398,12 @@ def _factored(loop: For, names: Names, small: float | None, ahead: Ahead | None)
     of_each = Rewrite({rows[0].var: each.dim})
     once = [of_each.expr(term.own) for term in terms.values() if term.once]
     sum = _scaled(_total(load(part, each.dim), once), [of_each.expr(x) for x in common], small)
-    asked = list[Fetch]()
+    fetches = list[Fetch]()
     if ahead is not None and outer:
         read = [*(term.own for term in terms.values()), *common]
-        asked += dict.fromkeys(_later(read, ahead, outer[-1].var, (words.var, loop.var)))
+        fetches += dict.fromkeys(_later(read, ahead, outer[-1].var, (words.var, loop.var)))
     block: tuple[Stmt, ...] = (
-        *asked,
+        *fetches,
         Alloc(part, const(0, kind)),
         replace(words, body=tuple(r for r in (_parted(r, part, terms) for r in rows) if r.body)),
         For(each, Loop.UNROLL, (Fold(begin.buffer, Op.ADD, sum, index=each.dim),)),
@@ -423,8 +423,8 @@ class _Term:
 
 def _later(read: Iterable[Expr], ahead: Ahead, block: Sym, inner: Sequence[Sym]) -> Iterator[Fetch]:
     """The cache lines of constants that a later iteration of `block` reads, if iterations are contiguous."""
-    found = dict.fromkeys(x for x in loads(read) if x.buffer.space is Space.CONST)
-    steps = {x: step for x in found if isinstance(step := stride(x.index, block), int) and step}
+    constants = dict.fromkeys(x for x in loads(read) if x.buffer.space is Space.CONST)
+    steps = {x: step for x in constants if isinstance(step := stride(x.index, block), int) and step}
     sizes = {x: BITS[x.buffer.stored] // BYTE for x in steps}
     most = max((step * sizes[x] for x, step in steps.items()), default=1)
     for x, step in steps.items():
@@ -462,11 +462,11 @@ def _parted(loop: For, part: Buffer, terms: Mapping[Fold, _Term]) -> For:
 
 def _nest(stmt: Stmt) -> list[For]:
     """The loops around those over rows, the last one over words."""
-    found: list[For] = []
+    nested: list[For] = []
     while isinstance(stmt, For) and all(isinstance(s, For) for s in stmt.body):
-        found.append(stmt)
+        nested.append(stmt)
         stmt = stmt.body[0]
-    return found
+    return nested
 
 
 def _term(fold: Fold) -> _Term:

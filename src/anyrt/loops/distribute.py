@@ -46,17 +46,17 @@ def distribute(kernel: Kernel, names: Names, estimate: Estimate, sizes: ShortRow
     rows = kernel.var.extent or 0
     item = names.var(floordiv(add(rows, size - 1), size), "p")
     lets, rest = lets_of(kernel)
-    made = _Rows(kernel, names, size)
-    made.rows |= {b: made.reserve("rows", b.stored, mul(b.size, size)) for b in scratch_of(rest)}
+    builder = _Rows(kernel, names, size)
+    builder.rows |= {b: builder.reserve("rows", b.stored, mul(b.size, size)) for b in scratch_of(rest)}
     out: list[Stmt] = []
     for stage in _stages(rest):
         row = names.var(size, "r")
         at = minimum(add(mul(item.dim, size), row.dim), add(rows, -1))
         own = {s.var: names.var(s.var.extent or 0) for s in lets}
-        inner = substituted(made.stage(stage, row), {var: new.dim for var, new in own.items()})
+        inner = substituted(builder.stage(stage, row), {var: new.dim for var, new in own.items()})
         places = (Let(own[s.var], substitute(s.value, {kernel.var: at})) for s in lets)
         out.append(For(row, Loop.SERIAL, (*places, *inner)))
-    return replace(made.kernel, var=item, body=tuple(out), work=mul(kernel.work, size))
+    return replace(builder.kernel, var=item, body=tuple(out), work=mul(kernel.work, size))
 
 
 def rows_of_item(kernel: Kernel, estimate: Estimate, limits: ShortRows) -> int:

@@ -40,7 +40,7 @@ from anyrt.ir.kernel import (
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.visit import Rewrite
 from anyrt.loops.nest import Names, reserve, serial
-from anyrt.loops.product import Product, Sums, at_sums, before_loop, found_sums
+from anyrt.loops.product import Product, Sums, at_sums, before_loop, tile_sums
 from anyrt.loops.words import OFFSET, halves, word
 
 LOWER: Final = 0xFFFF  # the lower half of a word
@@ -77,7 +77,7 @@ def dots_of_halves(kernel: Kernel, row: Sym, dot: Intrinsic) -> Kernel:
 def short_products(kernel: Kernel, row: Sym, dot: Intrinsic) -> Kernel | Fail:
     """The sums of the tiles with these rows by dots of two integers of 16 bits, one of which is 0: one
     instruction multiplies and adds if terms are not contiguous."""
-    sums = found_sums(kernel, row)
+    sums = tile_sums(kernel, row)
     factors, value = sums.factors, sums.folds[0].value
     plain = isinstance(value, Alu) and value.op is Op.MUL and len(factors) == 1
     if not plain or not all(map(_is_short, factors[0])):
@@ -99,7 +99,7 @@ def unsigned(
     scratch with 128 added, and the excess `less` of each sum is computed before the loop `before`, for the
     lanes of a `panel`, which has so many lanes and registers."""
     count, registers = panel
-    sums = found_sums(kernel, row)
+    sums = tile_sums(kernel, row)
     ((first, second),) = sums.factors
     value = sums.folds[0].value
     if not isinstance(value, Alu) or not isinstance(value.op, Intrinsic) or value.op.first is not Scalar.I8:

@@ -36,10 +36,10 @@ def fold_across(kernel: Kernel, names: Names, size: int) -> Kernel | Fail:
 def _across(kernel: Kernel) -> Sym | None:
     outer, body = around(kernel)
     nests = [n for s in statements(body) if (n := nest_of(s)) is not None]
-    found = {id(f): (f, n.vars) for n in nests for f in n.body if isinstance(f, Fold)}
+    folds = {id(f): (f, n.vars) for n in nests for f in n.body if isinstance(f, Fold)}
     for var in reversed(outer):
-        along = sum(unit_loads([f], var) for f, _ in found.values())
-        own = sum(unit_loads([f], v) for f, vars in found.values() for v in vars)
+        along = sum(unit_loads([f], var) for f, _ in folds.values())
+        own = sum(unit_loads([f], v) for f, vars in folds.values() for v in vars)
         if along > own:
             return var
     return None

@@ -57,8 +57,8 @@ class _Order:
         total = var.extent
         if not isinstance(total, int):
             return None
-        own, found = unit_loads([fold], var), dict.fromkeys(_periods(fold, var))
-        for length in (p for p in found if total % p == 0 and total // p >= self._lanes):
+        own, lengths = unit_loads([fold], var), dict.fromkeys(_periods(fold, var))
+        for length in (p for p in lengths if total % p == 0 and total // p >= self._lanes):
             lane, place = Sym("lane", extent=total // length), Sym("place", extent=length)
             moved = substituted([fold], {var: add(mul(lane.dim, length), place.dim)})
             if unit_loads(moved, lane) > own:

@@ -50,8 +50,8 @@ class Follow:
         match x:
             case Const():
                 return x
-            case Alu(op=Op.LE | Op.LT) if isinstance(told := decided(x, self._turned), Const):
-                return told
+            case Alu(op=Op.LE | Op.LT) if isinstance(known := decided(x, self._turned), Const):
+                return known
             case Alu(op=Op.SELECT) if values[0] is not None:
                 return values[1 if values[0].value else 2]
             case Alu() | Cast() if None not in values:
@@ -75,12 +75,12 @@ def _first(values: Sequence[Const | None], number: float) -> Const | None:
 def _computed(x: Alu | Cast, values: Sequence[Const]) -> Const:
     match x:
         case Cast(type=type):
-            made = cast(values[0], type)
+            value = cast(values[0], type)
         case Alu(op=Op.BITCAST, type=type):
-            made = bitcast(values[0], type)
+            value = bitcast(values[0], type)
         case Alu(op=op):
-            made = alu(op, *values)
-    return literal(evaluate(made, {}, {}).item(), x.type)
+            value = alu(op, *values)
+    return literal(evaluate(value, {}, {}).item(), x.type)
 
 
 def literal(value: float | bool, type: Scalar) -> Const:

@@ -63,7 +63,7 @@ def fuse_folds(kernel: Kernel, names: Names, estimate: Estimate, chunk: int) -> 
     correct, though not fast, for rows that are short at run time."""
     pass_ = _Pass(kernel, names, estimate, chunk)
     body = pass_.statements(kernel.body)
-    return replace(pass_.kernel, body=body) if pass_.found else Fail("no long row is folded around its mean")
+    return replace(pass_.kernel, body=body) if pass_.pairs else Fail("no long row is folded around its mean")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class _Pass:
     names: Names
     estimate: Estimate
     chunk: int
-    found: int = 0
+    pairs: int = 0
 
     def statements(self, body: Sequence[Stmt]) -> tuple[Stmt, ...]:
         """Statements with their pairs fused."""
@@ -104,7 +104,7 @@ class _Pass:
             if both is not None:
                 out += self._in_chunks(*both)
                 todo = todo[4:]
-                self.found += 1
+                self.pairs += 1
                 continue
             stmt = todo.pop(0)
             if isinstance(stmt, For) and stmt.kind is Loop.SERIAL:

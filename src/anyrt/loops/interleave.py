@@ -30,15 +30,15 @@ class _Uneven(Exception):
 
 def interleave(kernel: Kernel, tables: Tables, names: Names) -> Kernel | Fail:
     """Every nest whose last loop runs over few contiguous elements, with one loop for its two innermost."""
-    found: list[Nest] = []
+    changed: list[Nest] = []
 
     def change(nest: Nest) -> Sequence[Stmt]:
         whole = _collapsed(nest, tables, names) if interleaves(nest) else None
-        found.extend([] if whole is None else [whole])
+        changed.extend([] if whole is None else [whole])
         return nest.loops if whole is None else whole.loops
 
     body = each_nest(kernel.body, change)
-    return replace(kernel, body=body) if found else Fail("no few elements lie side by side as one row")
+    return replace(kernel, body=body) if changed else Fail("no few elements lie side by side as one row")
 
 
 def _collapsed(nest: Nest, tables: Tables, names: Names) -> Nest | None:

@@ -38,11 +38,11 @@ def keeps(kernel: Kernel) -> bool:
 
 def keep(kernel: Kernel) -> Kernel | Fail:
     """The kernel that stores only new elements."""
-    found = _kept(kernel)
-    if isinstance(found, Fail):
-        return found
-    new = If(found.condition, serial(found.inner, (found.store,)))
-    return replace(kernel, body=serial(found.outer, (new,)))
+    kept = _kept(kernel)
+    if isinstance(kept, Fail):
+        return kept
+    new = If(kept.condition, serial(kept.inner, (kept.store,)))
+    return replace(kernel, body=serial(kept.outer, (new,)))
 
 
 def _kept(kernel: Kernel) -> Kept | Fail:

@@ -80,10 +80,10 @@ def multiply_out(kernel: Kernel, names: Names, numbers: Numbers, fuses: bool) ->
 def _cases(small: _Small, body: Callable[[int, int], tuple[Stmt, ...]]) -> Iterator[Stmt]:
     """Statements for whole and last turns."""
     for (above, rows), (left, columns) in pairs(*(_counts(small, v) for v in small.rows)):
-        made = body(rows, columns)
+        statements = body(rows, columns)
         for condition in (left, above):
-            made = made if condition is None else (If(condition, made),)
-        yield from made
+            statements = statements if condition is None else (If(condition, statements),)
+        yield from statements
 
 
 def _counts(small: _Small, row: Sym) -> list[tuple[Expr | None, int]]:
@@ -103,19 +103,19 @@ def _split(kernel: Kernel, names: Names, numbers: Numbers) -> tuple[Kernel, Mapp
     """The kernel with a loop over turns, and one over the rows of a turn, in the place of each of which the
     matrix sees only where in a turn it is."""
     tails: dict[Sym, Tail] = {}
-    found = product_of(kernel)
-    if isinstance(found, Fail) or not any(x.buffer in numbers for x in _reads(found)):
+    product = product_of(kernel)
+    if isinstance(product, Fail) or not any(x.buffer in numbers for x in _reads(product)):
         return kernel, tails
-    for var in found.batch:
-        length, count = turn_length(found, var), var.extent
+    for var in product.batch:
+        length, count = turn_length(product, var), var.extent
         if length is None or not isinstance(count, int):
             continue
         turns = -(-count // length)
         turn, row = names.var(ceildiv(count, length), "t"), names.var(length, "b")
         at: Dim = add(mul(turn.dim if turns > 1 else 0, length), row.dim)
-        made = split(kernel, var, (*several((turn,)), row), at)
-        if not isinstance(made, Fail):
-            kernel, tails[row] = made, (turn, turns - 1, count - length * (turns - 1))
+        turned = split(kernel, var, (*several((turn,)), row), at)
+        if not isinstance(turned, Fail):
+            kernel, tails[row] = turned, (turn, turns - 1, count - length * (turns - 1))
     return kernel, tails
 
 
@@ -124,11 +124,12 @@ def _reads(p: Product) -> list[Load]:
 
 
 def _small(kernel: Kernel, numbers: Numbers, tails: Mapping[Sym, Tail]) -> _Small | Fail:
-    found = product_of(kernel)
-    if isinstance(found, Fail):
-        return found
+    product = product_of(kernel)
+    if isinstance(product, Fail):
+        return product
     p = next(
-        (x for x in (found, found.turned) if isinstance(x.first, Load) and x.first.buffer in numbers), None
+        (x for x in (product, product.turned) if isinstance(x.first, Load) and x.first.buffer in numbers),
+        None,
     )
     if p is None:
         return Fail("no factor is made of numbers that are known")
@@ -149,12 +150,12 @@ def _read(p: Product, numbers: Numbers) -> Matrix:
     assert isinstance(p.first, Load), "its numbers are read"
     vars, flat = (*p.m, *p.summed), numbers[p.first.buffer]
     extents = [v.extent if isinstance(v.extent, int) else 0 for v in vars]
-    made = np.zeros(extents)
+    matrix = np.zeros(extents)
     for at in np.ndindex(*extents):
         place = substitute(p.first.index, dict(zip(vars, at, strict=True)))
         assert isinstance(place, int), "nothing else moves a matrix"
-        made[at] = flat[place]
-    return made
+        matrix[at] = flat[place]
+    return matrix
 
 
 def _apart(both: Matrix) -> tuple[Matrix, Matrix] | None:
@@ -192,7 +193,7 @@ class _Sums:
         nothing = zero
         for some in plain.values():
             nothing = self._plus(nothing, some, 0.0)
-        self.made = {
+        self.totals = {
             (i, j): plain[i, j] + nothing if (i, j) in plain else self._row(half, i, j, nothing)
             for i, j in pairs(rows, columns)
         }
@@ -200,12 +201,12 @@ class _Sums:
     def stores(self, row: int, column: int) -> list[Stmt]:
         """What is made of a sum."""
         p = self.small.product
-        total, register = self.made[row, column], p.sum.buffer
+        total, register = self.totals[row, column], p.sum.buffer
 
-        def found(x: Expr) -> Expr | None:
+        def replacement(x: Expr) -> Expr | None:
             return total if isinstance(x, Load) and x.buffer == register else None
 
-        rewrite = Rewrite(dict(zip(self.small.rows, (row, column), strict=True)), rule=found)
+        rewrite = Rewrite(dict(zip(self.small.rows, (row, column), strict=True)), rule=replacement)
         return list(rewrite.body(p.stores))
 
     def _row(self, half: Mapping[tuple[int, int], Expr], i: int, j: int, begin: Expr | None = None) -> Expr:
@@ -233,11 +234,11 @@ def _at(x: Expr, values: Mapping[Sym, Dim]) -> Expr:
 
 def _covering(matrix: Matrix) -> list[int]:
     """Rows that have, together, all terms."""
-    found, missing = list[int](), np.ones(matrix.shape[1], bool)
+    rows, missing = list[int](), np.ones(matrix.shape[1], bool)
     while missing.any():
         best = int(np.argmax([np.count_nonzero(row[missing]) for row in matrix]))
         if not np.count_nonzero(matrix[best][missing]):
             break  # a term that nothing reads
-        found.append(best)
+        rows.append(best)
         missing &= matrix[best] == 0
-    return found
+    return rows

@@ -84,9 +84,9 @@ def changed_in(body: Iterable[Stmt], change: Callable[[Stmt], Sequence[Stmt] | N
     changed."""
     out: list[Stmt] = []
     for stmt in body:
-        made = change(stmt)
-        if made is not None:
-            out += made
+        new = change(stmt)
+        if new is not None:
+            out += new
         elif isinstance(stmt, For | If):
             out.append(replace(stmt, body=changed_in(stmt.body, change)))
         else:
@@ -111,14 +111,14 @@ def at_loop(
 ) -> tuple[Stmt, ...]:
     """Statements with every loop called `var` changed; without `branches`: none in loops within these."""
 
-    def found(stmt: Stmt) -> Sequence[Stmt] | None:
+    def changed(stmt: Stmt) -> Sequence[Stmt] | None:
         return change(stmt) if isinstance(stmt, For) and stmt.var.name == var.name else None
 
     def at(stmt: Stmt) -> Sequence[Stmt] | None:
         if isinstance(stmt, If) and not branches:
-            own = (found(s) or (s,) for s in stmt.body)
+            own = (changed(s) or (s,) for s in stmt.body)
             return (replace(stmt, body=tuple(chain.from_iterable(own))),)
-        return found(stmt)
+        return changed(stmt)
 
     return changed_in(body, at)
 
@@ -164,8 +164,8 @@ def room(kind: Scalar, count: Dim) -> Dim:
 def loads_of(body: Sequence[Stmt]) -> list[Load]:
     """Loads of memory (not of accumulators) in statements."""
     values = (s.value for s in body if isinstance(s, Store | Fold | Alloc))
-    found = (x for value in values for x in loads([value], bound=False))
-    return list(dict.fromkeys(x for x in found if x.buffer.space is not Space.REGISTER))
+    all_loads = (x for value in values for x in loads([value], bound=False))
+    return list(dict.fromkeys(x for x in all_loads if x.buffer.space is not Space.REGISTER))
 
 
 def stride(dim: Dim, var: Sym) -> Dim | None:

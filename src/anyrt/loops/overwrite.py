@@ -56,29 +56,29 @@ MANY: Final = 1024  # iterations of a loop that are counted one by one
 UNKNOWN: Final = Sym("unknown").dim  # it is only ever added and multiplied, so nothing with it is a number
 
 
-def reads_what_it_stores(kernel: Kernel, made: Buffer, read: Buffer) -> bool:
-    """True if every load of `read` is part of a store to `made`, with the same index."""
+def reads_what_it_stores(kernel: Kernel, stored: Buffer, read: Buffer) -> bool:
+    """True if every load of `read` is part of a store to `stored`, with the same index."""
     for stmt in statements(kernel.body):
         loaded = loads(roots(stmt))
-        if any(x.buffer == made for x in loaded) or read in written(stmt):
+        if any(x.buffer == stored for x in loaded) or read in written(stmt):
             return False
-        there = {(stmt.index, False)} if isinstance(stmt, Store) and stmt.buffer == made else set()
+        there = {(stmt.index, False)} if isinstance(stmt, Store) and stmt.buffer == stored else set()
         if not {(x.index, x.word) for x in loaded if x.buffer == read} <= there:
             return False
     return True
 
 
-def stores_of(kernel: Kernel, made: Buffer) -> Dim:
+def stores_of(kernel: Kernel, buffer: Buffer) -> Dim:
     """How often a kernel stores to a buffer; a symbol that equals no size if unknown."""
     loop = For(kernel.var, Loop.PARALLEL, kernel.body)
-    return _Turns(made).of((loop,), {})
+    return _Turns(buffer).of((loop,), {})
 
 
 @dataclass(slots=True)
 class _Turns:
-    """Counts how often statements store to `made`."""
+    """Counts how often statements store to `buffer`."""
 
-    made: Buffer
+    buffer: Buffer
     known: dict[int, frozenset[Sym]] = field(default_factory=dict)
 
     def of(self, body: Sequence[Stmt], at: Mapping[Sym, Dim]) -> Dim:
@@ -93,7 +93,7 @@ class _Turns:
                 case If(condition=condition, body=inner):
                     one = self.of(inner, at)
                     count = add(count, mul(_flag(condition, at), one) if one != 0 else 0)
-                case Store(buffer=self.made):
+                case Store(buffer=self.buffer):
                     count = add(count, 1)
         return count
 
@@ -110,20 +110,20 @@ class _Turns:
     def _steering(self, body: tuple[Stmt, ...]) -> frozenset[Sym]:
         """The properties on which the number of stores depends."""
         if id(body) not in self.known:
-            found = frozenset[Sym]()
+            steering = frozenset[Sym]()
             for stmt in reversed(body):
                 match stmt:
-                    case Let(var=var, value=value) if var in found:
-                        found |= symbols(value)
+                    case Let(var=var, value=value) if var in steering:
+                        steering |= symbols(value)
                     case For(var=var, body=inner) if self._stores(inner):
-                        found |= symbols(var.extent or 0) | self._steering(inner)
+                        steering |= symbols(var.extent or 0) | self._steering(inner)
                     case If(condition=condition, body=inner) if self._stores(inner):
-                        found |= free_symbols(condition) | self._steering(inner)
-            self.known[id(body)] = found
+                        steering |= free_symbols(condition) | self._steering(inner)
+            self.known[id(body)] = steering
         return self.known[id(body)]
 
     def _stores(self, body: Sequence[Stmt]) -> bool:
-        return any(s.buffer == self.made for s in stores(body))
+        return any(s.buffer == self.buffer for s in stores(body))
 
 
 def _turns(extent: Dim) -> Dim:
@@ -148,12 +148,12 @@ def _number(x: Index | Const, at: Mapping[Sym, Dim]) -> Dim:
 
 def _summed(count: Dim, var: Sym, extent: Dim) -> Dim:
     """The sum of multiples of the size of a piece over a loop of pieces, the last one shorter."""
-    found: Dim = 0
+    total: Dim = 0
     for factors, number in count.terms if isinstance(count, DimExpr) else (((), count),):
         moving = [f for f in factors if depends(f, var)]
         rest = product((number, *(polynomial({(f,): 1}) for f in factors if f not in moving)))
-        found = add(found, mul(rest, _whole(moving, var, extent)))
-    return found
+        total = add(total, mul(rest, _whole(moving, var, extent)))
+    return total
 
 
 def _whole(moving: Sequence[Sym | Fn], var: Sym, extent: Dim) -> Dim:

@@ -25,7 +25,7 @@ from anyrt.ir.statements import dims_of
 from anyrt.ir.visit import Rewrite
 from anyrt.loops.collapse import nested
 from anyrt.loops.nest import Names, flat, moves, reserve, serial, stride
-from anyrt.loops.product import Sums, at_sums, before_loop, found_sums, multiplying
+from anyrt.loops.product import Sums, at_sums, before_loop, multiplying, tile_sums
 from anyrt.loops.split import pieces, several
 
 
@@ -42,7 +42,7 @@ def pack_n(
     """The second factors in a panel of `width` lanes, filled before the loop `before`, or in several, one for
     each iteration of the loops of `each` within it. Terms are padded to a multiple of `deep`. `side`: the
     size of squares that are transposed in registers."""
-    sums, (count, panels) = found_sums(kernel, row), each
+    sums, (count, panels) = tile_sums(kernel, row), each
     values, within = tuple(x for _, x in sums.factors), sums.lane
     place, depth = flat(sums.summed)
     line, terms = len(values) * width, _filled(depth, values[0], deep)
@@ -65,7 +65,7 @@ def pack_m(
     """The first factor of all iterations of the loop `row`, at most `most`, each with its terms contiguous,
     filled before the loop `before`. Rows are `apart` elements further from one another, so that they map to
     different sets of the nearest cache. `side`: the size of squares that are transposed in registers."""
-    sums = found_sums(kernel, row)
+    sums = tile_sums(kernel, row)
     value, own = sums.factors[0][0], names.var(sums.row.extent or 0, "r")
     place, depth = flat(sums.summed)
     terms = _filled(depth, value, deep)

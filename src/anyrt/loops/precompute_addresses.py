@@ -30,8 +30,8 @@ def precompute_addresses(kernel: Kernel, tables: Tables, common: bool = True) ->
         is_vector = isinstance(stmt, For) and stmt.kind is Loop.VECTOR
         return _versions(stmt, tables, common) if isinstance(stmt, For) and is_vector else None
 
-    made = changed_in(kernel.body, at)
-    return changed(kernel, made, "no long vector loop reads ascending positions")
+    body = changed_in(kernel.body, at)
+    return changed(kernel, body, "no long vector loop reads ascending positions")
 
 
 def _versions(loop: For, tables: Tables, common: bool) -> list[Stmt]:

@@ -53,13 +53,13 @@ class _Ahead:
             return replace(loop, body=self.body(loop.body, around))
         if loop.kind is not Loop.VECTOR:
             return loop
-        found = dict(self._rows_of(loop, around))
-        again = [r for r in found if r in self.read and r not in self.asked]
-        self.read.update(found)
+        rows = dict(self._rows_of(loop, around))
+        again = [r for r in rows if r in self.read and r not in self.asked]
+        self.read.update(rows)
         self.asked.update(again)
         if not all(map(_stays_near, loop.body)):
             return loop
-        later = (Fetch(r[0], substitute(found[r], {self.row: add(self.row.dim, self.rows)})) for r in again)
+        later = (Fetch(r[0], substitute(rows[r], {self.row: add(self.row.dim, self.rows)})) for r in again)
         return replace(loop, body=(*loop.body, *later))
 
     def _rows_of(self, loop: For, around: Mapping[Sym, Dim]) -> Iterator[tuple[Row, Dim]]:

@@ -94,10 +94,10 @@ def factors_in(kernel: Kernel, first: Expr, second: Expr) -> Kernel | Fail:
     assert nest is not None, "sums have terms"
     (fold,) = nest.body
     assert isinstance(fold, Fold), "sums have terms"
-    made = multiplying(fold, first, second)
-    if made == fold:
+    ordered = multiplying(fold, first, second)
+    if ordered == fold:
         return Fail("its first factor is that of m")
-    return replace(kernel, body=serial(vars, (begin, *serial(nest.vars, (made,)), *rest[1:])))
+    return replace(kernel, body=serial(vars, (begin, *serial(nest.vars, (ordered,)), *rest[1:])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +127,10 @@ class Sums:
         """Statements behind a sum at other rows and lanes, with `total` substituted for the sum."""
         register = self.begin.buffer
 
-        def found(x: Expr) -> Expr | None:
+        def replacement(x: Expr) -> Expr | None:
             return total if isinstance(x, Load) and x.buffer == register else None
 
-        return Rewrite(dict(values), rule=found).body(then)
+        return Rewrite(dict(values), rule=replacement).body(then)
 
 
 def _factors(x: Expr) -> tuple[Expr, Expr]:
@@ -167,11 +167,11 @@ def at_sums(
 
 def is_around(kernel: Kernel, row: Sym, lane: Sym) -> bool:
     """Whether there is a loop over rows that contains only one over lanes."""
-    found = (s.body[0] for s in loops(kernel.body) if s.var.name == row.name and len(s.body) == 1)
-    return any(isinstance(s, For) and s.var.name == lane.name for s in found)
+    bodies = (s.body[0] for s in loops(kernel.body) if s.var.name == row.name and len(s.body) == 1)
+    return any(isinstance(s, For) and s.var.name == lane.name for s in bodies)
 
 
-def found_sums(kernel: Kernel, row: Sym) -> Sums:
+def tile_sums(kernel: Kernel, row: Sym) -> Sums:
     """The sums of the one tile with this name of rows."""
     (loop,) = (s for s in loops(kernel.body) if s.var.name == row.name)
     return sums_of(loop)

@@ -290,5 +290,5 @@ def _sharing(p: Product) -> tuple[Sym, ...]:
     """Batches that move the second factor as n does, such as windows of several kinds over one image:
     neighbours among them read nearly the same data, so one thread should compute them."""
     steps = [(v, [stride(at, v) for at in dims_of(p.second)]) for v in (*p.batch, *p.n)]
-    lanes = [found for v, found in steps if v in p.n and any(found)]
-    return tuple(v for v, found in steps if v in p.batch and found in lanes)
+    lanes = [strides for v, strides in steps if v in p.n and any(strides)]
+    return tuple(v for v, strides in steps if v in p.batch and strides in lanes)

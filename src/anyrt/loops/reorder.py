@@ -33,15 +33,15 @@ def reorder(kernel: Kernel, order: Sequence[Sym]) -> Kernel | Fail:
 
 def few_last(kernel: Kernel) -> Kernel | Fail:
     """Every nest with such a loop."""
-    found: list[Nest] = []
+    reordered: list[Nest] = []
 
     def change(nest: Nest) -> Sequence[Stmt]:
         moved = _few_last(nest)
-        found.extend([moved] if moved is not nest else [])
+        reordered.extend([moved] if moved is not nest else [])
         return moved.loops
 
     body = each_nest(kernel.body, change)
-    return replace(kernel, body=body) if found else Fail("no few elements are taken apart")
+    return replace(kernel, body=body) if reordered else Fail("no few elements are taken apart")
 
 
 def _few_last(nest: Nest) -> Nest:

@@ -38,7 +38,7 @@ from anyrt.ir.kernel import Expr, Kernel, Load, Stmt, load
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.visit import Rewrite, written
 from anyrt.loops.nest import Names, flat
-from anyrt.loops.product import Sums, at_sums, found_sums, multiplying
+from anyrt.loops.product import Sums, at_sums, multiplying, tile_sums
 from anyrt.loops.words import counted
 
 
@@ -47,7 +47,7 @@ def round_up(
 ) -> Kernel | Fail:
     """The tiles whose rows are called `row`, of `sizes` rows and lanes, over a multiple of `deep` words.
     `packed`: which factors are padded only in scratch, those of rows and those of lanes."""
-    sums = found_sums(kernel, row)
+    sums = tile_sums(kernel, row)
     factors = [x for both in sums.factors for x in zip(both, packed, strict=True)]
     if not all(_is_whole(x, copied) for x, copied in factors):
         return Fail("what it sums are no words in whole tiles")
@@ -66,8 +66,8 @@ def round_up(
         pairs = zip(sums.folds, sums.factors, strict=True)
         folds = tuple(multiplying(s, by_one(a), by_one(b)) for s, (a, b) in pairs)
         i, j = replace(sums.row, extent=sizes[0]), replace(sums.lane, extent=sizes[1])
-        made = replace(sums, row=i, lane=j, summed=(one,), folds=folds).statement
-        return Rewrite({sums.row: i.dim, sums.lane: j.dim}).body((made,))
+        rounded = replace(sums, row=i, lane=j, summed=(one,), folds=folds).statement
+        return Rewrite({sums.row: i.dim, sums.lane: j.dim}).body((rounded,))
 
     return at_sums(kernel, row, change)
 

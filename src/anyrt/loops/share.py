@@ -24,23 +24,25 @@ DEAR = 6  # shared instructions that are worth longer bodies
 
 def share(kernel: Kernel) -> Kernel | Fail:
     """Every nest with such a loop."""
-    found: list[Nest] = []
+    changed: list[Nest] = []
 
     def change(nest: Nest) -> Sequence[Stmt]:
         shared = _shared(nest)
-        found.extend([shared] if shared is not nest else [])
+        changed.extend([shared] if shared is not nest else [])
         return shared.loops
 
     body = each_nest(kernel.body, change)
-    return replace(kernel, body=body) if found else Fail("few turns of no loop compute much that is the same")
+    return (
+        replace(kernel, body=body) if changed else Fail("few turns of no loop compute much that is the same")
+    )
 
 
 def _shared(nest: Nest) -> Nest:
     if not isinstance(nest.body[0], Store) or _is_tile(nest):
         return nest
     dear = [v for v in nest.vars[:-1] if is_few(v) and _same(nest, v) >= DEAR]
-    made = (_turned(nest, v) for v in dear)
-    return next((n for n in made if not _is_tile(n)), nest)
+    candidates = (_turned(nest, v) for v in dear)
+    return next((n for n in candidates if not _is_tile(n)), nest)
 
 
 def _is_tile(nest: Nest) -> bool:

@@ -25,8 +25,8 @@ def split(kernel: Kernel, var: Sym, loops: Sequence[Sym], value: Dim) -> Kernel 
             return Fail(f"{var} is no loop around the kernel's statements")
         return replace(kernel, body=serial([*vars, *loops], body))
     at = vars.index(var)
-    made = [*vars[:at], *loops, *vars[at + 1 :]]
-    return replace(kernel, body=serial(made, substituted(body, {var: value})))
+    order = [*vars[:at], *loops, *vars[at + 1 :]]
+    return replace(kernel, body=serial(order, substituted(body, {var: value})))
 
 
 def split_within(
@@ -39,8 +39,8 @@ def split_within(
         return (replace(loop, var=inner, body=substituted(loop.body, {loop.var: value})),)
 
     def change(loop: For) -> tuple[Stmt, ...]:
-        made = at_loop((loop,), var, within)
-        return (loop,) if made == (loop,) else serial(outer, made)
+        new = at_loop((loop,), var, within)
+        return (loop,) if new == (loop,) else serial(outer, new)
 
     return replace(kernel, body=at_loop(kernel.body, around, change))
 

@@ -38,8 +38,8 @@ MOST: Final = 3  # with more places than these, only the longest range between t
 def split_by_range(kernel: Kernel, names: Names, estimate: Estimate, most: int) -> Kernel | Fail:
     """Every vector loop whose ranges have at most `most` parts of expressions together."""
     split = _Split(names, estimate, most)
-    made = changed_in(kernel.body, split.at)
-    return changed(kernel, made, "no vector loop compares positions, or its body is long")
+    body = changed_in(kernel.body, split.at)
+    return changed(kernel, body, "no vector loop compares positions, or its body is long")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +65,10 @@ class _Split:
         """A vector loop in ranges."""
         if not isinstance(loop, For) or loop.kind is not Loop.VECTOR:
             return None
-        made: list[Stmt] = []
+        statements: list[Stmt] = []
         for _, var, body in self.ranges(loop):
-            made += body if var is None else (For(var, loop.kind, body),)
-        return tuple(made)
+            statements += body if var is None else (For(var, loop.kind, body),)
+        return tuple(statements)
 
     def ranges(self, loop: For) -> list[Range]:
         """The ranges of a loop; one if it stays as it is."""
@@ -80,11 +80,11 @@ class _Split:
         if not order:
             return whole
         ends = [0, *(clamp(at, 0, extent) for at in order), extent]
-        made: list[Range] = []
+        split: list[Range] = []
         for first, last in pairwise(self._few(ends)):
             known = _known(turns, order[:first], order[last - 1 :])
-            made += self._range(loop, ends[first], ends[last], known)
-        return whole if self._is_long(made) else made
+            split += self._range(loop, ends[first], ends[last], known)
+        return whole if self._is_long(split) else split
 
     def _is_long(self, ranges: Sequence[Range]) -> bool:
         return len(parts(expressions([s for _, _, body in ranges for s in body]))) > self.most
@@ -145,8 +145,8 @@ def _in_order(places: Iterable[Dim]) -> list[Dim] | None:
 def _breakpoints(loop: For) -> list[Breakpoint]:
     """The places at which a comparison changes."""
     inside = {loop.var, *(s.var for s in loops(loop.body))}
-    found = (difference(x) for x in parts(expressions(loop.body)))
-    turns = (breakpoint_of(d, loop.var) for d in dict.fromkeys(d for d in found if d is not None))
+    differences = (difference(x) for x in parts(expressions(loop.body)))
+    turns = (breakpoint_of(d, loop.var) for d in dict.fromkeys(d for d in differences if d is not None))
     return [t for t in turns if t is not None and not any(depends(t.at, v) for v in inside)]
 
 
@@ -173,8 +173,8 @@ def _position(x: Expr) -> Dim | None:
             return dim
         case Const(value=int() as number, type=Scalar.I64):
             return number if abs(number) <= FAR else None
-        case Alu(op=Op.ADD | Op.SUB, args=args) if (found := _positions(*args)) is not None:
-            return add(found[0], found[1] if x.op is Op.ADD else mul(found[1], -1))
+        case Alu(op=Op.ADD | Op.SUB, args=args) if (positions := _positions(*args)) is not None:
+            return add(positions[0], positions[1] if x.op is Op.ADD else mul(positions[1], -1))
     return None
 
 

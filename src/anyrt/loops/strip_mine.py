@@ -50,13 +50,13 @@ def divide(var: Sym, inner: Dim, names: Names) -> tuple[Sym, Sym, Dim]:
 def delinearised(nest: Nest, names: Names) -> Nest:
     """A nest with loops split until no index divides them, as far as possible."""
     for _ in range(MAX_SPLITS):
-        found = divided(indices(nest.body), nest.vars)
-        if found is None:
+        division = divided(indices(nest.body), nest.vars)
+        if division is None:
             break
-        outer, inner, value = divide(found[0], found[1], names)
-        at = nest.vars.index(found[0])
+        outer, inner, value = divide(division[0], division[1], names)
+        at = nest.vars.index(division[0])
         vars = (*nest.vars[:at], outer, inner, *nest.vars[at + 1 :])
-        nest = nest.replace({found[0]: value}, vars)
+        nest = nest.replace({division[0]: value}, vars)
     return nest
 
 

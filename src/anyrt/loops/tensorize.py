@@ -36,9 +36,9 @@ def tensorize(kernel: Kernel, lane: Sym, row: Sym, name: Named) -> Kernel | Fail
     def change(loop: For) -> tuple[Stmt, ...]:
         if all(s.var.name != row.name for s in loops(loop.body)):
             return (loop,)
-        found = name(loop)
-        why.extend([found.reason] if isinstance(found, Fail) else [])
-        return (loop if isinstance(found, Fail) else replace(loop, intrinsic=found),)
+        intrinsic = name(loop)
+        why.extend([intrinsic.reason] if isinstance(intrinsic, Fail) else [])
+        return (loop if isinstance(intrinsic, Fail) else replace(loop, intrinsic=intrinsic),)
 
     body = at_loop(kernel.body, lane, change)
     return Fail(why[0]) if why else changed(kernel, body, "it has no such loops")
@@ -50,7 +50,7 @@ def overlap(kernel: Kernel, name: Named) -> Kernel | Fail:
     def at(stmt: Stmt) -> tuple[Stmt, ...] | None:
         if not isinstance(stmt, For) or stmt.kind is not Loop.SERIAL:
             return None
-        found = name(stmt)
-        return (replace(stmt, intrinsic=found),) if isinstance(found, str) else None
+        intrinsic = name(stmt)
+        return (replace(stmt, intrinsic=intrinsic),) if isinstance(intrinsic, str) else None
 
     return changed(kernel, changed_in(kernel.body, at), "no loop has turns that overlap")

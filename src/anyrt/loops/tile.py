@@ -39,17 +39,17 @@ class Strips:
 
 def tile(kernel: Kernel, names: Names, sizes: Strips, estimate: Estimate) -> Kernel | Fail:
     """Every nest of the kernel that reads across memory, in strips."""
-    found: list[Nest] = []
+    tiled: list[Nest] = []
 
     def change(nest: Nest) -> tuple[Stmt, ...]:
         across = _across(nest, sizes.few)
         if across is None:
             return nest.loops
-        found.append(nest)
+        tiled.append(nest)
         return _Tiling(nest, across, names, sizes, estimate).loops()
 
     body = each_nest(kernel.body, change)
-    return replace(kernel, body=body) if found else Fail("nothing is read across memory")
+    return replace(kernel, body=body) if tiled else Fail("nothing is read across memory")
 
 
 def is_tileable(kernel: Kernel) -> bool:

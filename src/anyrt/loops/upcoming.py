@@ -56,8 +56,8 @@ def term_around(body: Sequence[Stmt], row: Sym) -> Sym | None:
             inner = any(isinstance(s, For) and s.var.name == row.name for s in loop.body)
             if inner and isinstance(loop, For) and loop.kind is Loop.SERIAL:
                 return loop.var
-            if (found := term_around(loop.body, row)) is not None:
-                return found
+            if (term := term_around(loop.body, row)) is not None:
+                return term
     return None
 
 
@@ -182,6 +182,8 @@ def _turns(var: Sym) -> int:
 
 def _steps(at: Dim, vars: Sequence[Sym]) -> dict[Sym, int]:
     """The strides of an index with several loops of fixed extents; none if one is negative."""
-    found = {v: stride(at, v) for v in vars}
-    forwards = {v: n for v, n in found.items() if isinstance(n, int) and n >= 0 and isinstance(v.extent, int)}
-    return forwards if len(forwards) == len(found) else {}
+    strides = {v: stride(at, v) for v in vars}
+    forwards = {
+        v: n for v, n in strides.items() if isinstance(n, int) and n >= 0 and isinstance(v.extent, int)
+    }
+    return forwards if len(forwards) == len(strides) else {}

@@ -32,8 +32,8 @@ from anyrt.loops.tables import LEAST, SLOPES, Table, Tables
 def version(kernel: Kernel, tables: Tables) -> Kernel | Fail:
     """Every nest around a vector loop, in versions for the classes of the tables that the loop reads; other
     loops use a class only if all sizes imply it."""
-    made = changed_in(kernel.body, lambda s: _versions(s, tables))
-    return changed(kernel, made, "no vector loop follows a table of a class")
+    body = changed_in(kernel.body, lambda s: _versions(s, tables))
+    return changed(kernel, body, "no vector loop follows a table of a class")
 
 
 def _versions(stmt: Stmt, tables: Tables) -> Sequence[Stmt] | None:
@@ -71,8 +71,8 @@ def _vector_loop(stmt: Stmt) -> For | None:
 
 
 def _nest(stmt: Stmt, loop: For, tables: Tables) -> Sequence[Stmt]:
-    found = ((x, _followed(x, loop.var, tables)) for x in loads_of(leaves(loop.body)))
-    reads = [(x, t) for x, t in found if t is not None]
+    followed = ((x, _followed(x, loop.var, tables)) for x in loads_of(leaves(loop.body)))
+    reads = [(x, t) for x, t in followed if t is not None]
     if not reads:
         return (stmt,)
     buffers = dict.fromkeys(x.buffer for x, _ in reads)
@@ -81,8 +81,8 @@ def _nest(stmt: Stmt, loop: For, tables: Tables) -> Sequence[Stmt]:
     before: Expr | None = None
     for slope, tests in _classes(used.values(), buffers):
         if not tests:  # nor a class after one that always holds
-            made = _with(stmt, used.values(), slope)
-            return made if before is None else (*out, _guarded(None, before, made))
+            last = _with(stmt, used.values(), slope)
+            return last if before is None else (*out, _guarded(None, before, last))
         here = reduce(lambda a, b: alu(Op.AND, a, b), tests)
         out += [_guarded(here, before, _with(stmt, used.values(), slope))]
         before = here if before is None else alu(Op.OR, before, here)

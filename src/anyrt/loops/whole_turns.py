@@ -29,14 +29,14 @@ MOST = 8  # elements of an iteration of the outer loop
 def whole_turns(kernel: Kernel, names: Names) -> Kernel | Fail:
     """The kernel with two loops for each loop whose quotient moves one factor and whose remainder moves the
     other."""
-    found = product_of(kernel)
-    if isinstance(found, Fail):
-        return found
+    product = product_of(kernel)
+    if isinstance(product, Fail):
+        return product
     vars, body = around(kernel)
     order: list[Sym] = []
     inner: list[Sym] = []
     for var in vars:
-        length = turn_length(found, var) if var in found.batch else None
+        length = turn_length(product, var) if var in product.batch else None
         if length is None:
             order.append(var)
             continue
@@ -63,16 +63,16 @@ def turn_length(p: Product, var: Sym) -> int | None:
     turn, within = Sym("turn", extent=ceildiv(var.extent or 0, length)), Sym("within", extent=length)
     at = Rewrite({var: add(mul(turn.dim, length), within.dim)})
     reads = [dims_of(at.expr(x)) for x in (p.first, p.second)]
-    found = sorted((moves(dims, turn), moves(dims, within)) for dims in reads)
-    return length if found == [(False, True), (True, False)] else None
+    moved = sorted((moves(dims, turn), moves(dims, within)) for dims in reads)
+    return length if moved == [(False, True), (True, False)] else None
 
 
 def _parts(x: Dim, var: Sym) -> set[int]:
     """The divisors of a counter in an index."""
-    found = set[int]()
+    divisors = set[int]()
     for monomial, _ in x.terms if isinstance(x, Expr) else ():
         for atom in monomial:
             if isinstance(atom, Fn) and depends(atom, var):
                 whole, *rest = atom.args
-                found |= {n for n in rest if isinstance(n, int)} if whole == var.dim else {0}
-    return found
+                divisors |= {n for n in rest if isinstance(n, int)} if whole == var.dim else {0}
+    return divisors

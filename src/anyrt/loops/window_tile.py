@@ -109,10 +109,10 @@ def windows_of(kernel: Kernel) -> Windows | Fail:
 
 def _one_sided(kernel: Kernel) -> Product | Fail:
     """A sum of products with loops that move the second factor alone, or both."""
-    found = product_of(kernel)
-    if isinstance(found, Fail):
-        return found
-    p = found.turned if found.m and not found.n else found
+    product = product_of(kernel)
+    if isinstance(product, Fail):
+        return product
+    p = product.turned if product.m and not product.n else product
     if p.m or not p.n:
         return Fail("both factors have loops of their own")
     if any(moves(dims_of(p.sum.value), v) for v in p.summed):
@@ -122,12 +122,12 @@ def _one_sided(kernel: Kernel) -> Product | Fail:
 
 def _slides(x: Expr, outs: Sequence[Sym], summed: Sequence[Sym]) -> tuple[list[Slide], Expr]:
     """A slide for each loop over windows, and the element by its positions."""
-    steps = sorted(_steps(x, outs, summed), key=lambda found: found[2] + found[3])
-    taken: dict[Sym, tuple[Sym | None, int, int]] = {}
+    steps = sorted(_steps(x, outs, summed), key=lambda candidate: candidate[2] + candidate[3])
+    chosen: dict[Sym, tuple[Sym | None, int, int]] = {}
     for out, tap, step, dilation in steps:
-        if out not in taken and tap not in {t for t, _, _ in taken.values()} and 1 in (step, dilation):
-            taken[out] = tap, step, dilation
-    slides = [_slide(out, *taken.get(out, (None, 1, 1))) for out in outs]
+        if out not in chosen and tap not in {t for t, _, _ in chosen.values()} and 1 in (step, dilation):
+            chosen[out] = tap, step, dilation
+    slides = [_slide(out, *chosen.get(out, (None, 1, 1))) for out in outs]
     values: dict[Sym, Dim] = {}
     for slide in slides:
         if slide.tap is not None and slide.dilation == 1:
@@ -237,7 +237,7 @@ class _Tiles:
         *outer, last = self.windows.outer or (self.names.var(1, "c"),)
         block, within, at = pieces(self.names, last.extent or 0, self.size.images, "c")
         fill, tiles = self._fill(), self._tiles()
-        moving, still = _kept(fill, _is_moving), (self._zeros(), *_kept(fill, _is_border))
+        moving, still = _stores_where(fill, _is_moving), (self._zeros(), *_stores_where(fill, _is_border))
         if _moves_border(fill, last):
             moving, still = (*still, *moving), ()
         each = Rewrite({last: at}).body((*moving, *tiles))
@@ -377,10 +377,10 @@ class _Tiles:
 def _of_sums(w: Windows, row: Dim, out: Sym, total: Expr) -> tuple[Stmt, ...]:
     """The stores of a row of windows for its sum."""
 
-    def found(x: Expr) -> Expr | None:
+    def replacement(x: Expr) -> Expr | None:
         return total if isinstance(x, Load) and x.buffer == w.sum.buffer else None
 
-    return Rewrite({out: row}, rule=found).body(w.stores)
+    return Rewrite({out: row}, rule=replacement).body(w.stores)
 
 
 def _moves_border(fill: Sequence[Stmt], image: Sym) -> bool:
@@ -397,15 +397,15 @@ def _is_moving(value: Expr) -> bool:
     return not isinstance(value, Const)
 
 
-def _kept(body: Sequence[Stmt], wanted: Callable[[Expr], bool]) -> tuple[Stmt, ...]:
+def _stores_where(body: Sequence[Stmt], predicate: Callable[[Expr], bool]) -> tuple[Stmt, ...]:
     """The stores in loops whose values are needed."""
     out: list[Stmt] = []
     for stmt in body:
         match stmt:
             case For(body=inner):
-                kept = _kept(inner, wanted)
-                out += [replace(stmt, body=kept)] if kept else []
-            case Store(value=value) if wanted(value):
+                stored = _stores_where(inner, predicate)
+                out += [replace(stmt, body=stored)] if stored else []
+            case Store(value=value) if predicate(value):
                 out.append(stmt)
     return tuple(out)
 

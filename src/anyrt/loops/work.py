@@ -13,8 +13,8 @@ from anyrt.ir.visit import statements
 def work(kernel: Kernel, usual: Callable[[Dim], int]) -> Dim:
     """Iterations of the stores and folds of an item, which may depend on dynamic sizes, and in a strip on the
     facts about that; of branches, which are alternatives, the longest one at the typical sizes."""
-    found = [s.var for s in statements(kernel.body) if isinstance(s, For | Let)]
-    return _work(kernel.body, dict.fromkeys((kernel.var, *found), 0), usual)
+    counters = [s.var for s in statements(kernel.body) if isinstance(s, For | Let)]
+    return _work(kernel.body, dict.fromkeys((kernel.var, *counters), 0), usual)
 
 
 def _work(body: Iterable[Stmt], first: Mapping[Sym, Dim], usual: Callable[[Dim], int]) -> Dim:
