@@ -1,11 +1,12 @@
 """Tensors that take the memory of another one, which their kernel reads for the last time."""
 
 import random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from anyrt.compiler.inplace import taken_over
+from anyrt.compiler.inplace import _bordered_alike, taken_over
 from anyrt.compiler.trial import Trial, constant_offsets
 from anyrt.compiler.verify import random_inputs
 from anyrt.core.dims import Sym
@@ -19,6 +20,7 @@ from anyrt.ir.statements import buffers_in_order
 from anyrt.loops.overwrite import reads_what_it_stores, stores_of
 from anyrt.passes import PASSES
 from anyrt.prims import build as b
+from anyrt.prims.view import Axis
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.launch import in_line
 from tests import native
@@ -97,6 +99,27 @@ def test_versions_have_tensors_of_their_own():
     first, second = ({b for b in s.buffers.values() if b.space is Space.ARENA} for s in low.schedules)
     assert first
     assert first.isdisjoint(second)
+
+
+@pytest.mark.parametrize("fills", [False, True])
+def test_a_border_is_stored_between_two_tensors_in_place_unless_it_fills_the_whole(fills):
+    root = SimpleNamespace(type=0)
+    launch = SimpleNamespace(group=SimpleNamespace(border=1, fills=fills, layout=None, root=root))
+    assert _bordered_alike({0: launch, 1: launch}, [1], [0]) is not fills
+
+
+@pytest.mark.parametrize(("columns", "fills"), [(12, True), (30, False)])
+def test_a_border_in_each_cache_line_fills_the_whole(columns, fills):
+    """Rows of 12 float32 numbers and their border fit into a line, those of 30 do not."""
+    x = b.param("x", (1, 4, 100, columns), F)
+    axes = [Axis(0, 0), Axis(0, 1), Axis(0, 2, 1, ((4, 1),)), Axis(0, 3, 1, ((5, 1),))]
+    windows = b.windows(b.pad(x, (0, 0, 1, 1), (0, 0, 1, 1), 7.0), axes, (*x.shape, 3, 3))
+    weights = np.random.default_rng(1).standard_normal((4, 4, 3, 3))
+    graph = Graph((("x", x),), (("y", b.contract("nchwij,kcij->nkhw", windows, b.const(weights, F))),))
+    low = native.lower(graph, constant_offsets(graph), Sizes({}), machine=REFERENCE)
+    assert [s.group.fills for s in low.schedule.launches if s.group.border is not None] == [fills]
+    assert is_right(low)
+    assert verify(low, host(), [{}]) == ()
 
 
 NOT_IN_PLACE = {

@@ -39,11 +39,10 @@ def taken_over(
 
 
 def _bordered_alike(launches: Mapping[int, Launch], others: Sequence[int], before: Sequence[int]) -> bool:
-    """True if a tensor has only one other store, of a border that the overwritten one already has."""
+    """True if a tensor has only one other store, of a border alone that the overwritten one already has."""
     there = {_border(launches[m]): m for m in before if launches[m].group.border is not None}
-    return all(
-        launches[m].group.border is not None and there.get(_border(launches[m]), m) < m for m in others
-    )
+    borders = {m for m in others if launches[m].group.border is not None and not launches[m].group.fills}
+    return all(m in borders and there.get(_border(launches[m]), m) < m for m in others)
 
 
 def _border(launch: Launch) -> object:

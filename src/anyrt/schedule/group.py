@@ -6,12 +6,14 @@ from collections.abc import Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from anyrt.core.dims import Dim, add, mul
+from anyrt.core.dtype import bits
 from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.compute import Border, Given
 from anyrt.ir.graph import Shape, Value
 from anyrt.schedule.compute_at import FusedTile
 from anyrt.schedule.layout import Layout, row_major
 from anyrt.schedule.nontemporal import NOT_PAST, Past
+from anyrt.schedule.scores import LINE
 from anyrt.schedule.sections import Section, Walk, part_section, read_sections, walk_of
 
 
@@ -54,6 +56,15 @@ class Group:
         is_part = self.part is not None and self.whole is not self.root
         root = () if is_part or self.copy else (self.root,)
         return frozenset((*root, *(v for v, _ in self.also), *self.anew))
+
+    @property
+    def fills(self) -> bool:
+        """True for a border in every cache line: the whole is stored before the interior, in vectors."""
+        if self.border is None:
+            return False
+        axis = self.order[-1]
+        size, ends = self.root.shape[axis], (self.border.lo[axis], self.border.hi[axis])
+        return ends != (0, 0) and isinstance(size, int) and size * bits(self.root.dtype) <= 8 * LINE
 
     def place(self, at: Sequence[Dim]) -> Dim:
         """The position in the buffer of the root's element at `at`."""

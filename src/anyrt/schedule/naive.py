@@ -453,6 +453,8 @@ class Builder:
         """The border of the root: both ends of each axis, with the interior of the axes before it."""
         root, order = self.group.root, list(self.group.order)
         value = storage.encode(root.dtype, const(border.value, COMPUTED[root.dtype]))
+        if self.group.fills:
+            return self._side({}, {}, value)
         wide = [k for k in order if (border.lo[k], border.hi[k]) != (0, 0)]
         around = {k: self.names.var(root.shape[k]) for k in order[: order.index(wide[0])]}
         body: list[Stmt] = []
