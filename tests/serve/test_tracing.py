@@ -27,6 +27,8 @@ from opentelemetry.sdk.trace import TracerProvider, sampling  # noqa: E402
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor  # noqa: E402
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter  # noqa: E402
 
+from anyrt.cli.commands.serve import _trace  # noqa: E402
+from anyrt.serve.exporting import export_traces  # noqa: E402
 from anyrt.serve.http import application  # noqa: E402
 from anyrt.serve.tracing import runs, span, tracer  # noqa: E402
 
@@ -221,6 +223,29 @@ from anyrt.serve.tracing import runs, tracer
 assert tracer() is None and runs("m", "1") is None
 assert not any(n.startswith(("opentelemetry.sdk", "opentelemetry.exporter")) for n in sys.modules)"""
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_variables_without_the_package_are_named_and_harmless(monkeypatch, capsys):
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "otlp")
+    monkeypatch.setitem(sys.modules, "anyrt.serve.exporting", None)
+    _trace()
+    line = json.loads(capsys.readouterr().err)
+    assert (line["event"], line["exporters"]) == ("traces", [])
+    assert line["reason"].endswith("pip install anyrt[trace]")
+
+
+@pytest.mark.parametrize("names", ["none", ""])
+def test_no_exporter_is_loaded_without_variables(names, monkeypatch, capsys):
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", names)
+    monkeypatch.setitem(sys.modules, "anyrt.serve.exporting", None)
+    _trace()
+    assert capsys.readouterr().err == ""
+
+
+def test_the_provider_of_a_program_is_kept(exported):
+    before = trace.get_tracer_provider()
+    export_traces(["pigeon"])
+    assert trace.get_tracer_provider() is before
 
 
 @pytest.fixture

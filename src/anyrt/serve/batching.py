@@ -188,7 +188,7 @@ class Batcher:
 
     def _answer_all(self, group: Sequence[_Request]) -> None:
         """Run requests together, or in parts that have the bits of each request alone. What must be tried for
-        larger parts is tried afterwards, so that these requests do not wait for it."""
+        larger parts is tried afterwards, once at most, so that requests do not wait long for it."""
         if self._trials is None or len(group) == 1:
             self._answer(group)
             return
@@ -197,8 +197,8 @@ class Batcher:
         for count in parts:
             self._answer(group[start : start + count])
             start += count
-        for rows in untried:
-            self._trials.attempt(key, rows)
+        if untried is not None:
+            self._trials.attempt(key, untried)
 
     def _answer(self, group: Sequence[_Request]) -> None:
         """Run requests together; if that fails, each by itself, so that one does not disturb another."""

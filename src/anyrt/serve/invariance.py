@@ -6,7 +6,7 @@ bits for its own values. An order of sums that differs shows in about every seco
 compares several dozens of them.
 
 trials = Trials(predictor.run, metadata.inputs, report)
-sizes, untried = trials.parts(key, rows=[1, 1, 2])
+sizes, untried = trials.parts(key, [1, 1, 2])
 """
 
 from __future__ import annotations
@@ -51,19 +51,19 @@ class Trials:
     def __len__(self) -> int:
         return len(self._verdicts)
 
-    def parts(self, key: Key, rows: Sequence[int]) -> tuple[list[int], list[int]]:
-        """The numbers of requests of consecutive runs, for requests with `rows`, and the numbers of rows to
-        attempt, after which larger runs may be possible."""
+    def parts(self, key: Key, rows: Sequence[int]) -> tuple[list[int], int | None]:
+        """The numbers of requests of consecutive runs, for requests with `rows`, and a number of rows to
+        attempt, after which larger runs may be possible; None: there is none."""
         own = {n: self._verdict(key, n) for n in set(rows)}
         untried = [n for n, verdict in own.items() if verdict is None]
-        totals, parts, start = list[int](), list[int](), 0
+        parts, start = list[int](), 0
         while start < len(rows):
             alike = next((k for k, n in enumerate(rows[start:]) if not own[n]), len(rows))
-            length, found = self._longest(key, rows[start : start + alike])
+            length, totals = self._longest(key, rows[start : start + alike])
             parts.append(length)
-            totals += found
+            untried += totals
             start += length
-        return parts, [*untried, *totals[:1]]
+        return parts, next(iter(untried), None)
 
     def _longest(self, key: Key, rows: Sequence[int]) -> tuple[int, list[int]]:
         """How many of the first requests may run together, at least 1, and the totals that would be more."""
