@@ -222,6 +222,21 @@ def test_only_known_hosts_are_answered(serving, neg):
     connection.close()
 
 
+def test_pages_of_other_origins_cannot_ask(serving, neg):
+    server = serving(neg, "--allow-host", "models.example")
+    own = f"http://127.0.0.1:{server.http}"
+    strangers = (
+        "http://evil.example",
+        "null",
+        "",
+        "http://127.0.0.1.evil.example",
+        "http://evil.example:80@localhost",
+    )
+    for origin, status in (*((s, 403) for s in strangers), (own, 200), ("https://models.example", 200)):
+        assert ask(server, data=body(), headers={"Origin": origin})[0] == status, origin
+        assert ask(server, "/v2/health/live", headers={"Origin": origin})[0] == status, origin
+
+
 def test_server_listens_on_this_machine_alone(serving, neg):
     server = serving(neg)
     lines = [

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import re
 import time
 import zlib
 from collections.abc import Awaitable, Callable, Sequence
@@ -38,6 +39,9 @@ HEADER_LENGTH: Final = "inference-header-content-length"
 OPEN: Final = ("/v2/health/live", "/v2/health/ready", "/")
 LONG: Final = 1 << 18  # bytes of JSON that a thread reads, so that other requests continue
 PATIENT: Final = 0.05  # seconds between checks whether a client still waits
+HOST: Final = re.compile(
+    r"(?:https?://)?(\[[0-9a-f:]+\]|[^:/@]+)(?::\d+)?"
+)  # of an origin, or the header Host
 MODEL: Final = "/v2/models/{name}"
 VERSION: Final = MODEL + "/versions/{version}"
 REFUSED: Final = ("systemsharedmemory", "cudasharedmemory", "trace", "logging")
@@ -78,10 +82,34 @@ def application(
         *(route(p + "/stats", _stats) for p in places),
         *(route(f"/v2/{n}{{rest:path}}", _not_there, m) for n in REFUSED for m in ("GET", "POST")),
     ]
-    middleware = [Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)]
+    middleware = [
+        Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False),
+        Middleware(OriginCheck, hosts=hosts),
+    ]
     if token is not None:
         middleware.append(Middleware(TokenCheck, token=token))
     return Starlette(routes=routes, middleware=middleware, exception_handlers={Exception: _fault})
+
+
+class OriginCheck:
+    """Refuses what a browser sends for a page of another server, which needs no permission to send.
+
+    An origin is known if its host is that of the Host header, which was checked before, or one of `hosts`."""
+
+    def __init__(self, app: ASGIApp, hosts: Sequence[str]) -> None:
+        self._app, self._hosts = app, hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Return 403, or pass the request on."""
+        headers = dict(scope.get("headers", ()))
+        origin = headers.get(b"origin")
+        if origin is not None:
+            named, host = (HOST.fullmatch(x.decode("latin-1")) for x in (origin, headers.get(b"host", b"")))
+            if named is None or named[1] not in (host and host[1], *self._hosts):
+                refused = Refused(Reason.FORBIDDEN, "wanted a page of this server as origin, or none")
+                await _error(refused)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
 
 
 class TokenCheck:
