@@ -114,7 +114,7 @@ class KernelCache:
         except FileNotFoundError:
             return None
         except (OSError, ResourceError) as error:
-            self.warn(f"kernel cache not used: {self._told(error)}")
+            self.warn(f"kernel cache not used: {self._located(error)}")
             return None
         except PlanError as error:
             self._warn_damaged(key, error)
@@ -130,7 +130,7 @@ class KernelCache:
             head = _PREAMBLE.pack(MAGIC, nbytes, checksum)
             write_atomically(self._path(key), (head, *parts), anew=True)
         except (OSError, ResourceError) as error:
-            self.warn(f"kernel cache not written: {self._told(error)}")
+            self.warn(f"kernel cache not written: {self._located(error)}")
             return False
         if int.from_bytes(checksum[:4]) * self.limit < (nbytes * _SWEEPS_PER_LIMIT) << 32:
             self.prune()
@@ -138,13 +138,13 @@ class KernelCache:
 
     def obtain(self, key: str, symbols: Mapping[str, Sym], compile_: Callable[[], Compiled]) -> Compiled:
         """The program at `key`, or the result of `compile_`, which is stored for the next time."""
-        found = self.get(key, symbols)
-        if found is None:
-            found = compile_()
-            self.put(key, found)
-        return found
+        program = self.get(key, symbols)
+        if program is None:
+            program = compile_()
+            self.put(key, program)
+        return program
 
-    def _told(self, error: OSError | ResourceError) -> ResourceError:
+    def _located(self, error: OSError | ResourceError) -> ResourceError:
         if isinstance(error, ResourceError):
             return error.at(str(self.directory))
         got, do = error.strerror or str(error), "set ANYRT_CACHE_DIR to a writable directory"
@@ -178,7 +178,7 @@ class KernelCache:
             if not os.access(self.directory, os.W_OK | os.X_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         except (OSError, ResourceError) as error:
-            return self._told(error)
+            return self._located(error)
         return None
 
     def prune(self) -> tuple[int, int]:

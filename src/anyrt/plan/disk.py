@@ -39,13 +39,13 @@ def write_atomically(path: Path, parts: Iterable[bytes | memoryview], anew: bool
     try:
         _without_nul(path)
         place = path if anew else _followed(path)
-        found = None if anew else _facts(place)
+        existing = None if anew else _facts(place)
         if isinstance(place, int):
             _write(os.dup(place), parts)
-        elif found is not None and not stat.S_ISREG(found.st_mode):
+        elif existing is not None and not stat.S_ISREG(existing.st_mode):
             _write(os.open(place, os.O_WRONLY), parts)
         else:
-            _replace(place, found, parts)
+            _replace(place, existing, parts)
     except OSError as error:
         raise _cannot_write(path, error) from None
 
@@ -80,19 +80,19 @@ def _facts(place: Path | int) -> os.stat_result | None:
         return None
 
 
-def _replace(place: Path, found: os.stat_result | None, parts: Iterable[bytes | memoryview]) -> None:
-    """Write beside a place, then move there; `found`: the existing file."""
-    if found is not None and not os.access(place, os.W_OK):
+def _replace(place: Path, existing: os.stat_result | None, parts: Iterable[bytes | memoryview]) -> None:
+    """Write beside a place, then move there; `existing`: the existing file."""
+    if existing is not None and not os.access(place, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     beside = os.fsencode(place.name)[:64].decode(errors="ignore")
     name = place.parent / f".{beside}.{secrets.token_hex(8)}"
     try:
         # Not mkstemp: the file shall have the user's default permissions.
         handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        if found is not None:
+        if existing is not None:
             with contextlib.suppress(OSError):  # only root can do that
-                os.fchown(handle, found.st_uid, found.st_gid)
-            os.fchmod(handle, stat.S_IMODE(found.st_mode))
+                os.fchown(handle, existing.st_uid, existing.st_gid)
+            os.fchmod(handle, stat.S_IMODE(existing.st_mode))
         _write(handle, parts)
         os.replace(name, place)
     finally:

@@ -117,8 +117,8 @@ def plan_parts(
     """A plan file that is neither in memory nor on disk; `views`: the constants of `plan.blobs`, in their
     order, of which those are written that the plan is not stripped of; `mixer`: see `checksums`; `known`: the
     checksums, if nobody has the constants."""
-    sizes, wanted = [v.nbytes for v in views], [b.nbytes for b in plan.blobs]
-    assert sizes == wanted, f"constants of {sizes} bytes for blobs of {wanted}"
+    sizes, expected = [v.nbytes for v in views], [b.nbytes for b in plan.blobs]
+    assert sizes == expected, f"constants of {sizes} bytes for blobs of {expected}"
     sums = tuple(checksums(views, mixer)) if known is None else known
     listed: list[Json] = [*(_without_made(plan, sums) if _forgets(plan) else sums)]
     names = {b.name for b in plan.held}
@@ -148,8 +148,8 @@ def _forgets(plan: Plan) -> bool:
 
 def _without_made(plan: Plan, sums: Sequence[str]) -> list[str]:
     """The checksums of constants, "" for those that are made from weights."""
-    made = set(plan.refit.made) if plan.refit is not None else ()
-    return ["" if b.name in made else x for b, x in zip(plan.blobs, sums, strict=True)]
+    derived = set(plan.refit.made) if plan.refit is not None else ()
+    return ["" if b.name in derived else x for b, x in zip(plan.blobs, sums, strict=True)]
 
 
 def _code(plan: Plan, sums: Sequence[str], digest: bytes) -> bytes:
@@ -232,9 +232,9 @@ def _read(
         _check_zero(weights[at : blob.offset], f"plan, bytes before constant {blob.name!r}")
         at = blob.offset + blob.nbytes
         contents.append(weights[blob.offset : at])
-    found = stated if mixer is None else checksums(contents, mixer)
-    if found != stated:
-        blob = next(b for b, ours, theirs in zip(held, found, stated, strict=True) if ours != theirs)
+    computed = stated if mixer is None else checksums(contents, mixer)
+    if computed != stated:
+        blob = next(b for b, ours, theirs in zip(held, computed, stated, strict=True) if ours != theirs)
         do = "get a fresh copy of the plan"
         raise PlanError("AR602", f"constant {blob.name!r}", "another checksum", "that of its bytes", do)
     code = _code(plan, sums, digest)
@@ -266,9 +266,9 @@ def _foreign(start: bytes) -> PlanError:
     if start.startswith(b"ftrt"):
         do = "build the network again with this library; engines of one do not load in the other"
         return PlanError("AR606", "plan", "an engine that TensorRT has built", "a plan of AnyRT", do)
-    found = seems(start) if start else None
-    if found is not None:
-        return PlanError("AR606", "plan", found.what, "a plan, an ONNX model or a script", found.do)
+    kind = seems(start) if start else None
+    if kind is not None:
+        return PlanError("AR606", "plan", kind.what, "a plan, an ONNX model or a script", kind.do)
     got = f"bytes that begin with {start[:8]!r}" if start else "no bytes"
     return PlanError("AR606", "plan", got, f"{MAGIC!r}", "pass what build_serialized_network gave")
 

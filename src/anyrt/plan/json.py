@@ -121,10 +121,10 @@ class Reader:
 
     def fields(self, *names: str) -> tuple[Reader, ...]:
         """All members of an object, which must have exactly these."""
-        found = tuple(self.field(name) for name in names)
+        members = tuple(self.field(name) for name in names)
         if isinstance(self.value, dict) and len(self.value) != len(names):
             self._fail(f"only the fields {', '.join(names)}")
-        return found
+        return members
 
     def items(self, most: int) -> list[Reader]:
         """The elements of a list of at most `most`."""
@@ -134,8 +134,8 @@ class Reader:
 
     def exactly(self, count: int) -> list[Reader]:
         """The elements of a list of `count`."""
-        found = self.items(count)
-        return found if len(found) == count else self._fail(f"a list of {count}")
+        elements = self.items(count)
+        return elements if len(elements) == count else self._fail(f"a list of {count}")
 
     def text(self, most: int = 1 << 30) -> str:
         """A string of at most `most` characters."""

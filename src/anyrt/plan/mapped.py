@@ -92,5 +92,5 @@ def watch(mapped: mmap.mmap) -> Callable[[], bool] | None:
 
 
 def _facts(handle: int) -> tuple[int, int, int]:
-    found = os.fstat(handle)
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    status = os.fstat(handle)
+    return status.st_ino, status.st_size, status.st_mtime_ns

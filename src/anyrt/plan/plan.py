@@ -172,8 +172,8 @@ class Plan:
         """The constants in the file, with their places there: all except those that it was stripped of."""
         if self.refit is None or not self.refit.is_stripped:
             return self.blobs
-        made = set(self.refit.made)
-        return lay_out((b.name, b.dtype, b.count) for b in self.blobs if b.name not in made)
+        derived = set(self.refit.made)
+        return lay_out((b.name, b.dtype, b.count) for b in self.blobs if b.name not in derived)
 
     @property
     def held_bytes(self) -> int:
@@ -188,18 +188,18 @@ class Plan:
     @property
     def sources(self) -> dict[int, int]:
         """The inputs that outputs update in place, as indices of bindings."""
-        return self._inputs_told(MEMORY_OF)
+        return self._inputs_of(MEMORY_OF)
 
     @property
     def lenders(self) -> dict[int, int]:
         """The inputs whose memory plug-ins may overwrite with outputs, as indices of bindings."""
-        return self._inputs_told(LENT_BY)
+        return self._inputs_of(LENT_BY)
 
-    def _inputs_told(self, detail: str) -> dict[int, int]:
+    def _inputs_of(self, detail: str) -> dict[int, int]:
         place = {b.name: i for i, b in enumerate(self.bindings)}
-        told = ((layer.outputs, x) for layer in self.layers for key, x in layer.details if key == detail)
-        found = {place[y]: place[x] for ys, x in told for y in ys if x in place and y in place}
-        return {y: x for y, x in found.items() if _is_update(self.bindings[y], self.bindings[x])}
+        details = ((layer.outputs, x) for layer in self.layers for key, x in layer.details if key == detail)
+        sources = {place[y]: place[x] for ys, x in details for y in ys if x in place and y in place}
+        return {y: x for y, x in sources.items() if _is_update(self.bindings[y], self.bindings[x])}
 
     @property
     def streams(self) -> bool:
@@ -328,19 +328,19 @@ def _parse_blob(reader: Reader) -> tuple[str, DataType, int]:
 
 def _parse_symbols(reader: Reader) -> tuple[SymbolRecord, ...]:
     """Upper bounds refer to symbols before them."""
-    found: dict[str, SymbolRecord] = {}
+    records: dict[str, SymbolRecord] = {}
     known: dict[str, Sym] = {}
     for item in reader.items(MAX_SYMBOLS):
         record = _parse_symbol(item, known)
-        _distinct(reader, [*found, record.name])
-        found[record.name], known[record.name] = record, record.sym
-    return tuple(found.values())
+        _distinct(reader, [*records, record.name])
+        records[record.name], known[record.name] = record, record.sym
+    return tuple(records.values())
 
 
 def _parse_symbol(reader: Reader, known: Mapping[str, Sym]) -> SymbolRecord:
-    given = reader.items(7)
-    name, tensor, axis, is_value, low, high = given[:6] if len(given) == 7 else reader.exactly(6)
-    upper = given[6:]
+    members = reader.items(7)
+    name, tensor, axis, is_value, low, high = members[:6] if len(members) == 7 else reader.exactly(6)
+    upper = members[6:]
     lo = low.integer(-MAX_INT)
     bound = parse_dim(upper[0].text(), known, upper[0].where) if upper else None
     kind = is_value.flag()
@@ -350,10 +350,10 @@ def _parse_symbol(reader: Reader, known: Mapping[str, Sym]) -> SymbolRecord:
 
 
 def _parse_binding(reader: Reader, known: Mapping[str, Sym]) -> Binding:
-    given = reader.items(9)
-    *found, dim_names = given[:8] if len(given) == 9 else reader.exactly(8)
-    name, dtype, shape, is_input, is_shape, is_host, layout = found
-    rank = given[8:]
+    members = reader.items(9)
+    *rest, dim_names = members[:8] if len(members) == 9 else reader.exactly(8)
+    name, dtype, shape, is_input, is_shape, is_host, layout = rest
+    rank = members[8:]
     dims = _list(shape, MAX_RANK, lambda r: parse_dim(r.text(), known, r.where))
     if layout.text() not in _FORMATS:
         raise layout.error(repr(layout.text()[:40]), "a tensor format")

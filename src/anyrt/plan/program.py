@@ -70,7 +70,7 @@ class PluginCall:
         """The call that `as_json` wrote."""
         *who, tactic, inputs, told, workspace, over = reader.exactly(10)
         where, name, version, space, made = (x.text() for x in who)
-        tensors = tuple(_told(x) for x in told.items(MAX_KERNELS))
+        tensors = tuple(_told_tensor(x) for x in told.items(MAX_KERNELS))
         return PluginCall(
             where,
             name,
@@ -85,7 +85,7 @@ class PluginCall:
         )
 
 
-def _told(reader: Reader) -> Told:
+def _told_tensor(reader: Reader) -> Told:
     dtype, rank, format, scale = reader.exactly(4)
     if format.text() not in TensorFormat.__members__:
         raise format.error(repr(format.text()[:40]), "a tensor format")

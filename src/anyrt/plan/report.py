@@ -187,12 +187,12 @@ def reasons(stored: Iterable[StoredTensor]) -> list[tuple[int, str]]:
     >>> reasons([StoredTensor("a", 4, "2 kernels read it"), StoredTensor("b", 4, "5 kernels read it")])
     [(2, '2 to 5 kernels read it')]
     """
-    found: dict[str, list[list[int]]] = {}
+    numbers_of: dict[str, list[list[int]]] = {}
     for record in stored:
         numbers = [int(n) for n in NUMBER.findall(record.reason)]
-        found.setdefault(NUMBER.sub("#", record.reason), []).append(numbers)
-    told = [(len(rows), _with_ranges(kind, rows)) for kind, rows in found.items()]
-    return sorted(told, key=lambda row: -row[0])
+        numbers_of.setdefault(NUMBER.sub("#", record.reason), []).append(numbers)
+    lines = [(len(rows), _with_ranges(kind, rows)) for kind, rows in numbers_of.items()]
+    return sorted(lines, key=lambda row: -row[0])
 
 
 def _with_ranges(kind: str, rows: Sequence[Sequence[int]]) -> str:
@@ -220,11 +220,11 @@ def totals(report: Report, seconds: Seconds = ()) -> list[str]:
 
 
 def _largest(report: Report) -> Iterator[str]:
-    found = sorted(report.kernels, key=lambda k: -k.moved)
-    shown = found[:LARGEST]
-    if not found:
+    kernels = sorted(report.kernels, key=lambda k: -k.moved)
+    shown = kernels[:LARGEST]
+    if not kernels:
         return
-    which = f"the {LARGEST} largest of {len(found)} kernels" if len(found) > LARGEST else "the kernels"
+    which = f"the {LARGEST} largest of {len(kernels)} kernels" if len(kernels) > LARGEST else "the kernels"
     yield f"{which}, by the bytes that they move:"
     rows = [(percent(k.moved, report.moved), byte_count(k.moved), str(k)) for k in shown]
     wide, wider = (max(len(row[n]) for row in rows) for n in (0, 1))
