@@ -38,13 +38,13 @@ class Backend:
 
     def device(self) -> Device:
         """Its run side; NotSupportedError when it has none."""
-        made: Device = self._part("device")
-        return made
+        part: Device = self._part("device")
+        return part
 
     def target(self) -> Target[Strategies]:
         """Its compile side; NotSupportedError when it has none."""
-        made: Target[Strategies] = self._part("target")
-        return made
+        part: Target[Strategies] = self._part("target")
+        return part
 
     def has(self, part: str) -> bool:
         """Whether it has a `target` or a `device`."""
@@ -72,8 +72,8 @@ def target() -> NativeTarget[Strategies]:
 def all_backends() -> dict[str, Backend]:
     """Every backend by name."""
     folders = (m.name for m in pkgutil.iter_modules(backends.__path__) if m.ispkg)
-    found = (Backend(name, _first_line(name)) for name in sorted(folders))
-    return {b.name: b for b in found if b.has("target") or b.has("device")}
+    candidates = (Backend(name, _first_line(name)) for name in sorted(folders))
+    return {b.name: b for b in candidates if b.has("target") or b.has("device")}
 
 
 def _first_line(name: str) -> str:

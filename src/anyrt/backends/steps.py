@@ -91,11 +91,11 @@ class _Walk:
         """The results of foreign code for stored operands, by its reference."""
         node = next(n for s, n in zip(self.job.module.external, self.job.external, strict=True) if s is step)
         count = len(node.args)
-        given = tuple(self._operands(step.buffers[:count], [a.type for a in node.args]))
-        for buffer, made, of in zip(
-            step.buffers[count:], all_results(node, given, self.sizes), node.types, strict=True
+        arrays = tuple(self._operands(step.buffers[:count], [a.type for a in node.args]))
+        for buffer, result, type in zip(
+            step.buffers[count:], all_results(node, arrays, self.sizes), node.types, strict=True
         ):
-            self._raw(buffer)[:] = stored_bytes(cast(made, of.dtype), of.dtype)
+            self._raw(buffer)[:] = stored_bytes(cast(result, type.dtype), type.dtype)
 
     def _operands(self, buffers: Iterable[Buffer], types: Iterable[Type]) -> Iterator[Array]:
         for buffer, of in zip(buffers, types, strict=True):

@@ -161,9 +161,9 @@ class Body:
 
     def put(self, kind: str, text: str, stem: str = "v") -> Value:
         """What an instruction makes."""
-        made = Value(self, kind, f"%{self.name(stem)}")
-        self.write(f"{made.text} = {text}")
-        return made
+        value = Value(self, kind, f"%{self.name(stem)}")
+        self.write(f"{value.text} = {text}")
+        return value
 
     def number(self, value: int) -> Value:
         """A constant."""
@@ -174,21 +174,21 @@ class Body:
         kind = begin.kind if isinstance(begin, Value) else _typed(begin).split(" ", 1)[0]
         place = Value(self, "ptr", f"%{self.name('v')}")
         self.first.append(f"  {place.text} = alloca {kind}")
-        made = Variable(place, kind)
-        made.value = begin
-        return made
+        new = Variable(place, kind)
+        new.value = begin
+        return new
 
     def room(self, kind: str, count: Operand) -> Value:
         """The address of room on the stack for so many of a kind, from here on."""
         return self.put("ptr", f"alloca {kind}, i64 {_text(count)}, align 8")
 
-    def call(self, kind: str, function: str, *given: Operand) -> Value:
+    def call(self, kind: str, function: str, *arguments: Operand) -> Value:
         """What a function gives: `function` is `@name`, or where an address leads."""
-        return self.put(kind, f"call {kind} {function}({', '.join(map(_typed, given))})")
+        return self.put(kind, f"call {kind} {function}({', '.join(map(_typed, arguments))})")
 
-    def run(self, function: str, *given: Operand) -> None:
+    def run(self, function: str, *arguments: Operand) -> None:
         """Call a function that gives nothing."""
-        self.write(f"call void {function}({', '.join(map(_typed, given))})")
+        self.write(f"call void {function}({', '.join(map(_typed, arguments))})")
 
     def end(self, text: str) -> None:
         """The end of a block, unless it has one."""
@@ -249,19 +249,19 @@ class Body:
 
 def function(head: str, parameters: str, write: Callable[..., object], attributes: str = "") -> str:
     """A function's text: `write` is given its body and its parameters, each a kind and a name."""
-    body, given = Body(), [p.split() for p in parameters.split(", ") if p]
-    write(body, *(Value(body, kind, f"%{name}") for kind, name in given))
+    body, pairs = Body(), [p.split() for p in parameters.split(", ") if p]
+    write(body, *(Value(body, kind, f"%{name}") for kind, name in pairs))
     body.end("unreachable")
-    listed = ", ".join(f"{kind} %{name}" for kind, name in given)
+    listed = ", ".join(f"{kind} %{name}" for kind, name in pairs)
     return "\n".join([f"{head}({listed}) {attributes}".rstrip() + " {", *body.first, *body.lines, "}\n"])
 
 
 def internal(*functions: tuple[str, str, Callable[..., object]]) -> str:
     """Functions that are a part of those which call them: result and name, parameters, what writes it."""
-    made = (
+    texts = (
         function(f"define internal {head}", given, write, "alwaysinline") for head, given, write in functions
     )
-    return "".join(made)
+    return "".join(texts)
 
 
 def _aligned(align: int) -> str:

@@ -149,8 +149,10 @@ class Checks:
         w.declared.add(OUTSIDE)
         number = access_number(self.numbers[buffer], writes=writes)
         wrong = w.put(scope, f"xor i1 {fine}, true")
-        told = f"  call void @outside(ptr %record, i64 {number}, i64 {index}, i64 {self.extents[buffer]})"
-        w.guarded(scope, wrong, [told], ", !prof !2")
+        record_call = (
+            f"  call void @outside(ptr %record, i64 {number}, i64 {index}, i64 {self.extents[buffer]})"
+        )
+        w.guarded(scope, wrong, [record_call], ", !prof !2")
 
     def _instead(self, scope: Scope, there: str, pointer: str, *, writes: bool) -> str:
         other = NOWHERE if writes else NOTHING

@@ -102,15 +102,15 @@ class Emitter:
             v.checks.begin(buffer, word) if v.checks is not None else None
         self.block((For(kernel.var, Loop.PARALLEL, kernel.body),))
         entry, first = v.out.scopes.stack[0], abi.FIRST_BINDING + len(frame) + len(checked)
-        made = Frame(tuple(frame), tuple(v.slots), checked, v.checks is not None)
+        layout = Frame(tuple(frame), tuple(v.slots), checked, v.checks is not None)
         head = [
-            self.lowering.head(name, first + len(v.slots) + made.own),
+            self.lowering.head(name, first + len(v.slots) + layout.own),
             "entry:",
             f"  %slots = getelementptr i64, ptr %frame, i64 {first}",
             *(() if v.checks is None else v.checks.head(len(v.slots))),
         ]
         text = "\n".join(head + v.allocas + entry.lines + ["  ret void", "}"])
-        return Function(text, frozenset(v.out.declared), made)
+        return Function(text, frozenset(v.out.declared), layout)
 
     def _base(self, buffer: Buffer, frame: Sequence[Buffer], anchor: Buffer | None) -> None:
         """A buffer's first byte: in the frame, so far from the table that is, or where the target keeps such

@@ -82,8 +82,8 @@ def parameters(ir: str, name: str) -> tuple[str, ...] | None:
     context = llvm.create_context()
     try:
         with llvm.parse_assembly(ir, context) as module:
-            found = next((f for f in module.functions if f.name == name and not f.is_declaration), None)
-            return None if found is None else tuple(str(x.type) for x in found.arguments)
+            function = next((f for f in module.functions if f.name == name and not f.is_declaration), None)
+            return None if function is None else tuple(str(x.type) for x in function.arguments)
     except RuntimeError as error:
         raise _refused(str(error), ir) from None
 

@@ -24,7 +24,7 @@ from anyrt.ir.program import Call, Module, every
 from anyrt.plan.program import Compiled
 
 S = TypeVar("S", covariant=True)  # strategies, of which scheduling knows what they are (schedule/step.py)
-Told: TypeAlias = Callable[[int, int], None]  # so many are made, of so many
+Told: TypeAlias = Callable[[int, int], None]  # (compiled kernels, all kernels)
 
 
 class Store(Protocol):
@@ -125,7 +125,7 @@ class NativeTarget(Target[S], Protocol[S]):
         kernel that it is for."""
 
     def assembly(self, text: str) -> str:
-        """What the processor is told by such a text."""
+        """The assembly of a text that `text` returned."""
 
     def assemble(
         self,
@@ -133,11 +133,11 @@ class NativeTarget(Target[S], Protocol[S]):
         functions: Mapping[int, Function],
         machine: Machine,
         store: Store | None = None,
-        told: Told = lambda made, of: None,
+        progress: Told = lambda done, total: None,
     ) -> Assembled:
         """A host program whose kernels are written as `functions`, by their identity, with work shared as it
-        pays on `machine`. Code comes from `store` where it has it; `told` hears how many kernels there are
-        of how many, and may stop the compilation of the others."""
+        pays on `machine`. Code comes from `store` where it has it. `progress` receives the numbers of
+        compiled and of all kernels; an exception that it raises stops the compilation of the others."""
 
     def compile_pool(self) -> Compiled:
         """The pool of threads (`plan/crew.py`)."""

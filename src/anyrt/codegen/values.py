@@ -209,10 +209,10 @@ class Values:
     def known(self, scope: Scope, key: object, x: Expr, write: Callable[[], str]) -> str:
         """What `write` gave for `key` in `scope` before, unless what `x` reads has changed since."""
         state = tuple(self.state.get(name, 0) for name in (*registers_of(x), *sorted(self.local(x))))
-        found = scope.values.get(key)
-        if found is None or found[1] != state:
-            found = scope.values[key] = (write(), state)
-        return found[0]
+        entry = scope.values.get(key)
+        if entry is None or entry[1] != state:
+            entry = scope.values[key] = (write(), state)
+        return entry[0]
 
     def _write(self, scope: Scope, x: Index | Load | Alu | Cast) -> str:
         legal = self.out.instructions.replacement(x)

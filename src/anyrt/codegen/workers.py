@@ -41,21 +41,21 @@ _START: Final = "import sys; sys.path[:] = sys.argv[1:]; from anyrt.codegen.work
 
 
 def compile_texts(
-    texts: Sequence[str], target: llvm.Target, told: Callable[[int], None]
+    texts: Sequence[str], target: llvm.Target, progress: Callable[[int], None]
 ) -> Mapping[str, bytes]:
-    """An object for each text; `told` hears between compilations how many there are, and what it raises ends
-    them."""
+    """An object for each text. Between compilations `progress` receives the number of objects; an exception
+    that it raises stops the compilation."""
     shared = _Shared(list(reversed(texts)))
     count = min(processors() - 1, len(texts) // PAYS, MOST)
-    with _started(count, target, shared, told):
+    with _started(count, target, shared, progress):
         while (text := shared.take()) is not None:
-            told(len(shared.done))
+            progress(len(shared.done))
             shared.done[text] = llvm.compile_text(text, target)
-    for text in texts:  # what a worker took and could not do
+    for text in texts:  # texts that a worker took and did not compile
         if text not in shared.done:
-            told(len(shared.done))
+            progress(len(shared.done))
             shared.done[text] = llvm.compile_text(text, target)
-    told(len(shared.done))
+    progress(len(shared.done))
     return shared.done
 
 
@@ -82,7 +82,9 @@ class _Fed:
 
 
 @contextmanager
-def _started(count: int, target: llvm.Target, shared: _Shared, told: Callable[[int], None]) -> Iterator[None]:
+def _started(
+    count: int, target: llvm.Target, shared: _Shared, progress: Callable[[int], None]
+) -> Iterator[None]:
     """Workers, each fed by a thread, which have ended when the block does; killed where it raises."""
     workers = [w for w in (_worker(target, shared) for _ in range(count)) if w is not None]
     try:
@@ -93,7 +95,7 @@ def _started(count: int, target: llvm.Target, shared: _Shared, told: Callable[[i
             # Any other one took nothing, and finds nothing left.
             while worker.ready.is_set() and worker.thread.is_alive():
                 worker.thread.join(TURN)
-                told(len(shared.done))
+                progress(len(shared.done))
     finally:
         for worker in workers:
             worker.process.kill()

@@ -96,8 +96,8 @@ _HWCAPS: Final = {"dotprod": (16, 20), "i8mm": (26, 13), "bf16": (26, 14)}
 def dots() -> Mapping[str, bool]:
     """The instructions for dots and small matrices that Linux lets this process use, by LLVM's names."""
     try:
-        asked = ctypes.CDLL(None).getauxval
+        auxiliary = ctypes.CDLL(None).getauxval
     except (OSError, AttributeError):  # no C library of Linux
         return {}
-    asked.restype, asked.argtypes = ctypes.c_ulong, [ctypes.c_ulong]
-    return {name: bool(asked(word) >> bit & 1) for name, (word, bit) in _HWCAPS.items()}
+    auxiliary.restype, auxiliary.argtypes = ctypes.c_ulong, [ctypes.c_ulong]
+    return {name: bool(auxiliary(word) >> bit & 1) for name, (word, bit) in _HWCAPS.items()}

@@ -172,7 +172,9 @@ class _Encoder:
     run: list[int] = field(default_factory=list)
     jumps: list[int] = field(default_factory=list)  # words of `run` that hold a jump target, relative to it
     places: list[tuple[int, int, int]] = field(default_factory=list)  # of steps: begin, end, version
-    told: set[Sym] = field(default_factory=set)  # open sizes that calls have computed since the last pause
+    computed: set[Sym] = field(
+        default_factory=set
+    )  # unbounded sizes that calls have computed since the last pause
     tables: dict[Dim, frozenset[Sym]] = field(default_factory=dict)  # what those at an offset follow from
 
     def program(self, guards: Sequence[Operand]) -> Encoded:
@@ -218,9 +220,9 @@ class _Encoder:
     def _steps(self, steps: Iterable[Step], version: int) -> None:
         for step in steps:
             number = len(self.places)
-            if self.told and not self.told.isdisjoint(self._needs(step)):
+            if self.computed and not self.computed.isdisjoint(self._needs(step)):
                 self.run += [Code.RETURN, -1 - number]
-                self.told.clear()
+                self.computed.clear()
             begin = len(self.run)
             self.places.append((begin, begin, version))
             match step:
@@ -232,9 +234,9 @@ class _Encoder:
                     self.run += [
                         w for x, buffer in step.tells if not is_open(x) for w in self._load(x, buffer)
                     ]
-                    self.told |= {x for x, _ in step.tells if is_open(x)}
+                    self.computed |= {x for x, _ in step.tells if is_open(x)}
                 case ExternalCall():
-                    self.run += [Code.EXTERNAL, self.sent, self.filled, *self._told(step)]
+                    self.run += [Code.EXTERNAL, self.sent, self.filled, *self._external_words(step)]
                     self.sent += 1
                 case While(flag=flag, body=body):
                     done = self._jump(Code.TEST, *self._address(flag))
@@ -253,17 +255,17 @@ class _Encoder:
     def _needs(self, step: Step) -> frozenset[Sym]:
         """The data-dependent sizes in a step, in those inside it and in the places of their buffers, and
         those in their bounds."""
-        found = set[Sym]()
+        symbols = set[Sym]()
         for out in (x for x in every([step]) if isinstance(x, ExternalCall)):
             places = (self.module.places.get(b, (0, 0))[1] for b in out.buffers)
-            found.update(*map(named, (*out.sizes, *(b.entries for b in out.buffers), *places)))
+            symbols.update(*map(named, (*out.sizes, *(b.entries for b in out.buffers), *places)))
         for call in (x for x in every([step]) if isinstance(x, Call)):
             kernel = call.kernel
             sizes = [kernel.work, *call.first.values()]
             sizes += [d for b in call.buffers for d in (b.entries, self.module.places.get(b, (0, 0))[1])]
             read = (self.tables[b.offset] for b in call.buffers if b.space is Space.TABLE)
-            found.update(decided(kernel), *map(named, sizes), *read)
-        return frozenset(found)
+            symbols.update(decided(kernel), *map(named, sizes), *read)
+        return frozenset(symbols)
 
     def _jump(self, code: Code, *operands: int) -> int:
         """A jump; returns where to write its target."""
@@ -292,9 +294,9 @@ class _Encoder:
     def _check(self, number: int, place: int) -> list[int]:
         return [Code.CHECK, abi.FIRST_FAULT + len(self.module.assertions) + number, place]
 
-    def _judge(self, found: Finding) -> list[int]:
+    def _judge(self, finding: Finding) -> list[int]:
         self.judged += 1
-        return [Code.JUDGE, abi.FIRST_FAULT + self.judged - 1, *self._address(found.buffer)]
+        return [Code.JUDGE, abi.FIRST_FAULT + self.judged - 1, *self._address(finding.buffer)]
 
     def _load(self, sym: Sym, buffer: Buffer) -> list[int]:
         """The size, and the slots of all that depend on it."""
@@ -318,7 +320,7 @@ class _Encoder:
         words += [(self._word(d), 0) for d in frame.slots]
         return self._words(words, [at for _, at in lie], frame.own)
 
-    def _told(self, out: ExternalCall) -> list[int]:
+    def _external_words(self, out: ExternalCall) -> list[int]:
         """The frame's words of a call of foreign code: addresses of tensors, and then sizes."""
         lie = [self.module.places[b] for b in out.buffers]
         words = [(word, offset if isinstance(offset, int) else 0) for word, offset in lie]

@@ -48,19 +48,19 @@ class Limited:
 def replacement(x: Expr, has_fma: bool) -> Expr | None:
     """Codes, or floats that represent codes, by sums alone; None for all other expressions."""
     match x:
-        case Cast(type=Scalar.I8, arg=Cast(type=Scalar.I32, arg=kept)):
-            found = _limited(kept, has_fma)
-            return None if found is None or not _is_byte(kept) else cast(_bits(found, 0), Scalar.I8)
-        case Cast(type=Scalar.F32, arg=Cast(type=Scalar.I32, arg=kept)):
-            found = _limited(kept, has_fma)
-            return None if found is None else _number(found, 0)
-        case Alu(op=Op.SUB, args=(Cast(type=Scalar.F32, arg=Cast(type=Scalar.I32, arg=kept)), below)):
+        case Cast(type=Scalar.I8, arg=Cast(type=Scalar.I32, arg=clamped)):
+            limited = _limited(clamped, has_fma)
+            return None if limited is None or not _is_byte(clamped) else cast(_bits(limited, 0), Scalar.I8)
+        case Cast(type=Scalar.F32, arg=Cast(type=Scalar.I32, arg=clamped)):
+            limited = _limited(clamped, has_fma)
+            return None if limited is None else _number(limited, 0)
+        case Alu(op=Op.SUB, args=(Cast(type=Scalar.F32, arg=Cast(type=Scalar.I32, arg=clamped)), below)):
             less = _whole(below)
-            found = None if less is None else _limited(kept, has_fma)
-            return None if found is None or less is None else _number(found, less)
-        case Cast(type=Scalar.I32, arg=kept):
-            found = _limited(kept, has_fma)
-            return None if found is None else _bits(found, BITS)
+            limited = None if less is None else _limited(clamped, has_fma)
+            return None if limited is None or less is None else _number(limited, less)
+        case Cast(type=Scalar.I32, arg=clamped):
+            limited = _limited(clamped, has_fma)
+            return None if limited is None else _bits(limited, BITS)
     return None
 
 
@@ -82,9 +82,9 @@ def _number(x: Limited, less: int | Expr) -> Expr:
     return (x.steps + float(MIDDLE)) - ((float(MIDDLE) - _float(x.zero)) + _float(less))
 
 
-def _limited(kept: Expr, has_fma: bool) -> Limited | None:
+def _limited(clamped: Expr, has_fma: bool) -> Limited | None:
     """The operand of min(max(rint(…) + zero, low), high), clamped before it is rounded."""
-    match kept:
+    match clamped:
         case Alu(
             op=Op.SELECT,
             args=(Alu(op=Op.LT, args=(a, Const(value=high))), b, Const(value=most)),
@@ -147,9 +147,9 @@ def _is_small(x: float) -> bool:
     return x == x and abs(x) <= LARGEST and x == int(x)
 
 
-def _is_byte(kept: Expr) -> bool:
+def _is_byte(clamped: Expr) -> bool:
     """True if both limits are within int8: the limits of other codes would change."""
-    known = interval(kept)
+    known = interval(clamped)
     return known is not None and known[0] >= -128 and known[1] <= 127
 
 
@@ -157,12 +157,12 @@ def _steps(x: Expr, low: int | Expr, high: int | Expr, has_fma: bool) -> Expr:
     """A number of steps between these two, rounded like `x`."""
     match x:
         case Alu(op=Op.DIV, args=(above, below)) if has_fma:
-            found = _inverse(below, low, high)
-            if found is not None:
-                size, z, rest = found
-                inside = _kept(above, _times(low, size), _times(high, size))
+            inverse = _inverse(below, low, high)
+            if inverse is not None:
+                size, z, rest = inverse
+                inside = _clamped(above, _times(low, size), _times(high, size))
                 return fma(inside, z, inside * rest)
-    return _kept(x, _float(low), _float(high))
+    return _clamped(x, _float(low), _float(high))
 
 
 def _inverse(d: Expr, low: int | Expr, high: int | Expr) -> tuple[Expr, Expr, Expr] | None:
@@ -180,7 +180,7 @@ def _inverse(d: Expr, low: int | Expr, high: int | Expr) -> tuple[Expr, Expr, Ex
     return None
 
 
-def _kept(x: Expr, low: Expr, high: Expr) -> Expr:
+def _clamped(x: Expr, low: Expr, high: Expr) -> Expr:
     """NaN becomes the lower one."""
     above = select(low < x, x, low)
     return select(above < high, above, high)

@@ -83,7 +83,7 @@ class VectorLowering:
             case For(kind=Loop.VECTOR, intrinsic=name) if name and self.vectors.machine.has_tiles:
                 self._product(to, _met(matrix.matrix_product(stmt)))
             case For(kind=Loop.VECTOR, intrinsic=name) if mmla.has(name, self.vectors.machine):
-                mmla.write(to.values, _met(mmla.found(stmt)))
+                mmla.write(to.values, _met(mmla.mmla_product(stmt)))
             case For(kind=Loop.VECTOR):
                 VectorLoop(self.vectors, to.block, stmt).emit()
             case _:
@@ -171,27 +171,27 @@ class VectorLowering:
         out, register = self.vectors.out, self.vectors.values.registers[stmt.buffer.name]
         width, kind = register.lanes, ll.vector(stmt.buffer.stored, register.lanes)
 
-        def kept(new: str, old: str) -> str:
+        def masked(new: str, old: str) -> str:
             if lanes.mask is None or not register.joined:
                 return new
             return out.put(
                 out.scopes.inner, f"select <{width} x i1> {lanes.mask}, {kind} {new}, {kind} {old}"
             )
 
-        fold(self.vectors.values, stmt, self.vectors.value, kept)
+        fold(self.vectors.values, stmt, self.vectors.value, masked)
 
 
-def _met(found: T | Fail) -> T:
+def _met(outcome: T | Fail) -> T:
     """The intrinsic of a loop that is marked with one."""
-    assert not isinstance(found, Fail), f"a loop for an intrinsic differs from its text: {found.reason}"
-    return found
+    assert not isinstance(outcome, Fail), f"a loop for an intrinsic differs from its text: {outcome.reason}"
+    return outcome
 
 
 def _refuse(kernel: Kernel) -> None:
     """Raises for the first statement that this file cannot write as LLVM text."""
-    for found in filter(None, map(_unwritten, statements(kernel.body))):
+    for unsupported in filter(None, map(_unwritten, statements(kernel.body))):
         raise NotSupportedError(
-            "AR901", f"kernel {kernel.name}", got=found, wanted="what LLVM text is written for"
+            "AR901", f"kernel {kernel.name}", got=unsupported, wanted="what LLVM text is written for"
         )
 
 

@@ -165,9 +165,9 @@ class _Instruction:
         """RETURN."""
         self.program.f.give(self.argument.to("trunc", "i32"))
 
-    def fault(self, *found: Value) -> None:
-        """Return, and store the values found."""
-        for k, value in enumerate(found):
+    def fault(self, *values: Value) -> None:
+        """Store the values, and return."""
+        for k, value in enumerate(values):
             self.program.part(Header.FOUND).at(k).store(value)
         self.give()
 
@@ -184,9 +184,9 @@ class _Instruction:
 
     def judge(self) -> None:
         """JUDGE."""
-        found = self.program.place(self.at + 2).load()
-        with self.program.f.when(found.is_("ne", FINE)):
-            self.fault(found)
+        number = self.program.place(self.at + 2).load()
+        with self.program.f.when(number.is_("ne", FINE)):
+            self.fault(number)
         self.go(self.behind(Code.JUDGE))
 
     def check(self) -> None:
@@ -363,8 +363,8 @@ _FUNCTIONS: Final = (
 
 def text(target: Processor) -> str:
     """The executor as LLVM text."""
-    made = [
+    functions = [
         function(f"define {head}", parameters, write, how + _ATTRIBUTES)
         for head, parameters, how, write in _FUNCTIONS
     ]
-    return "\n".join([_DECLARED, control(target), *made])
+    return "\n".join([_DECLARED, control(target), *functions])

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Final
 
 CPUINFO: Final = Path("/proc/cpuinfo")
-TOLD: Final = ("vendor_id", "cpu family", "model", "flags", "Features", "CPU implementer", "CPU part")
+FIELDS: Final = ("vendor_id", "cpu family", "model", "flags", "Features", "CPU implementer", "CPU part")
 
 
 @cache
 def processor() -> str:
     """Vendor, model and instruction sets, as far as the system reports them; at least the machine type."""
-    found = [platform.machine(), platform.processor(), platform.system()]
+    lines = [platform.machine(), platform.processor(), platform.system()]
     try:
         first = CPUINFO.read_text(errors="replace").split("\n\n", 1)[0]
     except OSError:  # not Linux: only the machine type
-        return "|".join(found)
-    found += [line for line in first.splitlines() if line.split("\t", 1)[0].strip() in TOLD]
-    return "|".join(found)
+        return "|".join(lines)
+    lines += [line for line in first.splitlines() if line.split("\t", 1)[0].strip() in FIELDS]
+    return "|".join(lines)

@@ -93,8 +93,8 @@ def _sections(obj: bytes) -> list[_Section]:
 
 
 def _processor(obj: bytes) -> int:
-    (found,) = struct.unpack_from("<H", obj, 0x12)
-    return int(found)
+    (number,) = struct.unpack_from("<H", obj, 0x12)
+    return int(number)
 
 
 def _text(obj: bytes, at: int) -> str:

@@ -51,8 +51,12 @@ class CpuInstructions:
 
     def dot(self, intrinsic: Intrinsic, lanes: int) -> Dot | None:
         """If vectors are whole registers of its instruction."""
-        found = instruction_for(intrinsic, self.machine)
-        return partial(dots.dot, found, lanes) if found is not None and lanes % found.words == 0 else None
+        instruction = instruction_for(intrinsic, self.machine)
+        return (
+            partial(dots.dot, instruction, lanes)
+            if instruction is not None and lanes % instruction.words == 0
+            else None
+        )
 
     def ldexp(self, w: Writer, scope: Scope, texts: Sequence[str], width: int) -> str:
         """By AVX-512."""

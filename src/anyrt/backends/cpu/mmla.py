@@ -35,7 +35,7 @@ LOWER, UPPER = "i32 0, i32 4, i32 1, i32 5", "i32 2, i32 6, i32 3, i32 7"  # lan
 ROWS: Final = ("i32 0, i32 1, i32 4, i32 5", "i32 2, i32 3, i32 6, i32 7")  # of two tiles of 2 × 2 sums
 
 
-def found(loop: For) -> MatrixProduct | Fail:
+def mmla_product(loop: For) -> MatrixProduct | Fail:
     """The product of a loop that equals the definition."""
     p = matrix_product(loop, MMLA)
     one = isinstance(p, Fail) or len(p.seconds) == 1
@@ -44,7 +44,7 @@ def found(loop: For) -> MatrixProduct | Fail:
 
 def intrinsic(loop: For) -> str | Fail:
     """The name of the instruction that computes a loop."""
-    p = found(loop)
+    p = mmla_product(loop)
     return p if isinstance(p, Fail) else p.by.loop
 
 

@@ -31,7 +31,7 @@ class Nowhere:
         return None
 
     def put_bytes(self, key: str, parts: Sequence[bytes | memoryview]) -> bool:
-        """Nothing is kept."""
+        """Does nothing."""
         return False
 
 
@@ -39,23 +39,23 @@ def compiled(
     texts: Iterable[str],
     target: processors.Processor,
     store: Store,
-    told: Told = lambda made, of: None,
+    progress: Told = lambda done, total: None,
 ) -> Mapping[str, Image]:
-    """Code for every text; `told` is called between the steps with the number done and the total, and an
+    """Code for every text; `progress` is called between the steps with the number done and the total, and an
     exception of it ends them."""
     keys = {text: cache_key("piece", llvm.VERSION, target.key, text) for text in texts}
-    found = {
+    cached = {
         text: function
         for text, key in keys.items()
         if (function := _unpack(store.get_bytes(key))) is not None
     }
-    missing = [text for text in keys if text not in found]
-    made = compile_texts(missing, target, lambda count: told(len(found) + count, len(keys)))
-    new = {text: Image(*image.flatten(code)) for text, code in made.items()}
+    missing = [text for text in keys if text not in cached]
+    objects = compile_texts(missing, target, lambda count: progress(len(cached) + count, len(keys)))
+    new = {text: Image(*image.flatten(obj)) for text, obj in objects.items()}
     for text, function in new.items():
-        told(len(keys), len(keys))  # a cancelled build needs no result, and does not wait for a disk
+        progress(len(keys), len(keys))  # a cancelled build needs no result, and does not wait for a disk
         store.put_bytes(keys[text], _packed(function))
-    return found | new
+    return cached | new
 
 
 def _packed(function: Image) -> Sequence[bytes]:

@@ -38,12 +38,12 @@ def pairs_of(body: Iterable[Stmt]) -> Mapping[Load, tuple[Load, int]]:
         if isinstance(x, Load) and isinstance(x.index, DimExpr) and not x.word:
             fixed = next((c for m, c in x.index.terms if not m), 0)
             lines.setdefault((x.buffer, x.index - fixed), {})[fixed] = x
-    found: dict[Load, tuple[Load, int]] = {}
+    pairs: dict[Load, tuple[Load, int]] = {}
     for line in lines.values():
         for at in sorted(line):
-            if at + 1 in line and line[at] not in found:
-                found |= {line[at]: (line[at], 0), line[at + 1]: (line[at], 1)}
-    return found
+            if at + 1 in line and line[at] not in pairs:
+                pairs |= {line[at]: (line[at], 0), line[at + 1]: (line[at], 1)}
+    return pairs
 
 
 def gather(w: Writer, scope: Scope, first: Load, where: str, mask: str, width: int) -> str:

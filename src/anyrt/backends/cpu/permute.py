@@ -53,11 +53,11 @@ def _register(w: Writer, scope: Scope, size: int, parts: list[str], places: str,
     """At most a register of lanes."""
     each = REGISTER // size
     whole, element = f"<{each} x i{8 * size}>", f"i{8 * size}"
-    wanted = _widened(w, scope, places, lanes, each, element)
-    pairs = [_two(w, scope, size, whole, parts[k : k + 2], wanted) for k in range(0, len(parts), 2)]
+    indices = _widened(w, scope, places, lanes, each, element)
+    pairs = [_two(w, scope, size, whole, parts[k : k + 2], indices) for k in range(0, len(parts), 2)]
     picked = pairs[0]
     if len(pairs) == 2:
-        high = w.put(scope, f"and {whole} {wanted}, {_splat(2 * each, element, each)}")
+        high = w.put(scope, f"and {whole} {indices}, {_splat(2 * each, element, each)}")
         upper = w.put(scope, f"icmp ne {whole} {high}, zeroinitializer")
         picked = w.put(scope, f"select <{each} x i1> {upper}, {whole} {pairs[1]}, {whole} {pairs[0]}")
     return picked if lanes == each else shuffle(w, scope, picked, "poison", element, each, list(range(lanes)))
@@ -75,10 +75,10 @@ def _widened(w: Writer, scope: Scope, places: str, lanes: int, each: int, elemen
     return w.put(scope, f"shufflevector {kind} {short}, {kind} poison, <{each} x i32> <{order}>")
 
 
-def _two(w: Writer, scope: Scope, size: int, whole: str, parts: list[str], wanted: str) -> str:
+def _two(w: Writer, scope: Scope, size: int, whole: str, parts: list[str], indices: str) -> str:
     first, second = parts[0], parts[-1]
     return w.call(
-        scope, whole, f"llvm.x86.avx512.{PICKS[size]}", [(whole, first), (whole, wanted), (whole, second)]
+        scope, whole, f"llvm.x86.avx512.{PICKS[size]}", [(whole, first), (whole, indices), (whole, second)]
     )
 
 

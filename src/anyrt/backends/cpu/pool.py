@@ -113,10 +113,10 @@ def _serial(f: Body, fn: Value, args: Value, items: Value, grain: Value) -> None
     f.give()
 
 
-def _parallel(f: Body, pool: Value, fn: Value, args: Value, items: Value, wanted: Value) -> None:
+def _parallel(f: Body, pool: Value, fn: Value, args: Value, items: Value, requested: Value) -> None:
     with f.when(items.is_("sle", 0)):
         f.give()
-    grain = wanted.is_("sgt", 0).pick(wanted, 1)
+    grain = requested.is_("sgt", 0).pick(requested, 1)
     chunks = (items + grain - 1).do("udiv", grain)
     seats = _below(chunks - 1, _shared(pool, PoolWord.WORKERS).load("monotonic"))
     lock, mine = _shared(pool, PoolWord.LOCK), f.variable(False)
@@ -263,8 +263,10 @@ _FUNCTIONS: Final = (
 
 def pool_text(target: Processor) -> str:
     """The pool's module for `target`."""
-    made = [function(f"define {head}", given, write, how) for head, given, how, write in _FUNCTIONS]
-    return "\n".join(["declare i64 @llvm.umin.i64(i64, i64)", control(target), threads(target), *made])
+    functions = [
+        function(f"define {head}", parameters, write, how) for head, parameters, how, write in _FUNCTIONS
+    ]
+    return "\n".join(["declare i64 @llvm.umin.i64(i64, i64)", control(target), threads(target), *functions])
 
 
 @cache

@@ -135,16 +135,16 @@ def _family(triple: str) -> Arch:
 @cache
 def host() -> Processor:
     """The processor of this machine, with every feature that its operating system enables."""
-    triple, cpu, found = llvm.this_processor()
+    triple, cpu, features = llvm.this_processor()
     arch = _family(triple)
     if arch is Arch.AARCH64 and "apple" in triple:
-        triple, found = aarch64.APPLE, {**found, **aarch64.APPLE_NEEDS}
+        triple, features = aarch64.APPLE, {**features, **aarch64.APPLE_NEEDS}
     elif arch is Arch.AARCH64:
-        found = {**found, **aarch64.dots()}
+        features = {**features, **aarch64.dots()}
     for level, facts in _LEVELS.items():
-        if facts.arch is arch and all(found.get(name, False) for name in facts.needs):
-            features = ",".join(("+" if on else "-") + name for name, on in sorted(found.items()))
-            return _processor(level, facts, triple, cpu, features, found)
+        if facts.arch is arch and all(features.get(name, False) for name in facts.needs):
+            listed = ",".join(("+" if on else "-") + name for name, on in sorted(features.items()))
+            return _processor(level, facts, triple, cpu, listed, features)
     return _processor(Level.GENERIC, _LEVELS[Level.GENERIC], triple, "generic", "", {})
 
 
@@ -165,8 +165,8 @@ def choose(name: str | None) -> Processor:
     where = "environment variable ANYRT_CPU"
     if name not in levels:
         raise CompileError("AR809", where, got=repr(name), wanted=f"one of {', '.join(levels)}")
-    target, (_, _, found) = forced(levels[name]), llvm.this_processor()
-    missing = [f for f in _LEVELS[target.level].needs if not found.get(f, False)]
+    target, (_, _, features) = forced(levels[name]), llvm.this_processor()
+    missing = [f for f in _LEVELS[target.level].needs if not features.get(f, False)]
     if target.arch not in (host().arch, Arch.OTHER) or missing:
         lacks = f"this machine, which lacks {', '.join(missing) or target.arch.value}"
         raise CompileError("AR809", where, got=f"{name!r} on {lacks}", wanted="a level that the machine has")
@@ -174,9 +174,9 @@ def choose(name: str | None) -> Processor:
 
 
 def _processor(
-    level: Level, facts: _LevelFacts, triple: str, cpu: str, features: str, found: Mapping[str, bool]
+    level: Level, facts: _LevelFacts, triple: str, cpu: str, features: str, enabled: Mapping[str, bool]
 ) -> Processor:
-    has = {x for x, needs in _HAS[facts.arch].items() if all(found.get(name, False) for name in needs)}
+    has = {x for x, needs in _HAS[facts.arch].items() if all(enabled.get(name, False) for name in needs)}
     has -= set() if permit_tiles() else {"has_tiles"}
     lacks = frozenset(x for every in _HAS.values() for x in every if x not in has)
     return Processor(level, facts.arch, triple, cpu, features, facts.vector_bits, facts.registers, lacks)

@@ -34,8 +34,8 @@ def replacement(x: Expr) -> Expr | None:
     """A quotient by products; None if it is no quotient, or the result might differ."""
     match x:
         case Alu(op=Op.DIV, args=(above, Const(value=below)), type=Scalar.F32) if _within(below, DIVISORS):
-            found = sizes(above)
-            return None if found is None or not _lies(found, DIVIDENDS) else _quotient(above, float(below))
+            known = sizes(above)
+            return None if known is None or not _lies(known, DIVIDENDS) else _quotient(above, float(below))
         case _:
             return None
 
@@ -49,8 +49,8 @@ def sizes(x: Expr) -> Sizes | None:
         case Const(value=value) if value < 0 or (value >= 0 and copysign(1.0, value) > 0):
             return (abs(float(value)), abs(float(value))) if value else (inf, 0.0)
         case Alu(op=Op.MUL, args=(a, Const(value=b))) | Alu(op=Op.MUL, args=(Const(value=b), a)) if b > 0:
-            found = sizes(a)
-            return None if found is None else (found[0] * b, found[1] * b)
+            known = sizes(a)
+            return None if known is None else (known[0] * b, known[1] * b)
         case Alu(op=Op.SELECT, args=(_, a, b)) | Alu(op=Op.MAX | Op.MIN, args=(a, b)):
             both = sizes(a), sizes(b)
             return None if both[0] is None or both[1] is None else _union(both[0], both[1])

@@ -43,13 +43,13 @@ def store_run(v: Vectors, buffer: Buffer, value: str, where: str, lanes: Lanes) 
     elif lanes.mask is None:
         scope.lines.append(f"  store {kind} {value}, ptr {where}, align {size}")
     else:
-        given = [
+        arguments = [
             (kind, value),
             ("ptr", where),
             ("i32", f"{size}"),
             (f"<{lanes.width} x i1>", f"{lanes.mask}"),
         ]
-        v.out.run(scope, f"llvm.masked.store.{ll.suffix(type, lanes.width)}.p0", given)
+        v.out.run(scope, f"llvm.masked.store.{ll.suffix(type, lanes.width)}.p0", arguments)
 
 
 def _store_parts(v: Vectors, type: Scalar, value: str, where: str, lanes: Lanes) -> None:

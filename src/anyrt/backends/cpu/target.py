@@ -97,10 +97,10 @@ class CpuTarget:
         checked: bool = False,
     ) -> str:
         """LLVM text of kernels, each under its own name."""
-        made = [emit(k, machine, symbol(k.name), checked=checked) for k in kernels]
-        declared = sorted(frozenset().union(*(f.declared for f in made)))
+        functions = [emit(k, machine, symbol(k.name), checked=checked) for k in kernels]
+        declared = sorted(frozenset().union(*(f.declared for f in functions)))
         aliases = [f"@{symbol(a)} = alias {FUNCTION}, ptr @{symbol(kernel)}" for a, kernel in shared]
-        return "\n\n".join([*declared, *(f.text for f in made), *aliases, *ATTRIBUTES])
+        return "\n\n".join([*declared, *(f.text for f in functions), *aliases, *ATTRIBUTES])
 
     def assembly(self, text: str) -> str:
         """The assembly of LLVM text, after LLVM's own passes."""
@@ -112,20 +112,24 @@ class CpuTarget:
         functions: Mapping[int, Function],
         machine: Machine,
         store: Store | None = None,
-        told: Told = lambda made, of: None,
+        progress: Told = lambda done, total: None,
     ) -> Assembled:
         """Executor, program and kernels, linked. A process compiles the executor once, whatever `store`
         keeps."""
-        kernels, kept = [f.module for f in functions.values()], Nowhere() if store is None else store
-        known = _EXECUTORS.get(self.key)
-        if known is not None:
-            made = compiled(kernels, self.processor, kept, told)
+        kernels, cache = [f.module for f in functions.values()], Nowhere() if store is None else store
+        executor_image = _EXECUTORS.get(self.key)
+        if executor_image is not None:
+            images = compiled(kernels, self.processor, cache, progress)
         else:  # the executor is compiled first, and is no kernel
-            loop = executor.text(self.processor)
-            texts = [loop, *kernels]
-            made = compiled(texts, self.processor, kept, lambda made, of: told(max(0, made - 1), of - 1))
-            known = _EXECUTORS[self.key] = made[loop]
-        image, entries, program = link(module, known, functions, made, machine, self.processor.alignment)
+            executor_text = executor.text(self.processor)
+            texts = [executor_text, *kernels]
+            images = compiled(
+                texts, self.processor, cache, lambda done, total: progress(max(0, done - 1), total - 1)
+            )
+            executor_image = _EXECUTORS[self.key] = images[executor_text]
+        image, entries, program = link(
+            module, executor_image, functions, images, machine, self.processor.alignment
+        )
         return Assembled(image, entries, program.slots, program.frames)
 
     def compile_pool(self) -> Compiled:
@@ -144,6 +148,6 @@ class CpuTarget:
     def run(self, job: Job, feeds: Mapping[str, Array]) -> Answer:
         """No outputs, since the device runs code; the size of the code as a note."""
         machine = self.limited(job.machine)
-        made = compiled((emit(k, machine).module for k in job.module.distinct), self.processor, Nowhere())
-        code = sum(len(function.code) for function in made.values())
+        images = compiled((emit(k, machine).module for k in job.module.distinct), self.processor, Nowhere())
+        code = sum(len(function.code) for function in images.values())
         return Answer({}, f"kernels: {len(job.kernels)}, bytes of code: {code}")

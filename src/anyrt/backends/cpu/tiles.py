@@ -58,8 +58,8 @@ class Tile:
         size = 1 << (bounds(turns)[1] - 1).bit_length()
         count = values.dim(turns)
         mask = None if turns == size else v.out.below(outer, size, count)
-        found = self._columns(Lanes(tile, size, "0", mask))
-        for i, column in enumerate(found[:turns] if isinstance(turns, int) else found):
+        columns = self._columns(Lanes(tile, size, "0", mask))
+        for i, column in enumerate(columns[:turns] if isinstance(turns, int) else columns):
             inner = v.out.scopes.open(Scope(syms={tile: str(i)}, changes=changes_of((store,))))
             first = v.lane_zero(inner, 1, rest, self.lanes)
             where = v.run(inner, store.buffer, first, self.lanes, writes=True)
@@ -100,18 +100,18 @@ class Tile:
     def _row(self, lane: str, across: Lanes) -> str:
         """The stores of one lane of the vector loop in all iterations of the tile; masked lanes repeat the
         last one."""
-        v, values, lanes, wanted = self.vectors, self.vectors.values, self.lanes, self.store.value
+        v, values, lanes, stored = self.vectors, self.vectors.values, self.lanes, self.store.value
         outer = v.out.scopes.inner
         at = v.out.put(outer, f"add i64 {lanes.first}, {lane}")
         if lanes.mask is not None:
             last = v.out.put(outer, f"sub i64 {values.dim(lanes.var.extent or 0)}, 1")
             at = v.out.call(outer, "i64", "llvm.smin.i64", [("i64", at), ("i64", last)])
         inner = v.open(across, Scope(syms={lanes.var: at, across.var: "0"}))
-        value = v.value(wanted)
-        if isinstance(wanted, Load):  # more rows far apart than a hardware prefetcher tracks
-            first = values.dim(substitute(wanted.index, {across.var: 0}))
-            behind = across.width * ll.BYTES[wanted.type]
-            prefetch(v.out, inner, values.address(inner, wanted.buffer, first), behind)
+        value = v.value(stored)
+        if isinstance(stored, Load):  # more rows far apart than a hardware prefetcher tracks
+            first = values.dim(substitute(stored.index, {across.var: 0}))
+            behind = across.width * ll.BYTES[stored.type]
+            prefetch(v.out, inner, values.address(inner, stored.buffer, first), behind)
         v.out.scopes.stack.pop()
         outer.lines += inner.lines
         return value

@@ -293,9 +293,9 @@ class Vectors:
         kind, size = ll.vector(x.type, lanes.width), ll.BYTES[x.buffer.stored]
         if lanes.mask is None:
             return self.out.put(scope, f"load {kind}, ptr {where}, align {size}")
-        given = [("ptr", where), ("i32", f"{size}"), (f"<{lanes.width} x i1>", lanes.mask)]
+        arguments = [("ptr", where), ("i32", f"{size}"), (f"<{lanes.width} x i1>", lanes.mask)]
         name = f"llvm.masked.load.{ll.suffix(x.type, lanes.width)}.p0"
-        return self.out.call(scope, kind, name, [*given, (kind, "zeroinitializer")])
+        return self.out.call(scope, kind, name, [*arguments, (kind, "zeroinitializer")])
 
     def _all_there(self, x: Load, lanes: Lanes) -> Lanes:
         """The lanes without their mask if all of them may be read: LLVM keeps the address of each masked load

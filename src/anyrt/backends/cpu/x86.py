@@ -52,13 +52,13 @@ def extreme(w: Writer, scope: Scope, op: Op, pair: Sequence[str], width: int, mo
     kind, flag, (a, b) = ll.vector(Scalar.F32, width), ll.vector(Scalar.BOOL, width), pair
     if width < LEAST:
         ordered = w.put(scope, f"fcmp {_ORDER[op]} {kind} {a}, {b}")
-        found = w.put(scope, f"select {flag} {ordered}, {kind} {a}, {kind} {b}")
+        larger = w.put(scope, f"select {flag} {ordered}, {kind} {a}, {kind} {b}")
     else:
-        found = _by_register(w, scope, pair, width, most, write)
+        larger = _by_register(w, scope, pair, width, most, write)
     if sure:
-        return found
+        return larger
     nan = w.put(scope, f"fcmp uno {kind} {a}, {a}")
-    return w.put(scope, f"select {flag} {nan}, {kind} {a}, {kind} {found}")
+    return w.put(scope, f"select {flag} {nan}, {kind} {a}, {kind} {larger}")
 
 
 def code(w: Writer, scope: Scope, texts: Sequence[str], width: int) -> str:
@@ -75,8 +75,8 @@ def code(w: Writer, scope: Scope, texts: Sequence[str], width: int) -> str:
     places = cut(w, scope, moved, ll.NAMES[Scalar.I32], width, MOST)
     args = ([(of, table), (ll.vector(Scalar.I32, MOST), x)] for x in places)
     registers = [w.call(scope, of, "llvm.x86.avx512.permvar.sf.512", some) for some in args]
-    (found,) = joined(w, scope, registers, FLOAT, MOST, width)
-    return found
+    (number,) = joined(w, scope, registers, FLOAT, MOST, width)
+    return number
 
 
 def _by_register(w: Writer, scope: Scope, texts: Sequence[str], width: int, most: int, write: Write) -> str:

@@ -38,10 +38,10 @@ def tiled(kernel: Kernel, c: Context, few: bool = False) -> Kernel | Fail:
 
 def parallel(kernel: Kernel, c: Context, count: int) -> Kernel | Fail:
     """So many outer loops in parallel; with the work of an item."""
-    made = parallelise(kernel, c.names, count)
-    if isinstance(made, Fail):
-        return made
-    return replace(made, work=maximum(1, work(made, c.sizes.of)))
+    new = parallelise(kernel, c.names, count)
+    if isinstance(new, Fail):
+        return new
+    return replace(new, work=maximum(1, work(new, c.sizes.of)))
 
 
 def all_parallel(kernel: Kernel, c: Context) -> Kernel | Fail:

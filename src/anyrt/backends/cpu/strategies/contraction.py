@@ -94,8 +94,8 @@ def _in(loop: Callable[[Tiled], Sym], apply: Planned) -> Planned:
 
 
 def _multiply_out(kernel: Kernel, c: Context) -> Kernel | Fail:
-    made = multiply_out(kernel, c.names, c.numbers, c.machine.has_fma)
-    return made if isinstance(made, Fail) else parallel(made, c, len(around(made)[0]))
+    new = multiply_out(kernel, c.names, c.numbers, c.machine.has_fma)
+    return new if isinstance(new, Fail) else parallel(new, c, len(around(new)[0]))
 
 
 def _reorder_sums(kernel: Kernel, c: Context) -> Kernel | Fail:
@@ -126,8 +126,8 @@ def _split_n(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     """Into panels and the lanes of one; if these are all lanes, another loop's iterations are panels."""
     (lane, at), *cut = plan.n.at.items()
     loops = several((plan.n.many, plan.n.panel))
-    made = split(kernel, lane, (*loops, plan.n.j) if not cut else (plan.n.j,), at)
-    return made if not cut or isinstance(made, Fail) else split(made, cut[0][0], loops, cut[0][1])
+    new = split(kernel, lane, (*loops, plan.n.j) if not cut else (plan.n.j,), at)
+    return new if not cut or isinstance(new, Fail) else split(new, cut[0][0], loops, cut[0][1])
 
 
 def _reorder(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
@@ -144,8 +144,8 @@ def _begin(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
 def _words(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     words = plan.tile.words
     if words is None:
-        found = words_of(plan.tile.product, plan.tile.m, plan.tile.n, c)
-        return found if isinstance(found, Fail) else Fail("m moves what n reads, too")
+        outcome = words_of(plan.tile.product, plan.tile.m, plan.tile.n, c)
+        return outcome if isinstance(outcome, Fail) else Fail("m moves what n reads, too")
     if words.split:
         return dots_of_halves(kernel, plan.m.own, PAIRS)
     return dots(kernel, c.names, plan.m.own, BYTES if words.dot.first is Scalar.U8 else words.dot)
@@ -251,11 +251,11 @@ def _cache_tiles(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     def pitch(lanes: Dim) -> int:
         return plan.registers(lanes) * t.shape.width
 
-    made = cache_write(kernel, c.names, plan.m.i, plan.m.size, pitch, _line(c) if t.across else 0)
+    new = cache_write(kernel, c.names, plan.m.i, plan.m.size, pitch, _line(c) if t.across else 0)
     if t.words is None or not t.words.split:
-        return made
+        return new
     factors = plan.product.at({plan.m.loop: add(plan.m.first, plan.m.i.dim)})
-    return finite(made, c.names, plan.m.i, factors)
+    return finite(new, c.names, plan.m.i, factors)
 
 
 def _round_up(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
@@ -274,9 +274,9 @@ def _prefetch_results(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     turns = dict.fromkeys([t.turns] if t.turns else [], 0)
 
     def at(sums: Sums) -> dict[Sym, Dim]:
-        (kept,) = sums.then
-        assert isinstance(kept, Store), "tiles leave sums in scratch"
-        begin = substitute(kept.index, {sums.row: 0, sums.lane: 0, **turns})
+        (store,) = sums.then
+        assert isinstance(store, Store), "tiles leave sums in scratch"
+        begin = substitute(store.index, {sums.row: 0, sums.lane: 0, **turns})
         return {plan.m.loop: add(plan.m.begin, floordiv(begin, each * t.shape.n)), **turns}
 
     return upcoming.prefetch_results(kernel, c.names, plan.m.i, stores, at, each, _line(c))
@@ -364,8 +364,8 @@ def _tensorize(kernel: Kernel, c: Context, tiled: Tiled) -> Kernel | Fail:
     if not tiled.tile.is_whole:
         return Fail("no instruction multiplies matrices of its words")
     by = matrix.intrinsic if c.machine.has_tiles else mmla.intrinsic
-    made = tensorize(kernel, tiled.n.j, tiled.m.i, by)
-    return Unmet(f"tiles of a matrix were meant: {made.reason}") if isinstance(made, Fail) else made
+    new = tensorize(kernel, tiled.n.j, tiled.m.i, by)
+    return Unmet(f"tiles of a matrix were meant: {new.reason}") if isinstance(new, Fail) else new
 
 
 def _overlap(kernel: Kernel, c: Context, tiled: Tiled) -> Kernel | Fail:

@@ -19,11 +19,11 @@ from anyrt.schedule.step import Context, Step, Strategy
 
 def _parallelise(kernel: Kernel, c: Context) -> Kernel | Fail:
     vars, body = around(kernel)
-    made = parallelise(kernel, c.names, len(vars))
-    if isinstance(made, Fail):
-        return made
+    new = parallelise(kernel, c.names, len(vars))
+    if isinstance(new, Fail):
+        return new
     looked = next((s.var.extent or 0 for s in body if isinstance(s, For)), 1)
-    return replace(made, work=maximum(1, looked))
+    return replace(new, work=maximum(1, looked))
 
 
 MEND: Strategy = (Step("parallelise what is looked at", _parallelise),)

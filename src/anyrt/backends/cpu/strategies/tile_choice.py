@@ -74,8 +74,8 @@ def best_shape(rows: int, lanes: int, width: int, machine: Machine, most: int = 
 
 def is_tileable(kernel: Kernel, machine: Machine) -> bool:
     """Whether the sums of a kernel can be kept in registers."""
-    found = product_of(kernel)
-    sides = () if isinstance(found, Fail) else (found, found.turned)
+    product = product_of(kernel)
+    sides = () if isinstance(product, Fail) else (product, product.turned)
     return any(_deep(p) or (p.n and (p.m or any(_reads_lanes(p, v, machine) for v in p.n))) for p in sides)
 
 
@@ -107,10 +107,10 @@ def choose(kernel: Kernel, c: Context) -> Tile | Fail:
 
 def oriented(kernel: Kernel, c: Context) -> Product | Fail:
     """The product of a kernel with the factor first that m moves."""
-    found = product_of(kernel)
-    if isinstance(found, Fail):
-        return found
-    choices = [(_score(p, v, c), p) for p in (found, found.turned) for v in (*p.n, *_deep(p))]
+    product = product_of(kernel)
+    if isinstance(product, Fail):
+        return product
+    choices = [(_score(p, v, c), p) for p in (product, product.turned) for v in (*p.n, *_deep(p))]
     return max(choices, key=lambda x: x[0])[1]
 
 
@@ -137,10 +137,10 @@ def _fuse(outer: Sym, inner: Sym, beside: bool, c: Context) -> Fused:
 def _together(p: Product, m: Sym, n: Sym, c: Context) -> Fused | None:
     """m fused with a loop over few results between two lanes, as when outputs of several kinds are
     interleaved: a tile then stores contiguous memory."""
-    found = _between(p, n)
-    if found is None or found is m or isinstance(words_of(p, m, n, c), Worded):
+    between = _between(p, n)
+    if between is None or between is m or isinstance(words_of(p, m, n, c), Worded):
         return None
-    return _fuse(m, found, True, c)
+    return _fuse(m, between, True, c)
 
 
 def _joined(p: Product, m: Sym, c: Context) -> Fused | None:
@@ -156,23 +156,23 @@ def _joined(p: Product, m: Sym, c: Context) -> Fused | None:
 
 def _tile(p: Product, m: Sym | None, n: Sym, c: Context, fused: Fused | None = None) -> Tile:
     alike = n not in p.batch and not _moves(p.second, m)  # for all lanes and rows, the other factor is
-    found = words_of(p, m, n, c)
-    made = found if alike and isinstance(found, Worded) else None
+    outcome = words_of(p, m, n, c)
+    worded = outcome if alike and isinstance(outcome, Worded) else None
     unit = fused.unit if fused else 1
     shape = _shape(p, m, n, unit, c, c.machine.panel if _divides(p.second, n) else MANY)
-    plain = _packed(p, Tile(p, m, n, shape, fused), made, c)
-    if made is None and _holds(p, plain, c):
+    plain = _packed(p, Tile(p, m, n, shape, fused), worded, c)
+    if worded is None and _holds(p, plain, c):
         plain = Tile(p, m, n, _shape(p, m, n, unit, c, c.machine.panel), fused, pack_n=Pack.ITEM)
     plain = replace(plain, across=_across(p, plain), shares=_shares(p, plain, c.machine))
     tiles, panels = _item(p, plain, c)
     return replace(plain, tiles=tiles, panels=panels)
 
 
-def _packed(p: Product, plain: Tile, made: Worded | None, c: Context) -> Tile:
+def _packed(p: Product, plain: Tile, worded: Worded | None, c: Context) -> Tile:
     """The tile with the operands that are copied, or converted to words."""
     if codes_in(p.second):
         return _coded(p, plain, c)
-    return _copied(p, plain, c) if made is None else _worded(plain, made)
+    return _copied(p, plain, c) if worded is None else _worded(plain, worded)
 
 
 def words_of(p: Product, m: Sym | None, n: Sym, c: Context) -> Worded | Fail:
@@ -210,9 +210,9 @@ def _score(p: Product, n: Sym, c: Context) -> tuple[int, int]:
     lanes, width = c.estimate(n), c.machine.lanes
     panel = width * min(2, -(-lanes // width))
     full = FULL * -(-lanes // panel) * panel <= lanes
-    found = 4 * (lanes >= width) + 2 * read + 2 * full + stored
+    score = 4 * (lanes >= width) + 2 * read + 2 * full + stored
     few = max(map(c.estimate, p.m), default=1) < WORTH
-    return found - (WORST if few and not read and takes_words(p.turned, c.machine) else 0), lanes
+    return score - (WORST if few and not read and takes_words(p.turned, c.machine) else 0), lanes
 
 
 def _shape(p: Product, m: Sym | None, n: Sym, unit: int, c: Context, widest: int) -> Shape:
@@ -234,11 +234,11 @@ def holds_windows(p: Product, n: Sym) -> bool:
     return n in p.batch and narrow(p.first) is not None
 
 
-def _worded(plain: Tile, made: Worded) -> Tile:
+def _worded(plain: Tile, worded: Worded) -> Tile:
     """The tile for words of terms, of matrices if there are such."""
-    packed, width = Pack.EACH if made.pack_n else Pack.NOTHING, plain.shape.width
-    shape = Shape(made.rows, made.lanes // width, width) if made.rows else plain.shape
-    return replace(plain, shape=shape, words=made.words, pack_m=made.pack_m, pack_n=packed)
+    packed, width = Pack.EACH if worded.pack_n else Pack.NOTHING, plain.shape.width
+    shape = Shape(worded.rows, worded.lanes // width, width) if worded.rows else plain.shape
+    return replace(plain, shape=shape, words=worded.words, pack_m=worded.pack_m, pack_n=packed)
 
 
 def _coded(p: Product, plain: Tile, c: Context) -> Tile:
@@ -285,7 +285,7 @@ def _copied(p: Product, plain: Tile, c: Context) -> Tile:
     """The tile with the operands copied that are slow to read in place."""
     m, n = plain.m, plain.n
     (tiles, panels), rows, more = _parts(p, plain, c), _rows(m, c), _more_rows(p, m, c)
-    far = plain.shape.registers == 1 and _kept(rows * more * terms(p, c), c, 1) <= 1  # from the last cache
+    far = plain.shape.registers == 1 and _fitting(rows * more * terms(p, c), c, 1) <= 1  # from the last cache
     in_place = far or _side_by_side(p.second, n, p.summed, c.machine) or _moves(p.second, m)
     # Strided lanes would be gathered for each row.
     worth = (tiles if _reads_lanes(p, n, c.machine) else rows) * more >= ROWS or _is_turned(p, n)
@@ -310,7 +310,7 @@ def _item(p: Product, t: Tile, c: Context) -> tuple[int, int]:
     beside = prod(map(c.estimate, rest)) * (1 if alone else _more_rows(p, t.m, c))
     own = terms(p, c) // (t.words.parts if t.words else 1)
     each = 1 if t.turns is None else c.estimate(t.turns)  # an item reads a panel for each of them
-    held = _even(panels, _kept(t.shape.n * own * each, c, SHARE if t.turns else HELD))
+    held = _even(panels, _fitting(t.shape.n * own * each, c, SHARE if t.turns else HELD))
     if t.pack_n is Pack.ITEM:  # all tiles, if that leaves enough items, so that each panel is copied once
         fewest = -(-c.pieces.items // (2 * beside))
         wide = min(held, max(1, panels // fewest))
@@ -321,7 +321,7 @@ def _item(p: Product, t: Tile, c: Context) -> tuple[int, int]:
     if codes_in(p.second) and (t.pack_m or tiles == 1):  # the converted rows serve many panels
         held = panels
     if t.words is not None and t.pack_m:
-        most, held = 2 * _kept(t.shape.m * own, c, SHARE), panels
+        most, held = 2 * _fitting(t.shape.m * own, c, SHARE), panels
         items //= COPIED if tiles <= most else COPIED // 2
     return _grain((tiles, min(tiles, most)), min(panels, held), beside, alone, items)
 
@@ -372,10 +372,10 @@ def _shares(p: Product, t: Tile, machine: Machine) -> bool:
 
 def _taking_turns(p: Product, m: Sym, t: Tile) -> Sym | None:
     """The loop over results between two iterations of m, if no copies depend on it."""
-    found = _between(p, m)
+    between = _between(p, m)
     packed = t.pack_m or t.pack_n is not Pack.NOTHING
     plain = t.unit == 1 and t.words is None and len(p.stores) == 1 and not packed
-    return found if plain and found in (*p.batch, *p.n) else None
+    return between if plain and between in (*p.batch, *p.n) else None
 
 
 def _moves(x: Expr, m: Sym | None) -> bool:
@@ -392,7 +392,7 @@ def _even(count: int, most: int) -> int:
     return -(-count // -(-count // most))
 
 
-def _kept(elements: int, c: Context, share: float) -> int:
+def _fitting(elements: int, c: Context, share: float) -> int:
     """How many of so many elements fit a share of the second cache."""
     return max(1, int(share * c.machine.l2_bytes) // (FLOAT * max(1, elements)))
 

@@ -20,11 +20,11 @@ from anyrt.schedule.step import Context, Step, Strategy
 
 def _parallelise(kernel: Kernel, c: Context) -> Kernel | Fail:
     vars, _ = around(kernel)
-    made, new = parallel(kernel, c, len(vars)), stores(kernel.body)
-    if isinstance(made, Fail):
-        return made
-    elements = max((c.sizes.of(x.buffer.entries) for x in loads_of(new)), default=1)
-    return replace(made, work=max(1, elements // prod(map(c.estimate, vars))))
+    new, updates = parallel(kernel, c, len(vars)), stores(kernel.body)
+    if isinstance(new, Fail):
+        return new
+    elements = max((c.sizes.of(x.buffer.entries) for x in loads_of(updates)), default=1)
+    return replace(new, work=max(1, elements // prod(map(c.estimate, vars))))
 
 
 UPDATE: Strategy = (

@@ -25,18 +25,18 @@ IMAGES = 16  # of an item, at most: a line of cache holds as many factors
 
 def is_windowed(kernel: Kernel) -> bool:
     """Whether a kernel sums windows of images with contiguous columns."""
-    found = windows_of(kernel)
-    if isinstance(found, Fail):
+    windows = windows_of(kernel)
+    if isinstance(windows, Fail):
         return False
-    loads = [x for x in parts([found.element], bound=False) if isinstance(x, Load)]
-    return not any(stride(x.index, v) == 1 for x in loads for v in found.outer)
+    loads = [x for x in parts([windows.element], bound=False) if isinstance(x, Load)]
+    return not any(stride(x.index, v) == 1 for x in loads for v in windows.outer)
 
 
 def _tile(kernel: Kernel, c: Context) -> Kernel | Fail:
-    found = windows_of(kernel)
-    if isinstance(found, Fail):
-        return found
-    tiled, items = window_tile(kernel, c.names, found, _size(found, c), c.estimate)
+    windows = windows_of(kernel)
+    if isinstance(windows, Fail):
+        return windows
+    tiled, items = window_tile(kernel, c.names, windows, _size(windows, c), c.estimate)
     return parallel(tiled, c, items)
 
 

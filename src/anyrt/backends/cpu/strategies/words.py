@@ -87,8 +87,8 @@ def _pays(grid: Grid, rows: int, tall: int, words: int, machine: Machine) -> boo
         return grid.apart
     lanes, tiles = grid.wide(tall) // machine.lanes, -(-rows // tall)
     dots = rows * (lanes + 1) + tiles * lanes
-    made = tiles * tall * (lanes / 2 + BESIDE) + 2 * tiles * lanes
-    return words * (dots - made) > tiles * tall * lanes * (machine.costs.store + 1)
+    tiled = tiles * tall * (lanes / 2 + BESIDE) + 2 * tiles * lanes
+    return words * (dots - tiled) > tiles * tall * lanes * (machine.costs.store + 1)
 
 
 def splits(p: Product, machine: Machine) -> bool:
@@ -114,10 +114,10 @@ def _dot(p: Product, machine: Machine) -> Intrinsic | Fail:
     types = _types(p)
     type = next(iter(types)) if len(types) == 1 else None
     own = None if type is None else dot_for(type, machine)
-    found = own or (BYTES if type is Scalar.I8 else None)
+    dot = own or (BYTES if type is Scalar.I8 else None)
     last = p.summed[-1].extent if p.summed else None
-    if found is not None and isinstance(last, int) and last % found.parts == 0:
-        return found
+    if dot is not None and isinstance(last, int) and last % dot.parts == 0:
+        return dot
     terms = last if isinstance(last, int) else "an open number of"
     return Unmet(f"{terms} terms fill no words of {own.parts} for {own.name}") if own and p.summed else NONE
 
