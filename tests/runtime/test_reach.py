@@ -65,7 +65,7 @@ def way(request, monkeypatch):
         raise OSError(errno.ENOTTY, "unknown")
 
     if request.param != "asked":
-        monkeypatch.setattr(reach, "_asked", unknown)
+        monkeypatch.setattr(reach, "_queried", unknown)
     if request.param == "populated":
         monkeypatch.setattr(reach, "_listed", unknown)
     monkeypatch.setattr(reach, "FEW", 0 if request.param == "listed" else reach.FEW)

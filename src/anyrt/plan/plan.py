@@ -86,7 +86,7 @@ class Binding:
     rank: Dim | None = None
 
     @property
-    def is_found(self) -> bool:
+    def is_data_dependent(self) -> bool:
         """Whether an inference determines its shape."""
         return self.rank is not None or any(map(counts, self.shape))
 

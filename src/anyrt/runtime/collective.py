@@ -96,23 +96,23 @@ class Exchanger:
 
     def form(self, shape: tuple[int, ...], dtype: DType) -> Form:
         """The form for arrays of a shape and type."""
-        found = self._forms.get((shape, dtype))
-        if found is None:
-            found = self._forms[shape, dtype] = _form(self, shape, dtype)
-        return found
+        known = self._forms.get((shape, dtype))
+        if known is None:
+            known = self._forms[shape, dtype] = _form(self, shape, dtype)
+        return known
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The form for arrays of one shape and type. `shape`, `count`: of the result. Of the `sources` among the
-    members, elements [low, high) contribute: reduced, or each `stride` behind the last. `step`: the elements
-    that are shared at once. `is_aside`: only others receive the result."""
+    """The form for arrays of one shape and type. `elements`: of the operand. `shape`, `count`: of the result.
+    Of the `sources` among the members, elements [low, high) contribute: reduced, or each `stride` behind the
+    last. `step`: the elements that are shared at once. `is_aside`: only others receive the result."""
 
     text: bytes
     members: tuple[int, ...]
     shape: tuple[int, ...]
     dtype: DType
-    given: int
+    elements: int
     count: int
     sources: tuple[int, ...]
     low: int
@@ -127,14 +127,14 @@ class Form:
         """Exchange the operand's bytes; `out` has the elements of the result then, unless only others receive
         it."""
         members, text = self.members, self.text
-        if self.given <= self.step:
+        if self.elements <= self.step:
             pieces = ranks.share(text, data, members)
             if not self.is_aside:
                 self._put(0, self._known(pieces), out)
             ranks.release(members)
             return
         width = self.dtype.itemsize
-        for at in range(0, self.given, self.step):
+        for at in range(0, self.elements, self.step):
             pieces = ranks.share(text, data[at * width : (at + self.step) * width], members)
             if not self.is_aside:
                 self._put(at, self._cut(at, pieces), out)
@@ -142,12 +142,12 @@ class Form:
 
     def _known(self, pieces: Sequence[Bytes]) -> list[Array]:
         """The parts of whole operands for the result; communicators pass the same lists again."""
-        found = self._parts.get(id(pieces))
-        if found is None or found[0] is not pieces:
+        entry = self._parts.get(id(pieces))
+        if entry is None or entry[0] is not pieces:
             if len(self._parts) >= KEPT:
                 self._parts.clear()
-            found = self._parts[id(pieces)] = (pieces, self._cut(0, pieces))
-        return found[1]
+            entry = self._parts[id(pieces)] = (pieces, self._cut(0, pieces))
+        return entry[1]
 
     def _cut(self, at: int, pieces: Sequence[Bytes]) -> list[Array]:
         """The parts for the result of pieces that begin at element `at`."""
@@ -175,14 +175,14 @@ def _form(of: Exchanger, shape: tuple[int, ...], dtype: DType) -> Form:
     if dtype.hasobject:
         raise ArgumentError("AR304", where, f"an array of {dtype}", "numbers")
     after = _after(op, shape, count)
-    given = prod(shape)
-    part = given // count if op in CUT else given
+    elements = prod(shape)
+    part = elements // count if op in CUT else elements
     return Form(
         text=hashlib.sha256(repr((what, members, shape, dtype.str, dtype.name)).encode()).digest(),
         members=members,
         shape=after,
         dtype=dtype,
-        given=given,
+        elements=elements,
         count=prod(after),
         sources=(members.index(what.root),) if op in (C.BROADCAST, C.SCATTER) else tuple(range(count)),
         low=me * part if op in CUT else 0,

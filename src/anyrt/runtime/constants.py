@@ -35,9 +35,9 @@ class Constants:
         """Some of them: in place, or read again if they are streamed."""
         if self.stream is None:
             return lent(self.address + offset, nbytes, self)
-        found = np.empty(nbytes, np.uint8)
-        self.stream.source(offset, found)
-        return found
+        buffer = np.empty(nbytes, np.uint8)
+        self.stream.source(offset, buffer)
+        return buffer
 
     def fill(self, offset: int, out: Bytes) -> None:
         """Copy them: a source for a stream."""
@@ -118,10 +118,10 @@ class Held:
             return
         if self._mapped is not None:
             self._mapped.forget()
-        found = self.now.stream or Stream(self._plan, self._program, self.device, self._source)
-        found.keep(self.budget)
+        stream = self.now.stream or Stream(self._plan, self._program, self.device, self._source)
+        stream.keep(self.budget)
         if self.now.stream is None:
-            self.now = Constants(found.memory.address, found, self.now.is_intact, stream=found)
+            self.now = Constants(stream.memory.address, stream, self.now.is_intact, stream=stream)
 
 
 def _source(file: PlanFile) -> Source | None:
@@ -157,9 +157,9 @@ def place_constants(file: PlanFile, device: Device) -> Constants:
 def _stripped(file: PlanFile, device: Device) -> Constants:
     """Memory for all constants, filled with those in the file."""
     plan, memory = file.plan, device.allocate(file.plan.blob_bytes)
-    found = {b.name: file.weights[b.offset : b.offset + b.nbytes] for b in plan.held}
+    weights = {b.name: file.weights[b.offset : b.offset + b.nbytes] for b in plan.held}
     for blob in plan.blobs:
-        if blob.name in found and blob.nbytes:
-            source = np.frombuffer(found[blob.name], np.uint8)
+        if blob.name in weights and blob.nbytes:
+            source = np.frombuffer(weights[blob.name], np.uint8)
             ctypes.memmove(memory.address + blob.offset, source.ctypes.data, blob.nbytes)
-    return Constants(memory.address, memory, lacks=tuple(b.name for b in plan.blobs if b.name not in found))
+    return Constants(memory.address, memory, lacks=tuple(b.name for b in plan.blobs if b.name not in weights))

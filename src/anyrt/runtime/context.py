@@ -22,7 +22,7 @@ from anyrt.runtime.arrays import Bindable, bind
 from anyrt.runtime.frame import Frame
 from anyrt.runtime.loaded import Loaded
 from anyrt.runtime.memory import Policy, adopt, workspace_bytes
-from anyrt.runtime.pauses import Told
+from anyrt.runtime.pauses import ComputedSizes
 from anyrt.runtime.shapes import Resolved, Shape, value_of
 from anyrt.runtime.sizing import Sizing
 from anyrt.runtime.tensors import OutputAllocator, Tensors
@@ -85,7 +85,7 @@ class Context:
     def set_shape(self, name: str, shape: Shape) -> None:
         """Set the shape of an input."""
         index = self.sizing.input(name)
-        if shape == self.sizing.given(index):
+        if shape == self.sizing.input_shape(index):
             return
         self._check_idle()
         self.sizing.set(index, shape)
@@ -158,7 +158,7 @@ class Context:
             if not self.is_ready:
                 self._make_ready()
             status = self._carried_out()
-            self.sizing.has_found = status == 0
+            self.sizing.is_computed = status == 0
         finally:
             self._release()
         if status:
@@ -170,7 +170,7 @@ class Context:
         if self.caller is not None or not self._acquire(False):  # a plug-in that fails is called once
             return False
         try:
-            if not (self.is_ready and self.sizing.has_found):
+            if not (self.is_ready and self.sizing.is_computed):
                 return False
             return (self._run or self._run_anew)(self.address) == 0
         finally:
@@ -188,7 +188,7 @@ class Context:
             self._take_constants()
             self._forget()
             self._time_steps(range(len(names)), times)
-            self.sizing.has_found = True
+            self.sizing.is_computed = True
         finally:
             self._release()
         self._notify()
@@ -213,12 +213,12 @@ class Context:
     def _steps(self, numbers: range) -> Iterator[int]:
         """The steps of these numbers except parts of others, each when its sizes are known."""
         behind, inside = numbers.start, dict(self.loaded.program.inside)
-        known = pauses.told(self.words, self.loaded.open_outputs)
+        known = pauses.computed_sizes(self.words, self.loaded.open_outputs)
         for k in numbers:
             if k < behind:  # a part of another one
                 continue
-            if (told := pauses.told(self.words, self.loaded.open_outputs)) != known:
-                self._take_over(known := told)
+            if (sizes := pauses.computed_sizes(self.words, self.loaded.open_outputs)) != known:
+                self._take_over(known := sizes)
             behind = k + 1 + inside.get(k, 0)
             yield k
 
@@ -227,7 +227,7 @@ class Context:
         self._forget()
         status = (self._run or self._run_anew)(self.address)
         while status < 0:
-            self._take_over(pauses.told(self.words, self.loaded.open_outputs))
+            self._take_over(pauses.computed_sizes(self.words, self.loaded.open_outputs))
             status = self.loaded.resume(self.address, -1 - status)
         return status
 
@@ -261,18 +261,18 @@ class Context:
         self._late = self.loaded.late
         pauses.forget(self.words, self.loaded.open_outputs)
 
-    def _take_over(self, told: Told) -> None:
+    def _take_over(self, sizes: ComputedSizes) -> None:
         """Memory, slots and tables for sizes that an inference has computed; memory of outputs is
         requested."""
-        resolved, bindings = self.sizing.resolve(told), self.loaded.plan.bindings
+        resolved, bindings = self.sizing.resolve(sizes), self.loaded.plan.bindings
         if resolved is not self._frame.prepared and (status := self._frame.fit(resolved, keeps=True)):
             raise self._failed(status)
         known = {
-            bindings[at].name for at, x in zip(self.loaded.open_outputs, told, strict=True) if x is not None
+            bindings[at].name for at, x in zip(self.loaded.open_outputs, sizes, strict=True) if x is not None
         }
-        found = [i for i in self._late if pauses.names(bindings[i]) <= known]
-        self._late = tuple(i for i in self._late if i not in found)
-        self.tensors.check(found, resolved)
+        ready = [i for i in self._late if pauses.names(bindings[i]) <= known]
+        self._late = tuple(i for i in self._late if i not in ready)
+        self.tensors.check(ready, resolved)
 
     def fit(self, resolved: Resolved) -> None:
         """Memory, slots and tables for `resolved`, when an inference begins; sizes from the last one stay."""
@@ -323,8 +323,8 @@ class Context:
         """Report the shapes of this inference to allocators."""
         for index, allocator in self.tensors.allocators.items():
             binding = self.loaded.plan.bindings[index]
-            if binding.is_found:
-                allocator.notify(binding.name, self.sizing.found(index))
+            if binding.is_data_dependent:
+                allocator.notify(binding.name, self.sizing.output_shape(index))
 
 
 def _lacking(plan: Plan) -> RefitError:

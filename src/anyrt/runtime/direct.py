@@ -18,7 +18,7 @@ from anyrt.runtime.arrays import Array, DLPack, address_of, import_dlpack, refus
 from anyrt.runtime.context import Context
 from anyrt.runtime.formats import from_memory, memory_shape, to_memory
 from anyrt.runtime.fresh import Fresh
-from anyrt.runtime.shapes import Shape, found_shape
+from anyrt.runtime.shapes import Shape, actual_shape
 
 _PLAIN: Final = 0x101  # NumPy's flags C_CONTIGUOUS and ALIGNED
 
@@ -42,7 +42,7 @@ class DirectCall:
         self._updates = {bindings[y].name: (abi.FIRST_BINDING + x, x) for y, x in sources.items()}
         self._packed: list[tuple[str, DataType, Shape]] = []
         self._turned: list[tuple[Binding, Shape]] = []  # of other formats than LINEAR
-        self._found: dict[str, Binding] = {}
+        self._data_dependent: dict[str, Binding] = {}
         self._fresh = Fresh()
         for index in context.loaded.late:
             context.set_allocator(bindings[index].name, self._fresh)
@@ -92,7 +92,7 @@ class DirectCall:
 
     def _show(self, outputs: dict[str, Array]) -> None:
         """Arrays on the memory of the outputs."""
-        if self._found:
+        if self._data_dependent:
             self._cut(outputs)
         for name, kind, shape in self._packed:
             outputs[name] = unpack4(outputs[name], math.prod(shape), kind).reshape(shape)
@@ -104,10 +104,10 @@ class DirectCall:
         plan, counts = self._context.loaded.plan, self._context.loaded.counts
         sizes = self._context.sizing.sizes()
         sizes |= {name: int(outputs[plan.bindings[k].name]) for name, k in counts.items()}
-        self._packed = [p for p in self._packed if p[0] not in self._found]
-        self._turned = [t for t in self._turned if t[0].name not in self._found]
-        for name, binding in self._found.items():
-            shape, room = found_shape(binding, sizes), outputs[name]
+        self._packed = [p for p in self._packed if p[0] not in self._data_dependent]
+        self._turned = [t for t in self._turned if t[0].name not in self._data_dependent]
+        for name, binding in self._data_dependent.items():
+            shape, room = actual_shape(binding, sizes), outputs[name]
             if is_packed(binding.dtype):
                 self._packed.append((name, binding.dtype, shape))
                 continue
@@ -125,11 +125,11 @@ class DirectCall:
         resolved = context.sizing.resolve()
         context.fit(resolved)
         every = resolved.shapes
-        self._outputs, self._packed, self._turned, self._found = [], [], [], {}
+        self._outputs, self._packed, self._turned, self._data_dependent = [], [], [], {}
         for word, binding in self._results:
             shape = every[word - abi.FIRST_BINDING]
-            if binding.is_found:
-                self._found[binding.name] = binding
+            if binding.is_data_dependent:
+                self._data_dependent[binding.name] = binding
                 dtype = np.dtype(np.uint8) if is_packed(binding.dtype) else numpy_dtype(binding.dtype)
                 room = resolved.nbytes[word - abi.FIRST_BINDING] // dtype.itemsize
                 self._outputs.append((binding.name, word, (room,), dtype))

@@ -87,7 +87,7 @@ class ExchangeSite:
     def _renew(self, exchanger: Exchanger, words: bytes) -> None:
         numbers, dtype, inputs = self._format.unpack(words), self._dtype, self._call.inputs
         self._form = exchanger.form(numbers[inputs + 1 :], dtype)
-        self._x = _at(numbers[0], self._form.given * dtype.itemsize)
+        self._x = _at(numbers[0], self._form.elements * dtype.itemsize)
         self._out = _at(numbers[inputs], self._form.count * dtype.itemsize).view(dtype)
         self._known = words
 

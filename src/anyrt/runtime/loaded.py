@@ -91,11 +91,11 @@ class Loaded:
         """The workspace for the largest shapes of a profile (None: of all); 0 if nothing bounds them."""
         if profile is None:
             return max(self.workspace_bytes(i) for i in range(max(1, len(self.plan.profiles))))
-        given = self._inputs_at(profile, "max")
-        if given is None:
+        inputs = self._inputs_at(profile, "max")
+        if inputs is None:
             return 0
         try:
-            resolved = self.resolver.resolve(*given)
+            resolved = self.resolver.resolve(*inputs)
         except AnyrtError:  # the maxima of several inputs may exclude each other
             return self._bound()
         return workspace_bytes(resolved, self.pool.threads)
@@ -122,9 +122,9 @@ class Loaded:
     def output_shape(self, profile: int, corner: str, binding: Binding) -> Shape:
         """The shape of an output for the inputs' "min", "opt" or "max": its upper bound if data-dependent,
         and −1 for sizes that the profile does not define."""
-        given = self._inputs_at(profile, corner)
+        inputs = self._inputs_at(profile, corner)
         try:
-            sizes = {} if given is None else self.resolver.sizes(*given)
+            sizes = {} if inputs is None else self.resolver.sizes(*inputs)
         except AnyrtError:  # these shapes of several inputs may exclude each other
             sizes = {}
         for symbol in (s.sym for s in self.plan.symbols if is_open(s.sym)):

@@ -1,6 +1,6 @@
 """Data-dependent sizes without an upper bound: an inference pauses when they are computed (plan/abi.py).
 
-Their numbers are in the memory of their outputs, which contains UNTOLD until an inference has computed them.
+The memory of their outputs contains NOT_COMPUTED until an inference has computed their numbers.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from anyrt.core.counts import is_open, named
 from anyrt.plan import abi
 from anyrt.plan.plan import Binding, Plan
 
-UNTOLD: Final = -(1 << 63)
-Told: TypeAlias = tuple[int | None, ...]  # for each open size in the order of the plan; None: not found yet
+NOT_COMPUTED: Final = -(1 << 63)
+# For each open size, in the order of the plan; None: not computed yet.
+ComputedSizes: TypeAlias = tuple[int | None, ...]
 
 
 def open_outputs(plan: Plan, position: Mapping[str, int]) -> tuple[int, ...]:
@@ -36,10 +37,10 @@ def names(binding: Binding) -> frozenset[str]:
 def forget(words: array[int], outputs: Iterable[int]) -> None:
     """Reset before an inference."""
     for at in outputs:
-        ctypes.c_int64.from_address(words[abi.FIRST_BINDING + at]).value = UNTOLD
+        ctypes.c_int64.from_address(words[abi.FIRST_BINDING + at]).value = NOT_COMPUTED
 
 
-def told(words: array[int], outputs: Iterable[int]) -> Told:
+def computed_sizes(words: array[int], outputs: Iterable[int]) -> ComputedSizes:
     """The sizes that the inference has computed so far."""
-    found = (ctypes.c_int64.from_address(words[abi.FIRST_BINDING + at]).value for at in outputs)
-    return tuple(None if x == UNTOLD else x for x in found)
+    numbers = (ctypes.c_int64.from_address(words[abi.FIRST_BINDING + at]).value for at in outputs)
+    return tuple(None if x == NOT_COMPUTED else x for x in numbers)

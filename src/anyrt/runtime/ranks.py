@@ -218,12 +218,12 @@ class SharedRanks:
 
     def _sign(self, text: bytes) -> int:
         """The digest of a text: 8 bytes of a hash of 32."""
-        found = self._signs.get(text)
-        if found is None:
+        digest = self._signs.get(text)
+        if digest is None:
             if len(self._signs) >= KEPT:
                 self._signs.clear()
-            found = self._signs[text] = int.from_bytes(text[:WORD], "little", signed=True)
-        return found
+            digest = self._signs[text] = int.from_bytes(text[:WORD], "little", signed=True)
+        return digest
 
     def _differs(self, slot: _Slot) -> ArgumentError:
         """The error if another member's text differs from this rank's."""

@@ -77,8 +77,8 @@ def listen(listener: Listener) -> None:
 def freed(begin: int, nbytes: int) -> None:
     """Notify everybody that a block is freed."""
     with _lock:
-        told = list(_listeners)
-    for listener in told:
+        listeners = list(_listeners)
+    for listener in listeners:
         listener.forget(begin, begin + nbytes)
 
 
@@ -93,7 +93,7 @@ def lack(address: int, nbytes: int, *, writes: bool) -> str:
     if not nbytes or not _TELLS:
         return ""
     try:
-        return _missing(_asked(address), address, nbytes, writes)
+        return _missing(_queried(address), address, nbytes, writes)
     except OSError:  # before Linux 6.11, and in sandboxes
         return _lack_listed(address, nbytes, writes)
 
@@ -130,19 +130,19 @@ def _missing(spans: Iterator[Span], address: int, nbytes: int, writes: bool) -> 
     return "no memory of this process" if at == address else "memory that ends before"
 
 
-def _asked(at: int) -> Iterator[Span]:
+def _queried(at: int) -> Iterator[Span]:
     """The mapping that contains an address, and those that follow it without a gap; OSError if the system
     does not support the query."""
     while True:
         try:
-            told = fcntl.ioctl(_own_list(os.getpid()), _QUERY, _QUESTION.pack(_QUESTION.size, 0, at))
+            answer = fcntl.ioctl(_own_list(os.getpid()), _QUERY, _QUESTION.pack(_QUESTION.size, 0, at))
         except OSError as error:
             if error.errno == errno.ENOENT:
                 return
             if _ASKS:
                 _own_list.cache_clear()  # the program has closed the file
             raise
-        begin, end, rights, _, _, inode = _ANSWER.unpack_from(told, _ANSWER_AT)
+        begin, end, rights, _, _, inode = _ANSWER.unpack_from(answer, _ANSWER_AT)
         yield Span(begin, end, bool(rights & 1), bool(rights & 2), inode != 0)
         at = end
 
@@ -175,7 +175,7 @@ def _populated(address: int, nbytes: int, writes: bool) -> int:
 def _can_ask() -> bool:
     """Whether the system supports queries for single mappings."""
     try:
-        return next(_asked(np.zeros(1, np.uint8).ctypes.data), None) is not None
+        return next(_queried(np.zeros(1, np.uint8).ctypes.data), None) is not None
     except OSError:
         return False
 

@@ -58,5 +58,5 @@ def _write(changed: Iterable[tuple[BlobRecord, Array]], room: Bytes) -> None:
 def _others(loaded: Loaded, records: list[BlobRecord], room: Bytes, mixer: Callable[[], Mixer]) -> list[str]:
     """The constants whose checksums differ from those of the build."""
     stated = {b.name: x for b, x in zip(loaded.plan.blobs, loaded.checksums, strict=True)}
-    found = checksums([room[b.offset : b.offset + b.nbytes].data for b in records], mixer)
-    return [b.name for b, mine in zip(records, found, strict=True) if mine != stated[b.name]]
+    computed = checksums([room[b.offset : b.offset + b.nbytes].data for b in records], mixer)
+    return [b.name for b, mine in zip(records, computed, strict=True) if mine != stated[b.name]]

@@ -21,7 +21,7 @@ from anyrt.core.requirement import Relation, Requirement, broken
 from anyrt.plan.abi import align
 from anyrt.plan.plan import Binding, Plan, Range, SymbolRecord
 from anyrt.plan.program import Program
-from anyrt.runtime.pauses import Told
+from anyrt.runtime.pauses import ComputedSizes
 
 Shape = tuple[int, ...]
 
@@ -35,17 +35,17 @@ def value_of(x: Dim, sizes: Mapping[str, int]) -> int:
     return _value(x, sizes, {})
 
 
-def _value(x: Dim, sizes: Mapping[str, int], found: dict[Fn, int]) -> int:
-    """The same; `found`: results of functions that occur in several places."""
+def _value(x: Dim, sizes: Mapping[str, int], results: dict[Fn, int]) -> int:
+    """The same; `results`: results of functions that occur in several places."""
     if isinstance(x, int):
         return _checked(x)
     total = 0
     for monomial, coefficient in x.terms:
         term = coefficient
         for atom in monomial:
-            if isinstance(atom, Fn) and atom not in found:
-                found[atom] = _call(atom, [_value(a, sizes, found) for a in atom.args])
-            term = _checked(term * (sizes[atom.name] if isinstance(atom, Sym) else found[atom]))
+            if isinstance(atom, Fn) and atom not in results:
+                results[atom] = _call(atom, [_value(a, sizes, results) for a in atom.args])
+            term = _checked(term * (sizes[atom.name] if isinstance(atom, Sym) else results[atom]))
         total += term
     return _checked(total)
 
@@ -92,23 +92,23 @@ class Resolver:
         self._remembered = lru_cache(_REMEMBERED)(self._compute)
 
     def resolve(
-        self, shapes: tuple[Shape, ...], values: tuple[Shape | None, ...], told: Told = ()
+        self, shapes: tuple[Shape, ...], values: tuple[Shape | None, ...], computed: ComputedSizes = ()
     ) -> Resolved:
-        """For the shapes of all inputs, and the elements of shape tensors (None for other inputs); `told`:
-        the computed sizes without an upper bound."""
-        return self._remembered(shapes, values, told)
+        """For the shapes of all inputs, and the elements of shape tensors (None for other inputs).
+        `computed`: the computed sizes without an upper bound."""
+        return self._remembered(shapes, values, computed)
 
     def sizes(
-        self, shapes: tuple[Shape, ...], values: tuple[Shape | None, ...], told: Told = ()
+        self, shapes: tuple[Shape, ...], values: tuple[Shape | None, ...], computed: ComputedSizes = ()
     ) -> dict[str, int]:
         """The value of every symbol, the upper bounds of data-dependent ones; ProfileError if one is outside
         the compiled range."""
         by_name = {b.name: (s, v) for b, s, v in zip(self.inputs, shapes, values, strict=True)}
-        found = self._found(told)
+        open_sizes = self._open_sizes(computed)
         sizes: dict[str, int] = {}
         for record in self.plan.symbols:
             if is_open(record.sym):
-                sizes[record.name] = found.get(record.name, 0)
+                sizes[record.name] = open_sizes.get(record.name, 0)
                 continue
             if record.most is not None:
                 sizes[record.name] = value_of(highest(record.most), sizes)
@@ -125,19 +125,23 @@ class Resolver:
             sizes[record.name] = value
         return sizes
 
-    def _found(self, told: Told) -> dict[str, int]:
+    def _open_sizes(self, computed: ComputedSizes) -> dict[str, int]:
         """The known ones of the sizes without an upper bound."""
         opens = [s.name for s in self.plan.symbols if is_open(s.sym)]
-        return {name: x for name, x in zip(opens, told or [None] * len(opens), strict=True) if x is not None}
+        return {
+            name: x for name, x in zip(opens, computed or [None] * len(opens), strict=True) if x is not None
+        }
 
-    def _compute(self, shapes: tuple[Shape, ...], values: tuple[Shape | None, ...], told: Told) -> Resolved:
-        sizes, found = self.sizes(shapes, values, told), self._found(told)
+    def _compute(
+        self, shapes: tuple[Shape, ...], values: tuple[Shape | None, ...], computed: ComputedSizes
+    ) -> Resolved:
+        sizes, open_sizes = self.sizes(shapes, values, computed), self._open_sizes(computed)
         for binding, shape in zip(self.inputs, shapes, strict=True):
             _check_consistent(binding, shape, sizes)
         for requirement in self.plan.requirements:
-            if all(s.name in found for x in (requirement.left, requirement.right) for s in counts(x)):
+            if all(s.name in open_sizes for x in (requirement.left, requirement.right) for s in counts(x)):
                 _check(requirement, sizes, self.plan)
-        known = {s.name: sizes[s.name] for s in self.plan.symbols if s.most is None or s.name in found}
+        known = {s.name: sizes[s.name] for s in self.plan.symbols if s.most is None or s.name in open_sizes}
         every = tuple(_shape(b, known) for b in self.plan.bindings)
         volumes = [value_of(n, sizes) for n in self._most]
         for binding, shape, count in zip(self.plan.bindings, every, volumes, strict=True):
@@ -155,7 +159,7 @@ class Resolver:
         )
 
 
-def found_shape(binding: Binding, sizes: Mapping[str, int]) -> Shape:
+def actual_shape(binding: Binding, sizes: Mapping[str, int]) -> Shape:
     """The shape of a tensor, −1 if it depends on a size that no inference has computed yet; of its highest
     rank until an inference has determined its rank."""
     shape = binding.shape
@@ -173,7 +177,7 @@ def _bytes(dim: Dim, sizes: Mapping[str, int]) -> int:
 
 
 def _shape(binding: Binding, sizes: Mapping[str, int]) -> Shape:
-    shape = found_shape(binding, sizes)
+    shape = actual_shape(binding, sizes)
     if any(n < 0 and not counts(d) for n, d in zip(shape, binding.shape, strict=False)):
         raise ShapeError("AR120", binding.name, f"shape {shape}", "sizes of 0 or more")
     return shape
@@ -181,13 +185,13 @@ def _shape(binding: Binding, sizes: Mapping[str, int]) -> Shape:
 
 def _check_consistent(binding: Binding, shape: Shape, sizes: Mapping[str, int]) -> None:
     """Two inputs may share a symbol; then their dimensions are equal."""
-    wanted = tuple(value_of(d, sizes) for d in binding.shape)
-    if shape != wanted:
+    expected = tuple(value_of(d, sizes) for d in binding.shape)
+    if shape != expected:
         raise BindingError(
             "AR710",
             binding.name,
             got=f"shape {shape}",
-            wanted=f"{wanted}, the shape that other inputs imply",
+            wanted=f"{expected}, the shape that other inputs imply",
             do="use equal dimensions for one name",
         )
 
@@ -203,8 +207,8 @@ def _check(requirement: Requirement, sizes: Mapping[str, int], plan: Plan) -> No
             holds = a == b or 1 in (a, b)
     if not holds:
         read = {s.name for s in symbols(requirement.left) | symbols(requirement.right)}
-        given = [f"{_source(s)} = {sizes[s.name]}" for s in plan.symbols if s.name in read]
-        raise broken(requirement, str(a), str(b), f" where {', '.join(given)}")
+        sources = [f"{_source(s)} = {sizes[s.name]}" for s in plan.symbols if s.name in read]
+        raise broken(requirement, str(a), str(b), f" where {', '.join(sources)}")
 
 
 def _source(symbol: SymbolRecord) -> str:

@@ -10,26 +10,26 @@ from anyrt.plan import abi
 from anyrt.plan.plan import Binding
 from anyrt.runtime.arrays import read_values
 from anyrt.runtime.loaded import Loaded, static_shape
-from anyrt.runtime.pauses import Told
-from anyrt.runtime.shapes import Resolved, Shape, check_limits, check_shape, found_shape
+from anyrt.runtime.pauses import ComputedSizes
+from anyrt.runtime.shapes import Resolved, Shape, actual_shape, check_limits, check_shape
 from anyrt.runtime.tensors import Tensors
 
 
 class Sizing:
-    """The sizes of an inference. `has_found`: whether the data-dependent sizes are those of an inference for
-    the current shapes."""
+    """The sizes of an inference. `is_computed`: whether the data-dependent sizes are those of an inference
+    for the current shapes."""
 
     def __init__(self, loaded: Loaded, tensors: Tensors, profile: int) -> None:
         self.loaded, self._tensors = loaded, tensors
         self.profile = profile
         self._shapes: list[Shape | None] = []
-        self.has_found = False
+        self.is_computed = False
         self.enter(profile)
 
     def enter(self, profile: int) -> None:
         """Use another profile; the shapes that were set are reset."""
         self.loaded.check_profile(profile)
-        self.profile, self.has_found = profile, False
+        self.profile, self.is_computed = profile, False
         self._shapes = [self._pinned(b) for b in self.loaded.resolver.inputs]
 
     def _pinned(self, binding: Binding) -> Shape | None:
@@ -47,7 +47,7 @@ class Sizing:
             raise BindingError("AR706", name, got="an output", wanted="an input", do=do)
         return index
 
-    def given(self, index: int) -> Shape | None:
+    def input_shape(self, index: int) -> Shape | None:
         """The shape of an input that was set, None for outputs, too."""
         return self._shapes[index] if index < len(self._shapes) else None
 
@@ -65,28 +65,29 @@ class Sizing:
         binding = self.loaded.plan.bindings[index]
         check_shape(binding, shape, self.loaded.limits(self.profile, binding.name, is_values=False))
         self._shapes[index] = shape
-        self.has_found = False
+        self.is_computed = False
 
-    def of(self, name: str, is_found: bool = True) -> Shape:
-        """The shape of an input or output, −1 for unknown sizes; with `is_found` after the last inference,
+    def of(self, name: str, is_actual: bool = True) -> Shape:
+        """The shape of an input or output, −1 for unknown sizes; with `is_actual` after the last inference,
         else −1 for all data-dependent ones."""
         index = self.loaded.find(name)
-        known = self.given(index)
+        known = self.input_shape(index)
         if known is None and not self.missing():
             known = self.resolve().shapes[index]
-            known = self.found(index) if is_found and self.loaded.plan.bindings[index].is_found else known
+            binding = self.loaded.plan.bindings[index]
+            known = self.output_shape(index) if is_actual and binding.is_data_dependent else known
         return _declared(self.loaded.plan.bindings[index]) if known is None else known
 
-    def found(self, index: int) -> Shape:
+    def output_shape(self, index: int) -> Shape:
         """The shape of an output after the last inference, −1 for data-dependent sizes that are not
         computed."""
         sizes = self.sizes()
         for name, at in self.loaded.counts.items():
             del sizes[name]
-            if self.has_found:
+            if self.is_computed:
                 word = self._tensors.words[abi.FIRST_BINDING + at]
                 sizes[name] = ctypes.c_int64.from_address(word).value
-        return found_shape(self.loaded.plan.bindings[index], sizes)
+        return actual_shape(self.loaded.plan.bindings[index], sizes)
 
     def missing(self) -> list[str]:
         """Inputs without a shape, and shape tensors without an address."""
@@ -95,13 +96,13 @@ class Sizing:
         no_values = {i for i in self.loaded.value_inputs if not self._tensors.address(i)}
         return [bindings[i].name for i in sorted(no_shape | no_values)]
 
-    def resolve(self, told: Told = ()) -> Resolved:
-        """All sizes for the current shapes and elements of shape tensors; `told`: the computed sizes."""
+    def resolve(self, computed: ComputedSizes = ()) -> Resolved:
+        """All sizes for the current shapes and elements of shape tensors; `computed`: the computed sizes."""
         missing = self.missing()
         if missing:
             raise self._incomplete(missing[0])
         shapes = tuple(s for s in self._shapes if s is not None)
-        return self.loaded.resolver.resolve(shapes, self._values(), told)
+        return self.loaded.resolver.resolve(shapes, self._values(), computed)
 
     def sizes(self) -> dict[str, int]:
         """The value of every dynamic size, if shapes and the elements of shape tensors are known."""

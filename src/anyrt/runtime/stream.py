@@ -95,13 +95,13 @@ def _parts(begin: int, end: int) -> list[slice]:
 def _needs(plan: Plan, program: Program, kept: frozenset[BlobRecord]) -> dict[int, Need]:
     """The constants that each step reads of the others, with the steps inside it; for steps that read any."""
     at, inside = {b.offset: b for b in plan.blobs if b.nbytes and b not in kept}, dict(program.inside)
-    found = {}
+    needs = {}
     for k in range(len(program.kernels)):
         offsets = set(chain.from_iterable(program.reads[k : k + 1 + inside.get(k, 0)]))
         blobs = tuple(at[offset] for offset in sorted(offsets) if offset in at)
         if blobs:
-            found[k] = Need(blobs, _pages(blobs, kept))
-    return found
+            needs[k] = Need(blobs, _pages(blobs, kept))
+    return needs
 
 
 def _kept(plan: Plan, program: Program, budget: int) -> Iterator[BlobRecord]:

@@ -44,9 +44,9 @@ class Tensors:
         self._rivals = rivals(self._bindings, loaded.sources)
         # For each tensor the addresses at which so many bytes were checked.
         self._places: list[dict[int, int]] = [{} for _ in range(count)]
-        self._found = array("q", bytes(abi.WORD_BYTES * count))
+        self._sizes = array("q", bytes(abi.WORD_BYTES * count))
         for index in loaded.counts.values():
-            self.bind(index, Bound(self._found.buffer_info()[0] + abi.WORD_BYTES * index))
+            self.bind(index, Bound(self._sizes.buffer_info()[0] + abi.WORD_BYTES * index))
 
     def bind(self, index: int, bound: Bound) -> int:
         """Set the address of a tensor; returns the previous one."""

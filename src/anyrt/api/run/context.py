@@ -182,11 +182,11 @@ class IExecutionContext(Reporting, Managed):
     def _shape(self, name: str) -> Dims | None:
         if name not in self._context.loaded.position or name in state_of(self._engine).marks.hidden:
             return None  # the engine reports it
-        return Dims(self._context.sizing.of(name, is_found=False))
+        return Dims(self._context.sizing.of(name, is_actual=False))
 
     @quiet(None)
     def _strides(self, name: str) -> Dims | None:
-        shape = self._context.sizing.of(self._tensor(name), is_found=False)
+        shape = self._context.sizing.of(self._tensor(name), is_actual=False)
         binding = self._context.loaded.plan.bindings[self._context.loaded.find(name)]
         sizes = [d if d >= 0 else Sym(f"{name}.{k}").dim for k, d in enumerate(shape)]
         steps = strides(binding.format, binding.dtype, tuple(sizes))
