@@ -1,1 +1,1 @@
-"""What any LLVM target shares: kernels to LLVM text, text to objects; llvmlite behind one module."""
+"""The part that all LLVM targets share: kernels to LLVM text, text to objects; llvmlite behind one module."""

@@ -1,4 +1,5 @@
-"""Float32 angles beyond 2³¹ without whole turns, as `ir/angle.py` tells: a branch where no lane is beyond."""
+"""Float32 angles beyond 2³¹ without whole turns, by the method of `ir/angle.py`; one branch skips the work if
+no lane is beyond."""
 
 from __future__ import annotations
 

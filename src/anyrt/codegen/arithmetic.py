@@ -1,4 +1,4 @@
-"""Arithmetic and conversions as LLVM instructions, for operands already written, scalar or vector."""
+"""Arithmetic and conversions as LLVM instructions, for operands that are written, scalar or vector."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from anyrt.ir.buffer import Scalar
 from anyrt.ir.intervals import interval
 from anyrt.ir.kernel import COMPARES, Alu, Cast, Const, Expr, Op
 
-SPLIT: Final = 2.0**27 + 1  # times a double: its upper half
+SPLIT: Final = 2.0**27 + 1  # splits a double into two halves (Dekker)
 
 
 def operation(w: Writer, scope: Scope, x: Alu | Cast, texts: list[str], width: int) -> str:

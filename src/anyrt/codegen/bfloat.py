@@ -1,4 +1,5 @@
-"""bfloat16, which is the upper half of a float32, to and from it: half to even, as any processor does it."""
+"""Conversion between bfloat16, which is the upper half of a float32, and float32: half to even, on any
+processor."""
 
 from __future__ import annotations
 

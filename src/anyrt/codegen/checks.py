@@ -1,9 +1,8 @@
-"""Bounds checks on every access of a function, as the build option `checked` asks for.
+"""Bounds checks on every access of a function, for the build option `checked`.
 
-Where an element is not there, nothing outside its buffer is touched: what is read is 0, from memory of the
-function's own, and what is written goes to other such memory. The first such access of a call is left behind
-the frame, as three words, of which the first is 0 as long as there is none: its number (`access_number`), the
-index and how many elements there are.
+No access touches memory outside its buffer: such a load reads zeros from memory of the function, and such a
+store writes to other memory of the function. The first such access of a call is recorded behind the frame in
+three words: its number (`access_number`; 0 if there was none), the index, and the number of elements.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from anyrt.ir.buffer import Buffer, Scalar
 
 RECORD_WORDS: Final = 3
 LINE: Final = 64  # bytes that one instruction clears
-NOTHING, NOWHERE = "%nothing", "%nowhere"  # what is read, and where is written to, instead
-# The first thread that finds something says what; the others need not.
+NOTHING, NOWHERE = "%nothing", "%nowhere"  # memory for loads, and for stores, outside a buffer
+# Only the first thread with such an access writes the record.
 OUTSIDE: Final = """define internal void @outside(ptr %record, i64 %access, i64 %at, i64 %size) noinline #0 {
   %pair = cmpxchg ptr %record, i64 0, i64 %access monotonic monotonic
   %first = extractvalue { i64, i1 } %pair, 1
@@ -36,7 +35,7 @@ done:
 
 
 def access_number(buffer: int, *, writes: bool) -> int:
-    """What stands for reading, or writing, a function's buffer of this number; never 0.
+    """The number that identifies loads, or stores, of the function's buffer `buffer`; never 0.
 
     >>> [access_number(b, writes=w) for b in (0, 1) for w in (False, True)]
     [1, 2, 3, 4]
@@ -46,8 +45,8 @@ def access_number(buffer: int, *, writes: bool) -> int:
 
 @dataclass(slots=True)
 class Checks:
-    """The checks of one function. `extents`: for each buffer how many elements there are; `room`: bytes of
-    the largest access."""
+    """The checks of one function. `extents`: the number of elements of each buffer; `room`: bytes of the
+    largest access."""
 
     out: Writer
     extents: dict[Buffer, str] = field(default_factory=dict)
@@ -55,24 +54,24 @@ class Checks:
     room: int = LINE
 
     def begin(self, buffer: Buffer, place: int) -> None:
-        """A buffer whose number of elements is in a word of the frame."""
+        """Register a buffer whose number of elements is in a word of the frame."""
         entry = self.out.scopes.stack[0]
         word = self.out.put(entry, f"getelementptr i64, ptr %frame, i64 {place}")
         self.extents[buffer] = self.out.put(entry, f"load i64, ptr {word}, !invariant.load !0", "n")
         self.numbers[buffer] = len(self.numbers)
 
     def limit(self, buffer: Buffer, size: int) -> None:
-        """An array of accumulators."""
+        """Register an array of accumulators."""
         self.extents[buffer] = str(size)
         self.numbers.setdefault(buffer, len(self.numbers))
 
     def head(self, slots: int) -> list[str]:
-        """What the function begins with: where to leave what is found, zeros to read, and room to write."""
+        """The beginning of the function: the place for the record, zeros to read, and memory to write to."""
         room = -(-self.room // LINE) * LINE
         lines = [f"  %record = getelementptr i64, ptr %slots, i64 {slots}"]
         for name in (NOTHING, NOWHERE):
             lines.append(f"  {name}.room = alloca [{room} x i8], align {LINE}")
-            # Hidden from LLVM, which would know what is read there, and make of it what it likes.
+            # The assembly hides the memory from LLVM, which would otherwise optimise accesses to it.
             lines.append(f'  {name} = call ptr asm sideeffect "", "=r,0,~{{memory}}"(ptr {name}.room)')
         for at in range(0, room, LINE):
             line = f"{NOTHING}.{at}"
@@ -83,9 +82,8 @@ class Checks:
     def run(
         self, scope: Scope, buffer: Buffer, pointer: str, first: str, span: tuple[str, int], *, writes: bool
     ) -> str:
-        """`pointer`, to the element `first`, where as many elements as `span` says are there from it on, else
-        another one; none are asked for where the number is 0. Behind the number stands the most that it can
-        be."""
+        """`pointer` to the element `first` if all elements of `span` (their number, and its upper bound) are
+        in the buffer, else a pointer to other memory. If the number is 0, no element is required."""
         count, most = span
         w, extent = self.out, self.extents[buffer]
         self.room = max(self.room, most * ll.BYTES[buffer.stored])
@@ -111,8 +109,8 @@ class Checks:
         *,
         writes: bool,
     ) -> str:
-        """A vector of pointers where each element of the mask is there; `where`: such a vector, and the
-        indices."""
+        """A vector of pointers, those outside the buffer replaced by pointers to other memory; `where`: the
+        pointers, and the indices."""
         w, (pointers, indices), extent = self.out, where, self.extents[buffer]
         flags, wide = ll.vector(Scalar.BOOL, width), ll.vector(Scalar.I64, width)
         extents = w.spread(scope, extent, "i64", width)
@@ -136,7 +134,7 @@ class Checks:
         return w.put(scope, f"select {flags} {there}, {kind} {pointers}, {kind} {instead}")
 
     def masked(self, scope: Scope, mask: str, width: int) -> str:
-        """How many lanes a mask has, which are the first ones."""
+        """The number of lanes of a mask, which are the first ones."""
         bits = self.out.put(scope, f"bitcast {ll.vector(Scalar.BOOL, width)} {mask} to i{width}")
         wide = self.out.put(scope, f"zext i{width} {bits} to i{width + 64}")
         name = f"llvm.ctpop.i{width + 64}"
@@ -144,7 +142,7 @@ class Checks:
         return self.out.put(scope, f"trunc i{width + 64} {count} to i64")
 
     def _unless(self, scope: Scope, fine: str, buffer: Buffer, index: str, *, writes: bool) -> None:
-        """Say what is wrong, where it is not `fine`."""
+        """Record the access if the condition `fine` does not hold."""
         w = self.out
         w.declared.add(OUTSIDE)
         number = access_number(self.numbers[buffer], writes=writes)

@@ -1,4 +1,4 @@
-"""Numbers of 4 bits as float32, for processors that do not look them up in a register."""
+"""Numbers of 4 bits as float32, for processors without a lookup in registers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Kernels to LLVM functions: statements and scalar loops. What a target writes in a form of its own, a vector
-loop say, it is asked for (`LoopLowering`).
+"""Kernels to LLVM functions: statements and scalar loops. A target can write statements in its own form, such
+as vector loops (`LoopLowering`).
 
-The function finds what it works on in a frame: fixed words, the addresses of buffers, then sizes.
+A function has one argument for data, its frame: fixed words, the addresses of buffers, then sizes.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ ATTRIBUTES = (
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What a function finds behind the fixed words of its frame: the addresses of these buffers, how many
-    elements those have that are checked, then these sizes, and room for what checks find."""
+    """The words of a frame behind the fixed ones: the addresses of `buffers`, the numbers of elements of the
+    buffers that are checked, the sizes, and the words of the record of checks."""
 
     buffers: tuple[Buffer, ...]
     slots: tuple[Dim, ...]
@@ -43,7 +43,7 @@ class Frame:
 
     @property
     def own(self) -> int:
-        """Words that are the function's to write."""
+        """The number of words that the function writes."""
         return RECORD_WORDS if self.is_checked else 0
 
 
@@ -57,25 +57,26 @@ class Function:
 
     @property
     def module(self) -> str:
-        """All that LLVM needs to compile it alone."""
+        """The text of a module that LLVM can compile alone."""
         return "\n\n".join([*sorted(self.declared), self.text, *ATTRIBUTES])
 
 
 class LoopLowering(Protocol):
-    """How a target writes what is more than scalar code."""
+    """The target's part of code generation: all that is not scalar code."""
 
     def head(self, name: str, words: int) -> str:
-        """The line that begins the function, whose frame `%frame` has so many words."""
+        """The first line of the function; its frame `%frame` has `words` words."""
 
     def local(self, to: Emitter, buffer: Buffer) -> str:
-        """The first byte of a buffer in scratch or in shared memory, which are not in the frame."""
+        """The address of a buffer in scratch or shared memory, which the frame does not contain."""
 
     def readable(self, to: Emitter, buffer: Buffer, start: str) -> str:
-        """Where a first element may be read beside a condition, though the buffer at `start` may be empty."""
+        """The address of a readable first element for loads beside a condition; the buffer at `start` may be
+        empty."""
 
     def write(self, to: Emitter, stmt: Stmt) -> bool:
-        """Write `stmt` in the target's own form; False, and nothing written, where it has none. The kernel's
-        own loop comes as a PARALLEL one, of which a target does the turns that are its call's."""
+        """Write `stmt` in the target's own form and return True; False if it has none. The kernel's own loop
+        is a PARALLEL one, of which the target writes the iterations of one call."""
 
 
 @dataclass(slots=True)
@@ -86,7 +87,7 @@ class Emitter:
     lowering: LoopLowering
 
     def function(self, kernel: Kernel, name: str) -> Function:
-        """The whole function, entry to return."""
+        """The complete function, from entry to return."""
         v = self.values
         touched = buffers_in_order(kernel)
         # Tables never move against each other, so that one address serves all and leaves registers free.
@@ -113,8 +114,8 @@ class Emitter:
         return Function(text, frozenset(v.out.declared), layout)
 
     def _base(self, buffer: Buffer, frame: Sequence[Buffer], anchor: Buffer | None) -> None:
-        """A buffer's first byte: in the frame, so far from the table that is, or where the target keeps such
-        memory."""
+        """Write the address of a buffer: from the frame, relative to the table `anchor`, or in the target's
+        local memory."""
         v, entry = self.values, self.values.out.scopes.stack[0]
         if buffer.space in LOCAL:
             start = self.lowering.local(self, buffer)
@@ -161,7 +162,7 @@ class Emitter:
             case Fetch():  # nothing depends on it
                 pass
             case _:
-                raise AssertionError(f"{type(stmt).__name__} has no form of one turn after the other")
+                raise AssertionError(f"{type(stmt).__name__} has no scalar form")
 
     def counted(self, var: Sym, first: str, end: str, body: tuple[Stmt, ...]) -> None:
         """A scalar loop, first … end − 1, entered only when it has a turn to run."""

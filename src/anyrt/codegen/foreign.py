@@ -1,8 +1,8 @@
-"""Compilers of this machine that are run for a program's own text: their calls, limits and cache.
+"""Calls of C and C++ compilers of this machine for the user's text, with their limits and cache.
 
 >>> run(["cat"], "text")
 (0, 'text')
->>> image = shared_object(found("cc") or "cc", (), "c", "int seven(void) { return 7; }")
+>>> image = shared_object(find_compiler("cc") or "cc", (), "c", "int seven(void) { return 7; }")
 >>> opened(image).seven()
 7
 """
@@ -22,25 +22,25 @@ from typing import Final
 
 from anyrt.core.flags import read_flags
 
-# Each page of a frame is touched, so that a stack that is too small is a signal, and no memory of others.
+# Each page of a frame is touched, so that a stack overflow is a signal and overwrites no other memory.
 FLAGS: Final = ("-O3", "-shared", "-fPIC", "-fstack-clash-protection")
 
 
 class Late(Exception):
-    """A compiler that did not end in time."""
+    """A compiler did not end in time."""
 
 
 class Rejected(Exception):
-    """What a compiler says of a text that it refuses."""
+    """The message of a compiler that rejected a text."""
 
 
-def found(*names: str) -> str | None:
+def find_compiler(*names: str) -> str | None:
     """The path of the first of these compilers that is on PATH."""
     return next(filter(None, map(shutil.which, names)), None)
 
 
 def run(command: Sequence[str], text: str) -> tuple[int, str]:
-    """The status of a compiler that reads `text`, and what it says; Late after ANYRT_COMPILER_SECONDS."""
+    """The exit status and the output of a command that reads `text`; Late after ANYRT_COMPILER_SECONDS."""
     seconds = read_flags().compiler_seconds
     process = subprocess.Popen(
         command,
@@ -49,7 +49,7 @@ def run(command: Sequence[str], text: str) -> tuple[int, str]:
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        start_new_session=True,  # a compiler starts others, which end with it
+        start_new_session=True,  # a compiler starts other processes, which end with it
     )
     with process:
         try:
@@ -66,7 +66,7 @@ def run(command: Sequence[str], text: str) -> tuple[int, str]:
 def shared_object(
     compiler: str, flags: tuple[str, ...], language: str, text: str, libraries: tuple[str, ...] = ()
 ) -> bytes:
-    """The image of a shared object that a compiler makes of `text`; Rejected with what it says, or Late."""
+    """The shared object that a compiler makes of `text`; Rejected with the compiler's message, or Late."""
     with tempfile.TemporaryDirectory(prefix="anyrt-kernels-") as folder:
         file = Path(folder, "kernels.so")
         command = [compiler, *FLAGS, *flags, "-x", language, "-", "-o", str(file), *libraries]
@@ -77,7 +77,7 @@ def shared_object(
 
 
 def opened(image: bytes) -> ctypes.CDLL:
-    """A shared object, loaded; OSError where it asks for functions that are not there."""
+    """A shared object, loaded; OSError if it requires functions that this process lacks."""
     with tempfile.TemporaryDirectory(prefix="anyrt-kernels-") as folder:
         file = Path(folder, "kernels.so")
         file.write_bytes(image)

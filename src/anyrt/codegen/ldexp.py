@@ -7,7 +7,7 @@ from functools import lru_cache
 from anyrt.ir.buffer import Scalar
 from anyrt.ir.kernel import Alu, Expr, bitcast
 
-# The integers of as many bits, the bits of a fraction, and what is added to exponents.
+# The integer type of equal width, the bits of the fraction, and the bias of the exponent.
 PARTS = {Scalar.F32: (Scalar.I32, 23, 127), Scalar.F64: (Scalar.I64, 52, 1023)}
 
 
@@ -16,7 +16,7 @@ def expanded(x: Alu) -> Expr:
     """The exponent in halves, as 2ⁿ itself need not be a normal number: only the last product rounds."""
     factor, exponent = x.args
     whole, fraction, bias = PARTS[x.type]
-    # A whole number added to this stands in the low bits of the sum.
+    # The sum of this and an integer has the integer in its low bits.
     bits = bitcast(exponent + 1.5 * 2.0**fraction, whole)
     half = bits >> 1
 

@@ -1,4 +1,4 @@
-"""LLVM behind one typed module: text in, object or assembly out; and what LLVM knows of this machine.
+"""LLVM behind one typed module: text in, object or assembly out; and LLVM's facts about this machine.
 
 This is the only module that imports llvmlite. Every call uses a context of its own, so that any number of
 threads may compile at once (llvmlite itself lets one of them at a time into LLVM).
@@ -22,15 +22,15 @@ from anyrt.plan.room import require_room
 
 T = TypeVar("T")
 
-# A child that is forked while another thread is inside LLVM would find llvmlite's lock taken for ever, and
-# what LLVM shares between contexts half changed; so a fork waits for the call to end.
+# In a child that is forked while another thread is inside LLVM, llvmlite's lock would be held for ever, and
+# LLVM's global state might be half changed; so a fork waits for the call to end.
 _lock = ffi.lib._lock
 if hasattr(os, "register_at_fork"):  # Windows does not fork
     os.register_at_fork(before=_lock.__enter__, after_in_parent=_lock.__exit__, after_in_child=_lock.__exit__)
 
 
 class Target(Protocol):
-    """What to compile for, in LLVM's names; features as "+avx2,+fma"."""
+    """The target of a compilation, in LLVM's names; features as "+avx2,+fma"."""
 
     @property
     def triple(self) -> str:
@@ -42,7 +42,7 @@ class Target(Protocol):
 
     @property
     def features(self) -> str:
-        """What it has beyond that."""
+        """Its features beyond the baseline."""
 
 
 def this_processor() -> tuple[str, str, Mapping[str, bool]]:
@@ -52,7 +52,7 @@ def this_processor() -> tuple[str, str, Mapping[str, bool]]:
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How hard LLVM works; it vectorises nothing by default, since kernels come with their vectors chosen."""
+    """The effort of LLVM; by default it vectorises nothing, since kernels contain their vectors."""
 
     speed: int = 2
     vectorize: bool = False
@@ -63,7 +63,7 @@ class Effort:
 NORMAL = Effort()
 VERSION = f"llvmlite {llvmlite.__version__}, LLVM {llvm.llvm_version_info}, {NORMAL}"
 
-# Measured on texts of 32 KB to 2 MB: 1 MB and 5.3 times the text; three times as much is asked for.
+# Measured on texts of 32 KB to 2 MB: 1 MB and 5.3 times the text; three times as much is required.
 _ROOM, _ROOM_PER_BYTE = 32 << 20, 16
 
 
@@ -73,7 +73,7 @@ def compile_text(ir: str, target: Target, effort: Effort = NORMAL) -> bytes:
 
 
 def assembly(ir: str, target: Target, effort: Effort = NORMAL) -> str:
-    """The assembly that `compile_text` makes an object of."""
+    """The assembly of the object that `compile_text` returns."""
     return _with_module(ir, target, effort, lambda machine, module: str(machine.emit_assembly(module)))
 
 
@@ -111,7 +111,7 @@ def _with_module(
             module.verify()
             _optimise(module, machine, effort)
             return emit(machine, module)
-    except RuntimeError as error:  # what llvmlite raises for whatever LLVM says
+    except RuntimeError as error:  # llvmlite's exception for every message of LLVM
         raise _refused(str(error), ir) from None
 
 

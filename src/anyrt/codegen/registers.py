@@ -1,4 +1,4 @@
-"""Accumulators: where they are kept, and how something is folded into them."""
+"""Accumulators: where they are, and how values are folded into them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from anyrt.ir.kernel import Alloc, Alu, Expr, Fold, Intrinsic, Op, Store
 
 
 def allocate(v: Values, stmt: Alloc, width: int, read: Callable[[Expr], str]) -> None:
-    """Begin accumulators of so many lanes with their first value, which `read` writes."""
+    """Initialize accumulators of `lanes` lanes with the value that `read` writes."""
     name, kind, count = stmt.buffer.name, ll.vector(stmt.buffer.stored, width), stmt.buffer.size
     assert isinstance(count, int), f"{name} has an open number of registers"
     pointer, scope = f"%{v.out.scopes.name('r')}", v.out.scopes.inner
@@ -26,7 +26,7 @@ def allocate(v: Values, stmt: Alloc, width: int, read: Callable[[Expr], str]) ->
 
 
 def keep(v: Values, stmt: Store, read: Callable[[Expr], str]) -> None:
-    """Store what `read` writes into an accumulator."""
+    """Store the value that `read` writes to an accumulator."""
     register, scope = v.registers[stmt.buffer.name], v.out.scopes.inner
     kind, value = ll.vector(stmt.buffer.stored, register.lanes), read(stmt.value)
     scope.lines.append(f"  store {kind} {value}, ptr {v.register(scope, stmt.buffer, stmt.index)}")
@@ -39,7 +39,7 @@ def fold(
     read: Callable[[Expr], str],
     kept: Callable[[str, str], str] = lambda new, _: new,
 ) -> None:
-    """Fold into an accumulator what `read` writes; `kept(new, old)` is what it holds then."""
+    """Fold the value that `read` writes into an accumulator, which then contains `kept(new, old)`."""
     register, type = v.registers[stmt.buffer.name], stmt.buffer.stored
     scope, kind = v.out.scopes.inner, ll.vector(type, register.lanes)
     where = v.register(scope, stmt.buffer, stmt.index)
@@ -58,7 +58,7 @@ def fold(
 
 
 def _dotted(v: Values, stmt: Fold, old: str, lanes: int, read: Callable[[Expr], str]) -> str | None:
-    """An accumulator with a dot added to it, where one instruction does both."""
+    """An accumulator plus a dot, if one instruction computes both."""
     x = stmt.value
     if not isinstance(x, Alu) or not isinstance(x.op, Intrinsic) or stmt.op is not Op.ADD or lanes == 1:
         return None
@@ -68,7 +68,7 @@ def _dotted(v: Values, stmt: Fold, old: str, lanes: int, read: Callable[[Expr], 
 
 
 def _factors(stmt: Fold) -> tuple[Expr, ...]:
-    """What can be multiplied before it is added to the accumulator, in one instruction."""
+    """The factors of a term, if one instruction multiplies them and adds the product to the accumulator."""
     match stmt.value:
         case Alu(op=Op.MUL, args=args) if stmt.op is Op.ADD and stmt.buffer.stored is Scalar.F32:
             return args

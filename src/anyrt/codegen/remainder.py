@@ -1,7 +1,7 @@
-"""What a division of floats leaves, exactly, however large the quotient is: by hand, a bit of it a turn.
+"""The exact remainder of a division of floats, however large the quotient: long division, bit by bit.
 
-All lanes of a vector turn together until the last one is done. Numbers are integers with an exponent, which
-is the least one for subnormals, so that these need nothing of their own.
+All lanes of a vector iterate together until the last one is done. Numbers are integers with an exponent,
+which is the least one for subnormal numbers, so that these need no special case.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from anyrt.codegen.scope import Scope
 from anyrt.codegen.writer import Writer
 from anyrt.ir.buffer import Scalar
 
-FRACTIONS: Final = {Scalar.F32: (Scalar.I32, 23), Scalar.F64: (Scalar.I64, 52)}  # and the integers as wide
+FRACTIONS: Final = {Scalar.F32: (Scalar.I32, 23), Scalar.F64: (Scalar.I64, 52)}  # with integers as wide
 
 FUNCTION: Final = """\
 define internal {real} @{name}({real} %given, {real} %by) alwaysinline {{

@@ -1,5 +1,5 @@
-"""Where an instruction may stand: nested scopes of LLVM text, one for each loop, with what was computed in
-each.
+"""The positions of instructions: nested scopes of LLVM text, one for each loop, with the values computed in
+each of them.
 
 A loop's text is written into a list of its own and appended to its parent's when it is complete. So an
 expression that does not depend on the loop can still be placed before it, simply by writing into the parent's
@@ -38,11 +38,11 @@ class Scopes:
 
     @property
     def inner(self) -> Scope:
-        """The scope being written."""
+        """The innermost scope."""
         return self.stack[-1]
 
     def open(self, scope: Scope) -> Scope:
-        """Make `scope` the one being written."""
+        """Push `scope` on the stack."""
         self.stack.append(scope)
         return scope
 
@@ -56,7 +56,7 @@ class Scopes:
         return self.stack[self.depth(needs, reads)]
 
     def depth(self, needs: frozenset[Sym], reads: frozenset[str]) -> int:
-        """Where `home` is in the stack."""
+        """The index of `home` in the stack."""
         for depth in range(len(self.stack) - 1, 0, -1):
             scope = self.stack[depth]
             if not needs.isdisjoint(scope.syms) or not reads.isdisjoint(scope.changes):

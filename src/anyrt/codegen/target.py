@@ -1,7 +1,7 @@
-"""What the compiler asks of a backend's compile side: a `Target`, and of one that makes native code.
+"""The compiler's interface to the compile side of a backend: `Target`, and `NativeTarget` for native code.
 
 The run side, which native code needs, is `plan.device.Device`; it must work without any compiler.
-`backends/loader.py` finds both, and the compiler is handed them.
+`backends/loader.py` finds both; the compiler receives them as arguments.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from anyrt.ir.prim import Array
 from anyrt.ir.program import Call, Module, every
 from anyrt.plan.program import Compiled
 
-S = TypeVar("S", covariant=True)  # strategies, of which scheduling knows what they are (schedule/step.py)
+S = TypeVar("S", covariant=True)  # strategies, whose type scheduling defines (schedule/step.py)
 Told: TypeAlias = Callable[[int, int], None]  # (compiled kernels, all kernels)
 
 
 class Store(Protocol):
-    """Where the code of functions is kept; a problem there is a miss."""
+    """A cache of the code of functions; a problem in it is a miss."""
 
     def get_bytes(self, key: str) -> bytes | None:
-        """What was put at `key`, or None."""
+        """The content stored at `key`, or None."""
 
     def put_bytes(self, key: str, parts: Sequence[bytes | memoryview]) -> bool:
-        """Keep `parts`, joined."""
+        """Store `parts`, joined, at `key`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A network for a machine, at particular sizes: its graph and its host program, the value of every size
-    symbol, of those that data decide the most. `memory`: constants, and room for what lies between kernels,
-    by the words of the argument array (`plan/abi.py`). `external`: the nodes of `module.external`, in
-    order."""
+    """A network for a machine, at particular sizes: its graph and host program, and the value of every
+    symbol, the upper bound of data-dependent ones. `memory`: constants, and memory for the values between
+    kernels, by the words of the argument array (`plan/abi.py`). `external`: the nodes of `module.external`,
+    in order."""
 
     graph: Graph
     module: Module
@@ -53,14 +53,14 @@ class Job:
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        """Those of the version that runs at these sizes, in order, on the buffers of their calls."""
+        """The kernels of the version for these sizes, in order, on the buffers of their calls."""
         version = next(v for v in self.module.versions if evaluate(v.guard, self.sizes))
         return tuple(s.bound for s in every(version.steps) if isinstance(s, Call))
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The outputs by name, none from a backend that computes nothing; `notes` is for people."""
+    """The outputs by name, none from a backend that computes nothing; `notes`: text for users."""
 
     outputs: Mapping[str, Array]
     notes: str = ""
@@ -71,17 +71,18 @@ class Target(Protocol[S]):
 
     @property
     def strategies(self) -> S:
-        """How it makes kernels of serial loops."""
+        """How it schedules kernels of serial loops."""
 
     @property
     def intrinsics(self) -> Sequence[Intrinsic]:
-        """What its kernels may name: on each of its machines an instruction, or written by its text."""
+        """The intrinsics that its kernels may use: on each machine an instruction, or their definition is
+        compiled."""
 
     def limited(self, machine: Machine) -> Machine:
-        """`machine` without what the target has not."""
+        """`machine` without the features that the target lacks."""
 
     def run(self, job: Job, feeds: Mapping[str, Array]) -> Answer:
-        """What the backend makes of the network for these inputs."""
+        """The result of the network for these inputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,15 +101,15 @@ class NativeTarget(Target[S], Protocol[S]):
 
     @property
     def key(self) -> str:
-        """Equal for targets that run the same code: part of the names under which code is kept."""
+        """Equal for targets that execute the same code: part of the keys of cached code."""
 
     @property
     def facts(self) -> Sequence[tuple[str, str]]:
-        """What people want to know of the processor, each with what it is."""
+        """The properties of the processor that `anyrt info` prints, each with its value."""
 
     def named(self, level: str | None) -> NativeTarget[S]:
-        """The plainest processor of this name, which need not be this machine's; None: this machine's.
-        CompileError AR809 for a name that there is not."""
+        """The baseline processor of this name, which need not be this machine's; None: this machine's.
+        CompileError AR809 for an unknown name."""
 
     def emit(self, kernel: Kernel, machine: Machine, *, checked: bool = False) -> Function:
         """A kernel as text, with every access checked or not."""
@@ -143,7 +144,7 @@ class NativeTarget(Target[S], Protocol[S]):
         """The pool of threads (`plan/crew.py`)."""
 
     def compile_mix(self) -> Compiled:
-        """What mixes checksums (`plan/checksum.py`)."""
+        """The function that mixes checksums (`plan/checksum.py`)."""
 
     def compile_text(self, text: str) -> Compiled:
         """Functions that a program has written for itself, as well as the compiler can; CompileError for what

@@ -1,6 +1,6 @@
 """Kernel expressions and indices to scalar LLVM instructions.
 
-Whatever is one object in a kernel is written once, in the outermost scope that has what it needs.
+Each object of a kernel is written once, in the outermost scope in which its operands are defined.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from anyrt.core.dimvalues import rebuild
 from anyrt.ir.buffer import Buffer, Scalar, Space
 from anyrt.ir.kernel import Alu, Cast, Const, Expr, Index, Load, cast, free_symbols, operands
 
-LOCAL: Final = frozenset({Space.SCRATCH, Space.SHARED})  # memory that others than a kernel's caller keep
+LOCAL: Final = frozenset({Space.SCRATCH, Space.SHARED})  # memory that the kernel's caller does not provide
 REGISTERS: Final = frozenset({Space.REGISTER})
 MEMORY: Final = frozenset(Space) - REGISTERS
 
@@ -52,7 +52,7 @@ class Values:
     checks: Checks | None = None  # where every access is checked
 
     def changed(self, name: str) -> None:
-        """The register or buffer `name` was written: what was computed from it is out of date."""
+        """The register or buffer `name` was written: cached values that depend on it are invalid."""
         self.state[name] = self.state.get(name, 0) + 1
 
     # ---- indices ------------------------------------------------------------------------------
@@ -189,25 +189,27 @@ class Values:
     # ---- values -------------------------------------------------------------------------------
 
     def scalar(self, x: Expr) -> str:
-        """`x` as a scalar, written in the outermost scope that has what it needs."""
+        """`x` as a scalar, written in the outermost scope in which its operands are defined."""
         if isinstance(x, Const):
             return ll.literal(x.value, x.type)
         scope = self.home(x, self.out.scopes.home)
         return self.known(scope, (x, 1), x, lambda: self._write(scope, x))
 
     def home(self, x: Expr, find: Callable[[frozenset[Sym], frozenset[str]], Scope]) -> Scope:
-        """Where `x` is written: what `find` gives for what it needs and reads. What reads memory that changes
-        stays where it stands: an index that its loop keeps in range need not be so before."""
+        """The scope in which `x` is written: the result of `find` for the symbols and registers that it
+        needs. An expression that reads changing memory stays in the current scope: its index may be in range
+        only there."""
         if self.local(x):
             return self.out.scopes.inner
         return find(frozenset(s for s in free_symbols(x) if s.source is None), registers_of(x))
 
     def local(self, x: Expr) -> frozenset[str]:
-        """Names of the buffers that `x` reads and that change meanwhile."""
+        """Names of the buffers that `x` reads and that the function changes."""
         return local_of(x) | (memory_of(x) & self.own if self.own else frozenset())
 
     def known(self, scope: Scope, key: object, x: Expr, write: Callable[[], str]) -> str:
-        """What `write` gave for `key` in `scope` before, unless what `x` reads has changed since."""
+        """The value that `write` returned for `key` in `scope` before, unless memory that `x` reads has
+        changed since."""
         state = tuple(self.state.get(name, 0) for name in (*registers_of(x), *sorted(self.local(x))))
         entry = scope.values.get(key)
         if entry is None or entry[1] != state:
@@ -266,7 +268,7 @@ class Values:
         if checks is None or (isinstance(known, int) and 0 <= known < size):
             return pointer
         checks.limit(buffer, size)
-        # Whoever asks for the address may write there, too.
+        # The caller may write to the address, too.
         return checks.run(scope, buffer, pointer, text, ("1", held.lanes), writes=True)
 
     def _constant(self, at: Dim) -> Dim:

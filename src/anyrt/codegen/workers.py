@@ -21,14 +21,14 @@ from anyrt.codegen import llvm
 from anyrt.core.errors import AnyrtError
 from anyrt.core.flags import processors
 
-PAYS: Final = 12  # texts: what starting a worker costs is what compiling three to five takes
+PAYS: Final = 12  # texts: starting a worker takes as long as compiling three to five
 MOST: Final = 16  # workers
 MAX_BYTES: Final = 1 << 30
 _LENGTH: Final = struct.Struct("<q")
 _FAILED: Final = -1
 _READY: Final = b"ready"
-TURN: Final = 0.1  # seconds between looks at what workers have done
-PATIENCE: Final = 1.0  # seconds for a thread whose worker was killed; what that one started may live on
+TURN: Final = 0.1  # seconds between polls of the workers
+PATIENCE: Final = 1.0  # seconds for a thread whose worker was killed; its children may live on
 # Of the interpreter that builds: who asked it to import nothing of the environment asks it of workers, too.
 _OPTIONS: Final = (
     ("-I", sys.flags.isolated),
@@ -67,14 +67,14 @@ class _Shared:
         self.done: dict[str, bytes] = {}
 
     def take(self) -> str | None:
-        """The next text, None when there is none left."""
+        """The next text; None if none is left."""
         with self._lock:
             return self._todo.pop() if self._todo else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Fed:
-    """A worker, the thread that feeds it, and whether it has answered: before that it gets no text."""
+    """A worker, the thread that feeds it, and whether it has answered: before that it receives no text."""
 
     process: subprocess.Popen[bytes]
     thread: threading.Thread
@@ -85,14 +85,14 @@ class _Fed:
 def _started(
     count: int, target: llvm.Target, shared: _Shared, progress: Callable[[int], None]
 ) -> Iterator[None]:
-    """Workers, each fed by a thread, which have ended when the block does; killed where it raises."""
+    """Workers, each fed by a thread. All have ended at the end of the block, and are killed if it raises."""
     workers = [w for w in (_worker(target, shared) for _ in range(count)) if w is not None]
     try:
         for worker in workers:
             worker.thread.start()
         yield
         for worker in workers:
-            # Any other one took nothing, and finds nothing left.
+            # A worker without an answer took no text, and none is left.
             while worker.ready.is_set() and worker.thread.is_alive():
                 worker.thread.join(TURN)
                 progress(len(shared.done))
@@ -108,7 +108,7 @@ def _worker(target: llvm.Target, shared: _Shared) -> _Fed | None:
     if not sys.executable:
         return None
     options = [option for option, is_set in _OPTIONS if is_set]
-    paths = [path for path in sys.path if isinstance(path, str)]  # imports ignore others, too
+    paths = [path for path in sys.path if isinstance(path, str)]  # imports ignore other entries, too
     command = [sys.executable, *options, "-c", _START, *paths]
     try:
         process = subprocess.Popen(
@@ -125,8 +125,8 @@ def _worker(target: llvm.Target, shared: _Shared) -> _Fed | None:
 def _feed(
     process: subprocess.Popen[bytes], ready: threading.Event, target: llvm.Target, shared: _Shared
 ) -> None:
-    """Texts to a worker, one at a time, as long as it answers. Whatever was started for it may be no Python,
-    as where a program embeds one: it does not answer."""
+    """Sends texts to a worker, one at a time, as long as it answers. In a program that embeds Python,
+    `sys.executable` may be another program: it does not answer."""
     into, out = process.stdin, process.stdout
     assert into is not None, "workers have pipes"
     assert out is not None, "workers have pipes"
@@ -144,8 +144,8 @@ def _feed(
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """A target, as a worker hears of it."""
+class _TargetMessage:
+    """A target as a message to a worker."""
 
     triple: str
     cpu: str
@@ -154,12 +154,12 @@ class _Told:
 
 def serve() -> None:
     """The worker's loop."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the builder hears it, too, and ends its workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the builder receives it, too, and ends its workers
     into, out = sys.stdin.buffer, sys.stdout.buffer
     first = _read(into)
     if first is None:
         return
-    target = _Told(*first.decode().split("\n"))
+    target = _TargetMessage(*first.decode().split("\n"))
     _write(out, _READY)
     while (text := _read(into)) is not None:
         try:
@@ -176,7 +176,7 @@ def _write(pipe: IO[bytes], content: bytes) -> None:
 
 
 def _read(pipe: IO[bytes]) -> bytes | None:
-    """The next message; None for the end, and for what could not be done."""
+    """The next message; None at the end, and for a text that was not compiled."""
     head = pipe.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
         return None

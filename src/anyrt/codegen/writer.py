@@ -14,32 +14,32 @@ class Dot(Protocol):
     """Writes a total + the dot of two vectors of words."""
 
     def __call__(self, w: Writer, scope: Scope, total: str, factors: tuple[str, str], /) -> str:
-        """The value that was written."""
+        """The name of the value."""
 
 
 class Instructions(Protocol):
-    """Single operations that a target writes in its own way."""
+    """Single operations for which a target has its own instructions."""
 
     @property
     def has_fma(self) -> bool:
-        """Whether a product and a sum that are rounded once are an instruction."""
+        """Whether fused multiply-add is an instruction."""
 
     def replacement(self, x: Expr) -> Expr | None:
-        """`x` by operations that the target has; None where it has that of `x`."""
+        """`x` by operations that the target has; None if it has the operation of `x`."""
 
     def dot(self, intrinsic: Intrinsic, lanes: int) -> Dot | None:
-        """What writes a sum of so many lanes + an intrinsic, where that is one instruction."""
+        """The writer of a sum of `lanes` lanes + an intrinsic, if that is one instruction."""
 
     def ldexp(self, w: Writer, scope: Scope, texts: Sequence[str], width: int) -> str:
-        """A float32 times a power of two, where `replacement` leaves that."""
+        """A float32 times a power of two, if `replacement` does not express it."""
 
     def code(self, w: Writer, scope: Scope, texts: Sequence[str], width: int) -> str:
-        """A number of 4 bits of a word as float32, where `replacement` leaves that."""
+        """A number of 4 bits of a word as float32, if `replacement` does not express it."""
 
     def extreme(
         self, w: Writer, scope: Scope, op: Op, pair: Sequence[str], width: int, *, sure: bool = False
     ) -> str:
-        """A maximum or minimum of two float32, NaN where either is; `sure`: the first is none."""
+        """A maximum or minimum of two float32, NaN if either is NaN; `sure`: the first is not NaN."""
 
     def narrowed(self, w: Writer, scope: Scope, text: str, width: int) -> str:
         """float32 as bfloat16."""
@@ -54,7 +54,7 @@ class Writer:
     declared: set[str] = field(default_factory=set)
 
     def put(self, scope: Scope, text: str, stem: str = "t") -> str:
-        """Write `%name = text` into `scope` and give the name."""
+        """Write `%name = text` into `scope`; returns the name."""
         name = "%" + self.scopes.name(stem)
         scope.lines.append(f"  {name} = {text}")
         return name
@@ -64,7 +64,7 @@ class Writer:
         return self.put(scope, self._called(result, intrinsic, args))
 
     def run(self, scope: Scope, intrinsic: str, args: list[tuple[str, str]]) -> None:
-        """Call one that gives nothing."""
+        """Call an LLVM intrinsic without a result."""
         scope.lines.append(f"  {self._called('void', intrinsic, args)}")
 
     def _called(self, result: str, intrinsic: str, args: list[tuple[str, str]]) -> str:
@@ -72,7 +72,7 @@ class Writer:
         return f"call {result} @{intrinsic}({', '.join(f'{t} {v}' for t, v in args)})"
 
     def guarded(self, scope: Scope, flag: str, lines: Sequence[str], weights: str = "") -> None:
-        """Lines that are left out where a flag is not set."""
+        """Lines that are executed if a flag is set."""
         then, done = self.scopes.name("then"), self.scopes.name("done")
         scope.lines += [f"  br i1 {flag}, label %{then}, label %{done}{weights}", f"{then}:", *lines]
         scope.lines += [f"  br label %{done}", f"{done}:"]

@@ -127,7 +127,7 @@ def compiled(code: str, options: tuple[str, ...] = (), names: tuple[str, ...] = 
     if found:
         do = "use __syncthreads, __shfl_sync and similar functions, or NumPy on the same memory"
         raise NotSupportedError("AR901", "nvrtc", f"{found[0]} in a kernel", "CUDA's plain C++", do)
-    compiler = foreign.found("c++", "g++", "clang++")
+    compiler = foreign.find_compiler("c++", "g++", "clang++")
     if compiler is None:
         do = "install a C++ compiler, or use NumPy or ctypes on the same memory"
         raise NotSupportedError("AR901", "nvrtc", "a kernel in C++", "the C++ compiler c++ on PATH", do)

@@ -21,7 +21,7 @@ from typing import Final
 
 from anyrt.api.plugins.functions.source import Launch, Text
 from anyrt.backends import loader
-from anyrt.codegen.foreign import Late, Rejected, found, opened, shared_object
+from anyrt.codegen.foreign import Late, Rejected, find_compiler, opened, shared_object
 from anyrt.codegen.llvm import parameters
 from anyrt.core.errors import CompileError, NotSupportedError, PluginError
 
@@ -120,7 +120,7 @@ def _of_c(text: Text) -> tuple[int, object]:
     if together:
         do = "write a kernel without barriers"
         raise NotSupportedError("AR901", text.plugin, f"{together[0]} in a kernel", "independent threads", do)
-    compiler = found("cc")
+    compiler = find_compiler("cc")
     if compiler is None:
         do = "install a C compiler, or pass LLVM IR"
         raise NotSupportedError("AR901", text.plugin, "a kernel in C", "the C compiler cc on PATH", do)
