@@ -87,7 +87,7 @@ def _without_growing(graph: Graph) -> Graph:
 
 
 def _normal_stores(kernel: Kernel, context: Context) -> Fail:
-    return Fail("whether the caches hold what it stores is not asked while it runs")
+    return Fail("whether its results fit the caches is not asked while it runs")
 
 
 def _tiled_too(kernel: Kernel, context: Context) -> Kernel | Fail:

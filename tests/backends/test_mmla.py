@@ -73,10 +73,10 @@ def test_a_loop_that_is_equal_to_what_the_instruction_computes_is_marked():
     [
         ("j2 0.. < 16", "j2 0.. < 12", "4 rows of 12 lanes fill no tiles"),
         ("w3 0.. < 6", "w3 0.. < 5", "5 words fill no tiles"),
-        ("4*w3]), word(w", "5*w3]), word(w", "its rows and words do not lie evenly"),
-        ("word(x[64*i4", "word(x[64*i4*i4", "its rows do not lie evenly"),
-        ("dot4(", "mul(", "it sums other things than dots of what is loaded"),
-        ("alloc acc = 0", "alloc acc = 1", "it sums no dots for several rows, which are stored then"),
+        ("4*w3]), word(w", "5*w3]), word(w", "its rows and words are not evenly spaced"),
+        ("word(x[64*i4", "word(x[64*i4*i4", "its rows are not evenly spaced"),
+        ("dot4(", "mul(", "it sums other terms than dots of loads"),
+        ("alloc acc = 0", "alloc acc = 1", "it does not sum dots of several rows and store the sums"),
     ],
 )
 def test_why_a_loop_is_not_what_the_instruction_computes(there, other, why):
@@ -153,4 +153,4 @@ def test_the_report_says_why_tiles_were_meant_and_not_met():
     graph, without = product(40, 64, 70, constant=False), STRATEGIES.without("round up")
     made = lower(graph, {}, Sizes({}), machine=NEON_MM, strategies=without)
     (why,) = build_report(made, Sizes({})).notes
-    assert "as tiles of a matrix were meant: " in why
+    assert "as matrix tiles were selected: " in why

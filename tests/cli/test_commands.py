@@ -214,18 +214,18 @@ def test_explain_shows_the_steps_that_make_a_kernel(capsys):
         "buffer out_y FLOAT output 8 offset 0",
         "# serial loops",
         "# collapse",
-        "# interleave: no few elements lie side by side as one row",
-        "# store repeated: no tile computes anything again",
+        "# interleave: no short loop over contiguous elements forms one row with its neighbour",
+        "# store repeated: no tile repeats an expression",
         "# tile: nothing is read across memory",
-        "# reorder: no few elements are taken apart",
-        "# share: few turns of no loop compute much that is the same",
+        "# reorder: no short loop reads contiguous elements and stores them apart",
+        "# share: no short loop repeats expensive expressions",
         "# strip-mine: its innermost loop is one piece",
         "# parallelise",
         "# vectorise",
         "# split by range: no vector loop compares positions, or its body is long",
         "# version: no vector loop follows a table of a class",
         "# precompute addresses: no long vector loop reads ascending positions",
-        "# non-temporal stores: the caches hold what it stores",
+        "# non-temporal stores: its results fit the caches",
     ]
     kernels = printed(capsys, "explain", "net.py", "--node", "relu", "--stage", "kernels")
     assert text.split("# vectorise\n")[1].split("#")[0] == kernels[kernels.index("kernel ") :]

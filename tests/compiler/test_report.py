@@ -93,4 +93,4 @@ def test_why_a_loop_is_not_by_the_instruction_on_tiles_that_was_meant():
         bytes_summed(40, 64), {}, Sizes({}), machine=TILES, strategies=STRATEGIES.without("round up")
     )
     (why,) = build_report(lowered, Sizes({})).notes
-    assert "as tiles of a matrix were meant: " in why
+    assert "as matrix tiles were selected: " in why

@@ -43,7 +43,7 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
 
 
 def test_what_rows_have_of_their_own_stays_behind_the_sum(after):
-    wanted = "nothing is added to each sum that is the same for all rows"
+    wanted = "no addend of the sums is the same for all rows"
     for other in (
         "sub(acc[0], zero[m1])",
         "add(acc[0], acc[0])",
@@ -54,10 +54,10 @@ def test_what_rows_have_of_their_own_stays_behind_the_sum(after):
 
 
 def test_what_is_read_in_two_ways_stays_behind_the_sum(after):
-    wanted = "nothing is added to each sum that is the same for all rows"
+    wanted = "no addend of the sums is the same for all rows"
     for other in ("mul(sub(acc[0], zero[n2]), acc[0])", "mul(sub(acc[0], zero[n2]), sub(acc[0], bias[n2]))"):
         assert after(TEXT.replace(SUM, other), lambda k: begin(k, M)) == wanted
 
 
 def test_sums_of_floats_are_rounded_in_their_order(after):
-    assert after(PRODUCT, lambda k: begin(k, M)) == "sums of floats would be rounded otherwise"
+    assert after(PRODUCT, lambda k: begin(k, M)) == "sums of floats would be rounded differently"

@@ -90,9 +90,11 @@ def test_what_lies_in_memory_as_it_is_wanted_is_not_stored_again(after, names):
     text = BUFFERS.replace("HALF", "FLOAT") + ROWS.replace("f32(x[64*i1 + r2])", "x[64*i1 + r2]").replace(
         "f32(x[64*i1 + r3])", "x[64*i1 + r3]"
     ).replace("f32(x[64*i1 + i4])", "x[64*i1 + i4]")
-    assert after(text, lambda k: cache_read(k, names, 64, COSTS)) == "its loops compute nothing dear alike"
+    assert (
+        after(text, lambda k: cache_read(k, names, 64, COSTS)) == "its loops repeat no expensive expression"
+    )
 
 
 def test_a_row_that_the_caches_do_not_hold_is_computed_again(after, names):
     reason = after(BUFFERS + ROWS, lambda k: cache_read(k, names, 63, COSTS))
-    assert reason == "its loops compute nothing dear alike"
+    assert reason == "its loops repeat no expensive expression"

@@ -52,4 +52,4 @@ kernel "k" p11 0.. < 2 work 128 scratch 384 {
 def test_long_rows_are_left_alone(after, names):
     limits = ShortRows(short=60, rows=4, bytes=20480)
     reason = after(BUFFERS + ROWS, lambda k: distribute(k, names, lambda v: v.extent, limits))
-    assert reason == "its rows are not that short"
+    assert reason == "its rows are too long to share an item"

@@ -49,4 +49,4 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """
-    assert after(BUFFERS + text, lambda k: fold_across(k, names, 128)) == "its folds read rows along memory"
+    assert after(BUFFERS + text, lambda k: fold_across(k, names, 128)) == "its folds read contiguous rows"

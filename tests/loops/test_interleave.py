@@ -70,4 +70,4 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
 }
 """
     reason = after(BUFFERS + text, lambda k: interleave(k, Tables(), names))
-    assert reason == "no few elements lie side by side as one row"
+    assert reason == "no short loop over contiguous elements forms one row with its neighbour"

@@ -51,14 +51,14 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
 
 def test_another_element_is_stored(after):
     other = "y[30*i1 + 10*i2 + 2*i3]"
-    assert after(stored(f"select({HERE}, {NEW}, {other})"), keep) == "it stores nothing that is there already"
+    assert after(stored(f"select({HERE}, {NEW}, {other})"), keep) == "it stores no element unchanged"
 
 
 def test_conditions_of_single_elements_stay_choices(after):
     here = "eq(w[i1], i32(index(10*i2 + 2*i3 + i4)))"
-    reason = "each element has a condition of its own"
+    reason = "each element has its own condition"
     assert after(stored(f"select({here}, {NEW}, {OLD})"), keep) == reason
 
 
 def test_what_is_always_stored_stays(after):
-    assert after(stored(NEW), keep) == "it chooses nothing to store"
+    assert after(stored(NEW), keep) == "it stores no selection"

@@ -83,13 +83,13 @@ def test_the_matrix_is_not_read(names):
 @pytest.mark.parametrize(
     ("text", "both", "why"),
     [
-        (TEXT, OTHER, "its numbers are no product of two matrices"),
+        (TEXT, OTHER, "its constants are not a product of two matrices"),
         (
             TEXT.replace("i3 + 60*k4", "7*i3 + 60*k4"),
             BOTH,
-            "what it reads and stores does not lie side by side",
+            "its loads and stores are not contiguous",
         ),
-        (TEXT.replace("acc = 0.0", "acc = 1.0"), BOTH, "its numbers are no matrices for two axes"),
+        (TEXT.replace("acc = 0.0", "acc = 1.0"), BOTH, "its constants are not matrices for two axes"),
     ],
 )
 def test_other_sums_keep_their_loops(names, text, both, why):
@@ -100,4 +100,4 @@ def test_other_sums_keep_their_loops(names, text, both, why):
 
 def test_a_factor_whose_numbers_are_unknown_keeps_its_loops(names):
     (kernel,) = parse_kernels(TEXT)
-    assert multiply_out(kernel, names, {}, True).reason == "no factor is made of numbers that are known"
+    assert multiply_out(kernel, names, {}, True).reason == "no factor is constant"

@@ -743,7 +743,7 @@ def test_a_product_after_each_step(case, step, after):
 
 def test_steps_that_a_tile_does_not_ask_for_say_why(after):
     text, tile = CASES["each panel"]
-    assert after(text, until("fuse loops", tile)) == "m has turns enough for a tile"
-    assert after(text, until("pack m", tile)) == "its first factor is read where it lies"
+    assert after(text, until("fuse loops", tile)) == "m has enough iterations for a tile"
+    assert after(text, until("pack m", tile)) == "its first factor is read in place"
     assert after(text, until("specialize", tile)) == "its last panel needs as many registers as the others"
     assert after(text, until("tensorize", tile)) == "no instruction multiplies matrices of its words"

@@ -40,4 +40,4 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """
-    assert after(BUFFERS + text, few_last) == "no few elements are taken apart"
+    assert after(BUFFERS + text, few_last) == "no short loop reads contiguous elements and stores them apart"

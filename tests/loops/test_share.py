@@ -43,7 +43,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """
-    assert after(BUFFERS + text, share) == "few turns of no loop compute much that is the same"
+    assert after(BUFFERS + text, share) == "no short loop repeats expensive expressions"
 
 
 def test_few_elements_side_by_side_stay_one_tile(after):
@@ -59,4 +59,4 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """
-    assert after(BUFFERS + text, share) == "few turns of no loop compute much that is the same"
+    assert after(BUFFERS + text, share) == "no short loop repeats expensive expressions"

@@ -64,7 +64,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 128 {
 }
 """
     reason = after(BUFFERS + text, lambda k: sliding_window(k, names, 16))
-    assert reason == "what its rows read is computed before the first one"
+    assert reason == "the operands of its rows are computed before the first row"
 
 
 def test_one_element_that_stands_for_all_rows_needs_no_bands(after, names):
@@ -77,7 +77,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 128 {
 }
 """
     reason = after(BUFFERS + text, lambda k: sliding_window(k, names, 16))
-    assert reason == "what its rows read is computed before the first one"
+    assert reason == "the operands of its rows are computed before the first row"
 
 
 def test_rows_that_remember_nothing_need_no_bands(after, names):
@@ -89,4 +89,4 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
 }
 """
     reason = after(BUFFERS + text, lambda k: sliding_window(k, names, 16))
-    assert reason == "no rows are remembered from one to the next"
+    assert reason == "no rows are reused by the next iteration"

@@ -54,4 +54,4 @@ def test_rows_that_are_read_in_another_order_stay(after):
 
 def test_results_that_are_read_are_left_alone(after):
     text = (BUFFERS + ROWS).replace("sqrt(x[64*i1 + r2])", "add(x[64*i1 + r2], y[64*i1 + r2])")
-    assert after(text, store_in_place) == "it reads what it writes"
+    assert after(text, store_in_place) == "it reads the buffer that it writes"

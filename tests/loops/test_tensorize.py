@@ -50,11 +50,11 @@ def test_a_loop_that_is_equal_to_what_an_instruction_computes_is_marked(after):
 @pytest.mark.parametrize(
     ("there", "other", "why"),
     [
-        ("4*w3]), word(w", "5*w3]), word(w", "its rows and words do not lie evenly"),
+        ("4*w3]), word(w", "5*w3]), word(w", "its rows and words are not evenly spaced"),
         ("w3 0.. < 16", "w3 0.. < 15", "15 words fill no tiles"),
         ("j2 0.. < 32", "j2 0.. < 30", "16 rows of 30 lanes fill no tiles"),
-        ("dot4(", "mul(", "it sums other things than dots of what is loaded"),
-        ("alloc acc = 0", "alloc acc = 1", "it sums no dots for several rows, which are stored then"),
+        ("dot4(", "mul(", "it sums other terms than dots of loads"),
+        ("alloc acc = 0", "alloc acc = 1", "it does not sum dots of several rows and store the sums"),
     ],
 )
 def test_why_a_loop_is_not_what_the_instruction_computes(after, there, other, why):
@@ -68,7 +68,7 @@ def test_what_is_made_of_a_tile_overlaps_with_the_next_one(after):
 
 
 def test_no_loop_overlaps_that_no_instruction_computes(after):
-    assert after(TEXT, lambda k: overlap(k, overlapped)) == "no loop has turns that overlap"
+    assert after(TEXT, lambda k: overlap(k, overlapped)) == "no loop has iterations that overlap"
 
 
 def test_instructions_are_written_where_loops_are_marked_and_nowhere_else():

@@ -41,9 +41,9 @@ def test_a_counter_that_is_only_taken_apart_becomes_two_loops(after, names):
 
 def test_a_factor_that_moves_with_every_turn_leaves_the_loop(names):
     (kernel,) = parse_kernels(TEXT.replace("x[3*floordiv(i1, 4)", "x[3*floordiv(i1, 4) + mod(i1, 4)"))
-    assert whole_turns(kernel, names).reason == "no factor stays for several elements side by side"
+    assert whole_turns(kernel, names).reason == "no factor is the same for several contiguous elements"
 
 
 def test_long_turns_leave_the_loop(names):
     (kernel,) = parse_kernels(TEXT.replace("(i1, 4)", "(i1, 9)"))
-    assert whole_turns(kernel, names).reason == "no factor stays for several elements side by side"
+    assert whole_turns(kernel, names).reason == "no factor is the same for several contiguous elements"

@@ -129,4 +129,4 @@ def test_ranges_of_rows_end_where_no_column_decides(names):
 
 def test_a_sum_that_slides_along_nothing_has_no_windows():
     (kernel,) = parse_kernels(TEXT.replace("2*j3)", "4*i2)"))
-    assert windows_of(kernel).reason == "its windows are no parts of an image"
+    assert windows_of(kernel).reason == "its windows are not parts of an image"

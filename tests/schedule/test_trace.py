@@ -65,7 +65,7 @@ def test_steps_that_do_not_apply_say_why():
     found = lowered(lambda x: b.map_("exp", x), (7, 5))
     steps = {s.step: s.result for s in found.schedule.trace(found.schedule.launches[0])}
     assert steps["tile"] == Fail("nothing is read across memory")
-    assert steps["non-temporal stores"] == Fail("the caches hold what it stores")
+    assert steps["non-temporal stores"] == Fail("its results fit the caches")
 
 
 def test_what_is_written_past_the_caches_is_marked_last():

@@ -82,8 +82,8 @@ class _Walk:
     def _call(self, call: Call) -> None:
         buffers = {b: self._at(b) for b in call.buffers if b.space not in OWN}
         self.run_kernel(call.bound, buffers, self.sizes)
-        if call.finds is not None and (found := int(self._at(call.finds.buffer)[0])) != FINE:
-            raise call.finds.assertion.broken(found)
+        if call.finds is not None and (number := int(self._at(call.finds.buffer)[0])) != FINE:
+            raise call.finds.assertion.broken(number)
         for size, buffer in call.tells:
             self.sizes[size.name] = int(self._at(buffer)[0])
 

@@ -25,9 +25,9 @@ def begin(kernel: Kernel, row: Sym) -> Kernel | Fail:
     """The sums of the tiles with these rows, starting with the part that is the same for all rows."""
     sums = tile_sums(kernel, row)
     if sums.begin.value.type is not Scalar.I32:
-        return Fail("sums of floats would be rounded otherwise")
+        return Fail("sums of floats would be rounded differently")
     if _added(sums) is None:
-        return Fail("nothing is added to each sum that is the same for all rows")
+        return Fail("no addend of the sums is the same for all rows")
     return at_sums(kernel, row, lambda sums: (_begun(sums).statement,))
 
 

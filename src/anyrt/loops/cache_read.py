@@ -45,7 +45,7 @@ def cache_read(kernel: Kernel, names: Names, most: int, costs: Costs) -> Kernel 
     cached = kernel
     while (dearest := _Rows(cached.body, most, costs).dearest()) is not None:
         cached = _with_row(cached, names, *dearest)
-    return Fail("its loops compute nothing dear alike") if cached is kernel else cached
+    return Fail("its loops repeat no expensive expression") if cached is kernel else cached
 
 
 def _with_row(kernel: Kernel, names: Names, value: Expr, loops: Sequence[int]) -> Kernel:

@@ -42,7 +42,7 @@ def distribute(kernel: Kernel, names: Names, estimate: Estimate, sizes: ShortRow
     repeated."""
     size = rows_of_item(kernel, estimate, sizes)
     if size < 2:
-        return Fail("its rows are not that short")
+        return Fail("its rows are too long to share an item")
     rows = kernel.var.extent or 0
     item = names.var(floordiv(add(rows, size - 1), size), "p")
     lets, rest = lets_of(kernel)

@@ -81,7 +81,7 @@ def short_products(kernel: Kernel, row: Sym, dot: Intrinsic) -> Kernel | Fail:
     factors, value = sums.factors, sums.folds[0].value
     plain = isinstance(value, Alu) and value.op is Op.MUL and len(factors) == 1
     if not plain or not all(map(_is_short, factors[0])):
-        return Fail("its factors do not surely have 16 bits")
+        return Fail("its factors may have more than 16 bits")
     first, second = factors[0]
     fold = replace(sums.folds[0], value=alu(dot, first, second & LOWER))
     return at_sums(kernel, row, lambda sums: (replace(sums, folds=(fold,)).statement,))

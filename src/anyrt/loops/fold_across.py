@@ -26,7 +26,7 @@ def fold_across(kernel: Kernel, names: Names, size: int) -> Kernel | Fail:
     outer, body = around(kernel)
     var = _across(kernel)
     if var is None:
-        return Fail("its folds read rows along memory")
+        return Fail("its folds read contiguous rows")
     block, within, value = pieces(names, var.extent or 0, size, "i", "b")
     moved = substituted(body, {var: value})
     rest = [block if v is var else v for v in outer]

@@ -38,7 +38,11 @@ def interleave(kernel: Kernel, tables: Tables, names: Names) -> Kernel | Fail:
         return nest.loops if whole is None else whole.loops
 
     body = each_nest(kernel.body, change)
-    return replace(kernel, body=body) if changed else Fail("no few elements lie side by side as one row")
+    return (
+        replace(kernel, body=body)
+        if changed
+        else Fail("no short loop over contiguous elements forms one row with its neighbour")
+    )
 
 
 def _collapsed(nest: Nest, tables: Tables, names: Names) -> Nest | None:

@@ -52,14 +52,14 @@ def _kept(kernel: Kernel) -> Kept | Fail:
         case [Store(value=Alu(op=Op.SELECT, args=(condition, a, b))) as store]:
             there = [_is_there(store, x) for x in (a, b)]
         case _:
-            return Fail("it chooses nothing to store")
+            return Fail("it stores no selection")
     if there == [False, False]:
-        return Fail("it stores nothing that is there already")
+        return Fail("it stores no element unchanged")
     condition, new = (alu(Op.NOT, condition), b) if there[0] else (condition, a)
     deciding = frozenset[Sym]().union(*map(free_symbols, parts([condition])))
     inner = tuple(v for v in vars if v not in deciding)
     if not inner:
-        return Fail("each element has a condition of its own")
+        return Fail("each element has its own condition")
     return Kept(condition, replace(store, value=new), tuple(v for v in vars if v in deciding), inner)
 
 

@@ -1,5 +1,5 @@
-"""Multiply out: sums of products with a small matrix, whose numbers are known, become expressions of what
-they sum, without its zeros, one axis after the other.
+"""Multiply out: sums of products with a small constant matrix become expressions of their terms, without the
+zeros of the matrix, one axis after the other.
 
     for t: 0 … 7                                   for t: 0 … 7
       for p: 0 … 2                                   vector c: 0 … 64
@@ -12,9 +12,9 @@ they sum, without its zeros, one axis after the other.
                   · x[t, a, b, c]
             y[t, p, q, c] = f(acc)
 
-The u are no memory: expressions that several others hold are computed once. The sum that the loops compute
-is NaN where an infinity meets a zero of the matrix, which is left out here: so each begins with the sum of 0
-times a few of the others, which read all elements, and all are NaN where one of these is no number.
+The u are not memory: expressions that several others contain are computed once. The sum of the loops is NaN
+if an infinity is multiplied by a zero of the matrix, a term that is omitted here. So each sum begins with 0
+times a few others that read all elements: all are NaN if an element is NaN or infinite.
 """
 
 from __future__ import annotations
@@ -40,14 +40,16 @@ from anyrt.loops.whole_turns import turn_length
 
 Numbers = Mapping[Buffer, NDArray[np.float32]]  # of constants, in their order
 Matrix = NDArray[np.float64]
-Tail = tuple[Sym, int, int]  # a loop, how many turns it has but the last one, rows of that
+Tail = tuple[
+    Sym, int, int
+]  # a loop, the number of its iterations before the last one, the rows of the last one
 
 
 @dataclass(frozen=True, slots=True)
 class _Small:
-    """A product whose first factor is a matrix for each of two axes. `rows`: the loops over results, `terms`
-    over what is summed; `first`, `second`: [row, term]; `tails`: of rows, the loop around that has fewer of
-    them in its last turn."""
+    """A product whose first factor is a matrix for each of two axes. `rows`: the loops over results, `terms`:
+    over terms; `first`, `second`: [row, term]; `tails`: for rows, the loop around them whose last iteration
+    has fewer."""
 
     product: Product
     rows: tuple[Sym, Sym]
@@ -58,15 +60,15 @@ class _Small:
 
 
 def multiply_out(kernel: Kernel, names: Names, numbers: Numbers, fuses: bool) -> Kernel | Fail:
-    """The kernel without loops over rows and terms, a vector loop innermost; `fuses`: where a product and a
-    sum are one instruction."""
+    """The kernel without loops over rows and terms, a vector loop innermost; `fuses`: whether fused
+    multiply-add is an instruction."""
     kernel, tails = _split(kernel, names, numbers)
     small = _small(kernel, numbers, tails)
     if isinstance(small, Fail):
         return small
     lane = next((v for v in reversed(small.product.n) if _is_lane(small.product, v)), None)
     if lane is None:
-        return Fail("what it reads and stores does not lie side by side")
+        return Fail("its loads and stores are not contiguous")
     outer = [v for v in around(kernel)[0] if v is not lane and v not in small.rows]
     sums = _Sums(small, fuses)
 
@@ -78,7 +80,7 @@ def multiply_out(kernel: Kernel, names: Names, numbers: Numbers, fuses: bool) ->
 
 
 def _cases(small: _Small, body: Callable[[int, int], tuple[Stmt, ...]]) -> Iterator[Stmt]:
-    """Statements for whole and last turns."""
+    """Statements for complete iterations and for the last one."""
     for (above, rows), (left, columns) in pairs(*(_counts(small, v) for v in small.rows)):
         statements = body(rows, columns)
         for condition in (left, above):
@@ -87,7 +89,7 @@ def _cases(small: _Small, body: Callable[[int, int], tuple[Stmt, ...]]) -> Itera
 
 
 def _counts(small: _Small, row: Sym) -> list[tuple[Expr | None, int]]:
-    """How many rows there are, and when."""
+    """The numbers of rows, each with its condition."""
     if row not in small.tails:
         assert isinstance(row.extent, int), "rows have a number"
         return [(None, row.extent)]
@@ -100,8 +102,8 @@ def _counts(small: _Small, row: Sym) -> list[tuple[Expr | None, int]]:
 
 
 def _split(kernel: Kernel, names: Names, numbers: Numbers) -> tuple[Kernel, Mapping[Sym, Tail]]:
-    """The kernel with a loop over turns, and one over the rows of a turn, in the place of each of which the
-    matrix sees only where in a turn it is."""
+    """The kernel with each loop divided into two, over blocks and over the rows of a block; the matrix
+    depends only on the row within its block."""
     tails: dict[Sym, Tail] = {}
     product = product_of(kernel)
     if isinstance(product, Fail) or not any(x.buffer in numbers for x in _reads(product)):
@@ -132,12 +134,12 @@ def _small(kernel: Kernel, numbers: Numbers, tails: Mapping[Sym, Tail]) -> _Smal
         None,
     )
     if p is None:
-        return Fail("no factor is made of numbers that are known")
+        return Fail("no factor is constant")
     if p.batch or (len(p.m), len(p.summed)) != (2, 2) or not _begins_with_0(p):
-        return Fail("its numbers are no matrices for two axes")
+        return Fail("its constants are not matrices for two axes")
     matrices = _apart(_read(p, numbers))
     if matrices is None:
-        return Fail("its numbers are no product of two matrices")
+        return Fail("its constants are not a product of two matrices")
     return _Small(p, (p.m[0], p.m[1]), (p.summed[0], p.summed[1]), *matrices, tails)
 
 
@@ -199,7 +201,7 @@ class _Sums:
         }
 
     def stores(self, row: int, column: int) -> list[Stmt]:
-        """What is made of a sum."""
+        """The stores of one sum."""
         p = self.small.product
         total, register = self.totals[row, column], p.sum.buffer
 

@@ -23,4 +23,4 @@ def nontemporal(kernel: Kernel, large: Mapping[Buffer, Dim]) -> Kernel | Fail:
     """The kernel with marks on every buffer in `large` that it stores to; `large`: the condition for each."""
     stored = {s.buffer for s in stores(kernel.body)}
     swap = {b: replace(b, nontemporal=size) for b, size in large.items() if b in stored and size != 0}
-    return with_buffers(kernel, swap) if swap else Fail("the caches hold what it stores")
+    return with_buffers(kernel, swap) if swap else Fail("its results fit the caches")

@@ -57,15 +57,15 @@ def product_of(kernel: Kernel) -> Product | Fail:
     vars, (begin, *then) = around(kernel)
     nest = nest_of(then[0]) if then else None
     if not isinstance(begin, Alloc) or nest is None:
-        return Fail("it is no sum inside of loops")
+        return Fail("it is not a sum within loops")
     stores = tuple(s for s in then[1:] if isinstance(s, Store))
     if len(stores) < len(then) - 1:
-        return Fail("it is no sum with stores of what is made of it")
+        return Fail("it is not a sum followed by stores of its result")
     match nest.body:
         case (Fold(op=Op.ADD, value=Alu(op=Op.MUL, args=(first, second))),):
             pass
         case _:
-            return Fail("it is no sum of products")
+            return Fail("it is not a sum of products")
     batch, m, n, neither = _by_factor(vars, first, second)
     if neither:
         return Fail("a loop moves neither factor")
@@ -83,7 +83,7 @@ def summed_in(kernel: Kernel, order: tuple[Sym, ...]) -> Kernel | Fail:
     vars, (begin, *rest) = around(kernel)
     nest = nest_of(rest[0])
     if nest is None or nest.vars == order:
-        return Fail("its loops stand as they should")
+        return Fail("its loops are in the best order already")
     return replace(kernel, body=serial(vars, (begin, *serial(order, nest.body), *rest[1:])))
 
 
@@ -96,7 +96,7 @@ def factors_in(kernel: Kernel, first: Expr, second: Expr) -> Kernel | Fail:
     assert isinstance(fold, Fold), "sums have terms"
     ordered = multiplying(fold, first, second)
     if ordered == fold:
-        return Fail("its first factor is that of m")
+        return Fail("its first factor is that of m already")
     return replace(kernel, body=serial(vars, (begin, *serial(nest.vars, (ordered,)), *rest[1:])))
 
 

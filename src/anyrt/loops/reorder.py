@@ -24,7 +24,7 @@ def reorder(kernel: Kernel, order: Sequence[Sym]) -> Kernel | Fail:
     """The loops in this order; one of a single iteration may be omitted."""
     vars, body = around(kernel)
     if tuple(order) == vars:
-        return Fail("its loops stand as they should")
+        return Fail("its loops are in the best order already")
     rest: dict[Sym, Dim] = {v: 0 for v in vars if v not in order}
     if any(v.extent != 1 for v in rest) or not set(order) <= set(vars):
         return Fail(f"its loops are {vars}, not {tuple(order)}")
@@ -41,7 +41,11 @@ def few_last(kernel: Kernel) -> Kernel | Fail:
         return moved.loops
 
     body = each_nest(kernel.body, change)
-    return replace(kernel, body=body) if reordered else Fail("no few elements are taken apart")
+    return (
+        replace(kernel, body=body)
+        if reordered
+        else Fail("no short loop reads contiguous elements and stores them apart")
+    )
 
 
 def _few_last(nest: Nest) -> Nest:

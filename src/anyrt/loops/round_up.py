@@ -50,7 +50,7 @@ def round_up(
     sums = tile_sums(kernel, row)
     factors = [x for both in sums.factors for x in zip(both, packed, strict=True)]
     if not all(_is_whole(x, copied) for x, copied in factors):
-        return Fail("what it sums are no words in whole tiles")
+        return Fail("its terms are not words in whole tiles")
     if any(b.space is not Space.SCRATCH for s in sums.then for b in written(s)):
         return Fail("its results do not leave through scratch")
 

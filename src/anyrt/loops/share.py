@@ -32,9 +32,7 @@ def share(kernel: Kernel) -> Kernel | Fail:
         return shared.loops
 
     body = each_nest(kernel.body, change)
-    return (
-        replace(kernel, body=body) if changed else Fail("few turns of no loop compute much that is the same")
-    )
+    return replace(kernel, body=body) if changed else Fail("no short loop repeats expensive expressions")
 
 
 def _shared(nest: Nest) -> Nest:

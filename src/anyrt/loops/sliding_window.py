@@ -25,9 +25,9 @@ def sliding_window(kernel: Kernel, names: Names, size: int) -> Kernel | Fail:
     """The last loop of the kernel in pieces of `size`, with the statements before it once for each."""
     outer, (*starts, last) = around(kernel)
     if not starts or not isinstance(last, For) or last.kind is not Loop.SERIAL:
-        return Fail("no rows are remembered from one to the next")
+        return Fail("no rows are reused by the next iteration")
     if any(isinstance(s, For) for s in starts) or not any(isinstance(s, If) for s in last.body):
-        return Fail("what its rows read is computed before the first one")
+        return Fail("the operands of its rows are computed before the first row")
     block, within, value = pieces(names, last.var.extent or 0, size, "i", "b")
     rows = For(within, Loop.SERIAL, (Let(last.var, value), *last.body))
     return replace(kernel, body=serial([*outer, block], [*starts, rows]))

@@ -34,7 +34,7 @@ def store_in_place(kernel: Kernel) -> Kernel | Fail:
     if row is None or not symbols(store.index) <= known or stride(store.index, last.var) != 1:
         return Fail("its last loop reads no row of scratch as it writes one")
     if result in {x.buffer for x in loads(expressions(kernel.body))}:
-        return Fail("it reads what it writes")
+        return Fail("it reads the buffer that it writes")
     if sum(s.buffer == result for s in stores(kernel.body)) > 1:
         return Fail("several loops write its results")
 

@@ -53,4 +53,4 @@ def overlap(kernel: Kernel, name: Named) -> Kernel | Fail:
         intrinsic = name(stmt)
         return (replace(stmt, intrinsic=intrinsic),) if isinstance(intrinsic, str) else None
 
-    return changed(kernel, changed_in(kernel.body, at), "no loop has turns that overlap")
+    return changed(kernel, changed_in(kernel.body, at), "no loop has iterations that overlap")

@@ -49,7 +49,7 @@ def whole_turns(kernel: Kernel, names: Names) -> Kernel | Fail:
         order.append(turn)
         inner.append(within)
     if not inner:
-        return Fail("no factor stays for several elements side by side")
+        return Fail("no factor is the same for several contiguous elements")
     # The rows of a tile are then neighbours of the last loop, along which results are contiguous.
     return replace(kernel, body=serial([*order, *reversed(inner)], body))
 

@@ -100,7 +100,7 @@ def windows_of(kernel: Kernel) -> Windows | Fail:
     if not taps:
         return Fail("no window slides")
     if any(moves(dims_of(element), v) for v in (*taps, *(s.out for s in slides))):
-        return Fail("its windows are no parts of an image")
+        return Fail("its windows are not parts of an image")
     planes = tuple(v for v in p.summed if v not in taps)
     outer = (*p.batch, *p.n[:-2])
     rows = slides[0] if len(slides) > 1 else None

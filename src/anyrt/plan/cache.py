@@ -1,4 +1,4 @@
-"""The kernel cache: compiled code on disk, under keys made from its source.
+"""The kernel cache: compiled code on disk, under keys that identify its source.
 
 An entry is a file of bytes behind a preamble whose checksum covers them and the entry's key, so that an
 exchanged entry is detected. Entries contain code that will be executed, so the directory must belong to the

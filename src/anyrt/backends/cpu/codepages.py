@@ -58,7 +58,7 @@ def _protect(address: int, size: int) -> None:
     failed = libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(size), _PROT_READ | _PROT_EXEC)
     if failed:
         reason = os.strerror(ctypes.get_errno())
-        do = "allow this program to run code that it made (SELinux: execmem)"
+        do = "allow this program to execute generated code (SELinux: execmem)"
         raise CompileError("AR806", "memory for code", got=f"mprotect: {reason}", do=do)
 
 

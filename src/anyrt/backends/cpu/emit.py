@@ -191,7 +191,7 @@ def _refuse(kernel: Kernel) -> None:
     """Raises for the first statement that this file cannot write as LLVM text."""
     for unsupported in filter(None, map(_unwritten, statements(kernel.body))):
         raise NotSupportedError(
-            "AR901", f"kernel {kernel.name}", got=unsupported, wanted="what LLVM text is written for"
+            "AR901", f"kernel {kernel.name}", got=unsupported, wanted="a statement that this backend compiles"
         )
 
 

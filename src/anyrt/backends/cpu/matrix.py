@@ -111,11 +111,11 @@ class Chain:
                 if isinstance(p, Fail):
                     return p
                 if then.kind is not Loop.SERIAL or bounds(then.var.extent or 0)[1] > LANES:
-                    return Fail("what is made of a tile has more turns than it has lanes")
+                    return Fail("the epilogue of a tile has more iterations than the tile has lanes")
                 if any(map(registers_of, expressions((then,)))):
-                    return Fail("what is made of a tile reads registers")
+                    return Fail("the epilogue of a tile reads registers")
                 return Chain(loop, p, tuple(after), then)
-        return Fail("it is no loop over a tile and what is made of it")
+        return Fail("it is not a loop over a tile and its epilogue")
 
 
 def height(rows: Dim) -> int:
@@ -141,8 +141,8 @@ def matrix_product(loop: For, among: Sequence[OnTiles] = AMX) -> MatrixProduct |
             if isinstance(p, Fail):
                 return p
             even = (p.is_dense or not p.by.grid.apart) and p.text(sums, vars) == (folds, store)
-            return p if even else Fail("its rows and words do not lie evenly")
-    return Fail("it sums no dots for several rows, which are stored then")
+            return p if even else Fail("its rows and words are not evenly spaced")
+    return Fail("it does not sum dots of several rows and store the sums")
 
 
 def intrinsic(loop: For) -> str | Fail:
@@ -171,14 +171,14 @@ def _operands(
     pairs = [x.args for x in dots if x.op in by and all(isinstance(a, Load) for a in x.args)]
     dot = dots[0].op if dots else None
     if len(pairs) < len(folds) or not isinstance(dot, Intrinsic):
-        return Fail("it sums other things than dots of what is loaded")
+        return Fail("it sums other terms than dots of loads")
     at = Rewrite(dict.fromkeys(vars, 0))
     first, *seconds = (x for x in map(at.expr, (pairs[0][0], *(b for _, b in pairs))) if isinstance(x, Load))
     pitch, step = (
         linear(x.index, v) for x, v in zip(pairs[0], (row, word), strict=True) if isinstance(x, Load)
     )
     if pitch is None or step is None:
-        return Fail("its rows do not lie evenly")
+        return Fail("its rows are not evenly spaced")
     target = replace(store, index=at.dim(store.index))
     return MatrixProduct(
         by[dot], rows, grid.wide(rows), word.extent, first, pitch[0], tuple(seconds), step[0], target

@@ -1,7 +1,7 @@
 """The compile side of the CPU: kernels as LLVM text, and a host program with its kernels as an image.
 
 target = CpuTarget()
-made = target.assemble(module, {id(k): target.emit(k, machine) for k in module.distinct}, machine)
+assembled = target.assemble(module, {id(k): target.emit(k, machine) for k in module.distinct}, machine)
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ def _order_factors(kernel: Kernel, c: Context) -> Kernel | Fail:
 def _fuse(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     fused = plan.tile.fused
     if fused is None:
-        return Fail("m has turns enough for a tile")
+        return Fail("m has enough iterations for a tile")
     return fuse_loops(kernel, fused.outer, fused.inner, fused.m)
 
 
@@ -145,7 +145,7 @@ def _words(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     words = plan.tile.words
     if words is None:
         outcome = words_of(plan.tile.product, plan.tile.m, plan.tile.n, c)
-        return outcome if isinstance(outcome, Fail) else Fail("m moves what n reads, too")
+        return outcome if isinstance(outcome, Fail) else Fail("m moves the second factor, too")
     if words.split:
         return dots_of_halves(kernel, plan.m.own, PAIRS)
     return dots(kernel, c.names, plan.m.own, BYTES if words.dot.first is Scalar.U8 else words.dot)
@@ -160,9 +160,9 @@ def _short_products(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
 def _sums_codes(plan: Tiled, machine: Machine) -> Fail | None:
     """Why sums have no codes: there are none, or they are decoded."""
     if not codes_in(plan.tile.product.second):
-        return Fail("its second factor is made of no codes")
+        return Fail("its second factor has no codes")
     if not sums_blocks(plan.tile, machine):
-        return Fail("what its codes stand for is made once for many rows")
+        return Fail("its codes are decoded once for many rows")
     return None
 
 
@@ -179,7 +179,7 @@ def _unpack(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
         most, before = plan.tile.tiles * plan.m.size, plan.behind(plan.items)
         return sum_bytes(kernel, c.names, before, plan.m.own, most, UNSIGNED)
     if not fill_words(p.second):
-        return Fail("its second factor is made of no codes in words")
+        return Fail("its second factor has no codes in words")
     if plan.tile.pack_n is not Pack.NOTHING:
         return unpack_copies(kernel, c.names, p.summed[-1])
     return unpack(kernel, c.names, plan.m.own)
@@ -187,7 +187,7 @@ def _unpack(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
 
 def _pack_m(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     if not plan.tile.pack_m:
-        return Fail("its first factor is read where it lies")
+        return Fail("its first factor is read in place")
     before, most = plan.behind(plan.items), plan.tile.tiles * plan.m.size
     return pack_m(kernel, c.names, before, plan.m.own, most, plan.tile.shape.width, _line(c), plan.deep)
 
@@ -195,7 +195,7 @@ def _pack_m(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
 def _pack_n(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     t, before = plan.tile, plan.behind(plan.items, plan.panels)
     if t.pack_n is Pack.NOTHING:
-        return Fail("its second factor is read where it lies")
+        return Fail("its second factor is read in place")
     each = (t.panels if plan.held else 1, plan.held)
     return pack_n(kernel, c.names, before, plan.m.own, t.shape.n, _line(c), plan.deep, each)
 
@@ -203,7 +203,7 @@ def _pack_n(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
 def _unsigned(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     words = plan.tile.words
     if words is None or words.dot.first is not Scalar.U8:
-        return Fail("no instruction needs a factor without signs")
+        return Fail("no instruction requires an unsigned factor")
     before = plan.behind(plan.items, plan.panels)
     panel = (plan.tile.shape.n, plan.tile.shape.registers)
     return unsigned(kernel, c.names, before, plan.m.own, plan.n.j, panel, words.dot)
@@ -306,7 +306,7 @@ def _factor_out(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
 def _prefetch(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     """The prefetch of the next item, and of the lanes of later terms."""
     if codes_in(plan.tile.product.second):
-        return Fail("codes are asked for a block at a time")
+        return Fail("codes are prefetched block by block")
     read = _as_read(kernel, plan)
     if isinstance(read, Fail):
         return read
@@ -365,7 +365,7 @@ def _tensorize(kernel: Kernel, c: Context, tiled: Tiled) -> Kernel | Fail:
         return Fail("no instruction multiplies matrices of its words")
     by = matrix.intrinsic if c.machine.has_tiles else mmla.intrinsic
     new = tensorize(kernel, tiled.n.j, tiled.m.i, by)
-    return Unmet(f"tiles of a matrix were meant: {new.reason}") if isinstance(new, Fail) else new
+    return Unmet(f"matrix tiles were selected: {new.reason}") if isinstance(new, Fail) else new
 
 
 def _overlap(kernel: Kernel, c: Context, tiled: Tiled) -> Kernel | Fail:

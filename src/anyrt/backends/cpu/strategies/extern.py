@@ -21,7 +21,7 @@ ITEMS = 4  # for each thread, even so
 def _unroll_and_jam(kernel: Kernel, c: Context) -> Kernel | Fail:
     statements = [s for s in kernel.body if not isinstance(s, Let)]
     if len(statements) == len(kernel.body) or not all(_carries(s, c) for s in statements):
-        return Fail("its rows do more than to carry what is folded, or do not wait for it")
+        return Fail("its rows do more than fold, or do not wait for the accumulator")
     if c.estimate(kernel.var) < ROWS * ITEMS * c.machine.cores:
         return Fail("there are few rows")
     return unroll_and_jam(kernel, c.names, ROWS)

@@ -40,13 +40,13 @@ def _store_repeated(kernel: Kernel, c: Context) -> Result:
     value = c.repeated() if is_tileable(kernel) else None
     if value is not None:
         return c.stored_first(value, "every tile would compute it again")
-    return Fail("no tile computes anything again")
+    return Fail("no tile repeats an expression")
 
 
 def _reorder(kernel: Kernel, c: Context) -> Kernel | Fail:
     vars, body = around(kernel)
     if not vars or interleaves(Nest(vars, body)) or _is_tiled(kernel):
-        return Fail("its loops stand as they should")
+        return Fail("its loops are in the best order already")
     return few_last(kernel)
 
 

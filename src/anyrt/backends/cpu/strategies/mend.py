@@ -26,4 +26,4 @@ def _parallelise(kernel: Kernel, c: Context) -> Kernel | Fail:
     return replace(new, work=maximum(1, looked))
 
 
-MEND: Strategy = (Step("parallelise what is looked at", _parallelise),)
+MEND: Strategy = (Step("parallelise the examination", _parallelise),)

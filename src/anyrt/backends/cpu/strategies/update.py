@@ -29,6 +29,6 @@ def _parallelise(kernel: Kernel, c: Context) -> Kernel | Fail:
 
 UPDATE: Strategy = (
     Step("keep", lambda kernel, c: keep(kernel)),
-    Step("parallelise what is told apart", _parallelise),
+    Step("parallelise by condition", _parallelise),
     VECTORISE,
 )
