@@ -498,5 +498,5 @@ def test_a_loop_decides_no_size_without_a_bound_anew(net):
     many = filled(net, net.add_cast(state.get_output(0), I64).get_output(0))
     state.set_input(1, net.add_reduce(many, trt.ReduceOperation.SUM, 1, True).get_output(0))
     marked(net, y=loop.add_loop_output(state.get_output(0), trt.LoopOutput.LAST_VALUE).get_output(0))
-    with pytest.raises(NotSupportedError, match=r"AR901.*each turn or branch decides anew"):
+    with pytest.raises(NotSupportedError, match=r"AR901.*each iteration or branch computes again"):
         engine(net)

@@ -52,7 +52,7 @@ def _check_inside(graph: Graph, computed: Mapping[Sym, Value]) -> None:
             if called.setdefault(sym.name, sym) != sym or computed.get(sym, value) != value:
                 raise _two(sym)
             if inner is not graph and is_open(sym):
-                got = "a size without an upper bound, which each turn or branch decides anew"
+                got = "a size without an upper bound, which each iteration or branch computes again"
                 raise NotSupportedError("AR901", sym.name, got, "one that has a bound", "decide it before")
 
 

@@ -21,12 +21,12 @@ from anyrt.ir.kernel import Kernel
 from anyrt.ir.kernelrules import kernel_faults
 from anyrt.ir.prim import Prim
 
-SOUND: Final = "sound"  # among what a graph keeps: it has been checked
+SOUND: Final = "sound"  # key in `Graph.kept`: the graph has been checked
 
 
 def assert_graph(graph: Graph, param: type[Prim], where: str, before: Graph | None = None) -> None:
-    """Raises when `graph` breaks a rule; `where` names the pass that made it of `before`. Types of what that
-    had, too, are not inferred again where they were found right, as values never change."""
+    """Raises if `graph` breaks a rule; `where` names the pass that created it from `before`. The types of
+    values that `before` had, too, are not inferred again if it was checked, as values never change."""
     known = set(before.values) if before is not None and SOUND in before.kept else set()
     _raise_first(graph_faults(graph, param, known), where)
     graph.kept[SOUND] = True
@@ -83,7 +83,7 @@ def _size_faults(region: Graph) -> Iterator[str]:
     tells = dict(told(region))
     for symbol in region.symbols:
         if symbol.sym not in tells:
-            yield f"{symbol.sym} is read off an input that only the run knows"
+            yield f"{symbol.sym} is read from an input that is known only at run time"
         elif is_open(symbol.sym):
             yield f"{symbol.sym} has no upper bound"
 

@@ -57,4 +57,4 @@ class Chosen(Prim):
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
         """Never called: each region has kernels of its own."""
-        raise AssertionError("what is chosen is no expression")
+        raise AssertionError("a selection of regions is not one expression")

@@ -71,4 +71,4 @@ class Collective(Prim):
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
         """Never called: a step of the host program exchanges whole arrays."""
-        raise AssertionError("what others give is no expression")
+        raise AssertionError("the result of an exchange is not one expression")

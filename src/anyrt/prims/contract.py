@@ -130,7 +130,7 @@ class Contract(Prim):
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
         """Never called: a contraction is loops, which the scheduler creates."""
-        raise AssertionError("a contraction is not one expression; the scheduler makes loops of it")
+        raise AssertionError("a contraction is not one expression; the scheduler converts it to loops")
 
     def values(self, args: tuple[Symbolic | None, ...], out: Type) -> Symbolic | None:
         """Matrix products are not shape arithmetic."""

@@ -77,7 +77,7 @@ class Foremost(Prim):
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
         """Never called: no element is computed by itself."""
-        raise AssertionError("what is foremost is not one expression; it is written as statements")
+        raise AssertionError("the foremost element is not one expression; it is written as statements")
 
     def write(
         self, out: Type, args: tuple[Read, ...], item: tuple[Dim, ...], make: Making

@@ -1,7 +1,7 @@
-"""`Mended`: what was computed in a way that NaN and infinities break, with the sums that it stands for.
+"""`Mended`: masked sums, and the exact sums that replace them where they are NaN or infinite.
 
->>> made, x, w = (np.array(a) for a in ([[np.inf, 5.0], [3.0, 4.0]], [[1.0], [2.0]], [[3.0, 2.0]]))
->>> Mended((0, 1), (1, 2), (0, 2)).ref((made, x, w), (2, 2))
+>>> sums, x, w = (np.array(a) for a in ([[np.inf, 5.0], [3.0, 4.0]], [[1.0], [2.0]], [[3.0, 2.0]]))
+>>> Mended((0, 1), (1, 2), (0, 2)).ref((sums, x, w), (2, 2))
 array([[3., 2.],
        [3., 4.]])
 """
@@ -24,9 +24,9 @@ from anyrt.prims.contract import Contract
 
 @dataclass(frozen=True, slots=True)
 class Mended(Prim):
-    """Its first operand; where that is NaN or infinite, the sum of products of the two others, whose axes
-    have labels as those of `Contract`. Along axes that only the last one has, the first element tells of all:
-    the first operand has numbers there alone, or none."""
+    """The first operand; where it is NaN or infinite, the sum of products of the two others, whose axes have
+    labels as those of `Contract`. Along axes that only the last operand has, the first element represents
+    all: the first operand is finite everywhere there, or nowhere."""
 
     left: tuple[int, ...]
     right: tuple[int, ...]
@@ -43,16 +43,16 @@ class Mended(Prim):
         return args[0]
 
     def sums(self, dtype: DataType) -> Contract:
-        """What takes the first operand's place."""
+        """The contraction that replaces the first operand."""
         return Contract(self.left, self.right, self.out, dtype)
 
     def broken(self, sums: Array) -> NDArray[np.bool_]:
-        """Where the sums do, with size 1 along axes of which the first element tells of all."""
+        """The elements to replace, with size 1 along axes whose first element represents all."""
         first = tuple(slice(None) if x in self.left else slice(1) for x in self.out)
         return np.logical_not(np.isfinite(sums[first]))
 
     def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> Array:
-        """The sums are made only where something is no number."""
+        """The first operand; the sums are computed only if an element is not finite."""
         sums, *factors = args
         if not self.broken(sums).any():
             return sums
@@ -60,6 +60,7 @@ class Mended(Prim):
             return np.where(self.broken(sums), self.sums(DataType.FLOAT).contracted(*factors), sums)
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
-        """The first operand's element, or NaN, which what follows shows, as it may not show an infinity."""
+        """The first operand's element, or NaN for an infinity: the kernel that replaces elements finds NaN
+        only."""
         total = args[0].at(index)
         return fma(total, 0.0, total)

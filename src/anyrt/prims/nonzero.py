@@ -84,7 +84,9 @@ class NonZero(Prim):
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
         """Never called: no element is computed by itself."""
-        raise AssertionError("where elements are not zero is not one expression; it is written as statements")
+        raise AssertionError(
+            "the positions of nonzero elements are not one expression; it is written as statements"
+        )
 
     def write(
         self, out: Type, args: tuple[Read, ...], item: tuple[Dim, ...], make: Making

@@ -85,7 +85,9 @@ class Plugin(Prim):
             raise DTypeError("AR202", self.layer, got, ", ".join(t.dtype.name for t in declared))
         if any(product(t.shape) != product(of.shape) for t, of in zip(declared, memory, strict=True)):
             got, wanted = (", ".join(map(repr, x)) for x in (memory, declared))
-            raise ShapeError("AR123", self.layer, f"memory of {got}", f"what the plug-in is told: {wanted}")
+            raise ShapeError(
+                "AR123", self.layer, f"memory of {got}", f"memory of the plug-in's tensors: {wanted}"
+            )
         results = self.sees[operands:]
         for result, k in zip(results, self.over or [-1] * len(results), strict=True):
             twin = self.sees[k] if 0 <= k < operands else result
@@ -98,13 +100,13 @@ class Plugin(Prim):
         """The results of the plug-in for stored operands."""
         if not isinstance(self.made, Made) or self.made.call is None:
             got, do = "a plug-in in a plan", "interpret the network itself"
-            raise NotSupportedError("AR901", self.layer, got, "one that was just made", do)
-        told = zip(args, self.sees, strict=False)
-        made = self.made.call(self, tuple(cast(x, tensor.type.dtype) for x, tensor in told))
+            raise NotSupportedError("AR901", self.layer, got, "a plug-in of this process", do)
+        tensors = zip(args, self.sees, strict=False)
+        results = self.made.call(self, tuple(cast(x, tensor.type.dtype) for x, tensor in tensors))
         room = (np.zeros(self.workspace, np.uint8),) if self.workspace else ()
         types = (*self.outs, *(Type((x.size,), DataType.UINT8) for x in room))
-        return tuple(widen(x, t.dtype) for x, t in zip((*made, *room), types, strict=True))
+        return tuple(widen(x, t.dtype) for x, t in zip((*results, *room), types, strict=True))
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
         """Never called: a step of the host program's own calls the plug-in."""
-        raise AssertionError("what a plug-in makes is no expression")
+        raise AssertionError("the result of a plug-in is not one expression")

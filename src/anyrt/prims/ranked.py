@@ -113,7 +113,7 @@ class Ranked(Prim):
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
         """Never called: no element is computed by itself."""
-        raise AssertionError("what is ranked is not one expression; it is written as statements")
+        raise AssertionError("a ranking is not one expression; it is written as statements")
 
     def write(
         self, out: Type, args: tuple[Read, ...], item: tuple[Dim, ...], make: Making

@@ -100,7 +100,7 @@ class Reduce(Prim):
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
         """Never called: a reduction is a loop, which the scheduler creates from `fold`."""
-        raise AssertionError("a reduction is not one expression; the scheduler makes a loop of it")
+        raise AssertionError("a reduction is not one expression; the scheduler converts it to a loop")
 
     def values(self, args: tuple[Symbolic | None, ...], out: Type) -> Symbolic | None:
         """The folded sizes."""

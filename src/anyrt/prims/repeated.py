@@ -65,7 +65,7 @@ class Repeated(Prim):
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
         """Never called: the body has kernels of its own."""
-        raise AssertionError("what is repeated is no expression")
+        raise AssertionError("the result of a loop is not one expression")
 
 
 def check_region(where: str, region: Graph, args: tuple[Type, ...]) -> None:

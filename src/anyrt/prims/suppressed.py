@@ -94,7 +94,7 @@ class Suppressed(Prim):
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
         """Never called: no element is computed by itself."""
-        raise AssertionError("which boxes are kept is not one expression; it is written as statements")
+        raise AssertionError("the selection of boxes is not one expression; it is written as statements")
 
     def write(
         self, out: Type, args: tuple[Read, ...], item: tuple[Dim, ...], make: Making
