@@ -256,7 +256,7 @@ def test_walks_stay_outside_and_nested_graphs_are_found():
     ("inner", "said"),
     [
         (Graph((), (("o", b.map_("neg", A)),)), "region 0 of repeat: param (Param"),
-        (Graph((("a", A),), (("o", A),), {}, (Symbol(N, "a", 0),)), "region 0 of repeat: n is read off"),
+        (Graph((("a", A),), (("o", A),), {}, (Symbol(N, "a", 0),)), "region 0 of repeat: n is read from"),
         (Graph((("a", A), ("a", A)), (("o", A), ("p", A))), "region 0 of repeat: 2 inputs named 'a'"),
     ],
 )
