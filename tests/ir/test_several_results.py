@@ -123,7 +123,7 @@ def test_results_that_nobody_needs_are_not_walked():
     ("value", "said"),
     [
         (Value(LEFT.node, 2), "is result 2 of 2"),
-        (Value(Node(Split(2), (X,), (LEFT.type,))), "has type float[2], its rule gives float[2], int32"),
+        (Value(Node(Split(2), (X,), (LEFT.type,))), "has type float[2], its rule infers float[2], int32"),
         (Value(Node(Split(2), (X,), (LEFT.type, LEFT.type)), 1), "has type float[2], float[2], its rule"),
     ],
 )

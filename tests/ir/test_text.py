@@ -145,15 +145,15 @@ GOOD = print_graph(graph_of(b.reshape(X, (N * 4, M.dim))), vocabulary({}))
         ("symbol n 1..64", "symbol n 64..1", "AR605", "the range"),
         ("symbol n 1..64", "symbol n 1..64 symbol n 1..2", "AR605", "a second symbol"),
         ("symbol n 1..64", "", "AR605", "a known symbol"),
-        ('input "x" v0', 'input "x" v1', "AR607", "is made by Reshape"),
-        ('input "x" v0', "", "AR607", "is no input"),
+        ('input "x" v0', 'input "x" v1', "AR607", "is a result of Reshape"),
+        ('input "x" v0', "", "AR607", "is not an input"),
         ('output "y0" v1', "", "AR607", "no outputs"),
         ('output "y0" v1', 'output "y0" v1 output "y0" v0', "AR607", "2 outputs"),
         ('output "y0" v1', 'output "y0" v1 $', "AR605", "line"),
         ('name="x"', "name=3", "AR605", "a text in quotes"),
         ("4])()", "4], dynamic_values=(n, n))()", "AR607", "AR202"),
         ("type=FLOAT", "type=FLOATS", "AR605", "a member of DataType"),
-        ("4])()", '4])() follow n "q" 0', "AR607", "'q', which is no input"),
+        ("4])()", '4])() follow n "q" 0', "AR607", "'q', which is not an input"),
     ],
 )
 def test_tampered_text_is_refused(old: str, new: str, code: str, said: str):

@@ -23,4 +23,4 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
 
 def test_both_are_loops_around_the_statements(after):
     why = after(PRODUCT, lambda k: fuse_loops(k, N, Sym("o", extent=2), Sym("m4", extent=20)))
-    assert why == "n2 and o are no loops around the kernel's statements"
+    assert why == "n2 and o are not loops around the kernel's statements"

@@ -51,4 +51,4 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
 
 def test_what_is_no_loop_is_not_split(after):
     why = after(PRODUCT, lambda k: split(k, Sym("o", extent=2), (), 0))
-    assert why == "o is no loop around the kernel's statements"
+    assert why == "o is not a loop around the kernel's statements"

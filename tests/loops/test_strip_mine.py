@@ -39,7 +39,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
 
 def test_only_loops_around_all_statements_are_cut(after, names):
     reason = after(TEXT, lambda k: strip_mine(k, names, Sym("i7", extent=4), 16))
-    assert reason == "i7 is no loop around the kernel's statements"
+    assert reason == "i7 is not a loop around the kernel's statements"
 
 
 def test_a_loop_that_an_index_divides_becomes_two(after, names):

@@ -136,7 +136,7 @@ def _store_faults(stmt: Store, scope: _Scope) -> Iterator[str]:
 
 def _fold_faults(stmt: Fold, scope: _Scope) -> Iterator[str]:
     if stmt.buffer.space is not Space.REGISTER:
-        yield f"a fold into {stmt.buffer.name}, which is no register"
+        yield f"a fold into {stmt.buffer.name}, which is not a register"
     yield from _access_faults(stmt.buffer, stmt.index, scope)
     yield from _shared_faults(stmt.buffer, scope)
     yield from _write_faults(stmt.buffer, stmt.value, scope)
@@ -160,7 +160,7 @@ def _multi_reduction_faults(stmt: MultiReduction, scope: _Scope) -> Iterator[str
         yield from _access_faults(buffer, 0, scope)
         yield from _shared_faults(buffer, scope)
         if other in scope.registers or {b.space for b in (buffer, other)} != {Space.REGISTER}:
-            yield f"{name}: {buffer.name} is no register, or {other.name} no name for another one"
+            yield f"{name}: {buffer.name} is not a register, or {other.name} is not the name of another one"
         if {buffer.stored, other.stored, *(x.type for x in values)} != {buffer.stored} or buffer.size != 1:
             yield f"{name}: {buffer.name} holds one {buffer.stored.value}, and something else is not"
     for x in stmt.step:
@@ -277,18 +277,18 @@ def _inside(loop: For, scope: _Scope) -> _Scope:
 def _block_faults(loop: For, scope: _Scope) -> Iterator[str]:
     kinds = {s.kind for s in loop.body if isinstance(s, For)}
     if scope.level not in AROUND[loop.kind]:
-        yield f"{loop.kind.value} loop {loop.var} stands where it may not"
+        yield f"{loop.kind.value} loop {loop.var} is not allowed there"
     if loop.kind in kinds and len(kinds) > 1:
-        yield f"{loop.kind.value} loop {loop.var} holds another one and other loops"
+        yield f"{loop.kind.value} loop {loop.var} contains another one and other loops"
     if _differs(index(loop.var.extent or 0), scope):
-        yield f"{loop.kind.value} loop {loop.var} has not the same extent for all threads"
+        yield f"{loop.kind.value} loop {loop.var} has different extents for threads"
 
 
 def _write_faults(buffer: Buffer, value: Expr, scope: _Scope) -> Iterator[str]:
     if buffer.space not in WRITTEN:
         yield f"a write to {buffer.name}, which is in {buffer.space.value}"
     if value.type is not buffer.stored:
-        yield f"{buffer.name} holds {buffer.stored.value} and is given {value.type.value}"
+        yield f"{buffer.name} holds {buffer.stored.value} and receives {value.type.value}"
     yield from _expr_faults(value, scope)
 
 
@@ -305,7 +305,7 @@ def _access_faults(buffer: Buffer, at: Dim, scope: _Scope) -> Iterator[str]:
         yield f"register {buffer.name} is used before it is allocated"
     moving = sorted(s.name for s in symbols(at) - scope.unrolled)
     if moving:
-        yield f"index of register {buffer.name} moves with {moving[0]}, which is no unrolled loop"
+        yield f"index of register {buffer.name} moves with {moving[0]}, which is not an unrolled loop"
     elif not (always_le(0, at) and always_le(add(at, 1), buffer.size)):
         yield f"index {at} of register {buffer.name}, which has {buffer.size} elements"
 

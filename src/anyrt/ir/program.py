@@ -222,8 +222,8 @@ def _steps(steps: Iterable[Step], indent: str) -> Iterator[str]:
             case Call():
                 yield indent + print_call(step)
             case ExternalCall(name, buffers, sizes):
-                listed = ", ".join(map(print_dim, sizes)) or "nothing"
-                yield f"{indent}  {name}({', '.join(b.name for b in buffers)}) outside, told {listed}"
+                listed = ", ".join(map(print_dim, sizes)) or "none"
+                yield f"{indent}  {name}({', '.join(b.name for b in buffers)}) outside, sizes: {listed}"
             case While(name, flag, body):
                 yield f"{indent}  {name} while {flag.name}:"
                 yield from _steps(body, f"{indent}  ")

@@ -74,7 +74,7 @@ def _faults(graph: Graph, order: Sequence[Value], param: type[Prim], known: Set[
     declared = {value for _, value in graph.inputs}
     for value in order:
         if isinstance(value.op, param) and value not in declared:
-            yield f"{graph.name(value)} ({value.op}) is used and is no input"
+            yield f"{graph.name(value)} ({value.op}) is used and is not an input"
     types = [fault for value in order if value not in known for fault in _type_faults(graph, value)]
     yield from types or _narrow_faults(graph, order)
 
@@ -95,12 +95,12 @@ def _name_faults(graph: Graph, param: type[Prim]) -> Iterator[str]:
                 yield f"{count} {role}s named {name!r}"
     for name, value in graph.inputs:
         if not isinstance(value.op, param):
-            yield f"input {name!r} is made by {type(value.op).__name__}"
+            yield f"input {name!r} is a result of {type(value.op).__name__}"
     if not graph.outputs:
         yield "no outputs"
     for symbol in graph.symbols:
         if symbol.tensor not in {name for name, _ in graph.inputs} and symbol.sym not in dict(told(graph)):
-            yield f"symbol {symbol.sym} is read off {symbol.tensor!r}, which is no input"
+            yield f"symbol {symbol.sym} is read from {symbol.tensor!r}, which is not an input"
     yield from _update_faults(graph)
 
 
@@ -108,9 +108,9 @@ def _update_faults(graph: Graph) -> Iterator[str]:
     inputs, outputs = dict(graph.inputs), dict(graph.outputs)
     for output, source in graph.updates:
         if output not in outputs or source not in inputs:
-            yield f"{output!r} lies in the memory of {source!r}, which are no output and input"
+            yield f"{output!r} is in the memory of {source!r}, which are not an output and an input"
         elif outputs[output].type != inputs[source].type:
-            yield f"{output!r} lies in the memory of {source!r}, whose type is another one"
+            yield f"{output!r} is in the memory of {source!r}, which has another type"
     for names in zip(*graph.updates, strict=True):
         yield from (f"{n!r} has two updates" for n, count in Counter(names).items() if count > 1)
 
@@ -137,6 +137,6 @@ def _type_faults(graph: Graph, value: Value) -> Iterator[str]:
         return
     if inferred != value.node.types:
         got, wanted = (", ".join(map(repr, types)) for types in (value.node.types, inferred))
-        yield f"{graph.name(value)} has type {got}, its rule gives {wanted}"
+        yield f"{graph.name(value)} has type {got}, its rule infers {wanted}"
     elif not 0 <= value.index < len(inferred):
         yield f"{graph.name(value)} is result {value.index} of {len(inferred)}"

@@ -22,7 +22,7 @@ def fuse_loops(kernel: Kernel, outer: Sym, inner: Sym, fused: Sym) -> Kernel | F
     """The loop `fused`, with as many iterations as both together, innermost."""
     vars, body = around(kernel)
     if outer not in vars or inner not in vars:
-        return Fail(f"{outer} and {inner} are no loops around the kernel's statements")
+        return Fail(f"{outer} and {inner} are not loops around the kernel's statements")
     assert inner.extent is not None, f"loop {inner} has no extent"
     values = {outer: floordiv(fused.dim, inner.extent), inner: mod(fused.dim, inner.extent)}
     rest = (v for v in vars if v not in values)

@@ -52,7 +52,7 @@ def round_up(
     if not all(_is_whole(x, copied) for x, copied in factors):
         return Fail("its terms are not words in whole tiles")
     if any(b.space is not Space.SCRATCH for s in sums.then for b in written(s)):
-        return Fail("its results do not leave through scratch")
+        return Fail("its results are not stored through scratch")
 
     def change(sums: Sums) -> tuple[Stmt, ...]:
         one = names.var(mul(ceildiv(flat(sums.summed)[1], deep), deep), "w")

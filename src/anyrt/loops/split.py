@@ -22,7 +22,7 @@ def split(kernel: Kernel, var: Sym, loops: Sequence[Sym], value: Dim) -> Kernel 
     vars, body = around(kernel)
     if var not in vars:
         if var.extent != 1:
-            return Fail(f"{var} is no loop around the kernel's statements")
+            return Fail(f"{var} is not a loop around the kernel's statements")
         return replace(kernel, body=serial([*vars, *loops], body))
     at = vars.index(var)
     order = [*vars[:at], *loops, *vars[at + 1 :]]

@@ -116,7 +116,7 @@ def _one_sided(kernel: Kernel) -> Product | Fail:
     if p.m or not p.n:
         return Fail("both factors have loops of their own")
     if any(moves(dims_of(p.sum.value), v) for v in p.summed):
-        return Fail("its sum begins elsewhere")
+        return Fail("the initial value of its sum moves with its terms")
     return p
 
 

@@ -211,7 +211,7 @@ def _unsigned(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
 
 def _cache_items(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     if not plan.is_together:
-        return Fail("results leave the registers tile by tile")
+        return Fail("results are stored tile by tile")
     t, around = plan.tile, plan.behind(plan.items, plan.panels, plan.inside)
     return cache_write_at(
         kernel, c.names, around, plan.m.own, t.tiles * plan.m.size, t.shape.n, t.turns, _line(c)
@@ -245,7 +245,7 @@ def _specialize(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
 
 def _cache_tiles(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     if not plan.leaves_by_scratch or plan.is_together:
-        return Fail("results leave the registers as they are, or scratch together")
+        return Fail("results are stored from registers, or from scratch together")
     t = plan.tile
 
     def pitch(lanes: Dim) -> int:
@@ -261,7 +261,7 @@ def _cache_tiles(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
 def _round_up(kernel: Kernel, c: Context, plan: Tiled) -> Kernel | Fail:
     t = plan.tile
     if not t.is_whole:
-        return Fail("its tiles are as large as what is left")
+        return Fail("its tiles have the size of the remainder")
     sizes, packed = (plan.m.size, t.shape.n), (t.pack_m, t.pack_n is not Pack.NOTHING)
     return round_up(kernel, c.names, plan.m.i, sizes, plan.deep, packed)
 

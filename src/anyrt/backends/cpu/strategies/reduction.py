@@ -51,7 +51,7 @@ def _leave_tiles(kernel: Kernel, c: Context) -> Result:
     if any(read_across(nest) is not None for nest in rest):
         first = allocations(kernel.body)[0].buffer
         return c.stored_first(c.folded[first], "the rest of its row is transposed, and better in tiles")
-    return Fail("the rest of its rows lies along memory")
+    return Fail("the other loops of its rows read contiguous memory")
 
 
 def _several(kernel: Kernel, c: Context) -> Fail | None:
