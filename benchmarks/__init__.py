@@ -1,6 +1,6 @@
 """AnyRT beside other programs and beside the limit of the machine: `python -m benchmarks NAME`.
 
-command, __main__    options that commands share; the list of all commands
+command, __main__    what commands share: rows, options, documents; the list of all commands
 registry             the tables of cases by peers: `ops`, `contractions`, `families`, each a suite
 suite, language      what a table is; what its cases are, with numbers, right results and translations
 sweep, session       a suite's command, which starts processes; what one process measures

@@ -7,7 +7,6 @@ An attempt is a mechanism turned round: its strategies or passes make what was t
 from __future__ import annotations
 
 import argparse
-import re
 from dataclasses import replace
 
 from anyrt.backends.cpu.strategies import STRATEGIES
@@ -24,7 +23,7 @@ from anyrt.loops.precompute_addresses import precompute_addresses
 from anyrt.passes.shorten import shorten
 from anyrt.schedule.step import Apply, Context, Step, Strategies
 from anyrt.schedule.tuning import Tuning
-from benchmarks.command import QUICK, THREADS, Command, file, only, ready
+from benchmarks.command import QUICK, THREADS, Command, file, ready
 from benchmarks.layers import report
 from benchmarks.mechanisms import MECHANISMS, Mechanism, Passes, gains, instead_of_pass
 from benchmarks.peers import DYNAMIC
@@ -161,21 +160,22 @@ ATTEMPTS = (
     *(attempt for case in (PLANES, HALF_PLANES, LONG_ROWS, GN_BF16) for attempt in _chunks(case)),
     *(attempt for case in RMS_HALVES for attempt in _together(case)),
 )
+EVERY = (*MECHANISMS, *ATTEMPTS)
 
 
-def _run(options: argparse.Namespace) -> None:
-    (threads, effort), found = ready(options), list[Gain]()
-    wanted = [m for m in (*MECHANISMS, *ATTEMPTS) if re.search(options.only, m.name)]
-    for gain in gains(threads, effort, wanted):
-        found.append(gain)
-        if options.json:
-            append(options.json, line_of("gain", gain))
-    show(report.mechanisms(found))
+def _run(options: argparse.Namespace, names: list[str]) -> None:
+    (threads, effort), rows = ready(options), list[Gain]()
+    for gain in gains(threads, effort, [m for m in EVERY if m.name in names]):
+        rows.append(gain)
+        append(options.json, line_of("gain", gain))
+    show(report.mechanisms(rows))
 
 
 COMMAND = Command(
     "mechanisms",
     "what each mechanism of the compiler gives",
     _run,
-    (only("mechanisms"), THREADS, QUICK, file("--json", "add JSON lines to those of `ops`")),
+    (THREADS, QUICK, file("--json", "add JSON lines to those of `ops`")),
+    rows=lambda: (m.name for m in EVERY),
+    what="mechanisms",
 )

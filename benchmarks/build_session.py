@@ -15,13 +15,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from anyrt.plan.disk import write_text
 from benchmarks import builds
 from benchmarks.builds import ROWS, USUAL, Built, Kind, Row, tables
-from benchmarks.command import LINES, THREADS, Command, file, names, only, option
+from benchmarks.command import LINES, THREADS, Command, file, option, progress
 from benchmarks.jobs import Job, Outcome
-from benchmarks.machine import this_machine
-from benchmarks.record import append, line_of
+from benchmarks.record import append, begin
 from benchmarks.table import markdown
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,7 +40,7 @@ class Order:
 def run(rows: Sequence[Row], order: Order) -> Iterator[Built]:
     """Each row's result as soon as there is one."""
     for row in rows:
-        print(row.name, file=sys.stderr, flush=True)
+        progress(row.name)
         yield _random(row, order) if row.kind in SEEDED else _fixed(row, order)
 
 
@@ -188,19 +186,19 @@ def _folder() -> Iterator[Path]:
 # ---- the command --------------------------------------------------------------------------------
 
 
-def _run(options: argparse.Namespace) -> None:
+def _run(options: argparse.Namespace, names: list[str]) -> None:
     random = options.random or (QUICK_RANDOM if options.quick else None)
-    rows = [replace(r, size=random) if random and r.kind in SEEDED else r for r in ROWS]
-    rows = [r for r in rows if r.size <= QUICK_LAYERS or not options.quick]
-    wanted = names(options.only, [r.name for r in rows])
-    order, found = Order(options.runs, options.threads, options.timeout, options.tree), list[Built]()
-    if options.json:
-        write_text(options.json, line_of("machine", this_machine({}, {})) + "\n")
-    for built in run([r for r in rows if r.name in wanted], order):
-        found.append(built)
-        if options.json:
-            append(options.json, builds.line_of(built))
-    print("\n".join(map(markdown, tables(found))))
+    rows = [
+        replace(r, size=random) if random and r.kind in SEEDED else r
+        for r in ROWS
+        if r.name in names and (r.size <= QUICK_LAYERS or not options.quick)
+    ]
+    order, results = Order(options.runs, options.threads, options.timeout, options.tree), list[Built]()
+    begin(options.json)
+    for built in run(rows, order):
+        results.append(built)
+        append(options.json, builds.line_of(built))
+    print("\n".join(map(markdown, tables(results))))
 
 
 COMMAND = Command(
@@ -208,7 +206,6 @@ COMMAND = Command(
     "what building networks costs",
     _run,
     (
-        only("rows"),
         option("--runs", type=int, default=1, help="the median of so many (default: %(default)s)"),
         THREADS,
         option("--timeout", type=float, default=120.0, metavar="SECONDS", help="for each process"),
@@ -217,4 +214,6 @@ COMMAND = Command(
         LINES,
         file("--tree", "another checkout, which builds", default=ROOT),
     ),
+    rows=lambda: (r.name for r in ROWS),
+    what="rows",
 )

@@ -25,6 +25,7 @@ from benchmarks.clock import measured, status_kb
 from benchmarks.engines import OPEN, bound, described, engine_of
 from benchmarks.jobs import Job, Outcome
 from benchmarks.measure import Effort, measure
+from benchmarks.record import parse
 from benchmarks.steps import Element, Tensor
 from benchmarks.values import aligned
 
@@ -211,7 +212,7 @@ def _import_everything() -> None:
 
 def main(text: str, result: Path) -> None:
     """Do the job; whatever is raised is its outcome."""
-    job, last = Job.parse(text), Outcome()
+    job, last = parse(Job, json.loads(text)), Outcome()
 
     def report(outcome: Outcome) -> None:
         nonlocal last

@@ -15,9 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-from benchmarks.command import Command, markdown, option
-from benchmarks.machine import this_machine
-from benchmarks.table import Page, Table, show
+from benchmarks.command import Command, markdown, option, publish
+from benchmarks.table import Page, Table
 
 PAGE = Page("# Collectives\n\nWritten by `python -m benchmarks collectives`.\n")
 SIZES = (4, 1 << 10, 1 << 16, 1 << 20, 1 << 22, 1 << 26)
@@ -91,10 +90,7 @@ def _row(nbytes: int, times: dict[str, list[float]]) -> tuple[str, ...]:
 
 
 def _run(options: argparse.Namespace) -> None:
-    found = tables(options.sizes)
-    show(found)
-    if options.markdown is not None:
-        PAGE.write(options.markdown, found, this_machine({}, {}), brief=True)
+    publish(options, tables(options.sizes), PAGE)
 
 
 COMMAND = Command(

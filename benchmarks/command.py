@@ -1,16 +1,19 @@
-"""What commands are made of: options that several have, and what these mean."""
+"""What commands are made of: rows to choose of, options that several have, what becomes of tables."""
 
 from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.machine import Machine, this_machine
 from benchmarks.measure import QUICK as QUICK_EFFORT
 from benchmarks.measure import Effort, limit_threads
+from benchmarks.table import Page, Table, show
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,23 +22,6 @@ class Option:
 
     name: str
     settings: dict[str, Any]  # Any: as argparse takes them
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """`python -m benchmarks NAME`: `run` gets what the options say."""
-
-    name: str
-    help: str
-    run: Callable[[argparse.Namespace], None]
-    options: tuple[Option, ...] = ()
-
-    def add(self, commands: Any) -> None:  # Any: argparse's own kind of action
-        """To a parser."""
-        parser = commands.add_parser(self.name, help=self.help)
-        parser.set_defaults(action=self.run)
-        for option in self.options:
-            parser.add_argument(option.name, **option.settings)
 
 
 def option(name: str, **settings: Any) -> Option:  # Any: see above
@@ -48,15 +34,47 @@ def file(name: str, text: str, metavar: str = "FILE", **settings: Any) -> Option
     return option(name, type=Path, metavar=metavar, help=text, **settings)
 
 
-def only(what: str) -> Option:
-    """Those to run."""
-    return option("--only", default="", metavar="REGEX", help=f"{what} whose name matches")
+@dataclass(frozen=True, slots=True)
+class Command:
+    """`python -m benchmarks NAME`: `run` gets the options.
+
+    rows: names of what it measures; --list prints those that --only matches, and `run` gets them, too. what:
+    the rows are called.
+    """
+
+    name: str
+    help: str
+    run: Callable[..., None]
+    options: tuple[Option, ...] = ()
+    rows: Callable[[], Iterable[str]] | None = None
+    what: str = "cases"
+
+    def add(self, commands: Any) -> None:  # Any: argparse's own kind of action
+        """To a parser."""
+        parser = commands.add_parser(self.name, help=self.help)
+        parser.set_defaults(action=self._act)
+        only = option("--only", default="", metavar="REGEX", help=f"{self.what} whose name matches")
+        listing = option("--list", action="store_true", help="names of what there is, and nothing else")
+        for x in (*((only, listing) if self.rows else ()), *self.options):
+            parser.add_argument(x.name, **x.settings)
+
+    def _act(self, options: argparse.Namespace) -> None:
+        if self.rows is None:
+            self.run(options)
+            return
+        chosen = matching(options.only, self.rows())
+        if not chosen:
+            how = f"`python -m benchmarks {self.name} --list` shows their names"
+            raise SystemExit(f"--only {options.only!r}: got no {self.what}; {how}")
+        if options.list:
+            print("\n".join(dict.fromkeys(chosen)))
+        else:
+            self.run(options, chosen)
 
 
 QUICK = option("--quick", action="store_true", help="few runs and short pauses: figures are rough")
 THREADS = option("--threads", type=int, default=2)
 RUNS = option("--runs", type=int, help=f"runs of each at least (default: {Effort().runs})")
-LIST = option("--list", action="store_true", help="names of what there is, and nothing else")
 FOLDER = file("--folder", "keep models there (default: none is kept)")
 LINES = file("--json", "write JSON lines")
 
@@ -71,22 +89,39 @@ def whole(document: Path) -> Option:
     return markdown(f"default: {document}, if everything ran")
 
 
-def names(pattern: str, every: Iterable[str]) -> list[str]:
+def matching(pattern: str, names: Iterable[str]) -> list[str]:
     """Those that match."""
     try:
-        return [name for name in every if re.search(pattern, name)]
+        return [name for name in names if re.search(pattern, name)]
     except re.error as error:
         raise SystemExit(f"--only {pattern!r}: got no regular expression ({error})") from None
 
 
 def effort(options: argparse.Namespace) -> Effort:
     """How long to measure."""
-    found = QUICK_EFFORT if options.quick else Effort()
+    chosen = QUICK_EFFORT if options.quick else Effort()
     runs = getattr(options, "runs", None)
-    return replace(found, runs=runs) if runs else found
+    return replace(chosen, runs=runs) if runs else chosen
 
 
 def ready(options: argparse.Namespace) -> tuple[int, Effort]:
     """(threads, effort), this process kept on so many processors."""
     limit_threads(options.threads)
     return options.threads, effort(options)
+
+
+def progress(text: str, threads: int | None = None) -> None:
+    """Say on the terminal what is measured now."""
+    print(text if threads is None else f"{threads} threads: {text}", file=sys.stderr, flush=True)
+
+
+def publish(
+    options: argparse.Namespace, tables: Sequence[Table], page: Page, document: Path | None = None,
+    machine: Machine | None = None,
+) -> None:  # fmt: skip
+    """Show the tables, and write them where --markdown says, or into `document`; of the machine the first
+    line alone unless it is given."""
+    show(tables)
+    target = options.markdown or document
+    if target:
+        page.write(target, tables, machine or this_machine({}, {}), brief=machine is None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 
@@ -26,12 +25,6 @@ class Job:
     plan: str = ""
     parts: tuple[Part, ...] = ()
     threads: int = 2
-
-    @staticmethod
-    def parse(text: str) -> Job:
-        """From JSON."""
-        fields = json.loads(text)
-        return Job(**{**fields, "parts": tuple(Part(**p) for p in fields["parts"])})
 
 
 @dataclass(frozen=True, slots=True)

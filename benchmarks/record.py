@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 from anyrt.plan.disk import write_text
-from benchmarks.machine import Machine
+from benchmarks.machine import Machine, this_machine
 from benchmarks.peers import NAMES, OURS
 
 SAME_AS_BEST = 0.03  # differences below this are a tie
@@ -113,15 +113,31 @@ class Results:
     gains: tuple[Gain, ...] = ()
 
 
+KINDS: dict[str, type[Machine | Row | Crowd | Gain]] = {
+    "machine": Machine,
+    "case": Row,
+    "call": Row,
+    "crowd": Crowd,
+    "gain": Gain,
+}
+
+
 def line_of(kind: str, item: Row | Machine | Crowd | Gain) -> str:
     """One JSON line."""
     return json.dumps({"kind": kind, **asdict(item)})
 
 
-def append(path: Path, line: str) -> None:
-    """Add a line to a file of results."""
-    with path.open("a") as file:
-        file.write(line + "\n")
+def append(path: Path | None, line: str) -> None:
+    """Add a line to a file of results, if there is one."""
+    if path is not None:
+        with path.open("a") as file:
+            file.write(line + "\n")
+
+
+def begin(path: Path | None, lines: Iterable[str] = ()) -> None:
+    """Begin a file of results, if there is to be one: the machine, and lines of an earlier run."""
+    if path is not None:
+        write_text(path, "".join(f"{x}\n" for x in (line_of("machine", this_machine({}, {})), *lines)))
 
 
 def lines(path: Path | None) -> list[dict[str, Any]]:  # Any: as JSON has them
@@ -131,45 +147,39 @@ def lines(path: Path | None) -> list[dict[str, Any]]:  # Any: as JSON has them
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+def parse(kind: Any, value: Any) -> Any:  # Any: of every type
+    """A value of a type, of what `asdict` and JSON made of it: records in tuples, dictionaries and records.
+
+    >>> parse(Crowd, {"case": "a", "threads": 2, "alone": 1.0, "beside": 1.5})
+    Crowd(case='a', threads=2, alone=1.0, beside=1.5)
+    """
+    if is_dataclass(kind):
+        types = get_type_hints(kind)
+        return kind(**{name: parse(types[name], x) for name, x in value.items()})  # type: ignore[operator]
+    match get_origin(kind), get_args(kind):
+        case type() as origin, (of, _) if origin is tuple:
+            return tuple(parse(of, x) for x in value)
+        case type() as origin, (_, of) if origin is dict:
+            return {key: parse(of, x) for key, x in value.items()}
+    return value
+
+
 def read(path: Path) -> Results:
     """The results in a file; of several lines for one case the last counts."""
-    machine: Machine | None = None
-    rows: dict[tuple[str, int], Row] = {}
-    calls: dict[tuple[str, int], Row] = {}
-    crowds: dict[tuple[str, int], Crowd] = {}
-    gains: dict[tuple[str, str, int], Gain] = {}
+    items: dict[str, dict[tuple[object, ...], Any]] = {kind: {} for kind in KINDS}
     for fields in lines(path):
-        match fields.pop("kind"):
-            case "machine":
-                machine = Machine(**fields)
-            case "case":
-                row = _row(fields)
-                rows[row.case, row.threads] = row
-            case "call":
-                row = _row(fields)
-                calls[row.case, row.threads] = row
-            case "crowd":
-                crowd = Crowd(**fields)
-                crowds[crowd.case, crowd.threads] = crowd
-            case "gain":
-                gain = Gain(**fields)
-                gains[gain.name, gain.case, gain.threads] = gain
-    if machine is None:
+        kind = fields.pop("kind")
+        if kind in KINDS:
+            key = tuple(fields.get(name) for name in ("name", "case", "threads"))
+            items[kind][key] = parse(KINDS[kind], fields)
+    if not items["machine"]:
         raise SystemExit(f"{path}: got no line about the machine, wanted a file written by --json")
-    found = (tuple(x.values()) for x in (rows, calls, crowds, gains))
-    return Results(machine, *found)  # type: ignore[arg-type]  # in the order of the fields
+    (machine,) = items.pop("machine").values()
+    return Results(machine, *(tuple(x.values()) for x in items.values()))
 
 
 def write(path: Path, results: Results) -> None:
     """All lines into a file."""
-    texts = [line_of("machine", results.machine), *(line_of("case", r) for r in results.rows)]
-    texts += [line_of("call", r) for r in results.calls]
-    texts += [line_of("crowd", c) for c in results.crowds]
-    texts += [line_of("gain", g) for g in results.gains]
+    items = ((results.machine,), results.rows, results.calls, results.crowds, results.gains)
+    texts = [line_of(kind, x) for kind, every in zip(KINDS, items, strict=True) for x in every]
     write_text(path, "\n".join(texts) + "\n")
-
-
-def _row(fields: dict[str, object]) -> Row:
-    entries = fields.pop("entries")
-    assert isinstance(entries, Iterable), "entries are a list"
-    return Row(entries=tuple(Entry(**e) for e in entries), **fields)  # type: ignore[arg-type]  # read from JSON

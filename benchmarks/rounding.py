@@ -6,7 +6,6 @@ python -m benchmarks rounding --only '^chain'
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,10 +15,8 @@ import anyrt as trt
 from anyrt.backends import loader
 from anyrt.compiler.driver import lower_plan
 from anyrt.ir.kerneltext import print_kernels
-from anyrt.plan.disk import write_text
 from anyrt.plan.file import read_plan
-from benchmarks import command
-from benchmarks.command import QUICK, THREADS, Command, names, only, ready
+from benchmarks.command import QUICK, THREADS, Command, markdown, progress, publish, ready
 from benchmarks.contractions import cases as contraction_cases
 from benchmarks.engines import bound
 from benchmarks.language import language_of
@@ -29,10 +26,16 @@ from benchmarks.peers.anyrt import Described, built
 from benchmarks.peers.anyrt import described as network_of
 from benchmarks.probe import Probe
 from benchmarks.steps import Element, types
-from benchmarks.table import Table, digits, geometric_mean, markdown, show
+from benchmarks.table import Page, Table, digits, geometric_mean
 
 HALVES: Final = frozenset({Element.F16, Element.BF16})
 SAME: Final = "the same kernels"
+PAGE: Final = Page("""# Rounding to half types
+
+What it costs that each tensor of a half type has the value of its layer's reference, rounded to the type,
+whatever is fused: the same network with `BuilderFlag.EXCESS_PRECISION` and without. Written by
+`python -m benchmarks rounding --quick`; rows whose kernels are the same are not timed.
+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ def rows(wanted: Sequence[str], threads: int, effort: Effort) -> Iterator[Row]:
     """Each of these cases, in turn with excess precision and rounded."""
     probe, every = Probe(threads, effort.patience_s), described()
     for name in wanted:
-        print(name, file=sys.stderr, flush=True)
+        progress(name)
         plans = [plan(every[name](threads), flag) for flag in (trt.BuilderFlag.EXCESS_PRECISION, None)]
         if kernels(plans[0]) == kernels(plans[1]):
             yield Row(name)
@@ -100,17 +103,15 @@ def table(found: Sequence[Row], threads: int) -> Table:
     )
 
 
-def _run(options: argparse.Namespace) -> None:
+def _run(options: argparse.Namespace, names: list[str]) -> None:
     threads, effort = ready(options)
-    shown = table([*rows(names(options.only, described()), threads, effort)], threads)
-    show([shown])
-    if options.markdown:
-        write_text(options.markdown, markdown(shown))
+    publish(options, [table([*rows(names, threads, effort)], threads)], PAGE)
 
 
 COMMAND = Command(
     "rounding",
     "what rounding each tensor to its half type costs",
     _run,
-    (only("cases"), THREADS, QUICK, command.markdown("write the table")),
+    (THREADS, QUICK, markdown("write the table")),
+    rows=described,
 )

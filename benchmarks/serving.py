@@ -9,7 +9,6 @@ import argparse
 import asyncio
 import json
 import os
-import re
 import socket
 import subprocess
 import sys
@@ -28,9 +27,8 @@ from onnx import helper, numpy_helper, parser
 
 import anyrt
 from benchmarks.clock import status_kb
-from benchmarks.command import Command, file, markdown, option
-from benchmarks.machine import this_machine
-from benchmarks.table import Page, Table, show
+from benchmarks.command import Command, file, markdown, option, publish
+from benchmarks.table import Page, Table
 
 PAGE = Page("# Serving\n\nWritten by `python -m benchmarks serve`.\n")
 TURNS = 5  # of each measure, bare and served by turns
@@ -74,18 +72,20 @@ class Load:
         return sorted(self.milliseconds)[min(len(self.milliseconds) - 1, int(part * len(self.milliseconds)))]
 
 
-def tables(resnet: Path | None, seconds: float, small: int, only: str = "") -> list[Table]:
-    """One row for each measure, of those parts that match `only`."""
+PARTS = ("overhead", "saturation", "batching", "growth")
+
+
+def tables(resnet: Path | None, seconds: float, small: int, parts: Sequence[str] = PARTS) -> list[Table]:
+    """One row for each measure, of these parts; none of saturation without a file of ResNet-50."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        parts: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
+        measures: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
             "overhead": lambda: _overhead(folder, seconds),
+            "saturation": lambda: _saturation(resnet, seconds) if resnet else iter(()),
             "batching": lambda: _batching(folder, seconds),
             "growth": lambda: _growth(folder, small),
         }
-        if resnet is not None:
-            parts["saturation"] = lambda: _saturation(resnet, seconds)
-        rows = [row for part, run in parts.items() if re.search(only, part) for row in run()]
+        rows = [row for part in parts for row in measures[part]()]
     return [Table("Serving", ("what", "bare", "served", "served / bare", "clients' CPU"), tuple(rows), NOTE)]
 
 
@@ -334,11 +334,8 @@ def _growth(folder: Path, small: int) -> Iterator[tuple[str, ...]]:
     )
 
 
-def _run(options: argparse.Namespace) -> None:
-    found = tables(options.resnet, options.seconds, options.small, options.only)
-    show(found)
-    if options.markdown:
-        PAGE.write(options.markdown, found, this_machine({}, {}), brief=True)
+def _run(options: argparse.Namespace, parts: list[str]) -> None:
+    publish(options, tables(options.resnet, options.seconds, options.small, parts), PAGE)
 
 
 COMMAND = Command(
@@ -347,9 +344,10 @@ COMMAND = Command(
     _run,
     (
         file("--resnet", "that of python -m benchmarks.models.networks"),
-        option("--only", default="", metavar="REGEX", help="overhead, saturation, batching, growth"),
         option("--seconds", type=float, default=5.0, help="of each measure (default: %(default)s)"),
         option("--small", type=int, default=1_000_000, help="requests (default: %(default)s)"),
         markdown("write the table"),
     ),
+    rows=lambda: PARTS,
+    what="measures",
 )

@@ -6,7 +6,6 @@ python -m benchmarks stages --only '^depthwise'
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,14 +21,13 @@ from anyrt.compiler.request import BuildRequest
 from anyrt.plan.file import read_plan
 from anyrt.plan.report import parse_report
 from anyrt.schedule.step import Strategies
-from benchmarks.command import QUICK, THREADS, Command, markdown, names, only, ready
-from benchmarks.machine import this_machine
+from benchmarks.command import QUICK, THREADS, Command, markdown, progress, publish, ready
 from benchmarks.measure import Effort, Times, measure, paired
 from benchmarks.mechanisms import built
 from benchmarks.peers import Way
 from benchmarks.peers.anyrt import LOGGER, load
 from benchmarks.probe import Probe
-from benchmarks.table import Page, Table, digits, show
+from benchmarks.table import Page, Table, digits
 from benchmarks.values import Array
 
 Feeds: TypeAlias = dict[str, Array]
@@ -183,7 +181,7 @@ def rows(wanted: Sequence[str], threads: int, effort: Effort) -> Iterator[Row]:
     """Each of these cases, in turn in kernels of their own and with stages."""
     probe = Probe(threads, effort.patience_s)
     for case in (c for c in CASES if c.name in wanted):
-        print(case.name, file=sys.stderr, flush=True)
+        progress(case.name)
         feeds = case.feeds()
         (count, apart), (fewer, joined) = (made(case, s, threads, feeds) for s in (APART, STRATEGIES))
         if fewer == count:
@@ -228,18 +226,15 @@ def table(found: Sequence[Row], threads: int) -> Table:
     )
 
 
-def _run(options: argparse.Namespace) -> None:
+def _run(options: argparse.Namespace, names: list[str]) -> None:
     threads, effort = ready(options)
-    wanted = names(options.only, [c.name for c in CASES])
-    shown = table([*rows(wanted, threads, effort)], threads)
-    show([shown])
-    if options.markdown:
-        PAGE.write(options.markdown, [shown], this_machine({}, {}), brief=True)
+    publish(options, [table([*rows(names, threads, effort)], threads)], PAGE)
 
 
 COMMAND = Command(
     "stages",
     "what contractions at items of a later one give",
     _run,
-    (only("cases"), THREADS, QUICK, markdown("write the document")),
+    (THREADS, QUICK, markdown("write the document")),
+    rows=lambda: (c.name for c in CASES),
 )

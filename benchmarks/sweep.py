@@ -15,20 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks import record, session
-from benchmarks.command import (
-    LINES,
-    LIST,
-    QUICK,
-    RUNS,
-    Command,
-    effort,
-    file,
-    markdown,
-    names,
-    only,
-    option,
-    whole,
-)
+from benchmarks.command import LINES, QUICK, RUNS, Command, effort, file, markdown, option, publish, whole
 from benchmarks.compare import comparison
 from benchmarks.measure import limit_threads
 from benchmarks.peers import OURS
@@ -43,8 +30,6 @@ def command_of(suite: Suite) -> Command:
     """Its command."""
     everybody = ",".join(suite.peers)
     options = (
-        only("cases"),
-        LIST,
         option("--peers", default=everybody, help="who takes part (default: %(default)s)"),
         option("--threads", default="2,1", help="numbers of threads (default: %(default)s)"),
         *(RUNS, QUICK, LINES, file("--compare", "compare with JSON lines of an earlier run", "OLD")),
@@ -52,43 +37,33 @@ def command_of(suite: Suite) -> Command:
         option("--no-calls", action="store_true", help="leave out the overhead of a call"),
         option("--session", type=Path, help=argparse.SUPPRESS),
     )
-    return Command(suite.command, suite.help, partial(_run, suite), options)
+    return Command(suite.command, suite.help, partial(_run, suite), options, lambda: suite.language.cases)
 
 
-def _run(suite: Suite, options: argparse.Namespace) -> None:
-    wanted = names(options.only, suite.language.cases)
+def _run(suite: Suite, options: argparse.Namespace, cases: list[str]) -> None:
     if options.session:
-        _session(suite, wanted, options)
-    if not wanted:
-        how = f"`python -m benchmarks {suite.command} --list` shows their names"
-        raise SystemExit(f"--only {options.only!r}: got no case; {how}")
-    if options.list:
-        print("\n".join(wanted))
-        return
+        _session(suite, cases, options)
     with tempfile.TemporaryDirectory() as folder:
-        output = (
-            options.json or Path(folder) / "lines"
-        )  # grows case by case: a run that is stopped is not lost
+        # It grows case by case: a run that is stopped is not lost.
+        output = options.json or Path(folder) / "lines"
         output.unlink(missing_ok=True)
         for threads in options.threads.split(","):
-            _run_sessions(suite, options, wanted, threads, output)
+            _run_sessions(suite, options, cases, threads, output)
         results = record.read(output)
     if options.json:
         record.write(options.json, results)
-    show(suite.tables(results))
+    is_whole = len(cases) == len(suite.language.cases) and options.peers == ",".join(suite.peers)
+    document = suite.document if is_whole and not options.quick else None
+    publish(options, suite.tables(results), suite.page, document, results.machine)
     if options.compare:
         show([comparison(record.read(options.compare), results)])
-    is_whole = len(wanted) == len(suite.language.cases) and options.peers == ",".join(suite.peers)
-    target = options.markdown or (suite.document if is_whole and not options.quick else None)
-    if target:
-        suite.write(target, results)
 
 
 def _run_sessions(
-    suite: Suite, options: argparse.Namespace, wanted: Sequence[str], threads: str, output: Path
+    suite: Suite, options: argparse.Namespace, cases: Sequence[str], threads: str, output: Path
 ) -> None:
     """A process for every few cases; one that dies costs the case it died in."""
-    left, calls = list(wanted), not options.no_calls
+    left, calls = list(cases), not options.no_calls
     while left:
         todo, before = left[:PER_SESSION], _done(output, threads)
         command = [sys.executable, "-m", "benchmarks", suite.command, "--session", str(output)]
@@ -115,7 +90,7 @@ def _done(output: Path, threads: str) -> set[str]:
     return {r.case for r in record.read(output).rows if r.threads == int(threads)}
 
 
-def _session(suite: Suite, wanted: Sequence[str], options: argparse.Namespace) -> None:
+def _session(suite: Suite, cases: Sequence[str], options: argparse.Namespace) -> None:
     """What a child process does."""
     faulthandler.enable()
     threads, peers = int(options.threads), tuple(options.peers.split(","))
@@ -123,14 +98,10 @@ def _session(suite: Suite, wanted: Sequence[str], options: argparse.Namespace) -
     if set(peers) - set(suite.peers) or OURS not in peers:
         some = f"{OURS} and some of {', '.join(suite.peers)}"
         raise SystemExit(f"--peers: got {options.peers!r}, wanted {some}")
-    order = session.Order(tuple(wanted), peers, threads, effort(options), not options.no_calls)
+    order = session.Order(tuple(cases), peers, threads, effort(options), not options.no_calls)
     session.run(suite, order, options.session)
     sys.stderr.flush()
     os._exit(0)  # some peers' threads hang when the interpreter ends
-
-
-def _list(options: argparse.Namespace) -> None:
-    print("\n".join(names(options.only, LAYERS.language.cases)))
 
 
 def _compare(options: argparse.Namespace) -> None:
@@ -140,14 +111,16 @@ def _compare(options: argparse.Namespace) -> None:
 def _report(options: argparse.Namespace) -> None:
     results = record.read(options.results)
     suite = next((s for s in SUITES if s.has(results)), LAYERS)
-    show(suite.tables(results))
-    if options.markdown:
-        suite.write(options.markdown, results)
+    publish(options, suite.tables(results), suite.page, machine=results.machine)
+
+
+def _list(options: argparse.Namespace, names: list[str]) -> None:
+    print("\n".join(names))
 
 
 COMMANDS = (
     *map(command_of, SUITES),
-    Command("list", "names of all cases of ops", _list, (only("cases"),)),
+    Command("list", "names of all cases of ops", _list, rows=lambda: LAYERS.language.cases),
     Command(
         "compare", "two files of results", _compare, (option("old", type=Path), option("new", type=Path))
     ),

@@ -27,10 +27,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeAlias
 
-from anyrt.plan.disk import write_text
 from benchmarks import record
-from benchmarks.command import LINES, QUICK, RUNS, THREADS, Command, effort, names, only, option
-from benchmarks.machine import this_machine
+from benchmarks.command import LINES, QUICK, RUNS, THREADS, Command, effort, option, progress
 from benchmarks.measure import Effort, length, processors
 from benchmarks.registry import CONTRACTIONS, FAMILIES
 from benchmarks.registry import LAYERS as CHAINS
@@ -130,7 +128,7 @@ def _measured(names: Sequence[str], order: Order) -> Iterator[Pair]:
         old, new = (stack.enter_context(Process(t, order.threads)) for t in (order.old, order.new))
         prepared = [(name, old.prepare(name), new.prepare(name)) for name in names]
         for name, before, after in prepared:
-            print(name, file=sys.stderr, flush=True)
+            progress(name)
             if isinstance(before, str) or isinstance(after, str):
                 yield Pair(name, "", error=f"old: {before}" if isinstance(before, str) else f"new: {after}")
                 continue
@@ -306,25 +304,21 @@ def _group(layer: str, found: Sequence[Pair]) -> tuple[str, ...]:
     return (layer, str(len(found)), told, *counts)
 
 
-def _run(options: argparse.Namespace) -> None:
+def _run(options: argparse.Namespace, names: list[str]) -> None:
     from tools.replays.trees import changed, source_tree  # which lowers all networks, as no other command
 
     processors(options.threads)
-    wanted = names(options.only, LAYERS)
-    found = read(options.json) if options.resume and options.json and options.json.exists() else []
-    if options.json:
-        lines = [record.line_of("machine", this_machine({}, {})), *map(line_of, found)]
-        write_text(options.json, "".join(f"{line}\n" for line in lines))
+    done = read(options.json) if options.resume and options.json and options.json.exists() else []
+    record.begin(options.json, map(line_of, done))
     with source_tree(options.old) as old:
-        wanted = changed(old, options.only) if options.changed else wanted
-        left = [n for n in wanted if n not in {p.case for p in found}]
+        names = changed(old, options.only) if options.changed else names
+        left = [n for n in names if n not in {p.case for p in done}]
         for pair in pairs(left, Order(old, ROOT, options.threads, effort(options))):
-            found.append(pair)
-            if options.json:
-                record.append(options.json, line_of(pair))
-    show(tables(found))
+            done.append(pair)
+            record.append(options.json, line_of(pair))
+    show(tables(done))
     if options.changed:
-        print("\n".join(map(said, found)))
+        print("\n".join(map(said, done)))
 
 
 COMMAND = Command(
@@ -334,7 +328,8 @@ COMMAND = Command(
     (
         option("--old", required=True, metavar="TREE", help="the other checkout, or a commit"),
         option("--changed", action="store_true", help="only cases whose kernels differ (tools/replay.py)"),
-        *(only("cases"), THREADS, RUNS, QUICK, LINES),
+        *(THREADS, RUNS, QUICK, LINES),
         option("--resume", action="store_true", help="go on where FILE of --json ends"),
     ),
+    rows=lambda: LAYERS,
 )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
-import sys
 import tempfile
 from contextlib import nullcontext
 from dataclasses import asdict
@@ -13,38 +11,29 @@ from pathlib import Path
 
 from benchmarks.bits import report
 from benchmarks.bits.rows import COMPILED, FLOAT_GROUPS, OPENVINO, ORT, ROWS, Row
-from benchmarks.bits.session import measure_rows, result_of
-from benchmarks.command import FOLDER, LIST, QUICK, THREADS, Command, file, only, whole
+from benchmarks.bits.session import Result, measure_rows
+from benchmarks.command import FOLDER, QUICK, THREADS, Command, file, progress, publish, whole
 from benchmarks.machine import this_machine
 from benchmarks.models.programs import versions
-from benchmarks.record import append, lines
-from benchmarks.table import show
+from benchmarks.record import append, lines, parse
 
 DOCUMENT = Path("docs/tables/bits.md")
 
 
-def _run(options: argparse.Namespace) -> None:
+def _run(options: argparse.Namespace, names: list[str]) -> None:
     """Measure, and show tables."""
-    wanted = [r for r in ROWS if re.search(options.only, r.name)]
-    if options.list:
-        print("\n".join(r.name for r in wanted))
-        return
-    known = {r.row: r for r in map(result_of, lines(options.json))}
+    known = {r.row: r for r in (parse(Result, x) for x in lines(options.json))}
     with nullcontext(options.folder) if options.folder else tempfile.TemporaryDirectory() as folder:
         Path(folder).mkdir(parents=True, exist_ok=True)
-        for rows in _together([r for r in wanted if r.name not in known]):
-            print(
-                f"{options.threads} threads: {', '.join(r.name for r in rows)}", file=sys.stderr, flush=True
-            )
+        for rows in _together([r for r in ROWS if r.name in names and r.name not in known]):
+            progress(", ".join(r.name for r in rows), options.threads)
             for result in measure_rows(rows[0].model, rows, Path(folder), options.threads, options.quick):
                 known[result.row] = result
-                if options.json:
-                    append(options.json, json.dumps(asdict(result)))
-    found = [known[r.name] for r in ROWS if r.name in known]
-    show(report.tables(found))
-    target = options.markdown or (DOCUMENT if len(found) == len(ROWS) and not options.only else None)
-    if target:
-        report.PAGE.write(target, report.tables(found), this_machine(*versions((ORT, OPENVINO, COMPILED))))
+                append(options.json, json.dumps(asdict(result)))
+    results = [known[r.name] for r in ROWS if r.name in known]
+    document = DOCUMENT if len(results) == len(ROWS) and not options.only else None
+    machine = this_machine(*versions((ORT, OPENVINO, COMPILED)))
+    publish(options, report.tables(results), report.PAGE, document, machine)
 
 
 def _together(rows: list[Row]) -> list[list[Row]]:
@@ -59,8 +48,7 @@ COMMAND = Command(
     "bits",
     "fewer bits: bfloat16, half, int8, weights of a few bits, and fewer products in float32",
     _run,
-    (
-        *(only("rows"), LIST, THREADS, QUICK, FOLDER),
-        *(file("--json", "add JSON lines; rows there are not run"), whole(DOCUMENT)),
-    ),
+    (THREADS, QUICK, FOLDER, file("--json", "add JSON lines; rows there are not run"), whole(DOCUMENT)),
+    rows=lambda: (r.name for r in ROWS),
+    what="rows",
 )

@@ -38,6 +38,7 @@ from benchmarks.models.session import TRIES, child, flops_per_us
 from benchmarks.peers import Cannot, Way
 from benchmarks.probe import Probe
 from benchmarks.race import REASON, Race
+from benchmarks.record import parse
 from benchmarks.steps import Element
 from benchmarks.values import Array
 
@@ -85,12 +86,6 @@ class Result:
     timed: dict[str, Timed] = field(default_factory=dict)
     built: dict[str, Built] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
-
-
-def result_of(fields: dict[str, Any]) -> Result:  # Any: as JSON has them
-    """What `asdict` has taken apart."""
-    timed = {k: Timed(**v) for k, v in fields.pop("timed").items()}
-    return Result(timed=timed, built={k: Built(**v) for k, v in fields.pop("built").items()}, **fields)
 
 
 # ---- the parent ---------------------------------------------------------------------------------
@@ -144,7 +139,8 @@ def _result(
     reasons = found.get("left_out", {}) | failed
     if "failed" in found:
         reasons = dict.fromkeys(labels, found["failed"]) | reasons
-    return result_of(
+    return parse(
+        Result,
         {
             "row": row.name,
             "threads": threads,
@@ -152,7 +148,7 @@ def _result(
             "timed": {k: v for k, v in found.get("timed", {}).items() if k in labels},
             "built": {k: v for k, v in built.items() if k in labels and k not in failed},
             "left_out": {k: v for k, v in reasons.items() if k in labels},
-        }
+        },
     )
 
 

@@ -7,13 +7,12 @@ have an open axis. At each size it runs in turn with an engine that was built fo
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import anyrt as trt
-from benchmarks.command import QUICK, RUNS, THREADS, Command, names, only, ready, whole
+from benchmarks.command import QUICK, RUNS, THREADS, Command, progress, publish, ready, whole
 from benchmarks.contractions.forms import (
     Attention,
     Case,
@@ -35,7 +34,7 @@ from benchmarks.measure import Effort, measure
 from benchmarks.peers.anyrt import Described, bound, built
 from benchmarks.peers.anyrt import described as network_of
 from benchmarks.probe import Probe
-from benchmarks.table import Page, Table, by_threads, digits, geometric_mean, show
+from benchmarks.table import Page, Table, by_threads, digits, geometric_mean
 
 WANTED = 1.10  # times the static engine's time
 SIZES = ("least", "usual", "largest")
@@ -157,7 +156,7 @@ def rows_of(opened: Opened, threads: int, effort: Effort) -> Iterator[Row]:
     """The case at each of its sizes."""
     probe, shared = Probe(threads, effort.patience_s), built(described(opened.cases, threads))
     for size, case in zip(SIZES, opened.cases, strict=True):
-        print(f"{threads} threads: {opened.name}, {size}", file=sys.stderr, flush=True)
+        progress(f"{opened.name}, {size}", threads)
         task, exact = LANGUAGE.task(case, threads)
         ways = [bound(task, plan, "") for plan in (built(described((case,), threads)), shared)]
         for way in ways:
@@ -205,20 +204,17 @@ def _line(found: Sequence[Row]) -> tuple[str, ...]:
     return (usual.name, usual.shapes, *cells)
 
 
-def _run(options: argparse.Namespace) -> None:
+def _run(options: argparse.Namespace, names: list[str]) -> None:
     threads, effort = ready(options)
-    wanted = names(options.only, [c.name for c in ALL])
-    found = [row for c in ALL if c.name in wanted for row in rows_of(c, threads, effort)]
-    shown = tables(found)
-    show(shown)
-    target = options.markdown or (DOCUMENT if len(wanted) == len(ALL) and not options.quick else None)
-    if target:
-        PAGE.write(target, shown, this_machine({"AnyRT": trt.__anyrt_version__}, {}))
+    rows = [row for c in ALL if c.name in names for row in rows_of(c, threads, effort)]
+    document = DOCUMENT if len(names) == len(ALL) and not options.quick else None
+    publish(options, tables(rows), PAGE, document, this_machine({"AnyRT": trt.__anyrt_version__}, {}))
 
 
 COMMAND = Command(
     "open",
     "engines with open sizes beside static ones",
     _run,
-    (only("cases"), THREADS, RUNS, QUICK, whole(DOCUMENT)),
+    (THREADS, RUNS, QUICK, whole(DOCUMENT)),
+    rows=lambda: (c.name for c in ALL),
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import subprocess
 import sys
 import tempfile
@@ -12,13 +11,12 @@ from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.command import FOLDER, QUICK, THREADS, Command, file, only, option, whole
+from benchmarks.command import FOLDER, QUICK, THREADS, Command, file, option, progress, publish, whole
 from benchmarks.machine import this_machine
 from benchmarks.models import report
 from benchmarks.models.programs import OURS, PROGRAMS, versions
-from benchmarks.models.session import Measured, measure_model, measured
-from benchmarks.record import append, lines
-from benchmarks.table import show
+from benchmarks.models.session import Measured, measure_model
+from benchmarks.record import append, lines, parse
 
 DOCUMENT = Path("docs/tables/models.md")
 NAMES = ("resnet50", "mobilenet", "efficientnet", "vit", "bert", "unet", "yolo", "lstm", "gru", "whisper",
@@ -26,20 +24,18 @@ NAMES = ("resnet50", "mobilenet", "efficientnet", "vit", "bert", "unet", "yolo",
 RUNS, FEW = 40, 10
 
 
-def _run(options: argparse.Namespace) -> None:
+def _run(options: argparse.Namespace, names: list[str]) -> None:
     """Measure, and show tables."""
-    known = {m.model: m for m in map(measured, lines(options.json))}
+    known = {m.model: m for m in (parse(Measured, x) for x in lines(options.json))}
     with nullcontext(options.folder) if options.folder else tempfile.TemporaryDirectory() as folder:
-        for name in (n for n in NAMES if re.search(options.only, n) and n not in known):
-            print(f"{options.threads} threads: {name}", file=sys.stderr, flush=True)
+        for name in (n for n in names if n not in known):
+            progress(name, options.threads)
             known[name] = _measured(name, Path(folder), options)
-            if options.json:
-                append(options.json, json.dumps(asdict(known[name])))
+            append(options.json, json.dumps(asdict(known[name])))
     rows = [known[n] for n in NAMES if n in known]
-    show(report.tables(rows))
-    target = options.markdown or (DOCUMENT if len(rows) == len(NAMES) and not options.only else None)
-    if target:
-        report.PAGE.write(target, report.tables(rows), this_machine(*versions(options.programs.split(","))))
+    document = DOCUMENT if len(rows) == len(NAMES) and not options.only else None
+    machine = this_machine(*versions(options.programs.split(",")))
+    publish(options, report.tables(rows), report.PAGE, document, machine)
 
 
 def _measured(name: str, folder: Path, options: argparse.Namespace) -> Measured:
@@ -48,8 +44,8 @@ def _measured(name: str, folder: Path, options: argparse.Namespace) -> Measured:
         subprocess.run([sys.executable, "-m", "benchmarks.models.networks", folder, name], check=True)
     programs = options.programs.split(",")
     if programs[0] != OURS or set(programs) - set(PROGRAMS):
-        got, wanted = repr(options.programs), f"{OURS} first, then some of {', '.join(PROGRAMS)}"
-        raise SystemExit(f"--programs: got {got}, wanted {wanted}")
+        want = f"{OURS} first, then some of {', '.join(PROGRAMS)}"
+        raise SystemExit(f"--programs: got {options.programs!r}, wanted {want}")
     return measure_model(name, folder, options.threads, programs, FEW if options.quick else RUNS)
 
 
@@ -58,14 +54,11 @@ COMMAND = Command(
     "whole models from ONNX files",
     _run,
     (
-        only("models"),
         option("--programs", default=",".join(PROGRAMS), help="(default: %(default)s)"),
-        *(
-            THREADS,
-            QUICK,
-            FOLDER,
-            file("--json", "add JSON lines; models there are not run"),
-            whole(DOCUMENT),
-        ),
+        *(THREADS, QUICK, FOLDER),
+        file("--json", "add JSON lines; models there are not run"),
+        whole(DOCUMENT),
     ),
+    rows=lambda: NAMES,
+    what="models",
 )

@@ -33,6 +33,7 @@ from benchmarks.models.kernels import KernelTime, kernels
 from benchmarks.models.programs import OURS, PROGRAMS, engine_of
 from benchmarks.probe import Probe
 from benchmarks.race import Judge, Race
+from benchmarks.record import parse
 from benchmarks.steps import Element
 from benchmarks.values import Array
 
@@ -78,12 +79,6 @@ class Measured:
         return max(flops / self.flops_per_us, moved / self.bytes_per_us)
 
 
-def measured(fields: dict[str, Any]) -> Measured:  # Any: as JSON has them
-    """What `asdict` has taken apart."""
-    timed = tuple(Timed(**t) for t in fields.pop("timed"))
-    return Measured(timed=timed, kernels=tuple(KernelTime(**k) for k in fields.pop("kernels")), **fields)
-
-
 def measure_model(model: str, folder: Path, threads: int, programs: list[str], runs: int) -> Measured:
     """A model by each program alone, and by all in turn."""
     with tempfile.TemporaryDirectory() as cache_folder:
@@ -95,7 +90,7 @@ def measure_model(model: str, folder: Path, threads: int, programs: list[str], r
         raise SystemExit(f"{model}: {found['failed']}")
     for timed in found["timed"]:
         timed |= {k: v for k, v in loads[timed["program"]].items() if k != "failed"}
-    return measured(found | {"first_load_s": first.get("load_s", 0.0)})
+    return parse(Measured, found | {"first_load_s": first.get("load_s", 0.0)})
 
 
 def child(module: str, *words: object) -> dict[str, Any]:  # Any: as JSON has them

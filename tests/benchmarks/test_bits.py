@@ -16,9 +16,10 @@ from benchmarks.bits.judge import distance, least_cosine
 from benchmarks.bits.narrow import in_bfloat16
 from benchmarks.bits.products import Product, streamed
 from benchmarks.bits.rows import ROWS, Ask, Entry, Figure, Goal, Group
-from benchmarks.bits.session import Built, Result, Timed, result_of
+from benchmarks.bits.session import Built, Result, Timed
 from benchmarks.machine import Machine
 from benchmarks.measure import once
+from benchmarks.record import parse
 
 MACHINE = Machine("a processor", 2, "L1", "avx2", "Linux", "Python", "0", {}, {})
 BY_NAME = {r.name: r for r in ROWS}
@@ -198,4 +199,4 @@ def test_the_first_line_of_an_error_is_one_that_says_more_than_where():
 
 def test_results_pass_through_json():
     result = found("i4_1x2048x2048", 10.0, ort=12.0)
-    assert result_of(asdict(result)) == result
+    assert parse(Result, asdict(result)) == result

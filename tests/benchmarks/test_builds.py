@@ -20,6 +20,7 @@ from benchmarks.building import ACTIONS, FORMS
 from benchmarks.builds import ROWS, Built, Kind, Row, faults, tables, wanted
 from benchmarks.jobs import Job, Outcome, Part
 from benchmarks.random_graphs import Seeded
+from benchmarks.record import parse
 
 LAYERS = ["IActivationLayer", "INormalizationLayer", "IElementWiseLayer", "IResizeLayer", "IShuffleLayer"]
 
@@ -191,7 +192,7 @@ def test_a_report_without_a_reason_gives_none():
 
 def test_jobs_survive_json_and_every_row_has_a_way():
     job = Job("build", "residual", 3, parts=(Part("residual", 1, 3),))
-    assert Job.parse(json.dumps(asdict(job))) == job
+    assert parse(Job, json.loads(json.dumps(asdict(job)))) == job
     assert {j.action for j in build_session.SEEDED.values()} <= set(ACTIONS)
     assert {*build_session.WAYS, *build_session.SEEDED} == set(Kind)
 

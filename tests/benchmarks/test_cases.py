@@ -5,7 +5,7 @@ import doctest
 import numpy as np
 import pytest
 
-from benchmarks import steps, table
+from benchmarks import record, steps, table
 from benchmarks.layers import arrays, formula, reference, spellings, taps
 from benchmarks.layers.cases import ALL, CASES, SPELLED, TINY, Case, Layer, traffic
 from benchmarks.layers.formula import Formula, Line, Number, Op, Weights, evaluate, shapes_of
@@ -238,6 +238,8 @@ def test_transposing_back_and_forth_is_nothing():
     assert (run((Transpose((2, 0, 1)), Transpose((1, 2, 0))), x) == x).all()
 
 
-@pytest.mark.parametrize("module", [arrays, formula, spellings, steps, table, taps], ids=lambda m: m.__name__)
+@pytest.mark.parametrize(
+    "module", [arrays, formula, record, spellings, steps, table, taps], ids=lambda m: m.__name__
+)
 def test_examples_in_docstrings_hold(module):
     assert doctest.testmod(module).failed == 0

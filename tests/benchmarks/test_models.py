@@ -15,7 +15,8 @@ from benchmarks.machine import Machine
 from benchmarks.models import report
 from benchmarks.models.kernels import KernelTime, executed, kernels, work_of
 from benchmarks.models.programs import engine_of
-from benchmarks.models.session import Measured, Timed, measured
+from benchmarks.models.session import Measured, Timed
+from benchmarks.record import parse
 
 MACHINE = Machine("a processor", 2, "L1", "avx2", "Linux", "Python", "0", {}, {})
 
@@ -98,4 +99,4 @@ def test_tables_say_who_is_ahead_and_where_time_goes(tmp_path):
 
 
 def test_results_pass_through_json():
-    assert measured(asdict(found(8.0, 16.0))) == found(8.0, 16.0)
+    assert parse(Measured, asdict(found(8.0, 16.0))) == found(8.0, 16.0)
