@@ -6,7 +6,7 @@ python -m benchmarks ops --only '^spelled'        normalisation of elementary la
 python -m benchmarks ops --json new.jsonl --compare old.jsonl
 python -m benchmarks contractions                 products, convolutions, attention; an hour or two
 python -m benchmarks contractions --only '^product_512' --quick --threads 1
-python -m benchmarks contractions --list          names of its cases; so have all tables that --only chooses of
+python -m benchmarks contractions --list          names of its cases; other tables have --list, too
 python -m benchmarks families                     gathers, scatters, top k, sums, samples, fills, codes
 python -m benchmarks bits --quick                 fewer bits: bfloat16, half, int8, weights of a few bits
 python -m benchmarks bits --only '^i4_1x' --json new.jsonl
