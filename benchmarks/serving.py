@@ -217,10 +217,11 @@ def _overhead(folder: Path, seconds: float) -> Iterator[tuple[str, ...]]:
             echoes.append(_clients(one, "tiny", bodies, 1, seconds / TURNS))
             loads.append(_clients(two, "tiny", bodies, 1, seconds / TURNS))
     engine, served = median(engines[1:]), median(x.at(0.5) for x in loads[1:])
+    echo = median(x.at(0.5) for x in echoes[1:])
     over, cpu = served - engine, _cpu(loads[1:])
     yield (
         "overhead of a request, median",
-        f"engine {engine:.3f} ms",
+        f"engine {engine:.3f} ms, echo on the bare server {echo:.3f} ms",
         f"{served:.3f} ms",
         f"+{over:.3f} ms",
         cpu,
