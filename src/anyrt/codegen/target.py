@@ -122,7 +122,7 @@ class NativeTarget(Target[S], Protocol[S]):
         *,
         checked: bool = False,
     ) -> str:
-        """The text of kernels, for people, each under its own name. `shared`: further names, each with the
+        """The text of kernels for users, each under its own name. `shared`: further names, each with the
         kernel that it is for."""
 
     def assembly(self, text: str) -> str:

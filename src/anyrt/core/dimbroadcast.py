@@ -66,9 +66,9 @@ def broadcast_factor(product: Monomial) -> tuple[Sequence[Dim], Monomial]:
     for largest in (a for a in product if flags and isinstance(a, Fn) and a.op == MAX):
         sizes = compared(MAX, Expr((((largest,), 1),)))
         for flag in flags:
-            asked = compared(MIN, Expr((((flag,), 1),)))
-            never = set(sizes).difference(asked)  # 0, which they are therefore not asked for
-            if set(asked) <= {1, *sizes} and 1 in asked and all(always_le(1, s) for s in never):
+            operands = compared(MIN, Expr((((flag,), 1),)))
+            never = set(sizes).difference(operands)  # at least 1, so the minimum omits them
+            if set(operands) <= {1, *sizes} and 1 in operands and all(always_le(1, s) for s in never):
                 others = list(product)
                 others.remove(largest)
                 others.remove(flag)

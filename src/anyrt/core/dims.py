@@ -190,12 +190,12 @@ def _terms(x: Dim) -> tuple[tuple[Monomial, int], ...]:
 
 def polynomial(terms: Mapping[Monomial, int]) -> Dim:
     """The sum of monomials with their coefficients, without simplification."""
-    kept = [(m, c) for m, c in terms.items() if c]
-    if not kept:
+    nonzero = [(m, c) for m, c in terms.items() if c]
+    if not nonzero:
         return 0
-    if len(kept) == 1 and not kept[0][0]:
-        return kept[0][1]
-    return Expr(tuple(sorted(kept, key=lambda t: (len(t[0]), [a.key for a in t[0]]))))
+    if len(nonzero) == 1 and not nonzero[0][0]:
+        return nonzero[0][1]
+    return Expr(tuple(sorted(nonzero, key=lambda t: (len(t[0]), [a.key for a in t[0]]))))
 
 
 @lru_cache(maxsize=65536)

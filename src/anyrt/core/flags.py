@@ -1,17 +1,17 @@
 """Debug switches from the environment, read at each use, and the strict state.
 
     ANYRT_STRICT=1          raise errors instead of logging them and returning None or False
-    ANYRT_NUM_THREADS=4     threads of an engine, where the configuration does not say
-    ANYRT_CACHE_DIR=/path   where compiled code is kept
-    ANYRT_CACHE_LIMIT=2GiB  bytes of compiled code that are kept, default 1GiB
+    ANYRT_NUM_THREADS=4     threads of an engine, unless the configuration sets them
+    ANYRT_CACHE_DIR=/path   directory of compiled code
+    ANYRT_CACHE_LIMIT=2GiB  limit of compiled code there, default 1GiB
     ANYRT_CPU=avx2          generate code for this feature level instead of the host's own
-    ANYRT_MACHINE=m.json    a description that takes the place of what is found of the machine
+    ANYRT_MACHINE=m.json    a description of the machine that overrides the detected one
     ANYRT_VERIFY=full       off, sample or full: check kernels against the reference while building
-    ANYRT_CHECKED=1         kernels that check every access, where the configuration does not say
-    ANYRT_LIKE_TENSORRT=1   reject in networks of programs what TensorRT rejects
+    ANYRT_CHECKED=1         kernels that check every access, unless the configuration decides
+    ANYRT_LIKE_TENSORRT=1   raise errors where programs violate restrictions of TensorRT
     ANYRT_LOG=json          messages of loggers as one JSON object a line
     ANYRT_CHECK_WEIGHTS=0   load plans without comparing their weights with the checksums
-    ANYRT_COMPILER_SECONDS=9  how long a C or C++ compiler may take for a kernel, default 120
+    ANYRT_COMPILER_SECONDS=9  time limit of a C or C++ compiler for one kernel, default 120
 
 >>> read_flags({"ANYRT_NUM_THREADS": "4"}).num_threads
 4
@@ -86,8 +86,8 @@ def read_flags(environ: Mapping[str, str] = os.environ) -> Flags:
 
 def default_threads() -> int:
     """ANYRT_NUM_THREADS, else the number of processors that this process may use (`quota.py`)."""
-    asked = read_flags().num_threads
-    return processors() if asked is None else asked
+    threads = read_flags().num_threads
+    return processors() if threads is None else threads
 
 
 def processors() -> int:

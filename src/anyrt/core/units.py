@@ -1,4 +1,4 @@
-"""Sizes and counts formatted for people."""
+"""Sizes and counts formatted for users."""
 
 from __future__ import annotations
 

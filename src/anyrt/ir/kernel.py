@@ -259,12 +259,12 @@ def _intern(node: Expr, *key: object) -> Expr:
 
 def const(value: float | int | bool, type: Scalar) -> Expr:
     """A literal; its value is converted to the kind of `type`."""
-    kept: float | int | bool = (
+    number: float | int | bool = (
         float(value) if type.is_float else bool(value) if type is Scalar.BOOL else int(value)
     )
     if type is Scalar.U64:
-        kept = int(kept) % (1 << BITS[type])
-    return _intern(Const(kept, type), repr(kept), type)
+        number = int(number) % (1 << BITS[type])
+    return _intern(Const(number, type), repr(number), type)
 
 
 def index(dim: Dim) -> Expr:

@@ -1,4 +1,4 @@
-"""Kernels printed as text, for people and tests; ir/kernelread.py parses it back to equal kernels.
+"""Kernels printed as text, for users and tests; ir/kernelread.py parses it back to equal kernels.
 
     buffer x FLOAT input 8*n offset 0
     kernel "square" i 0.. < n work 1000 scratch 0 {

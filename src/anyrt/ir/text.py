@@ -1,4 +1,4 @@
-"""Graphs as text: printed for people and plans, parsed back to the same interned nodes.
+"""Graphs as text: printed for users and plans, parsed back to the same interned nodes.
 
     symbol n 1..64
     v0: FLOAT[n, 8] = Param(name="x", type=FLOAT[n, 8], dynamic_values=())()

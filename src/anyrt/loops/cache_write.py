@@ -60,13 +60,13 @@ def cache_write_at(
     a `line` for its lanes; the epilogue is stored along the rows, in squares of `side`. Each row holds as
     many sums as the loop `turns` has iterations."""
     sums, n = tile_sums(kernel, row), each_row(turns)
-    kernel, kept = reserve(kernel, names.name("tiles"), sums.begin.value.type, most * n * line)
+    kernel, scratch = reserve(kernel, names.name("tiles"), sums.begin.value.type, most * n * line)
     place = add(mul(add(mul(sums.row.dim, n), turns.dim if turns else 0), line), sums.lane.dim)
     e = names.var(mul(sums.row.extent or 0, n), "e")
     at = {sums.row: floordiv(e.dim, n)} | ({turns: mod(e.dim, n)} if turns else {})
-    then = sums.sum(sums.then, at, load(kept, add(mul(e.dim, line), sums.lane.dim)))
+    then = sums.sum(sums.then, at, load(scratch, add(mul(e.dim, line), sums.lane.dim)))
     after = _stored(names, then, e, sums.lane, side)
-    kernel = at_sums(kernel, row, lambda sums: (_leaving(sums, kept, place),))
+    kernel = at_sums(kernel, row, lambda sums: (_leaving(sums, scratch, place),))
     return replace(kernel, body=at_loop(kernel.body, around, lambda loop: (loop, *after)))
 
 
@@ -77,8 +77,8 @@ def each_row(turns: Sym | None) -> int:
     return extent
 
 
-def _leaving(sums: Sums, kept: Buffer, place: Dim) -> For:
-    return replace(sums, then=(Store(kept, place, load(sums.begin.buffer, 0)),)).statement
+def _leaving(sums: Sums, scratch: Buffer, place: Dim) -> For:
+    return replace(sums, then=(Store(scratch, place, load(sums.begin.buffer, 0)),)).statement
 
 
 def _stored(names: Names, stores: tuple[Stmt, ...], e: Sym, within: Sym, side: int) -> tuple[Stmt, ...]:

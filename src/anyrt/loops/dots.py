@@ -148,17 +148,17 @@ def finite(kernel: Kernel, names: Names, row: Sym, factors: Product) -> Kernel:
     """Sums that tiles left in scratch, recomputed if one of them is not finite."""
 
     def change(sums: Sums) -> tuple[Stmt, ...]:
-        (kept,) = sums.then
-        assert isinstance(kept, Store), "tiles leave sums in scratch"
+        (stored,) = sums.then
+        assert isinstance(stored, Store), "tiles leave sums in scratch"
         e = names.var(row.extent or 0, "e")
         at = Rewrite({row: e.dim})
         odd, total = (replace(sums.begin.buffer, name=names.name(n), size=1) for n in ("odd", "acc"))
-        place = at.dim(kept.index)
-        look = For(sums.lane, Loop.VECTOR, (Fold(odd, Op.ADD, load(kept.buffer, place) * 0.0),))
+        place = at.dim(stored.index)
+        look = For(sums.lane, Loop.VECTOR, (Fold(odd, Op.ADD, load(stored.buffer, place) * 0.0),))
         is_odd = alu(Op.NE, load(odd, 0), load(odd, 0))
         term = Fold(total, Op.ADD, at.expr(factors.first) * at.expr(factors.second))
         sum = (Alloc(total, sums.begin.value), *serial(factors.summed, (term,)))
-        again = For(sums.lane, Loop.VECTOR, (*sum, Store(kept.buffer, place, load(total, 0))))
+        again = For(sums.lane, Loop.VECTOR, (*sum, Store(stored.buffer, place, load(total, 0))))
         return (
             sums.statement,
             Alloc(odd, const(0.0, Scalar.F32)),

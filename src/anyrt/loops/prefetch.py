@@ -31,7 +31,7 @@ def prefetch(kernel: Kernel, rows: int, is_large: Callable[[Buffer], bool]) -> K
         return Fail("there are no rows")
     ahead = _Ahead(lets[-1], rows, is_large)
     body = ahead.body(kernel.body, {})
-    return replace(kernel, body=body) if ahead.asked else Fail("no large row is folded twice")
+    return replace(kernel, body=body) if ahead.prefetched else Fail("no large row is folded twice")
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class _Ahead:
     rows: int
     is_large: Callable[[Buffer], bool]
     read: set[Row] = field(default_factory=set)
-    asked: set[Row] = field(default_factory=set)
+    prefetched: set[Row] = field(default_factory=set)
 
     def body(self, stmts: Sequence[Stmt], around: Mapping[Sym, Dim]) -> tuple[Stmt, ...]:
         """Statements in loops of the variables `around`, which are 0 where a row begins."""
@@ -54,9 +54,9 @@ class _Ahead:
         if loop.kind is not Loop.VECTOR:
             return loop
         rows = dict(self._rows_of(loop, around))
-        again = [r for r in rows if r in self.read and r not in self.asked]
+        again = [r for r in rows if r in self.read and r not in self.prefetched]
         self.read.update(rows)
-        self.asked.update(again)
+        self.prefetched.update(again)
         if not all(map(_stays_near, loop.body)):
             return loop
         later = (Fetch(r[0], substitute(rows[r], {self.row: add(self.row.dim, self.rows)})) for r in again)

@@ -97,8 +97,8 @@ def prefetch_results(
         next = names.var(-(-sums.row.extent * each // line) * line, "z")
         begin = {**at(sums), sums.lane: lane.dim}
         lines = ((s.buffer, add(substitute(s.index, begin), next.dim)) for s in stores)
-        asked = tuple(Fetch(buffer, index, nearest=True) for buffer, index in lines)
-        return For(lane, Loop.SERIAL, (For(next, Loop.VECTOR, asked),)), sums.statement
+        fetches = tuple(Fetch(buffer, index, nearest=True) for buffer, index in lines)
+        return For(lane, Loop.SERIAL, (For(next, Loop.VECTOR, fetches),)), sums.statement
 
     return at_sums(kernel, row, change)
 

@@ -113,9 +113,9 @@ def _classes(tables: Collection[Table], buffers: Collection[Buffer]) -> Iterator
     version for some of them."""
     earlier: list[frozenset[Expr]] = []
     for slope in range(1, SLOPES[-1] + 1):
-        asked = [t.reach(slope) for t in tables] + [(LEAST, b.entries) for b in buffers]
-        tests = [alu(Op.LE, index(a), index(b)) for a, b in asked if not always_le(a, b)]
-        never = any(always_le(add(b, 1), a) for a, b in asked)
+        limits = [t.reach(slope) for t in tables] + [(LEAST, b.entries) for b in buffers]
+        tests = [alu(Op.LE, index(a), index(b)) for a, b in limits if not always_le(a, b)]
+        never = any(always_le(add(b, 1), a) for a, b in limits)
         if never or any(e.issubset(tests) for e in earlier) or (tests and slope not in SLOPES):
             continue
         earlier.append(frozenset(tests))

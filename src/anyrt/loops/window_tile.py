@@ -369,8 +369,8 @@ class _Tiles:
         for var in reversed(vars):
             copies *= var.extent if isinstance(var.extent, int) else COPIES + 1
             term = (For(var, Loop.UNROLL if var is i or copies <= COPIES else Loop.SERIAL, term),)
-        kept = _of_sums(w, add(self.start, place(e.dim)), rows.out, load(sums, e.dim))
-        body = (Alloc(sums, w.sum.value), *term, For(e, Loop.UNROLL, kept))
+        stores = _of_sums(w, add(self.start, place(e.dim)), rows.out, load(sums, e.dim))
+        body = (Alloc(sums, w.sum.value), *term, For(e, Loop.UNROLL, stores))
         return (For(columns.out, Loop.VECTOR, body, self.size.registers),)
 
 

@@ -130,7 +130,7 @@ class NonZero(Prim):
         size = minimum(PART, add(held, mul(begin, -1)))
         look, lane, to = (make.var(n) for n in (size, size, BLOCK + 1))
         seen, place = make.register(Scalar.I32), add(begin, lane.dim)
-        looked = self._is_some(x, add(first, add(begin, look.dim)))
+        is_nonzero = self._is_some(x, add(first, add(begin, look.dim)))
         append = (
             Let(to, bound(load(behind, 0), 0, BLOCK, "to", BLOCK + 1)),
             Store(places, to.dim, cast(index(place), Scalar.I32)),
@@ -138,7 +138,7 @@ class NonZero(Prim):
         )
         return (
             Alloc(seen, const(0, Scalar.I32)),
-            For(look, Loop.SERIAL, (Fold(seen, Op.ADD, looked),)),
+            For(look, Loop.SERIAL, (Fold(seen, Op.ADD, is_nonzero),)),
             If(const(0, Scalar.I32) < load(seen, 0), (For(lane, Loop.SERIAL, append),)),
         )
 

@@ -108,8 +108,8 @@ class Reduce(Prim):
         shape = short_shape(out.shape)
         if x is None or shape is None:
             return None
-        kept = [k for k in range(x.ndim) if k not in self.axes]
-        rows = x.transpose([*kept, *self.axes]).reshape(
+        remaining = [k for k in range(x.ndim) if k not in self.axes]
+        rows = x.transpose([*remaining, *self.axes]).reshape(
             math.prod(shape), math.prod(x.shape[a] for a in self.axes)
         )
         op, identity = self.fold(out.dtype)

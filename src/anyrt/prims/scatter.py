@@ -269,12 +269,12 @@ class _Writer:
         """As many ranges as make examining all updates for each of them cheaper than copying."""
         step, inner = self.make.var(self.updates), [self.make.var(d) for d in self.update_sizes]
         deciding = free_symbols(self.index(step.dim, [v.dim for v in inner]))
-        looked = product(
+        examined = product(
             (self.updates, *(d for v, d in zip(inner, self.update_sizes, strict=True) if v in deciding))
         )
         whole = product((self.length, *self.row))
         return clamp(
-            minimum(floordiv(whole, LEAST), floordiv(whole, mul(LOOKED, maximum(looked, 1)))), 1, BLOCKS
+            minimum(floordiv(whole, LEAST), floordiv(whole, mul(LOOKED, maximum(examined, 1)))), 1, BLOCKS
         )
 
     def block(self, first: Dim, count: Dim) -> tuple[Stmt, ...]:

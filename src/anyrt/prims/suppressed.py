@@ -161,12 +161,12 @@ class _Task:
         make, room = self.make, maximum(self.count, 1)
         box, group, first, many, to = (make.var(n) for n in (self.count, self.held.size, room, room, room))
         batch, lane = make.var(self.seen.size), make.var(many.dim)
-        before, looked, hits, kept = (make.register(I32) for _ in range(4))
+        before, examined, hits, keeps = (make.register(I32) for _ in range(4))
         each = floordiv(self.held.size, self.seen.size)
         allowed = alu(
             Op.AND,
             load(before, 0) < self.args[5].at(()),
-            load(looked, 0) < const(min(self.op.limit, HIGH), I32),
+            load(examined, 0) < const(min(self.op.limit, HIGH), I32),
         )
         new = tuple(a.at((box.dim,)) for a in self.args[1:5])
         new = (*new, _area(new))
@@ -177,17 +177,17 @@ class _Task:
             Let(group, self.group(box.dim)),
             Let(batch, floordiv(group.dim, each)),
             Alloc(before, load(self.held, group.dim)),
-            Alloc(looked, load(self.seen, batch.dim)),
+            Alloc(examined, load(self.seen, batch.dim)),
             Let(first, bound(load(self.firsts, group.dim), 0, HIGH, "first", room)),
             Let(many, bound(select(allowed, load(before, 0), 0), 0, HIGH, "many", room)),
             Alloc(hits, const(0, I32)),
             For(lane, Loop.SERIAL, (Fold(hits, Op.ADD, cast(overlaps, I32)),)),
-            Alloc(kept, cast(is_kept, I32)),
+            Alloc(keeps, cast(is_kept, I32)),
             Let(to, bound(load(self.firsts, group.dim) + load(before, 0), 0, HIGH, "to", room)),
             *(Store(b, to.dim, x) for b, x in zip(self.boxes, new, strict=True)),
-            Store(self.held, group.dim, load(before, 0) + load(kept, 0)),
-            Store(self.seen, batch.dim, load(looked, 0) + 1),
-            make.store((box.dim,), alu(Op.NE, load(kept, 0), const(0, I32))),
+            Store(self.held, group.dim, load(before, 0) + load(keeps, 0)),
+            Store(self.seen, batch.dim, load(examined, 0) + 1),
+            make.store((box.dim,), alu(Op.NE, load(keeps, 0), const(0, I32))),
         )
         return For(box, Loop.SERIAL, body)
 

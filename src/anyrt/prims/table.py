@@ -92,8 +92,8 @@ def _blob(op: Prim) -> Blob | None:
     return None
 
 
-def _fresh(taken: Mapping[str, Blob]) -> str:
-    count = len(taken)
-    while f"const{count}" in taken:
+def _fresh(used: Mapping[str, Blob]) -> str:
+    count = len(used)
+    while f"const{count}" in used:
         count += 1
     return f"const{count}"

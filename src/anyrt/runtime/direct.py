@@ -113,8 +113,8 @@ class DirectCall:
                 continue
             self._turned += [] if _is_plain(binding) else [(binding, shape)]
             memory = memory_shape(binding, shape)
-            kept = room[: math.prod(memory)].reshape(memory)
-            outputs[name] = kept if 2 * kept.size >= room.size else kept.copy()
+            used = room[: math.prod(memory)].reshape(memory)
+            outputs[name] = used if 2 * used.size >= room.size else used.copy()
 
     def _fit(self, shapes: Sequence[Shape]) -> None:
         context, self._shapes = self._context, []

@@ -66,14 +66,14 @@ class Frame:
         self.prepared = None if status else resolved
         return status
 
-    def _grow(self, needed: int, kept: int) -> None:
-        """More workspace, whose first `kept` bytes are those of the old one."""
+    def _grow(self, needed: int, preserved: int) -> None:
+        """More workspace, whose first `preserved` bytes are those of the old one."""
         if self.policy is Policy.USER_MANAGED:
             got, wanted = f"device memory of {self._workspace.nbytes:,} bytes", f"{needed:,}"
             raise ResourceError("AR801", "execution context", got=got, wanted=wanted, do="bind more memory")
         before = self._workspace
-        if not kept:
+        if not preserved:
             self._workspace = EMPTY  # first, so that both need not exist at once
         self._workspace = take(self.loaded.device, needed, self._limit)
-        if kept:
-            ctypes.memmove(self._workspace.address, before.address, kept)
+        if preserved:
+            ctypes.memmove(self._workspace.address, before.address, preserved)

@@ -265,11 +265,11 @@ class SharedRanks:
 
     def _wait(self, missing: Callable[[], list[int]], is_joining: bool = False) -> None:
         """Wait until nobody is missing; raises if one has ended, or does not arrive in time."""
-        start = looked = time.monotonic()
+        start = checked = time.monotonic()
         while absent := missing():
             now = time.monotonic()
-            if now - looked > LOOK_SECONDS:
-                looked = now
+            if now - checked > LOOK_SECONDS:
+                checked = now
                 dead = [] if is_joining else [m for m in absent if not self._lives(m)]
                 if dead or self._words[ENDED]:
                     raise self._gone(dead)

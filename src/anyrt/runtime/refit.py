@@ -33,8 +33,8 @@ def exchange(
     plan, new = loaded.plan, {record.name: (record, _words(record, array)) for record, array in changed}
     memory, now = loaded.device.allocate(plan.blob_bytes), loaded.held.now
     room = lent(memory.address, plan.blob_bytes, memory)
-    kept = [(b, now.bytes(b.offset, b.nbytes)) for b in plan.blobs if b.name not in new]
-    _write([*new.values(), *kept], room)
+    unchanged = [(b, now.bytes(b.offset, b.nbytes)) for b in plan.blobs if b.name not in new]
+    _write([*new.values(), *unchanged], room)
     others = [] if same is None else _others(loaded, [record for record, _ in new.values()], room, same)
     if not others:
         loaded.held.put(Constants(memory.address, memory))

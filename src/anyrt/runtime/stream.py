@@ -92,15 +92,15 @@ def _parts(begin: int, end: int) -> list[slice]:
     return [slice(k, min(k + SHARED_BYTES, end)) for k in range(begin, end, SHARED_BYTES)]
 
 
-def _needs(plan: Plan, program: Program, kept: frozenset[BlobRecord]) -> dict[int, Need]:
+def _needs(plan: Plan, program: Program, staying: frozenset[BlobRecord]) -> dict[int, Need]:
     """The constants that each step reads of the others, with the steps inside it; for steps that read any."""
-    at, inside = {b.offset: b for b in plan.blobs if b.nbytes and b not in kept}, dict(program.inside)
+    at, inside = {b.offset: b for b in plan.blobs if b.nbytes and b not in staying}, dict(program.inside)
     needs = {}
     for k in range(len(program.kernels)):
         offsets = set(chain.from_iterable(program.reads[k : k + 1 + inside.get(k, 0)]))
         blobs = tuple(at[offset] for offset in sorted(offsets) if offset in at)
         if blobs:
-            needs[k] = Need(blobs, _pages(blobs, kept))
+            needs[k] = Need(blobs, _pages(blobs, staying))
     return needs
 
 
@@ -117,9 +117,9 @@ def _kept(plan: Plan, program: Program, budget: int) -> Iterator[BlobRecord]:
             yield blob
 
 
-def _pages(blobs: Iterable[BlobRecord], kept: Iterable[BlobRecord]) -> Pages:
+def _pages(blobs: Iterable[BlobRecord], staying: Iterable[BlobRecord]) -> Pages:
     """The pages of constants that contain none of those that stay."""
-    stays = set(chain.from_iterable(map(_touched, kept)))
+    stays = set(chain.from_iterable(map(_touched, staying)))
     return tuple(_runs(set(chain.from_iterable(map(_touched, blobs))) - stays))
 
 

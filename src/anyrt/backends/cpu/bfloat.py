@@ -42,7 +42,7 @@ def _function(w: Writer, width: int) -> str:
         flags = inner.put(scope, f"call <{lanes} x i1> @{asks}({part} {x}, i32 {_SUBNORMAL})")
         bits = inner.put(scope, f"bitcast <{lanes} x i1> {flags} to i{lanes}")
         small = inner.put(scope, f"or i{lanes} {small}, {bits}")
-    asked = [*scope.lines, f"  %some = icmp ne i{lanes} {small}, 0"]
+    test = [*scope.lines, f"  %some = icmp ne i{lanes} {small}, 0"]
     scope.lines.clear()
     slow = bfloat.narrowed(inner, scope, "%x", width)
     name, args = f"llvm.x86.avx512bf16.{NARROWED[width]}", ", ".join(f"{part} {x}" for x in registers[::-1])
@@ -53,7 +53,7 @@ def _function(w: Writer, width: int) -> str:
     return "\n".join(
         [
             f"define internal <{width} x i16> @narrow{width}({whole} %x) alwaysinline {{",
-            *asked,
+            *test,
             "  br i1 %some, label %long, label %short, !prof !2",
             "short:",
             f"  %narrow = call <{width} x bfloat> @{name}({args})",

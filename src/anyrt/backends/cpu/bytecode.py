@@ -1,35 +1,35 @@
 """The host program as words for the executor (executor.py).
 
-    header     where each part begins, and the room that a call needs (`Header`)
+    header     the begin of each part, and the memory that a call needs (`Header`)
     prepare    SIZE instructions for the slots, CALLs that fill tables, RETURN
     run        for each version: UNLESS its guard holds go to the next one, if it has one; CALLs; RETURN
-    steps      for each step of `run` where it begins and ends, and its version, for `step`
+    steps      for each step of `run` its begin, its end and its version, for `step`
     guards     the guard of each version
 
-An operand is two words: a word of the argument array (−1: none), and a number to add. A frame is how many
-of its words are counted from a second word, how many it has, each as such a word and number, and then those
-from a second one: which, and that word.
+An operand is two words: the index of a word of the argument array (−1: none), and a number to add. A frame
+is the number of its words that are counted from a second word, the number of its words, each as such an index
+and number, and then those counted from a second word: which one, and the index of the second word.
 
-    RETURN status; one below 0 before the first step that needs sizes which data decide, and which have no
-           upper bound (core/counts.py): −1 − that step's number
-    UNLESS to, guard (operand): go to another place if that is 0
+    RETURN status; one below 0 before the first step that needs data-dependent sizes without an upper bound
+           (core/counts.py): −1 − that step's number
+    UNLESS to, guard (operand): jump if that is 0
     SIZE   tokens, word to write, then pairs (Token, payload)
     SERIAL the kernel's place in bytes from the program's first word, its frame's place in words from the
            first frame, items, frame: a call so small that it runs in the calling thread
     CALL   the kernel's place, its frame's, items (operand), the work below which it runs in the calling
            thread, work in all, items a thread claims at once (operands), frame
     EXTERNAL  a number, its frame's place, frame: the function of that number in the table that the array's
-           word EXTERNAL leads to is called with the frame, and unless it answers DONE, RAISED is returned
+           word EXTERNAL points to is called with the frame; if it does not return DONE, RAISED is returned
     JUDGE  status, address (two operands to be added): returns the status unless the number there is FINE
-    TEST   to, address (two operands to be added): go to another place if the byte there is 0
+    TEST   to, address (two operands to be added): jump if the byte there is 0
     CHECK  status, place in words from the first frame: returns the status unless the word there, which a
            checked call may leave behind its frame, is 0, and makes it 0
-    LOAD   word to write, address (two operands to be added), most (operand): the number there, a size that
-           data decide, kept inside 0 to most; the SIZEs behind it follow, and frames are filled again from
-           there on
+    LOAD   word to write, address (two operands to be added), most (operand): the number there, a
+           data-dependent size, limited to 0 … most; the SIZEs behind it follow, and frames are filled again
+           from there on
 
-Behind the slots, the argument array has a word that is 1 while the frames are right, the bindings that these
-are right for, the frames, and what a JUDGE has found that was not FINE, or a CHECK that was not 0.
+Behind the slots, the argument array has a word that is 1 while the frames are valid, the bindings of these
+frames, the frames, and the number of a JUDGE that was not FINE, or the words of a CHECK that were not 0.
 """
 
 from __future__ import annotations

@@ -2,22 +2,22 @@
 
 The floating-point mode of the calling thread (`control`), as one word in the processor's format:
 
-    i64 @asked()        what the thread asks of the processor now
-    i1 @usual(i64)      whether that is to round to the nearest, keep subnormal numbers, and raise nothing
-    void @ask(i64)      ask for what was asked before
-    void @ask_usual()   ask for the usual
+    i64 @asked()        the current mode
+    i1 @usual(i64)      whether a mode rounds to the nearest, keeps subnormal numbers, and traps nothing
+    void @ask(i64)      set a mode that `asked` returned
+    void @ask_usual()   set the default mode
 
 The functions for threads that wait for one another (`threads`):
 
     void @pause()               a moment for the processor's other thread
     i64 @clock(i64 before)      ticks of 0.2 to 0.5 ns, read after `before`
     i64 @here()                 the number of the processor that runs this
-    i1 @sleep(ptr, i64 seen)    until somebody wakes the word, unless it is not `seen` any more; false at once
-                                where threads cannot sleep in native code
-    void @wake(ptr, i64 count)  so many who sleep at the word
-    void @yield()               to other threads that want to run
-    i64 @allowed(ptr mask)      write which processors the thread may run on; bytes of the mask, or negative
-    i64 @allow(ptr mask, i64 bytes)  let it run on these only; negative where that cannot be
+    i1 @sleep(ptr, i64 seen)    until a thread wakes the word, unless its value is not `seen`; false at once
+                                if threads cannot sleep in native code
+    void @wake(ptr, i64 count)  so many threads that sleep at the word
+    void @yield()               the processor to other threads
+    i64 @allowed(ptr mask)      write the processors that the thread may use; bytes of the mask, or negative
+    i64 @allow(ptr mask, i64 bytes)  allow these processors only; negative on failure
 """
 
 from __future__ import annotations

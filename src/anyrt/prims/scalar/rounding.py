@@ -23,8 +23,8 @@ def _to_small(x: Expr, cut: int, normal: float, step: float, top: float) -> Expr
     even = (bits >> cut) & 1
     rounded = bitcast((bits + (even + ((1 << cut - 1) - 1))) & -(1 << cut), Scalar.F32)
     magic = step * 2.0**23  # whose last place is `step`
-    kept = at_most(select(size < normal, (size + magic) - magic, rounded), top)
-    return flip_sign(kept, sign_of(x))
+    limited = at_most(select(size < normal, (size + magic) - magic, rounded), top)
+    return flip_sign(limited, sign_of(x))
 
 
 def _to_fp8(x: Expr) -> Expr:

@@ -22,8 +22,8 @@ def _parallelise(kernel: Kernel, c: Context) -> Kernel | Fail:
     new = parallelise(kernel, c.names, len(vars))
     if isinstance(new, Fail):
         return new
-    looked = next((s.var.extent or 0 for s in body if isinstance(s, For)), 1)
-    return replace(new, work=maximum(1, looked))
+    examined = next((s.var.extent or 0 for s in body if isinstance(s, For)), 1)
+    return replace(new, work=maximum(1, examined))
 
 
 MEND: Strategy = (Step("parallelise the examination", _parallelise),)
