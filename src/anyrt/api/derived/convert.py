@@ -74,7 +74,7 @@ def take(spec: AttrSpec, x: object, where: str) -> object:  # noqa: C901  # one 
         case Kind.DIMS:
             return sizes(x, where)
         case Kind.PERMUTATION:
-            return x.given if isinstance(x, Permutation) else Permutation(integers(x, "Permutation")).given
+            return x.axes if isinstance(x, Permutation) else Permutation(integers(x, "Permutation")).axes
         case Kind.FLOATS:
             return floats(x, where)
         case Kind.WEIGHTS:

@@ -1,4 +1,4 @@
-"""Shapes and permutations as users hold them.
+"""Shapes and permutations: `Dims`, its subclasses, and `Permutation`.
 
 >>> shape = Dims([1, 3, -1])
 >>> shape == (1, 3, -1), len(shape), shape[1:], DimsHW(4, 5).w
@@ -28,7 +28,7 @@ def integers(x: object, where: str) -> tuple[int, ...]:
 
 
 def sizes(x: object, where: str) -> tuple[int, ...]:
-    """At most 8 ints from whatever converts to `Dims`."""
+    """At most 8 ints, from any object that converts to `Dims`."""
     out = integers(x, where)
     if len(out) > MAX_DIMS:
         raise WrongValue(_too_long(where, len(out)))
@@ -42,14 +42,14 @@ def _too_long(where: str, length: int) -> ShapeError:
 def floats(x: object, where: str) -> tuple[float, ...]:
     """A sequence of numbers."""
     try:
-        return tuple(number(f, where) for f in x)  # type: ignore[attr-defined]  # what is no sequence is a TypeError, as wanted
+        return tuple(number(f, where) for f in x)  # type: ignore[attr-defined]  # not a sequence: TypeError, caught below
     except TypeError:
         raise wrong_type(where, x, "a sequence of floats") from None
 
 
 @fold
 class Dims(Fixed, Sequence[int], metaclass=ListedABC):
-    """At most 8 sizes; acts like a tuple, and its elements can be assigned. Rank −1 means "not known"."""
+    """At most 8 dimensions. Acts like a tuple, but its elements can be assigned. Rank −1: not known."""
 
     __slots__ = ("__weakref__", "_known", "_sizes")
 
@@ -57,8 +57,8 @@ class Dims(Fixed, Sequence[int], metaclass=ListedABC):
     _length: int | None = None
 
     def __init__(self, *shape: int | Iterable[int]) -> None:
-        given = shape[0] if len(shape) == 1 and isinstance(shape[0], Iterable) else shape
-        sizes = integers(given, type(self).__name__) if shape else (0,) * (self._length or 0)
+        elements = shape[0] if len(shape) == 1 and isinstance(shape[0], Iterable) else shape
+        sizes = integers(elements, type(self).__name__) if shape else (0,) * (self._length or 0)
         if len(sizes) > MAX_DIMS:
             raise WrongValue(_too_long(type(self).__name__, len(sizes)))
         if self._length not in (None, len(sizes)):
@@ -106,7 +106,7 @@ class Dims(Fixed, Sequence[int], metaclass=ListedABC):
         self._sizes[index] = sizes
 
     def __add__(self, other: object) -> tuple[int, ...]:
-        """A tuple with the sizes of a tuple or of other dimensions behind these, as tuples join."""
+        """A tuple: these dimensions, followed by those of `other`, a tuple or `Dims`."""
         return (*self, *other) if isinstance(other, Dims | tuple) else NotImplemented
 
     def __radd__(self, other: object) -> tuple[int, ...]:
@@ -189,7 +189,7 @@ class Dims4(Dims):
 
 @fold
 class Permutation(Fixed):
-    """An array of 8 axes, of which the first rank ones count; `count` says how many were given."""
+    """An array of 8 axes, of which a layer uses the first rank ones. `count`: how many were set."""
 
     __slots__ = ("__weakref__", "_axes", "count")
 
@@ -215,6 +215,6 @@ class Permutation(Fixed):
         return repr(tuple(getattr(self, "_axes", ())))
 
     @property
-    def given(self) -> tuple[int, ...]:
-        """The axes that were given."""
+    def axes(self) -> tuple[int, ...]:
+        """The axes that were set."""
         return tuple(self._axes[: self.count])

@@ -38,7 +38,7 @@ Limits = Mapping[
 
 FLOATS: Final = frozenset({DataType.FLOAT, DataType.HALF, DataType.BF16})
 # Layers that are expanded again by each build, since they depend on its profiles.
-TOLD: Final = frozenset({LayerType.PLUGIN, LayerType.PLUGIN_V2, LayerType.PLUGIN_V3})
+PROFILED: Final = frozenset({LayerType.PLUGIN, LayerType.PLUGIN_V2, LayerType.PLUGIN_V3})
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class Expansion:
         self.building: Building | None = None
 
     def value(self, tensor: TensorState) -> Value:
-        """The value of `tensor`; raises the mistake that makes it unknown."""
+        """The value of `tensor`; raises the error that makes it unknown."""
         if tensor.layer is None:
             return self._input(tensor)
         return self.values(tensor.layer)[tensor.index]
@@ -133,22 +133,22 @@ class Expansion:
         return outcome.values
 
     def type_of(self, tensor: TensorState) -> Type | None:
-        """Shape and type of `tensor`; None when a mistake makes them unknown, which is reported once."""
+        """Shape and type of `tensor`; None if an error makes them unknown. The error is reported once."""
         if tensor.layer is None:
             return self._input(tensor).type
         known = tensor.layer in self._layers
-        outcome = self._told(tensor.layer)
+        outcome = self._queried(tensor.layer)
         if outcome.error is not None and not known and self._report is not None:
             self._report(outcome.error)
         return None if outcome.error is not None else outcome.values[tensor.index].type
 
     def peek(self, tensor: TensorState) -> Type | None:
-        """`type_of`, reporting nothing now: mistakes found here are reported when `type_of` meets them."""
+        """`type_of` without a report: an error is reported when `type_of` finds it again."""
         if tensor.layer is None:
             return self._input(tensor).type
         before, least = len(self._layers), self._least
-        outcome = self._told(tensor.layer)
-        before = before if self._least == least else 0  # all were judged anew
+        outcome = self._queried(tensor.layer)
+        before = before if self._least == least else 0  # all were expanded again
         if outcome.error is None:
             return outcome.values[tensor.index].type
         for layer in [*islice(reversed(self._layers), len(self._layers) - before)]:
@@ -159,18 +159,18 @@ class Expansion:
     def record(self, layer: LayerState) -> Layer[Attrs]:
         """`layer` as its operator sees it."""
         inputs = tuple(None if t is None else self._read(layer, t) for t in layer.inputs)
-        given = layer.attributes.items()
-        attributes = {n: self._blob(layer, n, x) if isinstance(x, Weights) else x for n, x in given}
+        items = layer.attributes.items()
+        attributes = {n: self._blob(layer, n, x) if isinstance(x, Weights) else x for n, x in items}
         return Layer(layer.name, layer.op.attrs(**attributes), inputs, ranks=layer.num_ranks)
 
     def scale(self, tensor: TensorState) -> Scale:
-        """What one step of an INT8 tensor is worth."""
+        """The scale of an INT8 tensor: the number that code 1 stands for."""
         if tensor.scale is not None:
             return self.held(tensor, tensor.scale)
         return 1.0 if tensor.layer is None else self._outcome(tensor.layer).scale
 
     def held(self, tensor: TensorState, scale: float) -> Scale:
-        """What a step of a tensor is worth, as a value where a refit may give it another range."""
+        """The scale of a tensor, as a value of the graph if a refit may change its dynamic range."""
         return scale if self._refittable is None else self._refittable.scale(tensor, scale)
 
     def fixed_scale(self, tensor: TensorState) -> float:
@@ -185,7 +185,7 @@ class Expansion:
         self._parts.clear()
         self._pop(layer)
         while todo:
-            # A layer that was never judged has no judged successors.
+            # A layer that was never expanded has no expanded successors.
             todo += [c for c in todo.pop().followers() if self._pop(c)]
 
     def _pop(self, layer: LayerState) -> bool:
@@ -202,14 +202,14 @@ class Expansion:
             self._input(tensor)
         if self.symbols or not all(map(self._is_settled, layers)):
             return False
-        given = (x for layer in layers for x in layer.attributes.values())
-        weights = [x for x in given if isinstance(x, Weights) and x.size]
-        # Weights that several layers have are one constant, which forgetting may have made twice.
+        attributes = (x for layer in layers for x in layer.attributes.values())
+        weights = [x for x in attributes if isinstance(x, Weights) and x.size]
+        # Weights that several layers share are one constant, which `forget` may have created twice.
         return len(set(map(id, weights))) == len(weights) and all(is_steady(w) for w in weights)
 
     def _is_settled(self, layer: LayerState) -> bool:
         outcome = self._layers.get(layer)
-        if outcome is None or outcome.error is not None or layer.op.within or layer.op.layer in TOLD:
+        if outcome is None or outcome.error is not None or layer.op.within or layer.op.layer in PROFILED:
             return False
         return all(v.op.tells is None for v in outcome.values)
 
@@ -222,13 +222,13 @@ class Expansion:
     def tells(self) -> list[Value]:
         """The values of data-dependent sizes, of the layers expanded so far. The values of a part replace
         those inside of it."""
-        parts = [v for made in self._parts.values() for v in made.tells]
+        parts = [v for results in self._parts.values() for v in results.tells]
         layers = walk(v for outcome in self._layers.values() for v in outcome.values)
         around = {v.op.tells for v in parts}
         return [*parts, *(v for v in layers if v.op.tells is not None and v.op.tells not in around)]
 
     def layer_of(self, value: Value) -> str | None:
-        """The layer whose output a value is, as far as layers have been judged."""
+        """The layer whose output `value` is; None if no layer expanded so far has it."""
         return self._names.get(value)
 
     def forms(self, tensor: TensorState) -> tuple[Value, ...]:
@@ -245,7 +245,7 @@ class Expansion:
             yield from (value,) if layer.node is None else outcome.forms(n)
 
     def take(self, tensor: TensorState, value: Value) -> None:
-        """An input of the network that is this value."""
+        """Use `value` for an input of the network."""
         self._inputs[tensor] = value
 
     def forget_tensor(self, tensor: TensorState) -> None:
@@ -254,23 +254,23 @@ class Expansion:
         for layer in [tensor.layer] if tensor.layer is not None else tensor.consumers:
             self.forget(layer)
 
-    def _told(self, layer: LayerState) -> Outcome:
+    def _queried(self, layer: LayerState) -> Outcome:
         """The expansion of a layer for queries of its types, with positive values if it is too complicated
         otherwise."""
         outcome = self._outcome(layer)
         if not isinstance(outcome.error, SizeTooLong) or self._limits or self._least > 0:
             return outcome
         self._least = 1
-        for found in (self._layers, self._inputs, self._parts, self._names, self.symbols):
-            found.clear()
+        for records in (self._layers, self._inputs, self._parts, self._names, self.symbols):
+            records.clear()
         return self._outcome(layer)
 
-    def _outcome(self, wanted: LayerState) -> Outcome:
-        known = self._layers.get(wanted)
+    def _outcome(self, target: LayerState) -> Outcome:
+        known = self._layers.get(target)
         if known is not None:
             return known
-        # By hand instead of by recursion: networks may be thousands of layers deep.
-        todo, open_ = [wanted], set[LayerState]()
+        # A stack instead of recursion: networks may be thousands of layers deep.
+        todo, open_ = [target], set[LayerState]()
         while todo:
             layer = todo[-1]
             waiting = [w for w in layer.needs() if w not in self._layers]
@@ -281,7 +281,7 @@ class Expansion:
             todo.pop()
             if layer not in self._layers:
                 self._layers[layer] = self._cycle(layer) if waiting else self._judge(layer)
-        return self._layers[wanted]
+        return self._layers[target]
 
     def _cycle(self, layer: LayerState) -> Outcome:
         got, wanted = "a layer that depends on itself", "inputs that do not depend on its outputs"
@@ -298,7 +298,7 @@ class Expansion:
         return outcome
 
     def _read(self, layer: LayerState, tensor: TensorState) -> Value:
-        """An operand of a layer: not rounded where the layer that makes it is part of the same node."""
+        """An operand of a layer: not rounded if the layer that computes it is part of the same node."""
         maker = tensor.layer
         if maker is None or not self._shares_node(layer, maker):
             return self.value(tensor)
@@ -315,13 +315,13 @@ class Expansion:
         return self._outcome(maker).reads
 
     def _shares_node(self, layer: LayerState, maker: LayerState) -> bool:
-        """Whether both layers are one node of a model, whose own tensors alone are rounded."""
+        """Whether both layers belong to one node of a model; only the tensors of the node are rounded."""
         if not self._rounds or layer.op.within or maker.op.within:
             return False
         return layer.node is not None and layer.node is maker.node
 
     def _of_itself(self, layer: LayerState) -> Outcome | None:
-        """What a layer says itself that it means; None where its operator says so."""
+        """The result of the layer's own `expand`; None if its operator defines the expansion."""
         try:
             values = layer.expand(self)
             first = layer.inputs[0] if layer.inputs else None
@@ -342,7 +342,7 @@ class Expansion:
             return Outcome(error=error.at(layer.place) if error.where == layer.name else error)
 
     def _with(self, layer: LayerState, record: Layer[Attrs]) -> Outcome:
-        """What a layer makes of these operands."""
+        """The result of a layer for the operands in `record`."""
         scales = tuple(1.0 if t is None else self.scale(t) for t in layer.inputs)
         first = layer.outputs[0] if layer.outputs else None
         asked, dtype = (self._asked(first), first.dtype) if first else (None, None)
@@ -357,7 +357,7 @@ class Expansion:
         return Outcome(values, output_scale(layer.op, record, scales, asked))
 
     def _asked(self, tensor: TensorState) -> Scale | None:
-        """What a step shall be worth, where the tensor has a range."""
+        """The scale that the dynamic range of a tensor sets; None without one."""
         return None if tensor.scale is None else self.held(tensor, tensor.scale)
 
     def _input(self, tensor: TensorState) -> Value:
@@ -381,18 +381,18 @@ class Expansion:
         return tuple(self._symbol(f"{tensor.name}#{i}", tensor.name, i, True) for i in range(many))
 
     def _symbol(self, key: str, tensor: str, axis: int, is_value: bool) -> Sym:
-        """The symbol named `key`; one that several dimensions share has the range that all of them allow."""
+        """The symbol named `key`, created with the limits of this dimension or element if it is new."""
         low, high = self._limits.get((tensor, axis, is_value), (self._least if is_value else 0, INF))
         if key not in self.symbols:
             self.symbols[key] = Symbol(Sym(key, low, high), tensor, axis, is_value)
         return self.symbols[key].sym
 
     def _blob(self, layer: LayerState, attribute: str, weights: Weights) -> Blob:
-        found = None if self._refittable is None else self._refittable.blob(layer, attribute, weights)
-        return self.blob(weights) if found is None else found
+        blob = None if self._refittable is None else self._refittable.blob(layer, attribute, weights)
+        return self.blob(weights) if blob is None else blob
 
     def blob(self, weights: Weights) -> Blob:
-        """The constant that `weights` are."""
+        """The constant for `weights`."""
         if id(weights) not in self._blobs:
             is_steady(weights)
             self._blobs[id(weights)] = (weights, Blob(weights.elements(), weights.dtype))

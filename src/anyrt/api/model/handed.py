@@ -1,7 +1,7 @@
-"""What a network hands back for a layer whose class calls something else `type` than `ILayer` does.
+"""The object that a network returns for a layer whose class gives `type` another meaning than `ILayer`.
 
-Activations and poolings have a `type` that is their function. TensorRT hands out plain layers, whose `type`
-is the kind of layer, until a program assigns the class:
+The `type` of activations and poolings is their function. TensorRT returns plain layers, whose `type` is the
+kind of layer, until a program assigns the class:
 
     for layer in network:
         if layer.type == trt.LayerType.ACTIVATION:
@@ -23,7 +23,7 @@ def handed(layer: LayerState) -> ILayer:
 
 
 class Handed(ILayer):
-    """A layer by its kind: all but `type` is the layer's own, to which it is equal."""
+    """A placeholder equal to the layer; all attributes but `type` are those of the layer."""
 
     __slots__ = ("_cast", "_layer")
 

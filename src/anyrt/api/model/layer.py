@@ -46,7 +46,7 @@ class ILayer(Named):
             tensor.consumers.append(self._state)
 
     def _give_outputs(self) -> None:
-        """The outputs that the attributes ask for."""
+        """Add the outputs that the attributes require and that do not exist yet."""
         state, op = self._state, self._state.op
         count = len(op.outputs) if op.asked is None else op.asked(op.attrs(**state.attributes))
         for i in range(len(state.outputs), count):
@@ -54,7 +54,7 @@ class ILayer(Named):
             state.outputs.append(state_of(tensor))
 
     def __dir__(self) -> list[str]:
-        # A program may have given it another layer's class, whose attributes it lacks.
+        # A program may have assigned the class of another layer, whose attributes this one lacks.
         return [name for name in public_names(self) if hasattr(self, name)]
 
     @one_line
@@ -63,7 +63,7 @@ class ILayer(Named):
 
     @property
     def metadata(self) -> str:
-        """Text of the user's own, shown by the engine inspector."""
+        """Any text; the engine inspector shows it."""
         return self._state.metadata
 
     @metadata.setter
@@ -87,8 +87,8 @@ class ILayer(Named):
 
     @property
     def num_ranks(self) -> int:
-        """Kept: the number of ranks that run the layer. A DistCollective layer exchanges arrays between so
-        many, which are fixed once they are more than 1."""
+        """Kept: the number of ranks that execute the layer. A DistCollective layer exchanges arrays between
+        this number of ranks, which cannot change once it is above 1."""
         return self._state.num_ranks
 
     @num_ranks.setter
@@ -111,8 +111,8 @@ class ILayer(Named):
     def get_input(self, index: int) -> ITensor:
         """Input `index`; None if out of range or not connected."""
         inputs = self._state.inputs
-        found = inputs[index] if 0 <= _index(index) < len(inputs) else None
-        return nothing() if found is None else found.it
+        tensor = inputs[index] if 0 <= _index(index) < len(inputs) else None
+        return nothing() if tensor is None else tensor.it
 
     def get_output(self, index: int) -> ITensor:
         """Output `index`, the same object each time; None if out of range."""
@@ -187,11 +187,11 @@ class ILayer(Named):
         self._state.changed()
 
     def _output(self, index: int) -> TensorState:
-        found: ITensor | None = self.get_output(index)
-        if found is None:
+        tensor: ITensor | None = self.get_output(index)
+        if tensor is None:
             got, wanted = f"output {index}", f"below {len(self._state.outputs)}"
             raise ArgumentError("AR312", self._state.place, got, wanted)
-        return state_of(found)
+        return state_of(tensor)
 
     @quiet(DataType.FLOAT)
     def get_output_type(self, index: int) -> DataType:
@@ -224,7 +224,7 @@ def no_tensor(where: str, got: object) -> WrongType:
 
 
 def ends_text(first: LayerState, last: LayerState) -> str:
-    """The shapes that a layer reads and those that one, which may be another, gives."""
+    """The shapes of the inputs of `first` and of the outputs of `last`, which may be the same layer."""
     takes = listed([shape_text(t) for t in first.inputs])
     return f"{takes} -> {listed([shape_text(t) for t in last.outputs])}"
 

@@ -52,7 +52,7 @@ class Named(Fixed):
 
 
 def checked_name(name: object, where: str) -> str:
-    """`name` when it can name a tensor or layer."""
+    """`name`; GraphError AR405 if it cannot name a tensor or layer."""
     text = checked_text(name, where)
     size = len(text.encode())
     if not 0 < size < MAX_NAME or "\0" in text:
@@ -62,7 +62,7 @@ def checked_name(name: object, where: str) -> str:
 
 
 def checked_text(text: object, where: str) -> str:
-    """`text` when a plan can keep it."""
+    """`text`; GraphError AR405 if UTF-8 cannot encode it, so that a plan cannot store it."""
     if not isinstance(text, str):
         raise wrong_type(where, text, "a str")
     try:

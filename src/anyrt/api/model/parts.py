@@ -1,7 +1,7 @@
 """Parts of a network between layers at their borders: loops, and conditionals.
 
-The network shows these layers among the others, in the order in which they were added. What a part means is
-said by its outputs, which follow from all of its layers together.
+The network lists these layers among the others, in the order in which they were added. The values of a part
+are those of its outputs, which follow from all of its layers together.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class PartState:
 
     @property
     def place(self) -> str:
-        """How messages name it: with the line of the user's program that added it."""
+        """Its name in messages, with the line of the user's program that added it."""
         return f"{self.name} ({self.source})"
 
     def adopt(self, layer: BorderState) -> None:
@@ -61,7 +61,7 @@ class PartState:
         self.changed()
 
     def changed(self) -> None:
-        """What was computed from its layers counts no longer."""
+        """Discard everything computed from its layers."""
         for layer in self.layers:
             layer.changed()
 
@@ -77,16 +77,16 @@ class PartState:
         return [layer for layer in self.layers if layer.is_end]
 
     def values(self, expansion: Expansion) -> Results:
-        """Those of all outputs, in the order in which they were added."""
+        """The values of all outputs, in the order in which they were added."""
         raise NotImplementedError
 
     def seen(self, expansion: Expansion, values: Seen) -> Results:
-        """What values inside are each time that they are computed, along a new first axis."""
+        """All values that an inference computes for `values` inside, along a new first axis."""
         raise NotImplementedError
 
 
 class Part(Named):
-    """What loops and conditionals have."""
+    """Base of loops and conditionals."""
 
     __slots__ = ()
     _state: PartState
@@ -109,8 +109,8 @@ class BorderState(LayerState):
         return self.op.layer in ENDS
 
     def needs(self) -> Iterator[LayerState]:
-        """An end needs all layers at the borders, and what these read; another one what it reads first: a
-        recurrence comes before what it is made of in the next turn."""
+        """An end needs all layers at the borders, and the layers that these read. Any other layer needs only
+        the layer of its first input: a recurrence comes before the layers of its next value."""
         if not self.is_end:
             yield from _makers(self.inputs[:1])
             return
@@ -120,14 +120,14 @@ class BorderState(LayerState):
                 yield layer
 
     def followers(self) -> Iterator[LayerState]:
-        """Those that read it; of one that is no end, the ends as well."""
+        """The layers that read it; also the ends of the part, unless it is an end itself."""
         for tensor in self.outputs:
             yield from tensor.consumers
         if not self.is_end:
             yield from self.part.ends
 
     def expand(self, expansion: Expansion) -> tuple[Value, ...]:
-        """An end's value is one of those of its part; another layer's, as it is inside."""
+        """The value of an end is one of the part's; that of another layer is its value inside the part."""
         if self.is_end:
             return (expansion.part(self.part)[self.part.ends.index(self)],)
         return (self._inside(expansion),) if self.outputs else ()
@@ -139,7 +139,7 @@ class BorderState(LayerState):
             axis = _axis(self)
             check_axis(self.place, axis, len(shape))
             shape = (*shape[:axis], *shape[axis + 1 :])
-        # What stands for it inside, like nothing else in the network: no name of a user's holds a NUL.
+        # Its placeholder inside. No name of a user's contains a NUL, so that the name is unique.
         return param(f"\0{self.part.number}.{self.part.layers.index(self)}", shape, value.dtype)
 
     @property
@@ -166,7 +166,7 @@ def _makers(tensors: Sequence[TensorState | None]) -> Iterator[LayerState]:
 
 @fold
 class ILoopBoundaryLayer(Border):
-    """A layer where a loop begins or ends; made by the add methods of an `ILoop`."""
+    """A layer where a loop begins or ends; created by the add methods of an `ILoop`."""
 
     __slots__ = ()
 
@@ -184,7 +184,7 @@ def _axis(layer: BorderState) -> int:
 
 @fold
 class IIfConditionalBoundaryLayer(Border):
-    """A layer where a conditional begins or ends; made by the add methods of an `IIfConditional`."""
+    """A layer where a conditional begins or ends; created by the add methods of an `IIfConditional`."""
 
     __slots__ = ()
 
@@ -196,12 +196,12 @@ class IIfConditionalBoundaryLayer(Border):
 
 @fold
 class ILoop(Part):
-    """A part of a network that is computed again and again, as long as its trip limits say; made by
+    """A part of a network that is executed repeatedly, as its trip limits determine; created by
     `network.add_loop`.
 
-    A recurrence passes a tensor from turn to turn, an iterator gives each turn its slice of a tensor. Other
-    tensors may be read inside as they are; what depends on none of both is computed before the loop. Loop
-    outputs are the only way out.
+    A recurrence passes a tensor from one iteration to the next. An iterator supplies each iteration with its
+    slice of a tensor. Layers inside may read any other tensor; values that depend on no recurrence or
+    iterator are computed before the loop. Tensors leave the loop only through loop outputs.
     """
 
     __slots__ = ()
@@ -212,7 +212,8 @@ class ILoop(Part):
 
     @property
     def max_trips(self) -> int:
-        """An extension: the turns after which a loop with a WHILE limit and no COUNT is an error (AR412)."""
+        """An extension: the number of iterations after which a loop with a WHILE limit and no COUNT is an
+        error (AR412)."""
         return self._state.max_trips
 
     @max_trips.setter
@@ -230,7 +231,7 @@ class LoopState(PartState):
     max_trips: int = MAX_TRIPS
 
     def values(self, expansion: Expansion) -> Results:
-        """Those of all loop outputs."""
+        """The values of all loop outputs."""
         outputs = [_output(x, expansion) for x in self.of_kind(LayerType.LOOP_OUTPUT)]
         return self._loop(expansion, outputs).values(Network(expansion.layer_of, expansion.tells))
 
@@ -243,7 +244,7 @@ class LoopState(PartState):
         return loop.values(Network(expansion.layer_of, expansion.tells))
 
     def _loop(self, expansion: Expansion, outputs: Sequence[Output]) -> Loop:
-        """What its layers say, with these outputs."""
+        """The loop that its layers describe, with these outputs."""
         limits = {kind: [x for x in self.of_kind(LayerType.TRIP_LIMIT) if x.attributes["kind"] is kind]
                   for kind in TripLimit}  # fmt: skip
         return Loop(
@@ -268,7 +269,7 @@ class LoopState(PartState):
 
 
 def _scalar(layer: BorderState, expansion: Expansion, kind: object) -> Value:
-    """What a limit or condition is: one number, a bool but for a COUNT."""
+    """The value of a trip limit or condition: one integer for COUNT, else one bool."""
     value = expansion.value(layer.first)
     is_count = kind is TripLimit.COUNT
     if value.dtype not in (INTS if is_count else {DataType.BOOL}) or value.shape != ():
@@ -304,7 +305,7 @@ def _output(layer: BorderState, expansion: Expansion) -> Output:
 
 
 def _length(layer: BorderState, value: Value) -> tuple[Dim, tuple[Value, ...]]:
-    """The length that a tensor gives, and what tells it where only a run knows it."""
+    """The length in a tensor, and the output that reports it if an inference determines it."""
     if value.shape not in ((), (1,)):
         do = "pass a tensor of shape ()"
         raise ShapeError("AR123", layer.place, f"a length of type {value.type}", "a scalar", do)
@@ -314,10 +315,10 @@ def _length(layer: BorderState, value: Value) -> tuple[Dim, tuple[Value, ...]]:
 
 @fold
 class IIfConditional(Part):
-    """Two branches of a network, of which one is computed, as a condition says; made by
+    """Two branches of a network, one of which is executed, as a condition selects; created by
     `network.add_if_conditional`.
 
-    A branch is what leads from the conditional's inputs to one side of its outputs.
+    A branch is the layers between the inputs of the conditional and one side of its outputs.
     """
 
     __slots__ = ()
@@ -334,7 +335,7 @@ class ConditionalState(PartState):
         return self._conditional(expansion, self._either(expansion), self.name)
 
     def seen(self, expansion: Expansion, values: Seen) -> Results:
-        either, found = self._either(expansion), list[Either]()
+        either, eithers = self._either(expansion), list[Either]()
         inside = [expansion.value(x.outputs[0]) for x in self.of_kind(LayerType.CONDITIONAL_INPUT)]
         then = depending((x.then for x in either), inside)
         otherwise = depending((x.otherwise for x in either), inside)
@@ -342,17 +343,17 @@ class ConditionalState(PartState):
             needs = set(walk((value, *beside)))
             once = reshape(value, (1, *value.shape))
             never = expand(scalar(0, once), (0, *value.shape))
-            # What neither branch needs is computed with that which it is made of, in either where in neither.
+            # A value that no branch reads belongs to the branch of its operands; to both if it reads neither.
             sides = (never if needs & other else once for other in (otherwise - then, then - otherwise))
-            found.append(Either(f"{self.place}: {name}", *sides))
-        return self._conditional(expansion, found, f"{self.name} (debug tensors)")
+            eithers.append(Either(f"{self.place}: {name}", *sides))
+        return self._conditional(expansion, eithers, f"{self.name} (debug tensors)")
 
     def _either(self, expansion: Expansion) -> list[Either]:
         outputs = self.of_kind(LayerType.CONDITIONAL_OUTPUT)
         return [Either(x.place, *(expansion.value(t) for t in x.inputs if t is not None)) for x in outputs]
 
     def _conditional(self, expansion: Expansion, outputs: Sequence[Either], name: str) -> Results:
-        """What its layers say, with these outputs."""
+        """The values of the conditional that its layers describe, with these outputs."""
         conditions = self.of_kind(LayerType.CONDITION)
         if len(conditions) != 1:
             do = "call conditional.set_condition(flag) once"

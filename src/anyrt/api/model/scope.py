@@ -1,10 +1,10 @@
-"""Objects that stand for a part of a network between two layers, as `IAttention`.
+"""Objects for a part of a network between two layers, such as `IAttention`.
 
     attention = network.add_attention(q, k, v, trt.AttentionNormalizationOp.SOFTMAX, False)
     attention.mask = mask
     y = attention.get_output(0)
 
-The network shows two layers: the operator's own, which takes the operands, and one that passes on its output.
+The network lists two layers: that of the operator, with the operands, and one that passes its output on.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from anyrt.api.model.tensor import ITensor
 
 
 class Between(Fixed):
-    """What all of them have; `layers.layer_class` adds the attributes of the operator."""
+    """Base of these objects; `layers.layer_class` adds the attributes of the operator."""
 
     __slots__ = ("__weakref__", "_entry", "_exit")
 
@@ -41,7 +41,7 @@ class Between(Fixed):
 
     @property
     def metadata(self) -> str:
-        """Text of the user's own, shown by the engine inspector."""
+        """Any text; the engine inspector shows it."""
         return self._entry.metadata
 
     @metadata.setter
@@ -50,7 +50,7 @@ class Between(Fixed):
 
     @property
     def num_ranks(self) -> int:
-        """Kept: devices that take part in running it; an engine runs on one."""
+        """Kept: the number of devices that execute it; an engine uses one."""
         return self._entry.num_ranks
 
     @num_ranks.setter
@@ -59,25 +59,25 @@ class Between(Fixed):
 
     @property
     def num_inputs(self) -> int:
-        """How many inputs it has now."""
+        """The current number of inputs."""
         return self._entry.num_inputs
 
     @property
     def num_outputs(self) -> int:
-        """How many outputs it has."""
+        """The number of outputs."""
         return self._exit.num_outputs
 
     def get_input(self, index: int) -> ITensor:
-        """Input `index`; None out of range, or when it was never set."""
+        """Input `index`; None if out of range or not connected."""
         return self._entry.get_input(index)
 
     def get_output(self, index: int) -> ITensor:
-        """Output `index`, the same object each time; None out of range."""
+        """Output `index`, the same object each time; None if out of range."""
         return self._exit.get_output(index)
 
     def set_input(self, index: int, tensor: ITensor) -> bool:
-        """Connect an input; an optional one may be connected here for the first time.
+        """Connect a tensor to an input, also to an optional one that is not connected yet.
 
-        False where it is refused: AR312, there is no such input; AR403, a tensor of another network."""
+        False if it is rejected: AR312, no such input; AR403, a tensor of a different network."""
         self._entry.set_input(index, tensor)
         return self._entry.get_input(index) is tensor

@@ -1,11 +1,11 @@
-"""What the objects of a network hold: a record of each network, layer and tensor.
+"""The content of a network's objects: a record of each network, layer and tensor.
 
     state = state_of(tensor)
     state.layer.op.title if state.layer is not None else "an input"
 
-Programs hold `INetworkDefinition`, `ILayer` and `ITensor`, whose names are TensorRT's. Each keeps one record,
-and records refer to records: whatever reads a network (expansion, freezing, calibration, importers) follows
-them. `it` of a record is the object that the program holds.
+Programs hold `INetworkDefinition`, `ILayer` and `ITensor`, whose names are TensorRT's. Each holds one record,
+and records refer to records. Code that reads a network (expansion, freezing, calibration, importers) follows
+these. `it` of a record is the object that the program holds.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ State = TypeVar("State", covariant=True)
 
 
 class HasState(Protocol[State]):
-    """An object that keeps a record."""
+    """An object that holds a record."""
 
     @property
     def _state(self) -> State: ...
@@ -49,8 +49,8 @@ class TensorState:
     operand that it is; `shape`: of an input, as declared; `dtype`: the requested type; `formats`: those
     allowed, a bit for each.
 
-    `rank`: of an output whose rank a run decides, an int64 with it. Its shape has the highest rank; axes that
-    a run leaves out are the last ones, of size 1."""
+    `rank`: an int64 tensor with the rank of an output, if an inference determines it. The shape then has the
+    highest rank; axes above the actual rank are the last ones, of size 1."""
 
     it: ITensor
     network: NetworkState
@@ -68,29 +68,29 @@ class TensorState:
     rank: TensorState | None = None
 
     def type(self) -> Type | None:
-        """Shape and type as they follow from the layers before it; None while one of these has a mistake."""
+        """Shape and type, inferred from the layers before it; None while one of these has an error."""
         return self.network.expansion.type_of(self)
 
     @property
     def sizes(self) -> tuple[int, ...] | None:
-        """The sizes, −1 where they are dynamic; None while a layer before it has a mistake."""
-        found = self.type()
-        return None if found is None else tuple(d if isinstance(d, int) else -1 for d in found.shape)
+        """The shape, −1 for dynamic dimensions; None while a layer before it has an error."""
+        type_ = self.type()
+        return None if type_ is None else tuple(d if isinstance(d, int) else -1 for d in type_.shape)
 
     @property
     def element_type(self) -> DataType:
         """The element type; the requested type while a layer before it has an error."""
-        found = self.type()
-        return found.dtype if found is not None else self.dtype or DataType.FLOAT
+        type_ = self.type()
+        return type_.dtype if type_ is not None else self.dtype or DataType.FLOAT
 
     @property
     def scale(self) -> float | None:
-        """What a step of int8 is worth by the dynamic range; None without one."""
+        """The scale of int8 codes that the dynamic range sets; None without one."""
         return None if self.range is None else max(abs(v) for v in self.range) / 127
 
     @property
     def may_be_sizes(self) -> bool:
-        """Whether each element of an input may be a size: of a few integers."""
+        """Whether elements of an input may be dimensions: it has few elements, all integers."""
         shape, dtype = self.shape, self.dtype or DataType.FLOAT
         return is_integer(dtype) and len(shape) <= 1 and all(0 <= d <= VALUE_LIMIT for d in shape)
 
@@ -102,17 +102,17 @@ class TensorState:
 
     @property
     def feeds_values(self) -> bool:
-        """Whether a layer reads its values as something else than sizes."""
+        """Whether a layer reads its values other than as dimensions."""
         uses = [(c, i) for c in self.consumers for i, t in enumerate(c.inputs) if t is self]
         return any(not c.op.operand(i).shape_values for c, i in uses)
 
     def _sizes_depend(self) -> bool:
-        """Whether a chain of layers leads from here to an operand whose values are sizes."""
+        """Whether a chain of layers leads from here to an operand whose values are dimensions."""
         todo, seen = [self], {self}
         while todo:
             tensor = todo.pop()
             for layer in tensor.consumers:
-                # Scales, which are floats, decide sizes as any data may.
+                # Scales are floats. They determine dimensions only as any other data may.
                 if not is_float(tensor.element_type) and any(
                     t is tensor and layer.op.operand(i).shape_values for i, t in enumerate(layer.inputs)
                 ):
@@ -123,20 +123,20 @@ class TensorState:
         return False
 
     def changed(self) -> None:
-        """What was computed from it counts no longer."""
+        """Discard everything computed from it."""
         self.network.expansion.forget_tensor(self)
 
     def renamed(self) -> None:
-        """It has another name, which is part of the value of an input."""
+        """Discard everything computed from an input, whose value contains its name."""
         if self.layer is None:
             self.changed()
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class LayerState:
-    """A layer. `source`: the line of the program that added it; `node`: of a model, which it is one layer of
-    several of; `is_imported`: whether an importer of models added it, whose own weights have names; `scope`:
-    the object of which it is one end, as an `IAttention`."""
+    """A layer. `source`: the line of the program that added it; `node`: the node of a model that it belongs
+    to; `is_imported`: whether an importer of models added it, which names its own weights; `scope`: the
+    object of which it is one end, such as an `IAttention`."""
 
     it: ILayer
     network: NetworkState
@@ -155,7 +155,7 @@ class LayerState:
 
     @property
     def place(self) -> str:
-        """How messages name it: with the line of the user's program that added it."""
+        """Its name in messages, with the line of the user's program that added it."""
         return f"{self.name} ({self.source})"
 
     @property
@@ -169,31 +169,31 @@ class LayerState:
         return self.op.layer is not LayerType.SHAPE
 
     def needs(self) -> Iterator[LayerState]:
-        """The layers that are judged before it."""
+        """The layers that are expanded before it."""
         return (t.layer for t in self.operands if t.layer is not None)
 
     def followers(self) -> Iterator[LayerState]:
-        """The layers that must be judged again when it changes."""
+        """The layers that must be expanded again when it changes."""
         return (layer for tensor in self.outputs for layer in tensor.consumers)
 
     def expand(self, expansion: Expansion) -> tuple[Value, ...] | None:
-        """What it means, where the layer says so itself; None where its operator does."""
+        """The values of the outputs, if the layer itself defines them; None if its operator does."""
         return None
 
     def changed(self) -> None:
-        """What was computed from it counts no longer."""
+        """Discard everything computed from it."""
         self.network.expansion.forget(self)
 
     renamed = changed
 
     def disconnect(self, index: int) -> None:
-        """Take the tensor away from an input; the others keep their places."""
+        """Disconnect the tensor of an input; the other inputs keep their indices."""
         if index < len(self.inputs) and (old := self.inputs[index]) is not None:
             old.consumers.remove(self)
             self.inputs[index] = None
 
     def drop(self, index: int) -> None:
-        """Take the tensor away from an input, and count unconnected inputs at the end no longer."""
+        """Disconnect the tensor of an input, and remove unconnected inputs at the end."""
         self.disconnect(index)
         while self.inputs and self.inputs[-1] is None:
             self.inputs.pop()
@@ -205,13 +205,13 @@ class LayerState:
         self.changed()
 
     def become(self, op: AnyOp, **attributes: object) -> None:
-        """Have another operator, which has the attributes of this one and more."""
+        """Replace the operator by one that has the attributes of the present one and `attributes`."""
         self.op = op
         self.attributes.update(attributes)
         self.changed()
 
     def refuse_when_strong(self, what: str) -> None:
-        """ArgumentError AR310 where the network's types follow from its inputs alone."""
+        """ArgumentError AR310 if the network is strongly typed."""
         if self.network.is_strong:
             do = "add a cast layer instead"
             got, wanted = f"{what} in a strongly typed network", "types that are inferred from the inputs"
@@ -251,7 +251,7 @@ class NetworkState:
         return list(dict.fromkeys([*self.outputs, *self.shape_outputs]))
 
     def retract(self, count: int) -> None:
-        """Take back all layers but the first `count`, which read nothing of them."""
+        """Remove all layers but the first `count`, which read none of their outputs."""
         for layer in reversed(self.layers[count:]):
             self.expansion.forget(layer)
             for tensor in layer.operands:

@@ -16,7 +16,7 @@ from anyrt.core.errors import ArgumentError, ShapeError
 
 
 def span(limits: Sequence[float], where: str) -> tuple[float, float]:
-    """The least and the greatest number that int8 shall hold; ArgumentError AR308 where they are none."""
+    """`limits`, the minimum and maximum of a dynamic range; ArgumentError AR308 if they are invalid."""
     low, high = limits
     if not -float("inf") < low <= high < float("inf") or low == high == 0:
         got, wanted = f"({low}, {high})", "finite numbers, min <= max, not both 0"
@@ -26,7 +26,7 @@ def span(limits: Sequence[float], where: str) -> tuple[float, float]:
 
 @fold
 class ITensor(Named):
-    """A tensor. Its shape and type follow from the present state of the layers before it."""
+    """A tensor. Its shape and type are inferred from the current state of the layers before it."""
 
     __slots__ = ()
 
@@ -157,15 +157,14 @@ class ITensor(Named):
 
     @property
     def is_execution_tensor(self) -> bool:
-        """Whether it is an input or output whose values are those of a run: one that is more than a shape
-        tensor."""
+        """Whether it is an output, or an input that is not only a shape tensor."""
         if self.is_network_output:
             return True
         return self.is_network_input and (not self.is_shape_tensor or self._state.feeds_values)
 
     @property
     def dynamic_range(self) -> tuple[float, float] | None:
-        """(min, max) of an INT8 tensor's numbers; the larger magnitude determines the scale."""
+        """The dynamic range of an INT8 tensor as (min, max); the larger magnitude determines the scale."""
         return self._state.range
 
     @dynamic_range.setter
@@ -173,10 +172,10 @@ class ITensor(Named):
         if limits is None:
             self.reset_dynamic_range()
             return
-        given = floats(limits, "ITensor.dynamic_range")
-        if len(given) != 2:
+        bounds = floats(limits, "ITensor.dynamic_range")
+        if len(bounds) != 2:
             raise wrong_type("ITensor.dynamic_range", limits, "a pair (min, max)")
-        self.set_dynamic_range(*given)
+        self.set_dynamic_range(*bounds)
 
     @quiet(False)
     def set_dynamic_range(self, min: float, max: float) -> bool:
@@ -217,7 +216,7 @@ class ITensor(Named):
 
 
 def checked_shape(shape: tuple[int, ...], where: str) -> tuple[int, ...]:
-    """`shape` when an input can have it."""
+    """`shape`; ShapeError AR120 if a dimension is below −1."""
     for size in shape:
         if size < -1:
             raise ShapeError("AR120", where, f"shape {shape}", "sizes of 0 or more, or -1")

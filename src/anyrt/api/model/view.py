@@ -57,9 +57,9 @@ class LayerView:
 
     @property
     def updates(self) -> tuple[tuple[TensorView, TensorView], ...]:
-        """Each output that has the memory of an operand, and that operand."""
-        found = ((self.outputs[output], self.inputs[operand]) for output, operand in self.op.shares)
-        return tuple((output, source) for output, source in found if source is not None)
+        """Each output that shares the memory of an operand, and that operand."""
+        pairs = ((self.outputs[output], self.inputs[operand]) for output, operand in self.op.shares)
+        return tuple((output, source) for output, source in pairs if source is not None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,18 +95,18 @@ class NetworkView:
 
     @cached_property
     def updated(self) -> frozenset[TensorView]:
-        """The tensors that have one memory with another."""
+        """The tensors that share memory with another."""
         return frozenset(t for layer in self.layers for pair in layer.updates for t in pair)
 
 
 def view_of(network: INetworkDefinition) -> NetworkView:
-    """What a network holds now."""
+    """The present content of a network."""
     state = state_of(network)
     ends = (t for layer in state.layers for t in (*layer.operands, *layer.outputs))
     tensors = {t: _tensor(t) for t in dict.fromkeys((*state.inputs, *ends))}
 
-    def views(found: list[TensorState]) -> tuple[TensorView, ...]:
-        return tuple(tensors[t] for t in found)
+    def views(states: list[TensorState]) -> tuple[TensorView, ...]:
+        return tuple(tensors[t] for t in states)
 
     return NetworkView(
         state.name,

@@ -28,7 +28,7 @@ from anyrt.core.units import counted
 Array = NDArray[np.generic]
 PAGE = mmap.PAGESIZE
 SHORT = 1 << 12  # bytes
-# The types that NumPy knows by itself; the others are shown as `Weights`.
+# The element types of NumPy itself; `Weights.numpy` returns `Weights` for the others.
 PLAIN = frozenset(
     {
         DataType.FLOAT,
@@ -49,9 +49,9 @@ PLAIN = frozenset(
 
 @fold
 class Weights(Fixed):
-    """An array, or a type with an address and a count; nothing is copied, and an array is kept alive.
+    """An array, or a type with an address and a count. Nothing is copied; an array is kept alive.
 
-    `Weights(array)`; `Weights(type, ptr, count)`, whose memory the caller keeps; `Weights(type)`: empty.
+    `Weights(array)`; `Weights(type, ptr, count)`, whose memory must stay alive; `Weights(type)`: empty.
     """
 
     __slots__ = ("__weakref__", "_array", "_count", "_dtype", "_ptr", "_seen")
@@ -118,7 +118,7 @@ class Weights(Fixed):
 
     @property
     def address(self) -> int:
-        """Where the memory starts; 0 when empty."""
+        """The address of the memory; 0 if empty."""
         return self._ptr
 
     def __len__(self) -> int:
@@ -134,23 +134,23 @@ class Weights(Fixed):
         )
 
     def numpy(self) -> Array | Weights:
-        """A view of the memory in one dimension where NumPy has the type, else these weights themselves."""
+        """A one-dimensional view of the memory; these weights themselves if NumPy lacks the type."""
         return self.elements() if self._dtype in PLAIN else self
 
     def elements(self) -> Array:
-        """Every element in one dimension, as `numpy_dtype(dtype)`; a view but for packed memory."""
+        """All elements in one dimension, as `numpy_dtype(dtype)`: a view, or a copy of packed memory."""
         array = self._view() if self._array is None else self._array
         return array if array.ndim == 1 else array.reshape(-1)
 
     def _check_memory(self) -> None:
-        """Refuse an address whose pages the system has taken back, which would end the process when read."""
+        """AR307 for memory that was returned to the system: reading it would end the process."""
         first, last = self._ptr // PAGE, (self._ptr + self.nbytes - 1) // PAGE
         try:
             with open("/proc/self/mem", "rb", 0) as memory:
                 for page in range(first, last + 1):
                     memory.seek(max(page * PAGE, self._ptr))
                     memory.read(1)
-        except FileNotFoundError:  # no such view of memory on this system
+        except FileNotFoundError:  # this system has no such file
             return
         except (OSError, OverflowError, ValueError):
             got, do = (
@@ -176,14 +176,14 @@ class Weights(Fixed):
 
 def described_weights(dtype: DataType, count: int) -> Weights:
     """A type and a count without memory."""
-    made = Weights(dtype)
-    made._count = count
-    return made
+    weights = Weights(dtype)
+    weights._count = count
+    return weights
 
 
 def is_steady(weights: Weights) -> bool:
-    """Whether the elements are known to be unchanged since the first call. Nobody writes to the memory of a
-    file or a message; of other weights only short ones are compared."""
+    """Whether the elements are known to be unchanged since the first call. The memory of a file or a message
+    is read-only; other weights are compared if they are short, and count as changed otherwise."""
     array = weights._array
     now = array is not None and (_is_fixed(array) or _short(array))
     weights._seen = now if weights._seen in (None, now) else False
@@ -191,8 +191,7 @@ def is_steady(weights: Weights) -> bool:
 
 
 def fixed(array: Array) -> Array:
-    """The same elements, where they are many in memory that nobody can write to: builds that ask whether they
-    are steady need not look at them."""
+    """The same elements; many of them in read-only memory, so that `is_steady` need not compare them."""
     if array.nbytes <= SHORT or _is_fixed(array):
         return array
     return np.frombuffer(array.tobytes(), array.dtype).reshape(array.shape)
@@ -207,12 +206,13 @@ def _is_fixed(array: Array) -> bool:
 
 
 def _short(array: Array) -> bytes | bool:
-    """The elements, where these are few; False for others."""
+    """The bytes of the elements; False if they are more than `SHORT`."""
     return array.nbytes <= SHORT and array.tobytes()
 
 
 def _plain(array: object) -> Array:
-    """`array` as NumPy's own class; a matrix is never flat, and a mask hides elements that memory holds."""
+    """`array` as NumPy's own class. AR311 for a matrix, which is never flat, and for a masked array, which
+    hides elements of its memory."""
     if type(array) is np.ndarray:
         return array
     if not isinstance(array, np.ndarray):
@@ -224,7 +224,7 @@ def _plain(array: object) -> Array:
 
 
 def to_weights(x: object, where: str, empty: DataType = DataType.FLOAT) -> Weights:
-    """`x` where weights are expected: an array converts, None is empty, all else is a TypeError."""
+    """`x` as weights: an array is converted, None is empty; TypeError for any other type."""
     if isinstance(x, Weights):
         return x
     if x is None:
