@@ -49,8 +49,8 @@ def install(force: bool = False, api: str = "10") -> None:
 def _tell_versions(resources: ModuleType) -> None:
     """Have setuptools' `pkg_resources`, which looks into folders alone, know of TensorRT."""
     for name in DISTRIBUTIONS:
-        made = resources.Distribution(None, None, project_name=name, version=anyrt.__version__)
-        resources.working_set.add(made, name, replace=True)
+        distribution = resources.Distribution(None, None, project_name=name, version=anyrt.__version__)
+        resources.working_set.add(distribution, name, replace=True)
 
 
 def _torch(torch: ModuleType) -> None:

@@ -128,8 +128,8 @@ class Names(DistributionFinder, Loader):
 
     def find_distributions(self, context: DistributionFinder.Context = _ANY) -> Iterable[Distribution]:
         """Metadata of `tensorrt` and its relatives."""
-        wanted = None if context.name is None else re.sub(r"[-_.]+", "_", context.name).lower()
-        return [_Metadata(n) for n in DISTRIBUTIONS if wanted in (None, n)]
+        distribution = None if context.name is None else re.sub(r"[-_.]+", "_", context.name).lower()
+        return [_Metadata(n) for n in DISTRIBUTIONS if distribution in (None, n)]
 
 
 def behind(name: str) -> str | None:
@@ -142,12 +142,12 @@ def behind(name: str) -> str | None:
         if name == whole:
             return "anyrt"
         if name.startswith(whole + "."):
-            found = "anyrt" + name.removeprefix(whole)
-            return found if _can_be_found(found) else None
+            module = "anyrt" + name.removeprefix(whole)
+            return module if _exists(module) else None
     return None
 
 
-def _can_be_found(name: str) -> bool:
+def _exists(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
     except ModuleNotFoundError:  # a parent is missing

@@ -29,8 +29,8 @@ PLUGINS = "anyrt_plugin_table"
 class Later:
     """The first of the finders, until it has installed; `wanted`: what the parent has, told by `install`."""
 
-    def __init__(self, wanted: str) -> None:
-        self.api, *self.force = wanted.split()
+    def __init__(self, request: str) -> None:
+        self.api, *self.force = request.split()
         self.lock, self.is_done = RLock(), False
         self.undo: Callable[[], None] | None = None
 
@@ -43,7 +43,7 @@ class Later:
             self.install()
             if not is_reload:  # or Python would take the module's own spec, and run AnyRT a second time
                 sys.modules.pop(name, None)
-            return self.found(name, path, target)
+            return self.other_spec(name, path, target)
         if self.is_done:
             return None
         if name == "ctypes":
@@ -52,14 +52,16 @@ class Later:
             return self.followed(name, lambda module: self.install())
         return None
 
-    def found(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
+    def other_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None
+    ) -> ModuleSpec | None:
         """What the other finders find."""
         others = (f.find_spec(name, path, target) for f in list(sys.meta_path) if f is not self)
         return next((spec for spec in others if spec is not None), None)
 
     def followed(self, name: str, then: Callable[[ModuleType], None]) -> ModuleSpec | None:
         """The same for a module that `then` is called with, once it has run."""
-        spec = self.found(name, None, None)
+        spec = self.other_spec(name, None, None)
         if spec is not None and spec.loader is not None:
             spec.loader = Followed(spec.loader, then)  # type: ignore[assignment]  # which has a loader's methods
         return spec

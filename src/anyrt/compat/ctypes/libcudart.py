@@ -96,11 +96,11 @@ def _storing(call: Callable[..., tuple[object, ...]], form: str) -> Callable[...
     """`call` with its results stored where arguments of capital letters point."""
 
     def stored(*args: int | None) -> int:
-        given = list(zip(form, args, strict=True))
-        targets = [(kind, at) for kind, at in given if kind.isupper()]
+        slots = list(zip(form, args, strict=True))
+        targets = [(kind, at) for kind, at in slots if kind.isupper()]
         if any(not at for _, at in targets):
             return int(cuda_runtime.cudaError_t.cudaErrorInvalidValue)
-        code, *values = call(*(x for kind, x in given if kind.islower()))
+        code, *values = call(*(x for kind, x in slots if kind.islower()))
         for (kind, at), value in zip(targets, values, strict=True):
             if value is not None and at is not None:
                 _store(kind, at, value)
@@ -125,8 +125,8 @@ _kept: Final[dict[bytes, ctypes.Array[ctypes.c_char]]] = {}
 
 def _text_of(call: Callable[..., tuple[object, ...]]) -> Callable[[int], int]:
     def text(code: int) -> int:
-        found = next((m for m in cuda_runtime.cudaError_t if m == code), None)
-        _, words = (None, b"unrecognized error code") if found is None else call(found)
+        error = next((m for m in cuda_runtime.cudaError_t if m == code), None)
+        _, words = (None, b"unrecognized error code") if error is None else call(error)
         assert isinstance(words, bytes), f"{call} gives bytes"
         return text_at(words)
 

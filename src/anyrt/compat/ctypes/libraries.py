@@ -45,19 +45,19 @@ class Library(ctypes.CDLL):
     def __getattr__(self, name: str) -> _NamedFuncPointer:
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
-        made = self[name]
-        setattr(self, name, made)
-        return made
+        function = self[name]
+        setattr(self, name, function)
+        return function
 
     def __getitem__(self, name_or_ordinal: str | int) -> _NamedFuncPointer:
         """A new object for each call, as ctypes does: a program sets `argtypes` and `restype` in it."""
         home = importlib.import_module(f"anyrt.compat.ctypes.{_HOME[_stem(self._name)]}")
         make: Callable[[str], _NamedFuncPointer | None] = home.function
-        made = make(str(name_or_ordinal))
-        if made is None:
+        function = make(str(name_or_ordinal))
+        if function is None:
             raise AttributeError(f"{self._name}: undefined symbol: {name_or_ordinal}")
-        made.__name__ = str(name_or_ordinal)
-        return made
+        function.__name__ = str(name_or_ordinal)
+        return function
 
 
 def _stem(path: object) -> str:
@@ -68,8 +68,8 @@ def _stem(path: object) -> str:
     """
     if not isinstance(path, str | os.PathLike):
         return ""
-    found = _KNOWN.fullmatch(os.path.basename(os.fspath(path)))
-    return found[1] if found else ""
+    match_ = _KNOWN.fullmatch(os.path.basename(os.fspath(path)))
+    return match_[1] if match_ else ""
 
 
 def _new(kind: type[ctypes.CDLL], name: object = None, *settings: object, **more: object) -> ctypes.CDLL:

@@ -75,13 +75,13 @@ class Program:
         """Nothing is kept."""
 
 
-def _listed(given: object) -> list[object]:
-    return [] if given is None else [*given] if isinstance(given, list) else [given]
+def _listed(items: object) -> list[object]:
+    return [] if items is None else [*items] if isinstance(items, list) else [items]
 
 
-def _defined(given: object) -> list[str]:
+def _defined(definitions: object) -> list[str]:
     """Definitions: names, and pairs of a name and a value."""
-    return ["=".join(map(str, x)) if isinstance(x, tuple) else str(x) for x in _listed(given)]
+    return ["=".join(map(str, x)) if isinstance(x, tuple) else str(x) for x in _listed(definitions)]
 
 
 class _HasStream(Protocol):

@@ -103,17 +103,17 @@ def cuLaunchKernel(
     run(kernel, grid, block, stream, copied(kernel, kernelParams), sharedMemBytes)
 
 
-def copied(kernel: Kernel, given: object) -> list[bytes]:
+def copied(kernel: Kernel, arguments: object) -> list[bytes]:
     """The bytes of a kernel's arguments, as a program gives them."""
     if not kernel.sizes:
         return []
-    if isinstance(given, tuple):
-        values, types = given
+    if isinstance(arguments, tuple):
+        values, types = arguments
         held = [_as(t, v) for v, t in zip(values, types, strict=True)]
         if len(held) != len(kernel.sizes):
             raise DeviceFault(Fault.INVALID_VALUE)
         return [bytes(x)[:n].ljust(n, b"\0") for x, n in zip(held, kernel.sizes, strict=True)]
-    address = span_of(given).address
+    address = span_of(arguments).address
     if not address or lack(address, 8 * len(kernel.sizes), writes=False):
         raise DeviceFault(Fault.INVALID_VALUE)
     return kernel.copies([*(ctypes.c_uint64 * len(kernel.sizes)).from_address(address)])

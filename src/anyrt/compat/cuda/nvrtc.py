@@ -67,8 +67,8 @@ def _image(prog: SupportsIndex) -> bytes:
     return image
 
 
-def _text(given: bytes | str) -> str:
-    return given if isinstance(given, str) else given.rstrip(b"\0").decode()
+def _text(text: bytes | str) -> str:
+    return text if isinstance(text, str) else text.rstrip(b"\0").decode()
 
 
 def nvrtcGetErrorString(result: nvrtcResult) -> tuple[nvrtcResult, bytes]:
@@ -116,9 +116,9 @@ def nvrtcAddNameExpression(prog: SupportsIndex, name_expression: bytes | str) ->
 def nvrtcCompileProgram(prog: SupportsIndex, numOptions: int, options: Sequence[bytes]) -> None:
     """Compile it; the log holds what the compiler says of mistakes. AR901 for what no thread can do alone."""
     program = _program(prog)
-    given = tuple(_text(o) for o in options[:numOptions])
+    texts = tuple(_text(o) for o in options[:numOptions])
     try:
-        program.image, program.log = compiled(program.text, given, tuple(program.names)), b"\0"
+        program.image, program.log = compiled(program.text, texts, tuple(program.names)), b"\0"
     except Rejected as rejected:
         program.log = str(rejected).encode() + b"\0"
         raise DeviceFault(Fault.LAUNCH_FAILED) from None

@@ -96,11 +96,11 @@ class _Space:
         self._module = module
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._module, name)
-        if isinstance(found, ModuleType):
-            return _Space(found)
-        is_function = callable(found) and not isinstance(found, type | np.ufunc)
-        return _lending(found) if is_function else found
+        member = getattr(self._module, name)
+        if isinstance(member, ModuleType):
+            return _Space(member)
+        is_function = callable(member) and not isinstance(member, type | np.ufunc)
+        return _lending(member) if is_function else member
 
 
 _NUMPY: Final = _Space(np)
@@ -114,10 +114,10 @@ def __getattr__(name: str) -> Any:
 
 def asarray(a: Any, dtype: npt.DTypeLike | None = None, order: Any = None, **more: object) -> ndarray:
     """An array of the same memory where there is one: of NumPy, PyTorch, or by `__cuda_array_interface__`."""
-    told = getattr(a, "__cuda_array_interface__", None)
-    if told is not None and not hasattr(a, "__array__"):
-        place = MemoryPointer(UnownedMemory(told["data"][0], 0, a), 0)
-        a = ndarray(told["shape"], told["typestr"], place)
+    interface = getattr(a, "__cuda_array_interface__", None)
+    if interface is not None and not hasattr(a, "__array__"):
+        place = MemoryPointer(UnownedMemory(interface["data"][0], 0, a), 0)
+        a = ndarray(interface["shape"], interface["typestr"], place)
     return np.asarray(a, dtype, order).view(ndarray)
 
 

@@ -304,9 +304,9 @@ class Device:
         """Call a C function with an address, after all work of the stream."""
         self.check_stream(stream)
         call = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(int(function))
-        given = span_of(argument).address
-        if not self.captures.note(stream, lambda: call(given)):
-            call(given)
+        address = span_of(argument).address
+        if not self.captures.note(stream, lambda: call(address)):
+            call(address)
 
     def copy_rows(
         self,

@@ -101,10 +101,10 @@ class Module:
     def kernel(self, name: str) -> Kernel:
         """The kernel of that name."""
         if name not in self._kernels:
-            self._kernels[name] = self._found(name)
+            self._kernels[name] = self._load(name)
         return self._kernels[name]
 
-    def _found(self, name: str) -> Kernel:
+    def _load(self, name: str) -> Kernel:
         try:
             code, sizes = getattr(self.library, LAUNCH + name), getattr(self.library, f"anyrt_sizes_{name}")
         except AttributeError:
@@ -123,10 +123,10 @@ def compiled(code: str, options: tuple[str, ...] = (), names: tuple[str, ...] = 
     """The image of a module with all kernels of a text, and with those that `names` make of templates, which
     are called `named_0` and on; Rejected with what the compiler says."""
     bare = _COMMENT.sub(" ", code)
-    found = _REFUSED.search(bare)
-    if found:
+    match_ = _REFUSED.search(bare)
+    if match_:
         do = "use __syncthreads, __shfl_sync and similar functions, or NumPy on the same memory"
-        raise NotSupportedError("AR901", "nvrtc", f"{found[0]} in a kernel", "CUDA's plain C++", do)
+        raise NotSupportedError("AR901", "nvrtc", f"{match_[0]} in a kernel", "CUDA's plain C++", do)
     compiler = foreign.find_compiler("c++", "g++", "clang++")
     if compiler is None:
         do = "install a C++ compiler, or use NumPy or ctypes on the same memory"

@@ -43,11 +43,11 @@ def offer() -> None:
     setattr(IExecutionContext, "set_tensor_address", set_tensor_address)  # noqa: B010  # mypy takes no methods
 
 
-def owner(found: Iterable[object], address: int) -> object:
+def owner(holders: Iterable[object], address: int) -> object:
     """The array, or tensor of PyTorch, that begins at an address, of these and what lists of them hold; None
     where none does."""
     tensor = getattr(sys.modules.get("torch"), "Tensor", ())
-    for x in chain.from_iterable(x if isinstance(x, list | tuple) else (x,) for x in found):
+    for x in chain.from_iterable(x if isinstance(x, list | tuple) else (x,) for x in holders):
         if isinstance(x, np.ndarray) and x.ctypes.data == address:
             return x
         if isinstance(x, tensor) and x.data_ptr() == address:

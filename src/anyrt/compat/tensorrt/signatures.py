@@ -33,23 +33,23 @@ _find: Final = anyrt.__getattr__
 
 def offer() -> None:
     """Have each public class and function say so, once it is asked for; those that are there at once."""
-    vars(anyrt)["__getattr__"] = _found
-    for found in [*vars(anyrt).values()]:
-        _sign(found)
+    vars(anyrt)["__getattr__"] = _signed
+    for member in [*vars(anyrt).values()]:
+        _sign(member)
 
 
-def _found(name: str) -> object:
-    found = _find(name)
-    _sign(found)
-    return found
+def _signed(name: str) -> object:
+    member = _find(name)
+    _sign(member)
+    return member
 
 
-def _sign(found: object) -> None:
-    if isinstance(found, FunctionType) and found.__name__ in _FUNCTIONS:
-        _begin(found, None)
-    if not isinstance(found, type):
+def _sign(target: object) -> None:
+    if isinstance(target, FunctionType) and target.__name__ in _FUNCTIONS:
+        _begin(target, None)
+    if not isinstance(target, type):
         return
-    for kind in (k for k in found.__mro__ if k.__module__.split(".")[0] == "anyrt"):
+    for kind in (k for k in target.__mro__ if k.__module__.split(".")[0] == "anyrt"):
         for name, member in [*vars(kind).items()]:
             is_special = name in _SPECIAL and (name == "__init__" or kind.__name__ in _names())
             if isinstance(member, FunctionType) and (name[0] != "_" or is_special):
@@ -79,7 +79,7 @@ def _type(annotation: str) -> str:
     """A type of ours by TensorRT's name: of several, the first one that is not None."""
     first = next((part for part in annotation.split(" | ") if part != "None"), "None")
     names = _names()
-    return _NAME.sub(lambda found: names.get(found[0], found[0]), first)
+    return _NAME.sub(lambda match_: names.get(match_[0], match_[0]), first)
 
 
 @cache

@@ -72,9 +72,9 @@ def _never(common: ModuleType) -> Callable[[], bool]:
 @functools.cache
 def _register(torch: ModuleType) -> Any:
     """The functions that cast, for each operator that PyTorch casts the arguments of."""
-    found = {name.removeprefix("aten::") for name in _known(torch) if name.startswith("aten::")}
+    names = {name.removeprefix("aten::") for name in _known(torch) if name.startswith("aten::")}
     library = torch.library.Library("aten", "IMPL", _KEY)
-    for name in sorted(found.union(_RECURRENT)):
+    for name in sorted(names.union(_RECURRENT)):
         operator, _, overload = name.partition(".")
         packet = getattr(torch.ops.aten, operator, None)
         call = getattr(packet, overload or "default", None)
@@ -100,8 +100,8 @@ def _caster(torch: ModuleType, name: str, call: Any) -> Callable[..., Any]:
     def cast(*args: Any, **kwargs: Any) -> Any:
         with torch._C._ExcludeDispatchKeyGuard(key):
             if typed is None:
-                wanted = _wanted(torch, name, (*args, *kwargs.values()))
-                return call(*_as(torch, wanted, args), **_as(torch, wanted, kwargs))
+                dtype = _computed_type(torch, name, (*args, *kwargs.values()))
+                return call(*_as(torch, dtype, args), **_as(torch, dtype, kwargs))
             if _is_cast(torch, args[0]) and len(args) <= typed and kwargs.get("dtype") is None:
                 kwargs["dtype"] = torch.float32
             return call(*args, **kwargs)
@@ -109,7 +109,7 @@ def _caster(torch: ModuleType, name: str, call: Any) -> Callable[..., Any]:
     return cast
 
 
-def _wanted(torch: ModuleType, name: str, values: Iterable[Any]) -> Any:
+def _computed_type(torch: ModuleType, name: str, values: Iterable[Any]) -> Any:
     """The type that an operator computes in."""
     lower = torch.get_autocast_dtype("cuda")
     if name in _LOWER or name in _RECURRENT:
@@ -136,10 +136,10 @@ def _is_cast(torch: ModuleType, x: Any) -> bool:
     return x.is_floating_point() and x.dtype is not torch.float64
 
 
-def _as(torch: ModuleType, wanted: Any, value: Any) -> Any:
+def _as(torch: ModuleType, dtype: Any, value: Any) -> Any:
     """The same with all such tensors in a type."""
     if isinstance(value, dict):
-        return {name: _as(torch, wanted, x) for name, x in value.items()}
+        return {name: _as(torch, dtype, x) for name, x in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(_as(torch, wanted, x) for x in value)
-    return value.to(wanted) if _is_cast(torch, value) else value
+        return type(value)(_as(torch, dtype, x) for x in value)
+    return value.to(dtype) if _is_cast(torch, value) else value

@@ -144,8 +144,8 @@ def _before() -> list[Stream]:
     """The streams that this thread's `with` statements have left."""
     if not hasattr(_current, "before"):
         _current.before = []
-    found: list[Stream] = _current.before
-    return found
+    streams: list[Stream] = _current.before
+    return streams
 
 
 @dataclass(frozen=True, slots=True)

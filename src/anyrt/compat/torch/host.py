@@ -55,9 +55,9 @@ def _take_host(torch: ModuleType) -> None:
     """Functions and methods that take a device."""
     # PyTorch lists its own, and keeps the list, which must be that of the functions as they were.
     devices = importlib.import_module("torch.utils._device")
-    made: Iterable[Callable[..., object]] = devices._device_constructors()
+    constructors: Iterable[Callable[..., object]] = devices._device_constructors()
     homes = (torch, torch.fft, torch.signal.windows, torch.sparse)
-    for call in made:
+    for call in constructors:
         for home in homes:
             if vars(home).get(call.__name__) is call:
                 setattr(home, call.__name__, _known_to_scripts(hosted(torch, call), call))
@@ -100,18 +100,18 @@ def hosted(torch: ModuleType, call: Callable[P, R], by_number: bool = False) -> 
 
 def _generator(torch: ModuleType) -> type:
     """`torch.Generator` that takes a device of CUDA; those that PyTorch has made are of this class, too."""
-    made: type = torch.Generator
+    original: type = torch.Generator
 
     def knows(cls: type, thing: object) -> bool:
-        return isinstance(thing, made)
+        return isinstance(thing, original)
 
-    create = hosted(torch, made.__new__)
-    known = type("Known", (type(made),), {"__instancecheck__": knows})
-    kind: type = known("Generator", (made,), {"__new__": create, "__module__": made.__module__})
+    create = hosted(torch, original.__new__)
+    known = type("Known", (type(original),), {"__instancecheck__": knows})
+    kind: type = known("Generator", (original,), {"__new__": create, "__module__": original.__module__})
     return kind
 
 
-def _numbered(made: type) -> type:
+def _numbered(original: type) -> type:
     """`torch.device`, of which a number is a device of CUDA.
 
     PyTorch's class cannot be derived from: this one makes its instances, and is equal to it, since tables of
@@ -119,24 +119,24 @@ def _numbered(made: type) -> type:
 
     class Kind(type):
         def __instancecheck__(cls, thing: object) -> bool:
-            return isinstance(thing, made)
+            return isinstance(thing, original)
 
         def __subclasscheck__(cls, kind: type) -> bool:
             return kind == cls
 
         def __eq__(cls, other: object) -> bool:
-            return other is made or other is cls
+            return other is original or other is cls
 
         def __hash__(cls) -> int:
-            return hash(made)
+            return hash(original)
 
     def create(cls: type, *args: object, **kwargs: object) -> object:
         number = args[0] if args else kwargs.get("device")
         if type(number) is int and len(args) + len(kwargs) == 1:
-            return made("cuda", number)
-        return made(*args, **kwargs)
+            return original("cuda", number)
+        return original(*args, **kwargs)
 
-    names = {"__new__": create, "__module__": made.__module__, "__doc__": made.__doc__}
+    names = {"__new__": create, "__module__": original.__module__, "__doc__": original.__doc__}
     return Kind("device", (), names)
 
 

@@ -22,8 +22,8 @@ _OF_PROFILE = re.compile(r"(.*) \[profile (\d+)\]", re.S)
 def tensor_of(engine: ICudaEngine, binding: Binding) -> tuple[str, int]:
     """Name and profile; what is no binding gets a name that no tensor has, for the engine to complain of."""
     if isinstance(binding, str):
-        found = _OF_PROFILE.fullmatch(binding)
-        return (found[1], int(found[2])) if found else (binding, 0)
+        match_ = _OF_PROFILE.fullmatch(binding)
+        return (match_[1], int(match_[2])) if match_ else (binding, 0)
     index = integer(binding, "binding")
     if not 0 <= index < num_bindings(engine):
         return f"binding {index}", 0
