@@ -43,7 +43,7 @@ class Guess:
         size = first if axis == 0 else image if rank == IMAGE and axis >= IMAGE - 2 else other
         return self._named.setdefault(name, size) if name else size
 
-    def told(self, option: str = "--shapes") -> str:
+    def text(self, option: str = "--shapes") -> str:
         """The warning; "" if nothing was guessed."""
         if not self.guessed:
             return ""

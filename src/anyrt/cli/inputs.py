@@ -87,11 +87,11 @@ def _split(word: str, inputs: Iterable[str]) -> tuple[str, Path]:
 def _named(path: Path, inputs: Iterable[str]) -> Iterator[tuple[str, Path]]:
     """The names of inputs in a folder or an archive; the archive is read again for each of them."""
     if path.is_dir():
-        found = {p.stem: p for p in sorted(path.iterdir()) if p.suffix.lower() in (*ARRAYS, *IMAGES)}
+        paths = {p.stem: p for p in sorted(path.iterdir()) if p.suffix.lower() in (*ARRAYS, *IMAGES)}
         only = list(inputs)
-        if len(only) == 1 and only[0] not in found:  # images, joined along the first axis
-            found = {only[0]: path}
-        yield from found.items()
+        if len(only) == 1 and only[0] not in paths:  # images, joined along the first axis
+            paths = {only[0]: path}
+        yield from paths.items()
     elif path.suffix.lower() == ".npz":
         with open_regular(path, str(path)) as file:
             names = [n.removesuffix(".npy") for n in zipfile.ZipFile(file).namelist()]
@@ -105,23 +105,23 @@ def _named(path: Path, inputs: Iterable[str]) -> Iterator[tuple[str, Path]]:
 def _array(path: Path, name: str) -> Array:
     try:
         with open_regular(path, name) as opened:  # NumPy cannot read a FIFO, and would block for one
-            found = np.load(opened, allow_pickle=False)
-            if isinstance(found, np.lib.npyio.NpzFile):
-                key = name if name in found.files or len(found.files) != 1 else found.files[0]
-                found = found[key]
+            loaded = np.load(opened, allow_pickle=False)
+            if isinstance(loaded, np.lib.npyio.NpzFile):
+                key = name if name in loaded.files or len(loaded.files) != 1 else loaded.files[0]
+                loaded = loaded[key]
     except KeyError:
         raise BindingError("AR705", name, f"{path}, without an array {name!r}", "one of that name") from None
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         got, do = f"{path}, which NumPy cannot read", "write it with numpy.save"
         raise BindingError("AR705", name, got, "a .npy file", do) from error
-    array: Array = found
+    array: Array = loaded
     return array
 
 
 def _as(binding: Binding, array: Array) -> Array:
-    wanted = numpy_dtype(binding.dtype)
-    is_raw = array.dtype.kind == "V" and array.dtype.itemsize == wanted.itemsize
-    return array.view(wanted) if is_raw else array
+    dtype = numpy_dtype(binding.dtype)
+    is_raw = array.dtype.kind == "V" and array.dtype.itemsize == dtype.itemsize
+    return array.view(dtype) if is_raw else array
 
 
 def _image(path: Path, binding: Binding, pixels: Pixels) -> Array:

@@ -88,8 +88,8 @@ def _arguments(argv: Sequence[str] | None) -> Namespace:
 
 
 def _nearest(word: str, names: Iterable[str]) -> str:
-    found = get_close_matches(word, list(names), 1)
-    return f"; did you mean {found[0]}?" if found else ""
+    matches = get_close_matches(word, list(names), 1)
+    return f"; did you mean {matches[0]}?" if matches else ""
 
 
 def _places(parser: ArgumentParser) -> dict[str, ArgumentParser]:

@@ -77,9 +77,11 @@ class Page:
     def _print_node(self, report: Report, names: Collection[str]) -> None:
         print_heading("layers")
         self._print_layers(report, names)
-        found = [k for k in report.kernels if not set(names).isdisjoint(k.layers)]
+        kernels = [k for k in report.kernels if not set(names).isdisjoint(k.layers)]
         print_heading("kernels")
-        rows = [(k.name, byte_count(k.reads), byte_count(k.writes), _cut(", ".join(k.layers))) for k in found]
+        rows = [
+            (k.name, byte_count(k.reads), byte_count(k.writes), _cut(", ".join(k.layers))) for k in kernels
+        ]
         print_table(("kernel", "reads", "writes", "layers"), rows[:ROWS])
         self._print_rest(len(rows), "kernel", "kernels")
         whole = self.stages.kernels().rstrip().splitlines()

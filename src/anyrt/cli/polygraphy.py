@@ -67,6 +67,6 @@ def _encoded(array: Array) -> dict[str, str]:
     return {"array": base64.b64encode(npy(array)).decode(), CLASS: "ndarray"}
 
 
-def _decoded(told: Mapping[str, str]) -> Array:
-    found: Array = np.load(io.BytesIO(base64.b64decode(told["array"])), allow_pickle=False)
-    return found
+def _decoded(entry: Mapping[str, str]) -> Array:
+    array: Array = np.load(io.BytesIO(base64.b64decode(entry["array"])), allow_pickle=False)
+    return array

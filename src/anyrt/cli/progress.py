@@ -50,12 +50,12 @@ class Warnings(ILogger):
 
     def __init__(self, show: Callable[[str], object]) -> None:
         ILogger.__init__(self)
-        self._show, self._told = show, set[str]()
+        self._show, self._warnings = show, set[str]()
 
     def log(self, severity: Severity, msg: str) -> None:
         """One line on stderr."""
-        if severity is Severity.WARNING and msg not in self._told:
-            self._told.add(msg)
+        if severity is Severity.WARNING and msg not in self._warnings:
+            self._warnings.add(msg)
             self._show(f"anyrt: warning: {msg}")
 
 

@@ -91,7 +91,7 @@ class Stages:
             return text + "\n"
         called, shared = self._names()
         patterns = [rf"^define [^\n]*@{re.escape(symbol(name))}\(.*?^}}$" for name in called]
-        return _found(text, patterns + [rf"^@{re.escape(symbol(name))} = alias [^\n]*$" for name in shared])
+        return _matches(text, patterns + [rf"^@{re.escape(symbol(name))} = alias [^\n]*$" for name in shared])
 
     def assembly(self) -> str:
         """Their assembly, after LLVM's own passes."""
@@ -101,13 +101,13 @@ class Stages:
         called, shared = ([f'"?{re.escape(llvm.quoted(x))}"?' for x in names] for names in self._names())
         patterns = [rf"^{label}:.*?^\t\.size\t{label},[^\n]*$" for label in called]
         patterns += [rf"^{label} = [^\n]*$" for label in shared]
-        return _found(self.target.assembly(text), patterns)
+        return _matches(self.target.assembly(text), patterns)
 
     def _versions(self) -> Iterator[tuple[str, Schedule, list[Launch]]]:
         """Each version with its heading, if there are several, and the kernels of the node."""
-        found = versions(self.lowered.graph)
-        for version, schedule in zip(found, self.lowered.schedules, strict=True):
-            heading = f"version for {print_dim(version.guard)}\n" if len(found) > 1 else ""
+        variants = versions(self.lowered.graph)
+        for version, schedule in zip(variants, self.lowered.schedules, strict=True):
+            heading = f"version for {print_dim(version.guard)}\n" if len(variants) > 1 else ""
             mine = None if self.node is None else _own(version.graph, self.node)
             launches = schedule.launches
             yield (
@@ -123,9 +123,9 @@ class Stages:
         return [*functions], [c.name for c in calls if c.name not in functions]
 
 
-def _found(text: str, patterns: Iterable[str]) -> str:
-    found = (re.search(p, text, re.M | re.S) for p in patterns)
-    return "".join(f"{match[0]}\n\n" for match in found if match is not None)
+def _matches(text: str, patterns: Iterable[str]) -> str:
+    matches = (re.search(p, text, re.M | re.S) for p in patterns)
+    return "".join(f"{match[0]}\n\n" for match in matches if match is not None)
 
 
 def _steps(trace: Sequence[Trace]) -> Iterator[str]:
@@ -151,9 +151,9 @@ def names_of(graph: Graph) -> list[str]:
 def named_like(graph: Graph, part: str) -> list[str]:
     """The layer or input of this name, otherwise all whose names contain it, in the order of the graph."""
     names = names_of(graph)
-    found = [n for n in names if n == part] or [n for n in names if part.lower() in n.lower()]
-    if found:
-        return found
+    matches = [n for n in names if n == part] or [n for n in names if part.lower() in n.lower()]
+    if matches:
+        return matches
     if len(names) <= FEW:
         raise ArgumentError("AR304", "--node", repr(part), f"one of {', '.join(names)}")
     near = get_close_matches(part, names, NEAREST, cutoff=0.0)
@@ -165,14 +165,14 @@ def values_of(graph: Graph, part: str) -> frozenset[Value]:
     """The values of the layers that `part` names: those with their names, and the unnamed ones that they
     depend on."""
     names = set(named_like(graph, part))
-    todo = [v for v, given in graph.names.items() if given in names]
-    found: set[Value] = set()
+    todo = [v for v, name in graph.names.items() if name in names]
+    values: set[Value] = set()
     while todo:
         value = todo.pop()
-        if value not in found:
-            found.add(value)
+        if value not in values:
+            values.add(value)
             todo += [a for a in value.args if a not in graph.names]
-    return frozenset(found)
+    return frozenset(values)
 
 
 def _own(graph: Graph, part: str) -> frozenset[Value]:

@@ -85,10 +85,10 @@ def _read(work: Work, ports: Sequence[Port]) -> Arrays:
         return {ports[0].name: _image(work, _only(work, ports))}
     with open_regular(work.source, str(work.source)) as file:
         try:
-            found = np.load(file, allow_pickle=False)
+            loaded = np.load(file, allow_pickle=False)
             if suffix == ".npy":
-                return {_only(work, ports).name: np.asarray(found)}
-            return {p.name: found[p.name] for p in ports}
+                return {_only(work, ports).name: np.asarray(loaded)}
+            return {p.name: loaded[p.name] for p in ports}
         except (ValueError, KeyError, EOFError, OSError) as error:
             wanted = f"arrays {', '.join(p.name for p in ports)}"
             raise ArgumentError("AR304", str(work.source), str(error), wanted) from None

@@ -66,8 +66,8 @@ def run(args: Namespace) -> None:
             bar.advance(task)
     print(f"{len(work) - len(failed)} of {len(every)} files computed, {len(every) - len(work)} were there")
     if failed:
-        told = "; ".join(f"{w.source}: {error}" for w, error in failed[:SHOWN])
-        raise ArgumentError("AR304", f"{len(failed)} files", told, "files that fit the model")
+        failures = "; ".join(f"{w.source}: {error}" for w, error in failed[:SHOWN])
+        raise ArgumentError("AR304", f"{len(failed)} files", failures, "files that fit the model")
 
 
 def _results(predictor: Predictor, work: Sequence[Work], processes: int) -> Iterator[tuple[Work, str]]:

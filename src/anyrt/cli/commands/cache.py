@@ -76,23 +76,23 @@ def kept_bytes(directory: Path) -> int:
 def show(args: Namespace) -> None:
     """Print every entry with its size and age."""
     directory = default_directory()
-    found = entries(directory)
+    paths = entries(directory)
     now = time.time()
     if args.json:
-        print_json(_facts(directory, found))
+        print_json(_facts(directory, paths))
         return
-    rows = [(p.name[:16], byte_count(p.stat().st_size), _age(now - p.stat().st_mtime)) for p in found]
+    rows = [(p.name[:16], byte_count(p.stat().st_size), _age(now - p.stat().st_mtime)) for p in paths]
     print_table(("key", "size", "last used"), rows)
     total, limit = byte_count(kept_bytes(directory)), read_flags().cache_limit or DEFAULT_LIMIT
     print_text(
-        f"{counted(len(found), 'entry', 'entries')}, {total} of at most {byte_count(limit)}, in {directory}"
+        f"{counted(len(paths), 'entry', 'entries')}, {total} of at most {byte_count(limit)}, in {directory}"
     )
     report_unusable()
 
 
-def _facts(directory: Path, found: Sequence[Path]) -> dict[str, object]:
+def _facts(directory: Path, paths: Sequence[Path]) -> dict[str, object]:
     problem = KernelCache(directory, _warn).refusal()
-    listed = [(p.stem, p.stat()) for p in found]
+    listed = [(p.stem, p.stat()) for p in paths]
     return {
         "directory": str(directory),
         "bytes": sum(facts.st_size for _, facts in listed),
@@ -120,11 +120,11 @@ def report_unusable() -> None:
 def clear(args: Namespace) -> None:
     """Remove every entry; another process may be doing the same."""
     directory = default_directory()
-    found = entries(directory)
-    for path in found:
+    paths = entries(directory)
+    for path in paths:
         with contextlib.suppress(FileNotFoundError):
             path.unlink()
-    _say(args, f"removed {counted(len(found), 'entry', 'entries')} from {directory}", removed=len(found))
+    _say(args, f"removed {counted(len(paths), 'entry', 'entries')} from {directory}", removed=len(paths))
 
 
 def path(args: Namespace) -> None:

@@ -17,16 +17,16 @@ def options(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> None:
     """Print one line per code, or the full entry of each given code."""
-    wanted = [name.upper() for name in args.code]
-    for name in wanted:
+    ids = [name.upper() for name in args.code]
+    for name in ids:
         if name not in CODES:
             raise ArgumentError("AR304", "code", repr(name), "an error code", "`anyrt codes` lists them")
     if args.json:
-        print_json([_record(code) for code in CODES.values() if not wanted or code.id in wanted])
+        print_json([_record(code) for code in CODES.values() if not ids or code.id in ids])
         return
-    if not wanted:
+    if not ids:
         print_table(("code", "error", "title"), [(c.id, _error(c), c.title) for c in CODES.values()])
-    for name in wanted:
+    for name in ids:
         code = CODES[name]
         print_text(f"{code.id}: {code.title}\n  {code.explanation}.\n  What to do: {code.do}.")
         print_text(f"  raised as {_error(code)}; error recorders receive ErrorCodeTRT.{code.trt.name}")

@@ -67,9 +67,9 @@ def run(args: Namespace) -> None:
     wrong = [(t, row) for t in trials for row in t.wrong]
     first = wrong[0][1] if wrong else None
     if args.json:
-        told = {"seed": args.seed, "rtol": args.rtol, "atol": args.atol, "against": name}
+        settings = {"seed": args.seed, "rtol": args.rtol, "atol": args.atol, "against": name}
         runs = [{"shapes": t.shapes, "outputs": [asdict(row) for row in t.rows]} for t in trials]
-        print_json({**told, "agrees": not wrong, "first": first and first.name, "runs": _finite(runs)})
+        print_json({**settings, "agrees": not wrong, "first": first and first.name, "runs": _finite(runs)})
     else:
         _print(args, model, trials, name)
     if wrong:
@@ -109,7 +109,7 @@ def _feeds(args: Namespace, model: Compared, session: Callable[[Feeds], object])
             session(feeds)
         except AnyrtError as error:
             complain(
-                f"anyrt compare: warning: {guess.told()}, and refused: {error}; all of them are 1 instead"
+                f"anyrt compare: warning: {guess.text()}, and refused: {error}; all of them are 1 instead"
             )
             feeds = model.inputs(_guessed(model, Guess(ONES)), args.seed)
             number = ROUNDS
@@ -119,8 +119,10 @@ def _feeds(args: Namespace, model: Compared, session: Callable[[Feeds], object])
 
 
 def _guessed(model: Compared, guess: Guess) -> dict[str, tuple[int, ...]]:
-    found = model.signatures().items()
-    return {n: guess.shape(n, s.sizes, [s.names.get(i, "") for i in range(len(s.sizes))]) for n, s in found}
+    signatures = model.signatures().items()
+    return {
+        n: guess.shape(n, s.sizes, [s.names.get(i, "") for i in range(len(s.sizes))]) for n, s in signatures
+    }
 
 
 def _trial(
@@ -156,11 +158,11 @@ def _shapes(text: str, model: Compared) -> Mapping[str, tuple[int, ...]]:
     from anyrt.cli.exec.flags import Given
     from anyrt.cli.exec.shapes import shapes
 
-    found, known = shapes(Given({"shapes": text}).pairs("shapes"), "--shapes"), model.signatures()
-    for name in found:
+    requested, known = shapes(Given({"shapes": text}).pairs("shapes"), "--shapes"), model.signatures()
+    for name in requested:
         if name not in known:
             raise BindingError("AR706", "--shapes", repr(name), f"one of {', '.join(known)}")
-    return found
+    return requested
 
 
 COMMAND = Command("compare a model with another runtime", options, run)

@@ -59,23 +59,24 @@ def precision(args: Namespace) -> None:
 
     trials = Trials(args.model, args.type, _feeds(args))
     layers = trials.layers()
-    found = fewest(layers, trials.error, args.accuracy)
-    words = options_of(args.type, found.kept)
+    result = fewest(layers, trials.error, args.accuracy)
+    words = options_of(args.type, result.kept)
     if args.output:
         write_text(args.output, f"{words}\n")
     if args.json:
-        told = {
-            "kept": list(found.kept),
+        facts = {
+            "kept": list(result.kept),
             "layers": len(layers),
-            "error": found.error,
-            "without": found.without,
+            "error": result.error,
+            "without": result.without,
         }
-        print_json({**told, "options": words, "builds": found.builds})
+        print_json({**facts, "options": words, "builds": result.builds})
         return
-    print_text(f"error {found.without:.3g} with all of {counted(len(layers), 'layer')} in {args.type}")
-    print_table(("layer that stays float32",), [(name,) for name in found.kept])
+    print_text(f"error {result.without:.3g} with all of {counted(len(layers), 'layer')} in {args.type}")
+    print_table(("layer that stays float32",), [(name,) for name in result.kept])
     print_text(
-        f"error {found.error:.3g} with {counted(len(found.kept), 'layer')} in float32; {found.builds} builds"
+        f"error {result.error:.3g} with {counted(len(result.kept), 'layer')} in float32; "
+        f"{result.builds} builds"
     )
     print(words)
 
@@ -92,18 +93,18 @@ def reduce(args: Namespace) -> None:
     name, other = runner(args.against)
     model, feeds = load_model(args.model, False), _feeds(args)
     judge = Judge(args.model.absolute().parent, other, args.rtol, args.atol)
-    found = reduced(model.proto, feeds, values_of(args.model, feeds, other), judge)
-    if found is None:
+    result = reduced(model.proto, feeds, values_of(args.model, feeds, other), judge)
+    if result is None:
         print_text(f"{args.model} builds, and agrees with {name}")
         raise SystemExit(1)
-    onnx.save(found.model, args.output)
-    nodes = [node.op_type for node in found.model.graph.node]
+    onnx.save(result.model, args.output)
+    nodes = [node.op_type for node in result.model.graph.node]
     if args.json:
-        print_json({"file": str(args.output), "reason": found.reason, "nodes": nodes, "tried": found.tried})
+        print_json({"file": str(args.output), "reason": result.reason, "nodes": nodes, "tried": result.tried})
         return
-    why = f"differs from {name}" if found.reason == "differs" else f"is refused with {found.reason}"
+    why = f"differs from {name}" if result.reason == "differs" else f"is refused with {result.reason}"
     print_text(f"{args.output}: {counted(len(nodes), 'node')} of {len(model.proto.graph.node)}, which {why}")
-    print_text(f"{', '.join(nodes)}; {found.tried} parts were tried")
+    print_text(f"{', '.join(nodes)}; {result.tried} parts were tried")
 
 
 def _feeds(args: Namespace) -> dict[str, Array]:
@@ -120,7 +121,7 @@ def _feeds(args: Namespace) -> dict[str, Array]:
         for n, s in model.signatures().items()
     }
     if guess.guessed:
-        complain(f"anyrt debug: warning: {guess.told()}")
+        complain(f"anyrt debug: warning: {guess.text()}")
     return dict(model.inputs(sizes, args.seed))
 
 

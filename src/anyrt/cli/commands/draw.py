@@ -69,10 +69,10 @@ def drawn(network: str, profile: bool) -> tuple[Picture, list[str], list[float] 
     plan = plan_source(network)
     file = plan_file(plan)
     lowered, sizes = lower_plan(file, loader.target()), plan_sizes(file.plan, Point.OPT)
-    found = versions(lowered.graph)
-    number = serving((v.guard for v in found), sizes)
+    variants = versions(lowered.graph)
+    number = serving((v.guard for v in variants), sizes)
     schedule = lowered.schedules[number]
-    picture = picture_of(file.plan, found[number].graph, schedule, sizes)
+    picture = picture_of(file.plan, variants[number].graph, schedule, sizes)
     notes, times = list(_notes(picture, bool(sizes))), None
     if profile:
         every = kernel_milliseconds(plan, lowered.graph, sizes)

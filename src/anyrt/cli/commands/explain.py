@@ -63,14 +63,14 @@ def run(args: Namespace) -> None:
         else:
             page.print()
         return
-    found = (stages.graph, stages.kernels, stages.program, stages.llvm, stages.assembly)
-    texts = {**dict(zip(STAGES, found, strict=True)), LOOPS: stages.loops, STEPS: stages.steps}
-    wanted = STAGES if args.stage == "all" else (args.stage,)
+    methods = (stages.graph, stages.kernels, stages.program, stages.llvm, stages.assembly)
+    texts = {**dict(zip(STAGES, methods, strict=True)), LOOPS: stages.loops, STEPS: stages.steps}
+    stage_names = STAGES if args.stage == "all" else (args.stage,)
     if args.json:
-        print_json({name: texts[name]() for name in wanted})
+        print_json({name: texts[name]() for name in stage_names})
         return
-    for name in wanted:
-        if len(wanted) > 1:
+    for name in stage_names:
+        if len(stage_names) > 1:
             print_heading(name)
         print(texts[name](), end="")
 

@@ -60,15 +60,15 @@ def _caches(machine: Machine) -> str:
 def _threads(flags: Flags) -> str:
     if flags.num_threads is not None:
         return f"{flags.num_threads}: ANYRT_NUM_THREADS is set"
-    found = allowance()
-    return f"{found.count}: {found.source}"
+    threads = allowance()
+    return f"{threads.count}: {threads.source}"
 
 
 def _cache() -> str:
     directory = default_directory()
-    found = entries(directory)
-    total = byte_count(sum(p.stat().st_size for p in found))
-    return f"{directory}: {counted(len(found), 'entry', 'entries')}, {total}"
+    paths = entries(directory)
+    total = byte_count(sum(p.stat().st_size for p in paths))
+    return f"{directory}: {counted(len(paths), 'entry', 'entries')}, {total}"
 
 
 def _backends() -> list[tuple[str, str]]:

@@ -34,8 +34,8 @@ def run(args: Namespace) -> None:
     if args.json:
         print_json({"file": str(args.output), "bytes": len(text.encode()), "built": is_built})
     else:
-        told = "" if is_built else ": the model has problems, which it tells"
-        print(f"{args.output}: {byte_count(len(text.encode()))}{told}")
+        note = "" if is_built else ": the model has problems, which it tells"
+        print(f"{args.output}: {byte_count(len(text.encode()))}{note}")
     if not is_built:
         raise SystemExit(1)
 

@@ -113,7 +113,7 @@ def _missing(args: Namespace, plan: Plan, feeds: Mapping[str, Array]) -> dict[st
         shape = asked.get(binding.name) or _shape(plan, binding, guess)
         out[binding.name] = drawn(binding.dtype, shape, args.seed)
     if guess.guessed:
-        complain(f"anyrt run: warning: {guess.told()}")
+        complain(f"anyrt run: warning: {guess.text()}")
     return out
 
 
@@ -136,8 +136,8 @@ def _numbers(option: str, text: str) -> tuple[float, ...]:
         raise ArgumentError("AR304", option, repr(text), "numbers between commas") from None
 
 
-def _pairs(option: str, given: Sequence[str]) -> list[tuple[str, str]]:
-    split = [text.partition("=") for text in given]
+def _pairs(option: str, texts: Sequence[str]) -> list[tuple[str, str]]:
+    split = [text.partition("=") for text in texts]
     for name, equals, path in split:
         if not (name and equals and path):
             raise ArgumentError(
@@ -168,12 +168,16 @@ def _other(file: PlanFile, feeds: Mapping[str, Array], name: str) -> Mapping[str
     from anyrt.runtime.formats import from_memory, to_memory
     from anyrt.runtime.shapes import check_shape, value_of
 
-    found = all_backends()
-    if name not in found:
+    backends = all_backends()
+    if name not in backends:
         raise ArgumentError(
-            "AR304", "--backend", repr(name), f"one of {', '.join(found)}", "`anyrt info` lists the backends"
+            "AR304",
+            "--backend",
+            repr(name),
+            f"one of {', '.join(backends)}",
+            "`anyrt info` lists the backends",
         )
-    target = found[name].target()
+    target = backends[name].target()
     lowered = lower_plan(file, target)
     bindings = {b.name: b for b in file.plan.bindings}
     for tensor, array in feeds.items():

@@ -131,8 +131,8 @@ def _source(args: Namespace) -> Source:
 
 def _token(path: Path | None) -> str | None:
     """The token in a file, otherwise that of the environment; None if there is neither."""
-    found = os.environ.get(TOKEN, "") if path is None else path.read_text()
-    token = found.strip()
+    text = os.environ.get(TOKEN, "") if path is None else path.read_text()
+    token = text.strip()
     if path is not None and not token:
         raise ArgumentError("AR304", "--token-file", f"{path}, which is empty", "a token")
     return token or None

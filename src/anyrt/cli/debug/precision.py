@@ -44,7 +44,7 @@ class Found:
     builds: int
 
 
-def fewest(layers: Sequence[str], error: Error, wanted: float) -> Found:
+def fewest(layers: Sequence[str], error: Error, limit: float) -> Found:
     """The layers that must stay float32 so that the error is at most `wanted`."""
     seen = dict[frozenset[str], float]()
 
@@ -54,16 +54,16 @@ def fewest(layers: Sequence[str], error: Error, wanted: float) -> Found:
         return seen[kept]
 
     without, every = known(frozenset()), frozenset(layers)
-    if without <= wanted:
+    if without <= limit:
         return Found((), without, without, len(seen))
     ranked = sorted(layers, key=lambda name: -known(every - {name}))
     low, high = 0, len(ranked)  # the first `high` of the ranking are enough
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if known(frozenset(ranked[:middle])) <= wanted else (middle, high)
+        low, high = (low, middle) if known(frozenset(ranked[:middle])) <= limit else (middle, high)
     kept = frozenset(ranked[:high])
     for name in reversed(ranked[:high]):
-        if known(kept - {name}) <= wanted:
+        if known(kept - {name}) <= limit:
             kept -= {name}
     return Found(tuple(n for n in layers if n in kept), known(kept), without, len(seen))
 
@@ -86,8 +86,8 @@ class Trials:
         """The largest difference from float32 of any output, relative to the output's largest magnitude."""
         if not self._exact:
             self._exact = self._run(None)
-        found = self._run(kept)
-        return max((_difference(found[n], x) for n, x in self._exact.items()), default=0.0)
+        outputs = self._run(kept)
+        return max((_difference(outputs[n], x) for n, x in self._exact.items()), default=0.0)
 
     def _run(self, kept: frozenset[str] | None) -> dict[str, Array]:
         builder = Builder(Silent())
@@ -115,8 +115,8 @@ def _computes(layer: ILayer) -> bool:
     return layer.num_inputs > 0 and any(t is not None and is_float(t.dtype) for t in outputs)
 
 
-def _difference(got: Array, wanted: Array) -> float:
-    a, b = got.astype(np.float64), wanted.astype(np.float64)
+def _difference(got: Array, expected: Array) -> float:
+    a, b = got.astype(np.float64), expected.astype(np.float64)
     if a.shape != b.shape or not a.size:
         return float("inf") if a.shape != b.shape else 0.0
     with np.errstate(all="ignore"):

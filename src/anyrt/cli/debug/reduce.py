@@ -92,18 +92,18 @@ def _end(
 ) -> tuple[int, list[str]]:
     """The number of nodes needed, and the output: the result of the last of them."""
     low, high = 0, len(nodes)  # the first `high` nodes fail
-    found = outputs
+    ends = outputs
     while high - low > 1:
         middle = (low + high) // 2
         mine = [name for name in nodes[middle - 1].output if name]
         if still(nodes[:middle], mine):
-            high, found = middle, mine
+            high, ends = middle, mine
         else:
             low = middle
     if high == len(nodes):
         mine = [name for name in nodes[-1].output if name]
-        found = mine if still(nodes, mine) else outputs
-    return high, found
+        ends = mine if still(nodes, mine) else outputs
+    return high, ends
 
 
 def part_of(
@@ -112,10 +112,10 @@ def part_of(
     """The model of some nodes: a tensor that none of them computes is an input, with the type of its value;
     None if one has no value, or no node computes an output."""
     kept = _needed([*nodes], outputs)
-    made, held = {n for node in kept for n in node.output}, {t.name for t in proto.graph.initializer}
-    asked = dict.fromkeys(name for node in kept for name in _reads(node) if name not in made)
+    computed, held = {n for node in kept for n in node.output}, {t.name for t in proto.graph.initializer}
+    asked = dict.fromkeys(name for node in kept for name in _reads(node) if name not in computed)
     inputs = [n for n in asked if n not in held]
-    if not made.issuperset(outputs) or any(n not in values for n in (*inputs, *outputs)):
+    if not computed.issuperset(outputs) or any(n not in values for n in (*inputs, *outputs)):
         return None
     infos = [helper.make_tensor_value_info(n, _number(values[n]), values[n].shape) for n in inputs]
     ends = [helper.make_tensor_value_info(n, _number(values[n]), values[n].shape) for n in outputs]
@@ -127,12 +127,12 @@ def part_of(
 
 
 def _needed(nodes: Sequence[NodeProto], outputs: Sequence[str]) -> list[NodeProto]:
-    wanted, found = set(outputs), list[NodeProto]()
+    names, needed = set(outputs), list[NodeProto]()
     for node in reversed(nodes):
-        if wanted.intersection(node.output):
-            wanted.update(_reads(node))
-            found.append(node)
-    return found[::-1]
+        if names.intersection(node.output):
+            names.update(_reads(node))
+            needed.append(node)
+    return needed[::-1]
 
 
 def _reads(node: NodeProto) -> Iterable[str]:

@@ -20,8 +20,8 @@ Signature = tuple[object, ...]
 
 def folded(picture: Picture) -> Picture:
     """The picture with each run of blocks drawn once."""
-    while (found := repeats(_signatures(picture))) is not None:
-        picture = _fold(picture, *found)
+    while (run := repeats(_signatures(picture))) is not None:
+        picture = _fold(picture, *run)
     return picture
 
 
@@ -44,20 +44,20 @@ def repeats(kinds: Sequence[object]) -> tuple[int, int, int] | None:
 
 def _boxes(picture: Picture) -> list[list[int]]:
     """The boxes of each frame."""
-    found: list[list[int]] = [[] for _ in picture.frames]
+    boxes_of: list[list[int]] = [[] for _ in picture.frames]
     for number, box in enumerate(picture.boxes):
         if box.frame is not None:
-            found[box.frame].append(number)
-    return found
+            boxes_of[box.frame].append(number)
+    return boxes_of
 
 
 def _signatures(picture: Picture) -> list[object]:
-    boxes, made = picture.boxes, dict[int, list[Signature]]()
+    boxes, results = picture.boxes, dict[int, list[Signature]]()
     for tensor in picture.tensors:
-        made.setdefault(tensor.source, []).append((tensor.shape, tensor.dtype))
+        results.setdefault(tensor.source, []).append((tensor.shape, tensor.dtype))
     # A folded kernel equals no other one: its name has the number of repetitions.
     return [
-        name if "×" in name else tuple((*_kind(boxes[b]), *made.get(b, ())) for b in mine)
+        name if "×" in name else tuple((*_kind(boxes[b]), *results.get(b, ())) for b in mine)
         for name, mine in zip(picture.frames, _boxes(picture), strict=True)
     ]
 

@@ -89,18 +89,18 @@ def rows(count: int, pairs: Iterable[tuple[int, int]]) -> list[int]:
     for a, b in pairs:
         after[a].append(b)
         waiting[b] += 1
-    found = [0] * count
+    row_of = [0] * count
     sources = [n for n in range(count) if not waiting[n]]
     ready = list(sources)
     for n in ready:  # grows on the way
         for m in after[n]:
-            found[m] = max(found[m], found[n] + 1)
+            row_of[m] = max(row_of[m], row_of[n] + 1)
             waiting[m] -= 1
             if not waiting[m]:
                 ready.append(m)
     for n in sources:
-        found[n] = max(0, min((found[m] for m in after[n]), default=1) - 1)
-    return found
+        row_of[n] = max(0, min((row_of[m] for m in after[n]), default=1) - 1)
+    return row_of
 
 
 def layered(nodes: Sequence[Node], edges: Sequence[Edge]) -> Layout:
@@ -127,10 +127,10 @@ def layered(nodes: Sequence[Node], edges: Sequence[Edge]) -> Layout:
 
 def _trunks(nodes: Sequence[Node], edges: Iterable[Edge]) -> dict[tuple[int, float], list[int]]:
     """The rows that edges from one place lead to."""
-    found: dict[tuple[int, float], list[int]] = {}
+    trunks: dict[tuple[int, float], list[int]] = {}
     for edge in edges:
-        found.setdefault((edge.source, edge.leaves), []).append(nodes[edge.target].row)
-    return found
+        trunks.setdefault((edge.source, edge.leaves), []).append(nodes[edge.target].row)
+    return trunks
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,17 +243,17 @@ def _crossings(grid: _Grid, place: Sequence[float]) -> int:
 def _placed(grid: _Grid, order: Sequence[Sequence[int]]) -> list[float]:
     """The middle of each slot: rows are moved in turn as near to their neighbours as possible."""
     centres = [0.0] * len(grid.rows)
-    wanted: list[list[tuple[int, float, float]]] = [[] for _ in grid.rows]
+    springs: list[list[tuple[int, float, float]]] = [[] for _ in grid.rows]
     meeting = Counter(link.lower for link in grid.links)
     for link in grid.links:
         moved, stiff = link.leaves - link.enters, _stiffness(grid, link, meeting)
-        wanted[link.lower].append((link.upper, moved, stiff))
-        wanted[link.upper].append((link.lower, -moved, stiff))
+        springs[link.lower].append((link.upper, moved, stiff))
+        springs[link.upper].append((link.lower, -moved, stiff))
     for row in order:
         _settle(grid, row, [(0.0, 1.0)] * len(row), centres)
     for sweep in range(2 * SWEEPS):
         for row in order if sweep % 2 == 0 else reversed(order):
-            _settle(grid, row, [_mean(s, wanted, centres) for s in row], centres)
+            _settle(grid, row, [_mean(s, springs, centres) for s in row], centres)
     left = min((centres[n] - grid.width(n) / 2 for n in range(len(centres))), default=0.0)
     # Sums of floats differ in their last bits between versions of Python; these fractions are exact.
     return [round((x - left) * FRACTION) / FRACTION for x in centres]
@@ -265,17 +265,17 @@ def _stiffness(grid: _Grid, link: _Link, meeting: Mapping[int, int]) -> float:
 
 
 def _mean(
-    slot: int, wanted: Sequence[Sequence[tuple[int, float, float]]], centres: Sequence[float]
+    slot: int, springs: Sequence[Sequence[tuple[int, float, float]]], centres: Sequence[float]
 ) -> tuple[float, float]:
     """The position that the neighbours of a slot prefer, and its weight."""
-    total = sum(stiff for _, _, stiff in wanted[slot])
+    total = sum(stiff for _, _, stiff in springs[slot])
     if not total:
         return centres[slot], 1.0
-    return sum((centres[n] + moved) * stiff for n, moved, stiff in wanted[slot]) / total, total
+    return sum((centres[n] + moved) * stiff for n, moved, stiff in springs[slot]) / total, total
 
 
 def _settle(
-    grid: _Grid, row: Sequence[int], wanted: Sequence[tuple[float, float]], centres: list[float]
+    grid: _Grid, row: Sequence[int], targets: Sequence[tuple[float, float]], centres: list[float]
 ) -> None:
     """Give a row the positions nearest to the preferred ones that keep its order and its gaps (weighted least
     squares: pool adjacent violators)."""
@@ -284,7 +284,7 @@ def _settle(
         both = min(a, b) >= len(grid.nodes)
         offsets.append(offsets[-1] + (grid.width(a) + grid.width(b)) / 2 + (SLOT if both else BESIDE))
     pools: list[tuple[float, float, int]] = []  # sums of weights and of weighted positions, and counts
-    for (x, weight), offset in zip(wanted, offsets, strict=True):
+    for (x, weight), offset in zip(targets, offsets, strict=True):
         count = 1
         total = weight * (x - offset)
         while pools and pools[-1][1] / pools[-1][0] > total / weight:
@@ -359,11 +359,11 @@ def _fanned(
     for n, edge in enumerate(edges):
         if edge.enters is None:
             ends.setdefault(edge.target, []).append(n)
-    for target, found in ends.items():
-        step = min(SPREAD, 0.7 * nodes[target].width / len(found))
-        found.sort(key=lambda n: routes[n][-2].x)
-        for k, n in enumerate(found):
+    for target, entering in ends.items():
+        step = min(SPREAD, 0.7 * nodes[target].width / len(entering))
+        entering.sort(key=lambda n: routes[n][-2].x)
+        for k, n in enumerate(entering):
             last = routes[n][-1]
-            x = last.x + (k - (len(found) - 1) / 2) * step
+            x = last.x + (k - (len(entering) - 1) / 2) * step
             routes[n] = (*routes[n][:-1], Run(x, last.top, last.bottom))
     return routes

@@ -111,12 +111,14 @@ def shape_text(shape: Sequence[int]) -> str:
 def _owners(graph: Graph) -> dict[Value, Value]:
     """For each value the layer's result that it is computed for: itself, if it is one; of several the first,
     so that layers with a common step never seem to depend on each other."""
-    uses, found = users(graph), dict[Value, Value]()
+    uses, owner_of = users(graph), dict[Value, Value]()
     order = {v: n for n, v in enumerate(graph.values)}
     for value in reversed(order):
         is_result = value in graph.names or not uses[value]
-        found[value] = value if is_result else min((found[u] for u in uses[value]), key=order.__getitem__)
-    return found
+        owner_of[value] = (
+            value if is_result else min((owner_of[u] for u in uses[value]), key=order.__getitem__)
+        )
+    return owner_of
 
 
 @dataclass(slots=True)
@@ -151,8 +153,8 @@ class _Sketch:
         for (name, value), port in zip(self.graph.outputs, ports, strict=True):
             box = self._add(Box(Kind.OUTPUT, name, "", None, "", (self._type(value),)))
             if port in self.writers:
-                source, made = self.writers[port]
-                self._wire(source, made, box)
+                source, stored = self.writers[port]
+                self._wire(source, stored, box)
             else:
                 self._connect(value, box)
 

@@ -195,17 +195,17 @@ def _framed(picture: Picture, cell: _Cell, frame: int) -> _Inner:
     leaving = _leaving(picture, cell)
     nodes, ports = _nodes(picture, cell, leaving)
     edges = list(_edges(picture, cell, ports, leaving))
-    found = layered(nodes, [edge for edge, _ in edges])
-    width = max(found.width, text_width(short(picture.frames[frame]), SMALL) + TIMES) + 2 * PADDING
-    x, y = (width - found.width) / 2, HEADER + (0.0 if cell.enters else PADDING)
+    layout = layered(nodes, [edge for edge, _ in edges])
+    width = max(layout.width, text_width(short(picture.frames[frame]), SMALL) + TIMES) + 2 * PADDING
+    x, y = (width - layout.width) / 2, HEADER + (0.0 if cell.enters else PADDING)
     boxes = [
-        Rect(found.centres[n] - nodes[n].width / 2 + x, found.tops[n] + y, nodes[n].width, BOX_HEIGHT)
+        Rect(layout.centres[n] - nodes[n].width / 2 + x, layout.tops[n] + y, nodes[n].width, BOX_HEIGHT)
         for n in range(len(cell.boxes))
     ]
-    inner = zip(edges, found.routes, strict=True)
+    inner = zip(edges, layout.routes, strict=True)
     lines = [Line(t, runs, edge.target < len(boxes)).moved(x, y) for (edge, t), runs in inner]
-    height = y + found.height + (0.0 if cell.leaves else PADDING)
-    middle = {t: found.centres[n] + x - width / 2 for t, n in ports.items()}
+    height = y + layout.height + (0.0 if cell.leaves else PADDING)
+    middle = {t: layout.centres[n] + x - width / 2 for t, n in ports.items()}
     labels = [
         Label(t, stored_text(picture.tensors[t]), width / 2 + middle[t], height + LABEL / 2)
         for t in cell.leaves
@@ -218,10 +218,10 @@ def _framed(picture: Picture, cell: _Cell, frame: int) -> _Inner:
 
 def _leaving(picture: Picture, cell: _Cell) -> dict[int, dict[int, float]]:
     """For each box of a frame the tensors that leave it, and their offsets from its middle."""
-    found: dict[int, dict[int, str]] = {box: {} for box in cell.boxes}
+    texts_of: dict[int, dict[int, str]] = {box: {} for box in cell.boxes}
     for t in dict.fromkeys((*cell.stays, *cell.leaves)):
-        found[picture.tensors[t].source][t] = shape_text(picture.tensors[t].shape)
-    return {box: _offsets(texts) for box, texts in found.items()}
+        texts_of[picture.tensors[t].source][t] = shape_text(picture.tensors[t].shape)
+    return {box: _offsets(texts) for box, texts in texts_of.items()}
 
 
 def _labelled(cell: _Cell, leaving: Iterable[int]) -> bool:
@@ -232,11 +232,11 @@ def _labelled(cell: _Cell, leaving: Iterable[int]) -> bool:
 def _offsets(texts: Mapping[int, str]) -> dict[int, float]:
     """Tensors that leave a box, side by side with space for their labels."""
     widths = {t: _label_width(text) for t, text in texts.items()}
-    x, found = -sum(widths.values()) / 2, dict[int, float]()
+    x, offsets = -sum(widths.values()) / 2, dict[int, float]()
     for t, width in widths.items():
-        found[t] = x + width / 2
+        offsets[t] = x + width / 2
         x += width
-    return found
+    return offsets
 
 
 def _label_width(text: str) -> float:
@@ -245,9 +245,9 @@ def _label_width(text: str) -> float:
 
 def _box_size(box: Box, labels: Iterable[str]) -> tuple[float, float]:
     """The width and the height of a box with space for the labels under it."""
-    wanted = max(text_width(short(box.title), TITLE), text_width(subtitle(box), SMALL)) + 2 * PADDING
+    text_space = max(text_width(short(box.title), TITLE), text_width(subtitle(box), SMALL)) + 2 * PADDING
     height = PILL_HEIGHT if box.kind in (Kind.INPUT, Kind.OUTPUT) else BOX_HEIGHT
-    return max(wanted, sum(map(_label_width, labels))), height
+    return max(text_space, sum(map(_label_width, labels))), height
 
 
 def _nodes(

@@ -135,7 +135,7 @@ class _Writer:
         for box, rect in zip(self.picture.boxes, self.placed.boxes, strict=True):
             yield from _box(box, rect, hues[_hued(box)])
         for label in self.placed.labels:
-            yield f"<g><title>{_text(self._told(label.tensor))}</title>"
+            yield f"<g><title>{_text(self._tensor_title(label.tensor))}</title>"
             yield f"{_label('faint', label.text, label.x, label.y)}</g>"
 
     def _region(self, name: str, frames: Sequence[Rect]) -> Iterator[str]:
@@ -157,24 +157,24 @@ class _Writer:
             share = self.milliseconds[number] / total if total else 0.0
             heat = Rect(rect.x, rect.y + HEADER - HEAT, rect.width * share, HEAT)
             yield f'<rect class="heat" {_rect(heat)}/>'
-            told = time_text(self.milliseconds[number], total)
-            yield _label("right time", told, rect.x + rect.width - 10, y)
+            duration = time_text(self.milliseconds[number], total)
+            yield _label("right time", duration, rect.x + rect.width - 10, y)
         yield f"{_label('left', short(name), rect.x + 10, y)}</g>"
 
     def _wire(self, line: Line) -> Iterator[str]:
-        yield f'<g class="wire"><title>{_text(self._told(line.tensor))}</title>'
+        yield f'<g class="wire"><title>{_text(self._tensor_title(line.tensor))}</title>'
         ends = ' class="ends"' if line.ends else ""
         yield f'<path{ends} d="{_path(line.runs)}"/></g>'
 
-    def _told(self, number: int) -> str:
+    def _tensor_title(self, number: int) -> str:
         tensor = self.picture.tensors[number]
         source = self.picture.boxes[tensor.source].title
         return f"{source}: {tensor.dtype} {tensor.declared}, {tensor.nbytes} bytes"
 
 
 def _box(box: Box, rect: Rect, hue: str) -> Iterator[str]:
-    told = "\n".join((box.title, subtitle(box), *box.details))
-    yield f'<g class="{box.kind.value}"><title>{_text(told)}</title>'
+    title = "\n".join((box.title, subtitle(box), *box.details))
+    yield f'<g class="{box.kind.value}"><title>{_text(title)}</title>'
     is_port = box.kind in (Kind.INPUT, Kind.OUTPUT)
     yield f'<rect class="box" {_rect(rect)} rx="{_n(rect.height / 2 if is_port else 4)}"/>'
     middle, y = rect.x + rect.width / 2, rect.y + rect.height / 2

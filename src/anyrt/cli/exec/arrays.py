@@ -18,18 +18,18 @@ from anyrt.plan.disk import open_regular, write_atomically
 
 def loaded(path: Path, dtype: DataType, shape: tuple[int, ...], name: str) -> Array:
     """The values of an input, from a .npy file or a file of raw bytes."""
-    wanted = numpy_dtype(dtype)
+    dtype_ = numpy_dtype(dtype)
     with open_regular(path, str(path)) as file:  # NumPy cannot read a FIFO, and would block for one
         if path.suffix == ".npy":
-            found: Array = np.load(file, allow_pickle=False)
-            array = found.view(wanted) if found.dtype.kind == "V" else found
+            stored: Array = np.load(file, allow_pickle=False)
+            array = stored.view(dtype_) if stored.dtype.kind == "V" else stored
         else:
-            array = np.fromfile(file, wanted)
+            array = np.fromfile(file, dtype_)
     if array.size != int(np.prod(shape)):
         got = f"{array.size} elements in {path}"
         do = "write a file of this size, or set --shapes"
         raise BindingError("AR705", name, got, f"{int(np.prod(shape))} elements of shape {shape}", do)
-    return np.ascontiguousarray(array.reshape(shape).astype(wanted, copy=False))
+    return np.ascontiguousarray(array.reshape(shape).astype(dtype_, copy=False))
 
 
 def drawn(dtype: DataType, shape: tuple[int, ...], seed: int) -> Array:

@@ -63,23 +63,23 @@ POOLS = {
 UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
-def plan_of(given: Given, logger: ILogger) -> IHostMemory:
+def plan_of(options: Given, logger: ILogger) -> IHostMemory:
     """The plan of the model of --onnx; also writes the file of --timingCacheFile."""
     builder = Builder(logger)
-    strong = given.has("stronglyTyped")
+    strong = options.has("stronglyTyped")
     network = INetworkDefinition(builder, strong << NetworkDefinitionCreationFlag.STRONGLY_TYPED)
     init_libnvinfer_plugins(logger, "")
     parser = OnnxParser(network, logger)
-    if not parser.parse_from_file(given.text("onnx")):
+    if not parser.parse_from_file(options.text("onnx")):
         raise refused(parser)
     config = builder.create_builder_config()
-    _configure(given, config)
-    set_formats(given, network)
-    _layers(given, network)
-    _mark_debug(given, network)
-    add_profile(given, network, config)
-    calibrate(given, network, config, logger)
-    cache = Path(given.text("timingCacheFile")) if given.has("timingCacheFile") else None
+    _configure(options, config)
+    set_formats(options, network)
+    _layers(options, network)
+    _mark_debug(options, network)
+    add_profile(options, network, config)
+    calibrate(options, network, config, logger)
+    cache = Path(options.text("timingCacheFile")) if options.has("timingCacheFile") else None
     if cache is not None:
         config.set_timing_cache(_timing_cache(cache, logger), False)
     plan = builder.build_serialized_network(network, config)
@@ -101,13 +101,13 @@ def _timing_cache(path: Path, logger: ILogger) -> ITimingCache:
         return ITimingCache()
 
 
-def _configure(given: Given, config: IBuilderConfig) -> None:
+def _configure(options: Given, config: IBuilderConfig) -> None:
     for name, flags in FLAGS.items():
-        for flag in flags if given.has(name) else ():
+        for flag in flags if options.has(name) else ():
             config.set_flag(flag)
-    if given.has("noTF32"):
+    if options.has("noTF32"):
         config.clear_flag(BuilderFlag.TF32)
-    constraint = given.text("precisionConstraints", "none")
+    constraint = options.text("precisionConstraints", "none")
     if constraint not in CONSTRAINTS:
         raise ArgumentError(
             "AR304", "--precisionConstraints", repr(constraint), "none, prefer or obey", "use one of these"
@@ -115,18 +115,18 @@ def _configure(given: Given, config: IBuilderConfig) -> None:
     asked = CONSTRAINTS[constraint]
     if asked is not None:
         config.set_flag(asked)
-    config.plugins_to_serialize = given.each("setPluginsToSerialize")
-    config.builder_optimization_level = given.count("builderOptimizationLevel", 3)
+    config.plugins_to_serialize = options.each("setPluginsToSerialize")
+    config.builder_optimization_level = options.count("builderOptimizationLevel", 3)
     words = {v.name.lower(): v for v in ProfilingVerbosity}
-    verbosity = given.text("profilingVerbosity", "layer_names_only").lower()
+    verbosity = options.text("profilingVerbosity", "layer_names_only").lower()
     if verbosity not in words:
         raise ArgumentError("AR304", "--profilingVerbosity", repr(verbosity), f"one of {', '.join(words)}")
     config.profiling_verbosity = words[verbosity]
-    if given.has("maxTactics"):
-        config.max_num_tactics = given.count("maxTactics", 0)
-    if given.has("workspace"):
-        config.set_memory_pool_limit(MemoryPoolType.WORKSPACE, given.count("workspace", 0) << 20)
-    for name, size in given.pairs("memPoolSize"):
+    if options.has("maxTactics"):
+        config.max_num_tactics = options.count("maxTactics", 0)
+    if options.has("workspace"):
+        config.set_memory_pool_limit(MemoryPoolType.WORKSPACE, options.count("workspace", 0) << 20)
+    for name, size in options.pairs("memPoolSize"):
         _pool(config, name, size)
 
 
@@ -146,14 +146,14 @@ def _pool(config: IBuilderConfig, name: str, size: str) -> None:
     config.set_memory_pool_limit(pools[name.lower()], int(many * UNITS.get(unit, 1 << 20)))
 
 
-def _layers(given: Given, network: INetworkDefinition) -> None:
+def _layers(options: Given, network: INetworkDefinition) -> None:
     """Set the types of --layerPrecisions and --layerOutputTypes; `*` in a layer name matches any text."""
-    for pattern, word in given.pairs("layerPrecisions"):
+    for pattern, word in options.pairs("layerPrecisions"):
         kind = _type("layerPrecisions", word)
         for layer in network:
             if fnmatchcase(layer.name, pattern):
                 layer.precision = kind
-    for pattern, words in given.pairs("layerOutputTypes"):
+    for pattern, words in options.pairs("layerOutputTypes"):
         kinds = [_type("layerOutputTypes", w) for w in words.split("+")]
         for layer in network:
             if fnmatchcase(layer.name, pattern):
@@ -161,26 +161,26 @@ def _layers(given: Given, network: INetworkDefinition) -> None:
                     layer.set_output_type(i, kinds[min(i, len(kinds) - 1)])
 
 
-def _mark_debug(given: Given, network: INetworkDefinition) -> None:
+def _mark_debug(options: Given, network: INetworkDefinition) -> None:
     """Mark the tensors that --markDebug names."""
-    if given.has("markUnfusedTensorsAsDebugTensors"):
+    if options.has("markUnfusedTensorsAsDebugTensors"):
         network.mark_unfused_tensors_as_debug_tensors()
-    asked = [name for name in given.text("markDebug").split(",") if name]
+    asked = [name for name in options.text("markDebug").split(",") if name]
     if not asked:
         return
-    found = {t.name: t for t in map(network.get_input, range(network.num_inputs))}
-    found |= {t.name: t for layer in network for t in map(layer.get_output, range(layer.num_outputs))}
+    tensors = {t.name: t for t in map(network.get_input, range(network.num_inputs))}
+    tensors |= {t.name: t for layer in network for t in map(layer.get_output, range(layer.num_outputs))}
     for name in asked:
-        if name not in found:
-            near = get_close_matches(name, found, 3)
+        if name not in tensors:
+            near = get_close_matches(name, tensors, 3)
             do = f"did you mean {', '.join(near)}?" if near else "`anyrt inspect` lists them"
             raise ArgumentError("AR304", "--markDebug", repr(name), "a tensor of the model", do)
-        network.mark_debug(found[name])
+        network.mark_debug(tensors[name])
 
 
-def libraries(given: Given) -> list[str]:
+def libraries(options: Given) -> list[str]:
     """The plug-in libraries of all options."""
-    return [path for name in LIBRARIES for path in given.each(name)]
+    return [path for name in LIBRARIES for path in options.each(name)]
 
 
 def _type(option: str, word: str) -> DataType:

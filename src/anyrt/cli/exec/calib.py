@@ -31,17 +31,17 @@ INPUT, OTHER = 2.0, 4.0  # the ranges of trtexec
 MEANINGLESS = "int8 results are meaningless, only times are valid"
 
 
-def calibrate(given: Given, network: INetworkDefinition, config: IBuilderConfig, logger: ILogger) -> None:
+def calibrate(options: Given, network: INetworkDefinition, config: IBuilderConfig, logger: ILogger) -> None:
     """Set the dynamic ranges that the options specify."""
     if not config.get_flag(BuilderFlag.INT8) or is_coded(state_of(network)):
         return
     words = [f"{least}ShapesCalib" for least in ("min", "opt", "max")]
     profiles = profiles_in(config)
-    chosen = profiles[_index(given, len(profiles))]
-    if any(given.has(word) for word in words):
-        chosen = profile_of(given, network, "ShapesCalib")
+    chosen = profiles[_index(options, len(profiles))]
+    if any(options.has(word) for word in words):
+        chosen = profile_of(options, network, "ShapesCalib")
     config.set_calibration_profile(chosen)
-    if not given.has("calib"):
+    if not options.has("calib"):
         logger.log(Severity.WARNING, f"no --calib: {MEANINGLESS}")
         state = state_of(network)
         for tensor in state.inputs:
@@ -49,14 +49,14 @@ def calibrate(given: Given, network: INetworkDefinition, config: IBuilderConfig,
         for output in (t for layer in state.layers for t in layer.outputs):
             output.it.set_dynamic_range(-OTHER, OTHER)
         return
-    path = Path(given.text("calib"))
+    path = Path(options.text("calib"))
     if not path.exists():
         logger.log(Severity.WARNING, f"{path}: no such file, calibrated with random numbers: {MEANINGLESS}")
     config.int8_calibrator = File(path, network, chosen)
 
 
-def _index(given: Given, count: int) -> int:
-    index = given.count("calibProfile", 0)
+def _index(options: Given, count: int) -> int:
+    index = options.count("calibProfile", 0)
     if index >= count:
         raise ArgumentError(
             "AR304", "--calibProfile", f"{index}", f"0 to {count - 1}", "use the index of a profile"
@@ -76,16 +76,16 @@ class File(IInt8Calibrator):
         random = np.random.default_rng(0)
         self._batches: list[list[npt.NDArray[np.generic]]] = [[]]
         for tensor in state_of(network).inputs:
-            found = given_shapes(profile).get(tensor.name)
-            shape = tensor.shape if found is None else found.opt
+            range_ = given_shapes(profile).get(tensor.name)
+            shape = tensor.shape if range_ is None else range_.opt
             numbers = random.uniform(-1, 1, shape) if is_float(tensor.element_type) else np.ones(shape)
             self._batches[0].append(numbers.astype(numpy_dtype(tensor.element_type)))
 
     def get_algorithm(self) -> CalibrationAlgoType:
         """That of the cache."""
         first = (self._cache or b"").partition(b"\n")[0].decode(errors="replace").strip()
-        found = (kind for kind, name in NAMES.items() if first.endswith(f"-{name}"))
-        return next(found, CalibrationAlgoType.ENTROPY_CALIBRATION_2)
+        kinds = (kind for kind, name in NAMES.items() if first.endswith(f"-{name}"))
+        return next(kinds, CalibrationAlgoType.ENTROPY_CALIBRATION_2)
 
     def get_batch_size(self) -> int:
         """1: shapes define the batch."""

@@ -20,12 +20,12 @@ from anyrt.ops._record import Array
 from anyrt.plan.disk import write_atomically
 
 
-def save_debug_tensors(given: Given, context: IExecutionContext) -> None:
+def save_debug_tensors(options: Given, context: IExecutionContext) -> None:
     """Write debug tensors to files during each inference of a context; an inference overwrites the files."""
-    files = dict(given.pairs("saveDebugTensors"))
+    files = dict(options.pairs("saveDebugTensors"))
     for name in files:
         context.set_tensor_debug_state(name, True)
-    formats = [f for f in given.text("saveAllDebugTensors").split(",") if f]
+    formats = [f for f in options.text("saveAllDebugTensors").split(",") if f]
     for form in formats:
         if form not in FORMATS:
             raise ArgumentError("AR304", "--saveAllDebugTensors", repr(form), f"one of {', '.join(FORMATS)}")
@@ -67,8 +67,8 @@ def _array(data: bytes, dtype: DataType, shape: tuple[int, ...]) -> Array:
 
 def _summary(name: str, x: Array) -> str:
     wide = x.astype(np.float64)
-    told = f"min {wide.min():g}, max {wide.max():g}, mean {wide.mean():g}" if x.size else "no elements"
-    return f"{name}: {'x'.join(map(str, x.shape)) or 'scalar'} {x.dtype}, {told}\n"
+    statistics = f"min {wide.min():g}, max {wide.max():g}, mean {wide.mean():g}" if x.size else "no elements"
+    return f"{name}: {'x'.join(map(str, x.shape)) or 'scalar'} {x.dtype}, {statistics}\n"
 
 
 def _text(x: Array) -> str:

@@ -242,7 +242,7 @@ class Given:
 
 def read(words: Sequence[str]) -> Given:
     """The options of a command line; raises AR304 for an unknown option and AR901 for an unsupported one."""
-    given = Given()
+    options = Given()
     for word in words:
         name, equals, value = word.removeprefix("--").partition("=")
         name = {"h": "help", "-h": "help", "v": "verbose", "-v": "verbose"}.get(name, name)
@@ -258,14 +258,14 @@ def read(words: Sequence[str]) -> Given:
             raise ArgumentError("AR304", word, "no value", "a value", f"write --{name}=VALUE")
         if flag.kind == SWITCH and equals and value not in ("", "1", "true"):
             raise ArgumentError("AR304", word, f"the value {value!r}", "no value", f"write --{name}")
-        if name in ("minShapes", "optShapes", "maxShapes") and given.has("profile"):
-            given.profiles.setdefault(given.count("profile", 0), {})[name] = value
+        if name in ("minShapes", "optShapes", "maxShapes") and options.has("profile"):
+            options.profiles.setdefault(options.count("profile", 0), {})[name] = value
             continue
-        before = f"{given.values[name]}\n" if flag.kind == REPEATED and name in given.values else ""
-        given.values[name] = before + value
+        before = f"{options.values[name]}\n" if flag.kind == REPEATED and name in options.values else ""
+        options.values[name] = before + value
         if flag.why:
-            given.idle[name] = flag.why
-    return given
+            options.idle[name] = flag.why
+    return options
 
 
 def usage() -> str:

@@ -88,9 +88,9 @@ def execute(words: Sequence[str], program: str) -> int:
 def _attempt(words: Sequence[str], lines: Lines) -> Results | None:
     """The results, or None after an error, which is logged."""
     try:
-        given = read(words)
-        with strict(), loaded(libraries(given)):
-            return _execute(given, lines)
+        options = read(words)
+        with strict(), loaded(libraries(options)):
+            return _execute(options, lines)
     except AnyrtError as error:
         lines.say(str(error), Severity.ERROR)
     except OSError as error:
@@ -98,36 +98,36 @@ def _attempt(words: Sequence[str], lines: Lines) -> Results | None:
     return None
 
 
-def _execute(given: Given, lines: Lines) -> Results:
-    if given.has("help") or not given.values:
+def _execute(options: Given, lines: Lines) -> Results:
+    if options.has("help") or not options.values:
         print(usage())
         return {}
-    for name, why in given.idle.items():
+    for name, why in options.idle.items():
         lines.say(f"--{name} has no effect: {why}", Severity.WARNING)
-    if given.has("getPlanVersionOnly"):
-        map_plan(Path(given.text("loadEngine")))
+    if options.has("getPlanVersionOnly"):
+        map_plan(Path(options.text("loadEngine")))
         lines.say(f"Plan was created in format {FORMAT}, which this version reads")
         return {"plan_format": FORMAT}
     began = time.perf_counter()
-    engine = _engine(given, lines)
-    results: Results = {"build_s" if given.has("onnx") else "load_s": time.perf_counter() - began}
-    _show_engine(given, engine, lines)
-    if given.has("dumpRefit"):
+    engine = _engine(options, lines)
+    results: Results = {"build_s" if options.has("onnx") else "load_s": time.perf_counter() - began}
+    _show_engine(options, engine, lines)
+    if options.has("dumpRefit"):
         show_refittable(engine, lines)
-    if given.has("timeRefit"):
-        time_refit(given, engine, lines)
-    if given.has("skipInference") or given.has("buildOnly"):
+    if options.has("timeRefit"):
+        time_refit(options, engine, lines)
+    if options.has("skipInference") or options.has("buildOnly"):
         return results
-    if given.has("weightStreamingBudget"):
-        engine.weight_streaming_budget_v2 = _budget(given, engine)
+    if options.has("weightStreamingBudget"):
+        engine.weight_streaming_budget_v2 = _budget(options, engine)
     if engine.get_engine_stat(EngineStat.STRIPPED_WEIGHTS_SIZE):
         lines.say("The plan contains no weights, so it is not run; refit the engine first", Severity.WARNING)
         return results
-    return results | _infer(given, engine, lines)
+    return results | _infer(options, engine, lines)
 
 
-def _engine(given: Given, lines: Lines) -> ICudaEngine:
-    if given.has("onnx") == given.has("loadEngine"):
+def _engine(options: Given, lines: Lines) -> ICudaEngine:
+    if options.has("onnx") == options.has("loadEngine"):
         raise ArgumentError(
             "AR304",
             "anyrt exec",
@@ -136,40 +136,40 @@ def _engine(given: Given, lines: Lines) -> ICudaEngine:
             "write --onnx=model.onnx",
         )
     runtime = Runtime(lines)
-    if given.has("onnx"):
+    if options.has("onnx"):
         lines.say("=== Model Options ===")
         lines.say("Format: ONNX")
-        lines.say(f"Model: {given.text('onnx')}")
+        lines.say(f"Model: {options.text('onnx')}")
         began = time.perf_counter()
-        plan = plan_of(given, lines)
+        plan = plan_of(options, lines)
         lines.say(f"Engine built in {time.perf_counter() - began:g} sec.")
-        if given.has("saveEngine"):
-            write_atomically(Path(given.text("saveEngine")), [memoryview(plan)])
-            lines.say(f"Engine saved to {given.text('saveEngine')}, {memoryview(plan).nbytes} bytes")
+        if options.has("saveEngine"):
+            write_atomically(Path(options.text("saveEngine")), [memoryview(plan)])
+            lines.say(f"Engine saved to {options.text('saveEngine')}, {memoryview(plan).nbytes} bytes")
         return runtime.deserialize_cuda_engine(plan)
     began = time.perf_counter()
-    engine = runtime.deserialize_cuda_engine(Path(given.text("loadEngine")))
+    engine = runtime.deserialize_cuda_engine(Path(options.text("loadEngine")))
     lines.say(f"Engine deserialized in {time.perf_counter() - began:g} sec.")
     return engine
 
 
-def _show_engine(given: Given, engine: ICudaEngine, lines: Lines) -> None:
+def _show_engine(options: Given, engine: ICudaEngine, lines: Lines) -> None:
     inspector = engine.create_engine_inspector()
-    if given.has("dumpLayerInfo"):
+    if options.has("dumpLayerInfo"):
         lines.say("Layer Information:")
         print(inspector.get_engine_information(LayerInformationFormat.ONELINE))
-    if given.has("exportLayerInfo"):
+    if options.has("exportLayerInfo"):
         text = inspector.get_engine_information(LayerInformationFormat.JSON)
-        write_atomically(Path(given.text("exportLayerInfo")), [text.encode()])
-    if given.has("dumpOptimizationProfile"):
+        write_atomically(Path(options.text("exportLayerInfo")), [text.encode()])
+    if options.has("dumpOptimizationProfile"):
         for i in range(engine.num_optimization_profiles):
             for name in engine:
                 low, best, high = (tuple(d) for d in engine.get_tensor_profile_shape(name, i))
                 lines.say(f"Profile {i}: {name}: {low} to {high}, best {best}")
 
 
-def _infer(given: Given, engine: ICudaEngine, lines: Lines) -> Results:
-    streams = [Stream(engine, given, seed) for seed in range(max(1, given.count("infStreams", 1)))]
+def _infer(options: Given, engine: ICudaEngine, lines: Lines) -> Results:
+    streams = [Stream(engine, options, seed) for seed in range(max(1, options.count("infStreams", 1)))]
     for stream in streams[:1]:
         for name, array in stream.arrays.items():
             lines.say(f"Created {'x'.join(map(str, array.shape)) or 'scalar'} {array.dtype} for {name}")
@@ -177,32 +177,32 @@ def _infer(given: Given, engine: ICudaEngine, lines: Lines) -> Results:
         shapes = ",".join(streams[0].guessed)
         text = f"Dynamic dimensions without shapes are overridden to 1: --shapes={shapes} is what was taken"
         lines.say(text, Severity.WARNING)
-    save_debug_tensors(given, streams[0].context)
+    save_debug_tensors(options, streams[0].context)
     lines.say("Starting inference")
-    runs, warm, warm_ms = measured(streams, given)
+    runs, warm, warm_ms = measured(streams, options)
     lines.say(f"Warmup completed {warm} queries over {warm_ms:g} ms")
     lines.say(f"Timing trace has {len(runs)} queries over {runs[-1].end / 1000:g} s")
     lines.say("")
     lines.say("=== Trace details ===")
-    lines.say(f"Trace averages of {max(1, given.count('avgRuns', 10))} runs:")
-    for line in averages(runs, max(1, given.count("avgRuns", 10))):
+    lines.say(f"Trace averages of {max(1, options.count('avgRuns', 10))} runs:")
+    for line in averages(runs, max(1, options.count("avgRuns", 10))):
         lines.say(line)
-    for line in summary(runs, _percents(given)):
+    for line in summary(runs, _percents(options)):
         lines.say(line)
     for line in EXPLANATIONS:
         lines.say(line, Severity.VERBOSE)
     lines.say("")
-    if given.has("exportTimes"):
-        write_times(runs, Path(given.text("exportTimes")))
-    _outputs(given, streams[0], lines)
-    if given.has("dumpProfile") or given.has("exportProfile"):
-        _profile(given, streams[0], lines)
-    return measurements(runs, _percents(given))
+    if options.has("exportTimes"):
+        write_times(runs, Path(options.text("exportTimes")))
+    _outputs(options, streams[0], lines)
+    if options.has("dumpProfile") or options.has("exportProfile"):
+        _profile(options, streams[0], lines)
+    return measurements(runs, _percents(options))
 
 
-def _budget(given: Given, engine: ICudaEngine) -> int:
+def _budget(options: Given, engine: ICudaEngine) -> int:
     """The weight streaming budget in bytes; −1 means automatic, −2 means all weights."""
-    text = given.text("weightStreamingBudget")
+    text = options.text("weightStreamingBudget")
     share = text.endswith("%")
     try:
         number = float(text.rstrip("%"))
@@ -218,37 +218,37 @@ def _budget(given: Given, engine: ICudaEngine) -> int:
     return some.get(int(number), int(number))
 
 
-def _percents(given: Given) -> list[float]:
-    text = given.text("percentile", "90,95,99")
+def _percents(options: Given) -> list[float]:
+    text = options.text("percentile", "90,95,99")
     try:
-        found = [float(p) for p in text.split(",")]
+        percents = [float(p) for p in text.split(",")]
     except ValueError:
-        found = [-1.0]
-    if not all(0 <= p <= 100 for p in found):
+        percents = [-1.0]
+    if not all(0 <= p <= 100 for p in percents):
         raise ArgumentError("AR304", "--percentile", repr(text), "numbers from 0 to 100", "write 90,95,99")
-    return found
+    return percents
 
 
-def _outputs(given: Given, stream: Stream, lines: Lines) -> None:
+def _outputs(options: Given, stream: Stream, lines: Lines) -> None:
     outputs = stream.outputs()
-    if given.has("dumpOutput"):
+    if options.has("dumpOutput"):
         lines.say("Output Tensors:")
         for name, x in outputs.items():
             lines.say(f"{name}: ({'x'.join(map(str, x.shape))})")
             print(" ".join(f"{v:g}" for v in x.reshape(-1).astype(np.float64)))
-    if given.has("exportOutput"):
-        write_outputs(outputs, Path(given.text("exportOutput")))
-    if given.has("dumpRawBindingsToFile"):
+    if options.has("exportOutput"):
+        write_outputs(outputs, Path(options.text("exportOutput")))
+    if options.has("dumpRawBindingsToFile"):
         for name, x in outputs.items():
             shape = ".".join(map(str, x.shape))
             path = Path(f"{name.replace('/', '_')}.output.{shape}.{x.dtype.name}.raw")
             write_atomically(path, [x.tobytes()])
 
 
-def _profile(given: Given, stream: Stream, lines: Lines) -> None:
-    count = max(1, given.count("iterations", 10))
+def _profile(options: Given, stream: Stream, lines: Lines) -> None:
+    count = max(1, options.count("iterations", 10))
     rows = profile_rows(profiled(stream.context, count))
-    if given.has("dumpProfile"):
+    if options.has("dumpProfile"):
         lines.say(f"=== Profile ({count} iterations ) ===")
         lines.say("   Time(ms)     Avg.(ms)   Median(ms)   Time(%)   Layer")
         for name, total, mean, middle, share in rows:
@@ -259,13 +259,13 @@ def _profile(given: Given, stream: Stream, lines: Lines) -> None:
         lines.say("   Time(ms)   Layer")
         for name, total in totals.items():
             lines.say(f"{total:11.4f}   {name}")
-    if given.has("exportProfile"):
-        told: list[dict[str, object]] = [{"count": count}]
+    if options.has("exportProfile"):
+        records: list[dict[str, object]] = [{"count": count}]
         for name, total, mean, middle, share in rows[:-1]:  # without the sum, as trtexec has it
-            told.append(
+            records.append(
                 {"name": name, "timeMs": total, "averageMs": mean, "medianMs": middle, "percentage": share}
             )
-        write_atomically(Path(given.text("exportProfile")), [json.dumps(told, indent=1).encode()])
+        write_atomically(Path(options.text("exportProfile")), [json.dumps(records, indent=1).encode()])
 
 
 def profile_rows(totals: Totals) -> list[tuple[str, float, float, float, float]]:

@@ -28,9 +28,9 @@ def show_refittable(engine: ICudaEngine, lines: Lines) -> None:
         lines.say(f"  weights {name}")
 
 
-def time_refit(given: Given, engine: ICudaEngine, lines: Lines) -> None:
+def time_refit(options: Given, engine: ICudaEngine, lines: Lines) -> None:
     """Measure how long a refit with all weights of the model of --onnx takes."""
-    if not given.has("onnx"):
+    if not options.has("onnx"):
         raise ArgumentError(
             "AR304", "--timeRefit", "no model", "a model with the weights", "add --onnx=model.onnx"
         )
@@ -38,14 +38,14 @@ def time_refit(given: Given, engine: ICudaEngine, lines: Lines) -> None:
     times = []
     for _ in range(ROUNDS + 1):
         parser = OnnxParserRefitter(refitter, lines)
-        if not parser.refit_from_file(given.text("onnx")):
+        if not parser.refit_from_file(options.text("onnx")):
             raise RefitError("AR844", "--timeRefit", parser.get_error(0).desc(), "weights for all layers")
         begin = time.perf_counter()
         refitter.refit_cuda_engine()
         times.append(1e3 * (time.perf_counter() - begin))
     rest = times[1:]  # the first one maps memory
-    told = f"min = {min(rest):g} ms, max = {max(rest):g} ms, median = {median(rest):g} ms"
-    lines.say(f"Engine refitted {ROUNDS} times: {told}")
+    summary = f"min = {min(rest):g} ms, max = {max(rest):g} ms, median = {median(rest):g} ms"
+    lines.say(f"Engine refitted {ROUNDS} times: {summary}")
 
 
 def _refitter(option: str, engine: ICudaEngine, lines: Lines) -> Refitter:

@@ -58,23 +58,25 @@ class Totals(IProfiler):
 class Stream:
     """A context with memory for all tensors."""
 
-    def __init__(self, engine: ICudaEngine, given: Given, seed: int = 0) -> None:
+    def __init__(self, engine: ICudaEngine, options: Given, seed: int = 0) -> None:
         self.engine, self.context = engine, engine.create_execution_context()
-        if given.has("useProfile"):
-            self.context.set_optimization_profile_async(given.count("useProfile", 0), 0)
+        if options.has("useProfile"):
+            self.context.set_optimization_profile_async(options.count("useProfile", 0), 0)
         names = [engine.get_tensor_name(i) for i in range(engine.num_io_tensors)]
         reads = [n for n in names if engine.get_tensor_mode(n) is TensorIOMode.INPUT]
         self.arrays: dict[str, Array] = {}
         self.grown: dict[str, Grown] = {}
         self.guessed: list[str] = []  # inputs whose dynamic dimensions have no value
-        self._inputs(given, reads, seed)
+        self._inputs(options, reads, seed)
         for name in names:
             if name not in self.arrays:
                 self._output(name)
 
-    def _inputs(self, given: Given, names: Sequence[str], seed: int) -> None:
-        asked = shapes(given.pairs("shapes"), "--shapes") or shapes(given.pairs("optShapes"), "--optShapes")
-        files = dict(given.pairs("loadInputs"))
+    def _inputs(self, options: Given, names: Sequence[str], seed: int) -> None:
+        asked = shapes(options.pairs("shapes"), "--shapes") or shapes(
+            options.pairs("optShapes"), "--optShapes"
+        )
+        files = dict(options.pairs("loadInputs"))
         for name in {*asked, *files} - {*names}:
             got = "a shape or a file for an unknown input"
             raise BindingError("AR706", name, got, f"one of {', '.join(names)}")
@@ -125,11 +127,11 @@ class Stream:
         return time.perf_counter()
 
 
-def measured(streams: Sequence[Stream], given: Given) -> tuple[list[Run], int, float]:
+def measured(streams: Sequence[Stream], options: Given) -> tuple[list[Run], int, float]:
     """Inferences of all contexts, each in a thread; the number of warm-up inferences, and their
     milliseconds."""
     warm, begin = 0, time.perf_counter()
-    patience = given.number("warmUp", 200) / 1000
+    patience = options.number("warmUp", 200) / 1000
     for stream in streams:
         until = time.perf_counter() + patience / len(streams)
         while warm == 0 or time.perf_counter() < until:
@@ -139,9 +141,9 @@ def measured(streams: Sequence[Stream], given: Given) -> tuple[list[Run], int, f
     runs: list[list[Run]] = [[] for _ in streams]
     start = time.perf_counter()
     pairs = zip(streams, runs, strict=True)
-    work = [threading.Thread(target=_runs, args=(stream, given, start, out)) for stream, out in pairs]
+    work = [threading.Thread(target=_runs, args=(stream, options, start, out)) for stream, out in pairs]
     if len(work) == 1:
-        _runs(streams[0], given, start, runs[0])
+        _runs(streams[0], options, start, runs[0])
     else:
         for thread in work:
             thread.start()
@@ -150,9 +152,9 @@ def measured(streams: Sequence[Stream], given: Given) -> tuple[list[Run], int, f
     return sorted((r for part in runs for r in part), key=lambda r: r.begin), warm, warm_ms
 
 
-def _runs(stream: Stream, given: Given, start: float, out: list[Run]) -> None:
-    least, duration = given.count("iterations", 10), given.number("duration", 3)
-    pause = (given.number("sleepTime", 0) + given.number("idleTime", 0)) / 1000
+def _runs(stream: Stream, options: Given, start: float, out: list[Run]) -> None:
+    least, duration = options.count("iterations", 10), options.number("duration", 3)
+    pause = (options.number("sleepTime", 0) + options.number("idleTime", 0)) / 1000
     while len(out) < least or time.perf_counter() - start < duration:
         begin = time.perf_counter()
         end = stream.run()

@@ -45,31 +45,31 @@ def shapes(pairs: Sequence[tuple[str, str]], option: str) -> Shapes:
     return out
 
 
-def add_profile(given: Given, network: INetworkDefinition, config: IBuilderConfig) -> None:
+def add_profile(options: Given, network: INetworkDefinition, config: IBuilderConfig) -> None:
     """Add the profiles of --minShapes, --optShapes and --maxShapes, or else of --shapes. A dynamic dimension
     without a value is 1."""
-    told = [given.profiles[n] for n in sorted(given.profiles)]
-    if told and sorted(given.profiles) != [*range(len(told))]:
-        got = ", ".join(map(str, sorted(given.profiles)))
+    profiles = [options.profiles[n] for n in sorted(options.profiles)]
+    if profiles and sorted(options.profiles) != [*range(len(profiles))]:
+        got = ", ".join(map(str, sorted(options.profiles)))
         raise ArgumentError(
             "AR304", "--profile", got, "consecutive indices from 0", "number the profiles 0, 1, 2"
         )
-    for more in told or [{}]:
-        each = replace(given, values=given.values | more)
+    for more in profiles or [{}]:
+        each = replace(options, values=options.values | more)
         config.add_optimization_profile(profile_of(each, network, "Shapes"))
 
 
-def profile_of(given: Given, network: INetworkDefinition, ending: str) -> IOptimizationProfile:
+def profile_of(options: Given, network: INetworkDefinition, ending: str) -> IOptimizationProfile:
     """The profile of the options min…, opt… and max… with this ending."""
-    told = {w: shapes(given.pairs(f"{w}{ending}"), f"--{w}{ending}") for w in ("min", "opt", "max")}
-    run = shapes(given.pairs("shapes"), "--shapes")
+    limits = {w: shapes(options.pairs(f"{w}{ending}"), f"--{w}{ending}") for w in ("min", "opt", "max")}
+    run = shapes(options.pairs("shapes"), "--shapes")
     inputs = [network.get_input(i) for i in range(network.num_inputs)]
-    for name in {n for part in (*told.values(), run) for n in part} - {t.name for t in inputs}:
+    for name in {n for part in (*limits.values(), run) for n in part} - {t.name for t in inputs}:
         known = ", ".join(t.name for t in inputs)
         raise ProfileError("AR506", name, "a shape for an unknown input", f"one of {known}")
     profile = IOptimizationProfile()
     for tensor in inputs:
-        low, best, high = (_shape(tensor, told, run, w) for w in ("min", "opt", "max"))
+        low, best, high = (_shape(tensor, limits, run, w) for w in ("min", "opt", "max"))
         if tensor.is_shape_tensor:
             profile.set_shape_input(tensor.name, low, best, high)
         elif -1 in tuple(tensor.shape):
@@ -77,10 +77,10 @@ def profile_of(given: Given, network: INetworkDefinition, ending: str) -> IOptim
     return profile
 
 
-def _shape(tensor: ITensor, told: dict[str, Shapes], run: Shapes, which: str) -> tuple[int, ...]:
+def _shape(tensor: ITensor, limits: dict[str, Shapes], run: Shapes, which: str) -> tuple[int, ...]:
     for word in (which, "opt", "max", "min"):
-        if tensor.name in told[word]:
-            return told[word][tensor.name]
+        if tensor.name in limits[word]:
+            return limits[word][tensor.name]
     return run.get(tensor.name, default_shape(tensor))
 
 
@@ -92,14 +92,14 @@ def default_shape(tensor: ITensor) -> tuple[int, ...]:
     return tuple(1 if d < 0 else d for d in sizes)
 
 
-def set_formats(given: Given, network: INetworkDefinition) -> None:
+def set_formats(options: Given, network: INetworkDefinition) -> None:
     """Set the types and formats of --inputIOFormats and --outputIOFormats."""
     sides = (
         ("inputIOFormats", [network.get_input(i) for i in range(network.num_inputs)]),
         ("outputIOFormats", [network.get_output(i) for i in range(network.num_outputs)]),
     )
     for option, tensors in sides:
-        words = [w for w in given.text(option).split(",") if w]
+        words = [w for w in options.text(option).split(",") if w]
         if words and len(words) not in (1, len(tensors)):
             wanted = f"1 format, or {len(tensors)} formats: one per tensor"
             raise ArgumentError("AR304", f"--{option}", f"{len(words)} formats", wanted)

@@ -79,8 +79,8 @@ def report(source: bytes | Path, title: str, model: Path | None = None) -> str:
         f"limits of this machine in a second, measured with NumPy: {byte_count(int(1e3 * most.bytes))} of "
         f"memory, {byte_count(int(1e3 * most.near))} near cores, {most.operations / 1e6:.4g} GFLOP",
     ]
-    drawing, told = drawn(built.picture, times)
-    notes += told
+    drawing, drawn_notes = drawn(built.picture, times)
+    notes += drawn_notes
     return page(title, held, drawing, notes)
 
 
@@ -106,11 +106,11 @@ def model_errors(path: Path) -> tuple[str, list[Json]]:
             name, other = runner(None)
             got, wanted = model.session().run(feeds), other(model, feeds)
         except failures() as error:
-            told = f"nothing: {error}"
+            note = f"nothing: {error}"
             continue
         rows = [compare(n, got[n], wanted[n], RTOL, ATOL) for n in model.outputs if n in wanted]
         return name, [_finite(asdict(row)) for row in rows]
-    return told, []
+    return note, []
 
 
 def _sizes(sizes: tuple[int, ...]) -> tuple[int, ...]:

@@ -86,10 +86,10 @@ class Built:
         """The version of a plan that serves the optimum of its first profile."""
         file = plan_file(source)
         lowered, sizes = lower_plan(file, loader.target()), plan_sizes(file.plan, Point.OPT)
-        found = versions(lowered.graph)
-        number = serving((v.guard for v in found), sizes)
+        variants = versions(lowered.graph)
+        number = serving((v.guard for v in variants), sizes)
         schedule = lowered.schedules[number]
-        picture = picture_of(file.plan, found[number].graph, schedule, sizes)
+        picture = picture_of(file.plan, variants[number].graph, schedule, sizes)
         return Built(source, file, lowered, sizes, schedule, picture)
 
     def milliseconds(self) -> dict[str, float]:
@@ -155,7 +155,7 @@ def _work(value: Value, sizes: Sizes) -> int:
 
 def _texts(built: Built) -> dict[str, dict[str, Json]]:
     """The loops of each kernel, and its assembly; as many as the budget allows, the first kernels first."""
-    target, found, spent = _target(), dict[str, dict[str, Json]](), 0
+    target, texts, spent = _target(), dict[str, dict[str, Json]](), 0
     assembly = target.assembly(native.text(built.lowered, target))
     parts = ((part, launch) for part in built.schedule.nested for launch in part.launches)
     for part, launch in parts:
@@ -165,9 +165,9 @@ def _texts(built: Built) -> dict[str, dict[str, Json]]:
         code = re.search(rf"^{label}:.*?^\t\.size\t{label},[^\n]*$", assembly, re.M | re.S)
         done = (t.step for t in part.trace(launch) if isinstance(t.result, Kernel))
         text, asm = print_kernels([launch.kernel]), code[0] if code else ""
-        found[launch.name] = {"steps": "\n".join(done), "loops": _cut(text), "assembly": _cut(asm)}
+        texts[launch.name] = {"steps": "\n".join(done), "loops": _cut(text), "assembly": _cut(asm)}
         spent += min(len(text), TEXT) + min(len(asm), TEXT)
-    return found
+    return texts
 
 
 def _target() -> native.Target:
@@ -249,12 +249,12 @@ def latencies(built: Built) -> list[float]:
         engine = Runtime(Logger(Severity.INTERNAL_ERROR)).deserialize_cuda_engine(built.source)
     feeds = random_inputs(built.lowered.graph, built.sizes)
     engine.run(**feeds)
-    found, began = list[float](), time.perf_counter()
-    while len(found) < RUNS and time.perf_counter() - began < SECONDS:
+    times, began = list[float](), time.perf_counter()
+    while len(times) < RUNS and time.perf_counter() - began < SECONDS:
         before = time.perf_counter()
         engine.run(**feeds)
-        found.append(1e3 * (time.perf_counter() - before))
-    return found
+        times.append(1e3 * (time.perf_counter() - before))
+    return times
 
 
 def not_fused(built: Built) -> list[Json]:

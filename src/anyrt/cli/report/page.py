@@ -55,8 +55,8 @@ def _part(kind: str) -> str:
 
 
 def _list(facts: Mapping[str, Json], name: str) -> list[Json]:
-    found = facts.get(name)
-    return found if isinstance(found, list) else []
+    value = facts.get(name)
+    return value if isinstance(value, list) else []
 
 
 def _rows(facts: Mapping[str, Json], name: str, by: str) -> list[dict[str, Json]]:
@@ -126,8 +126,8 @@ def _histogram(times: Sequence[float]) -> str:
     for t in times:
         counts[min(BARS - 1, int((t - low) / width))] += 1
     middle = sorted(times)[len(times) // 2]
-    told = f"{len(times)} inferences: least {low:.4g} ms, median {middle:.4g} ms, most {high:.4g} ms"
-    return f"<p>{told}</p>{_bars(counts, [f'{low + n * width:.4g} ms' for n in range(BARS)])}"
+    summary = f"{len(times)} inferences: least {low:.4g} ms, median {middle:.4g} ms, most {high:.4g} ms"
+    return f"<p>{summary}</p>{_bars(counts, [f'{low + n * width:.4g} ms' for n in range(BARS)])}"
 
 
 def _bars(values: Sequence[float], titles: Sequence[str] = ()) -> str:
