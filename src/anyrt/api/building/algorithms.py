@@ -46,10 +46,10 @@ class IAlgorithmIOInfo(Fixed):
     @property
     def strides(self) -> Dims:
         """Elements from one to the next along each axis, row-major at the optimum of the first profile."""
-        found = [1]
+        strides = [1]
         for size in self._tensor.shapes[Point.OPT][:0:-1]:
-            found.insert(0, found[0] * size)
-        return Dims(found if self._tensor.shapes[Point.OPT] else [])
+            strides.insert(0, strides[0] * size)
+        return Dims(strides if self._tensor.shapes[Point.OPT] else [])
 
     @property
     def vectorized_dim(self) -> int:

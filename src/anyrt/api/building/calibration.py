@@ -80,23 +80,23 @@ def _hand_over(network: NetworkState, calibrator: IInt8Calibrator, cache: bytes)
     _, error = tried(calibrator.write_calibration_cache, memoryview(cache))
     if error is not None:
         traceback.print_exception(error, file=sys.stderr)
-        told = _unusable("write_calibration_cache", f"{type(error).__name__}: {error}", "an answer")
-        network.channel.log(Severity.WARNING, str(told))
+        warning = _unusable("write_calibration_cache", f"{type(error).__name__}: {error}", "an answer")
+        network.channel.log(Severity.WARNING, str(warning))
 
 
 def _cached(network: INetworkDefinition, scales: Mapping[str, float]) -> dict[TensorState, float]:
     view = view_of(network)
     tensors = [*view.inputs, *(t for layer in view.layers for t in layer.outputs)]
-    found = {t.it: scales[t.name] for t in tensors if t.name in scales}
-    if not found:
+    ranges = {t.it: scales[t.name] for t in tensors if t.name in scales}
+    if not ranges:
         got = f"{counted(len(scales), 'tensor')}, none of which belongs to this network"
         do = "use the cache of this network, or delete it to calibrate again"
         raise ArgumentError("AR332", "calibration cache", got, "the names of its tensors", do)
-    wanted = readers(view, view.expansion)
-    if missing := [quoted(t.name) for t in wanted if t.scale is None and t.it not in found]:
+    tensors_read = readers(view, view.expansion)
+    if missing := [quoted(t.name) for t in tensors_read if t.scale is None and t.it not in ranges]:
         text = f"calibration cache: no scale for {listed(missing)}; their readers are not computed in int8"
         view.log(Severity.WARNING, text)
-    return found
+    return ranges
 
 
 def _ask(calibrator: IInt8Calibrator, method: str, *args: object) -> Any:  # Any: the caller judges the answer
@@ -156,7 +156,7 @@ class _Calibration:
 
     def _spreads(self, engine: Engine, watched: Watched) -> tuple[Sequence[Spread], int]:
         """The magnitudes in all batches, and how many these were."""
-        found: list[Spread] = []
+        spreads: list[Spread] = []
         threads = min(MOST_AT_ONCE, self.config.num_threads or default_threads())
         batches = self._batches(watched)
         with ThreadPoolExecutor(threads) as pool:
@@ -164,25 +164,25 @@ class _Calibration:
             many = 0
             while waiting:
                 new = waiting.pop(0).result()
-                found, many = [*map(joined, found, new)] if many else new, many + 1
+                spreads, many = [*map(joined, spreads, new)] if many else new, many + 1
                 waiting += [_started(pool, engine, batch) for batch in islice(batches, 1)]
         if not many:
             raise _no_batch()
-        return found, many
+        return spreads, many
 
     def _batches(self, watched: Watched) -> Iterator[dict[str, Array]]:
         """The batches, copied, as the calibrator may write to its memory again."""
         names = [binding.name for binding in watched.inputs]
         while True:
-            given = _ask(self.calibrator, "get_batch", [*names])
-            if given is None or (isinstance(given, list | tuple) and not given):
+            batch = _ask(self.calibrator, "get_batch", [*names])
+            if batch is None or (isinstance(batch, list | tuple) and not batch):
                 return
-            if not isinstance(given, list | tuple):
-                raise _unusable("get_batch", type_name(given), "a list of addresses, or None")
-            if len(given) != len(names):
-                got = f"{counted(len(given), 'address', 'addresses')} for {', '.join(names)}"
+            if not isinstance(batch, list | tuple):
+                raise _unusable("get_batch", type_name(batch), "a list of addresses, or None")
+            if len(batch) != len(names):
+                got = f"{counted(len(batch), 'address', 'addresses')} for {', '.join(names)}"
                 raise _unusable("get_batch", got, f"{len(names)}")
-            yield {b.name: _copied(b, x) for b, x in zip(watched.inputs, given, strict=True)}
+            yield {b.name: _copied(b, x) for b, x in zip(watched.inputs, batch, strict=True)}
 
     def _scale(self, tensor: TensorState, of: Spread) -> float:
         if not isfinite(of.most):
@@ -208,20 +208,20 @@ class _Calibration:
         return float(share)
 
 
-def _batch_size(given: object) -> int:
+def _batch_size(answer: object) -> int:
     """The batch size of a calibrator."""
     try:
-        size = 0 if isinstance(given, bool) else index(given)  # type: ignore[arg-type]  # what is no int raises
+        size = 0 if isinstance(answer, bool) else index(answer)  # type: ignore[arg-type]  # what is no int raises
     except TypeError:
         size = 0
     if not 1 <= size <= MOST_SAMPLES:
-        raise _unusable("get_batch_size", repr(given), f"an int from 1 to {MOST_SAMPLES}")
+        raise _unusable("get_batch_size", repr(answer), f"an int from 1 to {MOST_SAMPLES}")
     return size
 
 
-def _copied(binding: Binding, given: object) -> Array:
+def _copied(binding: Binding, memory: object) -> Array:
     """The batch of one input that lies at an address, or in an array."""
-    bound = bind(binding, given)  # type: ignore[arg-type]  # which refuses what names no memory
+    bound = bind(binding, memory)  # type: ignore[arg-type]  # which refuses what names no memory
     dtype = numpy_dtype(binding.dtype)
     shape = tuple(d for d in binding.shape if isinstance(d, int))
     nbytes = prod(shape) * dtype.itemsize

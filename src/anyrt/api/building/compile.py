@@ -19,8 +19,8 @@ def compile_request(request: BuildRequest) -> PlanParts:
 
 def this_machine() -> Machine:
     """The machine that builds are made for."""
-    found: Machine = load_driver().build_machine(loader.target())
-    return found
+    machine: Machine = load_driver().build_machine(loader.target())
+    return machine
 
 
 def stored_layers(plan: bytes | bytearray) -> frozenset[str]:

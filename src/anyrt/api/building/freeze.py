@@ -12,7 +12,7 @@ from dataclasses import replace
 from anyrt.api.building.formats import chosen
 from anyrt.api.building.marks import AGAIN, DEBUG, HIDDEN, UNFUSED, VALUES, print_values
 from anyrt.api.building.precision import Precisions
-from anyrt.api.building.profile import IOptimizationProfile, given_shapes, given_values
+from anyrt.api.building.profile import IOptimizationProfile, shape_ranges, value_ranges
 from anyrt.api.building.refittable import Refittable, refit_kind
 from anyrt.api.model.expansion import Expansion, Limits, as_they_are
 from anyrt.api.model.network import INetworkDefinition
@@ -119,7 +119,7 @@ def _frozen(
     sized = told_once(counted(plain, [*expansion.tells(), *more], ranks.values()))
     _check_outside(view, expansion, dict(sized.outputs[len(outputs) :]))
     graph = order_exchanges(with_conditions(sized, next(iter(held)).name))
-    given = dict((*graph.inputs, *graph.outputs))
+    ends_of = dict((*graph.inputs, *graph.outputs))
     tells = (Binding(name, False, v.dtype, v.shape) for name, v in graph.outputs[len(outputs) :])
     return BuildRequest(
         name=view.name,
@@ -127,7 +127,7 @@ def _frozen(
         profiles=ranges,
         settings=settings,
         bindings=(
-            *(_binding(t, given[t.name], formats[t.name], t in seen, ranks.get(t)) for t in values),
+            *(_binding(t, ends_of[t.name], formats[t.name], t in seen, ranks.get(t)) for t in values),
             *tells,
         ),
         layers=tuple(
@@ -235,15 +235,15 @@ def _seen(
     while todo:
         parts: dict[PartState, dict[TensorView, Value]] = {}
         for tensor, value in todo.items():
-            found = parts_of([value])
-            innermost = found.difference(*(around[part] for part in found))
+            parts_read = parts_of([value])
+            innermost = parts_read.difference(*(around[part] for part in parts_read))
             if len(innermost) == 1:
                 parts.setdefault(innermost.pop(), {})[tensor] = value
         todo = {}
         for part, named in parts.items():
-            made = part.seen(expansion, {t.name: (v, *beside[t]) for t, v in named.items()})
-            todo |= dict(zip(named, made.values, strict=True))
-            tells += made.tells
+            results = part.seen(expansion, {t.name: (v, *beside[t]) for t, v in named.items()})
+            todo |= dict(zip(named, results.values, strict=True))
+            tells += results.tells
             leaves = any(x.part is part and x.is_part_output for x in view.borders)
             ends = expansion.part(part) if leaves else ()
             beside |= {t: (*beside[t], *ends) for t in named}
@@ -296,12 +296,12 @@ def _as_numbers(
     view: NetworkView, ends: Mapping[TensorView, Value], names: dict[Value, str]
 ) -> dict[TensorView, Value]:
     """Inputs and outputs; in a weakly typed network, an output of codes is dequantized, as in TensorRT."""
-    found = dict(ends)
+    converted = dict(ends)
     for t in () if view.is_strong else view.marked:
-        if found[t].dtype in CODES:
-            found[t] = cast(ends[t], DataType.FLOAT)
-            names.setdefault(found[t], names[ends[t]])
-    return found
+        if converted[t].dtype in CODES:
+            converted[t] = cast(ends[t], DataType.FLOAT)
+            names.setdefault(converted[t], names[ends[t]])
+    return converted
 
 
 def _with_ranks(
@@ -309,19 +309,19 @@ def _with_ranks(
 ) -> tuple[dict[TensorView, Value], dict[TensorView, Value]]:
     """Inputs and outputs with the ranks that the build has determined, and the outputs for ranks that an
     inference determines."""
-    found, tells = dict(ends), dict[TensorView, Value]()
+    ranked, tells = dict(ends), dict[TensorView, Value]()
     for t, value in ends.items():
         if t.rank is None:
             continue
-        told = expansion.value(t.rank)
-        elements = known(told)
+        rank_value = expansion.value(t.rank)
+        elements = known(rank_value)
         rank = None if elements is None else elements.reshape(-1)[0]
         if isinstance(rank, int):
-            found[t] = reshape(value, value.shape[:rank])
-            names.setdefault(found[t], names[value])
+            ranked[t] = reshape(value, value.shape[:rank])
+            names.setdefault(ranked[t], names[value])
         else:
-            tells[t] = apply(Count(count(f"rank of {t.name}", len(value.shape))), told)
-    return found, tells
+            tells[t] = apply(Count(count(f"rank of {t.name}", len(value.shape))), rank_value)
+    return ranked, tells
 
 
 def _binding(
@@ -404,7 +404,7 @@ def profiles_of(view: NetworkView, profiles: Sequence[IOptimizationProfile]) -> 
     """For every profile the ranges of every input, in the order of inputs; a static network needs none."""
     known = {t.name for t in view.inputs}
     for profile in profiles:
-        for name in (*given_shapes(profile), *given_values(profile)):
+        for name in (*shape_ranges(profile), *value_ranges(profile)):
             if name not in known:
                 raise ProfileError(
                     "AR506", name, "a profile for an unknown input", f"one of {', '.join(sorted(known))}"
@@ -414,11 +414,11 @@ def profiles_of(view: NetworkView, profiles: Sequence[IOptimizationProfile]) -> 
 
 def _any_shapes(view: NetworkView) -> IOptimizationProfile:
     """The profile of a build without one: every size and value, with batches of 1 as the best."""
-    profile, told = IOptimizationProfile(), []
+    profile, names = IOptimizationProfile(), []
     for tensor in view.inputs:
         shape = tensor.shape
         if -1 in shape:
-            told.append(tensor.name)
+            names.append(tensor.name)
             best = [OFTEN if axis else 1 for axis in range(len(shape))]
             low, opt, high = (
                 [other[axis] if d < 0 else d for axis, d in enumerate(shape)]
@@ -426,50 +426,50 @@ def _any_shapes(view: NetworkView) -> IOptimizationProfile:
             )
             profile.set_shape(tensor.name, low, opt, high)
         if tensor.it.is_shape_tensor:
-            told.append(tensor.name)
+            names.append(tensor.name)
             count = shape[0] if shape else 1
             profile.set_shape_input(tensor.name, [-FAR] * count, [1] * count, [FAR] * count)
-    if told:
-        view.log(Severity.INFO, f"no profile: the engine takes every shape of {', '.join(told)}")
+    if names:
+        view.log(Severity.INFO, f"no profile: the engine takes every shape of {', '.join(names)}")
     return profile
 
 
 def _ranges(view: NetworkView, profile: IOptimizationProfile) -> Iterator[Range]:
     for tensor in view.inputs:
-        yield _shapes(tensor, given_shapes(profile).get(tensor.name))
+        yield _shapes(tensor, shape_ranges(profile).get(tensor.name))
     for tensor in view.inputs:
         if tensor.it.is_shape_tensor:
-            yield _values(tensor, given_values(profile).get(tensor.name))
+            yield _values(tensor, value_ranges(profile).get(tensor.name))
 
 
-def _shapes(tensor: TensorView, given: Range | None) -> Range:
+def _shapes(tensor: TensorView, limits: Range | None) -> Range:
     name, shape = tensor.name, tensor.shape
-    if given is None:
+    if limits is None:
         if -1 in shape:
             call = f"call profile.set_shape({name!r}, min, opt, max)"
             do = f"{call} and config.add_optimization_profile(profile)"
             raise ProfileError("AR501", name, f"shape {shape} and no profile", "a profile", do)
         return Range(name, False, shape, shape, shape)
-    if len(given.min) != len(shape):
-        raise ProfileError("AR502", name, f"a profile of rank {len(given.min)}", f"rank {len(shape)}")
+    if len(limits.min) != len(shape):
+        raise ProfileError("AR502", name, f"a profile of rank {len(limits.min)}", f"rank {len(shape)}")
     for axis, size in enumerate(shape):
-        if size >= 0 and (given.min[axis], given.max[axis]) != (size, size):
-            got = f"{given.min[axis]} to {given.max[axis]} for dimension {axis}"
+        if size >= 0 and (limits.min[axis], limits.max[axis]) != (size, size):
+            got = f"{limits.min[axis]} to {limits.max[axis]} for dimension {axis}"
             raise ProfileError("AR504", name, got, f"{size}, the dimension of the network")
-    return given
+    return limits
 
 
-def _values(tensor: TensorView, given: Range | None) -> Range:
+def _values(tensor: TensorView, limits: Range | None) -> Range:
     count = tensor.shape[0] if tensor.shape else 1
-    if given is None:
+    if limits is None:
         got, do = (
             "a shape tensor without a range of values",
             f"profile.set_shape_input({tensor.name!r}, …)",
         )
         raise ProfileError("AR501", tensor.name, got, "a profile", do)
-    if len(given.min) != count:
-        raise ProfileError("AR502", tensor.name, f"{len(given.min)} values", f"{count}")
-    return given
+    if len(limits.min) != count:
+        raise ProfileError("AR502", tensor.name, f"{len(limits.min)} values", f"{count}")
+    return limits
 
 
 def limits_of(view: NetworkView, profiles: tuple[Profile, ...]) -> Limits:

@@ -90,15 +90,15 @@ class Found:
 def judge(network: INetworkDefinition, config: IBuilderConfig) -> None:
     """Warn of parts of a program's network that TensorRT would reject; NotSupportedError AR905 if the
     environment requests TensorRT's conditions."""
-    found = [*uses(state_of(network), config)] if state_of(network).is_judged else []
-    if not found:
+    rejected = [*uses(state_of(network), config)] if state_of(network).is_judged else []
+    if not rejected:
         return
     if read_flags().like_tensorrt:
-        first = found[0]
+        first = rejected[0]
         wanted = f"what TensorRT takes: {first.permission.condition}"
         raise NotSupportedError("AR905", first.where, first.got, wanted, first.permission.do)
-    places = "; ".join(f"{f.where}: {f.got}" for f in found[:TOLD])
-    more = f"; and {len(found) - TOLD} more" if len(found) > TOLD else ""
+    places = "; ".join(f"{f.where}: {f.got}" for f in rejected[:TOLD])
+    more = f"; and {len(rejected) - TOLD} more" if len(rejected) > TOLD else ""
     text = f"TensorRT would refuse this network: {places}{more}; ANYRT_LIKE_TENSORRT=1 makes it an error here"
     state_of(network).channel.log(Severity.WARNING, text)
 

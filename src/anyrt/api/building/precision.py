@@ -163,8 +163,8 @@ class Precisions:
     def tell(self) -> None:
         """Log the selection."""
         if self.halved:
-            told = f"{counted(len(self.halved), 'layer')} compute in float32 with weights in float16"
-            self._network.channel.log(Severity.INFO, told)
+            text = f"{counted(len(self.halved), 'layer')} compute in float32 with weights in float16"
+            self._network.channel.log(Severity.INFO, text)
         if not self.chosen:
             return
         many = Counter(self.chosen.values())
@@ -185,10 +185,10 @@ def is_coded(network: NetworkState) -> bool:
 
 def readers(view: NetworkView, expansion: Expansion) -> list[TensorView]:
     """The tensors whose range products want to know."""
-    found: dict[TensorView, None] = {}
+    tensors: dict[TensorView, None] = {}
     for layer in view.layers:
         if layer.op.attrs in PRODUCTS:
             at = takes_codes(expansion.record(layer.it))
             tensor = None if at is None else layer.inputs[at]
-            found |= {} if tensor is None else {tensor: None}
-    return [*found]
+            tensors |= {} if tensor is None else {tensor: None}
+    return [*tensors]

@@ -39,25 +39,25 @@ class IOptimizationProfile(Fixed):
 
         Kernels are tuned for `opt` and work for all. Raises RuntimeError (AR502, AR503) unless the ranks
         agree and 0 <= min <= opt <= max."""
-        given = [sizes(s, f"set_shape({input!r})") for s in (min, opt, max)]
-        self._shapes[_name(input)] = _ordered(input, given, is_values=False)
+        bounds = [sizes(s, f"set_shape({input!r})") for s in (min, opt, max)]
+        self._shapes[_name(input)] = _ordered(input, bounds, is_values=False)
 
     def get_shape(self, input: str) -> list[Dims]:
         """The three shapes of an input; [] if not set."""
-        found = self._shapes.get(_name(input))
-        return [] if found is None else [Dims(s) for s in (found.min, found.opt, found.max)]
+        limits = self._shapes.get(_name(input))
+        return [] if limits is None else [Dims(s) for s in (limits.min, limits.opt, limits.max)]
 
     def set_shape_input(self, input: str, min: Sequence[int], opt: Sequence[int], max: Sequence[int]) -> None:
         """Set the values of a shape tensor input, such as `reshape_dims` of a Shuffle.
 
         Raises RuntimeError (AR502, AR503) unless the lengths agree and min <= opt <= max."""
-        given = [integers(v, f"set_shape_input({input!r})") for v in (min, opt, max)]
-        self._values[_name(input)] = _ordered(input, given, is_values=True)
+        bounds = [integers(v, f"set_shape_input({input!r})") for v in (min, opt, max)]
+        self._values[_name(input)] = _ordered(input, bounds, is_values=True)
 
     def get_shape_input(self, input: str) -> list[list[int]]:
         """The three lists of values of an input; [] if not set."""
-        found = self._values.get(_name(input))
-        return [] if found is None else [list(v) for v in (found.min, found.opt, found.max)]
+        limits = self._values.get(_name(input))
+        return [] if limits is None else [list(v) for v in (limits.min, limits.opt, limits.max)]
 
     @property
     def extra_memory_target(self) -> float:
@@ -85,12 +85,12 @@ class IOptimizationProfile(Fixed):
         return bool(self)
 
 
-def given_shapes(profile: IOptimizationProfile) -> Mapping[str, Range]:
+def shape_ranges(profile: IOptimizationProfile) -> Mapping[str, Range]:
     """The ranges of shapes by the names of inputs."""
     return profile._shapes
 
 
-def given_values(profile: IOptimizationProfile) -> Mapping[str, Range]:
+def value_ranges(profile: IOptimizationProfile) -> Mapping[str, Range]:
     """The ranges of values by the names of inputs."""
     return profile._values
 
@@ -101,8 +101,8 @@ def _name(name: object) -> str:
     return name
 
 
-def _ordered(name: str, given: list[tuple[int, ...]], is_values: bool) -> Range:
-    low, best, high = given
+def _ordered(name: str, bounds: list[tuple[int, ...]], is_values: bool) -> Range:
+    low, best, high = bounds
     if not len(low) == len(best) == len(high):
         got = f"{len(low)}, {len(best)} and {len(high)} numbers"
         raise Refused(

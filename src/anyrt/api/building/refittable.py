@@ -63,7 +63,7 @@ class Refittable:
     kind: RefitKind
     marked_only: bool = False
     fixed: set[Key] = field(default_factory=set)
-    found: dict[Key, tuple[Blob, list[tuple[str, str]], str]] = field(default_factory=dict)
+    constants: dict[Key, tuple[Blob, list[tuple[str, str]], str]] = field(default_factory=dict)
 
     def blob(self, layer: LayerState, attribute: str, weights: Weights) -> Blob | None:
         """The constant that weights of a layer are, None where they stay as they are."""
@@ -74,10 +74,10 @@ class Refittable:
         key: Key = (weights.address, weights.dtype, weights.size) if name else (layer, role)
         if key in self.fixed:
             return None
-        if key not in self.found:
+        if key not in self.constants:
             origin = Origin(None, self.kind.is_free, partial(self.fixed.add, key))
-            self.found[key] = (Blob(weights.elements(), weights.dtype, origin=origin), [], name)
-        blob, places, _ = self.found[key]
+            self.constants[key] = (Blob(weights.elements(), weights.dtype, origin=origin), [], name)
+        blob, places, _ = self.constants[key]
         if (layer.name, role) not in places:
             places.append((layer.name, role))
         return blob
@@ -87,11 +87,11 @@ class Refittable:
         key: Key = (tensor, RANGE)
         if not self.kind.is_free or self.kind.is_stripped or self.marked_only or key in self.fixed:
             return scale
-        if key not in self.found:
+        if key not in self.constants:
             origin = Origin(None, True, partial(self.fixed.add, key))
             held = Blob(np.full(1, scale, np.float32), DataType.FLOAT, origin=origin)
-            self.found[key] = (held, [(tensor.name, RANGE)], "")
-        return apply(Const(self.found[key][0], ()))
+            self.constants[key] = (held, [(tensor.name, RANGE)], "")
+        return apply(Const(self.constants[key][0], ()))
 
     def _allows(self, layer: LayerState, attribute: str, weights: Weights, name: str) -> bool:
         if attribute not in ROLES or not weights.size:
@@ -103,11 +103,11 @@ class Refittable:
 
     def begin(self) -> None:
         """Describe the network anew."""
-        self.found.clear()
+        self.constants.clear()
 
     def records(self) -> tuple[tuple[Blob, WeightsRecord], ...]:
         """The constants, with their records in a plan."""
         return tuple(
             (blob, WeightsRecord(name, blob.dtype, blob.size, tuple(places)))
-            for blob, places, name in self.found.values()
+            for blob, places, name in self.constants.values()
         )

@@ -107,8 +107,8 @@ class ITimingCache(Fixed):
 
     def query(self, key: TimingCacheKey) -> TimingCacheValue | None:
         """What is known for `key`; None when nothing is."""
-        found = self._entries.get(str(key))
-        return None if found is None else TimingCacheValue(*found)
+        entry = self._entries.get(str(key))
+        return None if entry is None else TimingCacheValue(*entry)
 
     def update(self, key: TimingCacheKey, value: TimingCacheValue) -> bool:
         """Set the entry for `key`."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from anyrt.api.building.freeze import limits_of, names_of, profiles_of
 from anyrt.api.building.precision import readers
-from anyrt.api.building.profile import IOptimizationProfile, given_shapes, given_values
+from anyrt.api.building.profile import IOptimizationProfile, shape_ranges, value_ranges
 from anyrt.api.model.expansion import Expansion
 from anyrt.api.model.network import INetworkDefinition
 from anyrt.api.model.state import TensorState
@@ -47,44 +47,44 @@ def watch(
     ranges = profiles_of(view, [_fixed(view, profile, batch)])
     expansion = Expansion(limits_of(view, ranges), all_values=False)
     inputs = {t.name: expansion.value(t.it) for t in view.inputs}
-    given = {*inputs.values()}
-    found: dict[TensorState, Value] = {}
+    input_values = {*inputs.values()}
+    values: dict[TensorState, Value] = {}
     for tensor in readers(view, expansion):
         value = expansion.value(tensor.it)
-        if tensor.scale is None and not _is_inside(value, given):
-            found[tensor.it] = value
-    if not found:
+        if tensor.scale is None and not _is_inside(value, input_values):
+            values[tensor.it] = value
+    if not values:
         sizes = {(r.tensor, r.is_values): r.opt for r in ranges[0]}
         seen = ((t.name, inputs[t.name]) for t in view.inputs)
         bound = tuple(Binding(n, True, v.dtype, sizes.get((n, False), v.shape)) for n, v in seen)
         return Watched((), bound, BuildRequest(view.name, Graph((), ())))
-    named = tuple((str(n), v) for n, v in enumerate(found.values()))
+    named = tuple((str(n), v) for n, v in enumerate(values.values()))
     plain = Graph(tuple(inputs.items()), named, names_of(view, expansion), (*expansion.symbols.values(),))
     sized = told_once(counted(plain, expansion.tells()))
     whole = _sized(sized, ranges[0])
-    found = {t: v for (t, _), (_, v) in zip(found.items(), whole.outputs, strict=False) if 0 not in v.shape}
-    graph = watching(whole, found.values(), most=most, some=some)
+    values = {t: v for (t, _), (_, v) in zip(values.items(), whole.outputs, strict=False) if 0 not in v.shape}
+    graph = watching(whole, values.values(), most=most, some=some)
     bindings = tuple(Binding(name, True, v.dtype, v.shape) for name, v in graph.inputs)
     request = BuildRequest(f"calibration of {view.name}", graph, settings=Settings(num_threads=1))
-    return Watched(tuple(found), bindings, request)
+    return Watched(tuple(values), bindings, request)
 
 
 def _fixed(view: NetworkView, profile: IOptimizationProfile | None, batch: int) -> IOptimizationProfile:
     """A profile of the optimum alone."""
-    made = IOptimizationProfile()
+    optimum = IOptimizationProfile()
     for tensor in view.inputs:
         name, shape = tensor.name, tensor.shape
-        range_ = None if profile is None else given_shapes(profile).get(name)
+        range_ = None if profile is None else shape_ranges(profile).get(name)
         if range_ is not None:
             shape = range_.opt
         elif shape[:1] == (-1,):
             shape = (batch, *shape[1:])
         if -1 not in shape:
-            made.set_shape(name, shape, shape, shape)
-        values = None if profile is None else given_values(profile).get(name)
+            optimum.set_shape(name, shape, shape, shape)
+        values = None if profile is None else value_ranges(profile).get(name)
         if values is not None:
-            made.set_shape_input(name, values.opt, values.opt, values.opt)
-    return made
+            optimum.set_shape_input(name, values.opt, values.opt, values.opt)
+    return optimum
 
 
 def _sized(graph: Graph, ranges: tuple[Range, ...]) -> Graph:
@@ -92,9 +92,9 @@ def _sized(graph: Graph, ranges: tuple[Range, ...]) -> Graph:
     corners = {(r.tensor, r.is_values): r.opt for r in ranges}
     known = (s for s in graph.symbols if s.sym.most is None)
     sizes = {s.sym: corners[s.tensor, s.is_value][s.axis] for s in known}
-    made = graph_with_sizes(graph, lambda size: substitute(size, sizes))
+    resized = graph_with_sizes(graph, lambda size: substitute(size, sizes))
     left = tuple(s for s in graph.symbols if s.sym not in sizes)
-    return Graph(made.inputs, made.outputs, made.names, left)
+    return Graph(resized.inputs, resized.outputs, resized.names, left)
 
 
 def _is_inside(value: Value, inputs: set[Value]) -> bool:

@@ -15,7 +15,7 @@ from anyrt.api.building.calibration_cache import NAMES
 from anyrt.api.building.calibrators import IInt8Calibrator
 from anyrt.api.building.config import IBuilderConfig, profiles_in
 from anyrt.api.building.precision import is_coded
-from anyrt.api.building.profile import IOptimizationProfile, given_shapes
+from anyrt.api.building.profile import IOptimizationProfile, shape_ranges
 from anyrt.api.edge.interfaces import ILogger
 from anyrt.api.model.network import INetworkDefinition
 from anyrt.api.model.state import state_of
@@ -76,7 +76,7 @@ class File(IInt8Calibrator):
         random = np.random.default_rng(0)
         self._batches: list[list[npt.NDArray[np.generic]]] = [[]]
         for tensor in state_of(network).inputs:
-            range_ = given_shapes(profile).get(tensor.name)
+            range_ = shape_ranges(profile).get(tensor.name)
             shape = tensor.shape if range_ is None else range_.opt
             numbers = random.uniform(-1, 1, shape) if is_float(tensor.element_type) else np.ones(shape)
             self._batches[0].append(numbers.astype(numpy_dtype(tensor.element_type)))
