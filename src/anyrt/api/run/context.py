@@ -278,8 +278,8 @@ class IExecutionContext(Reporting, Managed):
 
     def get_output_allocator(self, name: str) -> IOutputAllocator | None:
         """The allocator of an output."""
-        found = self._allocators.get(_text(name))
-        return None if found is None else found.user
+        allocator = self._allocators.get(_text(name))
+        return None if allocator is None else allocator.user
 
     @quiet(None)
     def set_device_memory(self, memory: int, size: int) -> None:

@@ -70,9 +70,9 @@ class DebugTensors:
             first, size = self._context.bound_address(name), storage_bytes(binding.dtype, prod(shape))
             # As the engine says it of tensors: programs choose by it how to copy.
             place = TensorLocation.HOST if binding.is_host else TensorLocation.DEVICE
-            given = (place, binding.dtype, Dims(shape), name, stream)
-            told = [(first + k * size, *given) for k in range(times)]
-            if any(call_user(True, lending, look, *each) is False for each in told):
+            details = (place, binding.dtype, Dims(shape), name, stream)
+            calls = [(first + k * size, *details) for k in range(times)]
+            if any(call_user(True, lending, look, *each) is False for each in calls):
                 raise BindingError(
                     "AR709",
                     name,

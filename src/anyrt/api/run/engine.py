@@ -95,10 +95,10 @@ class ICudaEngine(Reporting, Managed):
         if not isinstance(path, str | os.PathLike | None):
             raise wrong_type("report: path", path, "a str, a path or None")
         # Pages are drawn by the package of the command line, above this one, which is found by its name.
-        made = import_module("anyrt.cli.report.build")
-        page: str = made.report(bytes(memoryview(self.serialize())), self.name)
+        report_module = import_module("anyrt.cli.report.build")
+        page: str = report_module.report(bytes(memoryview(self.serialize())), self.name)
         if path is not None:
-            made.write_report(page, Path(path))
+            report_module.write_report(page, Path(path))
         return page
 
     def __getitem__(self, index: int) -> str:
@@ -377,12 +377,12 @@ class ICudaEngine(Reporting, Managed):
         index, tensor = name, profile_index
         if not isinstance(tensor, str) or not isinstance(index, int):
             raise wrong_type("get_tensor_profile_values", name, "(profile_index: int, name: str)")
-        found = (
+        binding = (
             self._state.plan.bindings[self._state.loaded.position.get(tensor, -1)]
             if self._state.plan.bindings
             else None
         )
-        if found is None or found.name != tensor or not found.is_input or not found.is_shape:
+        if binding is None or binding.name != tensor or not binding.is_input or not binding.is_shape:
             got, wanted = repr(tensor), "a shape tensor input"
             raise Refused(BindingError("AR706", "get_tensor_profile_values", got, wanted))
         limits = self._state.loaded.limits(index, tensor, is_values=True)

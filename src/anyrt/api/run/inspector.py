@@ -213,7 +213,7 @@ class _Teller:
         """All that is known of one, at these sizes."""
         layers = [self.layers[x] for x in record.layers if x in self.layers]
         kinds = list(dict.fromkeys(layer.kind for layer in layers)) or [KINDS[record.kind]]
-        told = [text for layer in layers for key, text in layer.details if key == "metadata"]
+        metadata = [text for layer in layers for key, text in layer.details if key == "metadata"]
         shapes = [
             [without_groups(layers, self.shape(t, sizes)) for t in side]
             for side in (record.inputs, record.outputs)
@@ -231,7 +231,7 @@ class _Teller:
             "TacticName": f"{record.kind}, {record.tuning}",
             "TacticValue": f"0x{record.tactic:016x}",
             "StreamId": 0,
-            "Metadata": SEPARATOR.join(told),
+            "Metadata": SEPARATOR.join(metadata),
         }
 
     def shape(self, record: TensorRecord, sizes: Mapping[str, int]) -> list[int]:

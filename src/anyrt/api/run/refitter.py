@@ -46,7 +46,7 @@ class Refitter(Logged, Managed):
     lives. Runs that have begun end with the weights that they began with.
     """
 
-    __slots__ = ("_engine", "_given", "_locations", "_recipe", "_settings")
+    __slots__ = ("_engine", "_locations", "_pending", "_recipe", "_settings")
 
     max_threads = Setting(int, 1, "Kept: most threads that a refit may use; it uses one.", low=1)
     weights_validation = Setting(
@@ -62,22 +62,22 @@ class Refitter(Logged, Managed):
         self._settings: dict[str, object] = {}
         self._log_to(logger, channel_of(engine))
         self._engine = engine
-        self._given: dict[int, Weights] = {}
+        self._pending: dict[int, Weights] = {}
         self._locations: dict[int, TensorLocation] = {}
         self._recipe = self._read()
 
     @quiet(None)
     def _read(self) -> Recipe | None:
-        return self._made_of()
+        return self._read_recipe()
 
-    def _made_of(self) -> Recipe:
+    def _read_recipe(self) -> Recipe:
         loaded = state_of(self._engine).loaded
         return read_recipe(loaded.plan, lambda record: elements(loaded, record))
 
     @one_line
     def __repr__(self) -> str:
-        given = counted(len(self._given), "set of weights", "sets of weights")
-        return f" of {quoted(self._engine.name)}: {given} given"
+        count = counted(len(self._pending), "set of weights", "sets of weights")
+        return f" of {quoted(self._engine.name)}: {count} given"
 
     @property
     def _weights(self) -> tuple[WeightsRecord, ...]:
@@ -95,16 +95,16 @@ class Refitter(Logged, Managed):
             raise wrong_type("set_weights: layer_name", layer_name, "a name as str")
         if not isinstance(role, WeightsRole):
             raise wrong_type("set_weights: role", role, WeightsRole)
-        given, place = to_weights(weights, "set_weights: weights"), (layer_name, role.name)
-        found = [k for k, w in enumerate(self._weights) if place in w.places]
-        if len(found) != 1:
+        array, place = to_weights(weights, "set_weights: weights"), (layer_name, role.name)
+        numbers = [k for k, w in enumerate(self._weights) if place in w.places]
+        if len(numbers) != 1:
             known = sorted({r for w in self._weights for n, r in w.places if n == layer_name})
-            got = f"{len(found) or 'no'} layers of this name" if found else f"no {role.name} of it"
+            got = f"{len(numbers) or 'no'} layers of this name" if numbers else f"no {role.name} of it"
             wanted = f"one of the roles {', '.join(known)}" if known else "a refittable layer"
             near = "" if known else _near(layer_name, self.get_all()[0])
             raise RefitError("AR842", cut(layer_name) or "set_weights", got, wanted + near)
-        self._check(found[0], given)
-        self._given[found[0]], self._locations[found[0]] = given, TensorLocation.HOST
+        self._check(numbers[0], array)
+        self._pending[numbers[0]], self._locations[numbers[0]] = array, TensorLocation.HOST
         return True
 
     @quiet(False)
@@ -118,25 +118,25 @@ class Refitter(Logged, Managed):
         Weights without a name have that of their layer and role: "conv1 KERNEL". `location` has no effect,
         since all memory is host memory. Errors: AR842, no such name, or a default name that several layers
         share; AR843, another count or type."""
-        given = to_weights(weights, "set_named_weights: weights")
+        array = to_weights(weights, "set_named_weights: weights")
         if not isinstance(location, TensorLocation):
             raise wrong_type("set_named_weights: location", location, TensorLocation)
         numbers = self._numbers(name)
         for number in numbers:
-            self._check(number, given)
+            self._check(number, array)
         for number in numbers:
-            self._given[number], self._locations[number] = given, location
+            self._pending[number], self._locations[number] = array, location
         return True
 
     def _numbers(self, name: str) -> list[int]:
         """The weights of a name; several have one where a model calls a function twice."""
         checked_name(name, "weights name")
-        found = [k for k, record in enumerate(self._weights) if record.name == name]
-        if len(found) > 1 and not all(self._weights[k].given_name for k in found):
-            got, do = f"{len(found)} layers with such weights", "use unique layer names"
+        numbers = [k for k, record in enumerate(self._weights) if record.name == name]
+        if len(numbers) > 1 and not all(self._weights[k].given_name for k in numbers):
+            got, do = f"{len(numbers)} layers with such weights", "use unique layer names"
             raise RefitError("AR842", cut(name), got, "one", do)
-        if found:
-            return found
+        if numbers:
+            return numbers
         names = [w.name for w in self._weights if w.name]
         wanted = (
             f"one of {', '.join(names[:8])}{', …' * (len(names) > 8)}"
@@ -159,11 +159,11 @@ class Refitter(Logged, Managed):
 
         Errors: AR844, missing weights, see `get_missing`; AR841, the engine is not refittable; AR843 and
         AR845, see `weights_validation`."""
-        recipe, loaded = self._recipe or self._made_of(), state_of(self._engine).loaded
-        given, check = {k: w.elements() for k, w in self._given.items()}, bool(self.weights_validation)
+        recipe, loaded = self._recipe or self._read_recipe(), state_of(self._engine).loaded
+        arrays, check = {k: w.elements() for k, w in self._pending.items()}, bool(self.weights_validation)
         with loaded.held.lock:
             lacks = loaded.held.now.lacks
-            changed = recipe.make(given, lacks, lambda record: elements(loaded, record), validate=check)
+            changed = recipe.make(arrays, lacks, lambda record: elements(loaded, record), validate=check)
             others = exchange(loaded, changed, mixer if check and not recipe.refit.is_free else None)
         if others:
             raise recipe.other(others)
@@ -177,7 +177,7 @@ class Refitter(Logged, Managed):
 
     def _missing(self) -> list[int]:
         lacks = state_of(self._engine).loaded.held.now.lacks
-        return [] if self._recipe is None else self._recipe.missing(self._given, lacks)
+        return [] if self._recipe is None else self._recipe.missing(self._pending, lacks)
 
     def get_missing(self) -> tuple[list[str], list[WeightsRole]]:
         """Layers and roles of weights that a refit needs besides those that were set.
@@ -205,13 +205,13 @@ class Refitter(Logged, Managed):
         return [self._weights[k].name for k in numbers if self._weights[k].name]
 
     @quiet(None)
-    def _given_as(self, name: str) -> Weights | None:
-        return self._given.get(self._numbers(name)[0])
+    def _weights_set(self, name: str) -> Weights | None:
+        return self._pending.get(self._numbers(name)[0])
 
     def get_named_weights(self, weights_name: str) -> Weights:
         """The weights that were set for a name; empty where none were, with AR842 for an unknown name."""
-        found = self._given_as(weights_name)
-        return Weights() if found is None else found
+        weights = self._weights_set(weights_name)
+        return Weights() if weights is None else weights
 
     @quiet(TensorLocation.HOST)
     def get_weights_location(self, weights_name: str) -> TensorLocation:
@@ -221,10 +221,10 @@ class Refitter(Logged, Managed):
     @quiet(False)
     def unset_named_weights(self, weights_name: str) -> bool:
         """Forget the weights that were set for a name. False where none were."""
-        found = [self._given.pop(number, None) for number in self._numbers(weights_name)]
+        removed = [self._pending.pop(number, None) for number in self._numbers(weights_name)]
         for number in self._numbers(weights_name):
             self._locations.pop(number, None)
-        return any(weights is not None for weights in found)
+        return any(weights is not None for weights in removed)
 
     @quiet(None)
     def _prototype(self, name: str) -> Weights | None:
@@ -233,8 +233,8 @@ class Refitter(Logged, Managed):
 
     def get_weights_prototype(self, weights_name: str) -> Weights:
         """Type and count that weights of a name must have, without memory; count 0 for an unknown name."""
-        found = self._prototype(weights_name)
-        return Weights(DataType.FLOAT) if found is None else found
+        prototype = self._prototype(weights_name)
+        return Weights(DataType.FLOAT) if prototype is None else prototype
 
     def _ranges(self) -> dict[str, int]:
         """The tensors whose ranges the engine computes with, and their numbers among the weights."""
@@ -243,11 +243,11 @@ class Refitter(Logged, Managed):
 
     def _range_of(self, tensor_name: str) -> int:
         checked_name(tensor_name, "tensor_name")
-        found = self._ranges()
-        if tensor_name not in found:
-            wanted = f"one of {', '.join([*found][:8])}" if found else "an int8 engine built with REFIT"
+        ranges = self._ranges()
+        if tensor_name not in ranges:
+            wanted = f"one of {', '.join([*ranges][:8])}" if ranges else "an int8 engine built with REFIT"
             raise RefitError("AR842", cut(tensor_name), "no dynamic range of this name", wanted)
-        return found[tensor_name]
+        return ranges[tensor_name]
 
     def get_tensors_with_dynamic_range(self) -> list[str]:
         """Tensors whose ranges may change: of engines built with REFIT, those that int8 computes with."""
@@ -260,12 +260,12 @@ class Refitter(Logged, Managed):
             refitter.set_dynamic_range("x", [-2.0, 2.0])
 
         Errors: AR842, no such tensor, see `get_tensors_with_dynamic_range`; AR308, an invalid range."""
-        given = floats(range, "set_dynamic_range: range")
-        if len(given) != 2:
+        bounds = floats(range, "set_dynamic_range: range")
+        if len(bounds) != 2:
             raise wrong_type("set_dynamic_range: range", range, "a pair (min, max)")
-        low, high = span(given, checked_name(tensor_name, "tensor_name"))
+        low, high = span(bounds, checked_name(tensor_name, "tensor_name"))
         step = np.full(1, max(abs(low), abs(high)) / LARGEST_CODE, np.float32)
-        self._given[self._range_of(tensor_name)] = Weights(step)
+        self._pending[self._range_of(tensor_name)] = Weights(step)
         return True
 
     @quiet((0.0, 0.0))
@@ -273,8 +273,8 @@ class Refitter(Logged, Managed):
         """The range (min, max) that a refit sets for a tensor, otherwise that of the engine, which is
         symmetric."""
         number = self._range_of(tensor_name)
-        if number in self._given:
-            most = self._given[number].elements()
+        if number in self._pending:
+            most = self._pending[number].elements()
         else:
             assert self._recipe is not None, "it has ranges"
             most = self._recipe.range_now(

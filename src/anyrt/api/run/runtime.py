@@ -133,8 +133,8 @@ def opened(runtime: Runtime, file: PlanFile) -> ICudaEngine:
     return ICudaEngine(runtime, channel, engine, file.plan)
 
 
-def engine_pool(wanted: int | None, warn: Callable[[str], None]) -> Pool:
+def engine_pool(count: int | None, warn: Callable[[str], None]) -> Pool:
     """The threads of an engine that wants so many; None: the machine's own number."""
-    threads = PLAN_THREADS if wanted in range(PLAN_THREADS, MAX_THREADS + 1) else wanted
+    threads = PLAN_THREADS if count in range(PLAN_THREADS, MAX_THREADS + 1) else count
     device = loader.device()
     return shared_pool(threads, device, lambda: obtain_pool(device, loader.target, warn))

@@ -88,11 +88,11 @@ def _read_all(reader: IStreamReader | IStreamReaderV2) -> memoryview:
 def _read(reader: IStreamReader | IStreamReaderV2, size: int) -> bytes:
     match reader:
         case IStreamReader():
-            given = call_user(b"", reader.read, size)
+            chunk = call_user(b"", reader.read, size)
         case IStreamReaderV2():
-            given = call_user(b"", reader.read, size, 0)
+            chunk = call_user(b"", reader.read, size, 0)
     try:
-        return bytes(memoryview(given))
+        return bytes(memoryview(chunk))
     except TypeError:
-        got, do = type_name(given), "return bytes from read, and b'' at the end of the stream"
+        got, do = type_name(chunk), "return bytes from read, and b'' at the end of the stream"
         raise ArgumentError("AR311", "stream reader", got, "bytes", do) from None
