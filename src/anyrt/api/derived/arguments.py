@@ -34,14 +34,14 @@ def bound(
 ) -> dict[str, object]:
     """The arguments by name; TypeError if they do not match. `owner`: the class of the method."""
     try:
-        given = signature.bind(*args, **named)
+        call = signature.bind(*args, **named)
     except TypeError as error:
         raise _incompatible(name, str(error), signature, owner) from None
-    given.apply_defaults()
-    missing = [n for n, x in given.arguments.items() if x is REQUIRED]
+    call.apply_defaults()
+    missing = [n for n, x in call.arguments.items() if x is REQUIRED]
     if missing:
         raise _incompatible(name, f"missing {missing[0]!r}", signature, owner)
-    return given.arguments
+    return call.arguments
 
 
 def _incompatible(name: str, why: str, signature: inspect.Signature, owner: str) -> WrongType:

@@ -46,8 +46,8 @@ def annotation(spec: AttrSpec) -> str:
 
 def accepted(spec: AttrSpec) -> str:
     """The types that can be given for the attribute, as signatures show them."""
-    found = GIVEN.get(spec.kind, annotation(spec))
-    return f"{found} | None" if spec.optional else found
+    types = GIVEN.get(spec.kind, annotation(spec))
+    return f"{types} | None" if spec.optional else types
 
 
 def take(spec: AttrSpec, x: object, where: str) -> object:  # noqa: C901  # one case for each kind

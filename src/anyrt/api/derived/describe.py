@@ -46,8 +46,8 @@ def method_text(op: AnyOp, method: Method) -> str:
 
 def class_text(op: AnyOp) -> str:
     """The docstring of a layer's class."""
-    made = f"Created by {' and '.join(f'`{HOSTS[op.within]}.{m.name}`' for m in op.methods)}."
-    return "\n\n".join([wrapped(op.doc), made, *_mistakes(op), _source(op)])
+    origin = f"Created by {' and '.join(f'`{HOSTS[op.within]}.{m.name}`' for m in op.methods)}."
+    return "\n\n".join([wrapped(op.doc), origin, *_mistakes(op), _source(op)])
 
 
 def setter_text(op: AnyOp, setter: Setter) -> str:
@@ -61,8 +61,8 @@ def setter_text(op: AnyOp, setter: Setter) -> str:
 
 def boundary_text(op: AnyOp, scope: Scope) -> str:
     """The docstring of the classes of the layers around a part of a network."""
-    made = " or ".join(f"`network.{m.name}`" for m in op.methods)
-    return f"Begins or ends {scope.cls}; created by {made}.\n\n{_source(op)}"
+    methods = " or ".join(f"`network.{m.name}`" for m in op.methods)
+    return f"Begins or ends {scope.cls}; created by {methods}.\n\n{_source(op)}"
 
 
 def attribute_text(op: AnyOp, spec: AttrSpec) -> str:
@@ -96,16 +96,16 @@ def _default_text(op: AnyOp, spec: AttrSpec) -> str:
 
 def notes(spec: AttrSpec) -> str:
     """What else is to be known of an attribute, in brackets."""
-    found = ["read only"] if spec.read_only else []
-    found += [f"assigning it clears {', '.join(f'`{n}`' for n in spec.clears)}"] if spec.clears else []
-    found += [f"assigning it sets {' and '.join(f'`{n}`' for n in spec.sets)}"] if spec.sets else []
+    remarks = ["read only"] if spec.read_only else []
+    remarks += [f"assigning it clears {', '.join(f'`{n}`' for n in spec.clears)}"] if spec.clears else []
+    remarks += [f"assigning it sets {' and '.join(f'`{n}`' for n in spec.sets)}"] if spec.sets else []
     if spec.locked_by is not None:
-        found.append(f"cannot be assigned while input {spec.locked_by} is connected")
+        remarks.append(f"cannot be assigned while input {spec.locked_by} is connected")
     if spec.drops is not None:
-        found.append(f"assigning it disconnects input {spec.drops}")
+        remarks.append(f"assigning it disconnects input {spec.drops}")
     if spec.kind is Kind.AXES:
-        found.append("bit i stands for dimension i")
-    return f" ({'; '.join(found)})" if found else ""
+        remarks.append("bit i stands for dimension i")
+    return f" ({'; '.join(remarks)})" if remarks else ""
 
 
 def operand_notes(op: AnyOp, x: Input) -> str:
@@ -114,19 +114,19 @@ def operand_notes(op: AnyOp, x: Input) -> str:
     setters = [f"`{s.name}`" for s in op.setters if x.name in dict(s.params).values()]
     way = " or ".join(setters) or ("a property" if x.is_property else "`set_input`")
     left_out = "" if setters else "optional; "
-    found = [] if x.required else [f"{left_out}{way} connects it"]
-    found += ["one or more tensors"] if variadic else []
+    remarks = [] if x.required else [f"{left_out}{way} connects it"]
+    remarks += ["one or more tensors"] if variadic else []
     if x.shape_values and not x.build_time:
-        found.append(
+        remarks.append(
             "its values set dimensions, which are data-dependent unless they follow from shapes, "
             "constants or a shape tensor"
         )
-    found += ["must be a constant"] if x.build_time else []
-    found += ["all of the same type"] if variadic and x.same_as is not None else []
+    remarks += ["must be a constant"] if x.build_time else []
+    remarks += ["all of the same type"] if variadic and x.same_as is not None else []
     if x.same_as is not None and not variadic:
-        found.append(f"same type as input {x.same_as}")
-    found += [f"connecting it clears {', '.join(f'`{n}`' for n in x.clears)}"] if x.clears else []
-    return "; ".join(found)
+        remarks.append(f"same type as input {x.same_as}")
+    remarks += [f"connecting it clears {', '.join(f'`{n}`' for n in x.clears)}"] if x.clears else []
+    return "; ".join(remarks)
 
 
 def wrapped(text: str, indent: str = "") -> str:
@@ -153,8 +153,8 @@ def operand_text(op: AnyOp, x: Input) -> str:
 
 def _later(op: AnyOp, method: Method) -> Iterator[str]:
     """What is set on the layer, not given to the method."""
-    given = {dict(method.renamed).get(p, p) for p in method.params}
-    names = [s.name for s in op.specs() if s.name not in given and not s.read_only]
+    passed = {dict(method.renamed).get(p, p) for p in method.params}
+    names = [s.name for s in op.specs() if s.name not in passed and not s.read_only]
     names += [x.name for x in op.inputs if x.is_property]
     if names:
         yield wrapped(f"Attributes to set on the layer: {', '.join(names)}.")
@@ -170,10 +170,10 @@ def _later(op: AnyOp, method: Method) -> Iterator[str]:
 def _mistakes(op: AnyOp) -> Iterator[str]:
     mistakes = op.mistakes()
     for is_dynamic, head in ((False, REFUSED), (True, REFUSED_LATER)):
-        found = sorted({(m.code, m.why) for m in mistakes if m.dynamic is is_dynamic})
+        errors = sorted({(m.code, m.why) for m in mistakes if m.dynamic is is_dynamic})
         lines = [
             wrapped(f"{code}: {'; '.join(why for _, why in group)}", "    ")
-            for code, group in groupby(found, lambda pair: pair[0])
+            for code, group in groupby(errors, lambda pair: pair[0])
         ]
         if lines:
             yield "\n".join([head, *lines])

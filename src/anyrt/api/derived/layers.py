@@ -65,11 +65,11 @@ def scope_class(name: str) -> type[Between]:
     for op in OPS.values():
         if op.scope is not None and op.scope.cls == name:
             passed = {n: _passed_on(x) for n, x in _attributes(op).items()}
-            made: type[Between] = fold(
+            cls: type[Between] = fold(
                 type(name, (Between,), {"__module__": "anyrt", "__slots__": (), **passed})
             )
-            made.__doc__ = class_text(op)
-            return made
+            cls.__doc__ = class_text(op)
+            return cls
     raise lookup_error("anyrt", name)
 
 
@@ -79,12 +79,12 @@ def enter(entry: ILayer) -> Between:
     op, network = state.op, state.network
     assert op.scope is not None, f"{op.cls} has no scope"
     name = f"(Unnamed Layer* {len(network.layers)}) [{op.title}Output]"
-    made = layer_class(op.scope.exit_cls)
-    behind = made(network, _exit(op), name, state.outputs[:1], {}, state.source)
+    exit_class = layer_class(op.scope.exit_cls)
+    behind = exit_class(network, _exit(op), name, state.outputs[:1], {}, state.source)
     network.layers.append(state_of(behind))
-    found = scope_class(op.scope.cls)(entry, behind)
-    state.scope = state_of(behind).scope = found
-    return found
+    between = scope_class(op.scope.cls)(entry, behind)
+    state.scope = state_of(behind).scope = between
+    return between
 
 
 @cache

@@ -47,8 +47,8 @@ def fold(cls: type[T]) -> type[T]:
     bases = tuple(dict.fromkeys(b for part in (cls, *helpers) for b in part.__bases__ if b not in helpers))
     bases = tuple(b for b in bases if b is not object)
     kind = Listed if type(cls) is type else type(cls)
-    made: type[T] = new_class(cls.__name__, bases, {"metaclass": kind}, lambda names: names.update(body))
-    return made
+    folded: type[T] = new_class(cls.__name__, bases, {"metaclass": kind}, lambda names: names.update(body))
+    return folded
 
 
 def _is_helper(base: type) -> bool:
@@ -62,8 +62,8 @@ def public_names(instance: object) -> list[str]:
 
 
 def _is_write_only(kind: type, name: str) -> bool:
-    found = getattr_static(kind, name, None)
-    return isinstance(found, property) and found.fget is None
+    member = getattr_static(kind, name, None)
+    return isinstance(member, property) and member.fget is None
 
 
 def _refuse_to_copy(instance: object, protocol: SupportsIndex) -> NoReturn:

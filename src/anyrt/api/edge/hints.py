@@ -22,16 +22,16 @@ def article(name: str) -> str:
     return f"an {name}" if name[0] in "AEIOUaeio" else f"a {name}"
 
 
-def hint(got: object, wanted: type[TrtEnum]) -> str:
+def hint(got: object, enum: type[TrtEnum]) -> str:
     """The text to write for a member of `wanted`; "" if `got` does not determine it."""
-    place = f"trt.{PLACES.get(wanted, wanted.__name__)}"
-    members = wanted.__members__
+    place = f"trt.{PLACES.get(enum, enum.__name__)}"
+    members = enum.__members__
     match got:
         case str() if got.rpartition(".")[2].upper() in members:
             return f"write {place}.{got.rpartition('.')[2].upper()}"
         case int() if got in {int(m) for m in members.values()}:
             return f"write {place}({got})"
-    return dtype_hint(got) if wanted is DataType else f"write {place}.{next(iter(members))} for instance"
+    return dtype_hint(got) if enum is DataType else f"write {place}.{next(iter(members))} for instance"
 
 
 def dtype_hint(got: object) -> str:

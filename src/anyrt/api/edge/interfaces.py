@@ -63,11 +63,11 @@ class InterfaceType(Listed):
     if not TYPE_CHECKING:  # else checkers would not look at the `__init__` of the class itself
 
         def __call__(cls, *args: object, **kwargs: object) -> object:
-            made = type.__call__(cls, *args, **kwargs)
-            if not getattr(made, "_initialised", False):
+            instance = type.__call__(cls, *args, **kwargs)
+            if not getattr(instance, "_initialised", False):
                 base = next(filter(_is_ours, cls.__mro__)).__name__
                 raise TypeError(f"{base}.__init__() must be called when overriding __init__")
-            return made
+            return instance
 
         @property
         def __signature__(cls) -> inspect.Signature:

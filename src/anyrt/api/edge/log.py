@@ -40,11 +40,11 @@ def printed(severity: Severity, msg: str, now: datetime) -> str:
 def json_line(severity: Severity, msg: str, now: datetime) -> str:
     """A message as one line of JSON; `code`: that of a diagnostic, which the text then is without."""
     code, text = split_code(msg)
-    told = {"time": now.isoformat(), "severity": severity.name, "code": code, "message": text}
-    return json.dumps(told, ensure_ascii=False)
+    record = {"time": now.isoformat(), "severity": severity.name, "code": code, "message": text}
+    return json.dumps(record, ensure_ascii=False)
 
 
 def split_code(msg: str) -> tuple[str | None, str]:
     """The code that a message begins with, and the rest."""
-    found = _CODE.match(msg)
-    return (found[1], msg[found.end() :]) if found else (None, msg)
+    match_ = _CODE.match(msg)
+    return (match_[1], msg[match_.end() :]) if match_ else (None, msg)

@@ -114,10 +114,10 @@ REMOVED: dict[str, dict[str, str]] = {
 
 def _advice() -> dict[str, str]:
     """What to do instead of every missing name, methods as `Class.name`."""
-    found = {name: topic.do for topic in OTHERS for name in topic.names}
+    advice = {name: topic.do for topic in OTHERS for name in topic.names}
     for method, (classes, do) in LAYERS.items():
-        found |= dict.fromkeys((f"INetworkDefinition.{method}", *classes.split()), do)
-    return found
+        advice |= dict.fromkeys((f"INetworkDefinition.{method}", *classes.split()), do)
+    return advice
 
 
 ADVICE = _advice()

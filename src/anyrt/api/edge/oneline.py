@@ -79,17 +79,17 @@ def shape_text(tensor: TensorState | None) -> str:
     """The shape of an operand or result of a layer."""
     if tensor is None:
         return "not connected"
-    found = type_of(tensor)
-    return "unknown" if found is None else sizes(found.shape)
+    type_ = type_of(tensor)
+    return "unknown" if type_ is None else sizes(type_.shape)
 
 
 def tensor_text(tensor: TensorState) -> str:
     """Element type and shape of a tensor of a network."""
-    found = type_of(tensor)
+    type_ = type_of(tensor)
     return (
         "unknown, its layer is unfinished or wrong"
-        if found is None
-        else f"{short_name(found.dtype)} {sizes(found.shape)}"
+        if type_ is None
+        else f"{short_name(type_.dtype)} {sizes(type_.shape)}"
     )
 
 

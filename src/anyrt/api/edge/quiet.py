@@ -141,7 +141,7 @@ class Channel:
         self.logger = logger
         self.parent = parent
         self.recorder: IErrorRecorder | None = None
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     def log(self, severity: Severity, text: str) -> None:
         """Hand a message to the logger; a logger that raises is printed and ignored."""
@@ -152,8 +152,8 @@ class Channel:
         holder = self
         while holder.parent is not None:
             holder = holder.parent
-        if text not in holder._told:
-            holder._told.add(text)
+        if text not in holder._logged:
+            holder._logged.add(text)
             self.log(severity, text)
 
     def fail(self, error: AnyrtError, severity: Severity = Severity.ERROR) -> None:

@@ -60,7 +60,7 @@ class Setting(Generic[T]):
         if self.kind is float and isinstance(value, int):
             fits = True
         if not fits and not (value is None and self.default is None):
-            raise wrong_type(f"{type_name(owner)}.{self.name}", value, self._wanted())
+            raise wrong_type(f"{type_name(owner)}.{self.name}", value, self._accepted())
         if self._outside(value):
             wanted = f"{self.low} or more" if self.high is None else f"{self.low} to {self.high}"
             where = f"{type_name(owner)}.{self.name}"
@@ -72,7 +72,7 @@ class Setting(Generic[T]):
             return
         kept_in(owner)[self.name] = value
 
-    def _wanted(self) -> str | type[TrtEnum]:
+    def _accepted(self) -> str | type[TrtEnum]:
         return self.kind if issubclass(self.kind, TrtEnum) else article(self.kind.__name__)
 
     def _kept(self, default: T) -> str:
