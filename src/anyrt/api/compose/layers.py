@@ -124,18 +124,18 @@ class Layers:
         """`x`, whose elements a run finds out if they are long as arithmetic on sizes: each condition on them
         would be many times as long."""
         try:
-            found = self.symbols(x)
+            elements = self.symbols(x)
         except NotSupportedError:  # longer than sizes may be
             return x.cast(DataType.DOUBLE).cast(INT64)
-        long = found is not None and any(length(e) > LONG for e in found.reshape(-1).tolist())
+        long = elements is not None and any(length(e) > LONG for e in elements.reshape(-1).tolist())
         return x.cast(DataType.DOUBLE).cast(INT64) if long else x
 
     def ints(self, x: Tensor) -> tuple[int, ...] | None:
         """The elements of an integer tensor, where they are known now."""
-        found = self.symbols(x)
-        if found is None or not all(isinstance(e, int) for e in found.reshape(-1).tolist()):
+        elements = self.symbols(x)
+        if elements is None or not all(isinstance(e, int) for e in elements.reshape(-1).tolist()):
             return None
-        return tuple(found.reshape(-1).tolist())
+        return tuple(elements.reshape(-1).tolist())
 
     def held(self, x: Tensor) -> Weights | None:
         """The weights that a tensor is, None where it is computed."""
@@ -192,8 +192,8 @@ class Layers:
         """Sizes as numbers where all are known, else as one int64 tensor."""
         if isinstance(sizes, Tensor):
             sizes = self.brief(sizes)
-            found = self.ints(sizes)
-            return self.cast(sizes, INT64) if found is None else found
+            known = self.ints(sizes)
+            return self.cast(sizes, INT64) if known is None else known
         if all(isinstance(s, int) for s in sizes):
             return tuple(s for s in sizes if isinstance(s, int))
         parts = [self.constant([s], INT64) if isinstance(s, int) else _row(s.cast(INT64)) for s in sizes]
@@ -241,11 +241,11 @@ class Layers:
     ) -> Tensor:
         """A window, an entry for each axis; `fill`: the value outside in that mode, 0 if None."""
         rank = x.rank
-        given = [self.dims(v) for v in (start, size, [1] * rank if step is None else step)]
-        ready = [v if isinstance(v, tuple) else (0,) * rank for v in given]
+        windows = [self.dims(v) for v in (start, size, [1] * rank if step is None else step)]
+        ready = [v if isinstance(v, tuple) else (0,) * rank for v in windows]
         layer = self.add("add_slice", x, *ready, mode=mode)
-        found = {i + 1: v for i, v in enumerate(given) if isinstance(v, Tensor)}
-        return self.with_inputs(layer, {**found, 4: fill})
+        dynamic = {i + 1: v for i, v in enumerate(windows) if isinstance(v, Tensor)}
+        return self.with_inputs(layer, {**dynamic, 4: fill})
 
     def expand(self, x: Tensor, sizes: Tensor | Sequence[int | Tensor]) -> Tensor:
         """`x` repeated along axes of size 1, to sizes that have no fewer axes."""

@@ -50,10 +50,10 @@ def _known(layers: Layers, x: Tensor, op: TopKOperation, k: int, axis: int) -> l
     """More than a layer chooses are the beginning of all of them, sorted."""
     if k == 0:
         return [window(y, axis, 0, 0) for y in (x, layers.expand(layers.constant([0], INT64), x.shape()))]
-    given = ALL if k > MOST else k
-    values, at = layers.outputs(layers.add("add_topk", _ordered(x), op, given, 1 << axis, INT64))
-    found = [_restored(values, x.dtype), at]
-    return [window(y, axis, 0, k) for y in found] if given == ALL and k != x.sizes[axis] else found
+    limit = ALL if k > MOST else k
+    values, at = layers.outputs(layers.add("add_topk", _ordered(x), op, limit, 1 << axis, INT64))
+    results = [_restored(values, x.dtype), at]
+    return [window(y, axis, 0, k) for y in results] if limit == ALL and k != x.sizes[axis] else results
 
 
 def best(layers: Layers, x: Tensor, op: TopKOperation, axis: int) -> Tensor:

@@ -31,14 +31,14 @@ class Turns:
     def _add(self, method: str, *operands: object) -> ILayer:
         return _border(self.layers, self.part, method, *operands)
 
-    def _made(self, layer: ILayer) -> Tensor:
+    def _tensor(self, layer: ILayer) -> Tensor:
         return self.layers.tensor(layer.get_output(0))
 
     def limit(self, count: Tensor) -> None:
         """So many turns, none for a number below 0; `count`: one int64."""
         self.length = count.reshape(()) if self.layers.symbols(count) is not None else None
-        found = self.layers.ints(count)
-        if self.length is not None and (found is None or found[0] < 0):
+        number = self.layers.ints(count)
+        if self.length is not None and (number is None or number[0] < 0):
             self.length = self.length.maximum(0)
         self._add(
             "add_trip_limit", count.reshape(()) if self.length is None else self.length, TripLimit.COUNT
@@ -58,7 +58,7 @@ class Turns:
     def state(self, first: Tensor) -> Tensor:
         """What turns pass on, as a turn gets it."""
         layer = self._add("add_recurrence", first)
-        state = self._made(layer)
+        state = self._tensor(layer)
         self._states[state] = layer
         return state
 
@@ -68,11 +68,11 @@ class Turns:
 
     def each(self, x: Tensor, axis: int = 0, backwards: bool = False) -> Tensor:
         """The slice of a turn."""
-        return self._made(self._add("add_iterator", x, axis, backwards))
+        return self._tensor(self._add("add_iterator", x, axis, backwards))
 
     def last(self, state: Tensor) -> Tensor:
         """A state at the end."""
-        return self._made(self._add("add_loop_output", state, LoopOutput.LAST_VALUE))
+        return self._tensor(self._add("add_loop_output", state, LoopOutput.LAST_VALUE))
 
     def all(self, x: Tensor, axis: int = 0, backwards: bool = False) -> Tensor:
         """What all turns have made, along a new axis; `backwards`: the last turn's first."""
@@ -80,7 +80,7 @@ class Turns:
         layer = self._add("add_loop_output", x, kind, axis)
         if self.length is not None:
             layer.set_input(1, self.length.it)
-        return self._made(layer)
+        return self._tensor(layer)
 
 
 class Choice:

@@ -54,27 +54,27 @@ def entries(x: Tensor) -> list[Size]:
     x = layers.brief((x if x.rank == 1 else x.reshape((1,))).cast(INT64))
     if _count(x, "sizes") > MANY:
         raise GraphError("AR417", layers.where, f"a vector of {x.sizes[0]} sizes", f"at most {MANY}")
-    found = layers.symbols(x)
-    elements = [None] * x.sizes[0] if found is None else found.tolist()
+    known = layers.symbols(x)
+    elements = [None] * x.sizes[0] if known is None else known.tolist()
     return [e if isinstance(e, int) else layers.slice(x, [i], [1]) for i, e in enumerate(elements)]
 
 
 def numbers(x: Tensor) -> list[float] | None:
     """The elements of a short vector that is made of constants alone; None for another one."""
-    found = _made(x.layers.value(x))
-    return None if found is None else [float(e) for e in found.reshape(-1).tolist()]
+    array = _computed(x.layers.value(x))
+    return None if array is None else [float(e) for e in array.reshape(-1).tolist()]
 
 
-def _made(value: Value) -> Array | None:
+def _computed(value: Value) -> Array | None:
     shape = tuple(d for d in value.shape if isinstance(d, int))
     if len(shape) < len(value.shape) or prod(shape) > SHORT:
         return None
     if isinstance(value.op, Const):
         return widen(value.op.blob.array.reshape(shape), value.dtype)
-    args = [_made(a) for a in value.args]
+    args = [_computed(a) for a in value.args]
     ready = tuple(a for a in args if a is not None)
-    made = value.op.ref(ready, shape) if len(ready) == len(args) > 0 else None
-    return None if isinstance(made, tuple) else made
+    result = value.op.ref(ready, shape) if len(ready) == len(args) > 0 else None
+    return None if isinstance(result, tuple) else result
 
 
 def larger(a: Size, b: Size) -> Size:
@@ -105,8 +105,8 @@ def _tensor(layers: Layers, x: Size) -> Tensor:
 
 def stack(layers: Layers, sizes: Sequence[Size]) -> Tensor:
     """Sizes as one int64 vector."""
-    found = layers.dims(sizes)
-    return found if isinstance(found, Tensor) else layers.constant(found, INT64)
+    dims = layers.dims(sizes)
+    return dims if isinstance(dims, Tensor) else layers.constant(dims, INT64)
 
 
 def counted(start: Size, end: Size, step: Size) -> Size:
@@ -135,9 +135,9 @@ def broadcast_to(x: Tensor, sizes: Sequence[Size]) -> Tensor:
     """`x` as it meets a tensor of these sizes: repeated where it has size 1."""
     rank = max(x.rank, len(sizes))
     x = x.unsqueeze(*range(rank - x.rank))
-    wanted: list[Size] = [1] * rank
-    wanted[rank - len(sizes) :] = sizes
-    return x.layers.expand(x, [_met(n, m) for n, m in zip(lengths(x), wanted, strict=True)])
+    targets: list[Size] = [1] * rank
+    targets[rank - len(sizes) :] = sizes
+    return x.layers.expand(x, [_met(n, m) for n, m in zip(lengths(x), targets, strict=True)])
 
 
 def _met(n: Size, m: Size) -> Size:
@@ -185,18 +185,18 @@ def lengths_along(x: Tensor, axes: Tensor | Sequence[int]) -> list[Size]:
 
 def squeeze_by(x: Tensor, axes: Tensor) -> Tensor:
     """`x` without these axes of size 1; a run may decide which, not how many."""
-    found = x.layers.ints(axes)
-    if found is not None:
-        return x.squeeze(*found)
+    known = x.layers.ints(axes)
+    if known is not None:
+        return x.squeeze(*known)
     chosen = _chosen(flags(axes, x.rank), x.rank - _count(axes, "axes"))
     return x.reshape(_largest(chosen * x.shape().reshape((-1, 1)), 0))
 
 
 def unsqueeze_by(x: Tensor, axes: Tensor) -> Tensor:
     """`x` with axes of size 1 at these places of the result; a run may decide where, not how many."""
-    found = x.layers.ints(axes)
-    if found is not None:
-        return x.unsqueeze(*found)
+    known = x.layers.ints(axes)
+    if known is not None:
+        return x.unsqueeze(*known)
     new = flags(axes, x.layers.axes_of(x.rank + _count(axes, "axes")))
     return x.reshape(_largest(_chosen(new, x.rank) * x.shape().reshape((1, -1)), 1).maximum(new))
 

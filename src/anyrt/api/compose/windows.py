@@ -136,8 +136,8 @@ def _places(
     steps = layers.counted(columns if k else rows) * by.stride[k]
     steps = steps.reshape([1, -1] if k else [-1, 1])
     window = layers.expand(steps, [rows, columns]).reshape([1, 1, rows * columns])
-    given, moved = moved.dtype, wide(moved)
+    dtype, moved = moved.dtype, wide(moved)
     place = (window + layers.constant(element, INT64)).cast(moved.dtype)
     shift = layers.gather(moved, layers.constant([k], INT64), 2).squeeze(2)
     whole = number(layers, size, moved.dtype)
-    return (((place + shift) * 2.0 + 1.0) / whole - 1.0).cast(given).unsqueeze(3)
+    return (((place + shift) * 2.0 + 1.0) / whole - 1.0).cast(dtype).unsqueeze(3)
