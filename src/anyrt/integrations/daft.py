@@ -25,8 +25,8 @@ def with_outputs(frame: daft.DataFrame, predictor: Predictor, batch_size: int = 
     def compute(*series: daft.Series) -> list[dict[str, object]]:
         arrays = {p.name: np.array(s.to_pylist()) for p, s in zip(inputs, series, strict=True)}
         results = columns(arrays)
-        made = {p.name: list(rows(p, results[p.name])) for p in outputs}
-        return [dict(zip(made, row, strict=True)) for row in zip(*made.values(), strict=True)]
+        columns_of = {p.name: list(rows(p, results[p.name])) for p in outputs}
+        return [dict(zip(columns_of, row, strict=True)) for row in zip(*columns_of.values(), strict=True)]
 
     fields = DataType.struct({p.name: _type(p) for p in outputs})
     call = daft.func.batch(return_dtype=fields, unnest=True, batch_size=batch_size)(compute)

@@ -33,8 +33,8 @@ def _computed(part: pd.DataFrame, columns: Columns) -> pd.DataFrame:
     if not len(part):
         return part.assign(**{p.name: pd.Series(dtype=object) for p in outputs})
     results = columns({p.name: part[p.name] for p in columns.inputs if p.name in part})
-    made: dict[str, Any] = {}  # Any: arrays of numbers, or lists of arrays
+    new: dict[str, Any] = {}  # Any: arrays of numbers, or lists of arrays
     for port in outputs:
         column = rows(port, results[port.name])
-        made[port.name] = column if column.ndim == 1 else list(column)
-    return part.assign(**made)
+        new[port.name] = column if column.ndim == 1 else list(column)
+    return part.assign(**new)

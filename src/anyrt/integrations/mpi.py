@@ -65,27 +65,27 @@ class MpiRanks:
         """Pieces are copies."""
 
     def _gathered(self, comm: MPI.Intracomm, piece: Bytes, count: int) -> Bytes:
-        found = np.empty((count, piece.size), np.uint8)
-        self._finish(comm.Iallgather([np.ascontiguousarray(piece), MPI.BYTE], [found, MPI.BYTE]))
-        return found
+        pieces = np.empty((count, piece.size), np.uint8)
+        self._finish(comm.Iallgather([np.ascontiguousarray(piece), MPI.BYTE], [pieces, MPI.BYTE]))
+        return pieces
 
     def _of(self, members: tuple[int, ...]) -> MPI.Intracomm:
         """Their communicator, whose ranks are in this order; made by the members alone."""
-        found = self._groups.get(members)
-        if found is None:
+        group_comm = self._groups.get(members)
+        if group_comm is None:
             self._meet(members)
             group = self._world.Get_group().Incl(list(members))
-            found = self._groups[members] = self._world.Create_group(group)
-        return found
+            group_comm = self._groups[members] = self._world.Create_group(group)
+        return group_comm
 
     def _meet(self, members: tuple[int, ...]) -> None:
         """Wait for all members, within the time limit, which the creation of a group does not have."""
         name = np.frombuffer(sha256(repr(members).encode()).digest(), np.uint8)
         others = [m for m in members if m != self.rank]
-        told = [np.empty_like(name) for _ in others]
-        requests = [self._world.Irecv([x, MPI.BYTE], m, MEETING) for x, m in zip(told, others, strict=True)]
+        names = [np.empty_like(name) for _ in others]
+        requests = [self._world.Irecv([x, MPI.BYTE], m, MEETING) for x, m in zip(names, others, strict=True)]
         self._finish(*requests, *(self._world.Isend([name, MPI.BYTE], m, MEETING) for m in others))
-        for member, x in zip(others, told, strict=True):
+        for member, x in zip(others, names, strict=True):
             if not np.array_equal(x, name):
                 self._is_broken = True
                 got = f"another group on rank {member}"

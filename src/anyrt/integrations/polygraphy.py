@@ -81,12 +81,12 @@ class AnyrtRunner(BaseRunner):  # type: ignore[misc]  # as above
 
     def __init__(self, session: Session | Callable[[], Session], name: str | None = None) -> None:
         super().__init__(name=name, prefix="anyrt-runner")
-        self._given = session
+        self._source = session
 
     @util.check_called_by("activate")  # type: ignore[untyped-decorator]  # as above
     def activate_impl(self) -> None:
         """Build or take the session."""
-        self.session, _ = util.invoke_if_callable(self._given)
+        self.session, _ = util.invoke_if_callable(self._source)
 
     @util.check_called_by("get_input_metadata")  # type: ignore[untyped-decorator]  # as above
     def get_input_metadata_impl(self) -> TensorMetadata:

@@ -41,12 +41,12 @@ class AnyrtSessionArgs(BaseArgs):  # type: ignore[misc]  # Polygraphy publishes 
 
     def add_to_script_impl(self, script: Script) -> object:
         """A loader of the session, in the script."""
-        onnx, given = self.arg_groups[OnnxLoadArgs], self.arg_groups[ModelArgs]
-        is_read_here = given.model_type == "engine" or not onnx.must_use_onnx_loader()
-        model = given.path if is_read_here else onnx.add_to_script(script, serialize_model=True)
+        onnx, arguments = self.arg_groups[OnnxLoadArgs], self.arg_groups[ModelArgs]
+        is_read_here = arguments.model_type == "engine" or not onnx.must_use_onnx_loader()
+        model = arguments.path if is_read_here else onnx.add_to_script(script, serialize_model=True)
         script.add_import(imports=["SessionFromModel"], frm=HOME)
-        made = make_invocable("SessionFromModel", model, num_threads=self.num_threads, checked=self.checked)
-        return script.add_loader(made, "build_anyrt_session")
+        loader = make_invocable("SessionFromModel", model, num_threads=self.num_threads, checked=self.checked)
+        return script.add_loader(loader, "build_anyrt_session")
 
 
 class AnyrtRunnerArgs(BaseRunnerArgs):  # type: ignore[misc]  # as above

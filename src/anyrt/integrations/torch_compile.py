@@ -60,10 +60,10 @@ class _Compiled:
             outputs: Values = self._graph(*inputs)
             return outputs
         with self._lock:
-            run = self._made(inputs)
+            run = self._runner(inputs)
         return run(*(inputs[i] for i in self._open))
 
-    def _made(self, inputs: Values) -> Run:
+    def _runner(self, inputs: Values) -> Run:
         """The function that runs the graph with these weights, built again if they changed."""
         seen = [_state(inputs[i]) for i in self._fixed]
         is_same = seen == self._seen and all(now.tobytes() == then for now, then in self._samples)

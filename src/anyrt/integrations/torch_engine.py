@@ -182,9 +182,9 @@ def _plan(model: ModelProto) -> anyrt.IHostMemory:
 
 def _refusal(parser: anyrt.OnnxParser, model: ModelProto) -> Refused:
     problems = [parser.get_error(i) for i in range(parser.num_errors)]
-    told = {n.name: p.value for n in model.graph.node for p in n.metadata_props if p.key == _TOLD}
-    found = [_TARGET.search(told.get(problem.node_name(), "")) for problem in problems]
-    blamed = frozenset(match[1] for match in found if match)
+    targets = {n.name: p.value for n in model.graph.node for p in n.metadata_props if p.key == _TOLD}
+    matches = [_TARGET.search(targets.get(problem.node_name(), "")) for problem in problems]
+    blamed = frozenset(match[1] for match in matches if match)
     return Refused(
         f"AnyRT does not support {', '.join(sorted(blamed)) or 'the graph'} ({problems[0].desc()})", blamed
     )
@@ -214,9 +214,9 @@ class _Engine:
             for name, x in zip(self._inputs, held, strict=True):
                 self._context.set_input_shape(name, tuple(x.shape))
                 self._context.set_tensor_address(name, x.data_ptr() or _EMPTY.data_ptr())
-            wanted = self._context.update_device_memory_size_for_shapes()
-            if wanted > self._memory.nbytes:
-                self._memory = torch.empty(wanted, dtype=torch.uint8)
+            nbytes = self._context.update_device_memory_size_for_shapes()
+            if nbytes > self._memory.nbytes:
+                self._memory = torch.empty(nbytes, dtype=torch.uint8)
             self._context.set_device_memory(self._memory.data_ptr(), self._memory.nbytes)
             outputs = {name: _Output(dtype) for name, dtype in self._outputs}
             for name, output in outputs.items():

@@ -44,7 +44,7 @@ def with_constants(graph: GraphModule, inputs: Sequence[Any]) -> GraphModule:  #
             elif not isinstance(value, torch.Tensor):
                 _ask(out.graph, node, sizes)
     for node in nodes:
-        if not node.users and not _is_given(node):
+        if not node.users and not _is_argument(node):
             out.graph.erase_node(node)
     out.recompile()
     return out
@@ -84,17 +84,17 @@ def _is_tensor(output: object) -> bool:
     return output.op == "get_attr" or isinstance(output.meta.get("example_value"), torch.Tensor)
 
 
-def _is_given(node: Node) -> bool:
+def _is_argument(node: Node) -> bool:
     is_tensor = isinstance(node.meta.get("example_value"), torch.Tensor)
     return is_tensor and not is_weight(node) and not is_number(node)
 
 
 def _sizes(nodes: Sequence[Node]) -> dict[str, tuple[Node, int]]:
     """Where each open size can be asked for: a tensor and its axis."""
-    given = [node for node in nodes if _is_given(node)]
+    tensors = [node for node in nodes if _is_argument(node)]
     return {
         str(n): (node, axis)
-        for node in reversed(given)
+        for node in reversed(tensors)
         for axis, n in enumerate(node.meta["example_value"].shape)
         if not isinstance(n, int)
     }
