@@ -36,6 +36,7 @@ from anyrt.compiler.cached import (
 )
 from anyrt.compiler.corners import corner
 from anyrt.compiler.derive import derive
+from anyrt.compiler.garbage import rare_collections
 from anyrt.compiler.progress import COMPILING, MEASURING, SCHEDULING, Phase, Progress, Told
 from anyrt.compiler.recall import Recall
 from anyrt.compiler.records import with_records
@@ -99,7 +100,8 @@ def build_parts(request: BuildRequest, target: native.Target, device: Device) ->
         return stopped.is_set() or request.cancelled()
 
     progress = Progress(request.shown, request.log, request.monitor, cancelled)
-    return _interruptible(_Build(request, progress, target, device).run, stopped, progress.tick)
+    with rare_collections():
+        return _interruptible(_Build(request, progress, target, device).run, stopped, progress.tick)
 
 
 def compile_plan(file: PlanFile, target: native.Target, warn: Warn, log: Log) -> Compiled:
@@ -107,7 +109,8 @@ def compile_plan(file: PlanFile, target: native.Target, warn: Warn, log: Log) ->
     progress."""
     stopped = threading.Event()
     progress = Progress(file.plan.name, log, cancelled=stopped.is_set)
-    return _interruptible(lambda: _compile_plan(file, target, warn, progress), stopped, progress.tick)
+    with rare_collections():
+        return _interruptible(lambda: _compile_plan(file, target, warn, progress), stopped, progress.tick)
 
 
 def lower_plan(

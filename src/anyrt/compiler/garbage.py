@@ -1,0 +1,55 @@
+"""Fewer collections of Python's garbage while a network is built.
+
+A build makes hundreds of thousands of objects, nearly all of which live until its end. Python looks through
+the youngest ones after each 700, which is 6 to 16 % of the time of a build, and finds little.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Final
+
+EACH: Final = 50_000  # objects made between two collections of the youngest ones
+
+
+@dataclass(slots=True)
+class _Builds:
+    """The builds of all threads, which share one threshold: the first one raises it, the last one gives back
+    what was `before`, unless the program has set another one meanwhile."""
+
+    lock: Lock = field(default_factory=Lock)
+    count: int = 0
+    before: tuple[int, int, int] | None = None
+
+    def begin(self) -> None:
+        with self.lock:
+            self.count += 1
+            found = gc.get_threshold()
+            if self.count == 1 and 0 < found[0] < EACH:  # 0: the program wants none
+                self.before = found
+                gc.set_threshold(EACH, *found[1:])
+
+    def end(self) -> None:
+        with self.lock:
+            self.count -= 1
+            if self.count == 0 and self.before is not None:
+                if gc.get_threshold() == (EACH, *self.before[1:]):
+                    gc.set_threshold(*self.before)
+                self.before = None
+
+
+_builds = _Builds()
+
+
+@contextmanager
+def rare_collections() -> Iterator[None]:
+    """Collect the youngest objects after every `EACH` new ones only, in the whole process."""
+    _builds.begin()
+    try:
+        yield
+    finally:
+        _builds.end()
