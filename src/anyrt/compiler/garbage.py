@@ -1,7 +1,8 @@
 """Fewer collections of Python's garbage while a network is built.
 
 A build makes hundreds of thousands of objects, nearly all of which live until its end. Python looks through
-the youngest ones after each 700, which is 6 to 16 % of the time of a build, and finds little.
+the youngest ones after each 700 and finds little: without that, two networks took 4 to 17 % less CPU time
+up to their loops.
 """
 
 from __future__ import annotations
