@@ -330,11 +330,11 @@ def test_the_layer_computes(name, log):
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_layer_has_its_class_and_type(name, net):
-    made = CASES[name][0](net, net.add_input("x", trt.float32, (1, 2)))
+    built = CASES[name][0](net, net.add_input("x", trt.float32, (1, 2)))
     op, last = OPERATORS[name], net.get_layer(net.num_layers - 1)
     layer = last if op.scope is None else net.get_layer(net.num_layers - 2)
     assert isinstance(layer, trt.ILayer)
-    assert (layer.__class__, type(made)) == (getattr(trt, op.cls), getattr(trt, op.owner))
+    assert (layer.__class__, type(built)) == (getattr(trt, op.cls), getattr(trt, op.owner))
     assert trt.ILayer.type.__get__(layer) is op.layer
-    assert made == (last if op.scope is None else getattr(last, op.scope.attribute))
-    assert made.num_outputs == (len(op.outputs) if op.asked is None else 1)
+    assert built == (last if op.scope is None else getattr(last, op.scope.attribute))
+    assert built.num_outputs == (len(op.outputs) if op.asked is None else 1)

@@ -82,8 +82,8 @@ def test_the_choice_is_what_the_plan_holds(build, n):
     ((_, choices),) = selector.asked
     chosen = Tuning.of_tactic(choices[n].algorithm_variant.tactic)
     assert tunings(engine).partition(" ")[2] == ("" if n == 0 else str(chosen))
-    ((context, told),) = selector.told
-    assert (context.name, told.algorithm_variant.tactic) == ("minus", choices[n].algorithm_variant.tactic)
+    ((context, reported),) = selector.told
+    assert (context.name, reported.algorithm_variant.tactic) == ("minus", choices[n].algorithm_variant.tactic)
     np.testing.assert_array_equal(engine.run(x=X)["y"], -X)
 
 
@@ -91,11 +91,11 @@ def test_of_several_the_fastest_is_taken(build):
     selector = Selector(lambda choices: [1, 3, 2])
     build(selector)
     ((_, choices),) = selector.asked
-    ((_, told),) = selector.told
+    ((_, reported),) = selector.told
     least = min(choices[n].timing_msec for n in (1, 3, 2))
-    assert told.algorithm_variant.tactic in [choices[n].algorithm_variant.tactic for n in (1, 3, 2)]
-    assert told.timing_msec <= choices[1].timing_msec
-    assert least >= told.timing_msec * 0.97  # by more than noise
+    assert reported.algorithm_variant.tactic in [choices[n].algorithm_variant.tactic for n in (1, 3, 2)]
+    assert reported.timing_msec <= choices[1].timing_msec
+    assert least >= reported.timing_msec * 0.97  # by more than noise
 
 
 def test_an_empty_answer_means_as_usual_unless_it_is_rejected(build, log):
@@ -196,8 +196,8 @@ def branches(net, x):
 
 
 def kernels_of(engine):
-    told = engine.create_engine_inspector().get_engine_information(trt.LayerInformationFormat.JSON)
-    layers = json.loads(told)["Layers"]
+    information = engine.create_engine_inspector().get_engine_information(trt.LayerInformationFormat.JSON)
+    layers = json.loads(information)["Layers"]
     return {x["Name"] for x in layers if x["LayerType"] not in ("Loop", "Conditional")}
 
 
@@ -222,4 +222,4 @@ def test_a_selector_is_asked_where_nothing_is_measured(build, monkeypatch):
     build(selector)
     ((context, choices),) = selector.asked
     assert (context.name, [choice.timing_msec for choice in choices]) == ("minus", [0])
-    assert [told.name for told, _ in selector.told] == ["minus"]
+    assert [reported.name for reported, _ in selector.told] == ["minus"]

@@ -82,33 +82,33 @@ def test_what_depends_on_data_is_judged_by_each_run(net, log):
     limit(net, x, 10, "below 10")
     net.add_unary(marked(net, x), trt.UnaryOperation.NEG)
     context = built(net).create_execution_context()
-    given, y = np.arange(5, dtype=np.float32), np.full(5, -1, np.float32)
-    context.set_tensor_address("x", given)
+    values, y = np.arange(5, dtype=np.float32), np.full(5, -1, np.float32)
+    context.set_tensor_address("x", values)
     context.set_tensor_address("y", y)
-    given[[2, 4]] = 10, 11
+    values[[2, 4]] = 10, 11
     assert not context.execute_async_v3(0)
     assert "[AR410] below 10 (test_assertion.py:" in log.lines[-1]
     assert "got False for element 2 of the condition, wanted True for all of them; below 10" in log.lines[-1]
     assert y.tolist() == [-1] * 5
-    given[[2, 4]] = np.nextafter(np.float32(10), np.float32(0))
+    values[[2, 4]] = np.nextafter(np.float32(10), np.float32(0))
     assert context.execute_async_v3(0)
-    assert np.array_equal(y, given)
+    assert np.array_equal(y, values)
 
 
-@pytest.mark.parametrize(("x", "told"), [([1, 1], None), ([1, 7], "below 6"), ([2, 1], "below 2")])
-def test_several_assertions_on_what_the_network_computes(net, log, x, told):
-    given = net.add_input("x", F, (2,))
-    double = net.add_elementwise(given, given, trt.ElementWiseOperation.SUM).get_output(0)
+@pytest.mark.parametrize(("x", "message"), [([1, 1], None), ([1, 7], "below 6"), ([2, 1], "below 2")])
+def test_several_assertions_on_what_the_network_computes(net, log, x, message):
+    tensor = net.add_input("x", F, (2,))
+    double = net.add_elementwise(tensor, tensor, trt.ElementWiseOperation.SUM).get_output(0)
     for most in (2, 6):
-        first = net.add_slice(double if most == 6 else given, (most // 6,), (1,), (1,)).get_output(0)
+        first = net.add_slice(double if most == 6 else tensor, (most // 6,), (1,), (1,)).get_output(0)
         limit(net, first, most, f"below {most}")
-    marked(net, double), marked(net, given, "z")
+    marked(net, double), marked(net, tensor, "z")
     with trt.strict():
         engine = built(net)
-    if told is None:
+    if message is None:
         assert engine.run(x=np.float32(x))["y"].tolist() == [2, 2]
         return
-    with pytest.raises(GraphError, match=f"AR410.* {told}"):
+    with pytest.raises(GraphError, match=f"AR410.* {message}"):
         engine.run(x=np.float32(x))
 
 
@@ -118,12 +118,12 @@ def test_a_scalar_condition_and_a_message_that_is_changed(net, log):
     layer.message = "second"
     marked(net, x)
     context = built(net).create_execution_context()
-    given, y = np.zeros((), np.bool_), np.zeros((), np.bool_)
-    context.set_tensor_address("x", given)
+    values, y = np.zeros((), np.bool_), np.zeros((), np.bool_)
+    context.set_tensor_address("x", values)
     context.set_tensor_address("y", y)
     assert not context.execute_async_v3(0)
     assert log.lines[-1].endswith("wanted True for all of them; second")
-    given[()] = True
+    values[()] = True
     assert (context.execute_async_v3(0), y.item()) == (True, True)
 
 

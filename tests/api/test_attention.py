@@ -115,20 +115,20 @@ def test_a_run_with_packed_lengths_that_do_not_ascend_or_lie_outside_is_refused(
     run = lambda q, k: engine.run(**feeds, qe=np.int32(q), ke=np.int32(k))["y"][:, 0, 0].tolist()  # noqa: E731
     assert run([0, 2, 5], [0, 6, 6]) == [1, 1, 0, 0, 0]
     assert run([1, 1, 3], [0, 0, 4]) == [0, 1, 1, 0, 0]
-    for q, k, found in (
+    for q, k, result in (
         ([0, 2, 6], [0, 3, 6], "6 in query_lengths, wanted numbers from 0 to 5 that ascend"),
         ([0, 3, 2], [0, 3, 6], "2 in query_lengths"),
         ([-1, 3, 5], [0, 3, 6], "-1 in query_lengths"),
         ([0, 3, 5], [0, 3, 2**31 - 1], "2147483647 in key_value_lengths, wanted numbers from 0 to 6"),
         ([0, 3, 5], [-(2**31), 3, 6], "-2147483648 in key_value_lengths"),
     ):
-        with trt.strict(), pytest.raises(ShapeError, match=f"AR133.* attend.*: got {found}"):
+        with trt.strict(), pytest.raises(ShapeError, match=f"AR133.* attend.*: got {result}"):
             run(q, k)
 
 
-@pytest.mark.parametrize(("ends", "found"), [((0, 2, 6), "5 tokens"), ((0, 3, 2), "3 not behind 2")])
-def test_packed_lengths_that_are_wrong_and_known_are_refused_before_a_run(ends, found, net, log):
-    with trt.strict(), pytest.raises(ShapeError, match=f"AR133.*got query_lengths of 0, .*{found}"):
+@pytest.mark.parametrize(("ends", "message"), [((0, 2, 6), "5 tokens"), ((0, 3, 2), "3 not behind 2")])
+def test_packed_lengths_that_are_wrong_and_known_are_refused_before_a_run(ends, message, net, log):
+    with trt.strict(), pytest.raises(ShapeError, match=f"AR133.*got query_lengths of 0, .*{message}"):
         packed(net, constant(*ends), given("ke"))
 
 

@@ -50,9 +50,9 @@ def everything(net, engine):
 
 
 def test_every_object_refuses_an_attribute_of_no_meaning_and_takes_weak_references(net, engine):
-    found = everything(net, engine)
-    assert [x for x in found if hasattr(x, "__dict__")] == []
-    for x in found:
+    result = everything(net, engine)
+    assert [x for x in result if hasattr(x, "__dict__")] == []
+    for x in result:
         with pytest.raises(AttributeError, match="anything"):
             x.anything = 1
         assert weakref.ref(x)() is x

@@ -312,10 +312,10 @@ def test_settings_reach_the_compiler(builder, config, asked):
     config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, 4096)
     config.set_flag(trt.BuilderFlag.OBEY_PRECISION_CONSTRAINTS)
     builder.build_serialized_network(net, config)
-    found = asked[0].settings
-    assert (found.verify, found.num_threads, found.optimization_level) == (Verify.FULL, 3, 1)
-    assert (found.memory_limit, found.flags) == (4096, config.flags)
-    assert (found.winograd, found.checked) == (Winograd.F4, True)
+    result = asked[0].settings
+    assert (result.verify, result.num_threads, result.optimization_level) == (Verify.FULL, 3, 1)
+    assert (result.memory_limit, result.flags) == (4096, config.flags)
+    assert (result.winograd, result.checked) == (Winograd.F4, True)
 
 
 def test_verify_takes_three_words(builder, config, log):

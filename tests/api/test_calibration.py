@@ -45,9 +45,9 @@ class Watching:
 
 
 def calibrator(kind, data=None, cache=None, **more):
-    made = type("Mine", (Watching, kind), {"__init__": kind.__init__, **more})()
-    made.fill(batches() if data is None else data, cache)
-    return made
+    instance = type("Mine", (Watching, kind), {"__init__": kind.__init__, **more})()
+    instance.fill(batches() if data is None else data, cache)
+    return instance
 
 
 def describe(network, shape=SHAPE):
@@ -72,12 +72,12 @@ def build(log):
     """An engine of the network above, or None; `flags` and `config` make it another one."""
     builder = trt.Builder(log)
 
-    def make(made=None, flags=(INT8,), shape=SHAPE, prepare=lambda network, config: None):
+    def make(built=None, flags=(INT8,), shape=SHAPE, prepare=lambda network, config: None):
         network, config = builder.create_network(), builder.create_builder_config()
         describe(network, shape)
         for flag in flags:
             config.set_flag(flag)
-        config.int8_calibrator = made
+        config.int8_calibrator = built
         prepare(network, config)
         return builder.build_engine_with_config(network, config)
 
@@ -107,46 +107,46 @@ def reference(x, scales, numbers):
 
 @pytest.mark.parametrize(("kind", "name"), KINDS)
 def test_each_kind_of_calibrator_writes_a_cache_of_its_name(build, kind, name):
-    made = calibrator(kind)
-    assert build(made) is not None
-    assert made.cache.decode().splitlines()[0] == f"TRT-101600-{name}"
-    assert [*scales_of(made.cache)] == ["x", "mean"]
-    assert made.asked == [["x"]] * 5  # the last one gets None
+    instance = calibrator(kind)
+    assert build(instance) is not None
+    assert instance.cache.decode().splitlines()[0] == f"TRT-101600-{name}"
+    assert [*scales_of(instance.cache)] == ["x", "mean"]
+    assert instance.asked == [["x"]] * 5  # the last one gets None
 
 
 def test_an_engine_multiplies_codes_of_tensors_and_weights(build, net):
-    made = calibrator(trt.IInt8EntropyCalibrator2)
-    engine, x = build(made), batches(1, 7)[0]
-    found, wanted = engine.run(x=x)["y"], reference(x, scales_of(made.cache), describe(net))
-    step = scales_of(made.cache)["mean"] * 127 / 10
-    assert np.abs(found - wanted).max() < step
-    assert np.mean(np.abs(found - wanted) < 1e-4) > 0.7  # all but those beside a tie
+    instance = calibrator(trt.IInt8EntropyCalibrator2)
+    engine, x = build(instance), batches(1, 7)[0]
+    actual, expected = engine.run(x=x)["y"], reference(x, scales_of(instance.cache), describe(net))
+    step = scales_of(instance.cache)["mean"] * 127 / 10
+    assert np.abs(actual - expected).max() < step
+    assert np.mean(np.abs(actual - expected) < 1e-4) > 0.7  # all but those beside a tie
 
 
 def test_minima_and_maxima_are_the_largest_magnitudes(build):
-    made = calibrator(trt.IInt8MinMaxCalibrator)
-    build(made)
+    instance = calibrator(trt.IInt8MinMaxCalibrator)
+    build(instance)
     most = max(np.abs(b).max() for b in batches())
-    assert scales_of(made.cache)["x"] == pytest.approx(most / 127, rel=1e-6)
+    assert scales_of(instance.cache)["x"] == pytest.approx(most / 127, rel=1e-6)
 
 
 @pytest.mark.parametrize(("quantile", "cutoff"), [(0.9, 1.0), (1.0, 0.5), (1.0, 1.0)])
 def test_a_legacy_calibrator_names_a_quantile_and_a_cutoff(build, quantile, cutoff):
-    made = calibrator(trt.IInt8LegacyCalibrator, get_quantile=lambda self: quantile,
+    instance = calibrator(trt.IInt8LegacyCalibrator, get_quantile=lambda self: quantile,
                       get_regression_cutoff=lambda self: cutoff)  # fmt: skip
-    build(made)
+    build(instance)
     every = np.abs(np.concatenate(batches()))
-    wanted = min(np.quantile(every, quantile), cutoff * every.max())
-    assert scales_of(made.cache)["x"] == pytest.approx(wanted / 127, rel=0.01)
+    expected = min(np.quantile(every, quantile), cutoff * every.max())
+    assert scales_of(instance.cache)["x"] == pytest.approx(expected / 127, rel=0.01)
 
 
 def test_a_cache_is_written_as_a_memoryview_as_polygraphy_reads_it(build):
     def kept(self, cache):
         self.cache = cache.tobytes()
 
-    made = calibrator(trt.IInt8MinMaxCalibrator, write_calibration_cache=kept)
-    build(made)
-    assert made.cache.startswith(b"TRT-101600-MinMaxCalibration")
+    instance = calibrator(trt.IInt8MinMaxCalibrator, write_calibration_cache=kept)
+    build(instance)
+    assert instance.cache.startswith(b"TRT-101600-MinMaxCalibration")
 
 
 def test_a_cache_takes_the_place_of_batches(build):
@@ -167,9 +167,9 @@ def test_a_cache_that_lacks_a_tensor_says_which_is_not_computed_in_int8(build, l
 
 
 def test_ranges_that_are_set_win_over_a_calibrator(build, log):
-    made = calibrator(trt.IInt8EntropyCalibrator2)
-    build(made, prepare=lambda network, config: network.get_input(0).set_dynamic_range(-1, 1))
-    assert [*scales_of(made.cache)] == ["mean"]
+    instance = calibrator(trt.IInt8EntropyCalibrator2)
+    build(instance, prepare=lambda network, config: network.get_input(0).set_dynamic_range(-1, 1))
+    assert [*scales_of(instance.cache)] == ["mean"]
 
 
 def test_dynamic_ranges_alone_make_an_int8_engine(build, net):
@@ -179,14 +179,14 @@ def test_dynamic_ranges_alone_make_an_int8_engine(build, net):
 
     x, numbers = batches(1, 7)[0], describe(net)
     scales = {"x": 3 / 127, "mean": 2 / 127}
-    found = build(prepare=ranges).run(x=x)["y"]
-    assert np.mean(np.abs(found - reference(x, scales, numbers)) < 1e-4) > 0.7
+    actual = build(prepare=ranges).run(x=x)["y"]
+    assert np.mean(np.abs(actual - reference(x, scales, numbers)) < 1e-4) > 0.7
 
 
 def test_without_the_flag_nobody_is_asked(build):
-    made, x = calibrator(trt.IInt8EntropyCalibrator2), batches(1)[0]
-    assert (build(made, flags=()).run(x=x)["y"] == build(flags=()).run(x=x)["y"]).all()
-    assert (made.asked, made.cache) == ([], None)
+    instance, x = calibrator(trt.IInt8EntropyCalibrator2), batches(1)[0]
+    assert (build(instance, flags=()).run(x=x)["y"] == build(flags=()).run(x=x)["y"]).all()
+    assert (instance.asked, instance.cache) == ([], None)
 
 
 def test_a_network_with_codes_of_its_own_is_not_calibrated(build, log):
@@ -196,31 +196,31 @@ def test_a_network_with_codes_of_its_own_is_not_calibrated(build, log):
         back = network.add_dequantize(codes, scale).get_output(0)
         network.get_layer(0).set_input(0, back)
 
-    made = calibrator(trt.IInt8EntropyCalibrator2)
-    assert build(made, prepare=quantise) is not None
-    assert (made.asked, "is not asked" in log.lines[-1]) == ([], True)
+    instance = calibrator(trt.IInt8EntropyCalibrator2)
+    assert build(instance, prepare=quantise) is not None
+    assert (instance.asked, "is not asked" in log.lines[-1]) == ([], True)
 
 
-@pytest.mark.parametrize("given", ["calibration profile", "first profile", "none"])
-def test_batches_have_the_shapes_of_a_profile(build, given):
+@pytest.mark.parametrize("value", ["calibration profile", "first profile", "none"])
+def test_batches_have_the_shapes_of_a_profile(build, value):
     def profile(network, config):
-        made = trt.IOptimizationProfile()
-        made.set_shape("x", (1, 3, 8, 8), SHAPE, (9, 3, 8, 8))
-        if given != "none":
-            config.add_optimization_profile(made)
-        if given == "calibration profile":
-            config.set_calibration_profile(made)
+        instance = trt.IOptimizationProfile()
+        instance.set_shape("x", (1, 3, 8, 8), SHAPE, (9, 3, 8, 8))
+        if value != "none":
+            config.add_optimization_profile(instance)
+        if value == "calibration profile":
+            config.set_calibration_profile(instance)
 
-    made = calibrator(trt.IInt8MinMaxCalibrator)
-    engine = build(made, shape=(-1, 3, 8, 8), prepare=profile)
+    instance = calibrator(trt.IInt8MinMaxCalibrator)
+    engine = build(instance, shape=(-1, 3, 8, 8), prepare=profile)
     assert engine.run(x=batches(1)[0])["y"].shape == (2, 4)
-    assert scales_of(made.cache)["x"] == pytest.approx(max(np.abs(b).max() for b in batches()) / 127)
+    assert scales_of(instance.cache)["x"] == pytest.approx(max(np.abs(b).max() for b in batches()) / 127)
 
 
 def test_a_batch_may_be_an_array_itself(build):
-    made = calibrator(trt.IInt8MinMaxCalibrator, get_batch=lambda self, names: [*filter(
+    instance = calibrator(trt.IInt8MinMaxCalibrator, get_batch=lambda self, names: [*filter(
         lambda b: b is not None, [next(self.data, None)])])  # fmt: skip
-    assert build(made) is not None
+    assert build(instance) is not None
 
 
 def test_memory_of_a_calibrator_may_be_used_again(build):
@@ -233,9 +233,9 @@ def test_memory_of_a_calibrator_may_be_used_again(build):
         room[:] = batch
         return [room.ctypes.data]
 
-    made, plain = (calibrator(trt.IInt8EntropyCalibrator2, **m) for m in ({"get_batch": get_batch}, {}))
-    build(made), build(plain)
-    assert made.cache == plain.cache
+    built, plain = (calibrator(trt.IInt8EntropyCalibrator2, **m) for m in ({"get_batch": get_batch}, {}))
+    build(built), build(plain)
+    assert built.cache == plain.cache
 
 
 def far(self, names):
@@ -281,10 +281,10 @@ HOSTILE = {
 @pytest.mark.parametrize("what", HOSTILE)
 def test_a_hostile_calibrator_is_a_named_error_and_the_next_build_works(build, log, what, capsys):
     more, text = HOSTILE[what]
-    made = calibrator(trt.IInt8LegacyCalibrator, **more)
-    assert build(made) is None
+    instance = calibrator(trt.IInt8LegacyCalibrator, **more)
+    assert build(instance) is None
     assert (text in log.lines[-1], log.lines[-1][:3]) == (True, "[AR")
-    assert (made.cache, build(calibrator(trt.IInt8LegacyCalibrator)) is None) == (None, False)
+    assert (instance.cache, build(calibrator(trt.IInt8LegacyCalibrator)) is None) == (None, False)
 
 
 @pytest.mark.parametrize(
@@ -297,10 +297,10 @@ def test_a_hostile_calibrator_is_a_named_error_and_the_next_build_works(build, l
     ],
 )
 def test_what_a_calibrator_raises_ends_the_build(build, more, error):
-    made = calibrator(trt.IInt8EntropyCalibrator2, **more)
+    instance = calibrator(trt.IInt8EntropyCalibrator2, **more)
     with pytest.raises(error):
-        build(made)
-    assert (made.cache, build(calibrator(trt.IInt8EntropyCalibrator2)) is None) == (None, False)
+        build(instance)
+    assert (instance.cache, build(calibrator(trt.IInt8EntropyCalibrator2)) is None) == (None, False)
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (-1, 3)])
@@ -312,11 +312,11 @@ def test_calibrator_is_asked_where_no_layer_multiplies(shape):
     profile.set_shape("x", *[(2, 3)] * 3)
     config.add_optimization_profile(profile)
     config.set_flag(INT8)
-    config.int8_calibrator = made = calibrator(
+    config.int8_calibrator = instance = calibrator(
         trt.IInt8EntropyCalibrator2, [np.zeros((2, 3), np.float32)] * 3
     )
     assert builder.build_serialized_network(network, config) is not None
-    assert (made.asked, made.cache.splitlines()[0][:4]) == ([["x"]] * 4, b"TRT-")
+    assert (instance.asked, instance.cache.splitlines()[0][:4]) == ([["x"]] * 4, b"TRT-")
 
 
 def test_numbers_that_are_not_finite_name_the_tensor(build, log):
@@ -341,15 +341,15 @@ def test_ctrl_c_in_a_calibrator_ends_the_build_and_writes_no_cache(build, method
     def interrupted(self, *args):
         raise KeyboardInterrupt
 
-    made = calibrator(trt.IInt8EntropyCalibrator2, **{method: interrupted})
+    instance = calibrator(trt.IInt8EntropyCalibrator2, **{method: interrupted})
     with pytest.raises(KeyboardInterrupt):
-        build(made)
-    assert (made.cache, build(calibrator(trt.IInt8EntropyCalibrator2)) is None) == (None, False)
+        build(instance)
+    assert (instance.cache, build(calibrator(trt.IInt8EntropyCalibrator2)) is None) == (None, False)
 
 
 def test_a_calibrator_that_cannot_write_loses_no_engine(build, log, capsys):
-    made = calibrator(trt.IInt8EntropyCalibrator2, write_calibration_cache=lambda self, cache: 1 / 0)
-    assert build(made) is not None
+    instance = calibrator(trt.IInt8EntropyCalibrator2, write_calibration_cache=lambda self, cache: 1 / 0)
+    assert build(instance) is not None
     assert log.lines[-1].startswith("[AR331] calibrator.write_calibration_cache: got ZeroDivisionError")
     assert "ZeroDivisionError" in capsys.readouterr().err
 
@@ -378,10 +378,10 @@ CACHES = {
 
 @pytest.mark.parametrize("cache", CACHES, ids=range(len(CACHES)))
 def test_a_cache_that_does_not_fit_is_refused_and_stays(build, log, cache):
-    made = calibrator(trt.IInt8EntropyCalibrator2, cache=cache)
-    assert build(made) is None
+    instance = calibrator(trt.IInt8EntropyCalibrator2, cache=cache)
+    assert build(instance) is None
     assert (log.lines[-1][:7], CACHES[cache] in log.lines[-1]) == ("[AR332]", True)
-    assert (made.cache, made.asked) == (cache, [])
+    assert (instance.cache, instance.asked) == (cache, [])
 
 
 def test_a_cache_of_a_gigabyte_is_refused_before_it_is_read(build, log):
@@ -404,17 +404,17 @@ def test_names_of_tensors_may_hold_ends_of_lines_of_other_writings(build):
     def name(network, config):
         network.get_layer(2).get_output(0).name = "me\u2028an: \x85"
 
-    made, again = (calibrator(trt.IInt8EntropyCalibrator2) for _ in "ab")
-    assert build(made, prepare=name) is not None
-    again.cache = made.cache
+    built, again = (calibrator(trt.IInt8EntropyCalibrator2) for _ in "ab")
+    assert build(built, prepare=name) is not None
+    again.cache = built.cache
     assert (build(again, prepare=name) is None, again.asked) == (False, [])
-    assert made.cache.decode().split("\n")[2].startswith("me\u2028an: \x85: ")
+    assert built.cache.decode().split("\n")[2].startswith("me\u2028an: \x85: ")
 
 
 def test_tensors_of_nothing_but_zeros_have_a_range_too(build):
-    made = calibrator(trt.IInt8EntropyCalibrator2, [np.zeros(SHAPE, np.float32)])
-    assert build(made).run(x=np.zeros(SHAPE, np.float32))["y"].shape == (2, 4)
-    assert scales_of(made.cache)["x"] == pytest.approx(1 / 127)
+    instance = calibrator(trt.IInt8EntropyCalibrator2, [np.zeros(SHAPE, np.float32)])
+    assert build(instance).run(x=np.zeros(SHAPE, np.float32))["y"].shape == (2, 4)
+    assert scales_of(instance.cache)["x"] == pytest.approx(1 / 127)
 
 
 def test_the_setting_takes_calibrators_only(build, log):
@@ -422,8 +422,8 @@ def test_the_setting_takes_calibrators_only(build, log):
     with pytest.raises(TypeError, match="int8_calibrator"):
         config.int8_calibrator = object()
     assert config.int8_calibrator is None
-    config.int8_calibrator = made = calibrator(trt.IInt8MinMaxCalibrator)
-    assert config.int8_calibrator is made
+    config.int8_calibrator = instance = calibrator(trt.IInt8MinMaxCalibrator)
+    assert config.int8_calibrator is instance
 
 
 @pytest.mark.parametrize("base", [k for k, _ in KINDS])

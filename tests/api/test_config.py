@@ -72,11 +72,11 @@ def test_a_list_that_was_read_back_is_no_setting(builder, config):
 
 @pytest.mark.parametrize("owner", [trt.Builder, trt.Runtime])
 def test_thread_limits_of_building_and_loading_say_that_they_are_kept(log, owner):
-    made = owner(log)
-    made.max_threads = 3
-    assert (made.max_threads, owner.max_threads.__doc__[:4]) == (3, "Kept")
-    made.max_threads = 0
-    assert (made.max_threads, "AR304" in log.lines[0]) == (3, True)
+    built = owner(log)
+    built.max_threads = 3
+    assert (built.max_threads, owner.max_threads.__doc__[:4]) == (3, "Kept")
+    built.max_threads = 0
+    assert (built.max_threads, "AR304" in log.lines[0]) == (3, True)
 
 
 @pytest.mark.parametrize(
@@ -130,8 +130,8 @@ def test_the_optimization_level_is_in_the_plan(config, settings_of, level):
 def test_the_memory_limit_threads_and_verification_are_in_the_plan(config, settings_of):
     config.set_memory_pool_limit(Pool.WORKSPACE, 1 << 20)
     config.num_threads, config.verify = 1, "sample"
-    found = settings_of(config)
-    assert (found["memory_limit"], found["threads"], found["verify"]) == ("1048576", "1", "sample")
+    result = settings_of(config)
+    assert (result["memory_limit"], result["threads"], result["verify"]) == ("1048576", "1", "sample")
 
 
 def test_tiles_that_are_asked_for_are_in_the_plan(config, settings_of):

@@ -222,8 +222,10 @@ def test_lines_and_json_tell_the_same_of_a_layer(engine):
     inspector = engine.create_engine_inspector()
     for index in range(engine.num_layers):
         line = inspector.get_layer_information(index, Format.ONELINE)
-        found = json.loads(inspector.get_layer_information(index, Format.JSON))
-        assert line.startswith(f"Name: {found['Name']}, LayerType: {found['LayerType']}, Inputs: [")
+        information = json.loads(inspector.get_layer_information(index, Format.JSON))
+        assert line.startswith(
+            f"Name: {information['Name']}, LayerType: {information['LayerType']}, Inputs: ["
+        )
         assert line in inspector.get_engine_information(Format.ONELINE).splitlines()
 
 
@@ -307,11 +309,11 @@ def test_a_stream_reader_that_ends_early_or_raises_gives_no_engine(plan, log, ca
     assert "must override read" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("given", ["text", None, 3])
-def test_a_stream_reader_that_gives_no_bytes_is_told_so(log, given):
+@pytest.mark.parametrize("value", ["text", None, 3])
+def test_a_stream_reader_that_gives_no_bytes_is_told_so(log, value):
     class Wrong(trt.IStreamReader):
         def read(self, size):
-            return given
+            return value
 
     assert trt.Runtime(log).deserialize_cuda_engine(Wrong()) is None
     assert log.lines[0].startswith("[AR311] stream reader")
@@ -357,8 +359,8 @@ def test_an_engine_lives_as_long_as_its_contexts(plan, log):
 
 def test_with_gives_the_object_warns_and_ends_nothing(engine, context, log, plan):
     builder = trt.Builder(log)
-    made = [builder, builder.create_builder_config(), builder.create_network(), trt.Runtime(log)]
-    for one in (*made, engine, context, plan, log):
+    built = [builder, builder.create_builder_config(), builder.create_network(), trt.Runtime(log)]
+    for one in (*built, engine, context, plan, log):
         with pytest.warns(DeprecationWarning, match="does nothing"), one as same:
             assert same is one
     assert engine.create_execution_context() is not None

@@ -14,27 +14,27 @@ from anyrt.core.errors import DTypeError
 EXAMPLES = json.loads((Path(__file__).parents[1] / "ops/examples.json").read_text())
 
 
-def weights(given, found):
+def weights(inputs, result):
     """Weights of a type that NumPy has, or of two int4 in each byte, at an address that `found` keeps."""
-    if given["dtype"] != "int4":
-        return np.array(given["values"], trt.nptype(parse(given["dtype"])))
-    values = found["held"] = pack4(np.array(given["values"]).astype(ml_dtypes.int4))
-    return trt.Weights(trt.int4, values.ctypes.data, given["count"])
+    if inputs["dtype"] != "int4":
+        return np.array(inputs["values"], trt.nptype(parse(inputs["dtype"])))
+    values = result["held"] = pack4(np.array(inputs["values"]).astype(ml_dtypes.int4))
+    return trt.Weights(trt.int4, values.ctypes.data, inputs["count"])
 
 
-def argument(value, found):
+def argument(value, result):
     """What a call is given for one value of an example."""
     match value:
         case str() if value.startswith("$"):
             name, _, index = value[1:].partition(".")
-            return found[name].get_output(int(index)) if index else found[name]
+            return result[name].get_output(int(index)) if index else result[name]
         case str() if "." in value:
             enum, member = value.split(".")
             return getattr(trt, enum)[member]
         case dict():
-            return weights(value, found)
+            return weights(value, result)
         case [str(), *_]:
-            return [argument(v, found) for v in value]
+            return [argument(v, result) for v in value]
     try:
         return parse(value) if isinstance(value, str) else value
     except DTypeError:
@@ -43,16 +43,16 @@ def argument(value, found):
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e["id"])
 def test_example_gives_the_published_numbers_as_a_program(net, example):
-    found = {"network": net}
+    actual = {"network": net}
     for call in example["calls"]:
         owner, name = call.get("set", call.get("call")).split(".")
         if "set" in call:
-            setattr(found[owner], name, argument(call["value"], found))
+            setattr(actual[owner], name, argument(call["value"], actual))
         else:
-            args = {k: argument(v, found) for k, v in call["args"].items()}
-            found[call.get("id")] = getattr(found[owner], name)(**args)
+            args = {k: argument(v, actual) for k, v in call["args"].items()}
+            actual[call.get("id")] = getattr(actual[owner], name)(**args)
     for name in example["expected"]:
-        argument(name, found).name = name
+        argument(name, actual).name = name
     engine = net.builder.build_engine_with_config(net, net.builder.create_builder_config())
     inputs = [net.get_input(i) for i in range(net.num_inputs)]
     feeds = {
@@ -63,8 +63,8 @@ def test_example_gives_the_published_numbers_as_a_program(net, example):
         np.testing.assert_allclose(got.astype(np.float64), want, rtol=0, atol=example["tolerance"])
 
 
-@pytest.mark.parametrize(("condition", "wanted"), [(True, 5.0), (False, 0.0)])
-def test_the_example_of_a_conditional_gives_one_of_two_inputs(net, condition, wanted):
+@pytest.mark.parametrize(("condition", "expected"), [(True, 5.0), (False, 0.0)])
+def test_the_example_of_a_conditional_gives_one_of_two_inputs(net, condition, expected):
     chooser = net.add_if_conditional()
     assert chooser.set_condition(condition=net.add_input("condition", trt.bool, ()))
     one, other = (
@@ -75,8 +75,8 @@ def test_the_example_of_a_conditional_gives_one_of_two_inputs(net, condition, wa
     )
     net.mark_output(output.get_output(0))
     engine = net.builder.build_engine_with_config(net, net.builder.create_builder_config())
-    given = {"condition": np.array(condition), "true": np.float32([[5]]), "false": np.float32([[0]])}
-    assert [*engine.run(**given).values()] == [wanted]
+    inputs = {"condition": np.array(condition), "true": np.float32([[5]]), "false": np.float32([[0]])}
+    assert [*engine.run(**inputs).values()] == [expected]
 
 
 def test_an_assertion_of_different_shapes_fails_the_build(net, log):

@@ -96,10 +96,10 @@ def test_inputs_and_outputs_lie_as_their_format_says(engine_of, name, dtype):
     shape, sizes, place = PLACES[name]
     x = numbers(shape, dtype)
     # What lies between the elements of an input counts for nothing; in an output it is zero.
-    given, wanted = laid_out(x, sizes, place, rest=77), laid_out(x, sizes, place)
+    values, expected = laid_out(x, sizes, place, rest=77), laid_out(x, sizes, place)
     into, out = engine_of(name, "LINEAR", dtype, shape), engine_of("LINEAR", name, dtype, shape)
-    np.testing.assert_array_equal(run(into, given, shape, shape), x)
-    np.testing.assert_array_equal(run(out, x, shape, sizes), wanted)
+    np.testing.assert_array_equal(run(into, values, shape, shape), x)
+    np.testing.assert_array_equal(run(out, x, shape, sizes), expected)
 
 
 @pytest.mark.parametrize("name", PLACES)
@@ -107,35 +107,35 @@ def test_formats_are_right_for_open_sizes(engine_of, name):
     shape, sizes, place = PLACES[name]
     engine = engine_of(name, name, TYPES[name][0], (-1,) * len(shape), tuple(n + 30 for n in shape))
     x = numbers(shape, TYPES[name][0])
-    given = laid_out(x, sizes, place, rest=77)
-    np.testing.assert_array_equal(run(engine, given, shape, sizes), laid_out(x, sizes, place))
+    values = laid_out(x, sizes, place, rest=77)
+    np.testing.assert_array_equal(run(engine, values, shape, sizes), laid_out(x, sizes, place))
     np.testing.assert_array_equal(engine.run(x=x[:, :3])["y"], x[:, :3])
 
 
 def test_rows_for_a_dla_fill_lines_of_64_bytes(engine_of):
     x = numbers((2, 3, 2, 5), F16)
-    wanted = np.pad(x, [(0, 0), (0, 0), (0, 0), (0, 27)])  # 32 elements of 2 bytes
-    out = run(engine_of("LINEAR", "DLA_LINEAR", F16, x.shape), x, x.shape, wanted.shape)
-    np.testing.assert_array_equal(out, wanted)
-    out = run(engine_of("DLA_LINEAR", "LINEAR", F16, x.shape), wanted, x.shape, x.shape)
+    expected = np.pad(x, [(0, 0), (0, 0), (0, 0), (0, 27)])  # 32 elements of 2 bytes
+    out = run(engine_of("LINEAR", "DLA_LINEAR", F16, x.shape), x, x.shape, expected.shape)
+    np.testing.assert_array_equal(out, expected)
+    out = run(engine_of("DLA_LINEAR", "LINEAR", F16, x.shape), expected, x.shape, x.shape)
     np.testing.assert_array_equal(out, x)
 
 
 @pytest.mark.parametrize(("channels", "lanes", "width"), [(1, 1, 64), (3, 4, 16), (4, 4, 16)])
 def test_images_for_a_dla_have_one_or_four_elements_a_pixel(engine_of, channels, lanes, width):
     x = numbers((2, channels, 2, 5), I8)
-    wanted = np.zeros((2, 2, width, lanes), np.int8)
-    wanted[:, :, :5, :channels] = x.transpose(0, 2, 3, 1)
+    expected = np.zeros((2, 2, width, lanes), np.int8)
+    expected[:, :, :5, :channels] = x.transpose(0, 2, 3, 1)
     engine = engine_of("DLA_HWC4", "DLA_HWC4", I8, (-1, channels, -1, -1), (4, channels, 9, 9))
-    np.testing.assert_array_equal(run(engine, wanted, x.shape, wanted.shape), wanted)
+    np.testing.assert_array_equal(run(engine, expected, x.shape, expected.shape), expected)
 
 
 def test_what_is_no_number_between_elements_does_not_come_in(engine_of):
     shape, sizes, place = PLACES["HWC8"]
-    given = laid_out(numbers(shape, F16), sizes, place, rest=np.nan)
-    wanted = laid_out(numbers(shape, F16), *PLACES["CHW16"][1:])
+    values = laid_out(numbers(shape, F16), sizes, place, rest=np.nan)
+    expected = laid_out(numbers(shape, F16), *PLACES["CHW16"][1:])
     engine = engine_of("HWC8", "CHW16", F16, shape)
-    np.testing.assert_array_equal(run(engine, given, shape, wanted.shape), wanted)
+    np.testing.assert_array_equal(run(engine, values, shape, expected.shape), expected)
 
 
 @pytest.mark.parametrize("shape", [(0, 3, 2, 2), (1, 0, 2, 2), (1, 3, 0, 2)])
@@ -233,12 +233,12 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize(("name", "dtype", "shape", "wanted"), MISTAKES.values(), ids=MISTAKES)
-def test_formats_that_do_not_fit_fail_the_build(engine_of, log, name, dtype, shape, wanted):
+@pytest.mark.parametrize(("name", "dtype", "shape", "expected"), MISTAKES.values(), ids=MISTAKES)
+def test_formats_that_do_not_fit_fail_the_build(engine_of, log, name, dtype, shape, expected):
     most = tuple(3 if n < 0 else n for n in shape) if -1 in shape else None
     assert engine_of(name, "LINEAR", dtype, shape, most) is None
     assert log.lines[-1].startswith("[AR415] x")
-    assert f"wanted {wanted}" in log.lines[-1]
+    assert f"wanted {expected}" in log.lines[-1]
 
 
 def test_of_several_formats_one_that_fits_is_taken(net, log):
@@ -289,8 +289,8 @@ def test_inspectors_tell_of_formats(net):
     net.mark_output(y)
     config = net.builder.create_builder_config()
     config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
-    told = net.builder.build_engine_with_config(net, config).create_engine_inspector()
-    kernel = json.loads(told.get_layer_information(0, trt.LayerInformationFormat.JSON))
+    inspector = net.builder.build_engine_with_config(net, config).create_engine_inspector()
+    kernel = json.loads(inspector.get_layer_information(0, trt.LayerInformationFormat.JSON))
     assert [(t["Dimensions"], t["Format/Datatype"]) for t in kernel["Inputs"] + kernel["Outputs"]] == [
         ([1, 3, 2, 2], "Two wide channel vectorized row major FP16 format"),
         ([1, 3, 2, 2], "Channel major FP16 format where channel % 8 == 0"),

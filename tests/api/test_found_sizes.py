@@ -51,11 +51,11 @@ def test_each_run_finds_its_own_size_and_other_shapes_forget_it(net):
     x, y = np.float32([1, 0, 2]), np.zeros(9, np.int32)
     context.set_tensor_address("x", x)
     context.set_tensor_address("y", y)
-    found = []
+    results = []
     for x[2] in (3, 0, 4):
         assert context.execute_async_v3(0)
-        found.append(context._context.sizing.of("y"))
-    assert found == [(1, 2), (1, 1), (1, 2)]
+        results.append(context._context.sizing.of("y"))
+    assert results == [(1, 2), (1, 1), (1, 2)]
     context.set_input_shape("x", (2,))
     assert context._context.sizing.of("y") == (1, -1)
 
@@ -94,10 +94,10 @@ def test_layers_behind_compute_with_as_many_as_were_found(net):
                                        trt.UnaryOperation.SQRT).get_output(0))  # fmt: skip
     marked(net, twice=twice, total=total, again=again, count=net.add_shape(some).get_output(0))
     run = engine(net, x=((1, 1), (2, 3), (200, 300))).run
-    found = {name: y.tolist() for name, y in run(x=X).items()}
-    assert found == {"twice": [10, 14, -2], "total": [22], "again": [[0, 1]], "count": [3]}
-    found = {name: y.tolist() for name, y in run(x=0 * X).items()}
-    assert found == {"twice": [], "total": [0], "again": [[]], "count": [0]}
+    results = {name: y.tolist() for name, y in run(x=X).items()}
+    assert results == {"twice": [10, 14, -2], "total": [22], "again": [[0, 1]], "count": [3]}
+    results = {name: y.tolist() for name, y in run(x=0 * X).items()}
+    assert results == {"twice": [], "total": [0], "again": [[]], "count": [0]}
     large = np.random.default_rng(1).integers(-1, 2, (200, 300)).astype(np.float32)
     assert run(x=large)["twice"].tolist() == (2 * large[large != 0]).tolist()
 

@@ -47,8 +47,8 @@ def test_positions_far_outside_read_nothing_outside(net, mode, how, expected):
     sampling(net, (1, 1, 1, 4), (1, 1, 9, 2), sample_mode=mode, interpolation_mode=how)
     x = np.float32([1, 2, 3, 4]).reshape(1, 1, 1, 4)
     y = built(net).run(x=x, g=across(FAR))["y"].reshape(-1)
-    for got, wanted in zip(y, expected, strict=True):
-        assert 1 <= got <= 4 if wanted is None else got == wanted
+    for got, reference in zip(y, expected, strict=True):
+        assert 1 <= got <= 4 if reference is None else got == reference
 
 
 def test_a_nan_at_the_edge_does_not_show_outside(net):
@@ -124,8 +124,8 @@ def test_halves_count_positions_in_float32(net, how, most):
     grid = across(np.linspace(-0.99, 0.99, 50)).astype(np.float16)
     y = built(net).run(x=image, g=grid)["y"].reshape(-1)
     at = ((grid[0, 0, :, 0].astype(np.float64) + 1) * 3000 - 1) / 2
-    wanted = image.reshape(-1)[np.rint(at).astype(int)] if how is NEAREST else np.sin(at / 9)
-    assert np.abs(y - wanted).max() <= most
+    expected = image.reshape(-1)[np.rint(at).astype(int)] if how is NEAREST else np.sin(at / 9)
+    assert np.abs(y - expected).max() <= most
 
 
 def test_mistakes_are_told_with_the_layer(net, log):

@@ -48,8 +48,8 @@ def tensor(name, *dimensions):
 
 
 def test_a_detailed_engine_tells_everything_of_a_kernel(engine_of_chain):
-    told = engine_of_chain(Verbosity.DETAILED).create_engine_inspector()
-    first = json.loads(told.get_layer_information(0, JSON))
+    report = engine_of_chain(Verbosity.DETAILED).create_engine_inspector()
+    first = json.loads(report.get_layer_information(0, JSON))
     layers = first.pop("Layers")
     assert first == {
         "Name": "times+total",
@@ -71,8 +71,8 @@ def test_a_detailed_engine_tells_everything_of_a_kernel(engine_of_chain):
 
 
 def test_tensors_between_kernels_have_one_name(engine_of_chain):
-    told = engine_of_chain(Verbosity.DETAILED).create_engine_inspector()
-    first, second = json.loads(told.get_engine_information(JSON))["Layers"]
+    report = engine_of_chain(Verbosity.DETAILED).create_engine_inspector()
+    first, second = json.loads(report.get_engine_information(JSON))["Layers"]
     assert (second["Name"], second["LayerType"], second["ParameterType"]) == (
         "twice",
         "ElementWise",
@@ -83,11 +83,11 @@ def test_tensors_between_kernels_have_one_name(engine_of_chain):
 
 def test_sizes_are_those_of_the_context(engine_of_chain):
     engine = engine_of_chain(Verbosity.DETAILED)
-    told, context = engine.create_engine_inspector(), engine.create_execution_context()
-    told.execution_context = context
-    assert json.loads(told.get_layer_information(1, JSON))["Outputs"] == [tensor("y", -1, 1)]
+    report, context = engine.create_engine_inspector(), engine.create_execution_context()
+    report.execution_context = context
+    assert json.loads(report.get_layer_information(1, JSON))["Outputs"] == [tensor("y", -1, 1)]
     context.set_input_shape("x", (3, 40))
-    assert json.loads(told.get_layer_information(1, JSON))["Outputs"] == [tensor("y", 3, 1)]
+    assert json.loads(report.get_layer_information(1, JSON))["Outputs"] == [tensor("y", 3, 1)]
 
 
 @pytest.mark.parametrize(
@@ -98,19 +98,19 @@ def test_sizes_are_those_of_the_context(engine_of_chain):
     ],
 )
 def test_less_verbose_engines_tell_names_or_nothing(engine_of_chain, verbosity, layers, first):
-    told = engine_of_chain(verbosity).create_engine_inspector()
-    whole = json.loads(told.get_engine_information(JSON))
+    report = engine_of_chain(verbosity).create_engine_inspector()
+    whole = json.loads(report.get_engine_information(JSON))
     assert (whole["Layers"], whole["Bindings"]) == (layers, ["x", "t", "y"])
-    assert json.loads(told.get_layer_information(0, JSON)) == first
-    assert told.get_layer_information(0, ONELINE) == first
-    lines = told.get_engine_information(ONELINE).splitlines()
+    assert json.loads(report.get_layer_information(0, JSON)) == first
+    assert report.get_layer_information(0, ONELINE) == first
+    lines = report.get_engine_information(ONELINE).splitlines()
     assert lines[: len(layers) + 6] == ["Layers:", *layers, "", "Bindings:", "x", "t", "y"]
 
 
 def test_lines_are_written_as_tensorrt_writes_them(engine_of_chain):
-    told = engine_of_chain(Verbosity.DETAILED).create_engine_inspector()
+    report = engine_of_chain(Verbosity.DETAILED).create_engine_inspector()
     form = "Format/Datatype: Row major linear FP16 format"
-    line = told.get_layer_information(1, ONELINE)
+    line = report.get_layer_information(1, ONELINE)
     assert line.startswith(
         "Name: twice, LayerType: ElementWise, "
         f"Inputs: [{{ Name: t, Location: Device, Dimensions: [-1,1], {form} }}], "
@@ -135,8 +135,8 @@ def test_every_element_type_has_a_format_that_tools_know(net):
         net.mark_output(net.add_identity(net.add_input(dtype.name, dtype, (3,))).get_output(0))
     config = net.builder.create_builder_config()
     config.profiling_verbosity = Verbosity.DETAILED
-    told = net.builder.build_engine_with_config(net, config).create_engine_inspector()
-    layers = json.loads(told.get_engine_information(JSON))["Layers"]
+    report = net.builder.build_engine_with_config(net, config).create_engine_inspector()
+    layers = json.loads(report.get_engine_information(JSON))["Layers"]
     assert [layer["Inputs"][0]["Format/Datatype"] for layer in layers] == [*known.values()]
     assert {layer["LayerType"] for layer in layers} == {"Identity"}
 
@@ -147,10 +147,14 @@ def test_a_constant_that_is_an_output_is_told_by_its_layer(net):
     net.mark_output(constant.get_output(0))
     config = net.builder.create_builder_config()
     config.profiling_verbosity = Verbosity.DETAILED
-    told = net.builder.build_engine_with_config(net, config).create_engine_inspector()
-    found = json.loads(told.get_layer_information(0, JSON))
-    assert (found["Name"], found["LayerType"], found["Inputs"]) == ("numbers", "Constant", [])
-    assert found["Weights"] == {"Type": "Float", "Count": 3}
+    report = net.builder.build_engine_with_config(net, config).create_engine_inspector()
+    information = json.loads(report.get_layer_information(0, JSON))
+    assert (information["Name"], information["LayerType"], information["Inputs"]) == (
+        "numbers",
+        "Constant",
+        [],
+    )
+    assert information["Weights"] == {"Type": "Float", "Count": 3}
 
 
 def test_versions_for_sizes_are_told_with_the_names_that_a_profiler_hears(net):
@@ -173,8 +177,8 @@ def test_versions_for_sizes_are_told_with_the_names_that_a_profiler_hears(net):
 def test_an_inspector_reads_its_records_once(engine_of_chain, monkeypatch):
     calls = []
     monkeypatch.setattr(inspector, "parse_records", lambda *a: calls.append(a) or parse_records(*a))
-    told = engine_of_chain(Verbosity.DETAILED).create_engine_inspector()
-    assert told.get_layer_information(0, JSON) != told.get_layer_information(1, JSON)
+    report = engine_of_chain(Verbosity.DETAILED).create_engine_inspector()
+    assert report.get_layer_information(0, JSON) != report.get_layer_information(1, JSON)
     assert len(calls) == 1
 
 
@@ -190,26 +194,28 @@ def test_kernels_that_convolve_tell_it_in_the_words_of_tensorrt(net, groups):
     net.mark_output(net.add_activation(conv.get_output(0), trt.ActivationType.TANH).get_output(0))
     config = net.builder.create_builder_config()
     config.profiling_verbosity = Verbosity.DETAILED
-    told = net.builder.build_engine_with_config(net, config).create_engine_inspector()
-    layers = json.loads(told.get_engine_information(JSON))["Layers"]
-    (found,) = [layer for layer in layers if layer["ParameterType"] == "Convolution"]
-    assert (found["Kernel"], found["PrePadding"], found["Stride"]) == ([3, 3], [1, 1], [1, 1])
-    assert (found["OutMaps"], found["Groups"], found["HasBias"]) == (6, groups, 1)
-    shapes = [t["Dimensions"] for t in found["Inputs"] + found["Outputs"]]
+    report = net.builder.build_engine_with_config(net, config).create_engine_inspector()
+    layers = json.loads(report.get_engine_information(JSON))["Layers"]
+    (results,) = [layer for layer in layers if layer["ParameterType"] == "Convolution"]
+    assert (results["Kernel"], results["PrePadding"], results["Stride"]) == ([3, 3], [1, 1], [1, 1])
+    assert (results["OutMaps"], results["Groups"], results["HasBias"]) == (6, groups, 1)
+    shapes = [t["Dimensions"] for t in results["Inputs"] + results["Outputs"]]
     assert [(len(shape), shape[1]) for shape in shapes] == [(4, 6), (4, 6)]
 
 
 def test_sizes_that_a_branch_tells_inside_are_unknown(net):
     x, choice = net.add_input("x", trt.float32, (6,)), net.add_if_conditional()
     choice.set_condition(net.add_input("flag", trt.bool, ()))
-    found = net.add_non_zero(choice.add_input(x).get_output(0)).get_output(0)
-    ways = [net.add_unary(found, op) for op in (trt.UnaryOperation.NEG, trt.UnaryOperation.ABS)]
-    made = choice.add_output(*(way.get_output(0) for way in ways)).get_output(0)
-    net.mark_output(made)
+    output = net.add_non_zero(choice.add_input(x).get_output(0)).get_output(0)
+    ways = [net.add_unary(output, op) for op in (trt.UnaryOperation.NEG, trt.UnaryOperation.ABS)]
+    layer = choice.add_output(*(way.get_output(0) for way in ways)).get_output(0)
+    net.mark_output(layer)
     config = net.builder.create_builder_config()
     config.profiling_verbosity = Verbosity.DETAILED
-    told = net.builder.build_engine_with_config(net, config).create_engine_inspector()
+    report = net.builder.build_engine_with_config(net, config).create_engine_inspector()
     shapes = [
-        t["Dimensions"] for x in json.loads(told.get_engine_information(JSON))["Layers"] for t in x["Inputs"]
+        t["Dimensions"]
+        for x in json.loads(report.get_engine_information(JSON))["Layers"]
+        for t in x["Inputs"]
     ]
     assert [1, -1] in shapes

@@ -57,8 +57,8 @@ def test_tokens_outside_the_cache_are_refused_before_any_is_written(bound, log, 
     assert not context.execute_async_v3(0)
     assert arrays["cache"].sum() == 0
     assert "[AR131] (Unnamed Layer* 0) [KVCacheUpdate] (test_kv_cache.py:" in log.lines[0]
-    wanted = "wanted all of them at 0 to 5; write inside the 6 positions of the cache"
-    assert f"got 2 tokens from position {wrong} on, {wanted}" in log.lines[0]
+    expected = "wanted all of them at 0 to 5; write inside the 6 positions of the cache"
+    assert f"got 2 tokens from position {wrong} on, {expected}" in log.lines[0]
     arrays["at"][1] = 4
     assert context.execute_async_v3(0)
     assert arrays["cache"].sum() == arrays["new"].sum()
@@ -99,14 +99,14 @@ def test_half_types_are_written_bit_for_bit(net, dtype):
     net.mark_output(layer.get_output(0))
     bits = np.random.default_rng(0).integers(0, 1 << 16, (1, 2, 5, 3)).astype(np.uint16)  # NaN, too
     fresh = np.uint16([[[[1, 2, 3]], [[0xFFFF, 5, 6]]]])
-    wanted = bits.copy()
-    wanted[:, :, 3:4] = fresh
+    expected = bits.copy()
+    expected[:, :, 3:4] = fresh
     context = built(net).create_execution_context()
     arrays = {"cache": bits, "new": fresh, "at": np.int32([3]), "updated": bits}
     for name, array in arrays.items():
         context.set_tensor_address(name, array.ctypes.data)
     assert context.execute_async_v3(0)
-    assert (bits == wanted).all()
+    assert (bits == expected).all()
 
 
 def test_an_update_that_is_not_bound_to_its_cache_is_refused(bound, log):

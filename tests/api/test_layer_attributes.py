@@ -567,8 +567,8 @@ def test_an_attribute_reads_back_and_only_its_class_has_it(cls, name, net):
     x, add, value, *_ = CASES[cls, name]
     layer = add(net, net.add_input("x", trt.float32, np.shape(x)))
     setattr(layer, name, value)
-    found = getattr(layer, name)
-    shown = [*found][: len(value)] if np.ndim(value) else found
+    result = getattr(layer, name)
+    shown = [*result][: len(value)] if np.ndim(value) else result
     assert (type(layer).__name__, np.array_equal(shown, value)) == (cls, True)
     assert name == "type" or not hasattr(trt.ILayer, name)
 
@@ -628,8 +628,8 @@ def test_attributes_start_at_the_documented_defaults(net):
         net.add_pooling_nd(x, trt.PoolingType.MAX, (2, 2)),
         net.add_quantize(x, x),
     ]
-    found = {type(v).__name__: {n: getattr(v, n) for n in DEFAULTS[type(v).__name__]} for v in layers}
-    assert found == DEFAULTS
+    results = {type(v).__name__: {n: getattr(v, n) for n in DEFAULTS[type(v).__name__]} for v in layers}
+    assert results == DEFAULTS
     unset = [layers[2].shape, layers[3].reshape_dims, layers[4].axes]
     assert [dims.rank for dims in unset] == [-1, -1, -1]
 

@@ -38,8 +38,8 @@ def numbers(net, *values):
 def test_name_and_metadata_reach_the_engine(net, engine_of):
     layer = net.add_identity(net.add_input("x", F, (2,)))
     layer.name, layer.metadata = "same", "module: encoder"
-    told = json.loads(engine_of(layer).create_engine_inspector().get_layer_information(0, JSON))
-    assert (told["Name"], told["Metadata"]) == ("same", "module: encoder")
+    information = json.loads(engine_of(layer).create_engine_inspector().get_layer_information(0, JSON))
+    assert (information["Name"], information["Metadata"]) == ("same", "module: encoder")
 
 
 def test_messages_name_the_layer(net, log):
@@ -212,11 +212,11 @@ def test_layers_that_a_network_hands_back_have_the_type_of_layers_until_their_cl
 def test_a_layer_that_a_network_hands_back_is_the_layer(net):
     x = net.add_input("x", trt.float32, (1,))
     relu = net.add_activation(x, trt.ActivationType.LEAKY_RELU)
-    found = net.get_layer(0)
-    found.name, found.alpha = "leaky", 0.25
+    result = net.get_layer(0)
+    result.name, result.alpha = "leaky", 0.25
     config = net.builder.create_builder_config()
-    config.set_device_type(found, trt.DeviceType.DLA)
-    assert (relu.name, relu.alpha, {relu: 1}[found], repr(found)) == ("leaky", 0.25, 1, repr(relu))
+    config.set_device_type(result, trt.DeviceType.DLA)
+    assert (relu.name, relu.alpha, {relu: 1}[result], repr(result)) == ("leaky", 0.25, 1, repr(relu))
     assert config.get_device_type(relu) is trt.DeviceType.DLA
     with pytest.raises(AttributeError, match="AR313"):
-        found.alhpa = 1
+        result.alhpa = 1

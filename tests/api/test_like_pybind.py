@@ -68,8 +68,8 @@ def test_enum_member_is_itself_after_copying(copied):
 
 def enums():
     """Every enum of the API."""
-    found = {getattr(trt, name) for name in dir(trt)} | {trt.ILogger.Severity}
-    return sorted((x for x in found if isinstance(x, enum.EnumMeta)), key=lambda x: x.__qualname__)
+    results = {getattr(trt, name) for name in dir(trt)} | {trt.ILogger.Severity}
+    return sorted((x for x in results if isinstance(x, enum.EnumMeta)), key=lambda x: x.__qualname__)
 
 
 @pytest.mark.parametrize("kind", enums(), ids=lambda kind: kind.__qualname__)
@@ -111,9 +111,9 @@ def test_dir_of_a_class_names_what_can_be_had(kind):
 
 def things():
     """Objects of public classes, and layers that a program gave another class."""
-    made = layer()
-    network, builder = state_of(made).network.it, trt.Builder(trt.Logger(trt.Logger.ERROR))
-    yield from (made, made.get_input(0), network, builder, builder.create_builder_config())
+    instance = layer()
+    network, builder = state_of(instance).network.it, trt.Builder(trt.Logger(trt.Logger.ERROR))
+    yield from (instance, instance.get_input(0), network, builder, builder.create_builder_config())
     yield from (builder.create_optimization_profile(), trt.Runtime(trt.Logger()), weights(), trt.int8)
     for kind in (c for c in classes() if issubclass(c, trt.ILayer)):
         other = layer()

@@ -24,8 +24,8 @@ def test_cast_to_uint8_wraps_above_and_keeps_to_zero_below(builder, dtype, count
     network = builder.create_network()
     x = network.add_input("x", trt.DataType.HALF if dtype is np.float16 else trt.float32, (count,))
     network.mark_output(network.add_cast(x, trt.uint8).get_output(0))
-    given = np.resize(np.array([-30, 250, 260, 290], dtype), count)
-    (y,) = run(builder, network, x=given).values()
+    values = np.resize(np.array([-30, 250, 260, 290], dtype), count)
+    (y,) = run(builder, network, x=values).values()
     assert y.tolist() == np.resize([0, 250, 4, 34], count).tolist()
 
 
@@ -131,11 +131,11 @@ def test_defaults_of_configurations_and_contexts(builder):
     network.mark_output(network.add_identity(network.add_input("n", trt.int32, (2,))).get_output(0))
     engine = builder.build_engine_with_config(network, config)
     assert engine.get_tensor_format_desc("n") == "Row major linear INT32 format (kLINEAR)"
-    made = engine.create_runtime_config()
+    built = engine.create_runtime_config()
     strategy = trt.ExecutionContextAllocationStrategy.STATIC
     assert engine.create_execution_context().get_runtime_config() is None
     assert engine.create_execution_context(strategy).get_runtime_config() is None
-    assert engine.create_execution_context(runtime_config=made).get_runtime_config() is made
+    assert engine.create_execution_context(runtime_config=built).get_runtime_config() is built
 
 
 def test_formats_of_a_tensor_inside_are_all_with_a_warning():
@@ -168,9 +168,9 @@ def test_default_names_are_those_of_tensorrt(builder):
 
 
 def test_weights_are_shown_in_one_dimension():
-    given = np.arange(6, dtype=np.float32).reshape(2, 3)
-    assert trt.Weights(given).numpy().tolist() == [0, 1, 2, 3, 4, 5]
-    assert np.shares_memory(trt.Weights(given).numpy(), given)
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    assert trt.Weights(values).numpy().tolist() == [0, 1, 2, 3, 4, 5]
+    assert np.shares_memory(trt.Weights(values).numpy(), values)
 
 
 def test_size_of_a_plugin_that_is_not_set_is_none():
@@ -208,9 +208,9 @@ def test_resize_with_nothing_set_is_the_input(builder):
     profile, config = builder.create_optimization_profile(), builder.create_builder_config()
     profile.set_shape("x", (1, 2, 3), (1, 2, 3), (4, 2, 3))
     config.add_optimization_profile(profile)
-    given = np.arange(12, dtype=np.float32).reshape(2, 2, 3)
-    (y,) = run(builder, network, config, x=given).values()
-    assert (y == given).all()
+    values = np.arange(12, dtype=np.float32).reshape(2, 2, 3)
+    (y,) = run(builder, network, config, x=values).values()
+    assert (y == values).all()
 
 
 def test_zero_point_of_float32_zeros_is_none(builder):
@@ -269,22 +269,22 @@ def of_codes(builder, network, dtype):
     layer.axis, layer.get_output(0).name = 1, "y"
     network.mark_output(layer.get_output(0))
     engine = builder.build_engine_with_config(network, builder.create_builder_config())
-    given = np.float32([[4, 0.7, -1.6, 3, *[0] * 12]])
-    return layer.get_output(0), engine.get_tensor_dtype("y"), engine.run(x=given)["y"]
+    values = np.float32([[4, 0.7, -1.6, 3, *[0] * 12]])
+    return layer.get_output(0), engine.get_tensor_dtype("y"), engine.run(x=values)["y"]
 
 
 @pytest.mark.parametrize(
     ("dtype", "numbers"), [(trt.fp8, [2, 0.34375, -0.8125, 1.5]), (trt.fp4, [2, 0.5, -1, 1.5])]
 )
 def test_codes_leave_weakly_typed_networks_as_numbers(builder, dtype, numbers):
-    tensor, told, y = of_codes(builder, builder.create_network(), dtype)
-    assert (tensor.dtype, told, y.dtype) == (dtype, trt.float32, np.float32)
+    tensor, reported, y = of_codes(builder, builder.create_network(), dtype)
+    assert (tensor.dtype, reported, y.dtype) == (dtype, trt.float32, np.float32)
     assert y[0, :4].tolist() == numbers
 
 
 @pytest.mark.parametrize(("dtype", "name"), [(trt.fp8, "float8_e4m3fn"), (trt.fp4, "float4_e2m1fn")])
 def test_codes_leave_strongly_typed_networks_as_codes(builder, dtype, name):
     strong = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
-    tensor, told, y = of_codes(builder, strong, dtype)
-    assert (tensor.dtype, told, y.dtype.name) == (dtype, dtype, name)
+    tensor, reported, y = of_codes(builder, strong, dtype)
+    assert (tensor.dtype, reported, y.dtype.name) == (dtype, dtype, name)
     assert y[0, 0].astype(float) == 2

@@ -16,16 +16,16 @@ def number(net, x):
 
 
 def layer(net, boxes, scores, most=9, iou=None, least=None):
-    found = net.add_nms(boxes, scores, number(net, np.int32(most)))
+    result = net.add_nms(boxes, scores, number(net, np.int32(most)))
     for k, threshold in ((3, iou), (4, least)):
         if threshold is not None:
-            found.set_input(k, number(net, np.float32(threshold)))
-    return found
+            result.set_input(k, number(net, np.float32(threshold)))
+    return result
 
 
 def test_what_is_kept_is_sorted_by_score_across_classes(net):
-    found = layer(net, net.add_input("boxes", F, (1, 3, 4)), net.add_input("scores", F, (1, 3, 2)))
-    marked(net, y=found.get_output(0), count=found.get_output(1))
+    result = layer(net, net.add_input("boxes", F, (1, 3, 4)), net.add_input("scores", F, (1, 3, 2)))
+    marked(net, y=result.get_output(0), count=result.get_output(1))
     got = engine(net).run(boxes=BOXES, scores=SCORES)
     assert got["y"].tolist() == [[0, 1, 2], [0, 0, 1], [0, 0, 2], [0, 1, 0]]
     assert got["count"].tolist() == 4
@@ -41,8 +41,8 @@ def test_thresholds_are_exclusive_for_scores_and_inclusive_for_overlaps(net):
 
 
 def test_memory_is_kept_for_what_a_constant_number_of_boxes_allows(net):
-    found = layer(net, net.add_input("boxes", F, (1, 3, 4)), net.add_input("scores", F, (1, 3, 2)), most=1)
-    marked(net, y=found.get_output(0))
+    result = layer(net, net.add_input("boxes", F, (1, 3, 4)), net.add_input("scores", F, (1, 3, 2)), most=1)
+    marked(net, y=result.get_output(0))
     context = engine(net).create_execution_context()
     room = np.zeros(6, np.int32)
     assert context.get_max_output_size("y") == room.nbytes
@@ -69,7 +69,7 @@ def test_boxes_are_gathered_behind_it_whatever_their_number(net):
 
 
 def test_scores_that_are_no_numbers_are_not_above_a_threshold(net):
-    found = layer(net, net.add_input("boxes", F, (1, 3, 4)), net.add_input("scores", F, (1, 3, 1)))
-    marked(net, y=found.get_output(0))
+    result = layer(net, net.add_input("boxes", F, (1, 3, 4)), net.add_input("scores", F, (1, 3, 1)))
+    marked(net, y=result.get_output(0))
     scores = np.float32([[[np.nan], [np.inf], [-np.inf]]])
     assert engine(net).run(boxes=BOXES, scores=scores)["y"].tolist() == [[0, 0, 1]]

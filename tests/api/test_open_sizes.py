@@ -51,9 +51,9 @@ def filled(net, shape, alpha=0, beta=1, dtype=F):
     return layer.get_output(0)
 
 
-def arange(net, dtype=F, *given):
+def arange(net, dtype=F, *values):
     """What ONNX calls a Range, of three inputs."""
-    start, limit, delta = given or (net.add_input(name, dtype, (1,)) for name in ("start", "limit", "delta"))
+    start, limit, delta = values or (net.add_input(name, dtype, (1,)) for name in ("start", "limit", "delta"))
     way, by = element(net, E.SUB, limit, start), delta
     if dtype is not F:
         way, by = (net.add_cast(x, trt.float64).get_output(0) for x in (way, by))
@@ -94,8 +94,8 @@ def test_scales_between_layers_follow_dynamic_sizes(net):
     for n, width, s in ((1, 4, 2), (2, 8, 3), (4, 16, 0.5), (9, 64, 10), (3, 5, 1), (3, 5, 0)):
         x = np.random.default_rng(1).random((n, 2, width), np.float32)
         at = np.arange(int(width * s)) / max(int(width * s), 1) * width
-        wanted = [[np.interp(at, range(width), row**2).sum() for row in rows] for rows in x]
-        assert np.allclose(run(x=x, s=np.float32([s]))["sums"], wanted, rtol=1e-5)
+        expected = [[np.interp(at, range(width), row**2).sum() for row in rows] for rows in x]
+        assert np.allclose(run(x=x, s=np.float32([s]))["sums"], expected, rtol=1e-5)
 
 
 def test_images_of_any_size_are_convolved(net):
@@ -109,8 +109,8 @@ def test_images_of_any_size_are_convolved(net):
         x = np.random.default_rng(3).random((1, 2, height, 6), np.float32)
         large = x.repeat(s, 2).repeat(s, 3)[0]
         windows = np.lib.stride_tricks.sliding_window_view(large, (3, 3), (1, 2))
-        wanted = np.einsum("chwij,ocij->ohw", windows, kernel)
-        assert np.allclose(run(x=x, s=np.float32([s]))["y"][0], wanted, rtol=1e-4)
+        expected = np.einsum("chwij,ocij->ohw", windows, kernel)
+        assert np.allclose(run(x=x, s=np.float32([s]))["y"][0], expected, rtol=1e-4)
 
 
 TYPES = {
@@ -153,11 +153,11 @@ def test_layers_behind_a_range_compute_with_all_of_it(net):
     marked(net, y=y, total=total, ones=ones)
     run, x = engine(net).run, np.float32([[1], [-2], [3]])
     for numbers in ENDS:
-        wanted = x * np.arange(*numbers, dtype=np.float32) + x
-        found = run(x=x, **ends(*numbers))
-        assert np.allclose(found["y"], wanted)
-        assert np.allclose(found["total"], wanted.sum(1, keepdims=True), rtol=1e-5)
-        assert np.allclose(found["ones"], wanted @ wanted.T, rtol=1e-5)
+        expected = x * np.arange(*numbers, dtype=np.float32) + x
+        actual = run(x=x, **ends(*numbers))
+        assert np.allclose(actual["y"], expected)
+        assert np.allclose(actual["total"], expected.sum(1, keepdims=True), rtol=1e-5)
+        assert np.allclose(actual["ones"], expected @ expected.T, rtol=1e-5)
 
 
 def test_sizes_are_quotients_rounded_to_zero_by_sign_and_magnitude(net):
@@ -168,14 +168,14 @@ def test_sizes_are_quotients_rounded_to_zero_by_sign_and_magnitude(net):
     size = element(net, E.PROD, element(net, E.FLOOR_DIV, rows, two), sign)
     fill = net.add_fill((-1,), trt.FillOperation.LINSPACE, trt.int64)
     fill.set_input(0, size)
-    for k, given in ((1, np.array(0, np.int64)), (2, np.array([1], np.int64))):
-        fill.set_input(k, net.add_constant(given.shape, given).get_output(0))
+    for k, value in ((1, np.array(0, np.int64)), (2, np.array([1], np.int64))):
+        fill.set_input(k, net.add_constant(value.shape, value).get_output(0))
     marked(net, y=fill.get_output(0))
-    made = engine(net, x=((1, 2), (5, 2), (9, 2)))
-    context = made.create_execution_context()
+    built = engine(net, x=((1, 2), (5, 2), (9, 2)))
+    context = built.create_execution_context()
     context.set_input_shape("x", (7, 2))
     assert tuple(context.get_tensor_shape("y")) == (3,)
-    assert made.run(x=np.zeros((7, 2), np.float32))["y"].tolist() == [0, 1, 2]
+    assert built.run(x=np.zeros((7, 2), np.float32))["y"].tolist() == [0, 1, 2]
 
 
 def test_sizes_follow_from_what_has_such_sizes(net):
@@ -186,9 +186,9 @@ def test_sizes_follow_from_what_has_such_sizes(net):
     marked(net, first=first, second=second)
     run = engine(net).run
     for n in (3, 0, 1, 40, 7, 80):
-        found = run(n=np.float32([n]))
-        assert np.array_equal(found["first"], np.arange(n))
-        assert np.array_equal(found["second"], 1 + np.arange(n * (n - 1) // 2))
+        result = run(n=np.float32([n]))
+        assert np.array_equal(result["first"], np.arange(n))
+        assert np.array_equal(result["second"], 1 + np.arange(n * (n - 1) // 2))
 
 
 def test_windows_and_shapes_may_come_from_any_data(net):
@@ -204,10 +204,10 @@ def test_windows_and_shapes_may_come_from_any_data(net):
     marked(net, cut=cut.get_output(0), around=around.get_output(0), folded=folded.get_output(0))
     run, x = engine(net).run, np.random.default_rng(4).random((8, 6), np.float32)
     for n in (1, 2, 4, 8):
-        found = run(x=x, n=np.float32([n]))
-        assert np.array_equal(found["cut"], x[:n])
-        assert np.array_equal(found["around"], np.tile(x, (1, 1))[:n])
-        assert np.array_equal(found["folded"], x.reshape(n, -1))
+        result = run(x=x, n=np.float32([n]))
+        assert np.array_equal(result["cut"], x[:n])
+        assert np.array_equal(result["around"], np.tile(x, (1, 1))[:n])
+        assert np.array_equal(result["folded"], x.reshape(n, -1))
     with pytest.raises(ShapeError, match=r"AR114.*got 9"):
         run(x=x, n=np.float32([9]))
     with pytest.raises(ShapeError, match=r"AR103"):
@@ -302,9 +302,9 @@ def test_what_was_computed_before_survives_that_memory_grows(net):
     marked(net, y=element(net, E.SUM, table.get_output(0), kept), z=element(net, E.PROD, part, kept))
     run, x = engine(net, x=((3,), (8,), (99,))).run, np.float32([4, 9, 16, 0])
     for n in (1, 100000, 5, 300000):
-        found = run(x=x, n=np.float32([n]))
-        assert np.allclose(found["y"], 29 + np.cumsum(np.arange(n + 9)), rtol=1e-4)
-        assert found["z"].tolist() == [9 * 29]
+        result = run(x=x, n=np.float32([n]))
+        assert np.allclose(result["y"], 29 + np.cumsum(np.arange(n + 9)), rtol=1e-4)
+        assert result["z"].tolist() == [9 * 29]
 
 
 def test_numbers_that_are_no_sizes_are_refused_and_the_next_run_is_right(net):
@@ -361,8 +361,8 @@ def test_sizes_are_products_in_float32_rounded_down(net):
     marked(net, y=resized(net, net.add_input("x", F, (10,)), net.add_input("s", F, (1,))))
     run = engine(net).run
     for s in (0.7, 0.3, 0.1, 1.1, 2.9999999, 0.0999999):
-        wanted = np.floor(np.float32(10) * np.float32(s))
-        assert run(x=np.zeros(10, np.float32), s=np.float32([s]))["y"].shape == (wanted,)
+        expected = np.floor(np.float32(10) * np.float32(s))
+        assert run(x=np.zeros(10, np.float32), s=np.float32([s]))["y"].shape == (expected,)
 
 
 def test_a_loop_concatenates_as_many_turns_as_any_data_say(net):
@@ -403,8 +403,8 @@ def test_both_branches_of_a_condition_may_have_sizes_of_their_own(net):
 
 def test_what_is_not_zero_is_found_among_as_many_as_any_data_say(net):
     x = filled(net, size(net), -5.0)
-    found = net.add_non_zero(net.add_activation(x, trt.ActivationType.RELU).get_output(0)).get_output(0)
-    marked(net, y=element(net, E.SUM, found, found))
+    output = net.add_non_zero(net.add_activation(x, trt.ActivationType.RELU).get_output(0)).get_output(0)
+    marked(net, y=element(net, E.SUM, output, output))
     run = engine(net).run
     for n in (8, 0, 6, 3000, 1, 9000):
         assert run(n=np.float32([n]))["y"].tolist() == [list(range(12, 2 * n, 2))]
@@ -486,9 +486,9 @@ def test_sizes_that_a_branch_decides_are_found_before_it(net):
     marked(net, y=layer.get_output(0))
     run = engine(net).run
     for x in np.float32([[0, 1, 0, 1, 1, 0], [0] * 6, [1] * 6]):
-        found = np.flatnonzero(x)
-        assert np.array_equal(run(flag=np.array(True), x=x)["y"], np.arange(found.sum()))
-        assert np.array_equal(run(flag=np.array(False), x=x)["y"], found)
+        result = np.flatnonzero(x)
+        assert np.array_equal(run(flag=np.array(True), x=x)["y"], np.arange(result.sum()))
+        assert np.array_equal(run(flag=np.array(False), x=x)["y"], result)
 
 
 def test_a_loop_decides_no_size_without_a_bound_anew(net):

@@ -16,8 +16,8 @@ def run(net, *outputs, **feeds):
         tensor.name = f"y{number}"
         net.mark_output(tensor)
     engine = net.builder.build_engine_with_config(net, net.builder.create_builder_config())
-    found = engine.run(**feeds)
-    return [found[f"y{number}"] for number in range(len(outputs))]
+    results = engine.run(**feeds)
+    return [results[f"y{number}"] for number in range(len(outputs))]
 
 
 def bytes_of(x):
@@ -41,8 +41,8 @@ def test_elements_are_moved_cast_and_chosen(net, t):
     back = net.add_cast(wide, t).get_output(0)
     got = run(net, turned.get_output(0), both, wide, back, x=x)
     assert [y.dtype for y in got] == [kind, kind, np.float32, kind]
-    for moved, wanted in zip(got, (x.T, np.concatenate([x[:, 3:43:4]] * 2)), strict=False):
-        assert bytes_of(moved) == bytes_of(wanted)
+    for moved, expected in zip(got, (x.T, np.concatenate([x[:, 3:43:4]] * 2)), strict=False):
+        assert bytes_of(moved) == bytes_of(expected)
     np.testing.assert_array_equal(got[2], x.astype(np.float32))
     finite = np.isfinite(got[2])
     assert (got[3].astype(np.float32) == got[2])[finite].all()
@@ -58,8 +58,8 @@ def test_integers_wrap_and_divide_as_integers(net, t):
     ops = (E.SUM, E.PROD, E.SUB, E.MAX, E.FLOOR_DIV, E.GREATER)
     got = run(net, *(net.add_elementwise(x, y, op).get_output(0) for op in ops), a=a, b=b)
     with np.errstate(all="ignore"):
-        wanted = [a + b, a * b, a - b, np.maximum(a, b), a // b, a > b]
-    assert [g.tolist() for g in got] == [w.tolist() for w in wanted]
+        expected = [a + b, a * b, a - b, np.maximum(a, b), a // b, a > b]
+    assert [g.tolist() for g in got] == [w.tolist() for w in expected]
 
 
 def test_float64_is_computed_in_float64(net):

@@ -80,8 +80,8 @@ def test_every_permission_has_a_case_and_a_row_in_the_docs():
 def test_a_build_warns_once(permission):
     log, plan = build(CASES[permission])
     assert plan is not None
-    (told,) = [w for w in log.warnings if "TensorRT would refuse this network" in w]
-    assert "ANYRT_LIKE_TENSORRT=1" in told
+    (messages,) = [w for w in log.warnings if "TensorRT would refuse this network" in w]
+    assert "ANYRT_LIKE_TENSORRT=1" in messages
 
 
 @pytest.mark.parametrize("permission", PERMISSIONS, ids=lambda p: p.title)

@@ -190,11 +190,11 @@ def test_every_precision_of_a_chain_may_be_ordered(log):
         y = layer.get_output(0)
     network.mark_output(y)
     config.set_flag(OBEY)
-    x, wanted = np.float32([0, 0.1, -1, 0.5]), np.float16([0, 0.1, -1, 0.5])
+    x, expected = np.float32([0, 0.1, -1, 0.5]), np.float16([0, 0.1, -1, 0.5])
     for _ in range(3):
-        wanted = np.exp(wanted.astype(np.float64)).astype(np.float16)
+        expected = np.exp(expected.astype(np.float64)).astype(np.float16)
     (got,) = builder.build_engine_with_config(network, config).run(x=x).values()
-    assert got.tolist() == wanted.astype(np.float32).tolist()
+    assert got.tolist() == expected.astype(np.float32).tolist()
 
 
 def test_the_inspector_tells_the_precision(build, tiles):
@@ -212,9 +212,9 @@ def test_a_type_asked_for_one_layer_meets_float32_behind_it(log):
     y = network.add_elementwise(moved, x, trt.ElementWiseOperation.SUM).get_output(0)
     y.name = "y"
     network.mark_output(y)
-    given = np.float32([[1, 2, 1 / 3], [1 / 5, 4, 70]])
-    run = builder.build_engine_with_config(network, config).run(x=given)["y"]
-    np.testing.assert_allclose(run, 2 * given, rtol=2**-11)
+    values = np.float32([[1, 2, 1 / 3], [1 / 5, 4, 70]])
+    run = builder.build_engine_with_config(network, config).run(x=values)["y"]
+    np.testing.assert_allclose(run, 2 * values, rtol=2**-11)
     assert (y.dtype, moved.dtype) == (F, HALF)
 
 

@@ -19,10 +19,10 @@ def refuse(logger):
 def test_messages_are_json_where_the_environment_asks(monkeypatch, capsys):
     monkeypatch.setenv("ANYRT_LOG", "json")
     refuse(anyrt.Logger(anyrt.Logger.ERROR))
-    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert told
-    assert {tuple(x) for x in told} == {("time", "severity", "code", "message")}
-    assert (told[-1]["severity"], told[-1]["code"][:2]) == ("ERROR", "AR")
+    output = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert output
+    assert {tuple(x) for x in output} == {("time", "severity", "code", "message")}
+    assert (output[-1]["severity"], output[-1]["code"][:2]) == ("ERROR", "AR")
 
 
 def test_a_wrong_form_is_refused(monkeypatch):

@@ -140,9 +140,9 @@ def test_weights_that_do_not_fit_are_refused_and_nothing_is_lost(log, first, lay
 
 def test_a_name_that_is_not_there_is_told_the_nearest(log, first):
     refitter = trt.Refitter(first, log)
-    for name, wanted in (("Conv1", "the nearest is 'conv1'"), ("gamm", "the nearest is 'gemm'")):
+    for name, expected in (("Conv1", "the nearest is 'conv1'"), ("gamm", "the nearest is 'gemm'")):
         assert refitter.set_weights(name, Role.BIAS, draw(64)) is False
-        assert wanted in log.lines[-1]
+        assert expected in log.lines[-1]
     assert refitter.set_weights("x" * 100_000, Role.BIAS, draw(64)) is False
     assert len(log.lines[-1]) < 300
 
@@ -183,8 +183,8 @@ def test_a_refitter_keeps_what_it_was_given_and_its_engine(log):
     del engine
     gc.collect()
     assert refitter.refit_cuda_engine()
-    wanted = built(log, lambda b: classifier(b, old | {("conv1", "BIAS"): bias}))
-    assert np.array_equal(y(context.engine), y(wanted))
+    expected = built(log, lambda b: classifier(b, old | {("conv1", "BIAS"): bias}))
+    assert np.array_equal(y(context.engine), y(expected))
 
 
 def test_a_refit_that_is_interrupted_leaves_the_engine_as_it_was(log, first, monkeypatch):

@@ -66,10 +66,10 @@ def looped(net, w):
     loop, x = net.add_loop(), net.add_input("x", trt.float32, (4, 64))
     loop.add_trip_limit(constant(net, "turns", np.int32([3]), ()), trt.TripLimit.COUNT)
     state = loop.add_recurrence(x)
-    made = net.add_elementwise(
+    output = net.add_elementwise(
         times(net, state.get_output(0), constant(net, "k", w["k"])), constant(net, "b", w["b"]), E.PROD
     )
-    state.set_input(1, net.add_activation(made.get_output(0), trt.ActivationType.TANH).get_output(0))
+    state.set_input(1, net.add_activation(output.get_output(0), trt.ActivationType.TANH).get_output(0))
     return loop.add_loop_output(state.get_output(0), trt.LoopOutput.LAST_VALUE)
 
 
@@ -190,10 +190,10 @@ def test_tiles_of_windows_have_the_sums_of_new_weights_that_are_large_or_no_numb
     new["k"][17, 3, 1, 2], x[0, 3, 5, 5] = worst, 1e18
     engine = built(log, windows, {"k": draw(32, 32, 3, 3)}, Flag.REFIT, winograd=tiles)
     assert refit(engine, log, new, worst != 1e25)
-    got, wanted = engine.run(x=x)["y"], built(log, windows, new, winograd="off").run(x=x)["y"]
-    assert not np.isfinite(wanted).all()
-    np.testing.assert_array_equal(np.isnan(got), np.isnan(wanted))
-    np.testing.assert_allclose(got, wanted, rtol=1e-3)
+    got, expected = engine.run(x=x)["y"], built(log, windows, new, winograd="off").run(x=x)["y"]
+    assert not np.isfinite(expected).all()
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(expected))
+    np.testing.assert_allclose(got, expected, rtol=1e-3)
 
 
 def test_new_weights_that_are_too_large_for_tiles_are_refused_where_they_are_validated(log):
@@ -207,8 +207,8 @@ def test_tiles_of_windows_are_transformed_again(log, tiles):
     old, new, x = {"k": draw(32, 32, 3, 3)}, {"k": draw(32, 32, 3, 3)}, draw(1, 32, 20, 20)
     engine = built(log, windows, old, Flag.REFIT, winograd=tiles)
     assert refit(engine, log, new)
-    wanted = built(log, windows, new, winograd=tiles).run(x=x)["y"]
-    assert np.array_equal(engine.run(x=x)["y"], wanted)
+    expected = built(log, windows, new, winograd=tiles).run(x=x)["y"]
+    assert np.array_equal(engine.run(x=x)["y"], expected)
 
 
 def test_exponents_stay_as_they_are_and_are_no_weights_to_refit(log):
@@ -227,8 +227,8 @@ def test_layers_in_other_precisions_are_refitted_where_they_may(log, precision):
     engine = built(log, describe, old, Flag.REFIT, precision)
     assert refit(engine, log, new)
     held = trt.Refitter(engine, log).get_all()[0]  # codes of weights are part of the engine
-    wanted = built(log, describe, new if held else old, precision).run(**X)["y"]
-    assert np.array_equal(engine.run(**X)["y"], wanted)
+    expected = built(log, describe, new if held else old, precision).run(**X)["y"]
+    assert np.array_equal(engine.run(**X)["y"], expected)
 
 
 @pytest.mark.rare

@@ -97,7 +97,7 @@ def test_profile_shows_ranges(log):
 
 
 @pytest.mark.parametrize(
-    ("made", "want"),
+    ("built", "want"),
     [
         (lambda: trt.Weights(np.zeros(3, np.float16)), "<Weights: float16, 3 elements, 6 bytes>"),
         (lambda: trt.Weights(trt.float32, 8, 1), "<Weights: float32, 1 element, 4 bytes>"),
@@ -114,8 +114,8 @@ def test_profile_shows_ranges(log):
         (lambda: trt.IHostMemory(b"abc"), "<IHostMemory of 3 bytes>"),
     ],
 )
-def test_other_objects_say_what_they_are(made, want):
-    assert repr(made()) == want
+def test_other_objects_say_what_they_are(built, want):
+    assert repr(built()) == want
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda c: c.__name__)

@@ -62,9 +62,9 @@ def test_layers_beside_an_input_that_became_half_read_float32(net, engine_of):
     x, one = net.add_input("x", F, (2,)), net.add_constant((2,), np.float32([1, 1 / 3])).get_output(0)
     y = net.add_elementwise(one, x, trt.ElementWiseOperation.SUM).get_output(0)
     x.dtype, y.name = trt.float16, "y"
-    engine, given = engine_of(y), np.float16([1.5, 1 / 3])
+    engine, values = engine_of(y), np.float16([1.5, 1 / 3])
     assert (x.dtype, engine.get_tensor_dtype("x"), y.dtype) == (trt.float16, trt.float16, F)
-    assert engine.run(x=given)["y"].tolist() == (np.float32(given) + np.float32([1, 1 / 3])).tolist()
+    assert engine.run(x=values)["y"].tolist() == (np.float32(values) + np.float32([1, 1 / 3])).tolist()
 
 
 def test_an_input_that_was_half_from_the_beginning_takes_no_other_type(net, log):

@@ -25,8 +25,8 @@ def built(net, *outputs, **ranges):
 def test_the_first_of_equals_is_first_and_nan_is_last(net):
     layer = net.add_topk(net.add_input("x", trt.float32, (7,)), MAX, 7, 1)
     engine = built(net, layer.get_output(0), layer.get_output(1))
-    found = engine.run(x=np.float32([np.nan, 0, -0.0, 2, -np.inf, np.nan, 2]))
-    assert found["i"].tolist() == [3, 6, 1, 2, 4, 0, 5]
+    result = engine.run(x=np.float32([np.nan, 0, -0.0, 2, -np.inf, np.nan, 2]))
+    assert result["i"].tolist() == [3, 6, 1, 2, 4, 0, 5]
 
 
 def test_the_smallest_come_in_ascending_order_and_nan_is_last(net):
@@ -39,8 +39,8 @@ def test_long_rows_in_order_take_every_path(net):
     layer = net.add_topk(net.add_input("x", trt.float32, (2, 3000)), MAX, 120, 0b10)
     engine = built(net, layer.get_output(1))
     up = np.arange(3000, dtype=np.float32)
-    found = engine.run(x=np.stack([up, -up]))["v"]
-    assert (found == [np.arange(2999, 2879, -1), np.arange(120)]).all()
+    result = engine.run(x=np.stack([up, -up]))["v"]
+    assert (result == [np.arange(2999, 2879, -1), np.arange(120)]).all()
 
 
 def test_k_comes_from_an_input(net):
@@ -72,9 +72,9 @@ def test_k_is_computed_from_data(net):
     assert layer.get_output(0).shape == (2, -1)
     engine, x = built(net, layer.get_output(0), layer.get_output(1)), np.float32([[1, 5, 2, 4, 3], [0] * 5])
     for n in (1, 3, 5):
-        found = engine.run(x=x, n=np.float32([n, -7, 0]))
-        assert found["v"].tolist() == [[5, 4, 3, 2, 1][:n], [0] * n]
-        assert found["i"].tolist() == [[1, 3, 4, 2, 0][:n], list(range(n))]
+        result = engine.run(x=x, n=np.float32([n, -7, 0]))
+        assert result["v"].tolist() == [[5, 4, 3, 2, 1][:n], [0] * n]
+        assert result["i"].tolist() == [[1, 3, 4, 2, 0][:n], list(range(n))]
 
 
 @pytest.mark.parametrize("n", [0, 6, -1, 10**9, -(2**31)])
@@ -87,17 +87,17 @@ def test_k_computed_from_data_must_be_of_this_axis(net, n):
 def test_layers_behind_compute_with_as_many_as_were_found(net):
     layer = chosen(net)
     total = net.add_reduce(layer.get_output(0), trt.ReduceOperation.SUM, 0b10, False).get_output(0)
-    found = built(net, total).run(x=np.float32([[1, 5, 2, 4, 3], [1] * 5]), n=np.float32([2, 3, 1]))
-    assert found["v"].tolist() == [12, 3]
+    result = built(net, total).run(x=np.float32([[1, 5, 2, 4, 3], [1] * 5]), n=np.float32([2, 3, 1]))
+    assert result["v"].tolist() == [12, 3]
 
 
 def test_all_of_them_are_a_sort(net):
     layer = net.add_topk(net.add_input("x", trt.float32, (9000,)), MIN, -1, 1)
     engine = built(net, layer.get_output(0), layer.get_output(1))
     x = np.random.default_rng(1).integers(-50, 50, 9000).astype(np.float32)
-    found = engine.run(x=x)
-    assert (found["v"] == np.sort(x)).all()
-    assert (found["i"] == np.argsort(x, kind="stable")).all()
+    outputs = engine.run(x=x)
+    assert (outputs["v"] == np.sort(x)).all()
+    assert (outputs["i"] == np.argsort(x, kind="stable")).all()
 
 
 def test_the_place_of_the_largest_of_each_window(net):
@@ -110,6 +110,6 @@ def test_the_place_of_the_largest_of_each_window(net):
         trt.int32,
     )
     engine = built(net, layer.get_output(0), layer.get_output(1))
-    found = engine.run(x=np.float32([[[1, 5, np.nan, 2], [5, 0, 3, 9], [7, 8, 8, 9]]]))
-    assert found["i"].tolist() == [[[1, 2], [9, 7]]]
-    assert np.array_equal(found["v"], [[[5, np.nan], [8, 9]]], equal_nan=True)
+    result = engine.run(x=np.float32([[[1, 5, np.nan, 2], [5, 0, 3, 9], [7, 8, 8, 9]]]))
+    assert result["i"].tolist() == [[[1, 2], [9, 7]]]
+    assert np.array_equal(result["v"], [[[5, np.nan], [8, 9]]], equal_nan=True)

@@ -47,6 +47,6 @@ def test_unique_values_are_those_of_numpy(net, x):
     for name, tensor in zip(NAMES, unique(net, net.add_input("x", trt.float32, (8,))), strict=True):
         tensor.name = name
         net.mark_output(tensor)
-    found = net.builder.build_engine_with_config(net, config).run(x=np.float32(x))
-    wanted = np.unique(np.float32(x), return_index=True, return_inverse=True, return_counts=True)
-    assert [found[n].tolist() for n in NAMES] == [w.tolist() for w in wanted]
+    actual = net.builder.build_engine_with_config(net, config).run(x=np.float32(x))
+    expected = np.unique(np.float32(x), return_index=True, return_inverse=True, return_counts=True)
+    assert [actual[n].tolist() for n in NAMES] == [w.tolist() for w in expected]

@@ -196,8 +196,8 @@ def test_weights_of_memory_that_is_gone_are_refused():
 @pytest.mark.parametrize("length", [2, 3, 4])
 def test_dims_of_a_fixed_length_take_sizes_or_a_sequence(length):
     kind, sizes = getattr(trt, f"Dims{length}"), tuple(range(5, 5 + length))
-    for made in (kind(*sizes), kind(sizes), kind(list(sizes)), kind(trt.Dims(sizes)), kind(np.array(sizes))):
-        assert (made, len(made), isinstance(made, trt.Dims)) == (sizes, length, True)
+    for built in (kind(*sizes), kind(sizes), kind(list(sizes)), kind(trt.Dims(sizes)), kind(np.array(sizes))):
+        assert (built, len(built), isinstance(built, trt.Dims)) == (sizes, length, True)
     assert kind() == (0,) * length
     with pytest.raises(ValueError, match=f"AR108.*wanted {length}"):
         kind((1,) * (length + 1))
@@ -276,8 +276,8 @@ def test_volume_is_the_product(sizes, want):
 
 def test_registries_find_nothing_and_keep_their_settings():
     registry = trt.get_plugin_registry()
-    found = (registry.all_creators_recursive, registry.plugin_creator_list)
-    assert (found, registry.get_plugin_creator("x", "1", "")) == (([], []), None)
+    result = (registry.all_creators_recursive, registry.plugin_creator_list)
+    assert (result, registry.get_plugin_creator("x", "1", "")) == (([], []), None)
     assert isinstance(registry, trt.IPluginRegistry)
     with pytest.raises(TypeError, match="AR311"):
         trt.get_builder_plugin_registry(0)
