@@ -34,16 +34,16 @@ def after():
 
     def apply(text, transformation, tables=None, sizes=()):
         (kernel,) = parsed(text)
-        made = transformation(kernel)
-        if isinstance(made, Fail):
-            return made.reason
-        assert list(kernel_faults(made)) == []
+        result = transformation(kernel)
+        if isinstance(result, Fail):
+            return result.reason
+        assert list(kernel_faults(result)) == []
         for some in sizes or [{}]:
-            assert outcome(made, [kernel, made], some, tables) == outcome(
-                kernel, [kernel, made], some, tables
+            assert outcome(result, [kernel, result], some, tables) == outcome(
+                kernel, [kernel, result], some, tables
             )
-        written = print_kernels([made])
-        assert parsed(written) == (made,)
+        written = print_kernels([result])
+        assert parsed(written) == (result,)
         return written[written.index("kernel ") :]
 
     return apply

@@ -6,7 +6,7 @@ from tests.loops.products import PRODUCT, M
 
 
 def test_rows_are_unrolled_and_lanes_are_vectors(after, names):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 32 scratch 0 {
   for vector*2 n2 0.. < 10 {
     alloc acc11 = 0.0:f32
@@ -21,12 +21,12 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
   }
 }
 """
-    made = after(PRODUCT, lambda k: accumulate(k, names, M, lambda lanes: 2))
-    assert made == wanted
+    built = after(PRODUCT, lambda k: accumulate(k, names, M, lambda lanes: 2))
+    assert built == expected
 
 
 def test_rows_between_two_lanes_are_stored_together(after, names):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 32 scratch 0 {
   for vector n2 0.. < 10 {
     alloc acc11 = 0.0:f32
@@ -44,12 +44,12 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
 }
 """
     text = PRODUCT.replace("10*m1 + n2", "m1 + 5*n2")
-    made = after(text, lambda k: accumulate(k, names, M, lambda lanes: 1, 5))
-    assert made == wanted
+    built = after(text, lambda k: accumulate(k, names, M, lambda lanes: 1, 5))
+    assert built == expected
 
 
 def test_terms_that_neighbouring_rows_share_follow_one_another(after, names):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 32 scratch 0 {
   for vector n2 0.. < 10 {
     alloc acc11 = 0.0:f32
@@ -65,7 +65,7 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
 }
 """
     windows = PRODUCT.replace("3*m1", "m1")
-    assert after(windows, lambda k: accumulate(k, names, M, lambda lanes: 1, slides=True)) == wanted
+    assert after(windows, lambda k: accumulate(k, names, M, lambda lanes: 1, slides=True)) == expected
 
 
 def test_terms_of_each_row_alone_do_not(after, names):

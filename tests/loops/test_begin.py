@@ -26,7 +26,7 @@ SUM = "add(sub(acc[0], zero[n2]), bias[n2])"
 
 
 def test_sums_begin_with_what_all_rows_have_alike(after):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 32 scratch 0 {
   for serial m1 0.. < 5 {
     for serial n2 0.. < 10 {
@@ -39,24 +39,24 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
   }
 }
 """
-    assert after(TEXT, lambda k: begin(k, M)) == wanted
+    assert after(TEXT, lambda k: begin(k, M)) == expected
 
 
 def test_what_rows_have_of_their_own_stays_behind_the_sum(after):
-    wanted = "no addend of the sums is the same for all rows"
+    expected = "no addend of the sums is the same for all rows"
     for other in (
         "sub(acc[0], zero[m1])",
         "add(acc[0], acc[0])",
         "sub(zero[n2], acc[0])",
         "mul(acc[0], zero[n2])",
     ):
-        assert after(TEXT.replace(SUM, other), lambda k: begin(k, M)) == wanted
+        assert after(TEXT.replace(SUM, other), lambda k: begin(k, M)) == expected
 
 
 def test_what_is_read_in_two_ways_stays_behind_the_sum(after):
-    wanted = "no addend of the sums is the same for all rows"
+    expected = "no addend of the sums is the same for all rows"
     for other in ("mul(sub(acc[0], zero[n2]), acc[0])", "mul(sub(acc[0], zero[n2]), sub(acc[0], bias[n2]))"):
-        assert after(TEXT.replace(SUM, other), lambda k: begin(k, M)) == wanted
+        assert after(TEXT.replace(SUM, other), lambda k: begin(k, M)) == expected
 
 
 def test_sums_of_floats_are_rounded_in_their_order(after):

@@ -31,7 +31,7 @@ kernel "k" p0 0.. < 4 work 1 scratch 0 {
 
 
 def test_a_row_of_a_half_type_is_converted_once(after, names):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 4 work 1 scratch 256 {
   let i1 0.. < 4 = p0
   alloc acc = 0.0:f32
@@ -50,7 +50,7 @@ kernel "k" p0 0.. < 4 work 1 scratch 256 {
   }
 }
 """
-    assert after(BUFFERS + ROWS, lambda k: cache_read(k, names, 64, COSTS)) == wanted
+    assert after(BUFFERS + ROWS, lambda k: cache_read(k, names, 64, COSTS)) == expected
 
 
 def test_a_row_that_several_loops_compute_is_stored_by_the_first(after, names):
@@ -68,7 +68,7 @@ kernel "k" p0 0.. < 4 work 1 scratch 0 {
   }
 }
 """
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 4 work 1 scratch 256 {
   let i1 0.. < 4 = p0
   alloc acc = 0.0:f32
@@ -83,7 +83,7 @@ kernel "k" p0 0.. < 4 work 1 scratch 256 {
   }
 }
 """
-    assert after(BUFFERS + text, lambda k: cache_read(k, names, 64, COSTS)) == wanted
+    assert after(BUFFERS + text, lambda k: cache_read(k, names, 64, COSTS)) == expected
 
 
 def test_what_lies_in_memory_as_it_is_wanted_is_not_stored_again(after, names):

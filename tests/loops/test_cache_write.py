@@ -28,7 +28,7 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
 
 
 def test_what_is_made_of_the_sums_of_a_tile_has_loops_of_its_own(after, names):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 32 scratch 320 {
   for serial m1 0.. < 5 {
     for serial n2 0.. < 10 {
@@ -46,12 +46,12 @@ kernel "k" p0 0.. < 1 work 32 scratch 320 {
   }
 }
 """
-    made = after(PRODUCT, lambda k: cache_write(k, names, M, 5, lambda lanes: 16, 0))
-    assert made == wanted
+    built = after(PRODUCT, lambda k: cache_write(k, names, M, 5, lambda lanes: 16, 0))
+    assert built == expected
 
 
 def test_along_the_rows_it_is_stored_in_squares(after, names):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 32 scratch 320 {
   for serial m1 0.. < 5 {
     for serial n2 0.. < 10 {
@@ -70,12 +70,12 @@ kernel "k" p0 0.. < 1 work 32 scratch 320 {
 }
 """
     text = PRODUCT.replace("10*m1 + n2", "m1 + 5*n2")
-    made = after(text, lambda k: cache_write(k, names, M, 5, lambda lanes: 16, 16))
-    assert made == wanted
+    built = after(text, lambda k: cache_write(k, names, M, 5, lambda lanes: 16, 16))
+    assert built == expected
 
 
 def test_sums_that_take_turns_leave_scratch_together(after, names):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 32 scratch 640 {
   for serial b1 0.. < 2 {
     for serial m2 0.. < 5 {
@@ -96,5 +96,5 @@ kernel "k" p0 0.. < 1 work 32 scratch 640 {
 }
 """
     text = TURNS
-    made = after(text, lambda k: cache_write_at(k, names, B, ROWS, 5, 16, B, 16))
-    assert made == wanted
+    built = after(text, lambda k: cache_write_at(k, names, B, ROWS, 5, 16, B, 16))
+    assert built == expected

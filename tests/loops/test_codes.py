@@ -75,16 +75,18 @@ BYTES = product(f"mul({SIGNED}, {SCALE})", rows="INT8")
 
 def rooms(kernels):
     """Memory that kernels read: bytes of every kind, small numbers, powers of two for scales."""
-    found = {b for k in kernels for b in buffers_of(k.body) if b.space not in (Space.REGISTER, Space.SCRATCH)}
-    rng, made = np.random.default_rng(5), {}
-    for b in sorted(found, key=lambda b: b.name):
+    results = {
+        b for k in kernels for b in buffers_of(k.body) if b.space not in (Space.REGISTER, Space.SCRATCH)
+    }
+    rng, collected = np.random.default_rng(5), {}
+    for b in sorted(results, key=lambda b: b.name):
         kind = np.dtype(DTYPES[b.stored])
         if kind.kind == "f" and b.name in ("s", "xs"):
-            made[b] = np.exp2(rng.integers(-2, 3, b.entries)).astype(kind)
+            collected[b] = np.exp2(rng.integers(-2, 3, b.entries)).astype(kind)
         else:
             low, high = (-9, 9) if kind.kind == "f" else (np.iinfo(kind).min, np.iinfo(kind).max + 1)
-            made[b] = rng.integers(low, high, b.entries).astype(kind)
-    return made
+            collected[b] = rng.integers(low, high, b.entries).astype(kind)
+    return collected
 
 
 def result(kernel, alike):
@@ -101,13 +103,13 @@ def becomes():
 
     def apply(text, change, times=1.0):
         (kernel,) = parsed(text)
-        made = change(kernel)
-        assert list(kernel_faults(made)) == []
-        before, now = (result(k, [kernel, made]) for k in (kernel, made))
+        changed = change(kernel)
+        assert list(kernel_faults(changed)) == []
+        before, now = (result(k, [kernel, changed]) for k in (kernel, changed))
         assert before.any()
         np.testing.assert_array_equal(now, before * np.float32(times))
-        written = print_kernels([made])
-        assert parsed(written) == (made,)
+        written = print_kernels([changed])
+        assert parsed(written) == (changed,)
         return written[written.index("kernel ") :]
 
     return apply
@@ -155,12 +157,12 @@ def test_bytes_that_are_no_constant_are_no_codes():
 def test_rows_are_made_small_enough_for_a_block_of_the_largest_codes(becomes):
     times = small(parsed(FEW)[0])
     assert times * 15 * 8 < 1 <= times * 2**4 * 8
-    made = becomes(FEW, lambda k: make_smaller(k, ROW, times), times)
-    assert f"mul(mul({NUMBERS}, {times}:f32), mul(" in made
+    built = becomes(FEW, lambda k: make_smaller(k, ROW, times), times)
+    assert f"mul(mul({NUMBERS}, {times}:f32), mul(" in built
 
 
 def test_terms_of_a_word_are_taken_out_of_it(becomes, names):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 1 scratch 0 {
   for serial i1 0.. < 2 {
     for serial i2 0.. < 8 {
@@ -182,11 +184,11 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """  # noqa: E501 (a statement is a line)
-    assert becomes(FEW, lambda k: unpack(k, names, ROW)) == wanted
+    assert becomes(FEW, lambda k: unpack(k, names, ROW)) == expected
 
 
 def test_codes_without_a_sign_are_taken_out_of_words(becomes, names):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 1 scratch 0 {
   for serial i1 0.. < 2 {
     for serial i2 0.. < 8 {
@@ -208,11 +210,11 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """
-    assert becomes(PLAIN, lambda k: unpack(k, names, ROW)) == wanted
+    assert becomes(PLAIN, lambda k: unpack(k, names, ROW)) == expected
 
 
 def test_what_is_copied_is_taken_out_of_words_once(becomes, names):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 1 scratch 512 {
   for serial k3 0.. < 2 {
     for serial w13 0.. < 1 {
@@ -241,11 +243,11 @@ kernel "k" p0 0.. < 1 work 1 scratch 512 {
   }
 }
 """
-    assert becomes(FEW, lambda k: unpack_copies(pack_n(k, names, ROW, ROW, 8, 1), names, TERM)) == wanted
+    assert becomes(FEW, lambda k: unpack_copies(pack_n(k, names, ROW, ROW, 8, 1), names, TERM)) == expected
 
 
 def test_scales_multiply_the_sums_of_blocks(becomes, names):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 1 scratch 0 {
   for vector i2 0.. < 8 {
     alloc acc12 = 0.0:f32
@@ -287,12 +289,12 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """  # noqa: E501 (a statement is a line)
-    assert becomes(FEW, lambda k: factor_out(summed(k, names), names, LANE, small(k))) == wanted
+    assert becomes(FEW, lambda k: factor_out(summed(k, names), names, LANE, small(k))) == expected
 
 
 def test_what_later_blocks_read_is_asked_for_a_line_at_a_time(becomes, names):
-    made = becomes(FEW, lambda k: factor_out(summed(k, names), names, LANE, small(k), Ahead(40, 16)))
-    asked = [line.strip() for line in made.splitlines() if "fetch" in line]
+    built = becomes(FEW, lambda k: factor_out(summed(k, names), names, LANE, small(k), Ahead(40, 16)))
+    asked = [line.strip() for line in built.splitlines() if "fetch" in line]
     assert sorted(asked) == [
         "fetch c[64 + 32*k3] nearest",
         "fetch c[80 + 32*k3] nearest",
@@ -302,7 +304,7 @@ def test_what_later_blocks_read_is_asked_for_a_line_at_a_time(becomes, names):
 
 
 def test_codes_that_are_bytes_lie_beside_those_of_other_lanes(becomes, names):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 1 scratch 0 {
   for vector i2 0.. < 8 {
     alloc acc11 = 0.0:f32
@@ -323,11 +325,11 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """  # noqa: E501 (a statement is a line)
-    assert becomes(EIGHT, lambda k: factor_out(summed(k, names), names, LANE, small(k))) == wanted
+    assert becomes(EIGHT, lambda k: factor_out(summed(k, names), names, LANE, small(k))) == expected
 
 
 def test_rows_of_codes_are_summed_as_bytes(becomes, names):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 1 scratch 64 {
   for serial r13 0.. < 2 {
     for vector w15 0.. < 2 {
@@ -357,7 +359,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 64 {
   }
 }
 """  # noqa: E501 (a statement is a line)
-    assert becomes(BYTES, lambda k: sum_bytes(k, names, ROW, ROW, 2, UNSIGNED)) == wanted
+    assert becomes(BYTES, lambda k: sum_bytes(k, names, ROW, ROW, 2, UNSIGNED)) == expected
 
 
 def in_whole_blocks(kernel, names):
@@ -367,7 +369,7 @@ def in_whole_blocks(kernel, names):
 
 
 def test_sums_of_integers_are_numbers_a_block_at_a_time(becomes, names):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 1 scratch 64 {
   for serial r13 0.. < 2 {
     for vector w15 0.. < 2 {
@@ -405,7 +407,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 64 {
   }
 }
 """  # noqa: E501 (a statement is a line)
-    assert becomes(BYTES, lambda k: in_whole_blocks(k, names)) == wanted
+    assert becomes(BYTES, lambda k: in_whole_blocks(k, names)) == expected
 
 
 ZERO = "f32(i32(z[8*k3 + i2]))"
@@ -432,8 +434,8 @@ EIGHTS = {
 
 
 def test_zero_points_are_multiplied_by_the_sum_of_a_block(becomes, names):
-    made = becomes(ZEROS, lambda k: in_whole_blocks(k, names))
-    assert "f32(add(part19[e20], mul(less12[2*e20 + k3], add(i32(z[i2 + 8*k3]), 8:i32))))" in made
+    built = becomes(ZEROS, lambda k: in_whole_blocks(k, names))
+    assert "f32(add(part19[e20], mul(less12[2*e20 + k3], add(i32(z[i2 + 8*k3]), 8:i32))))" in built
 
 
 @pytest.mark.parametrize("text", EIGHTS.values(), ids=EIGHTS)
@@ -443,9 +445,9 @@ def test_codes_of_all_kinds_are_summed_as_bytes(text, becomes, names):
 
 
 def test_zero_points_that_are_numbers_multiply_the_sum_as_a_number(becomes, names):
-    made = becomes(EIGHTS["a number as zero point"], lambda k: in_whole_blocks(k, names))
-    assert "add(f32(part19[e20]), mul(f32(less12[4*e20 + 2*k3]), z[i2 + 8*k3]))" in made
-    assert "dot4u(word(c[4*i2 + 64*k3 + 32*w11]), " in made
+    built = becomes(EIGHTS["a number as zero point"], lambda k: in_whole_blocks(k, names))
+    assert "add(f32(part19[e20]), mul(f32(less12[4*e20 + 2*k3]), z[i2 + 8*k3]))" in built
+    assert "dot4u(word(c[4*i2 + 64*k3 + 32*w11]), " in built
 
 
 def test_no_bytes_are_summed_that_int32_does_not_hold():
@@ -459,13 +461,13 @@ TEXTS = {"few": FEW, "bytes": EIGHT, "no sign": PLAIN, "no scale": product(SIGNE
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 def test_sums_of_blocks_are_the_same_with_scales_and_without(text, becomes, names):
-    made = becomes(text, lambda k: factor_out(summed(k, names), names, LANE, small(k)))
-    assert "alloc part" in made
+    built = becomes(text, lambda k: factor_out(summed(k, names), names, LANE, small(k)))
+    assert "alloc part" in built
 
 
 def test_rows_of_codes_are_told_from_numbers():
-    found = [product_of(parsed(text)[0]) for text in (FEW, BYTES, EIGHT, ZEROS)]
-    assert [rows_of_codes(p) for p in found] == [False, True, False, True]
+    results = [product_of(parsed(text)[0]) for text in (FEW, BYTES, EIGHT, ZEROS)]
+    assert [rows_of_codes(p) for p in results] == [False, True, False, True]
 
 
 def test_rows_with_a_scale_for_each_term_are_not_summed_as_bytes():

@@ -22,7 +22,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 1 scratch 0 {
   for serial i1 0.. < 5 {
     for serial i11 0.. < 48 {
@@ -31,7 +31,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """
-    assert after(BUFFERS + text, lambda k: collapse(k, names)) == wanted
+    assert after(BUFFERS + text, lambda k: collapse(k, names)) == expected
 
 
 def test_loops_that_an_index_moves_with_differently_stay(after, names):

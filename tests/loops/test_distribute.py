@@ -26,7 +26,7 @@ kernel "k" p0 0.. < 7 work 32 scratch 64 {
 
 def test_each_loop_of_a_row_runs_for_a_batch_of_rows(after, names):
     limits = ShortRows(short=2048, rows=4, bytes=20480)
-    wanted = """\
+    expected = """\
 kernel "k" p11 0.. < 2 work 128 scratch 384 {
   for serial r13 0.. < 4 {
     let i14 0.. < 7 = min(4*p11 + r13, 6)
@@ -46,7 +46,7 @@ kernel "k" p11 0.. < 2 work 128 scratch 384 {
   }
 }
 """
-    assert after(BUFFERS + ROWS, lambda k: distribute(k, names, lambda v: v.extent, limits)) == wanted
+    assert after(BUFFERS + ROWS, lambda k: distribute(k, names, lambda v: v.extent, limits)) == expected
 
 
 def test_long_rows_are_left_alone(after, names):

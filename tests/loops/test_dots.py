@@ -56,7 +56,7 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
 
 
 def test_four_bytes_are_a_word_of_one_dot(after, names):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 32 scratch 0 {
   for serial m1 0.. < 5 {
     for serial n2 0.. < 10 {
@@ -70,12 +70,12 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
 }
 """
     text = BYTES
-    made = after(text, lambda k: dots(k, names, M, DOT))
-    assert made == wanted
+    built = after(text, lambda k: dots(k, names, M, DOT))
+    assert built == expected
 
 
 def test_two_dots_sum_the_products_of_both_parts_of_a_float16(after):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 32 scratch 0 {
   for serial m1 0.. < 5 {
     for serial n2 0.. < 10 {
@@ -96,12 +96,12 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
 }
 """
     text = HALVES
-    made = after(text, lambda k: dots_of_halves(k, M, PAIRS))
-    assert made == wanted
+    built = after(text, lambda k: dots_of_halves(k, M, PAIRS))
+    assert built == expected
 
 
 def test_bytes_are_made_unsigned_where_rows_are_stored(after, names):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 32 scratch 192 {
   for serial r12 0.. < 5 {
     for vector w11 0.. < 2 {
@@ -129,12 +129,12 @@ kernel "k" p0 0.. < 1 work 32 scratch 192 {
 }
 """
     text = BYTES
-    made = after(text, lambda k: unsigned(copied(k, names), names, M, M, N, (10, 1), UNSIGNED))
-    assert made == wanted
+    built = after(text, lambda k: unsigned(copied(k, names), names, M, M, N, (10, 1), UNSIGNED))
+    assert built == expected
 
 
 def test_sums_that_are_not_finite_are_made_once_more(after, names):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 32 scratch 320 {
   for serial m1 0.. < 5 {
     for serial n2 0.. < 10 {
@@ -169,15 +169,15 @@ kernel "k" p0 0.. < 1 work 32 scratch 320 {
   }
 }
 """
-    made = after(PRODUCT, lambda k: finite(kept(k, names), names, M, product_of(k)))
-    assert made == wanted
+    built = after(PRODUCT, lambda k: finite(kept(k, names), names, M, product_of(k)))
+    assert built == expected
 
 
 SHORT = BYTES.replace("for serial k3 0.. < 8", "for serial k3 0.. < 7")
 
 
 def test_products_of_bytes_that_fill_no_words_are_dots_with_zeros(after):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 32 scratch 0 {
   for serial m1 0.. < 5 {
     for serial n2 0.. < 10 {
@@ -190,10 +190,10 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
   }
 }
 """
-    assert after(SHORT, lambda k: short_products(k, M, SHORTS)) == wanted
+    assert after(SHORT, lambda k: short_products(k, M, SHORTS)) == expected
 
 
 def test_integers_that_may_be_large_are_multiplied_as_they_are(after):
     text = SHORT.replace("i32(x[8*m1 + k3])", "mul(i32(x[8*m1 + k3]), 257:i32)")
-    wanted = "its factors may have more than 16 bits"
-    assert after(text, lambda k: short_products(k, M, SHORTS)) == wanted
+    expected = "its factors may have more than 16 bits"
+    assert after(text, lambda k: short_products(k, M, SHORTS)) == expected

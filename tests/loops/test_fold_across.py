@@ -21,7 +21,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 1 scratch 0 {
   for serial b11 0.. < 3 {
     for vector i12 0.. < min(128, 300 + -128*b11) {
@@ -34,7 +34,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """
-    assert after(BUFFERS + text, lambda k: fold_across(k, names, 128)) == wanted
+    assert after(BUFFERS + text, lambda k: fold_across(k, names, 128)) == expected
 
 
 def test_rows_are_not(after, names):

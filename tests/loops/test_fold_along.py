@@ -54,10 +54,10 @@ def test_channels_that_lie_side_by_side_are_lanes_of_sums_beside_one_another(aft
 
 
 def test_sums_are_cut_into_blocks_of_a_few_terms(after, names):
-    made = after(BUFFERS + GROUP, lambda k: fold_along(k, names, 8, 2))
-    assert "for serial b12 0.. < 2 {" in made
-    assert "for serial q13 0.. < min(2, 3 + -2*b12) {" in made
-    assert "store sums15[8 + 16*b12 + c11] = part17[0]" in made
+    built = after(BUFFERS + GROUP, lambda k: fold_along(k, names, 8, 2))
+    assert "for serial b12 0.. < 2 {" in built
+    assert "for serial q13 0.. < min(2, 3 + -2*b12) {" in built
+    assert "store sums15[8 + 16*b12 + c11] = part17[0]" in built
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,8 @@ def test_sums_are_cut_into_blocks_of_a_few_terms(after, names):
     ],
 )
 def test_all_else_stays(after, names, old, new):
-    made = after((BUFFERS + GROUP).replace(old, new), lambda k: fold_along(k, names, 8, 512))
-    assert made == "no row lies in memory in another order"
+    built = after((BUFFERS + GROUP).replace(old, new), lambda k: fold_along(k, names, 8, 512))
+    assert built == "no row lies in memory in another order"
 
 
 def grouped(channels, side):

@@ -33,7 +33,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
 
 
 def test_squares_around_a_mean_are_summed_in_the_pass_that_sums(after, names):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 1 scratch 64 {
   alloc acc = 0.0:f32
   alloc squares19 = 0.0:f32
@@ -82,7 +82,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 64 {
   store y[0] = sq[0]
 }
 """
-    assert after(BUFFERS + ROWS, lambda k: fuse_folds(k, names, lambda v: 1 << 20, 16)) == wanted
+    assert after(BUFFERS + ROWS, lambda k: fuse_folds(k, names, lambda v: 1 << 20, 16)) == expected
 
 
 def test_short_rows_are_read_twice(after, names):
@@ -114,12 +114,12 @@ def test_one_pass_stays_in_range_where_a_chunk_of_the_largest_difference_does(se
     steps = np.repeat(rng.choice([-1.0, 0.0, 1.0], 4), 16)
     x = ((noise + steps) * 2.0 ** rng.uniform(-60, 127) + rng.choice([0, 1, 2.0**30])).astype(np.float32)
     exact, got = x.astype(np.float64), squares(fused, x)
-    wanted = ((exact - exact.mean()) ** 2).sum()
+    expected = ((exact - exact.mean()) ** 2).sum()
     if 16 * np.ptp(exact) ** 2 < LARGEST and 64 * np.abs(exact).max() < LARGEST:
         lost = 64 * (np.abs(exact).max() * 2.0**-21) ** 2  # of the mean, which float32 rounds
-        assert abs(got - wanted) <= 1e-5 * wanted + lost + 1e-37
+        assert abs(got - expected) <= 1e-5 * expected + lost + 1e-37
     else:
-        assert squares(plain, x) == pytest.approx(got, 1e-5) or wanted > LARGEST / 4
+        assert squares(plain, x) == pytest.approx(got, 1e-5) or expected > LARGEST / 4
 
 
 @pytest.mark.parametrize("share", [0.2, 0.3, 0.5, 0.9])

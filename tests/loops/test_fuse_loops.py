@@ -6,7 +6,7 @@ from tests.loops.products import PRODUCT, M, N
 
 
 def test_the_counter_of_both_is_taken_apart(after):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 32 scratch 0 {
   for serial m4 0.. < 50 {
     alloc acc = 0.0:f32
@@ -17,8 +17,8 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
   }
 }
 """
-    made = after(PRODUCT, lambda k: fuse_loops(k, N, M, Sym("m4", extent=50)))
-    assert made == wanted
+    built = after(PRODUCT, lambda k: fuse_loops(k, N, M, Sym("m4", extent=50)))
+    assert built == expected
 
 
 def test_both_are_loops_around_the_statements(after):

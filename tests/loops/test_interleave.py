@@ -25,14 +25,14 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 1 scratch 0 {
   for serial i11 0.. < 60 {
     store y[i11] = neg(x[i11])
   }
 }
 """
-    assert after(BUFFERS + text, lambda k: interleave(k, Tables(), names)) == wanted
+    assert after(BUFFERS + text, lambda k: interleave(k, Tables(), names)) == expected
 
 
 def test_positions_of_taps_become_a_table_with_an_entry_for_each_channel(after, names):
@@ -48,7 +48,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 1 scratch 0 {
   for serial i11 0.. < 120 {
     bound v.0 tap 0..2147483647 below 60 = pos1[i11]
@@ -56,7 +56,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """
-    assert after(BUFFERS + text, lambda k: interleave(k, tables, names), tables) == wanted
+    assert after(BUFFERS + text, lambda k: interleave(k, tables, names), tables) == expected
 
 
 def test_a_factor_for_each_channel_keeps_the_loops_apart(after, names):

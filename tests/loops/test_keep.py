@@ -30,7 +30,7 @@ def stored(value):
 
 
 def test_what_is_there_already_is_neither_read_nor_stored(after):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 1 scratch 0 {
   for serial i1 0.. < 2 {
     for serial i3 0.. < 5 {
@@ -45,8 +45,10 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """
-    assert after(stored(f"select({HERE}, {NEW}, {OLD})"), keep) == wanted.replace("CONDITION", HERE)
-    assert after(stored(f"select({HERE}, {OLD}, {NEW})"), keep) == wanted.replace("CONDITION", f"not({HERE})")
+    assert after(stored(f"select({HERE}, {NEW}, {OLD})"), keep) == expected.replace("CONDITION", HERE)
+    assert after(stored(f"select({HERE}, {OLD}, {NEW})"), keep) == expected.replace(
+        "CONDITION", f"not({HERE})"
+    )
 
 
 def test_another_element_is_stored(after):

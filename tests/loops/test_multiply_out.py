@@ -70,9 +70,9 @@ def test_all_sums_of_an_infinity_are_nan(names, value):
     for place in range(0, 360, 20):
         x = np.ones(360)
         x[place] = value
-        wanted, got = outcome(before, x), outcome(after, x)
-        np.testing.assert_array_equal(np.isnan(got), ~np.isfinite(wanted))
-        np.testing.assert_array_equal(got[np.isfinite(wanted)], wanted[np.isfinite(wanted)])
+        expected, got = outcome(before, x), outcome(after, x)
+        np.testing.assert_array_equal(np.isnan(got), ~np.isfinite(expected))
+        np.testing.assert_array_equal(got[np.isfinite(expected)], expected[np.isfinite(expected)])
 
 
 def test_the_matrix_is_not_read(names):

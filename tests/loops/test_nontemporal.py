@@ -27,8 +27,8 @@ def large(*names, mark=1):
 
 def test_a_large_output_is_marked_and_what_is_only_read_is_not():
     (kernel,) = parse_kernels(TEXT)
-    wanted = TEXT.replace("y FLOAT output 256 offset 0", "y FLOAT output 256 offset 0 nontemporal 1")
-    assert print_kernels([large("x", "y")(kernel)]) == wanted
+    expected = TEXT.replace("y FLOAT output 256 offset 0", "y FLOAT output 256 offset 0 nontemporal 1")
+    assert print_kernels([large("x", "y")(kernel)]) == expected
 
 
 def test_a_kernel_without_a_large_output_stays_as_it_is(after):

@@ -5,7 +5,7 @@ from tests.loops.products import PRODUCT, M
 
 
 def test_a_panel_has_the_lanes_of_each_term_side_by_side(after, names):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 32 scratch 192 {
   for serial k3 0.. < 3 {
     for vector n2 0.. < 10 {
@@ -23,12 +23,12 @@ kernel "k" p0 0.. < 1 work 32 scratch 192 {
   }
 }
 """
-    made = after(PRODUCT, lambda k: pack_n(k, names, M, M, 16, 16))
-    assert made == wanted
+    built = after(PRODUCT, lambda k: pack_n(k, names, M, M, 16, 16))
+    assert built == expected
 
 
 def test_squares_are_transposed_where_terms_lie_side_by_side(after, names):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 32 scratch 192 {
   for vector n2 0.. < 10 {
     for tile k13 0.. < 3 {
@@ -47,12 +47,12 @@ kernel "k" p0 0.. < 1 work 32 scratch 192 {
 }
 """
     text = PRODUCT.replace("10*k3 + n2]", "k3 + 3*n2]")
-    made = after(text, lambda k: pack_n(k, names, M, M, 16, 16))
-    assert made == wanted
+    built = after(text, lambda k: pack_n(k, names, M, M, 16, 16))
+    assert built == expected
 
 
 def test_each_row_has_its_terms_side_by_side_apart_from_the_next(after, names):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 32 scratch 192 {
   for vector k3 0.. < 3 {
     for tile r15 0.. < 5 {
@@ -71,12 +71,12 @@ kernel "k" p0 0.. < 1 work 32 scratch 192 {
 }
 """
     text = PRODUCT.replace("3*m1 + k3", "m1 + 5*k3")
-    made = after(text, lambda k: pack_m(k, names, M, M, 5, 4, 16))
-    assert made == wanted
+    built = after(text, lambda k: pack_m(k, names, M, M, 5, 4, 16))
+    assert built == expected
 
 
 def test_rows_of_terms_are_copied_as_they_are(after, names):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 32 scratch 192 {
   for serial r11 0.. < 5 {
     for vector k3 0.. < 3 {
@@ -94,5 +94,5 @@ kernel "k" p0 0.. < 1 work 32 scratch 192 {
   }
 }
 """
-    made = after(PRODUCT, lambda k: pack_m(k, names, M, M, 5, 4, 16))
-    assert made == wanted
+    built = after(PRODUCT, lambda k: pack_m(k, names, M, M, 5, 4, 16))
+    assert built == expected

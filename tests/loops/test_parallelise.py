@@ -20,7 +20,7 @@ SIZES = [{"n": 1}, {"n": 7}]
 
 
 def test_an_item_takes_the_counter_of_several_loops_apart(after, names):
-    wanted = """\
+    expected = """\
 kernel "k" p11 0.. < 4*n work 1 scratch 0 {
   let i1 0.. < n = floordiv(p11, 4)
   let i2 0.. < 4 = mod(p11, 4)
@@ -29,7 +29,7 @@ kernel "k" p11 0.. < 4*n work 1 scratch 0 {
   }
 }
 """
-    assert after(TEXT, lambda k: parallelise(k, names, 2), sizes=SIZES) == wanted
+    assert after(TEXT, lambda k: parallelise(k, names, 2), sizes=SIZES) == expected
 
 
 def test_there_are_no_more_loops_than_stand_around_all_statements(after, names):

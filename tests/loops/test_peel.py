@@ -45,7 +45,7 @@ kernel "k" p0 0.. < 2 work 32 scratch 0 {
 
 
 def test_fewer_turns_have_a_loop_of_their_own(after, names):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 32 scratch 0 {
   for serial t1 0.. < 2 {
     e0 = le(index(4 + 4*t1), 5:i64)
@@ -63,12 +63,12 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
 }
 """
     text = LEFT
-    made = after(text, lambda k: peel(k, names, M, 4, mul(T2.dim, 4), 5, Left((1,), False)))
-    assert made == wanted
+    built = after(text, lambda k: peel(k, names, M, 4, mul(T2.dim, 4), 5, Left((1,), False)))
+    assert built == expected
 
 
 def test_turns_of_an_open_number_come_by_ever_fewer(after, names):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 32 scratch 0 {
   for serial t1 0.. < floordiv(3 + n, 4) {
     e0 = le(index(4 + 4*t1), index(n))
@@ -93,14 +93,14 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
 }
 """
     text = OPEN
-    made = after(
+    built = after(
         text, lambda k: peel(k, names, M, 4, mul(TN.dim, 4), N.dim, Left((2, 1), False)), sizes=SIZES
     )
-    assert made == wanted
+    assert built == expected
 
 
 def test_the_last_turn_of_an_open_number_comes_again(after, names):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 32 scratch 0 {
   for serial t1 0.. < floordiv(3 + n, 4) {
     e0 = le(index(4 + 4*t1), index(n))
@@ -120,12 +120,12 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
 }
 """
     text = OPEN
-    made = after(text, lambda k: peel(k, names, M, 4, mul(TN.dim, 4), N.dim, Left((2,), True)), sizes=SIZES)
-    assert made == wanted
+    built = after(text, lambda k: peel(k, names, M, 4, mul(TN.dim, 4), N.dim, Left((2,), True)), sizes=SIZES)
+    assert built == expected
 
 
 def test_the_last_panel_has_loops_of_its_own_lanes(after):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 2 work 32 scratch 0 {
   e0 = le(index(8 + 8*p0), 10:i64)
   if e0 {
@@ -145,8 +145,8 @@ kernel "k" p0 0.. < 2 work 32 scratch 0 {
 }
 """
     text = PANELS
-    made = after(text, lambda k: specialize(k, Sym("m1"), Sym("n2"), WHOLE, (8, 2)))
-    assert made == wanted
+    built = after(text, lambda k: specialize(k, Sym("m1"), Sym("n2"), WHOLE, (8, 2)))
+    assert built == expected
 
 
 def test_whole_turns_are_left_alone(after, names):

@@ -26,7 +26,7 @@ def test_a_loop_takes_its_vectors_addresses_from_a_table_where_these_lie_inside(
     tables = Tables()
     tables.table(NEAREST, 200, 300)
     sizes = [{"n": n} for n in (1, 2, 3, 9)]
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < n work 1 scratch 0 {
   e0 = le(index(456 + 200*p0), index(200*n))
   if e0 {
@@ -43,7 +43,7 @@ kernel "k" p0 0.. < n work 1 scratch 0 {
   }
 }
 """
-    assert after(TEXT, lambda k: precompute_addresses(k, tables), tables, sizes) == wanted
+    assert after(TEXT, lambda k: precompute_addresses(k, tables), tables, sizes) == expected
 
 
 def test_positions_that_are_far_from_each_other_are_found_one_by_one(after):

@@ -28,7 +28,7 @@ kernel "k" p0 0.. < 4 work 1 scratch 0 {
 
 
 def test_a_later_row_is_asked_for_where_one_is_folded_again(after):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 4 work 1 scratch 0 {
   let i1 0.. < 4 = p0
   alloc acc = 0.0:f32
@@ -46,7 +46,7 @@ kernel "k" p0 0.. < 4 work 1 scratch 0 {
   }
 }
 """
-    assert after(BUFFERS + ROWS, lambda k: prefetch(k, 2, lambda b: True)) == wanted
+    assert after(BUFFERS + ROWS, lambda k: prefetch(k, 2, lambda b: True)) == expected
 
 
 def test_what_a_cache_holds_is_not_asked_for(after):

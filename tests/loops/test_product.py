@@ -37,13 +37,13 @@ def test_loops_that_move_the_first_factor_are_m_and_the_second_n():
 def test_the_factors_of_a_sum_change_places(after):
     (kernel,) = parse_kernels(PRODUCT)
     p = product_of(kernel).turned
-    made = after(PRODUCT, lambda k: factors_in(k, p.first, p.second))
-    assert "fold acc add mul(w[10*k3 + n2], x[k3 + 3*m1])" in made
+    built = after(PRODUCT, lambda k: factors_in(k, p.first, p.second))
+    assert "fold acc add mul(w[10*k3 + n2], x[k3 + 3*m1])" in built
     assert factors_in(kernel, p.second, p.first).reason == "its first factor is that of m already"
 
 
 def test_the_loops_of_a_sum_change_places(after):
     k3, k4 = Sym("k3", extent=3), Sym("k4", extent=2)
-    made = after(TWO, lambda k: summed_in(k, (k4, k3)))
-    assert made.index("for serial k4 0.. < 2") < made.index("for serial k3 0.. < 3")
+    built = after(TWO, lambda k: summed_in(k, (k4, k3)))
+    assert built.index("for serial k4 0.. < 2") < built.index("for serial k3 0.. < 3")
     assert after(TWO, lambda k: summed_in(k, (k3, k4))) == "its loops are in the best order already"

@@ -79,10 +79,10 @@ def until(step, tile):
         with patch.object(contraction, "choose", lambda kernel, c: tile(product_of(kernel))):
             steps = RECIPE.steps(kernel, context)
         for each in steps:
-            made = each.apply(kernel, context)
+            result = each.apply(kernel, context)
             if each.name == step:
-                return made
-            kernel = kernel if isinstance(made, Fail) else made
+                return result
+            kernel = kernel if isinstance(result, Fail) else result
         raise AssertionError(f"no step is called {step}")
 
     return apply

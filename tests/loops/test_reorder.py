@@ -18,7 +18,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 1 scratch 0 {
   for serial i2 0.. < 32 {
     for serial i1 0.. < 3 {
@@ -27,7 +27,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """
-    assert after(BUFFERS + text, few_last) == wanted
+    assert after(BUFFERS + text, few_last) == expected
 
 
 def test_planes_stay_as_they_are(after):

@@ -10,9 +10,9 @@ from tests.loops.products import M
 
 def whole(kernel, names):
     """Words in scratch, as far as they go, and zeros behind them."""
-    made = pack_m(dots(kernel, names, M, DOT), names, M, M, 5, 4, 16, 16)
-    made = cache_write(pack_n(made, names, M, M, 16, 16, 16), names, M, 5, lambda lanes: 16, 0)
-    return round_up(made, names, M, (5, 16), 16, (True, True))
+    result = pack_m(dots(kernel, names, M, DOT), names, M, M, 5, 4, 16, 16)
+    result = cache_write(pack_n(result, names, M, M, 16, 16, 16), names, M, 5, lambda lanes: 16, 0)
+    return round_up(result, names, M, (5, 16), 16, (True, True))
 
 
 WIDE = """
@@ -35,7 +35,7 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
 
 
 def test_words_fill_a_tile(after, names):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 32 scratch 1792 {
   for serial r12 0.. < 5 {
     for vector w11 0.. < 2 {
@@ -72,8 +72,8 @@ kernel "k" p0 0.. < 1 work 32 scratch 1792 {
 }
 """
     text = WIDE
-    made = after(text, lambda k: whole(k, names))
-    assert made == wanted
+    built = after(text, lambda k: whole(k, names))
+    assert built == expected
 
 
 PANELS = """
@@ -102,11 +102,11 @@ kernel "k" p0 0.. < 9 work 32 scratch 128 {
 
 
 def test_lanes_of_a_tile_lie_in_one_of_the_wider_panels(after, names):
-    made = after(PANELS, lambda k: round_up(k, names, M, (4, 8), 2, (False, False)))
-    assert "word(w[256*floordiv(p0, 4) + 32*mod(p0, 4) + 4*n2 + 128*w11])" in made
+    built = after(PANELS, lambda k: round_up(k, names, M, (4, 8), 2, (False, False)))
+    assert "word(w[256*floordiv(p0, 4) + 32*mod(p0, 4) + 4*n2 + 128*w11])" in built
 
 
 def test_lanes_of_tiles_that_panels_do_not_divide_into_may_lie_in_two(after, names):
     apart = PANELS.replace("n2 + 8*p0, 32", "n2 + 6*p0, 32")
-    made = after(apart, lambda k: round_up(k, names, M, (4, 8), 2, (False, False)))
-    assert "floordiv(n2 + 6*p0, 32)" in made
+    built = after(apart, lambda k: round_up(k, names, M, (4, 8), 2, (False, False)))
+    assert "floordiv(n2 + 6*p0, 32)" in built

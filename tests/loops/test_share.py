@@ -20,7 +20,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 1 scratch 0 {
   for serial i2 0.. < 32 {
     e0 = min(max(i32(mul(mul(mul(p[i2], 2.0:f32), floor(p[i2])), p[i2])), 0:i32), 9:i32)
@@ -30,7 +30,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """
-    assert after(BUFFERS + text, share) == wanted
+    assert after(BUFFERS + text, share) == expected
 
 
 def test_what_is_cheap_is_computed_again(after):

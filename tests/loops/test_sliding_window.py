@@ -29,7 +29,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 128 {
   }
 }
 """
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 1 scratch 128 {
   for serial b11 0.. < 3 {
     store tag[0] = -1:i32
@@ -49,7 +49,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 128 {
   }
 }
 """
-    assert after(BUFFERS + text, lambda k: sliding_window(k, names, 16)) == wanted
+    assert after(BUFFERS + text, lambda k: sliding_window(k, names, 16)) == expected
 
 
 def test_what_stands_for_all_rows_is_not_computed_by_each_band(after, names):

@@ -10,7 +10,7 @@ N5 = Sym("n5", extent=minimum(4, add(10, mul(T.dim, -4))))
 
 
 def test_a_loop_becomes_two_whose_counters_say_together_where_it_is(after):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 32 scratch 0 {
   for serial t4 0.. < 3 {
     for serial i5 0.. < min(2, 5 + -2*t4) {
@@ -25,12 +25,12 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
   }
 }
 """
-    made = after(PRODUCT, lambda k: split(k, M, (T, I5), add(mul(T.dim, 2), I5.dim)))
-    assert made == wanted
+    built = after(PRODUCT, lambda k: split(k, M, (T, I5), add(mul(T.dim, 2), I5.dim)))
+    assert built == expected
 
 
 def test_one_part_stands_in_its_place_and_one_around_another_loop(after):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 32 scratch 0 {
   for serial t4 0.. < 3 {
     for serial m1 0.. < 5 {
@@ -45,8 +45,8 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
   }
 }
 """
-    made = after(PRODUCT, lambda k: split_within(k, M, N, (T,), N5, add(mul(T.dim, 4), N5.dim)))
-    assert made == wanted
+    built = after(PRODUCT, lambda k: split_within(k, M, N, (T,), N5, add(mul(T.dim, 4), N5.dim)))
+    assert built == expected
 
 
 def test_what_is_no_loop_is_not_split(after):

@@ -49,7 +49,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {{
 
 
 def test_a_border_is_written_by_loops_of_its_own(split):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 9 work 1 scratch 0 {
   e0 = neg(2.0:f32)
   store y[3*p0 + n*p0] = e0
@@ -61,11 +61,11 @@ kernel "k" p0 0.. < 9 work 1 scratch 0 {
   }
 }
 """
-    assert split(BORDER, sizes=SIZES) == wanted
+    assert split(BORDER, sizes=SIZES) == expected
 
 
 def test_ranges_of_tensors_moved_against_each_other_follow_one_another(split):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 1 scratch 0 {
   for vector i11 0.. < 2 {
     store y[i11] = add(0.0:f32, 0.0:f32)
@@ -78,7 +78,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """
-    assert split(moved(2, 5)) == wanted
+    assert split(moved(2, 5)) == expected
 
 
 def test_of_many_ranges_the_longest_is_taken(split):
@@ -101,7 +101,7 @@ kernel "k" p0 0.. < 8 work 1 scratch 0 {
 """
     length = "min(64, 500 + -64*p0)"
     zeros = f"max(0, min(70 + -64*p0, {length}))"
-    wanted = f"""\
+    expected = f"""\
 kernel "k" p0 0.. < 8 work 1 scratch 0 {{
   for vector i11 0.. < {zeros} {{
     store y[i11 + 64*p0] = 0.0:f32
@@ -111,7 +111,7 @@ kernel "k" p0 0.. < 8 work 1 scratch 0 {{
   }}
 }}
 """
-    assert split(text) == wanted
+    assert split(text) == expected
 
 
 def test_a_position_that_counts_in_steps_turns_where_it_passes(split):
@@ -124,7 +124,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 1 scratch 0 {
   for vector i11 0.. < 14 {
     store y[i11] = x[3*i11]
@@ -134,7 +134,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """
-    assert split(text) == wanted
+    assert split(text) == expected
 
 
 @pytest.mark.parametrize(("most", "is_split"), [(26, False), (30, False), (41, True)])

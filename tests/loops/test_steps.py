@@ -232,8 +232,8 @@ class Steps:
     def near(self, array, name):
         """A result lies within the bounds of the reference."""
         group = self.launch.group
-        made = {group.buffer.name: (group.root, group.part), **{x.name: (v, None) for v, x in group.also}}
-        value, part = made[name]
+        built = {group.buffer.name: (group.root, group.part), **{x.name: (v, None) for v, x in group.also}}
+        value, part = built[name]
         shape, whole = self.shape(value.shape), self.shape(part.shape if part else value.shape)
         got = unpack4(array, int(np.prod(shape)), value.dtype) if is_packed(value.dtype) else array
         got = got.view(numpy_dtype(value.dtype)).reshape(whole)
@@ -266,13 +266,13 @@ def check(graph, sizes_list, machine):
 
 def products(graph, sizes):
     """How many products are added up."""
-    found = 0
+    result = 0
     for value in walk(v for _, v in graph.outputs):
         if isinstance(value.op, Contract):
             pairs = zip((value.op.left, value.op.right), value.args, strict=True)
             lengths = {n: d for labels, v in pairs for n, d in zip(labels, v.shape, strict=True)}
-            found += evaluate(product(lengths.values()), sizes)
-    return found
+            result += evaluate(product(lengths.values()), sizes)
+    return result
 
 
 def one(make, seed):
@@ -301,8 +301,10 @@ def test_sums_in_blocks_of_few_terms_leave_what_a_kernel_computes(monkeypatch):
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_each_step_leaves_what_an_operator_computes(batch):
     # These read positions that a kernel before them has made, which are no random numbers.
-    found = {LayerType.NMS, LayerType.NON_ZERO}
-    every = [(n, op, case) for n, (op, case) in enumerate(x for x in all_cases() if x[0].layer not in found)]
+    results = {LayerType.NMS, LayerType.NON_ZERO}
+    every = [
+        (n, op, case) for n, (op, case) in enumerate(x for x in all_cases() if x[0].layer not in results)
+    ]
     for number, op, case in sample(every, 53):
         if number % BATCHES == batch:
             run_of = case_run(op, case, dynamic=number % 2 == 1)

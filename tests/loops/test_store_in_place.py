@@ -25,7 +25,7 @@ kernel "k" p0 0.. < 4 work 1 scratch 256 {
 
 
 def test_a_row_lies_where_its_results_will(after):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 4 work 1 scratch 256 {
   let i1 0.. < 4 = p0
   alloc acc = 0.0:f32
@@ -39,7 +39,7 @@ kernel "k" p0 0.. < 4 work 1 scratch 256 {
   }
 }
 """
-    assert after(BUFFERS + ROWS, store_in_place) == wanted
+    assert after(BUFFERS + ROWS, store_in_place) == expected
 
 
 def test_results_of_another_type_have_no_room(after):

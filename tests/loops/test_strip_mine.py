@@ -23,7 +23,7 @@ SIZES = [{"n": n} for n in (1, 15, 16, 33)]
 
 def test_the_last_piece_of_a_loop_is_shorter(after, names):
     i1 = Sym("i1", extent=Sym("n", 1, 500).dim)
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 1 scratch 0 {
   for serial b11 0.. < floordiv(15 + n, 16) {
     for serial i12 0.. < min(-16*b11 + n, 16) {
@@ -34,7 +34,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """
-    assert after(TEXT, lambda k: strip_mine(k, names, i1, 16), sizes=SIZES) == wanted
+    assert after(TEXT, lambda k: strip_mine(k, names, i1, 16), sizes=SIZES) == expected
 
 
 def test_only_loops_around_all_statements_are_cut(after, names):
@@ -56,7 +56,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
     def split(kernel):
         return replace(kernel, body=each_nest(kernel.body, lambda nest: delinearised(nest, names).loops))
 
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 1 scratch 0 {
   for serial i11 0.. < 15 {
     for serial i12 0.. < 4 {
@@ -65,4 +65,4 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """
-    assert after(text, split) == wanted
+    assert after(text, split) == expected

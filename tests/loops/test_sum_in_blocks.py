@@ -39,7 +39,7 @@ def in_blocks(kernel, names, terms, lanes):
 
 
 def test_each_lane_of_a_vector_sums_up_its_column_in_blocks(after, names):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 1 scratch 0 {
   for vector i1 0.. < 40 {
     alloc acc = 0.0:f32
@@ -54,11 +54,11 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """
-    assert after(BUFFERS + COLUMNS, lambda k: in_blocks(k, names, 32, 4)) == wanted
+    assert after(BUFFERS + COLUMNS, lambda k: in_blocks(k, names, 32, 4)) == expected
 
 
 def test_a_row_has_as_many_terms_as_its_lanes_add_up(after, names):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 1 scratch 0 {
   alloc acc = 0.0:f32
   for serial b11 0.. < floordiv(3 + n, 4) {
@@ -74,7 +74,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
 }
 """
     sizes = [{"n": n} for n in (0, 1, 4, 50)]
-    assert after(BUFFERS + ROWS, lambda k: in_blocks(k, names, 32, 4), sizes=sizes) == wanted
+    assert after(BUFFERS + ROWS, lambda k: in_blocks(k, names, 32, 4), sizes=sizes) == expected
 
 
 @pytest.mark.parametrize(("old", "new"), [("< 100", "< 32"), ("add x", "max x"), ("f32", "i32")])

@@ -43,8 +43,8 @@ kernel "k" p0 0.. < 1 work 32 scratch 2048 {
 def test_a_loop_that_is_equal_to_what_an_instruction_computes_is_marked(after):
     (kernel,) = parsed(TEXT)
     printed = print_kernels([kernel])
-    wanted = printed[printed.index("kernel ") :].replace("j2 0.. < 32 {", "j2 0.. < 32 by amx_int8 {")
-    assert after(TEXT, lambda k: tensorize(k, J, I, intrinsic)) == wanted
+    expected = printed[printed.index("kernel ") :].replace("j2 0.. < 32 {", "j2 0.. < 32 by amx_int8 {")
+    assert after(TEXT, lambda k: tensorize(k, J, I, intrinsic)) == expected
 
 
 @pytest.mark.parametrize(
@@ -63,8 +63,8 @@ def test_why_a_loop_is_not_what_the_instruction_computes(after, there, other, wh
 
 
 def test_what_is_made_of_a_tile_overlaps_with_the_next_one(after):
-    made = after(TEXT, lambda k: overlap(tensorize(k, J, I, intrinsic), overlapped))
-    assert "for serial t1 0.. < 4 by amx_overlapped {" in made
+    built = after(TEXT, lambda k: overlap(tensorize(k, J, I, intrinsic), overlapped))
+    assert "for serial t1 0.. < 4 by amx_overlapped {" in built
 
 
 def test_no_loop_overlaps_that_no_instruction_computes(after):

@@ -19,7 +19,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 1 scratch 0 {
   for serial b14 0.. < 3 {
     for serial b12 0.. < 2 {
@@ -44,7 +44,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """
-    assert after(BUFFERS + text, lambda k: tile(k, names, STRIPS, lambda v: v.extent)) == wanted
+    assert after(BUFFERS + text, lambda k: tile(k, names, STRIPS, lambda v: v.extent)) == expected
 
 
 def test_strips_that_fill_the_last_one_need_one_version(after, names):
@@ -57,7 +57,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 1 scratch 0 {
   for serial b14 0.. < 4 {
     for serial b12 0.. < 1 {
@@ -72,7 +72,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """
-    assert after(BUFFERS + text, lambda k: tile(k, names, STRIPS, lambda v: v.extent)) == wanted
+    assert after(BUFFERS + text, lambda k: tile(k, names, STRIPS, lambda v: v.extent)) == expected
 
 
 def test_what_is_read_along_memory_needs_no_strips(after, names):

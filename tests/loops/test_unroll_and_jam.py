@@ -23,7 +23,7 @@ kernel "k" p0 0.. < n work 32 scratch 64 {
 
 
 def test_the_loops_of_two_rows_run_as_one(after, names):
-    wanted = """\
+    expected = """\
 kernel "k" p11 0.. < floordiv(1 + n, 2) work 64 scratch 128 {
   let i1 0.. < n = 2*p11
   let i12 0.. < n = min(-1 + n, 1 + 2*p11)
@@ -41,7 +41,7 @@ kernel "k" p11 0.. < floordiv(1 + n, 2) work 64 scratch 128 {
   }
 }
 """
-    assert after(TEXT, lambda k: unroll_and_jam(k, names), sizes=[{"n": 1}, {"n": 5}, {"n": 6}]) == wanted
+    assert after(TEXT, lambda k: unroll_and_jam(k, names), sizes=[{"n": 1}, {"n": 5}, {"n": 6}]) == expected
 
 
 def test_one_row_has_no_partner(after, names):

@@ -43,7 +43,7 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
 
 
 def test_lanes_of_a_later_term_are_asked_for(after):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 32 scratch 0 {
   for vector n2 0.. < 10 {
     alloc acc = 0.0:f32
@@ -60,8 +60,8 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
 }
 """
     text = SUMS
-    made = after(text, lambda k: prefetch_terms(k, M, [], K, 16))
-    assert made == wanted
+    built = after(text, lambda k: prefetch_terms(k, M, [], K, 16))
+    assert built == expected
 
 
 def test_nothing_is_asked_for_that_is_near_by(after):
@@ -71,7 +71,7 @@ def test_nothing_is_asked_for_that_is_near_by(after):
 
 
 def test_lines_of_results_are_asked_for_before_they_are_summed(after, names):
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 32 scratch 0 {
   for serial l11 0.. < 10 {
     for vector z12 0.. < 16 {
@@ -89,10 +89,10 @@ kernel "k" p0 0.. < 1 work 32 scratch 0 {
   }
 }
 """
-    made = after(
+    built = after(
         PRODUCT, lambda k: prefetch_results(k, names, M, product_of(k).stores, lambda sums: {M: 0}, 1, 16)
     )
-    assert made == wanted
+    assert built == expected
 
 
 @pytest.mark.parametrize(
@@ -102,8 +102,8 @@ def test_the_next_panel_is_asked_for_line_by_line_whatever_its_words_hold(dtype,
     x, w = b.param("x", (49, terms), dtype), b.const(np.ones((terms, 128)), dtype)
     y = b.contract("mk,kn->mn", x, w, DataType.INT32 if dtype is DataType.INT8 else dtype)
     graph = pack_constants(Graph((("x", x),), (("y", y),)))
-    found = native.lower(graph, constant_offsets(graph), Sizes({}), machine=REFERENCE)
-    asked = re.findall(r"fetch const\d+\[(.*)\]", print_kernels(found.module.kernels))
+    lowered = native.lower(graph, constant_offsets(graph), Sizes({}), machine=REFERENCE)
+    asked = re.findall(r"fetch const\d+\[(.*)\]", print_kernels(lowered.module.kernels))
     # Four tiles share a panel: with each word, or term of float32, a quarter of its 128 bytes is asked for.
     assert asked
     assert all(f" {8 * terms // 256}*" in x for x in asked)

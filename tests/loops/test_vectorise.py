@@ -22,7 +22,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   store y[0] = acc[0]
 }
 """
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 1 scratch 0 {
   alloc acc = 0.0:f32
   for serial r2 0.. < 8 {
@@ -33,7 +33,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   store y[0] = acc[0]
 }
 """
-    assert after(BUFFERS + text, vectorise) == wanted
+    assert after(BUFFERS + text, vectorise) == expected
 
 
 def test_pixels_are_widened_over_their_positions(after):
@@ -46,7 +46,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 1 scratch 0 {
   for vector i1 0.. < 64 {
     for tile i2 0.. < 3 {
@@ -55,7 +55,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """
-    assert after(BUFFERS + text, vectorise) == wanted
+    assert after(BUFFERS + text, vectorise) == expected
 
 
 def test_pixels_on_their_way_to_planes_are_read_together(after):
@@ -68,7 +68,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 1 scratch 0 {
   for serial i2 0.. < 3 {
     for vector i1 0.. < 64 {
@@ -77,7 +77,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """
-    assert after(BUFFERS + text, vectorise) == wanted
+    assert after(BUFFERS + text, vectorise) == expected
 
 
 def test_what_is_widened_stays_so(after):
@@ -102,7 +102,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 1 scratch 0 {
   for vector i1 0.. < 32 {
     for tile i2 0.. < 3 {
@@ -114,4 +114,4 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """
-    assert after(BUFFERS + text, vectorise) == wanted
+    assert after(BUFFERS + text, vectorise) == expected

@@ -29,7 +29,7 @@ def test_a_loop_is_written_for_each_class_of_its_table(after):
     tables = Tables()
     tables.table(NEAREST, N.dim, 300)
     sizes = [{"n": n} for n in (5, 256, 300, 301, 600, 601, 1999)]
-    wanted = """\
+    expected = """\
 kernel "k" p0 0.. < 1 work 1 scratch 0 {
   e0 = le(256:i64, index(n))
   e1 = and(le(index(n), 300:i64), e0)
@@ -62,7 +62,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """
-    assert after(TEXT, lambda k: version(k, tables), tables, sizes) == wanted
+    assert after(TEXT, lambda k: version(k, tables), tables, sizes) == expected
 
 
 def test_positions_that_descend_have_no_classes(after):
@@ -75,7 +75,7 @@ def test_positions_that_descend_have_no_classes(after):
 def test_what_is_summed_at_a_time_is_written_once_and_only_where_all_sizes_are_certain(after):
     tables = Tables()
     tables.table(NEAREST, 200, 300)
-    for size, wanted in ((256, "pos0.1[i1]"), (255, None)):
+    for size, expected in ((256, "pos0.1[i1]"), (255, None)):
         text = f"""
 buffer acc f32 register 1 offset 0
 buffer pos0 i32 table 300 offset 0
@@ -92,8 +92,8 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {{
   }}
 }}
 """
-        made = after(text, lambda k: version(k, tables), tables)
-        if wanted is None:
-            assert made == "no vector loop follows a table of a class"
+        built = after(text, lambda k: version(k, tables), tables)
+        if expected is None:
+            assert built == "no vector loop follows a table of a class"
         else:
-            assert wanted in made
+            assert expected in built

@@ -35,8 +35,8 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
 
 
 def test_a_counter_that_is_only_taken_apart_becomes_two_loops(after, names):
-    made = after(TEXT, lambda kernel: whole_turns(kernel, names), sizes=[{"n": n} for n in (1, 4, 7, 13)])
-    assert made == WANTED
+    built = after(TEXT, lambda kernel: whole_turns(kernel, names), sizes=[{"n": n} for n in (1, 4, 7, 13)])
+    assert built == WANTED
 
 
 def test_a_factor_that_moves_with_every_turn_leaves_the_loop(names):

@@ -69,8 +69,8 @@ def tiled(names, size, estimate=lambda var: var.extent if isinstance(var.extent,
     """The step with this size."""
 
     def apply(kernel):
-        found = windows_of(kernel)
-        return window_tile(kernel, names, found, size, estimate)[0]
+        result = windows_of(kernel)
+        return window_tile(kernel, names, result, size, estimate)[0]
 
     return apply
 
@@ -123,8 +123,8 @@ def test_few_columns_of_an_open_number_are_copied_for_all_rows_at_once(after, na
 def test_ranges_of_rows_end_where_no_column_decides(names):
     both = TEXT.replace("le(0:i64, index(-1 + k4 + 2*j3))", "le(0:i64, index(-7 + 3*i2 + k4 + 2*j3))")
     (kernel,) = parse_kernels(both)
-    made = tiled(names, Size(None, 2, 1, 4, 3))(kernel)
-    assert list(kernel_faults(made)) == []
+    result = tiled(names, Size(None, 2, 1, 4, 3))(kernel)
+    assert list(kernel_faults(result)) == []
 
 
 def test_a_sum_that_slides_along_nothing_has_no_windows():

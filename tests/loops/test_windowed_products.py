@@ -78,8 +78,8 @@ def test_kernels_agree_with_the_interpreter(make, level):
     for step in PASSES:
         graph = step.run(graph)
     target = choose(level)
-    found = native.lower(graph, constant_offsets(graph), Sizes({}), machine=target.limited(REFERENCE))
-    assert verify(found, target, [{}]) == ()
+    lowered = native.lower(graph, constant_offsets(graph), Sizes({}), machine=target.limited(REFERENCE))
+    assert verify(lowered, target, [{}]) == ()
 
 
 def test_rows_at_places_that_their_counter_gives_are_not_asked_for():
