@@ -101,7 +101,7 @@ def packed(net, query_ends, key_ends):
     return net.builder.build_engine_with_config(net, net.builder.create_builder_config())
 
 
-def given(name):
+def packed_lengths(name):
     return lambda net: net.add_input(name, trt.int32, (3,))
 
 
@@ -110,7 +110,7 @@ def constant(*ends):
 
 
 def test_a_run_with_packed_lengths_that_do_not_ascend_or_lie_outside_is_refused(net, log):
-    engine, ones = packed(net, given("qe"), given("ke")), np.ones((6, 1, 2), np.float32)
+    engine, ones = packed(net, packed_lengths("qe"), packed_lengths("ke")), np.ones((6, 1, 2), np.float32)
     feeds = {"q": ones[:5], "k": ones}
     run = lambda q, k: engine.run(**feeds, qe=np.int32(q), ke=np.int32(k))["y"][:, 0, 0].tolist()  # noqa: E731
     assert run([0, 2, 5], [0, 6, 6]) == [1, 1, 0, 0, 0]
@@ -129,7 +129,7 @@ def test_a_run_with_packed_lengths_that_do_not_ascend_or_lie_outside_is_refused(
 @pytest.mark.parametrize(("ends", "message"), [((0, 2, 6), "5 tokens"), ((0, 3, 2), "3 not behind 2")])
 def test_packed_lengths_that_are_wrong_and_known_are_refused_before_a_run(ends, message, net, log):
     with trt.strict(), pytest.raises(ShapeError, match=f"AR133.*got query_lengths of 0, .*{message}"):
-        packed(net, constant(*ends), given("ke"))
+        packed(net, constant(*ends), packed_lengths("ke"))
 
 
 def test_a_run_with_lengths_of_padded_keys_outside_is_refused(net, log):

@@ -11,7 +11,7 @@ from anyrt.ir.interpret import interpret
 LINSPACE, UNIFORM, NORMAL = trt.FillOperation.__members__.values()
 
 
-def made(net, layer, **inputs):
+def output_of(net, layer, **inputs):
     """What an engine of the network gives."""
     layer.get_output(0).name = "y"
     net.mark_output(layer.get_output(0))
@@ -22,7 +22,7 @@ def made(net, layer, **inputs):
 def drawn(net, op, seed, count=1 << 16):
     layer = net.add_fill((count,), op)
     layer.seed = seed
-    return made(net, layer).astype(np.float64)
+    return output_of(net, layer).astype(np.float64)
 
 
 def test_integers_stay_integers(net):
@@ -30,7 +30,7 @@ def test_integers_stay_integers(net):
     before = layer.is_alpha_beta_int64()
     layer.alpha, layer.beta = 2**53 + 1, np.int64(-1)
     assert (before, layer.is_alpha_beta_int64(), layer.alpha) == (False, True, 2**53 + 1)
-    assert made(net, layer).tolist() == [2**53 + 1, 2**53, 2**53 - 1]
+    assert output_of(net, layer).tolist() == [2**53 + 1, 2**53, 2**53 - 1]
 
 
 def test_floats_are_floats(net):
@@ -39,7 +39,7 @@ def test_floats_are_floats(net):
     assert (layer.is_alpha_beta_int64(), layer.beta) == (False, 0.5)
     with pytest.raises(TypeError, match="AR311"):
         layer.beta = "1"
-    assert made(net, layer).tolist() == [1, 1.5, 2]
+    assert output_of(net, layer).tolist() == [1, 1.5, 2]
 
 
 def test_operands_fix_the_type_and_attributes_disconnect_them(net):
@@ -47,7 +47,7 @@ def test_operands_fix_the_type_and_attributes_disconnect_them(net):
     layer.set_input(1, net.add_constant((), np.int32([7])).get_output(0))
     layer.set_input(2, net.add_constant((2,), np.int32([10, 1])).get_output(0))
     assert (layer.num_inputs, layer.get_input(0), layer.get_output(0).dtype) == (3, None, trt.int32)
-    assert made(net, layer).tolist() == [[7, 8], [17, 18]]
+    assert output_of(net, layer).tolist() == [[7, 8], [17, 18]]
     layer.beta = 2.0
     assert (layer.num_inputs, layer.get_input(1) is None) == (2, False)
 
@@ -73,7 +73,7 @@ def test_uniform_numbers_are_the_same_in_every_bit_everywhere(net):
     layer.get_output(0).name = "y"
     net.mark_output(layer.get_output(0))
     expected = interpret(freeze(net, [], Settings()).graph, {})["y"]
-    assert np.array_equal(made(net, layer), expected)
+    assert np.array_equal(output_of(net, layer), expected)
     assert len(np.unique(expected)) == 1000
 
 

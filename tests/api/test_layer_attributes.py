@@ -29,17 +29,17 @@ def constant(net, array):
 def norm(net, x, axes, **attributes):
     one = np.ones((1, x.shape[1], *(1,) * (len(x.shape) - 2)), np.float32)
     layer = net.add_normalization_v2(x, constant(net, one), constant(net, 0 * one), axes)
-    return given(layer, **attributes)
+    return configured(layer, **attributes)
 
 
-def given(layer, **attributes):
+def configured(layer, **attributes):
     for name, value in attributes.items():
         setattr(layer, name, value)
     return layer
 
 
 def resize(net, x, size, mode=trt.InterpolationMode.NEAREST, **attributes):
-    return given(net.add_resize(x), shape=size, resize_mode=mode, **attributes)
+    return configured(net.add_resize(x), shape=size, resize_mode=mode, **attributes)
 
 
 def cropped(begin, end, size):
@@ -93,7 +93,7 @@ def sliced(net, x):
 
 
 def filled(net, x):
-    return given(net.add_fill((3,), trt.FillOperation.LINSPACE), alpha=1.0, beta=0.5)
+    return configured(net.add_fill((3,), trt.FillOperation.LINSPACE), alpha=1.0, beta=0.5)
 
 
 def sampled(at):
@@ -115,7 +115,7 @@ def largest(net, x):
 
 def averages(**attributes):
     def add(net, x):
-        return given(net.add_pooling_nd(x, trt.PoolingType.AVERAGE, (1, 2)), **attributes)
+        return configured(net.add_pooling_nd(x, trt.PoolingType.AVERAGE, (1, 2)), **attributes)
 
     return add
 
@@ -129,11 +129,11 @@ def uniform(net, x):
 
 
 def convolved(maps, shape, *kernel, **attributes):
-    return lambda net, x: given(net.add_convolution_nd(x, maps, shape, of(*kernel)), **attributes)
+    return lambda net, x: configured(net.add_convolution_nd(x, maps, shape, of(*kernel)), **attributes)
 
 
 def spread(maps, shape, *kernel, **attributes):
-    return lambda net, x: given(net.add_deconvolution_nd(x, maps, shape, of(*kernel)), **attributes)
+    return lambda net, x: configured(net.add_deconvolution_nd(x, maps, shape, of(*kernel)), **attributes)
 
 
 def half_pixel(mode, *size):
@@ -161,7 +161,7 @@ def mixed(**attributes):
         two, one = constant(net, of(2).reshape(1, 1, 1)), constant(net, of(1).reshape(1, 1, 1))
         layer = net.add_moe(x, constant(net, np.int32([[[0]]])), one)
         layer.set_gated_weights(two, two, one, trt.MoEActType.NONE)
-        return given(layer, **attributes)
+        return configured(layer, **attributes)
 
     return add
 
@@ -173,7 +173,7 @@ def gathered(axis, *indices):
 def quantized(*scale, shape=(), **attributes):
     def add(net, x):
         step = constant(net, of(*scale).reshape(shape))
-        return given(net.add_quantize(x, step), **attributes)
+        return configured(net.add_quantize(x, step), **attributes)
 
     return add
 
@@ -181,7 +181,7 @@ def quantized(*scale, shape=(), **attributes):
 def dequantized(*scale, shape=(), **attributes):
     def add(net, x):
         codes = net.add_quantize(x, constant(net, of(1))).get_output(0)
-        return given(net.add_dequantize(codes, constant(net, of(*scale).reshape(shape))), **attributes)
+        return configured(net.add_dequantize(codes, constant(net, of(*scale).reshape(shape))), **attributes)
 
     return add
 
@@ -198,7 +198,7 @@ def hot(net, x):
 def turned(batch, axis):
     def add(net, x):
         layer = net.add_reverse_sequence(x, constant(net, np.int32([2, 1])))
-        return given(layer, batch_axis=batch, sequence_axis=axis)
+        return configured(layer, batch_axis=batch, sequence_axis=axis)
 
     return add
 
@@ -303,17 +303,17 @@ CASES = {
     ),
     ("IFillLayer", "shape"): (PAIR, filled, (2,), [1, 1.5, 2], [1, 1.5]),
     ("IFillLayer", "operation"): (
-        *(PAIR, lambda net, x: given(filled(net, x), beta=1), trt.FillOperation.RANDOM_UNIFORM),
+        *(PAIR, lambda net, x: configured(filled(net, x), beta=1), trt.FillOperation.RANDOM_UNIFORM),
         *([1, 2, 3], [1, 1, 1]),
     ),
     ("IFillLayer", "alpha"): (PAIR, filled, -2, [1, 1.5, 2], [-2, -1.5, -1]),
     ("IFillLayer", "beta"): (PAIR, filled, 3.0, [1, 1.5, 2], [1, 4, 7]),
     ("IFillLayer", "to_type"): (
-        *(PAIR, lambda net, x: given(filled(net, x), alpha=2049), trt.float16),
+        *(PAIR, lambda net, x: configured(filled(net, x), alpha=2049), trt.float16),
         *([2049, 2049.5, 2050], [2048, 2050, 2050]),
     ),
     ("IFillLayer", "seed"): (
-        *(PAIR, lambda net, x: given(net.add_fill((2,), trt.FillOperation.RANDOM_UNIFORM), seed=1), 2),
+        *(PAIR, lambda net, x: configured(net.add_fill((2,), trt.FillOperation.RANDOM_UNIFORM), seed=1), 2),
         *([0.28539, 0.91830], [0.54020, 0.81530]),
     ),
     ("IGridSampleLayer", "interpolation_mode"): (
@@ -379,7 +379,7 @@ CASES = {
     ("ICumulativeLayer", "exclusive"): (SQUARE, summed, True, [[1, 3], [3, 7]], [[0, 1], [0, 3]]),
     ("ICumulativeLayer", "reverse"): (SQUARE, summed, True, [[1, 3], [3, 7]], [[3, 2], [7, 4]]),
     ("IScatterLayer", "mode"): (
-        *([[1], [2]], lambda net, x: given(scattered(net, x), axis=1), trt.ScatterMode.ND),
+        *([[1], [2]], lambda net, x: configured(scattered(net, x), axis=1), trt.ScatterMode.ND),
         *([[1], [2]], [[1], [5]]),
     ),
     ("IScatterLayer", "axis"): ([[1], [2]], scattered, 1, [[1], [5]], [[1], [2]]),
@@ -445,7 +445,7 @@ CASES = {
     ),
     ("IResizeLayer", "shape"): ([0, 4], lambda net, x: resize(net, x, (4,)), (1,), [0, 0, 4, 4], [0]),
     ("IResizeLayer", "scales"): (
-        *([0, 4], lambda net, x: given(net.add_resize(x), scales=(2,)), [1], [0, 0, 4, 4], [0, 4]),
+        *([0, 4], lambda net, x: configured(net.add_resize(x), scales=(2,)), [1], [0, 0, 4, 4], [0, 4]),
     ),
     ("IResizeLayer", "coordinate_transformation"): (
         *([0, 4], lambda net, x: resize(net, x, (4,), LINEAR), HALF_PIXEL, [0, 2, 4, 4], [0, 1, 3, 4]),
@@ -488,18 +488,18 @@ CASES = {
         *(IMAGE, channels, 2, [[[[10], [20]], [[300], [400]]]], [[[[10], [200]], [[30], [400]]]]),
     ),
     ("IShuffleLayer", "first_transpose"): (
-        *(SQUARE, lambda net, x: given(net.add_shuffle(x), reshape_dims=(4,)), (1, 0)),
+        *(SQUARE, lambda net, x: configured(net.add_shuffle(x), reshape_dims=(4,)), (1, 0)),
         *([1, 2, 3, 4], [1, 3, 2, 4]),
     ),
     ("IShuffleLayer", "reshape_dims"): (
         *(SQUARE, lambda net, x: net.add_shuffle(x), (4,), SQUARE, [1, 2, 3, 4]),
     ),
     ("IShuffleLayer", "second_transpose"): (
-        *([1, 2, 3, 4], lambda net, x: given(net.add_shuffle(x), reshape_dims=(2, 2)), (1, 0)),
+        *([1, 2, 3, 4], lambda net, x: configured(net.add_shuffle(x), reshape_dims=(2, 2)), (1, 0)),
         *(SQUARE, [[1, 3], [2, 4]]),
     ),
     ("IShuffleLayer", "zero_is_placeholder"): (
-        *([[], []], lambda net, x: given(net.add_shuffle(x), reshape_dims=(0, 0)), False, [[], []], []),
+        *([[], []], lambda net, x: configured(net.add_shuffle(x), reshape_dims=(0, 0)), False, [[], []], []),
     ),
     ("ISliceLayer", "start"): ([1, 2, 3, 4], sliced, (2,), [1, 2], [3, 4]),
     ("ISliceLayer", "shape"): ([1, 2, 3, 4], sliced, (3,), [1, 2], [1, 2, 3]),
@@ -680,8 +680,8 @@ def test_scale_and_concatenation_choose_their_axis_by_the_rank(net, rank, axis):
 def test_is_v2_says_how_normalization_was_added_and_how_many_coefficients_it_takes(net, log):
     x = net.add_input("x", trt.float32, (1, 4, 3, 1))
     each = [constant(net, np.ones((1, n, 1, 1), np.float32)) for n in (2, 4)]
-    first = given(net.add_normalization(x, each[0], each[0], 0b1100), num_groups=2)
-    second = given(net.add_normalization_v2(x, each[1], each[1], 0b1100), num_groups=2)
+    first = configured(net.add_normalization(x, each[0], each[0], 0b1100), num_groups=2)
+    second = configured(net.add_normalization_v2(x, each[1], each[1], 0b1100), num_groups=2)
     assert (first.is_v2, second.is_v2) == (False, True)
     assert [layer.get_output(0).shape.rank for layer in (first, second)] == [4, 4]
     first.set_input(1, each[1])
