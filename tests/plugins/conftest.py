@@ -34,12 +34,12 @@ def log():
 @pytest.fixture
 def registry():
     """That of the process, without what the test registers."""
-    found = trt.get_plugin_registry()
-    before = found.all_creators
-    yield found
-    for creator in found.all_creators:
+    plugins = trt.get_plugin_registry()
+    before = plugins.all_creators
+    yield plugins
+    for creator in plugins.all_creators:
         if creator not in before:
-            found.deregister_creator(creator)
+            plugins.deregister_creator(creator)
 
 
 @pytest.fixture

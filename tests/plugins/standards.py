@@ -79,13 +79,13 @@ class Engine:
         for k, x in enumerate(arrays):
             self.context.set_input_shape(f"x{k}", x.shape)
             self.context.set_tensor_address(f"x{k}", x.ctypes.data)
-        found = []
+        results = []
         for name in list(self.engine)[len(arrays) :]:
             shape = tuple(self.context.get_tensor_shape(name))
-            found.append(np.empty(shape, trt.nptype(self.engine.get_tensor_dtype(name))))
-            self.context.set_tensor_address(name, found[-1].ctypes.data)
+            results.append(np.empty(shape, trt.nptype(self.engine.get_tensor_dtype(name))))
+            self.context.set_tensor_address(name, results[-1].ctypes.data)
         assert self.context.execute_async_v3(0)
-        return found
+        return results
 
 
 def run(
@@ -96,8 +96,8 @@ def run(
         return Engine(made(name, version, **fields), arrays, dynamic)(*arrays)
 
 
-def holds(got: Sequence[np.ndarray], wanted: Mapping | Sequence[np.ndarray], tol: float = 1e-5) -> None:
+def holds(got: Sequence[np.ndarray], expected: Mapping | Sequence[np.ndarray], tol: float = 1e-5) -> None:
     """Both are equal, up to a tolerance."""
-    for a, b in zip(got, wanted, strict=True):
+    for a, b in zip(got, expected, strict=True):
         assert a.shape == b.shape
         np.testing.assert_allclose(a.astype(np.float64), b, rtol=tol, atol=tol)

@@ -26,9 +26,9 @@ class Base(trt.IPluginV3, trt.IPluginV3OneCore, trt.IPluginV3OneBuildV2, trt.IPl
         return self
 
     def clone(self):
-        made = type(self)(*self.state)
-        made.__dict__.update(self.__dict__)
-        return made
+        instance = type(self)(*self.state)
+        instance.__dict__.update(self.__dict__)
+        return instance
 
     def get_output_data_types(self, input_types):
         return [input_types[0]]
@@ -115,9 +115,9 @@ def test_a_plugin_works_in_memory_of_the_format_that_it_takes(name, dtype, chann
     shape = (2, channels, 2, 3, 4) if "D" in name else (2, channels, 3, 4)
     x = np.random.default_rng(0).integers(0, 4, shape).astype(trt.nptype(dtype))
     with trt.strict():
-        found = built(log, one(make), shape, dtype=dtype, strong=True).run(x=x)["y"]
+        result = built(log, one(make), shape, dtype=dtype, strong=True).run(x=x)["y"]
     factors = np.arange(1, channels + 1).reshape(-1, *[1] * (x.ndim - 2)).astype(x.dtype)
-    assert np.array_equal(found, x * factors)
+    assert np.array_equal(result, x * factors)
 
 
 def test_a_plugin_in_vectors_takes_open_sizes_between_layers(registry, log):
@@ -241,9 +241,9 @@ class Looks(Base):
     table = None
 
     def attach_to_context(self, context):
-        made = self.clone()
-        made.table = trt.get_plugin_registry().acquire_plugin_resource("table", Table())
-        return made
+        result = self.clone()
+        result.table = trt.get_plugin_registry().acquire_plugin_resource("table", Table())
+        return result
 
     def destroy(self):
         if self.table is not None:
@@ -312,11 +312,11 @@ def test_outputs_have_types_and_sizes_of_their_own(registry, log):
     engine = built(log, describe, (1, 1), (2, 3), (5, 9))
     for shape in ((2, 3), (5, 9), (1, 1)):
         x = np.random.default_rng(2).integers(-9, 9, shape).astype(np.float32)
-        found = engine.run(x=x)
-        types = [found[name].dtype.name for name in ("y", "y1", "y2", "y3")]
+        actual = engine.run(x=x)
+        types = [actual[name].dtype.name for name in ("y", "y1", "y2", "y3")]
         assert types == ["int8", "bool", "int64", "float16"]
         for name, want in zip(("y", "y1", "y2", "y3"), facts(x), strict=True):
-            assert np.array_equal(found[name], want)
+            assert np.array_equal(actual[name], want)
 
 
 class InPlace(Base):

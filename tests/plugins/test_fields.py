@@ -27,7 +27,11 @@ T = trt.PluginFieldType
 )
 def test_a_field_gives_elements_of_its_type(given, kind, wanted):
     field = trt.PluginField("x", given, kind)
-    assert (field.data.dtype, field.data.tolist(), field.size) == (wanted.dtype, wanted.tolist(), wanted.size)
+    assert (field.data.dtype, field.data.tolist(), field.size) == (
+        wanted.dtype,
+        wanted.tolist(),
+        wanted.size,
+    )
 
 
 @pytest.mark.parametrize("text", [b"abc", np.array("abc"), np.array(["abc"], np.bytes_), bytearray(b"abc")])

@@ -73,10 +73,10 @@ def test_a_plugin_that_lies_is_told_with_its_layer_and_method(lie, log):
     code, method, answer = LIES[lie]
     plugin = lying(**{METHODS.get(method, method): answer})
     assert built(log, lambda n, x: n.add_plugin_v3([x], [], plugin).get_output(0)) is None
-    told = [x for x in log.lines if f"[{code}]" in x]
-    assert told
-    assert method in told[0]
-    assert "(Unnamed Layer* 0) [PluginV3]" in told[0]
+    messages = [x for x in log.lines if f"[{code}]" in x]
+    assert messages
+    assert method in messages[0]
+    assert "(Unnamed Layer* 0) [PluginV3]" in messages[0]
 
 
 @pytest.fixture
@@ -157,8 +157,8 @@ def test_a_plugin_cannot_change_the_run_that_calls_it(bound, log, what):
 
 def test_a_plugin_builds_and_runs_engines_of_its_own(bound, log):
     def enqueue(self, *args):
-        made = built(log, lambda n, x: n.add_unary(x, trt.UnaryOperation.NEG).get_output(0))
-        assert made.run(x=np.ones((2, 3, 4), np.float32))["y"].tolist() == [[[-1] * 4] * 3] * 2
+        result = built(log, lambda n, x: n.add_unary(x, trt.UnaryOperation.NEG).get_output(0))
+        assert result.run(x=np.ones((2, 3, 4), np.float32))["y"].tolist() == [[[-1] * 4] * 3] * 2
         Pad.enqueue(self, *args)
 
     context, y, _x = bound(lying(enqueue=enqueue))
@@ -265,11 +265,11 @@ def test_a_context_that_cannot_be_made_lets_go_of_the_plugins_that_it_has(regist
         def clone(self):
             return _copied(Ending(), self)
 
-    for creator, made in (
+    for creator, result in (
         (OldPadCreator(), Ending(fields())),
         (PadCreator(), lying(attach_to_context=raising)),
     ):
-        creator.create_plugin = creator.deserialize_plugin = lambda *args, made=made: made.clone()
+        creator.create_plugin = creator.deserialize_plugin = lambda *args, result=result: result.clone()
         registry.register_creator(creator)
 
     def both(network, x):
@@ -300,8 +300,8 @@ FALSE = {
 def test_a_plan_tells_plugins_of_the_memory_that_they_get_alone(lie):
     """They write all of it; a plan that was changed by hand would have them write beside it."""
     sees, over, code = FALSE[lie]
-    memory, made = Type((2, 3), DataType.FLOAT), Made(np.zeros(0, np.uint8), DataType.UINT8)
+    memory, result = Type((2, 3), DataType.FLOAT), Made(np.zeros(0, np.uint8), DataType.UINT8)
     with pytest.raises(AnyrtError, match=rf"\[{code}\] pad"):
-        Plugin("pad", "Pad", "1", "", made, (memory,), sees, over=over).infer((memory,))
-    good = Plugin("pad", "Pad", "1", "", made, (memory,), (told(2, 3), told(2, 3)), over=(0,))
+        Plugin("pad", "Pad", "1", "", result, (memory,), sees, over=over).infer((memory,))
+    good = Plugin("pad", "Pad", "1", "", result, (memory,), (told(2, 3), told(2, 3)), over=(0,))
     assert good.infer((memory,)) == (memory,)

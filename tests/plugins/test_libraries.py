@@ -55,8 +55,8 @@ def load(registry):
 
 
 def field(value, name="factor"):
-    made = trt.PluginField(name, np.array([value], np.float32), trt.PluginFieldType.FLOAT32)
-    return trt.PluginFieldCollection([made])
+    result = trt.PluginField(name, np.array([value], np.float32), trt.PluginFieldType.FLOAT32)
+    return trt.PluginFieldCollection([result])
 
 
 def layers(registry, value, count=1, name="Scaled", space="example"):
@@ -378,10 +378,10 @@ def in_memory(enqueue):
 
     functions = {"create": lambda f, n: 1, "output_count": lambda s: 1}
     functions |= {"output_types": types, "output_shapes": shapes, "enqueue": enqueue}
-    made = {name: kinds[name](function) for name, function in functions.items()}
-    plugin = table.Plugin(name=b"Twice", version=b"1", space=b"", **made)
+    result = {name: kinds[name](function) for name, function in functions.items()}
+    plugin = table.Plugin(name=b"Twice", version=b"1", space=b"", **result)
     held = table.Table(table.VERSION, ctypes.sizeof(plugin), ctypes.pointer(plugin), 1)
-    return held, (plugin, made)
+    return held, (plugin, result)
 
 
 def test_a_table_in_memory_makes_creators_without_any_compiler(registry, log):
@@ -399,10 +399,10 @@ def test_the_header_and_the_table_that_is_read_are_one():
     for kind in (table.Field, table.Tensor, table.Shape, table.Sizes, table.Plugin, table.Table):
         name = "AnyrtPluginTable" if kind is table.Table else f"Anyrt{kind.__name__}"
         body = re.search(rf"typedef struct {name} {{(.*?)}} {name};", text, re.S)[1]
-        found = re.findall(
+        matches = re.findall(
             r"\(\*(\w+)\)\(|(\w+)(?:\[\w+\])?;", re.sub(r"\(\*(\w+)\)\([^;]*\);", r"(*\1)(", body)
         )
-        assert [a or b for a, b in found] == [f[0] for f in kind._fields_]
+        assert [a or b for a, b in matches] == [f[0] for f in kind._fields_]
     assert f"ANYRT_PLUGIN_VERSION {table.VERSION}\n" in text
 
 
@@ -417,9 +417,9 @@ def test_the_header_and_the_table_that_is_read_are_one():
 )
 def test_the_header_numbers_what_it_names_as_the_enums_do(prefix, enum):
     pairs = dict(re.findall(rf"\b{prefix}(\w+) = (\d+)", HEADER.read_text()))
-    told = {name: int(number) for name, number in pairs.items() if name in enum.__members__}
-    assert told == {name: int(enum[name]) for name in told}
-    missing = {name for name in enum.__members__ if name not in told}
+    reported = {name: int(number) for name, number in pairs.items() if name in enum.__members__}
+    assert reported == {name: int(enum[name]) for name in reported}
+    missing = {name for name in enum.__members__ if name not in reported}
     assert all(name.startswith("DLA") or int(enum[name]) > 127 for name in missing)
 
 
@@ -457,7 +457,7 @@ def test_a_plugin_in_c_that_writes_beyond_its_output_is_caught_in_checked_builds
 def test_plugins_in_c_run_in_several_threads_at_once(scaled, load, registry, log):
     load(scaled)
     engine = built(log, layers(registry, 2.0, 5), (3, 4))
-    given = [np.full((3, 4), k, np.float32) for k in range(8)]
+    inputs = [np.full((3, 4), k, np.float32) for k in range(8)]
     with ThreadPoolExecutor(4) as pool:
-        found = [*pool.map(lambda x: engine.run(x=x)["y"].max(), given * 5)]
-    assert found == [32 * k for k in range(8)] * 5
+        results = [*pool.map(lambda x: engine.run(x=x)["y"].max(), inputs * 5)]
+    assert results == [32 * k for k in range(8)] * 5

@@ -30,9 +30,9 @@ class Found(Pad):
         return in_out[pos].desc.type == (trt.float32, trt.int32, trt.int64)[pos]
 
     def enqueue(self, input_desc, output_desc, inputs, outputs, workspace, stream):
-        found = np.argwhere(at(inputs[0], input_desc[0]))
-        at(outputs[0], output_desc[0]).reshape(-1)[: found.size] = found.reshape(-1)
-        at(outputs[1], output_desc[1])[...] += len(found)  # as kernels count that add
+        result = np.argwhere(at(inputs[0], input_desc[0]))
+        at(outputs[0], output_desc[0]).reshape(-1)[: result.size] = result.reshape(-1)
+        at(outputs[1], output_desc[1])[...] += len(result)  # as kernels count that add
 
     def clone(self):
         return Found()
@@ -74,10 +74,10 @@ def test_a_size_that_a_plugin_tells_is_that_of_layers_behind_it(log, rng):
     engine = built(log, found, (1, 1), (5, 5), (9, 9))
     for shape in ((5, 5), (9, 9), (1, 7)):
         x = (rng.random(shape) > 0.5).astype(np.float32)
-        made, want = engine.run(x=x), np.argwhere(x)
-        assert np.array_equal(made["y1"], want)
-        assert np.array_equal(made["y"], want * [1, 100])
-        assert made["y2"] == len(want)
+        actual, want = engine.run(x=x), np.argwhere(x)
+        assert np.array_equal(actual["y1"], want)
+        assert np.array_equal(actual["y"], want * [1, 100])
+        assert actual["y2"] == len(want)
 
 
 def doubled(network, x):
@@ -102,8 +102,8 @@ def either(network, x):
     choice = network.add_if_conditional()
     choice.set_condition(network.add_elementwise(total, zero, trt.ElementWiseOperation.GREATER).get_output(0))
     inner = choice.add_input(x).get_output(0)
-    made = (network.add_plugin_v3([inner], [], pad(p)).get_output(0) for p in ((1, 1, 1, 1), (0, 2, 0, 2)))
-    return choice.add_output(*made).get_output(0)
+    result = (network.add_plugin_v3([inner], [], pad(p)).get_output(0) for p in ((1, 1, 1, 1), (0, 2, 0, 2)))
+    return choice.add_output(*result).get_output(0)
 
 
 def test_a_plugin_in_a_branch_is_called_where_that_is_taken(log, rng):

@@ -83,10 +83,10 @@ def test_a_creator_that_cannot_tell_its_name_or_hear_its_namespace_is_not_regist
     before = registry.all_creators
     for name, wrong in (("name", lambda self: 1 / 0), ("plugin_namespace", lambda self: "other")):
         kind = type("Mute", (Creator,), {name: property(wrong), "__init__": trt.IPluginCreatorV3One.__init__})
-        made = kind()
-        made.__dict__.update({"name": "Mute"} if name != "name" else {})
+        instance = kind()
+        instance.__dict__.update({"name": "Mute"} if name != "name" else {})
         with trt.strict(), pytest.raises(PluginError, match=f"AR824.*from Mute.{name}"):
-            registry.register_creator(made, "mine")
+            registry.register_creator(instance, "mine")
     with trt.strict(), pytest.raises(ValueError, match="AR405"):
         registry.register_creator(Creator(), "\ud800")
     assert registry.all_creators == before

@@ -13,8 +13,8 @@ ROOM = SOURCE / "api/plugins"
 
 def modules(folder):
     """The entries of a folder as the page names them."""
-    found = (p for p in folder.iterdir() if p.name[:2] != "__")
-    return {p.name if p.is_file() else f"{p.name}/" for p in found}
+    result = (p for p in folder.iterdir() if p.name[:2] != "__")
+    return {p.name if p.is_file() else f"{p.name}/" for p in result}
 
 
 def test_the_page_lists_the_folder():
@@ -28,8 +28,8 @@ def test_the_page_lists_the_folder():
 
 
 def test_nothing_else_is_called_after_plugins():
-    found = {str(p.relative_to(SOURCE)) for p in SOURCE.rglob("*plugin*") if ROOM not in (p, *p.parents)}
-    assert {x for x in found if "__pycache__" not in x} == {
+    results = {str(p.relative_to(SOURCE)) for p in SOURCE.rglob("*plugin*") if ROOM not in (p, *p.parents)}
+    assert {x for x in results if "__pycache__" not in x} == {
         "plugin",
         "plugin/anyrt_plugin.h",
         "prims/plugin.py",
@@ -58,5 +58,5 @@ def test_standard_plugins_load_when_they_are_asked_for_and_need_no_onnx():
         "assert trt.init_libnvinfer_plugins(None, ''); "
         "print('anyrt.api.plugins.standard' in sys.modules, 'onnx' in sys.modules)"
     )
-    told = check_output([sys.executable, "-c", program], text=True)
-    assert told.split() == ["False", "True", "False"]
+    reported = check_output([sys.executable, "-c", program], text=True)
+    assert reported.split() == ["False", "True", "False"]

@@ -11,7 +11,7 @@ from tests.plugins.standards import Engine, holds, made, run
 
 def priors(rows, columns, high, wide, least, most, ratios, offset=0.5):
     """As the loops of Caffe's SSD say."""
-    found = []
+    results = []
     for row in range(rows):
         for column in range(columns):
             x, y = (column + offset) * wide / columns, (row + offset) * high / rows
@@ -19,10 +19,10 @@ def priors(rows, columns, high, wide, least, most, ratios, offset=0.5):
                 sides = [(s, s), *([(np.sqrt(s * most[k]),) * 2] if most else [])]
                 sides += [(s * np.sqrt(r), s / np.sqrt(r)) for r in ratios]
                 for w, h in sides:
-                    found.append(
+                    results.append(
                         [(x - w / 2) / wide, (y - h / 2) / high, (x + w / 2) / wide, (y + h / 2) / high]
                     )
-    return np.array(found)
+    return np.array(results)
 
 
 @pytest.mark.parametrize("flip", [0, 1])
@@ -69,23 +69,23 @@ SSD = {"numLayers": 3, "minSize": 0.2, "maxSize": 0.95, "aspectRatios": [1.0, 2.
 
 def cells(rows, columns, sides):
     """One anchor after the other."""
-    found = []
+    results = []
     for row in range(rows):
         for column in range(columns):
             x, y = (column + 0.5) / rows, (row + 0.5) / rows
-            found += [(x - w / 2, y - h / 2, x + w / 2, y + h / 2) for w, h in sides]
-    return np.array(found)
+            results += [(x - w / 2, y - h / 2, x + w / 2, y + h / 2) for w, h in sides]
+    return np.array(results)
 
 
 def test_anchors_lie_on_the_grid_of_each_map():
     got = run("GridAnchorRect_TRT", featureMapShapes=[4, 6, 2, 3, 1, 1], **SSD)
     first = [(0.1, 0.1), (0.2 * 2**0.5, 0.2 / 2**0.5), (0.2 * 0.5**0.5, 0.2 / 0.5**0.5)]
-    wanted = [cells(4, 6, first)]
+    expected = [cells(4, 6, first)]
     for rows, columns, scale, after in ((2, 3, 0.575, 0.95), (1, 1, 0.95, 1.0)):
         sides = [(scale * r**0.5, scale / r**0.5) for r in SSD["aspectRatios"]]
-        wanted.append(cells(rows, columns, [*sides, ((scale * after) ** 0.5,) * 2]))
-    assert [y.shape for y in got] == [(1, 2, 4 * len(w), 1) for w in wanted]
-    for y, w in zip(got, wanted, strict=True):
+        expected.append(cells(rows, columns, [*sides, ((scale * after) ** 0.5,) * 2]))
+    assert [y.shape for y in got] == [(1, 2, 4 * len(w), 1) for w in expected]
+    for y, w in zip(got, expected, strict=True):
         holds([y[0, 0, :, 0], y[0, 1, -4:, 0]], [w.ravel(), np.float64([0.1, 0.1, 0.2, 0.2])])
 
 

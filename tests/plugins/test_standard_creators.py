@@ -29,16 +29,16 @@ def test_creators_are_there_once_asked_for(registry):
     before = len(registry.all_creators)
     assert trt.init_libnvinfer_plugins(None, "ours") is True
     assert len(registry.all_creators) == before
-    found = registry.get_creator("EfficientNMS_TRT", "1", "ours")
-    assert (found.name, found.plugin_version, found.plugin_namespace) == ("EfficientNMS_TRT", "1", "ours")
-    assert found in registry.plugin_creator_list
+    result = registry.get_creator("EfficientNMS_TRT", "1", "ours")
+    assert (result.name, result.plugin_version, result.plugin_namespace) == ("EfficientNMS_TRT", "1", "ours")
+    assert result in registry.plugin_creator_list
 
 
 def test_fields_are_told_with_their_types(creator):
     names = creator("EfficientNMS_TRT").field_names
-    told = {names[k].name: names[k].type for k in range(len(names))}
-    assert told["score_threshold"] is trt.PluginFieldType.FLOAT32
-    assert told["max_output_boxes"] is trt.PluginFieldType.INT32
+    reported = {names[k].name: names[k].type for k in range(len(names))}
+    assert reported["score_threshold"] is trt.PluginFieldType.FLOAT32
+    assert reported["max_output_boxes"] is trt.PluginFieldType.INT32
 
 
 def test_every_standard_plugin_has_another_name_or_version():
@@ -108,8 +108,8 @@ def test_fields_that_do_not_fit_are_refused(creator, name, fields, code, text):
 
 def test_refused_fields_give_no_plugin_and_a_line_in_the_log(registry, log):
     trt.init_libnvinfer_plugins(log, "logged")
-    found = registry.get_creator("LReLU_TRT", "1", "logged")
-    assert found.create_plugin("p", collected(slope=1.0)) is None
+    result = registry.get_creator("LReLU_TRT", "1", "logged")
+    assert result.create_plugin("p", collected(slope=1.0)) is None
     assert log.lines
     assert "AR823" in log.lines[0]
 

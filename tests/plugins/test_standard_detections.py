@@ -30,12 +30,12 @@ def overlap(a, b):
 def kept(boxes, scores, room, least, most, background=-1, agnostic=False, compared=4096):
     """Of one image the boxes (N, C, 4) that are kept: (score, box, class), the best first."""
     order = sorted((-scores[n, c], n, c) for n, c in np.ndindex(scores.shape) if c != background)
-    found = []
+    results = []
     for s, n, c in order[:compared]:
-        same = [b for _, b, d in found if agnostic or c == d]
+        same = [b for _, b, d in results if agnostic or c == d]
         if -s >= least and all(overlap(boxes[n, c], b) < most for b in same):
-            found.append((-s, boxes[n, c], c))
-    return found[:room]
+            results.append((-s, boxes[n, c], c))
+    return results[:room]
 
 
 def wanted(x, scores, room, least, most, empty=0, **more):
@@ -46,9 +46,9 @@ def wanted(x, scores, room, least, most, empty=0, **more):
     out = [np.zeros((images, 1)), np.zeros((images, room, 4)), np.zeros((images, room)),
            np.full((images, room), float(empty))]  # fmt: skip
     for i in range(images):
-        found = kept(wide[i], scores[i], room, least, most, **more)
-        out[0][i] = len(found)
-        for k, (s, box, c) in enumerate(found):
+        result = kept(wide[i], scores[i], room, least, most, **more)
+        out[0][i] = len(result)
+        for k, (s, box, c) in enumerate(result):
             out[1][i, k], out[2][i, k], out[3][i, k] = box, s, c
     return out
 
@@ -106,9 +106,9 @@ def test_scores_of_half_precision_count_from_the_rounded_threshold(rng):
 def test_a_ratio_equal_to_the_threshold_drops_a_box():
     x = np.float32([[[0, 0, 2, 2], [0, 0, 2, 1], [5, 5, 6, 6]]])
     s = np.float32([[[0.9], [0.8], [0.5]]])
-    count, found, *_ = run("EfficientNMS_TRT", x, s, **{**NMS, "iou_threshold": 0.5, "score_threshold": 0.5})
+    count, result, *_ = run("EfficientNMS_TRT", x, s, **{**NMS, "iou_threshold": 0.5, "score_threshold": 0.5})
     assert count.tolist() == [[2]]
-    assert found[0, 1].tolist() == [5, 5, 6, 6]
+    assert result[0, 1].tolist() == [5, 5, 6, 6]
 
 
 def test_indices_come_with_the_last_row_again(rng):
@@ -164,8 +164,8 @@ def test_boxes_are_clipped_and_counted_in_pixels(rng):
     fields = {**BATCHED, "numClasses": 1, "isNormalized": 0}
     got = run("BatchedNMSDynamic_TRT", x, s, **fields)
     grown = x + np.float32([0, 0, 1, 1])
-    _, found, *rest = wanted(grown, s, 10, 0.3, 0.4, empty=-1)
-    plain = np.where(found != 0, found - [0, 0, 1, 1], 0)
+    _, actual, *rest = wanted(grown, s, 10, 0.3, 0.4, empty=-1)
+    plain = np.where(actual != 0, actual - [0, 0, 1, 1], 0)
     holds(got[1:], [plain.clip(0, 1), *rest])
 
 

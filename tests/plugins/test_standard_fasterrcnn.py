@@ -24,7 +24,7 @@ POOL = {"poolingH": 2, "poolingW": 3, "featureStride": 16, "preNmsTop": 60, "nms
 
 def moved(deltas, sides, stride, first):
     """Corners of one image's boxes in the order of anchors, rows and columns."""
-    found = []
+    results = []
     for a, row, column in np.ndindex(len(sides), *deltas.shape[1:]):
         dx, dy, dw, dh = deltas[4 * a : 4 * a + 4, row, column].astype(np.float64)
         w, h = sides[a]
@@ -35,18 +35,18 @@ def moved(deltas, sides, stride, first):
             h * np.exp(dh),
         )
         corners = np.array([x - w / 2, y - h / 2, x + w / 2, y + h / 2])
-        found.append(corners.clip(0, [WIDE - 1, HIGH - 1] * 2))
-    return np.array(found)
+        results.append(corners.clip(0, [WIDE - 1, HIGH - 1] * 2))
+    return np.array(results)
 
 
 def best(boxes, s, fits, top, room, most):
     """Boxes that no better one overlaps; those that do not fit come last."""
     ranks = sorted(range(len(boxes)), key=lambda n: (not fits[n], -s[n] if fits[n] else n))
-    found = []
+    results = []
     for n in ranks[:top]:
-        if all(overlap(boxes[n] + END, b + END) <= most for b in found):
-            found.append(boxes[n])
-    return np.array([*found, *[np.zeros(4)] * room])[:room]
+        if all(overlap(boxes[n] + END, b + END) <= most for b in results):
+            results.append(boxes[n])
+    return np.array([*results, *[np.zeros(4)] * room])[:room]
 
 
 def proposed(s, deltas, room=10):
@@ -54,8 +54,8 @@ def proposed(s, deltas, room=10):
     sides = [(n * sqrt(r), n / sqrt(r)) for n in FIELDS["anchor_sizes"] for r in FIELDS["anchor_ratios"]]
     boxes = moved(deltas, sides, 8, 4)
     fits = ((boxes[:, 2:] - boxes[:, :2]) > 6).all(1)
-    found = best(boxes, s.reshape(-1), fits, 60, room, 0.4)
-    return found[:, [1, 0, 3, 2]] / ([HIGH - 1, WIDE - 1] * 2)
+    result = best(boxes, s.reshape(-1), fits, 60, room, 0.4)
+    return result[:, [1, 0, 3, 2]] / ([HIGH - 1, WIDE - 1] * 2)
 
 
 def given(rng, images, rows, columns):

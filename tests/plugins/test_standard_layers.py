@@ -26,11 +26,11 @@ def normed(x, axes, eps, scale, bias):
 
 def test_instance_normalization_has_a_slope_for_negative_numbers(rng):
     x, s, b = normal(rng, 2, 4, 5, 6), normal(rng, 4), normal(rng, 4)
-    wanted = normed(x, (2, 3), 1e-3, s[:, None, None], b[:, None, None])
+    expected = normed(x, (2, 3), 1e-3, s[:, None, None], b[:, None, None])
     fields = {"epsilon": 1e-3, "scales": s, "bias": b}
-    holds(run("InstanceNormalization_TRT", x, **fields), [wanted])
+    holds(run("InstanceNormalization_TRT", x, **fields), [expected])
     leaky = run("InstanceNormalization_TRT", x, **fields, relu=1, alpha=0.25, version="3")
-    holds(leaky, [np.where(wanted < 0, wanted / 4, wanted)])
+    holds(leaky, [np.where(expected < 0, expected / 4, expected)])
 
 
 def test_instance_normalization_runs_with_every_size(rng):
@@ -67,18 +67,18 @@ def test_functions_of_elements(rng):
     holds(run("LReLU_TRT", x, negSlope=0.2), [np.where(x < 0, x * np.float32(0.2), x)])
     holds(run("Clip_TRT", x, clipMin=-0.5, clipMax=0.25), [x.clip(-0.5, 0.25)])
     z = x + bias[:, None, None].astype(np.float64)
-    wanted = z / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (z + 0.044715 * z**3)))
-    holds(run("CustomGeluPluginDynamic", x, type_id=0, bias=bias, version="2"), [wanted])
+    expected = z / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (z + 0.044715 * z**3)))
+    holds(run("CustomGeluPluginDynamic", x, type_id=0, bias=bias, version="2"), [expected])
 
 
 def test_skip_layer_norm_adds_and_normalises(rng):
     x, y = normal(rng, 3, 2, 8, 1, 1), normal(rng, 3, 2, 8, 1, 1)
     beta, gamma, bias = normal(rng, 8), normal(rng, 8), normal(rng, 8)
     fields = {"type_id": 0, "ld": 8, "beta": beta, "gamma": gamma, "bias": bias}
-    wanted = normed(x + y + bias[:, None, None], (2,), EPS, gamma[:, None, None], beta[:, None, None])
+    expected = normed(x + y + bias[:, None, None], (2,), EPS, gamma[:, None, None], beta[:, None, None])
     engine = Engine(made("CustomSkipLayerNormPluginDynamic", **fields), [x, y], dynamic=True)
-    holds(engine(x, y), [wanted])
-    holds(engine(x[:1], y[:1]), [wanted[:1]])
+    holds(engine(x, y), [expected])
+    holds(engine(x[:1], y[:1]), [expected[:1]])
 
 
 def attended(q, k, v, seen=True):
@@ -93,10 +93,10 @@ def test_qkv_to_context_sees_as_many_tokens_as_the_mask_says(rng, version):
     x, count = normal(rng, 5, 2, 36, 1, 1), np.int32([5, 3])
     got = run("CustomQKVToContextPluginDynamic", x, count, version=version, dynamic=version == "4",
               type_id=0, hidden_size=12, num_heads=3, has_mask=1)  # fmt: skip
-    heads, wanted = x.reshape(5, 2, 3, 3, 4).astype(np.float64), np.zeros((5, 2, 3, 4))
+    heads, expected = x.reshape(5, 2, 3, 3, 4).astype(np.float64), np.zeros((5, 2, 3, 4))
     for b, h in np.ndindex(2, 3):
-        wanted[:, b, h] = attended(*heads[:, b, h].transpose(1, 0, 2), np.arange(5)[None] < count[b])
-    holds(got, [wanted.reshape(5, 2, 12, 1, 1)])
+        expected[:, b, h] = attended(*heads[:, b, h].transpose(1, 0, 2), np.arange(5)[None] < count[b])
+    holds(got, [expected.reshape(5, 2, 12, 1, 1)])
 
 
 def test_qkv_to_context_takes_batches_one_after_the_other(rng):
@@ -104,10 +104,10 @@ def test_qkv_to_context_takes_batches_one_after_the_other(rng):
     mask, most = np.ones(8, np.int32), np.ones(5, np.int32)
     got = run("CustomQKVToContextPluginDynamic", x, mask, starts, most, version="2",
               type_id=0, hidden_size=12, num_heads=3, has_mask=1, var_seqlen=1)  # fmt: skip
-    heads, wanted = x.reshape(8, 3, 3, 4).astype(np.float64), np.zeros((8, 3, 4))
+    heads, expected = x.reshape(8, 3, 3, 4).astype(np.float64), np.zeros((8, 3, 4))
     for (a, b), h in [(p, h) for p in ((0, 3), (3, 8)) for h in range(3)]:
-        wanted[a:b, h] = attended(*heads[a:b, h].transpose(1, 0, 2))
-    holds(got, [wanted.reshape(8, 12, 1, 1)])
+        expected[a:b, h] = attended(*heads[a:b, h].transpose(1, 0, 2))
+    holds(got, [expected.reshape(8, 12, 1, 1)])
 
 
 def test_embeddings_are_summed_and_normalised(rng):
@@ -119,8 +119,8 @@ def test_embeddings_are_summed_and_normalised(rng):
              "token_type_embeddings": kinds, "position_embeddings": places}  # fmt: skip
     fields = {f"bert_embeddings_{n}": w.reshape(-1) for n, w in named.items()}
     got = run("CustomEmbLayerNormPluginDynamic", ids, kind, mask, **fields)
-    wanted = normed(words[ids] + kinds[kind] + places[:5, None], (2,), EPS, gamma, beta)
-    holds(got, [wanted[..., None, None], np.array([4, 2])])
+    expected = normed(words[ids] + kinds[kind] + places[:5, None], (2,), EPS, gamma, beta)
+    holds(got, [expected[..., None, None], np.array([4, 2])])
     half = run("CustomEmbLayerNormPluginDynamic", ids, kind, mask, output_fp16=1, version="6", **fields)
     assert half[0].dtype == np.float16
 
@@ -166,35 +166,35 @@ def bucket(d, span):
 def test_disentangled_attention_looks_up_distances(rng, span):
     n = 21
     a, b, c = normal(rng, 2, n, n), normal(rng, 2, n, 2 * span), normal(rng, 2, n, 2 * span)
-    wanted = a.astype(np.float64)
+    expected = a.astype(np.float64)
     for i, j in np.ndindex(n, n):
         at = min(max(i - j + 1, 0), 1) if span == 1 else bucket(i - j, span)
-        wanted[:, i, j] += b[:, i, at] + c[:, j, at]
+        expected[:, i, j] += b[:, i, at] + c[:, j, at]
     got = run("DisentangledAttention_TRT", a, b, c, span=span, factor=0.3, dynamic=span == 4)
-    holds(got, [wanted * 0.3])
+    holds(got, [expected * 0.3])
 
 
 def bilinear(image, y, x):
     """Between four neighbours, zeros outside."""
-    found, (top, left) = 0.0, (int(np.floor(y)), int(np.floor(x)))
+    result, (top, left) = 0.0, (int(np.floor(y)), int(np.floor(x)))
     for i, j in ((top, left), (top, left + 1), (top + 1, left), (top + 1, left + 1)):
         if 0 <= i < image.shape[0] and 0 <= j < image.shape[1]:
-            found = found + image[i, j] * (1 - abs(y - i)) * (1 - abs(x - j))
-    return found
+            result = result + image[i, j] * (1 - abs(y - i)) * (1 - abs(x - j))
+    return result
 
 
 def test_deformable_attention_samples_several_maps(rng):
     sizes, starts = np.int32([[4, 5], [2, 3]]), np.int32([0, 20])
     x, places = normal(rng, 2, 26, 3, 4), rng.uniform(-0.1, 1.1, (2, 7, 3, 2, 5, 2)).astype(np.float32)
     weights = rng.uniform(0, 1, (2, 7, 3, 2, 5)).astype(np.float32)
-    wanted = np.zeros((2, 7, 3, 4))
+    expected = np.zeros((2, 7, 3, 4))
     for n, q, m, level, p in np.ndindex(2, 7, 3, 2, 5):
         (h, w), start = sizes[level], starts[level]
         image = x[n, start : start + h * w, m].reshape(h, w, 4)
         left, top = places[n, q, m, level, p] * [w, h] - 0.5
-        wanted[n, q, m] += weights[n, q, m, level, p] * bilinear(image, top, left)
+        expected[n, q, m] += weights[n, q, m, level, p] * bilinear(image, top, left)
     got = run("MultiscaleDeformableAttnPlugin_TRT", x, sizes, starts, places, weights, dynamic=True)
-    holds(got, [wanted])
+    holds(got, [expected])
 
 
 @pytest.mark.parametrize(
@@ -246,29 +246,29 @@ def test_embeddings_of_packed_batches_count_places_from_where_each_begins(rng, v
     words, kinds, places = normal(rng, 20, 6), normal(rng, 2, 6), normal(rng, 9, 6)
     ids, kind = rng.integers(0, 20, 8).astype(np.int32), rng.integers(0, 2, 8).astype(np.int32)
     sums = words[ids] + kinds[kind] + places[[0, 1, 2, 0, 0, 1, 2, 3]]
-    given = [ids, kind, STARTS, np.ones(4, np.int32)]
+    inputs = [ids, kind, STARTS, np.ones(4, np.int32)]
     fields = embedded(words, kinds, places, 0.5)
-    got = run("CustomEmbLayerNormPluginDynamic", *given, version=version, **fields)
-    wanted = normed(sums, (1,), EPS, 0.5, 0.0)[..., None, None]
-    holds(got, [wanted, np.array([3, 1, 4]) if version in "24" else sums[..., None, None]])
+    got = run("CustomEmbLayerNormPluginDynamic", *inputs, version=version, **fields)
+    expected = normed(sums, (1,), EPS, 0.5, 0.0)[..., None, None]
+    holds(got, [expected, np.array([3, 1, 4]) if version in "24" else sums[..., None, None]])
 
 
 @pytest.mark.parametrize(("version", "outputs"), [("3", 1), ("4", 2), ("7", 1), ("8", 2)])
 def test_entries_before_tokens_are_normalised_with_what_skips(rng, version, outputs):
     x, skip, gamma, beta = normal(rng, 1, 5, 5, 1), normal(rng, 1, 5, 5, 1), normal(rng, 5), normal(rng, 5)
     got = run("CustomSkipLayerNormPluginDynamic", x, skip, version=version, gamma=gamma, beta=beta)
-    wanted = normed((x + skip)[0, ..., 0].T, (1,), EPS, gamma, beta).T[None, ..., None]
-    holds(got, [wanted, x + skip][:outputs])
+    expected = normed((x + skip)[0, ..., 0].T, (1,), EPS, gamma, beta).T[None, ..., None]
+    holds(got, [expected, x + skip][:outputs])
 
 
 @pytest.mark.parametrize("version", ["3", "6"])
 def test_attention_takes_entries_before_tokens(rng, version):
     x, name = normal(rng, 1, 36, 8, 1), "CustomQKVToContextPluginDynamic"
     got = run(name, x, STARTS, np.ones(4, np.int32), version=version, hidden_size=12, num_heads=3)
-    rows, wanted = x[0, ..., 0].astype(np.float64).reshape(3, 3, 4, 8), np.zeros((3, 4, 8))
+    rows, expected = x[0, ..., 0].astype(np.float64).reshape(3, 3, 4, 8), np.zeros((3, 4, 8))
     for (a, b), h in [(p, h) for p in pairwise(STARTS) for h in range(3)]:
-        wanted[h, :, a:b] = attended(*(part[h, :, a:b].T for part in rows)).T
-    holds(got, [wanted.reshape(1, 12, 8, 1)])
+        expected[h, :, a:b] = attended(*(part[h, :, a:b].T for part in rows)).T
+    holds(got, [expected.reshape(1, 12, 8, 1)])
 
 
 def test_int32_may_be_named_as_float32():
@@ -279,8 +279,8 @@ def test_int32_may_be_named_as_float32():
     sizes = [trt.PluginField("hidden_size", np.int32([12]), kind.INT32), heads]
     for number, good in ((np.int32([1]), True), (np.int32([2]), False), (np.float32([1]), False)):
         packed = trt.PluginField("var_seqlen", number, kind.FLOAT32)
-        made = creator.create_plugin("", trt.PluginFieldCollection([*sizes, packed]))
-        assert (made is not None) is good
+        built = creator.create_plugin("", trt.PluginFieldCollection([*sizes, packed]))
+        assert (built is not None) is good
 
 
 @pytest.mark.parametrize("version", ["3", "4", "7", "8"])
@@ -290,8 +290,8 @@ def test_skip_layer_norm_before_tokens_runs_with_every_size(rng, version):
     engine = Engine(plugin, [normal(rng, 1, 6, 6, 1)] * 2, dynamic=True)
     for count in (6, 12, 1, 0):
         x, y = normal(rng, 1, 6, count, 1), normal(rng, 1, 6, count, 1)
-        wanted = normed(x + y, (1,), EPS, gamma[:, None, None], beta[:, None, None])
-        holds(engine(x, y), [wanted, x + y][: 2 if version in "48" else 1])
+        expected = normed(x + y, (1,), EPS, gamma[:, None, None], beta[:, None, None])
+        holds(engine(x, y), [expected, x + y][: 2 if version in "48" else 1])
 
 
 @pytest.mark.parametrize("version", ["3", "6"])
@@ -301,10 +301,10 @@ def test_attention_before_tokens_runs_with_every_size(rng, version):
     engine = Engine(plugin, arrays, dynamic=True, fixed=(3,))
     for starts in ([0, 3, 8], [0, 5, 5, 9], [0]):
         x = normal(rng, 1, 36, starts[-1], 1)
-        heads, wanted = x.reshape(3, 3, 4, -1).astype(np.float64), np.zeros((3, 4, starts[-1]))
+        heads, expected = x.reshape(3, 3, 4, -1).astype(np.float64), np.zeros((3, 4, starts[-1]))
         for (a, b), h in [(p, h) for p in pairwise(starts) if p[0] < p[1] for h in range(3)]:
-            wanted[h, :, a:b] = attended(*heads[:, h, :, a:b].transpose(0, 2, 1)).T
-        holds(engine(x, np.int32(starts), np.zeros(9, np.int32)), [wanted.reshape(1, 12, -1, 1)])
+            expected[h, :, a:b] = attended(*heads[:, h, :, a:b].transpose(0, 2, 1)).T
+        holds(engine(x, np.int32(starts), np.zeros(9, np.int32)), [expected.reshape(1, 12, -1, 1)])
 
 
 def test_embeddings_of_packed_batches_run_with_every_size(rng):
@@ -315,6 +315,6 @@ def test_embeddings_of_packed_batches_run_with_every_size(rng):
         ids, kind = (rng.integers(0, n, starts[-1]).astype(np.int32) for n in (20, 2))
         at = [k for a, b in pairwise(starts) for k in range(b - a)]
         sums = words[ids] + kinds[kind] + places[np.array(at, int)]
-        wanted = normed(sums, (1,), EPS, 0.5, 0.0)
+        expected = normed(sums, (1,), EPS, 0.5, 0.0)
         got = engine(ids, kind, np.int32(starts), np.zeros(3, np.int32))
-        holds([x[..., 0, 0] for x in got], [wanted, sums])
+        holds([x[..., 0, 0] for x in got], [expected, sums])

@@ -29,25 +29,25 @@ def inside(box):
 
 def anchors():
     """All anchors, as parts of the image."""
-    found = []
+    results = []
     for stride in (4, 8, 16, 32, 64):
         for y in range(0, SIZE[1], stride):
             for x in range(0, SIZE[2], stride):
                 for ratio in (0.5, 1, 2):
                     h, w = 8 * stride / ratio**0.5, 8 * stride * ratio**0.5
-                    found.append([y - h / 2, x - w / 2, y + h / 2 - 1, x + w / 2 - 1])
-    return np.array(found) / ([SIZE[1] - 1, SIZE[2] - 1] * 2)
+                    results.append([y - h / 2, x - w / 2, y + h / 2 - 1, x + w / 2 - 1])
+    return np.array(results) / ([SIZE[1] - 1, SIZE[2] - 1] * 2)
 
 
 def level(stride):
     """The anchors of one map, in pixels."""
-    found = []
+    results = []
     for y in range(stride // 2, SIZE[1], stride):
         for x in range(stride // 2, SIZE[2], stride):
             for w, h in ((1, 1), (1.4, 0.7), (0.7, 1.4)):
                 h, w = 8 * stride * h, 8 * stride * w
-                found.append([y - h / 2, x - w / 2, y + h / 2, x + w / 2])
-    return np.array(found)
+                results.append([y - h / 2, x - w / 2, y + h / 2, x + w / 2])
+    return np.array(results)
 
 
 def table(rows, room, width):
@@ -98,9 +98,9 @@ def detected(deltas, s, rois, shift, first, least=0.3, room=8):
         moved[r, 0] = shift(rois[r], deltas[r].reshape(classes, 4)[of])
         own[r, of] = s[r, of] if of else -1
     wide = np.broadcast_to(moved, (len(s), classes, 4))
-    found = table([[*b, c, v] for v, b, c in kept(wide, own, room, least, 0.3)], room, 6)
-    found[(found == 0).all(1), 4] = -1
-    return found
+    result = table([[*b, c, v] for v, b, c in kept(wide, own, room, least, 0.3)], room, 6)
+    result[(result == 0).all(1), 4] = -1
+    return result
 
 
 def regions(rng, images, many, classes, scale):
@@ -131,10 +131,10 @@ def test_detections_are_the_best_regions_of_each_class(rng, name, shift, first, 
     plugin = made(name, num_classes=4, score_threshold=0.3, **NMS, **more)
     engine = Engine(plugin, regions(rng, 2, 20, 4, scale), dynamic=True)
     for images, many in ((2, 20), (4, 40), (1, 1), (2, 0)):
-        given = regions(rng, images, many, 4, scale)
-        wide = [x.reshape(x.shape[:3]).astype(np.float64) for x in given]
+        values = regions(rng, images, many, 4, scale)
+        wide = [x.reshape(x.shape[:3]).astype(np.float64) for x in values]
         want = [detected(*(x[i] for x in wide), shift, first) for i in range(images)]
-        holds(engine(*given), [np.stack(want)], 1e-4)
+        holds(engine(*values), [np.stack(want)], 1e-4)
 
 
 def test_the_only_class_is_the_background(rng):
@@ -145,28 +145,28 @@ def test_the_only_class_is_the_background(rng):
 
 @pytest.mark.rare
 def test_proposals_of_several_maps_are_ranked_together(rng):
-    given, found = [], []
+    values, results = [], []
     for stride in (4, 8, 16, 32, 64):
         boxes = level(stride)
         deltas, s = rng.normal(0, 0.3, boxes.shape).astype(np.float32), scores(rng, 1, len(boxes))[0]
         s *= np.float32(rng.uniform(0.8, 1))
-        given += [deltas[None, :, :, None], s[None, :, None, None]]
+        values += [deltas[None, :, :, None], s[None, :, None, None]]
         moved = [
             inside(shifted(a, d, 1.0, 1, np.log(1000 / 16)))
             for a, d in zip(boxes, deltas.astype(float), strict=True)
         ]
-        found += kept(np.array(moved)[:, None], s[:, None], 8, 0.2, 0.3, compared=200)
-    got = run("MultilevelProposeROI_TRT", *given, prenms_topk=200, fg_threshold=0.2, image_size=SIZE, **NMS)
-    best = sorted(found, key=lambda row: -row[0])
+        results += kept(np.array(moved)[:, None], s[:, None], 8, 0.2, 0.3, compared=200)
+    got = run("MultilevelProposeROI_TRT", *values, prenms_topk=200, fg_threshold=0.2, image_size=SIZE, **NMS)
+    best = sorted(results, key=lambda row: -row[0])
     holds(got, [table([b for _, b, _ in best], 8, 4)[None]], 1e-4)
 
 
 @pytest.mark.rare
 def test_half_precision_comes_back_as_it_is(rng):
-    given = [x.astype(np.float16) for x in regions(rng, 1, 6, 3, 1.0)]
-    (got,) = run("DetectionLayer_TRT", *given, num_classes=3, score_threshold=0.3, **NMS)
+    values = [x.astype(np.float16) for x in regions(rng, 1, 6, 3, 1.0)]
+    (got,) = run("DetectionLayer_TRT", *values, num_classes=3, score_threshold=0.3, **NMS)
     assert got.dtype == np.float16
-    wide = [x.reshape(6, -1).astype(np.float64) for x in given]
+    wide = [x.reshape(6, -1).astype(np.float64) for x in values]
     holds([got[0]], [detected(*wide, in_parts, 0)], 5e-3)
 
 

@@ -17,7 +17,7 @@ PILLARS = {"max_num_points_per_voxel": 3, "max_voxels": 12, "point_cloud_range":
 
 def seen(scores, moves, ways):
     """Rows of one image, by rows, columns and anchors."""
-    high, wide, found = *scores.shape[:2], []
+    high, wide, result = *scores.shape[:2], []
     anchors = np.reshape(BOXES["anchors"], (4, 4))
     for row, column, a in np.ndindex(high, wide, 4):
         odds = scores[row, column, 2 * a : 2 * a + 2]
@@ -31,8 +31,8 @@ def seen(scores, moves, ways):
         angle = m[6] + turn - 0.7
         angle += 0.7 - np.floor(angle / np.pi + 0.2) * np.pi + np.pi * (way[0] <= way[1])
         place = [m[0] * side + x, m[1] * side + y, m[2] * dz + z]
-        found.append([*place, *np.exp(m[3:6]) * [dx, dy, dz], angle, odds.argmax(), score])
-    return found
+        result.append([*place, *np.exp(m[3:6]) * [dx, dy, dz], angle, odds.argmax(), score])
+    return result
 
 
 def maps(rng, *shape):
@@ -43,11 +43,11 @@ def maps(rng, *shape):
 def test_boxes_above_the_threshold_come_first(rng):
     engine = Engine(made("DecodeBbox3DPlugin", **BOXES), maps(rng, 2, 3, 4), dynamic=True)
     for images, high, wide in ((2, 3, 4), (4, 6, 8), (1, 1, 1), (0, 3, 4)):
-        given = maps(rng, images, high, wide)
-        got, count = engine(*given)
+        values = maps(rng, images, high, wide)
+        got, count = engine(*values)
         want = np.zeros((images, high * wide * 4, 9))
         for i in range(images):
-            rows = seen(*(x[i].astype(np.float64) for x in given))
+            rows = seen(*(x[i].astype(np.float64) for x in values))
             want[i, : len(rows)] = np.reshape(rows, (-1, 9))
             assert count[i] == len(rows)
         holds([got], [want], 1e-4)
@@ -74,15 +74,15 @@ def cloud(rng, images, many, numbers):
     return points.astype(np.float32), rng.integers(many // 2, many + 1, images).astype(np.int32)
 
 
-@pytest.mark.parametrize(("numbers", "wanted"), [(4, 10), (5, 11), (4, 6)])
-def test_points_are_gathered_in_pillars(rng, numbers, wanted):
-    plugin = made("VoxelGeneratorPlugin", **{**PILLARS, "voxel_feature_num": wanted})
+@pytest.mark.parametrize(("numbers", "expected"), [(4, 10), (5, 11), (4, 6)])
+def test_points_are_gathered_in_pillars(rng, numbers, expected):
+    plugin = made("VoxelGeneratorPlugin", **{**PILLARS, "voxel_feature_num": expected})
     engine = Engine(plugin, cloud(rng, 2, 50, numbers), dynamic=True, fixed=[2])
     for images, many in ((2, 50), (4, 100), (1, 1), (2, 0), (0, 50)):
         points, counts = cloud(rng, images, many, numbers)
         features, coords, count = engine(points, counts)
         for i in range(images):
-            want = gathered(points[i], counts[i], wanted=wanted)
+            want = gathered(points[i], counts[i], wanted=expected)
             holds([features[i], coords[i]], want[:2], 1e-4)
             assert count[i] == want[2]
     assert [x.dtype for x in (features, coords, count)] == [np.float32, np.int32, np.int32]
@@ -90,8 +90,8 @@ def test_points_are_gathered_in_pillars(rng, numbers, wanted):
 
 def test_few_points_fill_few_pillars(rng):
     plugin = made("VoxelGeneratorPlugin", **PILLARS)
-    given = cloud(rng, 1, 1, 4)
-    features, coords, count = Engine(plugin, given)(given[0], np.int32([0]))
+    values = cloud(rng, 1, 1, 4)
+    features, coords, count = Engine(plugin, values)(values[0], np.int32([0]))
     assert not features.any()
     assert not coords.any()
     assert count.tolist() == [0]

@@ -20,9 +20,9 @@ def normal(rng, *shape):
 def by_onnx(op, *arrays, opset=21, **attributes):
     """What ONNX's reference gives; None for an input that is left out."""
     names = [f"x{k}" if x is not None else "" for k, x in enumerate(arrays)]
-    given = {n: x for n, x in zip(names, arrays, strict=True) if n}
+    inputs = {n: x for n, x in zip(names, arrays, strict=True) if n}
     node = helper.make_node(op, names, ["y"], **attributes)
-    return ReferenceEvaluator(of_node(node, given, {}, opset)).run(None, given)
+    return ReferenceEvaluator(of_node(node, inputs, {}, opset)).run(None, inputs)
 
 
 @pytest.mark.parametrize(("half", "mode"), [(1, 1), (0, 0)])
@@ -39,16 +39,16 @@ def test_regions_are_pooled_as_onnx_has_them(rng, half, mode):
 
 def test_crops_are_between_four_neighbours_and_zero_outside(rng):
     x, rois = normal(rng, 2, 3, 6, 7), rng.uniform(-0.1, 1.1, (2, 4, 4, 1)).astype(np.float32)
-    wanted = np.zeros((2, 4, 3, 5, 2))
+    expected = np.zeros((2, 4, 3, 5, 2))
     for n, b, i, j in np.ndindex(2, 4, 5, 2):
         y1, x1, y2, x2 = rois[n, b, :, 0]
         y, left = y1 * 5 + i * (y2 - y1) * 5 / 4, x1 * 6 + j * (x2 - x1) * 6
         if 0 <= y <= 5 and 0 <= left <= 6:
             shares = [np.maximum(1 - abs(p - np.arange(m)), 0) for p, m in ((y, 6), (left, 7))]
-            wanted[n, b, :, i, j] = np.einsum("chw,h,w->c", x[n], *shares)
+            expected[n, b, :, i, j] = np.einsum("chw,h,w->c", x[n], *shares)
     engine = Engine(made("CropAndResizeDynamic", crop_height=5, crop_width=2), [x, rois], dynamic=True)
-    holds(engine(x, rois), [wanted])
-    holds(engine(x[:1], rois[:1, :2]), [wanted[:1, :2]])
+    holds(engine(x, rois), [expected])
+    holds(engine(x[:1], rois[:1, :2]), [expected[:1, :2]])
 
 
 def test_a_convolution_has_offsets_and_factors(rng):
@@ -61,14 +61,14 @@ def test_a_convolution_has_offsets_and_factors(rng):
 
 def test_elements_are_stored_and_combined(rng):
     x, at, v = normal(rng, 5, 4), rng.permutation(20).reshape(5, 4) % 5, normal(rng, 5, 4)
-    wanted = x.astype(np.float64)
+    expected = x.astype(np.float64)
     for i, j in np.ndindex(5, 4):
-        wanted[at[i, j], j] += v[i, j]
-    holds(run("ScatterElements", x, at, v, axis=0, reduction="add", version="2"), [wanted])
+        expected[at[i, j], j] += v[i, j]
+    holds(run("ScatterElements", x, at, v, axis=0, reduction="add", version="2"), [expected])
     rows = np.int32([[3], [0]])
-    wanted = x.copy()
-    wanted[[3, 0]] = v[:2]
-    holds(run("ScatterND", x, rows, v[:2]), [wanted])
+    expected = x.copy()
+    expected[[3, 0]] = v[:2]
+    holds(run("ScatterND", x, rows, v[:2]), [expected])
 
 
 def test_pillars_beyond_their_number_are_left_out(rng):
@@ -76,11 +76,11 @@ def test_pillars_beyond_their_number_are_left_out(rng):
     cells = np.stack([rng.permutation(12)[:5] for _ in range(2)])
     coords = np.zeros((2, 5, 4), np.int32)
     coords[..., 2], coords[..., 3] = cells // 4, cells % 4
-    wanted = np.zeros((2, 3, 3, 4))
+    expected = np.zeros((2, 3, 3, 4))
     for n, p in np.ndindex(2, 5):
         if p < count[n]:
-            wanted[n, :, cells[n, p] // 4, cells[n, p] % 4] = voxels[n, p]
-    holds(run("PillarScatterPlugin", voxels, coords, count, dense_shape=[3, 4], dynamic=True), [wanted])
+            expected[n, :, cells[n, p] // 4, cells[n, p] % 4] = voxels[n, p]
+    holds(run("PillarScatterPlugin", voxels, coords, count, dense_shape=[3, 4], dynamic=True), [expected])
 
 
 def test_channels_of_coordinates_are_behind(rng):
@@ -92,8 +92,8 @@ def test_channels_of_coordinates_are_behind(rng):
 
 def test_elements_of_images_are_laid_side_by_side(rng):
     x, y = normal(rng, 2, 2, 2, 2), normal(rng, 2, 3, 2, 2)
-    wanted = np.concatenate([x.reshape(2, -1), y.reshape(2, -1)], 1)[..., None, None]
-    holds(run("FlattenConcat_TRT", x, y, axis=1, ignoreBatch=0, dynamic=True), [wanted])
+    expected = np.concatenate([x.reshape(2, -1), y.reshape(2, -1)], 1)[..., None, None]
+    holds(run("FlattenConcat_TRT", x, y, axis=1, ignoreBatch=0, dynamic=True), [expected])
     holds(run("BatchTilePlugin_TRT", x, y[:1]), [np.repeat(y[:1], 2, 0)])
     holds(run("ResizeNearest_TRT", x, scale=2.0), [x.repeat(2, 2).repeat(2, 3)])
 
@@ -113,8 +113,8 @@ def test_reorg_takes_images_of_every_size():
     engine = Engine(made("Reorg_TRT", "2", stride=2), [x], dynamic=True, fixed=(1,))
     for part in (x, x[:1], x[:, :, :2, :4], x[:0], x[:, :, :0]):
         b, _, h, w = part.shape
-        wanted = part.reshape(b, 1, h, 2, w, 2).transpose(0, 3, 5, 1, 2, 4).reshape(b, 16, h // 2, w // 2)
-        holds(engine(part), [wanted])
+        expected = part.reshape(b, 1, h, 2, w, 2).transpose(0, 3, 5, 1, 2, 4).reshape(b, 16, h // 2, w // 2)
+        holds(engine(part), [expected])
 
 
 def test_region_has_chances_and_sigmoids(rng):

@@ -37,9 +37,9 @@ def given(rng, images, many):
     return corners, moved * spread, s, (*flat, np.repeat(priors, images, 0))
 
 
-def rows(found, images):
+def rows(result, images):
     """What is kept as rows of seven numbers."""
-    count, box, score, label = found
+    count, box, score, label = result
     image = np.broadcast_to(np.arange(images)[:, None], score.shape)
     table = np.concatenate([np.stack([image, label, score], -1), box.clip(0, 1)], -1)
     return table[:, None], count[:, :, None, None]
@@ -50,8 +50,8 @@ def rows(found, images):
 def test_boxes_are_decoded_from_priors(rng, code):
     corners, moved, s, arrays = given(rng, 2, 30)
     got = run("NMS_TRT", *arrays, codeType=code, **FIELDS)
-    found = wanted(decoded(code, moved, corners).astype(np.float32), s, 8, 0.3, 0.4, empty=-1, background=0)
-    table, count = rows(found, 2)
+    actual = wanted(decoded(code, moved, corners).astype(np.float32), s, 8, 0.3, 0.4, empty=-1, background=0)
+    table, count = rows(actual, 2)
     holds([got[0], got[1].view(np.int32)], [table, count], 1e-4)
 
 
@@ -61,8 +61,8 @@ def test_batches_are_open(rng):
     for images, many in ((2, 20), (4, 40), (1, 3)):
         corners, moved, s, arrays = given(rng, images, many)
         table, count = engine(*arrays)
-        found = wanted(decoded(1, moved, corners).astype(np.float32), s, 8, 0.3, 0.4, empty=-1, background=0)
-        holds([table, count.view(np.int32)], rows(found, images), 1e-4)
+        actual = wanted(decoded(1, moved, corners).astype(np.float32), s, 8, 0.3, 0.4, empty=-1, background=0)
+        holds([table, count.view(np.int32)], rows(actual, images), 1e-4)
 
 
 def test_orders_that_are_none_are_refused(rng):

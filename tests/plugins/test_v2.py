@@ -106,8 +106,8 @@ class LeakyIo(LeakyExt, trt.IPluginV2IOExt):
 
     def supports_format_combination(self, pos, in_out, num_inputs, num_outputs):
         assert (num_inputs, num_outputs) == (1, 2)
-        wanted = (trt.float16, trt.float32, trt.int32)[pos]
-        return in_out[pos].format == trt.TensorFormat.LINEAR and in_out[pos].type == wanted
+        expected = (trt.float16, trt.float32, trt.int32)[pos]
+        return in_out[pos].format == trt.TensorFormat.LINEAR and in_out[pos].type == expected
 
     def get_output_data_type(self, index, input_types):
         return trt.int32 if index else trt.float32
@@ -138,13 +138,13 @@ def between(kind, slope=0.25):
 def test_an_old_plugin_is_configured_initialised_and_made_again_of_a_plan(kind, registry, log, rng):
     registry.register_creator(LeakyCreator(kind), "")
     x = rng.standard_normal((2, 3, 4)).astype(np.float16)
-    given = x if kind is LeakyIo else x.astype(np.float32)
+    values = x if kind is LeakyIo else x.astype(np.float32)
     with trt.strict():
         engine = built(log, between(kind), dtype=trt.float16 if kind is LeakyIo else trt.float32)
         for again in (engine, trt.Runtime(log).deserialize_cuda_engine(engine.serialize())):
-            found = again.run(x=given)
-            assert np.array_equal(found["y"], np.minimum(x, 0.25 * x).astype(np.float32))
-            assert found.keys() == {"y"} or np.array_equal(found["y1"], -np.sign(x).astype(np.int32))
+            result = again.run(x=values)
+            assert np.array_equal(result["y"], np.minimum(x, 0.25 * x).astype(np.float32))
+            assert result.keys() == {"y"} or np.array_equal(result["y1"], -np.sign(x).astype(np.int32))
 
 
 def test_a_plugin_of_fields_is_that_of_its_creator(registry):

@@ -83,10 +83,10 @@ OTHERS = {"version": {"plugin_version": "2"}, "namespace": {"plugin_namespace": 
 
 @pytest.mark.parametrize("other", OTHERS)
 def test_a_plan_whose_plugin_has_another_version_or_namespace_tells_of_it(registry, log, other):
-    made = PadCreator()
+    instance = PadCreator()
     for name, value in OTHERS[other].items():
-        setattr(made, name, value)
-    registry.register_creator(made, made.plugin_namespace)
+        setattr(instance, name, value)
+    registry.register_creator(instance, instance.plugin_namespace)
     assert built(log, after_abs) is None
     there = {"version": "'CircPad', version '2'", "namespace": "'CircPad', version '1', namespace 'mine'"}
     assert "[AR823]" in log.lines[-1]
@@ -149,9 +149,9 @@ class Streams(Pad):
         Pad.enqueue(self, input_desc, output_desc, inputs, outputs, workspace, stream)
 
     def clone(self):
-        made = Streams()
-        made.__dict__.update(self.__dict__)
-        return made
+        instance = Streams()
+        instance.__dict__.update(self.__dict__)
+        return instance
 
 
 def test_a_plugin_hears_of_sizes_when_they_change_and_of_each_stream(registry, log):
@@ -231,8 +231,8 @@ def test_an_output_may_lie_in_the_memory_of_an_input_which_others_read(registry,
     x = rng.standard_normal((2, 3, 4)).astype(np.float32)
     before = x.copy()
     with trt.strict():
-        found = built(log, sums).run(x=x)
+        actual = built(log, sums).run(x=x)
     want = x + np.exp(x)
-    assert np.allclose(found["y2"], want, rtol=1e-6)
-    assert np.array_equal(found["y"], found["y2"] + 1)
-    assert (found["y1"].tolist(), np.array_equal(x, before)) == ([[12], [12]], True)
+    assert np.allclose(actual["y2"], want, rtol=1e-6)
+    assert np.array_equal(actual["y"], actual["y2"] + 1)
+    assert (actual["y1"].tolist(), np.array_equal(x, before)) == ([[12], [12]], True)

@@ -59,9 +59,9 @@ def non_zero_autotune(inp0, outputs) -> List[trtp.AutoTuneCombination]:  # noqa:
 
 @trtp.impl("sample::non_zero")
 def non_zero_impl(inp0, outputs, stream) -> None:
-    found = np.argwhere(np.asarray(inp0))
-    np.asarray(outputs[0].aliased(found.shape))[:] = found
-    np.asarray(outputs[1])[...] = len(found)
+    result = np.argwhere(np.asarray(inp0))
+    np.asarray(outputs[0].aliased(result.shape))[:] = result
+    np.asarray(outputs[1])[...] = len(result)
 
 
 @trtp.register("sample::circ_pad", lazy_register=True)

@@ -26,17 +26,17 @@ def creator(registry):
 
 def fields(**values):
     kinds = {int: (np.int32, INT32), float: (np.float32, FLOAT32)}
-    made = [
+    built = [
         trt.PluginField(n, np.array([x], kinds[type(x)][0]), kinds[type(x)][1]) for n, x in values.items()
     ]
-    return trt.PluginFieldCollection(made)
+    return trt.PluginFieldCollection(built)
 
 
 def test_a_creator_is_registered_with_its_attributes(creator):
-    told = creator.field_names
+    reported = creator.field_names
     assert isinstance(creator, trt.IPluginCreatorV3Quick)
     assert (creator.name, creator.plugin_version, creator.plugin_namespace) == ("filled", "1", "creator")
-    assert [(told[k].name, told[k].type.name) for k in range(len(told))] == [
+    assert [(reported[k].name, reported[k].type.name) for k in range(len(reported))] == [
         ("n", "INT64"),
         ("scale", "FLOAT64"),
         ("name", "CHAR"),
@@ -44,9 +44,9 @@ def test_a_creator_is_registered_with_its_attributes(creator):
 
 
 def test_a_plug_in_of_fields_of_narrower_types_fills_its_output(creator, log):
-    given = fields(n=7, scale=0.5)
-    given.append(trt.PluginField("name", b"x", trt.PluginFieldType.CHAR))
-    plugin = creator.create_plugin("filled", "creator", given, BUILD)
+    values = fields(n=7, scale=0.5)
+    values.append(trt.PluginField("name", b"x", trt.PluginFieldType.CHAR))
+    plugin = creator.create_plugin("filled", "creator", values, BUILD)
     builder = trt.Builder(log)
     network = builder.create_network()
     layer = network.add_plugin(([network.add_input("x", trt.float32, (2,))], [], plugin))

@@ -125,7 +125,7 @@ PTX = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry add_kernel
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         (PTX, "got PTX"),
         (PTX.encode(), "got PTX"),
@@ -153,10 +153,10 @@ PTX = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry add_kernel
         pytest.param("", "implicit declaration", marks=needs_cc),
     ],
 )
-def test_texts_that_nothing_here_runs_are_refused_by_name(build, log, text, told):
+def test_texts_that_nothing_here_runs_are_refused_by_name(build, log, text, message):
     answers["text"] = text
     assert build(lambda x: trtp.op.kernels.raw(x), x=(4,)) is None
-    assert told in log.lines[-1]
+    assert message in log.lines[-1]
     assert "kernels::raw: " in log.lines[-1]
 
 
@@ -174,7 +174,7 @@ def raw_aot(x: D, outputs: Tuple[D], tactic: int) -> Answer:  # noqa: UP006
 
 
 @pytest.mark.parametrize(
-    ("part", "value", "told"),
+    ("part", "value", "message"),
     [
         ("text", 3, "got int from raw_aot"),
         ("launch", (1, 1, 1), "wanted KernelLaunchParams"),
@@ -182,11 +182,11 @@ def raw_aot(x: D, outputs: Tuple[D], tactic: int) -> Answer:  # noqa: UP006
         ("extra", trtp.SymIntExprs(2), "got an argument without a value"),
     ],
 )
-def test_answers_of_another_kind_are_told_by_name(build, log, monkeypatch, part, value, told):
+def test_answers_of_another_kind_are_told_by_name(build, log, monkeypatch, part, value, message):
     monkeypatch.setitem(answers, "text", ONCE_C)
     monkeypatch.setitem(answers, part, value)
     assert build(lambda x: trtp.op.kernels.raw(x), x=(4,)) is None
-    assert told in log.lines[-1]
+    assert message in log.lines[-1]
 
 
 @trtp.register("kernels::both", lazy_register=True)

@@ -48,8 +48,8 @@ def load(log, plan):
 @pytest.mark.parametrize("count", [1, 2, 50])
 def test_a_chain_of_plug_ins_calls_each(log, count):
     SEEN.clear()
-    found = load(log, chain(log, count)).run(x=np.ones(3, np.float32))["y"]
-    assert (found.tolist(), len(SEEN)) == ([2.0**count] * 3, count)
+    result = load(log, chain(log, count)).run(x=np.ones(3, np.float32))["y"]
+    assert (result.tolist(), len(SEEN)) == ([2.0**count] * 3, count)
 
 
 def test_twice_as_many_plug_ins_take_twice_as_long_to_build(log):

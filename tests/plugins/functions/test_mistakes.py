@@ -33,7 +33,7 @@ def unknown(x: "Nothing") -> D: ...  # noqa: F821
 
 
 @pytest.mark.parametrize(
-    ("function", "told"),
+    ("function", "message"),
     [
         (no_annotation, "x has no annotation; no annotation says what is returned"),
         (default, "n has a default"),
@@ -48,12 +48,12 @@ def unknown(x: "Nothing") -> D: ...  # noqa: F821
         (unknown, "the annotation 'Nothing' of x fails: NameError"),
     ],
 )
-def test_a_description_that_does_not_fit_says_what_is_wrong(function, told):
+def test_a_description_that_does_not_fit_says_what_is_wrong(function, message):
     with pytest.raises(
         ValueError, match=r"^\[AR315\] mistakes::plugin\d+: \w+ \(test_mistakes.py:\d+\): got"
     ) as e:
         register(function)
-    assert told in str(e.value)
+    assert message in str(e.value)
 
 
 def test_an_array_of_an_open_type_needs_lazy_registration():
@@ -111,7 +111,7 @@ def told_of_desc(inp0: D, outputs, stream): ...
 
 
 @pytest.mark.parametrize(
-    ("function", "told"),
+    ("function", "message"),
     [
         (swapped, "the order is pads, inp0, outputs, stream, wanted (inp0, pads, outputs, stream)"),
         (no_stream, "stream is missing, wanted (inp0, outputs, stream)"),
@@ -123,10 +123,10 @@ def told_of_desc(inp0: D, outputs, stream): ...
         (told_of_desc, "inp0 is a TensorDesc, not a Tensor"),
     ],
 )
-def test_an_implementation_is_held_to_its_description(function, told):
+def test_an_implementation_is_held_to_its_description(function, message):
     with pytest.raises(ValueError, match="AR315") as e:
         trtp.impl("sample::circ_pad")(function)
-    assert told in str(e.value)
+    assert message in str(e.value)
 
 
 def autotune_gives_text(inp0, outputs) -> List[str]: ...  # noqa: UP006
@@ -134,16 +134,16 @@ def autotune_takes_stream(inp0, outputs, stream): ...
 
 
 @pytest.mark.parametrize(
-    ("function", "told"),
+    ("function", "message"),
     [
         (autotune_gives_text, "is returned, not List[AutoTuneCombination]"),
         (autotune_takes_stream, "stream is none of inp0, pads, outputs"),
     ],
 )
-def test_autotune_is_held_to_the_description(function, told):
+def test_autotune_is_held_to_the_description(function, message):
     with pytest.raises(ValueError, match="AR315") as e:
         trtp.autotune("sample::circ_pad")(function)
-    assert told in str(e.value)
+    assert message in str(e.value)
 
 
 @pytest.mark.parametrize("decorator", [trtp.impl, trtp.autotune, trtp.aot_impl])
@@ -163,7 +163,7 @@ def x(net):
 
 
 @pytest.mark.parametrize(
-    ("args", "attributes", "told"),
+    ("args", "attributes", "message"),
     [
         (1, {}, "got no pads, wanted sample::circ_pad(inp0, pads=...)"),
         (0, {"pads": np.zeros(2, np.int32)}, "got 0 tensors"),
@@ -174,10 +174,10 @@ def x(net):
         (1, {"pads": np.zeros((1, 2), np.int32)}, "got 2 axes, wanted one axis or none"),
     ],
 )
-def test_a_call_is_held_to_the_description(x, args, attributes, told):
+def test_a_call_is_held_to_the_description(x, args, attributes, message):
     with pytest.raises(ValueError, match=r"\[AR3(15|04)\] sample::circ_pad") as e:
         trtp.op.sample.circ_pad(*[x] * args, **attributes)
-    assert told in str(e.value)
+    assert message in str(e.value)
 
 
 def test_what_is_no_tensor_is_told_of(x):

@@ -67,10 +67,10 @@ def split_impl(x, y, outputs, stream):
 def test_several_outputs_of_their_own_sizes_and_types(build, rng, n, m):
     engine = build(lambda x, y: trtp.op.run.split(x, y), x=(-1,), y=(-1,))
     x, y = rng.standard_normal(n).astype(np.float32), rng.standard_normal(m).astype(np.float32)
-    found = engine.run(x=x, y=y)
-    assert np.array_equal(found["y0"], x[::2])
-    assert np.array_equal(found["y1"][:, 0], np.arange(max(n, m)))
-    assert np.allclose(found["y2"], [x.sum(), y.sum()], atol=1e-5)
+    outputs = engine.run(x=x, y=y)
+    assert np.array_equal(outputs["y0"], x[::2])
+    assert np.array_equal(outputs["y1"][:, 0], np.arange(max(n, m)))
+    assert np.allclose(outputs["y2"], [x.sum(), y.sum()], atol=1e-5)
     assert KEPT["split"] == [(n,), (m,), ((n + 1) // 2,), (max(n, m), 1), (2,)]
 
 
@@ -196,7 +196,7 @@ def test_an_input_is_not_written_by_accident(build):
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "message"),
     [
         (lambda x: (x.like(), x.like()), "2 outputs from lies"),
         (lambda x: 3, "int as output 0 from lies"),
@@ -210,7 +210,7 @@ def test_an_input_is_not_written_by_accident(build):
         (lambda x: trtp.from_shape_expr((-3,), trt.float32), "a size of -3"),
     ],
 )
-def test_a_description_that_answers_otherwise_is_told(build, log, answer, told):
+def test_a_description_that_answers_otherwise_is_told(build, log, answer, message):
     def lies(x: D) -> D:
         return answer(x)
 
@@ -218,7 +218,7 @@ def test_a_description_that_answers_otherwise_is_told(build, log, answer, told):
     trtp.impl(f"run::lies{id(lies)}")(lambda x, outputs, stream: None)
     plugin = getattr(trtp.op.run, f"lies{id(lies)}")
     assert build(lambda x: plugin(x), x=(2,)) is None
-    assert any(told in line for line in log.lines)
+    assert any(message in line for line in log.lines)
 
 
 @trtp.register("run::first", lazy_register=True)
@@ -238,11 +238,11 @@ def first_impl(x, y, outputs, stream):
 def test_a_size_beyond_its_bound_is_an_error_and_the_next_call_works(build, outputs):
     engine = build(lambda x, y: trtp.op.run.first(x, y), outputs=outputs, x=(-1,), y=(1,))
     for size, count in [(4, 5), (4, -1), (9, 1 << 30)]:
-        told = rf"\[AR822\] .*: got a size tensor of {count}, wanted 0 to "
-        with pytest.raises(trt.errors.PluginError, match=told):
+        message = rf"\[AR822\] .*: got a size tensor of {count}, wanted 0 to "
+        with pytest.raises(trt.errors.PluginError, match=message):
             engine.run(x=np.zeros(size, np.float32), y=np.float32([count]))
-        found = engine.run(x=np.zeros(size, np.float32), y=np.float32([size]))["y0"]
-        assert found.tolist() == [[3, 3]] * size
+        result = engine.run(x=np.zeros(size, np.float32), y=np.float32([size]))["y0"]
+        assert result.tolist() == [[3, 3]] * size
 
 
 def test_an_aliased_tensor_has_no_more_elements_than_its_memory(build):

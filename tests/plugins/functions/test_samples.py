@@ -49,9 +49,9 @@ def test_building_tries_each_tactic_and_the_engine_keeps_one(build, rng):
 def test_positions_that_are_not_zero_as_many_as_there_are(build, rng, zeros):
     x = np.where(rng.random((16, 12)) < zeros, 0, 1).astype(np.float32)
     engine = build(lambda t: trtp.op.sample.non_zero(t), x=x.shape)
-    found = engine.run(x=x)
-    assert np.array_equal(found["y0"], np.argwhere(x))
-    assert found["y1"] == np.count_nonzero(x)
+    outputs = engine.run(x=x)
+    assert np.array_equal(outputs["y0"], np.argwhere(x))
+    assert outputs["y1"] == np.count_nonzero(x)
 
 
 def in_place(log, describe):

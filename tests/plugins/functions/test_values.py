@@ -72,9 +72,9 @@ def test_divisions_by_0_and_functions_of_two_ints_are_refused(wrong):
 
 
 def test_sizes_that_data_decide_are_no_part_of_others():
-    told = trtp.size_tensor(S(2), S(8)).expr()
-    assert (told.is_size_tensor, told.is_constant, S(2).is_size_tensor) == (True, False, False)
-    for reckon in (lambda: told + 1, lambda: 2 * told, lambda: S(4) - told):
+    reported = trtp.size_tensor(S(2), S(8)).expr()
+    assert (reported.is_size_tensor, reported.is_constant, S(2).is_size_tensor) == (True, False, False)
+    for reckon in (lambda: reported + 1, lambda: 2 * reported, lambda: S(4) - reported):
         with pytest.raises(ValueError, match="a size that data decide"):
             reckon()
 
