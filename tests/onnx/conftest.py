@@ -48,8 +48,8 @@ def run():
         names = [f"y{k}" for k in range(outputs)] if isinstance(outputs, int) else list(outputs)
         node = helper.make_node(op, order or [*inputs, *constants], names, domain=domain, **attrs)
         model = of_node(node, inputs, constants, opset, dynamic)
-        found = prepare(model).run(dict(inputs))
-        return found[0] if len(found) == 1 else found
+        result = prepare(model).run(dict(inputs))
+        return result[0] if len(result) == 1 else result
 
     return run_
 
@@ -65,8 +65,8 @@ def agrees(run):
         names = [f"y{k}" for k in range(outputs)] if isinstance(outputs, int) else list(outputs)
         node = helper.make_node(op, order or [*inputs, *(constants or {})], names, domain=domain, **more)
         model = of_node(node, inputs, constants or {}, opset)
-        wanted = ReferenceEvaluator(model).run(None, dict(inputs))
-        for a, b in zip(got if isinstance(got, tuple) else (got,), wanted, strict=True):
+        expected = ReferenceEvaluator(model).run(None, dict(inputs))
+        for a, b in zip(got if isinstance(got, tuple) else (got,), expected, strict=True):
             assert a.dtype == b.dtype
             np.testing.assert_allclose(np.float64(a), np.float64(b), rtol=tol, atol=tol)
         return got

@@ -286,42 +286,42 @@ MODELS: dict[str, Callable[[], Export]] = {
 }
 
 
-def results(found: Export) -> tuple[Tensor, ...]:
+def results(export: Export) -> tuple[Tensor, ...]:
     """What a module gives."""
     with torch.no_grad():
-        given = found.module(*found.args)
-    return given if isinstance(given, tuple) else (given,)
+        values = export.module(*export.args)
+    return values if isinstance(values, tuple) else (values,)
 
 
 def built(name: str, opset: int) -> Export:
     """A model with the weights that it always has."""
     torch.manual_seed(0)
-    found = MODELS[name]()
-    if not isinstance(found.module, torch.jit.ScriptModule):
-        found.module.eval()
-    for part in found.module.modules():
+    export = MODELS[name]()
+    if not isinstance(export.module, torch.jit.ScriptModule):
+        export.module.eval()
+    for part in export.module.modules():
         if isinstance(part, Attention):
             part.plain = opset < 14
-    return found
+    return export
 
 
 def export(name: str, path: Path, opset: int, dynamo: bool, static: bool) -> None:
     """Write a model."""
-    found = built(name, opset)
+    model = built(name, opset)
     options: dict[str, object] = {}
     if not static:
-        axes = found.open
+        axes = model.open
         options = {"dynamic_axes": axes}
         if dynamo:
             dims = {d: torch.export.Dim.DYNAMIC for v in axes.values() for d in v.values()}
             options = {
                 "dynamic_shapes": tuple(
-                    {a: dims[d] for a, d in axes.get(n, {}).items()} for n in found.inputs
+                    {a: dims[d] for a, d in axes.get(n, {}).items()} for n in model.inputs
                 )
             }
     torch.onnx.export(
-        found.module, found.args, str(path), input_names=list(found.inputs),
-        output_names=list(found.outputs), opset_version=opset, dynamo=dynamo, **options,
+        model.module, model.args, str(path), input_names=list(model.inputs),
+        output_names=list(model.outputs), opset_version=opset, dynamo=dynamo, **options,
     )  # fmt: skip
 
 

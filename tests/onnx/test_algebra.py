@@ -21,10 +21,10 @@ def test_letters_of_any_size_name_axes(run, kind, equation):
         {"c": random(kind, 5)} if ",k" in equation else {}
     )
     with np.errstate(all="ignore"):
-        wanted = np.einsum(equation, *(v.astype("f8" if kind[0] == "f" else "i8") for v in x.values()))
+        expected = np.einsum(equation, *(v.astype("f8" if kind[0] == "f" else "i8") for v in x.values()))
     got = run("Einsum", x, equation=equation, dynamic=("a",) if "..." not in equation else ())
     tol = 2e-2 if kind == "f2" else 1e-5
-    np.testing.assert_allclose(got, wanted.astype(kind), rtol=tol, atol=tol)
+    np.testing.assert_allclose(got, expected.astype(kind), rtol=tol, atol=tol)
 
 
 @pytest.mark.sampled(6)
@@ -104,8 +104,8 @@ def test_nothing_drops_out_but_in_training(run):
 
 
 def test_what_is_left_in_training_is_larger(run):
-    x, given = np.ones((100, 100), np.float32), {"r": np.float32(0.75), "t": np.array(True)}
-    y, mask = run("Dropout", {"x": x} | given, outputs=2, seed=5)
+    x, inputs = np.ones((100, 100), np.float32), {"r": np.float32(0.75), "t": np.array(True)}
+    y, mask = run("Dropout", {"x": x} | inputs, outputs=2, seed=5)
     np.testing.assert_array_equal(y, mask * np.float32(4))
     assert abs(mask.mean() - 0.25) < 0.02
-    np.testing.assert_array_equal(run("Dropout", {"x": x}, given | {"r": np.float32(0)}), x)
+    np.testing.assert_array_equal(run("Dropout", {"x": x}, inputs | {"r": np.float32(0)}), x)

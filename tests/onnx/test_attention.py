@@ -36,67 +36,72 @@ def weighed(q, k, v, seen, cap=0.0):
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_heads_attend_in_groups(run, heads, causal, size, dynamic):
     many, few = heads
-    given = {"q": random(2, many, 5, 8), "k": random(2, few, 5, 8), "v": random(2, few, 5, size)}
-    flat = {n: x.swapaxes(1, 2).reshape(2, 5, -1) for n, x in given.items()}
+    inputs = {"q": random(2, many, 5, 8), "k": random(2, few, 5, 8), "v": random(2, few, 5, size)}
+    flat = {n: x.swapaxes(1, 2).reshape(2, 5, -1) for n, x in inputs.items()}
     seen = np.tri(5, dtype=bool) if causal else np.ones((5, 5), bool)
-    wanted = weighed(*given.values(), seen).swapaxes(1, 2).reshape(2, 5, -1)
+    expected = weighed(*inputs.values(), seen).swapaxes(1, 2).reshape(2, 5, -1)
     names = ("q", "k", "v") if dynamic and size == 8 and many == few else ()
     more = {"is_causal": causal, "q_num_heads": many, "kv_num_heads": few}
     got = run("Attention", flat, opset=23, dynamic=names, **more)
-    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", ["bool", "float"])
 @pytest.mark.parametrize("shape", [(5, 9), (3, 1, 9), (2, 1, 5, 9)])
 def test_masks_hide_keys_and_rows_without_any_are_zero(run, kind, shape):
-    given = {"q": random(2, 3, 5, 8), "k": random(2, 3, 9, 8), "v": random(2, 3, 9, 8)}
+    inputs = {"q": random(2, 3, 5, 8), "k": random(2, 3, 9, 8), "v": random(2, 3, 9, 8)}
     seen = RNG.uniform(size=shape) < 0.6
     seen[..., -1, :] = False
-    given["m"] = seen if kind == "bool" else np.where(seen, np.float32(0), -np.inf).astype(np.float32)
-    got = run("Attention", given, opset=24, dynamic=("q", "k", "v"), softcap=2.0)
-    np.testing.assert_allclose(got, weighed(*list(given.values())[:3], seen, 2.0), rtol=1e-4, atol=1e-5)
+    inputs["m"] = seen if kind == "bool" else np.where(seen, np.float32(0), -np.inf).astype(np.float32)
+    got = run("Attention", inputs, opset=24, dynamic=("q", "k", "v"), softcap=2.0)
+    np.testing.assert_allclose(got, weighed(*list(inputs.values())[:3], seen, 2.0), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("windows", [(-1, -1), (2, -1), (1, 1)])
 @pytest.mark.parametrize("causal", [0, 1])
 def test_positions_count_what_was_kept(run, windows, causal):
-    given = {"q": random(2, 3, 4, 8), "k": random(2, 3, 4, 8), "v": random(2, 3, 4, 8)}
-    given |= {"pk": random(2, 3, 6, 8), "pv": random(2, 3, 6, 8)}
+    inputs = {"q": random(2, 3, 4, 8), "k": random(2, 3, 4, 8), "v": random(2, 3, 4, 8)}
+    inputs |= {"pk": random(2, 3, 6, 8), "pv": random(2, 3, 6, 8)}
     order = ["q", "k", "v", "", "pk", "pv"]
     more = {"left_window_size": windows[0], "right_window_size": windows[1], "is_causal": causal}
-    y, k, v = run("Attention", given, opset=25, order=order, outputs=3, dynamic=tuple(given), **more)
+    y, k, v = run("Attention", inputs, opset=25, order=order, outputs=3, dynamic=tuple(inputs), **more)
     row, column = 6 + np.arange(4)[:, None], np.arange(10)
     seen = (column <= row) | (not causal)
     seen &= (column >= row - windows[0]) | (windows[0] < 0)
     seen &= (column <= row + windows[1]) | (windows[1] < 0)
-    np.testing.assert_array_equal(k, np.concatenate([given["pk"], given["k"]], 2))
-    np.testing.assert_allclose(y, weighed(given["q"], k, v, seen), rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(k, np.concatenate([inputs["pk"], inputs["k"]], 2))
+    np.testing.assert_allclose(y, weighed(inputs["q"], k, v, seen), rtol=1e-4, atol=1e-5)
 
 
 def test_lengths_of_a_cache_say_which_keys_there_are(run):
-    given = {"q": random(2, 3, 2, 8), "k": random(2, 3, 9, 8), "v": random(2, 3, 9, 8), "n": np.int64([4, 9])}
-    got = run("Attention", given, opset=24, order=["q", "k", "v", "", "", "", "n"], is_causal=1)
-    rows = given["n"].reshape(2, 1, 1, 1) - 2 + np.arange(2)[:, None]
-    wanted = weighed(given["q"], given["k"], given["v"], np.arange(9) <= rows)
-    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+    inputs = {
+        "q": random(2, 3, 2, 8),
+        "k": random(2, 3, 9, 8),
+        "v": random(2, 3, 9, 8),
+        "n": np.int64([4, 9]),
+    }
+    got = run("Attention", inputs, opset=24, order=["q", "k", "v", "", "", "", "n"], is_causal=1)
+    rows = inputs["n"].reshape(2, 1, 1, 1) - 2 + np.arange(2)[:, None]
+    expected = weighed(inputs["q"], inputs["k"], inputs["v"], np.arange(9) <= rows)
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("interleaved", [0, 1])
 @pytest.mark.parametrize("flat", [True, False])
 def test_angles_turn_the_pairs_of_heads(agrees, interleaved, flat):
-    given = {"x": random(2, 5, 24) if flat else random(2, 3, 5, 8)}
-    given |= {"cos": random(12, 3), "sin": random(12, 3), "ids": RNG.integers(0, 12, (2, 5))}
+    inputs = {"x": random(2, 5, 24) if flat else random(2, 3, 5, 8)}
+    inputs |= {"cos": random(12, 3), "sin": random(12, 3), "ids": RNG.integers(0, 12, (2, 5))}
     more = {"num_heads": 3} if flat else {}
-    agrees("RotaryEmbedding", given, opset=23, interleaved=interleaved, rotary_embedding_dim=6, **more)
+    agrees("RotaryEmbedding", inputs, opset=23, interleaved=interleaved, rotary_embedding_dim=6, **more)
 
 
-def engine(node, given, opset, threads):
+def engine(node, inputs, opset, threads):
     """An engine of a model of one node."""
     builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
     net, config = builder.create_network(), builder.create_builder_config()
-    model = of_node(node, given, {}, opset)
+    model = of_node(node, inputs, {}, opset)
     assert trt.OnnxParser(net, builder.logger).parse(model.SerializeToString())
     config.num_threads = threads
     return builder.build_engine_with_config(net, config)
@@ -107,14 +112,14 @@ def engine(node, given, opset, threads):
 @pytest.mark.parametrize("causal", [0, 1])
 @pytest.mark.parametrize("size", SIZES)
 def test_what_lies_behind_the_lengths_of_a_cache_reaches_no_row(size, causal, threads):
-    given = {n: random(2, 2, size, 8) for n in "qkv"}
-    given["q"], given["n"] = given["q"][:, :, :3], np.int64([max(size // 2, min(3, size)), size])
+    inputs = {n: random(2, 2, size, 8) for n in "qkv"}
+    inputs["q"], inputs["n"] = inputs["q"][:, :, :3], np.int64([max(size // 2, min(3, size)), size])
     node = helper.make_node("Attention", ["q", "k", "v", "", "", "", "n"], ["y"], is_causal=causal)
-    made = engine(node, given, 24, threads)
-    clean = made.run(**given)["y"]
+    built = engine(node, inputs, 24, threads)
+    clean = built.run(**inputs)["y"]
     for n in "kv":
-        given[n][0, :, given["n"][0] :] = np.nan
-    np.testing.assert_array_equal(made.run(**given)["y"], clean)
+        inputs[n][0, :, inputs["n"][0] :] = np.nan
+    np.testing.assert_array_equal(built.run(**inputs)["y"], clean)
 
 
 @pytest.mark.sampled(10)
@@ -123,15 +128,15 @@ def test_what_lies_behind_the_lengths_of_a_cache_reaches_no_row(size, causal, th
 @pytest.mark.parametrize("size", SIZES[2:])
 def test_what_lies_behind_the_lengths_of_groups_reaches_no_row(size, tokens, threads):
     """What the cache holds behind the past of each item, before the new tokens are put there."""
-    given = {n: random(2, tokens, m * 8) for n, m in (("q", 4), ("k", 2), ("v", 2))}
-    given |= {n: random(2, 2, size, 8) for n in ("pk", "pv")}
+    inputs = {n: random(2, tokens, m * 8) for n, m in (("q", 4), ("k", 2), ("v", 2))}
+    inputs |= {n: random(2, 2, size, 8) for n in ("pk", "pv")}
     last = np.int32([max(size // 2, tokens) - 1 if tokens == 1 else size - 1, size - 1])
-    given |= {"last": last, "total": np.int32([size])}
+    inputs |= {"last": last, "total": np.int32([size])}
     more = {"num_heads": 4, "kv_num_heads": 2, "domain": "com.microsoft"}
-    node = helper.make_node("GroupQueryAttention", [*given], ["y", "nk", "nv"], **more)
-    made = engine(node, given, 21, threads)
-    clean = made.run(**given)["y"]
+    node = helper.make_node("GroupQueryAttention", [*inputs], ["y", "nk", "nv"], **more)
+    built = engine(node, inputs, 21, threads)
+    clean = built.run(**inputs)["y"]
     for n in ("pk", "pv"):
         for k in range(2):
-            given[n][k, :, last[k] + 1 - tokens :] = np.nan
-    np.testing.assert_array_equal(made.run(**given)["y"], clean)
+            inputs[n][k, :, last[k] + 1 - tokens :] = np.nan
+    np.testing.assert_array_equal(built.run(**inputs)["y"], clean)

@@ -46,10 +46,10 @@ class Coded:
     def wide(self):
         return self.size if self.axis == 0 else self.size // 2
 
-    def run(self, given, **attributes):
+    def run(self, inputs, **attributes):
         name, domain = ("TRT_INT4DequantizeLinear", "trt") if self.trt else ("DequantizeLinear", "")
         more = {"axis": self.axis, "block_size": self.wide} | attributes
-        order = [n for n in ("c", "s", "z") if n in given]
+        order = [n for n in ("c", "s", "z") if n in inputs]
         coded = helper.make_node(name, order, ["w"], "codes", domain=domain, **more)
         x, reads = (AT, ["w", "x"]) if self.tail == "Gather" else (X, ["x", "w"])
         nodes = [coded, helper.make_node(self.tail, reads, ["y"])]
@@ -59,19 +59,19 @@ class Coded:
             "g",
             [helper.make_tensor_value_info("x", kind, x.shape)],
             [helper.make_empty_tensor_value_info("y")],
-            [numpy_helper.from_array(a, n) for n, a in given.items()],
+            [numpy_helper.from_array(a, n) for n, a in inputs.items()],
         )
         sets = [helper.make_opsetid(d, v) for d, v in (("", 21), ("trt", 1))]
         return prepare(helper.make_model(graph, opset_imports=sets)).run({"x": x})[0]
 
-    def wanted(self, given):
+    def wanted(self, inputs):
         """In float64."""
 
         def each(a):
             return np.repeat(a.astype(np.float64), self.wide, self.axis)[:K, :N]
 
-        zero = each(given["z"]) if "z" in given else 0
-        real = (given["c"].astype(np.float64) - zero) * each(given["s"])
+        zero = each(inputs["z"]) if "z" in inputs else 0
+        real = (inputs["c"].astype(np.float64) - zero) * each(inputs["s"])
         return real[AT] if self.tail == "Gather" else X.astype(np.float64) @ real
 
 
@@ -84,18 +84,20 @@ SPELLINGS = {
 spelled = pytest.mark.parametrize("coded", SPELLINGS.values(), ids=SPELLINGS)
 
 
-def agrees(coded, given, **attributes):
-    wanted = coded.wanted(given)
-    np.testing.assert_allclose(coded.run(given, **attributes), wanted, rtol=1e-5, atol=1e-4, equal_nan=True)
+def agrees(coded, inputs, **attributes):
+    expected = coded.wanted(inputs)
+    np.testing.assert_allclose(
+        coded.run(inputs, **attributes), expected, rtol=1e-5, atol=1e-4, equal_nan=True
+    )
 
 
-def refused(code, words, coded, given, **attributes):
+def refused(code, words, coded, inputs, **attributes):
     """The error has this code, and says the node and all these words."""
-    with pytest.raises(AnyrtError) as found:
-        coded.run(given, **attributes)
-    told = str(found.value)
-    assert code in told, told
-    assert all(word in told for word in ("codes", *words)), told
+    with pytest.raises(AnyrtError) as error:
+        coded.run(inputs, **attributes)
+    message = str(error.value)
+    assert code in message, message
+    assert all(word in message for word in ("codes", *words)), message
 
 
 # ---- numbers of blocks ----------------------------------------------------------------------------
@@ -142,10 +144,10 @@ CUT = {
 @pytest.mark.parametrize(("name", "what"), [("s", "a scale"), ("z", "a zero point")])
 def test_scales_and_zero_points_of_other_shapes_are_refused(name, what, change, sign, coded):
     """Scales below 0 are multiplied by other layers, which ask the same."""
-    given = coded.given
-    given["s"] *= np.float32(sign)
-    given[name] = change(given[name])
-    refused("AR123", [what, f"blocks of {coded.wide}"], coded, given)
+    inputs = coded.given
+    inputs["s"] *= np.float32(sign)
+    inputs[name] = change(inputs[name])
+    refused("AR123", [what, f"blocks of {coded.wide}"], coded, inputs)
 
 
 # ---- types ----------------------------------------------------------------------------------------
@@ -155,16 +157,16 @@ def test_scales_and_zero_points_of_other_shapes_are_refused(name, what, change, 
 @spelled
 @pytest.mark.parametrize("other", [np.int8, np.int32, UINT4, np.float16])
 def test_zero_points_of_another_type_than_the_codes_are_refused(other, coded):
-    given = coded.given
-    given["z"] = abs(given["z"].astype(np.int8)).astype(other)
-    refused("AR203", [f"a zero point of {np.dtype(other)}", "codes of int4"], coded, given)
+    inputs = coded.given
+    inputs["z"] = abs(inputs["z"].astype(np.int8)).astype(other)
+    refused("AR203", [f"a zero point of {np.dtype(other)}", "codes of int4"], coded, inputs)
 
 
 @spelled
 def test_scales_that_are_integers_are_refused(coded):
-    given = coded.given
-    given["s"] = np.ones(given["s"].shape, np.int32)
-    refused("AR202", ["a scale of int32", "floats"], coded, given)
+    inputs = coded.given
+    inputs["s"] = np.ones(inputs["s"].shape, np.int32)
+    refused("AR202", ["a scale of int32", "floats"], coded, inputs)
 
 
 # ---- numbers --------------------------------------------------------------------------------------
@@ -174,16 +176,16 @@ def test_scales_that_are_integers_are_refused(coded):
 @pytest.mark.parametrize("zeros", [True, False])
 @pytest.mark.parametrize("scale", [0.0, -0.25, np.nan])
 def test_scales_of_0_below_and_nan_give_their_numbers(scale, zeros, coded):
-    given = coded.given if zeros else {n: a for n, a in coded.given.items() if n != "z"}
-    given["s"][1, 1] = scale
-    agrees(coded, given)
+    inputs = coded.given if zeros else {n: a for n, a in coded.given.items() if n != "z"}
+    inputs["s"][1, 1] = scale
+    agrees(coded, inputs)
 
 
 @spelled
 def test_scales_that_are_infinite_are_refused(coded):
-    given = coded.given
-    given["s"][1, 1] = np.inf
-    refused("AR304", ["a scale of inf", "finite"], coded, given)
+    inputs = coded.given
+    inputs["s"][1, 1] = np.inf
+    refused("AR304", ["a scale of inf", "finite"], coded, inputs)
 
 
 @spelled

@@ -25,9 +25,9 @@ def test_numbers_too_large_for_small_floats_are_the_largest_or_none(run, name):
     dtype = helper.tensor_dtype_to_np_dtype(kind)
     x = np.array([1e9, -240.0, 464, 465, 61439, -61440, np.inf, 0.1, 3, np.nan], np.float32)
     top = float(ml_dtypes.finfo(dtype).max)
-    for saturate, wanted in ((1, np.clip(x, -top, top)), (0, x)):
+    for saturate, expected in ((1, np.clip(x, -top, top)), (0, x)):
         y = run("Cast", {"x": x}, to=kind, saturate=saturate)
-        np.testing.assert_array_equal(y.astype(np.float32), wanted.astype(dtype).astype(np.float32))
+        np.testing.assert_array_equal(y.astype(np.float32), expected.astype(dtype).astype(np.float32))
 
 
 # Significant bits, and the exponent of the least normal number.
@@ -63,8 +63,8 @@ def test_float64_below_the_end_of_float16_is_its_largest_number(run):
 def test_float64_is_rounded_to_powers_of_two_once(run, mode):
     x = np.array([1 + 2.0**-40, 1 - 2.0**-40, 1.5 - 2.0**-40, 1.5 + 2.0**-40, 1.5, -2.0])
     y = run("Cast", {"x": x}, to=TensorProto.FLOAT8E8M0, round_mode=mode, opset=25)
-    wanted = {"up": [2, 1, 2, 2, 2, 2], "down": [1, 0.5, 1, 1, 1, 2], "nearest": [1, 1, 1, 2, 2, 2]}
-    assert y.astype(np.float32).tolist() == wanted[mode]
+    expected = {"up": [2, 1, 2, 2, 2, 2], "down": [1, 0.5, 1, 1, 1, 2], "nearest": [1, 1, 1, 2, 2, 2]}
+    assert y.astype(np.float32).tolist() == expected[mode]
 
 
 @pytest.mark.parametrize(("source", "target"), [("f4", "u4"), ("i8", "f8"), ("f2", "i2"), ("?", "i1")])
@@ -79,5 +79,5 @@ def test_bits_stay_in_a_bit_cast(run, source, target):
 def test_powers_of_two_are_rounded_as_asked(run, mode, saturate):
     x = np.array([0, 1e-40, 0.7, 0.75, -1.5, 2, 3.4e38, np.inf, np.nan, 5.9e-39, 1.49], np.float32)
     y = run("Cast", {"x": x}, to=TensorProto.FLOAT8E8M0, round_mode=mode, saturate=saturate, opset=25)
-    wanted = numpy_helper.to_float8e8m0(x, bool(saturate), mode)
-    np.testing.assert_array_equal(y.astype(np.float32), wanted.astype(np.float32))
+    expected = numpy_helper.to_float8e8m0(x, bool(saturate), mode)
+    np.testing.assert_array_equal(y.astype(np.float32), expected.astype(np.float32))

@@ -26,16 +26,16 @@ def codes(*shape, dtype=np.uint8):
 def near(run):
     """Runs a node here and in ONNX Runtime: codes differ by 1 at most, numbers by rounding."""
 
-    def near_(op, given, constants=None, order=None, tol=1e-4, **attrs):
-        got = run(op, given, constants, order=order, domain="com.microsoft", **attrs)
-        names = order or [*given, *(constants or {})]
+    def near_(op, inputs, constants=None, order=None, tol=1e-4, **attrs):
+        got = run(op, inputs, constants, order=order, domain="com.microsoft", **attrs)
+        names = order or [*inputs, *(constants or {})]
         node = helper.make_node(op, names, ["y0"], domain="com.microsoft", **attrs)
-        model = of_node(node, given, constants or {}, 21)
+        model = of_node(node, inputs, constants or {}, 21)
         model.ir_version = 10
-        (wanted,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, dict(given))
-        assert got.dtype == wanted.dtype
+        (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, dict(inputs))
+        assert got.dtype == expected.dtype
         tol = 1 if got.dtype.kind in "ui" else tol
-        np.testing.assert_allclose(np.float64(got), np.float64(wanted), rtol=0, atol=tol)
+        np.testing.assert_allclose(np.float64(got), np.float64(expected), rtol=0, atol=tol)
 
     return near_
 
@@ -57,9 +57,9 @@ def test_functions_of_codes_give_codes(near, op):
 
 
 def test_codes_of_several_scales_are_joined(near):
-    given = {"a": codes(2, 3), "b": codes(2, 4)}
+    inputs = {"a": codes(2, 3), "b": codes(2, 4)}
     worth = {"ys": S, "yz": Z, "as": S, "az": Z, "bs": S / 2, "bz": np.uint8(3)}
-    near("QLinearConcat", given, worth, ["ys", "yz", "a", "as", "az", "b", "bs", "bz"], axis=1)
+    near("QLinearConcat", inputs, worth, ["ys", "yz", "a", "as", "az", "b", "bs", "bz"], axis=1)
 
 
 @pytest.mark.parametrize("last", [0, 1])
@@ -74,24 +74,24 @@ def test_windows_of_codes_have_means(near, last):
 @pytest.mark.parametrize("columns", [False, True])
 def test_general_products_of_codes(near, coded, columns):
     scale = np.full(6, S / 2) + np.arange(6) * 1e-3 if columns else np.array(S)
-    given = {"bs": np.float32(scale), "bz": np.zeros(scale.shape, np.int8), "as": S, "az": Z}
-    given |= {"b": codes(6, 5, dtype=np.int8), "c": RNG.integers(-99, 99, 6).astype(np.int32)}
-    given |= {"ys": np.float32(0.5), "yz": Z} if coded else {}
+    inputs = {"bs": np.float32(scale), "bz": np.zeros(scale.shape, np.int8), "as": S, "az": Z}
+    inputs |= {"b": codes(6, 5, dtype=np.int8), "c": RNG.integers(-99, 99, 6).astype(np.int32)}
+    inputs |= {"ys": np.float32(0.5), "yz": Z} if coded else {}
     order = ["a", "as", "az", "b", "bs", "bz", "c", *(["ys", "yz"] if coded else [])]
-    near("QGemm", {"a": codes(4, 5)}, given, order, transB=1, alpha=1.0)
+    near("QGemm", {"a": codes(4, 5)}, inputs, order, transB=1, alpha=1.0)
 
 
 @pytest.mark.parametrize("zero", [True, False])
 def test_products_of_codes_become_numbers(near, zero):
-    given = {"b": codes(6, 5, dtype=np.int8), "as": S, "bs": np.linspace(0.01, 0.02, 5, dtype=np.float32)}
-    given |= {"az": Z, "bz": np.zeros(5, np.int8), "c": np.ones(5, np.float32)}
+    inputs = {"b": codes(6, 5, dtype=np.int8), "as": S, "bs": np.linspace(0.01, 0.02, 5, dtype=np.float32)}
+    inputs |= {"az": Z, "bz": np.zeros(5, np.int8), "c": np.ones(5, np.float32)}
     order = ["a", "b", "as", "bs", *(["az", "bz"] if zero else ["", ""]), "c"]
-    near("MatMulIntegerToFloat", {"a": codes(4, 6)}, {n: given[n] for n in order[1:] if n}, order)
+    near("MatMulIntegerToFloat", {"a": codes(4, 6)}, {n: inputs[n] for n in order[1:] if n}, order)
 
 
 def test_numbers_are_quantised_as_they_come(near):
-    given = {"b": codes(6, 5, dtype=np.int8), "bs": np.float32([0.01]), "bz": np.array([0], np.int8)}
-    near("DynamicQuantizeMatMul", {"a": RNG.standard_normal((4, 6)).astype(np.float32)}, given, tol=1e-3)
+    inputs = {"b": codes(6, 5, dtype=np.int8), "bs": np.float32([0.01]), "bz": np.array([0], np.int8)}
+    near("DynamicQuantizeMatMul", {"a": RNG.standard_normal((4, 6)).astype(np.float32)}, inputs, tol=1e-3)
 
 
 @pytest.mark.sampled(4)
@@ -101,54 +101,54 @@ def test_numbers_are_quantised_as_they_come(near):
 def test_weights_of_a_few_bits_are_unpacked(near, bits, zeros, k):
     n, size = 10, 32
     blocks = -(-k // size)
-    given = {"b": codes(n, blocks, size * bits // 8), "s": np.float32(RNG.uniform(0.01, 0.1, n * blocks))}
+    inputs = {"b": codes(n, blocks, size * bits // 8), "s": np.float32(RNG.uniform(0.01, 0.1, n * blocks))}
     if zeros:
-        given["z"] = codes(n * -(-blocks * bits // 8))
+        inputs["z"] = codes(n * -(-blocks * bits // 8))
     x = RNG.standard_normal((3, 5, k)).astype(np.float32)
-    near("MatMulNBits", {"x": x}, given, K=k, N=n, bits=bits, block_size=size, tol=2e-2)
+    near("MatMulNBits", {"x": x}, inputs, K=k, N=n, bits=bits, block_size=size, tol=2e-2)
 
 
 def few_bits(columns, rows, size, zeros):
     """Packed codes, scales and zero points of weights, and what they stand for, (columns, rows)."""
     blocks = columns // size
-    given = {"b": codes(rows, blocks, size // 2), "s": np.float32(RNG.uniform(0.01, 0.1, (rows, blocks)))}
-    parts = np.stack([given["b"] & 15, given["b"] >> 4], -1).reshape(rows, blocks, size).astype(np.float64)
+    inputs = {"b": codes(rows, blocks, size // 2), "s": np.float32(RNG.uniform(0.01, 0.1, (rows, blocks)))}
+    parts = np.stack([inputs["b"] & 15, inputs["b"] >> 4], -1).reshape(rows, blocks, size).astype(np.float64)
     zero = np.full((rows, blocks), 8.0)
     if zeros == "codes":
         packed = codes(rows, -(-blocks // 2))
         zero = np.stack([packed & 15, packed >> 4], -1).reshape(rows, -1)[:, :blocks].astype(np.float64)
-        given["z"] = packed.reshape(-1)
+        inputs["z"] = packed.reshape(-1)
     if zeros == "numbers":
-        given["z"] = np.float32(RNG.uniform(0, 15, (rows, blocks)))
-        zero = given["z"].astype(np.float64)
-    weights = (parts - zero[..., None]) * given["s"][..., None].astype(np.float64)
-    return {**given, "s": given["s"].reshape(-1)}, weights.reshape(rows, columns).T
+        inputs["z"] = np.float32(RNG.uniform(0, 15, (rows, blocks)))
+        zero = inputs["z"].astype(np.float64)
+    weights = (parts - zero[..., None]) * inputs["s"][..., None].astype(np.float64)
+    return {**inputs, "s": inputs["s"].reshape(-1)}, weights.reshape(rows, columns).T
 
 
 @pytest.mark.parametrize("zeros", [None, "codes", "numbers"])
 @pytest.mark.parametrize(("size", "columns"), [(16, 128), (32, 2016), (64, 64), (256, 1024)])
 def test_one_row_meets_weights_of_four_bits_where_they_are_read(run, size, columns, zeros):
-    given, weights = few_bits(columns, 37, size, zeros)
+    values, weights = few_bits(columns, 37, size, zeros)
     x = RNG.standard_normal((1, columns)).astype(np.float32)
-    got = run("MatMulNBits", {"x": x}, given, K=columns, N=37, block_size=size, domain="com.microsoft")
+    got = run("MatMulNBits", {"x": x}, values, K=columns, N=37, block_size=size, domain="com.microsoft")
     room = np.abs(x.astype(np.float64)) @ np.abs(weights)
     assert np.all(np.abs(got - x.astype(np.float64) @ weights) <= 1e-6 * room)
 
 
 @pytest.mark.parametrize("zeros", [None, "codes", "numbers"])
 def test_plans_hold_four_bits_a_weight_and_nothing_is_stored_of_them(zeros):
-    given, _ = few_bits(1024, 1024, 32, zeros)
+    values, _ = few_bits(1024, 1024, 32, zeros)
     x = np.zeros((1, 1024), np.float32)
     node = helper.make_node(
-        "MatMulNBits", ["x", *given], ["y"], domain="com.microsoft", K=1024, N=1024, block_size=32
+        "MatMulNBits", ["x", *values], ["y"], domain="com.microsoft", K=1024, N=1024, block_size=32
     )
     builder = anyrt.Builder(anyrt.Logger())
     network = builder.create_network()
-    model = of_node(node, {"x": x}, given, 21)
+    model = of_node(node, {"x": x}, values, 21)
     assert anyrt.OnnxParser(network, anyrt.Logger()).parse(model.SerializeToString())
     plan = builder.build_serialized_network(network, builder.create_builder_config())
-    held = sum(a.nbytes for a in given.values())
+    held = sum(a.nbytes for a in values.values())
     assert memoryview(plan).nbytes <= 1.1 * held + (1 << 16)  # what else there is has a size of its own
     engine = anyrt.Runtime(anyrt.Logger()).deserialize_cuda_engine(plan)
-    told = engine.create_engine_inspector().get_engine_information(anyrt.LayerInformationFormat.JSON)
-    assert len(json.loads(told)["Layers"]) == 1
+    information = engine.create_engine_inspector().get_engine_information(anyrt.LayerInformationFormat.JSON)
+    assert len(json.loads(information)["Layers"]) == 1

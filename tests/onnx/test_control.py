@@ -16,8 +16,8 @@ X = np.arange(12, dtype=np.float32).reshape(4, 3)
 def run(body, opset=17, **inputs):
     """The outputs of a model that is written as ONNX prints it, without its head."""
     model = parser.parse_model(f'<ir_version: 8, opset_import: ["": {opset}]> g {body}')
-    found = prepare(model).run(inputs)
-    return found[0] if len(found) == 1 else found
+    result = prepare(model).run(inputs)
+    return result[0] if len(result) == 1 else result
 
 
 IF = """(bool go, float[N, 3] x) => (float[A, B] y) {
@@ -90,9 +90,9 @@ def test_a_conditional_inside_a_conditional_reads_what_is_around_both():
             else_branch = e () => (float[3] b) { b = Neg(x) }>
     }"""
     for p, q in np.ndindex(2, 2):
-        wanted = [-X[0], -X[0], np.exp(X[0]) - X[0], np.exp(X[0]) + X[0]][2 * p + q]
+        expected = [-X[0], -X[0], np.exp(X[0]) - X[0], np.exp(X[0]) + X[0]][2 * p + q]
         got = run(text, p=np.array(bool(p)), q=np.array(bool(q)), x=X[0])
-        np.testing.assert_allclose(got, wanted, rtol=1e-6)
+        np.testing.assert_allclose(got, expected, rtol=1e-6)
 
 
 LOOP = """(int64 n, bool go, float[3] x) => (float[3] last, float[T, 3] all) {
@@ -186,11 +186,11 @@ def test_a_state_keeps_its_shape_not_only_its_volume(turns):
         {"y, z" if "each" in turns else "y"} = {turns} <body = b ({body}>
     }}"""
     text = text.replace(" <num_scan_inputs = 1> (x, each) <", " (x, each) <num_scan_inputs = 1, ")
-    given = {"x": X, "each": X[0], "n": np.array(2)}
-    np.testing.assert_array_equal(run(text, w=X, **given), X * X)
+    inputs = {"x": X, "each": X[0], "n": np.array(2)}
+    np.testing.assert_array_equal(run(text, w=X, **inputs), X * X)
     for other in ((3, 4), (12, 1), (1, 12)):
         with pytest.raises(AnyrtError, match="AR123"):
-            run(text, w=X.reshape(other), **given)
+            run(text, w=X.reshape(other), **inputs)
 
 
 def test_what_turns_collect_has_the_declared_shape_not_only_its_volume():
@@ -230,8 +230,8 @@ def test_a_scan_goes_either_way_along_any_axis(into, out, axis):
     last, every = run(SCAN.replace("<num", f"<{ways}, num"), s=X[0, :2], x=X[:, :2])
     rows = X[::-1, :2] if into else X[:, :2]
     states = X[0, :2] + np.cumsum(rows, 0)
-    wanted = (states * rows)[::-1] if out else states * rows
-    np.testing.assert_allclose(every, wanted if axis == 0 else wanted.T)
+    expected = (states * rows)[::-1] if out else states * rows
+    np.testing.assert_allclose(every, expected if axis == 0 else expected.T)
     np.testing.assert_allclose(last, states[-1])
 
 
@@ -243,9 +243,9 @@ def test_a_scan_of_opset_8_is_of_each_entry_of_a_batch():
     x = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
     last, every = run(text, 8, s=X[:2, :2], x=x, n=np.array([3, 1]))
     states = X[:2, None, :2] + np.cumsum(x, 1)
-    wanted = states * x
-    wanted[1, 1:] = 0
-    np.testing.assert_allclose(every, wanted)
+    expected = states * x
+    expected[1, 1:] = 0
+    np.testing.assert_allclose(every, expected)
     np.testing.assert_allclose(last, [states[0, 2], states[1, 0]])
 
 
@@ -260,8 +260,8 @@ def test_windows_with_steps_go_over_sizes_that_a_branch_decides(go):
     x, w = (random.standard_normal(s).astype(np.float32) for s in ((1, 2, 9), (4, 2, 3)))
     wide = np.pad(np.concatenate([x, x], 2) if go else -x, [(0, 0), (0, 0), (1, 1)])
     windows = np.lib.stride_tricks.sliding_window_view(wide, 3, axis=2)[:, :, ::2]
-    wanted = np.einsum("nctk,ock->not", windows, w)
-    np.testing.assert_allclose(run(text, go=np.array(go), x=x, w=w), wanted, rtol=1e-5, atol=1e-5)
+    expected = np.einsum("nctk,ock->not", windows, w)
+    np.testing.assert_allclose(run(text, go=np.array(go), x=x, w=w), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_a_session_gives_the_outputs_of_the_model_alone():

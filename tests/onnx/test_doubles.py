@@ -238,11 +238,11 @@ LEFT = {
 
 def schemas() -> dict[str, defs.OpSchema]:
     """The latest form of each operator that takes float64."""
-    found: dict[str, defs.OpSchema] = {}
+    results: dict[str, defs.OpSchema] = {}
     for schema in sorted(defs.get_all_schemas_with_history(), key=lambda s: s.since_version):
         if schema.domain == "" and not schema.deprecated:
-            found[schema.name] = schema
-    return {name: schema for name, schema in sorted(found.items()) if takes_double(schema)}
+            results[schema.name] = schema
+    return {name: schema for name, schema in sorted(results.items()) if takes_double(schema)}
 
 
 def takes_double(schema: defs.OpSchema) -> bool:
@@ -272,7 +272,7 @@ def both(
     kept = {n: x for n, x in zip(names, inputs, strict=True) if n and n not in fed}
     count = 2 if name == "TopK" else 1
     node = helper.make_node(name, names, [f"y{k}" for k in range(count)], **attributes)
-    told = [
+    declared = [
         helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
         for n, x in fed.items()
     ]
@@ -281,7 +281,7 @@ def both(
         for n, x in kept.items()
     ]
     outputs = [helper.make_empty_tensor_value_info(n) for n in node.output]
-    graph = helper.make_graph([node], "g", told, outputs, weights)
+    graph = helper.make_graph([node], "g", declared, outputs, weights)
     opset = max(SCHEMAS[name].since_version, 13) if version is None else version
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
     own = OLDER_REFERENCES.get((name, version or 0), REFERENCES.get(name))
@@ -299,10 +299,10 @@ def terms(name: str, inputs: list[np.ndarray]) -> int:
 @pytest.mark.parametrize("name", NAMES)
 def test_operators_on_float64_compute_in_float64(name):
     inputs, attributes = inputs_of(name)
-    for got, wanted in zip(*both(name, inputs, attributes), strict=True):
-        assert got.dtype == wanted.dtype
+    for got, expected in zip(*both(name, inputs, attributes), strict=True):
+        assert got.dtype == expected.dtype
         tolerance = 2.0**-51 * (8 + np.sqrt(terms(name, inputs)))
-        np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance)
 
 
 EXTREME = np.array([1 / 3, 1e300, 1e-300, -1 / 3, -1e300, -1e-300, 2.0, 0.0])
@@ -312,8 +312,8 @@ ONE = [n for n in NAMES if n not in GIVEN and SCHEMAS[n].min_input == 1 and not 
 @pytest.mark.parametrize("name", ONE)
 def test_numbers_that_float32_has_not_stay_what_they_are(name):
     for x in (EXTREME.reshape(1, 8), EXTREME[:1].reshape(1, 1)):
-        for got, wanted in zip(*both(name, [x], {}), strict=True):
-            np.testing.assert_allclose(got, wanted, rtol=1e-14, atol=0)
+        for got, expected in zip(*both(name, [x], {}), strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-14, atol=0)
 
 
 BEFORE = sorted(
@@ -332,10 +332,10 @@ BETWEEN = {("RoiAlign", 10): {"coordinate_transformation_mode": "output_half_pix
 @pytest.mark.parametrize(("name", "version"), BEFORE)
 def test_earlier_versions_on_float64_compute_in_float64(name, version):
     inputs, attributes = inputs_of(name, version)
-    found, wanted = both(name, inputs, attributes, version)
+    actual, expected = both(name, inputs, attributes, version)
     if (name, version) in BETWEEN:
-        _, wanted = both(name, inputs, attributes | BETWEEN[name, version])
-    for got, want in zip(found, wanted, strict=True):
+        _, expected = both(name, inputs, attributes | BETWEEN[name, version])
+    for got, want in zip(actual, expected, strict=True):
         assert got.dtype == want.dtype
         tolerance = 2.0**-51 * (8 + np.sqrt(terms(name, inputs)))
         np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
@@ -353,19 +353,19 @@ def test_numbers_beyond_float32_are_taken_as_they_are(name, scale):
     floats = [k for k, x in enumerate(inputs) if x.dtype == np.float64 and x.size]
     larger = floats if name == "Range" else floats[:1]
     inputs = [x * scale if k in larger else x for k, x in enumerate(inputs)]
-    for got, wanted in zip(*both(name, inputs, attributes), strict=True):
-        assert got.dtype == wanted.dtype
-        finite = np.abs(np.float64(wanted)[np.isfinite(wanted)])
+    for got, expected in zip(*both(name, inputs, attributes), strict=True):
+        assert got.dtype == expected.dtype
+        finite = np.abs(np.float64(expected)[np.isfinite(expected)])
         tolerance = 2.0**-51 * (8 + np.sqrt(terms(name, inputs)))
-        np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance * finite.max(initial=0))
+        np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance * finite.max(initial=0))
 
 
 @pytest.mark.parametrize("approximate", ["none", "tanh"])
 def test_both_forms_of_gelu_are_computed_in_float64(approximate):
     (got,), _ = both("Gelu", [FLAT], {"approximate": approximate})
     inner = np.sqrt(2 / np.pi) * (FLAT + 0.044715 * FLAT**3)
-    wanted = 0.5 * FLAT * (1 + (np.tanh(inner) if approximate == "tanh" else erf(FLAT / math.sqrt(2))))
-    np.testing.assert_allclose(got, wanted, rtol=1e-14)
+    expected = 0.5 * FLAT * (1 + (np.tanh(inner) if approximate == "tanh" else erf(FLAT / math.sqrt(2))))
+    np.testing.assert_allclose(got, expected, rtol=1e-14)
 
 
 @pytest.mark.parametrize("opened", [False, True])
@@ -391,13 +391,13 @@ def test_operators_of_other_domains_compute_in_float64(op, domain, weights, func
     fed = {f"x{k}": a for k, a in enumerate([x, *weights])}
     attributes = {"imputed_value_floats": [1.0]} if op == "Imputer" else {}
     node = helper.make_node(op, [*fed], ["y"], domain=domain, **attributes)
-    told = [
+    declared = [
         helper.make_tensor_value_info(
             n, TensorProto.DOUBLE, [f"{n}{k}" for k in range(a.ndim)] if opened else a.shape
         )
         for n, a in fed.items()
     ]
-    graph = helper.make_graph([node], "g", told, [helper.make_empty_tensor_value_info("y")])
+    graph = helper.make_graph([node], "g", declared, [helper.make_empty_tensor_value_info("y")])
     sets = [helper.make_opsetid(*s) for s in (("", 21), ("com.microsoft", 1), ("ai.onnx.ml", 3))]
     (got,) = prepare(helper.make_model(graph, opset_imports=sets)).run(fed)
     assert got.dtype == np.float64
@@ -407,8 +407,8 @@ def test_operators_of_other_domains_compute_in_float64(op, domain, weights, func
 def test_open_head_sizes_are_scaled_in_float64():
     q, k, v = (some(1, 2, n, 3) for n in (4, 5, 5))
     node = helper.make_node("Attention", ["q", "k", "v"], ["y"])
-    told = [helper.make_tensor_value_info(n, TensorProto.DOUBLE, [1, 2, n + "s", "d"]) for n in "qkv"]
-    graph = helper.make_graph([node], "g", told, [helper.make_empty_tensor_value_info("y")])
+    declared = [helper.make_tensor_value_info(n, TensorProto.DOUBLE, [1, 2, n + "s", "d"]) for n in "qkv"]
+    graph = helper.make_graph([node], "g", declared, [helper.make_empty_tensor_value_info("y")])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)])
     (got,) = prepare(model).run({"q": q, "k": k, "v": v})
     powers = np.exp(q @ k.swapaxes(2, 3) / math.sqrt(3))

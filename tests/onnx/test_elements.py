@@ -28,9 +28,9 @@ def test_integers_of_every_width_wrap(run, op, function, dtype):
 def test_quotients_of_integers_are_truncated(run, dtype):
     x = {n: v[edges(dtype)["b"] != 0] for n, v in edges(dtype).items()}
     pairs = [(int(a), int(b)) for a, b in zip(*x.values(), strict=True)]
-    wanted = [abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1) for a, b in pairs]
+    expected = [abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1) for a, b in pairs]
     least = int(np.iinfo(dtype).min)
-    wrapped = [(w - least) % 256**dtype.itemsize + least for w in wanted]
+    wrapped = [(w - least) % 256**dtype.itemsize + least for w in expected]
     assert run("Div", x).tolist() == wrapped
 
 
@@ -147,8 +147,8 @@ def test_extremes_sums_and_means_take_any_number_of_inputs(run, kind):
 @pytest.mark.parametrize("kind", ["f4", "f8", "f2"])
 def test_infinities_of_one_sign(run, attributes, kind):
     x = np.array([np.inf, -np.inf, np.nan, 1]).astype(kind)
-    wanted = [attributes.get("detect_positive", 1), attributes.get("detect_negative", 1), 0, 0]
-    assert run("IsInf", {"x": x}, **attributes).tolist() == [bool(w) for w in wanted]
+    expected = [attributes.get("detect_positive", 1), attributes.get("detect_negative", 1), 0, 0]
+    assert run("IsInf", {"x": x}, **attributes).tolist() == [bool(w) for w in expected]
 
 
 @pytest.mark.sampled(4)
@@ -200,5 +200,5 @@ def test_slopes_broadcast_and_sizes_may_be_open(agrees):
 @pytest.mark.parametrize("name", ["Sum", "Mean"])
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 def test_sums_of_many_inputs_are_rounded_once(run, name, dtype):
-    given = {f"x{k}": np.array([v], dtype) for k, v in enumerate((1024.0, 0.25, 0.25, -1024.0))}
-    assert float(run(name, given)[0]) == (0.5 if name == "Sum" else 0.125)
+    inputs = {f"x{k}": np.array([v], dtype) for k, v in enumerate((1024.0, 0.25, 0.25, -1024.0))}
+    assert float(run(name, inputs)[0]) == (0.5 if name == "Sum" else 0.125)

@@ -22,9 +22,9 @@ pytestmark = pytest.mark.programs
 @pytest.mark.parametrize("static", [False, True])
 @pytest.mark.parametrize("name", MODELS)
 def test_an_exported_model_gives_what_its_module_gives(name, opset, static, tmp_path):
-    given = built(name, opset)
+    values = built(name, opset)
     export(name, tmp_path / "model.onnx", opset, dynamo=False, static=static)
     session = load(tmp_path / "model.onnx")
-    found = session.run({n: x.numpy() for n, x in zip(given.inputs, given.args, strict=True)})
-    for output, wanted in zip(given.outputs, results(given), strict=True):
-        np.testing.assert_allclose(found[output], wanted.numpy(), rtol=1e-3, atol=1e-4)
+    actual = session.run({n: x.numpy() for n, x in zip(values.inputs, values.args, strict=True)})
+    for output, expected in zip(values.outputs, results(values), strict=True):
+        np.testing.assert_allclose(actual[output], expected.numpy(), rtol=1e-3, atol=1e-4)

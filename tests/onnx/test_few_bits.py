@@ -119,9 +119,9 @@ class Weights:
         return error
 
     def agrees(self, x, level=0, dynamic=(), digits=0.0):
-        wanted = x.astype(np.float64) @ self.real
-        error = np.abs(self.run(x, level, dynamic) - wanted)
-        assert np.all(error <= self.bound(x, level) + digits * np.abs(wanted))
+        expected = x.astype(np.float64) @ self.real
+        error = np.abs(self.run(x, level, dynamic) - expected)
+        assert np.all(error <= self.bound(x, level) + digits * np.abs(expected))
 
 
 def numbers(*shape, dtype=np.float32):
@@ -164,7 +164,7 @@ def test_weights_on_an_emulated_processor(rows, level):
 @pytest.mark.parametrize("rows", [9, 33])
 def test_rows_of_int8_are_summed_by_usdot(rows, monkeypatch):
     seen, code = [], next(code for code, model in MODELS.items() if model is usdot)
-    monkeypatch.setitem(MODELS, code, lambda *given: seen.append(given) or usdot(*given))
+    monkeypatch.setitem(MODELS, code, lambda *values: seen.append(values) or usdot(*values))
     with emulated(ARM_MM):
         Weights(20, 64, 32).agrees(numbers(rows, 64), 4)
     assert seen
@@ -205,8 +205,8 @@ def test_halves_are_computed_in_float32_and_rounded_once(dtype, step, rows, leve
 def test_a_bias_is_added_before_rounding():
     w, x = Weights(8, 64, 32, dtype=np.float16), numbers(3, 64, dtype=np.float16)
     w.given["c"], w.order = numbers(8, dtype=np.float16), ["x", "b", "s", "", "", "c"]
-    wanted = x.astype(np.float64) @ w.real + w.given["c"]
-    assert np.all(np.abs(w.run(x) - wanted) <= w.bound(x) + 2.0**-11 * np.abs(wanted))
+    expected = x.astype(np.float64) @ w.real + w.given["c"]
+    assert np.all(np.abs(w.run(x) - expected) <= w.bound(x) + 2.0**-11 * np.abs(expected))
 
 
 # ---- values at the ends of their types ------------------------------------------------------------
@@ -244,11 +244,11 @@ def test_infinities_and_nan_are_where_the_sums_have_them(rows, bits):
     w.given["b"] = w.pack(w.codes).reshape(w.given["b"].shape)
     x[0, 3], x[-1, 40], x[rows // 2, 100] = np.inf, -np.inf, np.nan
     with np.errstate(invalid="ignore"):
-        wanted = x.astype(np.float64) @ w.real
+        expected = x.astype(np.float64) @ w.real
     got = w.run(x)
-    np.testing.assert_array_equal(np.isnan(got), np.isnan(wanted))
-    np.testing.assert_array_equal(got[np.isinf(wanted)], wanted[np.isinf(wanted)])
-    assert np.isfinite(got[np.isfinite(wanted)]).all()
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(expected))
+    np.testing.assert_array_equal(got[np.isinf(expected)], expected[np.isinf(expected)])
+    assert np.isfinite(got[np.isfinite(expected)]).all()
 
 
 @pytest.mark.parametrize("rows", [1, 7])
@@ -257,9 +257,9 @@ def test_what_is_not_finite_stays_so_where_rows_are_quantised(rows):
     x[0, 3] = np.nan
     x[-1, 40] = np.inf
     with np.errstate(invalid="ignore"):
-        wanted = x.astype(np.float64) @ w.real
+        expected = x.astype(np.float64) @ w.real
     got = w.run(x, 4)
-    assert not np.isfinite(got[~np.isfinite(wanted)]).any()
+    assert not np.isfinite(got[~np.isfinite(expected)]).any()
 
 
 @pytest.mark.sampled(3)
@@ -289,8 +289,8 @@ def test_scales_whose_product_is_below_the_normal_range_lose_no_digits(step, sca
     w, codes = Weights(37, 128, 64, bits, zeros, scale=scale), RNG.integers(-127, 128, (3, 128))
     codes[:, ::64] = 127
     x = (codes * 2.0**step).astype(np.float32)
-    wanted = x.astype(np.float64) @ w.real
-    assert np.all(np.abs(w.run(x, 4) - wanted) <= w.bound(x))
+    expected = x.astype(np.float64) @ w.real
+    assert np.all(np.abs(w.run(x, 4) - expected) <= w.bound(x))
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -353,8 +353,8 @@ def built(w, level=0, rows=1):
     assert anyrt.OnnxParser(network, anyrt.Logger()).parse(model.SerializeToString())
     plan = builder.build_serialized_network(network, builder.create_builder_config())
     engine = anyrt.Runtime(anyrt.Logger()).deserialize_cuda_engine(plan)
-    told = engine.create_engine_inspector().get_engine_information(anyrt.LayerInformationFormat.JSON)
-    return memoryview(plan).nbytes, json.loads(told)["Layers"]
+    information = engine.create_engine_inspector().get_engine_information(anyrt.LayerInformationFormat.JSON)
+    return memoryview(plan).nbytes, json.loads(information)["Layers"]
 
 
 @pytest.mark.sampled(3)
@@ -384,11 +384,11 @@ def refused(w, code, *words, attributes=(), x=None):
         **{**w.attributes(), **dict(attributes)},
     )
     x = np.zeros((2, w.columns), np.float32) if x is None else x
-    with pytest.raises(AnyrtError) as found:
+    with pytest.raises(AnyrtError) as error:
         prepare(of_node(node, {"x": x}, w.given, 21))
-    told = str(found.value)
-    assert code in told
-    assert all(word in told for word in ("node", *words)), told
+    message = str(error.value)
+    assert code in message
+    assert all(word in message for word in ("node", *words)), message
 
 
 @pytest.mark.parametrize("bits", [0, 1, 3, 5, 6, 7, 16])
@@ -519,7 +519,7 @@ K, N, SIZE = 256, 96, 32
 SIGNED = {"int4": (ml_dtypes.int4, 8), "uint4": (ml_dtypes.uint4, 0)}
 
 
-def model_of(nodes, given, rows=3, wide=K, element=np.float32, shape=None):
+def model_of(nodes, values, rows=3, wide=K, element=np.float32, shape=None):
     inputs = [
         helper.make_tensor_value_info(
             "x", helper.np_dtype_to_tensor_dtype(np.dtype(element)), shape or [rows, wide]
@@ -527,7 +527,7 @@ def model_of(nodes, given, rows=3, wide=K, element=np.float32, shape=None):
     ]
     outputs = [helper.make_empty_tensor_value_info("y")]
     graph = helper.make_graph(
-        nodes, "g", inputs, outputs, [numpy_helper.from_array(a, n) for n, a in given.items()]
+        nodes, "g", inputs, outputs, [numpy_helper.from_array(a, n) for n, a in values.items()]
     )
     sets = [helper.make_opsetid(d, v) for d, v in (("", 21), ("com.microsoft", 1), ("trt", 1))]
     return helper.make_model(graph, opset_imports=sets)
@@ -592,17 +592,17 @@ def spellings(w, kind):
 def test_the_same_weights_have_one_kernel_however_they_are_spelled(rows, zeros, kind):
     w, x = Weights(N, K, SIZE, zeros=zeros), numbers(rows, K)
     w.zero = w.zero.astype(np.int16)
-    given = {**w.given}
+    inputs = {**w.given}
     if zeros is None and kind == "uint4":  # which says so
-        given["z"] = w.pack(w.zero.astype(np.uint8)).reshape(-1)
-    node = helper.make_node("MatMulNBits", ["x", *given], ["y"], domain="com.microsoft", **w.attributes())
-    plain = Built.of(model_of([node], given, rows))
-    wanted, kernels = plain.engine.run(x=x)["y"], [plain.kernels(m) for m in lowering.MACHINES]
+        inputs["z"] = w.pack(w.zero.astype(np.uint8)).reshape(-1)
+    node = helper.make_node("MatMulNBits", ["x", *inputs], ["y"], domain="com.microsoft", **w.attributes())
+    plain = Built.of(model_of([node], inputs, rows))
+    expected, kernels = plain.engine.run(x=x)["y"], [plain.kernels(m) for m in lowering.MACHINES]
     assert all(len(some) == 1 and "INT4 const" in some[0] for some in kernels)
     for nodes, constants in spellings(w, kind):
         other = Built.of(model_of(nodes, constants, rows))
         assert [other.kernels(m) for m in lowering.MACHINES] == kernels
-        np.testing.assert_array_equal(other.engine.run(x=x)["y"], wanted)
+        np.testing.assert_array_equal(other.engine.run(x=x)["y"], expected)
 
 
 @pytest.mark.parametrize(("level", "rows", "asked"), [(0, 1, 10), (0, 6, 10), (4, 1, 10), (0, 16, 20)])
@@ -627,8 +627,8 @@ def test_rows_of_int8_are_summed_by_dots_with_codes_of_all_sizes(bits, shifts, z
 @pytest.mark.parametrize(("machine", "copied"), [("avx512", [False, True]), ("avx2", [True, True])])
 def test_codes_of_many_rows_are_decoded_once_or_for_each_of_a_few_tiles(machine, copied):
     w = Weights(256, 512, 32)
-    made = [Built.of(model_of([w.node()], w.given, n, 512)).kernels(machine)[-1] for n in (24, 33)]
-    lines = ([line.split("=")[0] for line in text.splitlines() if "code(" in line] for text in made)
+    result = [Built.of(model_of([w.node()], w.given, n, 512)).kernels(machine)[-1] for n in (24, 33)]
+    lines = ([line.split("=")[0] for line in text.splitlines() if "code(" in line] for text in result)
     assert [any("store" in line for line in some) for some in lines] == copied
 
 
@@ -639,8 +639,8 @@ def test_layers_that_quantise_rows_have_the_kernels_of_level_4(bits):
     codes = (w.codes.astype(np.int16) - (1 << (bits - 1))).astype({4: ml_dtypes.int4, 8: np.int8}[bits])
     coded, scale = (network.add_constant(a.shape, anyrt.Weights(a)).get_output(0) for a in (codes, w.scale))
     real = network.add_dequantize(coded, scale, anyrt.float32)
-    given = network.add_input("x", anyrt.float32, (3, K))
-    steps = network.add_dynamic_quantize(given, 1, SIZE, anyrt.int8, anyrt.float32)
+    tensor = network.add_input("x", anyrt.float32, (3, K))
+    steps = network.add_dynamic_quantize(tensor, 1, SIZE, anyrt.int8, anyrt.float32)
     rows = network.add_dequantize(steps.get_output(0), steps.get_output(1), anyrt.float32)
     real.block_shape = rows.block_shape = (1, SIZE)
     left, turned = anyrt.MatrixOperation.NONE, anyrt.MatrixOperation.TRANSPOSE
@@ -657,17 +657,17 @@ def test_layers_that_quantise_rows_have_the_kernels_of_level_4(bits):
 def test_rows_that_several_products_read_are_summed_by_dots(rows, columns):
     """Codes of 8 bits lie in words then, which nothing but dots reads side by side."""
     ws, x = [Weights(columns, 256, SIZE, 8) for _ in range(3)], numbers(rows, 256)
-    given, nodes = {}, []
+    inputs, nodes = {}, []
     for k, w in enumerate(ws):
-        given |= {f"{name}{k}": array for name, array in w.given.items()}
+        inputs |= {f"{name}{k}": array for name, array in w.given.items()}
         names = ["x", *(f"{name}{k}" for name in w.given)]
         more = {**w.attributes(4)}
         nodes.append(helper.make_node("MatMulNBits", names, [f"y{k}"], domain="com.microsoft", **more))
     nodes.append(helper.make_node("Sum", ["y0", "y1", "y2"], ["y"]))
-    built = Built.of(model_of(nodes, given, rows, 256))
+    built = Built.of(model_of(nodes, inputs, rows, 256))
     assert all("dot4u(" in text for text in built.kernels() if "INT8 const" in text)
-    wanted = sum(x.astype(np.float64) @ w.real for w in ws)
-    assert np.all(np.abs(built.engine.run(x=x)["y"] - wanted) <= sum(w.bound(x, 4) for w in ws))
+    expected = sum(x.astype(np.float64) @ w.real for w in ws)
+    assert np.all(np.abs(built.engine.run(x=x)["y"] - expected) <= sum(w.bound(x, 4) for w in ws))
 
 
 def test_layers_of_a_network_have_the_same_kernel():
@@ -678,8 +678,8 @@ def test_layers_of_a_network_have_the_same_kernel():
     real = network.add_dequantize(coded, scale, anyrt.float32)
     real.block_shape = (1, SIZE)
     left, turned = anyrt.MatrixOperation.NONE, anyrt.MatrixOperation.TRANSPOSE
-    given = network.add_input("x", anyrt.float32, (3, K))
-    y = network.add_matrix_multiply(given, left, real.get_output(0), turned).get_output(0)
+    tensor = network.add_input("x", anyrt.float32, (3, K))
+    y = network.add_matrix_multiply(tensor, left, real.get_output(0), turned).get_output(0)
     y.name = "y"
     network.mark_output(y)
     layers, plain = Built(builder, network), Built.of(model_of([w.node()], w.given, 3))
@@ -695,20 +695,20 @@ def test_embeddings_stay_codes_and_rows_are_decoded_as_they_are_gathered(kind, b
     codes = RNG.integers(0, 16, (2048, 256)).astype(np.int16) - less
     few = (2048, 256 // block) if block else (2048,)
     scale, zero = RNG.uniform(0.01, 0.1, few).astype(np.float32), RNG.integers(0, 16, few) - less
-    given = {"c": codes.astype(numpy_kind), "s": scale} | ({"z": zero.astype(numpy_kind)} if zeros else {})
+    inputs = {"c": codes.astype(numpy_kind), "s": scale} | ({"z": zero.astype(numpy_kind)} if zeros else {})
     attributes = {"axis": 1, "block_size": block} if block else {"axis": 0}
     nodes = [
-        helper.make_node("DequantizeLinear", [*given], ["w"], **attributes),
+        helper.make_node("DequantizeLinear", [*inputs], ["w"], **attributes),
         helper.make_node("Gather", ["w", "x"], ["y"]),
     ]
-    found = Built.of(model_of(nodes, given, element=np.int64, shape=[2, 5]))
+    actual = Built.of(model_of(nodes, inputs, element=np.int64, shape=[2, 5]))
     held = codes.size // 2 + scale.nbytes + scale.size * zeros
-    assert memoryview(found.engine.serialize()).nbytes <= 1.02 * held + (1 << 16)
-    assert len(found.kernels()) == 1
+    assert memoryview(actual.engine.serialize()).nbytes <= 1.02 * held + (1 << 16)
+    assert len(actual.kernels()) == 1
     at = RNG.integers(0, 2048, (2, 5))
     each = [np.repeat(a, block, 1) if block else a[:, None] for a in (scale.astype(np.float64), zero * zeros)]
-    wanted = (codes - each[1]) * each[0]
-    np.testing.assert_allclose(found.engine.run(x=at)["y"], wanted[at], rtol=1e-6)
+    expected = (codes - each[1]) * each[0]
+    np.testing.assert_allclose(actual.engine.run(x=at)["y"], expected[at], rtol=1e-6)
 
 
 def test_a_table_is_gathered_from_and_multiplied_by():
@@ -719,11 +719,11 @@ def test_a_table_is_gathered_from_and_multiplied_by():
         helper.make_node("Gather", ["w", "x"], ["e"]),
         helper.make_node("Gemm", ["e", "w"], ["y"], transB=1),
     ]
-    given = {"c": codes.astype(ml_dtypes.int4), "s": scale}
-    found = Built.of(model_of(nodes, given, element=np.int64, shape=[5]))
+    inputs = {"c": codes.astype(ml_dtypes.int4), "s": scale}
+    result = Built.of(model_of(nodes, inputs, element=np.int64, shape=[5]))
     real, at = codes * np.repeat(scale.astype(np.float64), SIZE, 1), RNG.integers(0, 512, 5)
     room = 256 * 2.0**-24 * (np.abs(real[at]) @ np.abs(real.T))  # of a row with itself, terms have one sign
-    assert np.all(np.abs(found.engine.run(x=at)["y"] - real[at] @ real.T) <= room)
+    assert np.all(np.abs(result.engine.run(x=at)["y"] - real[at] @ real.T) <= room)
 
 
 def test_layers_share_codes_with_scales_of_their_own():
@@ -767,10 +767,10 @@ def test_a_refit_gives_the_bits_of_a_new_build(rows):
 
     first, second = (Weights(N, K, SIZE) for _ in range(2))
     codes = [(w.codes.astype(np.int16) - 8).astype(ml_dtypes.int4) for w in (first, second)]
-    engine, wanted = made(codes[0], first.scale), made(codes[1], second.scale)
+    engine, expected = made(codes[0], first.scale), made(codes[1], second.scale)
     refitter = anyrt.Refitter(engine, anyrt.Logger())
     assert refitter.set_named_weights("codes", anyrt.Weights(codes[1]))
     assert refitter.set_named_weights("scale", anyrt.Weights(second.scale))
     assert refitter.refit_cuda_engine()
     x = numbers(rows, K)
-    np.testing.assert_array_equal(engine.run(x=x)["y"], wanted.run(x=x)["y"])
+    np.testing.assert_array_equal(engine.run(x=x)["y"], expected.run(x=x)["y"])

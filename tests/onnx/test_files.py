@@ -84,19 +84,19 @@ def odd(request, tmp_path):
 
 def test_a_model_that_is_no_file_is_refused(odd):
     path, message = odd
-    (told,) = problems(path)
-    assert told.startswith("[AR416]")
-    assert re.search(message, told)
-    assert len(told) < 1000
+    (problem,) = problems(path)
+    assert problem.startswith("[AR416]")
+    assert re.search(message, problem)
+    assert len(problem) < 1000
 
 
 def test_a_plan_that_is_no_file_is_refused_with_a_code(odd):
     path, message = odd
-    with pytest.raises(AnyrtError, match=message) as told:
+    with pytest.raises(AnyrtError, match=message) as error:
         load(path)
-    assert told.value.code == ("AR604" if "mode" in str(told.value) else "AR304")
-    assert len(str(told.value)) < 1000
-    assert str(told.value).endswith(("; look at the path", "; give the path of a file"))
+    assert error.value.code == ("AR604" if "mode" in str(error.value) else "AR304")
+    assert len(str(error.value)) < 1000
+    assert str(error.value).endswith(("; look at the path", "; give the path of a file"))
 
 
 def test_a_plan_at_a_path_with_a_nul_is_refused_with_a_code():
@@ -107,17 +107,17 @@ def test_a_plan_at_a_path_with_a_nul_is_refused_with_a_code():
 def test_weights_that_are_no_file_are_refused(odd, tmp_path):
     path, message = odd
     onnx.save(model(str(path.relative_to(tmp_path))), tmp_path / "m.onnx")
-    (told,) = problems(tmp_path / "m.onnx")
-    assert told.startswith("[AR418] initializer w")
-    assert re.search(message, told)
-    assert len(told) < 1000
+    (problem,) = problems(tmp_path / "m.onnx")
+    assert problem.startswith("[AR418] initializer w")
+    assert re.search(message, problem)
+    assert len(problem) < 1000
 
 
 @pytest.mark.parametrize("location", [None, ""])
 def test_weights_elsewhere_without_a_location_are_refused(location, tmp_path):
     onnx.save(model(location), tmp_path / "m.onnx")
-    (told,) = problems(tmp_path / "m.onnx")
-    assert "[AR418] initializer w: got external data without a location" in told
+    (problem,) = problems(tmp_path / "m.onnx")
+    assert "[AR418] initializer w: got external data without a location" in problem
 
 
 @pytest.mark.parametrize("length", ["-1", "0", "-64"])
@@ -126,8 +126,8 @@ def test_weights_elsewhere_of_another_length_are_refused(length, tmp_path):
     wrong.graph.initializer[0].external_data.add(key="length", value=length)
     onnx.save(wrong, tmp_path / "m.onnx")
     (tmp_path / "w.bin").write_bytes(W.tobytes())
-    (told,) = problems(tmp_path / "m.onnx")
-    assert told.startswith(f"[AR417] initializer w: got {length} bytes, wanted {W.nbytes} for")
+    (problem,) = problems(tmp_path / "m.onnx")
+    assert problem.startswith(f"[AR417] initializer w: got {length} bytes, wanted {W.nbytes} for")
 
 
 def test_the_location_of_a_models_own_bytes_cannot_be_guessed(tmp_path):
@@ -150,17 +150,17 @@ def test_a_file_that_there_is_no_memory_to_map_is_told(which, tmp_path, monkeypa
         return real(handle, *args, **more)
 
     monkeypatch.setattr(mmap, "mmap", lack)
-    (told,) = problems(tmp_path / "m.onnx")
-    assert told.startswith("[AR802]")
-    assert which in told
+    (problem,) = problems(tmp_path / "m.onnx")
+    assert problem.startswith("[AR802]")
+    assert which in problem
 
 
 def test_a_folder_that_is_gone_is_told(tmp_path, monkeypatch):
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
-    (told,) = problems("m.onnx")
-    assert told.startswith("[AR416] m.onnx: got No such file or directory")
+    (problem,) = problems("m.onnx")
+    assert problem.startswith("[AR416] m.onnx: got No such file or directory")
 
 
 def test_fifos_are_refused_wherever_a_file_is_read(tmp_path, capsys):

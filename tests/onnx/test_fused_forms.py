@@ -39,8 +39,8 @@ WEIGHTS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_decomposed_forms_have_the_kernels_of_fused_ones(form):
-    given, nodes, kernels = FORMS[form]
-    shape = given.removeprefix("x")
+    values, nodes, kernels = FORMS[form]
+    shape = values.removeprefix("x")
     model = parser.parse_model(f"{HEAD}g (float{shape} x) => (float{shape} y) {{ {nodes} }}")
     used = {n for node in model.graph.node for n in node.input}
     model.graph.initializer.extend(

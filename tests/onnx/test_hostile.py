@@ -14,8 +14,8 @@ C = helper.make_tensor_value_info("c", 9, [])
 
 
 def model(nodes, weights=(), functions=(), inputs=(X, C), outputs=("y",)):
-    found = [helper.make_empty_tensor_value_info(name) for name in outputs]
-    graph = helper.make_graph(nodes, "g", list(inputs), found, list(weights))
+    results = [helper.make_empty_tensor_value_info(name) for name in outputs]
+    graph = helper.make_graph(nodes, "g", list(inputs), results, list(weights))
     return helper.make_model(graph, opset_imports=SETS, functions=list(functions)).SerializeToString()
 
 
@@ -31,15 +31,15 @@ def problems(data):
     return [parser.get_error(i).desc() for i in range(parser.num_errors)]
 
 
-def call(name, given, made):
-    return helper.make_node(name, [given], [made], domain="own")
+def call(name, value, built):
+    return helper.make_node(name, [value], [built], domain="own")
 
 
 def test_nodes_in_a_cycle_are_refused_by_the_name_that_nothing_makes():
     nodes = [helper.make_node("Add", ["x", "b"], ["a"]), helper.make_node("Neg", ["a"], ["b"])]
-    (told,) = problems(model([*nodes, helper.make_node("Neg", ["b"], ["y"])]))
-    assert told.startswith("[AR417] b")
-    assert "without cycles" in told
+    (problem,) = problems(model([*nodes, helper.make_node("Neg", ["b"], ["y"])]))
+    assert problem.startswith("[AR417] b")
+    assert "without cycles" in problem
 
 
 def test_a_weight_that_is_missing_and_a_name_made_twice_are_told():
@@ -52,30 +52,30 @@ def test_few_functions_that_stand_for_billions_of_nodes_are_refused(monkeypatch)
     monkeypatch.setattr(walked, "MOST", 1000)  # the usual 65 536 take seconds
     first = helper.make_function("own", "F0", ["a"], ["b"], [helper.make_node("Neg", ["a"], ["b"])], SETS)
     later = [[call(f"F{k - 1}", "a", "t"), call(f"F{k - 1}", "t", "b")] for k in range(1, 40)]
-    made = [helper.make_function("own", f"F{k}", ["a"], ["b"], n, SETS) for k, n in enumerate(later, 1)]
-    told = problems(model([call("F39", "x", "y")], functions=[first, *made]))
-    assert any("over 1000 nodes in functions and inner graphs" in t for t in told)
+    built = [helper.make_function("own", f"F{k}", ["a"], ["b"], n, SETS) for k, n in enumerate(later, 1)]
+    reported = problems(model([call("F39", "x", "y")], functions=[first, *built]))
+    assert any("over 1000 nodes in functions and inner graphs" in t for t in reported)
 
 
 def test_zeros_are_refused_at_the_first_byte():
-    (told,) = problems(bytes(50_000_000))  # half a second for each million, when they were read as fields
-    assert told.startswith("[AR416] the model: got a field of number 0, wanted an ONNX model")
+    (problem,) = problems(bytes(50_000_000))  # half a second for each million, when they were read as fields
+    assert problem.startswith("[AR416] the model: got a field of number 0, wanted an ONNX model")
 
 
 def test_many_unknown_nodes_ask_for_the_creators_of_plugins_once(monkeypatch):
     """Each asked for all 84 of TensorRT's: 170 s for 2 MiB of empty nodes."""
     asked, bring = [], standards.init_libnvinfer_plugins
     monkeypatch.setattr(standards, "init_libnvinfer_plugins", lambda *a: asked.append(a) or bring(*a))
-    told = problems(model([helper.make_node(f"Own{k % 3}", ["x"], [f"y{k}"]) for k in range(3000)]))
+    reported = problems(model([helper.make_node(f"Own{k % 3}", ["x"], [f"y{k}"]) for k in range(3000)]))
     assert len(asked) == 1
-    assert [t[:7] for t in told[:1000]] == ["[AR904]"] * 1000
-    assert [t.split(",")[0] for t in told[1000:]] == ["[AR417] the model: got 2000 more problems"]
+    assert [t[:7] for t in reported[:1000]] == ["[AR904]"] * 1000
+    assert [t.split(",")[0] for t in reported[1000:]] == ["[AR417] the model: got 2000 more problems"]
 
 
 def test_many_wrong_initializers_are_counted_and_not_all_told():
-    told = problems(model([], [TensorProto(name=f"w{k}") for k in range(1001)]))
-    assert told[999].startswith("[AR901] w999: got element type 0")
-    assert "got 1 more problems" in told[1000]
+    reported = problems(model([], [TensorProto(name=f"w{k}") for k in range(1001)]))
+    assert reported[999].startswith("[AR901] w999: got element type 0")
+    assert "got 1 more problems" in reported[1000]
 
 
 def test_nodes_whose_problems_are_not_told_are_left_out_of_the_supported_ones_too():
@@ -114,8 +114,8 @@ def test_terabyte_shapes_are_refused_in_their_node(op):
     inputs = {"ConstantOfShape": ["s"], "Resize": ["x", "", "", "s"]}.get(op, ["x", "s"])
     size = numpy_helper.from_array(np.int64([1 << 40]), "s")
     row = helper.make_tensor_value_info("x", 1, [1])
-    (told,) = problems(model([helper.make_node(op, inputs, ["y"])], [size], inputs=[row]))
-    assert told[:7] in ("[AR111]", "[AR125]")
+    (problem,) = problems(model([helper.make_node(op, inputs, ["y"])], [size], inputs=[row]))
+    assert problem[:7] in ("[AR111]", "[AR125]")
 
 
 def test_names_that_are_no_text_are_refused():
@@ -126,10 +126,10 @@ def test_names_that_are_no_text_are_refused():
 
 def test_a_node_that_an_importer_stumbles_over_is_told_by_its_name_and_others_too():
     nodes = [helper.make_node("Tile", ["x", "s"], ["a"], name="first"), helper.make_node("Neg", ["q"], ["y"])]
-    told = problems(model(nodes, [numpy_helper.from_array(np.int64([1, 2, 3]), "s")]))
-    assert told[0].startswith("[AR417] first")
-    assert "check_model" in told[0]
-    assert told[1].startswith("[AR417] q")
+    reported = problems(model(nodes, [numpy_helper.from_array(np.int64([1, 2, 3]), "s")]))
+    assert reported[0].startswith("[AR417] first")
+    assert "check_model" in reported[0]
+    assert reported[1].startswith("[AR417] q")
 
 
 def test_strict_shows_where_an_importer_stumbled():
@@ -162,7 +162,7 @@ def test_a_fault_of_the_parser_is_reported_and_not_thrown(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("node", "inputs", "told"),
+    ("node", "inputs", "message"),
     [
         (helper.make_node("ConstantOfShape", ["s"], ["y"]), {"s": (7, [1 << 31])}, "AR115"),
         (helper.make_node("Expand", ["x", "s"], ["y"]), {"x": (1, [1]), "s": (7, [1 << 31])}, "AR417"),
@@ -170,6 +170,6 @@ def test_a_fault_of_the_parser_is_reported_and_not_thrown(monkeypatch):
         (helper.make_node("LRN", ["x"], ["y"], size=1 << 40), {"x": (1, [1, 4, 2, 2])}, "AR901"),
     ],
 )
-def test_what_would_become_a_layer_for_each_of_many_numbers_is_refused(node, inputs, told):
-    given = [helper.make_tensor_value_info(n, dtype, shape) for n, (dtype, shape) in inputs.items()]
-    assert problems(model([node], inputs=given))[0].startswith(f"[{told}]")
+def test_what_would_become_a_layer_for_each_of_many_numbers_is_refused(node, inputs, message):
+    declared = [helper.make_tensor_value_info(n, dtype, shape) for n, (dtype, shape) in inputs.items()]
+    assert problems(model([node], inputs=declared))[0].startswith(f"[{message}]")

@@ -54,26 +54,26 @@ def weights(shapes, dtype):
 def model(name):
     """The model, its input where sizes fit, and the axis of "k"."""
     text, kind, sizes, shape, shapes = FORMS[name]
-    found = parser.parse_model(
+    result = parser.parse_model(
         f'<ir_version: 10, opset_import: ["": 21]> g ({kind}[{sizes}] x) => (y) {{ {text} }}'
     )
     for called, array in weights(shapes, TYPES[kind]):
-        found.graph.initializer.append(
+        result.graph.initializer.append(
             helper.make_tensor(called, 16, array.shape, array.tobytes(), raw=True)
             if array.dtype == BF16
             else numpy_helper.from_array(array, called)
         )
     x = np.random.default_rng(1).integers(0, 5, shape).astype(TYPES[kind])
-    return found, x, sizes.split(", ").index("k")
+    return result, x, sizes.split(", ").index("k")
 
 
 @pytest.mark.parametrize("name", FORMS)
 def test_a_size_that_weights_imply_is_a_number_to_all_passes(name):
-    given, x, _ = model(name)
-    session = anyrt.load(given)
+    values, x, _ = model(name)
+    session = anyrt.load(values)
     np.testing.assert_allclose(
         np.float64(session.run({"x": x})["y"]),
-        np.float64(ReferenceEvaluator(given).run(None, {"x": x})[0]),
+        np.float64(ReferenceEvaluator(values).run(None, {"x": x})[0]),
         rtol=1e-2 if x.dtype == BF16 else 1e-3,
     )
     assert session.inputs[0].shape == (-1,) * x.ndim  # as the model says
@@ -84,8 +84,8 @@ def test_a_size_that_weights_imply_is_a_number_to_all_passes(name):
 
 @pytest.mark.parametrize("name", FORMS)
 def test_another_size_than_weights_imply_is_refused(name):
-    given, x, axis = model(name)
-    session = anyrt.load(given)
+    values, x, axis = model(name)
+    session = anyrt.load(values)
     with pytest.raises(ShapeError, match=rf"x.shape\[{axis}\] = {x.shape[axis] + 1},.* wanted"):
         session.run({"x": np.concatenate([x, x.take([0], axis)], axis)})
 
@@ -95,11 +95,11 @@ def test_a_sum_that_must_be_as_long_as_what_is_joined_to_it_is_an_output():
         helper.make_node("Add", ["y", "x"], ["s"]),
         helper.make_node("Concat", ["c", "s"], ["o"], axis=0),
     ]
-    given = {"x": ["a", "b", 1], "y": ["b", "b", "d"]}
-    inputs = [helper.make_tensor_value_info(name, 1, sizes) for name, sizes in given.items()]
+    feeds = {"x": ["a", "b", 1], "y": ["b", "b", "d"]}
+    inputs = [helper.make_tensor_value_info(name, 1, sizes) for name, sizes in feeds.items()]
     outputs = [helper.make_tensor_value_info(name, 1, None) for name in "os"]
     weights = [numpy_helper.from_array(np.ones((2, 3, 1), np.float32), "c")]
     session = anyrt.load(helper.make_model(helper.make_graph(nodes, "g", inputs, outputs, weights)))
     one = np.ones((3, 3, 1), np.float32)
-    found = session.run({"x": one[:1], "y": one})
-    assert [found[name].shape for name in "os"] == [(5, 3, 1), (3, 3, 1)]
+    results = session.run({"x": one[:1], "y": one})
+    assert [results[name].shape for name in "os"] == [(5, 3, 1), (3, 3, 1)]

@@ -42,9 +42,9 @@ def test_what_follows_branches_of_different_ranks_is_computed_in_them(name):
     model = parser.parse_model(HEAD + text)
     session = anyrt.load(model)
     for columns in possible:
-        wanted = ReferenceEvaluator(model).run(None, given(columns))
-        for found, want in zip(session.run(given(columns)).values(), wanted, strict=True):
-            np.testing.assert_allclose(found, want, rtol=1e-5)
+        expected = ReferenceEvaluator(model).run(None, given(columns))
+        for actual, want in zip(session.run(given(columns)).values(), expected, strict=True):
+            np.testing.assert_allclose(actual, want, rtol=1e-5)
     for columns in refused:
         with pytest.raises(AnyrtError, match=r"AR410.*choose the other branch, as else_branch cannot run"):
             session.run(given(columns))
@@ -104,11 +104,11 @@ def test_a_run_decides_the_rank_of_an_output(name):
     for columns in (1, 3, 2, 5, 1):
         for sign in (1, -1):
             feeds = {"x": np.abs(given(columns)["x"]) * np.float32(sign)}
-            wanted = ReferenceEvaluator(model).run(None, feeds)
-            for found, want in zip(session.run(feeds).values(), wanted, strict=True):
-                assert found.shape == want.shape
-                np.testing.assert_allclose(found.astype(np.float32), want.astype(np.float32), rtol=1e-5)
-            ranks.add(wanted[0].ndim)
+            expected = ReferenceEvaluator(model).run(None, feeds)
+            for actual, want in zip(session.run(feeds).values(), expected, strict=True):
+                assert actual.shape == want.shape
+                np.testing.assert_allclose(actual.astype(np.float32), want.astype(np.float32), rtol=1e-5)
+            ranks.add(expected[0].ndim)
     assert len(ranks) > 1
 
 

@@ -26,13 +26,15 @@ def random(*shape):
 def same(run):
     """Runs a node here and in ONNX Runtime."""
 
-    def same_(op, given, outputs=1, **attrs):
-        got = run(op, given, outputs=outputs, domain="ai.onnx.ml", dynamic=attrs.pop("dynamic", ()), **attrs)
+    def same_(op, inputs, outputs=1, **attrs):
+        got = run(op, inputs, outputs=outputs, domain="ai.onnx.ml", dynamic=attrs.pop("dynamic", ()), **attrs)
         names = [f"y{k}" for k in range(outputs)]
-        model = of_node(helper.make_node(op, list(given), names, domain="ai.onnx.ml", **attrs), given, {}, 17)
+        model = of_node(
+            helper.make_node(op, list(inputs), names, domain="ai.onnx.ml", **attrs), inputs, {}, 17
+        )
         model.ir_version = 8
-        wanted = onnxruntime.InferenceSession(model.SerializeToString()).run(None, dict(given))
-        for a, b in zip(got if outputs > 1 else (got,), wanted, strict=True):
+        expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, dict(inputs))
+        for a, b in zip(got if outputs > 1 else (got,), expected, strict=True):
             assert a.dtype == b.dtype
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 

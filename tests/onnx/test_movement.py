@@ -21,15 +21,15 @@ def ints(*x: int) -> np.ndarray:
 @pytest.mark.sampled(2)
 @DYNAMIC
 def test_a_slice_whose_ends_and_steps_are_inputs_is_numpys(run, dynamic):
-    given = {"x": X, "starts": ints(-1, 1), "ends": ints(-99, 99), "axes": ints(2, 1), "steps": ints(-2, 1)}
-    np.testing.assert_array_equal(run("Slice", given, dynamic=dynamic), X[:, 1:, ::-2])
+    inputs = {"x": X, "starts": ints(-1, 1), "ends": ints(-99, 99), "axes": ints(2, 1), "steps": ints(-2, 1)}
+    np.testing.assert_array_equal(run("Slice", inputs, dynamic=dynamic), X[:, 1:, ::-2])
 
 
 @DYNAMIC
 def test_ends_of_a_slice_may_lie_at_the_end_of_int64(run, dynamic):
     far = np.iinfo(np.int64)
-    given = {"starts": ints(-1, 1), "ends": ints(far.min, far.max), "axes": ints(2, 1), "steps": ints(-2, 1)}
-    np.testing.assert_array_equal(run("Slice", {"x": X}, given, dynamic=dynamic), X[:, 1:, ::-2])
+    inputs = {"starts": ints(-1, 1), "ends": ints(far.min, far.max), "axes": ints(2, 1), "steps": ints(-2, 1)}
+    np.testing.assert_array_equal(run("Slice", {"x": X}, inputs, dynamic=dynamic), X[:, 1:, ::-2])
 
 
 def test_what_data_make_long_is_tiled():
@@ -51,10 +51,10 @@ def test_what_data_make_long_is_tiled():
 
 @pytest.mark.parametrize("far", [2**63 - 1, 2**40])
 def test_ends_that_a_run_gives_may_lie_as_far_as_an_int64_says(run, far):
-    given = {"x": X, "starts": np.int64([-far - 1]), "ends": np.int64([far])}
-    np.testing.assert_array_equal(run("Slice", given, dynamic=("x",)), X)
-    given = {"x": X, "starts": np.int64([far]), "ends": np.int64([-far - 1])}
-    assert run("Slice", given).shape == (0, *X.shape[1:])
+    inputs = {"x": X, "starts": np.int64([-far - 1]), "ends": np.int64([far])}
+    np.testing.assert_array_equal(run("Slice", inputs, dynamic=("x",)), X)
+    inputs = {"x": X, "starts": np.int64([far]), "ends": np.int64([-far - 1])}
+    assert run("Slice", inputs).shape == (0, *X.shape[1:])
 
 
 def test_a_slice_of_opset_9_has_its_places_as_attributes(run):
@@ -72,8 +72,8 @@ def test_a_pad_with_borders_from_an_input_is_numpys(run, mode, dynamic):
 
 @pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
 def test_a_pad_of_axes_that_a_run_decides_is_numpys(run, mode):
-    given = {"x": X, "pads": ints(2, 0, 1, 3), "axes": ints(-1, 0)}
-    y = run("Pad", given, order=["x", "pads", "", "axes"], mode=mode)
+    inputs = {"x": X, "pads": ints(2, 0, 1, 3), "axes": ints(-1, 0)}
+    y = run("Pad", inputs, order=["x", "pads", "", "axes"], mode=mode)
     np.testing.assert_array_equal(y, np.pad(X, ((0, 3), (0, 0), (2, 1)), mode))
 
 
@@ -123,8 +123,8 @@ def test_the_middle_is_cut_out_or_surrounded(agrees, dynamic):
 
 @pytest.mark.parametrize(("start", "limit", "delta"), [(2, 11, 3), (11, 2, -4), (3, 3, 1), (5, 2, 1)])
 def test_a_range_between_integers_of_the_run(agrees, start, limit, delta):
-    given = {"start": np.int64(start), "limit": np.int64(limit), "delta": np.int64(delta)}
-    agrees("Range", {n: np.array(x) for n, x in given.items()})
+    inputs = {"start": np.int64(start), "limit": np.int64(limit), "delta": np.int64(delta)}
+    agrees("Range", {n: np.array(x) for n, x in inputs.items()})
 
 
 @DYNAMIC
@@ -157,8 +157,8 @@ def test_a_sequence_stays_one_through_identity():
 def test_runs_find_the_sizes_of_a_slice_that_would_be_long_as_arithmetic():
     places = [helper.make_tensor_value_info(name, 7, [3]) for name in "seat"]
     nodes = [helper.make_node("Slice", ["x", *"seat"], ["y"])]
-    given = [helper.make_tensor_value_info("x", 1, list("nhw")), *places]
-    graph = helper.make_graph(nodes, "g", given, [helper.make_empty_tensor_value_info("y")])
+    inputs = [helper.make_tensor_value_info("x", 1, list("nhw")), *places]
+    graph = helper.make_graph(nodes, "g", inputs, [helper.make_empty_tensor_value_info("y")])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
     builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
     network = builder.create_network()

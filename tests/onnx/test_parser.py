@@ -92,8 +92,8 @@ def test_large_weights_are_taken_out_of_the_message_and_read_where_they_lie():
 def test_weights_that_begin_anywhere_are_not_copied_and_multiply_alike(tmp_path, more):
     data = model([helper.make_node("MatMul", ["x", "w"], ["y"], name="m" * more)],
                  [numpy_helper.from_array(W, "w")]).SerializeToString()  # fmt: skip
-    found = onnx.ModelProto.FromString(without_weights(memoryview(data))).graph.initializer[0]
-    array = Reader(None, memoryview(data)).array(found)
+    result = onnx.ModelProto.FromString(without_weights(memoryview(data))).graph.initializer[0]
+    array = Reader(None, memoryview(data)).array(result)
     assert np.shares_memory(to_weights(array, trt.float32).numpy(), np.frombuffer(data, np.uint8))
     (tmp_path / "m.onnx").write_bytes(data)
     x = np.ones((3, 64), np.float32)
@@ -104,9 +104,9 @@ def test_weights_that_say_that_they_lie_in_the_message_do():
     held = numpy_helper.from_array(W, "w")
     held.data_location = TensorProto.DEFAULT  # written behind the bytes, as quantised models have it
     data = model([helper.make_node("MatMul", ["x", "w"], ["y"])], [held]).SerializeToString()
-    found = onnx.ModelProto.FromString(without_weights(memoryview(data))).graph.initializer[0]
-    assert not found.raw_data
-    np.testing.assert_array_equal(Reader(None, memoryview(data)).array(found), W)
+    result = onnx.ModelProto.FromString(without_weights(memoryview(data))).graph.initializer[0]
+    assert not result.raw_data
+    np.testing.assert_array_equal(Reader(None, memoryview(data)).array(result), W)
 
 
 def test_weights_of_nodes_and_of_graphs_inside_are_taken_out_as_well():
@@ -120,8 +120,8 @@ def test_weights_of_nodes_and_of_graphs_inside_are_taken_out_as_well():
 
 def beside(tmp_path, location="w.bin", offset=None, length=None, write=True):
     weights = TensorProto(name="w", dims=[64, 64], data_type=1, data_location=1)
-    given = {"location": location, "offset": offset, "length": length}
-    for key, value in given.items():
+    inputs = {"location": location, "offset": offset, "length": length}
+    for key, value in inputs.items():
         if value is not None:
             weights.external_data.add(key=key, value=str(value))
     if write:
@@ -188,9 +188,9 @@ def test_a_function_of_the_model_is_expanded_with_its_attributes():
         [helper.make_node("AddK", [a], [b], domain="mine", k=2.0) for a, b in ("ab", "bc")],
         OPSET, [],
     )  # fmt: skip
-    made = model([helper.make_node("Twice", ["x"], ["y"], domain="mine")], functions=[inner, outer])
-    good, _, network = parsed(made)
-    assert good, problems(made)
+    proto = model([helper.make_node("Twice", ["x"], ["y"], domain="mine")], functions=[inner, outer])
+    good, _, network = parsed(proto)
+    assert good, problems(proto)
     assert [layer.type for layer in network].count(trt.LayerType.ELEMENTWISE) == 2
 
 
@@ -198,8 +198,8 @@ def test_a_function_that_calls_itself_is_refused():
     itself = helper.make_function(
         "mine", "F", ["a"], ["b"], [helper.make_node("F", ["a"], ["b"], domain="mine")], OPSET, []
     )
-    made = model([helper.make_node("F", ["x"], ["y"], domain="mine")], functions=[itself])
-    assert "AR417" in problems(made)[0]
+    proto = model([helper.make_node("F", ["x"], ["y"], domain="mine")], functions=[itself])
+    assert "AR417" in problems(proto)[0]
 
 
 def test_all_unknown_operators_are_told_together_each_with_its_node():
@@ -207,10 +207,10 @@ def test_all_unknown_operators_are_told_together_each_with_its_node():
         helper.make_node("First", ["x"], ["a"], name="one", domain="mine"),
         helper.make_node("Second", ["a"], ["y"], name="two"),
     ]
-    told = problems(model(nodes))
-    assert ["mine::First" in told[0], "operator Second" in told[1], len(told)] == [True, True, 2]
-    assert "node 0 [First] one" in told[0]
-    assert "@anyrt.op" in told[0]
+    reported = problems(model(nodes))
+    assert ["mine::First" in reported[0], "operator Second" in reported[1], len(reported)] == [True, True, 2]
+    assert "node 0 [First] one" in reported[0]
+    assert "@anyrt.op" in reported[0]
 
 
 def test_every_problem_is_told_and_what_follows_from_it_is_not():
@@ -258,8 +258,8 @@ def test_what_is_no_model_is_refused_by_name(data, message):
 def test_terabytes_are_refused_without_taking_memory():
     big = TensorProto(name="w", dims=[1 << 20, 1 << 20], data_type=1, raw_data=b"\0" * 8)
     assert "got 8 bytes, wanted 4398046511104" in problems(product(big))[0]
-    made = model([helper.make_node("Relu", ["x"], ["y"])], shape=(1 << 40, 1 << 20))
-    assert "AR111" in problems(made)[0]
+    proto = model([helper.make_node("Relu", ["x"], ["y"])], shape=(1 << 40, 1 << 20))
+    assert "AR111" in problems(proto)[0]
 
 
 def test_support_that_is_told_fills_an_empty_network():
@@ -289,11 +289,11 @@ def test_support_is_told_by_runs_of_nodes_that_are_and_leaves_other_networks_alo
 
 @pytest.mark.parametrize(("kind", "part"), [(trt.NodeIndices, 3), (trt.SubGraphCollection, ([0, 1], True))])
 def test_parts_of_models_are_lists_that_are_true_where_they_hold_something(kind, part):
-    found = kind()
-    assert not found
-    found.append(part)
-    assert found
-    assert found.pop() == part
+    result = kind()
+    assert not result
+    result.append(part)
+    assert result
+    assert result.pop() == part
 
 
 def test_initializers_may_be_given_as_memory():
@@ -340,7 +340,7 @@ def test_strict_raises_the_first_problem():
 
 
 def test_an_input_that_is_an_output_is_copied():
-    made = model([helper.make_node("Relu", ["x"], ["y"])], outputs=("y", "x"))
-    good, _, network = parsed(made)
+    proto = model([helper.make_node("Relu", ["x"], ["y"])], outputs=("y", "x"))
+    good, _, network = parsed(proto)
     assert good
     assert [network.get_output(i).name for i in range(2)] == ["y", "x"]

@@ -38,15 +38,15 @@ def test_numbers_and_flags_are_parameters_of_the_method(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("attributes", "told"),
+    ("attributes", "message"),
     [
         ({"type": "clap"}, "type = 'clap'.*one of .*clip"),
         ({"type": "relu", "alfa": 1.0}, "attribute alfa.*one of .*alpha"),
         ({}, "add_activation"),
     ],
 )
-def test_what_a_layer_does_not_know_is_told(monkeypatch, attributes, told):
-    with pytest.raises(AnyrtError, match=told):
+def test_what_a_layer_does_not_know_is_told(monkeypatch, attributes, message):
+    with pytest.raises(AnyrtError, match=message):
         run(monkeypatch, LayerType.ACTIVATION, **attributes)
 
 

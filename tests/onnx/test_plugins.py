@@ -14,11 +14,11 @@ from tests.plugins.test_standard_detections import boxes, holds, wanted
 
 def model(nodes, inputs, outputs, domain="TRT"):
     """Bytes of a model; inputs: sizes by name."""
-    given = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in inputs.items()]
-    told = [helper.make_empty_tensor_value_info(n) for n in outputs]
+    declared = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in inputs.items()]
+    messages = [helper.make_empty_tensor_value_info(n) for n in outputs]
     sets = [helper.make_opsetid("", 17), helper.make_opsetid(domain, 1)]
-    made = helper.make_model(helper.make_graph(nodes, "g", given, told), opset_imports=sets)
-    return made.SerializeToString()
+    proto = helper.make_model(helper.make_graph(nodes, "g", declared, messages), opset_imports=sets)
+    return proto.SerializeToString()
 
 
 def parsed(data):
@@ -40,17 +40,17 @@ def run(data, arrays):
     config.add_optimization_profile(profile)
     plan = builder.build_serialized_network(network, config)
     engine = trt.Runtime(builder.logger).deserialize_cuda_engine(plan)
-    context, found = engine.create_execution_context(), []
+    context, results = engine.create_execution_context(), []
     for name in engine:
         if name in arrays:
             context.set_input_shape(name, arrays[name].shape)
             y = arrays[name]
         else:
             y = np.empty(tuple(context.get_tensor_shape(name)), trt.nptype(engine.get_tensor_dtype(name)))
-            found.append(y)
+            results.append(y)
         context.set_tensor_address(name, y.ctypes.data)
     assert context.execute_async_v3(0)
-    return found
+    return results
 
 
 def detector(**more):
@@ -199,11 +199,11 @@ def tripled():
 
 def test_a_node_says_which_function_computes_a_plugin_that_has_two(tripled):
     node = helper.make_node("tripled", ["x"], ["y"], plugin_namespace="onnx_nodes", factor=3.0)
-    given = {"inputs": {"x": ["n"]}, "outputs": ["y"]}
-    assert "AR306" in parsed(model([node], **given))[2].get_error(0).desc()
+    inputs = {"inputs": {"x": ["n"]}, "outputs": ["y"]}
+    assert "AR306" in parsed(model([node], **inputs))[2].get_error(0).desc()
     node.attribute.append(helper.make_attribute("aot", 0))
-    assert np.array_equal(run(model([node], **given), {"x": np.float32([1, 2])}), [[3, 6]])
+    assert np.array_equal(run(model([node], **inputs), {"x": np.float32([1, 2])}), [[3, 6]])
     node.attribute[-1].i = 1
-    builder, network, _ = parsed(model([node], **given))
+    builder, network, _ = parsed(model([node], **inputs))
     with pytest.raises(PluginError, match="the kernel was asked for"), trt.strict():
         builder.build_serialized_network(network, builder.create_builder_config())

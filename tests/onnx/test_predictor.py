@@ -50,17 +50,17 @@ def test_model_bytes_plan_and_script_run(path, tmp_path):
 
 
 def test_a_list_gives_a_list(path):
-    given = [{"x": X * k} for k in range(3)]
-    found = anyrt.Predictor(path).run(given)
-    assert [f["y"].tolist() for f in found] == [(-X * k).tolist() for k in range(3)]
+    inputs = [{"x": X * k} for k in range(3)]
+    result = anyrt.Predictor(path).run(inputs)
+    assert [f["y"].tolist() for f in result] == [(-X * k).tolist() for k in range(3)]
 
 
 def test_metadata_and_profiles_are_told(path):
     shapes = ((1, 3), (2, 3), (4, 3))
     predictor = anyrt.Predictor(path, profiles=[{"x": shapes}])
-    told = predictor.metadata()
-    assert [(p.name, p.shape) for p in told.inputs + told.outputs] == [("x", (-1, 3)), ("y", (-1, 3))]
-    assert told.profiles == ({"x": shapes},)
+    reported = predictor.metadata()
+    assert [(p.name, p.shape) for p in reported.inputs + reported.outputs] == [("x", (-1, 3)), ("y", (-1, 3))]
+    assert reported.profiles == ({"x": shapes},)
     with pytest.raises(ProfileError):
         predictor.run({"x": np.zeros((5, 3), np.float32)})
 
@@ -71,8 +71,8 @@ def test_precision_lets_weights_be_halves():
     weight = np.full((512, 512), 1 + 2**-12, np.float32)  # which float16 rounds to 1
     model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
     x = np.eye(1, 512, dtype=np.float32)
-    found = [anyrt.Predictor(model, precision=p).run({"x": x})["y"][0, 0] for p in ([], ["fp16"])]
-    assert found == [weight[0, 0], 1]
+    results = [anyrt.Predictor(model, precision=p).run({"x": x})["y"][0, 0] for p in ([], ["fp16"])]
+    assert results == [weight[0, 0], 1]
 
 
 def test_mistakes_are_told_and_counted(path):
@@ -96,10 +96,10 @@ def test_closed_one_refuses(path):
 
 def test_many_threads_share_few_contexts(path):
     predictor = anyrt.Predictor(path, contexts=2)
-    given = [np.full((1 + k % 7, 3), k, np.float32) for k in range(200)]
+    inputs = [np.full((1 + k % 7, 3), k, np.float32) for k in range(200)]
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda x: predictor.run({"x": x})["y"], given))
-    assert all(np.array_equal(y, -x) for x, y in zip(given, found, strict=True))
+        results = list(pool.map(lambda x: predictor.run({"x": x})["y"], inputs))
+    assert all(np.array_equal(y, -x) for x, y in zip(inputs, results, strict=True))
     assert predictor.stats().contexts <= 2
 
 

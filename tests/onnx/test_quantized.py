@@ -19,10 +19,10 @@ TYPES = {
 }  # fmt: skip
 
 
-def split(given, constant):
+def split(inputs, constant):
     """The first as an input; the others as constants, or as inputs."""
-    first, *rest = given
-    return ({first: given[first]}, {n: given[n] for n in rest}) if constant else (given, {})
+    first, *rest = inputs
+    return ({first: inputs[first]}, {n: inputs[n] for n in rest}) if constant else (inputs, {})
 
 
 @pytest.mark.sampled(4)
@@ -31,11 +31,11 @@ def split(given, constant):
 def test_numbers_are_rounded_to_even_and_kept_within_the_type(run, dtype, constant):
     low, high = TYPES[dtype]
     x, zero = np.float32([[-9e5, -1.5, -0.5, 0], [0.5, 1.25, 2.5, 9e5]]), np.array([low + 1], dtype)
-    given = {"x": x, "s": np.float32([0.5]), "z": zero}
-    got = run("QuantizeLinear", *split(given, constant), opset=25)
-    wanted = np.clip(np.rint(x / 0.5) + low + 1, low, high)
+    inputs = {"x": x, "s": np.float32([0.5]), "z": zero}
+    got = run("QuantizeLinear", *split(inputs, constant), opset=25)
+    expected = np.clip(np.rint(x / 0.5) + low + 1, low, high)
     assert got.dtype == np.dtype(dtype)
-    np.testing.assert_array_equal(got.astype(np.int64), wanted)
+    np.testing.assert_array_equal(got.astype(np.int64), expected)
 
 
 @pytest.mark.sampled(5)
@@ -44,9 +44,9 @@ def test_numbers_are_rounded_to_even_and_kept_within_the_type(run, dtype, consta
 def test_codes_less_their_zero_are_worth_so_many_steps(run, dtype, constant):
     low, high = TYPES.get(dtype, (-1000, 1000))
     q, zero = RNG.integers(low, high + 1, (3, 5)), RNG.integers(low, high + 1, 5)
-    given = {"q": q.astype(dtype), "s": np.float32([0.5, 1, 2, 0.25, 4]), "z": zero.astype(dtype)}
-    got = run("DequantizeLinear", *split(given, constant), opset=25, axis=-1)
-    np.testing.assert_array_equal(got, (q - zero).astype(np.float32) * given["s"])
+    inputs = {"q": q.astype(dtype), "s": np.float32([0.5, 1, 2, 0.25, 4]), "z": zero.astype(dtype)}
+    got = run("DequantizeLinear", *split(inputs, constant), opset=25, axis=-1)
+    np.testing.assert_array_equal(got, (q - zero).astype(np.float32) * inputs["s"])
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8, ml_dtypes.int4])
@@ -56,8 +56,8 @@ def test_blocks_have_scales_of_their_own(agrees, dtype, axis):
     shape = (2, 6) if axis == 0 else (4, 3)
     scale, zero = np.exp2(RNG.integers(-4, -1, shape)).astype(np.float32), np.ones(shape, dtype)
     for constant in (True, False):
-        given = split({"x": x, "s": scale, "z": zero}, constant)
-        agrees("QuantizeLinear", *given, axis=axis, block_size=2)
+        values = split({"x": x, "s": scale, "z": zero}, constant)
+        agrees("QuantizeLinear", *values, axis=axis, block_size=2)
 
 
 @pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2", "float4_e2m1fn"])
@@ -65,8 +65,8 @@ def test_narrow_floats_are_rounded_to_the_nearest_and_kept_finite(run, dtype):
     x, t = np.float32([0.3, -2.7, 5.1, 1e9, -1e9]), np.dtype(getattr(ml_dtypes, dtype))
     got = run("QuantizeLinear", {"x": x}, {"s": np.float32(0.5), "z": np.zeros((), t)}, opset=25)
     most = float(ml_dtypes.finfo(t).max)
-    wanted = np.clip(x / np.float32(0.5), -most, most).astype(t)
-    np.testing.assert_array_equal(got.astype(np.float32), wanted.astype(np.float32))
+    expected = np.clip(x / np.float32(0.5), -most, most).astype(t)
+    np.testing.assert_array_equal(got.astype(np.float32), expected.astype(np.float32))
     back = run("DequantizeLinear", {"x": got}, {"s": np.float32(0.5)}, opset=25)
     np.testing.assert_array_equal(back, got.astype(np.float32) * np.float32(0.5))
 
@@ -81,31 +81,31 @@ def test_numbers_without_axes_and_without_a_zero_become_uint8(run):
 def test_sums_of_products_of_codes_are_exact_beyond_what_floats_hold(run, a, b):
     x, w = (RNG.integers(100, 127, s).astype(t) for s, t in (((3, 4000), a), ((4000, 5), b)))
     za, zb = RNG.integers(0, 9, 3).astype(a), RNG.integers(0, 9, 5).astype(b)
-    wanted = (np.int64(x) - np.int64(za)[:, None]) @ (np.int64(w) - np.int64(zb))
+    expected = (np.int64(x) - np.int64(za)[:, None]) @ (np.int64(w) - np.int64(zb))
     got = run("MatMulInteger", {"x": x}, {"w": w, "za": za, "zb": zb}, dynamic=("x",))
     assert got.dtype == np.int32
-    np.testing.assert_array_equal(got, wanted)
+    np.testing.assert_array_equal(got, expected)
 
 
 @pytest.mark.parametrize("zeros", [(), ("zx",), ("zx", "zw")])
 def test_borders_of_integer_convolutions_are_worth_nothing(run, zeros):
     x, w = RNG.integers(0, 256, (1, 4, 6, 7)).astype(np.uint8), RNG.integers(0, 256, (6, 2, 3, 3))
-    given = {"w": w.astype(np.uint8), "zx": np.uint8(117), "zw": RNG.integers(0, 99, 6).astype(np.uint8)}
-    used = {n: given[n] for n in ("w", *zeros)}
+    inputs = {"w": w.astype(np.uint8), "zx": np.uint8(117), "zw": RNG.integers(0, 99, 6).astype(np.uint8)}
+    used = {n: inputs[n] for n in ("w", *zeros)}
     got = run("ConvInteger", {"x": x}, used, pads=[1, 0, 2, 1], group=2)
-    less = w - (np.int64(given["zw"]).reshape(-1, 1, 1, 1) if "zw" in zeros else 0)
+    less = w - (np.int64(inputs["zw"]).reshape(-1, 1, 1, 1) if "zw" in zeros else 0)
     plain = {"x": np.float32(x) - np.float32(117 if "zx" in zeros else 0)}
-    wanted = run("Conv", plain, {"w": less.astype(np.float32)}, pads=[1, 0, 2, 1], group=2)
-    np.testing.assert_array_equal(got, wanted)
+    expected = run("Conv", plain, {"w": less.astype(np.float32)}, pads=[1, 0, 2, 1], group=2)
+    np.testing.assert_array_equal(got, expected)
 
 
 def test_a_quantised_convolution_is_within_a_code_of_the_real_one(run):
     x, w = RNG.integers(0, 256, (1, 3, 8, 8)).astype(np.uint8), RNG.integers(-127, 127, (5, 3, 3, 3))
     scales = {"sx": np.float32(0.02), "sw": np.float32([0.01, 0.02, 0.03, 0.01, 0.04]), "sy": np.float32(0.4)}
-    given = {"zx": np.uint8(100), "w": w.astype(np.int8), "zw": np.zeros(5, np.int8), "zy": np.uint8(120)}
+    inputs = {"zx": np.uint8(100), "w": w.astype(np.int8), "zw": np.zeros(5, np.int8), "zy": np.uint8(120)}
     order = ["x", "sx", "zx", "w", "sw", "zw", "sy", "zy", "b"]
     more = {"b": RNG.integers(-900, 900, 5).astype(np.int32)}
-    got = run("QLinearConv", {"x": x}, {**scales, **given, **more}, order=order, pads=[1] * 4)
+    got = run("QLinearConv", {"x": x}, {**scales, **inputs, **more}, order=order, pads=[1] * 4)
     real = {"x": (np.float32(x) - 100) * scales["sx"]}
     each = scales["sw"].reshape(-1, 1, 1, 1)
     bias = more["b"].astype(np.float32) * scales["sx"] * scales["sw"]

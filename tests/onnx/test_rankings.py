@@ -23,9 +23,9 @@ def numbers(kind, *shape):
 @pytest.mark.parametrize("name", ["ArgMax", "ArgMin"])
 def test_extremes_lie_at_the_first_or_the_last_place(run, name, kind, last):
     x = numbers(kind, 3, 7)
-    found = (np.argmax if name == "ArgMax" else np.argmin)(x[:, ::-1] if last else x, 1)
+    result = (np.argmax if name == "ArgMax" else np.argmin)(x[:, ::-1] if last else x, 1)
     got = run(name, {"x": x}, axis=-1, keepdims=0, select_last_index=last, dynamic=("x",))
-    np.testing.assert_array_equal(got, 6 - found if last else found)
+    np.testing.assert_array_equal(got, 6 - result if last else result)
 
 
 @pytest.mark.parametrize("last", [0, 1])
@@ -33,9 +33,9 @@ def test_extremes_lie_at_the_first_or_the_last_place(run, name, kind, last):
 @pytest.mark.parametrize("kind", ["f2", "f4", "f8"])
 def test_nan_is_behind_all_others_and_still_at_a_place_that_is_there(run, kind, name, last):
     x = np.array([[np.nan, 2, 2, np.nan], [np.nan] * 4], kind)
-    found = run(name, {"x": x}, axis=1, keepdims=0, select_last_index=last)
-    assert found[0] == 1 + last
-    assert 0 <= found[1] < 4
+    outputs = run(name, {"x": x}, axis=1, keepdims=0, select_last_index=last)
+    assert outputs[0] == 1 + last
+    assert 0 <= outputs[1] < 4
 
 
 @pytest.mark.sampled(4)
@@ -93,10 +93,10 @@ def test_softmaxes_took_all_axes_from_one_on_for_one(run, name, axis, opset):
     )
     powers = np.exp(flat - flat.max(-1, keepdims=True))
     y = powers / powers.sum(-1, keepdims=True)
-    wanted = {"Softmax": y, "LogSoftmax": np.log(y), "Hardmax": y == y.max(-1, keepdims=True)}[name]
-    wanted = wanted.reshape(x.shape) if opset < 13 else np.moveaxis(wanted, -1, axis)
+    expected = {"Softmax": y, "LogSoftmax": np.log(y), "Hardmax": y == y.max(-1, keepdims=True)}[name]
+    expected = expected.reshape(x.shape) if opset < 13 else np.moveaxis(expected, -1, axis)
     got = run(name, {"x": x}, opset=opset, axis=axis, dynamic=("x",))
-    np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["f8", "f2"])

@@ -65,8 +65,8 @@ def model(op, names, arrays, opset=14, dynamic=False, **attributes):
     inputs = [helper.make_tensor_value_info(n, kinds[n], s) for n, s in sizes.items()]
     outputs = ["y", "yh", "yc"][: 3 if op == "LSTM" else 2]
     node = helper.make_node(op, names, outputs, hidden_size=H, **attributes)
-    told = [helper.make_empty_tensor_value_info(n) for n in outputs]
-    graph = helper.make_graph([node], "g", inputs, told, weights)
+    messages = [helper.make_empty_tensor_value_info(n) for n in outputs]
+    graph = helper.make_graph([node], "g", inputs, messages, weights)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)]), sizes
 
 
@@ -75,17 +75,17 @@ def agree(op, names, directions="forward", attributes=None, lengths=None, dynami
     ways = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[directions]
     arrays = operands(op, len(ways)) | {"n": lengths}
     proto, fed = model(op, names, arrays, dynamic=dynamic, direction=directions, **attributes or {})
-    found = prepare(proto).run({n: arrays[n] for n in fed})
+    actual = prepare(proto).run({n: arrays[n] for n in fed})
     zero = {n: np.zeros_like(a) for n, a in arrays.items() if n not in names and n in "BhcP"}
-    given, wanted = arrays | zero, []
+    values, expected = arrays | zero, []
     for k, back in enumerate(ways):
-        b, rb = np.split(given["B"][k].astype(np.float64), 2)
-        w = (given["W"][k], given["R"][k], b, rb, given["P"][k])
-        states = [given[s][k] for s in "hc"[: 2 if op == "LSTM" else 1]]
-        wanted.append(formula(op, given["x"], w, states, lengths, back, **more))
-    np.testing.assert_allclose(found[0], np.stack([y for y, _ in wanted], 1), rtol=1e-5, atol=1e-6)
-    for k, last in enumerate(found[1:]):
-        np.testing.assert_allclose(last, np.stack([s[k] for _, s in wanted]), rtol=1e-5, atol=1e-6)
+        b, rb = np.split(values["B"][k].astype(np.float64), 2)
+        w = (values["W"][k], values["R"][k], b, rb, values["P"][k])
+        states = [values[s][k] for s in "hc"[: 2 if op == "LSTM" else 1]]
+        expected.append(formula(op, values["x"], w, states, lengths, back, **more))
+    np.testing.assert_allclose(actual[0], np.stack([y for y, _ in expected], 1), rtol=1e-5, atol=1e-6)
+    for k, last in enumerate(actual[1:]):
+        np.testing.assert_allclose(last, np.stack([s[k] for _, s in expected]), rtol=1e-5, atol=1e-6)
 
 
 EVERY = pytest.mark.parametrize("op", GATES)
@@ -151,13 +151,13 @@ FUNCTIONS = {
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_every_activation_takes_its_alpha_and_beta(name):
-    given = {"activations": [name], "activation_alpha": [0.25], "activation_beta": [0.75]}
-    agree("RNN", ["x", "W", "R", "B"], attributes=given, f=lambda x: FUNCTIONS[name](x, 0.25, 0.75))
+    attributes = {"activations": [name], "activation_alpha": [0.25], "activation_beta": [0.75]}
+    agree("RNN", ["x", "W", "R", "B"], attributes=attributes, f=lambda x: FUNCTIONS[name](x, 0.25, 0.75))
 
 
 def test_activations_without_parameters_take_none():
-    given = {"activations": ["Sigmoid", "LeakyRelu"], "activation_alpha": [0.125]}
-    agree("GRU", ["x", "W", "R", "B"], attributes=given, g=lambda x: np.where(x < 0, 0.125 * x, x))
+    attributes = {"activations": ["Sigmoid", "LeakyRelu"], "activation_alpha": [0.125]}
+    agree("GRU", ["x", "W", "R", "B"], attributes=attributes, g=lambda x: np.where(x < 0, 0.125 * x, x))
 
 
 @EVERY
@@ -192,12 +192,12 @@ def test_other_types_of_numbers_are_as_exact_as_they_are(op, dtype, tol):
     arrays = operands(op, 1)
     names = ["x", "W", "R", "B", "", "h"]
     proto, _ = model(op, names, arrays)
-    wanted = prepare(proto).run({n: arrays[n] for n in "xh"})
+    expected = prepare(proto).run({n: arrays[n] for n in "xh"})
     narrow = {n: x.astype(dtype) for n, x in arrays.items()}
     got = prepare(model(op, names, narrow)[0]).run({n: narrow[n] for n in "xh"})
-    for found, y in zip(got, wanted, strict=True):
-        assert found.dtype == dtype
-        np.testing.assert_allclose(found.astype(np.float64), y, atol=tol)
+    for actual, y in zip(got, expected, strict=True):
+        assert actual.dtype == dtype
+        np.testing.assert_allclose(actual.astype(np.float64), y, atol=tol)
 
 
 def test_an_unknown_activation_is_told():

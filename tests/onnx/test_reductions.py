@@ -81,11 +81,11 @@ def test_folds_in_every_type(run, name, kind):
     x = np.array([[1, 5, 2], [7, 0, 90]]).astype(kind)
     functions = {"Sum": np.sum, "Max": np.max, "Min": np.min, "L1": np.sum}
     square = {"SumSquare": lambda v: v, "L2": np.sqrt}.get(name)
-    wanted = functions[name](x, 1) if square is None else square(np.sum(np.float64(x) ** 2, 1))
+    expected = functions[name](x, 1) if square is None else square(np.sum(np.float64(x) ** 2, 1))
     got = run(f"Reduce{name}", {"x": x}, {"axes": np.int64([1])}, keepdims=0)
     assert got.dtype == x.dtype
     np.testing.assert_allclose(
-        got, wanted.astype(np.int64).astype(kind) if x.dtype.kind in "iu" else wanted, rtol=1e-3
+        got, expected.astype(np.int64).astype(kind) if x.dtype.kind in "iu" else expected, rtol=1e-3
     )
 
 
@@ -102,8 +102,8 @@ def test_folds_of_nothing(run, name, empty):
 def test_extremes_of_nothing_are_those_of_the_type(run, kind):
     x, at = np.zeros((2, 0), kind), {"axes": np.int64([1])}
     limits = (0, 1) if kind == "?" else (np.iinfo(kind).min, np.iinfo(kind).max)
-    found = [run(f"Reduce{name}", {"x": x}, at, keepdims=0) for name in ("Max", "Min")]
-    np.testing.assert_array_equal(found, [[limits[0]] * 2, [limits[1]] * 2])
+    results = [run(f"Reduce{name}", {"x": x}, at, keepdims=0) for name in ("Max", "Min")]
+    np.testing.assert_array_equal(results, [[limits[0]] * 2, [limits[1]] * 2])
 
 
 def test_logarithms_of_sums_of_exponentials_do_not_overflow(run):

@@ -59,9 +59,9 @@ def model(w, *, constants=()):
         helper.make_node("Flatten", ["c"], ["d"], "flat"),
         helper.make_node("Gemm", ["d", "dense", "last"], ["y"], "gemm", transB=1),
     ]
-    given = [numpy_helper.from_array(a, name) for name, a in w.items() if name not in constants]
+    initializers = [numpy_helper.from_array(a, name) for name, a in w.items() if name not in constants]
     ends = [helper.make_tensor_value_info(n, 1, s) for n, s in (("x", X.shape), ("y", (1, 10)))]
-    graph = helper.make_graph(nodes, "net", ends[:1], ends[1:], given)
+    graph = helper.make_graph(nodes, "net", ends[:1], ends[1:], initializers)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString()
 
 
@@ -108,8 +108,8 @@ def test_weights_that_are_held_as_one_are_refitted_together(log):
     assert np.array_equal(y(engine), before)
     assert all(refitter.set_named_weights(name, old[name]) for name in missing)
     assert refitter.refit_cuda_engine()
-    wanted = built(log, model({**old, "variance": 2 * old["variance"]}), Flag.REFIT)
-    assert np.array_equal(y(engine), y(wanted))
+    expected = built(log, model({**old, "variance": 2 * old["variance"]}), Flag.REFIT)
+    assert np.array_equal(y(engine), y(expected))
 
 
 def test_a_stripped_plan_takes_the_weights_of_the_model_that_it_was_built_from(log, tmp_path):
@@ -148,7 +148,7 @@ def wider():
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "message"),
     [
         (b"no model", "AR416"),
         (model(wider()), r"\[AR843\] bias: got 9 of float32, wanted 8 of float32"),
@@ -157,12 +157,12 @@ def wider():
     ],
     ids=["damaged", "count", "type", "names"],
 )
-def test_models_that_do_not_fit_set_nothing(log, data, told):
+def test_models_that_do_not_fit_set_nothing(log, data, message):
     engine = built(log, model(weights()), Flag.REFIT)
     (refitter, parser), before = parts(engine, log), y(engine)
     assert parser.refit_from_bytes(data) is False
     assert parser.num_errors == 1
-    with pytest.raises(AssertionError, match=told):
+    with pytest.raises(AssertionError, match=message):
         raise AssertionError(parser.get_error(0).desc())
     assert refitter.get_named_weights("kernel").size == 0
     assert refitter.refit_cuda_engine()

@@ -23,25 +23,25 @@ def factors(*x: float) -> np.ndarray:
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 @pytest.mark.parametrize("coordinates", COORDINATES)
 def test_factors_that_are_no_quotients_are_in_the_coordinates(agrees, mode, coordinates):
-    given = {"scales": factors(1, 1, 0.7, 2.3)}
+    attributes = {"scales": factors(1, 1, 0.7, 2.3)}
     how = {"mode": mode, "coordinate_transformation_mode": coordinates, "order": ["x", "", "scales"]}
-    agrees("Resize", {"x": X}, given, **how)
+    agrees("Resize", {"x": X}, attributes, **how)
 
 
 @pytest.mark.sampled(5)
 @DYNAMIC
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 def test_factors_may_be_an_input(agrees, mode, dynamic):
-    given = {"x": X, "scales": factors(1, 1, 1.5, 0.6)}
-    agrees("Resize", given, order=["x", "", "scales"], mode=mode, dynamic=dynamic)
+    inputs = {"x": X, "scales": factors(1, 1, 1.5, 0.6)}
+    agrees("Resize", inputs, order=["x", "", "scales"], mode=mode, dynamic=dynamic)
 
 
 @pytest.mark.sampled(3)
 @DYNAMIC
 @pytest.mark.parametrize("rounding", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
 def test_sizes_may_be_an_input(agrees, rounding, dynamic):
-    given = {"x": X, "sizes": np.array([1, 2, 9, 4])}
-    agrees("Resize", given, order=["x", "", "", "sizes"], nearest_mode=rounding, dynamic=dynamic)
+    inputs = {"x": X, "sizes": np.array([1, 2, 9, 4])}
+    agrees("Resize", inputs, order=["x", "", "", "sizes"], nearest_mode=rounding, dynamic=dynamic)
 
 
 @pytest.mark.sampled(3)
@@ -60,15 +60,15 @@ def test_an_aspect_ratio_is_kept(agrees, policy):
 
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 def test_a_region_is_cropped_and_what_lies_beyond_has_a_number(agrees, mode):
-    given = {"x": X, "roi": factors(0.3, -0.2, 1.2, 0.9), "sizes": np.array([4, 6])}
+    inputs = {"x": X, "roi": factors(0.3, -0.2, 1.2, 0.9), "sizes": np.array([4, 6])}
     how = {"coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 9.0}
-    agrees("Resize", given, order=["x", "roi", "", "sizes"], axes=[2, 3], mode=mode, **how)
+    agrees("Resize", inputs, order=["x", "roi", "", "sizes"], axes=[2, 3], mode=mode, **how)
 
 
 def test_upsample_repeats(run):
-    wanted = X.repeat(2, 2).repeat(3, 3)
-    np.testing.assert_array_equal(run("Upsample", {"x": X}, opset=7, scales=[1.0, 1, 2, 3]), wanted)
-    np.testing.assert_array_equal(run("Upsample", {"x": X}, {"s": factors(1, 1, 2, 3)}, opset=9), wanted)
+    expected = X.repeat(2, 2).repeat(3, 3)
+    np.testing.assert_array_equal(run("Upsample", {"x": X}, opset=7, scales=[1.0, 1, 2, 3]), expected)
+    np.testing.assert_array_equal(run("Upsample", {"x": X}, {"s": factors(1, 1, 2, 3)}, opset=9), expected)
 
 
 def test_bytes_are_interpolated_to_the_nearest_integers(agrees):

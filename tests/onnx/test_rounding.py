@@ -23,42 +23,42 @@ def exact(op, inputs, **attributes):
     """What the operator gives for these numbers in float64."""
     node = helper.make_node(op, [*inputs], ["y"], **attributes)
     wide = {n: x.astype(np.float64) for n, x in inputs.items()}
-    (found,) = ReferenceEvaluator(of_node(node, wide, {}, 21)).run(None, wide)
-    return found
+    (result,) = ReferenceEvaluator(of_node(node, wide, {}, 21)).run(None, wide)
+    return result
 
 
-def steps(got, wanted):
+def steps(got, expected):
     """How far off results are, in halves of the last place of the largest."""
-    unit = ml_dtypes.finfo(got.dtype).eps / 2 * np.abs(wanted).max()
-    return np.abs(got.astype(np.float64) - wanted).max() / unit
+    unit = ml_dtypes.finfo(got.dtype).eps / 2 * np.abs(expected).max()
+    return np.abs(got.astype(np.float64) - expected).max() / unit
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 def test_gemm_rounds_the_sum_of_both_products_once(run, dtype):
-    given = {n: halves(*s, dtype=dtype) for n, s in (("a", (5, 33)), ("b", (33, 7)), ("c", (7,)))}
-    wide = {n: x.astype(np.float64) for n, x in given.items()}
-    wanted = np.float32(1.3) * (wide["a"] @ wide["b"]) + np.float32(0.7) * wide["c"]
-    assert np.array_equal(run("Gemm", given, alpha=1.3, beta=0.7), wanted.astype(dtype))
+    inputs = {n: halves(*s, dtype=dtype) for n, s in (("a", (5, 33)), ("b", (33, 7)), ("c", (7,)))}
+    wide = {n: x.astype(np.float64) for n, x in inputs.items()}
+    expected = np.float32(1.3) * (wide["a"] @ wide["b"]) + np.float32(0.7) * wide["c"]
+    assert np.array_equal(run("Gemm", inputs, alpha=1.3, beta=0.7), expected.astype(dtype))
 
 
 @pytest.mark.parametrize(("op", "gates"), [("RNN", 1), ("GRU", 3), ("LSTM", 4)])
 def test_turns_of_recurrences_round_the_factors_of_their_products_alone(run, op, gates):
     shapes = {"x": (6, 2, 9), "w": (1, gates * 5, 9), "r": (1, gates * 5, 5), "b": (1, gates * 10)}
-    given = {n: halves(*s) for n, s in shapes.items()}
-    assert steps(run(op, given, hidden_size=5), exact(op, given, hidden_size=5)) < 1.2
+    inputs = {n: halves(*s) for n, s in shapes.items()}
+    assert steps(run(op, inputs, hidden_size=5), exact(op, inputs, hidden_size=5)) < 1.2
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 def test_attention_rounds_its_weights_and_its_result_alone(run, dtype):
-    given = {n: halves(2, 3, 40, 16, dtype=dtype) for n in ("q", "k", "v")}
-    q, k, v = (x.astype(np.float64) for x in given.values())
+    inputs = {n: halves(2, 3, 40, 16, dtype=dtype) for n in ("q", "k", "v")}
+    q, k, v = (x.astype(np.float64) for x in inputs.values())
     weights = np.exp(q @ k.swapaxes(2, 3) / 4)
     weights /= weights.sum(3, keepdims=True)
-    wanted = weights @ v
+    expected = weights @ v
     # Each weight is a factor of the second product, and off by half of its last place at most.
-    off = np.abs(run("Attention", given, opset=23).astype(np.float64) - wanted)
+    off = np.abs(run("Attention", inputs, opset=23).astype(np.float64) - expected)
     half_a_place = float(ml_dtypes.finfo(dtype).eps) / 2
-    assert np.all(off <= 1.05 * half_a_place * (weights @ np.abs(v) + np.abs(wanted)))
+    assert np.all(off <= 1.05 * half_a_place * (weights @ np.abs(v) + np.abs(expected)))
     assert np.any(off > 0)
 
 
@@ -83,13 +83,13 @@ def test_layers_of_a_node_read_what_is_not_rounded_and_all_others_what_is(networ
 
 
 def test_layers_of_a_node_show_their_names_and_types(network):
-    found = [(layer.name, layer.get_output(0).dtype) for layer in network]
-    assert found == [(name, anyrt.float16) for name in ("n", "n.1", "n.2", "n.3")]
+    results = [(layer.name, layer.get_output(0).dtype) for layer in network]
+    assert results == [(name, anyrt.float16) for name in ("n", "n.1", "n.2", "n.3")]
 
 
 def test_what_is_marked_inside_of_a_node_changes_no_result(network):
     a, b, c = (halves(4, 4) for _ in "abc")
     network.mark_output(network.get_layer(2).get_output(0))
-    found = [*engine(network).run(a=a, b=b, c=c).values()]
+    results = [*engine(network).run(a=a, b=b, c=c).values()]
     product = np.float32(1.3) * (a.astype(np.float64) @ b.astype(np.float64))
-    assert [x.tolist() for x in found] == [x.astype(np.float16).tolist() for x in (product + c, product)]
+    assert [x.tolist() for x in results] == [x.astype(np.float16).tolist() for x in (product + c, product)]

@@ -57,8 +57,8 @@ def test_updates_are_combined_with_what_is_there(agrees, reduction):
 @DYNAMIC
 def test_a_cache_is_written_round_its_end(agrees, dynamic):
     x, new = RNG.normal(size=(2, 3, 4, 5)), RNG.normal(size=(2, 3, 2, 5))
-    given = {"x": x.astype(np.float32), "new": new.astype(np.float32), "at": np.array([3, 1])}
-    agrees("TensorScatter", given, opset=24, mode="circular", dynamic=dynamic)
+    inputs = {"x": x.astype(np.float32), "new": new.astype(np.float32), "at": np.array([3, 1])}
+    agrees("TensorScatter", inputs, opset=24, mode="circular", dynamic=dynamic)
 
 
 def test_what_a_condition_holds_for_is_kept(run):
@@ -72,8 +72,8 @@ def test_what_a_condition_holds_for_is_kept(run):
 def test_the_depth_of_one_hot_may_be_an_input_of_any_type(run, depth):
     values, at = np.array([2, 7], np.int32), np.array([[0, -2], [4, 9]])
     y = run("OneHot", {"at": at, "depth": depth, "values": values}, axis=1)
-    wanted = np.where(np.arange(5)[:, None] == np.where(at < 0, at + 5, at)[:, None], 7, 2)
-    np.testing.assert_array_equal(y, wanted)
+    expected = np.where(np.arange(5)[:, None] == np.where(at < 0, at + 5, at)[:, None], 7, 2)
+    np.testing.assert_array_equal(y, expected)
 
 
 def test_blocks_of_half_types_that_overlap_are_rounded_once(run):
@@ -84,6 +84,6 @@ def test_blocks_of_half_types_that_overlap_are_rounded_once(run):
 
 @pytest.mark.parametrize(("shape", "axis"), [((0, 2), 1), ((0, 2), 0), ((2, 0), 0), ((1, 0, 7), -2)])
 def test_slices_without_elements_are_one_and_the_same(run, shape, axis):
-    found = run("Unique", {"x": np.zeros(shape, np.int8)}, axis=axis, outputs=4)
+    result = run("Unique", {"x": np.zeros(shape, np.int8)}, axis=axis, outputs=4)
     many = shape[axis]
-    assert [x.tolist() for x in found[1:]] == [[0][:many], [0] * many, [many][:many]]
+    assert [x.tolist() for x in result[1:]] == [[0][:many], [0] * many, [many][:many]]

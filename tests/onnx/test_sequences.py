@@ -17,8 +17,8 @@ AT = "{ s = SequenceConstruct(a, b, c)  y = SequenceAt(s, at) }"
 
 def run(body, **inputs):
     """The only output of a model that is written as ONNX prints it, without its head."""
-    (found,) = prepare(parser.parse_model(f"{HEAD} {body}")).run(inputs)
-    return found
+    (result,) = prepare(parser.parse_model(f"{HEAD} {body}")).run(inputs)
+    return result
 
 
 @pytest.mark.parametrize(("at", "wanted"), [(0, A), (2, C), (-1, C), (-3, A)])
@@ -55,8 +55,8 @@ def test_what_is_erased_is_not_concatenated(at, left, axis, new):
     text = f"""{THREE} => (float[] y) {f"<int64 {at}>" if at else ""} {{ s = SequenceConstruct(a, b, c)
         t = SequenceErase(s{", at" if at else ""})
         y = ConcatFromSequence <axis = {axis}, new_axis = {new}> (t) }}"""
-    wanted = np.stack(left, axis) if new else np.concatenate(left, axis)
-    np.testing.assert_array_equal(run(text, a=A, b=B, c=C), wanted)
+    expected = np.stack(left, axis) if new else np.concatenate(left, axis)
+    np.testing.assert_array_equal(run(text, a=A, b=B, c=C), expected)
 
 
 SPLIT = """(float[5, 2] x{more}) => (float[] y, int64 n) {known} {{

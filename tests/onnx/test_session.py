@@ -21,14 +21,14 @@ def test_what_is_loaded_runs(form, model, tmp_path):
     plan = bytes(anyrt.load(model).engine.serialize())
     (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
     (tmp_path / "m.plan").write_bytes(plan)
-    given = {
+    inputs = {
         "model": model,
         "bytes": model.SerializeToString(),
         "file": tmp_path / "m.onnx",
         "plan": plan,
         "plan's file": str(tmp_path / "m.plan"),
     }
-    session = anyrt.load(given[form])
+    session = anyrt.load(inputs[form])
     np.testing.assert_array_equal(session.run({"x": X})["y"], -X)
     assert [(p.name, p.shape) for p in session.inputs + session.outputs] == [("x", (-1, 3)), ("y", (-1, 3))]
 

@@ -33,15 +33,15 @@ def test_a_zero_of_a_reshape_is_a_size_where_that_is_asked_for(run):
 def test_a_tensor_is_flattened_at_any_axis(run, axis, dynamic):
     for x in (X, X[:, :0]):
         rows = int(np.prod(x.shape[:axis]))
-        wanted = x.reshape(rows, x.size // rows if rows else int(np.prod(x.shape[axis:])))
-        np.testing.assert_array_equal(run("Flatten", {"x": x}, dynamic=dynamic, axis=axis), wanted)
+        expected = x.reshape(rows, x.size // rows if rows else int(np.prod(x.shape[axis:])))
+        np.testing.assert_array_equal(run("Flatten", {"x": x}, dynamic=dynamic, axis=axis), expected)
 
 
 @pytest.mark.parametrize(("opset", "axes"), [(11, True), (21, False)])
 def test_axes_are_attributes_before_opset_13_and_inputs_after(run, opset, axes):
-    given = ({}, {"axes": [1]}) if axes else ({"axes": ints(1)}, {})
-    assert run("Unsqueeze", {"x": X}, given[0], opset=opset, **given[1]).shape == (2, 1, 3, 4)
-    assert run("Squeeze", {"x": X[:, :1]}, given[0], opset=opset, **given[1]).shape == (2, 4)
+    arguments = ({}, {"axes": [1]}) if axes else ({"axes": ints(1)}, {})
+    assert run("Unsqueeze", {"x": X}, arguments[0], opset=opset, **arguments[1]).shape == (2, 1, 3, 4)
+    assert run("Squeeze", {"x": X[:, :1]}, arguments[0], opset=opset, **arguments[1]).shape == (2, 4)
 
 
 def test_a_squeeze_without_axes_keeps_open_ones_which_must_not_be_1(run):

@@ -22,10 +22,10 @@ def parts(x):
     return np.stack([x.real, x.imag], -1)
 
 
-def close(got, wanted):
+def close(got, expected):
     """Equal but for the rounding of sums in float32."""
-    assert got.shape == wanted.shape
-    np.testing.assert_allclose(got, wanted, rtol=2e-4, atol=2e-4)
+    assert got.shape == expected.shape
+    np.testing.assert_allclose(got, expected, rtol=2e-4, atol=2e-4)
 
 
 @pytest.mark.sampled(4)
@@ -35,11 +35,11 @@ def close(got, wanted):
 def test_transforms_along_axes_from_anywhere(run, axis, where, complex_):
     x = random(3, 8, 2 if complex_ else 1)
     z = x[..., 0] + 1j * (x[..., 1] if complex_ else 0)
-    wanted, at = parts(np.fft.fft(z, axis=axis % 3)), {"axis": np.int64(axis)}
+    expected, at = parts(np.fft.fft(z, axis=axis % 3)), {"axis": np.int64(axis)}
     if where == "attribute":
-        return close(run("DFT", {"x": x}, opset=17, axis=axis), wanted)
-    given = ({"x": x} | at, {}) if where == "run" else ({"x": x}, at)
-    return close(run("DFT", *given, order=["x", "", "axis"]), wanted)
+        return close(run("DFT", {"x": x}, opset=17, axis=axis), expected)
+    arguments = ({"x": x} | at, {}) if where == "run" else ({"x": x}, at)
+    return close(run("DFT", *arguments, order=["x", "", "axis"]), expected)
 
 
 @pytest.mark.sampled(5)
@@ -80,18 +80,18 @@ def test_sizes_of_signals_may_be_open(sizes, more):
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("more", [{"onesided": 1}, {"inverse": 1}, {"inverse": 1, "onesided": 1}])
 def test_a_run_decides_the_axis_of_every_transform(run, axis, more):
-    x, given = random(6, 5, 2 if "inverse" in more else 1), {"axis": np.int64(axis)}
+    x, inputs = random(6, 5, 2 if "inverse" in more else 1), {"axis": np.int64(axis)}
     z = x[..., 0] + 1j * x[..., 1] if "inverse" in more else x[..., 0]
     function = np.fft.irfft if len(more) == 2 else np.fft.ifft if "inverse" in more else np.fft.rfft
-    wanted = function(z, axis=axis)
-    got = run("DFT", {"x": x} | given, order=["x", "", "axis"], **more)
-    close(got, wanted[..., None] if len(more) == 2 else parts(wanted))
+    expected = function(z, axis=axis)
+    got = run("DFT", {"x": x} | inputs, order=["x", "", "axis"], **more)
+    close(got, expected[..., None] if len(more) == 2 else parts(expected))
 
 
 def test_long_transforms_and_those_of_nothing(run):
     x = random(1, 1000, 1)
-    wanted = parts(np.fft.rfft(x[..., 0].astype(np.float64)))
-    np.testing.assert_allclose(run("DFT", {"x": x}, onesided=1), wanted, rtol=1e-3, atol=2e-3)
+    expected = parts(np.fft.rfft(x[..., 0].astype(np.float64)))
+    np.testing.assert_allclose(run("DFT", {"x": x}, onesided=1), expected, rtol=1e-3, atol=2e-3)
     assert run("DFT", {"x": x[:0]}).shape == (0, 1000, 2)
 
 
@@ -104,8 +104,8 @@ def test_frames_overlap_and_have_a_window(run, windowed, known, onesided):
     steps = {"step": np.int64(6)}
     rest = {"w": w} if windowed else {"n": np.int64(16)}
     order = ["x", "step", "w"] if windowed else ["x", "step", "", "n"]
-    given = ({"x": x}, steps | rest) if known else ({"x": x} | steps | rest, {})
-    got = run("STFT", *given, order=order, onesided=onesided)
+    arguments = ({"x": x}, steps | rest) if known else ({"x": x} | steps | rest, {})
+    got = run("STFT", *arguments, order=order, onesided=onesided)
     frames = np.stack([x[:, i : i + 16, 0] * w for i in range(0, 35, 6)], 1)
     close(got, parts((np.fft.rfft if onesided else np.fft.fft)(frames)))
 
@@ -137,17 +137,17 @@ def test_windows_of_float64_are_computed_in_it(run, name, terms, periodic, known
     size = {"n": np.int64(10)}
     got = run(name, {} if known else size, size if known else {}, periodic=periodic, output_datatype=11)
     angle = 2 * np.pi * np.arange(10) / (9 + periodic)
-    wanted = sum(c * np.cos(k * angle) for k, c in enumerate(terms))
+    expected = sum(c * np.cos(k * angle) for k, c in enumerate(terms))
     assert got.dtype == np.float64
-    np.testing.assert_allclose(got, wanted, rtol=0, atol=2.0**-51)
+    np.testing.assert_allclose(got, expected, rtol=0, atol=2.0**-51)
 
 
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("inverse", [0, 1])
 def test_long_transforms_of_float64_are_computed_in_it(run, known, inverse):
     x, n, axis = RNG.standard_normal((1, 300, 2)), {"n": np.int64(300)}, {"axis": np.int64(1)}
-    given = ({"x": x}, n | axis) if known else ({"x": x} | n, axis)
-    got = run("DFT", *given, order=["x", "n", "axis"], inverse=inverse)
+    arguments = ({"x": x}, n | axis) if known else ({"x": x} | n, axis)
+    got = run("DFT", *arguments, order=["x", "n", "axis"], inverse=inverse)
     both = (np.fft.ifft if inverse else np.fft.fft)(x[..., 0] + 1j * x[..., 1])
     np.testing.assert_allclose(got, np.stack([both.real, both.imag], -1), rtol=0, atol=1e-12)
 
@@ -156,5 +156,5 @@ def test_long_transforms_of_float64_are_computed_in_it(run, known, inverse):
 def test_mel_weights_of_float64_are_computed_in_it(agrees, known):
     sizes = {"bins": np.int64(8), "n": np.int64(64), "rate": np.int64(8000)}
     edges = {"low": np.float32(0), "high": np.float32(4000)}
-    given = ({}, sizes | edges) if known else (sizes | edges, {})
-    agrees("MelWeightMatrix", *given, output_datatype=11, tol=1e-15)
+    arguments = ({}, sizes | edges) if known else (sizes | edges, {})
+    agrees("MelWeightMatrix", *arguments, output_datatype=11, tol=1e-15)

@@ -48,10 +48,10 @@ def test_detectors_agree_with_onnx_runtime(name, rate, rows):
         sound = {x: chunk for x in ("input",) if x in sizes} | (
             {"sr": np.array(rate, np.int64)} if "sr" in sizes else {}
         )
-        found, wanted = ours.run({**sound, **kept}), theirs.run(None, {**sound, **other})
-        for got, want in zip(found.values(), wanted, strict=True):
+        actual, expected = ours.run({**sound, **kept}), theirs.run(None, {**sound, **other})
+        for got, want in zip(actual.values(), expected, strict=True):
             np.testing.assert_allclose(got, want, rtol=2e-3, atol=2e-5)
         kept, other = (
-            dict(zip(kept, [*found.values()][1:], strict=True)),
-            dict(zip(other, wanted[1:], strict=True)),
+            dict(zip(kept, [*actual.values()][1:], strict=True)),
+            dict(zip(other, expected[1:], strict=True)),
         )

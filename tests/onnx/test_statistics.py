@@ -34,19 +34,19 @@ def test_training_gives_running_statistics(run):
     y, mean, variance = run("BatchNormalization", {"x": x} | c, outputs=3, training_mode=1, momentum=0.75)
     own, spread = x.mean((0, 2)), x.var((0, 2))
     s, b = (c[k].reshape(4, 1) for k in "sb")
-    wanted = (x - own.reshape(4, 1)) / np.sqrt(spread.reshape(4, 1) + 1e-5) * s + b
-    np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-4)
+    expected = (x - own.reshape(4, 1)) / np.sqrt(spread.reshape(4, 1) + 1e-5) * s + b
+    np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(mean, 0.75 * c["m"] + 0.25 * own, rtol=1e-5)
     np.testing.assert_allclose(variance, 0.75 * c["v"] + 0.25 * spread, rtol=1e-5)
 
 
 def test_old_training_has_five_outputs_and_old_inference_one(run):
     x, c = random("f4", 3, 4, 5), channels()
-    found = run("BatchNormalization", {"x": x}, c, opset=9, outputs=5)
-    np.testing.assert_allclose(found[3], x.mean((0, 2)), rtol=1e-5)
+    outputs = run("BatchNormalization", {"x": x}, c, opset=9, outputs=5)
+    np.testing.assert_allclose(outputs[3], x.mean((0, 2)), rtol=1e-5)
     one = run("BatchNormalization", {"x": x}, c, opset=7)
     assert one.shape == x.shape
-    assert not np.allclose(one, found[0])
+    assert not np.allclose(one, outputs[0])
 
 
 @pytest.mark.parametrize(("kind", "tol"), KINDS)
@@ -55,9 +55,9 @@ def test_instances_are_normalised_alone(run, kind, tol, shape):
     x, c, axes = random(kind, *shape), channels(kind), tuple(range(2, len(shape)))
     s, b = (c[k].astype("f8").reshape(4, *(1,) * len(axes)) for k in "sb")
     wide = x.astype("f8")
-    wanted = (wide - wide.mean(axes, keepdims=True)) / np.sqrt(wide.var(axes, keepdims=True) + 1e-5) * s + b
+    expected = (wide - wide.mean(axes, keepdims=True)) / np.sqrt(wide.var(axes, keepdims=True) + 1e-5) * s + b
     got = run("InstanceNormalization", {"x": x}, {k: c[k] for k in "sb"}, dynamic=("x",))
-    np.testing.assert_allclose(got, wanted, rtol=tol, atol=10 * tol)
+    np.testing.assert_allclose(got, expected, rtol=tol, atol=10 * tol)
 
 
 @pytest.mark.sampled(5)
@@ -101,9 +101,9 @@ def test_layers_are_normalised_from_an_axis_on(agrees, kind, tol, axis, shift, o
 def test_roots_of_mean_squares(run, kind, tol, axis):
     x = random(kind, 3, 4)
     s, axes = random(kind, *x.shape[axis:]), (0, 1) if axis == 0 else (1,)
-    wanted = x / np.sqrt(np.mean(x.astype("f8") ** 2, axes, keepdims=True) + 1e-5) * s
+    expected = x / np.sqrt(np.mean(x.astype("f8") ** 2, axes, keepdims=True) + 1e-5) * s
     got = run("RMSNormalization", {"x": x}, {"s": s}, opset=23, axis=axis, dynamic=("x",))
-    np.testing.assert_allclose(got, wanted, rtol=tol, atol=tol)
+    np.testing.assert_allclose(got, expected, rtol=tol, atol=tol)
 
 
 @pytest.mark.parametrize(("kind", "last"), [("f4", 4e-7), ("f8", 1e-10)])
@@ -115,9 +115,9 @@ def test_moments_have_the_digits_that_the_node_asks_for(run, op, stash, kind, la
     s = np.ones(4 if grouped else 60, kind)
     rows = x.astype("f8").reshape(2, 2 if grouped else 4, -1)
     centred = rows - rows.mean(-1, keepdims=True)
-    wanted = (centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5)).reshape(x.shape)
+    expected = (centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5)).reshape(x.shape)
     more = ({} if stash is None else {"stash_type": stash}) | ({"num_groups": 2} if grouped else {})
-    off = np.abs(run(op, {"x": x}, {"s": s, "b": 0 * s}, opset=23, **more) - wanted).max()
+    off = np.abs(run(op, {"x": x}, {"s": s, "b": 0 * s}, opset=23, **more) - expected).max()
     assert (off < last) == (stash == 11 or (stash is None and kind == "f8"))
     assert off < 1e-2
 
@@ -137,9 +137,9 @@ def test_channels_around_may_be_of_any_number(run, size, shape):
     x = random("f4", *shape)
     before, after = (size - 1) // 2, size // 2
     sums = [np.sum(x[:, max(c - before, 0) : c + after + 1] ** 2, 1) for c in range(7)]
-    wanted = x / (1 + 0.5 / size * np.stack(sums, 1)) ** 0.75
+    expected = x / (1 + 0.5 / size * np.stack(sums, 1)) ** 0.75
     got = run("LRN", {"x": x}, size=size, alpha=0.5, dynamic=("x",))
-    np.testing.assert_allclose(got, wanted, rtol=1e-5)
+    np.testing.assert_allclose(got, expected, rtol=1e-5)
 
 
 def test_means_and_variances_over_some_axes(agrees):

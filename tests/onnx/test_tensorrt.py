@@ -18,9 +18,9 @@ def normal(*shape):
     return RNG.standard_normal(shape).astype(np.float32)
 
 
-def close(got, wanted, tol=1e-5):
+def close(got, expected, tol=1e-5):
     """Equal up to a tolerance."""
-    np.testing.assert_allclose(np.asarray(got, np.float64), wanted, rtol=tol, atol=tol)
+    np.testing.assert_allclose(np.asarray(got, np.float64), expected, rtol=tol, atol=tol)
 
 
 @pytest.mark.parametrize("domain", ["", "trt", "com.nvidia"])
@@ -81,10 +81,10 @@ def test_resize_has_scales_or_sizes(run):
         "resizeSelector": "formula",
         "round_mode": "floor",
     }
-    wanted = x.repeat(2, 2).repeat(2, 3)
-    assert (run("TRT_Resize", {"x": x}, scales=[1.0, 1.0, 2.0, 2.0], **words) == wanted).all()
-    assert (run("TRT_Resize", {"x": x}, output_dims=[1, 2, 6, 6], **words) == wanted).all()
-    assert (run("TRT_Resize", {"x": x}, {"to": np.int64([1, 2, 6, 6])}, **words) == wanted).all()
+    expected = x.repeat(2, 2).repeat(2, 3)
+    assert (run("TRT_Resize", {"x": x}, scales=[1.0, 1.0, 2.0, 2.0], **words) == expected).all()
+    assert (run("TRT_Resize", {"x": x}, output_dims=[1, 2, 6, 6], **words) == expected).all()
+    assert (run("TRT_Resize", {"x": x}, {"to": np.int64([1, 2, 6, 6])}, **words) == expected).all()
 
 
 def test_windows_are_those_of_onnx(run):
@@ -114,10 +114,10 @@ def test_codes_and_back(run, kind, most):
 
 def test_a_cache_gets_new_tokens(run):
     cache, new, at = normal(2, 3, 8, 4), normal(2, 3, 2, 4), np.int32([1, 5])
-    wanted = cache.copy()
+    expected = cache.copy()
     for b in range(2):
-        wanted[b, :, at[b] : at[b] + 2] = new[b]
-    assert (run("TRT_KVCacheUpdate", {"cache": cache, "new": new, "at": at}) == wanted).all()
+        expected[b, :, at[b] : at[b] + 2] = new[b]
+    assert (run("TRT_KVCacheUpdate", {"cache": cache, "new": new, "at": at}) == expected).all()
 
 
 def test_a_plugin_is_made_of_what_it_serialised(run):
@@ -125,14 +125,14 @@ def test_a_plugin_is_made_of_what_it_serialised(run):
     creator = trt.get_plugin_registry().get_creator("LReLU_TRT", "1", "")
     slope = trt.PluginField("negSlope", np.float32([0.5]), trt.PluginFieldType.FLOAT32)
     data = creator.create_plugin("p", trt.PluginFieldCollection([slope])).serialize()
-    for version, told in (("1", None), ("3", "AR823")):
+    for version, reported in (("1", None), ("3", "AR823")):
         node = helper.make_node("TRT_PluginV2", ["x"], ["y"], version=version, namespace="", data=data)
         node.attribute.append(helper.make_attribute("name", "LReLU_TRT"))
         model = of_node(node, {"x": np.float32([-2, 4])}, {}, 21)
-        if told is None:
+        if reported is None:
             assert prepare(model).run({"x": np.float32([-2, 4])})[0].tolist() == [-1, 4]
             continue
-        with pytest.raises(trt.errors.PluginError, match=told):
+        with pytest.raises(trt.errors.PluginError, match=reported):
             prepare(model)
 
 

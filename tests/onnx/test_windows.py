@@ -61,10 +61,10 @@ def test_automatic_borders_are_those_of_the_size_at_hand(run, pad):
 def test_a_transposed_convolution_has_the_sizes_that_are_asked_for(run, more):
     x, group = {"x": random(2, 4, 5, 4)}, more.get("group", 1)
     w = {"w": random(4, 6 // group, 3, 3), "b": random(6)}
-    wanted = by_ort("ConvTranspose", x, w, **more)[0]
+    expected = by_ort("ConvTranspose", x, w, **more)[0]
     for open_ in ((), ("x",)):
         got = run("ConvTranspose", x, w, dynamic=open_, **more)
-        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.sampled(4)
@@ -87,18 +87,18 @@ def test_places_of_maxima_count_in_the_whole_tensor(run, order, axes):
     more |= {"storage_order": order, "outputs": ("y", "i")}
     for open_ in ((), ("x",)):
         y, places = run("MaxPool", x, dynamic=open_, **more)
-        wanted = by_ort("MaxPool", x, **more)
-        np.testing.assert_array_equal(y, wanted[0])
-        np.testing.assert_array_equal(places, wanted[1])
+        expected = by_ort("MaxPool", x, **more)
+        np.testing.assert_array_equal(y, expected[0])
+        np.testing.assert_array_equal(places, expected[1])
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.float16])
 def test_maxima_of_other_types_are_exact(run, dtype):
     x = RNG.integers(0, 120, (1, 2, 5, 6)).astype(dtype)
     got = run("MaxPool", {"x": x}, kernel_shape=[2, 3])
-    wanted = np.lib.stride_tricks.sliding_window_view(x, (2, 3), (2, 3)).max((-2, -1))
+    expected = np.lib.stride_tricks.sliding_window_view(x, (2, 3), (2, 3)).max((-2, -1))
     assert got.dtype == dtype
-    np.testing.assert_array_equal(got, wanted)
+    np.testing.assert_array_equal(got, expected)
 
 
 @pytest.mark.sampled(3)
@@ -127,5 +127,5 @@ def test_convolutions_of_nothing_are_empty(run):
 def test_third_roots_of_half_types_are_those_of_numbers_beyond_them(run, op):
     x = np.float16([[[[1827, 300], [5, 0.25]]]])
     more = {"kernel_shape": [1, 1], "p": 3} if op == "LpPool" else {"p": 3}
-    wanted = x if op == "LpPool" else np.full((1, 1, 1, 1), 1829.7, np.float16)
-    np.testing.assert_allclose(run(op, {"x": x}, **more), wanted, 2**-10)
+    expected = x if op == "LpPool" else np.full((1, 1, 1, 1), 1829.7, np.float16)
+    np.testing.assert_allclose(run(op, {"x": x}, **more), expected, 2**-10)
