@@ -48,17 +48,17 @@ def lowered(
     return native.lower(graph, constant_offsets(graph), Sizes({N.name: 100}), machine=machine)
 
 
-def branches(found: native.Lowered) -> list[str]:
+def branches(lowering: native.Lowered) -> list[str]:
     """The conditions of branches around vector loops that read tables with addresses, and of the others."""
-    text = print_kernels(found.module.kernels)
+    text = print_kernels(lowering.module.kernels)
     assert print_kernels(parse_kernels(text)) == text
     return re.findall(r"(?:e\d+ =|if) (.*?)(?: {)?$", text, re.MULTILINE)
 
 
 def test_rows_near_the_end_find_out_by_themselves():
-    found = lowered((40, 50), 1, 75)
-    assert branches(found) == ["le(index(306 + 50*i1), 2000:i64)", "e0", "not(e0)"]
-    assert [k.name for k in found.module.tables] == ["table0", "starts0", "offsets0"]
+    lowering = lowered((40, 50), 1, 75)
+    assert branches(lowering) == ["le(index(306 + 50*i1), 2000:i64)", "e0", "not(e0)"]
+    assert [k.name for k in lowering.module.tables] == ["table0", "starts0", "offsets0"]
 
 
 @pytest.mark.parametrize(
@@ -67,9 +67,9 @@ def test_rows_near_the_end_find_out_by_themselves():
     ids=["all is near the end", "positions far apart", "positions along rows"],
 )
 def test_other_loops_have_one_version(shape, axis, out):
-    found = lowered(shape, axis, out)
-    assert branches(found) == []
-    assert [k.name for k in found.module.tables] == ["table0"]
+    lowering = lowered(shape, axis, out)
+    assert branches(lowering) == []
+    assert [k.name for k in lowering.module.tables] == ["table0"]
 
 
 @pytest.mark.sampled(9)
@@ -80,40 +80,40 @@ def test_every_row_is_the_same(size, kind, level):
     """Each type and level, and both rules with each size, type and level."""
     width, out = ((50, 75), (50, 16), (50, 15), (33, 257), (300, 90), (17, 64), (64, 17))[size]
     dtype, rule = TYPES[kind], (LINEAR, CUBIC)[(size + kind + level) % 2]
-    found = lowered((29, width), 1, out, dtype, rule)
-    assert verify(found, choose((None, Level.AVX2.value)[level]), [{}]) == ()
+    lowering = lowered((29, width), 1, out, dtype, rule)
+    assert verify(lowering, choose((None, Level.AVX2.value)[level]), [{}]) == ()
 
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("rule", [LINEAR, CUBIC], ids=["linear", "cubic"])
 def test_every_row_is_the_same_where_nothing_is_permuted(rule, dtype):
-    found = lowered((29, 50), 1, 75, dtype, rule)
-    assert verify(found, choose(Level.SSE2.value), [{}]) == ()
+    lowering = lowered((29, 50), 1, 75, dtype, rule)
+    assert verify(lowering, choose(Level.SSE2.value), [{}]) == ()
 
 
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("channels", [2, 3, 4])
 @pytest.mark.parametrize(("width", "out"), [(50, 75), (50, 20), (31, 97)])
 def test_photographs_begin_at_whole_pixels(channels, width, out):
-    found = lowered((29, width, channels), 1, out, DataType.UINT8)
-    assert verify(found, host(), [{}]) == ()
+    lowering = lowered((29, width, channels), 1, out, DataType.UINT8)
+    assert verify(lowering, host(), [{}]) == ()
 
 
 def test_sizes_that_are_open_decide_while_running():
-    found = lowered((23, N.dim, 3), 1, 120, DataType.UINT8)
-    assert verify(found, host(), [{N.name: n} for n in (1, 2, 8, 50, 121, 240, 241, 400)]) == ()
+    lowering = lowered((23, N.dim, 3), 1, 120, DataType.UINT8)
+    assert verify(lowering, host(), [{N.name: n} for n in (1, 2, 8, 50, 121, 240, 241, 400)]) == ()
 
 
 def test_vectors_that_begin_elsewhere_find_out_by_themselves():
-    found = lowered((29, 300), 1, 1031, machine=replace(REFERENCE, last_bytes=4))
-    assert " nontemporal" in print_kernels(found.module.kernels)
-    assert verify(found, host(), [{}]) == ()
+    lowering = lowered((29, 300), 1, 1031, machine=replace(REFERENCE, last_bytes=4))
+    assert " nontemporal" in print_kernels(lowering.module.kernels)
+    assert verify(lowering, host(), [{}]) == ()
 
 
-@pytest.mark.parametrize(("dtype", "wanted"), [(DataType.UINT8, "starts0c"), (DataType.FLOAT, "starts0")])
-def test_taps_of_bytes_count_from_the_first_of_them(dtype, wanted):
-    found = lowered((40, 50), 1, 75, dtype)
-    assert [k.name for k in found.module.tables][1] == wanted
+@pytest.mark.parametrize(("dtype", "expected"), [(DataType.UINT8, "starts0c"), (DataType.FLOAT, "starts0")])
+def test_taps_of_bytes_count_from_the_first_of_them(dtype, expected):
+    lowering = lowered((40, 50), 1, 75, dtype)
+    assert [k.name for k in lowering.module.tables][1] == expected
 
 
 def test_what_is_shorter_than_a_vector_has_one_version():
@@ -125,10 +125,10 @@ def test_a_table_that_one_operand_cannot_follow_safely_has_no_addresses():
     large, small = b.param("large", (100, 60), DataType.FLOAT), b.param("small", (5, 60), DataType.FLOAT)
     part = b.slice_(large, (7, 0), (5, 60), (1, 1))
     y = b.map_("add", b.taps(part, 1, 75, LINEAR), b.taps(small, 1, 75, LINEAR))
-    found = native.lower(Graph((("large", large), ("small", small)), (("y", y),)), {}, Sizes())
-    assert len(found.module.kernels) == 1
-    assert " addresses " not in print_kernels(found.module.kernels)
-    assert verify(found, host(), [{}]) == ()
+    lowering = native.lower(Graph((("large", large), ("small", small)), (("y", y),)), {}, Sizes())
+    assert len(lowering.module.kernels) == 1
+    assert " addresses " not in print_kernels(lowering.module.kernels)
+    assert verify(lowering, host(), [{}]) == ()
 
 
 @pytest.mark.parametrize("each", [1, 2], ids=["in places", "in tiles"])
@@ -137,10 +137,10 @@ def test_elements_that_share_bytes_end_where_their_bytes_end(each):
     near = Nearest(Coordinate.ALIGN_CORNERS, Selector.FORMULA, Rounding.HALF_DOWN)
     some = b.slice_(b.cast(x, DataType.INT64), (0,) * 4, (31, 64, 2, each), (1,) * 4)
     graph = Graph((("x", x),), (("y", b.taps(some, 2, 40, near)),))
-    found = native.lower(graph, {}, Sizes())
-    tests = [text.split(", ")[1] for text in branches(found) if text.startswith("le(")]
+    lowering = native.lower(graph, {}, Sizes())
+    tests = [text.split(", ")[1] for text in branches(lowering) if text.startswith("le(")]
     assert tests == (["3968:i64)"] if each == 1 else [])
-    trial = Trial(load(found, host()), {})
+    trial = Trial(load(lowering, host()), {})
     space, end = before_a_page_that_is_not_there()
     nbytes = 31 * 64 * 2 * 2 // 2
     ctypes.memset(end - nbytes, 0x31, nbytes)

@@ -31,8 +31,8 @@ def lowered(length: Dim, optimum: int = 0, around_half: bool = False) -> native.
     return native.lower(graph, constant_offsets(graph), Sizes({LENGTH.name: optimum}))
 
 
-def loops(found: native.Lowered) -> list[str]:
-    text = print_kernels(found.module.kernels).splitlines()
+def loops(lowering: native.Lowered) -> list[str]:
+    text = print_kernels(lowering.module.kernels).splitlines()
     return [" ".join(line.split()[1:-1:4]) for line in text if line.strip().startswith("for ")]
 
 
@@ -53,9 +53,9 @@ def test_other_rows_are_read_twice(length, half):
 
 
 def test_any_length_is_right_where_the_usual_one_is_long():
-    found = lowered(LENGTH.dim, 5 * CHUNK)
+    lowering = lowered(LENGTH.dim, 5 * CHUNK)
     lengths = (0, 1, 100, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK, 3 * CHUNK + 17, 12 * CHUNK)
-    assert verify(found, host(), [{LENGTH.name: n} for n in lengths]) == ()
+    assert verify(lowering, host(), [{LENGTH.name: n} for n in lengths]) == ()
 
 
 @pytest.mark.parametrize("kind", ["far from 0", "ramp", "steps", "first chunk elsewhere", "last elsewhere"])
@@ -76,9 +76,9 @@ def test_means_that_differ_from_chunk_to_chunk_cost_no_digits(kind):
 @pytest.mark.parametrize("number", [1e6 / 3, 1e-3, 12345.678, 3e7])
 def test_the_variance_of_equal_numbers_is_not_negative(number):
     x = np.full(6 * CHUNK + 100, number, np.float32)
-    found = variance(x)
-    assert (found >= 0).all()
-    assert (found <= (np.spacing(x[0]) * 8) ** 2).all()
+    result = variance(x)
+    assert (result >= 0).all()
+    assert (result <= (np.spacing(x[0]) * 8) ** 2).all()
 
 
 def variance(x: np.ndarray) -> np.ndarray:

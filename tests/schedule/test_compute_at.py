@@ -85,8 +85,8 @@ def test_tiles_agree_with_the_interpreter(name):
     arguments, sizes = CASES[name]
     lowered = attention(*arguments)
     assert [x.kind for x in lowered.schedules[0].launches] == ["fused tile", "map"]
-    found = verify(lowered, host(), sizes)
-    assert [(m.kernel, m.finding, m.sizes) for m in found] == []
+    result = verify(lowered, host(), sizes)
+    assert [(m.kernel, m.finding, m.sizes) for m in result] == []
 
 
 def test_scores_lie_in_scratch():
@@ -179,8 +179,8 @@ def test_a_product_with_a_single_number_has_no_tiles():
 def test_heads_side_by_side_are_read_where_products_left_them():
     """Their tensors lie as they are made; keys and values of one product each."""
     x = b.param("x", (1, 40, 48), F)
-    made = (b.contract("btk,kn->btn", x, b.const(np.eye(48) * k, F)) for k in (1, 2, 3))
-    q, k, v = (b.transpose(b.reshape(m, (1, 40, 3, 16)), (0, 2, 1, 3)) for m in made)
+    built = (b.contract("btk,kn->btn", x, b.const(np.eye(48) * k, F)) for k in (1, 2, 3))
+    q, k, v = (b.transpose(b.reshape(m, (1, 40, 3, 16)), (0, 2, 1, 3)) for m in built)
     scores = b.contract("bhmd,bhnd->bhmn", q, k)
     e = b.map_("exp", b.map_("sub", scores, b.reduce_("max", scores, (3,))))
     y = b.contract("bhmn,bhnd->bhmd", b.map_("div", e, b.reduce_("sum", e, (3,))), v)
@@ -232,9 +232,9 @@ def test_results_of_tiles_lie_as_what_they_are_made_of_where_that_is_another_ord
     graph = Graph(inputs, (("y", b.reshape(y, (2, 34, 17, 3))),))
     for step in PASSES:
         graph = step.run(graph)
-    found = native.lower(graph, constant_offsets(graph), Sizes({}))
-    assert any(x.group.tile is not None for x in found.schedule.launches)
-    assert verify(found, host(), [{}]) == ()
+    lowered = native.lower(graph, constant_offsets(graph), Sizes({}))
+    assert any(x.group.tile is not None for x in lowered.schedule.launches)
+    assert verify(lowered, host(), [{}]) == ()
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -28,9 +28,9 @@ def lowered(rows: int, length: int, dtype: DataType, around_mean: bool = True) -
     return native.lower(graph, constant_offsets(graph), Sizes({}))
 
 
-def conversions(found: native.Lowered) -> int:
+def conversions(lowering: native.Lowered) -> int:
     """How often the kernel's text reads and converts the input."""
-    return len(re.findall(r"f32\(in_x\[", print_kernels(found.module.kernels)))
+    return len(re.findall(r"f32\(in_x\[", print_kernels(lowering.module.kernels)))
 
 
 @pytest.mark.parametrize("dtype", [DataType.HALF, DataType.BF16])
@@ -40,13 +40,13 @@ def conversions(found: native.Lowered) -> int:
     ids=["one row", "a batch of rows", "two rows at a time"],
 )
 def test_a_row_is_converted_once_for_three_loops(rows, length, each, dtype):
-    found = lowered(rows, length, dtype)
-    assert conversions(found) == each
-    assert verify(found, host(), [{}]) == ()
+    lowering = lowered(rows, length, dtype)
+    assert conversions(lowering) == each
+    assert verify(lowering, host(), [{}]) == ()
 
 
 @pytest.mark.parametrize(
-    ("length", "dtype", "around_mean", "wanted"),
+    ("length", "dtype", "around_mean", "expected"),
     [
         (77, DataType.BF16, False, 2),  # storing would cost as much as one more conversion
         (
@@ -59,7 +59,7 @@ def test_a_row_is_converted_once_for_three_loops(rows, length, each, dtype):
     ],
     ids=["two loops", "a long row", "float32"],
 )
-def test_other_rows_are_converted_wherever_they_are_read(length, dtype, around_mean, wanted):
-    found = lowered(3, length, dtype, around_mean)
-    assert conversions(found) == wanted
-    assert verify(found, host(), [{}]) == ()
+def test_other_rows_are_converted_wherever_they_are_read(length, dtype, around_mean, expected):
+    lowering = lowered(3, length, dtype, around_mean)
+    assert conversions(lowering) == expected
+    assert verify(lowering, host(), [{}]) == ()

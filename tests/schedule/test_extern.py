@@ -47,20 +47,20 @@ def lowered(y, level=None):
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_scans_agree_with_the_interpreter(axis, fn, level):
     exclusive = fn in ("sum", "prod") and axis != 0
-    found = lowered(lambda x: apply(Scan(fn, axis, axis == 1, exclusive), x), level)
-    assert verify(found, choose(level), [{N.name: n} for n in (0, 1, 9, 50)]) == ()
+    lowering = lowered(lambda x: apply(Scan(fn, axis, axis == 1, exclusive), x), level)
+    assert verify(lowering, choose(level), [{N.name: n} for n in (0, 1, 9, 50)]) == ()
 
 
 def test_what_is_read_is_stored_before_unless_it_only_moves_and_what_comes_after_is_not_inlined():
-    found = lowered(lambda x: b.map_("exp", apply(Scan("sum", 2), b.map_("neg", x))))
-    assert [k.name for k in found.module.kernels] == ["map", "scan", "map#2"]
+    lowering = lowered(lambda x: b.map_("exp", apply(Scan("sum", 2), b.map_("neg", x))))
+    assert [k.name for k in lowering.module.kernels] == ["map", "scan", "map#2"]
     moved = lowered(lambda x: apply(Scan("sum", 1), b.transpose(x, (0, 2, 1))))
     assert [k.name for k in moved.module.kernels] == ["scan"]
 
 
 def test_along_an_outer_axis_all_elements_of_the_last_one_are_folded_side_by_side():
-    found = print_kernels(lowered(lambda x: apply(Scan("sum", 1), x)).module.kernels)
-    assert "for serial i2 0.. < x.1 {\n    for vector i4 0.. < 17 {" in found
+    listing = print_kernels(lowered(lambda x: apply(Scan("sum", 1), x)).module.kernels)
+    assert "for serial i2 0.. < x.1 {\n    for vector i4 0.. < 17 {" in listing
 
 
 @pytest.mark.sampled(9)
@@ -71,9 +71,9 @@ def test_along_an_outer_axis_all_elements_of_the_last_one_are_folded_side_by_sid
     (1, 90, DataType.INT64), (2, 9, DataType.HALF),
 ])  # fmt: skip
 def test_ranks_agree_with_the_interpreter(axis, count, dtype, level):
-    found = lowered(lambda x: apply(Ranked(axis, count, axis == 1), b.cast(x, dtype)), level)
+    lowering = lowered(lambda x: apply(Ranked(axis, count, axis == 1), b.cast(x, dtype)), level)
     sizes = (90, 91, 160, 400) if axis == 1 else (0, 1, 9)
-    assert verify(found, choose(level), [{N.name: n} for n in sizes]) == ()
+    assert verify(lowering, choose(level), [{N.name: n} for n in sizes]) == ()
 
 
 @pytest.mark.sampled(3)
@@ -81,8 +81,8 @@ def test_ranks_agree_with_the_interpreter(axis, count, dtype, level):
 @pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.HALF, DataType.BF16, DataType.INT32])
 @pytest.mark.parametrize(("axis", "largest"), [(0, True), (1, False)])
 def test_the_foremost_agree_with_the_interpreter(axis, largest, dtype, level):
-    found = lowered(lambda x: apply(Foremost(axis, largest), b.cast(x, dtype)), level)
-    assert verify(found, choose(level), [{N.name: n} for n in (1, 9, 90)]) == ()
+    lowering = lowered(lambda x: apply(Foremost(axis, largest), b.cast(x, dtype)), level)
+    assert verify(lowering, choose(level), [{N.name: n} for n in (1, 9, 90)]) == ()
 
 
 def test_nan_is_foremost_where_there_is_nothing_else_and_zeros_are_equal():
@@ -100,10 +100,10 @@ def test_what_is_written_already_is_copied_to_other_outputs_and_between_pieces()
         y = apply(Scan("sum", 2), x)
         return b.concat([y, x, y], 1)
 
-    found = lowered(joined)
-    assert [k.name for k in found.module.kernels].count("scan") == 1
-    assert "kept" not in print_kernels(found.module.kernels[1:])
-    assert verify(found, choose(None), [{N.name: n} for n in (0, 1, 9)]) == ()
+    lowering = lowered(joined)
+    assert [k.name for k in lowering.module.kernels].count("scan") == 1
+    assert "kept" not in print_kernels(lowering.module.kernels[1:])
+    assert verify(lowering, choose(None), [{N.name: n} for n in (0, 1, 9)]) == ()
 
 
 @pytest.mark.parametrize(("count", "size"), [(64, 256), (9, 36), (9, 100), (100, 401)])
@@ -111,20 +111,20 @@ def test_lists_have_room_for_all_of_an_axis_or_for_a_block_more_than_is_enough(c
     def rows(x):  # all elements of a row are equal
         return b.expand(b.slice_(x, [0] * 3, (3, N.dim, 1), [1] * 3), (3, N.dim, size))
 
-    found = lowered(lambda x: apply(Ranked(2, count, count == 9), rows(x)))
-    assert verify(found, choose(None), [{N.name: n} for n in (1, 2)]) == ()
+    lowering = lowered(lambda x: apply(Ranked(2, count, count == 9), rows(x)))
+    assert verify(lowering, choose(None), [{N.name: n} for n in (1, 2)]) == ()
 
 
 @pytest.mark.parametrize("fn", ["last", "sum"])
 def test_threads_take_parts_of_rows_where_each_column_has_indices_of_its_own(fn):
     at = np.random.default_rng(3).integers(-45, 45, (5, 810)).astype(np.int32)
     updates = b.param("u", (5, 810), DataType.FLOAT)
-    given = b.const(np.ones((40, 900)), DataType.FLOAT), b.const(at, DataType.INT32)
-    graph = Graph((("u", updates),), (("y", apply(Scatter(0, fn), *given, updates)),), {}, ())
+    values = b.const(np.ones((40, 900)), DataType.FLOAT), b.const(at, DataType.INT32)
+    graph = Graph((("u", updates),), (("y", apply(Scatter(0, fn), *values, updates)),), {}, ())
     machine = choose(None).limited(REFERENCE)
-    found = native.lower(graph, constant_offsets(graph), Sizes(), machine=machine)
-    assert found.module.kernels[0].var.extent == 2
-    assert verify(found, choose(None), [{}]) == ()
+    lowering = native.lower(graph, constant_offsets(graph), Sizes(), machine=machine)
+    assert lowering.module.kernels[0].var.extent == 2
+    assert verify(lowering, choose(None), [{}]) == ()
 
 
 def test_rows_that_wait_for_sums_of_floats_are_folded_four_at_a_time():
@@ -132,9 +132,9 @@ def test_rows_that_wait_for_sums_of_floats_are_folded_four_at_a_time():
         x = b.param("x", (101, length), dtype)
         graph = Graph((("x", x),), (("y", apply(Scan("sum", 1), x)),), {}, ())
         machine = choose(None).limited(REFERENCE)
-        found = native.lower(graph, constant_offsets(graph), Sizes(), machine=machine)
-        assert verify(found, choose(None), [{}]) == ()
-        return found.module.kernels[0].var.extent
+        lowering = native.lower(graph, constant_offsets(graph), Sizes(), machine=machine)
+        assert verify(lowering, choose(None), [{}]) == ()
+        return lowering.module.kernels[0].var.extent
 
     assert extents(DataType.FLOAT, 300) == 26
     assert (extents(DataType.INT32, 300), extents(DataType.FLOAT, 64)) == (101, 101)
@@ -148,16 +148,16 @@ def test_elements_that_are_not_zero_are_found_as_by_the_interpreter(dtype, level
     at, _ = positions("found", x, DataType.INT32)
     graph = counted(Graph((("x", x),), (("y", b.map_("add", at, at)),), {}, (Symbol(N, "x", 1),)))
     machine = choose(level).limited(REFERENCE)
-    found = native.lower(graph, constant_offsets(graph), Sizes({N.name: 9}), machine=machine)
-    assert verify(found, choose(level), [{N.name: n} for n in (0, 1, 9, 200)]) == ()
+    lowering = native.lower(graph, constant_offsets(graph), Sizes({N.name: 9}), machine=machine)
+    assert verify(lowering, choose(level), [{N.name: n} for n in (0, 1, 9, 200)]) == ()
 
 
 def test_what_an_output_only_reshapes_is_written_there():
     x = b.param("x", (4, 60), DataType.FLOAT)
-    made = apply(Scan("sum", 1), x)
-    flat = Graph((("x", x),), (("y", b.reshape(made, (2, 120))),), {}, ())
-    turned = Graph((("x", x),), (("y", b.transpose(made, (1, 0))),), {}, ())
-    both = Graph((("x", x),), (("y", b.reshape(made, (240,))), ("z", b.map_("exp", made))), {}, ())
-    found = [native.lower(g, {}, Sizes()) for g in (flat, turned, both)]
-    assert [len(f.module.kernels) for f in found] == [1, 2, 3]
-    assert all(verify(f, choose(None), [{}]) == () for f in found)
+    built = apply(Scan("sum", 1), x)
+    flat = Graph((("x", x),), (("y", b.reshape(built, (2, 120))),), {}, ())
+    turned = Graph((("x", x),), (("y", b.transpose(built, (1, 0))),), {}, ())
+    both = Graph((("x", x),), (("y", b.reshape(built, (240,))), ("z", b.map_("exp", built))), {}, ())
+    results = [native.lower(g, {}, Sizes()) for g in (flat, turned, both)]
+    assert [len(f.module.kernels) for f in results] == [1, 2, 3]
+    assert all(verify(f, choose(None), [{}]) == () for f in results)

@@ -15,6 +15,6 @@ def test_rows_lie_apart_where_that_is_asked_for_alone():
     rows, others = b.map_("exp", x), b.map_("sqrt", x)
     graph = Graph((("x", x),), (("y", b.map_("add", rows, others)),))
     stored = frozenset({rows, others})
-    made = schedule(Task(graph, Sizes({}), REFERENCE, STRATEGIES, stored, item=Item(pitch={rows: 48})))
-    assert [made.buffers[v].size for v in (rows, others)] == [6 * 48, 6 * 40]
-    assert list(made.layouts) == [rows]
+    scheduled = schedule(Task(graph, Sizes({}), REFERENCE, STRATEGIES, stored, item=Item(pitch={rows: 48})))
+    assert [scheduled.buffers[v].size for v in (rows, others)] == [6 * 48, 6 * 40]
+    assert list(scheduled.layouts) == [rows]

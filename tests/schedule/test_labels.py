@@ -47,8 +47,8 @@ def test_pieces_of_a_concatenation_are_counted():
     x = b.param("x", (4, 8), DataType.FLOAT)
     y = b.map_("neg", x)
     both = b.concat([x, y], 0)
-    found = names(Graph((("x", x),), (("out", both),), {x: "x", y: "y", both: "both"}))
-    assert found == ["both[0]", "y+both[1]"]
+    result = names(Graph((("x", x),), (("out", both),), {x: "x", y: "y", both: "both"}))
+    assert result == ["both[0]", "y+both[1]"]
 
 
 def test_versions_for_sizes_have_different_names():
@@ -118,10 +118,10 @@ def test_names_differ_from_each_other_and_from_what_is_taken():
 
 
 def test_kernels_of_one_layer_are_told_apart_by_what_they_do():
-    found = [
+    results = [
         ("conv", "border", ""),
         ("conv", "products", ""),
         ("cat", "elements", "[0]"),
         ("cat", "elements", "[1]"),
     ]
-    assert [*_with_roles(found)] == ["conv: border", "conv: products", "cat[0]", "cat[1]"]
+    assert [*_with_roles(results)] == ["conv: border", "conv: products", "cat[0]", "cat[1]"]

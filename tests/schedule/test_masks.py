@@ -61,12 +61,12 @@ def between(first, behind, shape=(1, 1, 1, 100)):
     return np.broadcast_to((first <= at) & (at < behind), shape)
 
 
-def text(made):
-    return print_kernels([made.schedules[0].launches[0].kernel])
+def text(built):
+    return print_kernels([built.schedules[0].launches[0].kernel])
 
 
-def findings(made, sizes=None):
-    return [(m.kernel, m.finding) for m in verify(made, host(), [sizes or {}])]
+def findings(built, sizes=None):
+    return [(m.kernel, m.finding) for m in verify(built, host(), [sizes or {}])]
 
 
 RANGES = {"half": (0, 50), "end": (70, 100), "middle": (33, 64), "last": (99, 100), "most": (1, 100)}
@@ -75,17 +75,17 @@ RANGES = {"half": (0, 50), "end": (70, 100), "middle": (33, 64), "last": (99, 10
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", RANGES)
 def test_columns_outside_of_what_a_mask_shows_are_in_no_loop(name):
-    made = lowered(shown, b.const(between(*RANGES[name]), BOOL), least=-3e38)
-    assert "< tile.columns {" in text(made)
-    assert findings(made) == []
+    lowering = lowered(shown, b.const(between(*RANGES[name]), BOOL), least=-3e38)
+    assert "< tile.columns {" in text(lowering)
+    assert findings(lowering) == []
 
 
 @pytest.mark.parametrize("dtype", [F, HALF, BF16])
 def test_infinity_that_is_added_hides_in_every_type(dtype):
     mask = b.const(np.where(between(20, 60), 0.5, ENDLESS), dtype)
-    made = lowered(added, mask, dtype=dtype)
-    assert "tile.first" in text(made)
-    assert findings(made) == []
+    lowering = lowered(added, mask, dtype=dtype)
+    assert "tile.first" in text(lowering)
+    assert findings(lowering) == []
 
 
 def test_rows_without_any_key_are_what_softmax_of_nothing_is():
@@ -97,9 +97,9 @@ def test_rows_without_any_key_are_what_softmax_of_nothing_is():
 
 
 def test_a_mask_may_say_what_is_hidden():
-    made = lowered(hidden, b.const(~between(64, 96), BOOL))
-    assert "tile.first" in text(made)
-    assert findings(made) == []
+    lowering = lowered(hidden, b.const(~between(64, 96), BOOL))
+    assert "tile.first" in text(lowering)
+    assert findings(lowering) == []
 
 
 def test_each_head_has_columns_of_its_own():
@@ -112,30 +112,30 @@ def test_keys_of_an_open_number_are_looked_at_as_far_as_they_go():
     mask = b.map_(
         "lt", b.iota((1, 1, 1, N.dim), 3, DataType.INT32), b.param("mask", (1, 1, 1, 1), DataType.INT32)
     )
-    made = lowered(shown, mask, keys=N.dim)
-    assert "tile.columns" in text(made)
-    assert [findings(made, {N.name: n}) for n in (0, 1, 31, 32, 33, 200)] == [[]] * 6
+    lowering = lowered(shown, mask, keys=N.dim)
+    assert "tile.columns" in text(lowering)
+    assert [findings(lowering, {N.name: n}) for n in (0, 1, 31, 32, 33, 200)] == [[]] * 6
 
 
 def test_rows_that_are_hidden_wholly_leave_one_block():
     mask = np.zeros((1, 1, 40, 1), bool)
     mask[..., 3, :] = True
-    made = lowered(shown, b.const(mask, BOOL), least=-3e38)
-    assert "tile.first" in text(made)
-    assert findings(made) == []
+    lowering = lowered(shown, b.const(mask, BOOL), least=-3e38)
+    assert "tile.first" in text(lowering)
+    assert findings(lowering) == []
 
 
 def test_large_negative_numbers_hide_nothing_for_certain():
-    made = lowered(
+    lowering = lowered(
         lambda s, mask: b.map_("select", mask, s, b.scalar(-1e4, s)), b.param("mask", (1, 1, 40, 100), BOOL)
     )
-    assert "tile.first" not in text(made)
-    assert findings(made) == []
+    assert "tile.first" not in text(lowering)
+    assert findings(lowering) == []
 
 
 def test_from_each_end_blocks_are_looked_at_until_one_shows_something():
-    made = lowered(shown, b.param("mask", (1, 1, 1, 96), BOOL), keys=96)
-    assert text(made).count("store tile.any[0]") == 2
-    assert "if eq(tile.first[0], " in text(made)
-    assert "if eq(tile.behind[0], " in text(made)
-    assert findings(made) == []
+    lowering = lowered(shown, b.param("mask", (1, 1, 1, 96), BOOL), keys=96)
+    assert text(lowering).count("store tile.any[0]") == 2
+    assert "if eq(tile.first[0], " in text(lowering)
+    assert "if eq(tile.behind[0], " in text(lowering)
+    assert findings(lowering) == []

@@ -16,8 +16,8 @@ def run(seconds: list[float], budget: Budget) -> tuple[list[float] | None, str]:
         nonlocal order
         order += name
 
-    found = measure([lambda: call("a"), lambda: call("b")], budget, clock.__next__, lambda: None)
-    return found, order
+    result = measure([lambda: call("a"), lambda: call("b")], budget, clock.__next__, lambda: None)
+    return result, order
 
 
 def test_calls_take_turns_and_the_first_round_warms_up():

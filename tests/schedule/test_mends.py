@@ -45,34 +45,34 @@ def lowered(**outputs):
     return native.lower(graph, constant_offsets(graph), Sizes({}), machine=REFERENCE)
 
 
-def mended(found):
+def mended(lowering):
     """The one kernel that mends, and the value around which it finds a border already."""
-    (mend,) = (launch for launch in found.schedule.launches if launch.kind == "mend")
-    read = {found.schedule.buffers[v]: v for v in found.schedule.buffers}
+    (mend,) = (launch for launch in lowering.schedule.launches if launch.kind == "mend")
+    read = {lowering.schedule.buffers[v]: v for v in lowering.schedule.buffers}
     return [v for b in mend.call.buffers if (v := read.get(b)) is not None and v.shape[-1] == 66]
 
 
 def test_a_mend_kernel_reads_an_input_and_not_the_copy_with_a_border():
-    found = lowered(y=convolved(X))
-    assert not mended(found)
-    assert found.arena_bytes == 2 * TILES
+    lowering = lowered(y=convolved(X))
+    assert not mended(lowering)
+    assert lowering.arena_bytes == 2 * TILES
 
 
 def test_a_mend_kernel_reads_what_is_read_later_anyhow_and_not_the_copy():
-    made = product(X)
-    for later in (b.map_("add", convolved(made), made), b.map_("mul", product(convolved(made)), made)):
+    built = product(X)
+    for later in (b.map_("add", convolved(built), built), b.map_("mul", product(convolved(built)), built)):
         assert not mended(lowered(y=later))
 
 
 def test_a_mend_kernel_reads_an_output_and_not_the_copy():
-    made = product(X)
-    assert not mended(lowered(y=convolved(made), made=made))
+    built = product(X)
+    assert not mended(lowered(y=convolved(built), made=built))
 
 
 def test_a_mend_kernel_reads_the_copy_where_nothing_else_is_there():
-    found = lowered(y=convolved(product(X)))
-    assert len(mended(found)) == 1
-    assert found.arena_bytes == 2 * TILES + PADDED
+    lowering = lowered(y=convolved(product(X)))
+    assert len(mended(lowering)) == 1
+    assert lowering.arena_bytes == 2 * TILES + PADDED
 
 
 def test_of_a_mended_convolution_one_map_is_read_again():

@@ -30,9 +30,9 @@ def found(*outputs):
 def test_codes_are_stored_and_not_what_is_made_of_them():
     sums, q = coded()
     y = b.map_("mul", b.cast(q, FLOAT), b.scalar(0.5, b.cast(q, FLOAT)))
-    made = found(y)
-    assert (made[q], made[y]) == (q, q)
-    assert sums not in made
+    built = found(y)
+    assert (built[q], built[y]) == (q, q)
+    assert sums not in built
 
 
 def test_sums_that_others_read_are_stored_as_they_are():
@@ -45,9 +45,9 @@ def test_what_two_contractions_make_belongs_to_neither():
     x, w = (apply(Param(n, Type((8, 8), INT8))) for n in "xv")
     other = b.cast(apply(Contract((0, 1), (1, 2), (0, 2), INT32), x, w), INT8)
     y = b.map_("min", b.cast(p, FLOAT), b.cast(other, FLOAT))
-    made = found(y)
-    assert (made[p], made[other]) == (p, other)
-    assert y not in made
+    built = found(y)
+    assert (built[p], built[other]) == (p, other)
+    assert y not in built
 
 
 def test_floats_of_a_product_are_no_narrower():

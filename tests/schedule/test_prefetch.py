@@ -45,16 +45,16 @@ def lowered(make, least=1, shape=(130, 600), dtype=DataType.FLOAT):
     return native.lower(graph, {}, Sizes({N.name: 200}), machine=machine)
 
 
-def fetches(found):
-    return re.findall("fetch (.*)", print_kernels(found.module.kernels))
+def fetches(lowering):
+    return re.findall("fetch (.*)", print_kernels(lowering.module.kernels))
 
 
 def test_the_second_fold_asks_for_the_next_two_rows():
-    found = lowered(normalised, 4 * 130 * 600)
-    assert [re.sub(r"([ir])\d+", r"\1", x) for x in fetches(found)] == ["in_x[1200 + 600*i + r]"] * 2
-    assert len(set(fetches(found))) == 2
-    assert "call void @llvm.prefetch" in native.text(found, choose(None))
-    text = print_kernels(found.module.kernels)
+    lowering = lowered(normalised, 4 * 130 * 600)
+    assert [re.sub(r"([ir])\d+", r"\1", x) for x in fetches(lowering)] == ["in_x[1200 + 600*i + r]"] * 2
+    assert len(set(fetches(lowering))) == 2
+    assert "call void @llvm.prefetch" in native.text(lowering, choose(None))
+    text = print_kernels(lowering.module.kernels)
     assert print_kernels(parse_kernels(text)) == text
 
 
@@ -71,13 +71,13 @@ def powers(x):
 
 
 def test_a_loop_that_keeps_its_row_in_scratch_asks_for_later_ones():
-    (found,) = fetches(lowered(powers, 2 * 4 * 130 * 600))
-    assert re.sub(r"([ir])\d+", r"\1", found) == "in_x[1200 + 600*i + r]"
+    (result,) = fetches(lowered(powers, 2 * 4 * 130 * 600))
+    assert re.sub(r"([ir])\d+", r"\1", result) == "in_x[1200 + 600*i + r]"
 
 
 def test_a_long_row_asks_for_the_next_one_block_by_block():
-    (found,) = fetches(lowered(powers, 1 << 20, (16, 50000)))
-    assert re.sub(r"([bir])\d+", r"\1", found) == "in_x[50000 + 32768*b + 50000*i + i]"
+    (result,) = fetches(lowered(powers, 1 << 20, (16, 50000)))
+    assert re.sub(r"([bir])\d+", r"\1", result) == "in_x[50000 + 32768*b + 50000*i + i]"
 
 
 def test_what_the_caches_hold_together_is_not_asked_for():
@@ -85,14 +85,16 @@ def test_what_the_caches_hold_together_is_not_asked_for():
 
 
 def test_rows_of_an_item_ask_for_those_of_the_next():
-    (found,) = fetches(lowered(powers, shape=(1300, 64)))
-    assert re.sub(r"([ir])\d+", r"\1", found) == "in_x[512 + 64*i + r]"
+    (result,) = fetches(lowered(powers, shape=(1300, 64)))
+    assert re.sub(r"([ir])\d+", r"\1", result) == "in_x[512 + 64*i + r]"
 
 
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("level", [None, Level.AVX2.value, Level.SSE2.value])
 @pytest.mark.parametrize("shape", [(130, 600), (131, 777), (N.dim, 600)])
 def test_nothing_else_comes_of_it(shape, level):
-    found = lowered(normalised, shape=shape)
-    assert fetches(found)
-    assert verify(found, choose(level), [{N.name: n} for n in ((1, 2, 77) if N.dim in shape else (1,))]) == ()
+    lowering = lowered(normalised, shape=shape)
+    assert fetches(lowering)
+    assert (
+        verify(lowering, choose(level), [{N.name: n} for n in ((1, 2, 77) if N.dim in shape else (1,))]) == ()
+    )

@@ -50,9 +50,9 @@ def computes_more(builder):
 def test_a_kernel_that_refuses_its_root_again_and_again_is_taken_apart(refusing):
     assert any(x.group.also for x in lowered().schedule.launches)  # the maximum, with the sum
     refusing(computes_more)
-    found = lowered()
-    assert [len(x.inlined) for x in found.schedule.launches] == [0] * 5
-    assert verify(found, choose(None), [{}]) == ()
+    lowering = lowered()
+    assert [len(x.inlined) for x in lowering.schedule.launches] == [0] * 5
+    assert verify(lowering, choose(None), [{}]) == ()
 
 
 def test_a_kernel_that_refuses_whatever_it_is_asked_is_told(refusing):

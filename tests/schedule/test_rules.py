@@ -45,21 +45,21 @@ def test_kernels_are_within_the_rules_and_their_text_comes_back(op):
 
 @pytest.mark.parametrize("folder", ["loops", "schedule", "codegen", "backends"])
 def test_what_makes_code_knows_no_primitive_by_its_class_and_no_setting_of_a_layer(folder):
-    found = set()
+    results = set()
     for path in (Path(anyrt.__file__).parent / folder).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.module is not None:
-                found |= {f"{node.module}.{name.name}" for name in node.names if name.name[0].isupper()}
-    known = {name for name in found if name.startswith(("anyrt.prims.", "anyrt.ops.", "anyrt.core.enums."))}
+                results |= {f"{node.module}.{name.name}" for name in node.names if name.name[0].isupper()}
+    known = {name for name in results if name.startswith(("anyrt.prims.", "anyrt.ops.", "anyrt.core.enums."))}
     assert known <= {"anyrt.prims.taprules.TapRule", "anyrt.core.enums.DataType"}
 
 
 def test_backends_take_of_scheduling_the_protocol_of_steps_alone():
-    found = set()
+    results = set()
     for path in (Path(anyrt.__file__).parent / "backends").rglob("*.py"):
         nodes = ast.walk(ast.parse(path.read_text()))
-        found |= {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
-    assert {name for name in found if name and name.startswith("anyrt.schedule")} == {"anyrt.schedule.step"}
+        results |= {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
+    assert {name for name in results if name and name.startswith("anyrt.schedule")} == {"anyrt.schedule.step"}
 
 
 def test_a_kernel_that_breaks_a_rule_is_not_compiled(monkeypatch):

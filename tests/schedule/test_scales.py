@@ -38,14 +38,14 @@ def lowered(*outputs, inputs=3, dtype=FLOAT):
     xs = [b.param(f"x{k}", SHAPE, dtype) for k in range(inputs)]
     ys = [(f"y{k}", make(x)) for k, (make, x) in enumerate(zip(outputs, xs, strict=True))]
     graph = own_scales(fold_constants(Graph(tuple((x.op.name, x) for x in xs), tuple(ys))))
-    found = native.lower(graph, constant_offsets(graph), Sizes({}))
-    assert verify(found, host(), [{}]) == ()
-    return found
+    lowering = native.lower(graph, constant_offsets(graph), Sizes({}))
+    assert verify(lowering, host(), [{}]) == ()
+    return lowering
 
 
-def loaded(found):
+def loaded(lowering):
     """How many kernels there are, and how many constants each of them loads."""
-    kernels = found.module.distinct
+    kernels = lowering.module.distinct
     return [sum(x.space is Space.CONST for x in buffers_in_order(k)) for k in kernels]
 
 

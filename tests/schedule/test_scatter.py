@@ -36,9 +36,9 @@ def symbols(x, at):
 @pytest.mark.parametrize("fn", ["last", "sum", "prod", "max", "min"])
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_scatters_agree_with_the_interpreter(axis, fn, level):
-    found = lowered(Scatter(axis, fn), (3, N.dim, 17), (3, M.dim, 17), level=level)
+    lowering = lowered(Scatter(axis, fn), (3, N.dim, 17), (3, M.dim, 17), level=level)
     points = [{N.name: n, M.name: m} for n, m in ((9, 5), (0, 0), (1, 1), (50, 3), (40, 40))]
-    assert verify(found, choose(level), points) == ()
+    assert verify(lowering, choose(level), points) == ()
 
 
 @pytest.mark.sampled(3)
@@ -49,8 +49,8 @@ def test_scatters_agree_with_the_interpreter(axis, fn, level):
 def test_every_type_is_moved_and_halves_are_rounded_each_time(dtype, index):
     fns = ["last"] if dtype is DataType.BOOL else ["last", "sum", "max"]
     for fn in fns:
-        found = lowered(Scatter(0, fn), (N.dim, 40), (M.dim, 40), dtype, index=index)
-        assert verify(found, choose(None), [{N.name: 9, M.name: 30}, {N.name: 2, M.name: 1}]) == ()
+        lowering = lowered(Scatter(0, fn), (N.dim, 40), (M.dim, 40), dtype, index=index)
+        assert verify(lowering, choose(None), [{N.name: 9, M.name: 30}, {N.name: 2, M.name: 1}]) == ()
 
 
 def rows(x, row, count):
@@ -65,10 +65,10 @@ def rows(x, row, count):
 
 
 def test_rows_on_several_axes_are_copied_and_stored_along_memory():
-    found = rows((N.dim, 3, 5, 4), (5, 4), M.dim)
-    text = print_kernels(found.module.kernels)
+    result = rows((N.dim, 3, 5, 4), (5, 4), M.dim)
+    text = print_kernels(result.module.kernels)
     assert "store out_y[20*v.0 + i9] = in_u[20*i8 + i9]" in text
-    assert verify(found, choose(None), [{N.name: n, M.name: m} for n, m in ((9, 5), (0, 4), (3, 90))]) == ()
+    assert verify(result, choose(None), [{N.name: n, M.name: m} for n, m in ((9, 5), (0, 4), (3, 90))]) == ()
 
 
 def test_threads_share_ranges_of_positions_of_what_is_long():
@@ -83,20 +83,20 @@ def test_data_that_is_transposed_is_copied_as_it_is_read():
     values = [b.param("x", (33, 9), DataType.FLOAT), b.param("at", (4, 33), DataType.INT32)]
     values.append(b.param("u", (4, 33), DataType.FLOAT))
     graph = Graph(tuple(zip(("x", "at", "u"), values, strict=True)), (("y", made(*values)),), {}, ())
-    found = native.lower(graph, constant_offsets(graph), Sizes({}), machine=REFERENCE)
-    assert [k.name for k in found.module.kernels] == ["scatter"]
-    assert verify(found, choose(None), [{}]) == ()
+    lowering = native.lower(graph, constant_offsets(graph), Sizes({}), machine=REFERENCE)
+    assert [k.name for k in lowering.module.kernels] == ["scatter"]
+    assert verify(lowering, choose(None), [{}]) == ()
 
 
 def test_indices_that_the_rest_of_an_axis_lacks_leave_it_as_it_is():
     for axis in range(3):
-        found = lowered(Scatter(axis), (3, N.dim, 17), (2, M.dim, 5))
-        assert verify(found, choose(None), [{N.name: 9, M.name: 5}, {N.name: 9, M.name: 9}]) == ()
+        lowering = lowered(Scatter(axis), (3, N.dim, 17), (2, M.dim, 5))
+        assert verify(lowering, choose(None), [{N.name: 9, M.name: 5}, {N.name: 9, M.name: 9}]) == ()
 
 
 def test_one_update_is_combined_with_what_was_copied_before():
-    found = lowered(Scatter(0, "sum"), (2000,), (1,), DataType.INT32)
-    assert verify(found, choose(None), [{}]) == ()
+    lowering = lowered(Scatter(0, "sum"), (2000,), (1,), DataType.INT32)
+    assert verify(lowering, choose(None), [{}]) == ()
 
 
 def test_an_item_without_indices_reads_those_of_another_one():
@@ -112,5 +112,5 @@ def test_single_elements_are_listed_before_those_of_a_range_are_stored(count):
     values["u"] = b.param("u", (count,), DataType.FLOAT)
     graph = Graph(tuple(values.items()), (("y", apply(Scatter(0, "sum"), *values.values())),), {}, ())
     machine = choose(None).limited(REFERENCE)
-    found = native.lower(graph, constant_offsets(graph), Sizes(), machine=machine)
-    assert verify(found, choose(None), [{}]) == ()
+    lowering = native.lower(graph, constant_offsets(graph), Sizes(), machine=machine)
+    assert verify(lowering, choose(None), [{}]) == ()

@@ -25,13 +25,13 @@ def lowered(y, *inputs, sizes=({},)):
     symbols = (Symbol(N, "x", 0),) if any(N.dim in x.shape for x in inputs) else ()
     ins = tuple((x.op.name, x) for x in inputs)
     graph = Graph(ins, (("y", y),), {}, symbols)
-    found = native.lower(graph, constant_offsets(graph), Sizes(sizes[0]))
-    assert verify(found, host(), list(sizes)) == ()
-    return found
+    lowering = native.lower(graph, constant_offsets(graph), Sizes(sizes[0]))
+    assert verify(lowering, host(), list(sizes)) == ()
+    return lowering
 
 
-def kernels(found):
-    return len({id(call.kernel) for call in found.module.calls})
+def kernels(result):
+    return len({id(call.kernel) for call in result.module.calls})
 
 
 def steps(x, count, width, start=lambda t: t):
@@ -61,8 +61,8 @@ def test_steps_may_walk_backwards():
 @pytest.mark.parametrize("axis", [0, 1])
 def test_the_operands_of_a_concatenation_share_a_kernel(shape, axis):
     inputs = [b.param("x" if k == 0 else f"x{k}", shape, FLOAT) for k in range(9)]
-    found = lowered(b.concat(inputs, axis), *inputs, sizes=({"x.0": 3}, {"x.0": 30}))
-    assert kernels(found) == 1
+    lowering = lowered(b.concat(inputs, axis), *inputs, sizes=({"x.0": 3}, {"x.0": 30}))
+    assert kernels(lowering) == 1
 
 
 def test_gates_of_one_step_stay_apart_in_the_kernel_of_all_steps():
@@ -81,16 +81,16 @@ def test_gates_of_one_step_stay_apart_in_the_kernel_of_all_steps():
 def test_what_reads_all_of_a_tensor_knows_all_of_it():
     x = b.param("x", (6, 30), FLOAT)
     first, last = (b.slice_(x, (t, 0), (1, 30), (1, 1)) for t in (1, 4))
-    found = lowered(b.map_("add", x, b.map_("mul", first, last)), x)
-    (call,) = found.module.calls
+    lowering = lowered(b.map_("add", x, b.map_("mul", first, last)), x)
+    (call,) = lowering.module.calls
     assert call.first == {}
 
 
 def test_elements_that_share_bytes_are_counted_from_the_tensors_first():
     x = b.param("x", (6, 5), DataType.INT4)
     rows = [b.cast(b.slice_(x, (t, 0), (1, 5), (1, 1)), FLOAT) for t in range(6)]
-    found = lowered(b.map_("add", rows[1], rows[4]), x)
-    assert [call.first for call in found.module.calls] == [{}]
+    lowering = lowered(b.map_("add", rows[1], rows[4]), x)
+    assert [call.first for call in lowering.module.calls] == [{}]
     assert walk_of(rows[1].args[0], x) is None
 
 
@@ -104,8 +104,8 @@ def test_what_may_be_empty_is_counted_from_the_tensors_first():
 
 def test_a_call_says_where_its_part_begins():
     x = b.param("x", (6, 30), FLOAT)
-    found = lowered(b.map_("neg", b.slice_(x, (2, 4), (3, 5), (1, 2))), x)
-    (call,) = found.module.calls
+    lowering = lowered(b.map_("neg", b.slice_(x, (2, 4), (3, 5), (1, 2))), x)
+    (call,) = lowering.module.calls
     assert [(formal.size, at) for formal, at in call.first.items()] == [(69, 64)]
 
 
@@ -114,11 +114,13 @@ def test_a_bound_kernel_is_the_one_that_would_have_been_made(step):
     x = b.param("x", (N.dim, 60), FLOAT)
     start = 40 if step < 0 else 10
     part = b.slice_(x, (0, start), (N.dim, 11), (1, step))
-    found = lowered(b.concat([part, b.map_("abs", part)], 1), x, sizes=({"x.0": 7},))
-    (schedule,) = found.schedules
+    lowering = lowered(b.concat([part, b.map_("abs", part)], 1), x, sizes=({"x.0": 7},))
+    (schedule,) = lowering.schedules
     for launch in schedule.launches:
-        made = [s.result for s in schedule.trace(launch) if not isinstance(s.result, Fail)][-1]
-        assert print_kernels([launch.kernel]).split("kernel ")[1] == print_kernels([made]).split("kernel ")[1]
+        built = [s.result for s in schedule.trace(launch) if not isinstance(s.result, Fail)][-1]
+        assert (
+            print_kernels([launch.kernel]).split("kernel ")[1] == print_kernels([built]).split("kernel ")[1]
+        )
 
 
 def test_a_view_walks_with_a_stride_for_each_axis():

@@ -32,9 +32,9 @@ def lowered(rows: Dim, width: Dim, out: int) -> native.Lowered:
     return native.lower(graph, constant_offsets(graph), Sizes({ROWS.name: 9, WIDTH.name: 50}))
 
 
-def classes(found: native.Lowered) -> list[int]:
+def classes(lowering: native.Lowered) -> list[int]:
     """The classes of tables that are read, 0 for what works with any."""
-    text = print_kernels(found.module.kernels)
+    text = print_kernels(lowering.module.kernels)
     tables = re.findall(r"buffer pos\d+(?:\.\d)? i32 .* offset \d+(.*)", text)
     return [int(x.partition("slope ")[2] or 0) for x in tables]
 
@@ -53,22 +53,22 @@ def classes(found: native.Lowered) -> list[int]:
     ],
 )
 def test_only_versions_that_may_run_are_written(rows, width, out, wanted):
-    found = lowered(rows, width, out)
-    assert classes(found) == wanted
+    lowering = lowered(rows, width, out)
+    assert classes(lowering) == wanted
     sizes = [{ROWS.name: m, WIDTH.name: n} for m, n in ((1, 1), (1, 75), (9, 150), (9, 300), (9, 512))]
-    assert verify(found, host(), sizes) == ()
+    assert verify(lowering, host(), sizes) == ()
 
 
-@pytest.mark.parametrize(("depth", "wanted"), [(1, 0), (12, 0), (13, 1), (40, 1)])
-def test_a_product_picks_repeated_lanes_from_registers_of_large_operands_only(depth, wanted):
+@pytest.mark.parametrize(("depth", "expected"), [(1, 0), (12, 0), (13, 1), (40, 1)])
+def test_a_product_picks_repeated_lanes_from_registers_of_large_operands_only(depth, expected):
     x = b.param("x", (depth, 20), DataType.FLOAT)
     w = b.const(np.linspace(-1, 1, 3 * depth).reshape(depth, 3), DataType.FLOAT)
     product = b.contract("km,kn->mn", x, w)
     y = b.taps(product, 0, 33, Nearest(Coordinate.HALF_PIXEL, Selector.FORMULA, Rounding.HALF_UP))
     graph = Graph((("x", x),), (("y", y),), {})
-    found = native.lower(graph, constant_offsets(graph), Sizes({}))
-    assert classes(found) == [wanted]
-    assert verify(found, host(), [{}]) == ()
+    lowering = native.lower(graph, constant_offsets(graph), Sizes({}))
+    assert classes(lowering) == [expected]
+    assert verify(lowering, host(), [{}]) == ()
 
 
 def test_what_never_has_elements_needs_no_table():

@@ -19,8 +19,8 @@ def lowered(x: Value, y: Value) -> native.Lowered:
     return native.lower(Graph((("x", x),), (("y", y),)), {}, Sizes())
 
 
-def text(found: native.Lowered) -> list[str]:
-    return print_kernels(found.module.kernels).splitlines()
+def text(result: native.Lowered) -> list[str]:
+    return print_kernels(result.module.kernels).splitlines()
 
 
 def terms(index: str) -> list[str]:
@@ -45,15 +45,15 @@ def rows_with_reversed_bits() -> native.Lowered:
 
 
 def test_six_splits_take_all_divisions_away():
-    found = reversed_bits(7)
-    assert not any("floordiv" in line or "mod(" in line for line in text(found))
-    assert sum("0.. < 2 {" in line for line in text(found)) == 7
-    assert verify(found, host(), [{}]) == ()
+    result = reversed_bits(7)
+    assert not any("floordiv" in line or "mod(" in line for line in text(result))
+    assert sum("0.. < 2 {" in line for line in text(result)) == 7
+    assert verify(result, host(), [{}]) == ()
 
 
 def test_after_six_splits_an_index_that_still_divides_stays_and_is_right():
-    found = reversed_bits(8)
-    *loops, store = text(found)[3:11]
+    result = reversed_bits(8)
+    *loops, store = text(result)[3:11]
     assert [re.sub(r" i\d+ 0", "", line.strip()) for line in loops] == [
         "for serial.. < 4 {",
         *["for serial.. < 2 {"] * 4,
@@ -63,14 +63,14 @@ def test_after_six_splits_an_index_that_still_divides_stays_and_is_right():
     write, read = (terms(x) for x in re.findall(r"\[(.*?)\]", store))
     assert write == ["16*i", "2*i", "32*i", "4*i", "64*i", "8*i", "i"]
     assert read == ["128*i", "16*i", "2*mod(i, 2)", "32*i", "4*i", "64*i", "8*i", "floordiv(i, 2)"]
-    assert verify(found, host(), [{}]) == ()
+    assert verify(result, host(), [{}]) == ()
 
 
 def test_rows_that_a_resize_keeps_are_split_six_times_too():
-    found = rows_with_reversed_bits()
-    reads = [terms(line.split("abs(in_x[")[1].split("])")[0]) for line in text(found) if "abs(" in line]
+    result = rows_with_reversed_bits()
+    reads = [terms(line.split("abs(in_x[")[1].split("])")[0]) for line in text(result) if "abs(" in line]
     assert reads == [
         ["128*i", "16*i", "2*mod(i, 2)", "256*v", "32*i", "4*i", "64*i", "8*i", "floordiv(i, 2)"],
         ["128*i", "16*i", "2*i", "256*v", "32*i", "4*floordiv(i, 2)", "64*i", "8*mod(i, 2)", "i"],
     ]
-    assert verify(found, host(), [{}]) == ()
+    assert verify(result, host(), [{}]) == ()

@@ -77,8 +77,8 @@ def attention(rows, keys, dtype=F, batch=1, mask=False, seen=None):
 
 
 def symbols(*values):
-    found = ((s, v.op.name, k) for v in values for k, d in enumerate(v.shape) for s in (M, N) if d == s.dim)
-    return tuple({s: Symbol(s, name, k) for s, name, k in reversed([*found])}.values())
+    result = ((s, v.op.name, k) for v in values for k, d in enumerate(v.shape) for s in (M, N) if d == s.dim)
+    return tuple({s: Symbol(s, name, k) for s, name, k in reversed([*result])}.values())
 
 
 def lowered(graph, machine=SMALL):
@@ -115,9 +115,9 @@ def case(name):
 
 @pytest.mark.parametrize("name", CASES)
 def test_each_is_one_kernel_that_agrees_with_the_interpreter(name):
-    made, (_, sizes) = case(name), CASES[name]
-    assert [x.kind for x in made.schedules[0].launches] == ["fused tile"]
-    assert [(m.kernel, m.finding, m.sizes) for m in verify(made, host(), sizes)] == []
+    built, (_, sizes) = case(name), CASES[name]
+    assert [x.kind for x in built.schedules[0].launches] == ["fused tile"]
+    assert [(m.kernel, m.finding, m.sizes) for m in verify(built, host(), sizes)] == []
 
 
 def separable_truth(x):
@@ -143,38 +143,38 @@ TRUTH = {
 }
 
 
-def by_native_code(made, sizes, given):
-    trial = Trial(load(made, host()), sizes)
-    for name, value in made.graph.inputs:
-        trial.write(made.schedules[0].buffers[value], given[name], value.dtype)
+def by_native_code(built, sizes, inputs):
+    trial = Trial(load(built, host()), sizes)
+    for name, value in built.graph.inputs:
+        trial.write(built.schedules[0].buffers[value], inputs[name], value.dtype)
     trial.run()
-    ((_, y),) = made.graph.outputs
+    ((_, y),) = built.graph.outputs
     shape = tuple(evaluate(d, sizes) for d in y.shape)
-    return trial.read(made.schedules[0].buffers[y], y.dtype, shape)
+    return trial.read(built.schedules[0].buffers[y], y.dtype, shape)
 
 
-def with_every_access_checked(made, sizes, given):
-    return InterpTarget().run(job(made, sizes), given).outputs["y"]
+def with_every_access_checked(built, sizes, inputs):
+    return InterpTarget().run(job(built, sizes), inputs).outputs["y"]
 
 
 @pytest.mark.parametrize("run", [by_native_code, with_every_access_checked])
 @pytest.mark.parametrize("name", TRUTH)
 def test_each_is_right_beside_float64(name, run):
     graph, (*_, sizes) = CASES[name]
-    given = random_inputs(graph, sizes)
-    if "mask" in given:
-        given["mask"][..., 3] = True  # a row sees something
-    got, wanted = run(case(name), sizes, given), TRUTH[name](**given)
-    assert got.shape == wanted.shape
-    assert np.abs(got - wanted).max() < 2e-6 * np.abs(wanted).max()
+    inputs = random_inputs(graph, sizes)
+    if "mask" in inputs:
+        inputs["mask"][..., 3] = True  # a row sees something
+    got, expected = run(case(name), sizes, inputs), TRUTH[name](**inputs)
+    assert got.shape == expected.shape
+    assert np.abs(got - expected).max() < 2e-6 * np.abs(expected).max()
 
 
 @pytest.mark.parametrize("sizes", [(2, 0, 4, 3), (0, 2, 4, 3), (2, 3, 0, 3)])
 def test_contractions_without_rows_have_no_stages(sizes):
     batch, rows, terms, columns = sizes
     x = b.param("x", (batch, rows, terms), F)
-    made = b.contract("bmk,kn->bmn", x, const(weights(terms, columns), F))
-    graph = Graph((("x", x),), (("y", b.contract("bmn,np->bmp", made, const(weights(columns, 5), F))),))
+    built = b.contract("bmk,kn->bmn", x, const(weights(terms, columns), F))
+    graph = Graph((("x", x),), (("y", b.contract("bmn,np->bmp", built, const(weights(columns, 5), F))),))
     assert verify(lowered(graph), host(), [{}]) == ()
 
 
@@ -199,9 +199,9 @@ def test_a_stage_stores_the_codes_behind_a_clamp():
     codes = b.map_("round", b.map_("mul", y, b.scalar(16.0, y)))
     most = b.scalar(127.0, y)
     codes = b.cast(b.map_("select", b.map_("lt", codes, most), codes, most), DataType.INT8)
-    made = lowered(replace(graph, outputs=(("y", codes),)))
-    assert [x.kind for x in made.schedules[0].launches] == ["fused tile"]
-    assert verify(made, host(), [{}]) == ()
+    lowering = lowered(replace(graph, outputs=(("y", codes),)))
+    assert [x.kind for x in lowering.schedules[0].launches] == ["fused tile"]
+    assert verify(lowering, host(), [{}]) == ()
 
 
 @pytest.mark.parametrize(("dtype", "kernels"), [(F, 1), (HALF, 2)])
@@ -210,8 +210,8 @@ def test_a_stage_saves_bytes(dtype, kernels):
     x = b.param("x", (2, 301, 64), dtype)
     rows = b.contract("bmk,kn->bmn", x, const(weights(64, 64), dtype))
     y = b.contract("bmk,kn->bmn", rows, const(weights(64, 20), dtype))
-    made = lowered(Graph((("x", x),), (("y", y),)), replace(REFERENCE, l2_bytes=3 * 2 * 301 * 64))
-    assert len(made.schedules[0].launches) == kernels
+    lowering = lowered(Graph((("x", x),), (("y", y),)), replace(REFERENCE, l2_bytes=3 * 2 * 301 * 64))
+    assert len(lowering.schedules[0].launches) == kernels
 
 
 def test_what_others_read_is_no_stage():
@@ -226,9 +226,9 @@ def test_what_all_items_need_is_made_before():
     """The rows of x · w, but not the whole of u · w, which each tile is multiplied with."""
     x, u = b.param("x", (301, 24), F), b.param("u", (16, 24), F)
     rows, whole = (b.contract("mk,kn->mn", v, const(weights(24, n), F)) for v, n in ((x, 16), (u, 20)))
-    made = lowered(Graph((("x", x), ("u", u)), (("y", b.contract("mk,kn->mn", rows, whole)),)))
-    assert [x.kind for x in made.schedules[0].launches] == ["contraction", "fused tile"]
-    assert verify(made, host(), [{}]) == ()
+    lowering = lowered(Graph((("x", x), ("u", u)), (("y", b.contract("mk,kn->mn", rows, whole)),)))
+    assert [x.kind for x in lowering.schedules[0].launches] == ["contraction", "fused tile"]
+    assert verify(lowering, host(), [{}]) == ()
 
 
 def test_rows_that_are_read_in_another_order_are_no_stage():
@@ -296,13 +296,13 @@ def test_the_price_takes_what_was_measured_to_be_faster(graph, kernels):
 def test_what_a_mask_excludes_stays_hidden_in_an_item():
     """NaN among the values of keys that no row sees."""
     graph, (sizes,) = CASES["mask"]
-    given = random_inputs(graph, sizes)
-    given["mask"][...] = np.arange(29) % 5 != 3
-    given["v"][:, :, 3::5] = np.nan
-    got = by_native_code(lowered(graph), sizes, given)
-    given["v"] = np.nan_to_num(given["v"])
-    wanted = attention_truth(**given)
-    assert np.abs(got - wanted).max() < 2e-6 * np.abs(wanted).max()
+    inputs = random_inputs(graph, sizes)
+    inputs["mask"][...] = np.arange(29) % 5 != 3
+    inputs["v"][:, :, 3::5] = np.nan
+    got = by_native_code(lowered(graph), sizes, inputs)
+    inputs["v"] = np.nan_to_num(inputs["v"])
+    expected = attention_truth(**inputs)
+    assert np.abs(got - expected).max() < 2e-6 * np.abs(expected).max()
 
 
 def sliding(y):
@@ -326,11 +326,11 @@ def test_what_is_mended_is_made_as_a_whole():
     for _ in range(2):
         y = b.contract("nchwij,kcij->nkhw", sliding(y), const(weights(32, 32, 3, 3), F))
     y = b.contract("nchw,oc->nohw", y, const(weights(16, 32), F))
-    made = by_tiles_of_images(Graph((("x", x),), (("y", y),)))
-    kinds = {x.kind for x in made.schedules[0].launches}
+    built = by_tiles_of_images(Graph((("x", x),), (("y", y),)))
+    kinds = {x.kind for x in built.schedules[0].launches}
     assert "mend" in kinds
     assert "fused tile" not in kinds
-    assert verify(made, host(), [{}]) == ()
+    assert verify(built, host(), [{}]) == ()
 
 
 def test_a_convolution_by_tiles_leaves_their_stages_to_others():
@@ -339,13 +339,13 @@ def test_a_convolution_by_tiles_leaves_their_stages_to_others():
     first = b.contract("nchwij,kcij->nkhw", sliding(x), const(weights(32, 32, 3, 3), F))
     inner = b.contract("nchwij,cij->nchw", sliding(first), const(weights(32, 3, 3), F))
     y = b.contract("nchw,oc->nohw", inner, const(weights(16, 32), F))
-    made = by_tiles_of_images(Graph((("x", x),), (("y", y),)))
-    kinds = [x.kind for x in made.schedules[0].launches]
+    built = by_tiles_of_images(Graph((("x", x),), (("y", y),)))
+    kinds = [x.kind for x in built.schedules[0].launches]
     assert kinds.count("fused tile") == 1
     assert "mend" in kinds
-    assert verify(made, host(), [{}]) == ()
+    assert verify(built, host(), [{}]) == ()
 
 
 def test_what_the_second_cache_holds_between_two_kernels_is_no_stage():
-    made = lowered(CASES["odd"][0], machine=REFERENCE)
-    assert [x.kind for x in made.schedules[0].launches] == ["window", "contraction"]
+    lowering = lowered(CASES["odd"][0], machine=REFERENCE)
+    assert [x.kind for x in lowering.schedules[0].launches] == ["window", "contraction"]

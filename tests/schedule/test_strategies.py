@@ -41,8 +41,8 @@ def test_steps_that_share_a_decision_are_left_out_and_replaced_like_others():
     idle = Step("idle too", IDLE.apply)
     edited = STRATEGIES.without("peel").instead("accumulate", IDLE).instead("idle", idle)
     usual = names_of(STRATEGIES.of("contraction"))
-    wanted = tuple("idle too" if n == "accumulate" else n for n in usual if n != "peel")
-    assert names_of(edited.of("contraction")) == wanted
+    expected = tuple("idle too" if n == "accumulate" else n for n in usual if n != "peel")
+    assert names_of(edited.of("contraction")) == expected
 
 
 def test_a_decision_is_taken_once_of_the_kernel_that_steps_before_have_left():

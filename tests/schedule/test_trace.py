@@ -54,23 +54,23 @@ def parts(x):
     ids=["map", "rows, twice", "photograph", "parts", "past the caches"],
 )
 def test_the_last_step_gives_the_kernel_that_is_called(make, shape, dtype):
-    found = lowered(make, shape, dtype)
-    for launch in found.schedule.launches:
-        kernels = [s.result for s in found.schedule.trace(launch) if not isinstance(s.result, Fail)]
+    lowering = lowered(make, shape, dtype)
+    for launch in lowering.schedule.launches:
+        kernels = [s.result for s in lowering.schedule.trace(launch) if not isinstance(s.result, Fail)]
         assert kernels[-1] == launch.kernel
         assert kernels[0].var.extent == 1
 
 
 def test_steps_that_do_not_apply_say_why():
-    found = lowered(lambda x: b.map_("exp", x), (7, 5))
-    steps = {s.step: s.result for s in found.schedule.trace(found.schedule.launches[0])}
+    lowering = lowered(lambda x: b.map_("exp", x), (7, 5))
+    steps = {s.step: s.result for s in lowering.schedule.trace(lowering.schedule.launches[0])}
     assert steps["tile"] == Fail("nothing is read across memory")
     assert steps["non-temporal stores"] == Fail("its results fit the caches")
 
 
 def test_what_is_written_past_the_caches_is_marked_last():
-    found = lowered(lambda x: b.transpose(x, (1, 0)), (N.dim, 4096))
-    step = found.schedule.trace(found.schedule.launches[0])[-1]
+    lowering = lowered(lambda x: b.transpose(x, (1, 0)), (N.dim, 4096))
+    step = lowering.schedule.trace(lowering.schedule.launches[0])[-1]
     assert (step.step, "nontemporal" in print_kernels([step.result])) == ("non-temporal stores", True)
 
 

@@ -54,14 +54,14 @@ def feeds(kind):
 @pytest.mark.parametrize("dtype", TYPES)
 def test_an_update_is_written_where_its_input_lies(dtype):
     graph = written(dtype)
-    low, given = lowered(graph), feeds(TYPES[dtype])
+    low, inputs = lowered(graph), feeds(TYPES[dtype])
     trial, buffers = Trial(load(low, host()), {}), low.schedule.buffers
     for name, value in graph.inputs:
-        trial.write(buffers[value], given[name], value.dtype)
+        trial.write(buffers[value], inputs[name], value.dtype)
     trial.run()
     (y,) = (v for _, v in graph.outputs)
     assert buffers[y] == buffers[graph.inputs[0][1]]
-    assert (trial.read(buffers[y], dtype, y.shape) == interpret(graph, given)["y"]).all()
+    assert (trial.read(buffers[y], dtype, y.shape) == interpret(graph, inputs)["y"]).all()
     assert verify(low, host(), [{}]) == ()
 
 

@@ -25,8 +25,8 @@ def sums(first: Sym, second: Sym, shape: tuple[int, ...] | None = None) -> Graph
 
 
 def test_two_sizes_that_meet_may_be_equal():
-    found = versions(sums(Sym("x.0", 1, 8), Sym("y.0", 1, 8)))
-    assert [str(v.guard) for v in found] == ["eq(x.0, y.0)", "1"]
+    result = versions(sums(Sym("x.0", 1, 8), Sym("y.0", 1, 8)))
+    assert [str(v.guard) for v in result] == ["eq(x.0, y.0)", "1"]
 
 
 def test_many_sizes_that_meet_may_be_equal():
@@ -51,8 +51,11 @@ def test_an_operand_that_only_tells_a_size_meets_no_other():
     graph = sums(first, second)
     number = b.param("n", (), DataType.INT64)
     ((_, total),) = graph.outputs
-    told = apply(Checked(()), total, number)
-    assert [str(v.guard) for v in versions(replace(graph, outputs=(("z", told),)))] == ["eq(x.0, y.0)", "1"]
+    reported = apply(Checked(()), total, number)
+    assert [str(v.guard) for v in versions(replace(graph, outputs=(("z", reported),)))] == [
+        "eq(x.0, y.0)",
+        "1",
+    ]
 
 
 def test_what_a_reshape_asks_for_may_exclude_that_sizes_are_equal():

@@ -27,8 +27,8 @@ def kernels(out: Value) -> list[str]:
     inputs = tuple((v.op.name, v) for v in walk([out]) if isinstance(v.op, Param))
     graph = Graph(inputs, (("y", out),))
 
-    made = schedule(Task(graph, Sizes({}), REFERENCE, ONE_VERSION))
-    text = print_kernels([launch.kernel for launch in made.launches])
+    scheduled = schedule(Task(graph, Sizes({}), REFERENCE, ONE_VERSION))
+    text = print_kernels([launch.kernel for launch in scheduled.launches])
     text = re.sub(r"(for \w+) \w+ 0\.\. < (.*) {", r"\1 \2", text)
     text = re.sub(r"(store \w+|fold \w+ \w+)\b.*", r"\1", text)
     text = re.sub(r"kernel \"\w+\" \w+ 0\.\. < (.*) work .*", r"kernel: \1", text)
@@ -77,8 +77,8 @@ def test_layer_normalisation_keeps_a_row_in_cache_and_folds_it_twice():
 
 def test_many_rows_are_folded_two_at_a_time():
     d, inverse = centred(b.param("x", (65, 520), DataType.FLOAT), 1, 520)
-    found = kernels(b.map_("mul", d, inverse))
-    assert found == [
+    listing = kernels(b.map_("mul", d, inverse))
+    assert listing == [
         'kernel: 33',
         '  for vector 520',
         '    fold acc add',
@@ -91,8 +91,8 @@ def test_many_rows_are_folded_two_at_a_time():
 
 def test_many_short_rows_are_folded_in_batches():
     d, inverse = centred(b.param("x", (13, 5, 512), DataType.FLOAT), 2, 512)
-    found = kernels(b.map_("mul", d, inverse))
-    assert found == [
+    listing = kernels(b.map_("mul", d, inverse))
+    assert listing == [
         'kernel: 9',
         '  for serial 8',
         '    for vector 512',
@@ -110,8 +110,8 @@ def test_many_short_rows_are_folded_in_batches():
 
 def test_the_channels_of_a_photograph_are_one_flat_row():
     x = b.cast(b.param("x", (1, 20, 30, 3), DataType.UINT8), DataType.FLOAT)
-    found = kernels(b.taps(b.taps(x, 2, 60, BILINEAR), 1, 40, BILINEAR))
-    assert [line for line in found if "vector" in line] == [
+    listing = kernels(b.taps(b.taps(x, 2, 60, BILINEAR), 1, 40, BILINEAR))
+    assert [line for line in listing if "vector" in line] == [
         '      for vector 180',
         '      for vector 180',
         '    for vector 180',
@@ -120,8 +120,8 @@ def test_the_channels_of_a_photograph_are_one_flat_row():
 
 def test_planes_of_a_photograph_share_the_rows_that_are_kept():
     x = b.cast(b.param("x", (1, 20, 30, 3), DataType.UINT8), DataType.FLOAT)
-    found = kernels(resized(b.transpose(x, (0, 3, 1, 2)), 40, 60))
-    assert [line for line in found if "vector" in line or "serial 3" in line] == [
+    listing = kernels(resized(b.transpose(x, (0, 3, 1, 2)), 40, 60))
+    assert [line for line in listing if "vector" in line or "serial 3" in line] == [
         '      for vector 180',
         '      for vector 180',
         '    for serial 3',
@@ -172,8 +172,8 @@ def test_rows_of_powers_are_folded_one_at_a_time():
 def test_statistics_that_a_resize_reads_are_folded_in_a_kernel_of_their_own():
     x = b.reshape(b.param("x", (1, 8, 16, 16), DataType.FLOAT), (1, 4, 512))
     d, inverse = centred(x, 2, 512)
-    found = kernels(resized(b.reshape(b.map_("mul", d, inverse), (1, 8, 16, 16)), 32, 32))
-    assert [line for line in found if line.startswith(("kernel", "  store v", "  for vector 512"))] == [
+    listing = kernels(resized(b.reshape(b.map_("mul", d, inverse), (1, 8, 16, 16)), 32, 32))
+    assert [line for line in listing if line.startswith(("kernel", "  store v", "  for vector 512"))] == [
         'kernel: 4',
         '  for vector 512',
         '  for vector 512',
@@ -183,8 +183,8 @@ def test_statistics_that_a_resize_reads_are_folded_in_a_kernel_of_their_own():
 
 
 def test_a_bilinear_resize_keeps_the_rows_that_it_reads_again():
-    found = kernels(resized(b.param("x", (1, 3, 20, 30), DataType.FLOAT), 40, 60))
-    assert [line for line in found if "for serial" not in line and "kernel" not in line] == [
+    listing = kernels(resized(b.param("x", (1, 3, 20, 30), DataType.FLOAT), 40, 60))
+    assert [line for line in listing if "for serial" not in line and "kernel" not in line] == [
         '  store tags',
         '    if ne(tags[mod(v.0, 2)], e) {',
         '      for vector 60',
@@ -201,8 +201,8 @@ def test_a_bilinear_resize_keeps_the_rows_that_it_reads_again():
 
 def test_a_heavy_operand_of_a_resize_is_computed_once_for_each_row():
     x = b.param("x", (1, 3, 20, 30), DataType.FLOAT)
-    found = kernels(resized(b.map_("mul", x, b.map_("sigmoid", x)), 40, 60))
-    assert [line for line in found if "for vector" in line] == [
+    listing = kernels(resized(b.map_("mul", x, b.map_("sigmoid", x)), 40, 60))
+    assert [line for line in listing if "for vector" in line] == [
         '      for vector 30',
         '      for vector 60',
         '      for vector 30',
@@ -231,8 +231,8 @@ def test_an_image_that_grows_is_transposed_while_it_is_small():
 def test_a_photograph_that_grows_is_transposed_by_the_kernel_that_resizes():
     x = b.param("x", (1, 3, 16, 16), DataType.FLOAT)
     large = b.transpose(resized(x, 32, 48), (0, 2, 3, 1))
-    found = kernels(simplify(Graph((("x", x),), (("y", large),))).outputs[0][1])
-    assert [line for line in found if "kernel" in line] == ["kernel: 8"]
+    listing = kernels(simplify(Graph((("x", x),), (("y", large),))).outputs[0][1])
+    assert [line for line in listing if "kernel" in line] == ["kernel: 8"]
 
 
 def test_a_factor_for_each_channel_is_not_computed_again_by_every_tile():
@@ -255,8 +255,8 @@ def test_a_transpose_reads_and_writes_whole_cache_lines():
 
 def test_parts_of_a_concatenation_are_written_in_place_with_what_computes_them():
     x, y = b.param("x", (100, 200), DataType.FLOAT), b.param("y", (30, 200), DataType.FLOAT)
-    found = kernels(b.concat([b.map_("neg", x), y], 0))
-    assert [line for line in found if "for" not in line] == [
+    listing = kernels(b.concat([b.map_("neg", x), y], 0))
+    assert [line for line in listing if "for" not in line] == [
         'kernel: 5',
         '    store out_y',
         'kernel: 1',
@@ -283,8 +283,8 @@ def test_a_costly_value_with_many_users_is_stored_once():
 def test_rows_whose_reductions_differ_get_kernels_of_their_own():
     x = b.param("x", (32, 48), DataType.FLOAT)
     y = b.map_("add", b.map_("sub", x, b.reduce_("sum", x, (0,))), b.reduce_("max", x, (1,)))
-    found = [line.strip() for line in kernels(y) if "for" not in line]
-    assert found == [
+    results = [line.strip() for line in kernels(y) if "for" not in line]
+    assert results == [
         "kernel: 32",
         "fold acc max",
         "store v",
@@ -325,9 +325,9 @@ def narrowed_product(rows: int) -> Value:
 
 
 def test_rows_that_dots_sum_are_stored_as_these_read_them():
-    found = kernels(narrowed_product(8))
-    assert sum("kernel" in line for line in found) == 3
-    assert [line.strip() for line in found if "store" in line] == [
+    listing = kernels(narrowed_product(8))
+    assert sum("kernel" in line for line in listing) == 3
+    assert [line.strip() for line in listing if "store" in line] == [
         "store v",
         "store v",
         "store panel",
@@ -349,5 +349,5 @@ def test_a_residual_sum_that_two_kernels_read_is_stored_by_the_product_that_it_h
     )
     y = b.map_("add", more, total)
     inputs = tuple((v.op.name, v) for v in walk([y]) if isinstance(v.op, Param))
-    made = schedule(Task(Graph(inputs, (("y", y),)), Sizes({}), REFERENCE, ONE_VERSION))
-    assert [launch.root for launch in made.launches] == [total, more.args[0], y]
+    scheduled = schedule(Task(Graph(inputs, (("y", y),)), Sizes({}), REFERENCE, ONE_VERSION))
+    assert [launch.root for launch in scheduled.launches] == [total, more.args[0], y]

@@ -52,8 +52,8 @@ def narrowed(x, step):
     size = (EDGE - 1) // step + 1
     windows = b.windows(padded, axes, (1, CHANNELS, size, size, 3, 3))
     w = b.cast(weights(CHANNELS, 3, 3), DataType.BF16)
-    made = b.contract("nchwij,cij->nchw", windows, w, DataType.FLOAT)
-    return pointwise(b.cast(b.cast(b.map_("neg", made), DataType.BF16), DataType.FLOAT))
+    built = b.contract("nchwij,cij->nchw", windows, w, DataType.FLOAT)
+    return pointwise(b.cast(b.cast(b.map_("neg", built), DataType.BF16), DataType.FLOAT))
 
 
 def scheduled(layer):
@@ -84,10 +84,10 @@ def test_positions_are_the_lanes_of_few_results_of_each_residue():
 
 @pytest.mark.parametrize("step", [1, 2])
 def test_windows_of_bfloat16_have_a_border_in_memory_and_load_once_what_neighbours_share(step):
-    made = lowered(lambda x: narrowed(x, step))
-    launches = made.schedules[0].launches
+    lowering = lowered(lambda x: narrowed(x, step))
+    launches = lowering.schedules[0].launches
     assert [x.group.border is not None for x in launches] == [True, False, False, False]
     text = print_kernels([launches[2].kernel])
     assert re.search(r"for unroll i\d+ 0\.\. < \d+ \{\n +for unroll k\d+ 0\.\. < 3 \{", text)
     assert "select" not in text
-    assert [str(x) for x in native.verify(made, choose(None), [{}])] == []
+    assert [str(x) for x in native.verify(lowering, choose(None), [{}])] == []
