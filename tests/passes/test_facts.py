@@ -17,7 +17,7 @@ def held(*numbers: float) -> object:
 
 
 @pytest.mark.parametrize(
-    ("value", "wanted"),
+    ("value", "expected"),
     [
         (held(2.5, 2.5, 2.5), 2.5),
         (held(2.5, 2.5, 2.0, 2.5), None),
@@ -28,12 +28,12 @@ def held(*numbers: float) -> object:
     ],
     ids=["equal", "different", "moved", "rounded", "none", "unknown"],
 )
-def test_the_number_that_every_element_is(value, wanted):
-    assert number(value) == wanted
+def test_the_number_that_every_element_is(value, expected):
+    assert number(value) == expected
 
 
 @pytest.mark.parametrize(
-    ("value", "wanted"),
+    ("value", "expected"),
     [
         (X, False),
         (SQUARES, True),
@@ -52,8 +52,8 @@ def test_the_number_that_every_element_is(value, wanted):
         *("constant", "negative constant", "divided by a size", "no minus zero"),
     ],
 )
-def test_what_is_never_below_zero(value, wanted):
-    assert has_no_sign(value) is wanted
+def test_what_is_never_below_zero(value, expected):
+    assert has_no_sign(value) is expected
 
 
 def test_a_long_chain_is_not_followed_to_its_end():

@@ -41,8 +41,8 @@ def windows(image, border=1, start=0):
 
 def contracted(graph):
     """Its sums of products."""
-    (found,) = [v for v in walk(v for _, v in graph.outputs) if isinstance(v.op, Contract)]
-    return found
+    (results,) = [v for v in walk(v for _, v in graph.outputs) if isinstance(v.op, Contract)]
+    return results
 
 
 def same(y):
@@ -77,8 +77,8 @@ SUMS = {
 
 @pytest.mark.parametrize("name", SUMS)
 def test_terms_fill_words_and_sums_stay_the_same(name):
-    y, wanted = SUMS[name]
-    assert [a.shape for a in contracted(same(y)).args] == wanted
+    y, expected = SUMS[name]
+    assert [a.shape for a in contracted(same(y)).args] == expected
 
 
 LEFT = {

@@ -53,11 +53,11 @@ def times(scores, number):
 @pytest.mark.parametrize("number", [-1e4, -1e9, float(np.finfo(np.float32).min)])
 @pytest.mark.parametrize("mask", [select, add, times])
 def test_numbers_that_leave_no_weight_hide_values_as_infinity_does(mask, number):
-    made, rng = hide_values(product(mask, number=number)), np.random.default_rng(0)
+    result, rng = hide_values(product(mask, number=number)), np.random.default_rng(0)
     feeds = {n: rng.standard_normal((5, 4)).astype(np.float32) for n in "qkv"}
-    clean = interpret(made, feeds)["y"]
+    clean = interpret(result, feeds)["y"]
     feeds["v"][3:] = np.nan
-    y = interpret(made, feeds)["y"]
+    y = interpret(result, feeds)["y"]
     np.testing.assert_array_equal(y[:3], clean[:3])
     assert np.isnan(y[3:]).all()
 
@@ -65,12 +65,12 @@ def test_numbers_that_leave_no_weight_hide_values_as_infinity_does(mask, number)
 @pytest.mark.parametrize("mask", [select, add])
 @pytest.mark.parametrize("turned", [False, True])
 def test_keys_and_values_that_are_excluded_reach_no_row(mask, turned):
-    made, rng = hide_values(product(mask, turned)), np.random.default_rng(0)
+    result, rng = hide_values(product(mask, turned)), np.random.default_rng(0)
     feeds = {n: rng.standard_normal((5, 4)).astype(np.float32) for n in "qkv"}
-    clean = interpret(made, feeds)["y"]
+    clean = interpret(result, feeds)["y"]
     feeds["k"][3:], feeds["v"][3:] = np.nan, np.inf
-    y = interpret(made, feeds)["y"]
-    assert hides(made) == [False, True]
+    y = interpret(result, feeds)["y"]
+    assert hides(result) == [False, True]
     np.testing.assert_array_equal(y[:3], clean[:3])
     assert np.isnan(y[3:]).all()
 

@@ -35,8 +35,8 @@ def looped(step, count=4):
         (("go", b.map_("lt", then, b.scalar(count, then))), ("turn", then), ("sum", new)),
     )
     first = (b.const(True, B), b.scalar(0, turn), SUM)
-    made = apply_all(Repeated(body), *first, ROWS, WEIGHTS)
-    return Graph((("rows", ROWS), ("weights", WEIGHTS), ("sum", SUM)), (("y", made[2]),))
+    built = apply_all(Repeated(body), *first, ROWS, WEIGHTS)
+    return Graph((("rows", ROWS), ("weights", WEIGHTS), ("sum", SUM)), (("y", built[2]),))
 
 
 def row(turn, rows):

@@ -64,8 +64,8 @@ def test_codes_stay_codes_between_equal_scales(moves, border):
     assert numbers(graph)
     assert not numbers(kept)
     codes = np.random.default_rng(0).permutation(np.arange(-128, 128)).astype(np.int8).reshape(SHAPE)
-    wanted = interpret(graph, {"q": codes})["y"]
-    np.testing.assert_array_equal(interpret(kept, {"q": codes})["y"], wanted)
+    expected = interpret(graph, {"q": codes})["y"]
+    np.testing.assert_array_equal(interpret(kept, {"q": codes})["y"], expected)
     lowered = native.lower(kept, constant_offsets(kept), Sizes({}), strategies=host().strategies)
     assert verify(lowered, host(), [{}]) == ()
 

@@ -163,9 +163,9 @@ def test_several_inputs_and_outputs_are_parts_of_the_same_images():
     after = loop_batch(graph, SMALL)
     assert len(loops(after)) == 1
     feeds = {name: FEEDS.standard_normal(v.shape).astype(np.float32) for name, v in graph.inputs}
-    wanted = interpret(graph, feeds)
+    expected = interpret(graph, feeds)
     for name, got in interpret(after, feeds).items():
-        np.testing.assert_array_equal(got, wanted[name], name)
+        np.testing.assert_array_equal(got, expected[name], name)
 
 
 def test_an_input_without_a_batch_leaves_the_graph():

@@ -25,8 +25,8 @@ X, Y = b.param("x", (2, 4), HALF), b.param("y", (4, 3), HALF)
 
 
 def output(value, *operands):
-    (found,) = rounded_outputs(operands or (X,), (value,))
-    return found
+    (result,) = rounded_outputs(operands or (X,), (value,))
+    return result
 
 
 def test_what_a_function_computes_is_rounded():
@@ -106,6 +106,6 @@ def kernels(graph, sizes):
 def test_rounding_the_outputs_of_a_layer_needs_no_kernel_of_its_own(op, case):
     run = case_run(op, case, dynamic=False)
     names, outputs = zip(*run.graph.outputs, strict=True)
-    made = rounded_outputs([v for _, v in run.graph.inputs], outputs)
-    rounded = replace(run.graph, outputs=tuple(zip(names, made, strict=True)))
+    built = rounded_outputs([v for _, v in run.graph.inputs], outputs)
+    rounded = replace(run.graph, outputs=tuple(zip(names, built, strict=True)))
     assert kernels(rounded, run.sizes) == kernels(run.graph, run.sizes)

@@ -31,8 +31,8 @@ TYPES += [DataType.INT32, DataType.INT8, DataType.UINT8, DataType.INT4, DataType
 
 
 def operands(value: Value, rng: random.Random) -> dict[str, np.ndarray]:
-    found = [v for v in walk([value]) if isinstance(v.op, Param)]
-    return {v.op.name: special(v, rng) for v in found}
+    results = [v for v in walk([value]) if isinstance(v.op, Param)]
+    return {v.op.name: special(v, rng) for v in results}
 
 
 def special(value: Value, rng: random.Random) -> np.ndarray:
@@ -54,36 +54,38 @@ def bits(x: np.ndarray) -> bytes:
 
 def unrounded(root: Value, feeds: dict[str, np.ndarray]) -> np.ndarray:
     """What the interpreter computes before it rounds to the type of the output."""
-    found = {}
+    results = {}
     for v in walk([root]):
-        given = isinstance(v.op, Param)
-        found[v] = widen(feeds[v.op.name], v.dtype) if given else compute(v, [found[a] for a in v.args], {})
-    return found[root]
+        is_param = isinstance(v.op, Param)
+        results[v] = (
+            widen(feeds[v.op.name], v.dtype) if is_param else compute(v, [results[a] for a in v.args], {})
+        )
+    return results[root]
 
 
 def applied(rule: Rule, seed: int) -> tuple[Value, Value, dict[str, np.ndarray]]:
     """An example, what the rule makes of it, and special values for both."""
     rng = random.Random(seed)
     value = rule.example(rng.randrange)
-    made = rule.apply(value)
-    assert isinstance(made, Value), f"the example does not fit: {made}"
-    return value, made, operands(value, rng)
+    result = rule.apply(value)
+    assert isinstance(result, Value), f"the example does not fit: {result}"
+    return value, result, operands(value, rng)
 
 
 @pytest.mark.parametrize("rule", [r for r in RULES if not r.tolerance], ids=lambda r: r.name)
 def test_rule_is_exact(rule):
     for seed in range(60):
-        value, made, feeds = applied(rule, seed)
+        value, built, feeds = applied(rule, seed)
         inputs = tuple((v.op.name, v) for v in walk([value]) if isinstance(v.op, Param))
-        before, after = (interpret(Graph(inputs, (("y", v),)), feeds)["y"] for v in (value, made))
+        before, after = (interpret(Graph(inputs, (("y", v),)), feeds)["y"] for v in (value, built))
         assert bits(before) == bits(after), (feeds, before, after)
 
 
 @pytest.mark.parametrize("rule", [r for r in RULES if r.tolerance], ids=lambda r: r.name)
 def test_rule_keeps_its_tolerance_and_every_special_value(rule):
     for seed in range(200):
-        value, made, feeds = applied(rule, seed)
-        before, after = unrounded(value, feeds), unrounded(made, feeds)
+        value, built, feeds = applied(rule, seed)
+        before, after = unrounded(value, feeds), unrounded(built, feeds)
         np.testing.assert_allclose(after, before, rule.tolerance, 0.0)
         special = ~np.isfinite(before) | (before == 0)
         assert bits(before[special]) == bits(after[special]), (feeds, before, after)
@@ -109,43 +111,45 @@ def whole_range(value: Value, rng: random.Random) -> np.ndarray:
 
 def with_bounds(root: Value, feeds: dict[str, np.ndarray]) -> Bounded:
     """What kernels may compute of it in float32."""
-    found: dict[Value, Bounded] = {}
+    results: dict[Value, Bounded] = {}
     for v in walk([root]):
-        given = isinstance(v.op, Param)
-        found[v] = (
-            exact(feeds[v.op.name], v.dtype) if given else bounded(v, tuple(found[a] for a in v.args), {})
+        is_param = isinstance(v.op, Param)
+        results[v] = (
+            exact(feeds[v.op.name], v.dtype)
+            if is_param
+            else bounded(v, tuple(results[a] for a in v.args), {})
         )
-    return found[root]
+    return results[root]
 
 
 def in_range(root: Value, feeds: dict[str, np.ndarray]) -> np.ndarray:
     """What is computed step by step where nothing is larger than float32 holds, no sum on its way either."""
-    found: dict[Value, np.ndarray] = {}
+    results: dict[Value, np.ndarray] = {}
     for v in walk([root]):
         if isinstance(v.op, Param):
-            found[v] = widen(feeds[v.op.name], v.dtype)
+            results[v] = widen(feeds[v.op.name], v.dtype)
             continue
-        args = [found[a] for a in v.args]
-        made = compute(v, args, {})
+        args = [results[a] for a in v.args]
+        built = compute(v, args, {})
         if is_float(v.dtype):
             sizes = [np.where(np.isfinite(a), np.abs(a), 0) if a.dtype.kind == "f" else a for a in args]
             sums = isinstance(v.op, Contract) or (isinstance(v.op, Reduce) and v.op.fn == "sum")
-            most = compute(v, sizes, {}) if sums else np.abs(made)
-            made = np.where(most > np.finfo(np.float32).max, np.copysign(np.inf, made), made)
-        found[v] = made
-    return found[root]
+            most = compute(v, sizes, {}) if sums else np.abs(built)
+            built = np.where(most > np.finfo(np.float32).max, np.copysign(np.inf, built), built)
+        results[v] = built
+    return results[root]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda r: r.name)
 def test_rule_holds_for_numbers_of_every_size(rule):
     """Wherever float32 holds all that was written, it holds all that the rule makes of it, and both agree."""
     for seed in sample(range(300), 5):
-        value, made, _ = applied(rule, seed)
+        value, built, _ = applied(rule, seed)
         rng = random.Random(seed)
         feeds = {v.op.name: whole_range(v, rng) for v in walk([value]) if isinstance(v.op, Param)}
-        before, after = with_bounds(value, feeds), with_bounds(made, feeds)
+        before, after = with_bounds(value, feeds), with_bounds(built, feeds)
         with np.errstate(all="ignore"):
-            a, b = np.asarray(before.array, np.float64), np.asarray(in_range(made, feeds), np.float64)
+            a, b = np.asarray(before.array, np.float64), np.asarray(in_range(built, feeds), np.float64)
             allowed = before.error + np.where(np.isfinite(after.error), after.error, 0.0)
             agree = (a == b) | ((a != a) & (b != b)) | (np.abs(a - b) <= allowed + rule.tolerance * np.abs(a))
         wrong = np.isfinite(before.error) & ~agree
@@ -220,9 +224,9 @@ def test_weights_of_a_softmax_are_found_whichever_object_stands_for_a_value():
 
 
 @pytest.mark.parametrize(
-    ("least", "limit", "wanted"), [(0, None, 0), (0, 1.0, 0), (1, None, 0), (0, -1.0, 1)]
+    ("least", "limit", "expected"), [(0, None, 0), (0, 1.0, 0), (1, None, 0), (0, -1.0, 1)]
 )
-def test_weights_of_no_keys_have_zeros_as_their_product(least, limit, wanted):
+def test_weights_of_no_keys_have_zeros_as_their_product(least, limit, expected):
     """`wanted`: the number of quotients that stay where they are, as their sum may be 0 or less."""
     keys = Sym("x.1", least, 9)
     x, v = b.param("x", (2, keys.dim), DataType.FLOAT), b.param("v", (keys.dim, 3), DataType.FLOAT)
@@ -230,32 +234,32 @@ def test_weights_of_no_keys_have_zeros_as_their_product(least, limit, wanted):
     total = b.reduce_("sum", powers, (1,))
     total = total if limit is None else b.map_("max", total, b.scalar(limit, total))
     y = b.contract("ij,jk->ik", b.map_("div", powers, total), v)
-    made = rewrite(Graph((("x", x), ("v", v)), (("y", y),), {}, (Symbol(keys, "x", 1),)), [LATE_DIVISION])
-    ((_, found),) = made.outputs
-    assert (found == y) == bool(wanted)
+    result = rewrite(Graph((("x", x), ("v", v)), (("y", y),), {}, (Symbol(keys, "x", 1),)), [LATE_DIVISION])
+    ((_, actual),) = result.outputs
+    assert (actual == y) == bool(expected)
     for n in range(least, 3):
         feeds = {"x": np.ones((2, n), np.float32), "v": np.ones((n, 3), np.float32)}
-        assert (interpret(made, feeds)["y"] == (1.0 if n else 0.0)).all()
+        assert (interpret(result, feeds)["y"] == (1.0 if n else 0.0)).all()
 
 
 def test_of_a_cache_and_a_query_the_query_is_scaled():
     q, k = b.param("q", (2, 1, 8), DataType.FLOAT), b.param("k", (2, 50, 8), DataType.FLOAT)
     scaled = [b.map_("mul", x, b.scalar(0.35, x)) for x in (q, k)]
-    made = simplify(Graph((("q", q), ("k", k)), (("y", b.contract("bik,bjk->bij", *scaled)),)))
-    ((_, y),) = made.outputs
+    result = simplify(Graph((("q", q), ("k", k)), (("y", b.contract("bik,bjk->bij", *scaled)),)))
+    ((_, y),) = result.outputs
     assert y.args[1] == k
     assert y.args[0] != q
     feeds = {n: np.random.default_rng(0).random(x.shape, np.float32) for n, x in (("q", q), ("k", k))}
-    wanted = np.einsum("bik,bjk->bij", feeds["q"] * 0.1225, feeds["k"])
-    np.testing.assert_allclose(interpret(made, feeds)["y"], wanted, rtol=1e-5)
+    expected = np.einsum("bik,bjk->bij", feeds["q"] * 0.1225, feeds["k"])
+    np.testing.assert_allclose(interpret(result, feeds)["y"], expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("places", [[1], [0, 2], [3, 2, 1], [0, 1, 3], [2, 2], []])
 def test_elements_at_known_positions_are_slices_where_these_go_in_steps(places):
     x = b.param("x", (4, 3), DataType.FLOAT)
     at = b.const(np.array(places, np.int64).reshape(-1, 1), DataType.INT64)
-    made = simplify(Graph((("x", x),), (("y", b.gather(x, b.expand(at, (len(places), 3)), 0)),)))
-    ((_, y),) = made.outputs
+    result = simplify(Graph((("x", x),), (("y", b.gather(x, b.expand(at, (len(places), 3)), 0)),)))
+    ((_, y),) = result.outputs
     assert isinstance(y.op, Gather) == (places in ([0, 1, 3], [2, 2], []))
-    given = np.arange(12, dtype=np.float32).reshape(4, 3)
-    assert (interpret(made, {"x": given})["y"] == given[np.array(places, int)]).all()
+    values = np.arange(12, dtype=np.float32).reshape(4, 3)
+    assert (interpret(result, {"x": values})["y"] == values[np.array(places, int)]).all()

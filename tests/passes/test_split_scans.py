@@ -24,8 +24,8 @@ OPEN = Sym("x.0", 0, 9)
 
 def scan(shape, dtype=F, axis=-1, fn="sum", symbols=(), **how):
     x = b.param("x", shape, dtype)
-    made = apply(Scan(fn, axis % len(shape), **how), x)
-    return Graph((("x", x),), (("y", made),), {}, symbols)
+    built = apply(Scan(fn, axis % len(shape), **how), x)
+    return Graph((("x", x),), (("y", built),), {}, symbols)
 
 
 def test_a_long_row_becomes_its_parts():
@@ -62,8 +62,8 @@ def test_parts_add_up_to_the_same(shape, dtype, exclusive, reverse):
     graph = scan(shape, dtype, 0 if shape[-1] == 1 else -1, reverse=reverse, exclusive=exclusive)
     split = split_scans(graph)
     assert split is not graph
-    found = native.lower(split, constant_offsets(split), Sizes())
-    assert verify(found, host(), [{}]) == ()
+    lowered = native.lower(split, constant_offsets(split), Sizes())
+    assert verify(lowered, host(), [{}]) == ()
     x = np.random.default_rng(1).integers(-9, 9, shape).astype(np.float32 if dtype is F else np.int32)
     a, b = (interpret(g, {"x": x})["y"] for g in (graph, split))
     assert np.array_equal(a, b)
@@ -74,12 +74,12 @@ def test_parts_add_up_to_the_same(shape, dtype, exclusive, reverse):
 @pytest.mark.parametrize("axis", [0, 1])
 def test_rows_begin_with_the_second_operand(axis, reverse, exclusive):
     x, first = b.param("x", (5, 7), F), b.param("f", (1, 7) if axis == 0 else (5, 1), F)
-    made = apply(Scan("sum", axis, reverse, exclusive), x, first)
-    graph = Graph((("x", x), ("f", first)), (("y", made),), {}, ())
-    given = np.arange(35.0, dtype=np.float32).reshape(5, 7)
+    built = apply(Scan("sum", axis, reverse, exclusive), x, first)
+    graph = Graph((("x", x), ("f", first)), (("y", built),), {}, ())
+    values = np.arange(35.0, dtype=np.float32).reshape(5, 7)
     start = np.arange(100.0, 100 + first.shape[0] * first.shape[1], dtype=np.float32).reshape(first.shape)
-    turned = np.flip(given, axis) if reverse else given
-    wanted = np.cumsum(turned, axis) + start - (turned if exclusive else 0)
-    got = interpret(graph, {"x": given, "f": start})["y"]
-    assert np.array_equal(got, np.flip(wanted, axis) if reverse else wanted)
+    turned = np.flip(values, axis) if reverse else values
+    expected = np.cumsum(turned, axis) + start - (turned if exclusive else 0)
+    got = interpret(graph, {"x": values, "f": start})["y"]
+    assert np.array_equal(got, np.flip(expected, axis) if reverse else expected)
     assert verify(native.lower(graph, constant_offsets(graph), Sizes()), host(), [{}]) == ()

@@ -29,8 +29,8 @@ OPEN = Sym("x.1", 1, 1 << 20)
 def product(m, k, n, dtype=F, symbols=()):
     """x: (m, k) times y: (k, n)."""
     x, y = b.param("x", (m, k), dtype), b.param("y", (k, n), dtype)
-    made = b.contract("mk,kn->mn", x, y, DataType.INT32 if dtype is DataType.INT8 else None)
-    return Graph((("x", x), ("y", y)), (("z", made),), {}, symbols)
+    built = b.contract("mk,kn->mn", x, y, DataType.INT32 if dtype is DataType.INT8 else None)
+    return Graph((("x", x), ("y", y)), (("z", built),), {}, symbols)
 
 
 def test_a_long_sum_becomes_sums_of_its_parts():
@@ -105,8 +105,8 @@ def test_parts_of_a_constant_are_the_constant():
     graph = Graph((("x", x),), (("z", b.contract("mk,kn->mn", x, b.const(weights, F))),))
     for step in PASSES[:11]:
         graph = step.run(graph)
-    (made,) = contractions(graph)
-    assert np.shares_memory(made.args[1].op.blob.data, weights)
+    (built,) = contractions(graph)
+    assert np.shares_memory(built.args[1].op.blob.data, weights)
 
 
 def test_parts_of_sums_of_float64_are_float64():

@@ -112,7 +112,7 @@ def shifted(fn: str, number: float) -> Value:
 
 
 @pytest.mark.parametrize(
-    ("divisor", "wanted"),
+    ("divisor", "expected"),
     [
         (ROOTS, ["sqrt", "recip", "mul"]),
         (ROW, ["div"]),  # the reciprocal of a small number overflows
@@ -123,8 +123,8 @@ def shifted(fn: str, number: float) -> Value:
     ],
     ids=["root", "number", "root each", "least root", "root and more", "root less 1"],
 )
-def test_a_quotient_is_a_product_where_its_divisors_are_shared_roots(divisor, wanted):
-    assert functions(b.map_("div", X, divisor)) == wanted
+def test_a_quotient_is_a_product_where_its_divisors_are_shared_roots(divisor, expected):
+    assert functions(b.map_("div", X, divisor)) == expected
 
 
 @pytest.mark.parametrize(("factor", "shape"), [(3.0, (4, 1)), (0.0, (4, 1)), (1e30, (4, 6)), (1e-30, (4, 6))])

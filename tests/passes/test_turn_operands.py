@@ -35,8 +35,8 @@ def test_a_long_sum_of_parted_results_reads_its_terms_side_by_side():
 
 def test_what_is_transposed_for_a_long_sum_is_stored():
     graph = turn_operands(LONG)
-    made = native.lower(graph, constant_offsets(graph), Sizes({}), machine=REFERENCE)
-    assert [x.kind for x in made.schedules[0].launches] == ["map", "contraction"]
+    lowered = native.lower(graph, constant_offsets(graph), Sizes({}), machine=REFERENCE)
+    assert [x.kind for x in lowered.schedules[0].launches] == ["map", "contraction"]
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,8 @@ def looped(following, also=lambda cache: cache):
     )
     body = Graph((("go", go), ("turn", turn), ("cache", cache), ("other", other)), ends)
     x = b.param("x", (4, 3), F)
-    made = apply_all(Repeated(body), b.const(True, B), b.scalar(0, turn), x, x)
-    return Graph((("x", x),), (("y", made[2]), ("z", made[3])))
+    built = apply_all(Repeated(body), b.const(True, B), b.scalar(0, turn), x, x)
+    return Graph((("x", x),), (("y", built[2]), ("z", built[3])))
 
 
 def updates(graph):

@@ -52,8 +52,8 @@ def convolution(shape, maps=16, size=3, border=1, stride=1, gap=1, dtype=F, weig
     axes = [Axis(0, 0), Axis(0, 1), Axis(0, 2, stride, ((4, gap),)), Axis(0, 3, stride, ((5, gap),))]
     windows = b.windows(padded, axes, (*shape[:2], *counts, size, size))
     inputs = (("x", x), *((("w", w),) if isinstance(w.op, Param) else ()))
-    found = tuple(Symbol(s, "x", int(s.name[-1])) for s in symbols)
-    return Graph(inputs, (("y", b.contract("nchwij,kcij->nkhw", windows, w)),), {}, found)
+    result = tuple(Symbol(s, "x", int(s.name[-1])) for s in symbols)
+    return Graph(inputs, (("y", b.contract("nchwij,kcij->nkhw", windows, w)),), {}, result)
 
 
 def contractions(graph):
@@ -95,8 +95,8 @@ def test_odd_sizes_batches_and_borders_have_the_same_sums(shape, border, m):
     graph, x = convolution(shape, 19, border=border), numbers(*shape)
     after = winograd(graph, (m,), always=True)
     assert contractions(after) == 3
-    wanted, got = (interpret(g, {"x": x})["y"] for g in (graph, after))
-    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted).max())
+    expected, got = (interpret(g, {"x": x})["y"] for g in (graph, after))
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("m", [2, 4])
@@ -106,12 +106,12 @@ def test_open_sizes_have_whole_tiles_at_each_size(m):
     assert contractions(after) == 3
     for shape in ((1, 16, 1, 1), (2, 16, 8, 13)):
         x = numbers(*shape)
-        wanted, got = (interpret(g, {"x": x})["y"] for g in (graph, after))
-        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted).max())
+        expected, got = (interpret(g, {"x": x})["y"] for g in (graph, after))
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize(
-    "given",
+    "value",
     [
         {"stride": 2},
         {"gap": 2},
@@ -121,10 +121,10 @@ def test_open_sizes_have_whole_tiles_at_each_size(m):
         {"dtype": DataType.HALF},
         {"weights": b.param("w", (16, 16, 3, 3), F)},
     ],
-    ids=lambda given: next(iter(given)),
+    ids=lambda value: next(iter(value)),
 )
-def test_other_windows_stay_as_they_are(given):
-    graph = convolution(**{"shape": (1, 16, 8, 8), **given})
+def test_other_windows_stay_as_they_are(value):
+    graph = convolution(**{"shape": (1, 16, 8, 8), **value})
     assert winograd(graph, always=True) is graph
 
 
@@ -212,9 +212,9 @@ def test_errors_stay_within_the_bound_of_the_sum_itself(shape, tiles):
     ((_, y),) = graph.outputs
     view, w = y.args
     windows = interpret(Graph(graph.inputs, (("y", view),)), {"x": x})["y"]
-    wanted = bounded(y, (exact(windows, F), exact(w.op.blob.data.reshape(w.shape), F)), {})
+    expected = bounded(y, (exact(windows, F), exact(w.op.blob.data.reshape(w.shape), F)), {})
     got = engine(shape, w.op.blob.data, tiles).run(x=x)["y"]
-    assert not differing(got, wanted, F).any()
+    assert not differing(got, expected, F).any()
 
 
 @pytest.mark.parametrize("tiles", ["F(2,3)", "F(4,3)"])
@@ -229,9 +229,9 @@ def test_the_largest_inputs_overflow_where_their_sum_does(tiles, size, largest):
     w *= np.exp2(-rng.integers(8, 40, (24, 1, 1, 1)))
     x, w = x.astype(np.float32), w.astype(np.float32)
     y = engine(x.shape, w, tiles).run(x=x)["y"]
-    wanted, most = summed(x, w), summed(np.abs(x), np.abs(w)).max((0, 2, 3), keepdims=True)
+    expected, most = summed(x, w), summed(np.abs(x), np.abs(w)).max((0, 2, 3), keepdims=True)
     assert np.isfinite(y).all()
-    assert (np.abs(y - wanted) / most).max() < 2e-5
+    assert (np.abs(y - expected) / most).max() < 2e-5
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -241,10 +241,10 @@ def test_the_largest_inputs_overflow_where_their_sum_does(tiles, size, largest):
 def test_nan_and_infinities_reach_exactly_the_windows_that_hold_them(width, tiles, place, value):
     x, w = (numbers(*s).astype(np.float32) for s in ((2, 16, 13, width), (20, 16, 3, 3)))
     x[1, 5, place[0], min(place[1], width - 1)] = value
-    got, wanted = (engine(x.shape, w, t).run(x=x)["y"] for t in (tiles, "off"))
-    assert 4 * 20 <= (~np.isfinite(wanted)).sum() <= 9 * 20
-    np.testing.assert_array_equal(np.isnan(got), np.isnan(wanted))
-    np.testing.assert_array_equal(np.isinf(got) * np.sign(got), np.isinf(wanted) * np.sign(wanted))
+    got, expected = (engine(x.shape, w, t).run(x=x)["y"] for t in (tiles, "off"))
+    assert 4 * 20 <= (~np.isfinite(expected)).sum() <= 9 * 20
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(expected))
+    np.testing.assert_array_equal(np.isinf(got) * np.sign(got), np.isinf(expected) * np.sign(expected))
 
 
 @pytest.mark.sampled(3)
@@ -252,28 +252,30 @@ def test_nan_and_infinities_reach_exactly_the_windows_that_hold_them(width, tile
 def test_no_activation_hides_what_is_to_be_mended(after):
     x, w = (numbers(*s).astype(np.float32) for s in ((1, 16, 13, 37), (20, 16, 3, 3)))
     x[0, 3, 5, 9], x[0, 2, 8, 33] = np.nan, -np.inf
-    got, wanted = (engine(x.shape, w, tiles, after).run(x=x)["y"] for tiles in ("F(4,3)", "off"))
-    agree(got, wanted)
+    got, expected = (engine(x.shape, w, tiles, after).run(x=x)["y"] for tiles in ("F(4,3)", "off"))
+    agree(got, expected)
 
 
-def agree(got, wanted):
-    np.testing.assert_array_equal(np.isnan(got), np.isnan(wanted))
-    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted[np.isfinite(wanted)]).max())
+def agree(got, expected):
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(expected))
+    np.testing.assert_allclose(
+        got, expected, rtol=1e-4, atol=1e-4 * np.abs(expected[np.isfinite(expected)]).max()
+    )
 
 
 @pytest.mark.parametrize("fn", sorted({*SCALARS} - {"to_fp4", "to_fp8", "to_e8m0", "select"}))
 def test_what_functions_make_of_nan_is_what_is_known_of_them(fn):
-    scalar, found = SCALARS[fn], set()
+    scalar, results = SCALARS[fn], set()
     if not scalar.kinds & {Kind.FLOAT, Kind.DOUBLE}:
         return
     for k in range(scalar.arity):
         others = product((0.0, 1.0, -2.0, np.inf, -np.inf, np.nan), repeat=scalar.arity - 1)
         operands = np.float32([(*rest[:k], np.nan, *rest[k:]) for rest in others]).T
         with np.errstate(all="ignore"):
-            found |= {str(y) for y in np.asarray(scalar.ref(*operands))}
-    one = {"nan": Seen.NAN, "True": Seen.YES, "False": Seen.NO}.get(min(found), Seen.ANY)
+            results |= {str(y) for y in np.asarray(scalar.ref(*operands))}
+    one = {"nan": Seen.NAN, "True": Seen.YES, "False": Seen.NO}.get(min(results), Seen.ANY)
     known = Map(fn, F).compute().of_nan([Seen.NAN, Seen.ANY, Seen.ANY][: scalar.arity])
-    assert known is (one if len(found) == 1 else Seen.ANY)
+    assert known is (one if len(results) == 1 else Seen.ANY)
 
 
 @pytest.mark.parametrize("condition", list(Seen))
@@ -294,14 +296,14 @@ def test_bools_are_known_as_far_as_they_are_decided():
 def network(operator, attributes, inputs=()):
     """A convolution of 128 maps, with what ONNX calls an operator after it."""
     f, w = onnx.TensorProto.FLOAT, np.ones((128, 128, 3, 3), np.float32)
-    given = [onnx.numpy_helper.from_array(np.float32(x), f"c{k}") for k, x in enumerate(inputs)]
-    given += [onnx.numpy_helper.from_array(w, "w"), onnx.numpy_helper.from_array(w[:, 0, 0, 0], "b")]
+    initializers = [onnx.numpy_helper.from_array(np.float32(x), f"c{k}") for k, x in enumerate(inputs)]
+    initializers += [onnx.numpy_helper.from_array(w, "w"), onnx.numpy_helper.from_array(w[:, 0, 0, 0], "b")]
     nodes = [
         onnx.helper.make_node("Conv", ["x", "w", "b"], ["s"], pads=[1, 1, 1, 1]),
         onnx.helper.make_node(operator, ["s", *(f"c{k}" for k in range(len(inputs)))], ["y"], **attributes),
     ]
     ends = [[onnx.helper.make_tensor_value_info(n, f, (1, 128, 28, 28))] for n in "xy"]
-    graph = onnx.helper.make_graph(nodes, "conv", *ends, given)
+    graph = onnx.helper.make_graph(nodes, "conv", *ends, initializers)
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 22)], ir_version=10)
     builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
     network = builder.create_network()
@@ -333,8 +335,8 @@ def test_what_hides_nan_is_a_kernel_of_its_own(after):
 @pytest.mark.parametrize("after", trt.ActivationType.__members__.values(), ids=str)
 def test_an_activation_is_computed_in_the_kernel_of_the_convolution(after):
     builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
-    made = described(builder, (1, 128, 28, 28), np.ones((128, 128, 3, 3), np.float32), after)
-    kinds = kinds_of(freeze(made, (), settings_of(builder.create_builder_config())).graph)
+    result = described(builder, (1, 128, 28, 28), np.ones((128, 128, 3, 3), np.float32), after)
+    kinds = kinds_of(freeze(result, (), settings_of(builder.create_builder_config())).graph)
     apart = ["map"] if after is trt.ActivationType.THRESHOLDED_RELU else []
     assert kinds == ["map", "map", *["contraction"] * 3, "mend", *apart]
 
@@ -373,12 +375,12 @@ def test_a_border_and_pieces_are_mended_where_they_lie():
     lowered = native.lower(graph, constant_offsets(graph), Sizes({}))
     mends = [launch.group for launch in lowered.schedules[0].launches if launch.group.mends]
     assert [group.part is not None for group in mends] == [True, True, True]
-    given = numbers(*x.shape)
-    given[0, 3, 5, 9], given[0, 2, 8, 1] = np.nan, -np.inf
+    values = numbers(*x.shape)
+    values[0, 3, 5, 9], values[0, 2, 8, 1] = np.nan, -np.inf
     trial, ends = Trial(load(lowered, choose(None)), {}), {b.name: b for b in lowered.module.places}
-    trial.write(ends["in_x"], given, F)
+    trial.write(ends["in_x"], values, F)
     trial.run()
-    agree(trial.read(ends["out_y"], F, y.shape), interpret(plain, {"x": given})["y"])
+    agree(trial.read(ends["out_y"], F, y.shape), interpret(plain, {"x": values})["y"])
 
 
 @pytest.mark.parametrize("tiles", ["F(2,3)", "F(4,3)"])
@@ -396,15 +398,15 @@ def chain(shape, weights, tiles, joined=False, threads=0):
     builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
     network, config = builder.create_network(), builder.create_builder_config()
     config.winograd, config.num_threads = tiles, threads or config.num_threads
-    made = [network.add_input("x", trt.float32, shape)]
+    tensors = [network.add_input("x", trt.float32, shape)]
     for w in weights:
         bias = numbers(len(w)).astype(np.float32)
-        layer = network.add_convolution_nd(made[-1], len(w), (3, 3), w, bias if joined else None)
+        layer = network.add_convolution_nd(tensors[-1], len(w), (3, 3), w, bias if joined else None)
         layer.padding_nd = (1, 1)
-        made.append(layer.get_output(0))
-    y = made[-1]
+        tensors.append(layer.get_output(0))
+    y = tensors[-1]
     if joined:
-        y = network.add_elementwise(y, made[-2], trt.ElementWiseOperation.SUM).get_output(0)
+        y = network.add_elementwise(y, tensors[-2], trt.ElementWiseOperation.SUM).get_output(0)
         y = network.add_activation(y, trt.ActivationType.RELU).get_output(0)
     y.name = "y"
     network.mark_output(y)
@@ -427,18 +429,18 @@ OVERFLOWING = {
 @pytest.mark.parametrize("layer", [0, 1])
 def test_where_one_map_overflows_no_other_sum_does(kind, tiles, layer):
     """One whose weights are 1e9 times as large, beside an input of 3e38, in the first or second layer."""
-    shape, given = OVERFLOWING[kind]
+    shape, values = OVERFLOWING[kind]
     x, weights = numbers(*shape), [numbers(shape[1], shape[1], 3, 3) / 50 for _ in range(2)]
     x[-1, 3, shape[2] // 2, shape[3] // 2] = 3e38
     weights[layer][31] *= 1e9
     x, weights = x.astype(np.float32), [w.astype(np.float32) for w in weights]
-    got, wanted = (chain(shape, weights, t, **given).run(x=x)["y"] for t in (tiles, "off"))
-    is_number = np.isfinite(wanted)
+    got, expected = (chain(shape, weights, t, **values).run(x=x)["y"] for t in (tiles, "off"))
+    is_number = np.isfinite(expected)
     assert 0.4 < is_number.mean() < 1
     np.testing.assert_array_equal(np.isfinite(got), is_number)
     inner = summed(np.abs(x), np.abs(weights[0]))
     most = 1 + inner + summed(inner, np.abs(weights[1]))
-    assert (np.abs(got[is_number] - wanted[is_number]) <= 1e-5 * most[is_number]).all()
+    assert (np.abs(got[is_number] - expected[is_number]) <= 1e-5 * most[is_number]).all()
 
 
 def two(size, tiles):
@@ -453,9 +455,9 @@ def two(size, tiles):
 def test_transforms_without_loops_are_as_near_float64_as_their_bound(size, tiles, most):
     engine, (first, second) = two(size, tiles)
     x = np.random.default_rng(1).uniform(-most, most, (1, 16, *size)).astype(np.float32)
-    wanted = summed(summed(x, first), second)
+    expected = summed(summed(x, first), second)
     grown = summed(summed(np.abs(x), np.abs(first)), np.abs(second))
-    assert (np.abs(engine.run(x=x)["y"] - wanted) / grown.max()).max() < 4e-6
+    assert (np.abs(engine.run(x=x)["y"] - expected) / grown.max()).max() < 4e-6
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -463,9 +465,9 @@ def test_transforms_without_loops_are_as_near_float64_as_their_bound(size, tiles
 def test_what_is_no_number_passes_transforms_without_loops(place, value):
     x = numbers(1, 16, 7, 14).astype(np.float32)
     x[0, 5, place[0], place[1]] = value
-    got, wanted = (two((7, 14), tiles)[0].run(x=x)["y"] for tiles in ("F(4,3)", "off"))
-    np.testing.assert_array_equal(np.isnan(got), np.isnan(wanted))
-    np.testing.assert_array_equal(np.isinf(got) * np.sign(got), np.isinf(wanted) * np.sign(wanted))
+    got, expected = (two((7, 14), tiles)[0].run(x=x)["y"] for tiles in ("F(4,3)", "off"))
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(expected))
+    np.testing.assert_array_equal(np.isinf(got) * np.sign(got), np.isinf(expected) * np.sign(expected))
 
 
 def summed(x, w):
