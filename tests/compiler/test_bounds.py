@@ -39,8 +39,8 @@ def test_cancellation_leaves_as_little_as_it_has():
 
 def test_a_comparison_of_equals_that_were_computed_is_left_open():
     close = b.map_("lt", b.map_("mul", X, b.scalar(1 / 3, X)), b.scalar(1.0, X))
-    found = differing(np.array([1, 0, 0, 1], bool), bound(close, 3, 3, 2, 4), DataType.BOOL)
-    assert found.tolist() == [False, False, True, True]
+    result = differing(np.array([1, 0, 0, 1], bool), bound(close, 3, 3, 2, 4), DataType.BOOL)
+    assert result.tolist() == [False, False, True, True]
 
 
 def test_beyond_float32_anything_goes():
@@ -49,8 +49,10 @@ def test_beyond_float32_anything_goes():
 
 def test_what_a_kernel_may_have_mended_is_one_of_two_numbers():
     """Of two maps the first one may overflow in a kernel, which makes it the sums for both: 2 and 200."""
-    made, x, w = (b.param(n, s, DataType.FLOAT) for n, s in zip("mxw", ((2, 4), (4, 1), (1, 2)), strict=True))
-    mended = apply(Mended((0, 1), (1, 2), (2, 0)), made, x, w)
+    built, x, w = (
+        b.param(n, s, DataType.FLOAT) for n, s in zip("mxw", ((2, 4), (4, 1), (1, 2)), strict=True)
+    )
+    mended = apply(Mended((0, 1), (1, 2), (2, 0)), built, x, w)
     error = np.array([[np.inf, np.inf, 0, 0], [1, 0, 1, np.inf]])
     args = (
         Bounded(np.float64([[2] * 4, [201] * 4]), error),
@@ -58,38 +60,38 @@ def test_what_a_kernel_may_have_mended_is_one_of_two_numbers():
         exact(np.float32([[2, 200]]), F),
     )
     got = np.float32([[2, np.nan, 2, 3], [200, np.nan, 200, np.nan]])
-    found = differing(got, bounded(mended, args, {}), F)
-    assert found.tolist() == [[False, False, False, True], [False, True, False, False]]
+    result = differing(got, bounded(mended, args, {}), F)
+    assert result.tolist() == [[False, False, False, True], [False, True, False, False]]
 
 
 def test_products_below_the_normal_range_are_rounded_to_its_steps():
     squares = b.contract("n,n->", X, X)  # each 8.3 steps of 2^-149
     step, got = 2.0**-149, np.array([31, 32, 33, 34, 35, 60])
-    found = differing((got * step).astype(np.float32), bound(squares, *[step**0.5 * 8.3**0.5] * 4), X.dtype)
-    assert found.tolist() == [False, False, False, False, False, True]
+    result = differing((got * step).astype(np.float32), bound(squares, *[step**0.5 * 8.3**0.5] * 4), X.dtype)
+    assert result.tolist() == [False, False, False, False, False, True]
 
 
 def test_products_of_bfloat16_below_the_normal_range_may_be_0():
     narrow = b.param("x", (2,), DataType.BF16)
     sums = b.contract("n,n->", narrow, narrow, DataType.FLOAT)
     for size, wrong in ((2.0**-64, False), (2.0**-60, True)):
-        wanted = reference(sums, {narrow: np.array([size, size])}, {})
-        assert differing(np.float32(0), wanted, DataType.FLOAT).tolist() == wrong
+        expected = reference(sums, {narrow: np.array([size, size])}, {})
+        assert differing(np.float32(0), expected, DataType.FLOAT).tolist() == wrong
 
 
 def test_factors_of_bfloat16_below_the_normal_range_may_be_0():
     narrow = b.param("x", (2,), DataType.BF16)
     sums = b.contract("n,n->", narrow, b.const([2.0**100, 1], DataType.BF16), DataType.FLOAT)
     for size, wrong in ((2.0**-127, False), (2.0**-125, True)):
-        wanted = reference(sums, {narrow: np.array([size, 0])}, {})
-        assert differing(np.float32(0), wanted, DataType.FLOAT).tolist() == wrong
+        expected = reference(sums, {narrow: np.array([size, 0])}, {})
+        assert differing(np.float32(0), expected, DataType.FLOAT).tolist() == wrong
 
 
 def test_a_wave_of_what_may_be_turns_apart_may_be_anything_from_minus_1_to_1():
     turns = Bounded(np.float64([30.0]), np.float64([2 * np.pi]))
-    wanted = bounded(b.map_("sin", b.param("x", (1,), DataType.FLOAT)), (turns,), {})
-    found = [differing(np.float32([y]), wanted, DataType.FLOAT).all() for y in (-1, 0, 1, 9)]
-    assert found == [False, False, False, True]
+    expected = bounded(b.map_("sin", b.param("x", (1,), DataType.FLOAT)), (turns,), {})
+    actual = [differing(np.float32([y]), expected, DataType.FLOAT).all() for y in (-1, 0, 1, 9)]
+    assert actual == [False, False, False, True]
 
 
 def test_nan_must_be_nan():
@@ -98,31 +100,31 @@ def test_nan_must_be_nan():
 
 def test_a_quotient_by_what_may_be_0_may_be_nan():
     small = Bounded(np.float64([1e-45, 1.0]), np.float64([1e-45, 1e-7]))
-    wanted = bounded(b.map_("div", *[b.param("x", (2,), DataType.FLOAT)] * 2), (small, small), {})
-    assert differing(np.float32([np.nan, np.nan]), wanted, DataType.FLOAT).tolist() == [False, True]
+    expected = bounded(b.map_("div", *[b.param("x", (2,), DataType.FLOAT)] * 2), (small, small), {})
+    assert differing(np.float32([np.nan, np.nan]), expected, DataType.FLOAT).tolist() == [False, True]
 
 
 def test_a_quotient_by_what_may_be_0_is_any_number():
     y = b.param("y", (2,), DataType.FLOAT)
     small = Bounded(np.float64([7e-83, 1.0]), np.float64([1e-44, 1e-44]))
     quotients = [(b.map_(fn, y, y), (small, small)) for fn in ("div", "mod", "floordiv")]
-    for made, args in (*quotients, (b.map_("recip", y), (small,))):
-        wanted = bounded(made, args, {})
-        assert differing(np.float32([np.nan, 2]), wanted, DataType.FLOAT).tolist() == [False, True]
+    for built, args in (*quotients, (b.map_("recip", y), (small,))):
+        expected = bounded(built, args, {})
+        assert differing(np.float32([np.nan, 2]), expected, DataType.FLOAT).tolist() == [False, True]
 
 
 def test_a_power_of_a_negative_base_may_be_nan_where_the_exponent_may_be_whole():
     bases, exponents = np.float64([-2, -2, 2]), Bounded(np.float64([3, 3, 3]), np.float64([1e-7, 0, 1e-7]))
     xs = (b.param("x", (3,), DataType.FLOAT), b.param("y", (3,), DataType.FLOAT))
-    wanted = bounded(b.map_("pow", *xs), (Bounded(bases, np.float64(0)), exponents), {})
-    assert differing(np.float32([np.nan] * 3), wanted, DataType.FLOAT).tolist() == [False, True, True]
+    expected = bounded(b.map_("pow", *xs), (Bounded(bases, np.float64(0)), exponents), {})
+    assert differing(np.float32([np.nan] * 3), expected, DataType.FLOAT).tolist() == [False, True, True]
 
 
 def test_a_power_of_what_may_be_any_number_may_be_any_number():
     any_number = Bounded(np.float64([np.nan]), np.float64([np.inf]))
     x = b.param("x", (1,), DataType.FLOAT)
-    wanted = bounded(b.map_("pow", x, x), (any_number, any_number), {})
-    assert differing(np.float32([1.0]), wanted, DataType.FLOAT).tolist() == [False]
+    expected = bounded(b.map_("pow", x, x), (any_number, any_number), {})
+    assert differing(np.float32([1.0]), expected, DataType.FLOAT).tolist() == [False]
 
 
 def test_stored_arrays_are_exact():
@@ -131,8 +133,8 @@ def test_stored_arrays_are_exact():
 
 def test_the_ends_of_a_range_do_not_wrap():
     low = Bounded(np.int8([-8, 7]), np.array([2.0, 2.0]))
-    found = differing(np.array([-8, 7]).astype(numpy_dtype(DataType.INT4)), low, DataType.INT4)
-    assert found.tolist() == [False, False]
+    result = differing(np.array([-8, 7]).astype(numpy_dtype(DataType.INT4)), low, DataType.INT4)
+    assert result.tolist() == [False, False]
 
 
 def test_a_remainder_by_a_rounded_divisor_is_any_below_it_where_the_quotient_is_huge():
@@ -175,13 +177,13 @@ def test_a_choice_that_is_open_may_be_what_its_operand_may_be():
     code = b.cast(narrow, DataType.FP8E5M2FNUZ)
     rest = b.map_("mod", code, b.scalar(-1.5, code))
     chosen = b.map_("select", b.cast(rest, DataType.BOOL), rest, b.scalar(0.0, rest))
-    wanted = reference(chosen, {narrow: np.array([75, 75], np.uint64)}, {})
+    expected = reference(chosen, {narrow: np.array([75, 75], np.uint64)}, {})
     got = np.array([-1, -8], numpy_dtype(chosen.dtype))
-    assert differing(got, wanted, chosen.dtype).tolist() == [False, True]
+    assert differing(got, expected, chosen.dtype).tolist() == [False, True]
 
 
 def test_two_open_bools_may_both_be_the_other_one():
     third = b.map_("mul", X, b.scalar(1 / 3, X))
     sides = [b.map_("lt", third, b.scalar(1.0, X)), b.map_("le", third, b.scalar(1.0 - 1e-8, X))]
-    found = differing(np.ones(4, bool), bound(b.map_("and", *sides), 3, 3, 2, 4), DataType.BOOL)
-    assert found.tolist() == [False, False, False, True]
+    result = differing(np.ones(4, bool), bound(b.map_("and", *sides), 3, 3, 2, 4), DataType.BOOL)
+    assert result.tolist() == [False, False, False, True]

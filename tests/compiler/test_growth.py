@@ -49,8 +49,8 @@ def counts(lowered):
     """The one place that knows where the compiler's work is to be counted."""
     text = native.text(lowered, forced(Level.AVX2))
     instructions = re.findall(r"^  \S", text, re.MULTILINE)
-    made = sum(schedule.made for schedule in lowered.schedules)
-    return Counts(made, len(lowered.module.calls), len(text), len(instructions))
+    built = sum(schedule.made for schedule in lowered.schedules)
+    return Counts(built, len(lowered.module.calls), len(text), len(instructions))
 
 
 def lowered(kind, size):
@@ -126,40 +126,40 @@ def test_the_kinds_are_those_that_the_benchmark_builds():
 
 def nested_branches(network, depth):
     """Branches inside one another, each with a layer on both sides."""
-    given, flag = network.add_input("x", trt.float32, (4,)), network.add_input("flag", trt.bool, ())
+    tensor, flag = network.add_input("x", trt.float32, (4,)), network.add_input("flag", trt.bool, ())
     sides = list[tuple[object, object]]()
     for _ in range(depth):
         choice = network.add_if_conditional()
         choice.set_condition(flag)
-        sides.append((choice, choice.add_input(given).get_output(0)))
-        given = network.add_unary(sides[-1][1], trt.UnaryOperation.ABS).get_output(0)
+        sides.append((choice, choice.add_input(tensor).get_output(0)))
+        tensor = network.add_unary(sides[-1][1], trt.UnaryOperation.ABS).get_output(0)
     for choice, inner in reversed(sides):
         other = network.add_unary(inner, trt.UnaryOperation.EXP).get_output(0)
-        given = choice.add_output(given, other).get_output(0)
-    return given
+        tensor = choice.add_output(tensor, other).get_output(0)
+    return tensor
 
 
 def nested_loops(network, depth):
     """Loops inside one another, of one turn each."""
-    given, states = network.add_input("x", trt.float32, (4,)), list[object]()
+    tensor, states = network.add_input("x", trt.float32, (4,)), list[object]()
     one = network.add_constant((), np.ones((), np.int32)).get_output(0)
     for _ in range(depth):
         loop = network.add_loop()
         loop.add_trip_limit(one, trt.TripLimit.COUNT)
-        states.append((loop, loop.add_recurrence(given)))
-        given = network.add_unary(states[-1][1].get_output(0), trt.UnaryOperation.ABS).get_output(0)
+        states.append((loop, loop.add_recurrence(tensor)))
+        tensor = network.add_unary(states[-1][1].get_output(0), trt.UnaryOperation.ABS).get_output(0)
     for loop, state in reversed(states):
-        state.set_input(1, given)
-        given = loop.add_loop_output(state.get_output(0), trt.LoopOutput.LAST_VALUE, 0).get_output(0)
-    return given
+        state.set_input(1, tensor)
+        tensor = loop.add_loop_output(state.get_output(0), trt.LoopOutput.LAST_VALUE, 0).get_output(0)
+    return tensor
 
 
 def calls_of_a_build(kind, depth):
     """How many functions a whole build calls, on all threads."""
     builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
-    network, found = builder.create_network(), list[None]()
+    network, result = builder.create_network(), list[None]()
     network.mark_output(kind(network, depth))
-    count = lambda frame, event, arg: found.append(None) if event == "call" else None  # noqa: E731
+    count = lambda frame, event, arg: result.append(None) if event == "call" else None  # noqa: E731
     try:
         threading.setprofile(count)
         sys.setprofile(count)
@@ -167,7 +167,7 @@ def calls_of_a_build(kind, depth):
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-    return len(found)
+    return len(result)
 
 
 @pytest.mark.sampled(2)

@@ -72,8 +72,8 @@ def is_right(low, sizes=None):
         trial.write(buffers[value], feeds[name], value.dtype)
     trial.run()
     ((name, value),) = low.graph.outputs
-    wanted = interpret(low.graph, feeds)[name]
-    return np.allclose(trial.read(buffers[value], F, wanted.shape), wanted, rtol=1e-4, atol=1e-3)
+    expected = interpret(low.graph, feeds)[name]
+    return np.allclose(trial.read(buffers[value], F, expected.shape), expected, rtol=1e-4, atol=1e-3)
 
 
 def test_blocks_with_residuals_need_two_tensors():
@@ -93,8 +93,8 @@ def test_versions_have_tensors_of_their_own():
     """What two versions call by one name lay where the last one had put it."""
     x, y = b.param("x", (N.dim, SIDE), F), b.param("y", (Sym("y.0", 1, 200).dim, SIDE), F)
     symbols = (Symbol(N, "x", 0), Symbol(Sym("y.0", 1, 200), "y", 0))
-    made = product(block(b.map_("add", product(x), product(y, 1)), 2))
-    graph = Graph((("x", x), ("y", y)), (("z", made),), {}, symbols)
+    built = product(block(b.map_("add", product(x), product(y, 1)), 2))
+    graph = Graph((("x", x), ("y", y)), (("z", built),), {}, symbols)
     low = native.lower(graph, constant_offsets(graph), Sizes({N.name: 9, "y.0": 9}), machine=REFERENCE)
     first, second = ({b for b in s.buffers.values() if b.space is Space.ARENA} for s in low.schedules)
     assert first
@@ -196,9 +196,9 @@ buffer s f32 scratch 96 offset 0
 
 def kernel(body, turns=12):
     """A kernel of so many items, with its buffers."""
-    (found,) = parse_kernels(f'{HEAD}kernel "k" p 0.. < {turns} work 1 scratch 384 {{\n{body}\n}}\n')
-    named = {b.name: b for b in buffers_in_order(found)}
-    return found, named["y"], named.get("x")
+    (result,) = parse_kernels(f'{HEAD}kernel "k" p 0.. < {turns} work 1 scratch 384 {{\n{body}\n}}\n')
+    named = {b.name: b for b in buffers_in_order(result)}
+    return result, named["y"], named.get("x")
 
 
 IN_PLACE = {
@@ -217,15 +217,15 @@ OTHERWISE = {
 
 @pytest.mark.parametrize("how", IN_PLACE)
 def test_a_kernel_may_read_what_it_stores(how):
-    found = kernel(IN_PLACE[how])
-    assert reads_what_it_stores(*found)
-    assert stores_of(*found[:2]) == 96
+    result = kernel(IN_PLACE[how])
+    assert reads_what_it_stores(*result)
+    assert stores_of(*result[:2]) == 96
 
 
 @pytest.mark.parametrize("how", OTHERWISE)
 def test_a_kernel_must_not_read_what_may_be_stored(how):
-    found = kernel(OTHERWISE[how])
-    assert not (reads_what_it_stores(*found) and stores_of(*found[:2]) == 96)
+    result = kernel(OTHERWISE[how])
+    assert not (reads_what_it_stores(*result) and stores_of(*result[:2]) == 96)
 
 
 @pytest.mark.parametrize(

@@ -100,8 +100,8 @@ def lowered(name):
 class Memory:
     """Arrays by the place of their buffer: tables have several names."""
 
-    def __init__(self, found, sizes):
-        self.places, self.sizes, self.arrays = found.module.places, sizes, {}
+    def __init__(self, value, sizes):
+        self.places, self.sizes, self.arrays = value.module.places, sizes, {}
 
     def __getitem__(self, buffer):
         kind, size = DTYPES[buffer.stored], evaluate(buffer.entries, self.sizes)
@@ -118,35 +118,38 @@ class Memory:
         )
 
 
-def result(found, sizes, kernels=None):
+def result(actual, sizes, kernels=None):
     """The output, from NumPy alone."""
-    memory, graph = Memory(found, sizes), found.graph
-    version = serving((v.guard for v in found.module.versions), sizes)
-    schedule = found.schedules[version]
+    memory, graph = Memory(actual, sizes), actual.graph
+    version = serving((v.guard for v in actual.module.versions), sizes)
+    schedule = actual.schedules[version]
     held = {v: a for (_, v), a in zip(graph.inputs, random_inputs(graph, sizes).values(), strict=True)}
     for value, buffer in schedule.buffers.items():
         if buffer.space is Space.CONST:
             memory.write(buffer, value.op.blob.data, value.dtype)
         elif value in held:
             memory.write(buffer, held[value], value.dtype)
-    for kernel in kernels or (*found.module.tables, *(c.bound for c in found.module.versions[version].steps)):
-        given = (x for x in buffers_of(kernel.body) if x.space not in (Space.SCRATCH, Space.REGISTER))
-        run(kernel, {x: memory[x] for x in given}, sizes)
+    for kernel in kernels or (
+        *actual.module.tables,
+        *(c.bound for c in actual.module.versions[version].steps),
+    ):
+        values = (x for x in buffers_of(kernel.body) if x.space not in (Space.SCRATCH, Space.REGISTER))
+        run(kernel, {x: memory[x] for x in values}, sizes)
     ((_, y),) = graph.outputs
-    out = next(x for x in found.module.places if x.name == "out_y")
+    out = next(x for x in actual.module.places if x.name == "out_y")
     return memory.read(out, y.dtype, tuple(evaluate(d, sizes) for d in y.shape)), reference(y, held, sizes)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_kernels_run_as_the_graph_does(name):
-    found = lowered(name)
-    for sizes in SIZES if found.graph.symbols else [{}]:
-        got, wanted = result(found, sizes)
-        assert not differing(got, wanted, got_type(found)).any(), sizes
+    lowering = lowered(name)
+    for sizes in SIZES if lowering.graph.symbols else [{}]:
+        got, expected = result(lowering, sizes)
+        assert not differing(got, expected, got_type(lowering)).any(), sizes
 
 
-def got_type(found):
-    ((_, y),) = found.graph.outputs
+def got_type(value):
+    ((_, y),) = value.graph.outputs
     return y.dtype
 
 
@@ -164,15 +167,15 @@ def test_sums_are_bit_for_bit_those_of_generated_code(length, level):
     x = b.param("x", (5, length), F)
     symbols = () if isinstance(length, int) else (Symbol(LENGTH, "x", 1),)
     graph = Graph((("x", x),), (("y", b.reduce_("sum", x, (1,))),), {}, symbols)
-    found, sizes = native.lower(graph, {}, Sizes({"x.1": 500})), {"x.1": 483} if symbols else {}
+    lowering, sizes = native.lower(graph, {}, Sizes({"x.1": 500})), {"x.1": 483} if symbols else {}
     target = choose(level and level.value)
-    trial, memory = Trial(load(found, target), sizes), Memory(found, sizes)
-    buffers, feed = {v.name: v for v in found.module.places}, random_inputs(graph, sizes)["x"]
+    trial, memory = Trial(load(lowering, target), sizes), Memory(lowering, sizes)
+    buffers, feed = {v.name: v for v in lowering.module.places}, random_inputs(graph, sizes)["x"]
     for each in (trial, memory):
         each.write(buffers["in_x"], feed, F)
     trial.run()
-    for kernel in found.module.kernels:
-        given = {x: memory[x] for x in buffers.values()}
-        run(kernel, given, sizes, target.processor.vector_bits // 32)
-    got, wanted = (each.read(buffers["out_y"], F, (5, 1)) for each in (memory, trial))
-    assert got.tobytes() == wanted.tobytes()
+    for kernel in lowering.module.kernels:
+        inputs = {x: memory[x] for x in buffers.values()}
+        run(kernel, inputs, sizes, target.processor.vector_bits // 32)
+    got, expected = (each.read(buffers["out_y"], F, (5, 1)) for each in (memory, trial))
+    assert got.tobytes() == expected.tobytes()

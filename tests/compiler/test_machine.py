@@ -41,8 +41,8 @@ def test_kernels_are_made_for_this_machine():
 
 def test_kernels_are_made_for_the_machine_of_the_file(described):
     described(replace(REFERENCE, l2_bytes=3 << 20, vector_bits=128))
-    found = native.lower_plan(plan()).machine
-    assert (found.l2_bytes, found.vector_bits) == (3 << 20, 128)
+    result = native.lower_plan(plan()).machine
+    assert (result.l2_bytes, result.vector_bits) == (3 << 20, 128)
 
 
 def test_a_description_has_no_more_than_the_processor():
@@ -66,11 +66,11 @@ def test_another_machine_has_code_of_its_own_in_the_cache(described):
 
 def test_half_types_are_worth_it_where_instructions_sum_them():
     plain = replace(REFERENCE, has_bf16=False)
-    found = [m.halves for m in (plain, REFERENCE, replace(plain, has_tiles=True))]
-    assert found == [set(), {DataType.BF16}, {DataType.BF16, DataType.HALF}]
+    results = [m.halves for m in (plain, REFERENCE, replace(plain, has_tiles=True))]
+    assert results == [set(), {DataType.BF16}, {DataType.BF16, DataType.HALF}]
 
 
 def test_tiles_and_panels_follow_from_registers_and_lines():
-    found = [(m.tile_rows, m.panel) for m in (REFERENCE, forced(Level.AVX2).limited(REFERENCE))]
-    assert found == [(14, 32), (6, 32)]
+    results = [(m.tile_rows, m.panel) for m in (REFERENCE, forced(Level.AVX2).limited(REFERENCE))]
+    assert results == [(14, 32), (6, 32)]
     assert replace(REFERENCE, line_bytes=128).panel == 64

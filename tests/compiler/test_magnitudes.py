@@ -15,7 +15,7 @@ def published(bins):
     bins = bins.copy()
     bins[0] = bins[1]
     tried = range(LEVELS, len(bins) + 1, STRIDE)
-    found = []
+    results = []
     for i in tried:
         level = np.digitize(range(i), np.linspace(0, i, LEVELS + 1)) - 1
         real, coded = bins[:i].copy(), np.zeros(i)
@@ -25,8 +25,8 @@ def published(bins):
         real[-1] += bins[i:].sum()
         p, q = real / real.sum(), coded / coded.sum()
         with np.errstate(all="ignore"):
-            found.append(np.where(p > 0, p * np.log(p / q), 0).sum())
-    return tried[len(found) - 1 - int(np.argmin(found[::-1]))]
+            results.append(np.where(p > 0, p * np.log(p / q), 0).sum())
+    return tried[len(results) - 1 - int(np.argmin(results[::-1]))]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -46,9 +46,9 @@ def test_a_range_of_entropy_leaves_out_what_is_rare():
 def test_counts_in_bins_of_one_width_are_those_of_a_histogram():
     numbers = np.random.default_rng(1).random(50_000).astype(np.float32) * 3
     most = float(numbers.max())
-    found, wanted = spread(numbers, most).linear(64), np.histogram(numbers, 64, (0, most))[0]
-    assert found.sum() == wanted.sum() == 50_000
-    np.testing.assert_allclose(found, wanted, atol=12)  # those beside an edge
+    actual, expected = spread(numbers, most).linear(64), np.histogram(numbers, 64, (0, most))[0]
+    assert actual.sum() == expected.sum() == 50_000
+    np.testing.assert_allclose(actual, expected, atol=12)  # those beside an edge
 
 
 def test_counts_of_several_runs_add_up_in_any_order():
@@ -62,21 +62,21 @@ def test_counts_of_several_runs_add_up_in_any_order():
 
 def test_quantiles_are_those_of_the_numbers():
     numbers = np.random.default_rng(2).exponential(1, 100_000).astype(np.float32)
-    found = spread(numbers, float(numbers.max()))
+    result = spread(numbers, float(numbers.max()))
     for share in (0.5, 0.99, 0.999):
-        assert found.quantile(share) == pytest.approx(np.quantile(numbers, share), rel=0.02)
-    assert found.quantile(1.0) == numbers.max()
+        assert result.quantile(share) == pytest.approx(np.quantile(numbers, share), rel=0.02)
+    assert result.quantile(1.0) == numbers.max()
 
 
 @pytest.mark.parametrize("shape", [(5,), (3, 4), (2, 16, 64, 64), (1, 7, 1, 100_000), ()])
 def test_what_a_run_shows_are_elements_of_every_channel_and_the_largest(shape):
     x = param("x", shape, DataType.FLOAT)
     graph = watching(Graph((("x", x),), (("0", x),)), [x], most=True, some=True)
-    given = np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape) - 5
-    found = interpret(graph, {"x": given})
-    assert found["most"].tolist() == [np.abs(given).max()]
-    assert set(found["0"].tolist()) <= set(given.reshape(-1).tolist())
-    assert found["0"].size == given.size if given.size < 1 << 14 else 1 << 13 < found["0"].size <= 1 << 14
-    channels = {int(n + 5) // (given[0, 0].size) % shape[1] for n in found["0"]} if len(shape) == 4 else ()
+    values = np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape) - 5
+    result = interpret(graph, {"x": values})
+    assert result["most"].tolist() == [np.abs(values).max()]
+    assert set(result["0"].tolist()) <= set(values.reshape(-1).tolist())
+    assert result["0"].size == values.size if values.size < 1 << 14 else 1 << 13 < result["0"].size <= 1 << 14
+    channels = {int(n + 5) // (values[0, 0].size) % shape[1] for n in result["0"]} if len(shape) == 4 else ()
     assert len(channels) in (0, *shape[1:2])
     assert len(list(walk(v for _, v in graph.outputs))) < 12

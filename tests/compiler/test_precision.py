@@ -56,9 +56,9 @@ def test_layers_keep_shapes_and_types_in_every_precision_that_they_take(dtype):
         if not takes(op, layer, dtype):
             continue
         plain = expand_layer(op, layer)
-        found = expand_layer(op, in_type(layer, dtype, rounds=True))
-        assert [v.shape for v in found] == [v.shape for v in plain], case
-        assert {v.dtype for v in map(rounded, found)} <= {v.dtype for v in plain} | {dtype}, case
+        result = expand_layer(op, in_type(layer, dtype, rounds=True))
+        assert [v.shape for v in result] == [v.shape for v in plain], case
+        assert {v.dtype for v in map(rounded, result)} <= {v.dtype for v in plain} | {dtype}, case
         tried += 1
     assert tried > 50
 
@@ -74,8 +74,8 @@ def test_products_of_codes_are_near_those_of_numbers(op):
         steps = tuple(0.02 if i == at else 1.0 for i in range(len(layer.inputs)))
         ends = tuple((f"x{i}", v) for i, v in enumerate(layer.inputs) if f"x{i}" in feeds)
         y, coded = expand_layer(op, layer)[0], expand_layer(op, in_codes(layer, 0.02), steps, None, FLOAT)[0]
-        found = interpret(Graph(ends, (("y", y), ("coded", coded))), feeds)
-        assert np.abs(found["coded"] - found["y"]).max() <= 0.06 * np.abs(found["y"]).max()
+        result = interpret(Graph(ends, (("y", y), ("coded", coded))), feeds)
+        assert np.abs(result["coded"] - result["y"]).max() <= 0.06 * np.abs(result["y"]).max()
         tried += 1
     assert tried
 

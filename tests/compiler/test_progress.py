@@ -106,11 +106,11 @@ def test_who_waits_hears_every_other_second_where_a_build_is(monkeypatch):
     monkeypatch.setattr(progress, "INTERVAL", 2.0)
     now, lines = [0.0], []
     told_of = Progress("net", lambda severity, text: lines.append(text), clock=lambda: now[0])
-    with told_of.counted("Compile kernels") as told:
-        told(0, 9)
+    with told_of.counted("Compile kernels") as report:
+        report(0, 9)
         for tenth in range(100):
             now[0] = tenth / 10
-            told(tenth // 20, 9)
+            report(tenth // 20, 9)
             told_of.tick()
     assert lines == [
         "Compile kernels: 1 of 9, 2.00 s",
@@ -123,9 +123,9 @@ def test_who_waits_hears_every_other_second_where_a_build_is(monkeypatch):
 
 def test_a_monitor_hears_of_no_more_steps_than_it_was_told_of():
     listener = Listener()
-    with Progress("net", monitor=listener).counted("Schedule kernels") as told:
-        for made, of in ((0, 2), (1, 2), (2, 2), (1, 3), (2, 3), (3, 3)):  # a value was refused
-            told(made, of)
+    with Progress("net", monitor=listener).counted("Schedule kernels") as report:
+        for built, of in ((0, 2), (1, 2), (2, 2), (1, 3), (2, 3), (3, 3)):  # a value was refused
+            report(built, of)
     assert listener.steps["Schedule kernels"] == [0, 1]
 
 

@@ -191,7 +191,9 @@ def test_a_process_compiles_what_runs_kernels_once_whichever_folder_code_is_kept
     network, texts, compile_text = product(numbers((5, 3))), list[str](), llvm.compile_text
     native.build(network)
     monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path / "another"))
-    monkeypatch.setattr(llvm, "compile_text", lambda *given: texts.append(given[0]) or compile_text(*given))
+    monkeypatch.setattr(
+        llvm, "compile_text", lambda *values: texts.append(values[0]) or compile_text(*values)
+    )
     native.build(network)
     assert texts
     assert executor.text(host().processor) not in texts

@@ -36,8 +36,8 @@ def plan_of(blobs, *weights, is_free=True):
     return plan, lambda record: every[record.name].data
 
 
-def blob_of(made):
-    return made.op.blob
+def blob_of(built):
+    return built.op.blob
 
 
 def test_steps_round_where_the_build_did():

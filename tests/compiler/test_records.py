@@ -17,6 +17,6 @@ def branch(fn):
 def test_a_condition_that_is_a_constant_has_a_tensor():
     x = b.param("x", (4,), DataType.FLOAT)
     y = apply(Chosen(branch("neg"), branch("abs"), "if"), b.const(False, DataType.BOOL), x)
-    found = kernel_records(native.lower(Graph((("x", x),), (("y", y),)), {}, Sizes({})))
-    (choice,) = (r for r in found if r.kind == WAYS)
+    result = kernel_records(native.lower(Graph((("x", x),), (("y", y),)), {}, Sizes({})))
+    (choice,) = (r for r in result if r.kind == WAYS)
     assert [(t.dtype, t.shape) for t in choice.inputs] == [(DataType.BOOL, ())]

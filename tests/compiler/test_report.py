@@ -31,19 +31,19 @@ def test_what_a_layer_computes_on_the_way_bears_its_name():
     x = b.param("x", (1, 4, 32, 32), DataType.FLOAT)
     centred = b.map_("tanh", b.map_("sub", x, b.reduce_("sum", x, (2, 3))))
     y = b.taps(centred, 2, 64, Linear(Coordinate.HALF_PIXEL, Selector.FORMULA))
-    found = report(Graph((("x", x),), (("y", y),), {centred: "centre", y: "resize"}))
-    assert [(k.name, k.layers) for k in found.kernels] == [
+    result = report(Graph((("x", x),), (("y", y),), {centred: "centre", y: "resize"}))
+    assert [(k.name, k.layers) for k in result.kernels] == [
         ("centre", ("centre",)),
         ("centre+resize", ("centre", "resize")),
     ]
     again = "it would be folded again for every row that taps read again"
-    assert found.stored == (StoredTensor("centre (reduce)", 16, again),)
+    assert result.stored == (StoredTensor("centre (reduce)", 16, again),)
 
 
 def test_values_without_layers_are_called_by_their_primitive():
     x = b.param("x", (4,), DataType.FLOAT)
-    found = report(Graph((("x", x),), (("y", b.map_("neg", x)),)))
-    assert found.kernels == (KernelTraffic("map", (), reads=16, writes=16),)
+    result = report(Graph((("x", x),), (("y", b.map_("neg", x)),)))
+    assert result.kernels == (KernelTraffic("map", (), reads=16, writes=16),)
 
 
 def test_layers_stand_in_the_order_of_the_network():
@@ -60,8 +60,8 @@ def test_layers_keep_their_names_where_dynamic_sizes_are_assumed_equal():
     x, y = (b.param(s.name[0], (s.dim, 8), DataType.FLOAT) for s in (N, M))
     total = b.map_("add", x, y)
     symbols = (Symbol(N, "x", 0), Symbol(M, "y", 0))
-    found = report(Graph((("x", x), ("y", y)), (("z", total),), {total: "total"}, symbols))
-    assert found.kernels == (KernelTraffic("total", ("total",), reads=320, writes=160),)
+    result = report(Graph((("x", x), ("y", y)), (("z", total),), {total: "total"}, symbols))
+    assert result.kernels == (KernelTraffic("total", ("total",), reads=320, writes=160),)
 
 
 def bytes_summed(rows: int, terms: int) -> Graph:
@@ -78,8 +78,8 @@ def bytes_summed(rows: int, terms: int) -> Graph:
 )
 def test_why_sums_of_bytes_do_without_the_instruction_that_the_machine_has(rows, terms, why):
     lowered = native.lower(bytes_summed(rows, terms), {}, Sizes({}), machine=REFERENCE)
-    told = f"no instruction of this machine, as {why}: contract"
-    assert told in short_text(build_report(lowered, Sizes({})))
+    message = f"no instruction of this machine, as {why}: contract"
+    assert message in short_text(build_report(lowered, Sizes({})))
 
 
 def test_nothing_is_told_of_sums_by_instructions_nor_where_a_machine_has_none():

@@ -36,17 +36,17 @@ def scaled() -> Graph:
 
 def kernels(graph: Graph, strategies: Strategies, machine: Machine = REFERENCE) -> str:
     blobs = constant_offsets(graph)
-    made = native.lower(graph, blobs, Sizes({}), strategies=strategies, machine=machine)
-    return print_kernels(made.module.kernels)
+    lowered = native.lower(graph, blobs, Sizes({}), strategies=strategies, machine=machine)
+    return print_kernels(lowered.module.kernels)
 
 
 def code(plan: bytes) -> bytes:
     """What the cache holds for a plan."""
     file = read_plan(plan)
     key = cached.plan_key(loader.device(), file.digest)
-    found = cached.kernel_cache().get(key, file.plan.sym_by_name)
-    assert found is not None
-    return found.image
+    result = cached.kernel_cache().get(key, file.plan.sym_by_name)
+    assert result is not None
+    return result.image
 
 
 @pytest.fixture(autouse=True)
@@ -76,9 +76,9 @@ def test_half_rows_of_which_float32_copies_are_kept_come_in_batches():
     wide = b.cast(x, DataType.FLOAT)
     off = b.map_("sub", wide, mean(wide, (1,)))
     y = b.map_("mul", off, b.map_("rsqrt", mean(b.map_("square", off), (1,))))
-    found = kernels(Graph((("x", x),), (("y", b.cast(y, DataType.HALF)),)), STRATEGIES)
-    assert "0.. < 32 " in found.split("{")[0]  # four rows an item
-    assert "f32 scratch 3072 " in found  # of four rows
+    listing = kernels(Graph((("x", x),), (("y", b.cast(y, DataType.HALF)),)), STRATEGIES)
+    assert "0.. < 32 " in listing.split("{")[0]  # four rows an item
+    assert "f32 scratch 3072 " in listing  # of four rows
 
 
 def test_plans_by_other_strategies_keep_code_of_their_own(monkeypatch):

@@ -120,8 +120,8 @@ def winning(graph: Graph, variant: int, count: int, **settings) -> BuildRequest:
 
 def kernels(graph: Graph, tuning: Tuning = MODEL, alone: frozenset = frozenset()) -> str:
     (_, root), *_ = graph.outputs
-    found = native.lower(graph, constant_offsets(graph), Sizes({}), alone, {root: tuning})
-    return print_kernels(found.module.kernels)
+    lowered = native.lower(graph, constant_offsets(graph), Sizes({}), alone, {root: tuning})
+    return print_kernels(lowered.module.kernels)
 
 
 def loaded(plan: bytes) -> str:
@@ -167,10 +167,10 @@ def test_level_5_measures_more_variants():
     assert loaded(plan) == kernels(columns(), Tuning(column=512))
 
 
-@pytest.mark.parametrize(("seconds", "wanted"), [(0.98e-3, MODEL), (0.96e-3, Tuning(column=64))], ids=str)
-def test_a_variant_that_is_faster_by_noise_only_is_not_taken(seconds, wanted):
+@pytest.mark.parametrize(("seconds", "expected"), [(0.98e-3, MODEL), (0.96e-3, Tuning(column=64))], ids=str)
+def test_a_variant_that_is_faster_by_noise_only_is_not_taken(seconds, expected):
     request = replace(winning(columns(), 1, 2, max_tactics=2), clock=clock(1e-3, seconds))
-    assert loaded(native.build(request)) == kernels(columns(), wanted)
+    assert loaded(native.build(request)) == kernels(columns(), expected)
 
 
 def test_at_the_default_level_nothing_is_measured_read_or_remembered():
@@ -314,8 +314,8 @@ def test_tunings_that_no_build_writes_leave_the_kernel_as_the_model_cuts_it(text
     file = read_plan(native.build(winning(columns(), 2, 3)))
     assert ("tunings", "2 column=1024") in file.plan.settings
     settings = tuple((k, text if k == "tunings" else v) for k, v in file.plan.settings)
-    found = native.lower_plan(replace(file, plan=replace(file.plan, settings=settings)))
-    assert print_kernels(found.module.kernels) == kernels(columns())
+    result = native.lower_plan(replace(file, plan=replace(file.plan, settings=settings)))
+    assert print_kernels(result.module.kernels) == kernels(columns())
 
 
 def test_of_two_tunings_for_one_place_the_last_is_taken():
@@ -349,30 +349,30 @@ def test_every_candidate_computes_the_same_in_the_same_memory(shape):
     usual = native.lower(graph, {}, Sizes({}))
     (kernel,) = usual.module.kernels
     for tuning in sample(candidates(kernel, more=True), 3):
-        found = native.lower(graph, {}, Sizes({}), tunings={root: tuning})
-        assert verify(found, host(), [{}]) == (), str(tuning)
-        assert [k.scratch for k in found.module.kernels] in ([kernel.scratch], [0])  # 0: one row at a time
-        assert found.schedule.tables.needed == usual.schedule.tables.needed
+        lowered = native.lower(graph, {}, Sizes({}), tunings={root: tuning})
+        assert verify(lowered, host(), [{}]) == (), str(tuning)
+        assert [k.scratch for k in lowered.module.kernels] in ([kernel.scratch], [0])  # 0: one row at a time
+        assert lowered.schedule.tables.needed == usual.schedule.tables.needed
 
 
 def test_a_kernel_without_tiles_reads_what_tiles_have_stored():
     x, f = b.param("x", (333, 517), DataType.FLOAT), b.param("f", (1, 517), DataType.FLOAT)
     graph = of(b.transpose(b.map_("mul", x, b.map_("neg", f)), (1, 0)), x, f)
     (_, root), *_ = graph.outputs
-    usual, found = (native.lower(graph, {}, Sizes({}), tunings=c) for c in (None, {root: UNTILED[0][0]}))
-    assert [x.root for x in usual.schedule.launches] == [x.root for x in found.schedule.launches]
-    assert usual.module.kernels[0] == found.module.kernels[0]
-    assert verify(found, host(), [{}]) == ()
+    usual, result = (native.lower(graph, {}, Sizes({}), tunings=c) for c in (None, {root: UNTILED[0][0]}))
+    assert [x.root for x in usual.schedule.launches] == [x.root for x in result.schedule.launches]
+    assert usual.module.kernels[0] == result.module.kernels[0]
+    assert verify(result, host(), [{}]) == ()
 
 
 def test_each_thread_of_a_trial_has_scratch_of_its_own():
     class Three:
         threads, address = 3, 0
 
-    found = load(native.lower(window(), {}, Sizes({})), host())
-    trial = Trial(found, {}, Three())
+    result = load(native.lower(window(), {}, Sizes({})), host())
+    trial = Trial(result, {}, Three())
     stride = int(trial.args[abi.SCRATCH_STRIDE])
-    assert stride >= native.scratch_bytes(found.lowered) > 0
+    assert stride >= native.scratch_bytes(result.lowered) > 0
     assert trial.blocks["scratch"].nbytes == 3 * stride + GUARD
 
 

@@ -56,17 +56,17 @@ def test_right_kernels_pass_at_all_sizes():
 
 @pytest.mark.usefixtures("wrong_abs")
 def test_a_wrong_kernel_is_reported_with_its_inputs_and_first_element():
-    (found,) = verify(lowered(chain()), host(), [{"x.0": 3, "y.0": 3}])
-    assert found.kernel == "sum+mean"
+    (result,) = verify(lowered(chain()), host(), [{"x.0": 3, "y.0": 3}])
+    assert result.kernel == "sum+mean"
     x = random_inputs(chain(), {"x.0": 3, "y.0": 3})["x"]
-    assert [text.split(" = ")[0] for text in found.inputs] == ["x float32[3, 40]", "y float32[3, 40]"]
-    assert float(found.inputs[0].split("[[")[1].split(",")[0]) == pytest.approx(x[0, 0], rel=1e-6)
-    assert "inputs (seed 20):\nx float32[3, 40] = [[" in str(found)
-    assert found.finding == "3 of 3 elements differ"
-    assert found.element is not None
-    assert found.element.index == (0, 0)
-    assert str(found).startswith("[AR805] kernel sum+mean (")
-    assert "at x.0 = 3, y.0 = 3: 3 of 3 elements differ; element [0, 0]: got " in str(found)
+    assert [text.split(" = ")[0] for text in result.inputs] == ["x float32[3, 40]", "y float32[3, 40]"]
+    assert float(result.inputs[0].split("[[")[1].split(",")[0]) == pytest.approx(x[0, 0], rel=1e-6)
+    assert "inputs (seed 20):\nx float32[3, 40] = [[" in str(result)
+    assert result.finding == "3 of 3 elements differ"
+    assert result.element is not None
+    assert result.element.index == (0, 0)
+    assert str(result).startswith("[AR805] kernel sum+mean (")
+    assert "at x.0 = 3, y.0 = 3: 3 of 3 elements differ; element [0, 0]: got " in str(result)
 
 
 @pytest.mark.usefixtures("wrong_abs")
@@ -99,8 +99,8 @@ def turns() -> Graph:
     count = b.map_("add", turn, b.scalar(1, turn))
     ends = (("go", b.map_("lt", count, b.scalar(3, turn))), ("turn", count), ("x", b.expand(row, x.shape)))
     body = Graph((("go", flag), ("turn", turn), ("x", x), ("y", y)), ends, {total: "sum", row: "mean"})
-    made = apply_all(Repeated(body), b.const(True, DataType.BOOL), b.const(0, DataType.INT64), x, y)
-    return Graph((("x", x), ("y", y)), (("z", made[2]),), {}, (Symbol(N, "x", 0),))
+    built = apply_all(Repeated(body), b.const(True, DataType.BOOL), b.const(0, DataType.INT64), x, y)
+    return Graph((("x", x), ("y", y)), (("z", built[2]),), {}, (Symbol(N, "x", 0),))
 
 
 @pytest.mark.usefixtures("wrong_abs")
@@ -118,27 +118,29 @@ def test_what_failed_in_a_turn_is_built_unfused(tmp_path, monkeypatch):
 def test_what_was_verified_is_not_compiled_again(tmp_path, monkeypatch):
     monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
     texts, compile_text = list[str](), llvm.compile_text
-    monkeypatch.setattr(llvm, "compile_text", lambda *given: texts.append(given[0]) or compile_text(*given))
+    monkeypatch.setattr(
+        llvm, "compile_text", lambda *values: texts.append(values[0]) or compile_text(*values)
+    )
     ranges = tuple(Range(name, False, (2, 40), (4, 40), (8, 40)) for name in ("x", "y"))
     build(BuildRequest("net", chain(), (ranges,), Settings(verify=Verify.SAMPLE)))
     assert len(texts) == len(set(texts)) > 0
 
 
 @pytest.mark.parametrize(
-    ("how", "wanted"), [(Verify.OFF, []), (Verify.SAMPLE, [2]), (Verify.FULL, [2, 4, 8])], ids=str
+    ("how", "expected"), [(Verify.OFF, []), (Verify.SAMPLE, [2]), (Verify.FULL, [2, 4, 8])], ids=str
 )
-def test_kernels_are_tried_at_the_sizes_that_are_asked_for(tmp_path, monkeypatch, how, wanted):
+def test_kernels_are_tried_at_the_sizes_that_are_asked_for(tmp_path, monkeypatch, how, expected):
     monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
     tried: list[int] = []
 
-    def noted(found, target, device, sizes, progress, **kept):
+    def noted(result, target, device, sizes, progress, **kept):
         tried.extend(s["x.0"] for s in sizes)
-        return verify(found, target, sizes, progress)
+        return verify(result, target, sizes, progress)
 
     monkeypatch.setattr(driver, "verify", noted)
     ranges = tuple(Range(name, False, (2, 40), (4, 40), (8, 40)) for name in ("x", "y"))
     build(BuildRequest("net", chain(), (ranges,), Settings(verify=how)))
-    assert tried == wanted
+    assert tried == expected
 
 
 @pytest.mark.parametrize(("most", "line"), [(4, "verified at 2 shapes"), (5, "nothing was verified: ")])
@@ -155,8 +157,8 @@ def test_kernels_are_tried_only_where_the_network_can_run(tmp_path, monkeypatch,
 
 def test_a_kernel_that_writes_behind_its_output_is_reported(monkeypatch):
     monkeypatch.setattr(Trial, "overrun", lambda self: ("tensor z",))
-    found = verify(lowered(chain()), host(), [{"x.0": 3, "y.0": 3}])
-    assert [m.finding for m in found] == ["it writes behind tensor z"]
+    result = verify(lowered(chain()), host(), [{"x.0": 3, "y.0": 3}])
+    assert [m.finding for m in result] == ["it writes behind tensor z"]
 
 
 def test_a_constant_without_elements_takes_no_other_ones_place():
@@ -164,8 +166,8 @@ def test_a_constant_without_elements_takes_no_other_ones_place():
     x, some = b.param("x", (N.dim,), DataType.FLOAT), b.const(np.float32([1, 2]), DataType.FLOAT)
     y = b.concat([x, some, b.const(np.zeros(0), DataType.FLOAT)], 0)
     graph = Graph((("x", x),), (("y", y),), symbols=(Symbol(N, "x", 0),))
-    found = native.lower(graph, {v.op.blob: 0 for v in y.args[1:]}, Sizes({"x.0": 5}))
-    assert verify(found, host(), [{"x.0": 5}]) == ()
+    lowering = native.lower(graph, {v.op.blob: 0 for v in y.args[1:]}, Sizes({"x.0": 5}))
+    assert verify(lowering, host(), [{"x.0": 5}]) == ()
 
 
 def test_a_constant_that_is_two_outputs_is_right():
@@ -180,8 +182,8 @@ def test_a_wrong_part_of_a_concatenation_is_told_from_others_beside_an_empty_one
     x = b.param("x", (40,), DataType.FLOAT)
     y = b.concat([b.const(np.zeros(0), DataType.FLOAT), b.map_("abs", x), b.map_("neg", x)], 0)
     graph = Graph((("x", x),), (("y", y),))
-    found = verify(native.lower(graph, constant_offsets(graph), Sizes()), host(), [{}])
-    assert "abs(" in found[0].text
+    result = verify(native.lower(graph, constant_offsets(graph), Sizes()), host(), [{}])
+    assert "abs(" in result[0].text
 
 
 def test_verification_draws_what_is_no_number():
@@ -192,8 +194,8 @@ def test_verification_draws_what_is_no_number():
     wrong = replace(right, expand=lambda v: select(alu(Op.NE, v, v), 1.0, right.expand(v)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(SCALARS, "abs", wrong)
-        (found,) = verify(lowered(graph), host(), [{}])
-    assert (found.element.got, found.element.wanted[:3]) == ("1.0", "nan")
+        (actual,) = verify(lowered(graph), host(), [{}])
+    assert (actual.element.got, actual.element.wanted[:3]) == ("1.0", "nan")
 
 
 def test_verification_finds_nan_that_a_mask_should_hide(monkeypatch):

@@ -41,7 +41,7 @@ KINDS = {
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_attention_is_made_in_tiles_and_agrees_with_the_interpreter(kind):
-    given, heads, others = KINDS[kind]
+    values, heads, others = KINDS[kind]
     shapes = {
         0: ((2, 4, S.dim, 16), F),
         1: ((2, heads, T.dim, 16), F),
@@ -49,7 +49,7 @@ def test_attention_is_made_in_tiles_and_agrees_with_the_interpreter(kind):
         **others,
     }
     operands = [param(ATTENTION.inputs[k].name, *shapes[k]) if k in shapes else None for k in range(7)]
-    (y,) = expand_layer(ATTENTION, Layer("layer", ATTENTION.attrs(**given), tuple(operands)))
+    (y,) = expand_layer(ATTENTION, Layer("layer", ATTENTION.attrs(**values), tuple(operands)))
     inputs = tuple((x.op.name, x) for x in operands if x is not None)
     graph = Graph(inputs, (("y", y),), {}, (Symbol(S, "query", 2), Symbol(T, "key", 2)))
     for step in PASSES:

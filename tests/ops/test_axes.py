@@ -70,5 +70,5 @@ def test_sizes_that_a_run_gives_become_conditions():
     shapes = [(2, 4, 16, 8), (batch.dim, 4, 3, 8), (2,)]
     (y,) = expanded(LayerType.KV_CACHE_UPDATE, shapes, [F, F, I32])
     rules = [rule for v in walk([y]) if isinstance(v.op, Checked) for rule in v.op.requirements]
-    found = [(rule.left, rule.right, rule.do) for rule in rules if rule.code == "AR123"]
-    assert found == [(batch.dim, 2, "make batch of update and cache equal")]
+    results = [(rule.left, rule.right, rule.do) for rule in rules if rule.code == "AR123"]
+    assert results == [(batch.dim, 2, "make batch of update and cache equal")]

@@ -72,13 +72,13 @@ def test_mistakes_that_runs_alone_find_are_refused(op, mistake):
     feeds = {name: arrays[int(name[1:])].astype(numpy_dtype(v.dtype)) for name, v in graph.inputs}
     tells = Graph(graph.inputs, graph.outputs[1:], symbols=graph.symbols)
     try:
-        found = {name: int(x) for name, x in interpret(tells, feeds, sizes).items()}
+        results = {name: int(x) for name, x in interpret(tells, feeds, sizes).items()}
     except AnyrtError as error:
         refused = [error.code]
     else:
         every = walk([graph.outputs[0][1]])
         rules = [r for v in every for r in v.op.requires([a.type for a in v.args], "layer")]
-        refused = [r.code for r in rules if not r.holds({**sizes, **found})]
+        refused = [r.code for r in rules if not r.holds({**sizes, **results})]
     assert mistake.code in refused
 
 
@@ -86,7 +86,7 @@ def test_mistakes_that_runs_alone_find_are_refused(op, mistake):
 def test_mistake_is_refused_by_code_and_layer(op, mistake):
     try:
         graph, sizes = case_graph(op, mistake, mistake.dynamic, operands(op, mistake))
-        found = [(code, "layer") for code in broken(graph, sizes)] if mistake.dynamic else []
+        results = [(code, "layer") for code in broken(graph, sizes)] if mistake.dynamic else []
     except AnyrtError as error:
-        found = [(error.code, error.where)] if error.got and error.wanted and error.do else []
-    assert (mistake.code, "layer") in found
+        results = [(error.code, error.where)] if error.got and error.wanted and error.do else []
+    assert (mistake.code, "layer") in results

@@ -78,12 +78,12 @@ def is_last_place(chain, got):
     dtype = chain.y.dtype
     if not LAST_PLACE.search(chain.layers) or not (is_integer(dtype) or bits(dtype) <= 8):
         return False
-    wanted = cast(chain.expected, dtype)
-    if got.shape != wanted.shape:
+    expected = cast(chain.expected, dtype)
+    if got.shape != expected.shape:
         return False
     zero = (0, 1 << bits(dtype) - 1, -(1 << bits(dtype) - 1)) if BIT_CAST.search(chain.layers) else ()
-    either = np.isin(got.astype(object), zero) & np.isin(wanted.astype(object), zero)
-    return bool((either | (np.abs(places(got, dtype) - places(wanted, dtype)) <= 1)).all())
+    either = np.isin(got.astype(object), zero) & np.isin(expected.astype(object), zero)
+    return bool((either | (np.abs(places(got, dtype) - places(expected, dtype)) <= 1)).all())
 
 
 def wrong(chains):
@@ -91,15 +91,15 @@ def wrong(chains):
     run, known = joined(chains), {c.name: c for c in chains}
     with np.errstate(all="ignore"):
         answers = interpret(run.graph, run.feeds, run.sizes), run_natively(run)
-    found = [(answer, line) for answer in answers for line in differences(run, answer)]
-    named = [(answer, line, known[line.split(":")[0]]) for answer, line in found]
+    results = [(answer, line) for answer in answers for line in differences(run, answer)]
+    named = [(answer, line, known[line.split(":")[0]]) for answer, line in results]
     return [(line, c.layers) for answer, line, c in named if not is_last_place(c, answer[c.name])]
 
 
-def behind(name, attributes, dtype, wanted):
+def behind(name, attributes, dtype, expected):
     """A chain that ends in such a layer."""
-    x = param("x", (len(wanted),), dtype)
-    return Chain("x", x, x, (), wanted, wanted, f"['{name} Attrs({attributes})']", 0.0)
+    x = param("x", (len(expected),), dtype)
+    return Chain("x", x, x, (), expected, expected, f"['{name} Attrs({attributes})']", 0.0)
 
 
 @pytest.mark.parametrize(
@@ -119,8 +119,8 @@ def behind(name, attributes, dtype, wanted):
     ],
 )
 def test_layers_that_tell_the_last_place_may_move_to_neighbours(name, attributes, dtype, wanted, got, fine):
-    known, found = (np.array(x).astype(numpy_dtype(dtype)) for x in (wanted, got))
-    assert is_last_place(behind(name, attributes, dtype, known), found) == fine
+    known, actual = (np.array(x).astype(numpy_dtype(dtype)) for x in (wanted, got))
+    assert is_last_place(behind(name, attributes, dtype, known), actual) == fine
 
 
 @pytest.mark.thirds
@@ -132,8 +132,8 @@ def test_two_layers_around_nothing(case):
     name, sizes = case.split("-")
     first, dynamic = next(op for op in LAYERS if op.layer.name == name), sizes == "dynamic"
     others = Random(LAYERS.index(first)).sample(LAYERS, len(LAYERS))
-    found = filter(None, (chain((first, second), dynamic, TRIES) for second in others))
-    chains = list(islice(found, None if FUZZ else FOLLOWERS[dynamic]))
+    result = filter(None, (chain((first, second), dynamic, TRIES) for second in others))
+    chains = list(islice(result, None if FUZZ else FOLLOWERS[dynamic]))
     assert len(chains) >= FOLLOWERS[dynamic], "others can follow this one"
     assert wrong(chains) == []
 

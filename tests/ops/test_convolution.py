@@ -49,8 +49,8 @@ def expanded(attrs, *operands, **scales):
 
 
 def contraction(y):
-    (found,) = (v for v in walk([y]) if isinstance(v.op, Contract))
-    return found
+    (result,) = (v for v in walk([y]) if isinstance(v.op, Contract))
+    return result
 
 
 def test_a_kernel_is_the_right_operand_in_its_own_order():
@@ -61,8 +61,8 @@ def test_a_kernel_is_the_right_operand_in_its_own_order():
 
 def test_groups_are_a_batch_of_the_contraction():
     attrs = FilterAttrs(4, (1,), filters.values(12), num_groups=2)
-    found = contraction(expanded(attrs, param("x", (3, 6, 5), FLOAT)))
-    assert (found.shape, found.args[0].shape, found.args[1].shape) == (
+    result = contraction(expanded(attrs, param("x", (3, 6, 5), FLOAT)))
+    assert (result.shape, result.args[0].shape, result.args[1].shape) == (
         (3, 2, 2, 5),
         (3, 2, 3, 5, 1),
         (2, 2, 3, 1),
@@ -98,8 +98,8 @@ def test_float_weights_of_int8_have_127_steps_for_each_output_map():
 
 def test_int8_multiplies_codes():
     attrs = FilterAttrs(4, (3, 3), filters.values(4 * 6 * 9))
-    found = contraction(expanded(attrs, param("x", (1, 6, 5, 5), INT8), in_scales=(0.1,)))
-    assert [found.dtype, *(v.dtype for v in found.args)] == [DataType.INT32, INT8, INT8]
+    result = contraction(expanded(attrs, param("x", (1, 6, 5, 5), INT8), in_scales=(0.1,)))
+    assert [result.dtype, *(v.dtype for v in result.args)] == [DataType.INT32, INT8, INT8]
 
 
 def test_sums_that_int32_does_not_hold_are_float():

@@ -79,10 +79,10 @@ def expanded(attrs, x, **scales):
 def test_each_class_of_outputs_is_one_contraction_over_its_part_of_the_kernel(size, stride, dilation, inside):
     count = 3 * 2 * size[0] * size[1]
     attrs = FilterAttrs(2, size, filters.values(count), stride_nd=stride, dilation_nd=dilation)
-    found = [
+    results = [
         v for v in walk([expanded(attrs, param("x", (1, 3, 5, 5), FLOAT))]) if isinstance(v.op, Contract)
     ]
-    elements = sorted(int(np.prod(v.args[1].shape)) // (3 * 2) for v in found)
+    elements = sorted(int(np.prod(v.args[1].shape)) // (3 * 2) for v in results)
     assert elements == inside
 
 
@@ -90,11 +90,11 @@ def test_int8_multiplies_codes_of_a_kernel_with_127_steps_for_each_output_map():
     attrs = FilterAttrs(2, (1,), filters.weights(1.27, -25.4, 0.014, 0.1))
     x = param("x", (1, 2, 1), INT8)
     y = expanded(attrs, x, in_scales=(1.0,), out_type=FLOAT)
-    (found,) = (v for v in walk([y]) if isinstance(v.op, Contract))
+    (result,) = (v for v in walk([y]) if isinstance(v.op, Contract))
     (got,) = interpret(Graph((("x", x),), (("y", y),)), {"x": np.int8([[[100], [100]]])}).values()
     # Steps of 0.01 and of 0.2: codes 127 and 1, −127 and 0.
     assert got.reshape(-1) == pytest.approx([128, -2540])
-    assert [found.dtype, *(v.dtype for v in found.args)] == [DataType.INT32, INT8, INT8]
+    assert [result.dtype, *(v.dtype for v in result.args)] == [DataType.INT32, INT8, INT8]
 
 
 def test_large_kernels_of_large_strides_are_one_contraction():

@@ -184,11 +184,11 @@ CONV = {"num_output_maps": 4, "kernel_size_nd": (3, 3)}
 
 def filtered(kind, groups=1, **attrs):
     """Why DLA does not convolve 8 channels; None when it does."""
-    given = FilterAttrs(**{**CONV, "num_groups": groups, **attrs})
-    count = given.num_output_maps * 8 // groups * math.prod(given.kernel_size_nd)
-    given = replace(given, kernel=weights(*[1.0] * count, dtype=DataType.HALF))
-    shape = (1, 8, *(4 for _ in given.kernel_size_nd))
-    return dla_reason(OPS[kind], Layer("layer", given, (param("x", shape, DataType.HALF),)))
+    values = FilterAttrs(**{**CONV, "num_groups": groups, **attrs})
+    count = values.num_output_maps * 8 // groups * math.prod(values.kernel_size_nd)
+    values = replace(values, kernel=weights(*[1.0] * count, dtype=DataType.HALF))
+    shape = (1, 8, *(4 for _ in values.kernel_size_nd))
+    return dla_reason(OPS[kind], Layer("layer", values, (param("x", shape, DataType.HALF),)))
 
 
 @pytest.mark.parametrize(
@@ -205,8 +205,8 @@ def filtered(kind, groups=1, **attrs):
     ],
 )
 def test_convolution_runs_within_its_limits(attrs, why):
-    found = filtered(L.CONVOLUTION, **attrs)
-    assert found is None if why is None else why in found
+    result = filtered(L.CONVOLUTION, **attrs)
+    assert result is None if why is None else why in result
 
 
 @pytest.mark.parametrize(
@@ -222,8 +222,8 @@ def test_convolution_runs_within_its_limits(attrs, why):
     ],
 )
 def test_deconvolution_runs_within_its_limits(attrs, why):
-    found = filtered(L.DECONVOLUTION, **attrs)
-    assert found is None if why is None else why in found
+    result = filtered(L.DECONVOLUTION, **attrs)
+    assert result is None if why is None else why in result
 
 
 @pytest.mark.parametrize("kind", [L.CONVOLUTION, L.DECONVOLUTION])

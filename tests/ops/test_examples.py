@@ -55,8 +55,8 @@ class Network:
         renamed = {dict(method.renamed).get(k, k): v for k, v in args.items()}
         kinds = {s.name: s for s in op.specs()}
         attrs = {k: self.convert(op, k, v) for k, v in renamed.items() if k in kinds and v is not None}
-        given = (renamed[i.name] for i in op.inputs if i.name in renamed and i.name not in attrs)
-        listed = [v for g in given for v in (g if isinstance(g, list) else [g])]
+        values = (renamed[i.name] for i in op.inputs if i.name in renamed and i.name not in attrs)
+        listed = [v for g in values for v in (g if isinstance(g, list) else [g])]
         return op, Layer(name, op.attrs(**attrs, **dict(method.fixed)), tuple(map(self.value, listed)))
 
     def convert(self, op, name, value):

@@ -84,10 +84,10 @@ def run_natively(run, pool, checked=False):
         context.set_address(name, blocks[name].address)
     room = dict(zip((b.name for b in file.plan.bindings), context.sizing.resolve().nbytes, strict=True))
     # What a run finds without an upper bound is as large as expected.
-    wanted = {n: y.size * 8 for (n, _), y in zip(run.graph.outputs, run.expected, strict=False)}
+    expected = {n: y.size * 8 for (n, _), y in zip(run.graph.outputs, run.expected, strict=False)}
     for name, _ in run.graph.outputs:
         late = context.loaded.find(name) in context.loaded.late
-        blocks[name] = Block(np.zeros(wanted[name] if late else room[name], np.uint8))
+        blocks[name] = Block(np.zeros(expected[name] if late else room[name], np.uint8))
         context.set_address(name, blocks[name].address)
     context.run()
     shapes = {name: context.sizing.of(name) for name, _ in run.graph.outputs}
@@ -110,8 +110,8 @@ def test_sizes_that_runs_alone_find_give_the_same(layer, pool):
     op = next(x for x in ALL_OPS if x.layer.name == layer)
     cases = [c for c in op.cases() if any(x is not None for x in c.data) and not c.static_only]
     every = [(case, case_run(op, case, dynamic=True, followed=False)) for case in cases]
-    told = [(any(s.sym.most for s in run.graph.symbols), case, run) for case, run in every]
-    runs = [(case, run) for _, case, run in sample(told, max(1, len(cases) // 6))]
+    messages = [(any(s.sym.most for s in run.graph.symbols), case, run) for case, run in every]
+    runs = [(case, run) for _, case, run in sample(messages, max(1, len(cases) // 6))]
     assert any(s.sym.most for _, run in runs for s in run.graph.symbols)
     wrong = [(case, line) for case, run in runs for line in differences(run, run_natively(run, pool))]
     assert not wrong

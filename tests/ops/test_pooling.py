@@ -25,15 +25,15 @@ POOLING = OPS[LayerType.POOLING]
 MAX, AVERAGE, _ = PoolingType
 
 
-def graph(shape, *given, **attributes):
+def graph(shape, *values, **attributes):
     x = param("x", shape, DataType.FLOAT)
-    (y,) = expand_layer(POOLING, Layer("pool", POOLING.attrs(*given, **attributes), (x,)))
+    (y,) = expand_layer(POOLING, Layer("pool", POOLING.attrs(*values, **attributes), (x,)))
     return Graph((("x", x),), (("y", y),))
 
 
-def pooled(array, *given, **attributes):
+def pooled(array, *values, **attributes):
     x = np.float32(array)
-    return interpret(graph(x.shape, *given, **attributes), {"x": x}, {})["y"].tolist()
+    return interpret(graph(x.shape, *values, **attributes), {"x": x}, {})["y"].tolist()
 
 
 def scheduled(kind, shape, window, **attributes):

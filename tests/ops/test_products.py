@@ -30,8 +30,8 @@ def product(left, right, dtype=F, **scales):
 
 def contraction(value):
     """The one `Contract` that a value is computed with."""
-    (found,) = (v for v in walk([value]) if isinstance(v.op, Contract))
-    return found
+    (result,) = (v for v in walk([value]) if isinstance(v.op, Contract))
+    return result
 
 
 def test_int8_multiplies_codes_and_scales_their_sums():

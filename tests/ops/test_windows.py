@@ -34,12 +34,12 @@ def test_windows_are_as_many_as_counting_finds_and_lie_inside_the_padded_input(m
     sizes = [n for n in range(1, 12) if n + 3 >= by.reach]
     for size, open_ in product(sizes, (False, True)):
         span = slide(mode, N.dim if open_ else size, by, 1, 2)
-        found = [evaluate(d, {"x.0": size}) for d in (span.before, span.after, span.overhang, span.count)]
-        before, after, overhang, count = found
+        results = [evaluate(d, {"x.0": size}) for d in (span.before, span.after, span.overhang, span.count)]
+        before, after, overhang, count = results
         assert count == counted(mode, size, by, 1, 2)
         needed = (count - 1) * by.stride + by.reach
         assert needed <= before + size + after + overhang
-        assert min(found) >= 0
+        assert min(results) >= 0
         assert overhang in (0, needed - before - size - after)
 
 
@@ -71,14 +71,14 @@ def test_deconvolution_cuts_its_padding_off(mode, by, wanted):
 def test_windows_are_those_of_numpy(groups):
     x, by = param("x", (2, 6, 5, 7), DataType.FLOAT), (Slide(2, 2), Slide(3, 1, 2))
     at, rules = spans("there", PaddingMode.EXPLICIT_ROUND_UP, x.shape[2:], by, (1, 0), (0, 1))
-    given = np.arange(420, dtype=np.float32).reshape(x.shape)
+    values = np.arange(420, dtype=np.float32).reshape(x.shape)
     graph = Graph((("x", x),), (("y", windows("there", x, by, at, -1.0, groups)),))
-    (got,) = interpret(graph, {"x": given}).values()
-    padded = np.pad(given, ((0, 0), (0, 0), (1, 0), (0, 1)), constant_values=-1.0)
-    wanted = np.lib.stride_tricks.sliding_window_view(padded, (2, 5), (2, 3))[:, :, ::2, :, :, ::2]
+    (got,) = interpret(graph, {"x": values}).values()
+    padded = np.pad(values, ((0, 0), (0, 0), (1, 0), (0, 1)), constant_values=-1.0)
+    expected = np.lib.stride_tricks.sliding_window_view(padded, (2, 5), (2, 3))[:, :, ::2, :, :, ::2]
     split = (2, 6) if groups == 1 else (2, 3, 2)
     assert rules == ()
-    assert np.array_equal(got, wanted.reshape(*split, *wanted.shape[2:]))
+    assert np.array_equal(got, expected.reshape(*split, *expected.shape[2:]))
 
 
 def test_a_window_larger_than_its_input_is_refused_when_sizes_are_known():
@@ -105,6 +105,6 @@ def test_padding_that_makes_too_many_elements_is_refused():
 def test_attributes_hold_one_number_for_each_axis():
     assert slides("there", (3, 2), (2, 1), None) == (Slide(3, 2), Slide(2))
     assert per_axis("there", "pre_padding", None, 2, 0) == (0, 0)
-    for given, code in (((1,), "AR108"), ((1, 0), "AR304"), ((1, 2**31), "AR304")):
+    for value, code in (((1,), "AR108"), ((1, 0), "AR304"), ((1, 2**31), "AR304")):
         with pytest.raises(AnyrtError, match=code):
-            slides("there", (3, 2), given)
+            slides("there", (3, 2), value)
