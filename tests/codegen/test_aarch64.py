@@ -102,9 +102,9 @@ def test_small_matrices_are_multiplied_as_by_the_interpreter(word, name, checked
 
 def test_rows_that_are_not_there_end_the_run_of_a_small_matrix():
     graph = products.CASES["whole tiles of bytes"]
-    made = native.lower(graph, constant_offsets(graph), Sizes(), machine=NEON_MM, checked=True)
+    lowered = native.lower(graph, constant_offsets(graph), Sizes(), machine=NEON_MM, checked=True)
     with emulated(ARM_MM), pytest.raises(CompileError, match=r"reading element \d+ of in_x"):
-        run(broken(made, "in_x", lambda at: add(at, 4096)), None)
+        run(broken(lowered, "in_x", lambda at: add(at, 4096)), None)
 
 
 @pytest.mark.parametrize("shape", EXTREMES)

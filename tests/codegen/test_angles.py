@@ -29,11 +29,11 @@ def test_angles_of_any_size_lose_their_turns(level, kind):
     trial = Trial(load(native.lower(graph, constant_offsets(graph), Sizes()), choose(level)), {})
     trial.run()
     for f, (_, value) in zip((np.sin, np.cos, np.tan), trial.loaded.lowered.graph.outputs, strict=True):
-        found = trial.read(trial.loaded.lowered.schedule.buffers[value], kind, x.shape).astype(np.float64)
+        actual = trial.read(trial.loaded.lowered.schedule.buffers[value], kind, x.shape).astype(np.float64)
         with np.errstate(invalid="ignore"):
-            wanted = f(exact)
-        slope = 1 + wanted**2 if f is np.tan else np.ones(x.size)
-        step = 2.0**-8 * np.abs(wanted) if kind is DataType.BF16 else 0.0
-        assert np.array_equal(np.isnan(found), np.isnan(wanted))
-        error = np.abs(found - wanted) / (2.0**-22 * slope + step)
+            expected = f(exact)
+        slope = 1 + expected**2 if f is np.tan else np.ones(x.size)
+        step = 2.0**-8 * np.abs(expected) if kind is DataType.BF16 else 0.0
+        assert np.array_equal(np.isnan(actual), np.isnan(expected))
+        error = np.abs(actual - expected) / (2.0**-22 * slope + step)
         assert np.nanmax(error) <= 1, f.__name__

@@ -18,8 +18,8 @@ from tests.native import load
 from tests.targets import host
 
 
-def text_of(found: native.Lowered, machine: Machine) -> str:
-    return "".join(emit(kernel, machine).module for kernel in found.module.distinct)
+def text_of(result: native.Lowered, machine: Machine) -> str:
+    return "".join(emit(kernel, machine).module for kernel in result.module.distinct)
 
 
 def lowered(value: Value, x: Value) -> native.Lowered:
@@ -53,12 +53,14 @@ def test_a_processor_without_the_instruction_takes_one_register():
 @pytest.mark.parametrize("length", [8, 16, 64])
 def test_one_subnormal_number_among_others_is_kept(length):
     x = b.param("x", (length, length), DataType.FLOAT)
-    found = lowered(b.cast(x, DataType.BF16), x)
+    lowering = lowered(b.cast(x, DataType.BF16), x)
     values = np.full((length, length), 1.2345678, np.float32)
     values[np.diag_indices(length)] = np.float32(1e-39) * (-1) ** np.arange(length)
     values[-1, 1:3] = np.inf, np.nan
-    trial = Trial(load(found, host()), {})
-    (source,), (target,) = ([p for p in found.module.places if p.name == name] for name in ("in_x", "out_y"))
+    trial = Trial(load(lowering, host()), {})
+    (source,), (target,) = (
+        [p for p in lowering.module.places if p.name == name] for name in ("in_x", "out_y")
+    )
     trial.write(source, values, DataType.FLOAT)
     trial.run()
     np.testing.assert_array_equal(

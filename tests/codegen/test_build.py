@@ -13,11 +13,11 @@ from anyrt.codegen.llvm import compile_text
 from anyrt.plan.program import Compiled, Program
 
 
-def ran(text, *given):
+def ran(text, *values):
     """What a function called `f` answers."""
     image, entries = flatten(compile_text(text, host()))
     code = CpuDevice().load(Compiled(Program((), 0, 0, 0, 0, (), tuple(entries.items())), image))
-    return code.function("f", len(given))(*given)
+    return code.function("f", len(values))(*values)
 
 
 def test_turns_are_taken_until_one_leaves():
@@ -53,13 +53,13 @@ def test_a_loop_may_take_its_next_turn_early():
 
 def test_a_switch_writes_what_stands_for_its_number_and_goes_on():
     def write(f, n):
-        found = f.variable(7)
+        result = f.variable(7)
 
         def put(value):
-            found.value = value
+            result.value = value
 
         f.switch(n, {2: lambda: put(20), 3: lambda: f.give(33), 4: lambda: put(n * n)})
-        f.give((found.value + 1).to("trunc", "i32"))
+        f.give((result.value + 1).to("trunc", "i32"))
 
     text = function("define i32 @f", "i64 n", write)
     assert [ran(text, n) for n in range(6)] == [8, 8, 21, 33, 17, 8]

@@ -30,7 +30,7 @@ def lowered(y, **inputs):
     return native.lower(graph, constant_offsets(graph), Sizes({}), checked=True)
 
 
-def broken(made, name, move):
+def broken(built, name, move):
     """The same kernels, with what they read or write of one buffer elsewhere."""
 
     def access(buffer, at):
@@ -40,12 +40,12 @@ def broken(made, name, move):
         kernel = replace(call.kernel, body=Rewrite(access=access).body(call.kernel.body))
         return replace(call, kernel=kernel)
 
-    versions = [replace(v, steps=[change(c) for c in v.steps]) for v in made.module.versions]
-    return replace(made, module=replace(made.module, versions=versions))
+    versions = [replace(v, steps=[change(c) for c in v.steps]) for v in built.module.versions]
+    return replace(built, module=replace(built.module, versions=versions))
 
 
-def run(made, level):
-    trial = Trial(load(made, choose(level)), {})
+def run(built, level):
+    trial = Trial(load(built, choose(level)), {})
     trial.run()
     return trial
 
@@ -73,9 +73,9 @@ def run(made, level):
 )
 def test_an_element_that_is_not_there_ends_the_run(count, name, move, what, level):
     x = b.param("x", (count,), F)
-    made = broken(lowered(b.map_("mul", x, b.scalar(2.0, x)), x=x), name, move)
+    built = broken(lowered(b.map_("mul", x, b.scalar(2.0, x)), x=x), name, move)
     with pytest.raises(CompileError, match=what):
-        run(made, level)
+        run(built, level)
 
 
 @pytest.mark.sampled(9)
@@ -86,26 +86,26 @@ def test_an_element_that_is_not_there_ends_the_run(count, name, move, what, leve
 def test_sums_of_products_are_checked_too(name, dtype, level):
     wide = DataType.INT32 if dtype is DataType.INT8 else dtype
     x, w = b.param("x", (64, 128), dtype), b.param("w", (128, 96), dtype)
-    made = lowered(b.contract("ik,kj->ij", x, w, wide), x=x, w=w)
-    run(made, level)
+    lowering = lowered(b.contract("ik,kj->ij", x, w, wide), x=x, w=w)
+    run(lowering, level)
     with pytest.raises(CompileError, match=f"element .* of {name}"):
-        run(broken(made, name, lambda at: add(at, 4096)), level)
+        run(broken(lowering, name, lambda at: add(at, 4096)), level)
 
 
 def test_memory_of_a_thread_is_checked():
     x = b.param("x", (8, 100), F)
-    made = lowered(b.map_("div", x, b.reduce_("sum", b.map_("exp", x), [1])), x=x)
-    names = {buffer.name for call in made.module.calls for buffer in call.buffers} - {"in_x", "out_y"}
+    lowering = lowered(b.map_("div", x, b.reduce_("sum", b.map_("exp", x), [1])), x=x)
+    names = {buffer.name for call in lowering.module.calls for buffer in call.buffers} - {"in_x", "out_y"}
     for name in names:
         with pytest.raises(CompileError, match=f"of {name}"):
-            run(broken(made, name, lambda at: add(at, 9000)), None)
+            run(broken(lowering, name, lambda at: add(at, 9000)), None)
 
 
 def test_the_next_run_begins_without_what_the_last_one_found():
     x, at = b.param("x", (4,), F), b.param("at", (5,), DataType.INT32)
-    made = broken(lowered(b.gather(x, at, 0), x=x, at=at), "in_x", lambda at: mul(at, 2))
-    trial = Trial(load(made, choose(None)), {})
-    buffers = {buffer.name: buffer for buffer in made.module.places}
+    built = broken(lowered(b.gather(x, at, 0), x=x, at=at), "in_x", lambda at: mul(at, 2))
+    trial = Trial(load(built, choose(None)), {})
+    buffers = {buffer.name: buffer for buffer in built.module.places}
     trial.write(buffers["in_x"], np.arange(4, dtype=np.float32), F)
     for positions, fits in (([0, 1, 3, 0, 0], False), ([0, 1, 0, 1, 0], True), ([3, 0, 0, 0, 0], False)):
         trial.write(buffers["in_at"], np.array(positions, np.int32), DataType.INT32)
@@ -120,18 +120,18 @@ def test_the_next_run_begins_without_what_the_last_one_found():
 def test_tables_are_checked_when_they_are_filled():
     x = b.param("x", (30,), F)
     rule = Linear(ResizeCoordinateTransformation.HALF_PIXEL, ResizeSelector.UPPER)
-    made = lowered(b.taps(x, 0, 70, rule), x=x)
-    (table,) = made.module.tables
+    lowering = lowered(b.taps(x, 0, 70, rule), x=x)
+    (table,) = lowering.module.tables
     body = Rewrite(access=lambda buffer, at: (buffer, add(at, 200))).body(table.body)
-    module = replace(made.module, tables=[replace(table, body=body)])
+    module = replace(lowering.module, tables=[replace(table, body=body)])
     with pytest.raises(CompileError, match=f"{table.name}: got writing element"):
-        run(replace(made, module=module), None)
+        run(replace(lowering, module=module), None)
 
 
 def test_an_error_names_tensors_of_the_network():
     x = b.param("x", (4,), F)
-    made = lowered(b.map_("exp", x), x=x)
-    compiled = with_records(native.compile_lowered(made, choose(None)), made)
+    lowering = lowered(b.map_("exp", x), x=x)
+    compiled = with_records(native.compile_lowered(lowering, choose(None)), lowering)
     assert compiled.program.fences == (Fence("map", ("x", "y")),)
     assert Program.parse(compiled.program.as_json(), {}) == compiled.program
 
@@ -142,8 +142,8 @@ def test_a_border_around_taps_of_nothing_reads_nothing(level):
     x = b.param("x", (n.dim, 15, 33), F)
     y = b.pad(b.taps(x, 1, 8, Border(SampleMode.REFLECT, -2, 2)), (0, 0, 1), (3, 1, 0), 2.5)
     graph = Graph((("x", x),), (("y", y),), {}, (Symbol(n, "x", 0),))
-    made = native.lower(graph, constant_offsets(graph), Sizes({n.name: 5}), checked=True)
-    trial = Trial(load(made, choose(level)), {n.name: 0})
+    lowering = native.lower(graph, constant_offsets(graph), Sizes({n.name: 5}), checked=True)
+    trial = Trial(load(lowering, choose(level)), {n.name: 0})
     trial.run()
-    place = next(buffer for buffer in made.module.places if buffer.name == "out_y")
+    place = next(buffer for buffer in lowering.module.places if buffer.name == "out_y")
     assert set(trial.read(place, F, (3, 9, 34)).flat) == {2.5}

@@ -33,10 +33,10 @@ def test_remainders_are_exact_for_all_numbers(level, kind):
     trial = Trial(load(native.lower(graph, constant_offsets(graph), Sizes()), choose(level)), {})
     trial.run()
     for f, (_, value) in zip((np.mod, np.fmod), trial.loaded.lowered.graph.outputs, strict=True):
-        found = trial.read(trial.loaded.lowered.schedule.buffers[value], kind, x.shape)
+        result = trial.read(trial.loaded.lowered.schedule.buffers[value], kind, x.shape)
         with np.errstate(all="ignore"):
-            np.testing.assert_array_equal(found, f(x, y))
-            np.testing.assert_array_equal(np.signbit(found)[found == 0], np.signbit(f(x, y))[found == 0])
+            np.testing.assert_array_equal(result, f(x, y))
+            np.testing.assert_array_equal(np.signbit(result)[result == 0], np.signbit(f(x, y))[result == 0])
 
 
 FUNCTIONS = [f for f in SCALARS.values() if Kind.DOUBLE in f.kinds and f.double_ulp is not None]

@@ -89,12 +89,12 @@ def test_folding_nothing_gives_the_identity(level):
 
 @pytest.mark.parametrize("op", [Pad((2, 0), (1, 0), 7.0), Concat(0)], ids=["pad", "concat"])
 def test_what_stands_for_an_element_of_nothing_is_the_first_one(op):
-    wide, found = Type((N.dim, 5000), DataType.FLOAT), []
-    operand = Read(wide, lambda at: found.append(tuple(at)) or const(0.0, Scalar.F32))
+    wide, results = Type((N.dim, 5000), DataType.FLOAT), []
+    operand = Read(wide, lambda at: results.append(tuple(at)) or const(0.0, Scalar.F32))
     out, index = op.infer((wide,)), (Sym("i", extent=3).dim, Sym("j", extent=5000).dim)
     op.lower(out, (operand,), index)
-    assert [evaluate(d, {N.name: 0, "i": 1, "j": 4000}) for d in found[0]] == [0, 0]
-    assert [evaluate(d, {N.name: 9, "i": 3, "j": 4000}) for d in found[0]][1] == 4000
+    assert [evaluate(d, {N.name: 0, "i": 1, "j": 4000}) for d in results[0]] == [0, 0]
+    assert [evaluate(d, {N.name: 9, "i": 3, "j": 4000}) for d in results[0]][1] == 4000
 
 
 def test_what_is_empty_has_no_kernel():
@@ -150,9 +150,9 @@ def test_padding_an_empty_part_gives_the_border(part, level):
 
 
 def test_a_view_that_may_be_empty_reads_in_place_where_its_index_is_sure():
-    wide, found = Type((N.dim, 8), DataType.FLOAT), []
-    operand = Read(wide, lambda at: found.append(tuple(at)) or const(0.0, Scalar.F32))
+    wide, results = Type((N.dim, 8), DataType.FLOAT), []
+    operand = Read(wide, lambda at: results.append(tuple(at)) or const(0.0, Scalar.F32))
     view = View((N.dim, 3), (Axis(0, 0), Axis(5, 1)))
     i, j = Sym("i", extent=N.dim).dim, Sym("j", extent=3).dim
     view.lower(view.infer((wide,)), (operand,), (i, j))
-    assert found == [(i, j + 5)]
+    assert results == [(i, j + 5)]

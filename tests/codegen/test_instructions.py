@@ -202,12 +202,12 @@ def same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 def test_native_result_is_the_one_that_numpy_gives(case, kind, results):
     inputs = {x.name: results[x.name] for x in case.buffers}
-    wanted = evaluate(case.value, inputs, {I.name: np.arange(LENGTH)})
+    expected = evaluate(case.value, inputs, {I.name: np.arange(LENGTH)})
     got = results[f"{case.name}_{kind.value}"]
     if case.name in ("min_f32", "max_f32"):  # of 0 and -0 either one
-        got, wanted = got + np.float32(0), wanted + np.float32(0)
-    wrong = ~same(got, wanted.astype(got.dtype))
-    shown = [(k, *(x[k] for x in inputs.values()), got[k], wanted[k]) for k in np.flatnonzero(wrong)[:5]]
+        got, expected = got + np.float32(0), expected + np.float32(0)
+    wrong = ~same(got, expected.astype(got.dtype))
+    shown = [(k, *(x[k] for x in inputs.values()), got[k], expected[k]) for k in np.flatnonzero(wrong)[:5]]
     assert not shown
 
 

@@ -39,9 +39,9 @@ def differences(length, count, dtype):
 @pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.INT32, DataType.HALF, DataType.INT8])
 @pytest.mark.parametrize("count", [1, 7, 16, 45])
 def test_neighbours_of_every_type_and_number(count, dtype, level):
-    made = differences(19, count, dtype)
-    trial, random = Trial(load(made, choose(level)), {}), np.random.default_rng(count)
-    buffers = {buffer.name: buffer for buffer in made.module.places}
+    built = differences(19, count, dtype)
+    trial, random = Trial(load(built, choose(level)), {}), np.random.default_rng(count)
+    buffers = {buffer.name: buffer for buffer in built.module.places}
     x, at = random.integers(-9, 9, 19), random.integers(0, 17, count).astype(np.int32)
     trial.write(buffers["in_x"], x.astype(numpy_dtype(dtype)), dtype)
     trial.write(buffers["in_at"], at, DataType.INT32)
@@ -61,8 +61,8 @@ def test_two_of_three_neighbours_are_one_gather():
 
 def test_pairs_begin_with_the_first_of_a_row():
     loads = [k.load(X, at) for at in (V + 3, V, V + 1, V + 2, V + 7, 5, 6)]
-    found = pairs_of([k.Store(Y, i, x) for i, x in enumerate(loads)])
-    places = {(x.index, first.index, which) for x, (first, which) in found.items()}
+    result = pairs_of([k.Store(Y, i, x) for i, x in enumerate(loads)])
+    places = {(x.index, first.index, which) for x, (first, which) in result.items()}
     assert places == {(V, V, 0), (V + 1, V, 1), (V + 2, V + 2, 0), (V + 3, V + 2, 1)}
 
 

@@ -122,8 +122,8 @@ def test_a_map_is_a_thread_for_each_element():
     run(kernel, dict(zip(buffers_in_order(kernel), (x, y), strict=True)), {"n": 300})
     assert np.array_equal(y, 3 * x + 1)
     text = ptx(kernel)
-    for wanted in (".entry kernel(", "%ctaid.x", "%tid.x", "ld.global", "fma.rn.f32", "st.global"):
-        assert wanted in text
+    for expected in (".entry kernel(", "%ctaid.x", "%tid.x", "ld.global", "fma.rn.f32", "st.global"):
+        assert expected in text
     for unwanted in (".local", ".shared", "bar.sync"):
         assert unwanted not in text
 
@@ -163,8 +163,8 @@ kernel "summed" p 0.. < 1 work 1 scratch 0 shared 1024 {{
 
 def test_a_reduction_meets_in_shared_memory():
     kernel, x, y = read(REDUCTION), np.arange(3072, dtype=np.float32) % 7, np.zeros(3, np.float32)
-    found = {b.name: b for b in buffers_in_order(kernel)}
-    run(kernel, {found["x"]: x, found["y"]: y}, {"n": 3})
+    results = {b.name: b for b in buffers_in_order(kernel)}
+    run(kernel, {results["x"]: x, results["y"]: y}, {"n": 3})
     assert np.array_equal(y, x.reshape(3, 1024).sum(1))
     text = ptx(kernel)
     assert ".extern .shared .align 16 .b8 shared[]" in text

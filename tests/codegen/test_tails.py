@@ -58,10 +58,13 @@ def test_a_position_times_a_large_number_wraps_as_integers_of_64_bits_do(length,
     by, rows = -848385952476782187, 3
     at = b.map_("sub", b.iota((rows, length), 1, DataType.INT64), b.iota((rows, length), 0, DataType.INT64))
     whole = b.iota((rows * length,), 0, DataType.INT64)
-    for x, wanted in ((at, np.arange(length) - np.arange(rows)[:, None]), (whole, np.arange(rows * length))):
-        made = native.lower(graph := Graph((), (("y", b.map_("mul", x, b.scalar(by, x))),)), {}, Sizes({}))
-        trial = Trial(load(made, choose(level)), {})
+    for x, expected in (
+        (at, np.arange(length) - np.arange(rows)[:, None]),
+        (whole, np.arange(rows * length)),
+    ):
+        lowered = native.lower(graph := Graph((), (("y", b.map_("mul", x, b.scalar(by, x))),)), {}, Sizes({}))
+        trial = Trial(load(lowered, choose(level)), {})
         trial.run()
-        (buffer,) = (buffer for buffer in made.module.places if buffer.name == "out_y")
+        (buffer,) = (buffer for buffer in lowered.module.places if buffer.name == "out_y")
         got = trial.read(buffer, DataType.INT64, graph.outputs[0][1].shape)
-        assert np.array_equal(got, wanted * np.int64(by))
+        assert np.array_equal(got, expected * np.int64(by))

@@ -46,7 +46,7 @@ def test_every_level_of_this_processor_agrees_with_the_interpreter(dtype, level)
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.HALF, DataType.BF16, DataType.INT8, DataType.FP8])
 def test_engines_for_aarch64_are_made_on_any_machine(dtype):
-    made = native.compile_lowered(lowered(chain(dtype)), forced(processors.Level.NEON))
-    entries = dict(made.program.entries)
+    built = native.compile_lowered(lowered(chain(dtype)), forced(processors.Level.NEON))
+    entries = dict(built.program.entries)
     assert list(entries) == ["run", "prepare", "step", "resume", "again", "program"]
     assert entries["program"] % 4096 == 0  # ADRP counts pages

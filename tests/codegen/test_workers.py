@@ -27,7 +27,7 @@ def two_cores(monkeypatch):
 
 
 def compiled():
-    return workers.compile_texts(TEXTS, host(), lambda made: None)
+    return workers.compile_texts(TEXTS, host(), lambda built: None)
 
 
 def program(tmp_path, content):

@@ -5,13 +5,13 @@ from anyrt.core.dims import Sym, floordiv, mul
 
 
 def test_a_quotient_of_what_may_be_negative_has_the_bound_of_its_quotients():
-    found = count("found", 9)
-    windows = floordiv(found.dim + -1, 2)  # those of size 3 with a step of 2 and a border of 1, but one
+    result = count("found", 9)
+    windows = floordiv(result.dim + -1, 2)  # those of size 3 with a step of 2 and a border of 1, but one
     assert highest(windows) == 4
     assert highest(mul(windows, 48) + 48) == 5 * 48
 
 
 def test_a_factor_that_may_be_negative_is_bounded_by_the_bounds_of_the_others():
-    found, n = count("found", 9), Sym("n", 1, 8)
-    assert highest(mul(floordiv(found.dim + -1, 2), n.dim)) == mul(n.dim, 4)
-    assert highest(mul(found.dim + -1, found.dim)) == 81
+    result, n = count("found", 9), Sym("n", 1, 8)
+    assert highest(mul(floordiv(result.dim + -1, 2), n.dim)) == mul(n.dim, 4)
+    assert highest(mul(result.dim + -1, result.dim)) == 81

@@ -20,15 +20,15 @@ def many(count):
 @pytest.mark.parametrize("size", [0, 1, 2, 7])
 @pytest.mark.parametrize("count", [2, 3, 6])
 def test_the_size_is_that_of_numpy(size, count):
-    found = broadcast_all(many(count))
+    actual = broadcast_all(many(count))
     for chosen in product((size, 1), repeat=count):
-        (wanted,) = np.broadcast_shapes(*((n,) for n in chosen))
-        assert evaluate(found, {f"x{k}": n for k, n in enumerate(chosen)}) == wanted
+        (expected,) = np.broadcast_shapes(*((n,) for n in chosen))
+        assert evaluate(actual, {f"x{k}": n for k, n in enumerate(chosen)}) == expected
 
 
 def test_every_order_gives_one_form():
-    found = {broadcast(broadcast(a, b), broadcast(b, c)) for a, b, c in permutations((A, B, C))}
-    assert len(found) == 1
+    results = {broadcast(broadcast(a, b), broadcast(b, c)) for a, b, c in permutations((A, B, C))}
+    assert len(results) == 1
 
 
 def test_a_size_that_was_met_before_changes_nothing():

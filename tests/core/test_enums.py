@@ -92,8 +92,8 @@ def test_last_and_notable_members_have_their_published_numbers(member: TrtEnum, 
 
 def test_values_of_each_enum_start_at_zero_and_leave_no_gap():
     every = [x for module in (enums, enums_more) for x in vars(module).values() if isinstance(x, type)]
-    found = [x for x in every if issubclass(x, TrtEnum) and x is not TrtEnum]
-    theirs = {c: [int(x) for x in c if not getattr(x, "is_extension", False)] for c in found}
+    results = [x for x in every if issubclass(x, TrtEnum) and x is not TrtEnum]
+    theirs = {c: [int(x) for x in c if not getattr(x, "is_extension", False)] for c in results}
     gaps = {c.__name__ for c, numbers in theirs.items() if numbers != list(range(len(numbers)))}
-    assert len(found) == 66
+    assert len(results) == 66
     assert gaps == {"PluginCreatorVersion"}

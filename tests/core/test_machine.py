@@ -23,7 +23,7 @@ def tables(folder, *caches):
 
 
 def test_caches_are_those_of_one_core(tmp_path):
-    found = detected_caches(
+    result = detected_caches(
         tables(
             tmp_path,
             ("Data", 1, "32K", 128, "0,8"),  # two threads of a core
@@ -32,7 +32,7 @@ def test_caches_are_those_of_one_core(tmp_path):
             ("Unified", 3, "16384K", 128, "0-15"),
         )
     )
-    sizes = (found.l1_bytes, found.l2_bytes, found.last_bytes, found.line_bytes)
+    sizes = (result.l1_bytes, result.l2_bytes, result.last_bytes, result.line_bytes)
     assert sizes == (32 * KB, MB, 16 * MB, 128)
 
 
@@ -43,12 +43,12 @@ def test_a_shared_cache_without_end_counts_as_a_usual_one(tmp_path):
 
 def test_without_a_third_level_the_second_is_the_last(tmp_path):
     caches = [("Data", 1, "128K", 128, "0"), ("Unified", 2, "12288K", 128, "0-3")]
-    found = detected_caches(tables(tmp_path, *caches))
-    assert (found.l2_bytes, found.last_bytes) == (3 * MB, 12 * MB)
+    result = detected_caches(tables(tmp_path, *caches))
+    assert (result.l2_bytes, result.last_bytes) == (3 * MB, 12 * MB)
 
 
 @pytest.mark.parametrize(
-    "given",
+    "values",
     [
         (),
         [("Data", 1, "0K", 0, "0")],
@@ -58,8 +58,8 @@ def test_without_a_third_level_the_second_is_the_last(tmp_path):
     ],
     ids=["none", "nothing", "empty", "words", "unlikely"],
 )
-def test_tables_that_make_no_sense_leave_the_reference(tmp_path, given):
-    assert detected_caches(tables(tmp_path, *given)) == REFERENCE
+def test_tables_that_make_no_sense_leave_the_reference(tmp_path, values):
+    assert detected_caches(tables(tmp_path, *values)) == REFERENCE
 
 
 def test_cores_are_those_that_the_process_may_use(monkeypatch):
@@ -75,8 +75,8 @@ def test_a_description_reads_back():
 def test_a_file_changes_what_it_names(tmp_path):
     path = tmp_path / "machine.json"
     path.write_text('{"cores": 12, "costs": {"gather": 9}}')
-    found, plain = this_machine(read_flags({"ANYRT_MACHINE": str(path)})), this_machine(Flags())
-    assert found == replace(plain, cores=12, costs=replace(plain.costs, gather=9))
+    result, plain = this_machine(read_flags({"ANYRT_MACHINE": str(path)})), this_machine(Flags())
+    assert result == replace(plain, cores=12, costs=replace(plain.costs, gather=9))
 
 
 @pytest.mark.parametrize(

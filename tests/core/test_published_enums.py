@@ -27,8 +27,8 @@ def test_there_are_66():
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_members_have_the_published_numbers(name):
     members = enum(name).__members__.items()
-    found = {member: int(x) for member, x in members if not getattr(x, "is_extension", False)}
-    assert found == PUBLISHED[name]
+    results = {member: int(x) for member, x in members if not getattr(x, "is_extension", False)}
+    assert results == PUBLISHED[name]
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

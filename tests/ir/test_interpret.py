@@ -100,7 +100,7 @@ def test_builders_leave_out_what_changes_nothing():
 def test_builders_agree_with_numpy():
     data = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     x = b.param("x", (2, 3, 4), F)
-    made = {
+    built = {
         "transpose": (b.transpose(x, (2, 0, 1)), data.transpose(2, 0, 1)),
         "slice": (b.slice_(x, (1, 2, 0), (1, 2, 2), (1, -1, 2)), data[1:2, 2:0:-1, 0:4:2]),
         "squeeze": (b.squeeze(b.unsqueeze(x, (0, 4)), (4,)), data[None]),
@@ -117,6 +117,6 @@ def test_builders_agree_with_numpy():
         "shape": (b.shape_of(x), np.array([2, 3, 4])),
         "iota": (b.iota((2, 3), 1, I64), np.array([[0, 1, 2]] * 2)),
     }
-    got = interpret(Graph((("x", x),), tuple((k, v) for k, (v, _) in made.items())), {"x": data})
-    for name, (_, expected) in made.items():
+    got = interpret(Graph((("x", x),), tuple((k, v) for k, (v, _) in built.items())), {"x": data})
+    for name, (_, expected) in built.items():
         np.testing.assert_array_equal(got[name], expected, err_msg=name)

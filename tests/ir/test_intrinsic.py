@@ -24,9 +24,9 @@ def test_a_text_sums_the_products_of_the_terms_of_two_words(x):
     rng, wide = np.random.default_rng(0), TOTALS[x.total]
     sides = [rng.integers(-128, 128, (64, x.parts)).astype(TERMS[t]) for t in (x.first, x.second)]
     words = {b: terms.view(np.int32)[:, 0] for b, terms in zip("ab", sides, strict=True)}
-    found = evaluate(alu(x, load(A, I.dim), load(B, I.dim)), words, {"i": np.arange(64)})
-    wanted = (sides[0].astype(wide) * sides[1].astype(wide)).sum(1, dtype=wide)
-    assert (found.dtype, found.tolist()) == (wanted.dtype, wanted.tolist())
+    actual = evaluate(alu(x, load(A, I.dim), load(B, I.dim)), words, {"i": np.arange(64)})
+    expected = (sides[0].astype(wide) * sides[1].astype(wide)).sum(1, dtype=wide)
+    assert (actual.dtype, actual.tolist()) == (expected.dtype, expected.tolist())
 
 
 def test_texts_name_the_intrinsics_that_their_reader_knows():

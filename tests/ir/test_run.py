@@ -153,8 +153,8 @@ def test_sizes_are_given_by_name():
 def test_element_0_of_an_empty_buffer_is_anything():
     none = Buffer("none", Scalar.F32, Space.INPUT, N.dim)
     memory = {none: np.zeros(0, np.float32)}
-    found = ran(vector(Store(Y, AT, load(none, 0))), memory=memory, sizes={"n": 0})
-    assert np.isnan(found).all()
+    result = ran(vector(Store(Y, AT, load(none, 0))), memory=memory, sizes={"n": 0})
+    assert np.isnan(result).all()
 
 
 POSITIONS = Buffer("pos", Scalar.I32, Space.TABLE, 4)
@@ -236,8 +236,8 @@ def test_a_product_of_matrices_folds_into_an_array_of_registers(kind):
     fold = unrolled(Fold(TILE, Op.ADD, load(X, P * 4 + J.dim) * load(X, J * 2 + I.dim), I.dim))
     out = unrolled(Store(Y, AT, load(TILE, I.dim)))
     x = np.arange(8.0)
-    wanted = [sum(x[4 * p + j] * x[2 * j + i] for j in range(3)) for p in range(2) for i in range(4)]
-    assert ran(Alloc(TILE, ZERO), For(J, kind, (fold,)), out) == wanted
+    expected = [sum(x[4 * p + j] * x[2 * j + i] for j in range(3)) for p in range(2) for i in range(4)]
+    assert ran(Alloc(TILE, ZERO), For(J, kind, (fold,)), out) == expected
 
 
 def test_an_index_beyond_a_register_is_named():
@@ -307,8 +307,8 @@ def test_a_running_maximum_and_sum_is_merged_across_lanes():
     low = const(-99.0, Scalar.F32)
     fold = MultiReduction((ACC, total), step, (low, ZERO), (OTHER_BEST, more), merge)
     begin = Alloc(ACC, low), Alloc(total, ZERO)
-    found = ran(*begin, vector(fold), Store(Y, P.dim, load(total, 0)), x=[1, 3, 2, 3, 5, 1, 5, 5], lanes=2)
-    assert found[:2] == [2 + 2.0**-1 + 2.0**-2, 3 + 2.0**-4]
+    result = ran(*begin, vector(fold), Store(Y, P.dim, load(total, 0)), x=[1, 3, 2, 3, 5, 1, 5, 5], lanes=2)
+    assert result[:2] == [2 + 2.0**-1 + 2.0**-2, 3 + 2.0**-4]
 
 
 def test_lanes_may_fold_several_registers_of_their_own():
@@ -395,5 +395,5 @@ def test_elements_of_stored_types_need_not_be_machine_types():
 
 def test_fused_products_are_rounded_once():
     x = np.float32(1 + 2**-12)
-    found = ran(Store(Y, 0, fma(load(X, 0), load(X, 0), load(X, 1))), x=[x, -1, *[0] * 6])[0]
-    assert found == np.float32(2**-11 + 2**-24)
+    result = ran(Store(Y, 0, fma(load(X, 0), load(X, 0), load(X, 1))), x=[x, -1, *[0] * 6])[0]
+    assert result == np.float32(2**-11 + 2**-24)

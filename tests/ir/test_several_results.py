@@ -168,8 +168,8 @@ def test_each_result_of_constants_is_folded():
 
 def test_errors_are_bounded_for_each_result():
     x = Bounded(np.array([1.0, 2.0, 3.0]), np.array([0.0, 0.25, 0.5]))
-    found = [bounded(v, (x,), {"n": 3}) for v in (LEFT, RIGHT)]
-    assert [(f.array.tolist(), f.error.tolist()) for f in found] == [([1, 2], [0, 0.25]), ([3], [1])]
+    results = [bounded(v, (x,), {"n": 3}) for v in (LEFT, RIGHT)]
+    assert [(f.array.tolist(), f.error.tolist()) for f in results] == [([1, 2], [0, 0.25]), ([3], [1])]
 
 
 def test_elements_of_several_results_are_not_followed():

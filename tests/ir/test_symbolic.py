@@ -59,29 +59,29 @@ def part(v: Value, start: int, count: int) -> Value:
     ],
 )
 def test_elements_of_shape_arithmetic(value: Value, expected: list[Dim] | None):
-    found = known(value)
-    assert found is not None
-    assert found.shape == value.shape
+    actual = known(value)
+    assert actual is not None
+    assert actual.shape == value.shape
     if expected is not None:
-        assert found.tolist() == expected
+        assert actual.tolist() == expected
 
 
 @pytest.mark.parametrize("fn", ["eq", "ne", "lt", "le", "gt", "ge"])
 @pytest.mark.parametrize("n", [2, 3, 4])
 def test_comparisons_are_ones_and_zeros(fn: str, n: int):
-    found = known(b.map_(fn, part(S, 0, 1), ints(3)))
+    result = known(b.map_(fn, part(S, 0, 1), ints(3)))
     graph = Graph((("x", X),), (("y", b.map_(fn, part(S, 0, 1), ints(3))),))
-    assert found is not None
-    got = [evaluate(d, {"n": n, "m": 1}) for d in found]
+    assert result is not None
+    got = [evaluate(d, {"n": n, "m": 1}) for d in result]
     assert got == interpret(graph, {"x": np.zeros((n, 3, 1), np.float32)})["y"].astype(int).tolist()
 
 
 @pytest.mark.parametrize("n", [2, 5])
 def test_select_chooses_between_sizes(n: int):
     larger = b.map_("gt", part(S, 0, 1), ints(3))
-    found = known(b.map_("select", larger, ints(100), part(S, 0, 1)))
-    assert found is not None
-    assert evaluate(found[0], {"n": n}) == (100 if n > 3 else n)
+    result = known(b.map_("select", larger, ints(100), part(S, 0, 1)))
+    assert result is not None
+    assert evaluate(result[0], {"n": n}) == (100 if n > 3 else n)
 
 
 @pytest.mark.parametrize(
@@ -105,6 +105,6 @@ def test_a_long_chain_is_followed_without_recursion():
     value = S
     for _ in range(3000):
         value = b.map_("add", value, ints(1))
-    found = known(value)
-    assert found is not None
-    assert found[1] == 3003
+    result = known(value)
+    assert result is not None
+    assert result[1] == 3003

@@ -45,8 +45,8 @@ def test_statements_come_before_those_that_they_hold():
 
 
 def test_what_statements_hold_themselves():
-    found = [str(list(held(s))) for s in statements(BODY)]
-    assert found == [
+    results = [str(list(held(s))) for s in statements(BODY)]
+    assert results == [
         "[1 + i]",
         "[0.0]",
         "[8]",
@@ -144,5 +144,5 @@ def test_what_loops_and_folds_say_besides_stays():
 
 
 def test_what_statements_change():
-    found = [[b.name for b in written(s)] for s in statements(BODY)]
-    assert found == [[], ["acc"], [], ["acc"], [], [], ["y"]]
+    results = [[b.name for b in written(s)] for s in statements(BODY)]
+    assert results == [[], ["acc"], [], ["acc"], [], [], ["y"]]

@@ -103,9 +103,9 @@ def windows(x):
 
 def test_windows_read_every_position_of_each():
     x = b.param("x", (2, 7), F)
-    given = np.arange(14, dtype=np.float32).reshape(2, 7)
-    (got,) = interpret(Graph((("x", x),), (("y", windows(x)),)), {"x": given}).values()
-    padded = np.pad(given, ((0, 0), (1, 1)))
+    values = np.arange(14, dtype=np.float32).reshape(2, 7)
+    (got,) = interpret(Graph((("x", x),), (("y", windows(x)),)), {"x": values}).values()
+    padded = np.pad(values, ((0, 0), (1, 1)))
     assert np.array_equal(got, np.lib.stride_tricks.sliding_window_view(padded, 3, 1)[:, ::2])
 
 

@@ -52,8 +52,8 @@ def test_open_sizes_are_equal_beside_the_axis_and_not_empty_along_it():
 
 def test_positions_outside_are_the_nearest_inside():
     x, at = b.param("x", (3,), F), b.param("at", (6,), I64)
-    given = {"x": np.float32([1, 2, 3]), "at": np.array([0, 2, 3, -1, 2**62, -(2**62)])}
-    (got,) = interpret(Graph((("x", x), ("at", at)), (("y", b.gather(x, at, 0)),)), given).values()
+    inputs = {"x": np.float32([1, 2, 3]), "at": np.array([0, 2, 3, -1, 2**62, -(2**62)])}
+    (got,) = interpret(Graph((("x", x), ("at", at)), (("y", b.gather(x, at, 0)),)), inputs).values()
     assert got.tolist() == [1, 3, 3, 1, 3, 1]
 
 

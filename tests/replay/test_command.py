@@ -41,6 +41,6 @@ def test_what_was_renewed_is_found_again_and_what_changed_is_named(tmp_path, mon
     line = file.read_text()
     file.write_text(line[:-2] + ("0" if line[-2] != "0" else "1") + "\n")
     assert replay.main(ONE) == 1
-    told = capsys.readouterr().out
-    assert f"{NAME}: LLVM text, of the same loops (avx2)" in told
-    assert "python -m tools.replay --old HEAD~1 --only NAME" in told
+    output = capsys.readouterr().out
+    assert f"{NAME}: LLVM text, of the same loops (avx2)" in output
+    assert "python -m tools.replay --old HEAD~1 --only NAME" in output

@@ -13,8 +13,8 @@ SAMPLE = quick(ALL)
 
 def test_the_file_has_every_network_of_the_sample_for_every_machine():
     held = {*rows.read(replay.FILE.read_text(), replay.FILE.name)}
-    wanted = {(n.name, m) for n in SAMPLE for m in MACHINES}
-    assert (wanted - held, held - wanted) == (set(), set())
+    expected = {(n.name, m) for n in SAMPLE for m in MACHINES}
+    assert (expected - held, held - expected) == (set(), set())
 
 
 def test_every_family_is_in_the_sample():
@@ -23,9 +23,11 @@ def test_every_family_is_in_the_sample():
 
 
 def test_every_product_of_half_types_and_of_bytes_is_in_the_sample():
-    wanted = {n.name for n in ALL if n.name.endswith(("_bf16", "_f16", "_i8")) and n.name.startswith("contr")}
-    assert wanted <= {n.name for n in SAMPLE}
-    assert len(wanted) == 33
+    expected = {
+        n.name for n in ALL if n.name.endswith(("_bf16", "_f16", "_i8")) and n.name.startswith("contr")
+    }
+    assert expected <= {n.name for n in SAMPLE}
+    assert len(expected) == 33
 
 
 def test_names_are_one_word_each_and_differ():

@@ -10,8 +10,8 @@ from tools.replays.work import Answer, Kernel
 ADD = Row("families/add", "avx2", 1, "aaaa", "bbbb")
 
 
-def keyed(*found):
-    return {row.key: row for row in found}
+def keyed(*result):
+    return {row.key: row for row in result}
 
 
 def answer(*texts, machine="avx2"):
@@ -20,11 +20,11 @@ def answer(*texts, machine="avx2"):
 
 
 def test_lines_are_sorted_and_read_back(tmp_path):
-    found = [Row("layers/b", "neon", refused="AR901"), ADD, Row("families/add", "amx", 2, "c", "d")]
-    write(tmp_path / "file", found)
+    results = [Row("layers/b", "neon", refused="AR901"), ADD, Row("families/add", "amx", 2, "c", "d")]
+    write(tmp_path / "file", results)
     text = (tmp_path / "file").read_text()
     assert text.splitlines() == sorted(text.splitlines())
-    assert read(text, "file") == keyed(*found)
+    assert read(text, "file") == keyed(*results)
 
 
 def test_a_line_that_a_merge_left_is_named():
@@ -52,9 +52,12 @@ def test_networks_that_come_and_go_are_named():
 
 
 def test_of_many_changes_the_first_ones_are_named_and_all_counted():
-    told = summary([f"layers/{n}: loops (avx2)" for n in range(rows.SHOWN + 5)])
-    assert told.splitlines()[0] == f"{rows.SHOWN + 5} networks have other kernels: {rows.SHOWN + 5} of layers"
-    assert told.splitlines()[-1] == "  … and 5 more"
+    reported = summary([f"layers/{n}: loops (avx2)" for n in range(rows.SHOWN + 5)])
+    assert (
+        reported.splitlines()[0]
+        == f"{rows.SHOWN + 5} networks have other kernels: {rows.SHOWN + 5} of layers"
+    )
+    assert reported.splitlines()[-1] == "  … and 5 more"
 
 
 def test_a_diff_has_the_kernels_that_changed_alone():

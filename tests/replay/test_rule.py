@@ -37,8 +37,8 @@ def test_the_last_commits_are_read_with_what_they_touch(tmp_path):
         (tmp_path / FILE).write_text(text)
         git("add", "-A")
         git("commit", "-q", "--allow-empty", "-m", message)
-    found = list(last(3, tmp_path))
-    assert [(c.message, c.touched) for c in found] == [
+    results = list(last(3, tmp_path))
+    assert [(c.message, c.touched) for c in results] == [
         ("Leave [same]", ""),
         ("Change [same]", "M"),
         ("Begin", "A"),
