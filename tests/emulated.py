@@ -76,9 +76,9 @@ class EmulatedCode:
     def function(self, entry: str, arguments: int) -> Callable[..., int]:
         """`entry` as a callable of so many 64-bit arguments that gives an int32."""
         if entry in (WORKER, STOP):  # threads go at once; when Python ends, emulators go before pools do
-            return lambda *given: 0
+            return lambda *values: 0
         self.machine.execute(self.code)
-        return lambda *given: self.machine.call(self.address(entry), given)
+        return lambda *values: self.machine.call(self.address(entry), values)
 
 
 @cache
@@ -110,16 +110,16 @@ class Machine:
         if (begin, begin + len(code.pages)) not in self.parts:
             self._map(begin, begin + len(code.pages), unicorn.UC_PROT_READ | unicorn.UC_PROT_EXEC)
 
-    def call(self, address: int, given: tuple[int, ...]) -> int:
+    def call(self, address: int, arguments: tuple[int, ...]) -> int:
         """A function's answer. One thread at a time is this processor."""
         with self.lock:
-            return self._call(address, given)
+            return self._call(address, arguments)
 
-    def _call(self, address: int, given: tuple[int, ...]) -> int:
+    def _call(self, address: int, arguments: tuple[int, ...]) -> int:
         end = _pool().base  # as good as any: a function returns there, and all ends
         top = self.stack.ctypes.data + STACK & -16
         registers = {arm.UC_ARM64_REG_SP: top, arm.UC_ARM64_REG_LR: end}
-        registers |= {arm.UC_ARM64_REG_X0 + n: x for n, x in enumerate(given)}
+        registers |= {arm.UC_ARM64_REG_X0 + n: x for n, x in enumerate(arguments)}
         for register, x in registers.items():
             self.uc.reg_write(register, x & (1 << 64) - 1)
         while address != end:
@@ -145,16 +145,16 @@ class Machine:
         assert model is not None, f"the emulator lacks the instruction {word:#010x} at {at:#x}"
         numbers = (word & 31, word >> 5 & 31, word >> 16 & 31)
         total, a, b = (arm.UC_ARM64_REG_Q0 + n for n in numbers)
-        made = model(*(self.uc.reg_read(r).to_bytes(16, "little") for r in (total, a, b)))
-        self.uc.reg_write(total, int.from_bytes(made, "little"))
+        result = model(*(self.uc.reg_read(r).to_bytes(16, "little") for r in (total, a, b)))
+        self.uc.reg_write(total, int.from_bytes(result, "little"))
         self.uc.reg_write(arm.UC_ARM64_REG_PC, at + 4)
         return None
 
     def answer(self) -> None:
         """Have the system called."""
         taken = [arm.UC_ARM64_REG_X8, *range(arm.UC_ARM64_REG_X0, arm.UC_ARM64_REG_X0 + 4)]
-        given = self.system(*map(self.uc.reg_read, taken))
-        self.uc.reg_write(arm.UC_ARM64_REG_X0, given)
+        answer = self.system(*map(self.uc.reg_read, taken))
+        self.uc.reg_write(arm.UC_ARM64_REG_X0, answer)
 
     def find(self, address: int) -> bool:
         """Map what this process has around an address; False where that is nothing."""

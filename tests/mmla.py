@@ -102,18 +102,18 @@ BFLOAT = np.dtype(ml_dtypes.bfloat16)
 def multiplied(x: Array, w: Array, machine: Machine) -> Array:
     """x @ w by the kernel for them."""
     dtype, total = (DataType.BF16, "FLOAT") if x.dtype == BFLOAT else (DataType.INT8, "INT32")
-    given = [b.param(name, some.shape, dtype) for name, some in (("x", x), ("w", w))]
-    y = b.contract("mk,kn->mn", *given, DataType[total])
-    made = lower(Graph((("x", given[0]), ("w", given[1])), (("y", y),)), {}, Sizes({}), machine=machine)
-    marked = {s.intrinsic for k in made.module.kernels for s in loops(k.body) if s.intrinsic}
+    inputs = [b.param(name, some.shape, dtype) for name, some in (("x", x), ("w", w))]
+    y = b.contract("mk,kn->mn", *inputs, DataType[total])
+    lowered = lower(Graph((("x", inputs[0]), ("w", inputs[1])), (("y", y),)), {}, Sizes({}), machine=machine)
+    marked = {s.intrinsic for k in lowered.module.kernels for s in loops(k.body) if s.intrinsic}
     assert marked == {"bfmmla" if x.dtype == BFLOAT else "smmla"}
-    trial = Trial(load(made, host()), {})
+    trial = Trial(load(lowered, host()), {})
     for name, some in (("x", x), ("w", w)):
         trial.blocks[f"tensor {name}"].bytes[: some.nbytes] = some.reshape(-1).view(np.uint8)
     trial.run()
     size = 4 * len(x) * w.shape[1]
-    found = trial.blocks["tensor y"].bytes[:size].view(np.float32 if x.dtype == BFLOAT else np.int32)
-    return found.reshape(len(x), -1).copy()
+    result = trial.blocks["tensor y"].bytes[:size].view(np.float32 if x.dtype == BFLOAT else np.int32)
+    return result.reshape(len(x), -1).copy()
 
 
 def largest_bytes(rows: int, terms: int, lanes: int, machine: Machine) -> bool:
@@ -129,11 +129,11 @@ def error_of_bfloats(rows: int, terms: int, lanes: int, machine: Machine) -> flo
     result, and what is below the normal range, factors, products and sums, may be 0."""
     rng = np.random.default_rng(0)
     x, w = (_spread(rng, s) for s in ((rows, terms), (terms, lanes)))
-    found, (p, q) = multiplied(x, w, machine), (some.astype(np.float64) for some in (x, w))
+    result, (p, q) = multiplied(x, w, machine), (some.astype(np.float64) for some in (x, w))
     lost = [np.where(np.abs(some) < LEAST, np.abs(some), 0.0) for some in (p, q)]
     bound = (terms + 1) * 2.0**-23 * (np.abs(p) @ np.abs(q)) + 2 * terms * LEAST
     bound += lost[0] @ np.abs(q) + np.abs(p) @ lost[1]
-    return float((np.abs(found - p @ q) / bound).max())
+    return float((np.abs(result - p @ q) / bound).max())
 
 
 def infinities(rows: int, terms: int, lanes: int, machine: Machine) -> bool:
@@ -142,8 +142,8 @@ def infinities(rows: int, terms: int, lanes: int, machine: Machine) -> bool:
     x, w = (rng.integers(1, 9, s).astype(BFLOAT) for s in ((rows, terms), (terms, lanes)))
     x[1, 5], x[2, 7], x[3, 1:3], w[9, 4], w[2, 6] = np.inf, np.nan, (np.inf, -np.inf), -np.inf, 0
     with np.errstate(invalid="ignore"):
-        wanted = x.astype(np.float32) @ w.astype(np.float32)
-    return np.array_equal(multiplied(x, w, machine), wanted, equal_nan=True)
+        expected = x.astype(np.float32) @ w.astype(np.float32)
+    return np.array_equal(multiplied(x, w, machine), expected, equal_nan=True)
 
 
 def _spread(rng: np.random.Generator, shape: tuple[int, int]) -> Array:

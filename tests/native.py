@@ -35,9 +35,9 @@ def lower_plan(file: PlanFile, *target: native.Target) -> Lowered:
     return driver.lower_plan(file, *target or (loader.target(),))
 
 
-def lower(*given: Any, **named: Any) -> Lowered:
+def lower(*arguments: Any, **named: Any) -> Lowered:
     """`native.lower`, with the strategies of this machine's target unless others are named."""
-    return native.lower(*given, **{"strategies": loader.target().strategies} | named)
+    return native.lower(*arguments, **{"strategies": loader.target().strategies} | named)
 
 
 def load(lowered: Lowered, target: native.Target) -> Loaded:
@@ -45,6 +45,6 @@ def load(lowered: Lowered, target: native.Target) -> Loaded:
     return trial.load(lowered, target, loader.device())
 
 
-def verify(lowered: Lowered, target: native.Target, *given: Any, **named: Any) -> tuple[Mismatch, ...]:
+def verify(lowered: Lowered, target: native.Target, *arguments: Any, **named: Any) -> tuple[Mismatch, ...]:
     """What differs from the interpreter on this machine's device."""
-    return verification.verify(lowered, target, loader.device(), *given, **named)
+    return verification.verify(lowered, target, loader.device(), *arguments, **named)

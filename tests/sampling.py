@@ -91,9 +91,9 @@ def _value(name: str, value: object) -> Value:
     return name, (type(value), value)
 
 
-def fair(count: int, wanted: float) -> bool:
+def fair(count: int, expected: float) -> bool:
     """Whether so many cases are the share that a value should have. There are no fractions of cases."""
-    return abs(count - wanted) < 1 or abs(count - wanted) <= 0.2 * wanted
+    return abs(count - expected) < 1 or abs(count - expected) <= 0.2 * expected
 
 
 def choose(cases: Sequence[Sequence[Value]], stride: int) -> list[int]:
@@ -127,8 +127,8 @@ def choose(cases: Sequence[Sequence[Value]], stride: int) -> list[int]:
 
 def _table(rows: Sequence[Sequence[Hashable]]) -> NDArray[np.int64]:
     """A row for each case, with a 1 for everything that it has."""
-    found = {thing: n for n, thing in enumerate(dict.fromkeys(thing for row in rows for thing in row))}
-    table = np.zeros((len(rows), len(found)), np.int64)
+    results = {thing: n for n, thing in enumerate(dict.fromkeys(thing for row in rows for thing in row))}
+    table = np.zeros((len(rows), len(results)), np.int64)
     for n, row in enumerate(rows):
-        table[n, [found[thing] for thing in row]] = 1
+        table[n, [results[thing] for thing in row]] = 1
     return table

@@ -31,45 +31,45 @@ def _every_day(monkeypatch):
 
 def test_a_third_of_the_cases_of_a_sampled_test_runs_and_all_of_others():
     whole, some = cases("a", [{"x": n} for n in range(4)]), cases("b", [{"x": n} for n in range(7)], 3)
-    found = list(sampling.everyday([*whole, *some]))
-    assert found[:4] == whole
-    assert len(found[4:]) == 3
-    assert [case for case in some if case in found] == found[4:]
+    results = list(sampling.everyday([*whole, *some]))
+    assert results[:4] == whole
+    assert len(results[4:]) == 3
+    assert [case for case in some if case in results] == results[4:]
 
 
 def test_a_rare_test_runs_in_a_long_run_alone(monkeypatch):
-    found = cases("a", [{"x": 0}], rare=True)
-    assert list(sampling.everyday(found)) == []
+    result = cases("a", [{"x": 0}], rare=True)
+    assert list(sampling.everyday(result)) == []
     monkeypatch.setattr(sampling, "FUZZ", 1)
-    assert list(sampling.everyday(found)) == found
+    assert list(sampling.everyday(result)) == result
 
 
 def test_values_of_a_parameter_in_turn_have_their_share():
-    found = cases("a", [{"x": x, "y": y} for x in range(30) for y in ("dynamic", "static")], 2)
-    assert len(list(sampling.everyday(found))) == 60  # every pair of the two
-    found = [(n // 6, "static" if n % 2 else "dynamic", n) for n in range(60)]
-    assert Counter(kind for _, kind, _ in sampling.sample(found, 3)) == {"static": 10, "dynamic": 10}
-    assert set(Counter(x for x, _, _ in sampling.sample(found, 3)).values()) == {2}
+    result = cases("a", [{"x": x, "y": y} for x in range(30) for y in ("dynamic", "static")], 2)
+    assert len(list(sampling.everyday(result))) == 60  # every pair of the two
+    result = [(n // 6, "static" if n % 2 else "dynamic", n) for n in range(60)]
+    assert Counter(kind for _, kind, _ in sampling.sample(result, 3)) == {"static": 10, "dynamic": 10}
+    assert set(Counter(x for x, _, _ in sampling.sample(result, 3)).values()) == {2}
 
 
 def test_cases_that_differ_in_several_values_meet_all_pairs():
-    found = cases("a", [{"x": x, "y": y, "z": z} for x in range(3) for y in range(3) for z in range(3)], 9)
-    met = [case.callspec.params for case in sampling.everyday(found)]
+    result = cases("a", [{"x": x, "y": y, "z": z} for x in range(3) for y in range(3) for z in range(3)], 9)
+    met = [case.callspec.params for case in sampling.everyday(result)]
     assert {(m["x"], m["y"]) for m in met} == {(x, y) for x in range(3) for y in range(3)}
     assert {(m["y"], m["z"]) for m in met} == {(x, y) for x in range(3) for y in range(3)}
     assert len(met) == 9
 
 
 def test_a_list_is_sampled_everywhere():
-    found = sampling.sample(range(1000), 10)
-    assert len(found) == 100
-    assert [len([n for n in found if n // 100 == k]) for k in range(10)] == [10] * 10
-    assert set(Counter(n % 10 for n in found)) == set(range(10))
+    result = sampling.sample(range(1000), 10)
+    assert len(result) == 100
+    assert [len([n for n in result if n // 100 == k]) for k in range(10)] == [10] * 10
+    assert set(Counter(n % 10 for n in result)) == set(range(10))
 
 
-@pytest.mark.parametrize(("least", "wanted", "most"), [(0, 0.5, 1), (2, 2.1, 3), (8, 10, 12)])
-def test_a_fifth_more_or_less_and_the_next_numbers_are_fair(least, wanted, most):
-    assert [n for n in range(20) if sampling.fair(n, wanted)] == list(range(least, most + 1))
+@pytest.mark.parametrize(("least", "expected", "most"), [(0, 0.5, 1), (2, 2.1, 3), (8, 10, 12)])
+def test_a_fifth_more_or_less_and_the_next_numbers_are_fair(least, expected, most):
+    assert [n for n in range(20) if sampling.fair(n, expected)] == list(range(least, most + 1))
 
 
 def met(items):
@@ -84,8 +84,10 @@ def unfair(items):
     """The values and pairs of the cases of one test that its sample does wrong."""
     some = list(sampling.everyday(items))
     (values, pairs), (kept, met_pairs) = met(items), met(some)
-    wanted = {value: count * len(some) / len(items) for value, count in values.items()}
-    yield from (v for v in values if abs(kept[v] - wanted[v]) >= 1 and abs(kept[v] / wanted[v] - 1) > 0.2001)
+    expected = {value: count * len(some) / len(items) for value, count in values.items()}
+    yield from (
+        v for v in values if abs(kept[v] - expected[v]) >= 1 and abs(kept[v] / expected[v] - 1) > 0.2001
+    )
     yield from (p for p in pairs if min(values[v] for v in p) > 1 and p not in met_pairs)
 
 
@@ -103,8 +105,8 @@ def test_every_sampled_test_of_the_suite_has_a_fair_sample(request):
 def test_a_long_run_leaves_nothing_out(monkeypatch):
     assert (sampling.tries(5), len(sampling.sample(range(7), 3))) == (5, 3)
     monkeypatch.setattr(sampling, "FUZZ", 20)
-    found = cases("a", [{"x": n} for n in range(7)], 3)
-    assert list(sampling.everyday(found)) == found
+    result = cases("a", [{"x": n} for n in range(7)], 3)
+    assert list(sampling.everyday(result)) == result
     assert (sampling.tries(5), sampling.tries(50), sampling.sample(range(7), 3)) == (20, 50, range(7))
 
 

@@ -29,13 +29,13 @@ MOST = {
 
 def complexity(function):
     """McCabe's number: 1 more than the branches; comprehensions, cases, `and` and `or` are some."""
-    found, todo = 1, [*ast.iter_child_nodes(function)]
+    result, todo = 1, [*ast.iter_child_nodes(function)]
     while todo:
         node = todo.pop()
-        found += isinstance(node, BRANCHES) + (len(node.values) - 1 if isinstance(node, ast.BoolOp) else 0)
+        result += isinstance(node, BRANCHES) + (len(node.values) - 1 if isinstance(node, ast.BoolOp) else 0)
         if not isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Lambda)):
             todo += ast.iter_child_nodes(node)
-    return found
+    return result
 
 
 def test_complexity_counts_branches_of_a_function_and_not_of_those_inside():
@@ -47,8 +47,8 @@ def test_complexity_counts_branches_of_a_function_and_not_of_those_inside():
 def test_95_of_100_functions_of_a_package_are_simple(package):
     trees = [ast.parse(path.read_text()) for path in sorted((PACKAGES / package).rglob("*.py"))]
     functions = [node for tree in trees for node in ast.walk(tree) if isinstance(node, FUNCTIONS)]
-    found = sorted(map(complexity, functions))
-    assert found[int(0.95 * len(found))] <= MOST[package]
+    result = sorted(map(complexity, functions))
+    assert result[int(0.95 * len(result))] <= MOST[package]
 
 
 def private_names(tree):
@@ -80,5 +80,5 @@ def test_foreign_accesses_are_those_to_names_of_other_modules():
 
 def test_modules_of_the_api_read_no_private_names_of_each_other():
     paths = sorted((PACKAGES / "api").rglob("*.py"))
-    found = {str(path): foreign_accesses(path.read_text()) for path in paths}
-    assert {path: names for path, names in found.items() if names} == {}
+    results = {str(path): foreign_accesses(path.read_text()) for path in paths}
+    assert {path: names for path, names in results.items() if names} == {}
