@@ -58,14 +58,14 @@ def test_interp_runs_the_kernels():
 def test_null_counts_each_tensor_of_a_kernel_once(n):
     x = param("x", (N.dim, 64), DataType.FLOAT)
     chain = cast(map_("exp", map_("neg", x)), DataType.HALF)
-    made = job(chain, {"n": n})
-    assert count(made.kernels, made.sizes) == Traffic(1, n * 64 * (4 + 2))
+    built = job(chain, {"n": n})
+    assert count(built.kernels, built.sizes) == Traffic(1, n * 64 * (4 + 2))
 
 
 def test_null_counts_4_bit_elements_as_half_bytes():
     x = param("x", (N.dim, 64), DataType.FLOAT)
-    made = job(cast(x, DataType.INT4), {"n": 3})
-    assert count(made.kernels, made.sizes) == Traffic(1, 3 * 64 * 4 + 3 * 32)
+    built = job(cast(x, DataType.INT4), {"n": 3})
+    assert count(built.kernels, built.sizes) == Traffic(1, 3 * 64 * 4 + 3 * 32)
 
 
 def test_null_runs_without_computing():

@@ -41,8 +41,8 @@ def module() -> Module:
 @pytest.fixture(scope="module")
 def prepared():
     """(the slots that prepare filled for n and m, their sizes)."""
-    made = module()
-    program = assembled(made, host())
+    instance = module()
+    program = assembled(instance, host())
     code = CpuDevice().load(Compiled(Program((), 0, 0, 0, 0, (), program.entries), program.image))
 
     def run(n: int, m: int) -> dict[object, int]:
@@ -58,9 +58,9 @@ def prepared():
 @pytest.mark.parametrize("n", [-50, -7, -1, 0, 1, 2, 3, 17, 50])
 @pytest.mark.parametrize("m", [-50, -3, -1, 0, 1, 4, 7, 50])
 def test_a_size_is_what_evaluate_says(prepared, n, m):
-    found = prepared(n, m)
-    assert found == {size: evaluate(size, {"n": n, "m": m}) for size in found}
-    assert set(SIZES) <= set(found)
+    result = prepared(n, m)
+    assert result == {size: evaluate(size, {"n": n, "m": m}) for size in result}
+    assert set(SIZES) <= set(result)
 
 
 def test_threads_share_work_from_the_amount_that_was_measured():
@@ -81,12 +81,12 @@ def thrice():
     kernel = Kernel("one", i, (Store(out[0], i.dim, const(2.0, Scalar.F32)),))
     calls = [Call(kernel, "a"), Call(kernel, "b", {out[0]: out[1]}), Call(kernel, "c", {out[0]: out[2]})]
     places = {b: (abi.FIRST_BINDING + n, 0) for n, b in enumerate(out)}
-    made = Module((), (Guarded(1, calls),), places, (), 3)
-    program = assembled(made, host())
+    built = Module((), (Guarded(1, calls),), places, (), 3)
+    program = assembled(built, host())
     code = CpuDevice().load(Compiled(Program((), 0, 0, 0, 0, (), program.entries), program.image))
     args = np.zeros(abi.slot_word(3, 0) + program.frames, np.int64)
     args[abi.PROGRAM] = code.address(abi.CODE)
-    return made, code, args
+    return built, code, args
 
 
 def bound(args, arrays):
@@ -94,7 +94,7 @@ def bound(args, arrays):
 
 
 def test_equal_kernels_share_their_code(thrice):
-    made, code, args = thrice
+    built, code, args = thrice
     arrays = np.zeros((3, 8), np.float32)
     bound(args, arrays)
     assert code.function(abi.STEP, 2)(args.ctypes.data, 1) == abi.Status.OK
@@ -102,7 +102,7 @@ def test_equal_kernels_share_their_code(thrice):
     assert code.function(abi.RUN, 1)(args.ctypes.data) == abi.Status.OK
     assert arrays.tolist() == [[2.0] * 8] * 3
     assert (
-        print_module(made)
+        print_module(built)
         == """\
 memory:
   y0: FLOAT 8, output

@@ -45,9 +45,9 @@ def test_codes_are_those_of_the_quotient(divisor, zero):
     back = cast(whole, Scalar.F32) - float(zero)
     for x in (cast(whole, Scalar.I8), whole, cast(whole, Scalar.F32), back):
         memory, at = {"x": numbers(divisor, zero)}, {"i": np.arange(NUMBERS)}
-        found = replacement(x, has_fma=True)
-        made, expected = evaluate(found, memory, at), evaluate(x, memory, at)
-        assert np.array_equal(made.view(np.uint8), expected.view(np.uint8))  # the signs of zeros, too
+        actual = replacement(x, has_fma=True)
+        result, expected = evaluate(actual, memory, at), evaluate(x, memory, at)
+        assert np.array_equal(result.view(np.uint8), expected.view(np.uint8))  # the signs of zeros, too
 
 
 STEP, ZERO = (load(Buffer(n, DataType.FLOAT, Space.CONST, coded=True), 0) for n in ("step", "zero"))
@@ -63,14 +63,14 @@ def test_codes_by_numbers_that_are_loaded_have_the_bits_of_those_by_literals(div
     memory = {"x": numbers(divisor, zero), "step": np.float32([divisor]), "zero": np.float32([zero])}
     at = {"i": np.arange(NUMBERS)}
     for loaded, literal in zip(codes(STEP, ZERO), codes(divisor, float(zero)), strict=True):
-        made = evaluate(replacement(loaded, has_fma=True), memory, at)
+        actual = evaluate(replacement(loaded, has_fma=True), memory, at)
         expected = evaluate(literal, memory, at)
-        assert np.array_equal(made.view(np.uint8), expected.view(np.uint8))
+        assert np.array_equal(actual.view(np.uint8), expected.view(np.uint8))
 
 
 def test_a_number_that_is_loaded_is_divided_by_before_all_loops():
-    found = replacement(cast(cast(kept(alu(Op.RINT, X / STEP) + ZERO), Scalar.I32), Scalar.I8), has_fma=True)
-    quotients = [p for p in parts([found]) if isinstance(p, Alu) and p.op is Op.DIV]
+    result = replacement(cast(cast(kept(alu(Op.RINT, X / STEP) + ZERO), Scalar.I32), Scalar.I8), has_fma=True)
+    quotients = [p for p in parts([result]) if isinstance(p, Alu) and p.op is Op.DIV]
     assert quotients
     assert all(not free_symbols(q) for q in quotients)
 

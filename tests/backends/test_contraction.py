@@ -76,8 +76,8 @@ def text(graph, machine=REFERENCE):
     [(196, 64, (14, 2)), (7, 256, (14, 2)), (3136, 64, (14, 2)), (1, 512, (2, 8)), (64, 16, (30, 1))],
 )
 def test_tiles_suit_the_sizes(rows, lanes, shape):
-    found = best_shape(rows, lanes, 16, REFERENCE)
-    assert (found.m, found.registers) == shape
+    result = best_shape(rows, lanes, 16, REFERENCE)
+    assert (result.m, result.registers) == shape
 
 
 CASES = {
@@ -150,37 +150,37 @@ def test_any_step_can_be_left_out(name, left_out):
     graph, strategies = CASES[name], STRATEGIES.without(left_out)
     machine = TILES if name == "halves" else REFERENCE
     sizes, blobs = Sizes({N.name: 50}), constant_offsets(graph)
-    made = native.lower(graph, blobs, sizes, machine=machine, strategies=strategies)
-    assert verify(made, host(), [{N.name: 13}] if graph.symbols else [{}]) == ()
+    lowering = native.lower(graph, blobs, sizes, machine=machine, strategies=strategies)
+    assert verify(lowering, host(), [{N.name: 13}] if graph.symbols else [{}]) == ()
 
 
 def tile_of(graph, machine=REFERENCE):
     """What is decided of the last product of a graph."""
-    found = []
+    results = []
 
     def seen(kernel, context):
-        found.append(choose_tile(kernel, context))
-        return found[-1]
+        results.append(choose_tile(kernel, context))
+        return results[-1]
 
     with patch.object(contraction, "choose", seen):
         lowered(graph, machine)
-    return found[-1]
+    return results[-1]
 
 
 def test_rows_that_lie_between_two_lanes_are_stored_with_them():
-    found = tile_of(CASES["turns"])
-    assert (found.beside, found.across) == (2, ())
+    result = tile_of(CASES["turns"])
+    assert (result.beside, result.across) == (2, ())
 
 
 def test_results_that_lie_along_the_rows_leave_registers_through_scratch():
-    found = tile_of(CASES["convolution"])
-    assert found.across == (found.m,)
+    result = tile_of(CASES["convolution"])
+    assert result.across == (result.m,)
 
 
 def test_results_that_take_turns_with_those_of_rows_leave_scratch_with_them():
-    found = tile_of(CASES["turns of rows of both"])
-    assert found.across[0] is found.m
-    assert found.turns.extent == 2
+    result = tile_of(CASES["turns of rows of both"])
+    assert result.across[0] is result.m
+    assert result.turns.extent == 2
 
 
 def test_lanes_of_low_tiles_are_asked_for_before_they_are_summed():
@@ -191,8 +191,8 @@ def test_lanes_of_low_tiles_are_asked_for_before_they_are_summed():
 def test_windows_of_two_kinds_over_one_image_are_neighbours_among_items():
     x, w = b.param("x", (8, 65, 36), F), b.param("w", (8, 3, 2), F)
     windows = b.windows(x, [Axis(0, 0), Axis(0, 1, 1, ((3, 1),)), Axis(0, 2)], (8, 64, 36, 2))
-    found = tile_of(Graph((("x", x), ("w", w)), (("y", b.contract("cyxa,cka->kyax", windows, w, F)),)))
-    assert tiled(found, Names(99)).items[-1].extent == 2
+    result = tile_of(Graph((("x", x), ("w", w)), (("y", b.contract("cyxa,cka->kyax", windows, w, F)),)))
+    assert tiled(result, Names(99)).items[-1].extent == 2
 
 
 def test_positions_are_lanes_where_windows_make_few_outputs():
@@ -201,9 +201,9 @@ def test_positions_are_lanes_where_windows_make_few_outputs():
 
 @pytest.mark.here
 def test_vectors_of_several_registers_are_stored_one_by_one():
-    made = native.text(lowered(CASES["convolution"]), choose("avx2"))
-    assert "store <16 x float> %" not in made
-    assert "store <8 x float> %" in made
+    listing = native.text(lowered(CASES["convolution"]), choose("avx2"))
+    assert "store <16 x float> %" not in listing
+    assert "store <8 x float> %" in listing
 
 
 def test_bytes_and_bfloat16_are_summed_by_words():
@@ -215,20 +215,20 @@ def test_bytes_and_bfloat16_are_summed_by_words():
 
 @pytest.mark.parametrize("machine", [REFERENCE, TILES], ids=["vectors", "tiles"])
 def test_constant_words_are_read_where_they_lie(machine):
-    found = tile_of(CASES["few rows of bytes"], machine)
-    assert (found.pack_n, found.words.parts) == (Pack.NOTHING, 4)
+    result = tile_of(CASES["few rows of bytes"], machine)
+    assert (result.pack_n, result.words.parts) == (Pack.NOTHING, 4)
 
 
 def test_tiles_of_matrices_are_loaded_from_memory_where_all_are_whole():
-    made = text(CASES["whole tiles of bytes"], TILES)
-    assert "register 28" in made
-    assert "store rows" not in made
+    listing = text(CASES["whole tiles of bytes"], TILES)
+    assert "register 28" in listing
+    assert "store rows" not in listing
     assert "store rows" in text(CASES["bytes"], TILES)
 
 
 def test_as_many_tiles_share_copied_lanes_as_the_second_cache_keeps_rows_of():
-    made = text(product("mk,kn->mn", (3136, 576), (576, 64), HALF, constant=True), TILES)
-    assert re.search(r"for serial t\d+ 0.. < min\(6, ", made)
+    listing = text(product("mk,kn->mn", (3136, 576), (576, 64), HALF, constant=True), TILES)
+    assert re.search(r"for serial t\d+ 0.. < min\(6, ", listing)
 
 
 def test_what_is_made_of_a_tile_of_matrices_is_computed_beside_the_next_one():
@@ -243,9 +243,9 @@ def test_what_has_its_terms_side_by_side_is_transposed_in_registers_also_for_few
 
 
 def test_few_rows_are_lanes_beside_rows_of_words():
-    made = text(CASES["few rows turned of halves"], TILES)
-    assert "register 32" in made
-    assert "dot2(word(in_w" in made
+    listing = text(CASES["few rows turned of halves"], TILES)
+    assert "register 32" in listing
+    assert "dot2(word(in_w" in listing
 
 
 def test_float16_is_summed_in_two_parts_by_tiles_of_matrices():
@@ -263,16 +263,16 @@ def test_infinities_of_float16_have_their_products():
     trial.write(places["in_x"], x, HALF)
     trial.write(places["in_w"], w, HALF)
     trial.run()
-    found = trial.read(places["out_y"], y.dtype, y.shape)
-    assert found[3].tolist() == [np.inf] * 32
-    assert np.isnan(found[4]).all()
-    assert found[5].tolist() == [24] * 32
+    result = trial.read(places["out_y"], y.dtype, y.shape)
+    assert result[3].tolist() == [np.inf] * 32
+    assert np.isnan(result[4]).all()
+    assert result[5].tolist() == [24] * 32
 
 
 def test_a_padded_operand_is_written_where_windows_read_it_with_channels_innermost():
-    made = print_kernels(lowered(CASES["convolution"]).module.kernels)
-    assert made.count("kernel ") == 3
-    assert "select" not in made
+    listing = print_kernels(lowered(CASES["convolution"]).module.kernels)
+    assert listing.count("kernel ") == 3
+    assert "select" not in listing
 
 
 def test_lanes_that_lie_apart_are_copied_for_a_few_rows():
@@ -283,9 +283,9 @@ def test_lanes_that_lie_apart_are_copied_for_a_few_rows():
 
 
 def test_each_tile_asks_for_a_part_of_a_later_panel():
-    made = text(product("mk,kn->mn", (56, 64), (64, 512), constant=True))
+    listing = text(product("mk,kn->mn", (56, 64), (64, 512), constant=True))
     at = r"4096 \+ 8\*k\d+ \+ 2048\*p\d+ \+ 4096\*pc\d+ \+ 512\*t\d+ \+ 1024\*tc\d+"
-    assert re.search(rf"fetch const\d+\[{at}\]", made)
+    assert re.search(rf"fetch const\d+\[{at}\]", listing)
 
 
 def test_many_tiles_ask_for_no_panel():
@@ -293,14 +293,14 @@ def test_many_tiles_ask_for_no_panel():
 
 
 def test_panels_that_a_cache_does_not_hold_at_once_are_in_like_parts():
-    made = text(product("mk,kn->mn", (560, 1600), (1600, 128), constant=True))
-    assert re.findall(r"for serial p\d+ 0\.\. < (.*) \{", made) == ["2"]
+    listing = text(product("mk,kn->mn", (560, 1600), (1600, 128), constant=True))
+    assert re.findall(r"for serial p\d+ 0\.\. < (.*) \{", listing) == ["2"]
 
 
 def test_tiles_ask_for_the_rows_that_only_the_next_item_reads():
-    made = text(convolution(64, 56, 64, stride=2))
+    listing = text(convolution(64, 56, 64, stride=2))
     at = r"11072 \+ 4\*i\d+ \+ 7424\*i\d+ \+ 768\*k\d+ \+ 4608\*p\d+ \+ 2304\*t\d+"
-    assert re.search(rf"fetch v\d+\[{at}\]", made)
+    assert re.search(rf"fetch v\d+\[{at}\]", listing)
 
 
 def test_items_that_read_all_rows_ask_for_none():
@@ -320,16 +320,16 @@ def test_of_rows_that_are_left_of_an_open_number_the_last_one_fills_the_tile():
 
 def test_rows_that_are_left_and_leave_registers_through_scratch_come_by_four_two_and_one():
     low = lowered(product("mk,kn->nm", (N.dim, 24), (24, 70), constant=True))
-    found = re.findall(r"acc\d+ f32 register (\d+)", print_kernels(low.module.kernels))
-    assert {"4", "2", "1"} <= set(found)
+    matches = re.findall(r"acc\d+ f32 register (\d+)", print_kernels(low.module.kernels))
+    assert {"4", "2", "1"} <= set(matches)
     assert verify(low, host(), [{N.name: n} for n in (0, 1, 2, 3, 13, 15, 31)]) == ()
 
 
 @pytest.mark.parametrize(("lanes", "last"), [(102, "< 6 {"), (112, "< 16 {"), (113, "< min(")])
 def test_the_last_panel_has_no_more_registers_than_its_lanes_need(lanes, last):
-    made = text(product("mk,kn->mn", (14, 6), (6, lanes)))
-    assert re.search(r"for vector(\*2)? j\d+ 0.. " + re.escape(last), made)
-    assert made.count("fold") == (1 if lanes == 113 else 2)
+    listing = text(product("mk,kn->mn", (14, 6), (6, lanes)))
+    assert re.search(r"for vector(\*2)? j\d+ 0.. " + re.escape(last), listing)
+    assert listing.count("fold") == (1 if lanes == 113 else 2)
 
 
 HELD = {
@@ -362,6 +362,6 @@ def test_channels_that_share_lines_of_cache_are_items_of_the_same_rows():
     axes = [Axis(0, 0, 1, ((3, 1),)), Axis(0, 1, 1, ((4, 1),)), Axis(0, 2)]
     windows = b.windows(x, axes, (28, 28, 144, 3, 3))
     sums = b.contract("yxcab,abc->yxc", windows, w, DataType.INT32)
-    found = tile_of(Graph((("x", x), ("w", w)), (("y", b.cast(sums, DataType.INT8)),)))
-    assert found.shares
-    assert tiled(found, Names(99)).items[-1].extent == 9
+    result = tile_of(Graph((("x", x), ("w", w)), (("y", b.cast(sums, DataType.INT8)),)))
+    assert result.shares
+    assert tiled(result, Names(99)).items[-1].extent == 9

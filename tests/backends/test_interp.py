@@ -87,29 +87,29 @@ def ran(network):
     marked(net, y=network(net))
     plan = builder.build_serialized_network(net, builder.create_builder_config())
     lowered, x = lower_plan(read_plan(bytes(plan)), InterpTarget()), net.get_input(0)
-    given = np.random.default_rng(3).normal(size=x.shape).astype(trt.nptype(x.dtype))
+    values = np.random.default_rng(3).normal(size=x.shape).astype(trt.nptype(x.dtype))
     engine = trt.Runtime(trt.Logger(trt.Logger.ERROR)).deserialize_cuda_engine(plan)
-    answer = InterpTarget().run(job(lowered, {}), {"x": given})
-    return lowered, given, answer.outputs["y"], engine.run(x=given)["y"]
+    answer = InterpTarget().run(job(lowered, {}), {"x": values})
+    return lowered, values, answer.outputs["y"], engine.run(x=values)["y"]
 
 
 @pytest.mark.parametrize("network", [rows, looped, chosen, found, resized])
 def test_kernels_in_program_order_give_what_native_code_gives(network):
-    _, _, got, wanted = ran(network)
-    assert (got.shape, got.tobytes()) == (wanted.shape, wanted.tobytes())
+    _, _, got, expected = ran(network)
+    assert (got.shape, got.tobytes()) == (expected.shape, expected.tobytes())
 
 
 def test_sums_in_another_order_lie_within_the_bounds_of_native_code():
-    lowered, given, *results = ran(products)
+    lowered, values, *results = ran(products)
     ((_, x),), ((_, y),) = lowered.graph.inputs, lowered.graph.outputs
-    bound = reference(y, {x: given}, {})
+    bound = reference(y, {x: values}, {})
     assert [int(differing(got, bound, y.dtype).sum()) for got in results] == [0, 0]
 
 
 def test_a_condition_on_data_that_does_not_hold_ends_the_run():
     low, rule = param("x", (), DataType.INT64), Assertion("AR131", "x", "{}", "what is fine", "change it")
-    made = map_("neg", apply(Asserted(rule), low, map_("abs", low)))
-    lowered = lower(Graph((("x", low),), (("y", made),)), {}, Sizes({}))
+    built = map_("neg", apply(Asserted(rule), low, map_("abs", low)))
+    lowered = lower(Graph((("x", low),), (("y", built),)), {}, Sizes({}))
     with pytest.raises(AnyrtError, match="got 4, wanted what is fine"):
         InterpTarget().run(job(lowered, {}), {"x": np.array(-4)})
 

@@ -64,8 +64,8 @@ kernel "k" p0 0.. < 1 work 32 scratch 256 {
 def test_a_loop_that_is_equal_to_what_the_instruction_computes_is_marked():
     (kernel,) = parsed(TEXT)
     printed = print_kernels([kernel])
-    made = print_kernels([tensorize(kernel, J, I, intrinsic)])
-    assert made == printed.replace("j2 0.. < 16 {", "j2 0.. < 16 by smmla {")
+    listing = print_kernels([tensorize(kernel, J, I, intrinsic)])
+    assert listing == printed.replace("j2 0.. < 16 {", "j2 0.. < 16 by smmla {")
 
 
 @pytest.mark.parametrize(
@@ -109,12 +109,12 @@ def lowered(graph, machine=NEON_MM):
     return lower(graph, constant_offsets(graph), Sizes({N.name: 16}), machine=machine)
 
 
-def marks(made):
-    return {s.intrinsic for k in made.module.kernels for s in loops(k.body) if s.intrinsic}
+def marks(built):
+    return {s.intrinsic for k in built.module.kernels for s in loops(k.body) if s.intrinsic}
 
 
 @pytest.mark.parametrize(
-    ("rows", "terms", "dtype", "found"),
+    ("rows", "terms", "dtype", "result"),
     [
         (16, 64, I8, {"smmla"}),
         (16, 64, BF16, {"bfmmla"}),
@@ -126,8 +126,8 @@ def marks(made):
     ],
     ids=str,
 )
-def test_tiles_are_taken_where_their_price_is_less_than_that_of_dots(rows, terms, dtype, found):
-    assert marks(lowered(product(rows, terms, 70, dtype))) == found
+def test_tiles_are_taken_where_their_price_is_less_than_that_of_dots(rows, terms, dtype, result):
+    assert marks(lowered(product(rows, terms, 70, dtype))) == result
 
 
 def test_a_machine_without_them_sums_by_dots():
@@ -141,16 +141,16 @@ def test_a_machine_without_them_sums_by_dots():
 def test_tiles_that_are_not_full_run_in_the_interpreter(rows, terms, lanes, dtype):
     """Every access is checked there, and the order of sums is that of the kernel's text."""
     graph = product(rows, terms, lanes, dtype, constant=False)
-    made, rng = lowered(graph), np.random.default_rng(1)
-    given = {n: rng.integers(-128, 128, v.shape).astype(numpy_dtype(v.dtype)) for n, v in graph.inputs}
-    got = InterpTarget().run(job(made, {}), given).outputs["y"]
+    lowering, rng = lowered(graph), np.random.default_rng(1)
+    inputs = {n: rng.integers(-128, 128, v.shape).astype(numpy_dtype(v.dtype)) for n, v in graph.inputs}
+    got = InterpTarget().run(job(lowering, {}), inputs).outputs["y"]
     wide = np.float32 if dtype is BF16 else np.int32
-    assert marks(made) == {"bfmmla" if dtype is BF16 else "smmla"}
-    assert np.array_equal(got, given["x"].astype(wide) @ given["w"].astype(wide))
+    assert marks(lowering) == {"bfmmla" if dtype is BF16 else "smmla"}
+    assert np.array_equal(got, inputs["x"].astype(wide) @ inputs["w"].astype(wide))
 
 
 def test_the_report_says_why_tiles_were_meant_and_not_met():
     graph, without = product(40, 64, 70, constant=False), STRATEGIES.without("round up")
-    made = lower(graph, {}, Sizes({}), machine=NEON_MM, strategies=without)
-    (why,) = build_report(made, Sizes({})).notes
+    lowering = lower(graph, {}, Sizes({}), machine=NEON_MM, strategies=without)
+    (why,) = build_report(lowering, Sizes({})).notes
     assert "as matrix tiles were selected: " in why

@@ -24,10 +24,10 @@ def test_products_round_like_the_quotient(divisor):
     numbers = np.random.default_rng(0).integers(-(2**31), 2**31, NUMBERS).astype(np.int32)
     numbers[::2] >>= 20
     numbers[:6] = 0, 1, 3, 2**31 - 1, -(2**31), 2**24 + 1
-    found = replacement(N * 2.0**-12 / divisor)
-    made = evaluate(found, {"n": numbers}, {"i": np.arange(NUMBERS)})
+    actual = replacement(N * 2.0**-12 / divisor)
+    result = evaluate(actual, {"n": numbers}, {"i": np.arange(NUMBERS)})
     expected = numbers.astype(np.float32) * np.float32(2.0**-12) / np.float32(divisor)
-    assert np.array_equal(made.view(np.int32), expected.view(np.int32))
+    assert np.array_equal(result.view(np.int32), expected.view(np.int32))
 
 
 @pytest.mark.parametrize(

@@ -78,25 +78,25 @@ def test_problems_are_json_too(model, capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["explian", "net.py"], "no command 'explian'; did you mean explain?, one of batch, cache, check"),
         (["explain", "net.py", "--noed", "x"], "'--noed' is no option of it; did you mean --node?"),
         (["explain", "net.py", "--stage", "grahp"], "no value of --stage 'grahp'; did you mean graph?"),
     ],
 )
-def test_misspelt_words_name_the_nearest(words, told, capsys):
+def test_misspelt_words_name_the_nearest(words, message, capsys):
     with pytest.raises(SystemExit, match="2"):
         main(words)
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_help_documents_exit_codes(capsys):
     with pytest.raises(SystemExit, match="0"):
         main(["--help"])
-    told = capsys.readouterr().out
-    assert "1  the answer is no" in told
-    assert "2  the command, its options or a file cannot be used" in told
+    output = capsys.readouterr().out
+    assert "1  the answer is no" in output
+    assert "2  the command, its options or a file cannot be used" in output
 
 
 def on_a_terminal(*words: str, term: str = "dumb") -> list[str]:
@@ -197,12 +197,12 @@ def test_run_reads_an_image_as_the_input_wants_it(folder, capsys):
 
 def test_guessed_sizes_are_told_in_one_warning(model, capsys):
     assert main(["run", model, "--random"]) == 0
-    told = capsys.readouterr()
-    assert told.err.count("\n") == 1
-    assert "--shapes=x:2x3 is what was taken" in told.err
+    output = capsys.readouterr()
+    assert output.err.count("\n") == 1
+    assert "--shapes=x:2x3 is what was taken" in output.err
     assert main(["run", model, "--random", "--shapes", "x:7x3"]) == 0
-    told = capsys.readouterr()
-    assert (told.err, "(7, 3)" in told.out) == ("", True)
+    output = capsys.readouterr()
+    assert (output.err, "(7, 3)" in output.out) == ("", True)
 
 
 def test_exec_tells_guessed_sizes_once_and_bounds_its_trace(model, capsys):
@@ -240,9 +240,9 @@ def archive(name: str) -> bytes:
 def test_a_file_that_is_no_model_says_what_it_seems_to_be(command, content, what, do, folder, capsys):
     Path("m.onnx").write_bytes(content)
     assert main([command, "m.onnx"]) == 2
-    told = capsys.readouterr().err
-    assert f"got {what}" in told
-    assert do in told
+    output = capsys.readouterr().err
+    assert f"got {what}" in output
+    assert do in output
     assert seems(content) is not None
 
 
@@ -259,7 +259,7 @@ def test_dictionaries_of_a_classifier_are_cut_off_with_a_warning(folder, capsys)
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
     onnx.save(helper.make_model(helper.make_graph(nodes, "g", [x], [y]), opset_imports=opsets), "zip.onnx")
     assert main(["run", "zip.onnx", "--random", "--json"]) == 0
-    told = capsys.readouterr()
-    assert json.loads(told.out)[0]["output"] == "probabilities"
-    assert "zipmap=False" in told.err
+    output = capsys.readouterr()
+    assert json.loads(output.out)[0]["output"] == "probabilities"
+    assert "zipmap=False" in output.err
     assert main(["compare", "zip.onnx", "--against", "reference"]) == 0

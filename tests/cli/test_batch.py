@@ -63,10 +63,10 @@ def test_files_that_do_not_fit_are_named_and_hinder_no_others(place, capsys):
     (place / "in/bad.npz").write_bytes(b"no array")
     np.savez(place / "in/other.npz", z=np.float32([1]))
     assert batch(place) == 2
-    told = capsys.readouterr().err
-    assert "2 files" in told
-    assert "bad.npz" in told
-    assert "other.npz" in told
+    output = capsys.readouterr().err
+    assert "2 files" in output
+    assert "bad.npz" in output
+    assert "other.npz" in output
     assert sorted(p.name for p in (place / "out").rglob("*.npz")) == [
         "0.npz",
         "1.npz",
@@ -103,9 +103,9 @@ def test_killed_worker_leaves_whole_files_and_the_rest_is_done_next(place, capsy
             ["pgrep", "-P", str(running.pid), "-f", "spawn_main"], capture_output=True, text=True
         )
         os.kill(int(children.stdout.split()[0]), signal.SIGKILL)
-        told = running.stderr.read()
+        output = running.stderr.read()
     assert running.returncode == 2
-    assert "goes on with what is not done" in told
+    assert "goes on with what is not done" in output
     done = {p: p.stat().st_mtime_ns for p in (place / "out").rglob("*.npz")}
     assert batch(place, "--processes", "2") == 0
     every = list((place / "out").rglob("*"))
@@ -122,6 +122,6 @@ def test_tables_get_columns(tmp_path, place):
     assert (
         main(["batch", str(place / "m.onnx"), str(tmp_path / "t"), str(tmp_path / "o"), "--rows", "32"]) == 0
     )
-    found = pq.read_table(tmp_path / "o/a.parquet").to_pydict()
-    assert found["id"] == list(range(100))
-    assert found["y"] == [[-v for v in row] for row in rows]
+    result = pq.read_table(tmp_path / "o/a.parquet").to_pydict()
+    assert result["id"] == list(range(100))
+    assert result["y"] == [[-v for v in row] for row in rows]

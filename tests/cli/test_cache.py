@@ -48,8 +48,8 @@ def test_warm_cache_needs_no_compiler(plan, own_cache, capsys):
 
 def test_imported_code_is_what_an_engine_runs(plan, exported_file, capsys, monkeypatch, folder):
     monkeypatch.setenv("ANYRT_CACHE_DIR", str(folder / "elsewhere"))
-    told = out(capsys, "cache", "import", str(exported_file), "--allow-native-code")
-    assert told == f"imported 3 entries into {folder}/elsewhere\n"
+    output = out(capsys, "cache", "import", str(exported_file), "--allow-native-code")
+    assert output == f"imported 3 entries into {folder}/elsewhere\n"
     assert out(capsys, "cache", "warm", plan).startswith("compiled 0 networks")
 
 
@@ -71,25 +71,25 @@ def test_every_changed_byte_is_refused(exported_file):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"compiler": "0" * 64}, "export it with the version of AnyRT that imports it"),
         ({"level": "avx2"}, "ANYRT_CPU=avx2"),
         ({"processor": "sparc||Linux|flags\t: vis"}, "code for sparc"),
     ],
 )
-def test_code_that_would_not_run_here_is_refused(change, told, own_cache):
+def test_code_that_would_not_run_here_is_refused(change, message, own_cache):
     mine = exported.here(DEVICE)
-    with pytest.raises(AnyrtError, match=told):
+    with pytest.raises(AnyrtError, match=message):
         exported.keep(exported.Exported(replace(mine, **change), ()), DEVICE)
 
 
 def test_code_for_instructions_that_are_missing_names_them():
     mine = replace(exported.here(DEVICE), processor="x86_64||Linux|flags\t: sse2 avx2")
-    made = replace(mine, processor="x86_64||Linux|flags\t: sse2 avx2 avx512f amx_tile")
+    built = replace(mine, processor="x86_64||Linux|flags\t: sse2 avx2 avx512f amx_tile")
     with pytest.raises(AnyrtError, match="which lacks amx_tile, avx512f"):
-        exported.check_runs(made, mine)
-    exported.check_runs(mine, made)
+        exported.check_runs(built, mine)
+    exported.check_runs(mine, built)
 
 
 def test_prune_removes_what_was_not_used_for_longest(own_cache, capsys, folder):
@@ -97,8 +97,8 @@ def test_prune_removes_what_was_not_used_for_longest(own_cache, capsys, folder):
     for age, name in enumerate("abc"):
         cache.put_bytes(name * 64, (bytes(10_000),))
         os.utime(default_directory() / f"{name * 64}.kernel", (age, age))
-    told = out(capsys, "cache", "prune", "--limit", "15K")
-    assert told == f"removed 2 entries, 19.6 KiB; 9.8 KiB left in {folder}/cache\n"
+    output = out(capsys, "cache", "prune", "--limit", "15K")
+    assert output == f"removed 2 entries, 19.6 KiB; 9.8 KiB left in {folder}/cache\n"
     assert [p.name[0] for p in default_directory().iterdir()] == ["c"]
     assert "500M" in out(capsys, "cache", "prune", "--limit", "much", status=2)
 
@@ -117,10 +117,10 @@ def test_cache_that_cannot_be_used_is_told_with_its_cure(command, folder, capsys
     (folder / "file").touch()
     monkeypatch.setenv("ANYRT_CACHE_DIR", str(folder / "file" / "cache"))
     assert main([command]) == 0
-    told = capsys.readouterr().err
-    assert "[AR803]" in told
-    assert "set ANYRT_CACHE_DIR" in told
-    assert str(folder / "file" / "cache") in told
+    output = capsys.readouterr().err
+    assert "[AR803]" in output
+    assert "set ANYRT_CACHE_DIR" in output
+    assert str(folder / "file" / "cache") in output
 
 
 @pytest.mark.parametrize(

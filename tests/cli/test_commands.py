@@ -165,8 +165,8 @@ def test_explain_shows_assembly_of_any_processor(capsys, level, instruction):
 
 
 def test_explain_finds_all_layers_with_a_part_of_the_name(capsys):
-    found = printed(capsys, "explain", "net.py:long", "--node", "ROW1", "--stage", "graph").splitlines()
-    names = [line.split('"')[-2] for line in found if line.endswith('"')]
+    result = printed(capsys, "explain", "net.py:long", "--node", "ROW1", "--stage", "graph").splitlines()
+    names = [line.split('"')[-2] for line in result if line.endswith('"')]
     assert names == ["row1", *(f"row{n}" for n in range(10, 20))]
     exact = printed(capsys, "explain", "net.py:long", "--node", "row1", "--stage", "graph").splitlines()
     assert [line.split('"')[-2] for line in exact if line.endswith('"')] == ["row1"]
@@ -311,13 +311,13 @@ def test_inspect_prints_a_page_of_the_report_or_all_of_it(capsys, plan):
 
 
 def test_inspect_gives_json(capsys, plan):
-    told = json.loads(printed(capsys, "inspect", plan, "--json"))
-    assert [b["name"] for b in told["bindings"]] == ["x", "y"]
-    assert [x["kind"] for x in told["layers"]] == ["Scale", "Activation"]
-    assert told["bytes"] == Path(plan).stat().st_size
+    output = json.loads(printed(capsys, "inspect", plan, "--json"))
+    assert [b["name"] for b in output["bindings"]] == ["x", "y"]
+    assert [x["kind"] for x in output["layers"]] == ["Scale", "Activation"]
+    assert output["bytes"] == Path(plan).stat().st_size
     kernel = {"name": "double+relu", "layers": ["double", "relu"], "reads": 32, "writes": 32}
-    assert told["report"]["kernels"] == [kernel]
-    assert "Generate code" in told["build_seconds"]
+    assert output["report"]["kernels"] == [kernel]
+    assert "Generate code" in output["build_seconds"]
 
 
 def test_inspect_refuses_a_damaged_plan(capsys, plan):
@@ -438,8 +438,8 @@ def test_run_refuses_in_one_line(capsys, plan, words, message):
 
 def test_run_waits_for_no_fifo(capsys, plan):
     os.mkfifo("x.fifo")
-    told = printed(capsys, "run", plan, "--input", "x=x.fifo", status=2)
-    assert told.startswith("anyrt run: [AR705] x: got x.fifo, which NumPy cannot read, wanted a .npy file")
+    output = printed(capsys, "run", plan, "--input", "x=x.fifo", status=2)
+    assert output.startswith("anyrt run: [AR705] x: got x.fifo, which NumPy cannot read, wanted a .npy file")
 
 
 def test_run_refuses_an_array_of_the_wrong_shape(capsys, plan):
@@ -461,9 +461,9 @@ def test_run_refuses_an_array_of_the_wrong_shape(capsys, plan):
 def test_explain_tells_a_mistake_of_a_file_once(capsys, tmp_path, monkeypatch, line, message):
     monkeypatch.chdir(tmp_path)
     Path("bad.py").write_text(f"import numpy as np\ndef define(network):\n    {line}\n")
-    told = printed(capsys, "explain", "bad.py", status=2)
-    assert told.startswith(f"anyrt explain: {message}")
-    assert told.count("[AR") == told.count("wanted") == 1
+    output = printed(capsys, "explain", "bad.py", status=2)
+    assert output.startswith(f"anyrt explain: {message}")
+    assert output.count("[AR") == output.count("wanted") == 1
 
 
 def test_explain_tells_the_line_that_is_no_python(capsys, tmp_path, monkeypatch):

@@ -26,9 +26,9 @@ def node(kind, reads, makes, **attributes):
 
 @pytest.mark.parametrize("needed", [{"a"}, {"d"}, {"b", "e"}, {"a", "b", "c", "d", "e"}])
 def test_no_layer_of_the_answer_can_be_left_out(needed):
-    found = fewest("abcde", lambda kept: float(len(needed - kept)), 0.5)
-    assert set(found.kept) == needed
-    assert found.builds <= 16
+    result = fewest("abcde", lambda kept: float(len(needed - kept)), 0.5)
+    assert set(result.kept) == needed
+    assert result.builds <= 16
 
 
 def test_a_layer_that_only_seems_to_matter_is_dropped():
@@ -47,9 +47,9 @@ def test_precision_writes_options_that_keep_what_is_needed(folder, capsys):
     weights = [("w", large), ("v", np.eye(4, dtype=np.float32) / 4e5), ("u", np.eye(4, dtype=np.float32))]
     path = saved(nodes, weights)
     assert main(["debug", "precision", path, "--accuracy", "1e-4", "-o", "flags.txt", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["error"] <= 1e-4 < told["without"]
-    assert 0 < len(told["kept"]) <= told["layers"]
+    output = json.loads(capsys.readouterr().out)
+    assert output["error"] <= 1e-4 < output["without"]
+    assert 0 < len(output["kept"]) <= output["layers"]
     words = (folder / "flags.txt").read_text().split()
     assert words[:2] == ["--fp16", "--precisionConstraints=obey"]
     assert main(["exec", f"--onnx={path}", "--skipInference", *words]) == 0
@@ -65,9 +65,9 @@ def test_reduce_cuts_a_refused_model_to_the_node_that_is_refused(folder, capsys)
         assert set(feeds) == {v.name for v in part.graph.input}
         return "AR901" if any(n.op_type == "Neg" for n in part.graph.node) else None
 
-    found = reduced(proto, {"x": np.ones((2, 4), np.float32)}, values, fails)
-    assert [n.op_type for n in found.model.graph.node] == ["Neg"]
-    onnx.checker.check_model(found.model)
+    result = reduced(proto, {"x": np.ones((2, 4), np.float32)}, values, fails)
+    assert [n.op_type for n in result.model.graph.node] == ["Neg"]
+    onnx.checker.check_model(result.model)
 
 
 def test_reduce_finds_the_node_that_differs(folder, capsys, monkeypatch):
@@ -78,10 +78,10 @@ def test_reduce_finds_the_node_that_differs(folder, capsys, monkeypatch):
     real = reference._reference
 
     def wrong(model, feeds):
-        found = real(model, feeds)
+        result = real(model, feeds)
         return {
             n: x + 1 if any(k.op_type == "Exp" for k in model.proto.graph.node) and n == "b" else x
-            for n, x in found.items()
+            for n, x in result.items()
         }
 
     monkeypatch.setattr(reference, "_reference", wrong)
@@ -90,8 +90,8 @@ def test_reduce_finds_the_node_that_differs(folder, capsys, monkeypatch):
     del proto.graph.node[2:]
     onnx.save(proto, path)
     assert main(["debug", "reduce", path, "-o", "small.onnx", "--against", "reference", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["reason"], told["nodes"]) == ("differs", ["Exp"])
+    output = json.loads(capsys.readouterr().out)
+    assert (output["reason"], output["nodes"]) == ("differs", ["Exp"])
     assert [n.op_type for n in onnx.load("small.onnx").graph.node] == ["Exp"]
 
 

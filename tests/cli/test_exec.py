@@ -132,10 +132,10 @@ def test_times_and_layers_are_exported(model, tmp_path):
     rows = json.loads(times.read_text())
     assert len(rows) == 3
     assert rows[0]["latencyMs"] == pytest.approx(rows[0]["endComputeMs"] - rows[0]["startComputeMs"])
-    count, *told = json.loads(profile.read_text())
+    count, *information = json.loads(profile.read_text())
     assert count == {"count": 3}
-    assert sum(t["percentage"] for t in told) == pytest.approx(100)
-    assert [t["name"] for t in told] == json.loads(layers.read_text())["Layers"]
+    assert sum(t["percentage"] for t in information) == pytest.approx(100)
+    assert [t["name"] for t in information] == json.loads(layers.read_text())["Layers"]
 
 
 @pytest.mark.parametrize(
@@ -255,12 +255,12 @@ def test_weights_of_a_plan_may_change_or_are_left_out_where_asked(products, tmp_
     path, _ = products
     plan = tmp_path / "p.plan"
     words = (f"--onnx={path}", f"--saveEngine={plan}", "--skipInference")
-    whole, found = [], []
+    whole, results = [], []
     for more in ((), ("--refit",), ("--refit", "--stripWeights")):
         assert execute((*words, *more), "trtexec") == 0
         whole.append(refittable(plan)[0].get_engine_stat(trt.EngineStat.STRIPPED_WEIGHTS_SIZE))
-        found.append(refittable(plan)[1])
-    assert (found, whole) == ([False, ["w"], ["w"]], [0, 0, 8 * 4 * 4])
+        results.append(refittable(plan)[1])
+    assert (results, whole) == ([False, ["w"], ["w"]], [0, 0, 8 * 4 * 4])
 
 
 @pytest.mark.parametrize("word", ["--stripWeights", "--weightless", "--stripAllWeights"])
@@ -288,8 +288,8 @@ def test_debug_tensors_are_written_as_asked(products, tmp_path, monkeypatch):
     x, y = outputs_of(path, *words)
     np.testing.assert_allclose(np.fromfile("seen.raw", np.float32).reshape(2, 4), y)
     assert np.array_equal(np.load("x.npy"), x)
-    told = Path("y.summary.txt").read_text()
-    assert told == f"y: 2x4 float32, min {y.min():g}, max {y.max():g}, mean {y.mean():g}\n"
+    reported = Path("y.summary.txt").read_text()
+    assert reported == f"y: 2x4 float32, min {y.min():g}, max {y.max():g}, mean {y.mean():g}\n"
     np.testing.assert_allclose(np.float64(Path("x.txt").read_text().split()), x.reshape(-1), rtol=1e-5)
 
 

@@ -78,27 +78,27 @@ def test_a_truncated_timing_cache_is_told_once_and_made_anew(model, content, tmp
 def test_a_timing_cache_that_is_a_fifo_is_refused(model, tmp_path, capsys):
     os.mkfifo(tmp_path / "fifo")
     assert execute((model, f"--timingCacheFile={tmp_path / 'fifo'}", "--skipInference"), "trtexec") == 1
-    told = "fifo: got mode prw-r--r--, wanted a regular file; give the path of a file\n"
-    assert told in capsys.readouterr().err
+    message = "fifo: got mode prw-r--r--, wanted a regular file; give the path of a file\n"
+    assert message in capsys.readouterr().err
 
 
 def test_a_calibration_cache_that_is_a_fifo_is_refused(model, tmp_path, capsys):
     os.mkfifo(tmp_path / "fifo")
     words = ("--int8", f"--calib={tmp_path / 'fifo'}", "--skipInference")
     assert execute((model, *words), "trtexec") == 1
-    told = "fifo: got mode prw-r--r--, wanted a regular file; give the path of a file\n"
-    assert told in capsys.readouterr().err
+    message = "fifo: got mode prw-r--r--, wanted a regular file; give the path of a file\n"
+    assert message in capsys.readouterr().err
 
 
 def test_every_file_is_written_by_the_one_function():
     root = Path(anyrt.__file__).parent
-    found = [
+    results = [
         f"{path.relative_to(root)}: {line.strip()}"
         for path in sorted(root.rglob("*.py"))
         for line in path.read_text().splitlines()
         if WRITES.search(line) and not line.lstrip().startswith(("#", ">>>"))
     ]
-    assert found == WRITERS
+    assert results == WRITERS
 
 
 # Examples, and what goes through no folder of the user's.

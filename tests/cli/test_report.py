@@ -82,28 +82,28 @@ def test_a_report_holds_all_sections_and_loads_nothing(network, model, plan, cap
 
 def test_times_bytes_and_errors_are_of_the_network(model):
     main(["report", model, "-o", "report.html"])
-    told = facts(Path("report.html").read_text())
-    kernels = {k["name"]: k for k in told["kernels"]}
+    information = facts(Path("report.html").read_text())
+    kernels = {k["name"]: k for k in information["kernels"]}
     product = next(k for k in kernels.values() if "mm" in k["layers"])
     assert product["operations"] >= 2 * 4 * 8 * 8
     assert product["reads"] >= 4 * (4 * 8 + 8 * 8)
     assert product["ms"] > 0
     assert product["limit"] > 0
     assert {"steps", "loops", "assembly"} <= product.keys()
-    assert [e["name"] for e in told["errors"]] == ["h", "y"]
-    assert all(e["agrees"] for e in told["errors"])
-    weights = next(c for c in told["constants"] if c["count"] == 64)
+    assert [e["name"] for e in information["errors"]] == ["h", "y"]
+    assert all(e["agrees"] for e in information["errors"])
+    weights = next(c for c in information["constants"] if c["count"] == 64)
     assert (weights["minimum"], weights["maximum"], weights["zeros"]) == (0.0, 2.0, 56 / 64)
-    assert sum(layer["ms"] for layer in told["layers"]) == pytest.approx(
-        sum(k["ms"] for k in told["kernels"])
+    assert sum(layer["ms"] for layer in information["layers"]) == pytest.approx(
+        sum(k["ms"] for k in information["kernels"])
     )
 
 
 def test_memory_over_time_is_what_is_alive(folder):
     main(["report", "net.py:long", "-o", "report.html"])
-    told = facts(Path("report.html").read_text())["memory"]
-    assert max(step["bytes"] for step in told) >= 16 * 16 * 4
-    assert len(told) >= 24
+    information = facts(Path("report.html").read_text())["memory"]
+    assert max(step["bytes"] for step in information) >= 16 * 16 * 4
+    assert len(information) >= 24
 
 
 def test_a_model_with_problems_gets_a_page_that_tells_them(model, capsys):

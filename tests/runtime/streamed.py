@@ -35,13 +35,13 @@ def main():
     build(path)
     engine = trt.Runtime(LOGGER).deserialize_cuda_engine(path)
     x = np.ones((4, 1024), np.float32)
-    wanted = engine.run(x=x)["y"]
+    expected = engine.run(x=x)["y"]
     engine.weight_streaming_budget_v2 = 0
     least = mib("VmRSS")
     for budget in (0, 8, 32):
         engine.weight_streaming_budget_v2 = budget << 20
         Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
-        assert (engine.run(x=x)["y"] == wanted).all()
+        assert (engine.run(x=x)["y"] == expected).all()
         print(budget, mib("VmHWM") - least)
 
 

@@ -65,19 +65,19 @@ def builder():
 
 def plan_of(describe, profile=None, **settings):
     """The plan of a network: `describe` adds its layers and gives the outputs by name."""
-    made = builder()
-    network, config = made.create_network(STRONG), made.create_builder_config()
+    instance = builder()
+    network, config = instance.create_network(STRONG), instance.create_builder_config()
     for name, tensor in describe(network).items():
         tensor.name = name
         network.mark_output(tensor)
     for name, value in settings.items():
         setattr(config, name, value)
     if profile is not None:
-        ranges = made.create_optimization_profile()
+        ranges = instance.create_optimization_profile()
         ranges.set_shape("x", *profile)
         config.add_optimization_profile(ranges)
     with trt.strict():
-        return bytes(made.build_serialized_network(network, config))
+        return bytes(instance.build_serialized_network(network, config))
 
 
 def collective(network, x, op, fold=R.NONE, ranks=2, root=-1, groups=None):
@@ -97,13 +97,13 @@ def on_ranks(plans, runs, seconds=60.0):
         child.stdin.write(pickle.dumps((name, rank, len(plans), seconds, plan, mine)))
         child.stdin.close()
         children.append(child)
-    found = []
+    results = []
     for child in children:
         with child:
             data = child.stdout.read()
-        found.append(pickle.loads(data) if data else None)
+        results.append(pickle.loads(data) if data else None)
     assert not list(Path("/dev/shm").glob(f"*{name}*"))
-    return found
+    return results
 
 
 def product(network, a, b):
@@ -129,8 +129,8 @@ def attention(network, weights, rank, ranks):
         layer = network.add_shuffle(product(network, x, part(weights[name], 1, rank, ranks)))
         layer.reshape_dims, layer.second_transpose = (1, 16, -1, 16), (0, 2, 1, 3)
         heads.append(layer.get_output(0))
-    made = network.add_attention(*heads, trt.AttentionNormalizationOp.SOFTMAX, False)
-    layer = network.add_shuffle(made.get_output(0))
+    output = network.add_attention(*heads, trt.AttentionNormalizationOp.SOFTMAX, False)
+    layer = network.add_shuffle(output.get_output(0))
     layer.first_transpose, layer.reshape_dims = (0, 2, 1, 3), (16, -1)
     return product(network, layer.get_output(0), part(weights["wo"], 0, rank, ranks))
 
@@ -157,10 +157,10 @@ def test_a_model_on_ranks_agrees_with_one_and_to_the_bit_with_its_parts_in_order
         return trt.Runtime(trt.Logger()).deserialize_cuda_engine(data).run(x=x)["y"]
 
     plans = [plan_of(lambda network, rank=rank: total(network, rank)) for rank in range(ranks)]
-    found = on_ranks(plans, [[{"x": x}] * 3] * ranks)
+    result = on_ranks(plans, [[{"x": x}] * 3] * ranks)
     one, parts = alone(0, 1), [alone(rank, ranks) for rank in range(ranks)]
     in_order = parts[0] + parts[1] if ranks == 2 else ((parts[0] + parts[1]) + parts[2]) + parts[3]
-    assert {y["y"].tobytes() for mine in found for y in mine} == {in_order.tobytes()}
+    assert {y["y"].tobytes() for mine in result for y in mine} == {in_order.tobytes()}
     # Sums of at most 256 terms in another order: 2⁻²⁴ of the sum of magnitudes for each.
     assert np.abs(one - in_order).max() <= 256 * 2.0**-24 * np.abs(one).max() * 4
 
@@ -202,8 +202,8 @@ def test_all_operations_with_dynamic_shapes(ranks):
     runs = [[*({"x": xs[rank]} for xs in inputs), bad, {"x": inputs[0][rank]}] for rank in range(ranks)]
     for rank, (first, *others, refused, again) in enumerate(on_ranks([plan] * ranks, runs)):
         for xs, got in zip([*inputs, inputs[0]], [first, *others, again], strict=True):
-            wanted = expected(xs, rank, root)
-            assert {n: y.tolist() for n, y in got.items()} == {n: y.tolist() for n, y in wanted.items()}
+            reference = expected(xs, rank, root)
+            assert {n: y.tolist() for n, y in got.items()} == {n: y.tolist() for n, y in reference.items()}
         assert "[AR103]" in refused
 
 
@@ -230,11 +230,11 @@ def test_all_types_and_folds():
     pairs = {str(t): [random.integers(0, 5, 6).astype(kind) for _ in range(2)] for t, kind in TYPES.items()}
 
     def describe(network):
-        made = {}
+        results = {}
         for t in TYPES:
             x = network.add_input(f"x{t}", t, (6,))
-            made |= {f"{fold.name}{t}": collective(network, x, C.ALL_REDUCE, fold) for fold in FOLDS}
-        return made
+            results |= {f"{fold.name}{t}": collective(network, x, C.ALL_REDUCE, fold) for fold in FOLDS}
+        return results
 
     runs = [[{f"x{t}": xs[rank] for t, xs in pairs.items()}] for rank in range(2)]
     for (got,) in on_ranks([plan_of(describe)] * 2, runs):
@@ -255,8 +255,8 @@ def test_groups_work_side_by_side_with_all():
         return {"mine": mine, "joined": joined, "all": collective(network, mine, C.ALL_REDUCE, R.SUM, 4)}
 
     plans = [plan_of(lambda network, g=g: describe(network, g)) for g in ([0, 2], [1, 3])] * 2
-    found = on_ranks(plans, [[{"x": np.full(4, 10.0**r, np.float32)}] * 5 for r in range(4)])
-    for rank, runs in enumerate(found):
+    result = on_ranks(plans, [[{"x": np.full(4, 10.0**r, np.float32)}] * 5 for r in range(4)])
+    for rank, runs in enumerate(result):
         for got in runs:
             assert (got["mine"][0], got["all"][0]) == ([101, 1010][rank % 2], 2222)
             assert got["joined"].tolist() == [10.0 ** (rank % 2 + 2)] * 4 + [10.0 ** (rank % 2)] * 4
@@ -277,8 +277,8 @@ def test_collectives_in_a_loop():
         return {"y": loop.add_loop_output(state.get_output(0), trt.LoopOutput.LAST_VALUE).get_output(0)}
 
     runs = [[{"x": np.full(3, v, np.float32)}] for v in (2, 4)]
-    found = on_ranks([plan_of(describe)] * 2, runs)
-    assert [mine[0]["y"].tolist() for mine in found] == [[6.0] * 3] * 2
+    result = on_ranks([plan_of(describe)] * 2, runs)
+    assert [mine[0]["y"].tolist() for mine in result] == [[6.0] * 3] * 2
 
 
 def total_of(ranks=2, fold=R.SUM, shape=(-1,), op=C.ALL_REDUCE):
@@ -308,27 +308,27 @@ def test_without_a_communicator_or_with_one_of_another_size_a_run_is_refused():
     ids=["shapes", "folds", "operations"],
 )
 def test_ranks_that_disagree_get_an_error_on_all(plans, xs):
-    found = on_ranks([make() for make in plans], [[x] for x in xs])
-    assert [mine[0][:7] for mine in found] == ["[AR304]"] * 2
-    assert "another exchange, shape or type on rank 1" in found[0][0]
+    result = on_ranks([make() for make in plans], [[x] for x in xs])
+    assert [mine[0][:7] for mine in result] == ["[AR304]"] * 2
+    assert "another exchange, shape or type on rank 1" in result[0][0]
 
 
 @pytest.mark.parametrize("end", ["os.kill(os.getpid(), 9)", "os._exit(1)"])
 def test_a_rank_that_dies_ends_the_runs_of_all_at_once(end):
     start = time.monotonic()
     plan = total_of(3)
-    found = on_ranks([plan] * 3, [[X, X], [X, end], [X, X]], seconds=120.0)
+    result = on_ranks([plan] * 3, [[X, X], [X, end], [X, X]], seconds=120.0)
     assert time.monotonic() - start < 60
-    assert found[1] is None
-    for mine in (found[0], found[2]):
+    assert result[1] is None
+    for mine in (result[0], result[2]):
         assert mine[0]["y"].tolist() == [3] * 4
         assert mine[1].startswith("[AR811] (Unnamed Layer* 0) [DistCollective]")
 
 
 def test_a_rank_that_is_late_ends_the_runs_of_all_within_the_limit():
-    found = on_ranks([total_of()] * 2, [[X, X], [X, "time.sleep(4)", X]], seconds=1.0)
-    assert "no word of rank 1 in 1 s" in found[0][1]
-    assert "rank 0 gave up" in found[1][1]
+    result = on_ranks([total_of()] * 2, [[X, X], [X, "time.sleep(4)", X]], seconds=1.0)
+    assert "no word of rank 1 in 1 s" in result[0][1]
+    assert "rank 0 gave up" in result[1][1]
 
 
 def test_a_verified_build_runs(monkeypatch):
@@ -340,8 +340,8 @@ def test_a_verified_build_runs(monkeypatch):
         return {"y": network.add_unary(total, trt.UnaryOperation.LOG).get_output(0)}
 
     plan = plan_of(describe, verify="full")
-    found = on_ranks([plan] * 2, [[{"x": np.zeros(6, np.float32)}]] * 2)
-    np.testing.assert_allclose([mine[0]["y"] for mine in found], np.log(2.0), rtol=1e-6)
+    result = on_ranks([plan] * 2, [[{"x": np.zeros(6, np.float32)}]] * 2)
+    np.testing.assert_allclose([mine[0]["y"] for mine in result], np.log(2.0), rtol=1e-6)
 
 
 def test_the_interpreter_says_that_it_runs_one_rank(tmp_path):
@@ -391,8 +391,8 @@ def test_sessions_predictors_and_engines_take_a_communicator(tmp_path):
         subprocess.Popen([*command, str(k), tmp_path / "total.plan"], stdout=subprocess.PIPE, text=True)
         for k in range(2)
     ]
-    wanted = f"{[3.0] * 4} {[3.0] * 4} {[3.0] * 4}\n[AR713]\n"
-    assert [rank.communicate(timeout=120)[0] for rank in ranks] == [wanted] * 2
+    reference = f"{[3.0] * 4} {[3.0] * 4} {[3.0] * 4}\n[AR713]\n"
+    assert [rank.communicate(timeout=120)[0] for rank in ranks] == [reference] * 2
 
 
 def test_a_predictor_with_a_communicator_has_one_context():

@@ -109,8 +109,8 @@ def test_pages_are_counted_from_that_of_the_instruction(to, word):
 @pytest.fixture
 def apple(monkeypatch):
     """The processor that a program on Apple silicon is compiled for."""
-    told = ("arm64-apple-darwin24.0.0", "apple-m1", {"neon": True})
-    monkeypatch.setattr(llvm, "this_processor", lambda: told)
+    reported = ("arm64-apple-darwin24.0.0", "apple-m1", {"neon": True})
+    monkeypatch.setattr(llvm, "this_processor", lambda: reported)
     return host.__wrapped__()
 
 
@@ -126,7 +126,7 @@ def test_pages_on_apple_silicon_are_writable_to_their_writer_alone(monkeypatch):
     """As it is written; never run."""
     calls, system = [], SimpleNamespace()
     for name in ("pthread_jit_write_protect_np", "sys_icache_invalidate"):
-        setattr(system, name, lambda *given, name=name: calls.append((name, bytes(pages[:2]), *given[:1])))
+        setattr(system, name, lambda *values, name=name: calls.append((name, bytes(pages[:2]), *values[:1])))
     monkeypatch.setattr(ctypes, "CDLL", lambda name: system)
     pages = mmap.mmap(-1, mmap.PAGESIZE)
     codepages._write_on_apple(pages, b"\xc0\x03", 4096)

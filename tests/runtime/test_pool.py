@@ -87,10 +87,10 @@ def code(device, build):
 
 @pytest.fixture(params=[1, 2, 3, 8])
 def pool(request, device, pool_code):
-    made = Pool(request.param, device.load(pool_code))
-    made.ensure()
-    yield made
-    made.stop()
+    built = Pool(request.param, device.load(pool_code))
+    built.ensure()
+    yield built
+    built.stop()
 
 
 @pytest.mark.parametrize(("items", "grain"), [(0, 4), (1, 1), (7, 3), (64, 1), (1000, 7), (5, 100), (9, 0)])
@@ -171,8 +171,8 @@ def moved(device, build, code, two_free):
     its worker asked for. Where threads really run is up to the system, and other programs."""
     log, first = np.zeros(64, np.int64), min(two_free)
     text = re.sub(r"(define internal i64 @(here|allow))\(", r"\1.really(", pool_text(host()))
-    told = TOLD.format(log=log.ctypes.data, word=first // 64, first=first)
-    pool = Pool(2, device.load(build(text + told)))
+    reported = TOLD.format(log=log.ctypes.data, word=first // 64, first=first)
+    pool = Pool(2, device.load(build(text + reported)))
     pool.ensure()
     caller = Caller(pool, code, 1000, 1)
     caller.run(caller.address)
@@ -199,19 +199,19 @@ def test_a_worker_leaves_the_processor_of_the_caller(moved, two_free):
 def test_a_caller_says_where_it_runs(device, pool_code, code, two_free):
     pool = Pool(2, device.load(pool_code))
     pool.ensure()
-    caller, told = Caller(pool, code, 1000, 1), {}
+    caller, reported = Caller(pool, code, 1000, 1), {}
 
     def regions():
         for processor in two_free:
             os.sched_setaffinity(0, {processor})
             caller.run(caller.address)
-            told[processor] = pool._words[PoolWord.CALLER]
+            reported[processor] = pool._words[PoolWord.CALLER]
 
     thread = threading.Thread(target=regions)
     thread.start()
     thread.join()
     pool.stop()
-    assert told == {processor: processor for processor in two_free}
+    assert reported == {processor: processor for processor in two_free}
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="threads cannot be moved here")
@@ -285,8 +285,8 @@ def test_a_forked_child_starts_threads_of_its_own(device, pool_code, code):
 
 
 def test_workers_sleep_in_python_where_they_cannot_natively(device, build, code):
-    made = build(pool_text(forced(Level.GENERIC)))
-    pool = Pool(3, device.load(made))
+    built = build(pool_text(forced(Level.GENERIC)))
+    pool = Pool(3, device.load(built))
     pool.ensure()
     caller = Caller(pool, code, 97, 3)
     for _ in range(20):
@@ -303,13 +303,13 @@ def test_the_pool_compiles_for_arm():
 
 def plain_accesses(text):
     """Loads and stores of a pool's memory that are not atomic, among functions of LLVM text."""
-    found = []
+    results = []
     for function in re.findall(r"^define.*?^}", text, re.M | re.S):
         shared = set(re.findall(r"%pool\d*\b", function))
         shared |= set(re.findall(r"(%[\w.]+) = getelementptr \w+, ptr %pool\d*,", function))
         accesses = re.findall(r"^\s*((?:%[\w.]+ = load|store) [^\n]*ptr (%[\w.]+)[^\n]*)$", function, re.M)
-        found += [line for line, at in accesses if at in shared and " atomic " not in line]
-    return found
+        results += [line for line, at in accesses if at in shared and " atomic " not in line]
+    return results
 
 
 @pytest.mark.parametrize("level", [Level.SSE2, Level.NEON, Level.GENERIC])
@@ -324,10 +324,10 @@ def test_no_access_to_the_memory_of_a_pool_is_plain(level):
 def test_a_job_is_published_and_left_in_order():
     """The words that order all others keep their orders, which an emulator on x86-64 would not miss."""
     text = pool_text(forced(Level.NEON))
-    found = re.findall(
+    matches = re.findall(
         r"ptr %(state|lock|stop|sleepers)\.at\d+[, ].*?(acq_rel|seq_cst|acquire|release)", text
     )
-    assert {word: [how for at, how in found if at == word] for word in dict(found)} == {
+    assert {word: [how for at, how in matches if at == word] for word in dict(matches)} == {
         "state": ["seq_cst", "acq_rel", "acquire", "acquire", "acq_rel", "release", "seq_cst"],
         "lock": ["acquire", "release"],
         "stop": ["acquire", "seq_cst"],

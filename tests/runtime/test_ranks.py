@@ -46,13 +46,13 @@ def all_ranks(every, **more):
     """What each rank got for its calls."""
     name = f"test-{uuid.uuid4().hex}"
     children = [start(name, rank, len(every), calls, **more) for rank, calls in enumerate(every)]
-    found = []
+    results = []
     for child in children:
         with child:
             data = child.stdout.read()
-        found.append(pickle.loads(data) if data else None)
+        results.append(pickle.loads(data) if data else None)
     assert not list(Path("/dev/shm").glob(f"*{name}*"))
-    return found
+    return results
 
 
 def values(size, shape=(8, 9), dtype=np.float32):
@@ -94,9 +94,9 @@ def calls_of(size):
 @pytest.mark.parametrize("size", [1, 2, 4])
 def test_all_operations_over_several_chunks(size):
     xs, root, calls = values(size), size - 1, calls_of(size)
-    found = all_ranks([[(Exchange(op, fold, root), xs[r]) for op, fold in calls] for r in range(size)])
+    actual = all_ranks([[(Exchange(op, fold, root), xs[r]) for op, fold in calls] for r in range(size)])
     for rank in range(size):
-        for (op, fold), y in zip(calls, found[rank], strict=True):
+        for (op, fold), y in zip(calls, actual[rank], strict=True):
             np.testing.assert_allclose(
                 y, expected(op, fold, xs, rank, root), rtol=1e-6, err_msg=f"{op} {fold}"
             )
@@ -112,8 +112,8 @@ def test_all_types():
     pairs = [[np.abs(x) for x in values(2, dtype=np.dtype(t))] for t in types]
     folds = (R.SUM, R.MAX)
     calls = [[(Exchange(C.ALL_REDUCE, f), p[r]) for p in pairs for f in folds] for r in range(2)]
-    for found in all_ranks(calls):
-        at = iter(found)
+    for result in all_ranks(calls):
+        at = iter(result)
         for a, b in pairs:
             for function in (np.add, np.maximum):
                 y = next(at)
@@ -123,15 +123,15 @@ def test_all_types():
 
 def test_half_sums_are_rounded_once():
     xs = [np.float16([v]) for v in (1, 2**-11, 2**-11, 0)]  # in float16 the small ones would be lost
-    found = all_ranks([[(Exchange(C.ALL_REDUCE, R.SUM), x)] for x in xs])
-    assert [f[0][0] for f in found] == [np.float16(1 + 2**-10)] * 4
+    result = all_ranks([[(Exchange(C.ALL_REDUCE, R.SUM), x)] for x in xs])
+    assert [f[0][0] for f in result] == [np.float16(1 + 2**-10)] * 4
 
 
 def test_order_of_reduction_is_that_of_ranks():
     xs = [np.float32([v]) for v in (1e8, 1, -1e8, 1)]
-    found = all_ranks([[(Exchange(C.ALL_REDUCE, R.SUM), x)] * 3 for x in xs])
-    wanted = ((xs[0] + xs[1]) + xs[2]) + xs[3]
-    assert all(y.tobytes() == wanted.tobytes() for f in found for y in f)
+    actual = all_ranks([[(Exchange(C.ALL_REDUCE, R.SUM), x)] * 3 for x in xs])
+    reference = ((xs[0] + xs[1]) + xs[2]) + xs[3]
+    assert all(y.tobytes() == reference.tobytes() for f in actual for y in f)
 
 
 def test_groups_work_side_by_side_with_all():
@@ -141,9 +141,9 @@ def test_groups_work_side_by_side_with_all():
     for r in range(4):
         group = Exchange(C.ALL_REDUCE, R.SUM, group=groups[r])
         calls.append([(group, x[r]), (Exchange(C.ALL_REDUCE, R.SUM), x[r]), (group, x[r])] * 20)
-    for r, found in enumerate(all_ranks(calls)):
+    for r, result in enumerate(all_ranks(calls)):
         mine = 101 if r % 2 == 0 else 1010
-        assert [int(y[0]) for y in found] == [mine, 1111, mine] * 20
+        assert [int(y[0]) for y in result] == [mine, 1111, mine] * 20
 
 
 @pytest.mark.parametrize("group", [None, (0, 1)])
@@ -153,8 +153,8 @@ def test_a_slow_reader_is_not_overtaken(group):
     what = Exchange(C.ALL_REDUCE, R.SUM, group=group)
     calls = [(what, np.full(5, v, np.float32)) for v in (1, 2, 3)]
     third = [np.zeros(5, np.float32)] if group else []
-    found = all_ranks([[slow, *calls], calls, *[[] for _ in third]])
-    assert [y[0] for y in found[0]] == [2, 4, 6]
+    result = all_ranks([[slow, *calls], calls, *[[] for _ in third]])
+    assert [y[0] for y in result[0]] == [2, 4, 6]
 
 
 def test_empty_and_scalar_arrays():
@@ -162,37 +162,37 @@ def test_empty_and_scalar_arrays():
         (Exchange(C.ALL_REDUCE, R.SUM), np.float32(3)),
         (Exchange(C.ALL_GATHER), np.zeros((0, 3), np.float32)),
     ]
-    for found in all_ranks([calls, calls]):
-        assert found[0] == 6
-        assert found[1].shape == (0, 3)
+    for result in all_ranks([calls, calls]):
+        assert result[0] == 6
+        assert result[1].shape == (0, 3)
 
 
 def test_a_disagreement_is_an_error_on_all():
     good, bad = np.zeros(6, np.float32), np.zeros(5, np.float32)
     what = Exchange(C.ALL_REDUCE, R.SUM)
-    found = all_ranks([[(what, good)], [(what, good)], [(what, bad)]], seconds=5.0)
-    assert [type(f[0]).__name__ for f in found] == ["ArgumentError"] * 3
-    assert "another exchange, shape or type on rank 2" in str(found[0][0])
+    result = all_ranks([[(what, good)], [(what, good)], [(what, bad)]], seconds=5.0)
+    assert [type(f[0]).__name__ for f in result] == ["ArgumentError"] * 3
+    assert "another exchange, shape or type on rank 2" in str(result[0][0])
 
 
 @pytest.mark.parametrize("end", ["import os; os.kill(os.getpid(), 9)", "import os; os._exit(1)"])
 def test_a_rank_that_dies_is_an_error_on_all_others_at_once(end):
     x, what = np.zeros(6, np.float32), Exchange(C.ALL_REDUCE, R.SUM)
     start_time = time.monotonic()
-    found = all_ranks([[(what, x), (what, x)], [(what, x), end], [(what, x), (what, x)]], seconds=60.0)
+    result = all_ranks([[(what, x), (what, x)], [(what, x), end], [(what, x), (what, x)]], seconds=60.0)
     assert time.monotonic() - start_time < 20
-    assert found[1] is None
+    assert result[1] is None
     for rank in (0, 2):
-        assert found[rank][0].tolist() == [0] * 6
-        assert "rank 1" in str(found[rank][1]) or "gave up" in str(found[rank][1])
+        assert result[rank][0].tolist() == [0] * 6
+        assert "rank 1" in str(result[rank][1]) or "gave up" in str(result[rank][1])
 
 
 def test_a_rank_that_is_late_is_an_error_on_all():
     x, what = np.zeros(6, np.float32), Exchange(C.ALL_REDUCE, R.SUM)
     late = "import time; time.sleep(3)"
-    found = all_ranks([[(what, x), (what, x)], [(what, x), late, (what, x)]], seconds=1.0)
-    assert "no word of rank 1 in 1 s" in str(found[0][1])
-    assert "rank 0 gave up" in str(found[1][1])
+    result = all_ranks([[(what, x), (what, x)], [(what, x), late, (what, x)]], seconds=1.0)
+    assert "no word of rank 1 in 1 s" in str(result[0][1])
+    assert "rank 0 gave up" in str(result[1][1])
 
 
 def test_ranks_that_never_come_are_told():
@@ -228,5 +228,5 @@ def test_mistakes_of_one_call_are_told():
         Exchange(C.ALL_GATHER, R.SUM),
         Exchange(C.ALL_REDUCE, R.SUM, group=(0, 0)),
     ]
-    found = all_ranks([[(w, x) for w in [*wrong, Exchange(C.ALL_REDUCE, R.SUM, group=(1,))]]])
-    assert [type(e).__name__ for e in found[0]] == ["ArgumentError"] * 5
+    result = all_ranks([[(w, x) for w in [*wrong, Exchange(C.ALL_REDUCE, R.SUM, group=(1,))]]])
+    assert [type(e).__name__ for e in result[0]] == ["ArgumentError"] * 5

@@ -78,9 +78,9 @@ def anonymous(libc, nbytes, rights=mmap.PROT_READ | mmap.PROT_WRITE):
 
 
 def refused(context):
-    with trt.strict(), pytest.raises(BindingError, match="AR712") as told:
+    with trt.strict(), pytest.raises(BindingError, match="AR712") as error:
         context.execute_async_v3(0)
-    return str(told.value)
+    return str(error.value)
 
 
 @pytest.mark.parametrize("name", ["x", "y"])
@@ -141,8 +141,8 @@ def test_memory_that_nobody_may_read_is_refused(bound, libc):
 def test_one_page_in_the_middle_decides(libc, page, rights, writes, lacks):
     place = anonymous(libc, 64 * PAGE)
     libc.mprotect(place + page * PAGE, PAGE, rights)
-    wanted = f"memory that {lacks} beyond {page * PAGE - 8} bytes" if lacks else ""
-    assert reach.lack(place + 8, 64 * PAGE - 8, writes=writes) == wanted
+    expected = f"memory that {lacks} beyond {page * PAGE - 8} bytes" if lacks else ""
+    assert reach.lack(place + 8, 64 * PAGE - 8, writes=writes) == expected
     assert reach.lack(place + 8, page * PAGE - 8, writes=writes) == ""
 
 
@@ -317,9 +317,9 @@ def test_few_blocks_that_were_given_back_are_held():
     blocks = [cudart.cudaMalloc(1 << 20)[1] for _ in range(40)]
     for block in blocks:
         cudart.cudaFree(block)
-    told = [reach.lack(block, 16, writes=False) for block in blocks]
-    assert told[8:] == ["an allocation that was given back"] * 32
-    assert "an allocation that was given back" not in told[:8]
+    messages = [reach.lack(block, 16, writes=False) for block in blocks]
+    assert messages[8:] == ["an allocation that was given back"] * 32
+    assert "an allocation that was given back" not in messages[:8]
 
 
 def test_a_smaller_block_at_the_same_place_is_refused(bound, monkeypatch):
@@ -340,13 +340,13 @@ def test_memory_may_be_given_back_while_memory_is_given_back(bound, monkeypatch)
             if begin == 64:
                 reach.freed(128, 64)
 
-    ends, told = Ends(), []
+    ends, messages = Ends(), []
     monkeypatch.setattr(
-        reach, "_listeners", [ends, type("", (), {"forget": lambda s, b, e: told.append(b)})()]
+        reach, "_listeners", [ends, type("", (), {"forget": lambda s, b, e: messages.append(b)})()]
     )
     with reach._lock:
         reach.freed(64, 64)
-    assert told == [128, 64]
+    assert messages == [128, 64]
 
 
 def test_addresses_are_looked_at_once(bound, monkeypatch):

@@ -65,11 +65,11 @@ def engine(request, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("budget", [0, 1, BYTES, 3 * BYTES + 5, LAYERS * BYTES - 1])
 def test_streamed_weights_compute_what_weights_in_memory_do(engine, budget):
-    wanted = engine.run(x=X)["y"]
+    expected = engine.run(x=X)["y"]
     engine.weight_streaming_budget_v2 = budget
     assert engine.weight_streaming_budget_v2 == budget
-    assert (engine.run(x=X)["y"] == wanted).all()
-    assert (engine.run(x=np.repeat(X, 3, 0))["y"] == wanted).all()
+    assert (engine.run(x=X)["y"] == expected).all()
+    assert (engine.run(x=np.repeat(X, 3, 0))["y"] == expected).all()
 
 
 def test_all_weights_stay_until_a_budget_says_less(engine):
@@ -84,10 +84,10 @@ def test_all_weights_stay_until_a_budget_says_less(engine):
 
 def test_a_loop_has_its_weights_in_every_turn(tmp_path):
     engine = loaded(plan(Flag.WEIGHT_STREAMING, looped=True))
-    wanted = engine.run(x=X)["y"]
+    expected = engine.run(x=X)["y"]
     engine.weight_streaming_budget_v2 = 0
     assert engine.weight_streaming_scratch_memory_size == LAYERS * BYTES
-    assert (engine.run(x=X)["y"] == wanted).all()
+    assert (engine.run(x=X)["y"] == expected).all()
 
 
 def test_a_context_takes_a_budget_that_is_set_later(engine):
@@ -139,11 +139,11 @@ def test_weights_that_were_replaced_are_let_go(flags):
 
 
 def test_contexts_of_several_threads_take_turns(engine):
-    wanted, wrong = engine.run(x=X)["y"], []
+    expected, wrong = engine.run(x=X)["y"], []
     engine.weight_streaming_budget_v2 = 0
 
     def runs():
-        wrong.extend(1 for _ in range(20) if (engine.run(x=X)["y"] != wanted).any())
+        wrong.extend(1 for _ in range(20) if (engine.run(x=X)["y"] != expected).any())
 
     threads = [threading.Thread(target=runs) for _ in range(4)]
     for thread in threads:
@@ -163,11 +163,11 @@ def test_refitted_weights_are_streamed():
 
 
 def test_a_streaming_engine_is_serialized_whole(engine):
-    wanted = engine.run(x=X)["y"]
+    expected = engine.run(x=X)["y"]
     engine.weight_streaming_budget_v2 = 0
     again = loaded(engine.serialize())
     assert again.streamable_weights_size == LAYERS * BYTES
-    assert (again.run(x=X)["y"] == wanted).all()
+    assert (again.run(x=X)["y"] == expected).all()
 
 
 def test_profiles_of_a_streaming_engine_have_the_same_kernels(engine):
@@ -208,8 +208,8 @@ def test_a_budget_is_refused_where_it_means_nothing(engine, capfd):
 
 def test_no_more_than_the_budget_and_the_largest_kernel_is_in_memory(tmp_path):
     program = Path(__file__).with_name("streamed.py")
-    found = subprocess.run([sys.executable, program, tmp_path / "net.plan"], capture_output=True, text=True)
-    assert found.returncode == 0, found.stderr
-    for line in found.stdout.splitlines():
+    process = subprocess.run([sys.executable, program, tmp_path / "net.plan"], capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    for line in process.stdout.splitlines():
         budget, more = map(int, line.split())
-        assert budget - 1 <= more <= budget + 4 + 2, found.stdout
+        assert budget - 1 <= more <= budget + 4 + 2, process.stdout

@@ -47,12 +47,12 @@ def run(size, text, columns, rows, x):
         child.stdin.write(pickle.dumps((name, rank, size, text, mine, x)))
         child.stdin.close()
         children.append(child)
-    found = []
+    results = []
     for child in children:
         with child:
-            found.append(pickle.loads(child.stdout.read()))
-    assert all(y.tobytes() == found[0].tobytes() for y in found)
-    return found[0]
+            results.append(pickle.loads(child.stdout.read()))
+    assert all(y.tobytes() == results[0].tobytes() for y in results)
+    return results[0]
 
 
 @pytest.mark.parametrize("size", [2, 4])
