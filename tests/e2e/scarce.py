@@ -206,10 +206,10 @@ def short_calibrations(*megabytes):
     assert builder.build_serialized_network(net, config) is not None
 
     def calibrate(number):
-        config.int8_calibrator = made = Batches()
+        config.int8_calibrator = instance = Batches()
         limit(number * MB)
         plan = builder.build_serialized_network(net, config)
-        print(plan is not None, made.cache is not None)
+        print(plan is not None, instance.cache is not None)
 
     each(calibrate, megabytes)
 

@@ -66,17 +66,17 @@ def prefix_sums(w, x, rows, count, reverse=False):
 
 
 def states(x, rows):
-    found = [x]
+    results = [x]
     for row in rows:
-        found.append(np.abs(found[-1] + row))
-    return found
+        results.append(np.abs(results[-1] + row))
+    return results
 
 
 @pytest.mark.parametrize("reverse", [False, True])
 def test_a_loop_hands_out_its_last_value_and_those_of_all_turns(w, engine_of, reverse):
     x, rows = w.net.add_input("x", trt.float32, (3, 5)), w.net.add_input("rows", trt.float32, (7, 3, 5))
     loop, before, new = prefix_sums(w, x, rows, w.number(7), reverse)
-    found = engine_of(
+    actual = engine_of(
         w.net,
         w.last(loop, before),
         w.collected(loop, new, 7),
@@ -85,7 +85,7 @@ def test_a_loop_hands_out_its_last_value_and_those_of_all_turns(w, engine_of, re
     ).run(x=X, rows=ROWS)
     want = states(X, ROWS[::-1] if reverse else ROWS)
     for got, expected in zip(
-        found.values(), (want[-1], np.stack(want[1:]), np.stack(want[-2::-1], 1), want[-1]), strict=True
+        actual.values(), (want[-1], np.stack(want[1:]), np.stack(want[-2::-1], 1), want[-1]), strict=True
     ):
         np.testing.assert_allclose(got, expected, rtol=1e-6)
 
@@ -96,12 +96,12 @@ def test_places_of_turns_that_there_were_not_are_0(w, engine_of, turns):
     count = w.net.add_input("count", trt.int32, (1,))
     loop, before, new = prefix_sums(w, x, rows, w.scalar(count))
     outputs = w.last(loop, before), w.collected(loop, new, 7), w.last(loop, new)
-    found = engine_of(w.net, *outputs).run(x=X, rows=ROWS, count=np.int32([turns]))
+    actual = engine_of(w.net, *outputs).run(x=X, rows=ROWS, count=np.int32([turns]))
     want = states(X, ROWS[: max(turns, 0)])
     after = np.zeros_like(ROWS)
     after[: len(want) - 1] = np.reshape(want[1:], (-1, 3, 5))
     ends = (want[-1], after, want[-1] if turns > 0 else np.zeros_like(X))
-    for got, expected in zip(found.values(), ends, strict=True):
+    for got, expected in zip(actual.values(), ends, strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-6)
 
 
@@ -192,9 +192,9 @@ def test_loops_nest_and_read_what_is_around_them(w, engine_of):
     total.set_input(1, new)
     inner.add_trip_limit(w.number(3), COUNT)
     state.set_input(1, w.collected(inner, new, 3))
-    found = engine_of(w.net, w.last(outer, state.get_output(0))).run(rows=ROWS[:3, 0, :4], x=X[0, :4])
+    actual = engine_of(w.net, w.last(outer, state.get_output(0))).run(rows=ROWS[:3, 0, :4], x=X[0, :4])
     want = reduce(lambda r, _: np.cumsum(r + X[0, :4], 0), range(3), ROWS[:3, 0, :4].astype(np.float64))
-    np.testing.assert_allclose(found["y"], want, rtol=1e-5)
+    np.testing.assert_allclose(actual["y"], want, rtol=1e-5)
 
 
 def chosen(w, flag, x):
@@ -217,12 +217,12 @@ def test_a_conditional_computes_one_branch(w, engine_of):
 def test_a_branch_is_taken_at_addresses_that_another_one_was_first_run_with(w, engine_of):
     x, flag = w.net.add_input("x", trt.float32, (3, 5)), w.net.add_input("flag", trt.bool, (1,))
     context = engine_of(w.net, w.add(chosen(w, w.scalar(flag), x), x)).create_execution_context()
-    given, y = np.array([True]), np.zeros_like(X)
-    for name, array in (("x", X), ("flag", given), ("y", y)):
+    values, y = np.array([True]), np.zeros_like(X)
+    for name, array in (("x", X), ("flag", values), ("y", y)):
         context.set_tensor_address(name, array)
-    for given[0], wanted in ((True, np.exp(X) + X), (False, 0 * X), (True, np.exp(X) + X)):
+    for values[0], expected in ((True, np.exp(X) + X), (False, 0 * X), (True, np.exp(X) + X)):
         assert context.execute_async_v3(0)
-        np.testing.assert_allclose(y, wanted, rtol=1e-6)
+        np.testing.assert_allclose(y, expected, rtol=1e-6)
 
 
 def test_branches_of_different_sizes_let_the_condition_decide(w, engine_of):
@@ -236,9 +236,9 @@ def test_branches_of_different_sizes_let_the_condition_decide(w, engine_of):
     assert tuple(y.shape) == (-1, 5)
     engine = engine_of(w.net, y, w.add(y, y), verify="full")
     for value, want in ((True, X), (False, np.concatenate([X[1:], X[1:]])), (True, X)):
-        found = engine.run(x=X, flag=np.array([value]))
-        assert (found["y"] == want).all()
-        assert (found["y1"] == want + want).all()
+        actual = engine.run(x=X, flag=np.array([value]))
+        assert (actual["y"] == want).all()
+        assert (actual["y1"] == want + want).all()
 
 
 @pytest.mark.parametrize("flag", [True, False])
@@ -274,8 +274,8 @@ def test_conditionals_inside_one_another_build_run_and_load_elsewhere(
         engine = trt.Runtime(log).deserialize_cuda_engine(plan)
     assert (engine.run(x=X, flag=np.array(True))["y"] == reduce(np.add, [np.float32(1)] * depth, X)).all()
     assert (engine.run(x=X, flag=np.array(False))["y"] == -X).all()
-    told = engine.create_engine_inspector().get_engine_information(trt.LayerInformationFormat.ONELINE)
-    assert told.count("\n") >= 2 * depth
+    information = engine.create_engine_inspector().get_engine_information(trt.LayerInformationFormat.ONELINE)
+    assert information.count("\n") >= 2 * depth
 
 
 def test_conditionals_inside_one_another_without_end_are_refused(w, builder, log):
@@ -450,18 +450,18 @@ def test_outputs_of_one_name_and_line_are_different(w, engine_of):
     x = w.net.add_input("x", trt.float32, (3, 5))
     loop = w.net.add_loop()
     state = loop.add_recurrence(x)
-    made = [w.unary(state.get_output(0), how) for how in (trt.UnaryOperation.EXP, trt.UnaryOperation.NEG)]
-    state.set_input(1, made[1])
+    built = [w.unary(state.get_output(0), how) for how in (trt.UnaryOperation.EXP, trt.UnaryOperation.NEG)]
+    state.set_input(1, built[1])
     loop.add_trip_limit(w.number(3), COUNT)
     outputs = []
-    for tensor in made:
+    for tensor in built:
         layer = loop.add_loop_output(tensor, CONCATENATE)
         layer.name = "out"
         layer.set_input(1, w.number(3))
         outputs.append(layer.get_output(0))
-    found = engine_of(w.net, *outputs).run(x=X)
-    np.testing.assert_allclose(found["y"], np.exp([X, -X, X]), rtol=1e-6)
-    assert (found["y1"] == [-X, X, -X]).all()
+    result = engine_of(w.net, *outputs).run(x=X)
+    np.testing.assert_allclose(result["y"], np.exp([X, -X, X]), rtol=1e-6)
+    assert (result["y1"] == [-X, X, -X]).all()
 
 
 def test_a_change_inside_reaches_what_leaves_the_loop(w):
@@ -494,9 +494,9 @@ def test_an_output_without_a_length_has_as_many_as_there_were_turns(w, engine_of
     state.set_input(1, doubled)
     loop.add_trip_limit(w.op(state.get_output(0), limit, OP.LESS), WHILE)
     engine = engine_of(w.net, loop.add_loop_output(doubled, how).get_output(0))
-    for most, wanted in [(1, []), (2, [2]), (30, [2, 4, 8, 16, 32])]:
+    for most, expected in [(1, []), (2, [2]), (30, [2, 4, 8, 16, 32])]:
         got = engine.run(x=np.float32(1), limit=np.float32(most))["y"]
-        assert got.tolist() == (wanted if how is CONCATENATE else wanted[::-1])
+        assert got.tolist() == (expected if how is CONCATENATE else expected[::-1])
 
 
 def test_an_output_without_a_length_follows_a_count_that_is_data(w, engine_of):

@@ -76,12 +76,12 @@ def test_turns_that_a_condition_ends_are_seen(w, engine_of):
 
 @pytest.mark.parametrize("flag", [True, False])
 def test_a_tensor_of_a_branch_is_seen_where_it_is_computed(w, engine_of, flag):
-    x, given = w.net.add_input("x", F, (3, 5)), w.net.add_input("flag", trt.bool, (1,))
-    made = chosen(w, w.scalar(given), x)
+    x, tensor = w.net.add_input("x", F, (3, 5)), w.net.add_input("flag", trt.bool, (1,))
+    built = chosen(w, w.scalar(tensor), x)
     exp = next(layer for layer in w.net if layer.type == trt.LayerType.UNARY)
     assert w.net.mark_debug(exp.get_output(0))
     y = np.zeros((3, 5), np.float32)
-    seen = seen_of(engine_of(w.net, made), y, x=X, flag=np.array([flag]))
+    seen = seen_of(engine_of(w.net, built), y, x=X, flag=np.array([flag]))
     assert len(seen) == flag
     np.testing.assert_allclose(np.reshape(seen, (-1, 3, 5)), np.exp(X)[None][: int(flag)], rtol=1e-6)
     np.testing.assert_allclose(y, np.exp(X) if flag else -X, rtol=1e-6)
@@ -96,8 +96,8 @@ def test_a_tensor_that_no_branch_needs_is_seen_where_what_it_is_made_of_is_compu
     for tensor in (inner, *sides):
         assert w.net.mark_debug(w.unary(tensor, trt.UnaryOperation.NEG))
     y = np.zeros((3, 5), np.float32)
-    made = choice.add_output(*sides).get_output(0)
-    seen = seen_of(engine_of(w.net, made), y, x=X, flag=np.array(flag))
+    output = choice.add_output(*sides).get_output(0)
+    seen = seen_of(engine_of(w.net, output), y, x=X, flag=np.array(flag))
     np.testing.assert_allclose(seen, [-X, -y], rtol=1e-6)
     np.testing.assert_allclose(y, np.exp(X) if flag else np.abs(X), rtol=1e-6)
 
@@ -112,8 +112,8 @@ def test_a_tensor_of_a_loop_in_a_loop_is_seen_once_a_turn_of_both(w, engine_of, 
         loop.add_trip_limit(w.number(count), COUNT)
     assert w.net.mark_debug(line)
     y = np.zeros((*turns, 5), np.float32)
-    made = w.collected(outer, w.collected(inner, line, turns[1]), turns[0])
-    seen = seen_of(engine_of(w.net, made), y, rows=ROWS)
+    output = w.collected(outer, w.collected(inner, line, turns[1]), turns[0])
+    seen = seen_of(engine_of(w.net, output), y, rows=ROWS)
     want = np.exp(ROWS[: turns[0], : turns[1]])
     np.testing.assert_allclose(np.reshape(seen, (-1, 5)), want.reshape(-1, 5), rtol=1e-6)
     np.testing.assert_allclose(y, want, rtol=1e-6)
@@ -155,14 +155,14 @@ def test_a_tensor_of_a_branch_in_a_loop_is_refused(w, builder, log):
 def test_a_tensor_of_a_loop_in_a_branch_is_seen_where_that_is_taken(w, engine_of, flag):
     x, choice = w.net.add_input("x", F, (4,)), w.net.add_if_conditional()
     choice.set_condition(w.net.add_input("flag", trt.bool, ()))
-    given = choice.add_input(x).get_output(0)
+    tensor = choice.add_input(x).get_output(0)
     loop = w.net.add_loop()
     loop.add_trip_limit(w.number(3), COUNT)
-    state = loop.add_recurrence(given)
+    state = loop.add_recurrence(tensor)
     twice = w.net.add_elementwise(*[state.get_output(0)] * 2, trt.ElementWiseOperation.SUM).get_output(0)
     state.set_input(1, twice)
-    made = choice.add_output(w.last(loop, state.get_output(0)), given).get_output(0)
+    output = choice.add_output(w.last(loop, state.get_output(0)), tensor).get_output(0)
     assert w.net.mark_debug(twice)
     y, ones = np.zeros(4, np.float32), np.ones(4, np.float32)
-    seen = seen_of(engine_of(w.net, made), y, x=ones, flag=np.array(flag))
+    seen = seen_of(engine_of(w.net, output), y, x=ones, flag=np.array(flag))
     assert [s.tolist() for s in seen] == [[2**k] * 4 for k in (1, 2, 3)] * flag

@@ -48,17 +48,17 @@ def over_rows(w, rows, count, make):
     loop = w.net.add_loop()
     row = loop.add_iterator(rows).get_output(0)
     loop.add_trip_limit(count, COUNT)
-    return [w.collected(loop, made, 5) for made in make(row)]
+    return [w.collected(loop, built, 5) for built in make(row)]
 
 
 def test_a_turn_reduces_what_it_has_found(w, engine_of):
     rows = w.net.add_input("rows", F, (5, 4, 6))
-    made = over_rows(w, rows, w.number(5), lambda row: (w.total(w.picked(row)), w.size(w.nonzero(row), 1)))
-    engine = engine_of(w.net, *made, verify="full")
+    built = over_rows(w, rows, w.number(5), lambda row: (w.total(w.picked(row)), w.size(w.nonzero(row), 1)))
+    engine = engine_of(w.net, *built, verify="full")
     for rows in (SPARSE, SPARSE * 0, SPARSE[::-1] * (np.arange(6) < 2)):
-        found = engine.run(rows=rows)
-        np.testing.assert_allclose(found["y"], rows.sum((1, 2)), rtol=1e-5)
-        assert found["y1"].tolist() == [np.count_nonzero(row) for row in rows]
+        outputs = engine.run(rows=rows)
+        np.testing.assert_allclose(outputs["y"], rows.sum((1, 2)), rtol=1e-5)
+        assert outputs["y1"].tolist() == [np.count_nonzero(row) for row in rows]
 
 
 @pytest.mark.sampled(2)
@@ -72,12 +72,12 @@ def test_a_turn_that_there_was_not_has_found_nothing(w, engine_of, turns):
     last, sums = w.last(loop, picked), w.collected(loop, w.total(picked), 5)
     assert tuple(last.shape) == (-1,)
     engine = engine_of(w.net, last, sums, w.size(last, 0), w.total(last), verify="full")
-    found = engine.run(rows=SPARSE, count=np.int32([turns]))
+    actual = engine.run(rows=SPARSE, count=np.int32([turns]))
     want = SPARSE[turns - 1][SPARSE[turns - 1] > 0] if turns else np.zeros(0, np.float32)
-    assert (found["y"] == want).all()
-    np.testing.assert_allclose(found["y1"], SPARSE.sum((1, 2)) * (np.arange(5) < turns), 1e-5)
-    assert found["y2"] == len(want)
-    np.testing.assert_allclose(found["y3"], want.sum(), rtol=1e-5)
+    assert (actual["y"] == want).all()
+    np.testing.assert_allclose(actual["y1"], SPARSE.sum((1, 2)) * (np.arange(5) < turns), 1e-5)
+    assert actual["y2"] == len(want)
+    np.testing.assert_allclose(actual["y3"], want.sum(), rtol=1e-5)
 
 
 def test_a_branch_finds_what_the_other_one_has_not(w, engine_of):
@@ -91,10 +91,10 @@ def test_a_branch_finds_what_the_other_one_has_not(w, engine_of):
     assert tuple(y.shape) == (-1,)
     engine = engine_of(w.net, y, w.add(y, y), size, verify="full")
     for value, x in ((True, SPARSE[0]), (False, SPARSE[0]), (True, SPARSE[1]), (True, SPARSE[0] * 0)):
-        found, want = engine.run(x=x, flag=np.array([value])), x[x > 0] if value else x.reshape(-1)
-        assert (found["y"] == want).all()
-        assert (found["y1"] == want + want).all()
-        assert found["y2"] == len(want)
+        actual, want = engine.run(x=x, flag=np.array([value])), x[x > 0] if value else x.reshape(-1)
+        assert (actual["y"] == want).all()
+        assert (actual["y1"] == want + want).all()
+        assert actual["y2"] == len(want)
 
 
 def test_both_branches_may_find_the_same(w, engine_of):
@@ -147,14 +147,14 @@ def test_loops_nest_around_what_they_find(w, engine_of):
     inner.add_trip_limit(w.number(4), COUNT)
     many = w.net.add_cast(w.size(w.nonzero(row), 1), F).get_output(0)
     sums = w.collected(inner, w.op(w.total(w.picked(line)), many, OP.PROD), 4)
-    made = w.op(
+    output = w.op(
         sums,
         w.net.add_gather(w.picked(row), w.net.add_constant((1,), np.int32([0])).get_output(0), 0).get_output(
             0
         ),
         OP.SUM,
     )
-    engine = engine_of(w.net, w.collected(outer, made, 5), verify="full")
+    engine = engine_of(w.net, w.collected(outer, output, 5), verify="full")
     want = [r.sum(1) * np.count_nonzero(r) + r[r > 0][0] for r in SPARSE]
     np.testing.assert_allclose(engine.run(rows=SPARSE)["y"], want, rtol=1e-5)
 
@@ -165,41 +165,41 @@ def boxes(seed, count=12):
     return rng.integers(0, 12, (1, count, 4)).astype(np.float32), scores.astype(np.float32)
 
 
-def suppressed(w, given, scores):
-    layer = w.net.add_nms(given, scores, w.number(3))
+def suppressed(w, value, scores):
+    layer = w.net.add_nms(value, scores, w.number(3))
     layer.set_input(3, w.number(0.37, np.float32))
     layer.set_input(4, w.number(0.01, np.float32))
     return layer.get_output(0), layer.get_output(1)
 
 
-def nms_of(given, scores):
+def nms_of(value, scores):
     """The reference of the layer itself."""
-    return ref(NMSAttrs(), (given, scores, np.array(3), np.array(0.37), np.array(0.01)))
+    return ref(NMSAttrs(), (value, scores, np.array(3), np.array(0.37), np.array(0.01)))
 
 
 def test_boxes_are_suppressed_in_a_branch(w, engine_of):
-    given, scores = w.net.add_input("boxes", F, (1, 12, 4)), w.net.add_input("scores", F, (1, 12, 2))
+    tensor, scores = w.net.add_input("boxes", F, (1, 12, 4)), w.net.add_input("scores", F, (1, 12, 2))
     flag = w.scalar(w.net.add_input("flag", trt.bool, (1,)))
     conditional = w.net.add_if_conditional()
     conditional.set_condition(flag)
-    kept, count = suppressed(w, *(conditional.add_input(x).get_output(0) for x in (given, scores)))
+    kept, count = suppressed(w, *(conditional.add_input(x).get_output(0) for x in (tensor, scores)))
     none = w.net.add_constant((0, 3), np.zeros((0, 3), np.int32)).get_output(0)
     y = conditional.add_output(kept, none).get_output(0)
     y1 = conditional.add_output(count, w.number(0)).get_output(0)
     engine = engine_of(w.net, y, y1, verify="full")
     for seed, value in ((0, True), (1, False), (2, True)):
-        given, scores = boxes(seed)
-        want = nms_of(given, scores)[0] if value else np.zeros((0, 3))
-        found = engine.run(boxes=given, scores=scores, flag=np.array([value]))
-        assert found["y"].tolist() == want.tolist()
-        assert found["y1"] == len(want)
+        tensor, scores = boxes(seed)
+        want = nms_of(tensor, scores)[0] if value else np.zeros((0, 3))
+        actual = engine.run(boxes=tensor, scores=scores, flag=np.array([value]))
+        assert actual["y"].tolist() == want.tolist()
+        assert actual["y1"] == len(want)
 
 
 def test_boxes_of_each_image_are_suppressed_in_a_turn(w, engine_of):
     """Of each image how many boxes are kept, and the sums of their coordinates."""
-    given, scores = w.net.add_input("boxes", F, (4, 12, 4)), w.net.add_input("scores", F, (4, 12, 2))
+    tensor, scores = w.net.add_input("boxes", F, (4, 12, 4)), w.net.add_input("scores", F, (4, 12, 2))
     loop = w.net.add_loop()
-    image, score = (loop.add_iterator(x).get_output(0) for x in (given, scores))
+    image, score = (loop.add_iterator(x).get_output(0) for x in (tensor, scores))
     loop.add_trip_limit(w.number(4), COUNT)
     kept, count = suppressed(w, w.shaped(image, (1, 12, 4)), w.shaped(score, (1, 12, 2)))
     at = w.net.add_gather(kept, w.number(2), 1).get_output(0)
@@ -207,10 +207,10 @@ def test_boxes_of_each_image_are_suppressed_in_a_turn(w, engine_of):
     outputs = (w.collected(loop, x, 4) for x in (count, sums.get_output(0)))
     engine = engine_of(w.net, *outputs, verify="full")
     every = [boxes(seed) for seed in range(4)]
-    given, scores = (np.concatenate(x) for x in zip(*every, strict=True))
-    found, kept = engine.run(boxes=given, scores=scores), [nms_of(*pair)[0][:, 2] for pair in every]
-    assert found["y"].tolist() == [len(k) for k in kept]
-    assert (found["y1"] == [g[k].sum(0) for g, k in zip(given, kept, strict=True)]).all()
+    tensor, scores = (np.concatenate(x) for x in zip(*every, strict=True))
+    result, kept = engine.run(boxes=tensor, scores=scores), [nms_of(*pair)[0][:, 2] for pair in every]
+    assert result["y"].tolist() == [len(k) for k in kept]
+    assert (result["y1"] == [g[k].sum(0) for g, k in zip(tensor, kept, strict=True)]).all()
 
 
 def of_iterator(w, rows):
@@ -268,11 +268,11 @@ def test_what_a_turn_finds_is_not_what_the_condition_finds_of_the_next(w, engine
     engine = engine_of(w.net, *outputs, verify="full")
     for seed in range(4):
         x = np.random.default_rng(seed).integers(-2, 9, 9).astype(np.float32)
-        found, total, last = engine.run(x=x), 0, np.zeros(0)
+        actual, total, last = engine.run(x=x), 0, np.zeros(0)
         while np.count_nonzero(x) > 2:
             last, total = x[x != 0], total + np.count_nonzero(x)
             x = (x - last.max() / 4).clip(0)
-        for got, want in zip(found.values(), (x, last, total), strict=True):
+        for got, want in zip(actual.values(), (x, last, total), strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-6)
 
 
@@ -287,9 +287,9 @@ def test_open_sizes_bound_what_a_turn_finds(w, engine_of, size):
     y, sums = w.last(loop, picked), w.collected(loop, w.total(w.unary(picked, trt.UnaryOperation.SQRT)), 5)
     engine = engine_of(w.net, y, sums, verify="full", rows=[(5, 0, 1), (5, 7, 40), (5, 64, 64)])
     rows = np.random.default_rng(1).standard_normal((5, *size)).astype(np.float32).clip(0)
-    found = engine.run(rows=rows)
-    assert (found["y"] == rows[-1][rows[-1] > 0]).all()
-    np.testing.assert_allclose(found["y1"], np.sqrt(rows).sum((1, 2)), rtol=1e-4)
+    outputs = engine.run(rows=rows)
+    assert (outputs["y"] == rows[-1][rows[-1] > 0]).all()
+    np.testing.assert_allclose(outputs["y1"], np.sqrt(rows).sum((1, 2)), rtol=1e-4)
 
 
 def test_what_does_not_fit_in_a_turn_ends_the_run(w, engine_of):
@@ -319,11 +319,11 @@ def test_a_branch_in_a_turn_may_find_more_or_less(w, engine_of):
     conditional.set_condition(w.op(now, w.number(0), OP.EQUAL))
     inside = conditional.add_input(row).get_output(0)
     y = conditional.add_output(w.picked(inside), w.shaped(inside, (24,))).get_output(0)
-    made = w.collected(loop, w.size(y, 0), 5), w.last(loop, y), w.collected(loop, w.total(y), 5)
-    found = engine_of(w.net, *made, verify="full").run(rows=SPARSE)
-    assert found["y"].tolist() == [24 if k % 2 else np.count_nonzero(r) for k, r in enumerate(SPARSE)]
-    assert (found["y1"] == SPARSE[4][SPARSE[4] > 0]).all()
-    np.testing.assert_allclose(found["y2"], SPARSE.sum((1, 2)), rtol=1e-5)
+    built = w.collected(loop, w.size(y, 0), 5), w.last(loop, y), w.collected(loop, w.total(y), 5)
+    result = engine_of(w.net, *built, verify="full").run(rows=SPARSE)
+    assert result["y"].tolist() == [24 if k % 2 else np.count_nonzero(r) for k, r in enumerate(SPARSE)]
+    assert (result["y1"] == SPARSE[4][SPARSE[4] > 0]).all()
+    np.testing.assert_allclose(result["y2"], SPARSE.sum((1, 2)), rtol=1e-5)
 
 
 def test_turns_are_counted_while_something_is_found(w, engine_of):
@@ -334,12 +334,12 @@ def test_turns_are_counted_while_something_is_found(w, engine_of):
     engine = engine_of(w.net, y, w.last(loop, now), verify="full")
     for seed in range(3):
         x, want = np.random.default_rng(seed).integers(-2, 9, 9).astype(np.float32), []
-        found = engine.run(x=x)
+        actual = engine.run(x=x)
         while np.count_nonzero(x) > 2:
             want.append(x.sum())
             x = (x - x.max() / 4).clip(0)
-        assert found["y"].shape == (len(want),)
-        np.testing.assert_allclose(found["y"], want, rtol=1e-5)
+        assert actual["y"].shape == (len(want),)
+        np.testing.assert_allclose(actual["y"], want, rtol=1e-5)
 
 
 def test_layers_of_one_name_around_each_other_are_refused(w, builder, log):

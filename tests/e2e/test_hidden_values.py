@@ -97,10 +97,10 @@ def test_half_types_hide_values_as_float32_does(size, dtype):
 @pytest.mark.parametrize("size", SIZES)
 def test_what_lies_behind_the_bounds_of_ragged_rows_reaches_no_result(net, size, threads):
     """Neither in the rows, nor in the values that they weigh."""
-    given = [net.add_input("x", F, (5, size)), net.add_input("n", INT32, (5, 1))]
-    v, weights = net.add_input("v", F, (size, 8)), net.add_ragged_softmax(*given).get_output(0)
-    made = net.add_matrix_multiply(weights, trt.MatrixOperation.NONE, v, trt.MatrixOperation.NONE)
-    for name, tensor in (("w", weights), ("y", made.get_output(0))):
+    source = [net.add_input("x", F, (5, size)), net.add_input("n", INT32, (5, 1))]
+    v, weights = net.add_input("v", F, (size, 8)), net.add_ragged_softmax(*source).get_output(0)
+    output = net.add_matrix_multiply(weights, trt.MatrixOperation.NONE, v, trt.MatrixOperation.NONE)
+    for name, tensor in (("w", weights), ("y", output.get_output(0))):
         tensor.name = name
         net.mark_output(tensor)
     engine, rng = built(net, threads), np.random.default_rng(size)
@@ -157,6 +157,6 @@ def test_finite_masks_that_leave_no_weight_hide_values(size, how, least):
     feeds = {n: x[:, 0] for n, x in operands(size).items()}
     clean = engine.run(**feeds)["y"]
     feeds["v"][0, -1] = np.nan
-    found = engine.run(**feeds)["y"]
-    assert np.flatnonzero(~np.isfinite(found[0]).all(-1)).tolist() == [size - 1]
-    np.testing.assert_array_equal(found[0, :-1], clean[0, :-1])
+    result = engine.run(**feeds)["y"]
+    assert np.flatnonzero(~np.isfinite(result[0]).all(-1)).tolist() == [size - 1]
+    np.testing.assert_array_equal(result[0, :-1], clean[0, :-1])

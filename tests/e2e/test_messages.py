@@ -59,11 +59,11 @@ def outside():
 
 def calibrated(p, cache):
     """A build whose calibrator has no batch, and this cache."""
-    made = type("Mine", (trt.IInt8MinMaxCalibrator,), {
+    instance = type("Mine", (trt.IInt8MinMaxCalibrator,), {
         "get_batch_size": lambda self: 1, "get_batch": lambda self, names: None,
         "read_calibration_cache": lambda self: cache})()  # fmt: skip
     p.config.set_flag(trt.BuilderFlag.INT8)
-    p.config.int8_calibrator = made
+    p.config.int8_calibrator = instance
     p.build(p.net.add_convolution_nd(p.x(1, 1, 2, 2), 1, (1, 1), np.ones(1, np.float32)))
 
 
@@ -101,9 +101,9 @@ class Program:
             layer.get_output(0).name = "y"
             self.net.mark_output(layer.get_output(0))
         for name, shapes in profile.items():
-            given = self.builder.create_optimization_profile()
-            given.set_shape(name, *shapes)
-            self.config.add_optimization_profile(given)
+            values = self.builder.create_optimization_profile()
+            values.set_shape(name, *shapes)
+            self.config.add_optimization_profile(values)
         return self.builder.build_serialized_network(self.net, self.config)
 
     def identity(self, *shape):
@@ -164,9 +164,9 @@ def looped(p, count, length=3):
         loop.add_trip_limit(
             p.net.add_constant((), np.array(count, np.int32)).get_output(0), trt.TripLimit.COUNT
         )
-    found = loop.add_loop_output(now, trt.LoopOutput.CONCATENATE)
-    found.set_input(1, p.net.add_constant((), np.array(length, np.int32)).get_output(0))
-    return found
+    result = loop.add_loop_output(now, trt.LoopOutput.CONCATENATE)
+    result.set_input(1, p.net.add_constant((), np.array(length, np.int32)).get_output(0))
+    return result
 
 
 def formatted(layer):
@@ -373,9 +373,9 @@ class Beyond(Pad):
         (ctypes.c_float * (count + 1)).from_address(outputs[0])[count] = 1
 
     def clone(self):
-        made = Beyond()
-        made.__dict__.update(self.__dict__)
-        return made
+        instance = Beyond()
+        instance.__dict__.update(self.__dict__)
+        return instance
 
 
 def written_beyond(p):
@@ -562,11 +562,11 @@ def told(p, code):
 @pytest.mark.parametrize("code", PROVOKED)
 def test_message_says_where_got_wanted_what_to_do_and_the_line(code, log, tmp_path):
     message, is_raised = told(Program(log, tmp_path), code)
-    found = MESSAGE.fullmatch(message)
-    assert found, message
-    assert found[1] == code
-    assert min(len(found[part]) for part in ("where", "got", "wanted", "do")) > 0
-    assert is_raised or LINE.search(found["where"]), message
+    match = MESSAGE.fullmatch(message)
+    assert match, message
+    assert match[1] == code
+    assert min(len(match[part]) for part in ("where", "got", "wanted", "do")) > 0
+    assert is_raised or LINE.search(match["where"]), message
 
 
 def steady(message, folder):
@@ -639,8 +639,8 @@ def test_sizes_of_a_run_are_told_by_name_with_the_line_of_the_layer(log, tmp_pat
     engine = p.load(p.build(layer))
     with pytest.raises(trt.errors.ShapeError) as raised:
         engine.run(x=np.ones((3, 4), np.float32), d=np.int32([7, -1]))
-    wanted = "got 12 (volume mismatch) where x.shape[0] = 3, d[0] = 7, d[1] = -1, wanted 7; give sizes"
-    assert (wanted in str(raised.value), "(test_messages.py:" in raised.value.where) == (True, True)
+    expected = "got 12 (volume mismatch) where x.shape[0] = 3, d[0] = 7, d[1] = -1, wanted 7; give sizes"
+    assert (expected in str(raised.value), "(test_messages.py:" in raised.value.where) == (True, True)
 
 
 def test_reshape_with_a_minus_1_is_not_told_to_use_one(log, tmp_path):
@@ -651,11 +651,11 @@ def test_reshape_with_a_minus_1_is_not_told_to_use_one(log, tmp_path):
     assert "wanted 12 elements, as (3, 4) has; give one of the sizes as -1" in log.lines[1]
 
 
-@pytest.mark.parametrize(("dtype", "wanted"), [(F, "float32"), (trt.bfloat16, "bfloat16 or float32")])
-def test_types_that_weights_may_have_are_told_once_each(dtype, wanted, log, tmp_path):
+@pytest.mark.parametrize(("dtype", "expected"), [(F, "float32"), (trt.bfloat16, "bfloat16 or float32")])
+def test_types_that_weights_may_have_are_told_once_each(dtype, expected, log, tmp_path):
     p = Program(log, tmp_path)
     shape(p.net.add_scale(p.x(1, 3, 4, 5, dtype=dtype), CHANNEL, scale=HALVES))
-    assert f"got weights of type float16, wanted {wanted}; convert the weights" in log.lines[0]
+    assert f"got weights of type float16, wanted {expected}; convert the weights" in log.lines[0]
 
 
 def test_terms_of_an_equation_are_counted_as_people_do(log, tmp_path):

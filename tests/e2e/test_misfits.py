@@ -31,7 +31,7 @@ def test_a_run_tells_the_layer_and_the_sizes_that_do_not_fit(code, tmp_path, mon
         context.set_input_shape("s", (1, fits, 1, 1))
         assert context.infer_shapes() == []
     context.set_input_shape("s", (1, 5, 1, 1))
-    with pytest.raises(Refused) as found:
+    with pytest.raises(Refused) as error:
         context.infer_shapes()
-    assert str(found.value).startswith(f"[{code}] mine (")
-    assert "s.shape[1] = 5, wanted equal sizes, or 1" in str(found.value)
+    assert str(error.value).startswith(f"[{code}] mine (")
+    assert "s.shape[1] = 5, wanted equal sizes, or 1" in str(error.value)

@@ -62,8 +62,8 @@ def inspected(plan, format):
 
 def labels(assembly):
     """The functions of a processor's assembly, and their other names."""
-    found = re.findall(r'^("?)(\S.*?)\1(?::(?: .*)?| = .*)$', assembly, re.MULTILINE)
-    return {json.loads(f'"{name}"') for _, name in found if not name.startswith(".L")}
+    matches = re.findall(r'^("?)(\S.*?)\1(?::(?: .*)?| = .*)$', assembly, re.MULTILINE)
+    return {json.loads(f'"{name}"') for _, name in matches if not name.startswith(".L")}
 
 
 def odd_network(net):

@@ -36,7 +36,7 @@ def test_powers_of_special_values_are_those_of_ieee_754(net, engine_of, dtype, o
             outputs.append(net.add_elementwise(x, numbers, trt.ElementWiseOperation.POW))
         outputs.append(net.add_scale(x, trt.ScaleMode.CHANNEL, power=np.full(2, exponent, np.float32)))
     sizes = {"x": [(0, 2, 1, 4), base.shape, (2, 2, 5, 4)]} if open_sizes else {}
-    found = engine_of(net, *(layer.get_output(0) for layer in outputs), **sizes).run(x=base)
-    for number, got in enumerate(found.values()):
+    result = engine_of(net, *(layer.get_output(0) for layer in outputs), **sizes).run(x=base)
+    for number, got in enumerate(result.values()):
         with np.errstate(all="ignore"):
             assert_close(got, np.float_power(base.astype(np.float64), EXPONENTS[number // 3]), 1.5)

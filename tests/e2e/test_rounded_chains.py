@@ -28,16 +28,16 @@ def chain(log, seed, marks="", apart=False, **settings):
     rng, builder = np.random.default_rng(seed), trt.Builder(log)
     network, config = builder.create_network(STRONG), builder.create_builder_config()
     dtype, shape = [*TYPES][seed % 2], SHAPES[seed % 3]
-    found = [network.add_input("x", dtype, shape)]
+    results = [network.add_input("x", dtype, shape)]
     for _ in range(3 + seed % 6):
-        found.append(layer_of(network, found, dtype, rng))
-        found[-1].name = f"t{len(found) - 1}"
+        results.append(layer_of(network, results, dtype, rng))
+        results[-1].name = f"t{len(results) - 1}"
         if apart:
-            network.mark_output(found[-1])
-            found[-1] = network.add_input(f"in{len(found) - 1}", dtype, found[-1].shape)
+            network.mark_output(results[-1])
+            results[-1] = network.add_input(f"in{len(results) - 1}", dtype, results[-1].shape)
     if not apart:
-        network.mark_output(found[-1])
-    for tensor in found[1:-1]:
+        network.mark_output(results[-1])
+    for tensor in results[1:-1]:
         if marks == "outputs":
             network.mark_output(tensor)
         if marks == "debug":
@@ -47,9 +47,9 @@ def chain(log, seed, marks="", apart=False, **settings):
     return builder.build_engine_with_config(network, config)
 
 
-def layer_of(network, found, dtype, rng):
+def layer_of(network, result, dtype, rng):
     """Another layer that reads the last tensor, and may read an earlier one."""
-    x, last = found[-1], len(found[-1].shape) - 1
+    x, last = result[-1], len(result[-1].shape) - 1
     kind = KINDS[rng.integers(len(KINDS))]
     match kind:
         case U():
@@ -57,7 +57,7 @@ def layer_of(network, found, dtype, rng):
         case A():
             return network.add_activation(x, kind).get_output(0)
         case E():
-            other = found[rng.integers(len(found))]
+            other = result[rng.integers(len(result))]
             return network.add_elementwise(x, other, kind).get_output(0)
         case R():
             folded = network.add_reduce(x, kind, 1 << last, True).get_output(0)
@@ -132,8 +132,8 @@ def given(seed):
 
 def last(engine, seed):
     """The last tensor, as bits."""
-    found = engine.run(x=given(seed))
-    return np.asarray(max(found.items(), key=lambda item: int(item[0][1:]))[1]).view(np.uint16)
+    result = engine.run(x=given(seed))
+    return np.asarray(max(result.items(), key=lambda item: int(item[0][1:]))[1]).view(np.uint16)
 
 
 # One parameter: a sample with every pair of a seed and a setting would be all of them.
@@ -151,6 +151,6 @@ def test_a_chain_of_half_types_is_what_its_layers_are_on_their_own(log, seed):
     x, chained = given(seed), chain(log, seed, marks="outputs").run(x=given(seed))
     alone = chain(log, seed, apart=True)
     fed = {f"in{name[1:]}": value for name, value in chained.items() if f"in{name[1:]}" in [*alone]}
-    found = alone.run(x=x, **fed)
+    result = alone.run(x=x, **fed)
     for name, value in chained.items():
-        np.testing.assert_array_equal(found[name].view(np.uint16), value.view(np.uint16), name)
+        np.testing.assert_array_equal(result[name].view(np.uint16), value.view(np.uint16), name)

@@ -18,8 +18,8 @@ def ceiling(log, *flags, strong=STRONG, also=(), dtype=trt.float16, x=1e-4):
     """The ceiling of x · x, a product that a half type does not hold."""
     builder = trt.Builder(log)
     network, config = builder.create_network(strong), builder.create_builder_config()
-    given = network.add_input("x", dtype, (1,))
-    product = network.add_elementwise(given, given, PROD).get_output(0)
+    source = network.add_input("x", dtype, (1,))
+    product = network.add_elementwise(source, source, PROD).get_output(0)
     y = network.add_unary(product, CEIL).get_output(0)
     product.name, y.name = "product", "y"
     for tensor in (y, *(product for _ in also)):
@@ -75,7 +75,7 @@ chain (float16[4, 9] x) => (float16[4, 9] y) {
 
 @pytest.mark.parametrize("flag", [None, EXCESS])
 def test_an_onnx_model_computes_the_same_whatever_is_marked(log, flag):
-    x, found = np.linspace(1e-4, 3, 36, dtype=np.float16).reshape(4, 9), []
+    x, actual = np.linspace(1e-4, 3, 36, dtype=np.float16).reshape(4, 9), []
     for marks in (False, True):
         builder = trt.Builder(log)
         network, config = builder.create_network(), builder.create_builder_config()
@@ -87,10 +87,10 @@ def test_an_onnx_model_computes_the_same_whatever_is_marked(log, flag):
                 network.mark_output(tensor)
         if flag is not None:
             config.set_flag(flag)
-        found.append(builder.build_engine_with_config(network, config).run(x=x)["y"])
+        actual.append(builder.build_engine_with_config(network, config).run(x=x)["y"])
     squares = x * x
-    wanted = np.ceil(squares / x) - np.sqrt(squares.astype(np.float32)).astype(np.float16)
-    assert np.array_equal(*found) == np.array_equal(found[0], wanted) == (flag is None)
+    expected = np.ceil(squares / x) - np.sqrt(squares.astype(np.float32)).astype(np.float16)
+    assert np.array_equal(*actual) == np.array_equal(actual[0], expected) == (flag is None)
 
 
 def test_what_a_loop_computes_is_rounded_in_every_turn(log):
@@ -103,12 +103,12 @@ def test_what_a_loop_computes_is_rounded_in_every_turn(log):
     squared = network.add_elementwise(state.get_output(0), x, PROD).get_output(0)
     state.set_input(1, network.add_elementwise(squared, x, SUM).get_output(0))
     network.mark_output(loop.add_loop_output(state.get_output(0), trt.LoopOutput.LAST_VALUE).get_output(0))
-    given = np.linspace(-1, 1, 8, dtype=np.float16)
-    (y,) = builder.build_engine_with_config(network, config).run(x=given).values()
-    wanted = given
+    values = np.linspace(-1, 1, 8, dtype=np.float16)
+    (y,) = builder.build_engine_with_config(network, config).run(x=values).values()
+    expected = values
     for _ in range(5):
-        wanted = wanted * given + given  # NumPy rounds after each of them
-    np.testing.assert_array_equal(y, wanted)
+        expected = expected * values + values  # NumPy rounds after each of them
+    np.testing.assert_array_equal(y, expected)
 
 
 def test_attention_rounds_its_result_where_it_makes_it(log):

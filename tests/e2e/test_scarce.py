@@ -54,50 +54,50 @@ def each(run):
 
 def test_a_build_without_memory_says_so_and_needs_little(each):
     *none, enough = each("build", 0, 24, 64)
-    assert [(told[:7], answer) for told, answer in none] == [("[AR802]", "None")] * 2
+    assert [(reported[:7], answer) for reported, answer in none] == [("[AR802]", "None")] * 2
     assert enough == ["built"]
 
 
 def test_a_build_with_hardly_enough_memory_is_made_or_says_so(each):
-    for *told, answer in each("build", 32, 40):
-        assert ([line[:7] for line in told], answer) in (([], "built"), (["[AR802]"], "None"))
+    for *reported, answer in each("build", 32, 40):
+        assert ([line[:7] for line in reported], answer) in (([], "built"), (["[AR802]"], "None"))
 
 
 def test_a_build_that_has_no_room_for_llvm_says_so(each):
-    for *told, answer in each("first", 32, 64):
-        assert ([line[:7] for line in told], answer) == (["[AR802]"], "None")
+    for *reported, answer in each("first", 32, 64):
+        assert ([line[:7] for line in reported], answer) == (["[AR802]"], "None")
 
 
 def test_a_load_that_must_compile_without_memory_says_so(each):
-    found = each("load", 1, 0, 64, 240)
-    assert [(told[:7], answer) for told, answer in found] == [("[AR802]", "None")] * 3
+    result = each("load", 1, 0, 64, 240)
+    assert [(reported[:7], answer) for reported, answer in result] == [("[AR802]", "None")] * 3
 
 
 def test_a_load_from_the_cache_needs_hardly_any_memory(each):
-    (told, answer), enough = each("load", 0, 0, 8)
-    assert (told[:7], answer, enough) == ("[AR802]", "None", ["works"])
+    (reported, answer), enough = each("load", 0, 0, 8)
+    assert (reported[:7], answer, enough) == ("[AR802]", "None", ["works"])
 
 
 def test_a_context_whose_workspace_has_no_room_says_so(run):
-    told, static, shapes, refused, answer = run("context")
-    assert ("[AR802]" in told, static) == (True, "2049 MB None")
+    reported, static, shapes, refused, answer = run("context")
+    assert ("[AR802]" in reported, static) == (True, "2049 MB None")
     assert (shapes, "[AR801]" in refused, answer) == ("True (24576, 49152)", True, "False")
 
 
 def test_a_call_whose_output_has_no_room_raises(run):
-    (told,) = run("infer")
-    assert told.startswith("ResourceError [AR802] inference: got Unable to allocate 288. MiB")
+    (reported,) = run("infer")
+    assert reported.startswith("ResourceError [AR802] inference: got Unable to allocate 288. MiB")
 
 
 def test_a_refit_without_memory_says_so_and_the_engine_stays(each):
     *none, enough = each("refit", 0, 8, 64)
-    assert [(told[:7], answer) for told, answer in none] == [("[AR802]", "False 1.0")] * 2
+    assert [(reported[:7], answer) for reported, answer in none] == [("[AR802]", "False 1.0")] * 2
     assert enough == ["True 2.0"]
 
 
 def test_a_calibration_without_memory_says_so_and_writes_no_cache(each):
-    for *told, answer in each("calibrate", 0, 16, 64, 512):
-        assert ([line[:7] for line in told], answer.split()[0]) in (([], "True"), (["[AR802]"], "False"))
+    for *reported, answer in each("calibrate", 0, 16, 64, 512):
+        assert ([line[:7] for line in reported], answer.split()[0]) in (([], "True"), (["[AR802]"], "False"))
     assert answer == "True True"  # an engine, and a cache
 
 
@@ -124,16 +124,16 @@ def test_memory_that_others_cannot_get_is_a_resource_error(lack, net, builder, l
 
 
 def test_a_disk_that_fills_up_costs_the_cache_not_the_build(each):
-    for *told, answer, left in each("full", 100, 4096):
-        assert all("[AR803]" in line and os.strerror(errno.EFBIG) in line for line in told)
-        assert (len(told) > 0, answer, left) == (True, "works", "[]")
+    for *reported, answer, left in each("full", 100, 4096):
+        assert all("[AR803]" in line and os.strerror(errno.EFBIG) in line for line in reported)
+        assert (len(reported) > 0, answer, left) == (True, "works", "[]")
 
 
 @pytest.mark.rare
 def test_a_cache_directory_that_is_read_only_costs_the_cache_not_the_build(run):
-    *told, answer, left = run("readonly")
-    assert all("[AR803]" in line and os.strerror(errno.EACCES) in line for line in told)
-    assert (len(told) > 0, answer, left) == (True, "works", "[]")
+    *reported, answer, left = run("readonly")
+    assert all("[AR803]" in line and os.strerror(errno.EACCES) in line for line in reported)
+    assert (len(reported) > 0, answer, left) == (True, "works", "[]")
 
 
 @pytest.mark.rare

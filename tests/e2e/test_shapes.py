@@ -117,8 +117,8 @@ def test_eight_dimensions_are_transposed(net, engine_of):
     layer.first_transpose = order
     most = (5, *shape[1:-1], 5)
     engine = engine_of(net, layer.get_output(0), x=[(1, *shape[1:-1], 1), shape, most])
-    for given in (shape, most):
-        assert np.array_equal(engine.run(x=floats(*given))["y"], floats(*given).transpose(order))
+    for value in (shape, most):
+        assert np.array_equal(engine.run(x=floats(*value))["y"], floats(*value).transpose(order))
 
 
 def test_named_dimensions_are_one_size(net, engine_of):
@@ -150,11 +150,11 @@ def test_many_inputs_of_open_sizes_broadcast_at_run_time(net, engine_of):
         total = net.add_elementwise(total, largest, trt.ElementWiseOperation.SUM).get_output(0)
     engine = engine_of(net, total, **{x.name: [(0, 2), (4, 2), (9, 2)] for x in inputs})
     for rows in (1, 3, 0):
-        given = {f"x{k}": floats(1 if k % 3 else rows, 2) + k / 8 for k in range(20)}
-        wanted = given["x0"]
-        for x in list(given.values())[1:]:
-            wanted = wanted + np.maximum(x, wanted)
-        np.testing.assert_allclose(engine.run(**given)["y"], wanted, rtol=1e-5)
+        feeds = {f"x{k}": floats(1 if k % 3 else rows, 2) + k / 8 for k in range(20)}
+        expected = feeds["x0"]
+        for x in list(feeds.values())[1:]:
+            expected = expected + np.maximum(x, expected)
+        np.testing.assert_allclose(engine.run(**feeds)["y"], expected, rtol=1e-5)
 
 
 def test_a_reshape_to_fixed_sizes_is_a_condition_of_the_call(net, engine_of):
@@ -210,7 +210,7 @@ def test_one_element_is_resized_to_many(net, builder, mode, size):
     net.mark_output(resize.get_output(0))
     engine = builder.build_engine_with_config(net, builder.create_builder_config())
     data = floats(2, 1, 3, 1)
-    wanted = data.astype(np.float64)
+    expected = data.astype(np.float64)
     for _ in range(3):
-        wanted = np.vectorize(math.erf)(np.cos(wanted))
-    assert np.allclose(engine.run(x=data)[engine[-1]], np.broadcast_to(wanted, (2, 1, 3, size)), atol=1e-6)
+        expected = np.vectorize(math.erf)(np.cos(expected))
+    assert np.allclose(engine.run(x=data)[engine[-1]], np.broadcast_to(expected, (2, 1, 3, size)), atol=1e-6)

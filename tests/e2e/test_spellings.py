@@ -91,12 +91,12 @@ def test_a_normalisation_by_hand_has_the_kernels_and_numbers_of_the_layer(
     assert kernels(plans[1]) == kernels(plans[0])
 
     # Far from 0: a variance as the mean of squares less the square of the mean would have lost its digits.
-    given = (random.standard_normal(profile[1] if profile else shape) + 50).astype(TYPES[dtype])
-    found = trt.Runtime(log).deserialize_cuda_engine(plans[1]).run(x=given)["y"]
-    axes = tuple(k for k in range(given.ndim) if mask >> k & 1)
-    off = given - given.mean(axes, np.float64, keepdims=True)
+    values = (random.standard_normal(profile[1] if profile else shape) + 50).astype(TYPES[dtype])
+    actual = trt.Runtime(log).deserialize_cuda_engine(plans[1]).run(x=values)["y"]
+    axes = tuple(k for k in range(values.ndim) if mask >> k & 1)
+    off = values - values.mean(axes, np.float64, keepdims=True)
     want = off / np.sqrt(np.square(off).mean(axes, keepdims=True) + EPSILON) * gamma + beta
-    np.testing.assert_allclose(found, want, 2e-5 if dtype is trt.float32 else 2e-3, 3e-5)
+    np.testing.assert_allclose(actual, want, 2e-5 if dtype is trt.float32 else 2e-3, 3e-5)
 
 
 @pytest.mark.sampled(2)
