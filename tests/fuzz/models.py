@@ -139,8 +139,8 @@ def functions():
 def outside():
     big = TensorProto(name="w", data_type=F, dims=[8, 32], data_location=TensorProto.EXTERNAL)
     small = TensorProto(name="k", data_type=LONG, dims=[2], data_location=TensorProto.EXTERNAL)
-    for tensor, told in ((big, ("0", "1024")), (small, ("16", "16"))):
-        for key, text in zip(("location", "offset", "length"), (DATA, *told), strict=True):
+    for tensor, reported in ((big, ("0", "1024")), (small, ("16", "16"))):
+        for key, text in zip(("location", "offset", "length"), (DATA, *reported), strict=True):
             tensor.external_data.add(key=key, value=text)
     nodes = [
         node("MatMul", "x w", "m"),

@@ -72,10 +72,10 @@ class Case:
         config.add_optimization_profile(profile)
         self.store(tensor)
         for _ in range(self.rng.choice((1, 2, 4))):
-            made = self.layer(net, tensor, rank)
-            if made is not None and made.get_output(0).shape.rank >= 0:
-                tensor = made.get_output(0)
-                self.store(made)
+            built = self.layer(net, tensor, rank)
+            if built is not None and built.get_output(0).shape.rank >= 0:
+                tensor = built.get_output(0)
+                self.store(built)
         if tensor is not net.get_input(0):
             net.mark_output(tensor)
         if self.rng.random() < 0.7:
@@ -109,8 +109,8 @@ class Case:
 
     def some(self, kind):
         """An object of that kind, or none of it now and then."""
-        found = self.objects[kind]
-        return self.rng.choice(found) if found and self.rng.random() < 0.95 else None
+        result = self.objects[kind]
+        return self.rng.choice(result) if result and self.rng.random() < 0.95 else None
 
     def shape(self):
         rank = self.rng.choice((0, 1, 2, 2, 3, 4, 4, 4, 5, 8, 9))
@@ -290,28 +290,28 @@ class Case:
     def call(self, owner, name):
         method = getattr(owner, name)
         parameters = list(inspect.signature(method).parameters.values())
-        wanted = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-        named = {p.name: self.argument(p) for p in wanted if p.kind is p.KEYWORD_ONLY}
-        self.store(method(*(self.argument(p) for p in wanted if p.kind is not p.KEYWORD_ONLY), **named))
+        expected = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+        named = {p.name: self.argument(p) for p in expected if p.kind is p.KEYWORD_ONLY}
+        self.store(method(*(self.argument(p) for p in expected if p.kind is not p.KEYWORD_ONLY), **named))
 
-    def store(self, made):
+    def store(self, built):
         """Keep what may be used later."""
-        match made:
+        match built:
             case trt.ILayer():
-                self.objects["layer"].append(made)
-                self.objects["tensor"].append(made.get_output(0))
+                self.objects["layer"].append(built)
+                self.objects["tensor"].append(built.get_output(0))
             case trt.ITensor():
-                self.objects["tensor"].append(made)
+                self.objects["tensor"].append(built)
             case trt.IHostMemory():
-                self.objects["plan"].append(made)
+                self.objects["plan"].append(built)
             case trt.ICudaEngine():
-                self.objects["engine"].append(made)
+                self.objects["engine"].append(built)
             case trt.IExecutionContext():
-                self.objects["context"].append(made)
+                self.objects["context"].append(built)
             case trt.IOptimizationProfile():
-                self.objects["profile"].append(made)
+                self.objects["profile"].append(built)
             case trt.INetworkDefinition():
-                self.objects["network"].append(made)
+                self.objects["network"].append(built)
 
 
 def numpy_type(dtype):

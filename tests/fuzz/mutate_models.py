@@ -120,12 +120,12 @@ def other(field, old, names, rng):
 
 def texts(message):
     """The names that a model has, of tensors, operators and attributes."""
-    found = {""}
+    results = {""}
     for inner in messages(message):
         for field, value in inner.ListFields():
             if field.cpp_type == field.CPPTYPE_STRING and field.type != field.TYPE_BYTES:
-                found.update(value if field.is_repeated else [value])
-    return sorted(found)
+                results.update(value if field.is_repeated else [value])
+    return sorted(results)
 
 
 def changed(data, rng):
@@ -161,9 +161,9 @@ def wrong(data, path, build):
     """What goes wrong with a model."""
     log, problems = Log(), []
     try:
-        found, problems = parsed(data, path, log)
-        if found is not None and build:
-            builder, network = found
+        result, problems = parsed(data, path, log)
+        if result is not None and build:
+            builder, network = result
             config = builder.create_builder_config()
             config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, 1 << 28)
             plan = builder.build_serialized_network(network, config)
@@ -176,9 +176,9 @@ def wrong(data, path, build):
 def peak():
     """The most memory that the process has held since the last call, in bytes."""
     lines = Path("/proc/self/status").read_text().splitlines()
-    found = next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM"))
+    result = next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM"))
     Path("/proc/self/clear_refs").write_text("5")
-    return found
+    return result
 
 
 def main(first, last):

@@ -79,9 +79,9 @@ class Careful(Pad):
         Pad.enqueue(self, input_desc, output_desc, inputs, outputs, workspace, stream)
 
     def clone(self):
-        made = Careful()
-        made.__dict__.update(self.__dict__)
-        return made
+        instance = Careful()
+        instance.__dict__.update(self.__dict__)
+        return instance
 
 
 class CarefulCreator(PadCreator):
@@ -310,8 +310,10 @@ def wrong(data, rng):
     if engine is not None:
         problems += run(engine, log, rng)
         problems += run(engine, log, rng) if refit(engine, log, rng) else []
-    told = [line for line in log.lines if not line.startswith("Traceback")]  # of a plug-in: its error follows
-    return problems + [line for line in told if line[1:6] in OURS or line[1:3] != "AR"]
+    messages = [
+        line for line in log.lines if not line.startswith("Traceback")
+    ]  # of a plug-in: its error follows
+    return problems + [line for line in messages if line[1:6] in OURS or line[1:3] != "AR"]
 
 
 def main(first, last):

@@ -39,7 +39,7 @@ def test_products_of_codes_agree_and_stay_in_their_memory(place, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("got", "wanted", "level", "excused"),
+    ("got", "expected", "level", "excused"),
     [
         ("inf", "nan", 4, True),
         ("inf", "nan", 0, False),
@@ -48,7 +48,7 @@ def test_products_of_codes_agree_and_stay_in_their_memory(place, tmp_path):
         ("nan", "1.0 ± 0", 4, False),
     ],
 )
-def test_only_what_infinite_scales_make_is_excused(got, wanted, level, excused):
-    element = SimpleNamespace(got=got, wanted=wanted)
+def test_only_what_infinite_scales_make_is_excused(got, expected, level, excused):
+    element = SimpleNamespace(got=got, wanted=expected)
     case = Case("avx512", 4, 32, 1, None, False, level)
     assert _is_endless(case, SimpleNamespace(element=element)) is excused

@@ -34,18 +34,18 @@ def test_models_are_judged_the_same(file):
 
 
 def test_a_wrong_model_is_kept(off, monkeypatch, tmp_path):
-    made = onnx.load(MODELS[0])
-    monkeypatch.setattr(foreign, "model", lambda seed: made)
+    proto = onnx.load(MODELS[0])
+    monkeypatch.setattr(foreign, "model", lambda seed: proto)
     monkeypatch.setattr(foreign, "CACHE", tmp_path)
-    told = foreign.wrong(1)
-    assert told.startswith("node ")
-    assert told.endswith("1.onnx")
-    assert onnx.load(tmp_path / "1.onnx") == made
+    reported = foreign.wrong(1)
+    assert reported.startswith("node ")
+    assert reported.endswith("1.onnx")
+    assert onnx.load(tmp_path / "1.onnx") == proto
 
 
 @pytest.mark.programs
 def test_models_are_made_of_seeds():
     pytest.importorskip("nnsmith", reason="NNSmith is not installed: make programs runs this")
-    made = foreign.model(17)
-    onnx.checker.check_model(made)
-    assert len(made.graph.node) > 1
+    proto = foreign.model(17)
+    onnx.checker.check_model(proto)
+    assert len(proto.graph.node) > 1

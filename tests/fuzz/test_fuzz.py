@@ -52,8 +52,8 @@ def test_what_has_a_known_cause_is_not_counted_as_found(monkeypatch, tmp_path, c
     monkeypatch.setattr(runner.models, "rows", lambda file: rows)
     monkeypatch.setitem(runner.TURN, "models", 10**9)
     assert runner.fuzz(["models"], 0.001) == 1
-    told = capsys.readouterr().out
-    assert "1 found, and 1 of known causes" in told
-    assert "[AR301]" in told
-    assert "[AR126]" not in told
+    output = capsys.readouterr().out
+    assert "1 found, and 1 of known causes" in output
+    assert "[AR301]" in output
+    assert "[AR126]" not in output
     assert len((tmp_path / "found.jsonl").read_text().splitlines()) == 2

@@ -73,10 +73,10 @@ def cases(part: str, first: int, last: int) -> None:
     for seed in range(first, last):
         print(json.dumps([part, seed, None]), flush=True)
         try:
-            told = one(part, seed)
+            reported = one(part, seed)
         except Exception:
-            told = traceback.format_exc()[-2000:]
-        print(json.dumps([part, seed, told]), flush=True)
+            reported = traceback.format_exc()[-2000:]
+        print(json.dumps([part, seed, reported]), flush=True)
 
 
 def found(part: str, first: int, last: int) -> list[dict[str, object]]:
@@ -116,9 +116,9 @@ def found(part: str, first: int, last: int) -> list[dict[str, object]]:
         died = [f"ended with {done.returncode}: {done.stderr[-1500:]}"] if done.returncode else []
         return [{"part": part, "seed": first, "told": line} for line in (*lines, *died)]
     rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('["')]
-    ended = {seed for _, seed, told in rows if told is not None}
-    wrong = [{"part": part, "seed": seed, "told": told} for _, seed, told in rows if told]
-    if open_ := [seed for _, seed, told in rows if told is None and seed not in ended]:
+    ended = {seed for _, seed, reported in rows if reported is not None}
+    wrong = [{"part": part, "seed": seed, "told": reported} for _, seed, reported in rows if reported]
+    if open_ := [seed for _, seed, reported in rows if reported is None and seed not in ended]:
         wrong.append(
             {"part": part, "seed": open_[0], "told": f"ended with {done.returncode}: {done.stderr[-1500:]}"}
         )

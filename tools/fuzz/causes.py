@@ -50,8 +50,8 @@ def _of_cubic_borders(row: Row) -> bool:
     if row["kind"] != "node" or row["op"] != "GridSample":
         return False
     nodes = [n for n in grow(row["seed"]).model.graph.node if n.op_type == "GridSample"]
-    given = [{a.name: helper.get_attribute_value(a) for a in n.attribute} for n in nodes]
-    return any(b"cubic" in g.get("mode", b"") and g.get("padding_mode") == b"border" for g in given)
+    attributes = [{a.name: helper.get_attribute_value(a) for a in n.attribute} for n in nodes]
+    return any(b"cubic" in g.get("mode", b"") and g.get("padding_mode") == b"border" for g in attributes)
 
 
 def _misfit_parts(row: Row) -> bool:
@@ -78,7 +78,7 @@ def _of(kinds: str, ops: set[str], moods: str = "", told: str = "", ort: str = "
     def holds(row: Row) -> bool:
         fits = row["kind"] in kinds.split() and (not ops or row["op"] in ops)
         seen = all(
-            re.search(wanted, row[key]) for key, wanted in (("mood", moods), ("told", told), ("ort", ort))
+            re.search(expected, row[key]) for key, expected in (("mood", moods), ("told", told), ("ort", ort))
         )
         return fits and seen
 

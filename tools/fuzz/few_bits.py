@@ -69,8 +69,8 @@ class Case(NamedTuple):
 def cases(machines: Sequence[str] = MACHINES) -> list[Case]:
     """All that there are: those whose weights have one scale for each row are plain."""
     forms = product(machines, BITS, BLOCKS, ROWS, ZEROS, (False, True), LEVELS)
-    found = (Case(*form) for form in forms)
-    return [c for c in found if c.size or not (c.turned or c.level or c.zeros == "numbers")]
+    result = (Case(*form) for form in forms)
+    return [c for c in result if c.size or not (c.turned or c.level or c.zeros == "numbers")]
 
 
 def wrong(seed: int) -> str:
@@ -84,9 +84,9 @@ def differs(case: Case, seed: int) -> str:
     with _on(case.machine), _all_stay_codes():
         target, device = loader.target(), loader.device()
         lowered, closed = _apart(_model(case, np.random.default_rng(seed)), target, device)
-        for found in verify(lowered, target, device, [{}], seed=seed):
-            if not _is_endless(case, found):
-                return f"{case}, seed {seed}: {found.kernel}: {found.finding}"
+        for actual in verify(lowered, target, device, [{}], seed=seed):
+            if not _is_endless(case, actual):
+                return f"{case}, seed {seed}: {actual.kernel}: {actual.finding}"
         trial = Trial(load(lowered, target, device), {})
         feeds = random_inputs(lowered.graph, {}, seed)
         buffers, ports = {b.name: b for b in lowered.module.places}, port_names(lowered.graph)
@@ -95,15 +95,15 @@ def differs(case: Case, seed: int) -> str:
             trial.run()
         y = lowered.graph.outputs[0][1]
         got = trial.read(buffers[ports[1]], y.dtype, tuple(d for d in y.shape if isinstance(d, int)))
-        wanted = reference(y, {lowered.graph.inputs[0][1]: feeds["x"]}, {}, NARROW)
-        count = int(differing(got, wanted, y.dtype).sum())
+        expected = reference(y, {lowered.graph.inputs[0][1]: feeds["x"]}, {}, NARROW)
+        count = int(differing(got, expected, y.dtype).sum())
         return f"{case}, seed {seed}: {count} elements of {got.size} differ" if count else ""
 
 
-def _is_endless(case: Case, found: Mismatch) -> bool:
+def _is_endless(case: Case, result: Mismatch) -> bool:
     """True for what is infinite instead of NaN where rows are int8: a block's scale that is infinite
     multiplies the block's sum, not its products, which infinities of both signs would be among."""
-    at = found.element
+    at = result.element
     return case.level == 4 and at is not None and "inf" in at.got and at.wanted.startswith("nan")
 
 
@@ -133,12 +133,12 @@ def _model(case: Case, dice: np.random.Generator) -> ModelProto:
     """One product, of odd sizes where blocks let them be so."""
     results = int(dice.choice([16, 32, 64, 96])) if dice.random() < 0.3 else 2 * int(dice.integers(1, 40)) + 1
     terms = int(dice.integers(max(8, case.size), 2 * case.size + 150)) | 1
-    nodes, given = (_in_blocks if case.size else _in_rows)(case, results, terms, dice)
+    nodes, weights = (_in_blocks if case.size else _in_rows)(case, results, terms, dice)
     ends = [
         helper.make_tensor_value_info(name, 1, (case.rows, wide))
         for name, wide in (("x", terms), ("y", results))
     ]
-    held = [numpy_helper.from_array(array, name) for name, array in given.items()]
+    held = [numpy_helper.from_array(array, name) for name, array in weights.items()]
     graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], held)
     sets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
     return helper.make_model(graph, opset_imports=sets)
@@ -149,20 +149,20 @@ def _in_blocks(
 ) -> tuple[list[NodeProto], dict[str, Any]]:  # Any: arrays
     """MatMulNBits."""
     blocks = -(-terms // case.size)
-    given: dict[str, Any] = {
+    weights: dict[str, Any] = {
         "b": dice.integers(0, 256, (results, blocks, case.size * case.bits // 8)).astype(np.uint8),
         "s": dice.uniform(-0.1, 0.1, results * blocks).astype(np.float32),
     }
     if case.zeros == "codes":
-        given["z"] = dice.integers(0, 256, (results, -(-blocks * case.bits // 8))).astype(np.uint8)
+        weights["z"] = dice.integers(0, 256, (results, -(-blocks * case.bits // 8))).astype(np.uint8)
     if case.zeros == "numbers":
-        given["z"] = dice.uniform(0, 1 << case.bits, (results, blocks)).astype(np.float32)
+        weights["z"] = dice.uniform(0, 1 << case.bits, (results, blocks)).astype(np.float32)
     if case.turned:
-        given["g"] = dice.permutation(np.arange(terms) // case.size).astype(np.int32)
-    names = ["x", "b", "s", "z" if "z" in given else "", *(["g"] if case.turned else [])]
+        weights["g"] = dice.permutation(np.arange(terms) // case.size).astype(np.int32)
+    names = ["x", "b", "s", "z" if "z" in weights else "", *(["g"] if case.turned else [])]
     sizes = {"K": terms, "N": results, "bits": case.bits, "block_size": case.size}
     more = sizes | {"accuracy_level": case.level}
-    return [helper.make_node("MatMulNBits", names, ["y"], domain="com.microsoft", **more)], given
+    return [helper.make_node("MatMulNBits", names, ["y"], domain="com.microsoft", **more)], weights
 
 
 def _in_rows(
@@ -170,14 +170,14 @@ def _in_rows(
 ) -> tuple[list[NodeProto], dict[str, Any]]:  # Any: arrays
     """DequantizeLinear with a scale for each row of the weights. Rows of words are whole ones."""
     terms, half = terms | 1, 1 << (case.bits - 1)
-    given: dict[str, Any] = {
+    weights: dict[str, Any] = {
         "c": dice.integers(-half, half, (results, terms)).astype(CODES[case.bits]),
         "s": dice.uniform(0.01, 0.1, results).astype(np.float32),
     }
     if case.zeros:
-        given["z"] = dice.integers(-half, half, results).astype(CODES[case.bits])
-    real = helper.make_node("DequantizeLinear", [*given], ["w"], axis=0)
-    return [real, helper.make_node("Gemm", ["x", "w"], ["y"], transB=1)], given
+        weights["z"] = dice.integers(-half, half, results).astype(CODES[case.bits])
+    real = helper.make_node("DequantizeLinear", [*weights], ["w"], axis=0)
+    return [real, helper.make_node("Gemm", ["x", "w"], ["y"], transB=1)], weights
 
 
 # ---- memory ---------------------------------------------------------------------------------------
@@ -219,9 +219,9 @@ class _Pages:
         size = -(-nbytes // PAGE) * PAGE
         space = mmap.mmap(-1, size + PAGE)
         begin = ctypes.addressof(ctypes.c_char.from_buffer(space))
-        made = _Pages(space, begin, [])
-        made.close(begin + size)
-        return made
+        built = _Pages(space, begin, [])
+        built.close(begin + size)
+        return built
 
     def close(self, page: int) -> None:
         assert libc.mprotect(ctypes.c_void_p(page), ctypes.c_size_t(PAGE), 0) == 0

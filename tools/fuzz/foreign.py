@@ -26,24 +26,24 @@ def wrong(seed: int) -> str:
     The file is needed: one seed gives several models, as the solver that NNSmith asks for sizes answers
     by what it was asked before, and by time."""
     try:
-        made = model(seed)
+        proto = model(seed)
     except RuntimeError as error:  # of PyTorch
         if "can't allocate memory" in str(error):  # NNSmith bounds tensors, not the weights beside them
             return ""
         raise
-    told = differs(made, seed)
-    if not told:
+    reported = differs(proto, seed)
+    if not reported:
         return ""
     file = CACHE / f"{seed}.onnx"
-    write_atomically(file, [made.SerializeToString()])
-    return f"{told}; the model is {file}"
+    write_atomically(file, [proto.SerializeToString()])
+    return f"{reported}; the model is {file}"
 
 
-def differs(made: ModelProto, seed: int) -> str:
+def differs(proto: ModelProto, seed: int) -> str:
     """What is wrong with a model, with values for its inputs by a seed; "" where nothing is."""
     dice = random.Random(seed)
-    feeds = {x.name: values(dice, *_array(x), "usual") for x in made.graph.input}
-    verdict = judge.judged(Case(seed, "nnsmith", "usual", made, (feeds,)))
+    feeds = {x.name: values(dice, *_array(x), "usual") for x in proto.graph.input}
+    verdict = judge.judged(Case(seed, "nnsmith", "usual", proto, (feeds,)))
     return "" if verdict.kind == "same" else f"{verdict.kind} {verdict.op}: {verdict.told} ({verdict.ort})"
 
 
@@ -68,9 +68,9 @@ def model(seed: int) -> ModelProto:
             opset = _operators(kind)
             graph = model_gen(opset, "symbolic-cinit", MOST_NODES, seed).make_concrete()
             torch.manual_seed(seed)
-            made = kind.from_gir(graph)
-            made.refine_weights()
-    native: ModelProto = made.native_model
+            built = kind.from_gir(graph)
+            built.refine_weights()
+    native: ModelProto = built.native_model
     return native
 
 

@@ -58,9 +58,9 @@ ALONG = {
 def form(name: str) -> Callable[[Form], Form]:
     """Registers a form under the operator that it is for."""
 
-    def keep(made: Form) -> Form:
-        FORMS[name] = made
-        return made
+    def keep(built: Form) -> Form:
+        FORMS[name] = built
+        return built
 
     return keep
 
@@ -72,12 +72,12 @@ def drawn(g: Grower, table: dict[str, tuple[Any, ...]]) -> dict[str, Any]:
 def kinds(g: Grower, op: str) -> list[str]:
     """The types that an operator takes; those of a model before its opset are none."""
     try:
-        found = g.types(op)
+        result = g.types(op)
     except Exception:
         raise Unfit(f"{op} is newer") from None
-    if not found:
+    if not result:
         raise Unfit(f"{op} has no types")
-    return found
+    return result
 
 
 def _unary(op: str) -> Form:
@@ -455,9 +455,9 @@ def _index(g: Grower, size: int, shape: Any, unique: bool = False) -> Tensor:
     if size == 0:
         raise Unfit("no positions")
     count = int(np.prod(shape))
-    found = g.dice.sample(range(size), count) if unique else [g.int(0, size - 1) for _ in range(count)]
-    found = [n - size if g.some(0.3) else n for n in found]
-    return g.given(np.array(found, g.pick(np.int64, np.int32)).reshape(shape))
+    result = g.dice.sample(range(size), count) if unique else [g.int(0, size - 1) for _ in range(count)]
+    result = [n - size if g.some(0.3) else n for n in result]
+    return g.given(np.array(result, g.pick(np.int64, np.int32)).reshape(shape))
 
 
 @form("Gather")

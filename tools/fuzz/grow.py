@@ -37,9 +37,9 @@ MOODS = ("usual", "usual", "usual", "ties", "small", "large", "ends")
 
 
 def _context(opset: int) -> Any:
-    made = onnx.checker.C.CheckerContext()
-    made.ir_version, made.opset_imports = 10, {"": opset}
-    return made
+    context = onnx.checker.C.CheckerContext()
+    context.ir_version, context.opset_imports = 10, {"": opset}
+    return context
 
 
 CONTEXTS = {opset: _context(opset) for opset in OPSETS}
@@ -219,12 +219,12 @@ class Grower:
         fixed: bool = False,
     ) -> Tensor:
         """What the model has computed, where it fits, or a new tensor: of `fixed` sizes, or open ones."""
-        found = [
+        results = [
             t for n in self.made[-3:] for t in [self.tensors[n]]
             if t.type in kinds and low <= t.rank <= high and (shape is None or t.shape == tuple(shape))
         ]  # fmt: skip
-        if found and self.some(0.9):
-            return self.dice.choice(found)
+        if results and self.some(0.9):
+            return self.dice.choice(results)
         shape = self.shape(low, min(high, 4)) if shape is None else shape
         return self.fresh(self.dice.choice(list(kinds)), shape, None, fixed)
 
@@ -266,20 +266,20 @@ class Grower:
     ) -> tuple[Tensor, ...]:
         """A new node, and its results; `inside`: what its branches read. Raises `Unfit` where onnx cannot."""
         names = [f"t{len(self.made) + i}" for i in range(outputs)]
-        given = {k: v for k, v in attributes.items() if v is not None and v != []}
-        made = helper.make_node(op, ["" if x is None else x.name for x in inputs], names, **given)
+        arguments = {k: v for k, v in attributes.items() if v is not None and v != []}
+        node = helper.make_node(op, ["" if x is None else x.name for x in inputs], names, **arguments)
         feeds = {x.name: x.array for x in (*inputs, *inside) if x is not None}
         try:
-            found = oracles.evaluate(made, feeds, self.opset)
+            result = oracles.evaluate(node, feeds, self.opset)
         except Exception as error:
             raise Unfit(f"{op}: {error}") from None
-        for array in found:
+        for array in result:
             empty = op in WINDOWED and 0 in array.shape and all(0 not in x.shape for x in inputs if x)
             if array.dtype not in NAMES or array.size > MOST or empty:
                 raise Unfit(f"{op}: {array.dtype} {array.shape}")
-        self.nodes.append(made)
+        self.nodes.append(node)
         self.made += names
-        return tuple(self._keep(name, array) for name, array in zip(names, found, strict=True))
+        return tuple(self._keep(name, array) for name, array in zip(names, result, strict=True))
 
 
 def grow(seed: int) -> Case:
@@ -339,9 +339,9 @@ def proto(model: Grower, outputs: Sequence[str]) -> ModelProto:
         for n in model.inputs
         if n in used
     ]
-    made = [helper.make_tensor_value_info(n, ONNX[model.tensors[n].type], None) for n in outputs]
+    declared = [helper.make_tensor_value_info(n, ONNX[model.tensors[n].type], None) for n in outputs]
     weights = [numpy_helper.from_array(model.tensors[n].array, n) for n in model.constants if n in used]
-    graph = helper.make_graph(model.nodes, "fuzz", inputs, made, weights)
+    graph = helper.make_graph(model.nodes, "fuzz", inputs, declared, weights)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", model.opset)], ir_version=10)
 
 
@@ -367,7 +367,7 @@ def _other_sizes(model: Grower, whole: ModelProto) -> dict[str, Array] | None:
         same = tuple(shape) == old.shape
         feeds[x.name] = old.array if same else values(model.dice, shape, old.type, model.mood)
     try:
-        found = oracles.chain(whole, feeds)
+        result = oracles.chain(whole, feeds)
     except Exception:
         return None
-    return feeds if sizes and all(x.size <= 4 * MOST for x in found.values()) else None
+    return feeds if sizes and all(x.size <= 4 * MOST for x in result.values()) else None

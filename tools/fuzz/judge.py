@@ -103,16 +103,16 @@ def _judge(model: ModelProto, feeds: Mapping[str, Array], out: Verdict) -> None:
         if type(error).__name__ == "AssertionError":
             raise
         out.kind, out.told = "refused", f"{type(error).__name__}: {error}".splitlines()[0][:300]
-        made = {name: node.op_type for node in model.graph.node for name in node.output}
+        kinds = {name: node.op_type for node in model.graph.node for name in node.output}
         first = re.search(r"\bt\d+\b", out.told)
-        out.op = made.get(first[0], out.form) if first else out.form
+        out.op = kinds.get(first[0], out.form) if first else out.form
         out.ort = _ort_says(model, feeds)
         return
     held = {x.name: numpy_helper.to_array(x) for x in model.graph.initializer} | dict(feeds) | every
     opset = model.opset_import[0].version
     for node in model.graph.node:
-        for name, told, kind in _differences(node, held, opset):
-            out.kind, out.op, out.told = kind, node.op_type, f"{name}: {told}"
+        for name, reported, kind in _differences(node, held, opset):
+            out.kind, out.op, out.told = kind, node.op_type, f"{name}: {reported}"
             out.ort = _ort_of(node, held, opset, name)
             return
     _fused(model, feeds, few, every, out)
@@ -133,16 +133,16 @@ def _differences(node: NodeProto, held: Mapping[str, Array], opset: int) -> list
     """What is wrong with a node's results: (tensor, in words, kind)."""
     feeds = oracles.reads(node, held)
     typed = oracles.evaluate(node, feeds, opset)
-    wanted = oracles.exact(node, feeds, opset, typed)
+    expected = oracles.exact(node, feeds, opset, typed)
     out, rooms = [], None
-    for n, (name, want, t) in enumerate(zip(node.output, wanted, typed, strict=True)):
+    for n, (name, want, t) in enumerate(zip(node.output, expected, typed, strict=True)):
         got = held[name]
         if got.dtype != t.dtype:
             out.append((name, f"{got.dtype} for {t.dtype}", "type"))
         elif got.shape != t.shape:
             out.append((name, f"{got.shape} for {t.shape}", "shape"))
         elif not _equal(got, want, t).all():
-            rooms = rooms or room(node, feeds, opset, typed, wanted)
+            rooms = rooms or room(node, feeds, opset, typed, expected)
             bad = ~_equal(got, want, t, rooms[n])
             if bad.any():
                 beyond = "; terms are beyond the type" if _beyond(node, feeds, opset, typed, n, bad) else ""
@@ -169,9 +169,11 @@ def _beyond(
 def _mean(node: NodeProto, feeds: Mapping[str, Array], result: Array) -> tuple[NodeProto, int]:
     """The node, or one whose results are sums over a number of terms, and that number."""
     if node.op_type == "AveragePool":  # with what lies outside as zeros, all windows have as many
-        given = {a.name: helper.get_attribute_value(a) for a in node.attribute} | {"count_include_pad": 1}
-        pool = helper.make_node(node.op_type, node.input, node.output, **given)
-        return pool, math.prod(given["kernel_shape"])
+        attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute} | {
+            "count_include_pad": 1
+        }
+        pool = helper.make_node(node.op_type, node.input, node.output, **attributes)
+        return pool, math.prod(attributes["kernel_shape"])
     if node.op_type in ("GlobalAveragePool", "ReduceMean"):
         return node, feeds[node.input[0]].size // max(1, result.size)
     return node, len(node.input) if node.op_type == "Mean" else 1
@@ -194,20 +196,20 @@ def _equal(got: Array, want: Array, typed: Array, room: Array | float = 0.0) -> 
 
 
 def room(
-    node: NodeProto, feeds: dict[str, Array], opset: int, typed: list[Array], wanted: list[Array]
+    node: NodeProto, feeds: dict[str, Array], opset: int, typed: list[Array], expected: list[Array]
 ) -> list[Array]:
     """What each result may differ beside its own rounding: what small changes of the inputs make of it."""
     terms = max((x.size for x in feeds.values()), default=1)
     scale = 4 * math.sqrt(max(1, terms))
-    moved = [np.zeros(y.shape) for y in wanted]
+    moved = [np.zeros(y.shape) for y in expected]
     drift = max((_drift(node, x.dtype) for x in feeds.values() if x.dtype.name in DRIFT), default=0.0)
     for draw in range(DRAWS):
         changed = _changed(feeds, drift * scale, draw)
         try:
-            found = oracles.exact(node, changed, opset, typed, moved=True)
+            actual = oracles.exact(node, changed, opset, typed, moved=True)
         except Exception:
             continue
-        for m, y, w in zip(moved, found, wanted, strict=True):
+        for m, y, w in zip(moved, actual, expected, strict=True):
             if y.shape == w.shape:
                 step = np.abs(y.astype(np.float64) - w.astype(np.float64))
                 np.maximum(m, np.where(np.isfinite(step), step, 0), out=m)
@@ -217,7 +219,7 @@ def room(
         x = np.abs(feeds[node.input[0]].astype(np.float64))
         moved = [np.maximum(m, drift * np.where(np.isfinite(x), x, 0)) for m in moved]
     if node.op_type in GATED:
-        gate = _gate(node, feeds, typed, wanted)
+        gate = _gate(node, feeds, typed, expected)
         moved = [np.maximum(m, gate) for m in moved]
     if node.op_type == "Resize" and typed[0].dtype.kind in "iu":
         moved = [_between(node, feeds, opset)]
@@ -239,14 +241,14 @@ def _summed(node: NodeProto, feeds: Mapping[str, Array], opset: int, typed: list
 def _between(node: NodeProto, feeds: Mapping[str, Array], opset: int) -> Array:
     """1 where what is rounded to an integer lies between two, as far as float32 can tell."""
     wide = {n: x.astype(np.float64) if n == node.input[0] else x for n, x in feeds.items()}
-    (found,) = oracles.evaluate(node, wide, opset)
+    (result,) = oracles.evaluate(node, wide, opset)
     room = DRIFT["float32"] * 4 * np.abs(wide[node.input[0]]).max(initial=1.0)
-    return np.asarray(np.abs(np.abs(found - np.trunc(found)) - 0.5) <= room, np.float64)
+    return np.asarray(np.abs(np.abs(result - np.trunc(result)) - 0.5) <= room, np.float64)
 
 
-def _gate(node: NodeProto, feeds: Mapping[str, Array], typed: list[Array], wanted: list[Array]) -> float:
+def _gate(node: NodeProto, feeds: Mapping[str, Array], typed: list[Array], expected: list[Array]) -> float:
     """What units of the gates of all turns make; whatever the layout, turns are one of the first two axes."""
-    states = [feeds[name] for name in node.input[5:7] if name] + wanted
+    states = [feeds[name] for name in node.input[5:7] if name] + expected
     held = [np.abs(x[np.isfinite(x)].astype(np.float64)).max(initial=1.0) for x in states]
     return float(max(feeds[node.input[0]].shape[:2]) * ml_dtypes.finfo(typed[0].dtype).eps * max(held))
 
@@ -282,11 +284,11 @@ def _magnitudes(
     plain.CopyFrom(node)
     plain.op_type = {"Sub": "Add"}.get(node.op_type, node.op_type)
     try:
-        found = oracles.exact(plain, absolute, opset, typed, moved=True)
+        result = oracles.exact(plain, absolute, opset, typed, moved=True)
     except Exception:
         return [np.zeros(y.shape) for y in typed]
     return [np.abs(y.astype(np.float64)) if y.shape == t.shape else np.zeros(t.shape)
-            for y, t in zip(found, typed, strict=True)]  # fmt: skip
+            for y, t in zip(result, typed, strict=True)]  # fmt: skip
 
 
 def _fused(
@@ -352,46 +354,48 @@ def _words(got: Array, want: Array, bad: Array, feeds: Mapping[str, Array]) -> s
 
 def _ort_says(model: ModelProto, feeds: Mapping[str, Array]) -> str:
     """What ONNX Runtime makes of a whole model: as the reference, or not, or why it refuses it."""
-    found = oracles.onnxruntime(model, feeds)
-    if isinstance(found, str):
-        return found
+    result = oracles.onnxruntime(model, feeds)
+    if isinstance(result, str):
+        return result
     base, spread = oracles.chain(model, feeds), _spread(model, feeds)
     for x in model.graph.output:
-        a, b = found[x.name], base[x.name]
+        a, b = result[x.name], base[x.name]
         if a.shape != b.shape or not _equal(a, b, b, spread[x.name] * 4).all():
             return "differs from the reference"
     return "as the reference"
 
 
 def _in_float32(
-    node: NodeProto, feeds: Mapping[str, Array], opset: int, got: Array, wanted: Array, name: str
+    node: NodeProto, feeds: Mapping[str, Array], opset: int, got: Array, expected: Array, name: str
 ) -> bool:
     """Whether ONNX Runtime, which has none of float64, agrees in float32, and not with `wanted`."""
     narrow = {n: x.astype(np.float32) if x.dtype == np.float64 else x for n, x in feeds.items()}
     model = oracles.alone(node, narrow, oracles.evaluate(node, narrow, opset), opset)
-    found = oracles.onnxruntime(model, narrow)
-    if isinstance(found, str) or found[name].shape != got.shape:
+    actual = oracles.onnxruntime(model, narrow)
+    if isinstance(actual, str) or actual[name].shape != got.shape:
         return False
     room = DRIFT["float32"] * 16 * np.abs(got).max(initial=0)
-    return bool((np.abs(found[name] - got) <= room).all() and (np.abs(found[name] - wanted) > room).any())
+    return bool((np.abs(actual[name] - got) <= room).all() and (np.abs(actual[name] - expected) > room).any())
 
 
 def _ort_of(node: NodeProto, held: Mapping[str, Array], opset: int, name: str) -> str:
     """What ONNX Runtime makes of one node: whom it agrees with."""
     feeds = oracles.reads(node, held)
     typed = oracles.evaluate(node, feeds, opset)
-    wanted = oracles.exact(node, feeds, opset, typed)
+    expected = oracles.exact(node, feeds, opset, typed)
     model = oracles.alone(node, feeds, typed, opset)
-    found = oracles.onnxruntime(model, feeds)
+    actual = oracles.onnxruntime(model, feeds)
     n = list(node.output).index(name)
-    if isinstance(found, str):
-        same = held[name].dtype == np.float64 and _in_float32(node, feeds, opset, held[name], wanted[n], name)
-        return "as AnyRT, in float32" if same else found
-    got, theirs = held[name], found[name]
+    if isinstance(actual, str):
+        same = held[name].dtype == np.float64 and _in_float32(
+            node, feeds, opset, held[name], expected[n], name
+        )
+        return "as AnyRT, in float32" if same else actual
+    got, theirs = held[name], actual[name]
     if theirs.shape != typed[n].shape:
         return f"shape {theirs.shape}" + (", as ours" if theirs.shape == got.shape else "")
-    extra = room(node, feeds, opset, typed, wanted)[n]
-    if _equal(theirs, wanted[n], typed[n], extra).all():
+    extra = room(node, feeds, opset, typed, expected)[n]
+    if _equal(theirs, expected[n], typed[n], extra).all():
         return "as the reference"
     ours = (
         got.shape == theirs.shape and got.dtype == theirs.dtype and _equal(got, theirs, theirs, extra).all()

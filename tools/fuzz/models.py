@@ -54,8 +54,8 @@ def run(seeds: Iterable[int], file: Path, seconds: float = float("inf")) -> int:
 
 def rows(file: Path) -> list[dict[str, Any]]:
     """The last line of each seed."""
-    found = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-    return list({row["seed"]: row for row in found}.values())
+    results = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    return list({row["seed"]: row for row in results}.values())
 
 
 def _worker(file: Path, seconds: float, seeds: Iterable[int]) -> None:
@@ -79,8 +79,10 @@ def _worker(file: Path, seconds: float, seeds: Iterable[int]) -> None:
             try:
                 row = asdict(judge.judged(case))
             except Exception as error:
-                told = f"{type(error).__name__}: {error} {traceback.format_exc().strip().splitlines()[-3:-1]}"
-                row = {**begun, "kind": "error", "op": case.form, "told": told[:400]}
+                message = (
+                    f"{type(error).__name__}: {error} {traceback.format_exc().strip().splitlines()[-3:-1]}"
+                )
+                row = {**begun, "kind": "error", "op": case.form, "told": message[:400]}
             out.write(json.dumps(row) + "\n")
 
 
@@ -88,8 +90,8 @@ def main() -> int:
     """Judges the seeds that the command line names."""
     file, first, last = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     run(range(first, last), file)
-    found = [row for row in rows(file) if first <= row["seed"] < last]
-    print(f"{len(found)} models, {sum(row['kind'] != 'same' for row in found)} differ: {file}")
+    results = [row for row in rows(file) if first <= row["seed"] < last]
+    print(f"{len(results)} models, {sum(row['kind'] != 'same' for row in results)} differ: {file}")
     return 0
 
 

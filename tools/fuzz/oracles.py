@@ -49,27 +49,29 @@ def evaluate(node: NodeProto, feeds: Mapping[str, Array], opset: int) -> list[Ar
     with np.errstate(all="ignore"):
         if node.op_type in SHAPES:
             return [SHAPES[node.op_type](*feeds.values())]
-        found = ReferenceEvaluator(model, new_ops=[_GridSample]).run(None, dict(feeds))
+        result = ReferenceEvaluator(model, new_ops=[_GridSample]).run(None, dict(feeds))
     if node.op_type == "Loop":  # the reference joins what turns give; ONNX has a new first axis
-        found[1] = np.reshape(found[1], (int(feeds[node.input[0]]), *np.shape(found[0])))
-    return [np.asarray(x) for x in found]
+        result[1] = np.reshape(result[1], (int(feeds[node.input[0]]), *np.shape(result[0])))
+    return [np.asarray(x) for x in result]
 
 
 def _with_borders(node: NodeProto, feeds: Mapping[str, Array]) -> NodeProto:
     """A pool of SAME borders with these written out: the reference puts the odd one at the wrong end; and one
     of VALID borders without the word: with it the reference forgets dilations when it counts windows."""
-    given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-    same = given.get("auto_pad", b"")
-    kept = {k: v for k, v in given.items() if k not in ("auto_pad", "ceil_mode")}
-    if node.op_type.endswith("Pool") and same == b"VALID" and max(given.get("dilations", [1])) > 1:
+    attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    same = attributes.get("auto_pad", b"")
+    kept = {k: v for k, v in attributes.items() if k not in ("auto_pad", "ceil_mode")}
+    if node.op_type.endswith("Pool") and same == b"VALID" and max(attributes.get("dilations", [1])) > 1:
         return helper.make_node(node.op_type, node.input, node.output, **kept)
     if not node.op_type.endswith("Pool") or not same.startswith(b"SAME"):
         return node
-    sizes = given["kernel_shape"]
+    sizes = attributes["kernel_shape"]
     ones = [1] * len(sizes)
     before, after = [], []
     shape = feeds[node.input[0]].shape[2:]
-    places = zip(shape, sizes, given.get("strides", ones), given.get("dilations", ones), strict=True)
+    places = zip(
+        shape, sizes, attributes.get("strides", ones), attributes.get("dilations", ones), strict=True
+    )
     for n, size, stride, dilation in places:
         total = max(0, (-(-n // stride) - 1) * stride + (size - 1) * dilation + 1 - n)
         half = total // 2
@@ -80,16 +82,16 @@ def _with_borders(node: NodeProto, feeds: Mapping[str, Array]) -> NodeProto:
 
 def _cut(node: NodeProto, feeds: Mapping[str, Array]) -> dict[str, Array]:
     """What a Pad reads, without the elements that negative borders take away, which the reference refuses."""
-    found = dict(feeds)
-    if node.op_type != "Pad" or len(node.input) < 2 or found[node.input[1]].min(initial=0) >= 0:
-        return found
-    x, pads = found[node.input[0]], found[node.input[1]]
+    results = dict(feeds)
+    if node.op_type != "Pad" or len(node.input) < 2 or results[node.input[1]].min(initial=0) >= 0:
+        return results
+    x, pads = results[node.input[0]], results[node.input[1]]
     named = len(node.input) > 3 and node.input[3]
-    axes = found[node.input[3]].tolist() if named else list(range(x.ndim))
+    axes = results[node.input[3]].tolist() if named else list(range(x.ndim))
     for k, axis in enumerate(axes):
         less, behind = (max(0, -int(pads[k + n])) for n in (0, len(axes)))
         x = x.take(range(less, x.shape[axis] - behind), axis)
-    return found | {node.input[0]: x, node.input[1]: np.maximum(pads, 0)}
+    return results | {node.input[0]: x, node.input[1]: np.maximum(pads, 0)}
 
 
 def alone(node: NodeProto, feeds: Mapping[str, Array], results: list[Array | None], opset: int) -> ModelProto:
@@ -122,7 +124,7 @@ def exact(
     for to, number in ((np.float64, TensorProto.DOUBLE), (np.float32, TensorProto.FLOAT)):
         changed = _of_type(node, number, _stashes(node, opset))
         try:
-            found = evaluate(
+            result = evaluate(
                 changed,
                 {
                     n: x.astype(to) if x.dtype in NARROW or (moved and x.dtype == np.float64) else x
@@ -132,8 +134,8 @@ def exact(
             )
         except Exception:  # the reference has no such form of it
             continue
-        if all(a.shape == b.shape for a, b in zip(found, typed, strict=True)):
-            return found
+        if all(a.shape == b.shape for a, b in zip(result, typed, strict=True)):
+            return result
     return typed
 
 
@@ -157,64 +159,64 @@ def _stashes(node: NodeProto, opset: int) -> bool:
     return node.op_type in STASHED and (node.op_type != "GroupNormalization" or opset >= 21)
 
 
-def _erf(given: Mapping[str, Any], x: Array) -> Array:
+def _erf(attributes: Mapping[str, Any], x: Array) -> Array:
     """The reference computes it in float32."""
     return np.vectorize(math.erf, otypes=[np.float64])(x)
 
 
-def _gelu(given: Mapping[str, Any], x: Array) -> Array:
+def _gelu(attributes: Mapping[str, Any], x: Array) -> Array:
     """The reference computes erf in float32."""
-    if given.get("approximate", b"none") == b"tanh":
+    if attributes.get("approximate", b"none") == b"tanh":
         return np.asarray(x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2)
     tail = np.vectorize(math.erfc, otypes=[np.float64])(-x / math.sqrt(2))
     return np.asarray(np.where(np.isneginf(x), np.nan, x * tail / 2))
 
 
-def _mean_variance(given: Mapping[str, Any], x: Array) -> Array:
+def _mean_variance(attributes: Mapping[str, Any], x: Array) -> Array:
     """The function that ONNX defines, whose constants are float32 in the reference."""
-    axes = tuple(given.get("axes", (0, 2, 3)))
+    axes = tuple(attributes.get("axes", (0, 2, 3)))
     mean = x.mean(axes, keepdims=True)
     deviation = np.sqrt((x * x).mean(axes, keepdims=True) - mean * mean)
     return np.asarray((x - mean) / (deviation + 1e-9))
 
 
-def _local_response(given: Mapping[str, Any], x: Array) -> Array:
+def _local_response(attributes: Mapping[str, Any], x: Array) -> Array:
     """The reference takes as many channels as there are images."""
-    size, channels = given["size"], x.shape[1]
+    size, channels = attributes["size"], x.shape[1]
     before, behind = (size - 1) // 2, size // 2
     sums = np.stack(
         [(x[:, max(0, c - before) : c + behind + 1] ** 2).sum(1) for c in range(channels)] or [x[:, 0]], 1
     )
     alpha, beta, bias = (
-        given.get("alpha", float(np.float32(1e-4))),
-        given.get("beta", 0.75),
-        given.get("bias", 1.0),
+        attributes.get("alpha", float(np.float32(1e-4))),
+        attributes.get("beta", 0.75),
+        attributes.get("bias", 1.0),
     )
     return np.asarray(x / (bias + alpha / size * sums) ** beta)
 
 
-def _lp_normal(given: Mapping[str, Any], x: Array) -> Array:
+def _lp_normal(attributes: Mapping[str, Any], x: Array) -> Array:
     """The reference adds numbers for p = 1, not magnitudes."""
-    p, axis = given.get("p", 2), given.get("axis", -1)
+    p, axis = attributes.get("p", 2), attributes.get("axis", -1)
     size = (np.abs(x) ** p).sum(axis, keepdims=True) ** (1 / p)
     return np.asarray(np.where(size == 0, 0, x / size))
 
 
-def _one_hot(given: Mapping[str, Any], indices: Array, depth: Array, pair: Array) -> Array:
+def _one_hot(attributes: Mapping[str, Any], indices: Array, depth: Array, pair: Array) -> Array:
     """The reference adds 0 or 1 times (on − off) to off, which rounds, and is NaN for infinities."""
-    axis, count = given.get("axis", -1), int(depth.reshape(-1)[0])
+    axis, count = attributes.get("axis", -1), int(depth.reshape(-1)[0])
     at = np.expand_dims(np.where(indices < 0, indices + count, indices), axis)
     places = np.arange(count).reshape([count if a == axis % at.ndim else 1 for a in range(at.ndim)])
     return np.asarray(np.where(at == places, pair[1], pair[0]))
 
 
-def _determinant(given: Mapping[str, Any], x: Array) -> Array:
+def _determinant(attributes: Mapping[str, Any], x: Array) -> Array:
     """The reference eliminates, and loses digits near the end of float64; of what is infinite it is taken."""
-    found = np.linalg.det(x)
+    result = np.linalg.det(x)
     for at in np.ndindex(x.shape[:-2]):
         if np.isfinite(x[at]).all():
-            found[at] = _nearest(_exact_determinant([[Fraction(n) for n in row] for row in x[at].tolist()]))
-    return np.asarray(found)
+            result[at] = _nearest(_exact_determinant([[Fraction(n) for n in row] for row in x[at].tolist()]))
+    return np.asarray(result)
 
 
 def _exact_determinant(rows: list[list[Fraction]]) -> Fraction:
@@ -256,8 +258,8 @@ op_resize._cubic_coeffs_antialias = _in_double(op_resize._cubic_coeffs_antialias
 def _in_double_too(attention: Callable[..., Any]) -> Callable[..., Any]:
     """The reference takes the root of a scale in float32."""
 
-    def compute(*given: Any, scale: Any = None, **named: Any) -> Any:
-        return attention(*given, scale=None if scale is None else float(scale), **named)
+    def compute(*arguments: Any, scale: Any = None, **named: Any) -> Any:
+        return attention(*arguments, scale=None if scale is None else float(scale), **named)
 
     return compute
 
@@ -314,7 +316,7 @@ def onnxruntime(model: ModelProto, feeds: Mapping[str, Array]) -> dict[str, Arra
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
         session = ort.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
-        found = session.run(None, dict(feeds))
+        result = session.run(None, dict(feeds))
     except Exception as error:
         return f"{type(error).__name__}: {error}".splitlines()[0][:200]
-    return {y.name: np.asarray(x) for y, x in zip(model.graph.output, found, strict=True)}
+    return {y.name: np.asarray(x) for y, x in zip(model.graph.output, result, strict=True)}

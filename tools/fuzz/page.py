@@ -26,7 +26,7 @@ def page(rows: list[causes.Row], runs: list[str]) -> str:
     """The page for rows of results; `runs`: what was run when, in words."""
     seeds = sorted(row["seed"] for row in rows)
     wrong = sorted((row for row in rows if row["kind"] != "same"), key=lambda row: (row["op"], row["seed"]))
-    told = Counter(causes.cause(row) or "**ours, or not known**" for row in wrong)
+    reported = Counter(causes.cause(row) or "**ours, or not known**" for row in wrong)
     units = ", ".join(f"{name} {count:g}" for name, count in judge.UNITS.items())
     drifts = ", ".join(f"{name} 2^{np.log2(of):g}" for name, of in judge.DRIFT.items())
     rules = (inspect.getdoc(judge) or "").split("\n\n", 1)[1]
@@ -55,7 +55,7 @@ def page(rows: list[causes.Row], runs: list[str]) -> str:
         "## What became of them\n",
         "| outcome | models |\n| --- | --- |",
         f"| as the reference | {len(rows) - len(wrong)} |",
-        *(f"| {text} | {count} |" for text, count in told.most_common()),
+        *(f"| {text} | {count} |" for text, count in reported.most_common()),
         "\n## Mended after the run\n",
         "Each was tried again; where it differs since, for another reason, it is in the next table, too.\n",
         "| seed | what it was |\n| --- | --- |",
@@ -77,17 +77,17 @@ def together(files: list[Path]) -> tuple[list[causes.Row], list[str]]:
     rows: dict[int, causes.Row] = {}
     runs = []
     for file in files:
-        found = {
+        results = {
             row["seed"]: {**causes.NOTHING, **row} for row in models.rows(file) if row["kind"] != "begun"
         }
-        again = found.keys() & rows.keys()
+        again = results.keys() & rows.keys()
         changed = sorted(
-            s for s in again if (rows[s]["kind"], rows[s]["op"]) != (found[s]["kind"], found[s]["op"])
+            s for s in again if (rows[s]["kind"], rows[s]["op"]) != (results[s]["kind"], results[s]["op"])
         )
-        told = f"Commit {file.stem}: {len(found)} models"
-        told += f", {len(again)} of them again; other than before: {changed or 'none'}." if again else "."
-        runs.append(told)
-        rows |= found
+        message = f"Commit {file.stem}: {len(results)} models"
+        message += f", {len(again)} of them again; other than before: {changed or 'none'}." if again else "."
+        runs.append(message)
+        rows |= results
     return [rows[seed] for seed in sorted(rows)], runs
 
 

@@ -30,22 +30,22 @@ STEPS = 5
 
 def wrong(seed: int) -> str:
     """How the two graphs of a seed differ; "" where they do not."""
-    found, made, exact, names = pair(random.Random(seed))
+    result, built, exact, names = pair(random.Random(seed))
     rng = random.Random(seed)
-    feeds = {name: special(value, rng) for name, value in made.inputs}
+    feeds = {name: special(value, rng) for name, value in built.inputs}
     with np.errstate(all="ignore"):
         if exact:
-            one, other = interpret(found, feeds), interpret(made, feeds)
+            one, other = interpret(result, feeds), interpret(built, feeds)
             odd = [y for y in one if bits(one[y]) != bits(other[y])]
             if odd:
                 return f"{names}: the interpreter gives {one[odd[0]]} for {other[odd[0]]} of {feeds}"
-        graph = found
+        graph = result
         for step in PASSES:
             graph = step.run(graph)
         lowered = native.lower(graph, constant_offsets(graph), Sizes({}))
         differ = {
             name: count
-            for name, count in whole_run(native.load(lowered, loader.target()), {}, made).items()
+            for name, count in whole_run(native.load(lowered, loader.target()), {}, built).items()
             if count
         }
     return f"{names}: native code differs in {differ}" if differ else ""

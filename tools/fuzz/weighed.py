@@ -186,8 +186,10 @@ def _lrn(g: Grower) -> None:
 
 
 def _scale(g: Grower, kind: str, shape: Any) -> Tensor:
-    found = np.abs(values(g.dice, shape, kind, "usual").astype(np.float64)) * g.pick(0.01, 0.1, 1.0) + 2.0**-7
-    return g.constant(found.astype(NUMPY[kind]))
+    result = (
+        np.abs(values(g.dice, shape, kind, "usual").astype(np.float64)) * g.pick(0.01, 0.1, 1.0) + 2.0**-7
+    )
+    return g.constant(result.astype(NUMPY[kind]))
 
 
 CODES = ("int8", "uint8")
