@@ -206,8 +206,8 @@ class Machine:
         listed = self.folder / "tests.txt"
         if not listed.exists():
             collect = [sys.executable, "-m", "pytest", "--collect-only", "-q", "tests"]
-            found = subprocess.run(collect, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-            names = [line for line in found.splitlines() if "::" in line and not _asks(line.split("::")[0])]
+            listing = subprocess.run(collect, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+            names = [line for line in listing.splitlines() if "::" in line and not _asks(line.split("::")[0])]
             listed.write_text("\n".join(sorted(names, key=lambda n: hashlib.sha256(n.encode()).hexdigest())))
         names = sorted(listed.read_text().splitlines()[:count])
         totals = Counter[str]()

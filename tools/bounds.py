@@ -47,15 +47,15 @@ def installed(python: Path, names: list[str]) -> str:
 def run(which: str, base: str) -> int:
     """Make the environment, run the tests there; the exit status."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = project["dependencies"]
+    expected = project["dependencies"]
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([base, "-m", "venv", folder], check=True)
         python = Path(folder, "bin", "python")
         pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        chosen = lowest(wanted) if which == "lowest" else wanted
+        chosen = lowest(expected) if which == "lowest" else expected
         subprocess.run([*pip, *(["--upgrade"] if which == "newest" else []), *chosen, *RUNNERS], check=True)
         subprocess.run([*pip, "--no-deps", str(ROOT)], check=True)
-        names = [re.match(r"[\w.-]+", text)[0] for text in wanted]
+        names = [re.match(r"[\w.-]+", text)[0] for text in expected]
         print(f"{which}: {installed(python, names)}", flush=True)
         # Without the folder of the source, so that the installed package is what runs.
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "ANYRT_CACHE_DIR": str(Path(folder, "cache"))}

@@ -50,44 +50,46 @@ class Found:
 
 
 def collected() -> Found:
-    found = Found()
-    with redirect_stdout(StringIO()) as told:
-        status = pytest.main(["--collect-only", "-qq", "-p", "no:cacheprovider"], [found])
+    result = Found()
+    with redirect_stdout(StringIO()) as output:
+        status = pytest.main(["--collect-only", "-qq", "-p", "no:cacheprovider"], [result])
     if status is not pytest.ExitCode.OK:
-        raise SystemExit(f"{told.getvalue()[-3000:]}\ntests cannot be collected: pytest ends with {status!r}")
-    return found
+        raise SystemExit(
+            f"{output.getvalue()[-3000:]}\ntests cannot be collected: pytest ends with {status!r}"
+        )
+    return result
 
 
-def wrong(found: Found, wanted: dict[str, int]) -> list[str]:
+def wrong(actual: Found, expected: dict[str, int]) -> list[str]:
     """What is missing, a line for each file; what is new, or not here, is printed."""
-    told = []
-    for name in sorted({*wanted, *found.cases}):
-        have, want = found.cases[name], wanted.get(name, 0)
-        if name in found.skipped:
-            print(f"{name}: {want} cases are not here: {found.skipped[name]}")
+    messages = []
+    for name in sorted({*expected, *actual.cases}):
+        have, want = actual.cases[name], expected.get(name, 0)
+        if name in actual.skipped:
+            print(f"{name}: {want} cases are not here: {actual.skipped[name]}")
         elif have < want:
-            told.append(f"{name}: {want - have} of {want} cases are gone")
+            messages.append(f"{name}: {want - have} of {want} cases are gone")
         elif have > want:  # as after an extra was installed
             print(f"{name}: {have - want} cases are new, beside {want}; {RENEW}")
-    return told
+    return messages
 
 
 def main() -> int:
     """0 where all cases are there."""
-    found = collected()
+    result = collected()
     if sys.argv[1:] == ["--renew"]:
-        kept = {n: c for n, c in read().items() if n in found.skipped}
-        lines = sorted({**kept, **found.cases}.items())
+        kept = {n: c for n, c in read().items() if n in result.skipped}
+        lines = sorted({**kept, **result.cases}.items())
         write_text(FILE, "".join(f"{name} {count}\n" for name, count in lines))
         return 0
-    if told := wrong(found, read()):
-        print(*told, f"If that is meant: {RENEW}.", sep="\n")
+    if reported := wrong(result, read()):
+        print(*reported, f"If that is meant: {RENEW}.", sep="\n")
         return 1
-    count = found.cases.total()
+    count = result.cases.total()
     if sampling.THIRD:
-        runs = count - found.left_out
+        runs = count - result.left_out
         print(
-            f"Third {sampling.THIRD} of 0, 1, 2: {runs} of {count} cases run, {found.left_out} on other days"
+            f"Third {sampling.THIRD} of 0, 1, 2: {runs} of {count} cases run, {result.left_out} on other days"
         )
     return 0
 

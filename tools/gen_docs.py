@@ -41,14 +41,14 @@ SESSIONS = (
 
 def generated() -> dict[str, str]:
     """Path below the root and text of every file that is generated, or has a part that is."""
-    found = {**operators.pages(), **tables.codes(), **tables.scalars(), **tables.missing()}
-    found |= tables.supported()
-    found |= {**stubs.stub(), **pictures.residual(), **parts.pages()}
-    found["docs/operators/index.md"] = operators.index(parts.rows())
-    found |= trouble.pages()
+    results = {**operators.pages(), **tables.codes(), **tables.scalars(), **tables.missing()}
+    results |= tables.supported()
+    results |= {**stubs.stub(), **pictures.residual(), **parts.pages()}
+    results["docs/operators/index.md"] = operators.index(parts.rows())
+    results |= trouble.pages()
     for name in dict.fromkeys(PROGRAMS + SESSIONS):
-        found[name] = page(name)
-    return found
+        results[name] = page(name)
+    return results
 
 
 def page(name: str) -> str:

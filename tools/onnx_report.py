@@ -102,19 +102,19 @@ def _folder(model: onnx.ModelProto, folder: Path) -> tuple[list[object], list[ob
     return read("input", model.graph.input), read("output", model.graph.output)
 
 
-def wrong(got: object, wanted: object, rtol: float, atol: float) -> str:
+def wrong(got: object, expected: object, rtol: float, atol: float) -> str:
     """How an output differs from what is wanted; "" where it does not."""
-    if not isinstance(wanted, np.ndarray | np.generic) or not isinstance(got, np.ndarray):
-        return f"a {type(got).__name__} for a {type(wanted).__name__}"
-    if got.dtype != wanted.dtype:
-        return f"type {got.dtype} for {wanted.dtype}"
-    if got.shape != wanted.shape:
-        return f"shape {got.shape} for {wanted.shape}"
+    if not isinstance(expected, np.ndarray | np.generic) or not isinstance(got, np.ndarray):
+        return f"a {type(got).__name__} for a {type(expected).__name__}"
+    if got.dtype != expected.dtype:
+        return f"type {got.dtype} for {expected.dtype}"
+    if got.shape != expected.shape:
+        return f"shape {got.shape} for {expected.shape}"
     if got.dtype.kind in "biu":
-        return "" if np.array_equal(got, wanted) else f"other integers: {_few(got)} for {_few(wanted)}"
+        return "" if np.array_equal(got, expected) else f"other integers: {_few(got)} for {_few(expected)}"
     if got.dtype.name == "bfloat16":
         rtol = max(rtol, 2**-6)  # two units in the last place, as the suite's own runner allows
-    a, b = got.astype(np.float64), np.asarray(wanted).astype(np.float64)
+    a, b = got.astype(np.float64), np.asarray(expected).astype(np.float64)
     if np.allclose(a, b, rtol=rtol, atol=atol, equal_nan=True):
         return ""
     with np.errstate(all="ignore"):
@@ -139,8 +139,8 @@ def tried(run: object, test: Test) -> str:
             if len(got) != len(outputs):
                 return f"{len(got)} outputs for {len(outputs)}"
             for name, g, w in zip((o.name for o in test.model.graph.output), got, outputs, strict=True):
-                if told := wrong(g, w, test.rtol, test.atol):
-                    return f"{name}: {told}"
+                if reported := wrong(g, w, test.rtol, test.atol):
+                    return f"{name}: {reported}"
     except Exception as error:  # a test that fails in any way is a line of the report
         if os.environ.get("TRACE"):
             traceback.print_exc()
@@ -228,10 +228,10 @@ def _parts(jobs: int, ort: bool) -> list[Result]:
         ]
         with ThreadPoolExecutor(jobs) as pool:
             for number, done in enumerate(pool.map(lambda w: subprocess.run(w, capture_output=True), words)):
-                told = done.stdout.decode().strip() or done.stderr.decode()[-300:]
-                print(f"part {number + 1} of {PARTS}: {told}", flush=True)
-        found = [Result(**row) for f in files if f.exists() for row in json.loads(f.read_text())]
-    return sorted(found, key=lambda r: (KINDS.index(r.kind), r.name))
+                output = done.stdout.decode().strip() or done.stderr.decode()[-300:]
+                print(f"part {number + 1} of {PARTS}: {output}", flush=True)
+        results = [Result(**row) for f in files if f.exists() for row in json.loads(f.read_text())]
+    return sorted(results, key=lambda r: (KINDS.index(r.kind), r.name))
 
 
 def page(results: list[Result]) -> str:

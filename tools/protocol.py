@@ -25,11 +25,11 @@ def described() -> bytes:
     """The FileDescriptorSet of inference.proto."""
     protoc = import_module("grpc_tools.protoc")
     with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder, "set")
-        failed = protoc.main(["protoc", f"-I{PLACE}", f"--descriptor_set_out={made}", "inference.proto"])
+        built = Path(folder, "set")
+        failed = protoc.main(["protoc", f"-I{PLACE}", f"--descriptor_set_out={built}", "inference.proto"])
         if failed:
             sys.exit(f"protoc ended with status {failed}")
-        return made.read_bytes()
+        return built.read_bytes()
 
 
 def text(description: bytes) -> str:

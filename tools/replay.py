@@ -41,23 +41,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\n".join(names))
         return 0
     began = time.monotonic()
-    found = _beside(options, names, machines) if options.old else _held(options, names, machines)
+    result = _beside(options, names, machines) if options.old else _held(options, names, machines)
     print(f"{len(names)} networks for {len(machines)} machines in {time.monotonic() - began:.0f} s")
-    return found
+    return result
 
 
 def _names(pattern: str, full: bool) -> list[str]:
     """The networks whose names match, of all or of the quick set."""
     networks = every()
     try:
-        found = [n.name for n in (networks if full else quick(networks)) if re.search(pattern, n.name)]
+        results = [n.name for n in (networks if full else quick(networks)) if re.search(pattern, n.name)]
     except re.error as error:
         raise SystemExit(f"got {pattern!r}, wanted a regular expression ({error})") from None
-    if not found:
+    if not results:
         raise SystemExit(
             f"got {pattern!r}, wanted a pattern that a network's name matches; --list shows them"
         )
-    return found
+    return results
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -78,12 +78,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def _held(options: argparse.Namespace, names: Sequence[str], machines: Sequence[str]) -> int:
     """The digests of this tree beside those of the file."""
-    found = {a.row.key: a.row for a in work.answers(ROOT, names, machines, options.jobs)}
+    results = {a.row.key: a.row for a in work.answers(ROOT, names, machines, options.jobs)}
     known = rows.read(FILE.read_text(), FILE.name) if FILE.exists() else {}
     whole = not options.only and not options.full and set(machines) == set(MACHINES)
     if options.renew:
-        rows.write(FILE, found.values() if whole else {**known, **found}.values())
-    lines = rows.changes({k: row for k, row in known.items() if whole or k in found}, found)
+        rows.write(FILE, results.values() if whole else {**known, **results}.values())
+    lines = rows.changes({k: row for k, row in known.items() if whole or k in results}, results)
     if not lines:
         print("every kernel is as the file says")
         return 0

@@ -23,8 +23,8 @@ FENCE = re.compile(r"(^```.*?^```$)", re.M | re.S)
 def linked(text: str, place: Path) -> str:
     """`text` of the file at `place` below the root, with links for the site."""
 
-    def moved(found: re.Match[str]) -> str:
-        image, title, target, anchor = found.groups()
+    def moved(result: re.Match[str]) -> str:
+        image, title, target, anchor = result.groups()
         path = (ROOT / place.parent / target).resolve()
         if path == ROOT / "README.md":
             path = ROOT / "docs" / "index.md"

@@ -122,15 +122,15 @@ except IndexError:
     print("IndexError")
 print(context.execute(8, [x.ctypes.data, y.ctypes.data]))
 """
-    told = run(START + ENGINE + body)
-    assert [line for line in told if "[TRT]" not in line] == [
+    reported = run(START + ENGINE + body)
+    assert [line for line in reported if "[TRT]" not in line] == [
         "(unknown) False",
         "False False",
         "IndexError",
         "True",
     ]
     codes = ["binding 7", "binding -1", "got 1 addresses", "[AR70"]
-    logged = [line for line in told if "[TRT]" in line]
+    logged = [line for line in reported if "[TRT]" in line]
     assert [code in line for code, line in zip(codes, logged, strict=False)] == [True] * 4
     assert "batch size 8 is not looked at" in logged[-1]
 
@@ -160,8 +160,8 @@ config.set_preview_feature(trt.PreviewFeature.FASTER_DYNAMIC_SHAPES_0805, True)
 print(trt.SliceMode.DEFAULT, trt.EngineCapability.SAFE_DLA, trt.LayerType.FULLY_CONNECTED)
 print(int(trt.NetworkDefinitionCreationFlag.EXPLICIT_PRECISION), trt.LayerType.CAST)
 """
-    told = run(START + body)
-    assert [line for line in told if "[TRT]" not in line] == [
+    reported = run(START + body)
+    assert [line for line in reported if "[TRT]" not in line] == [
         "1073741824 1073741824",
         "1 1 False",
         "True ProfilingVerbosity.DETAILED",
@@ -200,15 +200,15 @@ print(fc.get_output(0).shape)
 fc.num_output_channels, fc.bias = 5, w
 print(fc.get_output(0).shape)
 """
-    told = run(START + body)
-    assert [line for line in told if "[TRT]" not in line] == [
+    reported = run(START + body)
+    assert [line for line in reported if "[TRT]" not in line] == [
         "(3, 5, 1, 1) True",
         "True",
         "True LayerType.FULLY_CONNECTED 5 120 0",
         "(unknown)",
         "(unknown)",
     ]
-    logged = [line.split("[AR103]")[1] for line in told if "[TRT]" in line]
+    logged = [line.split("[AR103]")[1] for line in reported if "[TRT]" in line]
     assert [("kernel" in logged[0], "bias" in logged[1]), len(logged)] == [(True, True), 2]
 
 

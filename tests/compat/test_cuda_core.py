@@ -100,10 +100,10 @@ def test_kernels_of_a_program_are_launched():
 @needs_compiler
 def test_object_code_is_loaded_again():
     device = core.Device()
-    image, found = core.Program(AXPY, "c++").compile("cubin").code, np.zeros(1, np.int32)
+    image, result = core.Program(AXPY, "c++").compile("cubin").code, np.zeros(1, np.int32)
     kernel = core.ObjectCode.from_cubin(image).get_kernel(b"one")
-    core.launch(device.default_stream, core.LaunchConfig(), kernel, found.ctypes.data)
-    assert found[0] == 1
+    core.launch(device.default_stream, core.LaunchConfig(), kernel, result.ctypes.data)
+    assert result[0] == 1
     with pytest.raises(TypeError, match="one takes 1 arguments, got 0"):
         core.launch(device.default_stream, core.LaunchConfig(), kernel)
     with pytest.raises(NotSupportedError, match=r"AR901.*code_type='ptx'"):

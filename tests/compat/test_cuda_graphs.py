@@ -123,8 +123,8 @@ def test_run_without_an_address_or_a_shape_is_not_captured(engine, stream):
 def test_graph_that_is_updated_does_what_the_other_does(stream):
     there = runtime.cudaMalloc(4)[1]
     one, two = (captured(stream, lambda n=n: runtime.cudaMemsetAsync(there, n, 4, stream)) for n in (1, 2))
-    err, told = runtime.cudaGraphExecUpdate(one, two)
-    assert ((err,), told.result.name) == (OK, "cudaGraphExecUpdateSuccess")
+    err, reported = runtime.cudaGraphExecUpdate(one, two)
+    assert ((err,), reported.result.name) == (OK, "cudaGraphExecUpdateSuccess")
     runtime.cudaGraphLaunch(one, stream)
     assert ctypes.string_at(there, 4) == b"\2" * 4
 

@@ -34,9 +34,13 @@ def test_memory_of_the_program_is_registered_once_and_left():
 
 def test_addresses_are_known_by_what_made_them():
     (_, device), (_, host), own = runtime.cudaMalloc(8), runtime.cudaMallocHost(8), np.zeros(1)
-    told = [runtime.cudaPointerGetAttributes(p)[1] for p in (device + 4, host, own)]
-    assert [t.type.name.removeprefix("cudaMemoryType") for t in told] == ["Device", "Host", "Unregistered"]
-    assert [(t.devicePointer, t.hostPointer) for t in told] == [
+    messages = [runtime.cudaPointerGetAttributes(p)[1] for p in (device + 4, host, own)]
+    assert [t.type.name.removeprefix("cudaMemoryType") for t in messages] == [
+        "Device",
+        "Host",
+        "Unregistered",
+    ]
+    assert [(t.devicePointer, t.hostPointer) for t in messages] == [
         (device + 4, 0),
         (host, host),
         (0, own.ctypes.data),
@@ -49,8 +53,8 @@ def test_driver_tells_what_an_address_is():
     (_, device), (_, host) = driver.cuMemAlloc(8), driver.cuMemAllocHost(8)
     ask = [driver.CUpointer_attribute[f"CU_POINTER_ATTRIBUTE_{n}"] for n in ("MEMORY_TYPE", "DEVICE_POINTER")]
     kinds = driver.CUmemorytype
-    told = [driver.cuPointerGetAttribute(a, p)[1] for a in ask for p in (device, host)]
-    assert told == [kinds.CU_MEMORYTYPE_DEVICE, kinds.CU_MEMORYTYPE_HOST, device, host]
+    messages = [driver.cuPointerGetAttribute(a, p)[1] for a in ask for p in (device, host)]
+    assert messages == [kinds.CU_MEMORYTYPE_DEVICE, kinds.CU_MEMORYTYPE_HOST, device, host]
     assert driver.cuPointerGetAttribute(3, host) == driver.cuMemHostGetDevicePointer(host, 0) == (GOOD, host)
     assert driver.cuPointerGetAttribute(9, host) == (GOOD, 0)
     assert driver.cuPointerGetAttribute(1, host) == (driver.CUresult.CUDA_ERROR_NOT_SUPPORTED, None)
@@ -140,8 +144,8 @@ def test_code_for_gpus_is_refused_by_name(module, name):
 @pytest.mark.parametrize("way", ["from", "to"])
 def test_host_addresses_that_lead_nowhere_are_refused(way):
     host, (_, block) = np.zeros(64, np.uint8), runtime.cudaMalloc(64)
-    given = (block, 12345) if way == "from" else (12345, block)
-    assert runtime.cudaMemcpy(*given, 64, KIND.cudaMemcpyDefault) == (INVALID,)
+    values = (block, 12345) if way == "from" else (12345, block)
+    assert runtime.cudaMemcpy(*values, 64, KIND.cudaMemcpyDefault) == (INVALID,)
     assert runtime.cudaMemcpy(host.ctypes.data, host.ctypes.data, 64, KIND.cudaMemcpyDefault) == (OK,)
     assert runtime.cudaHostRegister(12345, 64, 0) == (INVALID,)
     runtime.cudaFree(block)

@@ -62,8 +62,8 @@ def test_copies_are_copies_and_views_are_views():
 def test_arrays_of_other_libraries_are_shared():
     held = np.arange(3, dtype=np.int32)
 
-    told = {"data": (held.ctypes.data, False), "shape": (3,), "typestr": "<i4", "version": 3}
-    cp.asarray(SimpleNamespace(__cuda_array_interface__=told))[0] = 5
+    reported = {"data": (held.ctypes.data, False), "shape": (3,), "typestr": "<i4", "version": 3}
+    cp.asarray(SimpleNamespace(__cuda_array_interface__=reported))[0] = 5
     assert held.tolist() == [5, 1, 2]
 
 
@@ -79,8 +79,8 @@ def test_kernels_run_on_the_stream_that_is_used():
     with pytest.raises(TypeError, match="add takes 5 arguments, got 2"):
         add((1,), (1,), (x, y))
     one = cp.RawModule(code=ADD, name_expressions=["one<int>"]).get_function("one<int>")
-    one((1,), (3,), (found := cp.zeros(4, cp.int32),))
-    assert found.tolist() == [1, 1, 1, 0]
+    one((1,), (3,), (result := cp.zeros(4, cp.int32),))
+    assert result.tolist() == [1, 1, 1, 0]
 
 
 def test_memory_streams_and_events_are_those_of_the_device():

@@ -57,9 +57,9 @@ def test_other_tensors_are_not_held(context):
 
 def test_sizes_are_those_that_were_told(context):
     bound(context, "sizes", [4, 3])
-    told = bound(context, "twice", [0, 0])
+    reported = bound(context, "twice", [0, 0])
     others = [np.array([7, 7]) for _ in range(100)]
     assert context.infer_shapes() == []
     assert tuple(context.get_tensor_shape(context.engine.get_tensor_name(2))) == (4, 3)
-    assert told().tolist() == [8, 6]
+    assert reported().tolist() == [8, 6]
     assert sum(x.sum() for x in others) == 1400

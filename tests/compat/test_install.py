@@ -78,8 +78,8 @@ def test_module_runs_as_main(tmp_path: Path):
 @pytest.mark.parametrize("way", ["-c", "-"])
 def test_text_runs_as_main(way: str):
     text = "import sys, tensorrt\ndef f(): return tensorrt.__name__\nprint(__name__, f(), sys.argv)"
-    given = [way, text] if way == "-c" else [way]
-    command = [sys.executable, "-m", "anyrt.compat", "--api", "8.6", *given, "a"]
+    inputs = [way, text] if way == "-c" else [way]
+    command = [sys.executable, "-m", "anyrt.compat", "--api", "8.6", *inputs, "a"]
     environ = {**os.environ, "PYTHONPATH": str(Path(anyrt.__file__).parents[1])}
     done = subprocess.run(command, input=text, capture_output=True, text=True, env=environ)
     assert done.stdout == f"__main__ anyrt ['{way}', 'a']\n"
@@ -171,8 +171,8 @@ print(os.path.isdir(os.path.dirname(tensorrt_libs.__file__)))
 
 
 def test_every_name_of_tensorrt_is_this_package():
-    wanted = ["True True True", "True False", "True", "True True", "True", "True"]
-    assert run("-c", ALIASES).stdout.splitlines() == wanted
+    expected = ["True True True", "True False", "True", "True True", "True", "True"]
+    assert run("-c", ALIASES).stdout.splitlines() == expected
 
 
 @pytest.mark.parametrize(("api", "bindings"), [("10", False), ("8.6", True)])

@@ -300,8 +300,8 @@ def test_lanes_tell_each_other_what_they_have():
     assert launch(kernel, (1, 1, 1), (64, 1, 1), y) == (GOOD,)
     up = np.where(lane % 16 < 2, lane, lane - 2)
     fifths = sum(1 << k for k in range(0, 32, 5))
-    told = np.where(lane < 16, 1, 2)
-    want = [np.full(64, 3), up, np.where(lane < 16, lane ^ 1, -1), np.full(64, fifths), told]
+    reported = np.where(lane < 16, 1, 2)
+    want = [np.full(64, 3), up, np.where(lane < 16, lane ^ 1, -1), np.full(64, fifths), reported]
     assert np.array_equal(y.T, want)
 
 

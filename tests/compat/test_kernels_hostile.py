@@ -93,8 +93,8 @@ def test_arguments_of_a_kernel_at_an_address_without_memory_are_refused(which):
     _, module = driver.cuModuleLoadData(compiled(TEXT % ("int", "x[0] = 5;")))
     _, kernel = driver.cuModuleGetFunction(module, b"k")
     places = np.array([12345], np.uint64)
-    given = 12345 if which == "all" else places.ctypes.data
-    assert driver.cuLaunchKernel(kernel, *[1] * 6, 0, 0, given) == (INVALID,)
+    values = 12345 if which == "all" else places.ctypes.data
+    assert driver.cuLaunchKernel(kernel, *[1] * 6, 0, 0, values) == (INVALID,)
 
 
 @pytest.fixture

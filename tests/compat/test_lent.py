@@ -22,9 +22,9 @@ def ways(x: trtp.TensorDesc, outputs: tuple[trtp.TensorDesc]) -> list[trtp.AutoT
 
 def negated_by_copies(x: trtp.Tensor, outputs: tuple[trtp.Tensor], stream: int, tactic: int) -> None:
     host = np.empty(tuple(x.shape), np.float32)
-    given = x.data_ptr, outputs[0].data_ptr
-    assert cudart.cudaMemcpyAsync(host.ctypes.data, given[0], host.nbytes, TO_HOST, stream)[0] == 0
-    assert cudart.cudaMemcpyAsync(given[1], -host, host.nbytes, TO_DEVICE, stream)[0] == 0
+    values = x.data_ptr, outputs[0].data_ptr
+    assert cudart.cudaMemcpyAsync(host.ctypes.data, values[0], host.nbytes, TO_HOST, stream)[0] == 0
+    assert cudart.cudaMemcpyAsync(values[1], -host, host.nbytes, TO_DEVICE, stream)[0] == 0
 
 
 class Copies(trt.IDebugListener):

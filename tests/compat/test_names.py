@@ -195,7 +195,7 @@ def test_streams_of_the_runtime_are_done_until_they_are_gone(create):
 
 def test_the_runtime_tells_of_its_device():
     _, props = runtime.cudaGetDeviceProperties(0)
-    found = (props.major, props.minor, props.multiProcessorCount, props.totalGlobalMem)
+    result = (props.major, props.minor, props.multiProcessorCount, props.totalGlobalMem)
     attributes = [
         runtime.cudaDeviceGetAttribute(a, 0)[1]
         for a in (
@@ -204,7 +204,7 @@ def test_the_runtime_tells_of_its_device():
             runtime.cudaDeviceAttr.cudaDevAttrMultiProcessorCount,
         )
     ]
-    assert found == (*attributes, host.total_memory())
+    assert result == (*attributes, host.total_memory())
     assert (props.warpSize, props.maxThreadsPerBlock, props.sharedMemPerBlock) == (32, 1024, 49152)
     assert (props.l2CacheSize, props.memoryBusWidth, props.integrated, props.unifiedAddressing) == (
         1 << 20,

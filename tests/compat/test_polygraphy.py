@@ -156,20 +156,20 @@ def _models(rng=np.random.default_rng(0)):  # noqa: B008
     codes = [("QuantizeLinear", ["x", "s", "z"], ["q"], {}), ("DequantizeLinear", ["q", "s", "z"], ["d"], {})]
     codes.append(("Conv", ["d", "w"], ["y"], {}))
     yield "codes", model(codes, {"x": [1, 3, 8, 8]}, ["y"], kernel | one)
-    found = [("Floor", ["x"], ["i"], {}), ("NonZero", ["i"], ["k"], {}), ("Cast", ["k"], ["y"], {"to": 1})]
-    yield "found", model(found, {"x": [4, 5]}, ["y"])
+    results = [("Floor", ["x"], ["i"], {}), ("NonZero", ["i"], ["k"], {}), ("Cast", ["k"], ["y"], {"to": 1})]
+    yield "found", model(results, {"x": [4, 5]}, ["y"])
     own = model([("Relu", ["x"], ["r"], {}), ("Twice", ["r"], ["y"], {})], {"x": [2, 3]}, ["y"])
     yield "plugin", onnx.shape_inference.infer_shapes(own)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    made = tmp_path_factory.mktemp("models")
-    for name, found in _models():
-        onnx.save(found, made / f"{name}.onnx")
+    built = tmp_path_factory.mktemp("models")
+    for name, result in _models():
+        onnx.save(result, built / f"{name}.onnx")
     for name, text in (("network", NETWORK), ("data", DATA), ("plugin", PLUGIN)):
-        (made / f"{name}.py").write_text(text)
-    return made
+        (built / f"{name}.py").write_text(text)
+    return built
 
 
 def _polygraphy(commands, folder):

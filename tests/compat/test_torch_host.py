@@ -33,11 +33,11 @@ def run(tmp_path):
 
 
 def test_every_spelling_of_the_device_is_the_host(run):
-    made = "torch.zeros(2, device='cuda'), x.cuda(), x.cuda(0), x.to('cuda:0'), x.to(0), x.to(device=0),"
-    made += "x.pin_memory(), x.to(torch.device('cuda', 1), torch.float16), torch.tensor([1], device='cuda'),"
-    made += "x.new_ones(2, device='cuda'), torch.rand_like(x, device='cuda'), x.to(torch.randn(2)),"
-    made += "torch.as_tensor([1], device='cuda')"
-    assert run(f"x = torch.ones(3)\nprint({{str(t.device) for t in ({made})}})") == ["{'cpu'}"]
+    built = "torch.zeros(2, device='cuda'), x.cuda(), x.cuda(0), x.to('cuda:0'), x.to(0), x.to(device=0),"
+    built += "x.pin_memory(), x.to(torch.device('cuda', 1), torch.float16), torch.tensor([1], device='cuda'),"
+    built += "x.new_ones(2, device='cuda'), torch.rand_like(x, device='cuda'), x.to(torch.randn(2)),"
+    built += "torch.as_tensor([1], device='cuda')"
+    assert run(f"x = torch.ones(3)\nprint({{str(t.device) for t in ({built})}})") == ["{'cpu'}"]
 
 
 def test_modules_and_saved_weights_go_there_too(run):

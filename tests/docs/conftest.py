@@ -21,9 +21,9 @@ def docgen(tmp_path, monkeypatch):
 @pytest.fixture(autouse=True)
 def registry():
     """Creators of plug-ins that a program registers go with it."""
-    found = trt.get_plugin_registry()
-    before = found.all_creators
+    result = trt.get_plugin_registry()
+    before = result.all_creators
     yield
-    for creator in found.all_creators:
+    for creator in result.all_creators:
         if creator not in before:
-            found.deregister_creator(creator)
+            result.deregister_creator(creator)

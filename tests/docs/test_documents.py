@@ -53,16 +53,16 @@ def test_every_operator_has_a_page():
     ],
 )
 def test_pages_say_what_becomes_of_int8(sentence, pages):
-    found = [p.stem for p in sorted((ROOT / "docs/operators").glob("*.md")) if sentence in p.read_text()]
-    assert found == pages.split()
+    results = [p.stem for p in sorted((ROOT / "docs/operators").glob("*.md")) if sentence in p.read_text()]
+    assert results == pages.split()
 
 
 @pytest.mark.parametrize(
     "path", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda p: p.stem
 )
 def test_links_lead_somewhere(path):
-    told = PRINTED.sub("", path.read_text())
-    assert [link for link in LINK.findall(told) if not (path.parent / link).exists()] == []
+    reported = PRINTED.sub("", path.read_text())
+    assert [link for link in LINK.findall(reported) if not (path.parent / link).exists()] == []
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/architecture.md"])
@@ -70,7 +70,7 @@ def test_files_and_folders_that_are_named_exist(name):
     named = re.findall(r"`((?:src/anyrt/)?[a-z_]+/(?:[a-z_]+/)*(?:[a-z_]+\.py)?)`", (ROOT / name).read_text())
     places = {n: [ROOT / n, ROOT / "src/anyrt" / n] for n in named}
     absent = {"ops/softmax.py", "backends/cuda/"}  # said not to be there
-    assert {n for n, found in places.items() if not any(p.exists() for p in found)} <= absent
+    assert {n for n, result in places.items() if not any(p.exists() for p in result)} <= absent
 
 
 def test_architecture_names_every_primitive():

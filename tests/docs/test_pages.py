@@ -51,9 +51,9 @@ def test_a_page_prints_what_stands_below_its_programs_and_commands(name):
 
 @pytest.mark.parametrize("name", ["README.md", "docs/deploying.md"])
 def test_commands_run_as_printed(name, folder):
-    found = [c for c in commands(name) if not c.startswith(ELSEWHERE)]
-    assert found
-    assert [(c, run(c, folder).returncode) for c in found] == [(c, 0) for c in found]
+    results = [c for c in commands(name) if not c.startswith(ELSEWHERE)]
+    assert results
+    assert [(c, run(c, folder).returncode) for c in results] == [(c, 0) for c in results]
 
 
 def test_commands_of_make_are_targets_of_the_makefile():

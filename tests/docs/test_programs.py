@@ -36,12 +36,12 @@ def programs(folder):
 @pytest.mark.static
 @pytest.mark.filterwarnings("ignore")
 def test_mypy_in_its_default_mode_accepts_every_program(tmp_path):
-    found = programs(tmp_path)
+    result = programs(tmp_path)
     (tmp_path / "mypy.ini").write_text(f"[mypy]\nmypy_path = {SOURCE}\n{DEMO}")
     words = ["--config-file", str(tmp_path / "mypy.ini"), "--cache-dir", str(ROOT / ".mypy_cache/default")]
-    said = api.run([*map(str, found), *words])[0]
+    said = api.run([*map(str, result), *words])[0]
     assert [line for line in said.splitlines() if "error" in line] == []
-    assert f"{len(found)} source files" in said
+    assert f"{len(result)} source files" in said
 
 
 @pytest.mark.static
@@ -49,9 +49,9 @@ def test_mypy_in_its_default_mode_accepts_every_program(tmp_path):
 def test_pyright_in_its_default_mode_accepts_every_program(tmp_path):
     if shutil.which("pyright") is None:
         pytest.skip("pyright is not installed: make programs runs this")
-    found = [os.path.relpath(p, tmp_path) for p in programs(tmp_path)]
+    results = [os.path.relpath(p, tmp_path) for p in programs(tmp_path)]
     # Imports that are missing are those of what only the demo installs.
-    paths = {"extraPaths": [str(SOURCE), str(ROOT / "demo")], "include": found}
+    paths = {"extraPaths": [str(SOURCE), str(ROOT / "demo")], "include": results}
     config = {**paths, "reportMissingImports": "none"}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(config))
     words = ["pyright", "-p", str(tmp_path), "--pythonpath", sys.executable]

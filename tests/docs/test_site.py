@@ -56,4 +56,4 @@ def test_the_site_builds_without_warnings_and_loads_nothing_from_the_network():
     assert subprocess.run([sys.executable, str(ROOT / "tools/site.py")], check=False).returncode == 0
     built = [p.read_text() for p in (ROOT / "build/site").rglob("*.html")]
     assert len(built) > 200
-    assert [found for text in built for found in EXTERNAL.findall(text)] == []
+    assert [result for text in built for result in EXTERNAL.findall(text)] == []

@@ -47,8 +47,8 @@ def test_mypy_checks_programs(tmp_path):
         "--cache-dir",
         str(cache),
     ]
-    found = [line.split(": ", 1)[1] for line in api.run(words)[0].splitlines() if "user.py" in line]
-    assert found == [
+    results = [line.split(": ", 1)[1] for line in api.run(words)[0].splitlines() if "user.py" in line]
+    assert results == [
         'note: Revealed type is "anyrt.api.model.dims.Dims"',
         'error: Incompatible types in assignment (expression has type "InterpolationMode", variable has type '
         '"ScaleMode")  [assignment]',

@@ -41,10 +41,10 @@ def test_sentences_and_scores_are_those_of_numpy(example, seed):
     size = example.Size(batch=3, beams=3, vocabulary=20, width=8, hidden=12)
     weights = example.random_weights(size, seed)
     weights["scores"][:, example.END] *= 3  # so that some sentences end
-    found, scores = example.search(example.build(size, weights), size, 6)
-    wanted = in_numpy(example, size, weights, 6)
-    assert found.tolist() == [[words for _, words, _ in beams] for beams in wanted]
-    np.testing.assert_allclose(scores, [[score for score, _, _ in beams] for beams in wanted], atol=1e-4)
+    match, scores = example.search(example.build(size, weights), size, 6)
+    expected = in_numpy(example, size, weights, 6)
+    assert match.tolist() == [[words for _, words, _ in beams] for beams in expected]
+    np.testing.assert_allclose(scores, [[score for score, _, _ in beams] for beams in expected], atol=1e-4)
 
 
 def test_a_beam_that_ended_stays_as_it_is(example):

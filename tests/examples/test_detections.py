@@ -31,7 +31,7 @@ def detections(detector, heads, logits):
     boxes = np.concatenate([centers, np.exp(heads[..., 2:]) * anchors[:, 2:]], -1)
     powers = np.exp(logits.astype(float))
     scores = (powers / powers.sum(-1, keepdims=True))[..., 1:]
-    found = []
+    results = []
     for image in range(len(boxes)):
         kept = []
         above = map(tuple, np.argwhere(scores[image] > detector.least).tolist())
@@ -40,8 +40,8 @@ def detections(detector, heads, logits):
             near = (overlap(boxes[image, n], boxes[image, m]) for m in same)
             if len(same) < detector.most and all(x <= detector.overlap for x in near):
                 kept.append((n, of))
-        found += [((image, of, n), boxes[image, n], scores[image, n, of]) for n, of in kept]
-    return found
+        results += [((image, of, n), boxes[image, n], scores[image, n, of]) for n, of in kept]
+    return results
 
 
 @pytest.fixture(scope="module")
@@ -57,11 +57,11 @@ def engine(example, detector):
 @pytest.mark.parametrize("batch", [1, 3])
 def test_detections_agree_with_numpy(example, detector, engine, batch):
     heads, logits = example.random_heads(detector, batch, seed=4)
-    seen, wanted = engine.run(heads=heads, logits=logits), detections(detector, heads, logits)
-    assert len(wanted) > 3
-    assert seen["rows"].tolist() == [list(row) for row, _, _ in wanted]
-    np.testing.assert_allclose(seen["boxes"], [box for _, box, _ in wanted], rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(seen["scores"], [score for _, _, score in wanted], rtol=1e-5)
+    seen, expected = engine.run(heads=heads, logits=logits), detections(detector, heads, logits)
+    assert len(expected) > 3
+    assert seen["rows"].tolist() == [list(row) for row, _, _ in expected]
+    np.testing.assert_allclose(seen["boxes"], [box for _, box, _ in expected], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(seen["scores"], [score for _, _, score in expected], rtol=1e-5)
 
 
 def test_nothing_is_seen_where_all_is_alike(example, detector, engine):

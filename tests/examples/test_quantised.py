@@ -38,8 +38,8 @@ def test_products_of_codes_are_exact(example):
 
 def test_classes_are_those_of_float32(example, capsys):
     example.main()
-    told = capsys.readouterr().out.splitlines()
-    exact, codes, alike = (float(line.split("%")[0].split()[-1]) for line in told)
+    output = capsys.readouterr().out.splitlines()
+    exact, codes, alike = (float(line.split("%")[0].split()[-1]) for line in output)
     assert exact > 80
     assert abs(exact - codes) < 1
     assert alike > 98

@@ -140,8 +140,8 @@ def test_an_lstm_cell_gives_the_same_state_after_some_steps():
     size = net.Size(batch=3, input=5, hidden=7)
     weights, sequence = net.random_weights(size), noise(4, 3, 5)
     got = net.follow(net.build(size, weights), size, sequence)
-    for found, want in zip(got, lstm(size, weights, sequence), strict=True):
-        assert_close(found, want)
+    for actual, want in zip(got, lstm(size, weights, sequence), strict=True):
+        assert_close(actual, want)
 
 
 def tagger(net, size, w, words):
@@ -173,8 +173,8 @@ def test_a_tagger_gives_the_same_scores_for_sentences_of_every_length(cell):
     for length in (1, 5, 12):
         words = np.random.default_rng(length).integers(0, size.vocabulary, (length, size.batch))
         got = engine.run(words=words.astype(np.int32))
-        for found, want in zip(got.values(), tagger(net, size, weights, words), strict=True):
-            assert_close(found, want)
+        for actual, want in zip(got.values(), tagger(net, size, weights, words), strict=True):
+            assert_close(actual, want)
 
 
 def erf(x):
@@ -218,9 +218,9 @@ def test_a_decoder_writes_the_same_tokens():
 
 
 def test_a_loop_in_a_loop_finds_roots():
-    wanted = np.linspace(-700, 700, 23, dtype=np.float32)
-    found = example("roots").build(len(wanted)).run(wanted=wanted)
-    roots = found["roots"].astype(np.float64)
-    np.testing.assert_allclose(roots**3 + roots, wanted, rtol=1e-6, atol=2e-4)
-    assert found["steps"].max() < 20
-    assert found["steps"].min() > 1
+    expected = np.linspace(-700, 700, 23, dtype=np.float32)
+    actual = example("roots").build(len(expected)).run(wanted=expected)
+    roots = actual["roots"].astype(np.float64)
+    np.testing.assert_allclose(roots**3 + roots, expected, rtol=1e-6, atol=2e-4)
+    assert actual["steps"].max() < 20
+    assert actual["steps"].min() > 1

@@ -117,8 +117,8 @@ def test_an_lstm_cell_agrees_with_pytorch():
     for x in torch.from_numpy(sequence):
         state = cell(x, state)
     got = net.follow(net.build(size, weights), size, sequence)
-    for found, want in zip(got, state, strict=True):
-        assert_close(found, want)
+    for actual, want in zip(got, state, strict=True):
+        assert_close(actual, want)
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])

@@ -234,8 +234,8 @@ def test_a_transformation_of_loops_is_a_file_and_a_step(copy):
     copy.replace(strategy, "    VERSION,\n    PRECOMPUTE", f"    {step},\n    VERSION,\n    PRECOMPUTE")
     printed = copy.run("-c", RUN_GRAPH.format(value='map_("neg", x)')).splitlines()[0]
     assert printed == " ".join(["[[-1.0, -2.0, -3.0], [1.0, 2.0, -4.0]]"] * 2)
-    made = copy.anyrt("explain", "net.plan", "--stage", "loops").split("# unroll\n")[1]
-    assert "for unroll" in made.split("#")[0]
+    built = copy.anyrt("explain", "net.plan", "--stage", "loops").split("# unroll\n")[1]
+    assert "for unroll" in built.split("#")[0]
 
 
 def test_a_strategy_is_a_list_its_name_and_a_line_that_tells_its_kernels(copy):

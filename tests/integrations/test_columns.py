@@ -23,8 +23,8 @@ def lists(rows):
 
 @pytest.mark.parametrize("rows", [0, 1, 5])
 def test_lists_become_tensors_and_other_columns_are_ignored(predictor, rows):
-    given = lists(rows) if rows else np.zeros((0, 4), np.float32)
-    results = c.Columns(predictor)({"a": given, "b": np.arange(rows), "name": ["x"] * rows})
+    values = lists(rows) if rows else np.zeros((0, 4), np.float32)
+    results = c.Columns(predictor)({"a": values, "b": np.arange(rows), "name": ["x"] * rows})
     twice, same = (c.rows(p, results[p.name]) for p in c.Columns(predictor).outputs)
     assert (twice.dtype, same.dtype) == (np.float32, np.uint8)
     np.testing.assert_array_equal(twice, [[2, 4, 6, 2 * k] for k in range(rows)] or np.zeros((0, 4)))

@@ -51,8 +51,8 @@ def test_spark_with_several_inputs_and_outputs(spark, wide):
 
     rows = list(zip(*pairs(ROWS).values(), strict=True))
     table = spark.createDataFrame(rows, "a array<float>, b int").coalesce(1)
-    found = table.select(batch_udf(Predictor(wide, threads=1))("a", "b").alias("r")).select("r.*").toPandas()
-    check_pairs(found["twice"], found["same"])
+    result = table.select(batch_udf(Predictor(wide, threads=1))("a", "b").alias("r")).select("r.*").toPandas()
+    check_pairs(result["twice"], result["same"])
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +77,8 @@ def test_dask(cluster, wide, partitions):
     frame = dd.from_pandas(pd.DataFrame(pairs(ROWS)), npartitions=partitions)
     lazy = with_outputs(frame, Predictor(wide, threads=1))
     assert list(lazy.columns) == ["a", "b", "twice", "same"]
-    found = lazy.compute()
-    check_pairs(found["twice"], found["same"])
+    result = lazy.compute()
+    check_pairs(result["twice"], result["same"])
     assert len(lazy[lazy.b < 0].compute()) == 0
 
 
@@ -95,5 +95,5 @@ def test_daft(wide):
     from anyrt.integrations.daft import with_outputs
 
     frame = daft.from_pydict(pairs(ROWS)).into_partitions(4)
-    found = with_outputs(frame, Predictor(wide, threads=1), batch_size=16).to_pydict()
-    check_pairs(found["twice"], found["same"])
+    result = with_outputs(frame, Predictor(wide, threads=1), batch_size=16).to_pydict()
+    check_pairs(result["twice"], result["same"])

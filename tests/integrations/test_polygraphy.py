@@ -31,9 +31,9 @@ def model(tmp_path):
 def test_runner_tells_its_inputs_and_runs(model):
     x = np.float32([[1, -2, 3]])
     with AnyrtRunner(SessionFromModel(model, num_threads=1, checked=True)) as runner:
-        told = runner.get_input_metadata(use_numpy_dtypes=False)["x"]
+        reported = runner.get_input_metadata(use_numpy_dtypes=False)["x"]
         outputs = runner.infer({"x": x})
-    assert (told.dtype.name, list(told.shape)) == ("float32", [None, 3])
+    assert (reported.dtype.name, list(reported.shape)) == ("float32", [None, 3])
     assert outputs["y"].tolist() == [[-1, 0, -3]]
 
 

@@ -49,22 +49,22 @@ def dataset(rows, blocks):
     return ray.data.from_items(items, override_num_blocks=blocks)
 
 
-def checked(found, rows):
-    assert sorted(r["id"] for r in found) == list(range(rows))
-    assert all(list(r["y"]) == [-r["id"], -1, -2] for r in found)
+def checked(result, rows):
+    assert sorted(r["id"] for r in result) == list(range(rows))
+    assert all(list(r["y"]) == [-r["id"], -1, -2] for r in result)
 
 
 def test_every_row_is_computed(neg):
-    given = {"fn_constructor_args": (Predictor(neg, threads=1),), "concurrency": 2, "batch_size": 16}
-    checked(dataset(200, 8).map_batches(Rows, **given).take_all(), 200)
+    arguments = {"fn_constructor_args": (Predictor(neg, threads=1),), "concurrency": 2, "batch_size": 16}
+    checked(dataset(200, 8).map_batches(Rows, **arguments).take_all(), 200)
 
 
 def test_a_worker_that_is_killed_loses_no_row_and_doubles_none(neg, tmp_path):
     args = (Predictor(neg, threads=1), str(tmp_path / "flag"))
-    given = {"fn_constructor_args": args, "concurrency": 2, "batch_size": 16}
-    found = dataset(400, 16).map_batches(Dying, max_restarts=2, max_task_retries=-1, **given).take_all()
+    arguments = {"fn_constructor_args": args, "concurrency": 2, "batch_size": 16}
+    result = dataset(400, 16).map_batches(Dying, max_restarts=2, max_task_retries=-1, **arguments).take_all()
     assert (tmp_path / "flag").exists()
-    checked(found, 400)
+    checked(result, 400)
 
 
 def test_two_replicas_answer_behind_ray_serve(neg, free_port, monkeypatch):

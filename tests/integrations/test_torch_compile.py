@@ -73,8 +73,8 @@ def test_attention_to_itself_gives_the_numbers_and_weights_of_pytorch(masks, ave
         "attn_mask": torch.ones(5, 5, dtype=torch.bool).triu(1),
         "key_padding_mask": torch.tensor([[False] * 5, [False] * 3 + [True] * 2]),
     }
-    given = {n: m for n, m in all_masks.items() if masks in (n, "both")}
-    ours, theirs = (f(x, x, x, average_attn_weights=averaged, **given) for f in (compiled(model), model))
+    inputs = {n: m for n, m in all_masks.items() if masks in (n, "both")}
+    ours, theirs = (f(x, x, x, average_attn_weights=averaged, **inputs) for f in (compiled(model), model))
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
     assert said == set()
 
@@ -95,8 +95,8 @@ def test_open_sizes_need_one_engine(monkeypatch):
 def test_number_that_no_tensor_has_keeps_its_graph_in_pytorch():
     x, run = torch.randn(3, 8), compiled(lambda x, n: x[:, :n] * n)
     with pytest.warns(UserWarning, match="numbers as inputs; "):
-        found = [run(x, n) for n in (1, 2, 3, 5)]
-    assert all(torch.equal(y, x[:, :n] * n) for y, n in zip(found, (1, 2, 3, 5), strict=True))
+        results = [run(x, n) for n in (1, 2, 3, 5)]
+    assert all(torch.equal(y, x[:, :n] * n) for y, n in zip(results, (1, 2, 3, 5), strict=True))
 
 
 @torch.no_grad()
@@ -147,10 +147,10 @@ def test_missing_operator_stays_in_pytorch_and_is_said_once():
         return torch.special.bessel_j0(torch.relu(x)).sin() * 2 + torch.cos(x)
 
     xs = [torch.randn(4, 5), torch.randn(6, 5)]
-    with pytest.warns(UserWarning, match=r"no operator for prims\.bessel_j0\.default; the rest") as told:
+    with pytest.warns(UserWarning, match=r"no operator for prims\.bessel_j0\.default; the rest") as caught:
         run = [compiled(f, dynamic=False)(x) for x in xs]
     torch.testing.assert_close(run, [f(x) for x in xs])
-    assert sum("bessel" in str(w.message) for w in told) == 1
+    assert sum("bessel" in str(w.message) for w in caught) == 1
 
 
 @torch.no_grad()

@@ -199,9 +199,9 @@ def test_writers_at_once_leave_a_good_entry(cache, warnings):
     def work(size):
         for _ in range(20):
             cache.put(KEY, Compiled(CODE.program, bytes(size)))
-            found = cache.get(KEY, SYMBOLS)
-            assert found is not None
-            assert found.image == bytes(len(found.image))
+            result = cache.get(KEY, SYMBOLS)
+            assert result is not None
+            assert result.image == bytes(len(result.image))
 
     threads = [threading.Thread(target=work, args=(1000 * (i + 1),)) for i in range(4)]
     for thread in threads:

@@ -56,11 +56,11 @@ def test_a_long_constant_is_mixed_in_blocks(monkeypatch, threads):
     monkeypatch.setattr(checksum, "SHORT_BYTES", 600)
     long = random.Random(1).randbytes(10 * 512 + 9)
     blocks = [long[at : min(at + 3 * 512, 10 * 512)] for at in range(0, 10 * 512, 3 * 512)]
-    wanted = sha(b"".join(map(lanes_of, blocks)) + long[-9:]).hex()
+    expected = sha(b"".join(map(lanes_of, blocks)) + long[-9:]).hex()
     contents = [b"abc", long, b"", long] * 4
     assert (
         checksums([memoryview(x) for x in contents])
-        == [sha(b"abc").hex(), wanted, sha(b"").hex(), wanted] * 4
+        == [sha(b"abc").hex(), expected, sha(b"").hex(), expected] * 4
     )
 
 
@@ -192,9 +192,9 @@ def test_a_file_that_lost_its_end_is_refused(large, tmp_path, lost):
 
 def test_each_bit_of_a_row_counts():
     content = bytearray(WEIGHTS[: SHORT_BYTES + ROW_BYTES])
-    found = {sums(content, mixer)}
+    results = {sums(content, mixer)}
     for bit in range(8 * ROW_BYTES):
         content[bit // 8] ^= 1 << bit % 8
-        found.add(sums(content, mixer))
+        results.add(sums(content, mixer))
         content[bit // 8] ^= 1 << bit % 8
-    assert len(found) == 8 * ROW_BYTES + 1
+    assert len(results) == 8 * ROW_BYTES + 1

@@ -73,12 +73,12 @@ def test_a_page_has_at_most_40_lines_of_at_most_100_columns():
 
 
 def test_reasons_that_differ_in_numbers_are_one_kind():
-    given = [
+    inputs = [
         "3 positions would each take 7 instructions",
         "it is read",
         "12 positions would each take 7 instructions",
     ]
-    assert reasons(StoredTensor("v", 1, reason) for reason in given) == [
+    assert reasons(StoredTensor("v", 1, reason) for reason in inputs) == [
         (2, "3 to 12 positions would each take 7 instructions"),
         (1, "it is read"),
     ]

@@ -140,6 +140,6 @@ def test_layers_keep_subnormal_numbers(asking, control, tmp_path, monkeypatch):
     engine = trt.Runtime(trt.Logger(trt.Logger.ERROR)).deserialize_cuda_engine(plan)
     fed = np.float32([7.97e-40, 3e38, -2e38]).reshape(1, 1, 1, 3)
     with asking(CONTROLS[control]):
-        found = engine.run(x=fed)
-    assert found["selu"].ravel()[0] == np.float32(8.368498e-40)
-    assert found["scale"].ravel()[1:].tolist() == np.float32([3.333333e-39, -5e-39]).tolist()
+        outputs = engine.run(x=fed)
+    assert outputs["selu"].ravel()[0] == np.float32(8.368498e-40)
+    assert outputs["scale"].ravel()[1:].tolist() == np.float32([3.333333e-39, -5e-39]).tolist()

@@ -86,6 +86,6 @@ def _run(command: str, folder: Path) -> str:
 def _recipe(target: str) -> str:
     """The last line that `make` runs for a target, with this interpreter."""
     text = (ROOT / "Makefile").read_text(encoding="utf-8")
-    found = re.search(rf"^{target}:.*\n(?:\t.*\n)*?\t(.*)\n(?!\t)", text, re.M)
-    assert found, f"the Makefile has no target {target}"
-    return found[1].replace("$(RUN)", sys.executable)
+    match = re.search(rf"^{target}:.*\n(?:\t.*\n)*?\t(.*)\n(?!\t)", text, re.M)
+    assert match, f"the Makefile has no target {target}"
+    return match[1].replace("$(RUN)", sys.executable)

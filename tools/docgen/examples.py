@@ -143,11 +143,11 @@ def _value(spec: AttrSpec, case: AnyCase) -> object:
 
 def _settings(op: AnyOp, case: AnyCase, names: list[str]) -> Iterator[str]:
     """What no argument of the method says: attributes, and operands that may be left out."""
-    given = {dict(op.methods[0].renamed).get(p, p) for p in op.methods[0].params} | {
+    settings = {dict(op.methods[0].renamed).get(p, p) for p in op.methods[0].params} | {
         n for n, _ in op.methods[0].fixed
     }
     for spec in op.specs():
-        if spec.name not in given and not spec.read_only and not _is_default(op, case, spec):
+        if spec.name not in settings and not spec.read_only and not _is_default(op, case, spec):
             yield f"layer.{spec.name} = {_literal(spec, getattr(case.attrs, spec.name))}"
     if not op.methods[0].variadic:
         for i, operand in enumerate(op.inputs[: len(case.shapes)]):

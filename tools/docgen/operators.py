@@ -68,8 +68,8 @@ def page(op: AnyOp) -> str:
 
 
 def _adding(op: AnyOp) -> str:
-    made = add_methods(ALL_OPS)
-    lines = [f"network.{m.name}{signature_text(made[m.name])}" for m in op.methods]
+    built = add_methods(ALL_OPS)
+    lines = [f"network.{m.name}{signature_text(built[m.name])}" for m in op.methods]
     return "```\n" + "\n".join(lines) + "\n```\n"
 
 

@@ -89,9 +89,9 @@ def _doc(name: str) -> str:
 def _page(name: str) -> str:
     cls, method, source, meaning, codes, program = PAGES[name]
     borders = [op for op in BORDERS.values() if op.within == cls.__name__]
-    made, host = add_methods(borders), "loop" if name == "loop" else "conditional"
+    methods, host = add_methods(borders), "loop" if name == "loop" else "conditional"
     calls = [f"{host} = network.{method}()"]
-    calls += [f"{host}.{m.name}{signature_text(made[m.name])}" for op in borders for m in op.methods]
+    calls += [f"{host}.{m.name}{signature_text(methods[m.name])}" for op in borders for m in op.methods]
     text = f"{NOTE.format(f'src/anyrt/ops/{source}')}# {_title(name)}\n\n{_doc(name)}\n"
     text += "\n## Adding it\n\n```\n" + "\n".join(calls) + "\n```\n"
     for op in borders:

@@ -27,15 +27,15 @@ def public(owner: object) -> list[str]:
 
 def pages() -> dict[str, str]:
     """Path below the site's pages and text of each page of the reference."""
-    found = {name: getattr(anyrt, name) for name in public(anyrt)}
-    classes = {n: x for n, x in found.items() if isinstance(x, type)}
+    results = {name: getattr(anyrt, name) for name in public(anyrt)}
+    classes = {n: x for n, x in results.items() if isinstance(x, type)}
     texts = {f"api/{name}.md": "".join(_class(name, cls)) for name, cls in classes.items()}
-    texts["api/functions.md"] = "".join(_others({n: x for n, x in found.items() if n not in classes}))
+    texts["api/functions.md"] = "".join(_others({n: x for n, x in results.items() if n not in classes}))
     for module in MODULES[1:]:
-        texts[f"api/{module.rpartition('.')[2]}_module.md"] = "".join(_module(found[module[6:]]))
+        texts[f"api/{module.rpartition('.')[2]}_module.md"] = "".join(_module(results[module[6:]]))
     kinds = {name: "enum" if _is_enum(cls) else "class" for name, cls in classes.items()}
     rows = [(f"[`{n}`]({n}.md)", kinds[n], _summary(classes[n])) for n in classes]
-    more = [(f"[`{n}`](functions.md)", "", _summary(x)) for n, x in found.items() if n not in classes]
+    more = [(f"[`{n}`](functions.md)", "", _summary(x)) for n, x in results.items() if n not in classes]
     index = INDEX.format(version=anyrt.__version__) + table(("name", "kind", "summary"), sorted(rows + more))
     return {**texts, "api/index.md": index}
 
@@ -73,18 +73,18 @@ def _class(name: str, cls: type) -> Iterator[str]:
             yield from _member(member, inspect.getattr_static(cls, member), getattr(cls, member, None))
 
 
-def _member(name: str, static: object, found: object) -> Iterator[str]:
+def _member(name: str, static: object, result: object) -> Iterator[str]:
     if isinstance(static, type):
         yield f"\n## {name}\n\nThe class `{static.__name__}`.\n"
-    elif callable(found) and not isinstance(static, property):
-        yield f"\n## {name}\n\n```python\n{name}{_signature(found)}\n```\n\n{_text(found)}\n"
+    elif callable(result) and not isinstance(static, property):
+        yield f"\n## {name}\n\n```python\n{name}{_signature(result)}\n```\n\n{_text(result)}\n"
     else:
         yield f"\n## {name}\n\n*attribute*\n\n{_text(static) if hasattr(static, '__get__') else ''}\n"
 
 
-def _others(found: dict[str, object]) -> Iterator[str]:
+def _others(result: dict[str, object]) -> Iterator[str]:
     yield "# Functions, element types and modules\n"
-    for name, x in found.items():
+    for name, x in result.items():
         if isinstance(x, ModuleType):
             yield f"\n## {name}\n\nThe module `{x.__name__}`.\n\n{_text(x)}\n"
         elif callable(x):

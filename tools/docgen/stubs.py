@@ -65,11 +65,11 @@ def stub() -> dict[str, str]:
 
 
 def _imports(objects: dict[str, object]) -> Iterator[str]:
-    found: dict[str, list[str]] = defaultdict(list)
+    result: dict[str, list[str]] = defaultdict(list)
     for name, x in objects.items():
         if not isinstance(x, ModuleType | DataType) and not _is_derived(x) and name not in REFINED:
-            found[_home(name, x)].append(name)
-    for module, names in sorted(found.items()):
+            result[_home(name, x)].append(name)
+    for module, names in sorted(result.items()):
         yield f"from {module} import {', '.join(f'{n} as {n}' for n in sorted(names))}"
 
 
@@ -120,8 +120,8 @@ def _properties(op: AnyOp) -> Iterator[str]:
     for query in op.queries:
         yield from (f"    def {query.name}(self) -> bool_:", f'        """{query.doc}"""')
     for name, method in setters(op).items():
-        given = ", ".join(_parameter(p) for p in inspect.signature(method).parameters.values())
-        yield from (f"    def {name}({given}) -> None:", indent(_quoted(method.__doc__ or ""), " " * 8))
+        parameters = ", ".join(_parameter(p) for p in inspect.signature(method).parameters.values())
+        yield from (f"    def {name}({parameters}) -> None:", indent(_quoted(method.__doc__ or ""), " " * 8))
 
 
 def _read(spec: AttrSpec) -> str:
@@ -146,8 +146,8 @@ def _network() -> Iterator[str]:
 def _methods(methods: Mapping[str, Callable[..., object]]) -> Iterator[str]:
     for name, method in sorted(methods.items()):
         signature = inspect.signature(method)
-        given = ", ".join(_parameter(p) for p in signature.parameters.values())
-        head = f"    def {name}({given}) -> {signature.return_annotation}:"
+        parameters = ", ".join(_parameter(p) for p in signature.parameters.values())
+        head = f"    def {name}({parameters}) -> {signature.return_annotation}:"
         yield f"{head}\n{indent(_quoted(inspect.getdoc(method)), ' ' * 8)}"
 
 

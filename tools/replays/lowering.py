@@ -51,8 +51,8 @@ def machine(name: str) -> Machine:
             return REFERENCE
         case "here":
             return driver.build_machine(loader.target())
-    found = loader.target().named(name).limited(_WHOLE)
-    return replace(found, has_sdot=True, has_bfdot=True) if name == "neon" else found
+    result = loader.target().named(name).limited(_WHOLE)
+    return replace(result, has_sdot=True, has_bfdot=True) if name == "neon" else result
 
 
 def request_of(network: Any, config: Any) -> BuildRequest:  # Any: objects of the API

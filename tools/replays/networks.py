@@ -52,8 +52,8 @@ class Network:
 
 def every() -> list[Network]:
     """All networks, sorted by name."""
-    found = [*_layers(), *_contractions(), *_opened(), *_families(), *_built(), *_random()]
-    return sorted(found, key=lambda n: n.name)
+    results = [*_layers(), *_contractions(), *_opened(), *_families(), *_built(), *_random()]
+    return sorted(results, key=lambda n: n.name)
 
 
 def quick(networks: Sequence[Network]) -> list[Network]:

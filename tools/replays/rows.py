@@ -50,11 +50,11 @@ class Row:
 
 def digest(texts: Iterable[str]) -> str:
     """Of texts in their order."""
-    found = sha256()
+    hashed = sha256()
     for text in texts:
-        found.update(text.encode())
-        found.update(b"\0")
-    return found.hexdigest()[:DIGITS]
+        hashed.update(text.encode())
+        hashed.update(b"\0")
+    return hashed.hexdigest()[:DIGITS]
 
 
 def read(text: str, where: str) -> dict[tuple[str, str], Row]:
@@ -96,14 +96,14 @@ def _made(row: Row) -> str:
 
 def changes(old: Mapping[tuple[str, str], Row], new: Mapping[tuple[str, str], Row]) -> list[str]:
     """A line for each network whose rows differ: what changed, on which machines."""
-    found: dict[str, dict[str, list[str]]] = {}
+    results: dict[str, dict[str, list[str]]] = {}
     for network, machine in sorted({*old, *new}):
         said = difference(old.get((network, machine)), new.get((network, machine)))
         if said:
-            found.setdefault(network, {}).setdefault(said, []).append(machine)
+            results.setdefault(network, {}).setdefault(said, []).append(machine)
     return [
         f"{network}: " + "; ".join(f"{said} ({', '.join(on)})" for said, on in what.items())
-        for network, what in found.items()
+        for network, what in results.items()
     ]
 
 

@@ -29,12 +29,12 @@ def source_tree(name: str) -> Iterator[Path]:
     if (Path(name) / "src").is_dir():
         yield Path(name).resolve()
         return
-    made = subprocess.run(["git", "archive", name, *PARTS], cwd=ROOT, capture_output=True, check=False)
-    if made.returncode:
-        said = made.stderr.decode().strip()
+    process = subprocess.run(["git", "archive", name, *PARTS], cwd=ROOT, capture_output=True, check=False)
+    if process.returncode:
+        said = process.stderr.decode().strip()
         raise SystemExit(f"--old {name}: got {said!r}, wanted a folder with src/, or a commit")
     with tempfile.TemporaryDirectory() as folder:
-        with tarfile.open(fileobj=io.BytesIO(made.stdout)) as files:
+        with tarfile.open(fileobj=io.BytesIO(process.stdout)) as files:
             files.extractall(folder, filter="data")
         yield Path(folder)
 

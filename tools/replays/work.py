@@ -73,8 +73,8 @@ def answers(
             return list(_asked(child, todo))
 
     with ThreadPoolExecutor(jobs) as pool:
-        for made in [pool.submit(share) for _ in range(jobs)]:
-            yield from made.result()
+        for built in [pool.submit(share) for _ in range(jobs)]:
+            yield from built.result()
 
 
 def _process(tree: Path, machines: Sequence[str], texts: bool) -> subprocess.Popen[str]:
@@ -121,8 +121,8 @@ def main(machines: Sequence[str], texts: bool) -> None:
     assert Path(anyrt.__file__).resolve().is_relative_to(source), f"{anyrt.__file__} is not below {source}"
     for line in sys.stdin:
         name = line.rstrip("\n")
-        made = _lowered(networks[name], machines, texts) if name in networks else _none(machines, "unknown")
-        print(json.dumps(made), file=answers, flush=True)
+        built = _lowered(networks[name], machines, texts) if name in networks else _none(machines, "unknown")
+        print(json.dumps(built), file=answers, flush=True)
 
 
 def _lowered(network: Any, machines: Sequence[str], texts: bool) -> Lines:  # Any: imported by the child alone
@@ -135,16 +135,16 @@ def _lowered(network: Any, machines: Sequence[str], texts: bool) -> Lines:  # An
     lines: Lines = []
     for machine in machines:
         try:
-            made = [_kernel(k, texts) for k in lowering.texts(lower, machine)]
-            lines.append({"machine": machine, "kernels": made})
+            built = [_kernel(k, texts) for k in lowering.texts(lower, machine)]
+            lines.append({"machine": machine, "kernels": built})
         except Exception as error:  # as above
             lines += _none([machine], lowering.refusal(error))
     return lines
 
 
 def _kernel(text: Any, texts: bool) -> list[str]:
-    made = [text.name, rows.digest([text.loops]), rows.digest([text.llvm])]
-    return [*made, text.loops, text.llvm] if texts else made
+    built = [text.name, rows.digest([text.loops]), rows.digest([text.llvm])]
+    return [*built, text.loops, text.llvm] if texts else built
 
 
 def _none(machines: Sequence[str], why: str) -> Lines:

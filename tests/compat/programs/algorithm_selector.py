@@ -38,9 +38,9 @@ class Note(trt.IAlgorithmSelector):
 
 
 class Replay(trt.IAlgorithmSelector):
-    def __init__(self, wanted):
+    def __init__(self, expected):
         super().__init__()
-        self.wanted, self.taken = wanted, {}
+        self.wanted, self.taken = expected, {}
 
     def select_algorithms(self, context, choices):
         keys = [(c.algorithm_variant.implementation, c.algorithm_variant.tactic) for c in choices]

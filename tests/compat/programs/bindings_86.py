@@ -86,7 +86,7 @@ def do_inference_v2(context, bindings, inputs, outputs, stream):
 def main():
     image = np.random.default_rng(0).integers(0, 256, SHAPE).astype(np.float32)
     padded = np.pad(image * np.float32(2 / 255) - 1, [(0, 0), (0, 0), (1, 1), (1, 1)])
-    wanted = np.maximum(padded, 0).repeat(2, axis=2).repeat(2, axis=3)
+    expected = np.maximum(padded, 0).repeat(2, axis=2).repeat(2, axis=3)
     passed = trt.__version__.startswith("8.6")
     for _ in range(2):  # builds, then loads
         with get_engine(sys.argv[1]) as engine, engine.create_execution_context() as context:
@@ -94,12 +94,12 @@ def main():
             np.copyto(inputs[0].host, image.ravel())
             (larger,) = do_inference_v2(context, bindings, inputs, outputs, stream)
             larger = larger.reshape(engine.get_binding_shape(engine.get_binding_index("larger")))
-            passed &= np.allclose(larger, wanted, atol=1e-6)
+            passed &= np.allclose(larger, expected, atol=1e-6)
             outputs[0].host[:] = 0
             cuda.memcpy_htod(outputs[0].device, outputs[0].host)
             passed &= context.execute_v2(bindings) and context.execute(1, bindings)
             cuda.memcpy_dtoh(outputs[0].host, outputs[0].device)
-            passed &= np.allclose(outputs[0].host, wanted.ravel(), atol=1e-6)
+            passed &= np.allclose(outputs[0].host, expected.ravel(), atol=1e-6)
     print("PASSED" if passed else "FAILED")
 
 

@@ -53,9 +53,9 @@ class EntropyCalibrator(trt.IInt8EntropyCalibrator2):
 
 
 class TacticRecorder(trt.IAlgorithmSelector):
-    def __init__(self, wanted=None):
+    def __init__(self, expected=None):
         trt.IAlgorithmSelector.__init__(self)
-        self.wanted, self.chosen = wanted, {}
+        self.wanted, self.chosen = expected, {}
 
     def select_algorithms(self, context, choices):
         if self.wanted is None:

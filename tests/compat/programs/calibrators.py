@@ -106,13 +106,13 @@ def main():
     for name, (base, methods) in KINDS.items():
         path = os.path.join(sys.argv[1], name + ".cache")
         calibrator = make_calibrator(base, data, path, **methods)
-        found = infer(build(calibrator), data[:BATCH])
+        result = infer(build(calibrator), data[:BATCH])
         assert (calibrator.at, calibrator.written) == (len(data), 1)
-        error = np.abs(found - exact).max() / np.abs(exact).max()
+        error = np.abs(result - exact).max() / np.abs(exact).max()
         print(f"{name:9} differs from FP32 by {error:.4f} of the largest value")
         assert 0 < error < (0.3 if name == "legacy" else 0.1)
         again = make_calibrator(base, data, path, **methods)
-        np.testing.assert_array_equal(infer(build(again), data[:BATCH]), found)
+        np.testing.assert_array_equal(infer(build(again), data[:BATCH]), result)
         assert again.at == 0
     print("PASSED")
 

@@ -75,9 +75,9 @@ def main():
     x = np.random.default_rng(0).standard_normal((3, 6)).astype(np.float32)
     plain = None
     for state in ({}, {"exp": True}, {"total": True}):
-        for name, wanted in state.items():
-            assert context.set_tensor_debug_state(name, wanted)
-            assert context.get_debug_state(name) == wanted
+        for name, expected in state.items():
+            assert context.set_tensor_debug_state(name, expected)
+            assert context.get_debug_state(name) == expected
         listener.tensors.clear()
         y = run(engine, context, x)
         plain = y if plain is None else plain

@@ -85,13 +85,13 @@ def run(engine, context, allocator, **feeds):
         assert context.get_output_allocator(name) is allocator
     assert context.infer_shapes() == []
     assert context.execute_async_v3(stream)
-    found = {}
+    results = {}
     for name in outputs:
-        found[name] = np.empty(allocator.shapes[name], trt.nptype(engine.get_tensor_dtype(name)))
-        if found[name].nbytes:
-            to, source = found[name].ctypes.data, allocator.buffers[name]
-            common.cuda_call(cudart.cudaMemcpy(to, source, found[name].nbytes, KIND.cudaMemcpyDeviceToHost))
-    return found
+        results[name] = np.empty(allocator.shapes[name], trt.nptype(engine.get_tensor_dtype(name)))
+        if results[name].nbytes:
+            to, source = results[name].ctypes.data, allocator.buffers[name]
+            common.cuda_call(cudart.cudaMemcpy(to, source, results[name].nbytes, KIND.cudaMemcpyDeviceToHost))
+    return results
 
 
 def overlaps(a, b):
@@ -101,14 +101,14 @@ def overlaps(a, b):
 
 
 def kept(boxes, scores):
-    found = []
+    results = []
     for c in range(scores.shape[1]):
         mine = []
         for i in np.argsort(-scores[:, c], kind="stable"):
             if scores[i, c] > 0.3 and len(mine) < 10 and not any(overlaps(boxes[j], boxes[i]) for j in mine):
                 mine.append(i)
-        found += [(0, c, i) for i in mine]
-    return found
+        results += [(0, c, i) for i in mine]
+    return results
 
 
 def main():
@@ -124,10 +124,10 @@ def main():
     boxes = np.concatenate([corners[..., :2], corners[..., :2] + corners[..., 2:] * 0.5], -1)
     scores = rng.uniform(0, 1, (1, 40, 3)).astype(np.float32)
     engine, allocator = build(nms, boxes=boxes.shape, scores=scores.shape), GrowingAllocator()
-    found = run(engine, engine.create_execution_context(), allocator, boxes=boxes, scores=scores)
+    actual = run(engine, engine.create_execution_context(), allocator, boxes=boxes, scores=scores)
     want = kept(boxes[0], scores[0])
-    assert sorted(map(tuple, found["selected"].tolist())) == sorted(want)
-    assert found["count"].sum() == len(want)
+    assert sorted(map(tuple, actual["selected"].tolist())) == sorted(want)
+    assert actual["count"].sum() == len(want)
     print("PASSED")
 
 

@@ -137,11 +137,11 @@ def main():
         plan = builder.build_serialized_network(network, builder.create_builder_config())
         engine = trt.Runtime(logger).deserialize_cuda_engine(plan)
         inputs, outputs, bindings, stream = common.allocate_buffers(engine)
-        given = np.random.default_rng(0).normal(0, 2, (5, 77)).astype(np.float32)
-        inputs[0].host = given
+        values = np.random.default_rng(0).normal(0, 2, (5, 77)).astype(np.float32)
+        inputs[0].host = values
         context = engine.create_execution_context()
-        (found,) = common.do_inference(context, engine, bindings, inputs, outputs, stream)
-        assert np.allclose(found.reshape(5, 77), np.clip((given + 1) / 3, 0, 1), atol=tolerance)
+        (result,) = common.do_inference(context, engine, bindings, inputs, outputs, stream)
+        assert np.allclose(result.reshape(5, 77), np.clip((values + 1) / 3, 0, 1), atol=tolerance)
         common.free_buffers(inputs, outputs, stream)
     assert used == {NVRTC, CUPY}, used
     print("PASSED")

@@ -74,9 +74,9 @@ class HardSwishCreator(trt.IPluginCreator):
         return HardSwish(float(fc[0].data[0]))
 
     def deserialize_plugin(self, name, data):
-        made = HardSwish()
-        made.__dict__.update(dict(pickle.loads(data)))
-        return made
+        instance = HardSwish()
+        instance.__dict__.update(dict(pickle.loads(data)))
+        return instance
 
 
 def build(slope):

@@ -59,8 +59,8 @@ def compare(engine, path, tolerance):
     runners = [TrtRunner(engine), OnnxrtRunner(SessionFromOnnx(path))]
     loader = DataLoader(iterations=3, input_metadata=None)
     results = Comparator.run(runners, data_loader=loader, warm_up=1)
-    found = Comparator.compare_accuracy(results, compare_func=CompareFunc.simple(atol=tolerance, rtol=0))
-    assert bool(found), "outputs differ"
+    result = Comparator.compare_accuracy(results, compare_func=CompareFunc.simple(atol=tolerance, rtol=0))
+    assert bool(result), "outputs differ"
     assert Comparator.validate(results, check_inf=True, check_nan=True)
 
 

@@ -67,9 +67,9 @@ def infer(engine, image):
     inputs, outputs, bindings, stream = common.allocate_buffers(engine)
     context = engine.create_execution_context()
     inputs[0].host = image
-    found = common.do_inference(context, engine, bindings, inputs, outputs, stream)[0].copy()
+    result = common.do_inference(context, engine, bindings, inputs, outputs, stream)[0].copy()
     common.free_buffers(inputs, outputs, stream)
-    return found
+    return result
 
 
 def by_layer(engine, weights):

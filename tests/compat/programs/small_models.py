@@ -16,9 +16,9 @@ def numbers(name, *values):
 
 
 def save(path, nodes, inputs, outputs, initializers):
-    made = [helper.make_node(op, ins.split(), [out], **attributes) for op, ins, out, attributes in nodes]
+    built = [helper.make_node(op, ins.split(), [out], **attributes) for op, ins, out, attributes in nodes]
     infos = [[helper.make_tensor_value_info(*info) for info in side] for side in (inputs, outputs)]
-    graph = helper.make_graph(made, "graph", *infos, initializers)
+    graph = helper.make_graph(built, "graph", *infos, initializers)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.save(model, path)
 

@@ -80,9 +80,9 @@ def infer(engine, x):
     inputs, outputs, bindings, stream = common.allocate_buffers(engine)
     inputs[0].host = x.ravel()
     context = engine.create_execution_context()
-    found = common.do_inference(context, engine, bindings, inputs, outputs, stream)[0].copy()
+    result = common.do_inference(context, engine, bindings, inputs, outputs, stream)[0].copy()
     common.free_buffers(inputs, outputs, stream)
-    return found
+    return result
 
 
 def main():

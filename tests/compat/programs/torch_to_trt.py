@@ -176,7 +176,7 @@ def add(network, result, a, b):
 @converter(torch.nn.LSTM, "forward")
 def lstm(network, result, module, x, state=None):
     """One loop for each layer, over the steps of (batch, steps, features)."""
-    found, kinds, op = x._trt, trt.ActivationType, trt.ElementWiseOperation
+    actual, kinds, op = x._trt, trt.ActivationType, trt.ElementWiseOperation
     none, transpose = trt.MatrixOperation.NONE, trt.MatrixOperation.TRANSPOSE
     count, steps, hidden = x.shape[0], x.shape[1], module.hidden_size
     for k in range(module.num_layers):
@@ -190,7 +190,7 @@ def lstm(network, result, module, x, state=None):
         loop.add_trip_limit(limit, trt.TripLimit.COUNT)
         zeros = constant(network, np.zeros((count, hidden), np.float32))
         h, c = loop.add_recurrence(zeros), loop.add_recurrence(zeros)
-        step = loop.add_iterator(found, 1, False).get_output(0)
+        step = loop.add_iterator(actual, 1, False).get_output(0)
         gates = network.add_matrix_multiply(step, none, w, transpose).get_output(0)
         again = network.add_matrix_multiply(h.get_output(0), none, u, transpose).get_output(0)
         gates = network.add_elementwise(gates, again, op.SUM).get_output(0)
@@ -208,8 +208,8 @@ def lstm(network, result, module, x, state=None):
         c.set_input(1, cell)
         every = loop.add_loop_output(out, trt.LoopOutput.CONCATENATE, 1)
         every.set_input(1, limit)
-        found = every.get_output(0)
-    return found
+        actual = every.get_output(0)
+    return actual
 
 
 class DatasetCalibrator(trt.IInt8EntropyCalibrator2):

@@ -98,9 +98,9 @@ def infer(engine, image):
     inputs, outputs, bindings, stream = common.allocate_buffers(engine)
     context = engine.create_execution_context()
     inputs[0].host = image.ravel()
-    found = [o.copy() for o in common.do_inference(context, engine, bindings, inputs, outputs, stream)]
+    results = [o.copy() for o in common.do_inference(context, engine, bindings, inputs, outputs, stream)]
     common.free_buffers(inputs, outputs, stream)
-    return found[0]
+    return results[0]
 
 
 def save(path, plan):

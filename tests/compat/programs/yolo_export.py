@@ -165,12 +165,12 @@ class Backend:
         kind = cudart.cudaMemcpyKind
         cuda(*cudart.cudaMemcpy(b.ptr, im.ctypes.data, im.nbytes, kind.cudaMemcpyHostToDevice))
         assert self.context.execute_v2([int(b.ptr) for b in self.bindings.values()])
-        found = {}
+        results = {}
         for b in (b for b in self.bindings.values() if not b.is_input):
-            found[b.name] = np.empty(b.shape, b.dtype)
-            to = found[b.name].ctypes.data
+            results[b.name] = np.empty(b.shape, b.dtype)
+            to = results[b.name].ctypes.data
             cuda(*cudart.cudaMemcpy(to, b.ptr, b.nbytes, kind.cudaMemcpyDeviceToHost))
-        return found
+        return results
 
 
 def areas(boxes):
@@ -195,14 +195,14 @@ def nms(boxes, scores):
     return sorted(kept, key=lambda d: -d[0])[: NMS["max_output_boxes"]]
 
 
-def check_detections(found, raw):
+def check_detections(actual, raw):
     """EfficientNMS gives what suppression in NumPy makes of the boxes and scores."""
-    for i in range(len(found["num_dets"])):
-        want, count = nms(raw["boxes"][i], raw["scores"][i]), int(found["num_dets"][i, 0])
+    for i in range(len(actual["num_dets"])):
+        want, count = nms(raw["boxes"][i], raw["scores"][i]), int(actual["num_dets"][i, 0])
         assert count == len(want) > 0, (count, len(want))
-        assert found["det_classes"][i, :count].tolist() == [c for _, c, _ in want]
-        np.testing.assert_allclose(found["det_scores"][i, :count], [s for s, _, _ in want], rtol=1e-5)
-        np.testing.assert_allclose(found["det_boxes"][i, :count], [b for _, _, b in want], atol=1e-3)
+        assert actual["det_classes"][i, :count].tolist() == [c for _, c, _ in want]
+        np.testing.assert_allclose(actual["det_scores"][i, :count], [s for s, _, _ in want], rtol=1e-5)
+        np.testing.assert_allclose(actual["det_boxes"][i, :count], [b for _, _, b in want], atol=1e-3)
 
 
 def differences(raw, exact):
@@ -225,10 +225,10 @@ def check_fp32(directory, raw, nms, images):
     session = onnxruntime.InferenceSession(str(directory / "raw.onnx"), providers=["CPUExecutionProvider"])
     for batch in (images, images[:1]):
         boxes, scores = session.run(["boxes", "scores"], {"images": batch})
-        found = raw(batch)
-        np.testing.assert_allclose(found["boxes"], boxes, atol=1e-3)
-        np.testing.assert_allclose(found["scores"], scores, atol=1e-4)
-        check_detections(nms(batch), found)
+        result = raw(batch)
+        np.testing.assert_allclose(result["boxes"], boxes, atol=1e-3)
+        np.testing.assert_allclose(result["scores"], scores, atol=1e-4)
+        check_detections(nms(batch), result)
 
 
 def main():
@@ -246,9 +246,9 @@ def main():
         raw, nms = export_all(directory, kind, {"half": True, "int8": kind == "int8"}, data)
         differs = differences(raw(images), exact)
         print(kind, "differs from FP32 by {:.1e} pixels, {:.1e} of scores".format(*differs))
-        assert all(found < limit for found, limit in zip(differs, LIMITS[kind], strict=True))
+        assert all(result < limit for result, limit in zip(differs, LIMITS[kind], strict=True))
         # FP16 is allowed: a processor to which it is no faster computes in float32.
-        assert all(found > 0 for found in differs) or kind == "fp16"
+        assert all(result > 0 for result in differs) or kind == "fp16"
         assert (nms(images)["num_dets"] > 0).all()
     if "int8" in kinds:
         assert (directory / "raw.cache").read_bytes().startswith(b"TRT-")

@@ -160,7 +160,7 @@ def build(logger: trt.ILogger) -> trt.IHostMemory:
 
 def run(plan: trt.IHostMemory, logger: trt.ILogger) -> None:
     runtime = trt.Runtime(logger)
-    for given in (
+    for value in (
         plan,
         bytes(plan),
         bytearray(plan),
@@ -168,7 +168,7 @@ def run(plan: trt.IHostMemory, logger: trt.ILogger) -> None:
         np.frombuffer(plan, np.uint8),
         Path("net.plan"),
     ):
-        runtime.deserialize_cuda_engine(given)
+        runtime.deserialize_cuda_engine(value)
     with open("net.plan", "rb") as g, mmap.mmap(g.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         engine = runtime.deserialize_cuda_engine(mapped)
     assert engine is not None
