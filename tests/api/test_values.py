@@ -60,9 +60,9 @@ def test_unknown_dims_have_rank_minus_1_and_no_length():
 
 def test_permutation_is_an_array_of_eight():
     order = trt.Permutation([1, 0])
-    assert (len(order), list(order), order.given) == (8, [1, 0, 2, 3, 4, 5, 6, 7], (1, 0))
+    assert (len(order), list(order), order.axes) == (8, [1, 0, 2, 3, 4, 5, 6, 7], (1, 0))
     order[2] = 2
-    assert order.given == (1, 0, 2)
+    assert order.axes == (1, 0, 2)
     with pytest.raises(ValueError, match=r"AR301.*9 axes, wanted at most 8"):
         trt.Permutation(range(9))
 
