@@ -133,11 +133,15 @@ class Reader:
                 "give the path of the model, and keep data in its folder",
             )
             raise GraphError("AR418", where, got, "a file in the model's folder", do)
-        file, root = (self.folder / path).resolve(), self.folder.resolve()
-        if not any(file.is_relative_to(place) for place in (root, *_stores(root))):
+        root = self.folder.resolve()
+        try:  # strictly: of a path through a circle of links, `resolve` leaves the rest unresolved
+            file = (self.folder / path).resolve(strict=True)
+        except FileNotFoundError:
+            file = None
+        if file and not any(file.is_relative_to(place) for place in (root, *_stores(root))):
             got = f"{location!r}, a link out of the folder"
             raise GraphError("AR418", where, got, "a file in the model's folder")
-        if not file.exists() or file.is_dir():
+        if not file or file.is_dir():
             raise GraphError(
                 "AR418", where, f"no file {shortened(location)!r}", "a file in the model's folder"
             )
