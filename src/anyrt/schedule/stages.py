@@ -10,9 +10,10 @@ items need, such as weights, keys and values, are computed before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from math import gcd, prod
+from typing import Final
 
 from anyrt.core.dims import Dim, as_symbol, bounds, depends, linear
 from anyrt.core.dtype import bits
@@ -27,7 +28,7 @@ from anyrt.schedule.positions import own, read
 from anyrt.schedule.scores import FLOAT
 from anyrt.schedule.step import AtItems, Shared
 
-ITEMS = 2  # items per core, so that none waits long for the last one
+ITEMS: Final = 2  # items per core, so that none waits long for the last one
 Cut = Mapping[int, int]  # axes along which an item has a part of a value, with the root's axes
 Parts = Callable[[Value, Cut], Sequence[Cut]]
 Gain = Callable[[AtItems, Machine], int]  # instructions that are saved
@@ -92,23 +93,18 @@ class _Search:
     def _after(self, value: Value) -> tuple[Value, ...]:
         """The elementwise functions of a value, in order, up to the last one that all others lead to, such as
         the end of a clamp, and at most up to one that is stored."""
-        inside, count = {value: None}, 1
-        while (user := self._next(value, inside)) is not None:
-            inside[user] = None
-            count = len(inside) if self._leaving(inside) == [user] else count
-        return tuple(inside)[1:count]
-
-    def _next(self, value: Value, inside: Collection[Value]) -> Value | None:
-        """The first elementwise user of values inside; None if there is none, or one of them is stored."""
-        leaving = self._leaving(inside)
-        users = (u for v in leaving for u in self.uses[v] if u not in inside)
-        user = min(users, key=self.places.__getitem__, default=value)
-        fits = is_each(user.compute) and not hides(user) and user.shape == value.shape
-        return user if fits and user is not value and not {*leaving} & (self.stored | self.kept) else None
-
-    def _leaving(self, inside: Collection[Value]) -> list[Value]:
-        """Those that are stored, or that others read, too."""
-        return [v for v in inside if v in self.stored or v in self.kept or not {*self.uses[v]} <= {*inside}]
+        inside, count, last, todo = [value], 1, 0, dict[int, Value]()
+        while inside[-1] not in self.stored and inside[-1] not in self.kept:
+            readers = {self.places[u]: u for u in self.uses[inside[-1]]}
+            if not (todo := todo | readers):
+                break
+            user = todo.pop(place := min(todo))
+            if not is_each(user.compute) or hides(user) or user.shape != value.shape:
+                break
+            inside.append(user)
+            last = max([last, *readers])  # reader of those before the user
+            count = len(inside) if last <= place else count
+        return tuple(inside[1:count])
 
     def _parts(self, value: Value, cut: Cut, after: Sequence[Value]) -> Mapping[Value, Cut]:
         """The contraction, and all values between it and its stages that nothing else reads."""

@@ -39,9 +39,7 @@ HEADER_LENGTH: Final = "inference-header-content-length"
 OPEN: Final = ("/v2/health/live", "/v2/health/ready", "/")
 LONG: Final = 1 << 18  # bytes of JSON that a thread reads, so that other requests continue
 PATIENT: Final = 0.05  # seconds between checks whether a client still waits
-HOST: Final = re.compile(
-    r"(?:https?://)?(\[[0-9a-f:]+\]|[^:/@]+)(?::\d+)?"
-)  # of an origin, or the header Host
+HOST: Final = re.compile(r"(?:https?://)?(\[[0-9a-f:]+\]|[^:/@]+)(?::\d+)?")  # of an origin or a Host header
 MODEL: Final = "/v2/models/{name}"
 VERSION: Final = MODEL + "/versions/{version}"
 REFUSED: Final = ("systemsharedmemory", "cudasharedmemory", "trace", "logging")
@@ -106,7 +104,9 @@ class OriginCheck:
         if origin is not None:
             named, host = (HOST.fullmatch(x.decode("latin-1")) for x in (origin, headers.get(b"host", b"")))
             if named is None or named[1] not in (host and host[1], *self._hosts):
-                refused = Refused(Reason.FORBIDDEN, "wanted a page of this server as origin, or none")
+                got = origin.decode("latin-1")[:100]
+                text = f"Origin: got {got!r}, wanted this server or none; --allow-host permits others"
+                refused = Refused(Reason.FORBIDDEN, text)
                 await _error(refused)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
