@@ -711,6 +711,25 @@ def test_embeddings_stay_codes_and_rows_are_decoded_as_they_are_gathered(kind, b
     np.testing.assert_allclose(actual.engine.run(x=at)["y"], expected[at], rtol=1e-6)
 
 
+@pytest.mark.parametrize("is_transposed", [False, True])
+@pytest.mark.parametrize("kind", [np.int8, np.uint8])
+def test_embeddings_of_bytes_stay_bytes(kind, is_transposed):
+    ends = np.iinfo(kind)
+    codes = RNG.integers(ends.min, ends.max + 1, (2048, 256)).astype(kind)
+    scale, zero = np.float32(0.03125), kind(ends.max - 3)
+    nodes = [helper.make_node("DequantizeLinear", ["c", "s", "z"], ["w"])]
+    if is_transposed:
+        nodes.append(helper.make_node("Transpose", ["w"], ["t"], perm=[1, 0]))
+    nodes.append(helper.make_node("Gather", ["t" if is_transposed else "w", "x"], ["y"], axis=is_transposed))
+    given = {"c": codes, "s": np.array(scale), "z": np.array(zero)}
+    actual = Built.of(model_of(nodes, given, element=np.int64, shape=[2, 5]))
+    assert memoryview(actual.engine.serialize()).nbytes <= codes.size + (1 << 16)
+    at = RNG.integers(0, 2048, (2, 5))
+    table = (codes.astype(np.float32) - zero) * scale
+    expected = np.take(table.T, at, 1) if is_transposed else table[at]
+    np.testing.assert_array_equal(actual.engine.run(x=at)["y"], expected)
+
+
 def test_a_table_is_gathered_from_and_multiplied_by():
     codes = RNG.integers(-8, 8, (512, 256))
     scale = RNG.uniform(0.01, 0.1, (512, 8)).astype(np.float32)

@@ -12,7 +12,7 @@ its scale, for many they decode a panel of weights (backends/cpu/strategies/cont
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import gcd
+from math import gcd, prod
 from typing import Final, TypeAlias, TypeVar
 
 from anyrt.core.dtype import bits, is_packed
@@ -24,6 +24,7 @@ from anyrt.prims import build
 from anyrt.prims.closed import constant
 from anyrt.prims.const import Const
 from anyrt.prims.contract import Contract
+from anyrt.prims.gather import Gather
 from anyrt.prims.map import CAST, Map, fn_of
 from anyrt.prims.reshape import Reshape
 from anyrt.prims.view import View
@@ -48,24 +49,22 @@ def split_codes(graph: Graph) -> Graph:
 
 
 def coded_bytes(graph: Graph) -> frozenset[Value]:
-    """Numbers of 8-bit codes that only products read: their codes stay codes, too."""
+    """Numbers of 8-bit codes that only products and lookups of rows read: their codes stay codes, too."""
     known: dict[Value, bool] = {}
     for v in graph.values:
         known[v] = isinstance(v.op, Const) or (bool(v.args) and all(known[a] for a in v.args))
     reads = {**users(graph), **{v: () for _, v in graph.outputs}}  # an output is read by no product
     casts = (v for v in known if known[v] and v.dtype is DataType.FLOAT and fn_of(v) == CAST)
-    return frozenset(v for v in casts if _are_bytes(v.args[0]) and _is_for_products(v, known, reads))
+    return frozenset(v for v in casts if _become_bytes(v.args[0]) and _is_decoded(v, known, reads))
 
 
-def _is_for_products(
-    value: Value, known: Mapping[Value, bool], reads: Mapping[Value, Sequence[Value]]
-) -> bool:
-    """True for weights that, with their scales, only products with other factors read."""
+def _is_decoded(value: Value, known: Mapping[Value, bool], reads: Mapping[Value, Sequence[Value]]) -> bool:
+    """True for weights that, with their scales, only products with other factors and lookups of rows read."""
     todo = [value]
     while todo:
         v = todo.pop()
         for user in reads[v]:
-            if isinstance(user.op, Contract) and not known[user] and _takes(user.op, v, user.args):
+            if not known[user] and (_looks_up(user, v) or _takes(user, v)):
                 continue
             if not known[user] or not isinstance(user.op, Map | View | Reshape):
                 return False
@@ -75,10 +74,19 @@ def _is_for_products(
     return True
 
 
-def _takes(op: Contract, value: Value, args: Sequence[Value]) -> bool:
+def _looks_up(user: Value, table: Value) -> bool:
+    """True if an inference reads some elements of the table, as embeddings do."""
+    return isinstance(user.op, Gather) and table is not user.args[1]
+
+
+def _takes(user: Value, value: Value) -> bool:
     """True for sums of float32 along one axis of weights that are not over windows of an image."""
-    mine, others = (op.left, op.right) if args[0] is value else (op.right, op.left)
-    other = args[1] if args[0] is value else args[0]
+    op = user.op
+    if not isinstance(op, Contract):
+        return False
+    is_left = user.args[0] is value
+    mine, others = (op.left, op.right) if is_left else (op.right, op.left)
+    other = user.args[1] if is_left else user.args[0]
     summed = [label for label in mine if label not in op.out]
     return op.dtype is DataType.FLOAT and len(summed) == 1 and not window_labels(other, others)
 
@@ -170,6 +178,11 @@ def _is_codes(value: Value) -> bool:
 
 def _are_bytes(value: Value) -> bool:
     return value.dtype in EIGHT and isinstance(value.op, Const) and value.op.blob.size > SMALL
+
+
+def _become_bytes(value: Value) -> bool:
+    """True for constants that folding makes such codes, as unsigned ones less 128."""
+    return value.dtype in EIGHT and prod(d for d in value.shape if isinstance(d, int)) > SMALL
 
 
 def _is_known(value: Value) -> bool:
