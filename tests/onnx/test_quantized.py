@@ -142,6 +142,56 @@ def test_codes_of_bytes_are_made_and_read_by_layers_of_their_own(dtype):
     assert {anyrt.LayerType.QUANTIZE, anyrt.LayerType.DEQUANTIZE} <= types
 
 
+READERS = {
+    "only numbers": ("y", "y = DequantizeLinear(q, s, z)", 0),
+    "numbers twice": ("y", "a = DequantizeLinear(q, s, z)  b = DequantizeLinear(q, t, z)  y = Add(a, b)", 0),
+    "a zero of the run": ("y", "w = Cast <to: int = 2> (v)  y = DequantizeLinear(q, s, w)", 0),
+    "an output": ("q, float[4] y", "y = DequantizeLinear(q, s, z)", 1),
+    "no zero": ("y", "y = DequantizeLinear(q, s)", 1),
+    "codes": ("y", "y = DequantizeLinear(q, s, z)  m = Max(q, z)", 1),
+    "a branch": (
+        "y",
+        "y = DequantizeLinear(q, s, z)  u = If (c) <then_branch = g () => (uint8[4] r) { r = Identity(q) }, "
+        "else_branch = h () => (uint8[4] r) { r = Max(q, z) }>",
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("readers", READERS)
+def test_codes_of_uint8_that_are_read_as_numbers_stay_int8(readers):
+    outputs, nodes, unsigned = READERS[readers]
+    kind = "uint8[4]" if outputs.startswith("q") else "float[4]"
+    text = f"""<ir_version: 9, opset_import: ["": 21]>
+    agraph (float[4] x, int32[1] v, bool c) => ({kind} {outputs})
+    <float s = {{0.5}}, float t = {{0.25}}, uint8 z = {{3}}> {{ q = QuantizeLinear(x, s, z)  {nodes} }}"""
+    model = onnx.parser.parse_model(text)
+    network = (builder := anyrt.Builder(anyrt.Logger())).create_network()
+    parser = anyrt.OnnxParser(network, anyrt.Logger())
+    assert parser.parse(model.SerializeToString()), [parser.get_error(i) for i in range(parser.num_errors)]
+    casts = [x for x in network if x.type is anyrt.LayerType.CAST and x.get_output(0).name == "q"]
+    assert len(casts) == unsigned
+    x = np.array([-3, 0.4, 7.5, 1000], np.float32)
+    given = {"x": x, "v": np.array([3], np.int32), "c": np.array(True)}
+    engine = anyrt.Runtime(anyrt.Logger()).deserialize_cuda_engine(
+        builder.build_serialized_network(network, builder.create_builder_config())
+    )
+    got = engine.run(**given)
+    expected = onnx.reference.ReferenceEvaluator(model).run(None, given)
+    for name, array in zip([o.name for o in model.graph.output], expected, strict=True):
+        np.testing.assert_array_equal(got[name], array)
+
+
+def test_int8_codes_with_a_zero_of_uint8_are_refused():
+    text = """<ir_version: 9, opset_import: ["": 17]> agraph (float[4] x) => (float[4] y)
+    <float s = {0.5}, int8 z = {3}, uint8 w = {3}>
+    { q = QuantizeLinear(x, s, z)  y = DequantizeLinear(q, s, w) }"""
+    network = anyrt.Builder(anyrt.Logger()).create_network()
+    parser = anyrt.OnnxParser(network, anyrt.Logger(anyrt.Logger.INTERNAL_ERROR))
+    assert not parser.parse(onnx.parser.parse_model(text).SerializeToString())
+    assert "AR203" in parser.get_error(0).desc()
+
+
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8])
 def test_products_of_codes_are_rounded_once_by_a_layer_and_give_the_codes_that_onnx_says(run, dtype):
     """Kernels know the codes of Quantize: other spellings of them take twice as many instructions."""

@@ -24,7 +24,7 @@ from anyrt.api.plugins.named import creator_of
 from anyrt.core.enums import DataType
 from anyrt.core.errors import AnyrtError, GraphError, NotSupportedError, ShapeError
 from anyrt.onnx.functions import Key, bound, function_of, is_function, key
-from anyrt.onnx.joined import Numbered, RanksDiffer, is_needed, ranked, with_rest
+from anyrt.onnx.joined import Numbered, RanksDiffer, is_needed, ranked, read_only_as_numbers, with_rest
 from anyrt.onnx.model import versions
 from anyrt.onnx.node import (
     BROADCASTS,
@@ -111,7 +111,8 @@ class Walk:
 
     opsets: the version of each domain; functions: those of the model; node_outputs: of each named node;
     stack: the functions and graphs that are being walked; times: how often each was; inner: nodes in them;
-    conditions: those of the branches among them.
+    conditions: those of the branches among them; moved: int8 codes that stand for uint8 codes less 128, which
+    do not have the names of these.
     """
 
     network: INetworkDefinition
@@ -122,6 +123,7 @@ class Walk:
     node_outputs: dict[str, list[Held]] = field(default_factory=dict)
     stack: tuple[str, ...] = ()
     named: set[ITensor] = field(default_factory=set)
+    moved: set[ITensor] = field(default_factory=set)
     times: Counter[tuple[str, ...]] = field(default_factory=Counter)
     inner: int = 0
     conditions: tuple[ITensor, ...] = ()
@@ -159,6 +161,7 @@ class Walk:
             got, do = f"over {MOST} nodes in functions and inner graphs", "call fewer functions in functions"
             raise NotSupportedError("AR901", self.stack[-1], got, "a smaller model", do)
         todo = list(enumerate(nodes))
+        numbers = read_only_as_numbers(nodes, results)
         while todo:
             (index, node), *todo = todo
             if any(scope.lost(name) for name in node.input):
@@ -168,7 +171,13 @@ class Walk:
                 node = ranked(node)
             before = self.network.num_layers
             try:
-                self._try(scope, node.output, partial(self.node, node, scope), index, node)
+                self._try(
+                    scope,
+                    node.output,
+                    partial(self.node, node, scope, not numbers.isdisjoint(node.output)),
+                    index,
+                    node,
+                )
             except RanksDiffer:
                 state_of(self.network).retract(before)
                 apart, whole = with_rest(node, todo, results)
@@ -208,7 +217,7 @@ class Walk:
         self.fail(failure)
         scope.failed.update(names)
 
-    def node(self, proto: NodeProto, scope: Scope) -> None:
+    def node(self, proto: NodeProto, scope: Scope, moves_codes: bool = False) -> None:
         """One node: by its importer, or as the function that it is."""
         held = [scope.find(name) for name in proto.input]
         name = key(proto)
@@ -222,6 +231,7 @@ class Walk:
             version = self.opsets.get(name[0], 1)
             around = self.stack, self.conditions
             node = Node(self.network, proto, version, held, bodies, self._array, *around)
+            node.moved = self.moved if moves_codes or name[1] == "DequantizeLinear" else None
             if node.version < BROADCASTS and node.has("axis") and node.attr("broadcast", 0):
                 node.arguments[1] = _placed(node.input(0), node.input(1), node.attr("axis", 0))
             outputs = [_plain(x) for x in self._described(node, importer)]
@@ -261,7 +271,7 @@ class Walk:
     def _settle(self, tensor: ITensor, name: str) -> None:
         """Judge the layer that makes it now, so that a mistake is this node's; name it where it is new."""
         state_of(self.network).expansion.value(state_of(tensor))
-        if tensor not in self.named and not tensor.is_network_input:
+        if tensor not in self.named and tensor not in self.moved and not tensor.is_network_input:
             self.named.add(tensor)
             tensor.name = name
 

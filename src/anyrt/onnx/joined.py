@@ -62,6 +62,24 @@ def is_needed(node: NodeProto, rest: Iterable[Numbered]) -> bool:
     return any(not outputs.isdisjoint(_read(other)) for _, other in rest)
 
 
+def read_only_as_numbers(nodes: Sequence[NodeProto], results: Iterable[str]) -> frozenset[str]:
+    """The codes of QuantizeLinear nodes that only DequantizeLinear nodes with a zero point read."""
+    codes = {name for n in nodes if _has_zero(n, "QuantizeLinear") for name in n.output}
+    codes.difference_update(results)
+    for node in nodes if codes else ():
+        codes.difference_update(node.input[1:] if _has_zero(node, "DequantizeLinear") else _read(node))
+    return frozenset(codes)
+
+
+def _has_zero(node: NodeProto, operator: str) -> bool:
+    return (
+        node.op_type == operator
+        and node.domain in ("", "ai.onnx")
+        and len(node.input) > 2
+        and node.input[2] != ""
+    )
+
+
 def _marked(node: NodeProto, attribute: str) -> NodeProto:
     copy = NodeProto()
     copy.CopyFrom(node)

@@ -59,7 +59,8 @@ class Node(Layers):
 
     version: of the operator set of its domain; arguments: its inputs, tensors and sequences; bodies: graphs
     among its attributes, which a call adds to the network; around: the names of the functions and graphs that
-    contain the node.
+    contain the node; moved: the int8 codes that stand for uint8 codes less 128, to which a node adds its own
+    if only DequantizeLinear reads them.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class Node(Layers):
         self._arrays = arrays
         self._attributes = {a.name: a for a in proto.attribute}
         self.outputs_named = tuple(proto.output)
+        self.moved: set[ITensor] | None = None
         self.conditions = tuple(map(self.tensor, conditions))  # those under which it runs, outermost first
 
     def wrapped(self, held: Held) -> Argument:

@@ -2,7 +2,8 @@
 
 y = dequantized(node, q, scale, zero)       # (q − zero) · scale
 q = quantized(node, y, scale, zero)         # round(y / scale) + zero, kept within the type
-Codes are int8 where layers have them; those of uint8 are moved by 128 for that.
+Codes are int8 where layers have them; those of uint8 are moved by 128 for that, and back unless only
+DequantizeLinear reads them.
 """
 
 from __future__ import annotations
@@ -132,7 +133,12 @@ def quantized(
     if native and x.dtype in REALS and scale.dtype in (x.dtype, FLOAT):
         narrow, at = (INT8, _moved(node, zero, scale)) if to is UINT8 else (to, zero)
         codes = _layer(node, "add_quantize", x, scale, at, narrow, grain)
-        return (codes.cast(INT32) + MOVED).cast(UINT8) if to is UINT8 else codes
+        if to is narrow:
+            return codes
+        if node.moved is None:
+            return (codes.cast(INT32) + MOVED).cast(UINT8)
+        node.moved.add(codes.it)
+        return codes
     steps = numbers(x) / beside(scale, x, grain).cast(FLOAT)
     if zero is not None and not is_float(to):
         steps = node.unary(UnaryOperation.ROUND, steps) + numbers(beside(zero, x, grain))
@@ -149,7 +155,7 @@ def dequantized(
 ) -> Tensor:
     """(x − zero) · scale."""
     grain = grain or Grain()
-    x, zero = _signed(node, x, zero)
+    x, zero = (x, _moved(node, zero, scale)) if _is_moved(node, x) else _signed(node, x, zero)
     native = _ends(x, scale, grain) and _is_native(node, x, x.dtype, scale, zero)
     if native and to in REALS and scale.dtype in REALS:
         if x.dtype is not UINT8:
@@ -158,6 +164,10 @@ def dequantized(
         return _layer(node, "add_dequantize", codes, scale, _moved(node, zero, scale), to, grain)
     steps = numbers(x) if zero is None else numbers(x) - numbers(beside(zero, x, grain))
     return (steps * beside(scale, x, grain).cast(FLOAT)).cast(to)
+
+
+def _is_moved(node: Node, x: Tensor) -> bool:
+    return node.moved is not None and x.it in node.moved
 
 
 def _signed(node: Node, x: Tensor, zero: Tensor | None) -> tuple[Tensor, Tensor | None]:
@@ -188,6 +198,8 @@ def _ends(x: Tensor, scale: Tensor, grain: Grain) -> bool:
 def _moved(node: Node, zero: Tensor | None, scale: Tensor) -> Tensor:
     """A zero point of uint8 as one of int8."""
     held = None if zero is None else node.held(zero)
+    if zero is not None and held is None:
+        return (zero.cast(INT32) - MOVED).cast(INT8)
     shape = scale.sizes if zero is None else zero.sizes
     codes = np.zeros(shape) if held is None else np.asarray(held.elements()).astype(np.float64).reshape(shape)
     return node.constant(codes - MOVED, INT8)
@@ -217,7 +229,8 @@ def dequantize_linear(node: Node) -> Tensor:
     """Numbers of the scale's type."""
     x, scale = node.input(0), node.input(1)
     to = node.dtype("output_dtype", scale.dtype)
-    return dequantized(node, x, scale, zero_of(node, x.dtype), to, grain_of(node))
+    narrow = UINT8 if _is_moved(node, x) else x.dtype
+    return dequantized(node, x, scale, zero_of(node, narrow), to, grain_of(node))
 
 
 # ---- products of codes ----------------------------------------------------------------------------
