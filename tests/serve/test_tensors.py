@@ -8,9 +8,9 @@ import pytest
 
 from anyrt.core.enums import DataType
 from anyrt.serve.refused import Limits, Reason, Refused
-from anyrt.serve.tensors import NAMES, Wanted, checked_shape, decode_bytes, decode_json, encode_json
+from anyrt.serve.tensors import NAMES, Input, checked_shape, decode_bytes, decode_json, encode_json
 
-X = Wanted("x", DataType.FLOAT, (-1, 3), (((1, 3), (4, 3)),))
+X = Input("x", DataType.FLOAT, (-1, 3), (((1, 3), (4, 3)),))
 LIMITS = Limits(tensor_elements=9)
 
 
@@ -55,7 +55,7 @@ def test_bytes_of_every_type_come_back(dtype):
         types.get(dtype) or {"BOOL": "bool", "FP32": "float32"}.get(NAMES[dtype], NAMES[dtype].lower())
     )
     x = np.array([[0, 1], [1, 0]]).astype(of)
-    found = decode_bytes(Wanted("x", dtype, (-1, 2)), (2, 2), x.tobytes())
+    found = decode_bytes(Input("x", dtype, (-1, 2)), (2, 2), x.tobytes())
     assert found.dtype == of
     np.testing.assert_array_equal(found, x)
 
@@ -68,7 +68,7 @@ def test_bytes_of_a_wrong_number_are_refused(size):
 
 
 def test_bool_holds_nothing_but_0_and_1():
-    assert "0 or 1" in refusal(decode_bytes, Wanted("b", DataType.BOOL, (-1,)), (1,), b"\2")[1]
+    assert "0 or 1" in refusal(decode_bytes, Input("b", DataType.BOOL, (-1,)), (1,), b"\2")[1]
 
 
 def test_json_is_flat_or_nested():
@@ -103,11 +103,11 @@ def test_deep_json_is_refused():
 
 @pytest.mark.parametrize("value", [128, -129, 1.5, 10**30])
 def test_integers_outside_of_a_type_are_refused(value):
-    assert refusal(decode_json, Wanted("i", DataType.INT8, (-1,)), (1,), [value])[0] is Reason.BAD
+    assert refusal(decode_json, Input("i", DataType.INT8, (-1,)), (1,), [value])[0] is Reason.BAD
 
 
 def test_half_types_and_nan_have_no_json():
-    half = Wanted("h", DataType.HALF, (-1,))
+    half = Input("h", DataType.HALF, (-1,))
     assert "send binary" in refusal(decode_json, half, (1,), [1])[1]
     assert "binary" in refusal(encode_json, "y", np.float16([1]), DataType.HALF)[1]
     assert "NaN" in refusal(encode_json, "y", np.float32([np.nan]), DataType.FLOAT)[1]

@@ -101,7 +101,7 @@ class Batcher:
         try:
             return self._together([self._request(arrays, 0)])[0]
         except FAULTS as error:
-            raise _told(error) from error
+            raise _refusal(error) from error
         finally:
             with self._changed:
                 self._running -= 1
@@ -123,8 +123,8 @@ class Batcher:
 
     def _work(self) -> None:
         while (group := self._take()) is not None:
-            if wanted := [r for r in group if self._is_wanted(r)]:
-                self._answer_all(wanted)
+            if waiting := [r for r in group if self._is_wanted(r)]:
+                self._answer_all(waiting)
             with self._changed:
                 self._running -= bool(group)
 
@@ -209,7 +209,7 @@ class Batcher:
                 for request in group:
                     self._answer([request])
             else:
-                group[0].answer.set_exception(_told(error))
+                group[0].answer.set_exception(_refusal(error))
             return
         for request, answer in zip(group, answers, strict=True):
             request.answer.set_result(answer)
@@ -266,7 +266,7 @@ def _split(outputs: Arrays, rows: Sequence[int]) -> list[Arrays]:
     ]
 
 
-def _told(error: BaseException) -> Refused:
+def _refusal(error: BaseException) -> Refused:
     if isinstance(error, Refused):
         return error
     if isinstance(error, MemoryError):

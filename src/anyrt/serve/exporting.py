@@ -29,8 +29,8 @@ def export_traces(names: Sequence[str]) -> None:
         return
     known = {e.name: e for e in entry_points(group=GROUP)}
     protocol = next((os.environ[n] for n in PROTOCOLS if os.environ.get(n)), "http/protobuf")
-    wanted = [OTLP.get(protocol, protocol) if n == "otlp" else n for n in names]
-    missing = [n for n in wanted if n not in known]
+    exporters = [OTLP.get(protocol, protocol) if n == "otlp" else n for n in names]
+    missing = [n for n in exporters if n not in known]
     if missing:
         do = "install the package of the exporter"
         raise ArgumentError("AR304", "OTEL_TRACES_EXPORTER", missing[0], ", ".join(sorted(known)), do)
@@ -38,6 +38,6 @@ def export_traces(names: Sequence[str]) -> None:
     if str(resource.attributes[SERVICE_NAME]).startswith("unknown_service"):
         resource = resource.merge(Resource({SERVICE_NAME: "anyrt"}))
     provider = TracerProvider(resource=resource)
-    for name in wanted:
+    for name in exporters:
         provider.add_span_processor(BatchSpanProcessor(known[name].load()()))
     trace.set_tracer_provider(provider)

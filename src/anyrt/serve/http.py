@@ -23,7 +23,6 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from anyrt.serve import service as told
 from anyrt.serve.inference import Asked, read_json, read_request, write_response
 from anyrt.serve.invariance import Arrays
 from anyrt.serve.logs import log
@@ -31,7 +30,7 @@ from anyrt.serve.metrics import page
 from anyrt.serve.models import Model
 from anyrt.serve.page import home
 from anyrt.serve.refused import Limits, Reason, Refused
-from anyrt.serve.service import Service
+from anyrt.serve.service import Service, configuration, metadata, server_metadata, statistics
 from anyrt.serve.tracing import span
 
 HEADER_LENGTH: Final = "inference-header-content-length"
@@ -116,13 +115,13 @@ class TokenCheck:
     """Accepts requests with the token, compared in constant time, and health probes."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
-        self._app, self._wanted = app, f"Bearer {token}".encode()
+        self._app, self._expected = app, f"Bearer {token}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Return 401, or pass the request on."""
         if scope["type"] == "http" and scope["path"] not in OPEN:
-            given = dict(scope["headers"]).get(b"authorization", b"")
-            if not hmac.compare_digest(given, self._wanted):
+            authorization = dict(scope["headers"]).get(b"authorization", b"")
+            if not hmac.compare_digest(authorization, self._expected):
                 refused = Refused(Reason.UNAUTHORISED, "wanted the header Authorization: Bearer TOKEN")
                 await _error(refused)(scope, receive, send)
                 return
@@ -169,7 +168,7 @@ def _whether(is_ready: bool, **more: str) -> Response:
 
 
 async def _server(service: Service, request: Request) -> Response:
-    return JSONResponse(told.server_metadata())
+    return JSONResponse(server_metadata())
 
 
 async def _metrics(service: Service, request: Request) -> Response:
@@ -185,7 +184,7 @@ def _place(request: Request) -> tuple[str, str]:
 
 
 async def _metadata(service: Service, request: Request) -> Response:
-    return JSONResponse(told.metadata(service, service.model(*_place(request))))
+    return JSONResponse(metadata(service, service.model(*_place(request))))
 
 
 async def _model_ready(service: Service, request: Request) -> Response:
@@ -194,24 +193,24 @@ async def _model_ready(service: Service, request: Request) -> Response:
 
 
 async def _config(service: Service, request: Request) -> Response:
-    config = told.configuration(service.model(*_place(request)))
+    config = configuration(service.model(*_place(request)))
     return JSONResponse(_numbers(MessageToDict(config, preserving_proto_field_name=True)))
 
 
-def _numbers(found: object, key: str = "") -> object:
+def _numbers(value: object, key: str = "") -> object:
     """Sizes and times as numbers, like Triton; protobuf writes those of 64 bits as strings."""
-    match found:
+    match value:
         case dict():
-            return {k: _numbers(v, k) for k, v in found.items()}
+            return {k: _numbers(v, k) for k, v in value.items()}
         case list():
-            return [_numbers(x, key) for x in found]
+            return [_numbers(x, key) for x in value]
         case str() if key in ("dims", "max_queue_delay_microseconds"):
-            return int(found)
-    return found
+            return int(value)
+    return value
 
 
 async def _stats(service: Service, request: Request) -> Response:
-    return JSONResponse(told.statistics(service, *_place(request)))
+    return JSONResponse(statistics(service, *_place(request)))
 
 
 async def _index(service: Service, request: Request) -> Response:
@@ -290,14 +289,14 @@ async def _or_gone(request: Request, work: Awaitable[Arrays]) -> Arrays:
         gone.cancel()
 
 
-def _length(given: str | None, total: int) -> int | None:
+def _length(header: str | None, total: int) -> int | None:
     """The length of the JSON, None: the whole body."""
-    if given is None:
+    if header is None:
         return None
-    if not (given.isascii() and given.isdigit() and len(given) < 12) or int(given) > total:
-        wanted = f"a number of at most {total}, the length of the body"
-        raise Refused(Reason.BAD, f"{HEADER_LENGTH}: got {given[:40]!r}, wanted {wanted}")
-    return int(given)
+    if not (header.isascii() and header.isdigit() and len(header) < 12) or int(header) > total:
+        limit = f"a number of at most {total}, the length of the body"
+        raise Refused(Reason.BAD, f"{HEADER_LENGTH}: got {header[:40]!r}, wanted {limit}")
+    return int(header)
 
 
 async def _body(request: Request, limits: Limits) -> bytes:
@@ -305,12 +304,12 @@ async def _body(request: Request, limits: Limits) -> bytes:
     declared = request.headers.get("content-length", "0")
     if declared.isdigit() and int(declared) > limits.body_bytes:
         raise _too_large(limits)
-    found, chunks = 0, []
+    count, chunks = 0, []
     try:
         async with asyncio.timeout(limits.body_seconds):
             async for chunk in request.stream():
-                found += len(chunk)
-                if found > limits.body_bytes:
+                count += len(chunk)
+                if count > limits.body_bytes:
                     raise _too_large(limits)
                 chunks.append(chunk)
     except TimeoutError:
@@ -331,11 +330,11 @@ def _decoded(body: bytes, request: Request, limits: Limits) -> bytes:
         raise Refused(Reason.TYPE, f"content-encoding {encoding[:40]!r}: wanted gzip, deflate or none")
     stream = zlib.decompressobj(zlib.MAX_WBITS | 32)
     try:
-        found = stream.decompress(body, limits.body_bytes)
+        decompressed = stream.decompress(body, limits.body_bytes)
     except zlib.error as error:
         raise Refused(Reason.BAD, f"the body is no {encoding}: {error}") from None
     if stream.unconsumed_tail:
         raise _too_large(limits)
     if not stream.eof:
         raise Refused(Reason.BAD, f"the body ends in the middle of its {encoding}")
-    return found
+    return decompressed

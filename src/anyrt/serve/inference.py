@@ -44,10 +44,10 @@ def read_request(model: Model, body: bytes, length: int | None, limits: Limits) 
     header = read_json(body if length is None else body[:length])
     parameters = _object(header.get("parameters", {}), "parameters")
     refuse_parameters("the request", parameters)
-    given = _tensors(header.get("inputs"), "inputs", limits)
-    every_input(model.wanted, [t["name"] for t in given])
+    tensors = _tensors(header.get("inputs"), "inputs", limits)
+    every_input(model.inputs, [t["name"] for t in tensors])
     rest = _Rest(memoryview(body)[len(body) if length is None else length :])
-    arrays = {t["name"]: _array(model, t, rest, limits) for t in given}
+    arrays = {t["name"]: _array(model, t, rest, limits) for t in tensors}
     rest.end()
     check_rows(model, arrays)
     binary = bool(parameters.get("binary_data_output", False))
@@ -68,22 +68,22 @@ def check_rows(model: Model, arrays: Mapping[str, Array]) -> None:
 def read_json(text: bytes) -> Json:
     """The object that a request is."""
     try:
-        found = json.loads(text)
+        request = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise Refused(Reason.BAD, f"the request is no JSON: {error}"[:300]) from None
-    return _object(found, "the request")
+    return _object(request, "the request")
 
 
-def _object(found: object, where: str) -> Json:
-    if not isinstance(found, dict):
+def _object(value: object, where: str) -> Json:
+    if not isinstance(value, dict):
         raise Refused(Reason.BAD, f"{where}: wanted a JSON object")
-    return found
+    return value
 
 
-def _tensors(found: object, where: str, limits: Limits) -> list[Json]:
-    if not isinstance(found, list) or len(found) > limits.tensors:
+def _tensors(values: object, where: str, limits: Limits) -> list[Json]:
+    if not isinstance(values, list) or len(values) > limits.tensors:
         raise Refused(Reason.BAD, f"{where}: wanted a list of at most {limits.tensors} tensors")
-    tensors = [_object(t, where) for t in found]
+    tensors = [_object(t, where) for t in values]
     if not all(isinstance(t.get("name"), str) for t in tensors):
         raise Refused(Reason.BAD, f"{where}: wanted a name for each tensor")
     return tensors
@@ -111,23 +111,23 @@ class _Rest:
 
 def _array(model: Model, tensor: Json, rest: _Rest, limits: Limits) -> Array:
     name = tensor["name"]
-    wanted = model.wanted[name]
+    declared = model.inputs[name]
     parameters = _object(tensor.get("parameters", {}), f"input {name!r}")
     refuse_parameters(f"input {name!r}", parameters)
-    shape = checked_shape(wanted, tensor.get("datatype"), tensor.get("shape"), limits)
+    shape = checked_shape(declared, tensor.get("datatype"), tensor.get("shape"), limits)
     if "binary_data_size" in parameters:
         if "data" in tensor:
             raise Refused(Reason.BAD, f"input {name!r}: got data and binary_data_size, wanted one of them")
-        return decode_bytes(wanted, shape, rest.take(name, parameters["binary_data_size"]))
-    return decode_json(wanted, shape, tensor.get("data"))
+        return decode_bytes(declared, shape, rest.take(name, parameters["binary_data_size"]))
+    return decode_json(declared, shape, tensor.get("data"))
 
 
-def _outputs(model: Model, found: object, binary: bool, limits: Limits) -> dict[str, bool]:
+def _outputs(model: Model, requested: object, binary: bool, limits: Limits) -> dict[str, bool]:
     known = [p.name for p in model.metadata.outputs]
-    if found is None or found == []:
+    if requested is None or requested == []:
         return dict.fromkeys(known, binary)
     asked = {}
-    for tensor in _tensors(found, "outputs", limits):
+    for tensor in _tensors(requested, "outputs", limits):
         name = tensor["name"]
         if name not in known:
             raise Refused(Reason.BAD, f"output {name[:80]!r}: wanted one of {', '.join(known)}")
@@ -144,13 +144,13 @@ def write_response(model: Model, asked: Asked, arrays: Mapping[str, Array]) -> t
     buffers: list[bytes] = []
     for name, is_binary in asked.outputs.items():
         array = arrays[name]
-        told: Json = {"name": name, "datatype": NAMES[types[name]], "shape": list(array.shape)}
+        output: Json = {"name": name, "datatype": NAMES[types[name]], "shape": list(array.shape)}
         if is_binary:
             buffers.append(np.ascontiguousarray(array).tobytes())
-            told["parameters"] = {"binary_data_size": len(buffers[-1])}
+            output["parameters"] = {"binary_data_size": len(buffers[-1])}
         else:
-            told["data"] = encode_json(name, array, types[name])
-        outputs.append(told)
+            output["data"] = encode_json(name, array, types[name])
+        outputs.append(output)
     header: Json = {"model_name": model.name, "model_version": model.version, "outputs": outputs}
     if asked.id:
         header["id"] = asked.id

@@ -32,8 +32,8 @@ _POOL: Final = _pool()
 
 def message_class(name: str) -> type[Message]:
     """The class of the messages of this name."""
-    found: type[Message] = message_factory.GetMessageClass(_POOL.FindMessageTypeByName(f"{PACKAGE}.{name}"))
-    return found
+    result: type[Message] = message_factory.GetMessageClass(_POOL.FindMessageTypeByName(f"{PACKAGE}.{name}"))
+    return result
 
 
 def methods() -> Iterator[MethodDescriptor]:

@@ -35,10 +35,10 @@ class Collector:
         models = list(self._service.repository.models())
 
         def metric(name: str, text: str, values: list[float]) -> Metric:
-            found = Metric(name, text, "unknown")
+            family = Metric(name, text, "unknown")
             for model, value in zip(models, values, strict=True):
-                found.add_sample(name, {"model": model.name, "version": model.version}, value)
-            return found
+                family.add_sample(name, {"model": model.name, "version": model.version}, value)
+            return family
 
         every = [m.statistics for m in models]
         for name, (key, text) in COUNTS.items():
@@ -61,5 +61,5 @@ def page(service: Service) -> bytes:
     """The text of the page."""
     registry = CollectorRegistry()
     registry.register(Collector(service))
-    found: bytes = generate_latest(registry)
-    return found
+    text: bytes = generate_latest(registry)
+    return text

@@ -24,7 +24,7 @@ from anyrt.serve.logs import log
 from anyrt.serve.refused import Limits, Reason, Refused
 from anyrt.serve.settings import Settings, read_settings
 from anyrt.serve.stats import Statistics
-from anyrt.serve.tensors import NAMES, Wanted
+from anyrt.serve.tensors import NAMES, Input
 from anyrt.serve.tracing import runs
 
 NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
@@ -53,7 +53,7 @@ class Model:
     predictor: Predictor
     batcher: Batcher
     statistics: Statistics
-    wanted: Mapping[str, Wanted]
+    inputs: Mapping[str, Input]
 
     def close(self) -> None:
         """Process the waiting requests, then release the engine."""
@@ -84,8 +84,8 @@ def open_model(path: Path, name: str, version: str, settings: Settings, options:
     predictor = Predictor(path, threads=options.threads, contexts=settings.instances)
     metadata = predictor.metadata()
     _check(metadata, settings, name)
-    wanted = {
-        p.name: Wanted(
+    inputs = {
+        p.name: Input(
             p.name,
             p.dtype,
             p.shape,
@@ -98,16 +98,16 @@ def open_model(path: Path, name: str, version: str, settings: Settings, options:
     trials = Trials(predictor.run, metadata.inputs, report) if settings.batch_invariant else None
     joins = settings.max_batch_size > 1
     batcher = Batcher(predictor.run, settings, options.limits, statistics, joins, trials, runs(name, version))
-    return Model(name, version, settings, metadata, predictor, batcher, statistics, wanted)
+    return Model(name, version, settings, metadata, predictor, batcher, statistics, inputs)
 
 
-def _check(found: Metadata, settings: Settings, name: str) -> None:
-    for port in (*found.inputs, *found.outputs):
+def _check(metadata: Metadata, settings: Settings, name: str) -> None:
+    for port in (*metadata.inputs, *metadata.outputs):
         if port.dtype not in NAMES:
             got, wanted = f"tensor {port.name!r} of {port.dtype.name}", f"one of {', '.join(NAMES.values())}"
             raise NotSupportedError("AR901", name, got, wanted, "cast it in the model")
     if settings.max_batch_size:
-        for port in (*found.inputs, *found.outputs):
+        for port in (*metadata.inputs, *metadata.outputs):
             if port.shape[:1] != (-1,):
                 do = "export it with an open first axis, or set max_batch_size to 0"
                 raise ArgumentError(
@@ -117,9 +117,9 @@ def _check(found: Metadata, settings: Settings, name: str) -> None:
                     "−1 as first size of each tensor",
                     do,
                 )
-    for told, ports in ((settings.inputs, found.inputs), (settings.outputs, found.outputs)):
+    for declared, ports in ((settings.inputs, metadata.inputs), (settings.outputs, metadata.outputs)):
         known = {p.name for p in ports}
-        for tensor, *_ in told:
+        for tensor, *_ in declared:
             if tensor not in known:
                 raise ArgumentError("AR304", f"{name}/{CONFIG}", repr(tensor), ", ".join(sorted(known)))
 
@@ -176,10 +176,10 @@ class Repository:
         return Entry(version, State.READY, "", model)
 
     def _entries(self, name: str) -> dict[str, Entry]:
-        found = self._models.get(name)
-        if found is None:
+        entries = self._models.get(name)
+        if entries is None:
             raise Refused(Reason.UNKNOWN, f"unknown model {name[:80]!r}")
-        return found
+        return entries
 
     def model(self, name: str, version: str = "") -> Model:
         """The requested version, otherwise the latest; Refused if it does not exist or is not ready."""
@@ -205,16 +205,16 @@ class Repository:
 
     def index(self, ready: bool = False) -> list[dict[str, str]]:
         """Every version, with its state."""
-        found = [(n, e) for n, entries in list(self._models.items()) for e in entries.values()]
+        versions = [(n, e) for n, entries in list(self._models.items()) for e in entries.values()]
         return [
             {"name": n, "version": e.version, "state": e.state.value, "reason": e.reason}
-            for n, e in found
+            for n, e in versions
             if e.state is State.READY or not ready
         ]
 
     def is_ready(self) -> bool:
         """Whether all configured models are ready."""
-        entries = [e for found in list(self._models.values()) for e in found.values()]
+        entries = [e for versions in list(self._models.values()) for e in versions.values()]
         return all(e.state is State.READY or e.reason == "unloaded" for e in entries)
 
 
@@ -236,8 +236,8 @@ class Source:
         if self.single is not None:
             return [self.single[0]]
         assert self.root is not None, "one of both is there"
-        with os.scandir(self.root) as found:
-            names = [e.name for e in found if e.is_dir(follow_symlinks=False) and NAME.fullmatch(e.name)]
+        with os.scandir(self.root) as folders:
+            names = [e.name for e in folders if e.is_dir(follow_symlinks=False) and NAME.fullmatch(e.name)]
         return sorted(names)
 
     def versions(self, name: str) -> tuple[Settings, dict[str, Path]]:
@@ -247,8 +247,8 @@ class Source:
         assert self.root is not None, "one of both is there"
         folder = self.root / name
         settings = read_settings(_text(folder / CONFIG), name)
-        with os.scandir(folder) as found:
-            every = [e.name for e in found if e.is_dir(follow_symlinks=False) and VERSION.fullmatch(e.name)]
+        with os.scandir(folder) as folders:
+            every = [e.name for e in folders if e.is_dir(follow_symlinks=False) and VERSION.fullmatch(e.name)]
         files = {v: f for v in sorted(every, key=int) if (f := _file(folder / v)) is not None}
         return settings, _chosen(files, settings)
 
@@ -265,8 +265,8 @@ def _chosen(files: dict[str, Path], settings: Settings) -> dict[str, Path]:
 
 def _file(folder: Path) -> Path | None:
     """The model of a version: a regular file, no link."""
-    found = [folder / f for f in FILES if _is_regular(folder / f)]
-    return found[0] if found else None
+    files = [folder / f for f in FILES if _is_regular(folder / f)]
+    return files[0] if files else None
 
 
 def _is_regular(path: Path) -> bool:

@@ -89,8 +89,8 @@ function row(entry, model, stats, buckets) {
   add(tr, 'td', entry.name); add(tr, 'td', entry.version);
   add(tr, 'td', entry.state + (entry.reason ? ': ' + entry.reason : ''), entry.state === 'READY' ? '' : 'bad');
   for (const ports of [model ? model.inputs : [], model ? model.outputs : []]) add(tr, 'td', ports.map(port).join('; '));
-  const told = stats ? [stats.inference_stats.success.count, stats.inference_stats.fail.count, stats.inference_count, stats.execution_count] : ['', '', '', ''];
-  for (const n of told) add(tr, 'td', n, 'n');
+  const counts = stats ? [stats.inference_stats.success.count, stats.inference_stats.fail.count, stats.inference_count, stats.execution_count] : ['', '', '', ''];
+  for (const n of counts) add(tr, 'td', n, 'n');
   add(tr, 'td', within(buckets, 0.5), 'n'); add(tr, 'td', within(buckets, 0.99), 'n');
   draw(add(tr, 'td'), buckets);
 }

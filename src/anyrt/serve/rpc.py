@@ -16,13 +16,20 @@ from google.protobuf.json_format import ParseDict
 from google.protobuf.message import DecodeError, Message
 
 from anyrt.core.enums import DataType
-from anyrt.serve import service as told
 from anyrt.serve.inference import check_rows
 from anyrt.serve.messages import SERVICE, message_class, methods
 from anyrt.serve.models import Model
 from anyrt.serve.refused import Limits, Reason, Refused
-from anyrt.serve.service import Service, refuse_parameters, seconds_of
-from anyrt.serve.tensors import NAMES, Array, Wanted, checked_shape, decode_bytes, decode_json, every_input
+from anyrt.serve.service import (
+    Service,
+    configuration,
+    metadata,
+    refuse_parameters,
+    seconds_of,
+    server_metadata,
+    statistics,
+)
+from anyrt.serve.tensors import NAMES, Array, Input, checked_shape, decode_bytes, decode_json, every_input
 from anyrt.serve.tracing import span
 
 Proto = Any  # protobuf creates its classes at run time
@@ -108,8 +115,8 @@ def _read(reads: Callable[[bytes], Message], data: bytes) -> Proto:
 async def _check_token(token: str | None, context: Context) -> None:
     if token is None:
         return
-    given = dict(context.invocation_metadata() or ()).get("authorization", "")
-    held = given if isinstance(given, bytes) else given.encode()
+    authorization = dict(context.invocation_metadata() or ()).get("authorization", "")
+    held = authorization if isinstance(authorization, bytes) else authorization.encode()
     if not hmac.compare_digest(held, f"Bearer {token}".encode()):
         await context.abort(
             grpc.StatusCode.UNAUTHENTICATED, "wanted the metadata authorization: Bearer TOKEN"
@@ -144,20 +151,20 @@ def _status(reason: Reason | None) -> dict[str, int]:
 
 
 def _message(proto: Proto) -> Message:
-    found: Message = proto
-    return found
+    message: Message = proto
+    return message
 
 
-def _made(name: str, facts: Mapping[str, object]) -> Message:
+def _response(name: str, facts: Mapping[str, object]) -> Message:
     return _message(ParseDict(dict(facts), message_class(name)()))
 
 
 async def _live(service: Service, request: Proto) -> Message:
-    return _made("ServerLiveResponse", {"live": True})
+    return _response("ServerLiveResponse", {"live": True})
 
 
 async def _ready(service: Service, request: Proto) -> Message:
-    return _made("ServerReadyResponse", {"ready": service.is_ready})
+    return _response("ServerReadyResponse", {"ready": service.is_ready})
 
 
 async def _model_ready(service: Service, request: Proto) -> Message:
@@ -166,50 +173,50 @@ async def _model_ready(service: Service, request: Proto) -> Message:
     except Refused as refused:
         if refused.reason is not Reason.BUSY:
             raise
-        return _made("ModelReadyResponse", {"ready": False})
-    return _made("ModelReadyResponse", {"ready": not service.is_draining})
+        return _response("ModelReadyResponse", {"ready": False})
+    return _response("ModelReadyResponse", {"ready": not service.is_draining})
 
 
 async def _server(service: Service, request: Proto) -> Message:
-    return _made("ServerMetadataResponse", told.server_metadata())
+    return _response("ServerMetadataResponse", server_metadata())
 
 
 async def _metadata(service: Service, request: Proto) -> Message:
-    found = told.metadata(service, service.model(request.name, request.version))
-    return _made("ModelMetadataResponse", found)
+    facts = metadata(service, service.model(request.name, request.version))
+    return _response("ModelMetadataResponse", facts)
 
 
 async def _config(service: Service, request: Proto) -> Message:
     answer: Proto = message_class("ModelConfigResponse")()
-    answer.config.CopyFrom(told.configuration(service.model(request.name, request.version)))
+    answer.config.CopyFrom(configuration(service.model(request.name, request.version)))
     return _message(answer)
 
 
 async def _statistics(service: Service, request: Proto) -> Message:
-    return _made("ModelStatisticsResponse", told.statistics(service, request.name, request.version))
+    return _response("ModelStatisticsResponse", statistics(service, request.name, request.version))
 
 
 async def _index(service: Service, request: Proto) -> Message:
-    return _made("RepositoryIndexResponse", {"models": service.repository.index(request.ready)})
+    return _response("RepositoryIndexResponse", {"models": service.repository.index(request.ready)})
 
 
 async def _load(service: Service, request: Proto) -> Message:
     if request.parameters:
         raise Refused(Reason.NOT_SUPPORTED, "parameters of a load are not supported; change the repository")
     await service.change(request.model_name, load=True)
-    return _made("RepositoryModelLoadResponse", {})
+    return _response("RepositoryModelLoadResponse", {})
 
 
 async def _unload(service: Service, request: Proto) -> Message:
     await service.change(request.model_name, load=False)
-    return _made("RepositoryModelUnloadResponse", {})
+    return _response("RepositoryModelUnloadResponse", {})
 
 
 async def _infer(service: Service, request: Proto) -> Message:
     model = service.model(request.model_name, request.model_version)
     parameters = _plain(request.parameters)
     refuse_parameters("the request", parameters)
-    wanted = _wanted_outputs(model, request)
+    names = _output_names(model, request)
     arrays = _arrays(model, request, service.limits)
     seconds, outputs = seconds_of(parameters), service.at_once(model, arrays)
     if outputs is None:
@@ -217,14 +224,14 @@ async def _infer(service: Service, request: Proto) -> Message:
     answer: Proto = message_class("ModelInferResponse")()
     answer.model_name, answer.model_version, answer.id = model.name, model.version, request.id
     types = {p.name: p.dtype for p in model.metadata.outputs}
-    for name in wanted:
+    for name in names:
         array = outputs[name]
         answer.outputs.add(name=name, datatype=NAMES[types[name]], shape=array.shape)
         answer.raw_output_contents.append(np.ascontiguousarray(array).tobytes())
     return _message(answer)
 
 
-def _wanted_outputs(model: Model, request: Proto) -> list[str]:
+def _output_names(model: Model, request: Proto) -> list[str]:
     known = [p.name for p in model.metadata.outputs]
     for output in request.outputs:
         if output.name not in known:
@@ -234,28 +241,30 @@ def _wanted_outputs(model: Model, request: Proto) -> list[str]:
 
 
 def _arrays(model: Model, request: Proto, limits: Limits) -> dict[str, Array]:
-    given, raw = list(request.inputs), list(request.raw_input_contents)
-    if len(given) > limits.tensors:
-        raise Refused(Reason.BAD, f"{len(given)} inputs: wanted at most {limits.tensors}")
-    every_input(model.wanted, [t.name for t in given])
-    if raw and len(raw) != len(given):
+    tensors, raw = list(request.inputs), list(request.raw_input_contents)
+    if len(tensors) > limits.tensors:
+        raise Refused(Reason.BAD, f"{len(tensors)} inputs: wanted at most {limits.tensors}")
+    every_input(model.inputs, [t.name for t in tensors])
+    if raw and len(raw) != len(tensors):
         raise Refused(
-            Reason.BAD, f"raw_input_contents: got {len(raw)}, wanted one for each of {len(given)} inputs"
+            Reason.BAD, f"raw_input_contents: got {len(raw)}, wanted one for each of {len(tensors)} inputs"
         )
     arrays = {}
-    for k, tensor in enumerate(given):
+    for k, tensor in enumerate(tensors):
         refuse_parameters(f"input {tensor.name!r}", _plain(tensor.parameters))
-        wanted = model.wanted[tensor.name]
-        shape = checked_shape(wanted, tensor.datatype, list(tensor.shape), limits)
-        arrays[tensor.name] = decode_bytes(wanted, shape, raw[k]) if raw else _contents(wanted, shape, tensor)
+        declared = model.inputs[tensor.name]
+        shape = checked_shape(declared, tensor.datatype, list(tensor.shape), limits)
+        arrays[tensor.name] = (
+            decode_bytes(declared, shape, raw[k]) if raw else _contents(declared, shape, tensor)
+        )
     check_rows(model, arrays)
     return arrays
 
 
-def _contents(wanted: Wanted, shape: tuple[int, ...], tensor: Proto) -> Array:
+def _contents(declared: Input, shape: tuple[int, ...], tensor: Proto) -> Array:
     """The array of a tensor's typed contents."""
-    name = CONTENTS.get(wanted.dtype)
-    return decode_json(wanted, shape, list(getattr(tensor.contents, name)) if name else None)
+    name = CONTENTS.get(declared.dtype)
+    return decode_json(declared, shape, list(getattr(tensor.contents, name)) if name else None)
 
 
 def _plain(parameters: Proto) -> dict[str, object]:

@@ -114,12 +114,12 @@ def refuse_parameters(where: str, parameters: Mapping[str, object]) -> None:
 
 def seconds_of(parameters: Mapping[str, object]) -> float | None:
     """The `timeout` of a request, in microseconds."""
-    found = parameters.get("timeout")
-    if found is None or found == 0:
+    microseconds = parameters.get("timeout")
+    if microseconds is None or microseconds == 0:
         return None
-    if not isinstance(found, int) or found < 0:
+    if not isinstance(microseconds, int) or microseconds < 0:
         raise Refused(Reason.BAD, "parameter timeout: wanted microseconds, a number of 0 and more")
-    return found / 1e6
+    return microseconds / 1e6
 
 
 def server_metadata() -> dict[str, object]:
@@ -148,11 +148,11 @@ def configuration(model: Model) -> Message:
     settings, batched = model.settings, model.settings.max_batch_size > 0
     config.name, config.platform, config.backend = model.name, PLATFORM, PLATFORM
     config.max_batch_size = settings.max_batch_size
-    for told, ports in ((config.input, model.metadata.inputs), (config.output, model.metadata.outputs)):
+    for tensors, ports in ((config.input, model.metadata.inputs), (config.output, model.metadata.outputs)):
         for port in ports:
             kind = config.DESCRIPTOR.file.enum_types_by_name["DataType"]
             number = kind.values_by_name[f"TYPE_{NAMES[port.dtype]}"].number
-            told.add(name=port.name, data_type=number, dims=port.shape[batched:])
+            tensors.add(name=port.name, data_type=number, dims=port.shape[batched:])
     if settings.max_batch_size > 1:
         config.dynamic_batching.preferred_batch_size.extend(settings.preferred)
         config.dynamic_batching.max_queue_delay_microseconds = round(settings.delay_seconds * 1e6)

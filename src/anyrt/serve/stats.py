@@ -81,7 +81,7 @@ class Statistics:
                 "execution_count": self.execution_count,
                 "inference_stats": {k: d.as_json() for k, d in self.durations.items()},
                 "batch_stats": [
-                    {"batch_size": n, **{k: d.as_json() for k, d in found.items()}}
-                    for n, found in sorted(self.batches.items())
+                    {"batch_size": n, **{k: d.as_json() for k, d in durations.items()}}
+                    for n, durations in sorted(self.batches.items())
                 ],
             }

@@ -1,6 +1,6 @@
 """Arrays of requests: from JSON, from bytes, and back; arrays that do not match a port are rejected.
 
-`Wanted` describes an input of a model; sizes are checked before anything is allocated.
+`Input` describes an input of a model; sizes are checked before anything is allocated.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TAKEN: Final = {"b": "b", "u": "ui", "i": "ui", "f": "uif"}
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Input:
     """An input: its type, its shape with −1 for dynamic dimensions, and the least and largest shapes of
     profiles."""
 
@@ -49,75 +49,75 @@ class Wanted:
     ranges: tuple[tuple[Sequence[int], Sequence[int]], ...] = ()
 
 
-def checked_shape(wanted: Wanted, datatype: object, shape: object, limits: Limits) -> tuple[int, ...]:
+def checked_shape(declared: Input, datatype: object, shape: object, limits: Limits) -> tuple[int, ...]:
     """The shape in a request, if the model accepts it."""
-    name = wanted.name
+    name = declared.name
     if datatype == "BYTES":
         raise Refused(Reason.NOT_SUPPORTED, f"input {name!r}: BYTES is not supported")
-    if datatype != NAMES[wanted.dtype]:
-        raise Refused(Reason.BAD, f"input {name!r}: got {_short(datatype)}, wanted {NAMES[wanted.dtype]}")
+    if datatype != NAMES[declared.dtype]:
+        raise Refused(Reason.BAD, f"input {name!r}: got {_short(datatype)}, wanted {NAMES[declared.dtype]}")
     if not isinstance(shape, Sequence) or not all(type(n) is int and 0 <= n < 1 << 31 for n in shape):
         raise Refused(Reason.BAD, f"input {name!r}: got shape {_short(shape)}, wanted sizes of 0 and more")
-    found = tuple(shape)
-    fits = len(found) == len(wanted.shape) and all(
-        w in (-1, n) for w, n in zip(wanted.shape, found, strict=False)
+    sizes = tuple(shape)
+    fits = len(sizes) == len(declared.shape) and all(
+        w in (-1, n) for w, n in zip(declared.shape, sizes, strict=False)
     )
     if not fits:
-        raise Refused(Reason.BAD, f"input {name!r}: got shape {_short(found)}, wanted {list(wanted.shape)}")
-    if wanted.ranges and not any(_inside(found, *r) for r in wanted.ranges):
-        raise Refused(Reason.BAD, f"input {name!r}: got shape {list(found)}, which is outside all profiles")
-    if math.prod(found) > limits.tensor_elements:
+        raise Refused(Reason.BAD, f"input {name!r}: got shape {_short(sizes)}, wanted {list(declared.shape)}")
+    if declared.ranges and not any(_inside(sizes, *r) for r in declared.ranges):
+        raise Refused(Reason.BAD, f"input {name!r}: got shape {list(sizes)}, which is outside all profiles")
+    if math.prod(sizes) > limits.tensor_elements:
         most = f"at most {limits.tensor_elements} elements"
-        raise Refused(Reason.TOO_LARGE, f"input {name!r}: got shape {list(found)}, wanted {most}")
-    return found
+        raise Refused(Reason.TOO_LARGE, f"input {name!r}: got shape {list(sizes)}, wanted {most}")
+    return sizes
 
 
 def _inside(shape: Sequence[int], least: Sequence[int], most: Sequence[int]) -> bool:
     return all(a <= n <= b for a, n, b in zip(least, shape, most, strict=True))
 
 
-def decode_bytes(wanted: Wanted, shape: tuple[int, ...], data: memoryview | bytes) -> Array:
+def decode_bytes(declared: Input, shape: tuple[int, ...], data: memoryview | bytes) -> Array:
     """The array with the elements `data`, little-endian and row-major; a view of these bytes."""
-    dtype = numpy_dtype(wanted.dtype)
+    dtype = numpy_dtype(declared.dtype)
     expected = math.prod(shape) * dtype.itemsize
     if len(data) != expected:
         raise Refused(
-            Reason.BAD, f"input {wanted.name!r}: got {len(data)} bytes, wanted {expected} for {list(shape)}"
+            Reason.BAD, f"input {declared.name!r}: got {len(data)} bytes, wanted {expected} for {list(shape)}"
         )
-    if wanted.dtype is DataType.BOOL and np.frombuffer(data, np.uint8).max(initial=0) > 1:
-        raise Refused(Reason.BAD, f"input {wanted.name!r}: got bytes above 1, wanted 0 or 1 for BOOL")
+    if declared.dtype is DataType.BOOL and np.frombuffer(data, np.uint8).max(initial=0) > 1:
+        raise Refused(Reason.BAD, f"input {declared.name!r}: got bytes above 1, wanted 0 or 1 for BOOL")
     return np.frombuffer(data, dtype).reshape(shape)
 
 
-def decode_json(wanted: Wanted, shape: tuple[int, ...], data: object) -> Array:
+def decode_json(declared: Input, shape: tuple[int, ...], data: object) -> Array:
     """The array of a list of numbers, flat or nested by the shape."""
-    name, dtype = wanted.name, numpy_dtype(wanted.dtype)
-    if wanted.dtype in BINARY_ONLY:
-        raise Refused(Reason.BAD, f"input {name!r}: {NAMES[wanted.dtype]} has no JSON; send binary data")
+    name, dtype = declared.name, numpy_dtype(declared.dtype)
+    if declared.dtype in BINARY_ONLY:
+        raise Refused(Reason.BAD, f"input {name!r}: {NAMES[declared.dtype]} has no JSON; send binary data")
     count = math.prod(shape)
     if not isinstance(data, list):
         raise Refused(Reason.BAD, f"input {name!r}: got no data, wanted a list of {count} numbers")
     try:
-        found = np.asarray(data) if data else np.empty(0, dtype)
-        kind = found.dtype.kind
-        taken = kind in _TAKEN[dtype.kind] and found.shape in ((count,), shape)
-        if not taken and not (found.size == count == 0):
-            wanted_text = f"{count} numbers for {NAMES[wanted.dtype]} {list(shape)}, flat or nested"
-            raise Refused(Reason.BAD, f"input {name!r}: got {_what(found)}, wanted {wanted_text}")
+        numbers = np.asarray(data) if data else np.empty(0, dtype)
+        kind = numbers.dtype.kind
+        taken = kind in _TAKEN[dtype.kind] and numbers.shape in ((count,), shape)
+        if not taken and not (numbers.size == count == 0):
+            wanted = f"{count} numbers for {NAMES[declared.dtype]} {list(shape)}, flat or nested"
+            raise Refused(Reason.BAD, f"input {name!r}: got {_what(numbers)}, wanted {wanted}")
         if dtype.kind in "ui":
-            found = _in_range(name, found, dtype)
+            numbers = _in_range(name, numbers, dtype)
         with np.errstate(over="ignore"):
-            return found.astype(dtype).reshape(shape)
+            return numbers.astype(dtype).reshape(shape)
     except (ValueError, OverflowError, RecursionError) as error:
         raise Refused(Reason.BAD, f"input {name!r}: data makes no array ({error})") from None
 
 
-def _in_range(name: str, found: Array, dtype: np.dtype[Any]) -> Array:  # Any: integers of any width
+def _in_range(name: str, numbers: Array, dtype: np.dtype[Any]) -> Array:  # Any: integers of any width
     info = np.iinfo(dtype)
-    if found.size and not (info.min <= int(found.min()) and int(found.max()) <= info.max):
-        got = f"numbers from {found.min()} to {found.max()}"
+    if numbers.size and not (info.min <= int(numbers.min()) and int(numbers.max()) <= info.max):
+        got = f"numbers from {numbers.min()} to {numbers.max()}"
         raise Refused(Reason.BAD, f"input {name!r}: got {got}, wanted {info.min} to {info.max}")
-    return found
+    return numbers
 
 
 def encode_json(name: str, array: Array, dtype: DataType) -> list[object]:
@@ -128,18 +128,18 @@ def encode_json(name: str, array: Array, dtype: DataType) -> list[object]:
         raise Refused(
             Reason.BAD, f"output {name!r} has NaN or infinity, which JSON has not; ask for binary data"
         )
-    found: list[object] = array.reshape(-1).tolist()
-    return found
+    elements: list[object] = array.reshape(-1).tolist()
+    return elements
 
 
-def every_input(wanted: Mapping[str, Wanted], given: Sequence[str]) -> None:
+def every_input(inputs: Mapping[str, Input], names: Sequence[str]) -> None:
     """Rejects inputs that are unknown, duplicate or missing."""
-    for name in given:
-        if name not in wanted:
-            raise Refused(Reason.BAD, f"input {_short(name)}: wanted one of {', '.join(wanted)}")
-    if len(set(given)) != len(given):
+    for name in names:
+        if name not in inputs:
+            raise Refused(Reason.BAD, f"input {_short(name)}: wanted one of {', '.join(inputs)}")
+    if len(set(names)) != len(names):
         raise Refused(Reason.BAD, "an input is given twice")
-    missing = [n for n in wanted if n not in given]
+    missing = [n for n in inputs if n not in names]
     if missing:
         raise Refused(Reason.BAD, f"input {missing[0]!r} is missing")
 
@@ -149,5 +149,5 @@ def _short(x: object) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def _what(found: Array) -> str:
-    return f"{found.dtype.name} of shape {list(found.shape)}"[:120]
+def _what(array: Array) -> str:
+    return f"{array.dtype.name} of shape {list(array.shape)}"[:120]

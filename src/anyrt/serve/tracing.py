@@ -93,5 +93,5 @@ class Runs:
 
 def runs(name: str, version: str) -> Runs | None:
     """The recorder of a model, None: nothing is recorded."""
-    found = tracer()
-    return None if found is None else Runs(found, {"anyrt.model": name, "anyrt.version": version})
+    recorder = tracer()
+    return None if recorder is None else Runs(recorder, {"anyrt.model": name, "anyrt.version": version})
