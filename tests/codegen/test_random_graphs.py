@@ -17,7 +17,7 @@ from anyrt.core.dimvalues import evaluate
 from anyrt.core.dtype import is_float
 from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE
-from anyrt.ir.counted import told
+from anyrt.ir.counted import computed_sizes
 from anyrt.passes import PASSES, passes_for
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.ports import port_names
@@ -68,7 +68,7 @@ def whole_run(loaded, sizes, original):
     trial.run()
     assert not trial.overrun()
     held = {value: feeds[name] for name, value in original.inputs}
-    for sym, value in told(original):
+    for sym, value in computed_sizes(original):
         number = reference(value, held, sizes, NARROW)
         if not number.exact:
             return {}

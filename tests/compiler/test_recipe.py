@@ -81,7 +81,7 @@ def test_weights_that_the_engine_holds_as_they_are_need_not_be_given():
 def test_single_numbers_stay_where_weights_are_those_of_the_build():
     one, many = Blob(np.ones(1, np.float32), F, origin=Origin(None, False)), given(2)
     plan, _ = plan_of({"one": one, "many": many}, one, many, is_free=False)
-    assert plan.refit.made == ("many",)
+    assert plan.refit.derived == ("many",)
 
 
 @pytest.mark.parametrize(

@@ -195,7 +195,7 @@ def test_verification_draws_what_is_no_number():
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(SCALARS, "abs", wrong)
         (actual,) = verify(lowered(graph), host(), [{}])
-    assert (actual.element.got, actual.element.wanted[:3]) == ("1.0", "nan")
+    assert (actual.element.got, actual.element.expected[:3]) == ("1.0", "nan")
 
 
 def test_verification_finds_nan_that_a_mask_should_hide(monkeypatch):

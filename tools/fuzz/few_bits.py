@@ -104,7 +104,7 @@ def _is_endless(case: Case, result: Mismatch) -> bool:
     """True for what is infinite instead of NaN where rows are int8: a block's scale that is infinite
     multiplies the block's sum, not its products, which infinities of both signs would be among."""
     at = result.element
-    return case.level == 4 and at is not None and "inf" in at.got and at.wanted.startswith("nan")
+    return case.level == 4 and at is not None and "inf" in at.got and at.expected.startswith("nan")
 
 
 def _on(machine: str) -> AbstractContextManager[Any]:  # Any: what is entered is not asked

@@ -24,7 +24,7 @@ from anyrt.ir.program import Call, Module, every
 from anyrt.plan.program import Compiled
 
 S = TypeVar("S", covariant=True)  # strategies, whose type scheduling defines (schedule/step.py)
-Told: TypeAlias = Callable[[int, int], None]  # (compiled kernels, all kernels)
+ReportProgress: TypeAlias = Callable[[int, int], None]  # (compiled kernels, all kernels)
 
 
 class Store(Protocol):
@@ -134,7 +134,7 @@ class NativeTarget(Target[S], Protocol[S]):
         functions: Mapping[int, Function],
         machine: Machine,
         store: Store | None = None,
-        progress: Told = lambda done, total: None,
+        progress: ReportProgress = lambda done, total: None,
     ) -> Assembled:
         """A host program whose kernels are written as `functions`, by their identity, with work shared as it
         pays on `machine`. Code comes from `store` where it has it. `progress` receives the numbers of

@@ -35,14 +35,14 @@ def conditions(
 
     Each names the line of the user's program that added its layer."""
     places = {x.name: f"{x.name} ({source})" for x in layers if (source := dict(x.details).get("source"))}
-    found = {_condition(need): need for need in before}
+    needs = {_condition(need): need for need in before}
     try:
         for graph in graphs:
             for need in requirements(graph):
-                found.setdefault(_condition(need), replace(need, where=places.get(need.where, need.where)))
+                needs.setdefault(_condition(need), replace(need, where=places.get(need.where, need.where)))
     except AnyrtError as error:
         raise error.at(places.get(error.where, error.where)) from None
-    return tuple(found.values())
+    return tuple(needs.values())
 
 
 def check_agreement(plan: Plan, graph: Graph) -> None:
@@ -53,8 +53,8 @@ def check_agreement(plan: Plan, graph: Graph) -> None:
     _check_bindings(plan, graph)
     _check_updates(plan, graph)
     for profile in plan.profiles or ((),):
-        given = {(s.tensor, s.is_value) for s in plan.symbols if s.most is None}
-        missing = given - {(r.tensor, r.is_values) for r in profile}
+        dynamic = {(s.tensor, s.is_value) for s in plan.symbols if s.most is None}
+        missing = dynamic - {(r.tensor, r.is_values) for r in profile}
         for tensor, is_value in sorted(missing):
             what = "values" if is_value else "shapes"
             got = f"a profile without {what} of {tensor!r}"

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from anyrt.core.dtype import cast, is_float, is_integer
 from anyrt.core.enums import DataType
-from anyrt.ir.counted import results, told
+from anyrt.ir.counted import computed_sizes, results
 from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.interpret import compute, concrete
 from anyrt.ir.kernel import Op
@@ -166,17 +166,17 @@ def _of_regions(op: Repeated | Chosen, args: tuple[Bounded, ...]) -> tuple[Bound
 
 
 def _of_region(region: Graph, args: tuple[Bounded, ...], certain: bool) -> tuple[Bounded, ...]:
-    found = {value: fed for (_, value), fed in zip(region.inputs, args, strict=True)}
+    bounds = {value: fed for (_, value), fed in zip(region.inputs, args, strict=True)}
     sizes = dict[str, int]()
-    for value in walk(v for _, v in (*told(region), *region.outputs)):
-        if value not in found:
-            made = bounded(value, tuple(found[a] for a in value.args), sizes)
+    for value in walk(v for _, v in (*computed_sizes(region), *region.outputs)):
+        if value not in bounds:
+            result = bounded(value, tuple(bounds[a] for a in value.args), sizes)
             if value.op.tells is not None:
-                sizes[value.op.tells.name] = int(made.array)
-                certain = certain and made.exact
+                sizes[value.op.tells.name] = int(result.array)
+                certain = certain and result.exact
             narrow = is_float(value.dtype) and value.dtype not in (DataType.FLOAT, DataType.DOUBLE)
-            found[value] = stored(made, value.dtype) if narrow else made  # it may be, on the way
-    ends = (stored(found[v], v.dtype) for _, v in results(region))
+            bounds[value] = stored(result, value.dtype) if narrow else result  # it may be, on the way
+    ends = (stored(bounds[v], v.dtype) for _, v in results(region))
     return tuple(x if certain else Bounded(x.array, np.full(x.array.shape, np.inf)) for x in ends)
 
 
@@ -300,8 +300,8 @@ def _moved(x: Bounded, factor: float) -> Array:
 def _distance(a: Array, b: Array) -> Errors:
     """|a - b|, 0 for equal infinities and for two NaNs, infinity when one is NaN."""
     wide, other = a.astype(np.float64), b.astype(np.float64)
-    found = np.where((wide == other) | ((wide != wide) & (other != other)), 0.0, np.abs(wide - other))
-    return np.where(np.isnan(found), np.inf, found)
+    distance = np.where((wide == other) | ((wide != wide) & (other != other)), 0.0, np.abs(wide - other))
+    return np.where(np.isnan(distance), np.inf, distance)
 
 
 def _rounding(op: Map, args: tuple[Bounded, ...], result: Array, p: Precision, *, narrowed: bool) -> Errors:
@@ -353,19 +353,21 @@ def _summed(op: Contract | Mended, value: Value, args: tuple[Bounded, ...], p: P
     """As the sums are where something is mended, as the first operand is elsewhere, and as one of them where
     a kernel may have mended it."""
     if isinstance(op, Contract):
-        found = _contracted(op, args, p, all(a.dtype is DataType.BF16 for a in value.args))
+        errors = _contracted(op, args, p, all(a.dtype is DataType.BF16 for a in value.args))
         parts = [
             labels
             for x, labels in zip(value.args, (op.left, op.right), strict=True)
             if isinstance(x.op, Const) and x.op.is_part
         ]
-        return np.where(_is_endless(op, args, parts[0]), np.inf, found) if parts else found
-    made, instead = args[0], op.sums(value.dtype)
+        return np.where(_is_endless(op, args, parts[0]), np.inf, errors) if parts else errors
+    mended, instead = args[0], op.sums(value.dtype)
     sums = _contracted(instead, args[1:], p, bfloat=False)
-    either = op.broken(np.where(np.broadcast_to(np.isinf(made.error), made.array.shape), np.nan, 0.0))
-    away = _distance(made.array, instead.contracted(*(x.array for x in args[1:]))) if either.any() else EXACT
-    found = np.where(either, np.maximum(made.error, away + sums), made.error)
-    return np.where(op.broken(made.array), sums, found)
+    either = op.broken(np.where(np.broadcast_to(np.isinf(mended.error), mended.array.shape), np.nan, 0.0))
+    away = (
+        _distance(mended.array, instead.contracted(*(x.array for x in args[1:]))) if either.any() else EXACT
+    )
+    errors = np.where(either, np.maximum(mended.error, away + sums), mended.error)
+    return np.where(op.broken(mended.array), sums, errors)
 
 
 def _contracted(op: Contract, args: tuple[Bounded, ...], p: Precision, bfloat: bool) -> Errors:
@@ -412,13 +414,13 @@ def _gathered(op: Gather, x: Bounded, at: Bounded) -> Errors:
     return np.where(unsure, np.inf, op.ref((error, at.array), at.array.shape).astype(np.float64))
 
 
-def _ranked(op: Ranked, x: Bounded, found: Array) -> Errors:
+def _ranked(op: Ranked, x: Bounded, result: Array) -> Errors:
     """None where an element is surely in its place, further from its neighbours in order than both may be
     off; else any position may be there."""
     if x.exact:
         return EXACT
     order = op.ordered(x.array)
-    size, last = order.shape[op.axis], found.shape[op.axis]
+    size, last = order.shape[op.axis], result.shape[op.axis]
     ranks = np.argsort(order, axis=op.axis, kind="stable")
     sorted_ = np.take_along_axis(order, ranks, op.axis).astype(np.float64)
     off = np.take_along_axis(np.broadcast_to(x.error, order.shape), ranks, op.axis)
@@ -437,9 +439,9 @@ def _scanned(op: Scan, args: tuple[Bounded, ...], p: Precision) -> Errors:
     parts = (x, *first) if op.reverse else (*first, x)
     error = np.concatenate([np.broadcast_to(a.error, a.array.shape) for a in parts], op.axis)
     whole = Bounded(np.concatenate([a.array for a in parts], op.axis), error)
-    found = np.broadcast_to(_folded_so_far(replace(op, exclusive=False), whole, p), whole.array.shape)
+    folds = np.broadcast_to(_folded_so_far(replace(op, exclusive=False), whole, p), whole.array.shape)
     begin = int(op.exclusive == op.reverse)
-    return found.take(range(begin, begin + x.array.shape[op.axis]), op.axis)
+    return folds.take(range(begin, begin + x.array.shape[op.axis]), op.axis)
 
 
 def _folded_so_far(op: Scan, x: Bounded, p: Precision) -> Errors:
@@ -462,10 +464,10 @@ def _folded_so_far(op: Scan, x: Bounded, p: Precision) -> Errors:
 def _scattered(op: Scatter, args: tuple[Bounded, ...], dtype: DataType) -> Errors:
     """As of folds that round to `dtype` each time; where a position may be another one, all may be any."""
     x, at, updates = args
-    shape, given = x.array.shape, at.array.shape
+    shape, extent = x.array.shape, at.array.shape
 
     def put(fn: str, a: Array, b: Array) -> Errors:
-        both = np.broadcast_to(a, shape), at.array, np.broadcast_to(b, given)
+        both = np.broadcast_to(a, shape), at.array, np.broadcast_to(b, extent)
         return replace(op, fn=fn).ref(both, shape).astype(np.float64)
 
     if np.any(at.error > 0):

@@ -73,11 +73,11 @@ def warn_python(text: str) -> None:
 
 def once(warn: Warn) -> Warn:
     """`warn`, called once per text: every kernel would report the same unusable folder."""
-    told: set[str] = set()
+    warned: set[str] = set()
 
     def call(text: str) -> None:
-        if text not in told:
-            told.add(text)
+        if text not in warned:
+            warned.add(text)
             warn(text)
 
     return call
@@ -186,10 +186,10 @@ def keep_seconds(graph: str, report: str, seconds: Iterable[tuple[str, float]], 
 
 def build_seconds(plan: Plan) -> tuple[tuple[str, float], ...]:
     """How long the steps of the build took that compiled the plan's kernels; none if that was elsewhere."""
-    found = kernel_cache(lambda text: None).get_bytes(_seconds_key(plan.graph_text, plan.report))
-    if found is None:
+    entry = kernel_cache(lambda text: None).get_bytes(_seconds_key(plan.graph_text, plan.report))
+    if entry is None:
         return ()
-    rows = Reader(load(found, "build seconds", MAX_SECONDS), "build seconds").items(MAX_SECONDS)
+    rows = Reader(load(entry, "build seconds", MAX_SECONDS), "build seconds").items(MAX_SECONDS)
     return tuple((name.text(), time.number()) for name, time in (row.exactly(2) for row in rows))
 
 
@@ -240,6 +240,6 @@ def _sources() -> Sequence[tuple[str, os.stat_result]]:
     the program that they were frozen into."""
     folders = (folder for part in SOURCES for folder, _, _ in os.walk(PACKAGE / part))
     entries = (e for folder in folders if not folder.endswith("__pycache__") for e in os.scandir(folder))
-    found = [(e.path, e.stat()) for e in entries if e.name.endswith((".py", ".pyc"))]
+    files = [(e.path, e.stat()) for e in entries if e.name.endswith((".py", ".pyc"))]
     archive = next((p for p in PACKAGE.parents if p.is_file()), Path(sys.executable))
-    return found or [(str(archive), archive.stat())]
+    return files or [(str(archive), archive.stat())]

@@ -31,13 +31,13 @@ def corner(
     """`sizes`, with open ones replaced so that all conditions hold; None if no such sizes are found."""
     opens = frozenset(s for s in symbols if is_open(s))
     for tried in TRIED if opens else (0,):
-        found = {**sizes, **{s.name: tried for s in opens}}
+        candidate = {**sizes, **{s.name: tried for s in opens}}
         for _ in range(ROUNDS):
-            wrong = [need for need in needs if not need.holds(found)]
+            wrong = [need for need in needs if not need.holds(candidate)]
             if not wrong:
-                return found
+                return candidate
             for need in wrong:
-                found |= _mended(need, found, opens)
+                candidate |= _mended(need, candidate, opens)
     return None
 
 

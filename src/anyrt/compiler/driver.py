@@ -37,7 +37,7 @@ from anyrt.compiler.cached import (
 from anyrt.compiler.corners import corner
 from anyrt.compiler.derive import derive
 from anyrt.compiler.garbage import rare_collections
-from anyrt.compiler.progress import COMPILING, MEASURING, SCHEDULING, Phase, Progress, Told
+from anyrt.compiler.progress import COMPILING, MEASURING, SCHEDULING, Phase, Progress, ReportProgress
 from anyrt.compiler.recall import Recall
 from anyrt.compiler.records import with_records
 from anyrt.compiler.report import build_report, written_lines
@@ -114,9 +114,9 @@ def compile_plan(file: PlanFile, target: native.Target, warn: Warn, log: Log) ->
 
 
 def lower_plan(
-    file: PlanFile, target: Target[Strategies], told: Told = lambda made, of: None
+    file: PlanFile, target: Target[Strategies], progress: ReportProgress = lambda done, total: None
 ) -> native.Lowered:
-    """The kernels of a plan for the host, as a target can use it; `told` is called for each, see
+    """The kernels of a plan for the host, as a target can use it; `progress` is called for each, see
     `native.lower`."""
     graph, blobs = _graph_of(file)
     check_agreement(file.plan, graph)
@@ -125,9 +125,9 @@ def lower_plan(
     settings = dict(file.plan.settings)
     alone = frozenset(places[n] for n in settings.get(ALONE, "").split() if n in places)
     tunings = parse_tunings(settings.get(TUNINGS, ""), places)
-    made_for = (Sizes(plan_sizes(file.plan, Point.OPT)), alone, tunings, build_machine(target), told)
+    arguments = (Sizes(plan_sizes(file.plan, Point.OPT)), alone, tunings, build_machine(target), progress)
     how = target.strategies
-    return native.lower(graph, offsets, *made_for, strategies=how, checked=CHECKED in settings)
+    return native.lower(graph, offsets, *arguments, strategies=how, checked=CHECKED in settings)
 
 
 def build_machine(target: Target[Strategies]) -> Machine:
@@ -139,15 +139,15 @@ def plan_sizes(plan: Plan, point: Point, profile: int = 0) -> dict[str, int]:
     """The value of every size symbol at a corner of a profile; the upper bounds of data-dependent ones."""
     ranges = plan.profiles[profile] if plan.profiles else ()
     corners = {(r.tensor, r.is_values): (r.min, r.opt, r.max)[point] for r in ranges}
-    given = {s.name: corners[s.tensor, s.is_value][s.axis] for s in plan.symbols if s.most is None}
-    return at_most(given, (s.sym for s in plan.symbols))
+    sizes = {s.name: corners[s.tensor, s.is_value][s.axis] for s in plan.symbols if s.most is None}
+    return at_most(sizes, (s.sym for s in plan.symbols))
 
 
 def _compile_plan(file: PlanFile, target: native.Target, warn: Warn, progress: Progress) -> Compiled:
-    with progress.counted(SCHEDULING) as told:
-        lowered = lower_plan(file, target, told)
-    with progress.counted(COMPILING) as told:
-        compiled = native.compile_lowered(lowered, target, FunctionCache(kernel_cache(warn)), told)
+    with progress.counted(SCHEDULING) as report:
+        lowered = lower_plan(file, target, report)
+    with progress.counted(COMPILING) as report:
+        compiled = native.compile_lowered(lowered, target, FunctionCache(kernel_cache(warn)), report)
     return with_records(compiled, lowered)
 
 
@@ -209,13 +209,14 @@ class _Build:
         with self.progress.phase(PHASE, len(STEPS), STEPS) as phase:
             parts, report = self._steps(phase)
         taken = f"built {self.request.shown!r} in {self.progress.clock() - began:.2f} s"
-        found = "" if self.seconds[1:] else ", from the cache"
-        self.progress.info(f"{taken}{found}: {'; '.join(totals(report))}")
+        source = "" if self.seconds[1:] else ", from the cache"
+        self.progress.info(f"{taken}{source}: {'; '.join(totals(report))}")
         return parts
 
     def _steps(self, phase: Phase) -> tuple[PlanParts, Report]:
-        if (found := depth(self.request.graph)) > MAX_REGIONS:  # its plan would be rejected by the reader
-            got, do = f"{found} loops and conditionals inside one another", "put conditions together with And"
+        if (nesting := depth(self.request.graph)) > MAX_REGIONS:  # its plan would be rejected by the reader
+            got = f"{nesting} loops and conditionals inside one another"
+            do = "put conditions together with And"
             raise NotSupportedError("AR901", self.request.name, got, f"at most {MAX_REGIONS}", do)
         recall = Recall.of(self.request, self.device, self.mixer) if self._is_plain() else None
         same = None if recall is None else self._recalled(recall)
@@ -256,8 +257,8 @@ class _Build:
         """The code, and the part of the report about it."""
         functions = native.written(lowered, target)
         store = FunctionCache(kernel_cache(self.warn))
-        with self.progress.counted(COMPILING) as told:
-            compiled = native.compile_lowered(lowered, target, store, told, functions)
+        with self.progress.counted(COMPILING) as report:
+            compiled = native.compile_lowered(lowered, target, store, report, functions)
         self._check_memory(compiled.program)
         return with_records(compiled, lowered), written_lines(lowered, functions)
 
@@ -278,13 +279,13 @@ class _Build:
         """The result of an earlier build of the same request in the cache."""
         store = kernel_cache(self.warn)
         try:
-            found = recall.known(store)
+            recalled = recall.known(store)
         except PlanError as error:
             self.warn(f"kernel cache: what an earlier build has left is damaged: {error}")
             return None
-        if found is None:
+        if recalled is None:
             return None
-        parts, report = found
+        parts, report = recalled
         symbols = {s.sym.name: s.sym for s in self.request.graph.symbols}
         compiled = store.get(plan_key(self.device, parts.code), symbols)
         return None if compiled is None else (parts, compiled, report)
@@ -337,8 +338,8 @@ class _Build:
         self, lower: partial[native.Lowered], target: native.Target, needs: Sequence[Requirement]
     ) -> Tuned:
         """Kernels with measured sizes of pieces, at the levels that measure."""
-        with self.progress.counted(SCHEDULING) as told:
-            lowered = lower(told=told)
+        with self.progress.counted(SCHEDULING) as report:
+            lowered = lower(progress=report)
         if not self._measures():
             return Tuned(lowered)
         # Kernels may read outside of memory at sizes that an inference rejects.
@@ -381,13 +382,13 @@ class _Build:
             self.request.log(Severity.WARNING, line)
             return replace(tuned, lines=(*tuned.lines, line)), frozenset()
         store = FunctionCache(kernel_cache(self.warn))  # the plan gets the same kernels
-        found = verify(tuned.lowered, target, self.device, corners, self.progress, store=store)
-        if not found:
+        mismatches = verify(tuned.lowered, target, self.device, corners, self.progress, store=store)
+        if not mismatches:
             return replace(tuned, lines=(*tuned.lines, f"verified at {len(corners)} shapes")), frozenset()
-        lines = tuple(str(m) for m in found)
+        lines = tuple(str(m) for m in mismatches)
         for line in lines:
             self.request.log(Severity.WARNING, line)
-        alone = groups_failed(found)
+        alone = groups_failed(mismatches)
         tunings = {value: tuning for value, tuning in tuned.tunings.items() if value not in alone}
         return Tuned(lower(alone, tunings), tunings, (*tuned.lines, *lines)), alone
 
@@ -484,10 +485,10 @@ class _Source:
         """The plan, its code and its report, if they were created before for the same graph, on this machine,
         under any name."""
         store = kernel_cache(warn)
-        found = store.get_bytes(self._key())
-        if found is None:
+        entry = store.get_bytes(self._key())
+        if entry is None:
             return None
-        before, report = found[:DIGEST_BYTES], found[DIGEST_BYTES:]
+        before, report = entry[:DIGEST_BYTES], entry[DIGEST_BYTES:]
         parts = self.parts(report.decode(), _settings(self.request, self.graph, frozenset(), {}))
         symbols = {s.sym.name: s.sym for s in self.graph.symbols}
         compiled = store.get(plan_key(self.device, parts.code), symbols)
@@ -506,9 +507,9 @@ class _Source:
         single = ((n, b) for n, b in enumerate(self.blobs.values()) if b.size == 1 and b.is_known)
         literals = (b"%d %s" % (n, b.data.tobytes()) for n, b in single)
         sizes = repr(sorted(self.sizes().values.items()))
-        made = f"{self.request.strategies} {self.request.settings.checked}"
-        refit = () if self.refit is None else (repr(self.refit.made), str(self.refit.is_free))
-        return report_key(self.device, self.text, sizes, made, b"".join(literals), *refit)
+        options = f"{self.request.strategies} {self.request.settings.checked}"
+        refit = () if self.refit is None else (repr(self.refit.derived), str(self.refit.is_free))
+        return report_key(self.device, self.text, sizes, options, b"".join(literals), *refit)
 
 
 def _order(graph: Graph) -> dict[Value, int]:
@@ -545,7 +546,7 @@ def blob_content(blob: Blob) -> Content:
 def _graph_of(file: PlanFile) -> tuple[Graph, dict[str, Blob]]:
     """The graph of a plan with its constants, which are views of the plan's bytes if their type allows it."""
     plan, blobs = file.plan, dict[str, Blob]()
-    free = set(plan.refit.made) if plan.refit is not None and plan.refit.is_free else ()
+    free = set(plan.refit.derived) if plan.refit is not None and plan.refit.is_free else ()
     for record in plan.held:
         data = file.weights[record.offset : record.offset + storage_bytes(record.dtype, record.count)]
         raw = np.frombuffer(data, np.uint8)

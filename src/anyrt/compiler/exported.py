@@ -108,13 +108,13 @@ def export(
 ) -> list[bytes | memoryview]:
     """The segments of a file with the code of these plans, compiled if necessary."""
     warm(files, device, target, warn, log)
-    wanted = [
+    keys = [
         (POOL, ""),
         (MIX, ""),
         *((PLAN, digest) for digest in dict.fromkeys(f.code.hex() for f in files)),
     ]
     store = kernel_cache(warn)
-    held = [(kind, digest, store.get_bytes(_key(device, kind, digest))) for kind, digest in wanted]
+    held = [(kind, digest, store.get_bytes(_key(device, kind, digest))) for kind, digest in keys]
     entries = [Entry(kind, digest, content) for kind, digest, content in held if content is not None]
     if len(entries) < len(held):
         got, do = "code that was not kept", "set ANYRT_CACHE_DIR to a folder that can be written to"
@@ -128,8 +128,8 @@ def segments(exported: Exported) -> list[bytes | memoryview]:
     listed: list[Json] = [
         [e.kind, e.digest, len(e.content), hashlib.sha256(e.content).hexdigest()] for e in exported.entries
     ]
-    made: dict[str, Json] = {name: getattr(maker, name) for name in MADE}
-    header = dump({"maker": made, "entries": listed})
+    origin: dict[str, Json] = {name: getattr(maker, name) for name in MADE}
+    header = dump({"maker": origin, "entries": listed})
     preamble = _PREAMBLE.pack(MAGIC, len(header), hashlib.sha256(header).digest())
     return [preamble, header, *(e.content for e in exported.entries)]
 
@@ -147,20 +147,20 @@ def read(content: bytes) -> Exported:
     if hashlib.sha256(header).digest() != digest:
         raise PlanError("AR602", _WHERE, "another checksum of the header", "that of its bytes")
     reader = Reader(load(header, _WHERE, MAX_HEADER), _WHERE)
-    made = reader.field("maker")
-    maker = Maker(*(made.field(n).text() for n in MADE))
+    origin = reader.field("maker")
+    maker = Maker(*(origin.field(n).text() for n in MADE))
     rows = [row.exactly(4) for row in reader.field("entries").items(MAX_ENTRIES)]
-    told = [(k.text(), d.text(), n.integer(0, len(content)), s.text()) for k, d, n, s in rows]
-    ends = [*accumulate((n for _, _, n, _ in told), initial=_PREAMBLE.size + len(header))]
+    listed = [(k.text(), d.text(), n.integer(0, len(content)), s.text()) for k, d, n, s in rows]
+    ends = [*accumulate((n for _, _, n, _ in listed), initial=_PREAMBLE.size + len(header))]
     if ends[-1] != len(content):
         raise PlanError("AR604", _WHERE, f"{len(content)} bytes", f"{ends[-1]}, as its header says")
-    parts = [view[at : at + n] for at, (_, _, n, _) in zip(ends, told, strict=False)]
-    for part, (kind, which, _, checksum) in zip(parts, told, strict=True):
+    parts = [view[at : at + n] for at, (_, _, n, _) in zip(ends, listed, strict=False)]
+    for part, (kind, which, _, checksum) in zip(parts, listed, strict=True):
         if hashlib.sha256(part).hexdigest() != checksum:
             raise PlanError(
                 "AR602", f"{_WHERE} of {kind} {which[:16]}", "another checksum", "that of its bytes"
             )
-    entries = (Entry(k, d, part) for part, (k, d, _, _) in zip(parts, told, strict=True))
+    entries = (Entry(k, d, part) for part, (k, d, _, _) in zip(parts, listed, strict=True))
     return Exported(maker, tuple(entries))
 
 
@@ -172,17 +172,18 @@ def keep(exported: Exported, device: Device, warn: Warn = warn_python) -> int:
     return sum(store.put_bytes(_key(device, e.kind, e.digest), (e.content,)) for e in exported.entries)
 
 
-def check_runs(made: Maker, mine: Maker) -> None:
-    """Raise AR806 unless code of the origin `made` runs at `mine`."""
-    if made.compiler != mine.compiler:
-        got, wanted = f"code of compiler {made.compiler[:16]}", f"that of this version, {mine.compiler[:16]}"
+def check_runs(origin: Maker, mine: Maker) -> None:
+    """Raise AR806 unless code of `origin` runs at `mine`."""
+    if origin.compiler != mine.compiler:
+        got = f"code of compiler {origin.compiler[:16]}"
+        wanted = f"that of this version, {mine.compiler[:16]}"
         raise CompileError(
             "AR806", _WHERE, got, wanted, "export it with the version of AnyRT that imports it"
         )
-    if made.level != mine.level:
-        got, wanted = f"code for ANYRT_CPU={made.level or 'unset'}", f"{mine.level or 'unset'}, as here"
+    if origin.level != mine.level:
+        got, wanted = f"code for ANYRT_CPU={origin.level or 'unset'}", f"{mine.level or 'unset'}, as here"
         raise CompileError("AR806", _WHERE, got, wanted, "set ANYRT_CPU as it was when the code was exported")
-    (kind, features), (my_kind, mine_has) = _features(made.processor), _features(mine.processor)
+    (kind, features), (my_kind, mine_has) = _features(origin.processor), _features(mine.processor)
     missing = sorted(features - mine_has)
     if kind != my_kind or missing:
         lacks = f", which lacks {', '.join(missing[:8])}" if kind == my_kind else ""
@@ -197,9 +198,9 @@ def _features(processor: str) -> tuple[str, frozenset[str]]:
     return kind, frozenset(word for _, _, words in listed for word in words.split())
 
 
-def is_of_another_machine(made: Maker, device: Device) -> bool:
+def is_of_another_machine(origin: Maker, device: Device) -> bool:
     """Whether kernels were optimized for other caches or cores: they run here, but others may be faster."""
-    return made.machine != here(device).machine
+    return origin.machine != here(device).machine
 
 
 def _key(device: Device, kind: str, digest: str) -> str:

@@ -20,22 +20,26 @@ def taken_over(
     launches = {n: x for n, x in enumerate(steps) if isinstance(x, Launch)}
     writers: dict[Buffer, list[int]] = {}
     for n, launch in launches.items():
-        for made in launch.written:
-            writers.setdefault(made, []).append(n)
-    found: dict[Buffer, Buffer] = {}
+        for target in launch.written:
+            writers.setdefault(target, []).append(n)
+    replaced: dict[Buffer, Buffer] = {}
     for n, launch in launches.items():
-        made = launch.group.buffer
-        if made.space is not Space.ARENA or made.type in PACKED or launch.group.border is not None:
+        target = launch.group.buffer
+        if target.space is not Space.ARENA or target.type in PACKED or launch.group.border is not None:
             continue
         for old in launch.call.buffers:
-            dies = last[old] == n and old in writers and old not in found.values()
-            alike = old != made and (old.space, old.type, old.size) == (made.space, made.type, made.size)
-            others = [m for m in writers[made] if m != n]
+            dies = last[old] == n and old in writers and old not in replaced.values()
+            alike = old != target and (old.space, old.type, old.size) == (
+                target.space,
+                target.type,
+                target.size,
+            )
+            others = [m for m in writers[target] if m != n]
             bordered = _bordered_alike(launches, others, writers.get(old, ()))
             if dies and alike and bordered and launch.may_store_over(old):
-                found[made] = old
+                replaced[target] = old
                 break
-    return found
+    return replaced
 
 
 def _bordered_alike(launches: Mapping[int, Launch], others: Sequence[int], before: Sequence[int]) -> bool:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from anyrt.core.dims import product
 from anyrt.core.enums import DataType
-from anyrt.ir.counted import counted, told
+from anyrt.ir.counted import computed_sizes, counted
 from anyrt.ir.graph import Graph, Value
 from anyrt.prims import build
 
@@ -115,15 +115,15 @@ def watching(graph: Graph, watched: Iterable[Value], *, most: bool, some: bool) 
         outputs.append(("most", build.concat([_most(v) for v in values], 0)))
     if some:
         outputs += ((str(n), _some(v)) for n, v in enumerate(values))
-    own = dict(told(graph))  # outputs for the data-dependent sizes that the new outputs need
+    own = dict(computed_sizes(graph))  # outputs for the data-dependent sizes that the new outputs need
     symbols = tuple(s for s in graph.symbols if s.sym not in own)
     return counted(Graph(graph.inputs, tuple(outputs), graph.names, symbols))
 
 
 def _most(value: Value) -> Value:
     """The largest magnitude."""
-    found = build.reduce_("max", build.map_("abs", value), range(value.type.rank))
-    return build.reshape(found, (1,))
+    largest = build.reduce_("max", build.map_("abs", value), range(value.type.rank))
+    return build.reshape(largest, (1,))
 
 
 def _some(value: Value) -> Value:

@@ -11,8 +11,7 @@ from functools import reduce
 from typing import TypeAlias
 
 from anyrt.codegen.emit import Function
-from anyrt.codegen.target import NativeTarget, Store
-from anyrt.codegen.target import Told as Hears
+from anyrt.codegen.target import NativeTarget, ReportProgress, Store
 from anyrt.compiler.inplace import taken_over
 from anyrt.core.counts import at_most, highest, is_open
 from anyrt.core.dims import Dim, Sym, maximum
@@ -29,7 +28,7 @@ from anyrt.ir.statements import decided
 from anyrt.ir.verify import assert_kernel
 from anyrt.plan import abi
 from anyrt.plan.exchange import ExchangeCall
-from anyrt.plan.program import Compiled, OutsideCall, PluginCall, Program, Told
+from anyrt.plan.program import Compiled, OutsideCall, PluginCall, PluginTensor, Program
 from anyrt.prims.collective import Collective
 from anyrt.prims.const import Blob, Const
 from anyrt.prims.plugin import Plugin
@@ -74,17 +73,17 @@ def lower(
     alone: frozenset[Value] = frozenset(),
     tunings: Mapping[Value, Tuning] | None = None,
     machine: Machine = REFERENCE,
-    told: Hears = lambda made, of: None,
+    progress: ReportProgress = lambda done, total: None,
     *,
     strategies: Strategies,
     checked: bool = False,
 ) -> Lowered:
     """Schedule a graph and place its buffers; `blobs` has each constant's byte offset in the plan, `tunings`
     those of the kernels with these roots, `strategies` those of all kernels. The same machine gets the same
-    kernels. `told` is called after each kernel with the number done and the total, from 0 for every version,
-    and an exception of it ends the work. `checked`: kernels check every access."""
+    kernels. `progress` is called after each kernel with the number done and the total, from 0 for every
+    version; an exception that it raises ends the work. `checked`: kernels check every access."""
     sizes = Sizes(at_most(sizes.values, sizes_of(graph)))
-    tables, made, arenas = Tables(), list[Schedule](), list[Arena]()
+    tables, scheduled, arenas = Tables(), list[Schedule](), list[Arena]()
     numbers = Numbers()  # a tensor of one version is not one of another, which has another address
     places: dict[Buffer, tuple[int, Dim]] = {}
     kinds = versions(graph)
@@ -92,15 +91,15 @@ def lower(
         origin = originals(graph, version.graph)
         unfused = frozenset(new for new, old in origin.items() if old in alone)
         own = {new: tunings[old] for new, old in origin.items() if old in tunings} if tunings else {}
-        task = Task(version.graph, sizes, machine, strategies, unfused, own, tables, told, numbers)
-        made.append(schedule(task))
-        arenas.append(_arrange(made[-1]))
-        places |= _places(version.graph, made[-1], arenas[-1], blobs)
-    read = [b for s in made for x in s.everywhere for b in x.call.buffers if b.space is Space.TABLE]
+        task = Task(version.graph, sizes, machine, strategies, unfused, own, tables, progress, numbers)
+        scheduled.append(schedule(task))
+        arenas.append(_arrange(scheduled[-1]))
+        places |= _places(version.graph, scheduled[-1], arenas[-1], blobs)
+    read = [b for s in scheduled for x in s.everywhere for b in x.call.buffers if b.space is Space.TABLE]
     tables.read = {b.offset for b in read}
     fills = tables.kernels()
     _check_known(fills)
-    schedules = labelled(made, [k.name for k in fills])
+    schedules = labelled(scheduled, [k.name for k in fills])
     guarded = [Guarded(v.guard, _steps(s)) for v, s in zip(kinds, schedules, strict=True)]
     symbols, bindings = [s.sym for s in graph.symbols], len(graph.inputs) + len(graph.outputs)
     module = Module(fills, guarded, places, symbols, bindings, checked, _inner(kinds, symbols))
@@ -120,28 +119,28 @@ def _inner(kinds: Sequence[Version], symbols: Sequence[Sym]) -> tuple[Sym, ...]:
 def _check_known(fills: Sequence[Kernel]) -> None:
     """Tables are filled before an inference, which may compute sizes, and at its pauses."""
     for kernel in fills:
-        found = sorted(s.name for s in decided(kernel) if not is_open(s))
-        if found:
-            got, do = f"a resize or border by sizes that depend on data, {found[0]}", "move it before these"
+        names = sorted(s.name for s in decided(kernel) if not is_open(s))
+        if names:
+            got, do = f"a resize or border by sizes that depend on data, {names[0]}", "move it before these"
             raise NotSupportedError("AR901", "taps", got, "sizes that follow from those of inputs", do)
 
 
 def _steps(schedule: Schedule) -> list[Step]:
     """The host program."""
-    found = list[Step]()
+    steps = list[Step]()
     for step in schedule.steps:
         if isinstance(step, Launch):
-            found.append(step.call)
+            steps.append(step.call)
             continue
         before, *bodies = map(_steps, step.parts)
-        found += before
+        steps += before
         if isinstance(step, ExternalStep):
-            found.append(_external_call(step))
+            steps.append(_external_call(step))
         elif step.turns:
-            found.append(While(step.name, step.flag, [x for body in bodies for x in body]))
+            steps.append(While(step.name, step.flag, [x for body in bodies for x in body]))
         else:
-            found.append(Branch(step.name, step.flag, *bodies))
-    return found
+            steps.append(Branch(step.name, step.flag, *bodies))
+    return steps
 
 
 def _external_call(step: ExternalStep) -> ExternalCall:
@@ -203,25 +202,25 @@ def compile_lowered(
     lowered: Lowered,
     target: Target,
     store: Store | None = None,
-    told: Hears = lambda made, of: None,
+    progress: ReportProgress = lambda done, total: None,
     functions: Mapping[int, Function] | None = None,
 ) -> Compiled:
     """Native code for a processor, with the data that its caller needs. Code comes from `store` if it has it;
-    `told` is called with the number of kernels done and the total, and may stop the compilation. `functions`:
-    code that is written already."""
+    `progress` is called with the number of kernels done and the total, and may stop the compilation.
+    `functions`: code that is written already."""
     functions = written(lowered, target) if functions is None else functions
-    made = target.assemble(lowered.module, functions, lowered.machine, store, told)
+    assembled = target.assemble(lowered.module, functions, lowered.machine, store, progress)
     symbols: tuple[Dim, ...] = tuple(s.sym.dim for s in lowered.graph.symbols)
     return Compiled(
         Program(
             # `prepare` fills the slots behind the symbols; the caller only allocates them.
-            symbols + (0,) * (len(made.slots) - len(symbols)),
-            made.frames,
+            symbols + (0,) * (len(assembled.slots) - len(symbols)),
+            assembled.frames,
             lowered.arena_bytes,
             lowered.schedule.tables.bytes,
             scratch_bytes(lowered),
             tuple(x.name for x in lowered.module.steps),
-            made.entries,
+            assembled.entries,
             assertions=lowered.module.assertions,
             inside=lowered.module.inside,
             loops=lowered.module.loops,
@@ -230,7 +229,7 @@ def compile_lowered(
             guards=tuple(_guards(lowered.module)),
             reads=tuple(_reads(lowered.module)),
         ),
-        made.image,
+        assembled.image,
     )
 
 
@@ -262,10 +261,10 @@ def _outside_call(node: Node, names: Mapping[Blob, str]) -> OutsideCall:
         (x, *_), what = node.args, (op.layer, op.operation, op.fold, op.root, op.group, op.ranks)
         return ExchangeCall(*what, x.dtype, x.type.rank, len(node.args))
     assert isinstance(op, Plugin), f"{op} is no plug-in"
-    told = tuple(Told(x.type.dtype, len(x.type.shape), x.format, x.scale) for x in op.sees)
+    tensors = tuple(PluginTensor(x.type.dtype, len(x.type.shape), x.format, x.scale) for x in op.sees)
     who = (op.name, op.version, op.space)
     inputs, over = len(node.args), op.over or (-1,) * len(op.outs)
-    return PluginCall(op.layer, *who, names[op.made], op.tactic, inputs, told, op.workspace, over)
+    return PluginCall(op.layer, *who, names[op.made], op.tactic, inputs, tensors, op.workspace, over)
 
 
 def _fences(module: Module) -> tuple[Fence, ...]:

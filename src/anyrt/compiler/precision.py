@@ -48,9 +48,9 @@ PRODUCTS: Final = (FilterAttrs, FullyConnectedAttrs, MatrixMultiplyAttrs)
 def rounds_tensors(is_strong: bool, flags: int) -> bool:
     """Whether tensors are rounded to their types everywhere: unless a flag disables it, or the network is
     weakly typed and allows half types without precision constraints."""
-    given = {flag for flag in BuilderFlag if flags >> int(flag) & 1}
-    is_told = is_strong or BuilderFlag.OBEY_PRECISION_CONSTRAINTS in given
-    return given.isdisjoint(EXCESS[:1] if is_told else EXCESS)
+    flagged = {flag for flag in BuilderFlag if flags >> int(flag) & 1}
+    is_fixed = is_strong or BuilderFlag.OBEY_PRECISION_CONSTRAINTS in flagged
+    return flagged.isdisjoint(EXCESS[:1] if is_fixed else EXCESS)
 
 
 def is_faster(dtype: DataType, machine: Machine, layer: Layer[Attrs]) -> bool:
@@ -90,10 +90,10 @@ def takes(op: Op[Attrs], layer: Layer[Attrs], dtype: DataType) -> bool | None:
 def fits_half(layer: Layer[Attrs], most: float | None) -> bool:
     """Whether float16 represents the weights of a layer, and the numbers up to `most` of its tensor, if
     known."""
-    found = weights_of(layer)
+    factor = weights_of(layer)
     # Refittable ones are checked at the refit, which rejects numbers that become infinite.
-    known = found is not None and found[1].size and found[1].is_known
-    held = float(np.abs(_real(found[1])).max()) if found is not None and known else 0.0
+    known = factor is not None and factor[1].size and factor[1].is_known
+    held = float(np.abs(_real(factor[1])).max()) if factor is not None and known else 0.0
     return held <= LARGEST_HALF and (most is None or most <= LARGEST_HALF)
 
 
@@ -101,10 +101,10 @@ def halves_weights(layer: Layer[Attrs], kind: LayerType) -> Layer[Attrs] | None:
     """The layer with its weights rounded to float16, as a plan stores them; None if these are not a float32
     matrix, or the kernel of a 1 × 1 convolution: convolutions with larger windows use Winograd tiles, whose
     weights differ (passes/winograd.py)."""
-    found = weights_of(layer)
-    if found is None or found[1].dtype is not FLOAT or layer.input(found[0]).dtype is not FLOAT:
+    factor = weights_of(layer)
+    if factor is None or factor[1].dtype is not FLOAT or layer.input(factor[0]).dtype is not FLOAT:
         return None
-    at, inputs, attrs = 1 - found[0], [*layer.inputs], layer.attrs
+    at, inputs, attrs = 1 - factor[0], [*layer.inputs], layer.attrs
     if isinstance(attrs, FilterAttrs) and kind is LayerType.CONVOLUTION:
         inputs = [inputs[0], _one_position(layer, attrs), *inputs[2:]]
         attrs = replace(attrs, kernel=EMPTY_BLOB)
@@ -120,11 +120,11 @@ def _one_position(layer: Layer[Attrs], attrs: FilterAttrs) -> Value | None:
     channels = layer.input(0).shape[1:2]
     shape = (attrs.num_output_maps, *channels, *attrs.kernel_size_nd)
     whole = [d for d in shape if isinstance(d, int)]
-    given, count = layer.optional(1), attrs.kernel.size
+    kernel, count = layer.optional(1), attrs.kernel.size
     plain = attrs.num_groups == 1 and set(attrs.kernel_size_nd) == {1} and len(whole) == len(shape)
-    if not plain or count != (prod(whole) if given is None else 0):
+    if not plain or count != (prod(whole) if kernel is None else 0):
         return None
-    return apply(Const(attrs.kernel, tuple(whole))) if given is None else given
+    return apply(Const(attrs.kernel, tuple(whole))) if kernel is None else kernel
 
 
 def in_type(layer: Layer[Attrs], dtype: DataType, rounds: bool) -> Layer[Attrs]:
@@ -161,17 +161,17 @@ def weights_of(layer: Layer[Attrs]) -> tuple[int, Blob] | None:
 
 def takes_codes(layer: Layer[Attrs]) -> int | None:
     """The operand of a product of float32 that int8 may replace, since the other one is constant."""
-    found = weights_of(layer)
-    if found is None or layer.input(found[0]).dtype is not FLOAT or found[1].dtype is not FLOAT:
+    factor = weights_of(layer)
+    if factor is None or layer.input(factor[0]).dtype is not FLOAT or factor[1].dtype is not FLOAT:
         return None
-    return found[0] if not found[1].is_known or bool(np.isfinite(found[1].data).all()) else None
+    return factor[0] if not factor[1].is_known or bool(np.isfinite(factor[1].data).all()) else None
 
 
 def in_codes(layer: Layer[Attrs], step: Scale) -> Layer[Attrs]:
     """The layer on codes with the scale `step` of its one tensor, and of its weights."""
-    found = weights_of(layer)
-    assert found is not None, f"{layer.name} has no constant factor"
-    (at, blob), inputs, attrs = found, list(layer.inputs), layer.attrs
+    factor = weights_of(layer)
+    assert factor is not None, f"{layer.name} has no constant factor"
+    (at, blob), inputs, attrs = factor, list(layer.inputs), layer.attrs
     x = layer.input(at)
     inputs[at] = codes(map_("div", x, number(step, x)), INT8)
     if isinstance(attrs, MatrixMultiplyAttrs):
@@ -195,8 +195,8 @@ def _constant(value: Value | None) -> Blob | None:
         return source.op.blob
     if not all(isinstance(d, int) for d in value.shape):
         return None
-    made = interpret(Graph((), (("weights", value),)), {}, {})["weights"]
-    return Blob(np.ascontiguousarray(made).reshape(-1), value.dtype, origin=source.op.blob.origin)
+    array = interpret(Graph((), (("weights", value),)), {}, {})["weights"]
+    return Blob(np.ascontiguousarray(array).reshape(-1), value.dtype, origin=source.op.blob.origin)
 
 
 def _real(blob: Blob) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:

@@ -26,13 +26,13 @@ MEASURING: Final = "Measure kernels"
 VERIFYING: Final = "Verify kernels"
 COMPILING: Final = "Compile kernels"
 INTERVAL: Final = 2.0  # seconds between log lines about progress
-Told = Callable[[int, int], None]  # callback: so many kernels are done, of so many
+ReportProgress = Callable[[int, int], None]  # (finished kernels, all kernels)
 
 
 @dataclass(slots=True, eq=False)
 class Phase:
-    """One phase; `names`: those of its steps, none if steps are kernels. `made`, `of`: the kernels reported
-    last; repeated decisions may change their number."""
+    """One phase; `names`: those of its steps, none if steps are kernels. `finished`, `of`: the kernels in the
+    last report; repeated decisions may change their number."""
 
     progress: Progress
     name: str
@@ -40,7 +40,7 @@ class Phase:
     names: Sequence[str]
     began: float
     done: int = 0
-    made: int = 0
+    finished: int = 0
     of: int = 0
 
     def reach(self, count: int) -> None:
@@ -59,7 +59,7 @@ class Phase:
         seconds = f"{now - self.began:.2f} s"
         if self.names:
             return f"{self.names[min(self.done, self.steps - 1)]}: {seconds}"
-        return f"{self.name}: {self.made or self.done} of {self.of or self.steps}, {seconds}"
+        return f"{self.name}: {self.finished or self.done} of {self.of or self.steps}, {seconds}"
 
 
 @dataclass(slots=True, eq=False)
@@ -111,19 +111,19 @@ class Progress:
             self.info(phase.line(self.clock()))
 
     @contextmanager
-    def counted(self, name: str) -> Iterator[Told]:
+    def counted(self, name: str) -> Iterator[ReportProgress]:
         """A phase whose number of steps is known at the first report; a report that starts at 0 again is a
         new phase."""
         with ExitStack() as stack:
             held: list[Phase] = []
 
-            def told(made: int, of: int) -> None:
-                if of and (not held or (made == 0 and held[0].done)):
+            def report(finished: int, of: int) -> None:
+                if of and (not held or (finished == 0 and held[0].done)):
                     stack.close()
                     held[:] = [stack.enter_context(self.phase(name, of))]
                 if held:
-                    held[0].made, held[0].of = made, of
-                    held[0].reach(made)
+                    held[0].finished, held[0].of = finished, of
+                    held[0].reach(finished)
                 self.check()
 
-            yield told
+            yield report

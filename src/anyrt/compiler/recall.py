@@ -81,8 +81,8 @@ class Recall:
 
     def known(self, store: Store) -> tuple[PlanParts, str] | None:
         """The plan and its report, if they are stored."""
-        found = store.get_bytes(self.key)
-        return None if found is None else _read(memoryview(found), self.sources, store)
+        entry = store.get_bytes(self.key)
+        return None if entry is None else _read(memoryview(entry), self.sources, store)
 
     def remember(self, parts: PlanParts, contents: Sequence[Content], report: str, store: Store) -> None:
         """Store a plan whose constants are `contents`, unless too much of it was computed."""
@@ -95,8 +95,8 @@ class Recall:
         name = computed_key(*whole)
         if store.get_bytes(name) is None:
             store.put_bytes(name, whole)
-        listed, header, told = dump([name, *records]), bytes(parts.header), report.encode()
-        store.put_bytes(self.key, [_LENGTHS.pack(len(listed), len(header)), listed, header, told])
+        listed, header, text = dump([name, *records]), bytes(parts.header), report.encode()
+        store.put_bytes(self.key, [_LENGTHS.pack(len(listed), len(header)), listed, header, text])
 
 
 def _is_unusual(request: BuildRequest, name: str, default: object) -> bool:
@@ -158,19 +158,19 @@ def _read(entry: memoryview, sources: Sequence[memoryview], store: Store) -> tup
         return None
     contents, at, whole = list[Content](), 0, memoryview(computed)
     for record in rest:
-        given = [x.integer() for x in record.items(MOST_RECORDS)]
-        if len(given) == 1:
-            contents.append(whole[at : at + given[0]])
-            at += given[0]
+        numbers = [x.integer() for x in record.items(MOST_RECORDS)]
+        if len(numbers) == 1:
+            contents.append(whole[at : at + numbers[0]])
+            at += numbers[0]
         else:
-            contents.append(_view(given, sources))
+            contents.append(_view(numbers, sources))
     header = bytes(entry[header_at : header_at + size])
     return assembled(header, contents), bytes(entry[header_at + size :]).decode()
 
 
-def _view(given: Sequence[int], sources: Sequence[memoryview]) -> Content:
+def _view(record: Sequence[int], sources: Sequence[memoryview]) -> Content:
     """The elements of a constant, in place."""
-    number, offset, itemsize, *rest = given
+    number, offset, itemsize, *rest = record
     shape, strides = rest[: len(rest) // 2], rest[len(rest) // 2 :]
     try:
         array = np.ndarray(shape, f"u{itemsize}", sources[number], offset, strides)

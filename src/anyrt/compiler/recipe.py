@@ -64,56 +64,56 @@ class Recipe:
         """The scale of an int8 tensor in the engine."""
         return next(held(s.record) for s in self.steps if s.record and s.plain == number)
 
-    def touched(self, given: Iterable[int], lacks: Iterable[str]) -> list[Step]:
+    def touched(self, numbers: Iterable[int], lacks: Iterable[str]) -> list[Step]:
         """The constants that change with these weights, or that are missing."""
-        weights, names = set(given), set(lacks)
+        weights, names = set(numbers), set(lacks)
         return [s for s in self.steps if s.record and (s.name in names or not weights.isdisjoint(s.weights))]
 
-    def missing(self, given: Iterable[int], lacks: Iterable[str]) -> list[int]:
+    def missing(self, numbers: Iterable[int], lacks: Iterable[str]) -> list[int]:
         """The additional weights that must be passed with these: changed constants depend on them, and the
         engine does not hold them unchanged."""
-        weights, names = set(given), set(lacks)
+        weights, names = set(numbers), set(lacks)
         held = {s.plain for s in self.steps if s.record and s.name not in names}
         needed = {w for s in self.touched(weights, names) for w in s.weights}
         return sorted(needed - weights - held)
 
     def make(
-        self, given: Mapping[int, Array], lacks: Iterable[str], held: Held, *, validate: bool = True
+        self, exchanged: Mapping[int, Array], lacks: Iterable[str], held: Held, *, validate: bool = True
     ) -> Changed:
         """The constants that change, each with its elements, possibly strided. Raises RefitError AR844 for
         missing weights, and with `validate` AR843 for numbers that become infinite."""
-        if missing := self.missing(given, lacks):
+        if missing := self.missing(exchanged, lacks):
             titles = [self.refit.weights[k].title for k in missing]
             some = ", ".join(map(repr, titles[:SHOWN]))
             more = f" and {len(titles) - SHOWN} more" if len(titles) > SHOWN else ""
             raise RefitError("AR844", "refit", f"no weights for {some}{more}", "all that belong together")
-        wanted = {s.name for s in self.touched(given, lacks)}
-        arrays, changed = self._known(given, set(lacks), held), Changed()
+        touched = {s.name for s in self.touched(exchanged, lacks)}
+        arrays, changed = self._known(exchanged, set(lacks), held), Changed()
         for step in self.steps:
-            if step.reads.keys() <= arrays.keys() and (step.record is None or step.name in wanted):
+            if step.reads.keys() <= arrays.keys() and (step.record is None or step.name in touched):
                 array = evaluate(step.value, {v: arrays[name] for name, v in step.reads.items()})
-                arrays[step.name] = self._rounded(step, array, given if validate else None)
+                arrays[step.name] = self._rounded(step, array, exchanged if validate else None)
                 changed += [(step.record, arrays[step.name])] if step.record is not None else []
         return changed
 
-    def _known(self, given: Mapping[int, Array], lacks: set[str], held: Held) -> dict[str, Array]:
+    def _known(self, exchanged: Mapping[int, Array], lacks: set[str], held: Held) -> dict[str, Array]:
         """All weights by name: the new ones, and those that the engine holds unchanged."""
-        known = dict(given)
+        known = dict(exchanged)
         for step in self.steps:
             number, record = step.plain, None if step.name in lacks else step.record
             if record is not None and number is not None and number not in known:
                 known[number] = held(record)
         return {input_name(k): array for k, array in known.items()}
 
-    def _rounded(self, step: Step, array: Array, given: Mapping[int, Array] | None) -> Array:
-        """A result in the form of a constant; `given`: if these weights are finite, it must be finite."""
+    def _rounded(self, step: Step, array: Array, exchanged: Mapping[int, Array] | None) -> Array:
+        """A result in the form of a constant; `exchanged`: if these weights are finite, it must be finite."""
         dtype = step.value.dtype
         if array.dtype == numpy_dtype(dtype):
             return array
         flat = rounded(array, dtype)
-        if given is None or not is_float(dtype) or _is_finite(flat):
+        if exchanged is None or not is_float(dtype) or _is_finite(flat):
             return flat
-        if all(_is_finite(given[k]) for k in step.weights if k in given):
+        if all(_is_finite(exchanged[k]) for k in step.weights if k in exchanged):
             got = f"numbers that become infinite as {short_name(dtype)}"
             raise RefitError("AR843", self._titles(step), got, "smaller ones")
         return flat
@@ -132,22 +132,22 @@ def read_recipe(plan: Plan, held: Held) -> Recipe:
     elements of a constant."""
     if plan.refit is None:
         raise RefitError("AR841", f"engine {plan.name!r}", "weights that are built in", "weights to exchange")
-    made, text = set(plan.refit.made), plan.refit.graph_text
+    derived, text = set(plan.refit.derived), plan.refit.graph_text
     # Copies, since refits free the previous memory.
-    numbers = [b for b in plan.blobs if b.name not in made and b.name in text]
+    numbers = [b for b in plan.blobs if b.name not in derived and b.name in text]
     blobs = {b.name: Blob(held(b).copy(), b.dtype, b.name) for b in numbers}
     types = {input_name(k): Type((w.count,), w.dtype) for k, w in enumerate(plan.refit.weights)}
     known = {input_name(k): frozenset((k,)) for k in range(len(plan.refit.weights))}
-    records, steps = {b.name: b for b in plan.blobs if b.name in made}, list[Step]()
+    records, steps = {b.name: b for b in plan.blobs if b.name in derived}, list[Step]()
     for name, value in parse_graph(text, vocabulary(blobs), "plan").outputs if text else ():
         reads = {v.op.name: v for v in walk([value]) if isinstance(v.op, Param)}
-        fits = name not in made or _is(records[name], value)
+        fits = name not in derived or _is(records[name], value)
         if not fits or not all(types.get(read) == v.type for read, v in reads.items()):
             raise PlanError("AR607", f"refit of {name!r}", f"{value.type} of {', '.join(reads)}", "what fits")
         known[name] = frozenset[int]().union(*(known[read] for read in reads))
         types[name] = Type((_count(value),), value.dtype)
         steps.append(Step(name, value, reads, known[name], records.get(name)))
-    if missing := made - {s.name for s in steps}:
+    if missing := derived - {s.name for s in steps}:
         raise PlanError("AR607", "refit", f"nothing for {min(missing)!r}", "every constant of weights")
     return Recipe(plan.refit, tuple(steps))
 

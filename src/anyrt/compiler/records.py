@@ -129,17 +129,17 @@ def _of_nest(nest: RegionStep, tensors: Mapping[str, TensorRecord]) -> Parts:
 def _tensors(graph: Graph, schedule: Schedule, layers: Layers) -> Mapping[str, TensorRecord]:
     """The tensors in memory, by the names of their buffers."""
     ends = (*graph.inputs, *graph.outputs)
-    found = {
+    records = {
         port: TensorRecord(name, "", value.dtype, value.shape)
         for port, (name, value) in zip(port_names(graph), ends, strict=True)
     }
     inner = {v: b for v, b in schedule.buffers.items() if b.space is Space.ARENA}
     called = (_tensor_name(graph, v, layers.of.get(v, "")) for v in inner)
-    names = distinct(called, (r.name for r in found.values()))
+    names = distinct(called, (r.name for r in records.values()))
     for (value, buffer), name in zip(inner.items(), names, strict=True):
         layer = layers.of.get(value, "") if value in graph.names else ""
-        found[buffer.name] = TensorRecord(name, layer, value.dtype, value.shape)
-    return found
+        records[buffer.name] = TensorRecord(name, layer, value.dtype, value.shape)
+    return records
 
 
 def _tensor_name(graph: Graph, value: Value, layer: str) -> str:

@@ -36,8 +36,8 @@ def build_report(lowered: Lowered, sizes: Sizes, at: Iterable[str] = (), notes: 
     graph, schedule = kinds[number].graph, lowered.schedules[number]
     layers = Layers.in_graph(graph)
     called = value_names(graph, layers)
-    made = graph.values
-    results = layer_results(graph, made)
+    values = graph.values
+    results = layer_results(graph, values)
     fused = [v for v in results if not _has_memory(schedule.buffers.get(v))]
     return Report(
         at=tuple(at),
@@ -58,14 +58,14 @@ def build_report(lowered: Lowered, sizes: Sizes, at: Iterable[str] = (), notes: 
 
 def _traffics(schedule: Schedule, sizes: Sizes) -> list[KernelTraffic]:
     """The kernels of a graph, and the traffic of one iteration of its loops, and of each branch."""
-    layers, found = Layers.in_graph(schedule.graph), list[KernelTraffic]()
+    layers, kernels = Layers.in_graph(schedule.graph), list[KernelTraffic]()
     for step in schedule.steps:
         if isinstance(step, Launch):
-            found.append(kernel_traffic(layers, step, sizes))
+            kernels.append(kernel_traffic(layers, step, sizes))
         else:
             for part in step.parts:
-                found += _traffics(part, sizes)
-    return found
+                kernels += _traffics(part, sizes)
+    return kernels
 
 
 def _unmet(schedule: Schedule) -> Iterator[str]:
@@ -75,8 +75,8 @@ def _unmet(schedule: Schedule) -> Iterator[str]:
         for launch in part.launches:
             for why in launch.unmet:
                 names.setdefault(why, []).append(launch.name)
-    for why, found in names.items():
-        yield f"no instruction of this machine, as {why}: {', '.join(found)}"
+    for why, kernels in names.items():
+        yield f"no instruction of this machine, as {why}: {', '.join(kernels)}"
 
 
 def _computing(graph: Graph) -> Iterator[str]:
@@ -92,12 +92,12 @@ def kernel_traffic(layers: Layers, launch: Launch, sizes: Sizes) -> KernelTraffi
     return KernelTraffic(launch.name, tuple(layers.computed(launch)), moved.reads, moved.writes)
 
 
-def layer_results(graph: Graph, made: Iterable[Value]) -> list[Value]:
-    """The results that layers pass on: the values of `made`, each once, that have a layer's name and are no
+def layer_results(graph: Graph, values: Iterable[Value]) -> list[Value]:
+    """The results that layers pass on: these `values`, each once, that have a layer's name and are no
     outputs; a reshaped value counts as its source."""
     ends = {elements_of(v) for _, v in (*graph.inputs, *graph.outputs)}
-    found = dict.fromkeys(elements_of(v) for v in made if v in graph.names)
-    return [v for v in found if v not in ends and not isinstance(v.compute, Given)]
+    results = dict.fromkeys(elements_of(v) for v in values if v in graph.names)
+    return [v for v in results if v not in ends and not isinstance(v.compute, Given)]
 
 
 def _has_memory(buffer: Buffer | None) -> bool:
@@ -126,8 +126,8 @@ def _reason(kernel: Kernel) -> str:
     nests = [loop for loop in loops(kernel.body) if loop.kind is Loop.VECTOR]
     tiles = [loop for loop in loops(kernel.body) if loop.kind is Loop.TILE]
     parts_of = (len(parts(expressions(loop.body))) for loop in nests)
-    found = f"{len(nests)} vector loops, the largest of {max(parts_of, default=0)} instructions"
-    return f"{found}; {len(tiles)} tiles, each transposed lane by lane" if tiles else found
+    text = f"{len(nests)} vector loops, the largest of {max(parts_of, default=0)} instructions"
+    return f"{text}; {len(tiles)} tiles, each transposed lane by lane" if tiles else text
 
 
 def value_names(graph: Graph, layers: Layers) -> dict[Value, str]:

@@ -190,6 +190,6 @@ class BuildRequest:
         ranges = self.profiles[profile] if self.profiles else ()
         corners = {(r.tensor, r.is_values): (r.min, r.opt, r.max)[point] for r in ranges}
         known = (s for s in self.graph.symbols if self.profiles and s.sym.most is None)
-        given = {s.sym.name: corners[s.tensor, s.is_value][s.axis] for s in known}
-        given |= {sym.name: evaluate(size, given) for sym, size in self.implied if given}
-        return at_most(given, sizes_of(self.graph))
+        sizes = {s.sym.name: corners[s.tensor, s.is_value][s.axis] for s in known}
+        sizes |= {sym.name: evaluate(size, sizes) for sym, size in self.implied if sizes}
+        return at_most(sizes, sizes_of(self.graph))

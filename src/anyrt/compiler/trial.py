@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from anyrt.codegen.target import Job, Store, Told
+from anyrt.codegen.target import Job, ReportProgress, Store
 from anyrt.compiler import native
 from anyrt.core.counts import at_most
 from anyrt.core.dimvalues import evaluate
@@ -59,11 +59,11 @@ def load(
     lowered: native.Lowered,
     target: native.Target,
     device: Device,
-    told: Told = lambda made, of: None,
+    progress: ReportProgress = lambda done, total: None,
     store: Store | None = None,
 ) -> Loaded:
-    """Compile and map a lowered graph; `native.compile_lowered` describes `told` and `store`."""
-    compiled = native.compile_lowered(lowered, target, store, told)
+    """Compile and map a lowered graph; `native.compile_lowered` describes `progress` and `store`."""
+    compiled = native.compile_lowered(lowered, target, store, progress)
     return Loaded(lowered, compiled, device.load(compiled), device)
 
 
@@ -139,7 +139,7 @@ class Trial:
             fault, program = status - abi.FIRST_FAULT, self.loaded.compiled.program
             if ignored and fault < len(program.assertions):
                 return
-            raise program.found(fault, [int(x) for x in self.args[-abi.FOUND_WORDS :]])[1]
+            raise program.fault_error(fault, [int(x) for x in self.args[-abi.FOUND_WORDS :]])[1]
         if status != abi.Status.OK:
             raise CompileError("AR807", entry, got=f"status {status}", do="report this as a bug")
 
@@ -178,8 +178,8 @@ class Trial:
 def constants(lowered: native.Lowered) -> NDArray[np.uint8]:
     """The constants at their places in a plan."""
     places, contents = lowered.module.places, {}
-    found = (pair for s in lowered.schedules for part in s.nested for pair in part.buffers.items())
-    for value, buffer in found:
+    pairs = (pair for s in lowered.schedules for part in s.nested for pair in part.buffers.items())
+    for value, buffer in pairs:
         if buffer.space is not Space.CONST or not isinstance(value.op, Const):
             continue
         offset = places[buffer][1]

@@ -113,7 +113,7 @@ class _Search:
         graph = versions(self.lowered.graph)[self.version].graph
         every = tasks(self.lowered.graph, graph, self.lowered.schedules[self.version])
         unknown = [t for t in every if self._known(t) is None]
-        found = variants(unknown, self._schedule, self.budget.variants, self.budget.more)
+        candidates = variants(unknown, self._schedule, self.budget.variants, self.budget.more)
         tunings: dict[Value, Tuning] = {}
         lines = [f"measured on {self.threads} threads, at most {self.budget.seconds} s for a kernel:"]
         for task in every:
@@ -121,7 +121,7 @@ class _Search:
             if known is not None:
                 tunings[task.root], line = known, f"{known}, as the timing cache says"
             else:
-                tunings[task.root], line = self._measured(task, found[task.root])
+                tunings[task.root], line = self._measured(task, candidates[task.root])
             lines.append(f"  {task.kernel.name}: {line}")
             done(task.number)
         tunings = {root: tuning for root, tuning in tunings.items() if tuning != MODEL}
@@ -187,8 +187,10 @@ class _Search:
         schedule = self.lowered.schedules[self.version]
         launch, seconds = schedule.launches[task.number], least or [0.0] * len(variants)
         asked = self._asked(schedule, launch)
-        made = [replace(launch, tuning=v.tuning) for v in variants]
-        choices = [self._algorithm(x, v.kernel, t) for x, v, t in zip(made, variants, seconds, strict=True)]
+        launches = [replace(launch, tuning=v.tuning) for v in variants]
+        choices = [
+            self._algorithm(x, v.kernel, t) for x, v, t in zip(launches, variants, seconds, strict=True)
+        ]
         kept = [*selector.select(asked, choices)] or [*range(len(choices))]
         best = kept[fastest([seconds[n] for n in kept])] if least else kept[0]
         self.chosen[asked] = choices[best]

@@ -7,8 +7,8 @@ with zeros and both signs. At the first sizes each kernel runs once more, on its
 NaN and numbers near the ends of their range. The allowed error of a kernel follows from types, scalar
 functions and lengths of reductions (compiler/bounds.py).
 
-    found = verify(lowered, target, device, [{"x.0": 1}])
-    lower(graph, offsets, sizes, alone=groups_failed(found))
+    mismatches = verify(lowered, target, device, [{"x.0": 1}])
+    lower(graph, offsets, sizes, alone=groups_failed(mismatches))
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Element:
 
     index: tuple[int, ...]
     got: str
-    wanted: str
+    expected: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +90,12 @@ class Mismatch:
     def __str__(self) -> str:
         sizes = ", ".join(f"{name} = {n}" for name, n in self.sizes)
         where = f"kernel {self.kernel} ({', '.join(self.layers)})" + (f" at {sizes}" if sizes else "")
-        found = [self.finding]
+        findings = [self.finding]
         if self.element is not None:
             e = self.element
-            found.append(f"element {list(e.index)}: got {e.got}, wanted {e.wanted}")
+            findings.append(f"element {list(e.index)}: got {e.got}, wanted {e.expected}")
         lines = [
-            f"[AR805] {where}: {'; '.join(found)}",
+            f"[AR805] {where}: {'; '.join(findings)}",
             f"inputs (seed {self.seed}):",
             *self.inputs,
             self.text,
@@ -116,27 +116,27 @@ def verify(
     receives every kernel that is compiled, and verified at one of the sizes, and may stop the work. `store`
     keeps the code."""
     progress = progress or Progress("verification")
-    with progress.counted(COMPILING) as told:
-        loaded = load(lowered, target, device, told, store)
-    found: dict[str, Mismatch] = {}
+    with progress.counted(COMPILING) as report:
+        loaded = load(lowered, target, device, report, store)
+    failed: dict[str, Mismatch] = {}
     syms = sizes_of(lowered.graph)
     checks = [_Check(loaded, at_most(sizes, syms), seed) for sizes in sizes_list]
     done = 0
     checks += [_Check(loaded, at_most(sizes, syms), seed, hard=True) for sizes in sizes_list[:1]]
     total = sum(len([*c.schedule.everywhere]) for c in checks)
-    with progress.counted(VERIFYING) as told:
-        told(0, total)
+    with progress.counted(VERIFYING) as report:
+        report(0, total)
         for check in checks:
             for count, mismatches in check.run():
-                found |= {m.kernel: m for m in mismatches if m.kernel not in found}
+                failed |= {m.kernel: m for m in mismatches if m.kernel not in failed}
                 done += count
-                told(done, total)
-    return tuple(found.values())
+                report(done, total)
+    return tuple(failed.values())
 
 
-def groups_failed(found: Iterable[Mismatch]) -> frozenset[Value]:
+def groups_failed(mismatches: Iterable[Mismatch]) -> frozenset[Value]:
     """Every value that a wrong kernel computes: these are built unfused (`alone` of native.lower)."""
-    return frozenset().union(*(m.values for m in found))
+    return frozenset().union(*(m.values for m in mismatches))
 
 
 def random_array(
@@ -228,18 +228,18 @@ class _Check:
     ) -> list[Mismatch]:
         """The differences of the joint result of some launches, which is stored in `held` then; `number`: of
         the first."""
-        made = _made(schedule, launches)
+        values = _results(schedule, launches)
         is_copy = any(x.group.copy for x in launches)
         anew = frozenset[Value]().union(*(x.group.anew for x in launches))
-        stops = {v: a for v, a in held.items() if (v not in made.values() and v not in anew) or is_copy}
+        stops = {v: a for v, a in held.items() if (v not in values.values() and v not in anew) or is_copy}
         on_the_way = NARROW if any(x.group.tile is not None for x in launches) else frozenset()
-        references = {v: reference(v, stops, self.sizes, on_the_way) for v in made.values()}
+        references = {v: reference(v, stops, self.sizes, on_the_way) for v in values.values()}
         self._feed(schedule, launches, held)
         for k in range(len(launches)):
             self.trial.step(number + k)
-        found: list[Mismatch] = []
-        for buffer, value in made.items():
-            found += self._compare(schedule, launches, buffer, value, references[value])
+        differences: list[Mismatch] = []
+        for buffer, value in values.items():
+            differences += self._compare(schedule, launches, buffer, value, references[value])
             sym = value.op.tells
             if sym is not None and not is_open(sym) and not references[value].exact:
                 continue
@@ -247,15 +247,17 @@ class _Check:
             if sym is not None and is_open(sym):  # it keeps its assumed value, as memory does
                 held[value] = np.array(self.sizes[sym.name])
             elif sym is not None:
-                self.sizes[sym.name] = int(np.clip(held[value], 0, at_most(self._given, [sym])[sym.name]))
+                self.sizes[sym.name] = int(
+                    np.clip(held[value], 0, at_most(self._known_sizes, [sym])[sym.name])
+                )
             elif self.hard and is_float(value.dtype) and not isinstance(value.op, Const):
                 # otherwise all later values would be NaN; constants stay in memory as they are
                 rng = np.random.default_rng(self.seed + len(held))
                 held[value] = random_array(rng, value.dtype, held[value].shape, hard=True)
-        return [*found, *self._overrun(schedule, launches)]
+        return [*differences, *self._overrun(schedule, launches)]
 
     @property
-    def _given(self) -> dict[str, int]:
+    def _known_sizes(self) -> dict[str, int]:
         """The sizes that do not depend on data."""
         symbols = (s.sym for s in self.loaded.lowered.graph.symbols)
         return {s.name: self.sizes[s.name] for s in symbols if s.most is None or is_open(s)}
@@ -287,17 +289,17 @@ class _Check:
 
     def _left(self, node: Node) -> dict[Value, Array]:
         """The results of regions: random numbers, of the sizes that are known by then."""
-        rng, found = np.random.default_rng(self.seed), dict[Value, Array]()
+        rng, results = np.random.default_rng(self.seed), dict[Value, Array]()
         for k, of in enumerate(node.types):
             shape = tuple(evaluate(d, self.sizes) for d in of.shape)
-            found[Value(node, k)] = random_array(rng, of.dtype, shape, self.hard)
-        return found
+            results[Value(node, k)] = random_array(rng, of.dtype, shape, self.hard)
+        return results
 
     def _feed(self, schedule: Schedule, launches: Sequence[Launch], held: Mapping[Value, Array]) -> None:
         """Write the operands of the launches; if values share memory, the operands come last."""
         touched = {b for x in launches for b in x.call.buffers}
-        made = (v for x in launches for v in (*x.makes, *x.inlined))
-        read = {a for v in made for a in (v, *(() if isinstance(v.compute, HostStep) else v.args))}
+        values = (v for x in launches for v in (*x.makes, *x.inlined))
+        read = {a for v in values for a in (v, *(() if isinstance(v.compute, HostStep) else v.args))}
         for value in sorted(schedule.buffers, key=read.__contains__):
             buffer = schedule.buffers[value]
             if buffer in touched and value in held and buffer.space is not Space.CONST:
@@ -309,17 +311,17 @@ class _Check:
         launches: Sequence[Launch],
         buffer: Buffer,
         value: Value,
-        wanted: Bounded,
+        expected: Bounded,
     ) -> Iterator[Mismatch]:
         known = buffer == schedule.buffers.get(value)
         layout = _layout(schedule, value) if known else row_major(value.shape)
-        shape = tuple(wanted.array.shape[k] for k in layout.order)
+        shape = tuple(expected.array.shape[k] for k in layout.order)
         got = layout.read(self.trial.read(buffer, value.dtype, shape))
-        wrong = differing(got, wanted, value.dtype)
+        wrong = differing(got, expected, value.dtype)
         if wrong.any():
             first = tuple(int(i) for i in np.argwhere(wrong)[0])
-            allowed = SAFETY * float(np.broadcast_to(wanted.error, wrong.shape)[first])
-            element = Element(first, str(got[first]), f"{wanted.array[first]} ± {allowed:.3g}")
+            allowed = SAFETY * float(np.broadcast_to(expected.error, wrong.shape)[first])
+            element = Element(first, str(got[first]), f"{expected.array[first]} ± {allowed:.3g}")
             launch = _maker(launches, value, first, self.sizes)
             finding = f"{int(wrong.sum())} of {wrong.size} elements differ"
             yield self._mismatch(schedule, launch, element, finding)
@@ -357,23 +359,23 @@ def reference(
 ) -> Bounded:
     """A value with its error bound, computed from the stored arrays `held`; values of the types `rounded` may
     have been stored in between."""
-    found: dict[Value, Bounded] = {}
+    bounds: dict[Value, Bounded] = {}
     todo = [value]
     while todo:
         top = todo[-1]
-        if top in held and top not in found:
-            found[top] = exact(held[top], top.dtype)
-        missing = [] if top in found else [a for a in top.args if a not in found]
+        if top in held and top not in bounds:
+            bounds[top] = exact(held[top], top.dtype)
+        missing = [] if top in bounds else [a for a in top.args if a not in bounds]
         if missing:
             todo += missing
             continue
         todo.pop()
-        if top not in found and top.op.asserts is not None:  # random data as they are
-            found[top] = found[top.args[0]]
-        if top not in found:
-            made = bounded(top, tuple(found[a] for a in top.args), sizes)
-            found[top] = stored(made, top.dtype) if top.dtype in rounded else made
-    return found[value]
+        if top not in bounds and top.op.asserts is not None:  # random data as they are
+            bounds[top] = bounds[top.args[0]]
+        if top not in bounds:
+            result = bounded(top, tuple(bounds[a] for a in top.args), sizes)
+            bounds[top] = stored(result, top.dtype) if top.dtype in rounded else result
+    return bounds[value]
 
 
 def _fitting(graph: Graph) -> frozenset[Value]:
@@ -393,7 +395,7 @@ def _written(launch: Launch) -> list[Buffer]:
     return [s.buffer for s in stores(launch.kernel.body)]
 
 
-def _made(schedule: Schedule, launches: Sequence[Launch]) -> dict[Buffer, Value]:
+def _results(schedule: Schedule, launches: Sequence[Launch]) -> dict[Buffer, Value]:
     """The buffers that kernels write, with the values in each."""
     owners = {b: v for v, b in schedule.buffers.items()}
     owners |= {schedule.buffers[v]: v for x in launches for v in x.makes if v in schedule.buffers}

@@ -47,8 +47,8 @@ def counted(graph: Graph, others: Iterable[Value] = (), asked: Iterable[Value] =
 def _check_inside(graph: Graph, computed: Mapping[Sym, Value]) -> None:
     """A size that a region computes is used outside of it, although it changes with each iteration."""
     called = {sym.name: sym for sym in computed}
-    for inner in nested(graph) if gathered(graph, told) else ():
-        for sym, value in told(inner):
+    for inner in nested(graph) if gathered(graph, computed_sizes) else ():
+        for sym, value in computed_sizes(inner):
             if called.setdefault(sym.name, sym) != sym or computed.get(sym, value) != value:
                 raise _two(sym)
             if inner is not graph and is_open(sym):
@@ -75,7 +75,7 @@ def _in_order(tells: Mapping[Sym, Value]) -> Iterator[Value]:
         yield from [left.pop(sym) for sym in ready]
 
 
-def told(graph: Graph) -> Iterator[tuple[Sym, Value]]:
+def computed_sizes(graph: Graph) -> Iterator[tuple[Sym, Value]]:
     """The data-dependent sizes with their values, in order."""
     outputs = dict(graph.outputs)
     for symbol in graph.symbols:
@@ -87,18 +87,18 @@ def told(graph: Graph) -> Iterator[tuple[Sym, Value]]:
 
 def results(graph: Graph) -> tuple[tuple[str, Value], ...]:
     """The outputs in front of those for sizes."""
-    tells = {sym.name for sym, _ in told(graph)}
+    tells = {sym.name for sym, _ in computed_sizes(graph)}
     return tuple((name, value) for name, value in graph.outputs if name not in tells)
 
 
-def told_inside(op: Prim) -> frozenset[Sym]:
+def computed_inside(op: Prim) -> frozenset[Sym]:
     """The data-dependent sizes in the regions of a primitive, at any depth."""
-    return frozenset(sym for region in op.regions for sym, _ in gathered(region, told))
+    return frozenset(sym for region in op.regions for sym, _ in gathered(region, computed_sizes))
 
 
 def sizes_of(graph: Graph) -> tuple[Sym, ...]:
     """The sizes of a graph, and those that its regions compute."""
-    inside = (sym for inner in nested(graph) if inner is not graph for sym, _ in told(inner))
+    inside = (sym for inner in nested(graph) if inner is not graph for sym, _ in computed_sizes(inner))
     return tuple(dict.fromkeys(chain((s.sym for s in graph.symbols), inside)))
 
 
@@ -110,13 +110,13 @@ def mentioned(values: Iterable[Value]) -> frozenset[Sym]:
 
 def _mentions(value: Value) -> frozenset[Sym]:
     sizes = frozenset().union(*map(counts, (*value.shape, *open_sizes(value.op))))
-    return sizes - told_inside(value.op) if value.op.regions else sizes
+    return sizes - computed_inside(value.op) if value.op.regions else sizes
 
 
 def in_turn(graph: Graph, judged: Sequence[Value]) -> Iterator[Value]:
     """The values of sizes and the conditions to test, each as soon as all sizes that it needs are computed:
     later ones may depend on it."""
-    tells, known, left = list(told(graph)), set[Sym](), list(judged)
+    tells, known, left = list(computed_sizes(graph)), set[Sym](), list(judged)
     own = {sym for sym, _ in tells}
     needs = {v: mentioned(walk((v,))) & own if tells else frozenset[Sym]() for v in judged}
     for sym, value in [(None, None), *tells]:

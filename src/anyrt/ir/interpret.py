@@ -14,7 +14,7 @@ from anyrt.core.dtype import cast
 from anyrt.core.errors import BindingError
 from anyrt.ir.attributes import with_sizes
 from anyrt.ir.compute import Extern
-from anyrt.ir.counted import results, told, told_inside
+from anyrt.ir.counted import computed_inside, computed_sizes, results
 from anyrt.ir.graph import Graph, Node, Type, Value, walk
 from anyrt.ir.prim import Array, Prim
 from anyrt.ir.reference import widen
@@ -48,7 +48,7 @@ def run_region(region: Graph, args: tuple[Array, ...]) -> tuple[Array, ...]:
 
 def _outputs(graph: Graph, args: tuple[Array, ...], sizes: Mapping[str, int]) -> tuple[Array, ...]:
     arrays = {value: array for (_, value), array in zip(graph.inputs, args, strict=True)}
-    for value in walk((*(v for _, v in told(graph)), *(v for _, v in graph.outputs))):
+    for value in walk((*(v for _, v in computed_sizes(graph)), *(v for _, v in graph.outputs))):
         if value not in arrays:
             results = all_results(value.node, tuple(arrays[a] for a in value.args), sizes)
             arrays |= {Value(value.node, k): array for k, array in enumerate(results)}
@@ -96,7 +96,7 @@ def infer_sizes(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, int]:
 
 def concrete(op: Prim, sizes: Mapping[str, int]) -> Prim:
     """`op` with every size in its attributes evaluated, except for those that its regions compute."""
-    own = told_inside(op) if op.regions else frozenset()
+    own = computed_inside(op) if op.regions else frozenset()
 
     def known(size: Dim) -> Dim:
         if own.isdisjoint(symbols(size)):

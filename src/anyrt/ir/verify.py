@@ -15,7 +15,7 @@ from anyrt.core.counts import is_open
 from anyrt.core.dtype import is_float, short_name
 from anyrt.core.enums import DataType
 from anyrt.core.errors import AnyrtError, CompileError
-from anyrt.ir.counted import told
+from anyrt.ir.counted import computed_sizes
 from anyrt.ir.graph import Graph, Value
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.kernelrules import kernel_faults
@@ -80,7 +80,7 @@ def _faults(graph: Graph, order: Sequence[Value], param: type[Prim], known: Set[
 
 
 def _size_faults(region: Graph) -> Iterator[str]:
-    tells = dict(told(region))
+    tells = dict(computed_sizes(region))
     for symbol in region.symbols:
         if symbol.sym not in tells:
             yield f"{symbol.sym} is read from an input that is known only at run time"
@@ -99,7 +99,8 @@ def _name_faults(graph: Graph, param: type[Prim]) -> Iterator[str]:
     if not graph.outputs:
         yield "no outputs"
     for symbol in graph.symbols:
-        if symbol.tensor not in {name for name, _ in graph.inputs} and symbol.sym not in dict(told(graph)):
+        is_input = symbol.tensor in {name for name, _ in graph.inputs}
+        if not is_input and symbol.sym not in dict(computed_sizes(graph)):
             yield f"symbol {symbol.sym} is read from {symbol.tensor!r}, which is not an input"
     yield from _update_faults(graph)
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from anyrt.ir.counted import told
+from anyrt.ir.counted import computed_sizes
 from anyrt.ir.graph import Graph, Value, apply, apply_all
 from anyrt.ir.rewrite import transformed
 from anyrt.prims.checked import Checked
@@ -31,7 +31,7 @@ from anyrt.prims.map import Map
 
 def only(graph: Graph, names: Collection[str]) -> Graph:
     """`graph` with the outputs of these names, and those for data-dependent sizes."""
-    tells = {value for _, value in told(graph)}
+    tells = {value for _, value in computed_sizes(graph)}
     kept = tuple((name, value) for name, value in graph.outputs if name in names or value in tells)
     updates = tuple((y, x) for y, x in graph.updates if y in names)
     return replace(graph, outputs=kept, updates=updates)

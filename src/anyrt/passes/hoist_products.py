@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from anyrt.ir.compute import only_moves
-from anyrt.ir.counted import mentioned, results, told
+from anyrt.ir.counted import computed_sizes, mentioned, results
 from anyrt.ir.graph import Graph, Node, Value, apply, apply_all, users, walk
 from anyrt.ir.rewrite import transformed
 from anyrt.passes.facts import number
@@ -80,7 +80,7 @@ class _Turn:
         count = len(results(self.body))
         around = dict(zip(inputs[count:], self.args[count:], strict=True))
         ends = [v for _, v in self.body.outputs]
-        order, own = list(walk(ends)), {sym for sym, _ in told(self.body)}
+        order, own = list(walk(ends)), {sym for sym, _ in computed_sizes(self.body)}
         counted = {s for s, v in zip(inputs, ends, strict=False) if _counts(s, v)}
         known = {v for v in order if not v.args and v not in inputs}
         for value in order:

@@ -11,7 +11,7 @@ from anyrt.core.counts import is_open
 from anyrt.core.dims import Dim, Sym
 from anyrt.core.dimvalues import substitute
 from anyrt.ir.attributes import graph_with_sizes
-from anyrt.ir.counted import told
+from anyrt.ir.counted import computed_sizes
 from anyrt.ir.graph import Graph, Value
 
 
@@ -19,7 +19,7 @@ def told_once(graph: Graph) -> Graph:
     """`graph` whose open sizes are read once."""
     first: dict[Value, Sym] = {}
     same: dict[Sym, Dim] = {}
-    for sym, value in told(graph):
+    for sym, value in computed_sizes(graph):
         if is_open(sym) and first.setdefault(value.args[0], sym) != sym:
             same[sym] = first[value.args[0]].dim
     if not same:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from anyrt.core.counts import bounded_counts
 from anyrt.core.dims import Sym, add, always_le, equal
 from anyrt.core.requirement import Relation, Requirement, broken
-from anyrt.ir.counted import told
+from anyrt.ir.counted import computed_sizes
 from anyrt.ir.graph import Graph, Value
 
 
@@ -23,7 +23,7 @@ def requirements(graph: Graph) -> tuple[Requirement, ...]:
 def later(graph: Graph) -> tuple[Requirement, ...]:
     """Those of data-dependent sizes within bounds that the graph itself computes, not one around it or a
     region: an inference checks them when it knows these."""
-    own = {sym for sym, _ in told(graph)}
+    own = {sym for sym, _ in computed_sizes(graph)}
     found = ((rule, _counts(rule), inside) for rule, inside in (_required(graph) if own else ()))
     return tuple(dict.fromkeys(rule for rule, sizes, inside in found if sizes & own and not sizes & inside))
 
@@ -44,7 +44,7 @@ def _required(graph: Graph) -> Iterator[tuple[Requirement, frozenset[Sym]]]:
                 raise broken(rule, str(rule.left), str(rule.right))
             if not always_holds(rule):
                 yield rule, inside
-        todo += reversed([(r, inside.union(sym for sym, _ in told(r))) for r in _regions(values)])
+        todo += reversed([(r, inside.union(sym for sym, _ in computed_sizes(r))) for r in _regions(values)])
 
 
 def _regions(values: Iterable[Value]) -> Iterator[Graph]:

@@ -148,7 +148,7 @@ def _forgets(plan: Plan) -> bool:
 
 def _without_made(plan: Plan, sums: Sequence[str]) -> list[str]:
     """The checksums of constants, "" for those that are made from weights."""
-    derived = set(plan.refit.made) if plan.refit is not None else ()
+    derived = set(plan.refit.derived) if plan.refit is not None else ()
     return ["" if b.name in derived else x for b, x in zip(plan.blobs, sums, strict=True)]
 
 

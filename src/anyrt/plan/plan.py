@@ -172,7 +172,7 @@ class Plan:
         """The constants in the file, with their places there: all except those that it was stripped of."""
         if self.refit is None or not self.refit.is_stripped:
             return self.blobs
-        derived = set(self.refit.made)
+        derived = set(self.refit.derived)
         return lay_out((b.name, b.dtype, b.count) for b in self.blobs if b.name not in derived)
 
     @property

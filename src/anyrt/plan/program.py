@@ -31,7 +31,7 @@ MAX_KERNELS: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class PluginTensor:
     """An operand or result of a plug-in, without its sizes, which an inference knows."""
 
     dtype: DataType
@@ -55,7 +55,7 @@ class PluginCall:
     made: str
     tactic: int
     inputs: int
-    told: tuple[Told, ...]
+    told: tuple[PluginTensor, ...]
     workspace: int
     over: tuple[int, ...]
 
@@ -70,7 +70,7 @@ class PluginCall:
         """The call that `as_json` wrote."""
         *who, tactic, inputs, told, workspace, over = reader.exactly(10)
         where, name, version, space, made = (x.text() for x in who)
-        tensors = tuple(_told_tensor(x) for x in told.items(MAX_KERNELS))
+        tensors = tuple(_plugin_tensor(x) for x in told.items(MAX_KERNELS))
         return PluginCall(
             where,
             name,
@@ -85,11 +85,13 @@ class PluginCall:
         )
 
 
-def _told_tensor(reader: Reader) -> Told:
+def _plugin_tensor(reader: Reader) -> PluginTensor:
     dtype, rank, format, scale = reader.exactly(4)
     if format.text() not in TensorFormat.__members__:
         raise format.error(repr(format.text()[:40]), "a tensor format")
-    return Told(read_dtype(dtype), rank.integer(0, MAX_AXES), TensorFormat[format.text()], scale.number())
+    return PluginTensor(
+        read_dtype(dtype), rank.integer(0, MAX_AXES), TensorFormat[format.text()], scale.number()
+    )
 
 
 OutsideCall: TypeAlias = PluginCall | ExchangeCall
@@ -138,7 +140,7 @@ class Program:
     guards: tuple[tuple[Dim, int], ...] = ()
     reads: tuple[tuple[int, ...], ...] = ()
 
-    def found(self, fault: int, words: Sequence[int]) -> tuple[str, AnyrtError]:
+    def fault_error(self, fault: int, words: Sequence[int]) -> tuple[str, AnyrtError]:
         """The place where the inference ended with this status behind `FIRST_FAULT`, and the error for the
         numbers in the last words of its array."""
         if fault < len(self.assertions):

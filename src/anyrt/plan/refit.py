@@ -49,12 +49,12 @@ class WeightsRecord:
 
 @dataclass(frozen=True, slots=True)
 class Refit:
-    """`made`: the constants that depend on weights, by name. `is_free`: weights may change; otherwise they
+    """`derived`: the constants that depend on weights, by name. `is_free`: weights may change; otherwise they
     must be those of the build. `is_stripped`: these constants are not in the plan."""
 
     weights: tuple[WeightsRecord, ...]
     graph_text: str
-    made: tuple[str, ...]
+    derived: tuple[str, ...]
     is_free: bool = True
     is_stripped: bool = False
 
@@ -63,15 +63,15 @@ class Refit:
         weights: list[Json] = [
             [w.given_name, short_name(w.dtype), w.count, [list(p) for p in w.places]] for w in self.weights
         ]
-        return [weights, self.graph_text, list(self.made), self.is_free, self.is_stripped]
+        return [weights, self.graph_text, list(self.derived), self.is_free, self.is_stripped]
 
 
 def parse_refit(reader: Reader, blobs: frozenset[str]) -> Refit:
     """The record that `as_json` wrote, of a plan with constants of these names."""
-    weights, graph, made, is_free, is_stripped = reader.exactly(5)
-    names = made.texts(MAX_WEIGHTS)
+    weights, graph, derived, is_free, is_stripped = reader.exactly(5)
+    names = derived.texts(MAX_WEIGHTS)
     if unknown := set(names) - blobs:
-        raise made.error(repr(min(unknown)[:40]), "the name of a constant")
+        raise derived.error(repr(min(unknown)[:40]), "the name of a constant")
     records = tuple(_parse_weights(item) for item in weights.items(MAX_WEIGHTS))
     return Refit(records, graph.text(), names, is_free.flag(), is_stripped.flag())
 

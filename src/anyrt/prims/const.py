@@ -33,11 +33,11 @@ INDEX_TYPES = frozenset(DataType) - {DataType.BOOL, DataType.E8M0}
 class Origin:
     """The source of elements that a refit may replace.
 
-    `made`: the value of other constants that they are computed from; None: they are the user's weights.
+    `value`: the value of other constants that they are computed from; None: they are the user's weights.
     `is_free`: they may change, so no decision may depend on their elements. `asked` is called if a network
     requires its elements: they are fixed then."""
 
-    made: Value | None = None
+    value: Value | None = None
     is_free: bool = True
     asked: Callable[[], None] = lambda: None
 

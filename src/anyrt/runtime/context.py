@@ -300,7 +300,7 @@ class Context:
 
     def _broken(self, fault: int) -> AnyrtError:
         """The error for a failed condition, with the line of the user's program that added the layer."""
-        where, error = self.loaded.program.found(fault, self.words[-abi.FOUND_WORDS :])
+        where, error = self.loaded.program.fault_error(fault, self.words[-abi.FOUND_WORDS :])
         layers = (dict(x.details) for x in self.loaded.plan.layers if x.name == where)
         source = next((x["source"] for x in layers if "source" in x), None)
         return error if source is None else error.at(f"{where} ({source})")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from anyrt.core.dims import product
 from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.compute import External, Nested
-from anyrt.ir.counted import results, told
+from anyrt.ir.counted import computed_sizes, results
 from anyrt.ir.graph import Graph, Node, Type, Value
 from anyrt.prims.build import param
 from anyrt.schedule.launch import ExternalStep, Launch, RegionStep, Schedule, Step, mentioned, touched
@@ -159,7 +159,7 @@ def _held(value: Value, around: Around, moves: list[Move]) -> Buffer:
 
 def _places_of_sizes(region: Graph, around: Around) -> list[Buffer]:
     """New memory for the sizes that a region computes."""
-    return [around.fresh(v.type) for _, v in told(region)]
+    return [around.fresh(v.type) for _, v in computed_sizes(region)]
 
 
 def _ends(region: Graph, around: Around) -> tuple[list[Buffer], list[Buffer]]:

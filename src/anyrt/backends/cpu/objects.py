@@ -12,7 +12,7 @@ from typing import Final
 from anyrt.backends.cpu import image, processors
 from anyrt.backends.cpu.link import Image
 from anyrt.codegen import llvm
-from anyrt.codegen.target import Store, Told
+from anyrt.codegen.target import ReportProgress, Store
 from anyrt.codegen.workers import compile_texts
 from anyrt.core.errors import PlanError
 from anyrt.plan.cache import cache_key
@@ -39,7 +39,7 @@ def compiled(
     texts: Iterable[str],
     target: processors.Processor,
     store: Store,
-    progress: Told = lambda done, total: None,
+    progress: ReportProgress = lambda done, total: None,
 ) -> Mapping[str, Image]:
     """Code for every text; `progress` is called between the steps with the number done and the total, and an
     exception of it ends them."""

@@ -22,7 +22,7 @@ from anyrt.backends.cpu.strategies import STRATEGIES
 from anyrt.codegen import llvm
 from anyrt.codegen.emit import ATTRIBUTES, Function
 from anyrt.codegen.llvmtext import symbol
-from anyrt.codegen.target import Answer, Assembled, Job, Store, Told
+from anyrt.codegen.target import Answer, Assembled, Job, ReportProgress, Store
 from anyrt.core.errors import CompileError
 from anyrt.core.flags import read_flags
 from anyrt.core.machine import Machine
@@ -112,7 +112,7 @@ class CpuTarget:
         functions: Mapping[int, Function],
         machine: Machine,
         store: Store | None = None,
-        progress: Told = lambda done, total: None,
+        progress: ReportProgress = lambda done, total: None,
     ) -> Assembled:
         """Executor, program and kernels, linked. A process compiles the executor once, whatever `store`
         keeps."""
