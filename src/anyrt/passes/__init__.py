@@ -88,10 +88,10 @@ def passes_for(
 ) -> tuple[Pass, ...]:
     """All passes for a machine, with Winograd tiles of these sizes for sums over windows, `always` or only if
     they are less work at the `usual` sizes."""
-    made: dict[Callable[[Graph], Graph], Callable[[Graph], Graph]] = {
+    configured: dict[Callable[[Graph], Graph], Callable[[Graph], Graph]] = {
         loop_batch: partial(loop_batch, machine=machine),
         pack_constants: partial(pack_constants, machine=machine),
         split_sums: partial(split_sums, machine=machine),
         winograd: partial(winograd, tiles=tiles, always=always, usual=usual, machine=machine),
     }
-    return tuple(replace(p, change=made.get(p.change, p.change)) for p in PASSES)
+    return tuple(replace(p, change=configured.get(p.change, p.change)) for p in PASSES)

@@ -23,23 +23,23 @@ def copy_caches(graph: Graph) -> Graph:
     """The graph with such copies; the same graph if no input has readers beside its update."""
     inputs, outputs = dict(graph.inputs), dict(graph.outputs)
     for output, source in graph.updates:
-        made, cache = _chosen(outputs[output]), inputs[source]
-        if made != cache and _is_read_beside(graph, made, cache):
-            graph = _with_copy(graph, made, cache)
+        update, cache = _chosen(outputs[output]), inputs[source]
+        if update != cache and _is_read_beside(graph, update, cache):
+            graph = _with_copy(graph, update, cache)
             outputs = dict(graph.outputs)
     return graph
 
 
-def _is_read_beside(graph: Graph, made: Value, cache: Value) -> bool:
+def _is_read_beside(graph: Graph, update: Value, cache: Value) -> bool:
     reads = Counter(v for v in graph.values for a in v.args if a == cache)
     marked = any(v == cache for _, v in graph.outputs)
-    return marked or reads != Counter({made: 1} if _own(made, cache) is not None else {})
+    return marked or reads != Counter({update: 1} if _own(update, cache) is not None else {})
 
 
-def _own(made: Value, cache: Value) -> int | None:
+def _own(update: Value, cache: Value) -> int | None:
     """The operand whose elements an update keeps where it writes nothing."""
-    found = [k for k, a in enumerate(made.args) if a == cache]
-    return found[-1] if found and isinstance(made.op, Map) and made.type == cache.type else None
+    operands = [k for k, a in enumerate(update.args) if a == cache]
+    return operands[-1] if operands and isinstance(update.op, Map) and update.type == cache.type else None
 
 
 def _chosen(value: Value) -> Value:
@@ -49,13 +49,13 @@ def _chosen(value: Value) -> Value:
     return value
 
 
-def _with_copy(graph: Graph, made: Value, cache: Value) -> Graph:
-    copy, own = apply(Checked(()), cache), _own(made, cache)
+def _with_copy(graph: Graph, update: Value, cache: Value) -> Graph:
+    copy, own = apply(Checked(()), cache), _own(update, cache)
 
     def change(old: Value, new: Value) -> Value:
         if old == cache:
             return copy
-        if old != made or own is None:
+        if old != update or own is None:
             return new
         args = [cache if k == own else a for k, a in enumerate(new.args)]
         return apply_all(new.op, *args)[new.index]

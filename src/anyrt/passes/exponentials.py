@@ -49,18 +49,18 @@ def _axes_of_largest(powers: Value) -> tuple[int, ...] | None:
     if not _is(powers, "exp") or not _is(powers.args[0], "sub"):
         return None
     x, most = powers.args[0].args[0], _repeated(powers.args[0].args[1])
-    found = _folded(most.args[0] if _is(most, "max") else most, "max")
-    return found[1] if found is not None and found[0] == x else None
+    folded = _folded(most.args[0] if _is(most, "max") else most, "max")
+    return folded[1] if folded is not None and folded[0] == x else None
 
 
 def _is_sum_of_powers(value: Value) -> bool:
     """True for values that are at least 1, and at most the number of terms."""
     limited = _is(value, "max") and number(value.args[1]) == 1.0
-    found = _folded(value.args[0] if limited else value, "sum")
-    axes = None if found is None else _axes_of_largest(found[0])
-    if found is None or axes is None:
+    folded = _folded(value.args[0] if limited else value, "sum")
+    axes = None if folded is None else _axes_of_largest(folded[0])
+    if folded is None or axes is None:
         return False
-    holds_one = set(axes) <= set(found[1]) and not _is(_repeated(found[0].args[0].args[1]), "max")
+    holds_one = set(axes) <= set(folded[1]) and not _is(_repeated(folded[0].args[0].args[1]), "max")
     return limited or holds_one
 
 

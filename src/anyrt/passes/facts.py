@@ -125,14 +125,14 @@ def root_of(value: Value) -> Value | None:
     """The square roots in `value`, to which a number may be added, or a minimum applied; of each such sum
     that is not 0, infinite or NaN the reciprocal is a normal float32."""
     while True:
-        found = source(value)
-        match found.op:
+        origin = source(value)
+        match origin.op:
             case Map(fn="sqrt"):
-                return found
-            case Map(fn="add" | "max") if _is_small(number(found.args[1])):
-                value = found.args[0]
-            case Map(fn=fn) if fn == SELECT and number(found.args[1]) == math.inf:
-                value = found.args[2]
+                return origin
+            case Map(fn="add" | "max") if _is_small(number(origin.args[1])):
+                value = origin.args[0]
+            case Map(fn=fn) if fn == SELECT and number(origin.args[1]) == math.inf:
+                value = origin.args[2]
             case _:
                 return None
 
@@ -143,5 +143,5 @@ def _is_small(x: float | None) -> bool:
 
 def is_reciprocal_root(value: Value) -> bool:
     """True for reciprocals of square roots, also after moves and casts."""
-    found = source(value)
-    return fn_of(found) == "recip" and root_of(found.args[0]) is not None
+    origin = source(value)
+    return fn_of(origin) == "recip" and root_of(origin.args[0]) is not None

@@ -49,13 +49,13 @@ def _short(
     if not isinstance(value.op, Const) or value.op.blob.size < LEAST or value.dtype not in WORD:
         return None
     windows = window_labels(other, others)
-    found = [k for k in labels if k not in op.out and k not in windows and k in others]
-    size = value.shape[labels.index(found[0])] if len(found) == 1 else None
+    summed = [k for k in labels if k not in op.out and k not in windows and k in others]
+    size = value.shape[labels.index(summed[0])] if len(summed) == 1 else None
     if not isinstance(size, int) or size % WORD[value.dtype] == 0:
         return None
-    if other.shape[others.index(found[0])] != size:
+    if other.shape[others.index(summed[0])] != size:
         return None  # data determine that of the other factor, and each inference checks that both are equal
-    return found[0] if _whole(size, value) <= size * MOST else None
+    return summed[0] if _whole(size, value) <= size * MOST else None
 
 
 def _whole(size: int, value: Value) -> int:

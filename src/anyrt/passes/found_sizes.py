@@ -29,11 +29,11 @@ def _judging(graph: Graph, waits: str) -> Graph:
     value = dict(graph.outputs)[waits]
     names = dict(graph.names)
     for rule in later(graph):
-        found = _found(rule)
-        names.setdefault(found, rule.where)
-        made = apply(Asserted(_assertion(rule)), value, found)
-        names.setdefault(made, graph.name(value))
-        value = made
+        size = _judged_size(rule)
+        names.setdefault(size, rule.where)
+        judged = apply(Asserted(_assertion(rule)), value, size)
+        names.setdefault(judged, graph.name(value))
+        value = judged
     outputs = tuple((name, value if name == waits else v) for name, v in graph.outputs)
     return graph if outputs == graph.outputs else replace(graph, outputs=outputs, names=names)
 
@@ -50,7 +50,7 @@ def _holds(rule: Requirement) -> Dim:
             return maximum(equal(a, b), maximum(equal(a, 1), equal(b, 1)))
 
 
-def _found(rule: Requirement) -> Value:
+def _judged_size(rule: Requirement) -> Value:
     """The left side, or FINE if the condition is met."""
     holds, left = (reshape(apply(Shape((d,))), ()) for d in (_holds(rule), rule.left))
     return map_("select", map_("eq", holds, const(1, DataType.INT64)), const(FINE, DataType.INT64), left)

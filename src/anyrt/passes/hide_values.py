@@ -99,17 +99,17 @@ class _Masks:
             if missing := [a for a in inside if a not in done]:
                 todo += missing
                 continue
-            made = with_args(v, [done[a] for a in inside]) if inside else v
+            result = with_args(v, [done[a] for a in inside]) if inside else v
             if v in self.added:
-                made = _where_least(build.cast(self.added[v], made.dtype), made)
-            done[todo.pop()] = made
+                result = _where_least(build.cast(self.added[v], result.dtype), result)
+            done[todo.pop()] = result
         return done.get(weights, weights)
 
 
-def _where_least(mask: Value, made: Value) -> Value:
+def _where_least(mask: Value, values: Value) -> Value:
     """The same, and −inf where the mask is −inf."""
-    least = build.scalar(-math.inf, made)
-    return build.map_(SELECT, build.map_("eq", mask, least), least, made)
+    least = build.scalar(-math.inf, values)
+    return build.map_(SELECT, build.map_("eq", mask, least), least, values)
 
 
 def _added_to_product(v: Value) -> list[Value]:
@@ -127,8 +127,8 @@ def _most(dtype: DataType) -> float:
 
 
 def _is_least(v: Value) -> bool:
-    found = number(v)
-    return found is not None and found <= _most(v.dtype)
+    x = number(v)
+    return x is not None and x <= _most(v.dtype)
 
 
 def _behind(v: Value, operands: Callable[[Value], Iterable[Value]]) -> Iterator[Value]:
@@ -155,10 +155,10 @@ def _may_be(mask: Value, most: float) -> bool:
             return v.args[1:] if v.op.fn == SELECT else v.args if v.op.fn in ("add", *ROUNDING) else ()
         return v.args if only_moves(v.compute) else ()
 
-    return any(_is_given(v, most) for v in _behind(mask, passed) if is_float(v.dtype))
+    return any(_is_data(v, most) for v in _behind(mask, passed) if is_float(v.dtype))
 
 
-def _is_given(v: Value, most: float) -> bool:
+def _is_data(v: Value, most: float) -> bool:
     if isinstance(v.op, Const) and v.op.blob.is_known:
         return bool((v.op.blob.data.astype(np.float64) <= most).any())
     if fn_of(v) == "mul":

@@ -113,9 +113,9 @@ class _Turn:
         at = {self.at[a] for a in sliced}
         if len(at) != 1 or not {*value.args} - self.whole.keys() <= around.keys():
             return
-        found = self._in_all_turns(value, around)
-        if found is not None:
-            self.whole[value], self.at[value] = found, at.pop()
+        whole = self._in_all_turns(value, around)
+        if whole is not None:
+            self.whole[value], self.at[value] = whole, at.pop()
             if isinstance(value.op, Contract) or not self.heavy.isdisjoint(sliced):
                 self.heavy.add(value)
 
@@ -136,22 +136,22 @@ def _is_free(value: Value) -> bool:
     return not isinstance(value.op, Param) and (not value.args or only_moves(value.compute))
 
 
-def _along(value: Value, whole: Sequence[Value | None], given: Sequence[Value]) -> Value | None:
-    """A value along a new first axis that some operands have (`whole`), and the others, as they are `given`,
-    lack; None if that is not known."""
-    found = [x if w is None else w for w, x in zip(whole, given, strict=True)]
+def _along(value: Value, whole: Sequence[Value | None], args: Sequence[Value]) -> Value | None:
+    """A value along a new first axis, which some operands have (`whole`) and the others of `args` lack; None
+    if that is not known."""
+    operands = [x if w is None else w for w, x in zip(whole, args, strict=True)]
     size = next(w.shape[0] for w in whole if w is not None)
     match value.op:
         case Map():
-            wide = (x if x in whole else build.reshape(x, (1, *x.shape)) for x in found)
+            wide = (x if x in whole else build.reshape(x, (1, *x.shape)) for x in operands)
             return apply(value.op, *wide)
         case Contract() as op:
-            return apply(_with_turns(op, *(w is not None for w in whole)), *found)
+            return apply(_with_turns(op, *(w is not None for w in whole)), *operands)
         case Reshape(shape):
-            return build.reshape(found[0], (size, *shape))
+            return build.reshape(operands[0], (size, *shape))
         case View(shape, axes):
             more = (moving(a.start, [(k + 1, step) for k, step in a.terms]) for a in axes)
-            return apply(View((size, *shape), (moving(0, [(0, 1)]), *more)), found[0])
+            return apply(View((size, *shape), (moving(0, [(0, 1)]), *more)), operands[0])
         case _:
             return None
 

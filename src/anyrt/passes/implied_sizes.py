@@ -62,10 +62,10 @@ def _used(rule: Requirement, symbols: Collection[Sym], known: dict[Sym, Dim]) ->
         return False  # either may be 1
     if equal(a, b) == 0:
         raise broken(rule, str(a), str(b))
-    found = _solved(add(a, mul(b, -1)), symbols)
-    if found is None:
+    solution = _solved(add(a, mul(b, -1)), symbols)
+    if solution is None:
         return a == b
-    sym, size = found
+    sym, size = solution
     known |= {other: substitute(x, {sym: size}) for other, x in known.items()}
     known[sym] = size
     return True

@@ -77,9 +77,9 @@ def _sliced(x: Value, at: Value, axis: int, out: Value) -> Value | Fail:
         return Fail("a position lies outside")
     starts, strides = [0] * x.type.rank, [1] * x.type.rank
     starts[axis], strides[axis] = places[0], step
-    made = build.slice_(x, starts, out.shape, strides)
+    cut = build.slice_(x, starts, out.shape, strides)
     same = x.shape[:axis] == at.shape[:axis] and x.shape[axis + 1 :] == at.shape[axis + 1 :]
-    return made if same and made.type == out.type else Fail("sizes are only known to be equal while running")
+    return cut if same and cut.type == out.type else Fail("sizes are only known to be equal while running")
 
 
 def _example(draw: Below) -> Value:

@@ -44,10 +44,10 @@ def _divided(weights: Value) -> tuple[Value, Value] | None:
 
 def _is_late(weights: Value, out: Value, left: Labels, right: Labels, to: Labels) -> Fail | None:
     """A guard: these are the exponentials of a softmax over the axis that is summed."""
-    found = _divided(weights)
-    if found is None:
+    division = _divided(weights)
+    if division is None:
         return Fail("it is no product with quotients")
-    (powers, total), last = found, weights.type.rank - 1
+    (powers, total), last = division, weights.type.rank - 1
     if out.dtype is not DataType.FLOAT or powers.shape[:-1] != total.shape[:-1]:
         return Fail("its rows have no sums in float32")
     if _folded(total, "sum", last) != powers or not _is_at_most_one(powers, last):
@@ -108,9 +108,9 @@ def _folded(value: Value, fn: str, axis: int) -> Value | None:
 def _divided_late(
     weights: Value, v: Value, out: Value, left: Labels, right: Labels, to: Labels
 ) -> Value | Fail:
-    found = _divided(weights)
-    assert found is not None, "the guard has looked"
-    powers, total = found
+    division = _divided(weights)
+    assert division is not None, "the guard has looked"
+    powers, total = division
     by = 2.0 ** -_halvings(powers.shape[-1])
     scaled = build.map_("mul", powers, build.scalar(by, powers))
     least = number(total.args[1]) if isinstance(total.op, Map) else None
@@ -119,8 +119,8 @@ def _divided_late(
     total = build.reduce_("sum", scaled, (powers.type.rank - 1,))
     if least is not None:
         total = build.map_("max", total, build.scalar(least * by, total))
-    made = build.map_("mul", apply(out.op, scaled, v), build.map_("recip", total))
-    return made if made.type == out.type else Fail("its sizes are only known to be equal while running")
+    ratio = build.map_("mul", apply(out.op, scaled, v), build.map_("recip", total))
+    return ratio if ratio.type == out.type else Fail("its sizes are only known to be equal while running")
 
 
 def _example(draw: Below) -> Value:

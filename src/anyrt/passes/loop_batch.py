@@ -126,8 +126,8 @@ def _looped(graph: Graph, turns: int, part: int) -> Graph:
     )
     first = [build.expand(build.scalar(0, v), v.shape) for v in states.values()]
     start = (build.const(True, DataType.BOOL), build.scalar(0, turn), *first)
-    _, _, *found = apply_all(Repeated(body, NAME), *start, *(v for _, v in graph.inputs))
-    outputs = ((name, build.reshape(x, v.shape)) for (name, v), x in zip(graph.outputs, found, strict=True))
+    _, _, *results = apply_all(Repeated(body, NAME), *start, *(v for _, v in graph.inputs))
+    outputs = ((name, build.reshape(x, v.shape)) for (name, v), x in zip(graph.outputs, results, strict=True))
     return replace(graph, outputs=tuple(outputs), names=graph.names | dict.fromkeys(first, f"{NAME}: begin"))
 
 

@@ -21,17 +21,17 @@ def order_exchanges(graph: Graph) -> Graph:
 
 
 def _ordered(graph: Graph) -> Graph:
-    made = list[Value]()  # all operations so far
+    exchanges = list[Value]()  # all operations so far
     behind = dict[Value, int]()  # the number of them that a value waits for
 
     def change(old: Value, new: Value) -> Value:
         behind[old] = max((behind[a] for a in old.args), default=0)
         if not isinstance(new.op, Collective):
             return new
-        if behind[old] < len(made):
-            new = apply(new.op, new.args[0], made[-1])
-        made.append(new)
-        behind[old] = len(made)
+        if behind[old] < len(exchanges):
+            new = apply(new.op, new.args[0], exchanges[-1])
+        exchanges.append(new)
+        behind[old] = len(exchanges)
         return new
 
     return transformed(graph, change)

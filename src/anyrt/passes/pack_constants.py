@@ -92,10 +92,10 @@ def _word(value: Value, op: Contract, by_codes: bool) -> int:
 
 def _are_codes(value: Value, labels: Sequence[int], op: Contract) -> bool:
     """True for rows of int8 times a scale that neighbouring terms share, with the terms last."""
-    made = _stored_as(value)
-    if fn_of(made) != "mul" or labels[-1] in op.out:
+    source = _stored_as(value)
+    if fn_of(source) != "mul" or labels[-1] in op.out:
         return False
-    pairs = (made.args, made.args[::-1])
+    pairs = (source.args, source.args[::-1])
     return any(_is_int8(_stored_as(codes)) and _repeats(scale, value.shape) for codes, scale in pairs)
 
 
@@ -146,8 +146,8 @@ def _fills(size: Dim, panel: int) -> bool:
 
 def window_labels(value: Value, labels: Sequence[int]) -> frozenset[int]:
     """The labels that move along an axis together with others, which move the window as a whole."""
-    found = value.op.windows if isinstance(value.op, View) else ()
-    return frozenset(labels[out] for moving in found for out in moving[1:])
+    windows = value.op.windows if isinstance(value.op, View) else ()
+    return frozenset(labels[out] for moving in windows for out in moving[1:])
 
 
 def _stored(value: Value, order: Sequence[int]) -> Value:
@@ -174,8 +174,8 @@ def _in_panels(
     cut = (*shape[:at], count, size, *shape[at + 1 : -1], shape[-1] // word, *parts)
     inner = len(cut) - len(parts)
     order = [*range(at + 1), *range(at + 2, inner), at + 1, *range(len(cut) - 1, inner - 1, -1)]
-    made = _moved(value, partial(_cut, outer, whole, cut, order))
-    joined = build.reshape(_turned_back(made, order), whole)
+    panels = _moved(value, partial(_cut, outer, whole, cut, order))
+    joined = build.reshape(_turned_back(panels, order), whole)
     return _turned_back(build.slice_(joined, [0] * len(shape), shape, [1] * len(shape)), outer)
 
 

@@ -25,12 +25,12 @@ from anyrt.prims.map import SELECT, Map
 LEAST: Final = 126  # the exponent of the least normal float32, below 0
 
 
-def _exponent_is(wanted: float) -> Callable[..., Fail | None]:
+def _exponent_is(exponent: float) -> Callable[..., Fail | None]:
     """A guard: every exponent is `wanted`, and repeating the bases gives the result's shape."""
 
     def guard(x: Value, y: Value, out: Value) -> Fail | None:
-        if number(y) != wanted:
-            return Fail(f"not every exponent is known to be {wanted:g}")
+        if number(y) != exponent:
+            return Fail(f"not every exponent is known to be {exponent:g}")
         if any(d not in (1, o) for d, o in zip(x.shape, out.shape, strict=True)):
             return Fail("the sizes of bases and exponents may meet in several ways")
         return None

@@ -24,8 +24,8 @@ def later(graph: Graph) -> tuple[Requirement, ...]:
     """Those of data-dependent sizes within bounds that the graph itself computes, not one around it or a
     region: an inference checks them when it knows these."""
     own = {sym for sym, _ in computed_sizes(graph)}
-    found = ((rule, _counts(rule), inside) for rule, inside in (_required(graph) if own else ()))
-    return tuple(dict.fromkeys(rule for rule, sizes, inside in found if sizes & own and not sizes & inside))
+    rules = ((rule, _counts(rule), inside) for rule, inside in (_required(graph) if own else ()))
+    return tuple(dict.fromkeys(rule for rule, sizes, inside in rules if sizes & own and not sizes & inside))
 
 
 def _counts(rule: Requirement) -> frozenset[Sym]:
@@ -57,11 +57,11 @@ def _asked(values: Sequence[Value], names: Mapping[Value, str]) -> Iterator[Requ
 
 def _names(graph: Graph, values: Sequence[Value]) -> dict[Value, str]:
     """The name of each value in messages: its own name, or that of the first value computed from it."""
-    found: dict[Value, str] = {}
+    names: dict[Value, str] = {}
     for value in reversed(values):
-        name = graph.names.get(value) or found.get(value) or graph.name(value)
-        found |= dict.fromkeys((value, *value.args), name)
-    return found
+        name = graph.names.get(value) or names.get(value) or graph.name(value)
+        names |= dict.fromkeys((value, *value.args), name)
+    return names
 
 
 def always_holds(rule: Requirement) -> bool:

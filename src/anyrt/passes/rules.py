@@ -171,13 +171,13 @@ def _reads_in_place(x: Value, out: Value, rule: TapRule) -> Fail | None:
     return Fail("the border begins elsewhere, or turns back")
 
 
-def _all_are(wanted: float) -> Callable[..., Fail | None]:
+def _all_are(constant: float) -> Callable[..., Fail | None]:
     """A guard: `c` is `wanted` everywhere, with its sign, and `x` has the result's type."""
 
     def guard(x: Value, c: Value, out: Value) -> Fail | None:
         held = number(c)
-        if held is None or held != wanted or np.signbit(held) != np.signbit(wanted):
-            return Fail(f"not all are {wanted}")
+        if held is None or held != constant or np.signbit(held) != np.signbit(constant):
+            return Fail(f"not all are {constant}")
         return _same_shape(x, out)
 
     return guard

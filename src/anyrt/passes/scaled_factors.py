@@ -31,10 +31,10 @@ def _scaled(factor: Value) -> tuple[Value, Value] | None:
     if fn_of(factor) != "mul" or factor.dtype is not DataType.FLOAT:
         return None
     for x, scale in (factor.args, factor.args[::-1]):
-        found = number(scale)
+        by = number(scale)
         if fn_of(x) == "exp":
             return None  # exponentials are scaled as they are computed, so that their sums stay in range
-        if found is not None and LEAST <= abs(found) <= 1 and x.shape == factor.shape:
+        if by is not None and LEAST <= abs(by) <= 1 and x.shape == factor.shape:
             return x, scale
     return None
 
@@ -50,12 +50,12 @@ def _moved(a: Value, b: Value, out: Value) -> Value | Fail:
     if left is None or right is None or left == right:
         return Fail("no factor is known to be smaller")
     small, large = (a, b) if left < right else (b, a)
-    found = _scaled(large)
-    if found is None:
+    scaled = _scaled(large)
+    if scaled is None:
         return Fail("the larger factor is not scaled by a number")
-    x, scale = found
-    made = build.map_("mul", small, build.scalar(number(scale) or 0.0, small))
-    return apply(out.op, *((made, x) if small is a else (x, made)))
+    x, scale = scaled
+    product = build.map_("mul", small, build.scalar(number(scale) or 0.0, small))
+    return apply(out.op, *((product, x) if small is a else (x, product)))
 
 
 def _example(draw: Below) -> Value:

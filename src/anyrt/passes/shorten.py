@@ -35,13 +35,13 @@ def shorten(graph: Graph, types: frozenset[DataType] = HALVES) -> Graph:
 def _rounded(graph: Graph, types: frozenset[DataType]) -> frozenset[Value]:
     """Values of `types`, and the float32 values from which only products and moves lead to them. A float32
     result of a layer keeps its digits for all readers."""
-    found, ends = set[Value](), [v for _, v in graph.outputs]
+    rounded, ends = set[Value](), [v for _, v in graph.outputs]
     uses, results = users(graph), {*graph.names, *ends}
     for value in reversed(list(walk(ends))):
         inside = value.dtype is DataType.FLOAT and value not in results
-        if value.dtype in types or (inside and all(u in found and _keeps(u) for u in uses[value])):
-            found.add(value)
-    return frozenset(found)
+        if value.dtype in types or (inside and all(u in rounded and _keeps(u) for u in uses[value])):
+            rounded.add(value)
+    return frozenset(rounded)
 
 
 def _keeps(user: Value) -> bool:

@@ -53,18 +53,18 @@ def _in_parts(value: Value, machine: Machine) -> Value:
         return value
     if _is_windowed(value):  # loops know more of it
         return value
-    found = _split(op, value, machine)
-    if found is None:
+    split = _split(op, value, machine)
+    if split is None:
         return value
     dtype = wide(op.dtype) if is_float(op.dtype) else op.dtype
-    of, label = found.terms * found.parts, 1 + max(*op.left, *op.right)
+    of, label = split.terms * split.parts, 1 + max(*op.left, *op.right)
     sides = tuple(zip(value.args, (op.left, op.right), strict=True))
-    a, b = (_cut(_some(x, labels, found.label, 0, of), labels, found) for x, labels in sides)
-    left, right = (_labels(labels, found.label, label) for labels in (op.left, op.right))
+    a, b = (_cut(_some(x, labels, split.label, 0, of), labels, split) for x, labels in sides)
+    left, right = (_labels(labels, split.label, label) for labels in (op.left, op.right))
     each = apply(Contract(left, right, (label, *op.out), dtype, op.hides), a, b)
     whole = build.reshape(build.reduce_("sum", each, (0,)), value.shape)
-    if found.rest:
-        a, b = (_some(x, labels, found.label, of, found.rest) for x, labels in sides)
+    if split.rest:
+        a, b = (_some(x, labels, split.label, of, split.rest) for x, labels in sides)
         whole = build.map_("add", whole, apply(replace(op, dtype=dtype), a, b))
     return build.cast(whole, op.dtype)
 

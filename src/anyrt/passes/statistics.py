@@ -101,9 +101,9 @@ def _place(x: Value) -> int:
 
 
 def _is_scaled_root(x: Value) -> bool:
-    found = source(x)
-    scaled = fn_of(found) == "mul" and is_constant(found.args[1])
-    return is_reciprocal_root(found.args[0] if scaled else found)
+    origin = source(x)
+    scaled = fn_of(origin) == "mul" and is_constant(origin.args[1])
+    return is_reciprocal_root(origin.args[0] if scaled else origin)
 
 
 def _is_divided(x: Value) -> bool:

@@ -37,15 +37,15 @@ def update_states(graph: Graph) -> Graph:
 def _updating(body: Graph) -> Graph:
     uses, updated = users(body), dict(body.updates)
     ends = [v for _, v in body.outputs]
-    for (name, state), (end, made) in zip(body.inputs, body.outputs, strict=False):
-        alone = uses.get(state) == [made] and ends.count(made) == 1 and state not in ends
-        if alone and end not in updated and _keeps(made, state):
+    for (name, state), (end, successor) in zip(body.inputs, body.outputs, strict=False):
+        alone = uses.get(state) == [successor] and ends.count(successor) == 1 and state not in ends
+        if alone and end not in updated and _keeps(successor, state):
             updated[end] = name
     return replace(body, updates=tuple(updated.items()))
 
 
-def _keeps(made: Value, state: Value) -> bool:
+def _keeps(successor: Value, state: Value) -> bool:
     """True for an elementwise selection between the state's elements and others."""
-    if fn_of(made) != "select" or is_packed(made.dtype):
+    if fn_of(successor) != "select" or is_packed(successor.dtype):
         return False
-    return state in made.args[1:] and state.type == made.type
+    return state in successor.args[1:] and state.type == successor.type

@@ -87,11 +87,11 @@ def winograd(
     few = machine.panel // 2  # fewer channels make poor sums, fewer of them or of a row's tiles poor lanes
 
     def change(old: Value, new: Value) -> Value:
-        found = _windows(new, few)
-        if isinstance(found, Fail):
+        windows = _windows(new, few)
+        if isinstance(windows, Fail):
             return new
-        m = tiles[0] if always else _chosen(found, tiles, _Price(usual, few, machine.last_bytes // SHARE))
-        return new if m is None else _tiled(found, m, few)
+        m = tiles[0] if always else _chosen(windows, tiles, _Price(usual, few, machine.last_bytes // SHARE))
+        return new if m is None else _tiled(windows, m, few)
 
     return transformed(graph, change) if tiles else graph
 
@@ -228,14 +228,14 @@ def _tiled(f: _Windows, m: int, few: int) -> Value:
     def sums(a: Value, left: Labels, b: Value, right: Labels, out: Labels) -> Value:
         return apply(Contract(left, right, out, DataType.FLOAT), a, b)
 
-    turned, made = order(f.channels), order(f.maps)
+    turned, products = order(f.channels), order(f.maps)
     to = tuple(x for k in f.out for x in ((k, within[k]) if k in within else (k,)))
     raised = RAISED * 2.0 ** -ceil(log2(np.abs(inputs).sum(1).max() ** 2))
     w, kernel, scale = _transformed(f, weights, outputs, raised, places, across)
     padded = _padded(f.x, _behind(f, m))
     v = sums(_square(inputs, raised), (*places, *f.inside), _cut(f, padded, m), f.seen, turned)
-    z = sums(w, kernel, v, turned, made) if across else sums(v, turned, w, kernel, made)
-    y = sums(_square(outputs), (*within.values(), *places), z, made, to)
+    z = sums(w, kernel, v, turned, products) if across else sums(v, turned, w, kernel, products)
+    y = sums(_square(outputs), (*within.values(), *places), z, products, to)
     whole = tuple(mul(_count(f, f.at.index(k), m), m) if k in within else f.size(k) for k in f.out)
     y = _scaled(f, build.reshape(y, whole), build.map_("mul", scale, build.scalar(1 / raised, scale)))
     windows = build.windows(padded, f.view.axes, f.view.shape)
@@ -299,15 +299,15 @@ def _transformed(
     columns = build.reshape(turned, (prod(f.volume((k,)) or 0 for k in labels), SIZE * SIZE))
     both = build.const(np.kron(matrix, matrix), DataType.DOUBLE)
     sizes, count, name = turned.shape[: len(labels)], len(matrix), f.weights.blob.name
-    made = build.contract("rs,us->ru", columns, both)
-    each = build.reshape(made, (f.volume(f.maps) or 0, f.volume(f.channels) or 0, count * count))
+    rows = build.contract("rs,us->ru", columns, both)
+    each = build.reshape(rows, (f.volume(f.maps) or 0, f.volume(f.channels) or 0, count * count))
     scale = _scale(each, outputs, largest)
-    made = build.reshape(build.map_("div", each, scale), made.shape)
-    made, scale = build.cast(made, DataType.FLOAT), build.reshape(scale, sizes[: len(f.maps)])
+    rows = build.reshape(build.map_("div", each, scale), rows.shape)
+    rows, scale = build.cast(rows, DataType.FLOAT), build.reshape(scale, sizes[: len(f.maps)])
     if across:
-        flat = build.reshape(build.transpose(made, (1, 0)), (build.volume(made),))
+        flat = build.reshape(build.transpose(rows, (1, 0)), (build.volume(rows),))
         return build.reshape(constant(flat, name), (count, count, *sizes)), (*places, *labels), scale
-    return constant(build.reshape(made, (*sizes, count, count)), name), (*labels, *places), scale
+    return constant(build.reshape(rows, (*sizes, count, count)), name), (*labels, *places), scale
 
 
 def _scale(weights: Value, outputs: Array, largest: float) -> Value:
