@@ -49,7 +49,7 @@ def counts(lowered):
     """The one place that knows where the compiler's work is to be counted."""
     text = native.text(lowered, forced(Level.AVX2))
     instructions = re.findall(r"^  \S", text, re.MULTILINE)
-    built = sum(schedule.made for schedule in lowered.schedules)
+    built = sum(schedule.created for schedule in lowered.schedules)
     return Counts(built, len(lowered.module.calls), len(text), len(instructions))
 
 

@@ -70,16 +70,16 @@ def _lives(
     steps: Sequence[Step], last: Mapping[Buffer, int], instead: Mapping[Buffer, Buffer]
 ) -> list[_Life]:
     """In the order in which they begin."""
-    found: dict[Buffer, _Life] = {}
+    by_buffer: dict[Buffer, _Life] = {}
     lives: list[_Life] = []
     for n, (written, _) in enumerate(steps):
-        new = {w for w in written if w.space is Space.ARENA and w not in found}
+        new = {w for w in written if w.space is Space.ARENA and w not in by_buffer}
         for b in sorted(new, key=lambda b: b.name):
-            life = found.get(instead[b]) if b in instead else None
+            life = by_buffer.get(instead[b]) if b in instead else None
             if life is None:
                 life = _Life([], n, n)
                 lives.append(life)
-            found[b] = life
+            by_buffer[b] = life
             life.buffers.append(b)
             life.last = max(life.last, last[b])
     return lives

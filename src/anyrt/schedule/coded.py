@@ -22,10 +22,10 @@ BYTES: Final = frozenset({DataType.INT8, DataType.UINT8})
 
 @dataclass(slots=True)
 class Coded:
-    """The codes of one graph. `given`: in memory; `rows`: the codes and scales of rows of bytes; `decoded`:
+    """The codes of one graph. `fixed`: in memory; `rows`: the codes and scales of rows of bytes; `decoded`:
     the numbers that these represent."""
 
-    given: Collection[Value]
+    fixed: Collection[Value]
     sizes: Sizes
     rows: set[Value] = field(default_factory=set)
     decoded: set[Value] = field(default_factory=set)
@@ -65,7 +65,7 @@ class Coded:
         seen, todo = set[Value](), [value]
         while todo:
             v = todo.pop()
-            inside = isinstance(v.compute, Elements) and v not in self.given
+            inside = isinstance(v.compute, Elements) and v not in self.fixed
             if not inside and v not in seen:
                 yield v
             todo += v.args if inside and v not in seen else ()
@@ -81,5 +81,5 @@ def _unmoved(value: Value) -> Value:
 
 def _uncast(value: Value) -> Value:
     """Integers that are converted to floats, and moved afterwards or not."""
-    found = _unmoved(value)
-    return _unmoved(found.args[0]) if len(found.args) == 1 and not is_float(found.args[0].dtype) else found
+    plain = _unmoved(value)
+    return _unmoved(plain.args[0]) if len(plain.args) == 1 and not is_float(plain.args[0].dtype) else plain

@@ -55,9 +55,9 @@ class FusedTile:
     @property
     def loops(self) -> dict[int, Sym]:
         """The counters of the tiles, by axis, that of the rows last."""
-        found = {k: Sym(f"{self.name}.{k}", extent=self.root.shape[k]) for k in self.batches}
+        counters = {k: Sym(f"{self.name}.{k}", extent=self.root.shape[k]) for k in self.batches}
         count = ceildiv(self.root.shape[self.row], self.size)
-        return {**found, self.row: Sym(f"{self.name}.row", extent=count)}
+        return {**counters, self.row: Sym(f"{self.name}.row", extent=count)}
 
     @property
     def is_even(self) -> bool:
@@ -96,11 +96,11 @@ class TileGraph:
         if s.scores is not None:
             self.columns = s.scores.columns(first, s.size, isinstance(loops[s.row].extent, int))
         self.start = tuple(ranges[k][0] if k in ranges else 0 for k in range(len(shape)))
-        made = self._cut(s.root, ranges)
+        root = self._cut(s.root, ranges)
         if self.failure is not None:
             return self.failure
         own = () if self.panels is None else (("panels", self.panels[0]),)
-        return Graph((*self._inputs, *own), (("tile", made),))
+        return Graph((*self._inputs, *own), (("tile", root),))
 
     @property
     def _inputs(self) -> tuple[tuple[str, Value], ...]:
@@ -114,7 +114,7 @@ class TileGraph:
         if scores is None:
             return {}
         inside = {v for v in self.tile.inside - {scores.product, *scores.after} if v.shape[-1] != 1}
-        return {made: scores.pitch for (v, _), made in self._done.items() if v in inside}
+        return {inner: scores.pitch for (v, _), inner in self._done.items() if v in inside}
 
     def copying(self) -> tuple[Graph, Layout, Value] | None:
         """The graph that computes the panels, their layouts, and their replacements in the tiles."""
@@ -143,17 +143,17 @@ class TileGraph:
 
     def usual(self, sizes: Sizes) -> dict[str, int]:
         """The counters of a tile in the middle, where masks hide nothing."""
-        found = {v.name: sizes.of(x) for v, x in self.tile.lets.items()}
-        sizes = Sizes({**sizes.values, **found})
-        found |= {v.name: (sizes.of(v.extent or 0) - 1) // 2 for v in self.loops}
+        numbers = {v.name: sizes.of(x) for v, x in self.tile.lets.items()}
+        sizes = Sizes({**sizes.values, **numbers})
+        numbers |= {v.name: (sizes.of(v.extent or 0) - 1) // 2 for v in self.loops}
         scores, row, (low, high) = self.tile.scores, self.loops[-1], SHOWN
         if scores is None:
-            return found
-        found[scores.at_block.name] = 0
-        at = {row: found[row.name], low: 0, high: sizes.of(scores.at_block.extent or 0)}
+            return numbers
+        numbers[scores.at_block.name] = 0
+        at = {row: numbers[row.name], low: 0, high: sizes.of(scores.at_block.extent or 0)}
         for v, x in self.columns.lets.items():
-            at[v] = found[v.name] = sizes.of(substitute(x, at))
-        return found
+            at[v] = numbers[v.name] = sizes.of(substitute(x, at))
+        return numbers
 
     def most(self, size: Dim) -> Dim:
         """The size for the tile with the most elements: the first one, or any if columns are left out of the
@@ -161,11 +161,11 @@ class TileGraph:
         blocks = () if self.tile.scores is None else (self.tile.scores.at_block,)
         first: dict[Sym, Dim] = dict.fromkeys((*self.loops, *blocks), 0)
         first |= {v: add(v.extent or 0, -1) for v in self.columns.lets}
-        row, found = self.loops[-1], substitute(size, first)
+        row, largest = self.loops[-1], substitute(size, first)
         if isinstance(row.extent, int) and depends(size, row):
             for n in range(1, row.extent):
-                found = maximum(found, substitute(size, {**first, row: n}))
-        return substitute(found, self.tile.lets)
+                largest = maximum(largest, substitute(size, {**first, row: n}))
+        return substitute(largest, self.tile.lets)
 
     def _count(self, left: Dim) -> Dim:
         """The rows of the tile."""
@@ -179,10 +179,10 @@ class TileGraph:
         here = {k: r for k, r in ranges.items() if v.shape[k] != 1}
         key = (v, tuple((k, *r) for k, r in sorted(here.items())))
         if key not in self._done:
-            self._done[key] = self._made(v, here)
+            self._done[key] = self._part_inside(v, here)
         return self._done[key]
 
-    def _made(self, v: Value, here: Mapping[int, Range]) -> Value:
+    def _part_inside(self, v: Value, here: Mapping[int, Range]) -> Value:
         if v not in self.tile.inside:
             whole = self._whole(v)
             start, size = ([here.get(k, (0, d))[n] for k, d in enumerate(v.shape)] for n in (0, 1))

@@ -61,23 +61,23 @@ class Price:
 @dataclass(frozen=True, slots=True)
 class Prices:
     """What elements cost, kept as long as the same of what leads to them is stored: guesses of that, one
-    after the other, differ in little. `given`: what is stored in all of them."""
+    after the other, differ in little. `fixed`: what is stored in all of them."""
 
-    given: Set[Value]
+    fixed: Set[Value]
     machine: Machine
     reads: dict[Value, tuple[Position, Reads]] = field(default_factory=dict)
     known: dict[Value, tuple[Price, Set[Value], Set[Value]]] = field(default_factory=dict)
 
     def of(self, value: Value, chosen: Mapping[Value, object], stored: Container[Value]) -> Price:
-        """See `price`; `stored` is what is `given` or `chosen`."""
+        """See `price`; `stored` is what is `fixed` or `chosen`."""
         kept = self.known.get(value)
         if kept is not None and chosen.keys() >= kept[1] and chosen.keys().isdisjoint(kept[2]):
             return kept[0]
-        found = times(value, stored, self.reads)
-        read = {v for there in found.values() for v in there} - self.given
+        counts = times(value, stored, self.reads)
+        read = {v for there in counts.values() for v in there} - self.fixed
         loaded = frozenset(v for v in read if v in chosen)
-        self.known[value] = made = _priced(found, stored, self.machine), loaded, frozenset(read - loaded)
-        return made[0]
+        self.known[value] = entry = _priced(counts, stored, self.machine), loaded, frozenset(read - loaded)
+        return entry[0]
 
 
 def price(value: Value, stored: Container[Value], machine: Machine) -> Price:
@@ -87,13 +87,13 @@ def price(value: Value, stored: Container[Value], machine: Machine) -> Price:
 
 
 def _priced(
-    found: Mapping[Position, Mapping[Value, int]], stored: Container[Value], machine: Machine
+    counts: Mapping[Position, Mapping[Value, int]], stored: Container[Value], machine: Machine
 ) -> Price:
     weight = size = 0
-    for v, n in (pair for there in found.values() for pair in there.items()):
+    for v, n in (pair for there in counts.values() for pair in there.items()):
         own = _own(v, stored, machine)
         weight, size = weight + own * n, size + own
-    return Price(min(CAP, weight), min(CAP, size), any(there and is_far(at) for at, there in found.items()))
+    return Price(min(CAP, weight), min(CAP, size), any(there and is_far(at) for at, there in counts.items()))
 
 
 def is_light(value: Value, stored: Container[Value], machine: Machine) -> bool:

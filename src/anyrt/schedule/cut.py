@@ -27,18 +27,18 @@ def operands(v: Value, cut: Mapping[int, T]) -> list[dict[int, T]] | None:
     needs other parts."""
     how = v.compute
     if isinstance(how, Contracted):
-        found = _by_labels(how, cut)
+        cuts = _by_labels(how, cut)
     elif _is_along(v, cut):
-        found = [{**cut} for _ in v.args]
+        cuts = [{**cut} for _ in v.args]
     elif (axes := _moved(v)) is not None and cut.keys() <= axes.keys():
-        found = [{axes[k]: told for k, told in cut.items()}]
+        cuts = [{axes[k]: part for k, part in cut.items()}]
     else:
         return None
-    return [{k: t for k, t in c.items() if a.shape[k] != 1} for a, c in zip(v.args, found, strict=True)]
+    return [{k: t for k, t in c.items() if a.shape[k] != 1} for a, c in zip(v.args, cuts, strict=True)]
 
 
 def _by_labels(how: Contracted, cut: Mapping[int, T]) -> list[dict[int, T]]:
-    of = {how.out[k]: told for k, told in cut.items()}
+    of = {how.out[k]: part for k, part in cut.items()}
     return [{k: of[x] for k, x in enumerate(labels) if x in of} for labels in (how.left, how.right)]
 
 
@@ -70,8 +70,8 @@ def _moved(v: Value) -> dict[int, int] | None:
     at = own(v.shape)
     ((_, where, _),) = read(v, at)
     syms = ((k, sym) for k, d in enumerate(at) if (sym := as_symbol(d)) is not None)
-    found = ((k, [n for n, i in enumerate(where) if depends(i, sym)]) for k, sym in syms)
-    return {k: axes[0] for k, axes in found if len(axes) == 1 and where[axes[0]] == at[k]}
+    sources = ((k, [n for n, i in enumerate(where) if depends(i, sym)]) for k, sym in syms)
+    return {k: axes[0] for k, axes in sources if len(axes) == 1 and where[axes[0]] == at[k]}
 
 
 def _view(v: Value) -> list[tuple[Dim, list[tuple[int, Dim]]]] | None:
@@ -79,7 +79,7 @@ def _view(v: Value) -> list[tuple[Dim, list[tuple[int, Dim]]]] | None:
     reshape."""
     if keeps_order(v):
         return None
-    at, found = own(v.shape), list[tuple[Dim, list[tuple[int, Dim]]]]()
+    at, starts = own(v.shape), list[tuple[Dim, list[tuple[int, Dim]]]]()
     ((_, where, _),) = read(v, at)
     for start in where:
         terms: list[tuple[int, Dim]] = []
@@ -89,5 +89,5 @@ def _view(v: Value) -> list[tuple[Dim, list[tuple[int, Dim]]]] | None:
                 return None
             terms += [(k, moves[0])] if moves[0] != 0 else []
             start = moves[1]
-        found.append((start, terms))
-    return found
+        starts.append((start, terms))
+    return starts

@@ -49,9 +49,9 @@ class Maker:
 
     def scratch(self, kind: Scalar, count: Dim) -> Buffer:
         """Memory of the item."""
-        made = Buffer(self.names.name("kept"), kind, Space.SCRATCH, count, self.bytes)
+        buffer = Buffer(self.names.name("kept"), kind, Space.SCRATCH, count, self.bytes)
         self.bytes = add(self.bytes, room(kind, count))
-        return made
+        return buffer
 
 
 def extern(

@@ -24,7 +24,7 @@ from anyrt.schedule.elements import FusionFailure
 from anyrt.schedule.fused_tile import fused_tile, traced
 from anyrt.schedule.group import Group
 from anyrt.schedule.groups import groups
-from anyrt.schedule.kernels import Failed, Made, Plan, build
+from anyrt.schedule.kernels import BuiltKernel, Failed, Plan, build
 from anyrt.schedule.launch import ExternalStep, Launch, RegionStep, Schedule, marked
 from anyrt.schedule.layouts import layouts
 from anyrt.schedule.nest import Around, external_step, region_step
@@ -47,13 +47,13 @@ def schedule(task: Task) -> Schedule:
             around.append(n)
             inside.append({})
     for n in reversed(range(1, len(tasks))):
-        made = _schedule(tasks[n], inside[n])
-        inside[around[n]].setdefault(tasks[n].graph, []).append(made)
-    found = _schedule(task, inside[0])
+        inner = _schedule(tasks[n], inside[n])
+        inside[around[n]].setdefault(tasks[n].graph, []).append(inner)
+    result = _schedule(task, inside[0])
     if inside[0]:
-        found = found.settled({})
-    marks = marked(found.everywhere)
-    return found.settled(marks) if marks else found
+        result = result.settled({})
+    marks = marked(result.everywhere)
+    return result.settled(marks) if marks else result
 
 
 def _regions(graph: Graph) -> Iterator[Graph]:
@@ -64,43 +64,43 @@ def _regions(graph: Graph) -> Iterator[Graph]:
 def _schedule(task: Task, regions: Regions) -> Schedule:
     """The four steps, until no kernel fails."""
     memory, unhosted = store(task), frozenset[Value]()
-    made: dict[Hashable, Made | Failed] = {}
+    created: dict[Hashable, BuiltKernel | Failed] = {}
     while True:
         memory = storing_shared(memory, task)
         plan = Plan(task, memory, layouts(task, memory))
-        found = groups(task, memory, plan.layouts, unhosted)
-        memory = loading(memory, found, plan.layouts, task)
+        items = groups(task, memory, plan.layouts, unhosted)
+        memory = loading(memory, items, plan.layouts, task)
         plan = replace(plan, memory=memory)
-        steps, failures = _built(plan, found, made)
+        steps, failures = _built(plan, items, created)
         if not failures:
             break
         for failure, group in failures.values():
             memory, unhosted = _after_failure(failure, group, task, memory, unhosted)
     everything = tuple(_step(x, plan, regions) for x in steps)
     kept, reasons, trace = plan.memory.buffers, plan.memory.reasons, partial(traced, schedule, plan)
-    return Schedule(task.graph, everything, task.tables, kept, plan.layouts, reasons, len(made), trace)
+    return Schedule(task.graph, everything, task.tables, kept, plan.layouts, reasons, len(created), trace)
 
 
 Failures = dict[Value, tuple[FusionFailure, Group]]
 
 
 def _built(
-    plan: Plan, found: tuple[Group | Node, ...], made: dict[Hashable, Made | Failed]
+    plan: Plan, items: tuple[Group | Node, ...], created: dict[Hashable, BuiltKernel | Failed]
 ) -> tuple[list[Launch | Node], Failures]:
     """The kernels of groups, nodes as they are, and the first failure for each value."""
-    told, steps, failures = plan.task.told, list[Launch | Node](), Failures()
-    if not made:
-        told(0, len(found))
-    for number, group in enumerate(found):
+    progress, steps, failures = plan.task.progress, list[Launch | Node](), Failures()
+    if not created:
+        progress(0, len(items))
+    for number, group in enumerate(items):
         if isinstance(group, Node):
             steps.append(group)
         elif isinstance(
-            step := build(plan, group, f"k{number}", made, partial(fused_tile, schedule)), Launch
+            step := build(plan, group, f"k{number}", created, partial(fused_tile, schedule)), Launch
         ):
             steps.append(step)
         else:
             failures.setdefault(step.value, (step, group))
-        told(number + 1, len(found))
+        progress(number + 1, len(items))
     return steps, failures
 
 

@@ -13,7 +13,7 @@ from anyrt.schedule.compute_at import TileGraph
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.elements import FusionFailure
 from anyrt.schedule.group import Group, Part, Signature
-from anyrt.schedule.kernels import Made, Plan
+from anyrt.schedule.kernels import BuiltKernel, Plan
 from anyrt.schedule.launch import Launch, Schedule
 from anyrt.schedule.layout import Layout
 from anyrt.schedule.scores import ANY
@@ -24,7 +24,7 @@ from anyrt.schedule.tile_kernel import TileKernels, joined
 
 def fused_tile(
     schedule: Callable[[Task], Schedule], plan: Plan, group: Group, signature: Signature, name: str
-) -> Made | FusionFailure:
+) -> BuiltKernel | FusionFailure:
     """The joined kernels of the graph of one tile, and of a second graph for the remaining rows. `schedule`
     creates the kernels of a graph."""
     tile = group.tile
@@ -38,10 +38,10 @@ def fused_tile(
         if isinstance(graph, FusionFailure):
             return graph
         cuts.append((cut, graph))
-    found = [_Tile(schedule, plan, group, cut).kernels(graph) for cut, graph in cuts]
+    parts = [_Tile(schedule, plan, group, cut).kernels(graph) for cut, graph in cuts]
     formal = tuple(map(signature.formal, signature.buffers))
-    unmet = dict.fromkeys(why for each in found for why in each.unmet)
-    return Made(joined(name, found, group.buffer), formal, "fused tile", tuple(unmet))
+    unmet = dict.fromkeys(why for each in parts for why in each.unmet)
+    return BuiltKernel(joined(name, parts, group.buffer), formal, "fused tile", tuple(unmet))
 
 
 def traced(schedule: Callable[[Task], Schedule], plan: Plan, launch: Launch) -> list[Trace]:
@@ -93,12 +93,12 @@ class _Tile:
 
     def own(self, graph: Graph) -> Schedule:
         """The schedule of the tile's graph."""
-        cut, ((_, made),) = self.cut, graph.outputs
+        cut, ((_, tile),) = self.cut, graph.outputs
         layouts, copying = self.plan.layouts, cut.copying()
-        given = {} if copying is None else {copying[2]: copying[1]}
+        chosen = {} if copying is None else {copying[2]: copying[1]}
         if cut.tile.root in layouts:
-            given[made] = layouts[cut.tile.root]
-        return self._within(graph, given, {made: (Part(cut.tile.root.shape, cut.start), self.group.buffer)})
+            chosen[tile] = layouts[cut.tile.root]
+        return self._within(graph, chosen, {tile: (Part(cut.tile.root.shape, cut.start), self.group.buffer)})
 
     def looking(self) -> Schedule | None:
         """The schedule of the test of a block of its columns."""
@@ -113,12 +113,12 @@ class _Tile:
     def _within(
         self,
         graph: Graph,
-        given: Mapping[Value, Layout],
+        chosen: Mapping[Value, Layout],
         parts: Mapping[Value, tuple[Part, Buffer]],
     ) -> Schedule:
         """The schedule of the graph of an item."""
         task, cut, layouts = self.plan.task, self.cut, self.plan.layouts
-        found = {p: layouts[leaf] for leaf, p in cut.leaves.items() if leaf in layouts}
+        inherited = {p: layouts[leaf] for leaf, p in cut.leaves.items() if leaf in layouts}
         past = {b: self.plan.memory.past[b] for _, b in parts.values() if b in self.plan.memory.past}
         inner = Task(
             graph,
@@ -126,7 +126,7 @@ class _Tile:
             replace(task.machine, cores=1),
             task.strategies,
             tables=task.tables,
-            item=Item(parts, past, {**found, **given}, cut.pitch, cut.tile.scores is None),
+            item=Item(parts, past, {**inherited, **chosen}, cut.pitch, cut.tile.scores is None),
             is_whole=False,
         )
         return self.schedule(inner)

@@ -25,21 +25,21 @@ def groups(
     """The kernels in order, with nodes that have steps of their own between them: those with elements, since
     nothing is done for an empty value. `unhosted`: reductions that no other kernel folds."""
     hosts = _hosts(memory, unhosted)
-    found: list[Group | Node] = []
-    for value in _made(memory, hosts):
+    steps: list[Group | Node] = []
+    for value in _stored_results(memory, hosts):
         also = tuple((v, memory.buffers[v]) for v, host in hosts.items() if host == value)
-        found += _groups_of(value, also, task, memory, layouts.get(value))
+        steps += _groups_of(value, also, task, memory, layouts.get(value))
     for value, buffer in memory.judged.items():
-        at = found.index(value.node) + 1 if isinstance(value.compute, HostStep) else 0
-        found.insert(at, Group(value, buffer, copy=True))
+        at = steps.index(value.node) + 1 if isinstance(value.compute, HostStep) else 0
+        steps.insert(at, Group(value, buffer, copy=True))
     for name, value in task.graph.outputs:
         if memory.buffers[value] != memory.outputs[name]:
-            found.append(Group(value, memory.outputs[name], copy=True))
-    wanted = [g for g in found if isinstance(g, Node) or 0 not in g.root.shape]
-    return tuple(_copying(wanted, memory))
+            steps.append(Group(value, memory.outputs[name], copy=True))
+    nonempty = [g for g in steps if isinstance(g, Node) or 0 not in g.root.shape]
+    return tuple(_copying(nonempty, memory))
 
 
-def _made(memory: Memory, hosts: Mapping[Value, Value]) -> Iterator[Value]:
+def _stored_results(memory: Memory, hosts: Mapping[Value, Value]) -> Iterator[Value]:
     """The results of kernels or steps, one value of each, in order."""
     done: set[Value] = {*hosts, *memory.reshaped}
     for plain in memory.order:
@@ -91,14 +91,14 @@ def _mended(group: Group, memory: Memory) -> Iterator[Group]:
         yield replace(group, also=(), mends=True)
 
 
-def _copying(found: Sequence[Group | Node], memory: Memory) -> Iterator[Group | Node]:
+def _copying(steps: Sequence[Group | Node], memory: Memory) -> Iterator[Group | Node]:
     """Groups that mend recompute copies that are in memory: they rarely compute anything, and the memory of
     the copies is free before the kernel that they follow."""
-    mending = [isinstance(g, Group) and g.mends for g in found]
+    mending = [isinstance(g, Group) and g.mends for g in steps]
     last = dict[Value, int]()
     if any(mending):
-        last = {v: n for n, g in enumerate(found) if not mending[n] for v in _read(g, memory)}
-    for n, group in enumerate(found):
+        last = {v: n for n, g in enumerate(steps) if not mending[n] for v in _read(g, memory)}
+    for n, group in enumerate(steps):
         if isinstance(group, Group) and mending[n]:
             group = replace(group, anew=_anew(group, n, last, memory))
         yield group
@@ -154,11 +154,11 @@ def _hosts(memory: Memory, unhosted: Container[Value]) -> dict[Value, Value]:
     run first."""
     hosted: dict[Value, Value] = {}
     taken = set(memory.alone)  # a host is not hosted: it needs its own kernel
-    for v, found in shared_folds(memory).items():
+    for v, roots in shared_folds(memory).items():
         if v not in memory.buffers or v in taken or v in unhosted:
             continue
-        able = (r for r in found if r not in hosted)
-        host = next((r for r in able if _may_fold(memory, v, r, found[0])), None)
+        able = (r for r in roots if r not in hosted)
+        host = next((r for r in able if _may_fold(memory, v, r, roots[0])), None)
         if host is not None:
             hosted[v] = host
             taken.add(host)

@@ -43,9 +43,9 @@ def seen(value: Value, known: Mapping[Value, Seen]) -> Seen:
     if not isinstance(how, Elements):
         return Seen.ANY
     operands = [known.get(a, Seen.ANY) for a in value.args]
-    found = operands[0] if how.moves else how.of_nan(operands)
-    fits = value.dtype in NONES if found is Seen.NAN else value.dtype is DataType.BOOL
-    return found if fits else Seen.ANY
+    state = operands[0] if how.moves else how.of_nan(operands)
+    fits = value.dtype in NONES if state is Seen.NAN else value.dtype is DataType.BOOL
+    return state if fits else Seen.ANY
 
 
 def shows(value: Value, known: Iterable[Value]) -> bool:
@@ -56,7 +56,7 @@ def shows(value: Value, known: Iterable[Value]) -> bool:
 def searched(root: Value, stored: Container[Value]) -> frozenset[int] | None:
     """The axes of a kernel's result along which the first element shows what to mend; None if nothing has to
     be mended."""
-    todo, seen, found = [(root, True)], set[tuple[Value, bool]](), list[frozenset[int]]()
+    todo, seen, axes = [(root, True)], set[tuple[Value, bool]](), list[frozenset[int]]()
     while todo:
         v, straight = todo.pop()
         if (v, straight) in seen:
@@ -64,10 +64,10 @@ def searched(root: Value, stored: Container[Value]) -> frozenset[int] | None:
         seen.add((v, straight))
         straight = straight and is_each(v.compute) and v.shape == root.shape
         if hides(v):
-            found.append(_repeated(v.compute) if straight else frozenset())
+            axes.append(_repeated(v.compute) if straight else frozenset())
         else:
             todo += ((a, straight) for a in v.args if a not in stored)
-    return frozenset.intersection(*found) if found else None
+    return frozenset.intersection(*axes) if axes else None
 
 
 def read_again(root: Value, stored: Container[Value]) -> Dim:
@@ -87,7 +87,7 @@ def _repeated(how: Compute) -> frozenset[int]:
 def copies(root: Value, stored: Container[Value]) -> dict[Value, Value]:
     """The stored values that a kernel for the root reads and that are only copies, perhaps with a border, and
     their sources."""
-    todo, seen, found = [*root.args], set[Value](), dict[Value, Value]()
+    todo, seen, sources = [*root.args], set[Value](), dict[Value, Value]()
     while todo:
         v = todo.pop()
         if v in seen:
@@ -96,8 +96,8 @@ def copies(root: Value, stored: Container[Value]) -> dict[Value, Value]:
         if v not in stored:
             todo += v.args
         elif (source := _copied(v, stored)) is not None:
-            found[v] = source
-    return found
+            sources[v] = source
+    return sources
 
 
 def _copied(value: Value, stored: Container[Value]) -> Value | None:

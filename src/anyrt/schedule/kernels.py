@@ -27,7 +27,7 @@ from anyrt.schedule.tuning import Tuning
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class BuiltKernel:
     """The kernel of the first of equal groups, its buffers in the order of the signature, its strategy, and
     why it does without instructions that a step intended."""
 
@@ -45,7 +45,7 @@ class Failed:
     reason: str
 
 
-Fused = Callable[["Plan", Group, Signature, str], Made | FusionFailure]
+Fused = Callable[["Plan", Group, Signature, str], BuiltKernel | FusionFailure]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,43 +78,45 @@ class Plan:
 
 
 def build(
-    plan: Plan, group: Group, name: str, made: dict[Hashable, Made | Failed], fused: Fused
+    plan: Plan, group: Group, name: str, created: dict[Hashable, BuiltKernel | Failed], fused: Fused
 ) -> Launch | FusionFailure:
-    """The call of a group's kernel. `made`: the results for equal groups, which grows; `fused`: creates the
+    """The call of a group's kernel. `created`: the results for equal groups, which grow; `fused` creates the
     kernels of fused tiles."""
     tuning, stored = plan.tuning(group), Inside(plan.memory.buffers, group.own)
     signature = signed(group, stored, plan.memory.past, plan.layouts)
     key = (signature.key, tuning)
-    if key not in made:
+    if key not in created:
         first = _first(plan, group, signature, name, fused)
         if not isinstance(first, FusionFailure):
-            made[key] = first
+            created[key] = first
         elif first.value in signature.values:
-            made[key] = Failed(signature.values.index(first.value), first.reason)
+            created[key] = Failed(signature.values.index(first.value), first.reason)
         else:  # below the values of this group
             return first
-    found = made[key]
-    if isinstance(found, Failed):
-        return FusionFailure(signature.values[found.number], found.reason)
-    return _launched(found, plan.memory, group, signature, name, tuning)
+    outcome = created[key]
+    if isinstance(outcome, Failed):
+        return FusionFailure(signature.values[outcome.number], outcome.reason)
+    return _launched(outcome, plan.memory, group, signature, name, tuning)
 
 
 def _launched(
-    found: Made, memory: Memory, group: Group, signature: Signature, name: str, tuning: Tuning
+    built: BuiltKernel, memory: Memory, group: Group, signature: Signature, name: str, tuning: Tuning
 ) -> Launch:
     """The call of a kernel that was created for this group, or an equal one."""
-    pairs = list(zip(found.buffers, signature.buffers, strict=True))
+    pairs = list(zip(built.buffers, signature.buffers, strict=True))
     binds = {formal: b for formal, b in pairs if formal != b}
     begins = {formal: at for formal, b in pairs if (at := signature.first(b)) != 0}
     judged = ((memory.buffers[v], memory.assertions[v]) for v in group.makes if v in memory.assertions)
     finds = next((Finding(b, a) for b, a in judged), None)
     tells = tuple((v.op.tells, memory.buffers[v]) for v in group.makes if v.op.tells is not None)
     inlined = tuple(v for v in signature.inlined if v not in group.makes)
-    call = Call(found.kernel, name, binds, begins, finds, tells)
-    return Launch(call, group, inlined, found.kind, tuning, found.unmet)
+    call = Call(built.kernel, name, binds, begins, finds, tells)
+    return Launch(call, group, inlined, built.kind, tuning, built.unmet)
 
 
-def _first(plan: Plan, group: Group, signature: Signature, name: str, fused: Fused) -> Made | FusionFailure:
+def _first(
+    plan: Plan, group: Group, signature: Signature, name: str, fused: Fused
+) -> BuiltKernel | FusionFailure:
     """The kernel of the first of equal groups."""
     if group.tile is not None:
         return fused(plan, group, signature, name)
@@ -124,7 +126,7 @@ def _first(plan: Plan, group: Group, signature: Signature, name: str, fused: Fus
         return kernel
     marked = {replace(b, nontemporal=0): b for b in buffers_in_order(kernel)}
     formal = (signature.formal(b) for b in signature.buffers)
-    return Made(kernel, tuple(marked.get(b, b) for b in formal), builder.kind, builder.unmet)
+    return BuiltKernel(kernel, tuple(marked.get(b, b) for b in formal), builder.kind, builder.unmet)
 
 
 def _sectioned(plan: Plan, group: Group, signature: Signature, name: str) -> Builder:
@@ -132,8 +134,8 @@ def _sectioned(plan: Plan, group: Group, signature: Signature, name: str) -> Bui
     if not signature.sections:
         return plan.builder(group, name)
     stored, past = plan.memory.buffers, plan.memory.past
-    found = {v: stored[v] for v in signature.values if v in stored}
-    leaves = {v: b for v, b in found.items() if b in signature.sections}
+    buffers = {v: stored[v] for v in signature.values if v in stored}
+    leaves = {v: b for v, b in buffers.items() if b in signature.sections}
     instead = {v: signature.formal(b) for v, b in leaves.items()}
     part = group.part
     if part is not None and group.layout is None:

@@ -31,24 +31,24 @@ def labelled(schedules: Sequence[Schedule], taken: Iterable[str] = ()) -> tuple[
     """The schedules of an engine's versions with a unique name for each launch and nest, none of them in
     `taken`. A kernel that several launches share has the name of the first one."""
     last = len(schedules) - 1
-    wanted = [
+    preferred = [
         f"{name}{ELSEWHERE if 0 < n == last else ''}"
         for n, schedule in enumerate(schedules)
         for name in _with_roles(_plain(schedule))
     ]
-    names = distinct(wanted, taken)
+    names = distinct(preferred, taken)
     return tuple(_renamed(schedule, names, {}) for schedule in schedules)
 
 
 Plain = tuple[str, str, str]  # the layers, the role of the kernel, and which part it writes
 
 
-def _with_roles(found: Sequence[Plain]) -> Iterator[str]:
+def _with_roles(plain: Sequence[Plain]) -> Iterator[str]:
     """Names; roles distinguish kernels of the same layers."""
     roles: dict[str, set[str]] = {}
-    for name, role, _ in found:
+    for name, role, _ in plain:
         roles.setdefault(name, set()).add(role)
-    for name, role, part in found:
+    for name, role, part in plain:
         yield f"{name}: {role}" if len(roles[name]) > 1 and role else name + part
 
 
@@ -65,18 +65,18 @@ def _role(launch: Launch) -> str:
 def _plain(schedule: Schedule) -> list[Plain]:
     """The preferred name of each launch and nest, before those inside."""
     graph = schedule.graph
-    layers, parts, found = Layers.in_graph(graph), dict[Value, Iterator[int]](), list[Plain]()
+    layers, parts, names = Layers.in_graph(graph), dict[Value, Iterator[int]](), list[Plain]()
     for step in schedule.steps:
         if not isinstance(step, Launch):
-            found.append((in_line(step.name), "", ""))
+            names.append((in_line(step.name), "", ""))
             for inner in step.parts:
-                found += _plain(inner)
+                names += _plain(inner)
             continue
         group = step.group
         name = joined([in_line(x) for x in layers.computed(step)]) or graph.name(step.makes[0])
         part = "" if group.whole is None else f"[{next(parts.setdefault(group.whole, count()))}]"
-        found.append((name, _role(step), part))
-    return found
+        names.append((name, _role(step), part))
+    return names
 
 
 def _renamed(schedule: Schedule, names: Iterator[str], kernels: dict[int, Kernel]) -> Schedule:
@@ -108,14 +108,14 @@ class Layers:
     @staticmethod
     def in_graph(graph: Graph) -> Layers:
         """Those of all values that the outputs need."""
-        uses, found = users(graph), dict[Value, str]()
+        uses, layers = users(graph), dict[Value, str]()
         for value in reversed(graph.values):
-            given = graph.names.get(value)
-            found[value] = next((found[u] for u in uses[value]), "") if given is None else given
-        order = {name: -n for n, name in enumerate(dict.fromkeys(found.values()))}
+            own = graph.names.get(value)
+            layers[value] = next((layers[u] for u in uses[value]), "") if own is None else own
+        order = {name: -n for n, name in enumerate(dict.fromkeys(layers.values()))}
         ports = zip(port_names(graph)[len(graph.inputs) :], graph.outputs, strict=True)
         makers = {port: graph.makers[name] for port, (name, _) in ports if name in graph.makers}
-        return Layers(found, order, makers)
+        return Layers(layers, order, makers)
 
     def computed(self, launch: Launch) -> list[str]:
         """The layers of which a launch computes something, in the order of the graph."""
@@ -123,8 +123,8 @@ class Layers:
         if launch.group.copy and maker is not None:
             return [maker]
         mine = {self.of[v] for v in (*launch.makes, *launch.inlined)} - {""}
-        found = sorted(mine, key=self.order.__getitem__)
-        return found if maker is None or maker in mine else [*found, maker]
+        names = sorted(mine, key=self.order.__getitem__)
+        return names if maker is None or maker in mine else [*names, maker]
 
 
 def joined(layers: Sequence[str]) -> str:

@@ -69,10 +69,10 @@ class Launch:
         and nothing else of it."""
         kernel, call = self.call.kernel, self.call
         own = {call.binds.get(b, b): b for b in buffers_in_order(kernel)}
-        made, read = own[self.group.buffer], own[old]
-        if call.first.get(made, 0) != call.first.get(read, 0) or not reads_what_it_stores(kernel, made, read):
+        new, read = own[self.group.buffer], own[old]
+        if call.first.get(new, 0) != call.first.get(read, 0) or not reads_what_it_stores(kernel, new, read):
             return False
-        return stores_of(kernel, made) == product(self.root.shape)
+        return stores_of(kernel, new) == product(self.root.shape)
 
     def on(self, swap: Mapping[Buffer, Buffer]) -> Launch:
         """The same on other memory."""
@@ -203,7 +203,7 @@ class Schedule:
     buffers: Mapping[Value, Buffer]
     layouts: Mapping[Value, Layout]
     refused: tuple[Stored, ...]
-    made: int
+    created: int
     trace: Callable[[Launch], list[Trace]]
 
     @property

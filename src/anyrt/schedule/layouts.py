@@ -44,14 +44,14 @@ def orders(graph: Graph, stored: Collection[Value], sizes: Sizes, few: int) -> d
     leaves = {*stored, *ends, *(v for v in walk(ends) if isinstance(v.compute, Given))}
     votes: dict[Value, Counter[int]] = {v: Counter() for v in stored if len(v.shape) >= LEAST}
     sums = (v for v in walk(ends) if isinstance(v.compute, Contracted))
-    for leaf, axis in (found for value in sums for found in _windows(value, leaves, few)):
+    for leaf, axis in (pair for value in sums for pair in _windows(value, leaves, few)):
         if leaf in votes:
             votes[leaf][axis] += sizes.volume(leaf)
-    for value, found in votes.items():
+    for value, tally in votes.items():
         for axis in _lanes(value, leaves, few):
-            found[axis] += sizes.volume(value)
+            tally[axis] += sizes.volume(value)
     _follow(votes, leaves, sizes)
-    chosen = {v: found.most_common(1)[0][0] for v, found in votes.items() if found}
+    chosen = {v: tally.most_common(1)[0][0] for v, tally in votes.items() if tally}
     return {v: _with_last(v, axis) for v, axis in chosen.items() if axis != len(v.shape) - 1}
 
 
@@ -145,12 +145,12 @@ def _is_small(value: Value) -> bool:
 
 def _follow(votes: Mapping[Value, Counter[int]], leaves: Collection[Value], sizes: Sizes) -> None:
     """Tensors without a preference take that of a tensor of the same rank that their kernels read."""
-    for value, found in votes.items():
-        reads = () if found else (r for v, at in _inlined(value, leaves) for r in read(v, at))
+    for value, tally in votes.items():
+        reads = () if tally else (r for v, at in _inlined(value, leaves) for r in read(v, at))
         for arg, where, _ in reads:
             if votes.get(arg) and len(arg.shape) == len(value.shape):
                 innermost = where[votes[arg].most_common(1)[0][0]]
-                found.update(dict.fromkeys(_axes(innermost), sizes.volume(arg)))
+                tally.update(dict.fromkeys(_axes(innermost), sizes.volume(arg)))
 
 
 def _inlined(value: Value, leaves: Collection[Value]) -> Iterator[tuple[Value, Position]]:
@@ -168,10 +168,10 @@ def _inlined(value: Value, leaves: Collection[Value]) -> Iterator[tuple[Value, P
 def _source(value: Value, at: Position, leaves: Collection[Value]) -> tuple[Value, Position]:
     """The value that a value is moved from, and the index of an element there."""
     while value not in leaves and isinstance(value.compute, Elements) and len(value.args) == 1:
-        found = list(read(value, at))
-        if not found:  # nothing but a border is read
+        reads = list(read(value, at))
+        if not reads:  # nothing but a border is read
             break
-        ((value, at, _),) = found
+        ((value, at, _),) = reads
     return value, at
 
 

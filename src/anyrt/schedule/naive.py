@@ -99,14 +99,14 @@ class Builder:
 
     def build(self) -> Kernel | FusionFailure:
         """The kernel, or the value that needs its own buffer."""
-        found = self.naive()
-        if isinstance(found, FusionFailure):
-            return found
-        kernel, strategy = found
+        nest = self.naive()
+        if isinstance(nest, FusionFailure):
+            return nest
+        kernel, strategy = nest
         context = self._context()
-        made = carry_out(strategy, kernel, context)
+        finished = carry_out(strategy, kernel, context)
         self.unmet = context.unmet
-        return made
+        return finished
 
     @property
     def kind(self) -> str:
@@ -115,9 +115,9 @@ class Builder:
 
     def traced(self) -> list[Trace]:
         """The kernel after each step of the strategy."""
-        found = self.naive()
-        assert not isinstance(found, FusionFailure), "the kernel was made before"
-        kernel, strategy = found
+        nest = self.naive()
+        assert not isinstance(nest, FusionFailure), "the kernel was created before"
+        kernel, strategy = nest
         context = self._context()
         carry_out(strategy, kernel, context)
         return context.trace
@@ -190,12 +190,12 @@ class Builder:
 
     def _numbers(self) -> dict[Buffer, NDArray[np.float32]]:
         """The elements of constants that sums read from their first one on."""
-        found: dict[Buffer, NDArray[np.float32]] = {}
+        numbers: dict[Buffer, NDArray[np.float32]] = {}
         for value in (a for v in self.folded.values() for a in v.args if a in self.buffers):
             how = value.compute
             if isinstance(how, Given) and how.numbers is not None and self.first.get(value, 0) == 0:
-                found[self.buffers[value]] = np.frombuffer(how.numbers, np.float32)
-        return found
+                numbers[self.buffers[value]] = np.frombuffer(how.numbers, np.float32)
+        return numbers
 
     def _repeated(self) -> Value | None:
         """Values with so few elements, compared with the result, that recomputing them for each part of it
@@ -233,9 +233,9 @@ class Builder:
     def _divided(self, elements: Elements, store: Store) -> dict[Sym, Dim] | None:
         """The position at which a loop is split in two: because an index divides it, or its rows are long;
         None if there is none."""
-        found = divided([d for s in self._all_dims(elements, store) for d in s], self.vars)
-        piece = self._long_row() if found is None else None
-        var, size = found or piece or (None, 1)
+        division = divided([d for s in self._all_dims(elements, store) for d in s], self.vars)
+        piece = self._long_row() if division is None else None
+        var, size = division or piece or (None, 1)
         if var is None:
             return None
         outer, inner, value = divide(var, size, self.names)
@@ -329,15 +329,15 @@ class Builder:
         """Stores of fused reductions that other kernels read."""
         out: list[Stmt] = []
         for value, buffer in self.group.also:
-            found = [r for r in reductions if r.value == value]
-            if not found:
+            folded = [r for r in reductions if r.value == value]
+            if not folded:
                 self._fail(value, "its consumer does not fold it")
                 continue
             out.append(
                 Store(
                     buffer,
-                    (self.layouts.get(value) or row_major(value.shape)).place(found[0].index),
-                    storage.encode(value.dtype, load(found[0].register, 0)),
+                    (self.layouts.get(value) or row_major(value.shape)).place(folded[0].index),
+                    storage.encode(value.dtype, load(folded[0].register, 0)),
                 )
             )
         return out
@@ -364,11 +364,11 @@ class Builder:
         if not rows:
             return again
         *rows, last = rows
-        found = Buffer(self.names.name("none"), Scalar.F32, Space.REGISTER)
-        look = Fold(found, Op.MAX, select(is_none, 1.0, const(0.0, Scalar.F32)))
-        any_none = alu(Op.NE, load(found, 0), const(0.0, Scalar.F32))
+        flag = Buffer(self.names.name("none"), Scalar.F32, Space.REGISTER)
+        look = Fold(flag, Op.MAX, select(is_none, 1.0, const(0.0, Scalar.F32)))
+        any_none = alu(Op.NE, load(flag, 0), const(0.0, Scalar.F32))
         mended = If(any_none, (For(last, kind, again),))
-        return serial(rows, (Alloc(found, const(0.0, Scalar.F32)), For(last, Loop.VECTOR, (look,)), mended))
+        return serial(rows, (Alloc(flag, const(0.0, Scalar.F32)), For(last, Loop.VECTOR, (look,)), mended))
 
     # ---- rows that taps read again ------------------------------------------------------------
 

@@ -51,11 +51,11 @@ def _chains(place: Mapping[Value, int], users: Mapping[Value, Sequence[Value]]) 
 def _before(value: Value, chains: Mapping[Value, _Chain]) -> _Chain | None:
     """The one contraction that a value is computed from; None if others read values between."""
     read = [a for a in value.args if a in chains]
-    made = {id(chains[a]): chains[a] for a in read}
+    sources = {id(chains[a]): chains[a] for a in read}
     how = value.compute
     alone = isinstance(how, Elements) and how.same and all(a.shape == value.shape for a in read)
-    if alone and len(made) == 1:
-        return next(iter(made.values()))
-    for chain in made.values():
+    if alone and len(sources) == 1:
+        return next(iter(sources.values()))
+    for chain in sources.values():
         chain.last = inf
     return None

@@ -69,9 +69,9 @@ class Around:
         graph = Graph(tuple(inputs.items()), tuple(outputs.items()), names)
         ends = [name for name, _ in (*graph.inputs, *graph.outputs)]
         ports = dict(zip(self.names(graph), ends, strict=True))
-        made = self.copies(graph)
-        own = {b for x in made.everywhere for b in x.call.buffers} | set(made.buffers.values())
-        return made.on({b: swap[ports[b.name]] for b in own if b.name in ports})
+        copies = self.copies(graph)
+        own = {b for x in copies.everywhere for b in x.call.buffers} | set(copies.buffers.values())
+        return copies.on({b: swap[ports[b.name]] for b in own if b.name in ports})
 
 
 def at_first(node: Node) -> dict[int, Value]:
@@ -113,11 +113,11 @@ def _chosen(node: Node, around: Around, name: str) -> RegionStep:
     """Two regions, which write the results."""
     moves = list[Move]()
     held = [_held(a, around, moves) for a in node.args]
-    made = [around.buffers[Value(node, k)] for k in range(len(node.types))]
+    outputs = [around.buffers[Value(node, k)] for k in range(len(node.types))]
     bodies, swaps = list[Schedule](), list[Mapping[Buffer, Buffer]]()
     for region in node.op.regions:
         ins, outs = _ends(region, around)
-        places = [*made, *_places_of_sizes(region, around)]
+        places = [*outputs, *_places_of_sizes(region, around)]
         bodies.append(around.schedule(region))
         swaps.append(_swap(ins, held[1:]) | _swap(outs, places))
     return RegionStep(node, held[0], False, around.moves(moves, name), tuple(bodies), name, tuple(swaps))
@@ -138,12 +138,12 @@ def _repeated(node: Node, around: Around, name: str) -> RegionStep:
     swap, back = _swap(ins, [*states, *held]), list[Move]()
     swap |= _swap(outs[len(states) :], _places_of_sizes(region, around))
     updated = dict(region.updates)
-    for number, ((name_of, result), made) in enumerate(zip(results(region), outs, strict=False)):
-        if name_of in updated or _may_stay(body, ins[number], made):
-            swap[made] = states[number]
+    for number, ((name_of, result), successor) in enumerate(zip(results(region), outs, strict=False)):
+        if name_of in updated or _may_stay(body, ins[number], successor):
+            swap[successor] = states[number]
         else:
-            swap[made] = around.fresh(result.type)
-            back.append(Move(swap[made], result.type, states[number]))
+            swap[successor] = around.fresh(result.type)
+            back.append(Move(swap[successor], result.type, states[number]))
     after = around.moves(back, name)
     same = {b: b for b in mentioned(after)}
     return RegionStep(node, states[0], True, around.moves(moves, name), (body, after), name, (swap, same))
@@ -178,10 +178,10 @@ def _swap(mine: Sequence[Buffer], theirs: Sequence[Buffer]) -> dict[Buffer, Buff
     return dict(zip(mine, theirs, strict=True))
 
 
-def _may_stay(body: Schedule, old: Buffer, made: Buffer) -> bool:
+def _may_stay(body: Schedule, old: Buffer, successor: Buffer) -> bool:
     """True if the successor of a state may overwrite it."""
     reads = [n for n, x in enumerate(body.steps) if old in touched(x)]
-    writes = [n for n, x in enumerate(body.steps) if made in _written(x)]
+    writes = [n for n, x in enumerate(body.steps) if successor in _written(x)]
     if not reads or not writes or reads[-1] < writes[0]:
         return True
     return reads[-1] == writes[0] and len(writes) == 1 and _stores_over(body.steps[writes[0]], old)

@@ -46,8 +46,8 @@ def read(user: Value, at: Position) -> Iterator[tuple[Value, Position, int]]:
                 tap = Sym("tap", extent=arg.shape[axis], source=(rule, size, at[axis])).dim
                 yield arg, _within(arg.shape, (*at[:axis], tap, *at[axis + 1 :])), rule.count
             case Elements():
-                for found in _moved(user.op, user.type, tuple(a.type for a in user.args), at)[number]:
-                    yield arg, _within(arg.shape, _told(user, how, found, at)), 1
+                for place in _moved(user.op, user.type, tuple(a.type for a in user.args), at)[number]:
+                    yield arg, _within(arg.shape, _identified(user, how, place, at)), 1
             case _:
                 yield arg, own(arg.shape), 1
 
@@ -64,8 +64,8 @@ def times(
     if everything in `stored` is loaded and folds are registers. `known`: what values read, kept from call to
     call."""
     start = own(value.shape)
-    found: dict[Position, dict[Value, int]] = {start: {}}
-    count, todo = 0, [(value, start, found[start], 1)]
+    counts: dict[Position, dict[Value, int]] = {start: {}}
+    count, todo = 0, [(value, start, counts[start], 1)]
     while todo and count < MOST:
         v, at, there, n = todo.pop()
         if there.get(v, 0) >= n:
@@ -75,8 +75,8 @@ def times(
         if v not in stored and not isinstance(v.compute, Given | Folded | Contracted):
             for arg, where, taps in _read_once(v, at, known):
                 # Most values are read in place: long positions are looked up once for all of these.
-                todo.append((arg, where, there if where is at else found.setdefault(where, {}), n * taps))
-    return found
+                todo.append((arg, where, there if where is at else counts.setdefault(where, {}), n * taps))
+    return counts
 
 
 def _read_once(user: Value, at: Position, known: dict[Value, tuple[Position, Reads]]) -> Reads:
@@ -114,29 +114,29 @@ def _short(size: Dim, at: Dim) -> Dim:
 @lru_cache(maxsize=1 << 14)
 def _moved(op: Prim, out: Type, args: tuple[Type, ...], at: Position) -> tuple[tuple[Position, ...], ...]:
     """The positions at which an element of `op` reads each operand."""
-    found: list[list[Position]] = [[] for _ in args]
-    op.lower(out, tuple(map(_noting, args, found)), at)
-    return tuple(map(tuple, found))
+    reads: list[list[Position]] = [[] for _ in args]
+    op.lower(out, tuple(map(_noting, args, reads)), at)
+    return tuple(map(tuple, reads))
 
 
-def _told(user: Value, how: Elements, found: Position, at: Position) -> Position:
+def _identified(user: Value, how: Elements, place: Position, at: Position) -> Position:
     """The position, with data-dependent parts identified by the tensor and index that they are read from."""
     if not how.positions:
-        return found
+        return place
     said = tuple(user.args[k] for k in how.positions)
 
     def named(sym: Sym) -> Dim:
         by_data = isinstance(sym.source, kernel.Alu | kernel.Cast | kernel.Const | kernel.Load)
         return replace(sym, source=(said, at)).dim if by_data else sym.dim
 
-    return tuple(rebuild(d, named) for d in found)
+    return tuple(rebuild(d, named) for d in place)
 
 
-def _noting(operand: Type, found: list[Position]) -> Read:
+def _noting(operand: Type, record: list[Position]) -> Read:
     """An operand that records its reads."""
 
     def element(at: Sequence[Dim]) -> kernel.Expr:
-        found.append(tuple(at))
+        record.append(tuple(at))
         return kernel.const(0, COMPUTED[operand.dtype])
 
     return Read(operand, element)

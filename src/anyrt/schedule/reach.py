@@ -36,21 +36,21 @@ def reach(factor: Value, inside: Collection[Value], at: Sequence[Dim], column: S
     """The columns from which all elements of `factor` are 0 and the elements folded along a row are neutral;
     `at`: the index of an element, in which `column` stands for the last axis. `inside`: the values computed
     for it, by elementwise functions and folds of the last axis; all others are unknown."""
-    found = _elements(factor, inside, at, _unknown(factor, inside))
-    turns = dict.fromkeys(t for t in _turns(found, column) if t.falls)
-    return tuple(t.at for t in turns if _are(found, Follow(t)))
+    elements = _elements(factor, inside, at, _unknown(factor, inside))
+    turns = dict.fromkeys(t for t in _turns(elements, column) if t.falls)
+    return tuple(t.at for t in turns if _are(elements, Follow(t)))
 
 
 def masks(factor: Value, inside: Collection[Value], at: Sequence[Dim]) -> tuple[Mask, ...]:
     """The mask that hides an element: where it has that number, the element of `factor` is 0, and folds do
     not change."""
     unknown = _unknown(factor, inside)
-    found = _elements(factor, inside, at, unknown)
+    elements = _elements(factor, inside, at, unknown)
     numbers = ((v, x) for v in unknown if v not in inside for x in _hiding(v.dtype))
     return tuple(
         Mask(v, x)
         for v, x in numbers
-        if _are(found, Follow(None, {load(unknown[v].buffer, 0): literal(x, COMPUTED[v.dtype])}))
+        if _are(elements, Follow(None, {load(unknown[v].buffer, 0): literal(x, COMPUTED[v.dtype])}))
     )
 
 
@@ -74,9 +74,9 @@ def _elements(
     """The elements that count at an index, and the value of each where it does not."""
     elements = Elements({}, Tables(), Names(), overrides=unknown)
     rows = {v.args[0]: neutral(how.op, COMPUTED[v.dtype]) for v, how in _folds(inside)}
-    found = {elements.at(v, _at(v, at)): end for v, end in {**rows, factor: 0}.items()}
+    values = {elements.at(v, _at(v, at)): end for v, end in {**rows, factor: 0}.items()}
     assert not elements.failures, f"{elements.failures[0].reason}: {elements.failures[0].value.op}"
-    return found
+    return values
 
 
 def _at(v: Value, at: Sequence[Dim]) -> list[Dim]:
@@ -110,15 +110,15 @@ class _Unknown:
         return load(self.buffer, 0)
 
 
-def _turns(found: Mapping[Expr, object], column: Sym) -> Iterator[Breakpoint]:
-    for x in parts(found, bound=False):
+def _turns(elements: Mapping[Expr, object], column: Sym) -> Iterator[Breakpoint]:
+    for x in parts(elements, bound=False):
         sure = difference(x)
         turn = None if sure is None else breakpoint_of(sure, column)
         if turn is not None:
             yield turn
 
 
-def _are(found: Mapping[Expr, float], follow: Follow) -> bool:
+def _are(elements: Mapping[Expr, float], follow: Follow) -> bool:
     """True if all elements have their required values."""
-    numbers = ((follow.value(x), end) for x, end in found.items())
+    numbers = ((follow.value(x), end) for x, end in elements.items())
     return all(x is not None and float(x.value) == end for x, end in numbers)

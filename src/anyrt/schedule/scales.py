@@ -52,8 +52,8 @@ def _loaded(
     """The numbers in which otherwise equal groups differ."""
     alike = dict[Hashable, list[tuple[Value, ...]]]()
     for group in groups:
-        found = signed(group, Inside(memory.buffers, group.own), memory.past, layouts, open)
-        alike.setdefault(found.key, []).append(found.values)
+        signature = signed(group, Inside(memory.buffers, group.own), memory.past, layouts, open)
+        alike.setdefault(signature.key, []).append(signature.values)
     return dict.fromkeys(v for sort in alike.values() for v in _different(sort, open))
 
 
@@ -71,14 +71,14 @@ def _different(sort: Sequence[tuple[Value, ...]], open: Mapping[Value, float]) -
 
 def _open(graph: Graph, stored: Container[Value], is_step: IsStep) -> dict[Value, float]:
     """The numbers of a graph that are only scales and zero points."""
-    found = {}
+    scales = {}
     for value, readers in users(graph).items():
         literal = _literal(value)
         if literal is None or value in stored or not readers:
             continue
         if all(_may_load(value, literal, reader, is_step) for reader in readers):
-            found[value] = literal
-    return found
+            scales[value] = literal
+    return scales
 
 
 def _literal(value: Value) -> float | None:
@@ -95,10 +95,10 @@ def _may_load(value: Value, number: float, reader: Value, is_step: IsStep) -> bo
         return False
     marks = [load(Buffer(f"arg{k}", COMPUTED[a.dtype], Space.REGISTER), 0) for k, a in enumerate(reader.args)]
     reads = tuple(Read(a.type, partial(_mark, mark)) for a, mark in zip(reader.args, marks, strict=True))
-    made = reader.op.lower(reader.type, reads, (0,) * reader.type.rank)
+    expr = reader.op.lower(reader.type, reads, (0,) * reader.type.rank)
     own = [mark for a, mark in zip(reader.args, marks, strict=True) if a is value]
     whole = value.dtype is DataType.INT32
-    match made:
+    match expr:
         case Alu(op=Op.DIV, args=(above, _)):
             return not whole and above not in own and is_step(number)
         case Alu(op=Op.MUL | Op.FMA):

@@ -39,12 +39,12 @@ BLOCK = 2  # registers: columns that are skipped at once
 def fused_tiles(graph: Graph, sizes: Sizes, machine: Machine, kept: Set[Value]) -> list[FusedTile]:
     """The contractions of a graph that are faster in tiles; `kept` values have other readers."""
     uses = users(graph)
-    found: list[FusedTile] = []
+    tiles: list[FusedTile] = []
     for value in graph.values:
         how = value.compute
         if isinstance(how, Contracted):
-            found += _fused_tile(value, how, uses, sizes, machine, kept)
-    return found
+            tiles += _fused_tile(value, how, uses, sizes, machine, kept)
+    return tiles
 
 
 def _fused_tile(
@@ -55,7 +55,7 @@ def _fused_tile(
     machine: Machine,
     kept: Set[Value],
 ) -> Iterator[FusedTile]:
-    for arg, labels, row, after, found in _leading(value, how, uses, kept):
+    for arg, labels, row, after, inside in _leading(value, how, uses, kept):
         if not _is_large(value, arg, row, sizes, machine):
             continue
         # With several axes of rows, as for heads that share keys, a tile has rows of the last of them.
@@ -64,7 +64,7 @@ def _fused_tile(
         scores = Scores(value, after, arg, BLOCK * machine.lanes, places)
         held = machine.l2_bytes // 2 // (BOTH * FLOAT * max(1, sizes.of(arg.shape[-1])))
         most = max(LEAST * machine.tile_rows, min(MOST, held))
-        tile = FusedTile((value, *after)[-1], found, batches, row, most, scores)
+        tile = FusedTile((value, *after)[-1], inside, batches, row, most, scores)
         if hides(value) and labels is how.left:
             scores = _partial(tile, scores, machine)
         yield _shared(tile, scores, most, sizes, machine) or _sized(tile, scores, most, sizes, machine)
@@ -83,9 +83,9 @@ def _leading(
         if inside is None or readers is None:
             continue
         after, beside = readers
-        found = frozenset((*inside, *beside, value, *after))
-        if found.isdisjoint(kept - {(value, *after)[-1]}) and (not beside or how.out[:-1] == labels[:-1]):
-            yield arg, labels, rows[-1], after, found
+        values = frozenset((*inside, *beside, value, *after))
+        if values.isdisjoint(kept - {(value, *after)[-1]}) and (not beside or how.out[:-1] == labels[:-1]):
+            yield arg, labels, rows[-1], after, values
 
 
 def _is_large(value: Value, arg: Value, row: int, sizes: Sizes, machine: Machine) -> bool:
@@ -139,9 +139,9 @@ def _sized(tile: FusedTile, scores: Scores, most: int, sizes: Sizes, machine: Ma
         room, unit = minimum(room, maximum(MOST // 4, floordiv(rows, COPIED))), FEW
     count = maximum(1, ceildiv(rows, room))
     even = mul(unit, maximum(1, ceildiv(rows, mul(unit, count))))
-    found = Sym("tile.size", extent=size + unit)
+    symbol = Sym("tile.size", extent=size + unit)
     # It is no more anyway, but the bound of scratch takes each part of a sum separately.
-    return replace(tile, size=found.dim, scores=scores, lets={found: minimum(even, size + unit - 1)})
+    return replace(tile, size=symbol.dim, scores=scores, lets={symbol: minimum(even, size + unit - 1)})
 
 
 def _size(tile: FusedTile, scores: Scores, most: int, sizes: Sizes, machine: Machine) -> int:
@@ -196,9 +196,9 @@ def _inside(arg: Value, batched: bool) -> frozenset[Value]:
     if not leads[arg]:
         return frozenset()
     inside = {v for v, leading in leads.items() if leading}
-    found = [(v, v.compute) for v in inside if isinstance(v.compute, Contracted)]
+    products = [(v, v.compute) for v in inside if isinstance(v.compute, Contracted)]
     folds = any(isinstance(v.compute, Folded) for v in inside)
-    serves = len(found) == 1 and (folds or (batched and _has_batches(*found[0])))
+    serves = len(products) == 1 and (folds or (batched and _has_batches(*products[0])))
     return frozenset(inside) if serves else frozenset()
 
 

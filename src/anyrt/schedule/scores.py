@@ -114,13 +114,13 @@ class Scores:
             return self._shown(behind)
         assert behind is not None, "it has a reach"
         if isinstance(whole, int) and whole % self.block == 0:
-            found = mul(self.block, minimum(whole // self.block, behind))
+            width = mul(self.block, minimum(whole // self.block, behind))
         else:
-            found = minimum(whole, mul(self.block, behind))
+            width = minimum(whole, mul(self.block, behind))
         if isinstance(whole, int) and is_known:
-            return Columns((0, found), {})
+            return Columns((0, width), {})
         seen = Sym("tile.columns", extent=add(whole, 1))
-        return Columns((0, seen.dim), {seen: found})
+        return Columns((0, seen.dim), {seen: width})
 
     def _reached(self, reach: Dim, row: Dim, size: Dim) -> Dim:
         """The blocks that the tile reaches."""
@@ -144,5 +144,5 @@ class Scores:
             some = Sym("tile.blocks", extent=add(blocks, 1))
             return Columns((start, mul(self.block, some.dim)), {first: begin, some: count})
         seen = Sym("tile.columns", extent=add(whole, 1))
-        found = minimum(add(whole, mul(start, -1)), mul(self.block, count))
-        return Columns((start, seen.dim), {first: begin, seen: found})
+        width = minimum(add(whole, mul(start, -1)), mul(self.block, count))
+        return Columns((start, seen.dim), {first: begin, seen: width})

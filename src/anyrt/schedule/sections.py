@@ -93,9 +93,9 @@ def _place(value: Value, leaf: Value, index: Sequence[Dim]) -> Dim | None:
 
 def joined(sections: Iterable[Section]) -> Section | None:
     """The least section that contains all others; None if it is unknown which begins first or ends last."""
-    found = list(sections)
-    first = next((s.first for s in found if all(always_le(s.first, o.first) for o in found)), None)
-    last = next((s.last for s in found if all(always_le(o.last, s.last) for o in found)), None)
+    known = list(sections)
+    first = next((s.first for s in known if all(always_le(s.first, o.first) for o in known)), None)
+    last = next((s.last for s in known if all(always_le(o.last, s.last) for o in known)), None)
     return None if first is None or last is None else Section(first, add(add(last, mul(first, -1)), 1))
 
 
@@ -110,11 +110,11 @@ def read_sections(
     walks: Mapping[Value, Walk], whole: Container[Buffer], stored: Mapping[Value, Buffer]
 ) -> dict[Buffer, Section]:
     """For each buffer that only walks read, the section that they access."""
-    found: dict[Buffer, list[Section | None]] = {}
+    sections: dict[Buffer, list[Section | None]] = {}
     for value, walk in walks.items():
-        found.setdefault(stored[value.args[0]], []).append(walk.section(value.shape))
+        sections.setdefault(stored[value.args[0]], []).append(walk.section(value.shape))
     out: dict[Buffer, Section] = {}
-    for buffer, some in found.items():
+    for buffer, some in sections.items():
         known = [s for s in some if s is not None]
         section = joined(known) if buffer not in whole and len(known) == len(some) else None
         if section is not None and section != Section(0, buffer.size):

@@ -119,10 +119,10 @@ class Recipe:
 
     def steps(self, kernel: Kernel, context: Context) -> tuple[Step, ...]:
         """For a kernel."""
-        made = self.make(kernel, context)
+        steps = self.make(kernel, context)
         for edits in self.edits:
-            made = tuple(s for step in made for s in edits.get(step.name, (step,)))
-        return made
+            steps = tuple(s for step in steps for s in edits.get(step.name, (step,)))
+        return steps
 
     def edited(self, edits: Edits) -> Recipe:
         """With some steps replaced."""

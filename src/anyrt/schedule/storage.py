@@ -208,8 +208,8 @@ def _source(value: Expr) -> Load | None:
         case Cast(arg=arg):
             return _source(arg)
         case Alu(args=args):
-            found = [s for s in map(_source, args) if s is not None]
-            return found[0] if found and all(f is found[0] for f in found) else None
+            loads = [s for s in map(_source, args) if s is not None]
+            return loads[0] if loads and all(f is loads[0] for f in loads) else None
         case _:
             return None
 

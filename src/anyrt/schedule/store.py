@@ -100,8 +100,8 @@ def _marked(memory: Memory, task: Task) -> Memory:
         return memory
     again = {v: read_again(v, memory.buffers) for _, v in graph.outputs}
     past, updated = past_caches(graph, task.machine, again), dict(graph.updates)
-    found = {memory.outputs[n]: past[v] for n, v in graph.outputs if n not in updated}
-    return replace(memory, past=found | dict(memory.past))
+    marks = {memory.outputs[n]: past[v] for n, v in graph.outputs if n not in updated}
+    return replace(memory, past=marks | dict(memory.past))
 
 
 def arena(dtype: DataType, shape: Shape, numbers: Numbers) -> Buffer:
@@ -112,8 +112,8 @@ def arena(dtype: DataType, shape: Shape, numbers: Numbers) -> Buffer:
 def _copies_of_states(task: Task) -> list[Value]:
     """Copies of inputs that are updated in place, which are written first (passes/copy_caches.py)."""
     inputs, readers = dict(task.graph.inputs), users(task.graph)
-    found = (v for _, source in task.graph.updates for v in readers.get(inputs[source], ()))
-    return [v for v in found if isinstance(v.compute, Elements) and v.compute.same and v.compute.moves]
+    copies = (v for _, source in task.graph.updates for v in readers.get(inputs[source], ()))
+    return [v for v in copies if isinstance(v.compute, Elements) and v.compute.same and v.compute.moves]
 
 
 def _outputs(task: Task) -> dict[str, Buffer]:
@@ -149,16 +149,16 @@ def _leaves(task: Task, outputs: Mapping[str, Buffer], order: Iterable[Value]) -
 def _reshaped(task: Task, buffers: dict[Value, Buffer]) -> frozenset[Value]:
     """A value that only an output reads, with the same elements in the same order under another shape, is
     written to the output directly, unless memory for its sizes is allocated during the inference."""
-    readers, found = users(task.graph), set[Value]()
+    readers, reshaped = users(task.graph), set[Value]()
     for value in dict.fromkeys(v for _, v in task.graph.outputs):
         if not task.is_whole or buffers[value].space is not Space.OUTPUT or not keeps_order(value):
             continue
-        (made,) = value.args
-        whole = isinstance(made.compute, Extern | HostStep) and not mentioned((made, value))
-        if whole and readers[made] == [value]:
-            buffers[made] = buffers[value]
-            found.add(value)
-    return frozenset(found)
+        (source,) = value.args
+        whole = isinstance(source.compute, Extern | HostStep) and not mentioned((source, value))
+        if whole and readers[source] == [value]:
+            buffers[source] = buffers[value]
+            reshaped.add(value)
+    return frozenset(reshaped)
 
 
 def _regions(order: Iterable[Value], buffers: dict[Value, Buffer], numbers: Numbers) -> list[Stored]:
@@ -189,8 +189,8 @@ def _judged(memory: Memory, task: Task) -> Memory:
                     raise assertion.broken(number)
             case _:
                 assertions.setdefault(value.args[-1], assertion)
-    given = [v for v in assertions if isinstance(v.compute, Given)]
-    judged = {v: arena(v.dtype, v.shape, task.numbers) for v in given}
+    literals = [v for v in assertions if isinstance(v.compute, Given)]
+    judged = {v: arena(v.dtype, v.shape, task.numbers) for v in literals}
     return replace(memory, assertions=assertions, judged=judged).storing(
         (Stored(v, "it is judged") for v in assertions), task
     )
@@ -204,18 +204,18 @@ def _in_tiles(memory: Memory, task: Task) -> Memory:
     if price is None or not task.is_whole:
         return memory
     inner = memory.tiles.values()
-    found = staged(task.graph, memory.buffers.keys(), kept, task.sizes, task.machine, price)
+    tiles = staged(task.graph, memory.buffers.keys(), kept, task.sizes, task.machine, price)
     # A tile of scores is inside an item, or separate.
-    whole = [s for s in found if all(t.inside <= s.inside or t.inside.isdisjoint(s.inside) for t in inner)]
+    whole = [s for s in tiles if all(t.inside <= s.inside or t.inside.isdisjoint(s.inside) for t in inner)]
     return _with_tiles(memory, whole, task)
 
 
-def _with_tiles(memory: Memory, found: Sequence[FusedTile], task: Task) -> Memory:
-    scratch = {v for tile in found for v in tile.inside - {tile.root}}
+def _with_tiles(memory: Memory, tiles: Sequence[FusedTile], task: Task) -> Memory:
+    scratch = {v for tile in tiles for v in tile.inside - {tile.root}}
     buffers = {v: b for v, b in memory.buffers.items() if v not in scratch}
-    made = replace(memory, buffers=buffers, tiles=memory.tiles | {tile.root: tile for tile in found})
-    outer = [s.root for n, s in enumerate(found) if not any(s.root in t.inside for t in found[n + 1 :])]
-    return made.storing((Stored(root, "it is made in tiles") for root in outer), task)
+    tiled = replace(memory, buffers=buffers, tiles=memory.tiles | {tile.root: tile for tile in tiles})
+    outer = [s.root for n, s in enumerate(tiles) if not any(s.root in t.inside for t in tiles[n + 1 :])]
+    return tiled.storing((Stored(root, "it is made in tiles") for root in outer), task)
 
 
 def shared_folds(memory: Memory) -> dict[Value, list[Value]]:
@@ -231,6 +231,6 @@ def shared_folds(memory: Memory) -> dict[Value, list[Value]]:
 def storing_shared(memory: Memory, task: Task) -> Memory:
     """The same with buffers for reductions that several kernels read, so that one of them may fold for all
     (group.py)."""
-    found = shared_folds(memory).items()
-    more = [Stored(v, f"{len(roots)} kernels read it") for v, roots in found if len(roots) > 1]
+    shared = shared_folds(memory).items()
+    more = [Stored(v, f"{len(roots)} kernels read it") for v, roots in shared if len(roots) > 1]
     return memory.storing(more, task)

@@ -62,14 +62,14 @@ class Table:
 class Tables:
     """All tables of a module; equal ones are shared."""
 
-    made: dict[tuple[TapRule, Dim, Dim, int], Table] = field(default_factory=dict)
+    by_rule: dict[tuple[TapRule, Dim, Dim, int], Table] = field(default_factory=dict)
     addressed: dict[tuple[Table, bool], Addresses] = field(default_factory=dict)
-    read: Container[Dim] | None = None  # offsets of those that kernels read, when all of these are made
+    read: Container[Dim] | None = None  # offsets of those that kernels read, when all of these are created
     bytes: Dim = 0
 
     def of(self, buffer: Buffer) -> Table | None:
         """The table with these positions or weights; None for buffers that are neither."""
-        for table in self.made.values():
+        for table in self.by_rule.values():
             if buffer.offset in [b.offset for b in (table.positions, table.weights) if b is not None]:
                 return table
         return None
@@ -94,13 +94,13 @@ class Tables:
     def table(self, rule: TapRule, n_in: Dim, n_out: Dim, group: int = 1) -> Table:
         """The table for a rule between two lengths."""
         key = (rule, n_in, n_out, group)
-        if key not in self.made:
+        if key not in self.by_rule:
             # At least one entry, which is read beside a condition that discards it.
-            count, number = mul(maximum(n_out, 1), rule.count * group), len(self.made)
+            count, number = mul(maximum(n_out, 1), rule.count * group), len(self.by_rule)
             positions = replace(self._buffer(f"pos{number}", Scalar.I32, count), group=group)
             weights = self._buffer(f"wgt{number}", Scalar.F32, count) if rule.weighs else None
-            self.made[key] = Table(positions, weights, rule, n_in, n_out)
-        return self.made[key]
+            self.by_rule[key] = Table(positions, weights, rule, n_in, n_out)
+        return self.by_rule[key]
 
     def _buffer(self, name: str, type: Scalar, count: Dim) -> Buffer:
         offset = self.bytes
@@ -110,21 +110,21 @@ class Tables:
     @property
     def needed(self) -> list[Table]:
         """The tables that some kernel reads: a table in groups replaces another one."""
-        return [t for t in self.made.values() if self.read is None or _is_read(t, self.read)]
+        return [t for t in self.by_rule.values() if self.read is None or _is_read(t, self.read)]
 
     def kernels(self) -> list[Kernel]:
         """The kernels that fill the tables that are needed: an item is an output position, or a vector of
         them."""
-        found = []
+        kernels = []
         for n, table in enumerate(self.needed):
-            found.append(_fill(f"table{n}", table))
+            kernels.append(_fill(f"table{n}", table))
             for common in (False, True):
                 addresses = self.addressed.get((table, common))
                 if addresses is not None:
                     name = f"{n}{'c' if common else ''}"
-                    found += [_fill_starts(f"starts{name}", table, addresses)]
-                    found += [_fill_offsets(f"offsets{name}", table, addresses)]
-        return found
+                    kernels += [_fill_starts(f"starts{name}", table, addresses)]
+                    kernels += [_fill_offsets(f"offsets{name}", table, addresses)]
+        return kernels
 
 
 def _is_read(table: Table, offsets: Container[Dim]) -> bool:

@@ -18,7 +18,7 @@ from anyrt.schedule.step import Strategies
 from anyrt.schedule.tables import Tables
 from anyrt.schedule.tuning import Tuning
 
-Told = Callable[[int, int], None]  # called with the number of finished kernels and of all
+ReportProgress = Callable[[int, int], None]  # (finished kernels, all kernels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Task:
     alone: frozenset[Value] = frozenset()
     tunings: Mapping[Value, Tuning] = field(default_factory=dict)
     tables: Tables = field(default_factory=Tables)
-    told: Told = lambda made, of: None
+    progress: ReportProgress = lambda done, total: None
     numbers: Numbers = field(default_factory=Numbers)
     item: Item = Item()
     is_whole: bool = True
@@ -60,4 +60,6 @@ class Task:
 
     def inner(self, graph: Graph) -> Task:
         """The task of a region, or of copies for one."""
-        return replace(self, graph=graph, tunings={}, told=lambda made, of: None, item=Item(), is_whole=False)
+        return replace(
+            self, graph=graph, tunings={}, progress=lambda done, total: None, item=Item(), is_whole=False
+        )

@@ -54,16 +54,16 @@ class TileKernels:
     unmet: tuple[str, ...] = ()
 
 
-def joined(name: str, parts: Sequence[TileKernels], made: Buffer) -> Kernel:
+def joined(name: str, parts: Sequence[TileKernels], target: Buffer) -> Kernel:
     """The kernels of a tile as one kernel, which stores to `made`: its items are the tiles, or all tiles of a
     batch; its intermediate tensors are in scratch. A second part is that of the last tile."""
     first = parts[0]
     *batches, row = first.cut.loops
-    bodies, needs, works = zip(*(_body(part, part.kernels, made) for part in parts), strict=True)
+    bodies, needs, works = zip(*(_body(part, part.kernels, target) for part in parts), strict=True)
     body, scratch, work = _chosen(bodies, row), reduce(maximum, needs), reduce(maximum, works)
     loops = [*batches, row]
     if first.panels is not None:
-        copies, need, extra = _body(first, first.copies, made, before=True)
+        copies, need, extra = _body(first, first.copies, target, before=True)
         body, loops = (*copies, For(row, Loop.SERIAL, body)), batches
         work, scratch = add(mul(work, row.extent or 0), extra), maximum(scratch, need)
         own = replace(first.panels, offset=scratch)
@@ -97,7 +97,7 @@ def _chosen(bodies: Sequence[tuple[Stmt, ...]], row: Sym) -> tuple[Stmt, ...]:
 
 
 def _body(
-    part: TileKernels, kernels: Sequence[Kernel], made: Buffer, before: bool = False
+    part: TileKernels, kernels: Sequence[Kernel], target: Buffer, before: bool = False
 ) -> tuple[tuple[Stmt, ...], Dim, Dim]:
     """(statements, scratch, work) of kernels that run one after the other, in a tile, or before all."""
     cut, swap = part.cut, dict(part.swap)
@@ -105,7 +105,7 @@ def _body(
     kernels = (*looks, *kernels)
     own = [_own_scratch(k, cut) for k in kernels]
     scratch = room(Scalar.U8, reduce(maximum, (need for _, need in own)))
-    for buffer in (*_intermediate(kernels, made), *((FIRST, BEHIND) if looks else ())):
+    for buffer in (*_intermediate(kernels, target), *((FIRST, BEHIND) if looks else ())):
         size = cut.most(buffer.size)
         swap[buffer] = Buffer(f"{cut.tile.name}.{buffer.name}", buffer.type, Space.SCRATCH, size, scratch)
         scratch = add(scratch, room(buffer.stored, size))
@@ -115,8 +115,8 @@ def _body(
     lets = () if before else tuple(Let(v, x) for v, x in cut.columns.lets.items())
     scores = cut.tile.scores
     search = from_both_ends(scores.at_block, looking, ANY, FIRST, BEHIND) if scores and looks else ()
-    found = substituted((*search, *lets), {}, swap)
-    return (*found, *chain.from_iterable(bodies[len(looks) :])), scratch, maximum(work, 1)
+    statements = substituted((*search, *lets), {}, swap)
+    return (*statements, *chain.from_iterable(bodies[len(looks) :])), scratch, maximum(work, 1)
 
 
 def _items(kernel: Kernel) -> tuple[Stmt, ...]:
@@ -129,19 +129,19 @@ def _items(kernel: Kernel) -> tuple[Stmt, ...]:
 def _own_scratch(kernel: Kernel, cut: TileGraph) -> tuple[dict[Buffer, Buffer], Dim]:
     """The buffers that a kernel has in scratch at the same place in every tile, and their bytes; tiles differ
     in size, and their kernel has one place for each."""
-    found = [b for b in buffers_in_order(kernel) if b.space is Space.SCRATCH]
+    buffers = [b for b in buffers_in_order(kernel) if b.space is Space.SCRATCH]
     if not any(
-        depends(d, v) for b in found for d in (b.size, b.offset) for v in (*cut.loops, *cut.columns.lets)
+        depends(d, v) for b in buffers for d in (b.size, b.offset) for v in (*cut.loops, *cut.columns.lets)
     ):
         return {}, cut.most(kernel.scratch)
     settled: dict[Buffer, Buffer] = {}
     end: Dim = 0
-    for b in found:
+    for b in buffers:
         settled[b] = replace(b, size=cut.most(b.size), offset=end)
         end = add(end, room(b.stored, settled[b].size))
     return settled, end
 
 
-def _intermediate(kernels: Iterable[Kernel], made: Buffer) -> list[Buffer]:
-    found = (b for k in kernels for b in buffers_in_order(k) if b.space is Space.ARENA and b != made)
-    return list(dict.fromkeys(found))
+def _intermediate(kernels: Iterable[Kernel], target: Buffer) -> list[Buffer]:
+    buffers = (b for k in kernels for b in buffers_in_order(k) if b.space is Space.ARENA and b != target)
+    return list(dict.fromkeys(buffers))

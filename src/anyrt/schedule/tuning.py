@@ -48,8 +48,8 @@ class Tuning:
     @property
     def sizes(self) -> dict[str, int]:
         """The sizes that it sets."""
-        found = ((f.name, getattr(self, f.name)) for f in fields(self))
-        return {name: n for name, n in found if isinstance(n, int)}
+        pairs = ((f.name, getattr(self, f.name)) for f in fields(self))
+        return {name: n for name, n in pairs if isinstance(n, int)}
 
     @classmethod
     def parse(cls, text: str) -> Tuning | None:
@@ -128,5 +128,5 @@ def print_tunings(tunings: Mapping[Value, Tuning], places: Iterable[Value]) -> s
 def parse_tunings(text: str, places: Mapping[str, Value]) -> dict[Value, Tuning]:
     """The tunings in a text of `print_tunings`; unknown places and tunings leave the kernel to the model."""
     named = (item.partition(" ") for item in text.split(";"))
-    found = {places[n]: Tuning.parse(tuning) for n, _, tuning in named if n in places}
-    return {value: tuning for value, tuning in found.items() if tuning is not None}
+    tunings = {places[n]: Tuning.parse(tuning) for n, _, tuning in named if n in places}
+    return {value: tuning for value, tuning in tunings.items() if tuning is not None}

@@ -52,8 +52,8 @@ def _is_constant(value: Value) -> bool:
 
 def _sizes(labels: tuple[int, ...], shape: Shape) -> dict[int, int] | None:
     """The size of each label, None if some are dynamic."""
-    found = {label: d for label, d in zip(labels, shape, strict=True) if isinstance(d, int)}
-    return found if len(found) == len(shape) else None
+    sizes = {label: d for label, d in zip(labels, shape, strict=True) if isinstance(d, int)}
+    return sizes if len(sizes) == len(shape) else None
 
 
 def rows(contraction: Value, value: Value, sizes: Sizes) -> int:

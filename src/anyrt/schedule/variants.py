@@ -41,11 +41,11 @@ class Variant:
 
 def tasks(graph: Graph, version: Graph, schedule: Schedule) -> tuple[Tunable, ...]:
     """The kernels of a version of `graph`, each root once: copies of a stored value are created alike."""
-    origin, found = originals(graph, version), dict[Value, Tunable]()
+    origin, tunables = originals(graph, version), dict[Value, Tunable]()
     for number, launch in enumerate(schedule.launches):
         root = origin[launch.root]
-        found.setdefault(root, Tunable(root, number, launch.kernel))
-    return tuple(found.values())
+        tunables.setdefault(root, Tunable(root, number, launch.kernel))
+    return tuple(tunables.values())
 
 
 def variants(
@@ -53,16 +53,16 @@ def variants(
 ) -> dict[Value, tuple[Variant, ...]]:
     """At most so many variants of each kernel, by root, the model's first; `lower` schedules with tunings."""
     named = {t.root: candidates(t.kernel, more) for t in tasks}
-    found = {t.root: {print_kernels([t.kernel]): Variant(MODEL, t.kernel)} for t in tasks}
+    distinct = {t.root: {print_kernels([t.kernel]): Variant(MODEL, t.kernel)} for t in tasks}
     for n in range(1, max(map(len, named.values()), default=0)):
-        part = [t for t in tasks if n < len(named[t.root]) and len(found[t.root]) < most]
+        part = [t for t in tasks if n < len(named[t.root]) and len(distinct[t.root]) < most]
         if not part:
             break
         schedule = lower({t.root: named[t.root][n] for t in part})
         for t in part:
             kernel = schedule.launches[t.number].kernel
-            found[t.root].setdefault(print_kernels([kernel]), Variant(named[t.root][n], kernel))
-    return {root: tuple(different.values()) for root, different in found.items()}
+            distinct[t.root].setdefault(print_kernels([kernel]), Variant(named[t.root][n], kernel))
+    return {root: tuple(different.values()) for root, different in distinct.items()}
 
 
 def described(variants: Sequence[Variant], seconds: Sequence[float]) -> str:

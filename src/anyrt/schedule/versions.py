@@ -56,16 +56,16 @@ def serving(guards: Iterable[Dim], sizes: Mapping[str, int]) -> int:
 
 def originals(graph: Graph, version: Graph) -> dict[Value, Value]:
     """For each value of a version and its regions the value of `graph` that it came from."""
-    found: dict[Value, Value] = {}
+    origins: dict[Value, Value] = {}
     todo = _ends(version, graph)
     while todo:
         new, old = todo.pop()
-        if new not in found:
-            found[new] = old
+        if new not in origins:
+            origins[new] = old
             todo += zip(new.args, old.args, strict=True)
             for pair in zip(new.op.regions, old.op.regions, strict=True):
                 todo += _ends(*pair)
-    return found
+    return origins
 
 
 def _ends(version: Graph, graph: Graph) -> list[tuple[Value, Value]]:
