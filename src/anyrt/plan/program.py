@@ -31,7 +31,7 @@ MAX_KERNELS: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class PluginTensor:
+class Told:
     """An operand or result of a plug-in, without its sizes, which an inference knows."""
 
     dtype: DataType
@@ -55,7 +55,7 @@ class PluginCall:
     made: str
     tactic: int
     inputs: int
-    told: tuple[PluginTensor, ...]
+    told: tuple[Told, ...]
     workspace: int
     over: tuple[int, ...]
 
@@ -70,7 +70,7 @@ class PluginCall:
         """The call that `as_json` wrote."""
         *who, tactic, inputs, told, workspace, over = reader.exactly(10)
         where, name, version, space, made = (x.text() for x in who)
-        tensors = tuple(_plugin_tensor(x) for x in told.items(MAX_KERNELS))
+        tensors = tuple(_told_tensor(x) for x in told.items(MAX_KERNELS))
         return PluginCall(
             where,
             name,
@@ -85,13 +85,11 @@ class PluginCall:
         )
 
 
-def _plugin_tensor(reader: Reader) -> PluginTensor:
+def _told_tensor(reader: Reader) -> Told:
     dtype, rank, format, scale = reader.exactly(4)
     if format.text() not in TensorFormat.__members__:
         raise format.error(repr(format.text()[:40]), "a tensor format")
-    return PluginTensor(
-        read_dtype(dtype), rank.integer(0, MAX_AXES), TensorFormat[format.text()], scale.number()
-    )
+    return Told(read_dtype(dtype), rank.integer(0, MAX_AXES), TensorFormat[format.text()], scale.number())
 
 
 OutsideCall: TypeAlias = PluginCall | ExchangeCall

@@ -37,7 +37,7 @@ from anyrt.core.lent import lending
 from anyrt.plan import abi
 from anyrt.plan.exchange import ExchangeCall
 from anyrt.plan.file import PlanFile
-from anyrt.plan.program import OutsideCall, PluginCall, PluginTensor, Program
+from anyrt.plan.program import OutsideCall, PluginCall, Program, Told
 from anyrt.runtime.exchanging import ExchangeSite, Seat
 from anyrt.runtime.external import Callers
 
@@ -301,7 +301,7 @@ class Site:
         guarded.check(self.kind.where, type(self.kind.plugin).__name__)
 
 
-def _counts(told: PluginTensor) -> bool:
+def _counts(told: Told) -> bool:
     """Whether a size may be reported there."""
     return not told.rank and told.dtype in (DataType.INT32, DataType.INT64)
 
