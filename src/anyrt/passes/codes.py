@@ -40,18 +40,18 @@ def dequantised(value: Value) -> Codes | Fail:
     return moved(value, _product)
 
 
-def moved(value: Value, made: Callable[[Value], Codes | Fail]) -> Codes | Fail:
-    """The operand as codes with their scale and zero, as `made` recognises them before the moves."""
+def moved(value: Value, recognise: Callable[[Value], Codes | Fail]) -> Codes | Fail:
+    """The operand as codes with their scale and zero, which `recognise` finds before the moves."""
     moves, at = list[Value](), value
     while _moves(at):
         moves.append(at)
         at = at.args[0]
-    found = made(at)
+    codes = recognise(at)
     for move in reversed(moves):
-        if isinstance(found, Fail):
-            return found
-        found = _moved(found, move)
-    return found
+        if isinstance(codes, Fail):
+            return codes
+        codes = _moved(codes, move)
+    return codes
 
 
 def _moves(value: Value) -> bool:
@@ -90,32 +90,32 @@ def _shifted(steps: Value) -> tuple[Value, float]:
     return steps, 0
 
 
-def _moved(found: Codes, move: Value) -> Codes | Fail:
+def _moved(source: Codes, move: Value) -> Codes | Fail:
     """The same codes after a move, with their scale."""
-    scale, zero = found.scale, found.zero
+    scale, zero = source.scale, source.zero
     match move.op:
         case Map():
-            return found
+            return source
         case Checked():
-            return replace(found, codes=apply(move.op, found.codes, *move.args[1:]))
+            return replace(source, codes=apply(move.op, source.codes, *move.args[1:]))
         case Pad() as op:
-            return _padded(found, op)
+            return _padded(source, op)
         case View(shape=shape, axes=axes):
-            return Codes(apply(move.op, found.codes), _viewed(scale, shape, axes), zero)
+            return Codes(apply(move.op, source.codes), _viewed(scale, shape, axes), zero)
         case Reshape(shape=shape):
-            sizes = _reshaped(found, shape)
+            sizes = _reshaped(source, shape)
             if isinstance(sizes, Fail):
                 return sizes
-            return Codes(apply(move.op, found.codes), build.reshape(scale, sizes), zero)
+            return Codes(apply(move.op, source.codes), build.reshape(scale, sizes), zero)
     raise AssertionError(f"{move.op} moves nothing")
 
 
-def _padded(found: Codes, op: Pad) -> Codes | Fail:
+def _padded(source: Codes, op: Pad) -> Codes | Fail:
     """Codes with a border, which has the code of zero."""
-    sides = zip(op.lo, op.hi, found.scale.shape, strict=True)
-    if op.value != 0 or found.zero is None or not all((a, b) == (0, 0) or s == 1 for a, b, s in sides):
+    sides = zip(op.lo, op.hi, source.scale.shape, strict=True)
+    if op.value != 0 or source.zero is None or not all((a, b) == (0, 0) or s == 1 for a, b, s in sides):
         return Fail("the border is no 0, or zero is open, or scales differ along the axis")
-    return replace(found, codes=apply(replace(op, value=float(found.zero)), found.codes))
+    return replace(source, codes=apply(replace(op, value=float(source.zero)), source.codes))
 
 
 def _viewed(scale: Value, shape: Shape, axes: tuple[Axis, ...]) -> Value:
@@ -124,11 +124,11 @@ def _viewed(scale: Value, shape: Shape, axes: tuple[Axis, ...]) -> Value:
     return apply(View(tuple(d if k in read else 1 for k, d in enumerate(shape)), own), scale)
 
 
-def _reshaped(found: Codes, shape: Shape) -> Shape | Fail:
+def _reshaped(source: Codes, shape: Shape) -> Shape | Fail:
     """The sizes of a scale whose codes take `shape`."""
     sizes: list[Dim] = [1] * len(shape)
-    for sources, targets in axis_groups(found.codes.shape, shape):
-        differs = [found.scale.shape[k] != 1 for k in sources]
+    for sources, targets in axis_groups(source.codes.shape, shape):
+        differs = [source.scale.shape[k] != 1 for k in sources]
         if any(differs) and not all(differs):
             return Fail("axes are joined along one of which scales differ")
         for k in targets if any(differs) else ():

@@ -47,7 +47,7 @@ def _fits(value: Value, op: Contract, left: Codes, right: Codes) -> bool:
     return always_le(mul(wide, terms), SUMMED)
 
 
-def _whole(found: Codes) -> Value:
+def _whole(coded: Codes) -> Value:
     """The codes less their zero, as int32 (contract_integers.py)."""
-    whole = build.cast(found.codes, DataType.INT32)
-    return build.map_("sub", whole, build.scalar(found.zero, whole)) if found.zero else whole
+    whole = build.cast(coded.codes, DataType.INT32)
+    return build.map_("sub", whole, build.scalar(coded.zero, whole)) if coded.zero else whole

@@ -37,16 +37,16 @@ MOST: Final = 64  # values that are examined
 
 @dataclass(frozen=True, slots=True)
 class _Function:
-    """The elementwise function `made` of `of` and of numbers."""
+    """The elementwise function `result` of `of` and of numbers."""
 
-    made: Value
+    result: Value
     of: Value
 
     def at(self, x: Array) -> Array:
         """Its results for a vector."""
         shape = (len(x), *(1 for _ in self.of.shape[1:]))
-        given = build.param("x", shape, self.of.dtype)
-        graph = Graph((("x", given),), (("y", _on(self.made, {self.of: given})),))
+        vector = build.param("x", shape, self.of.dtype)
+        graph = Graph((("x", vector),), (("y", _on(self.result, {self.of: vector})),))
         return interpret(graph, {"x": x.reshape(shape)})["y"].reshape(-1)
 
 
@@ -64,13 +64,13 @@ def _kept(value: Value) -> Value:
         return down.of if np.array_equal(down.at(codes), codes) else value
     up = _dequantised(down.of)
     fits = up is not None and up.of.dtype is value.dtype and _agree(down, up)
-    return _moved(down.of, {up.made: up.of}, down) if up is not None and fits else value
+    return _moved(down.of, {up.result: up.of}, down) if up is not None and fits else value
 
 
 def _is_narrowed(value: Value) -> bool:
     """True for values that may be quantized numbers."""
-    made = value.dtype in LOWEST and isinstance(value.op, Map)
-    return made and is_float(value.args[0].dtype) and value.type.rank > 0
+    narrow = value.dtype in LOWEST and isinstance(value.op, Map)
+    return narrow and is_float(value.args[0].dtype) and value.type.rank > 0
 
 
 def _dequantised(value: Value) -> _Function | None:
@@ -108,7 +108,7 @@ def _function(value: Value) -> _Function | None:
 
 def _ends(value: Value) -> list[Value]:
     """The operands of an elementwise function besides numbers; none if it is too complex to examine."""
-    found, todo, seen = list[Value](), [value], set[Value]()
+    ends, todo, seen = list[Value](), [value], set[Value]()
     while todo and len(seen) < MOST:
         v = todo.pop()
         if v in seen or number(v) is not None:
@@ -117,8 +117,8 @@ def _ends(value: Value) -> list[Value]:
         if _computes(v) or v is value:
             todo += v.args
         else:
-            found.append(v)
-    return [] if todo else found
+            ends.append(v)
+    return [] if todo else ends
 
 
 def _computes(value: Value) -> bool:

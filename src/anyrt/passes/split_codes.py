@@ -97,9 +97,9 @@ def _split(value: Value) -> Value:
     op = value.op
     left, right = ((arg, labels) for arg, labels in zip(value.args, (op.left, op.right), strict=True))
     for rows, coded in ((left, right), (right, left)):
-        found = _blocked(rows, coded, op)
-        if found is not None:
-            return found
+        split = _blocked(rows, coded, op)
+        if split is not None:
+            return split
     args = [_numbers(arg) for arg in value.args]
     return value if args == list(value.args) else apply(op, *args)
 
