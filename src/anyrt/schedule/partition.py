@@ -76,7 +76,7 @@ class _Partition:
     machine: Machine
     order: Sequence[Value] = ()
     place: Mapping[Value, int] = field(default_factory=dict)
-    given: frozenset[Value] = frozenset()
+    fixed: frozenset[Value] = frozenset()  # stored in every guess
     users: Mapping[Value, Sequence[Value]] = field(default_factory=dict)
     contracted: set[Value] = field(default_factory=set)  # operands of contractions, also through moves
     narrow: Mapping[Value, Value] = field(default_factory=dict)  # what to store of what is contracted
@@ -91,7 +91,7 @@ class _Partition:
         self.place = {v: k for k, v in enumerate(self.order)}
         leaves = (v for v in self.order if _is_stored(v))
         fed = (a for v in self.order if isinstance(v.compute, HostStep) for a in v.args)
-        self.given = frozenset((*leaves, *fed, *(v for _, v in self.graph.outputs)))
+        self.fixed = frozenset((*leaves, *fed, *(v for _, v in self.graph.outputs)))
         self.users = users(self.graph)
         self.narrow = {v: self._around(u) for v, u in narrowest(self.order, self.users).items()}
         self.narrow |= {u: u for u in self.narrow.values()}
@@ -99,8 +99,8 @@ class _Partition:
         self.updated = frozenset(
             v for n, _ in self.graph.updates if isinstance((v := ends[n]).compute, Elements)
         )
-        self.coded = Coded(self.given, self.sizes)
-        self.prices = Prices(self.given, self.machine)
+        self.coded = Coded(self.fixed, self.sizes)
+        self.prices = Prices(self.fixed, self.machine)
         self.coded.find_rows(self.order)
         for value in reversed(self.order):
             through = any(u in self.contracted and _moves(u) for u in self.users[value])
@@ -125,45 +125,45 @@ class _Partition:
 
     def _readers(self, stored: Mapping[Value, str]) -> dict[Value, Readers]:
         """The loops that would compute each value if it were not stored but all of `stored` were."""
-        found: dict[Value, Readers] = {}
+        readers: dict[Value, Readers] = {}
         for value in reversed(self.order):
-            through = (self._through(value, user, stored, found) for user in self.users[value])
-            found[value] = _first(chain.from_iterable(through), MANY + 1)
-        return found
+            through = (self._through(value, user, stored, readers) for user in self.users[value])
+            readers[value] = _first(chain.from_iterable(through), MANY + 1)
+        return readers
 
     def _through(
-        self, value: Value, user: Value, stored: Mapping[Value, str], found: Mapping[Value, Readers]
+        self, value: Value, user: Value, stored: Mapping[Value, str], readers: Mapping[Value, Readers]
     ) -> Iterator[tuple[Loop, Position]]:
         """The loops that read `value` to compute `user`."""
         match user.compute:
             case Concatenated() | HostStep():  # each part is written by its own loops
                 yield (value, value), own(value.shape)
-            case _ if user in stored or user in self.given:
+            case _ if user in stored or user in self.fixed:
                 yield from (((user, user), at) for at in positions(value, user, own(user.shape)))
             case Resampled():
                 yield (user, user), own(value.shape)
             case Folded() | Contracted():
-                yield from (((kernel, user), own(value.shape)) for kernel, _ in found[user].loops)
+                yield from (((kernel, user), own(value.shape)) for kernel, _ in readers[user].loops)
             case _:
-                for loop, where in found[user].reads:
+                for loop, where in readers[user].reads:
                     yield from ((loop, at) for at in positions(value, user, where))
 
     def _choose(self, readers: Mapping[Value, Readers]) -> dict[Value, str]:
         """The values to store for these readers, producers first."""
         chosen: dict[Value, str] = {}
-        chains = _Chains(self.given, chosen)
+        chains = _Chains(self.fixed, chosen)
         for value in self.order:
             if isinstance(value.compute, Given):
                 continue
             if value in self.alone:
                 chosen.setdefault(value, "fusing is switched off for it")
-            elif value not in self.given:
+            elif value not in self.fixed:
                 chains.add(value)
                 self._store_others(value, chains, chosen)
                 reason = self._decided(value, readers, chains, chosen)
                 if reason is not None:
                     chosen[value] = reason
-        return {v: r for v, r in chosen.items() if v not in self.given}
+        return {v: r for v, r in chosen.items() if v not in self.fixed}
 
     def _decided(
         self, value: Value, readers: Mapping[Value, Readers], chains: _Chains, chosen: dict[Value, str]
@@ -171,14 +171,14 @@ class _Partition:
         """The reason to store a value, None if there is none; an operand shared by others is `chosen`."""
         if isinstance(value.compute, Folded | Contracted):
             return self._summed_again(value, readers, chains)
-        found = self.prices.of(value, chosen, chains)
-        shared = self._shared(value, found, chains)
+        price = self.prices.of(value, chosen, chains)
+        shared = self._shared(value, price, chains)
         if shared is not None:
             chosen[shared] = "what leads to it is long, and would be computed by all that reads it"
-            for v in self._made_from(shared, value, chains):
+            for v in self._readers_up_to(shared, value, chains):
                 chains.add(v)
-            found = self.prices.of(value, chosen, chains)
-        return self._reason(value, found, readers, chains)
+            price = self.prices.of(value, chosen, chains)
+        return self._reason(value, price, readers, chains)
 
     def _store_others(self, value: Value, chains: _Chains, chosen: dict[Value, str]) -> None:
         """A kernel contracts once: of several contracted operands, only the last one is not stored."""
@@ -187,38 +187,38 @@ class _Partition:
             if chains.contracted[other] is not chains.contracted[able[-1]]:
                 stored = self.narrow.get(other, other)
                 chosen[stored] = "what reads it contracts something else"
-                for v in self._made_from(stored, other, chains):
+                for v in self._readers_up_to(stored, other, chains):
                     chains.add(v)
             chains.add(value)
 
-    def _shared(self, value: Value, found: Price, chains: _Chains) -> Value | None:
+    def _shared(self, value: Value, price: Price, chains: _Chains) -> Value | None:
         """If too long a chain leads to a value: the last value in it that others read, too. Otherwise they
         would recompute all that leads to it."""
-        if _too_long(found, chains.depth[value]) is None or len(set(self.users[value])) > 1:
+        if _too_long(price, chains.depth[value]) is None or len(set(self.users[value])) > 1:
             return None
         read = {v for there in times(value, chains, self.prices.reads).values() for v in there}
         inside = {v for v in read if v in chains.depth and v not in chains}
         for v in sorted(inside, key=self.place.__getitem__, reverse=True):
             shared = len(set(self.users[v])) > 1 and not isinstance(v.compute, Folded | Contracted)
-            if shared and 2 * self.prices.of(v, chains.chosen, chains).size >= found.size:
+            if shared and 2 * self.prices.of(v, chains.chosen, chains).size >= price.size:
                 return v
         return None
 
-    def _made_from(self, value: Value, last: Value, chains: _Chains) -> list[Value]:
+    def _readers_up_to(self, value: Value, last: Value, chains: _Chains) -> list[Value]:
         """The readers of a value, up to the next stored one and `last`, producers first."""
-        found, todo = set[Value](), [value]
+        later, todo = set[Value](), [value]
         while todo:
-            new = {u for u in self.users[todo.pop()] if self.place[u] <= self.place[last]} - found
-            found |= new
+            new = {u for u in self.users[todo.pop()] if self.place[u] <= self.place[last]} - later
+            later |= new
             todo += [u for u in new if u not in chains]
-        return sorted((v for v in found if v not in self.given), key=self.place.__getitem__)
+        return sorted((v for v in later if v not in self.fixed), key=self.place.__getitem__)
 
     def _goes_on(self, value: Value, readers: Mapping[Value, Readers]) -> bool:
         """True if all readers of a value read one value computed from it that is no larger: if one of them is
         worth storing, it is that one."""
         return any(
             not isinstance(u.compute, Folded | Contracted | Resampled | Concatenated)
-            and u not in self.given
+            and u not in self.fixed
             and readers[u].loops.keys() == readers[value].loops.keys()
             and len(readers[u].reads) == len(readers[value].reads)
             and self.sizes.volume(u) <= self.sizes.volume(value)
@@ -241,29 +241,29 @@ class _Partition:
         return False
 
     def _reason(
-        self, value: Value, found: Price, readers: Mapping[Value, Readers], chains: _Chains
+        self, value: Value, price: Price, readers: Mapping[Value, Readers], chains: _Chains
     ) -> str | None:
         """The reason to store a value, None if recomputing it is cheaper."""
         uses = self.users[value]
         if value in self.coded.rows:
             return "a sum of products reads codes, and their scales"
         if value in self.contracted and not self._is_copied(value):
-            if found.weight > AS_A_COPY:
+            if price.weight > AS_A_COPY:
                 return "a contraction reads each of its elements many times"
             if self._becomes_words(value):
                 return f"a contraction sums words of it for {WORTH} rows or more"
         if (whole := _as_a_whole(value, uses) or self._contracted_before(value, readers, chains)) is not None:
             return whole
-        if (other := _turned(value, uses) or _too_long(found, chains.depth[value])) is not None:
+        if (other := _turned(value, uses) or _too_long(price, chains.depth[value])) is not None:
             return other
         mine = Readers() if self._goes_on(value, readers) else readers[value]
-        if (often := self._read_again(value, found.weight, mine)) is not None:
+        if (often := self._read_again(value, price.weight, mine)) is not None:
             return often
         if (again := self._computed_again(value, mine, readers, chains)) is not None:
             return again
-        if found.weight >= heavy(self.machine) and any(_repeats(value, u) for u in uses):
-            return f"it is repeated, and costs {found.weight} instructions each time"
-        return next((r for u in uses if (r := self._tapped_again(value, u, found.weight, chains))), None)
+        if price.weight >= heavy(self.machine) and any(_repeats(value, u) for u in uses):
+            return f"it is repeated, and costs {price.weight} instructions each time"
+        return next((r for u in uses if (r := self._tapped_again(value, u, price.weight, chains))), None)
 
     def _computed_again(
         self, value: Value, mine: Readers, readers: Mapping[Value, Readers], chains: _Chains
@@ -282,9 +282,9 @@ class _Partition:
         """True for values that kernels copy themselves: moves, elements selected for whole products, and the
         border around an input that is read in windows of one image (loops/window_tile.py)."""
         how = value.compute
-        if isinstance(how, Elements) and how.positions and value.args[0] in self.given:
+        if isinstance(how, Elements) and how.positions and value.args[0] in self.fixed:
             return all(_chooses(value, u) for u in self.users[value])
-        if not isinstance(how, Elements) or how.border is None or value.args[0] not in self.given:
+        if not isinstance(how, Elements) or how.border is None or value.args[0] not in self.fixed:
             return _moves(value)
         return all(_slides(v) for v in self._contractions(value))
 
@@ -299,7 +299,7 @@ class _Partition:
     def _contractions(self, value: Value) -> Iterator[Value]:
         """The readers of a value, also through moves."""
         for user in self.users[value]:
-            if _moves(user) and user not in self.given:
+            if _moves(user) and user not in self.fixed:
                 yield from self._contractions(user)
             else:
                 yield user
@@ -348,16 +348,16 @@ class _Partition:
     ) -> str | None:
         """The reason to store a contraction, or a value computed from one."""
         least = self.narrow.get(value)
-        made = chains.contracts(value) or least is value
+        follows = chains.contracts(value) or least is value
         later = self._leads_on(value, readers) or _is_bordered(least, value)
-        again = _contracted_again(readers[value]) if made and not later else None
+        again = _contracted_again(readers[value]) if follows and not later else None
         return again or self._contracted_first(value, chains)
 
     def _around(self, value: Value) -> Value:
         """The border around a value, if only the border reads the value and windows of one image read the
         border: it is stored, so that no window tests positions."""
         around = self.users[value][0] if len(set(self.users[value])) == 1 else value
-        stays = around in self.given or not _is_bordered(around, value)
+        stays = around in self.fixed or not _is_bordered(around, value)
         return value if stays or not all(map(_slides, self._contractions(around))) else around
 
     def _folded_again(self, value: Value, readers: Readers, chains: _Chains) -> str | None:
@@ -422,7 +422,7 @@ class _Chains:
     """The chain to each value from the last stored one: its depth, the axes along which it was tapped, and
     the number of consecutive folds. As a container: the stored values."""
 
-    given: frozenset[Value]
+    fixed: frozenset[Value]
     chosen: Mapping[Value, str]
     depth: dict[Value, int] = field(default_factory=dict)
     tapped: dict[Value, frozenset[int]] = field(default_factory=dict)
@@ -434,7 +434,7 @@ class _Chains:
         return value in self.contracted and value not in self
 
     def __contains__(self, value: object) -> bool:
-        return value in self.given or value in self.chosen
+        return value in self.fixed or value in self.chosen
 
     def add(self, value: Value) -> None:
         """Learn of a value whose operands are known."""
@@ -506,10 +506,10 @@ def _chooses(value: Value, user: Value) -> bool:
     how, mine = user.compute, value.compute
     if not isinstance(how, Contracted) or not isinstance(mine, Elements):
         return False
-    found = [pair for pair, arg in zip(how.sides, user.args, strict=True) if arg == value]
-    if len(found) != 1:
+    sides = [pair for pair, arg in zip(how.sides, user.args, strict=True) if arg == value]
+    if len(sides) != 1:
         return False
-    own_labels, others = found[0]
+    own_labels, others = sides[0]
     axes = {f"i{k}" for k, label in enumerate(own_labels) if label in how.out and label in others}
     return all(_depends(value.args[k], own(value.shape)) <= axes for k in mine.positions)
 
@@ -543,22 +543,22 @@ def _turned(value: Value, uses: Sequence[Value]) -> str | None:
     return None
 
 
-def _too_long(found: Price, depth: int) -> str | None:
+def _too_long(price: Price, depth: int) -> str | None:
     """The reason why no kernel contains the whole chain to a value."""
-    if depth > 1 and found.size > CHAIN:
+    if depth > 1 and price.size > CHAIN:
         return f"computing it takes more than {CHAIN} instructions an element"
     if depth > DEPTH:
         return f"{DEPTH} values are computed inside one another already"
-    return "finding what it reads takes too many divisions" if found.is_far else None
+    return "finding what it reads takes too many divisions" if price.is_far else None
 
 
 def _first(readers: Iterable[tuple[Loop, Position]], count: int) -> Readers:
-    found: dict[tuple[Loop, Position], None] = {}
+    distinct: dict[tuple[Loop, Position], None] = {}
     for reader in readers:
-        found[reader] = None
-        if len(found) >= count:
+        distinct[reader] = None
+        if len(distinct) >= count:
             break
-    return Readers(found, dict.fromkeys(loop for loop, _ in found))
+    return Readers(distinct, dict.fromkeys(loop for loop, _ in distinct))
 
 
 def _is_stored(value: Value) -> bool:

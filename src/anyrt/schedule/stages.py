@@ -45,8 +45,8 @@ def staged(
     search = _Search(places, users(graph), stored, kept | whole, sizes, machine, gain)
     for value in order:
         if value not in whole and isinstance(how := value.compute, Contracted):
-            found = (search.tile(value, how, labels) for labels in (how.left, how.right))
-            yield from filter(None, found)
+            tiles = (search.tile(value, how, labels) for labels in (how.left, how.right))
+            yield from filter(None, tiles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +84,8 @@ class _Search:
             if not self._stages(tile, value) or not self.sizes.volume(tile.root):
                 break  # no value is computed at items, or there are none
             size, is_enough = self._size(tile, value)
-            found = self.gain(self._asked(tile := replace(tile, size=size), parts), self.machine)
-            gain, best = (found, tile) if found > gain else (gain, best)
+            saved = self.gain(self._asked(tile := replace(tile, size=size), parts), self.machine)
+            gain, best = (saved, tile) if saved > gain else (gain, best)
             if is_enough:
                 break
         return best
@@ -161,8 +161,8 @@ class _Search:
 
     def _overlap(self, tile: FusedTile, value: Value, cut: Cut) -> int:
         """Bytes of the source of a view that two tiles read, such as the border of windows."""
-        while only_moves(value.compute) and (found := operands(value, cut)):
-            (value,), (cut,) = value.args, found
+        while only_moves(value.compute) and (cuts := operands(value, cut)):
+            (value,), (cut,) = value.args, cuts
         at = own(value.shape)
         row = next((as_symbol(at[k]) for k, axis in cut.items() if axis == tile.row), None)
         if row is None or not only_moves(value.compute):
@@ -170,9 +170,9 @@ class _Search:
         ((source, where, _),) = read(value, at)
         moved = ((k, linear(start, row)) for k, start in enumerate(where) if depends(start, row))
         lines = (
-            _again(*found) * self._nbytes(source) // max(1, self.sizes.of(source.shape[k]))
-            for k, found in moved
-            if found is not None
+            _again(*terms) * self._nbytes(source) // max(1, self.sizes.of(source.shape[k]))
+            for k, terms in moved
+            if terms is not None
         )
         return sum(lines) // self._count(tile, tile.batches)
 
