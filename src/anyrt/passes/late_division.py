@@ -71,8 +71,8 @@ def _sums_last(left: Labels, right: Labels, to: Labels) -> bool:
 
 
 def _positive(total: Value, powers: Value) -> bool:
-    """True where there are powers, or where their sum is, even of nothing, or can be made so: where the
-    largest of its powers is 1, it is 1 at least."""
+    """True if the sum of the powers is positive: there are powers, or the sum has a positive minimum, even
+    of no powers, or it can get one, since it is at least 1 if its largest power is 1."""
     if always_le(1, powers.shape[-1]):
         return True
     if isinstance(total.op, Map):

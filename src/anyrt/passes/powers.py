@@ -26,7 +26,7 @@ LEAST: Final = 126  # the exponent of the least normal float32, below 0
 
 
 def _exponent_is(exponent: float) -> Callable[..., Fail | None]:
-    """A guard: every exponent is `wanted`, and repeating the bases gives the result's shape."""
+    """A guard: every exponent is `exponent`, and repeating the bases gives the result's shape."""
 
     def guard(x: Value, y: Value, out: Value) -> Fail | None:
         if number(y) != exponent:

@@ -172,7 +172,7 @@ def _reads_in_place(x: Value, out: Value, rule: TapRule) -> Fail | None:
 
 
 def _all_are(constant: float) -> Callable[..., Fail | None]:
-    """A guard: `c` is `wanted` everywhere, with its sign, and `x` has the result's type."""
+    """A guard: `c` is `constant` everywhere, with its sign, and `x` has the result's type."""
 
     def guard(x: Value, c: Value, out: Value) -> Fail | None:
         held = number(c)

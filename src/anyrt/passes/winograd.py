@@ -216,7 +216,7 @@ def _work(f: _Windows, m: int, price: _Price) -> float:
 
 
 def _tiled(f: _Windows, m: int, few: int) -> Value:
-    """The three contractions, and of what they make the results that are wanted."""
+    """The three contractions, and the parts of their results that the output has."""
     inputs, weights, outputs = matrices(m)
     new = 1 + max(*f.seen, *f.kernel)
     places, within = (new, new + 1), dict(zip(f.at, (new + 2, new + 3), strict=True))

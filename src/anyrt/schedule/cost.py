@@ -60,8 +60,8 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What elements cost, kept as long as the same of what leads to them is stored: guesses of that, one
-    after the other, differ in little. `fixed`: what is stored in all of them."""
+    """The prices of elements, each kept while the same values that lead to it are stored: successive guesses
+    of the stored values differ little. `fixed`: the values that are stored in every guess."""
 
     fixed: Set[Value]
     machine: Machine
@@ -69,7 +69,7 @@ class Prices:
     known: dict[Value, tuple[Price, Set[Value], Set[Value]]] = field(default_factory=dict)
 
     def of(self, value: Value, chosen: Mapping[Value, object], stored: Container[Value]) -> Price:
-        """See `price`; `stored` is what is `fixed` or `chosen`."""
+        """See `price`; `stored` contains the values that are `fixed` or `chosen`."""
         kept = self.known.get(value)
         if kept is not None and chosen.keys() >= kept[1] and chosen.keys().isdisjoint(kept[2]):
             return kept[0]

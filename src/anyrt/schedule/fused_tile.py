@@ -28,7 +28,7 @@ def fused_tile(
     """The joined kernels of the graph of one tile, and of a second graph for the remaining rows. `schedule`
     creates the kernels of a graph."""
     tile = group.tile
-    assert tile is not None, "the group is made in tiles"
+    assert tile is not None, "the group is computed in tiles"
     known = isinstance(tile.root.shape[tile.row], int)
     both = (False, True) if known and not tile.is_even else (False,)
     cuts = list[tuple[TileGraph, Graph]]()
@@ -52,7 +52,7 @@ def traced(schedule: Callable[[Task], Schedule], plan: Plan, launch: Launch) -> 
         return plan.builder(group, launch.call.name).traced()
     cut = TileGraph(group.tile, plan.memory.buffers)
     tile, graph = _Tile(schedule, plan, group, cut), cut.graph()
-    assert isinstance(graph, Graph), "the kernel was made before"
+    assert isinstance(graph, Graph), "the kernel was created before"
     inside = [x for x in (tile.looking(), tile.copying(), tile.own(graph)) if x is not None]
     steps = ((each.name, t) for inner in inside for each in inner.everywhere for t in inner.trace(each))
     return [*(replace(t, step=f"{name}: {t.step}") for name, t in steps), Trace("compute at", launch.kernel)]

@@ -122,8 +122,8 @@ def _read(group: Group | Node, memory: Memory) -> Iterable[Value]:
 
 
 def _stays(value: Value, step: int, last: Mapping[Value, int], memory: Memory) -> bool:
-    """True for what lies in memory as it is until a step that mends what the one before it has made: it reads
-    what that one reads, beside the copies."""
+    """True for values that no step overwrites before this one, which mends the results of the step before:
+    it reads the operands of that step, and the copies."""
     space = memory.buffers[value].space
     if isinstance(value.compute, Given):
         return space is not Space.OUTPUT  # if it is updated in place

@@ -55,8 +55,8 @@ class TileKernels:
 
 
 def joined(name: str, parts: Sequence[TileKernels], target: Buffer) -> Kernel:
-    """The kernels of a tile as one kernel, which stores to `made`: its items are the tiles, or all tiles of a
-    batch; its intermediate tensors are in scratch. A second part is that of the last tile."""
+    """The kernels of a tile as one kernel, which stores to `target`. Its items are the tiles, or all tiles of
+    a batch; its intermediate tensors are in scratch. A second part is that of the last tile."""
     first = parts[0]
     *batches, row = first.cut.loops
     bodies, needs, works = zip(*(_body(part, part.kernels, target) for part in parts), strict=True)
