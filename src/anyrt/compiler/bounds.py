@@ -1,27 +1,27 @@
-"""The reference with error bounds: every value as float64, and how far a right kernel may be from it.
+"""The reference with error bounds: every value in float64, and the largest error of a correct kernel.
 
 Kernels compute in float32 and in another order than the reference, so no single tolerance fits: after a
-cancellation all digits may differ, and a comparison of nearly equal numbers flips. Therefore each value
-carries a bound for every element, to first order (Higham, "Accuracy and Stability of Numerical Algorithms",
-2002, section 3.3). With u = 2^-24, or 2^-53 where they compute in float64:
+cancellation all digits may differ, and a comparison of nearly equal numbers may change. Therefore each value
+has an error bound for every element, to first order (Higham, "Accuracy and Stability of Numerical
+Algorithms", 2002, section 3.3). With u = 2^-24, or 2^-53 for kernels in float64:
 
-* a scalar function moves by as much as moving each operand by its own bound moves it, and rounds:
-  ulp × 2u × |result|, where `ulp` is what its record states for the type;
-* a sum over n elements adds the elements' bounds, and u (8 + 2√n) times the sum of their magnitudes, for
+* scalar function: the change of its result if each operand moves by its own bound, and a rounding error of
+  ulp × 2u × |result|, where `ulp` is the error that its record states for the type;
+* sum over n elements: the sum of the elements' bounds, and u (8 + 2√n) times the sum of their magnitudes, for
   rounding errors of either sign in any order;
-* a sum of products does the same with the bounds of the products, of which each may be rounded below the
-  normal range of float32 as well; dots of bfloat16 may take it for 0 there, and factors there as well, and
-  round each addition to one of its neighbours, up and down alike, as BFDOT and BFMMLA do;
-* a weighed sum of taps adds 16u times the magnitudes, for its weights are computed in float32 as well, and
-  divided by their sum where those outside are excluded;
-* what is combined with what is there is rounded to the stored type each time, by half a step of that;
-* a choice whose condition is open may be either operand, each with its bound; of two bools that are open both
-  may be the other one at once;
-* what only moves elements moves the bounds.
+* sum of products: the same with the bounds of the products, each of which may also be rounded below the
+  normal range of float32; dots of bfloat16 may replace products and factors in that range by 0, and round
+  each addition to one of its two neighbours, as BFDOT and BFMMLA do;
+* weighted sum of taps: also 16u times the magnitudes, since the weights are computed in float32, too, and are
+  divided by their sum if taps outside the tensor are excluded;
+* update of an existing element: each update rounds to the stored type, with an error of half a unit;
+* selection with an uncertain condition: either operand, each with its bound; of two uncertain bools, both
+  may be inverted at once;
+* move of elements: the bounds move along.
 
-A bound of infinity means "not to be compared": beyond the range of float32, outside a function's domain, or
-where the operands' bounds reach across a place where the function is not defined. Bools are bounded by 0 or
-1.
+A bound of infinity means "not compared": the result is beyond the range of float32, outside the function's
+domain, or the operands' bounds include a point at which the function is not defined. Bounds of bools are 0
+or 1.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ Errors = NDArray[np.float64]
 Run = Callable[[tuple[Array, ...]], Array]  # a value for the arrays of its operands
 
 UNIT: Final = 2.0**-24
-LEAST: Final = 2.0**-126  # what is less is 0 to dots of bfloat16
+LEAST: Final = 2.0**-126  # dots of bfloat16 treat smaller numbers as 0
 LARGEST: Final = 3.4e38
 HALVES: Final = {DataType.HALF: (2.0**-11, 65504.0), DataType.BF16: (2.0**-8, LARGEST)}
 WEIGHED: Final = 16
@@ -72,13 +72,14 @@ EXACT: Final[Errors] = np.zeros(())
 EQUALITIES: Final = ("eq", "ne")
 WAVES: Final = ("sin", "cos")
 QUOTIENTS: Final = ("div", "div_short", "recip", "floordiv", "mod", "fmod")
-ROUNDED: Final = 0.5  # ulp of what is rounded to the nearest number
+ROUNDED: Final = 0.5  # ulp of results that are rounded to nearest
 REMAINDERS: Final = ("mod", "fmod")
 
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """Of what kernels compute in: half a step of 1, two steps below the normal range, the largest number."""
+    """The arithmetic of kernels: half the distance from 1 to the next number, twice the least denormal
+    number, and the largest number."""
 
     unit: float
     tiny: float
@@ -86,7 +87,7 @@ class Precision:
 
     @staticmethod
     def of(dtype: DataType) -> Precision:
-        """What kernels compute elements of a type in."""
+        """The arithmetic for elements of a type."""
         return DOUBLE if dtype is DataType.DOUBLE else SINGLE
 
 
@@ -96,14 +97,15 @@ DOUBLE: Final = Precision(2.0**-53, 2.0**-1073, 1.79e308)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bounded:
-    """An array of the interpreter, and how far a kernel's may be from it (0-d: the same everywhere)."""
+    """An array of the interpreter, and the largest error of a kernel's array (0-d: the same for all
+    elements)."""
 
     array: Array
     error: Errors
 
     @property
     def exact(self) -> bool:
-        """True when a kernel must agree in every element."""
+        """True if a kernel must agree in every element."""
         return not self.error.any()
 
 
@@ -113,7 +115,7 @@ def exact(array: Array, dtype: DataType) -> Bounded:
 
 
 def bounded(value: Value, args: tuple[Bounded, ...], sizes: Mapping[str, int]) -> Bounded:
-    """One value for its operands."""
+    """A value with its error bound, computed from its operands."""
     with np.errstate(all="ignore"):
 
         def run(arrays: tuple[Array, ...]) -> Array:
@@ -127,7 +129,7 @@ def bounded(value: Value, args: tuple[Bounded, ...], sizes: Mapping[str, int]) -
 
 
 def _error(value: Value, op: Prim, run: Run, args: tuple[Bounded, ...], array: Array) -> Errors:
-    """How far a kernel's result may be from `array`."""
+    """The largest difference between a kernel's result and `array`."""
     p = Precision.of(value.dtype)
     match op:
         case Map():
@@ -154,7 +156,7 @@ def _error(value: Value, op: Prim, run: Run, args: tuple[Bounded, ...], array: A
 
 
 def _of_regions(op: Repeated | Chosen, args: tuple[Bounded, ...]) -> tuple[Bounded, ...]:
-    """What regions leave in memory, turn by turn; any number where it is open which one runs."""
+    """The results of regions, iteration by iteration; unbounded if it is uncertain which region runs."""
     if isinstance(op, Chosen):
         flag, region = args[0], op.then if np.any(args[0].array) else op.otherwise
         return _of_region(region, args[1:], flag.exact)
@@ -175,13 +177,13 @@ def _of_region(region: Graph, args: tuple[Bounded, ...], certain: bool) -> tuple
                 sizes[value.op.tells.name] = int(result.array)
                 certain = certain and result.exact
             narrow = is_float(value.dtype) and value.dtype not in (DataType.FLOAT, DataType.DOUBLE)
-            bounds[value] = stored(result, value.dtype) if narrow else result  # it may be, on the way
+            bounds[value] = stored(result, value.dtype) if narrow else result  # kernels may store it
     ends = (stored(bounds[v], v.dtype) for _, v in results(region))
     return tuple(x if certain else Bounded(x.array, np.full(x.array.shape, np.inf)) for x in ends)
 
 
 def stored(value: Bounded, dtype: DataType) -> Bounded:
-    """The same where a kernel may have rounded it to `dtype` and another one read it again."""
+    """The same value if a kernel may have rounded it to `dtype` and another kernel has loaded it."""
     with np.errstate(all="ignore"):
         low, high = (widen(x, dtype) for x in range_of(value, dtype, 1.0))
         error = np.maximum(_distance(low, value.array), _distance(high, value.array))
@@ -190,8 +192,9 @@ def stored(value: Bounded, dtype: DataType) -> Bounded:
 
 
 def differing(got: Array, want: Bounded, dtype: DataType) -> NDArray[np.bool_]:
-    """Where a kernel's result lies outside what its bound allows; rounding is monotone, so ends suffice.
-    Where all numbers are allowed, NaN is, too: a quotient by what may be 0 is an example."""
+    """The elements of a kernel's result outside their bounds. Rounding is monotone, so comparing with the
+    ends of the range suffices. NaN is accepted if every number is, as for a quotient whose divisor may be
+    0."""
     with np.errstate(all="ignore"):
         low, high = range_of(want, dtype, SAFETY)
         any_number = np.equal(low, -np.inf) & np.equal(high, np.inf)
@@ -201,7 +204,7 @@ def differing(got: Array, want: Bounded, dtype: DataType) -> NDArray[np.bool_]:
 
 
 def range_of(x: Bounded, dtype: DataType, factor: float) -> tuple[Array, Array]:
-    """The least and the greatest stored value that a kernel may give."""
+    """The least and the greatest value that a correct kernel may store."""
     low, high = (_moved(x, sign * factor) for sign in (-1.0, 1.0))
     if dtype is DataType.BOOL:
         return np.logical_and(low, high), np.logical_or(low, high)
@@ -213,14 +216,14 @@ def range_of(x: Bounded, dtype: DataType, factor: float) -> tuple[Array, Array]:
 def _mapped(op: Map, run: Run, args: tuple[Bounded, ...], result: Array) -> Errors:
     if op.fn == SELECT:
         return _either(args, result)
-    # A comparison flips when both operands move towards each other; each is moved alone, and twice as far.
+    # A comparison changes if both operands move towards each other; each is moved alone, and twice as far.
     error = _shaken(run, args, result, 2.0 if op.dtype is DataType.BOOL else 1.0)
     if len(args) == 2 and all(a.array.dtype.kind == "b" for a in args):
         a, b = (_moved(x, 1.0) for x in args)
         error = np.maximum(error, _distance(run((a, b)), result))
     if op.fn in EQUALITIES or (op.fn == CAST and op.dtype is DataType.BOOL):
         return np.maximum(error, _may_be_equal(*args))
-    if op.fn in WAVES:  # both ends of a range may lie whole turns apart
+    if op.fn in WAVES:  # both ends of a range may lie whole periods apart
         return np.maximum(error, np.minimum(args[0].error, 2.0))
     if op.fn in QUOTIENTS and is_float(op.dtype):
         error = error + _turned(*args) if op.fn in REMAINDERS else error
@@ -231,7 +234,7 @@ def _mapped(op: Map, run: Run, args: tuple[Bounded, ...], result: Array) -> Erro
 
 
 def _either(args: tuple[Bounded, ...], result: Array) -> Errors:
-    """Of the operand that is chosen; where that is open, as far as the other one may be away."""
+    """The bound of the selected operand; for an uncertain condition, the distance to the farther operand."""
     flag, a, b = args
     chosen = np.where(flag.array, a.error, b.error)
     if flag.exact:
@@ -241,34 +244,35 @@ def _either(args: tuple[Bounded, ...], result: Array) -> Errors:
 
 
 def _may_divide_by_0(divisor: Bounded) -> Array:
-    """Where a quotient may be any number."""
+    """True where the divisor may be 0, so that the quotient may be any number."""
     near = np.less_equal(np.abs(divisor.array), SAFETY * divisor.error)
     return np.logical_and(near, divisor.error > 0)
 
 
 def _may_be_none(base: Bounded, exponent: Bounded) -> Array:
-    """Where a power is a number for some exponents of a range only: of a base that may be negative, for whole
-    ones. A base of NaN that may be any number is one."""
+    """True where a power may be a number or NaN: the base may be negative, and the exponent may be a whole
+    number or not. A base of NaN with a bound above 0 counts as negative."""
     may_be_negative = np.less(base.array, base.error) | (np.isnan(base.array) & (base.error > 0))
     return np.logical_and(may_be_negative, exponent.error > 0)
 
 
 def _may_be_equal(a: Bounded, b: Bounded | None = None) -> Errors:
-    """1 where operands (or one and 0) may be equal or not: a step over that place does not see it."""
+    """1 where operands (or one and 0) may be equal or different: moving one operand past the other would miss
+    that."""
     other, error = (0.0, a.error) if b is None else (b.array, a.error + b.error)
     near = np.abs(np.subtract(a.array, other, dtype=np.float64)) <= error
     return np.where((error > 0) & (near | np.isinf(error)), 1.0, 0.0)
 
 
 def _turned(a: Bounded, b: Bounded) -> Errors:
-    """The whole divisor where a remainder may have moved by much of it: there both ends of a range may lie
-    close together, a turn apart."""
+    """The whole divisor where a remainder may have wrapped: both ends of a range may then lie close together,
+    a period apart."""
     period, turns = np.abs(b.array), np.abs(np.divide(a.array, b.array))
     return np.where(a.error + turns * b.error > period / 4, period, 0.0)
 
 
 def _shaken(run: Run, args: tuple[Bounded, ...], result: Array, factor: float = 1.0) -> Errors:
-    """How far the result moves when the operands do, one after the other."""
+    """The change of the result if the operands move by their bounds, one after the other."""
     total: Errors = EXACT
     arrays = tuple(a.array for a in args)
     for k, arg in enumerate(args):
@@ -281,11 +285,11 @@ def _shaken(run: Run, args: tuple[Bounded, ...], result: Array, factor: float = 
 
 
 def _moved(x: Bounded, factor: float) -> Array:
-    """Every element at the end of its range; a bool that is not sure, negated at one of them."""
+    """Every element at one end of its range; an uncertain bool is inverted at the upper end."""
     error = np.broadcast_to(x.error, x.array.shape)
     if x.array.dtype.kind == "b":
         return np.logical_xor(x.array, error > 0) if factor > 0 else x.array
-    if x.array.dtype.kind == "f":  # what need not be compared may be a number instead of NaN
+    if x.array.dtype.kind == "f":  # an element that is not compared may be a number instead of NaN
         open_ = np.isnan(x.array) & np.isinf(error)
         return np.where(open_, np.sign(factor) * LARGEST, np.add(x.array, factor * error))
     limits = np.iinfo(x.array.dtype.name)
@@ -316,7 +320,7 @@ def _rounding(op: Map, args: tuple[Bounded, ...], result: Array, p: Precision, *
     if ulp == 0:
         return EXACT
     outside = [np.less(a.array, low) | np.greater(a.array, high) for a in args if a.array.dtype.kind == "f"]
-    # NumPy rounds in float64 as well, and its functions are right within one unit.
+    # NumPy rounds in float64, too, and its functions have an error of at most one unit.
     ulp += 1.0 if p is DOUBLE and ulp > ROUNDED else 0.0
     error: Errors = ulp * 2 * p.unit * _size(result) + p.tiny
     for away in outside:
@@ -341,17 +345,17 @@ def _reduced(op: Reduce, x: Bounded, p: Precision) -> Errors:
 
 
 def _is_endless(op: Contract, args: tuple[Bounded, ...], part: tuple[int, ...]) -> Array:
-    """Where a sum with a matrix of an algorithm (`Const.is_part`), or one beside it in its tile, is beyond
-    float32. Kernels leave zeros of such a matrix out, and make a whole tile NaN where one of its sums is no
-    number."""
+    """True where a sum with a matrix of an algorithm (`Const.is_part`), or another sum of its tile, is beyond
+    float32. Kernels omit the zeros of such a matrix, and make the whole tile NaN if one of its sums is not
+    finite."""
     sums = op.contracted(*(x.array for x in args))
     axes = tuple(k for k, label in enumerate(op.out) if label in part)
     return np.logical_not((np.abs(sums) <= np.finfo(np.float32).max).all(axes, keepdims=True))
 
 
 def _summed(op: Contract | Mended, value: Value, args: tuple[Bounded, ...], p: Precision) -> Errors:
-    """As the sums are where something is mended, as the first operand is elsewhere, and as one of them where
-    a kernel may have mended it."""
+    """The bound of a sum of products. Where the value is mended, it is that of the sum; elsewhere that of the
+    first operand; and where a kernel may have mended it, it covers both."""
     if isinstance(op, Contract):
         errors = _contracted(op, args, p, all(a.dtype is DataType.BF16 for a in value.args))
         parts = [
@@ -371,8 +375,8 @@ def _summed(op: Contract | Mended, value: Value, args: tuple[Bounded, ...], p: P
 
 
 def _contracted(op: Contract, args: tuple[Bounded, ...], p: Precision, bfloat: bool) -> Errors:
-    """As of a sum, of products whose factors are both in error; `bfloat`: what is below the normal range may
-    be 0, as products and as factors."""
+    """The bound of a sum of products whose factors both have errors; `bfloat`: numbers below the normal range
+    may be 0, as products and as factors."""
 
     def product(a: Errors, b: Errors) -> Errors:
         return op.contracted(a, b).astype(np.float64)
@@ -382,7 +386,7 @@ def _contracted(op: Contract, args: tuple[Bounded, ...], p: Precision, bfloat: b
     error = product(x, y + b) + product(a, y)
     if args[0].array.dtype.kind != "f":
         return error
-    # What may be 0, or have either sign, times what is no number may be anything.
+    # A number that may be 0 or have either sign, times infinity or NaN, may be any number.
     unsure, endless = ([_unsure(z, bfloat) for z in args], [~np.isfinite(z.array) for z in args])
     for left, right in ((unsure[0], endless[1]), (endless[0], unsure[1])):
         if left.any() and right.any():
@@ -396,7 +400,7 @@ def _contracted(op: Contract, args: tuple[Bounded, ...], p: Precision, bfloat: b
 
 
 def _unsure(x: Bounded, bfloat: bool) -> NDArray[np.bool_]:
-    """Where a number may be 0, or of either sign, and is not known to be that."""
+    """True where a number may be 0 or have either sign, and is not known to be 0."""
     size = np.abs(x.array.astype(np.float64))
     unsure = (size <= x.error) & (x.error > 0)
     lost = unsure | ((size > 0) & (size < LEAST)) if bfloat else unsure
@@ -404,19 +408,19 @@ def _unsure(x: Bounded, bfloat: bool) -> NDArray[np.bool_]:
 
 
 def _lost(size: Errors, error: Errors) -> Errors:
-    """What is lost of factors that may lie below the normal range."""
+    """The error of factors that may be below the normal range and become 0."""
     return np.where(size - error < LEAST, size, 0.0)
 
 
 def _gathered(op: Gather, x: Bounded, at: Bounded) -> Errors:
-    """Of the elements that are read; where a position may be another one, the element may be any."""
+    """The bounds of the elements read; unbounded if the position is uncertain."""
     error, unsure = np.broadcast_to(x.error, x.array.shape), np.broadcast_to(at.error, at.array.shape) > 0
     return np.where(unsure, np.inf, op.ref((error, at.array), at.array.shape).astype(np.float64))
 
 
 def _ranked(op: Ranked, x: Bounded, result: Array) -> Errors:
-    """None where an element is surely in its place, further from its neighbours in order than both may be
-    off; else any position may be there."""
+    """0 where an element's rank is certain, since it differs from its neighbours in order by more than both
+    errors; otherwise unbounded."""
     if x.exact:
         return EXACT
     order = op.ordered(x.array)
@@ -432,7 +436,7 @@ def _ranked(op: Ranked, x: Bounded, result: Array) -> Errors:
 
 
 def _scanned(op: Scan, args: tuple[Bounded, ...], p: Precision) -> Errors:
-    """As of a fold at every position; what rows begin with is one element more."""
+    """The bound of a fold at every position; the initial value of a row counts as one more element."""
     x, *first = args
     if not first:
         return _folded_so_far(op, x, p)
@@ -462,7 +466,8 @@ def _folded_so_far(op: Scan, x: Bounded, p: Precision) -> Errors:
 
 
 def _scattered(op: Scatter, args: tuple[Bounded, ...], dtype: DataType) -> Errors:
-    """As of folds that round to `dtype` each time; where a position may be another one, all may be any."""
+    """The bound of folds that round to `dtype` each time; all elements are unbounded if a position is
+    uncertain."""
     x, at, updates = args
     shape, extent = x.array.shape, at.array.shape
 
@@ -491,7 +496,7 @@ def _scattered(op: Scatter, args: tuple[Bounded, ...], dtype: DataType) -> Error
 
 
 def _multiplied(axes: tuple[int, ...], size: Errors, error: Errors, unit: float, p: Precision) -> Errors:
-    """The bound of a product; none where some partial product may leave the range."""
+    """The bound of a product; infinity if a partial product may leave the range."""
     grown = (size + error).prod(axis=axes, keepdims=True)
     bound = grown - size.prod(axis=axes, keepdims=True) + unit * grown + p.tiny
     most = np.maximum(size + error, 1.0).prod(axis=axes, keepdims=True)
@@ -509,14 +514,15 @@ def _tapped(op: Taps, x: Bounded, result: Array) -> Errors:
     for t in range(op.rule.count):
         here, weight = positions[:, t], np.abs(weights[:, t]).reshape(along)
         moved = np.take(error, here, axis=op.axis) * weight + np.take(size, here, axis=op.axis) * unit
-        # A weight of nearly 0 may be 0 as well, or have the other sign; one of 0 is that.
+        # A weight near 0 may be 0 or have the other sign in a kernel; a weight of 0 is exact.
         endless = np.isinf(np.take(x.array, here, axis=op.axis)) & (weight < WEIGHED * UNIT)
         total += np.where(weight == 0, 0.0, np.where(endless, np.inf, moved))
     return total
 
 
 def _divisor(rule: TapRule, sizes: tuple[int, int], weights: Errors) -> Errors:
-    """What the weights of each output were divided by, where that enlarges their errors: 1 or less."""
+    """The divisor of the weights of each output, at most 1, since only a smaller one enlarges their
+    errors."""
     match rule:
         case Cubic(exclude_outside=True):
             _, whole = replace(rule, exclude_outside=False).table(*sizes)
@@ -525,12 +531,12 @@ def _divisor(rule: TapRule, sizes: tuple[int, int], weights: Errors) -> Errors:
 
 
 def _size(x: Array) -> Errors:
-    """Magnitudes that rounding is relative to: infinities and NaN are not rounded."""
+    """The magnitudes that rounding errors are relative to: infinities and NaN are not rounded."""
     return np.where(np.isfinite(x), np.abs(x.astype(np.float64)), 0.0)
 
 
 def _unknown(array: Array, error: Errors, p: Precision) -> Errors:
-    """Infinity where a kernel computes with no such number, or where the bound is not one."""
+    """Infinity where a kernel cannot represent the number, or where the bound is NaN."""
     unknown = np.isnan(error)
     if array.dtype.kind == "f":
         unknown = unknown | (np.isfinite(array) & (np.abs(array) > p.largest))

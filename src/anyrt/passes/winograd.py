@@ -1,4 +1,4 @@
-"""Sums over windows of 3 × 3 by fewer products: Winograd's minimal filtering, for tiles of m × m results.
+"""Sums over windows of 3 × 3 with fewer products: Winograd's minimal filtering, for tiles of m × m results.
 
     y[k, p, q] = Σ w[k, c, i, j] · x[c, p + i, q + j]
 
@@ -6,22 +6,23 @@
         z[u, v, t, s, k] = Σ v[u, v, t, s, c] · (G w Gᵀ)[k, c, u, v]      a product of matrices at each place
         y[k, m·t + p, m·s + q] = Σ A[p, u] A[q, v] · z[u, v, t, s, k]
 
-F(2, 3) takes 16 products where the sum takes 36, F(4, 3) 36 for 144 (Lavin and Gray, "Fast Algorithms for
-Convolutional Neural Networks", 2016). All three are ordinary contractions, whose loops are made as those of
-others are; what follows y is computed in the kernel of the last one. Where tiles of a row fill vectors they
-are the lanes, and nothing is transposed; else channels are. Tiles are whole: zeros lie behind the input, and
-results that are too many are cut off.
+F(2, 3) needs 16 products instead of 36, F(4, 3) 36 instead of 144 (Lavin and Gray, "Fast Algorithms for
+Convolutional Neural Networks", 2016). All three steps are ordinary contractions with ordinary loops; the last
+kernel also computes the layers after y. If the tiles of a row fill vectors, they are the lanes, and nothing
+is transposed; otherwise channels are the lanes. Tiles are whole: zeros are padded behind the input, and
+surplus results are cut off.
 
-The differences of sums that results are cost digits, and how many follows from the points at which
-polynomials are evaluated: 0, ±3/4, ±3/2 and ∞, whose powers and products float32 holds exactly, halve the
-error that 0, ±1, ±2 and ∞ have in F(4, 3).
+The results are differences of sums, which lose digits. The loss depends on the points at which the
+polynomials are evaluated. The points 0, ±3/4, ±3/2 and ∞, whose powers and products are exact in float32,
+halve the error that the points 0, ±1, ±2 and ∞ have in F(4, 3).
 
-Only v overflows, not z or y. B is scaled so that v is at most 2⁶⁴ times the largest input, and the weights of
-each k so that no z or y is larger than the largest v; what gives y its size back at the end is at most 1.
-All are powers of two. If a v is infinite or NaN, so is every result of its tile, in each map, and these are
-`Mended` by the sum itself. So tiles with inputs of 2⁶⁴ and more, infinities or NaN have the results of the
-sum, and others never overflow. Weights that a refit makes too large for this, or that are no numbers, become
-NaN when they are transformed: then all results are mended.
+Only v may overflow, not z or y. B is scaled so that v is at most 2⁶⁴ times the largest input, and the weights
+of each k are scaled so that no z or y is larger than the largest v. The factor that restores y at the end is
+at most 1. All scales are powers of two. If an element of v is infinite or NaN, every result of its tile is,
+in each map, and `Mended` replaces these results by the sum itself. Tiles with inputs of 2⁶⁴ and more,
+infinities or NaN therefore have the results of the sum, and other tiles never overflow. If a refit sets
+weights that are too large for this, or not finite, the transformed weights are NaN: then all results are
+mended.
 """
 
 from __future__ import annotations
@@ -57,22 +58,22 @@ Array = NDArray[np.float64]
 SIZE: Final = 3  # of windows
 TILES: Final = (4, 2)  # results of a tile along an axis
 POINTS: Final = {2: (0.0, 1.0, -1.0), 4: (0.0, 0.75, -0.75, 1.5, -1.5)}  # besides infinity
-GAIN: Final = 1.16  # times less work: where it is nearer, the sum itself takes as long
-# Products that take as long as a byte, where two threads with AVX-512 compute 160 of them in 1 ns.
-NEAR: Final = 6  # of tiles whose columns are lanes, which are stored and loaded again
-FAR: Final = 10  # of weights, which are loaded once
+GAIN: Final = 1.16  # minimum ratio of the work: below it, the sum itself takes as long
+# Products that take as long as the transfer of a byte, if two threads with AVX-512 compute 160 in 1 ns.
+NEAR: Final = 6  # a byte of tiles whose columns are lanes, which are stored and loaded again
+FAR: Final = 10  # a byte of weights, which are loaded once
 FLOAT: Final = 4  # bytes
-# Products that take as long as an element of a tile, which is computed, stored and loaded again, and as one
-# of so many that the last cache does not hold them beside others: as measured on two threads with AVX-512.
+# Products that take as long as an element of a tile, which is computed, stored and loaded again: in the last
+# cache (TURNED), and beyond it (LAST); measured on two threads with AVX-512.
 TURNED: Final = 13
 LAST: Final = 44
-SHARE: Final = 4  # of the last cache, what transformed tiles may fill
-RAISED: Final = 2.0**64  # times the input, at most, are its tiles once they are transformed
-LARGE: Final = 2.0**50  # the largest weight times channels: y might get back more than 1 at the end
-LEAST_SCALE: Final = 2.0**-60  # of the weights of a map, as float32 holds what y gets back
-SPARE: Final = 1.03  # times a map's weights: sums and bfloat16 round up
+SHARE: Final = 4  # transformed tiles may fill a quarter of the last cache
+RAISED: Final = 2.0**64  # upper bound of transformed tiles, relative to the largest input
+LARGE: Final = 2.0**50  # of the largest weight times channels: above it, the last factor of y might exceed 1
+LEAST_SCALE: Final = 2.0**-60  # of a map's weights, so that the last factor of y is representable in float32
+SPARE: Final = 1.03  # margin of a map's weights, since sums and bfloat16 may round up
 KNOWN: Final[Mapping[str, int]] = MappingProxyType({})
-ONE_OF_EACH: Final = [(False, True), (True, False)]  # a place of windows, and an element of one
+ONE_OF_EACH: Final = [(False, True), (True, False)]  # a position of windows, and a position within one
 
 
 def winograd(
@@ -82,9 +83,9 @@ def winograd(
     usual: Mapping[str, int] = KNOWN,
     machine: Machine = REFERENCE,
 ) -> Graph:
-    """The graph with tiles of one of these sizes wherever that is less work, or wherever it can be. Open
-    sizes count as the `usual` ones, by name."""
-    few = machine.panel // 2  # fewer channels make poor sums, fewer of them or of a row's tiles poor lanes
+    """The graph with tiles of one of these sizes where they reduce the work, or wherever possible if
+    `always`. Open sizes count as the `usual` ones, by name."""
+    few = machine.panel // 2  # fewer channels make short sums, and fewer channels or tiles empty lanes
 
     def change(old: Value, new: Value) -> Value:
         windows = _windows(new, few)
@@ -98,9 +99,10 @@ def winograd(
 
 @dataclass(frozen=True, slots=True)
 class _Windows:
-    """A sum of products of weights and windows of `x`, which slide along two `axes` of it. Labels: `seen` are
-    those of the windows, `kernel` of the weights, `out` of the result; `at` say where windows lie, `inside`
-    where an element of one does; `batch` and `maps` are those of one factor alone, `channels` are summed."""
+    """A sum of products of weights and windows of `x`, which slide along its two `axes`. Labels: `seen` are
+    those of the windows, `kernel` of the weights, `out` of the result; `at` are the positions of windows,
+    `inside` the positions within a window; `batch` and `maps` are labels of one factor alone, `channels` are
+    summed."""
 
     x: Value
     view: View
@@ -122,13 +124,13 @@ class _Windows:
         return self.weights.shape[self.kernel.index(label)]
 
     def volume(self, labels: Labels) -> int | None:
-        """Elements along these labels, where that is known."""
+        """The number of elements along these labels, None if it is dynamic."""
         sizes = [d for d in map(self.size, labels) if isinstance(d, int)]
         return prod(sizes) if len(sizes) == len(labels) else None
 
 
 def _windows(value: Value, few: int) -> _Windows | Fail:
-    """The sum over windows of 3 × 3, each one element beside the last one, that a value is."""
+    """The value as a sum over windows of 3 × 3 with stride 1, or the reason why it is none."""
     op = value.op
     if not isinstance(op, Contract) or {value.dtype, *(a.dtype for a in value.args)} != {DataType.FLOAT}:
         return Fail("it is no sum of products in float32")
@@ -158,7 +160,7 @@ def _without(labels: Labels, others: Collection[int]) -> Labels:
 
 
 def _misfit(f: _Windows, pairs: Sequence[Labels]) -> Fail | None:
-    """Why it is no sum over windows of 3 × 3 side by side."""
+    """The reason why it is no sum over windows of 3 × 3 with stride 1."""
     moving = [out for axis in f.view.axes for out, _ in axis.terms]
     if len(f.axes) != 2 or len(moving) != len(set(moving)):
         return Fail("its windows do not slide along two axes")
@@ -172,7 +174,7 @@ def _misfit(f: _Windows, pairs: Sequence[Labels]) -> Fail | None:
 
 
 def _doubt(f: _Windows, few: int) -> Fail | None:
-    """Why its tiles would not have its numbers, or not sooner."""
+    """The reason why tiles would change its numbers, or would not be faster."""
     if sorted(f.out) != sorted((*f.batch, *f.at, *f.maps)):
         return Fail("it has groups")
     if min(channels := f.volume(f.channels) or 0, f.volume(f.maps) or 0) < few:
@@ -186,7 +188,8 @@ def _doubt(f: _Windows, few: int) -> Fail | None:
 
 @dataclass(frozen=True, slots=True)
 class _Price:
-    """What work depends on: `usual` sizes, lanes that are too `few`, and bytes of tiles that are `far`."""
+    """The parameters of the work: `usual` sizes, a number of lanes that is too low (`few`), and the bytes of
+    tiles that exceed the cache (`far`)."""
 
     usual: Mapping[str, int]
     few: int
@@ -194,7 +197,7 @@ class _Price:
 
 
 def _chosen(f: _Windows, tiles: Sequence[int], price: _Price) -> int | None:
-    """The tile that is least work; None where nobody knows sizes, or the sum itself is hardly more."""
+    """The tile with the least work; None if sizes are unknown, or the sum itself takes hardly more."""
     if any(s.name not in price.usual for k in (*f.batch, *f.at) for s in symbols(f.size(k))):
         return None
     best = min(tiles, key=lambda m: _work(f, m, price))
@@ -202,7 +205,7 @@ def _chosen(f: _Windows, tiles: Sequence[int], price: _Price) -> int | None:
 
 
 def _work(f: _Windows, m: int, price: _Price) -> float:
-    """How long it takes, in products; with tiles of one result, how long the sum itself does."""
+    """The estimated time in products; with m = 1, that of the sum itself."""
     c, k = f.volume(f.channels) or 1, f.volume(f.maps) or 1
     along, batch = ([max(1, evaluate(f.size(x), price.usual)) for x in some] for some in (f.at, f.batch))
     places, tiles = (m + SIZE - 1) ** 2, prod(-(-d // m) for d in along) * prod(batch)
@@ -243,13 +246,13 @@ def _tiled(f: _Windows, m: int, few: int) -> Value:
 
 
 def _across(f: _Windows, m: int, few: int) -> bool:
-    """Whether tiles of a row fill vectors, and are the lanes."""
+    """True if the tiles of a row fill vectors, and are the lanes."""
     columns = _count(f, 1, m)
     return isinstance(columns, int) and columns >= few
 
 
 def _scaled(f: _Windows, y: Value, scale: Value) -> Value:
-    """The results among those of whole tiles, each map times its scale."""
+    """The results without the surplus ones of whole tiles, each map times its scale."""
     sizes = [f.size(k) for k in f.out]
     y = build.slice_(y, [0] * len(sizes), sizes, [1] * len(sizes))
     scale = constant(build.cast(scale, DataType.FLOAT), f.weights.blob.name)
@@ -258,7 +261,7 @@ def _scaled(f: _Windows, y: Value, scale: Value) -> Value:
 
 
 def _count(f: _Windows, axis: int, m: int) -> Dim:
-    """Tiles along the first or second axis."""
+    """The number of tiles along the first or second axis."""
     return ceildiv(f.size(f.at[axis]), m)
 
 
@@ -273,7 +276,7 @@ def _cut(f: _Windows, padded: Value, m: int) -> Value:
 
 
 def _behind(f: _Windows, m: int) -> list[Dim]:
-    """What tiles reach into behind `x`."""
+    """The elements that tiles read behind the end of `x`."""
     behind: list[Dim] = [0] * f.x.type.rank
     for n, k in enumerate(f.axes):
         end = total((f.view.axes[k].start, mul(_count(f, n, m), m), SIZE - 1))
@@ -282,7 +285,7 @@ def _behind(f: _Windows, m: int) -> list[Dim]:
 
 
 def _padded(x: Value, behind: Sequence[Dim]) -> Value:
-    """`x` with a border behind it, joined with the one that it has."""
+    """`x` with a border behind it, joined with its own border."""
     if isinstance(x.op, Pad):
         return build.pad(x.args[0], x.op.lo, [*map(add, x.op.hi, behind)], x.op.value)
     return build.pad(x, [0] * len(behind), behind, 0.0)
@@ -291,8 +294,8 @@ def _padded(x: Value, behind: Sequence[Dim]) -> Value:
 def _transformed(
     f: _Windows, matrix: Array, outputs: Array, largest: float, places: Labels, across: bool
 ) -> tuple[Value, Labels, Value]:
-    """The weights at each place of a tile, with their labels, and what those of each map are divided by:
-    channels are rows and lie side by side, or maps become lanes, which pack_constants.py lays in panels."""
+    """The weights at each place of a tile, with their labels, and the divisor of each map: either channels
+    are rows and lie side by side, or maps become lanes, which pack_constants.py arranges in panels."""
     labels = (*f.maps, *f.channels)
     order = [f.kernel.index(label) for label in (*labels, *f.inside)]
     turned = build.cast(build.transpose(apply(f.weights), order), DataType.DOUBLE)
@@ -311,8 +314,8 @@ def _transformed(
 
 
 def _scale(weights: Value, outputs: Array, largest: float) -> Value:
-    """A power of two for each map, larger than what its transformed weights [map, channel, place] and the
-    last transform make of ones, whatever their signs; NaN for all if one might be more than `largest`."""
+    """A power of two for each map, larger than any result of its transformed weights [map, channel, place]
+    and the last transform for inputs of ±1; NaN for all maps if one result might exceed `largest`."""
     both = build.const(SPARE * np.abs(np.kron(outputs, outputs)), DataType.DOUBLE)
     sums = build.reduce_("sum", build.map_("abs", weights), (1,))
     most = build.reduce_("max", build.contract("kcu,pu->kcp", sums, both), (2,))
@@ -324,7 +327,7 @@ def _scale(weights: Value, outputs: Array, largest: float) -> Value:
 
 
 def _square(matrix: Array, times: float = 1.0) -> Value:
-    """The same along two axes: [r, s, u, v] of [r, u]."""
+    """The same transform along two axes: [r, s, u, v] of [r, u]."""
     both = times * np.einsum("ru,sv->rsuv", matrix, matrix)
     flat = both.reshape(-1).astype(np.float32)
     return apply(Const(Blob(flat, DataType.FLOAT), both.shape, is_part=True))
@@ -334,9 +337,9 @@ def _square(matrix: Array, times: float = 1.0) -> Value:
 def matrices(m: int) -> tuple[Array, Array, Array]:
     """(B, G, A): y = Aᵀ (G w · B d) are the m sums over windows of d, which has m + 2 elements.
 
-    Row k of G has the value of the polynomial w at point k, and column k of A the powers of that; row k of B
-    is the polynomial that is 0 at all other points. What makes that 1 at its own point divides G, as weights
-    are rounded only once they are transformed. Infinity stands for the highest coefficient."""
+    Row k of G is the value of the polynomial w at point k, and column k of A has the powers of that point.
+    Row k of B is the polynomial that is 0 at all other points; its value at its own point divides row k of G,
+    since weights are rounded only after their transform. Infinity stands for the highest coefficient."""
     points = POINTS[m]
     others = {x: [other for other in points if other != x] for x in points}
     zeros = [np.append(np.poly(others[x])[::-1], 0.0) for x in points]

@@ -45,12 +45,11 @@ class _Request:
 
 
 class Batcher:
-    """As many threads as instances take requests from one bounded queue.
-
-    Requests whose shapes agree are joined as long as they fit, at most `max_batch_size` rows. A full batch
-    goes first, else that of the oldest request, which waits at most the configured delay, less where a
-    preferred number is there. `joins`: whether requests may share a run; `trials`, None: whatever that does
-    to the last bits. `runs` records spans."""
+    """As many threads as instances take requests from one bounded queue. Requests whose shapes agree are
+    joined as long as they fit, at most `max_batch_size` rows. A full batch goes first, else that of the
+    oldest request, which waits at most the configured delay, or less if a preferred number of rows is
+    reached. `joins`: whether requests may share a run; `trials`: the numbers of rows that keep the bits of
+    each row, None if joining may change the last bits. `runs` records spans."""
 
     def __init__(
         self,
@@ -77,8 +76,8 @@ class Batcher:
             thread.start()
 
     def submit(self, arrays: Mapping[str, NDArray[Any]], seconds: float | None = None) -> Future[Arrays]:
-        """The answer to come; `seconds` is how long it may take, at most the model's own limit. A future
-        that is cancelled while it waits is not run. Refused: BUSY, the queue is full or closed."""
+        """The future result; `seconds` is its time limit, at most that of the model. A future that is
+        cancelled while it waits is not run. Refused: BUSY, the queue is full or closed."""
         request = self._request(arrays, self._seconds if seconds is None else min(seconds, self._seconds))
         with self._changed:
             if not self._is_open:
@@ -90,8 +89,8 @@ class Batcher:
         return request.answer
 
     def at_once(self, arrays: Mapping[str, NDArray[Any]]) -> Arrays | None:  # Any: as above
-        """The answer, computed by the calling thread, where an instance is idle and runs of these shapes are
-        short; None: submit it. Refused: the run has failed."""
+        """The result, computed by the calling thread, if an instance is idle and runs of these shapes are
+        short; otherwise None: submit it. Refused: the run has failed."""
         if self._settings.delay_seconds or _shapes(arrays) not in self._short:
             return None
         with self._changed:
@@ -129,7 +128,7 @@ class Batcher:
                 self._running -= bool(group)
 
     def _take(self) -> list[_Request] | None:
-        """Requests for one run, which counts as running; None where there will be none."""
+        """Requests for one run, which counts as running; None after the batcher is closed."""
         with self._changed:
             while not self._queue:
                 if not self._is_open:
@@ -187,8 +186,8 @@ class Batcher:
         return True
 
     def _answer_all(self, group: Sequence[_Request]) -> None:
-        """Run requests together, or in parts that have the bits of each request alone. What must be tried for
-        larger parts is tried afterwards, once at most, so that requests do not wait long for it."""
+        """Run requests together, or in parts that keep the bits of each request alone. Trials for larger
+        parts follow afterwards, at most one, so that requests do not wait long for it."""
         if self._trials is None or len(group) == 1:
             self._answer(group)
             return
@@ -243,7 +242,7 @@ class Batcher:
         return answers
 
     def _remember(self, shapes: tuple[Shape, ...], ns: int) -> None:
-        """Whether a run of these shapes was short, the last time."""
+        """Record whether the last run of these shapes was short."""
         if ns > SHORT:
             self._short.discard(shapes)
         elif len(self._short) < KEPT:
