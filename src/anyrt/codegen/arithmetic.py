@@ -70,7 +70,7 @@ def _float(w: Writer, scope: Scope, op: Op, texts: list[str], type: Scalar, widt
 
 
 def intrinsic(w: Writer, scope: Scope, op: Op, texts: Sequence[str], type: Scalar, width: int) -> str:
-    """LLVM's own."""
+    """A call of LLVM's intrinsic."""
     assert op in ll.INTRINSICS, f"{op.value} has no floating-point form"
     kind = ll.vector(type, width)
     return w.call(
@@ -87,8 +87,8 @@ def _wide_fma(w: Writer, scope: Scope, texts: list[str], width: int) -> str:
 
 
 def _parted_fma(w: Writer, scope: Scope, texts: list[str], width: int) -> str:
-    """Of doubles, without the instruction: what rounding takes from the product, and from the sum, is summed
-    apart (Dekker 1971, Knuth). What is not finite has no such parts."""
+    """For doubles without the instruction: the rounding errors of the product and of the sum are added
+    separately (Dekker 1971, Knuth). Infinity and NaN have no such errors."""
     kind = ll.vector(Scalar.F64, width)
 
     def put(name: str, a: str, b: str) -> str:
@@ -217,15 +217,14 @@ ROOM = {Scalar.I32: 2.0**31 - 2.0**7, Scalar.I64: 2.0**63 - 2.0**39}
 
 
 def _fits(x: Expr, to: Scalar) -> bool:
-    """True when both bounds of `x` are known, and that type has them: a value limited on one side, as by
-    a rectifier, may be any number on the other."""
+    """True if both bounds of `x` are known and the type represents them. A value limited on one side, as by a
+    rectifier, may be any number on the other side."""
     known = interval(x)
     return known is not None and -ROOM[to] <= known[0] and known[1] <= ROOM[to]
 
 
 def _truncated(w: Writer, scope: Scope, text: str, to: Scalar, width: int) -> str:
-    """float32 to integer, saturated, NaN to 0. LLVM's own intrinsic for it
-    takes vectors apart."""
+    """float32 to integer, saturated, NaN to 0. LLVM's own intrinsic for it is compiled to scalar code."""
     source, target, flag = (ll.vector(t, width) for t in (Scalar.F32, to, Scalar.BOOL))
     top = (1 << (8 * ll.BYTES[to] - 1)) - 1
     low, high, over = (ll.splat(x, Scalar.F32, width) for x in (-float(top + 1), ROOM[to], float(top + 1)))

@@ -18,7 +18,7 @@ def widened(w: Writer, scope: Scope, text: str, width: int) -> str:
 
 
 def narrowed(w: Writer, scope: Scope, text: str, width: int) -> str:
-    """float32 as bfloat16, rounded in the bits: LLVM would call a function that is not there."""
+    """float32 as bfloat16, rounded in the bits: LLVM would call a function that an image cannot link."""
     half, full, real = (ll.vector(t, width) for t in (Scalar.I16, Scalar.I32, Scalar.F32))
     sixteen, one = (ll.splat(n, Scalar.I32, width) for n in (16, 1))
     bits = w.put(scope, f"bitcast {real} {text} to {full}")

@@ -165,7 +165,7 @@ class Emitter:
                 raise AssertionError(f"{type(stmt).__name__} has no scalar form")
 
     def counted(self, var: Sym, first: str, end: str, body: tuple[Stmt, ...]) -> None:
-        """A scalar loop, first … end − 1, entered only when it has a turn to run."""
+        """A scalar loop, first … end − 1, entered only if it has an iteration."""
         i = f"%{self.values.out.scopes.name('i')}"
         scope = Scope(syms={var: i}, changes=changes_of(body))
         self.turns(i, first, end, scope, lambda: self.block(body))

@@ -46,7 +46,7 @@ class Target(Protocol):
 
 
 def this_processor() -> tuple[str, str, Mapping[str, bool]]:
-    """(triple, processor, whether each feature is there) of the machine that we are on."""
+    """(triple, processor, whether each feature is available) of this machine."""
     return llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features()
 
 
@@ -78,7 +78,7 @@ def assembly(ir: str, target: Target, effort: Effort = NORMAL) -> str:
 
 
 def parameters(ir: str, name: str) -> tuple[str, ...] | None:
-    """Types of the parameters of a function, as LLVM writes them; None where there is no such function."""
+    """Types of the parameters of a function, as LLVM writes them; None if the function does not exist."""
     context = llvm.create_context()
     try:
         with llvm.parse_assembly(ir, context) as module:
@@ -125,8 +125,9 @@ def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, effort: Effor
 
 @cache
 def _machine(triple: str, cpu: str, features: str, instructions: int) -> llvm.TargetMachine:
-    """One for all modules: what a processor has is read, and tables of its instructions made, when a machine
-    is first used, which takes as long as a small kernel. Threads share it, since one at a time is in LLVM."""
+    """One target machine for all modules: creating it reads the processor's features and builds tables of its
+    instructions, which takes as long as compiling a small kernel. Threads share it, since only one thread at
+    a time is in LLVM."""
     return llvm.Target.from_triple(triple).create_target_machine(
         cpu=cpu, features=features, opt=instructions, reloc="pic", codemodel="small"
     )

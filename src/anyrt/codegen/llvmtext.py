@@ -70,13 +70,13 @@ def vector(type: Scalar, lanes: int) -> str:
 
 
 def suffix(type: Scalar, lanes: int) -> str:
-    """How an intrinsic's name spells the type: `v16f32`, `i32`."""
+    """The spelling of the type in the name of an intrinsic: `v16f32`, `i32`."""
     base = {"half": "f16", "float": "f32", "double": "f64"}.get(NAMES[type], NAMES[type])
     return base if lanes == 1 else f"v{lanes}{base}"
 
 
 def literal(value: float | int | bool, type: Scalar) -> str:
-    """A scalar constant; floats are spelled by their bits, so that nothing is lost."""
+    """A scalar constant; floats are spelled by their bits, so that no digit is lost."""
     if type is Scalar.F32 or type is Scalar.F64:
         bits = struct.pack(">f", value) if type is Scalar.F32 else struct.pack(">d", value)
         wide = struct.unpack(">f", bits)[0] if type is Scalar.F32 else struct.unpack(">d", bits)[0]
@@ -97,8 +97,8 @@ def splat(value: float | int | bool, type: Scalar, lanes: int) -> str:
 
 
 def symbol(name: str) -> str:
-    """A function's name as it stands behind `@`. What begins like LLVM's own intrinsics would be taken for
-    one of them but for a byte 1, of which it writes nothing."""
+    """A function's name as it stands behind `@`. A byte 1, which LLVM does not print, precedes names that
+    begin like LLVM's own intrinsics, so that they are not taken for one."""
     name = f"\1{name}" if name.startswith("llvm.") else name
     if re.fullmatch(r"[A-Za-z$._-][\w$.-]*", name, re.ASCII):
         return name

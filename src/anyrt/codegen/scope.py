@@ -15,12 +15,10 @@ from anyrt.core.dims import Sym
 
 @dataclass(slots=True, eq=False)
 class Scope:
-    """One nesting level: its text, the symbols it defines (as LLVM values) and what it has computed.
-
-    `values`: expressions, each with the state (`Values.state`) of the memory that it reads. `changes`: names
-    of the registers and scratch buffers that the statements of this level write; what reads them cannot be
-    computed outside it.
-    """
+    """One nesting level: its text, the symbols that it defines (as LLVM values), and the values computed in
+    it. `values`: expressions, each with the state (`Values.state`) of the memory that it reads. `changes`:
+    names of the registers and scratch buffers that the statements of this level write; expressions that read
+    them cannot be computed outside it."""
 
     lines: list[str] = field(default_factory=list)
     syms: dict[Sym, str] = field(default_factory=dict)

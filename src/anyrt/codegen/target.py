@@ -147,5 +147,4 @@ class NativeTarget(Target[S], Protocol[S]):
         """The function that mixes checksums (`plan/checksum.py`)."""
 
     def compile_text(self, text: str) -> Compiled:
-        """Functions that a program has written for itself, as well as the compiler can; CompileError for what
-        it does not take."""
+        """Functions that a program has written itself; CompileError for text that the compiler rejects."""

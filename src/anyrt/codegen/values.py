@@ -77,7 +77,7 @@ class Values:
         return self.out.scopes.home(loops, frozenset().union(*read))
 
     def loop_symbols(self, x: Dim | Sym | Fn) -> frozenset[Sym]:
-        """What `x` reads that is more than a size."""
+        """The symbols that `x` reads, without sizes."""
         return frozenset(
             s
             for s in symbols(x)
@@ -232,7 +232,7 @@ class Values:
     # ---- loads --------------------------------------------------------------------------------
 
     def address(self, scope: Scope, buffer: Buffer, at: str) -> str:
-        """Pointer to element `at` of `buffer`."""
+        """A pointer to element `at` of `buffer`."""
         return self.out.put(
             scope,
             f"getelementptr inbounds {ll.NAMES[buffer.stored]}, ptr {self.pointers[buffer]}, i64 {at}",
@@ -248,15 +248,14 @@ class Values:
         *,
         writes: bool = False,
     ) -> str:
-        """Pointer to as many elements from `at` on as `span` says: their number, and the most that it can
-        be."""
+        """A pointer to the elements from `at` on; `span`: their number, and its upper bound."""
         pointer = self.address(scope, buffer, at)
         if self.checks is None:
             return pointer
         return self.checks.run(scope, buffer, pointer, at, span, writes=writes)
 
     def register(self, scope: Scope, buffer: Buffer, at: Dim) -> str:
-        """Pointer to an accumulator."""
+        """A pointer to an accumulator."""
         held = self.registers[buffer.name]
         kind, checks = ll.vector(buffer.stored, held.lanes), self.checks
         if at == 0:
@@ -272,7 +271,7 @@ class Values:
         return checks.run(scope, buffer, pointer, text, ("1", held.lanes), writes=True)
 
     def _constant(self, at: Dim) -> Dim:
-        """An index with the turns of unrolled loops for their variables."""
+        """An index with the iterations of unrolled loops in place of their variables."""
 
         def turn(sym: Sym) -> Dim:
             value = self.out.scopes.value_of(sym)

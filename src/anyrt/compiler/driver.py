@@ -201,7 +201,7 @@ class _Build:
         self.mixer = cache(partial(mixer, self.device, lambda: self.target))
 
     def run(self) -> PlanParts:
-        """Everything from the network's graph to the plan."""
+        """All steps from the network's graph to the plan."""
         began = self.progress.clock()
         layers = len(self.request.layers)
         of = f", {counted(layers, 'layer')}" if layers else ""
@@ -238,7 +238,7 @@ class _Build:
         self._done(phase)
         tuned, alone = self._verified(tuned, lower, target, source.needs)
         report = build_report(tuned.lowered, source.sizes(), source.optimum(), tuned.lines)
-        self._tell(report)
+        self._log_kernels(report)
         self._done(phase)
         compiled, code = self._compiled(tuned.lowered, target)
         report = replace(report, code=code)
@@ -262,8 +262,8 @@ class _Build:
         self._check_memory(compiled.program)
         return with_records(compiled, lowered), written_lines(lowered, functions)
 
-    def _tell(self, report: Report) -> None:
-        """Each kernel with what it fuses, for whoever wants to read it."""
+    def _log_kernels(self, report: Report) -> None:
+        """Log each kernel with the layers that it fuses."""
         for line in kernel_lines(report):
             self.request.log(Severity.VERBOSE, line)
 
@@ -302,7 +302,7 @@ class _Build:
         """The result of an earlier build of the same graph in the cache."""
         self._check_memory(compiled.program)
         report = parse_report(text)
-        self._tell(report)
+        self._log_kernels(report)
         phase.reach(len(STEPS))
         return parts, report
 

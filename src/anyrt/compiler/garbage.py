@@ -1,7 +1,7 @@
-"""Fewer collections of Python's garbage while a network is built.
+"""Fewer collections of Python's garbage during a build.
 
-A build makes hundreds of thousands of objects, nearly all of which live until its end. Python looks through
-the youngest ones after each 700 and finds little.
+A build creates hundreds of thousands of objects, nearly all of which live until its end. Python examines the
+youngest objects after every 700 new ones, and finds little to free.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
 
-EACH: Final = 50_000  # objects made between two collections of the youngest ones
+EACH: Final = 50_000  # objects created between two collections of the youngest ones
 
 
 @dataclass(slots=True)
 class _Builds:
-    """The builds of all threads, which share one threshold: the first one raises it, the last one gives back
-    what was `before`, unless the program has set another one meanwhile."""
+    """The builds of all threads, which share one threshold: the first one raises it, and the last one
+    restores the value `before`, unless the program has set another one meanwhile."""
 
     lock: Lock = field(default_factory=Lock)
     count: int = 0
@@ -47,7 +47,7 @@ _builds = _Builds()
 
 @contextmanager
 def rare_collections() -> Iterator[None]:
-    """Collect the youngest objects after every `EACH` new ones only, in the whole process."""
+    """Collect the youngest objects only after every `EACH` new ones, in the whole process."""
     _builds.begin()
     try:
         yield

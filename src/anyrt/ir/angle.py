@@ -1,9 +1,10 @@
 """Float32 angles beyond 2³¹ reduced by whole turns, in 64-bit integers.
 
-Such a number is m × 2ᵉ with 24 bits m and e ≥ 8. Of 2/π × 2ᵉ, 62 bits behind the point and two before it say
-how many quarters of a turn it has modulo 4; bits above are whole turns (M. Payne and R. Hanek, "Radian
-reduction for trigonometric functions", SIGNUM Newsletter 18, 1983). The product by m wraps, as modulo 4 it
-shall, and is right to 2⁻³⁸ of a quarter. Generated code takes the same steps (`codegen/angle.py`).
+Such a number is m × 2ᵉ with a 24-bit integer m and e ≥ 8. Two bits of 2/π × 2ᵉ before the point and 62 bits
+behind it determine the number of quarter turns modulo 4; higher bits are whole turns (M. Payne and R. Hanek,
+"Radian reduction for trigonometric functions", SIGNUM Newsletter 18, 1983). The product with m wraps, which
+is correct modulo 4; its error is at most 2⁻³⁸ of a quarter turn. Generated code takes the same steps
+(`codegen/angle.py`).
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-LARGEST: Final = 2.0**31  # up to it an angle stays as it is
-WORDS: Final = (0xA2F9836E4E441529, 0xFC2757D1F534DDC0, 0xDB6295993C439041)  # of 2/π, as fdlibm has it
-FIRST: Final = 152  # of exponent fields: the one whose bits begin where 2/π does
+LARGEST: Final = 2.0**31  # angles up to it are unchanged
+WORDS: Final = (0xA2F9836E4E441529, 0xFC2757D1F534DDC0, 0xDB6295993C439041)  # of 2/π, as in fdlibm
+FIRST: Final = 152  # the exponent field whose bits begin with those of 2/π
 FRACTION: Final = 23
 MASK: Final = (1 << FRACTION) - 1
 UNIT: Final = math.pi / 2 * 2.0**-30  # of the upper 32 bits of the product, which are signed

@@ -69,7 +69,7 @@ class Border:
 
 
 class Seen(enum.Enum):
-    """What is known of a value if another one is NaN: nothing, that it is NaN, or the value of a bool."""
+    """The knowledge of a value if another one is NaN: none, that it is NaN, or the value of a bool."""
 
     ANY = "any"
     NAN = "nan"

@@ -112,7 +112,7 @@ class Evaluation:
     _dims: dict[Dim, Ints] = field(default_factory=dict)
 
     def value(self, x: Expr) -> Array:
-        """The value of `x`: operands first, with a stack of our own, since fused expressions are deeper than
+        """The value of `x`: operands first, with an explicit stack, since fused expressions are deeper than
         Python recurses."""
         waiting = [x]
         while waiting:

@@ -183,7 +183,7 @@ def parse_graph(text: str, words: Vocabulary, where: str = "graph") -> Graph:
 
 
 def read_symbol(reader: Reader) -> Sym:
-    """What `symbol_text` printed."""
+    """The symbol that `symbol_text` printed."""
     place, name, lo = reader.place, reader.name(), reader.integer()
     reader.expect("..")
     hi = reader.integer() if reader.next.isdecimal() else INF

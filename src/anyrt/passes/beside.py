@@ -30,7 +30,7 @@ from anyrt.prims.map import Map
 
 
 def only(graph: Graph, names: Collection[str]) -> Graph:
-    """`graph` with the outputs of these names, and those for data-dependent sizes."""
+    """`graph` with the outputs of these names, and the outputs for data-dependent sizes."""
     tells = {value for _, value in computed_sizes(graph)}
     kept = tuple((name, value) for name, value in graph.outputs if name in names or value in tells)
     updates = tuple((y, x) for y, x in graph.updates if y in names)

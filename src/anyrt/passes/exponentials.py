@@ -37,7 +37,7 @@ def _is(value: Value, fn: str) -> bool:
 
 
 def _folded(value: Value, fn: str) -> tuple[Value, tuple[int, ...]] | None:
-    """What is folded, and along which axes."""
+    """The operand that is folded, and the axes of the fold."""
     if isinstance(value.op, Reduce) and value.op.fn == fn and value.dtype is DataType.FLOAT:
         return value.args[0], value.op.axes
     return None

@@ -36,7 +36,7 @@ ROUNDING: Final = frozenset({CAST, "identity", "to_half", "to_bf16"})
 
 
 def hide_values(graph: Graph) -> Graph:
-    """The graph with what masks exclude hidden."""
+    """The graph in which masked values are hidden."""
     return transformed(graph, lambda old, new: _hiding(new))
 
 
@@ -82,7 +82,7 @@ class _Masks:
     added: dict[Value, Value] = field(default_factory=dict)
 
     def are_in(self, scores: Value) -> bool:
-        """True where something excludes."""
+        """True if a mask excludes elements."""
         inside = list(_behind(scores, _each))
         masks = [(v, mask) for v in inside if fn_of(v) == "add" for mask in _added_to_product(v)]
         self.added |= {v: mask for v, mask in masks if _may_be(mask, -math.inf)}

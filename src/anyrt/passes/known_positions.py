@@ -40,14 +40,14 @@ def _known(at: Value, axis: int) -> list[int] | None:
 
 
 def _elements(value: Value) -> Array | None:
-    """Those of a constant whose elements are fixed."""
+    """The elements of a constant whose elements are fixed."""
     if not isinstance(value.op, Const) or not value.op.blob.is_known:
         return None
     return value.op.blob.data.reshape(value.op.shape)
 
 
 def _own(rank: int) -> tuple[Axis, ...]:
-    """Each axis as it is."""
+    """The axes of a view that moves nothing."""
     return tuple(Axis(0, k) for k in range(rank))
 
 

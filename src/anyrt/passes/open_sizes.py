@@ -15,7 +15,7 @@ from anyrt.ir.counted import computed_sizes
 from anyrt.ir.graph import Graph, Value
 
 
-def told_once(graph: Graph) -> Graph:
+def read_once(graph: Graph) -> Graph:
     """`graph` whose open sizes are read once."""
     first: dict[Value, Sym] = {}
     same: dict[Sym, Dim] = {}

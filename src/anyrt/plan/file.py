@@ -120,7 +120,7 @@ def plan_parts(
     sizes, expected = [v.nbytes for v in views], [b.nbytes for b in plan.blobs]
     assert sizes == expected, f"constants of {sizes} bytes for blobs of {expected}"
     sums = tuple(checksums(views, mixer)) if known is None else known
-    listed: list[Json] = [*(_without_made(plan, sums) if _forgets(plan) else sums)]
+    listed: list[Json] = [*(_without_derived(plan, sums) if _forgets(plan) else sums)]
     names = {b.name for b in plan.held}
     held = [view for blob, view in zip(plan.blobs, views, strict=True) if blob.name in names]
     parts = assembled(dump({**plan.as_json(), "checksums": listed}), held)
@@ -146,8 +146,8 @@ def _forgets(plan: Plan) -> bool:
     return plan.refit is not None and plan.refit.is_stripped and plan.refit.is_free
 
 
-def _without_made(plan: Plan, sums: Sequence[str]) -> list[str]:
-    """The checksums of constants, "" for those that are made from weights."""
+def _without_derived(plan: Plan, sums: Sequence[str]) -> list[str]:
+    """The checksums of constants, "" for those that are derived from weights."""
     derived = set(plan.refit.derived) if plan.refit is not None else ()
     return ["" if b.name in derived else x for b, x in zip(plan.blobs, sums, strict=True)]
 
@@ -155,7 +155,7 @@ def _without_made(plan: Plan, sums: Sequence[str]) -> list[str]:
 def _code(plan: Plan, sums: Sequence[str], digest: bytes) -> bytes:
     if plan.refit is None:
         return digest
-    listed: list[Json] = [*_without_made(plan, sums)]
+    listed: list[Json] = [*_without_derived(plan, sums)]
     whole = replace(plan, refit=replace(plan.refit, is_stripped=False))
     return hashlib.sha256(dump({**whole.as_json(), "checksums": listed})).digest()
 

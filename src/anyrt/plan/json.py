@@ -105,7 +105,7 @@ class Reader:
     where: str
 
     def error(self, got: str, wanted: str) -> PlanError:
-        """The error that this value is `got`, for the caller to raise."""
+        """The PlanError for this value, which the caller raises; `got` describes the value."""
         return PlanError("AR605", self.where, got=got, wanted=wanted)
 
     def _fail(self, wanted: str) -> NoReturn:

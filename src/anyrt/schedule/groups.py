@@ -105,14 +105,14 @@ def _copying(steps: Sequence[Group | Node], memory: Memory) -> Iterator[Group | 
 
 
 def _anew(group: Group, step: int, last: Mapping[Value, int], memory: Memory) -> frozenset[Value]:
-    """The copies that a group which mends makes anew, where steps read values `last`."""
+    """The copies that a mending group recomputes; `last`: the last step that reads each value."""
     there = copies(group.root, memory.buffers).items()
     late = ((v, source) for v, source in there if last.get(v, 0) < step - 1)
     return frozenset(v for v, source in late if _stays(source, step, last, memory))
 
 
 def _read(group: Group | Node, memory: Memory) -> Iterable[Value]:
-    """What a step reads, or computes inside it."""
+    """The values that a step reads, or computes inside it."""
     if isinstance(group, Node):
         return group.args
     if group.border is not None:

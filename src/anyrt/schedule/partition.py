@@ -437,7 +437,7 @@ class _Chains:
         return value in self.fixed or value in self.chosen
 
     def add(self, value: Value) -> None:
-        """Learn of a value whose operands are known."""
+        """Record a value whose operands are known."""
         below = [a for a in value.args if a not in self and not isinstance(a.compute, Given)]
         self.depth[value] = 1 + max((self.depth[a] for a in below), default=0)
         axes = frozenset[int]().union(*(self.tapped[a] for a in below))

@@ -80,7 +80,7 @@ def times(
 
 
 def _read_once(user: Value, at: Position, known: dict[Value, tuple[Position, Reads]]) -> Reads:
-    """What `read` gives, kept for the position where a value was read last."""
+    """The result of `read`, cached for the last position at which a value was read."""
     kept = known.get(user)
     if kept is None or kept[0] is not at:
         kept = known[user] = at, tuple(read(user, at))

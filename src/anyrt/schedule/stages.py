@@ -51,7 +51,7 @@ def staged(
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """What is asked of a graph."""
+    """The properties of a graph that the search uses."""
 
     places: Mapping[Value, int]  # in the graph
     uses: Mapping[Value, Sequence[Value]]
@@ -188,8 +188,8 @@ class _Search:
 
 
 def _leading(value: Value, cut: Cut, barred: Set[Value], known: Parts) -> dict[Value, Cut]:
-    """A contraction, the stages that lead to it, and the values between, each with the axes of which an item
-    has a part; a stage has one of all that the contraction has."""
+    """A contraction, the stages that lead to it, and the values between, each with the axes along which an
+    item has a part; a stage has a part along each axis of the contraction."""
     cuts, readers, stages = {value: cut}, dict[Value, list[Value]](), {value: None}
     todo = [value]
     while todo:

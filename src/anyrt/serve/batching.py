@@ -25,10 +25,10 @@ from anyrt.serve.settings import Settings
 from anyrt.serve.stats import Statistics
 from anyrt.serve.tracing import Runs, Span
 
-# Nanoseconds of a run that the caller makes itself: to wake two threads takes about half of it.
+# Nanoseconds of a run in the caller's own thread: waking two threads takes about half of it.
 SHORT: Final = 200_000
 KEPT: Final = 256  # shapes whose runs are known to be short
-PASSED: Final = 3  # full batches that may go before the oldest request, which others have not filled yet
+PASSED: Final = 3  # full batches that may run before the oldest request, whose batch is not full
 
 
 @dataclass(slots=True)

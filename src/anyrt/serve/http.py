@@ -89,9 +89,9 @@ def application(
 
 
 class OriginCheck:
-    """Refuses what a browser sends for a page of another server, which needs no permission to send.
-
-    An origin is known if its host is that of the Host header, which was checked before, or one of `hosts`."""
+    """Rejects requests that a browser sends on behalf of another server's page, which needs no permission for
+    that. An origin is known if its host is that of the Host header, which was checked before, or one of
+    `hosts`."""
 
     def __init__(self, app: ASGIApp, hosts: Sequence[str]) -> None:
         self._app, self._hosts = app, hosts
@@ -163,7 +163,7 @@ async def _ready(service: Service, request: Request) -> Response:
 
 
 def _whether(is_ready: bool, **more: str) -> Response:
-    """In the status, for Triton's client, and in the body, for KServe's."""
+    """The answer as a status, for Triton's client, and in the body, for KServe's."""
     return JSONResponse({**more, "ready": is_ready}, 200 if is_ready else Reason.BUSY.status)
 
 

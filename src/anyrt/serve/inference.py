@@ -66,7 +66,7 @@ def check_rows(model: Model, arrays: Mapping[str, Array]) -> None:
 
 
 def read_json(text: bytes) -> Json:
-    """The object that a request is."""
+    """The JSON object of a request."""
     try:
         request = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -58,7 +58,7 @@ class Collector:
 
 
 def page(service: Service) -> bytes:
-    """The text of the page."""
+    """The text of the metrics page."""
     registry = CollectorRegistry()
     registry.register(Collector(service))
     text: bytes = generate_latest(registry)

@@ -35,7 +35,7 @@ MOST_CONFIG: Final = 1 << 20
 
 
 class State(Enum):
-    """Of one version, with the names of the protocol."""
+    """The state of a version, with the names of the protocol."""
 
     READY = "READY"
     UNAVAILABLE = "UNAVAILABLE"
@@ -195,11 +195,11 @@ class Repository:
         return entry.model
 
     def versions(self, name: str) -> list[str]:
-        """Those that are ready."""
+        """The versions that are ready."""
         return sorted((v for v, e in self._entries(name).items() if e.model), key=int)
 
     def models(self) -> Iterator[Model]:
-        """Everything that is loaded."""
+        """All loaded models."""
         for entries in list(self._models.values()):
             yield from (e.model for e in list(entries.values()) if e.model is not None)
 

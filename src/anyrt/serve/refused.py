@@ -10,7 +10,7 @@ from anyrt.core.errors import AnyrtError
 
 
 class Reason(Enum):
-    """The reason: the HTTP status, and the name of gRPC's code."""
+    """The reason for rejecting a request: the HTTP status, and the name of the gRPC code."""
 
     BAD = 400, "INVALID_ARGUMENT"
     UNAUTHORISED = 401, "UNAUTHENTICATED"

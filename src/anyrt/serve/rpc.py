@@ -105,7 +105,8 @@ def _handler(
 
 
 def _read(reads: Callable[[bytes], Message], data: bytes) -> Proto:
-    """A message, parsed here and not by grpcio, which would not report whose error it is."""
+    """A message, parsed here and not by grpcio, which would not report that the client's message is
+    invalid."""
     try:
         return reads(data)
     except DecodeError as error:

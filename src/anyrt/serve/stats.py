@@ -26,7 +26,7 @@ class Duration:
         self.ns += ns
 
     def as_json(self) -> dict[str, int]:
-        """In the form of the protocol."""
+        """The form of the protocol."""
         return {"count": self.count, "ns": self.ns}
 
 

@@ -33,7 +33,7 @@ from anyrt.ir.graph import Graph, Value, apply, walk
 from anyrt.ir.symbolic import known
 from anyrt.ops._types import PACKED
 from anyrt.passes.found_sizes import with_conditions
-from anyrt.passes.open_sizes import told_once
+from anyrt.passes.open_sizes import read_once
 from anyrt.passes.order_exchanges import order_exchanges
 from anyrt.plan.plan import LENT_BY, MEMORY_OF, Binding, LayerRecord, Range
 from anyrt.prims.asserted import Asserted
@@ -116,7 +116,7 @@ def _frozen(
         {t.name: t.maker_name for t in outputs if t.maker and names[ends[t]] != t.maker_name},
         tuple((y.name, x.name) for layer in view.layers for y, x in layer.updates),
     )
-    sized = told_once(counted(plain, [*expansion.tells(), *more], ranks.values()))
+    sized = read_once(counted(plain, [*expansion.tells(), *more], ranks.values()))
     _check_outside(view, expansion, dict(sized.outputs[len(outputs) :]))
     graph = order_exchanges(with_conditions(sized, next(iter(held)).name))
     ends_of = dict((*graph.inputs, *graph.outputs))

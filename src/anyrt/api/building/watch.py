@@ -18,7 +18,7 @@ from anyrt.core.dimvalues import substitute
 from anyrt.ir.attributes import graph_with_sizes
 from anyrt.ir.counted import counted
 from anyrt.ir.graph import Graph, Value, walk
-from anyrt.passes.open_sizes import told_once
+from anyrt.passes.open_sizes import read_once
 from anyrt.plan.plan import Binding, Range
 from anyrt.prims.const import Param
 
@@ -60,7 +60,7 @@ def watch(
         return Watched((), bound, BuildRequest(view.name, Graph((), ())))
     named = tuple((str(n), v) for n, v in enumerate(values.values()))
     plain = Graph(tuple(inputs.items()), named, names_of(view, expansion), (*expansion.symbols.values(),))
-    sized = told_once(counted(plain, expansion.tells()))
+    sized = read_once(counted(plain, expansion.tells()))
     whole = _sized(sized, ranges[0])
     values = {t: v for (t, _), (_, v) in zip(values.items(), whole.outputs, strict=False) if 0 not in v.shape}
     graph = watching(whole, values.values(), most=most, some=some)
