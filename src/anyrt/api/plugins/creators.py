@@ -1,4 +1,4 @@
-"""Plug-in creators, which make a plug-in from fields, registered under a name, a version and a namespace.
+"""Plug-in creators, which make plug-ins from fields. The registry finds them by name, version and namespace.
 
 class DoubledCreator(trt.IPluginCreatorV3One):
     def __init__(self):
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from anyrt.api.edge.fold import fold
 from anyrt.api.edge.interfaces import pure
 from anyrt.api.plugins.field import PluginFieldCollection, PluginFieldCollection_, fields
-from anyrt.api.plugins.told import Told
+from anyrt.api.plugins.typed import TypedAttribute
 from anyrt.api.plugins.v2 import NUMBER, IPluginV2
 from anyrt.api.plugins.v3 import IPluginV3, Part
 from anyrt.core.enums_more import QuickPluginCreationRequest, TensorRTPhase
@@ -30,13 +30,13 @@ class _Named:
 
     __slots__ = ()
 
-    name = Told(str, "", "The name of its plug-ins.")
-    plugin_version = Told(str, "", "The version of its plug-ins.")
-    plugin_namespace = Told(str, "", "The namespace that it is registered in.")
+    name = TypedAttribute(str, "", "The name of its plug-ins.")
+    plugin_version = TypedAttribute(str, "", "The version of its plug-ins.")
+    plugin_namespace = TypedAttribute(str, "", "The namespace of the creator in the registry.")
 
     @property
     def field_names(self) -> PluginFieldCollection_:
-        """The fields that it takes."""
+        """The fields that it accepts."""
         return fields(self.__dict__.get("field_names"), "field_names")
 
     @field_names.setter
@@ -46,7 +46,7 @@ class _Named:
 
 @fold
 class IPluginCreatorInterface(Part):
-    """What every creator of plug-ins derives from."""
+    """The base class of plug-in creators."""
 
     __slots__ = ()
 
@@ -59,11 +59,11 @@ class IPluginCreator(_Named, IPluginCreatorInterface):
 
     @property
     def tensorrt_version(self) -> int:
-        """The version that it was made for."""
+        """The version of TensorRT that its interface follows."""
         return NUMBER
 
     def create_plugin(self, name: str, field_collection: PluginFieldCollection_) -> IPluginV2:
-        """A plug-in of these fields; `name`: that of its layer."""
+        """A plug-in with these fields; `name`: the name of its layer."""
         pure(self, "create_plugin")
 
     def deserialize_plugin(self, name: str, serialized_plugin: ReadableBuffer) -> IPluginV2:
@@ -80,13 +80,13 @@ class IPluginCreatorV3One(_Named, IPluginCreatorInterface):
     def create_plugin(
         self, name: str, field_collection: PluginFieldCollection_, phase: TensorRTPhase
     ) -> IPluginV3:
-        """A plug-in of these fields, for building or for running; `name`: that of its layer."""
+        """A plug-in with these fields, for the builder or the runtime; `name`: the name of its layer."""
         pure(self, "create_plugin")
 
 
 @fold
 class IPluginCreatorV3Quick(_Named, IPluginCreatorInterface):
-    """Makes plug-ins of functions (`trt.plugin`)."""
+    """Makes plug-ins from functions (`trt.plugin`)."""
 
     __slots__ = ()
 
@@ -98,5 +98,5 @@ class IPluginCreatorV3Quick(_Named, IPluginCreatorInterface):
         phase: TensorRTPhase,
         quickPluginType: QuickPluginCreationRequest,
     ) -> IPluginV3:
-        """A plug-in of these fields."""
+        """A plug-in with these fields."""
         pure(self, "create_plugin")

@@ -1,4 +1,4 @@
-"""Plug-ins of version 2: with open sizes (`IPluginV2DynamicExt`), or with a batch apart (the others).
+"""Plug-ins of version 2: with dynamic shapes (`IPluginV2DynamicExt`), or with an implicit batch (the others).
 
 class Doubled(trt.IPluginV2DynamicExt):
     def __init__(self):
@@ -17,7 +17,7 @@ from anyrt.api.edge.interfaces import Interface, pure
 from anyrt.api.model.dims import Dims
 from anyrt.api.plugins.desc import DynamicPluginTensorDesc, PluginTensorDesc
 from anyrt.api.plugins.exprs import DimsExprs, IExprBuilder
-from anyrt.api.plugins.told import Told
+from anyrt.api.plugins.typed import TypedAttribute
 from anyrt.api.plugins.v3 import FORMATS
 from anyrt.core.enums import DataType, TensorFormat
 
@@ -33,18 +33,18 @@ NUMBER: Final = version_number()
 
 @fold
 class IPluginV2(Interface):
-    """A plug-in whose tensors have a batch that sizes leave out; override its methods."""
+    """A plug-in whose shapes omit the batch; override its methods."""
 
     __slots__ = ("__dict__",)
 
-    num_outputs = Told(int, 1, "How many outputs it has.")
-    plugin_type = Told(str, "", "The name, under which its creator is registered.")
-    plugin_version = Told(str, "", "The version, under which its creator is registered.")
-    plugin_namespace = Told(str, "", "The namespace, in which its creator is registered.")
+    num_outputs = TypedAttribute(int, 1, "The number of outputs.")
+    plugin_type = TypedAttribute(str, "", "The name of its creator in the registry.")
+    plugin_version = TypedAttribute(str, "", "The version of its creator in the registry.")
+    plugin_namespace = TypedAttribute(str, "", "The namespace of its creator in the registry.")
 
     @property
     def tensorrt_version(self) -> int:
-        """The version that it was made for."""
+        """The version of TensorRT that its interface follows."""
         return NUMBER
 
     @property
@@ -53,11 +53,11 @@ class IPluginV2(Interface):
         return len(bytes(self.serialize()))
 
     def get_output_shape(self, index: int, input_shapes: list[Dims]) -> Dims:
-        """The sizes of an output without the batch."""
+        """The shape of an output without the batch."""
         pure(self, "get_output_shape")
 
     def supports_format(self, dtype: DataType, format: TensorFormat) -> bool:
-        """Whether it takes tensors of this type and format."""
+        """Whether it supports tensors of this type and format."""
         return dtype is DataType.FLOAT and format is TensorFormat.LINEAR
 
     def configure_with_format(
@@ -68,45 +68,45 @@ class IPluginV2(Interface):
         format: TensorFormat,
         max_batch_size: int,
     ) -> None:
-        """Take note of sizes, type and format."""
+        """Receive the shapes, the element type and the format."""
 
     def initialize(self) -> int | None:
-        """Get ready to run; another number than 0 is an error."""
+        """Prepare for inferences; any status other than 0 is an error."""
         return 0
 
     def terminate(self) -> None:
         """Undo `initialize`."""
 
     def get_workspace_size(self, max_batch_size: int) -> int:
-        """Bytes of memory that `execute_async` wants to work in."""
+        """The bytes of scratch memory that `execute_async` needs."""
         return 0
 
     def execute_async(
         self, batch_size: int, inputs: list[int], outputs: list[int], workspace: int, stream_handle: int
     ) -> int | None:
-        """Compute; another number than 0 is an error."""
+        """Compute the outputs; any status other than 0 is an error."""
         pure(self, "execute_async")
 
     def serialize(self) -> bytes | memoryview:
-        """The bytes of which its creator makes the plug-in again."""
+        """The bytes from which its creator restores the plug-in."""
         return b""
 
     def destroy(self) -> None:
-        """It is used no more."""
+        """Called when the plug-in is no longer used."""
 
     def clone(self) -> IPluginV2:
-        """Another plug-in that does the same."""
+        """A copy of the plug-in."""
         pure(self, "clone")
 
 
 @fold
 class IPluginV2Ext(IPluginV2):
-    """The same, with types of its own for each output."""
+    """An IPluginV2 that selects the element type of each output."""
 
     __slots__ = ()
 
     def get_output_data_type(self, index: int, input_types: list[DataType]) -> DataType:
-        """The type of an output."""
+        """The element type of an output."""
         return input_types[0] if input_types else DataType.FLOAT
 
     def configure_plugin(
@@ -120,51 +120,51 @@ class IPluginV2Ext(IPluginV2):
         format: TensorFormat,
         max_batch_size: int,
     ) -> None:
-        """Take note of sizes, types and format."""
+        """Receive the shapes, the element types and the format."""
 
     def attach_to_context(self, cudnn: int | None, cublas: int | None, allocator: int | None) -> None:
-        """It belongs to a context from now on; there are none of the libraries that TensorRT passes."""
+        """Called when an execution context attaches it; the handles of CUDA libraries are None."""
 
     def detach_from_context(self) -> None:
-        """It belongs to no context any more."""
+        """Called when the execution context detaches it."""
 
     def clone(self) -> IPluginV2Ext:
-        """Another plug-in that does the same."""
+        """A copy of the plug-in."""
         pure(self, "clone")
 
 
 @fold
 class IPluginV2IOExt(IPluginV2Ext):
-    """The same, with types and formats of its own for each tensor, as TensorRT's C++ has it."""
+    """An IPluginV2Ext with an element type and a format for each tensor, as in TensorRT's C++ API."""
 
     __slots__ = ()
 
     def supports_format_combination(
         self, pos: int, in_out: list[PluginTensorDesc], num_inputs: int, num_outputs: int
     ) -> bool:
-        """Whether tensor `pos` may be as `in_out[pos]` says, where those before it are as said there."""
+        """Whether the type and format `in_out[pos]` are supported, given those of the tensors before it."""
         pure(self, "supports_format_combination")
 
     def configure_plugin(  # type: ignore[override]  # as TensorRT's
         self, inp: list[PluginTensorDesc], out: list[PluginTensorDesc]
     ) -> None:
-        """Take note of sizes, types and formats."""
+        """Receive the shapes, the element types and the formats."""
 
     def clone(self) -> IPluginV2IOExt:
-        """Another plug-in that does the same."""
+        """A copy of the plug-in."""
         pure(self, "clone")
 
 
 @fold
 class IPluginV2DynamicExtBase(IPluginV2):
-    """What plug-ins of version 2 with open sizes derive from."""
+    """The base class of plug-ins of version 2 with dynamic shapes."""
 
     __slots__ = ()
 
 
 @fold
 class IPluginV2DynamicExt(IPluginV2DynamicExtBase):
-    """A plug-in of version 2 whose sizes may be open; override its methods."""
+    """A plug-in of version 2 with dynamic shapes; override its methods."""
 
     __slots__ = ()
 
@@ -176,28 +176,28 @@ class IPluginV2DynamicExt(IPluginV2DynamicExtBase):
             self.__dict__.update(arg0.__dict__)
 
     def get_output_datatype(self, index: int, input_types: list[DataType]) -> DataType:
-        """The type of an output."""
+        """The element type of an output."""
         pure(self, "get_output_datatype")
 
     def get_output_dimensions(
         self, output_index: int, inputs: list[DimsExprs], expr_builder: IExprBuilder
     ) -> DimsExprs:
-        """The sizes of an output, made of those of the inputs."""
+        """The shape of an output, as expressions of the shapes of the inputs."""
         pure(self, "get_output_dimensions")
 
     def supports_format_combination(self, pos: int, in_out: list[PluginTensorDesc], num_inputs: int) -> bool:
-        """Whether tensor `pos` may be as `in_out[pos]` says, where those before it are as said there."""
+        """Whether the type and format `in_out[pos]` are supported, given those of the tensors before it."""
         pure(self, "supports_format_combination")
 
     def configure_plugin(
         self, pos: list[DynamicPluginTensorDesc], in_out: list[DynamicPluginTensorDesc]
     ) -> None:
-        """Take note of types, formats and sizes."""
+        """Receive the element types, the formats and the shapes."""
 
     def get_workspace_size(  # type: ignore[override]  # as TensorRT's
         self, inp: list[PluginTensorDesc], out: list[PluginTensorDesc]
     ) -> int:
-        """Bytes of memory that `enqueue` wants to work in."""
+        """The bytes of scratch memory that `enqueue` needs."""
         return 0
 
     def get_serialization_size(self) -> int:
@@ -213,14 +213,14 @@ class IPluginV2DynamicExt(IPluginV2DynamicExtBase):
         workspace: int,
         stream: int,
     ) -> None:
-        """Compute: read the memory at `inputs`, write to `outputs`; the work is done on return."""
+        """Compute the outputs: read the memory at `inputs`, write to `outputs`, finish before returning."""
         pure(self, "enqueue")
 
     def clone(self) -> IPluginV2DynamicExt:
-        """Another plug-in that does the same."""
+        """A copy of the plug-in."""
         pure(self, "clone")
 
 
-def as_bytes(given: object) -> bytes:
-    """What `serialize` gave as bytes; text is taken, too, as TensorRT does."""
-    return given.encode() if isinstance(given, str) else bytes(memoryview(given))  # type: ignore[arg-type]  # what has no buffer raises, as wanted
+def as_bytes(serialized: object) -> bytes:
+    """The return value of `serialize` as bytes; a str is accepted, too, as in TensorRT."""
+    return serialized.encode() if isinstance(serialized, str) else bytes(memoryview(serialized))  # type: ignore[arg-type]  # an object without a buffer raises TypeError, as intended

@@ -1,4 +1,4 @@
-"""Plug-ins of version 3: one object, or several, with a face for each of core, build and run.
+"""Plug-ins of version 3: one object or several, with an interface for each of core, build and runtime.
 
     class Doubled(trt.IPluginV3, trt.IPluginV3OneCore, trt.IPluginV3OneBuild, trt.IPluginV3OneRuntime):
         def __init__(self):
@@ -9,7 +9,7 @@
             self.plugin_name, self.plugin_version, self.plugin_namespace = "Doubled", "1", ""
             self.num_outputs = 1
 
-Addresses are ints, of memory that the processor reads and writes.
+Addresses are ints; they point to memory of the CPU.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from typing import Final
 
 from anyrt.api.edge.fold import fold
 from anyrt.api.edge.interfaces import IErrorRecorder, IGpuAllocator, IVersionedInterface, pure
-from anyrt.api.edge.quiet import nothing, type_name, wrong_type
+from anyrt.api.edge.quiet import nothing, wrong_type
 from anyrt.api.plugins.desc import DynamicPluginTensorDesc, PluginTensorDesc
 from anyrt.api.plugins.exprs import DimsExprs, IExprBuilder, ISymExprs, KernelLaunchParams
 from anyrt.api.plugins.field import PluginFieldCollection
-from anyrt.api.plugins.told import Told
+from anyrt.api.plugins.typed import TypedAttribute
 from anyrt.core.enums import DataType
 from anyrt.core.enums_more import PluginCapabilityType
 
-FORMATS: Final = 100  # combinations of formats that are tried, where a plug-in says nothing else
+FORMATS: Final = 100  # the default maximum of format combinations that the builder tries
 
 
 class Part(IVersionedInterface):
-    """What programs derive plug-ins from: their attributes lie in `__dict__`, and are copied with it."""
+    """The base class of plug-ins and their parts. Attributes are in `__dict__`, and copied with it."""
 
     __slots__ = ("__dict__",)
 
 
 def _copied(self: Part, other: Part | None, kind: type) -> None:
-    """Begin as a copy of `other`, where there is one."""
+    """Initialize `self` as a copy of `other`, if that is not None."""
     IVersionedInterface.__init__(self)
     if other is not None:
         if not isinstance(other, kind):
@@ -47,14 +47,14 @@ def _copied(self: Part, other: Part | None, kind: type) -> None:
 
 @fold
 class IPluginCapability(Part):
-    """A face of a plug-in."""
+    """An interface of a plug-in: core, build or runtime."""
 
     __slots__ = ()
 
 
 @fold
 class IPluginResource(Part):
-    """What plug-ins share, under a key of the registry; override `clone` and `release`."""
+    """An object that plug-ins share, under a key of the registry; override `clone` and `release`."""
 
     __slots__ = ()
 
@@ -63,27 +63,27 @@ class IPluginResource(Part):
         pure(self, "clone")
 
     def release(self) -> None:
-        """Nobody holds it any more."""
+        """Called when the last holder has released it."""
         pure(self, "release")
 
 
 @fold
 class IPluginResourceContext(Part):
-    """What a context offers a plug-in that is attached to it."""
+    """The services of an execution context for the plug-ins that are attached to it."""
 
     __slots__ = ()
 
     @property
     def error_recorder(self) -> IErrorRecorder | None:
-        """Where errors go."""
-        found = self.__dict__.get("_error_recorder")
-        return found if isinstance(found, IErrorRecorder) else None
+        """The error recorder of the context; None if it has none."""
+        recorder = self.__dict__.get("_error_recorder")
+        return recorder if isinstance(recorder, IErrorRecorder) else None
 
     @property
     def gpu_allocator(self) -> IGpuAllocator | None:
-        """Who gives memory."""
-        found = self.__dict__.get("_gpu_allocator")
-        return found if isinstance(found, IGpuAllocator) else None
+        """The GPU allocator of the context; None if it has none."""
+        allocator = self.__dict__.get("_gpu_allocator")
+        return allocator if isinstance(allocator, IGpuAllocator) else None
 
 
 @fold
@@ -96,26 +96,26 @@ class IPluginV3(Part):
         _copied(self, arg0, IPluginV3)
 
     def get_capability_interface(self, type: PluginCapabilityType) -> object:
-        """The object with this face of the plug-in, often the plug-in itself."""
+        """The object that implements this interface of the plug-in, often the plug-in itself."""
         pure(self, "get_capability_interface")
 
     def clone(self) -> IPluginV3:
-        """Another plug-in that does the same."""
+        """A copy of the plug-in."""
         pure(self, "clone")
 
     def destroy(self) -> None:
-        """It is used no more."""
+        """Called when the plug-in is no longer used."""
 
 
 @fold
 class IPluginV3OneCore(IPluginCapability):
-    """Who a plug-in is."""
+    """The identity of a plug-in: its name, version and namespace."""
 
     __slots__ = ()
 
-    plugin_name = Told(str, "", "The name, under which its creator is registered.")
-    plugin_version = Told(str, "", "The version, under which its creator is registered.")
-    plugin_namespace = Told(str, "", "The namespace, in which its creator is registered.")
+    plugin_name = TypedAttribute(str, "", "The name of its creator in the registry.")
+    plugin_version = TypedAttribute(str, "", "The version of its creator in the registry.")
+    plugin_namespace = TypedAttribute(str, "", "The namespace of its creator in the registry.")
 
     def __init__(self, arg0: IPluginV3OneCore | None = None) -> None:
         _copied(self, arg0, IPluginV3OneCore)
@@ -123,54 +123,58 @@ class IPluginV3OneCore(IPluginCapability):
 
 @fold
 class IPluginV3OneBuild(IPluginCapability):
-    """The interface for building: types, sizes, formats, memory, tactics."""
+    """The interface for the builder: types, shapes, formats, workspace, tactics."""
 
     __slots__ = ()
 
     DEFAULT_FORMAT_COMBINATION_LIMIT = FORMATS
-    num_outputs = Told(int, 1, "How many outputs it has.")
-    format_combination_limit = Told(int, FORMATS, "How many combinations of formats are tried at most.")
-    metadata_string = Told(str, "", "What the inspector shows of it.")
-    timing_cache_id = Told(str, "", "What times of tactics are kept under; none are where it is empty.")
+    num_outputs = TypedAttribute(int, 1, "The number of outputs.")
+    format_combination_limit = TypedAttribute(
+        int, FORMATS, "The maximum number of format combinations to try."
+    )
+    metadata_string = TypedAttribute(str, "", "The metadata that the engine inspector shows.")
+    timing_cache_id = TypedAttribute(
+        str, "", "The key of its measured tactics in the timing cache; empty: not stored."
+    )
 
     def __init__(self, arg0: IPluginV3OneBuild | None = None) -> None:
         _copied(self, arg0, IPluginV3OneBuild)
 
     def get_output_data_types(self, input_types: list[DataType]) -> Sequence[DataType]:
-        """The type of each output."""
+        """The element type of each output."""
         pure(self, "get_output_data_types")
 
     def get_output_shapes(
         self, inputs: list[DimsExprs], shape_inputs: list[DimsExprs], expr_builder: IExprBuilder
     ) -> Sequence[DimsExprs]:
-        """The sizes of each output, made of those of the inputs and of the elements of the shape inputs."""
+        """The shape of each output, as expressions of the inputs' shapes and the shape inputs' elements."""
         pure(self, "get_output_shapes")
 
     def supports_format_combination(
         self, pos: int, in_out: list[DynamicPluginTensorDesc], num_inputs: int
     ) -> bool:
-        """Whether tensor `pos` may be as `in_out[pos]` says, where those before it are as said there."""
+        """Whether the type and format `in_out[pos]` are supported, given those of the tensors before it."""
         pure(self, "supports_format_combination")
 
     def configure_plugin(
         self, inp: list[DynamicPluginTensorDesc], out: list[DynamicPluginTensorDesc]
     ) -> None:
-        """Take note of types, formats and ranges of sizes."""
+        """Receive the element types, the formats and the ranges of shapes."""
 
     def get_workspace_size(
         self, inp: list[DynamicPluginTensorDesc], out: list[DynamicPluginTensorDesc]
     ) -> int:
-        """Bytes of memory that `enqueue` wants to work in, at the greatest sizes."""
+        """The bytes of scratch memory that `enqueue` needs for the maximum shapes."""
         return 0
 
     def get_valid_tactics(self) -> Sequence[int]:
-        """Numbers of ways to compute, of which building chooses the fastest; none: one way, number 0."""
+        """The tactics, from which the builder selects the fastest; an empty list means one tactic, 0."""
         return []
 
 
 @fold
 class IPluginV3OneBuildV2(IPluginV3OneBuild):
-    """The same, of a plug-in that may write its output over an input."""
+    """An IPluginV3OneBuild whose outputs may share the memory of an input."""
 
     __slots__ = ()
 
@@ -178,13 +182,13 @@ class IPluginV3OneBuildV2(IPluginV3OneBuild):
         _copied(self, arg0, IPluginV3OneBuildV2)
 
     def get_aliased_input(self, output_index: int) -> int:
-        """The input in whose memory an output lies; −1 for none."""
+        """The input whose memory an output shares; −1 for none."""
         return -1
 
 
 @fold
 class IPluginV3OneRuntime(IPluginCapability):
-    """The interface for running."""
+    """The interface for the runtime."""
 
     __slots__ = ()
 
@@ -200,37 +204,37 @@ class IPluginV3OneRuntime(IPluginCapability):
         workspace: int,
         stream: int,
     ) -> None:
-        """Compute: read the memory at `inputs`, write to `outputs`; the work is done on return.
+        """Compute the outputs: read the memory at `inputs`, write to `outputs`, finish before returning.
 
-        Addresses are valid only during this call. A write outside of outputs and workspace damages other
-        memory, or ends the process; a build with `config.checked` ends the inference with AR825 instead."""
+        Addresses are valid only during this call. A write outside the outputs and the workspace corrupts
+        other memory or crashes the process. An engine built with `config.checked` raises AR825 instead."""
         pure(self, "enqueue")
 
     def on_shape_change(self, inp: list[PluginTensorDesc], out: list[PluginTensorDesc]) -> None:
-        """Sizes are others than in the run before."""
+        """Called before an inference whose shapes differ from those of the previous one."""
 
     def set_tactic(self, tactic: int) -> None:
-        """Compute in this way from now on."""
+        """Select the tactic of the following calls."""
 
     def get_fields_to_serialize(self) -> PluginFieldCollection | None:
-        """What its creator makes the plug-in of again when a plan is loaded."""
+        """The fields from which its creator restores the plug-in when a plan is loaded."""
         return PluginFieldCollection()
 
     def attach_to_context(self, resource_context: IPluginResourceContext) -> IPluginV3:
-        """A plug-in like this one, for one execution context."""
+        """A copy of the plug-in for one execution context."""
         clone: Callable[[], IPluginV3] | None = getattr(self, "clone", None)
         return nothing() if clone is None else clone()
 
 
 @fold
 class IPluginV3QuickCore(IPluginCapability):
-    """Who a plug-in is that was made of functions (`trt.plugin`)."""
+    """The identity of a plug-in that is made from functions (`trt.plugin`)."""
 
     __slots__ = ()
 
-    plugin_name = Told(str, "", "The name.")
-    plugin_version = Told(str, "1", "The version.")
-    plugin_namespace = Told(str, "", "The namespace.")
+    plugin_name = TypedAttribute(str, "", "The name.")
+    plugin_version = TypedAttribute(str, "1", "The version.")
+    plugin_namespace = TypedAttribute(str, "", "The namespace.")
 
     def __init__(self, arg0: IPluginV3QuickCore | None = None) -> None:
         _copied(self, arg0, IPluginV3QuickCore)
@@ -238,7 +242,7 @@ class IPluginV3QuickCore(IPluginCapability):
 
 @fold
 class IPluginV3QuickBuild(IPluginCapability):
-    """The interface for building of a plug-in made of functions."""
+    """The interface for the builder, of a plug-in made from functions."""
 
     __slots__ = ()
 
@@ -246,11 +250,11 @@ class IPluginV3QuickBuild(IPluginCapability):
         _copied(self, arg0, IPluginV3QuickBuild)
 
     def get_num_outputs(self) -> int:
-        """How many outputs it has."""
+        """The number of outputs."""
         pure(self, "get_num_outputs")
 
     def get_output_data_types(self, input_types: list[DataType], ranks: list[int]) -> Sequence[DataType]:
-        """The type of each output."""
+        """The element type of each output."""
         pure(self, "get_output_data_types")
 
     def get_output_shapes(
@@ -260,40 +264,40 @@ class IPluginV3QuickBuild(IPluginCapability):
         expr_builder: IExprBuilder,
         ranks: list[int],
     ) -> Sequence[DimsExprs]:
-        """The sizes of each output."""
+        """The shape of each output."""
         pure(self, "get_output_shapes")
 
     def get_supported_format_combinations(
         self, in_out: list[DynamicPluginTensorDesc], num_inputs: int
     ) -> Sequence[PluginTensorDesc]:
-        """The combinations of types and formats that it takes, one after the other."""
+        """The supported combinations of types and formats, one after the other."""
         pure(self, "get_supported_format_combinations")
 
     def configure_plugin(
         self, inp: list[DynamicPluginTensorDesc], out: list[DynamicPluginTensorDesc]
     ) -> None:
-        """Take note of types, formats and ranges of sizes."""
+        """Receive the element types, the formats and the ranges of shapes."""
 
     def get_valid_tactics(self) -> Sequence[int]:
-        """Numbers of ways to compute."""
+        """The numbers of its tactics."""
         return []
 
     def get_aliased_input(self, output_index: int) -> int:
-        """The input in whose memory an output lies; −1 for none."""
+        """The input whose memory an output shares; −1 for none."""
         return -1
 
     def get_timing_cache_id(self) -> str:
-        """What times of tactics are kept under."""
+        """The key of its measured tactics in the timing cache."""
         return ""
 
     def get_metadata_string(self) -> str:
-        """What the inspector shows of it."""
+        """The metadata that the engine inspector shows."""
         return ""
 
 
 @fold
 class IPluginV3QuickAOTBuild(IPluginV3QuickBuild):
-    """The same, of a plug-in whose kernel was compiled ahead of time."""
+    """An IPluginV3QuickBuild whose kernel is compiled ahead of time."""
 
     __slots__ = ()
 
@@ -315,16 +319,16 @@ class IPluginV3QuickAOTBuild(IPluginV3QuickBuild):
         extra_args: ISymExprs,
         expr_builder: IExprBuilder,
     ) -> None:
-        """Set how the kernel is launched, and its further arguments."""
+        """Set the launch parameters of the kernel and its extra arguments."""
         pure(self, "get_launch_params")
 
     def set_tactic(self, tactic: int) -> None:
-        """Compute in this way from now on."""
+        """Select the tactic of the following calls."""
 
 
 @fold
 class IPluginV3QuickRuntime(IPluginCapability):
-    """The interface for running of a plug-in made of functions."""
+    """The interface for the runtime, of a plug-in made from functions."""
 
     __slots__ = ()
 
@@ -341,23 +345,12 @@ class IPluginV3QuickRuntime(IPluginCapability):
         out_strides: list[list[int]],
         stream: int,
     ) -> None:
-        """Compute."""
+        """Compute the outputs."""
         pure(self, "enqueue")
 
     def set_tactic(self, tactic: int) -> None:
-        """Compute in this way from now on."""
+        """Select the tactic of the following calls."""
 
     def get_fields_to_serialize(self) -> PluginFieldCollection | None:
-        """What its creator makes the plug-in of again."""
+        """The fields from which its creator restores the plug-in."""
         return PluginFieldCollection()
-
-
-def face(plugin: object, capability: PluginCapabilityType) -> object:
-    """The object with a face of a plug-in of version 3; None where it has none."""
-    get = getattr(plugin, "get_capability_interface", None)
-    return None if get is None else get(capability)
-
-
-def kind_of(plugin: object) -> str:
-    """How messages name a plug-in: its type."""
-    return type_name(plugin)

@@ -1,15 +1,14 @@
-"""Attributes of plug-ins and creators, which programs set in `__init__` and which travel with `__dict__`.
+"""Attributes of plug-ins and creators that check their type; a program sets them in `__init__`.
 
 >>> class Named:
-...     plugin_name = Told(str, "", "The name.")
->>> made, copy = Named(), Named()
->>> made.plugin_name = "Pad"; copy.__dict__.update(made.__dict__); copy.plugin_name
+...     plugin_name = TypedAttribute(str, "", "The name.")
+>>> plugin, copy = Named(), Named()
+>>> plugin.plugin_name = "Pad"; copy.__dict__.update(plugin.__dict__); copy.plugin_name
 'Pad'
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Generic, Self, TypeVar, cast, overload
 
 from anyrt.api.edge.hints import article
@@ -19,15 +18,12 @@ from anyrt.api.model.named import checked_text
 T = TypeVar("T")
 
 
-class Told(Generic[T]):
-    """What a program says of its object: TypeError for another type. `made`: what it is until it was said."""
+class TypedAttribute(Generic[T]):
+    """An attribute whose value is in the `__dict__` of its object; TypeError for a value of another type."""
 
-    def __init__(
-        self, kind: type[T], default: T, doc: str, made: Callable[[object], T] | None = None
-    ) -> None:
+    def __init__(self, kind: type[T], default: T, doc: str) -> None:
         self.kind = kind
         self.default = default
-        self.made = made
         self.__doc__ = doc
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -40,18 +36,14 @@ class Told(Generic[T]):
     def __get__(self, owner: object, cls: type) -> Self | T:
         if owner is None:
             return self
-        own = owner.__dict__
-        if self.name in own:
-            return cast("T", own[self.name])
-        return self.default if self.made is None else self.made(owner)
+        return cast("T", owner.__dict__.get(self.name, self.default))
 
     def __set__(self, owner: object, value: object) -> None:
         fits = isinstance(value, self.kind) and not (isinstance(value, bool) and self.kind is int)
         if not fits and self.kind is int and hasattr(value, "__index__"):
             value, fits = value.__index__(), True
         if not fits:
-            wanted = article(self.kind.__name__)
-            raise wrong_type(f"{type_name(owner)}.{self.name}", value, wanted)
+            raise wrong_type(f"{type_name(owner)}.{self.name}", value, article(self.kind.__name__))
         if isinstance(value, str):
             checked_text(value, f"{type_name(owner)}.{self.name}")
         owner.__dict__[self.name] = value
