@@ -13,7 +13,7 @@ from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType, TensorFormat
 from anyrt.core.errors import AnyrtError
 from anyrt.ir.graph import Type
-from anyrt.prims.plugin import Made, Plugin, Tensor
+from anyrt.prims.plugin import Plugin, PluginData, Tensor
 from tests.plugins.samples import OldPad, OldPadCreator, Pad, PadCreator, built, fields, pad, wrapped
 
 NONE = trt.MatrixOperation.NONE
@@ -300,7 +300,7 @@ FALSE = {
 def test_a_plan_tells_plugins_of_the_memory_that_they_get_alone(lie):
     """They write all of it; a plan that was changed by hand would have them write beside it."""
     sees, over, code = FALSE[lie]
-    memory, result = Type((2, 3), DataType.FLOAT), Made(np.zeros(0, np.uint8), DataType.UINT8)
+    memory, result = Type((2, 3), DataType.FLOAT), PluginData(np.zeros(0, np.uint8), DataType.UINT8)
     with pytest.raises(AnyrtError, match=rf"\[{code}\] pad"):
         Plugin("pad", "Pad", "1", "", result, (memory,), sees, over=over).infer((memory,))
     good = Plugin("pad", "Pad", "1", "", result, (memory,), (told(2, 3), told(2, 3)), over=(0,))

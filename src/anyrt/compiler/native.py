@@ -28,7 +28,7 @@ from anyrt.ir.statements import decided
 from anyrt.ir.verify import assert_kernel
 from anyrt.plan import abi
 from anyrt.plan.exchange import ExchangeCall
-from anyrt.plan.program import Compiled, OutsideCall, PluginCall, Program, Told
+from anyrt.plan.program import Compiled, OutsideCall, PluginCall, PluginTensor, Program
 from anyrt.prims.collective import Collective
 from anyrt.prims.const import Blob, Const
 from anyrt.prims.plugin import Plugin
@@ -261,10 +261,10 @@ def _outside_call(node: Node, names: Mapping[Blob, str]) -> OutsideCall:
         (x, *_), what = node.args, (op.layer, op.operation, op.fold, op.root, op.group, op.ranks)
         return ExchangeCall(*what, x.dtype, x.type.rank, len(node.args))
     assert isinstance(op, Plugin), f"{op} is no plug-in"
-    told = tuple(Told(x.type.dtype, len(x.type.shape), x.format, x.scale) for x in op.sees)
-    who = (op.name, op.version, op.space)
+    tensors = tuple(PluginTensor(x.type.dtype, len(x.type.shape), x.format, x.scale) for x in op.sees)
+    key = (op.name, op.version, op.space)
     inputs, over = len(node.args), op.over or (-1,) * len(op.outs)
-    return PluginCall(op.layer, *who, names[op.made], op.tactic, inputs, told, op.workspace, over)
+    return PluginCall(op.layer, *key, names[op.data], op.tactic, inputs, tensors, op.workspace, over)
 
 
 def _fences(module: Module) -> tuple[Fence, ...]:

@@ -31,8 +31,8 @@ MAX_KERNELS: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """An operand or result of a plug-in, without its sizes, which an inference knows."""
+class PluginTensor:
+    """An operand or result of a plug-in, without its shape, which depends on the inference."""
 
     dtype: DataType
     rank: int
@@ -42,54 +42,56 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class PluginCall:
-    """A call of a plug-in of the layer `where`. `name`, `version`, `space`: the key of its creator; `made`:
-    the constant with the serialized plug-in; `tactic`: the selected implementation. `told`: the first
-    `inputs` are operands. Its frame has the addresses of all of these, then of its workspace if that has
-    bytes, and the sizes of each tensor in order. `over`: for each result the operand whose memory it
-    overwrites, or −1."""
+    """A call of a plug-in of the layer `where`. `name`, `version`, `space`: the key of its creator;
+    `constant`: the name of the constant with the serialized plug-in; `tactic`: the selected implementation.
+    `tensors`: the first `inputs` are operands, the others results. Its frame has the addresses of all
+    tensors, then the address of the workspace if that has bytes, and the shape of each tensor in order.
+    `over`: for each result the operand whose memory it overwrites, or −1."""
 
     where: str
     name: str
     version: str
     space: str
-    made: str
+    constant: str
     tactic: int
     inputs: int
-    told: tuple[Told, ...]
+    tensors: tuple[PluginTensor, ...]
     workspace: int
     over: tuple[int, ...]
 
     def as_json(self) -> Json:
         """Plain values that `parse` reads."""
-        told: list[Json] = [[short_name(t.dtype), t.rank, t.format.name, t.scale] for t in self.told]
-        who: list[Json] = [self.where, self.name, self.version, self.space, self.made]
-        return [*who, self.tactic, self.inputs, told, self.workspace, list(self.over)]
+        tensors: list[Json] = [[short_name(t.dtype), t.rank, t.format.name, t.scale] for t in self.tensors]
+        key: list[Json] = [self.where, self.name, self.version, self.space, self.constant]
+        return [*key, self.tactic, self.inputs, tensors, self.workspace, list(self.over)]
 
     @staticmethod
     def parse(reader: Reader) -> PluginCall:
         """The call that `as_json` wrote."""
-        *who, tactic, inputs, told, workspace, over = reader.exactly(10)
-        where, name, version, space, made = (x.text() for x in who)
-        tensors = tuple(_told_tensor(x) for x in told.items(MAX_KERNELS))
+        *key, tactic, inputs, tensors, workspace, over = reader.exactly(10)
+        where, name, version, space, constant = (x.text() for x in key)
+        parsed = tuple(_tensor(x) for x in tensors.items(MAX_KERNELS))
         return PluginCall(
             where,
             name,
             version,
             space,
-            made,
+            constant,
             tactic.integer(-MAX_INT),
-            inputs.integer(0, len(tensors)),
-            tensors,
+            inputs.integer(0, len(parsed)),
+            parsed,
             workspace.integer(),
-            tuple(x.integer(-1, len(tensors)) for x in over.items(MAX_KERNELS)),
+            tuple(x.integer(-1, len(parsed)) for x in over.items(MAX_KERNELS)),
         )
 
 
-def _told_tensor(reader: Reader) -> Told:
+def _tensor(reader: Reader) -> PluginTensor:
     dtype, rank, format, scale = reader.exactly(4)
     if format.text() not in TensorFormat.__members__:
         raise format.error(repr(format.text()[:40]), "a tensor format")
-    return Told(read_dtype(dtype), rank.integer(0, MAX_AXES), TensorFormat[format.text()], scale.number())
+    return PluginTensor(
+        read_dtype(dtype), rank.integer(0, MAX_AXES), TensorFormat[format.text()], scale.number()
+    )
 
 
 OutsideCall: TypeAlias = PluginCall | ExchangeCall

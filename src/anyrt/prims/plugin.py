@@ -1,7 +1,7 @@
 """`Plugin`: user code, called with the addresses of operands and results.
 
->>> made = Made(np.zeros(0, np.uint8), DataType.UINT8)
->>> Plugin("pad", "Pad", "1", "", made, (Type((2,), DataType.HALF),)).infer(())
+>>> data = PluginData(np.zeros(0, np.uint8), DataType.UINT8)
+>>> Plugin("pad", "Pad", "1", "", data, (Type((2,), DataType.HALF),)).infer(())
 (half[2],)
 """
 
@@ -26,7 +26,7 @@ from anyrt.prims.const import Blob
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Made(Blob):
+class PluginData(Blob):
     """The serialized plug-in, and the plug-in itself for the interpreter: a function of the primitive and
     operands that returns results; None for a plug-in that was read from a plan."""
 
@@ -45,7 +45,7 @@ class Tensor:
 @dataclass(frozen=True, slots=True)
 class Plugin(Prim):
     """The results of a plug-in of this `layer`, of types `outs`, of which the last is its workspace if
-    `workspace` is more than 0. `name`, `version`, `space`: the key of its creator. `made`: the serialized
+    `workspace` is more than 0. `name`, `version`, `space`: the key of its creator. `data`: the serialized
     plug-in. `sees`: operands, then results, as passed to it. `over`: for each result the operand whose memory
     it overwrites, or −1. `tactic`: the selected implementation."""
 
@@ -53,7 +53,7 @@ class Plugin(Prim):
     name: str
     version: str
     space: str
-    made: Blob
+    data: Blob
     outs: tuple[Type, ...]
     sees: tuple[Tensor, ...] = ()
     workspace: int = 0
@@ -98,11 +98,11 @@ class Plugin(Prim):
 
     def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> tuple[Array, ...]:
         """The results of the plug-in for stored operands."""
-        if not isinstance(self.made, Made) or self.made.call is None:
+        if not isinstance(self.data, PluginData) or self.data.call is None:
             got, do = "a plug-in in a plan", "interpret the network itself"
             raise NotSupportedError("AR901", self.layer, got, "a plug-in of this process", do)
         tensors = zip(args, self.sees, strict=False)
-        results = self.made.call(self, tuple(cast(x, tensor.type.dtype) for x, tensor in tensors))
+        results = self.data.call(self, tuple(cast(x, tensor.type.dtype) for x, tensor in tensors))
         room = (np.zeros(self.workspace, np.uint8),) if self.workspace else ()
         types = (*self.outs, *(Type((x.size,), DataType.UINT8) for x in room))
         return tuple(widen(x, t.dtype) for x, t in zip((*results, *room), types, strict=True))

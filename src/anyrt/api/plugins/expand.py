@@ -32,7 +32,7 @@ from anyrt.prims.asserted import Asserted
 from anyrt.prims.build import cast, map_, reshape, scalar, slice_
 from anyrt.prims.count import Count
 from anyrt.prims.formats import pack, unpack
-from anyrt.prims.plugin import Made, Plugin, Tensor
+from anyrt.prims.plugin import Plugin, PluginData, Tensor
 
 Timings: TypeAlias = MutableMapping[str, tuple[int, float]]
 Corner: TypeAlias = Mapping[str, int]
@@ -76,7 +76,7 @@ class Outputs:
     """The outputs of a plug-in. `tells`: outputs that are sizes, with these sizes."""
 
     types: tuple[Type, ...]
-    tells: Mapping[int, Sym]
+    size_outputs: Mapping[int, Sym]
 
 
 def expanded(
@@ -85,63 +85,63 @@ def expanded(
     """The outputs of the layer `name` on inputs and then shape inputs. `scales`: of each int8 input, and then
     output."""
     kind, inputs = held.kind, tuple(values[: held.inputs])
-    told = [elements(f"{name}#{k}", k, v) for k, v in enumerate(values[held.inputs :], held.inputs)]
-    known = [DimsExprs([IDimensionExpr(size) for size, _ in row]) for row in told]
+    shape_values = [elements(f"{name}#{k}", k, v) for k, v in enumerate(values[held.inputs :], held.inputs)]
+    known = [DimsExprs([IDimensionExpr(size) for size, _ in row]) for row in shape_values]
     if building is not None:
         kind = kind.clone()
-    asked = _asked(kind, name, inputs, known)
+    outputs = _outputs(kind, name, inputs, known)
     if building is None:
-        made = Made(np.zeros(0, np.uint8), DataType.UINT8)
-        outs = tuple(replace(t, shape=_room(t, asked)) for t in asked.types)
-        results = apply_all(Plugin(name, *kind.who, made, outs), *inputs)
-        found = [_shown(r, t) for r, t in zip(results, asked.types, strict=True)]
+        data = PluginData(np.zeros(0, np.uint8), DataType.UINT8)
+        outs = tuple(replace(t, shape=_buffer_shape(t, outputs)) for t in outputs.types)
+        raw = apply_all(Plugin(name, *kind.key, data, outs), *inputs)
+        results = [_shown(r, t) for r, t in zip(raw, outputs.types, strict=True)]
     else:
-        found = _built(kind, name, inputs, asked, scales, building)
-    ties = [x for row in told for _, x in row if x is not None]
-    for k, sym in asked.tells.items():
-        size, judged = _size(kind.where, found[k], sym)
-        found = [judged(tied(y, (size,))) if sym in _counted(y.shape) else y for y in found]
-    return tuple(tied(y, tuple(ties)) for y in found)
+        results = _built(kind, name, inputs, outputs, scales, building)
+    ties = [x for row in shape_values for _, x in row if x is not None]
+    for k, sym in outputs.size_outputs.items():
+        size, check = _size(kind.where, results[k], sym)
+        results = [check(tied(y, (size,))) if sym in _counted(y.shape) else y for y in results]
+    return tuple(tied(y, tuple(ties)) for y in results)
 
 
-def _size(where: str, told: Value, sym: Sym) -> tuple[Value, Callable[[Value], Value]]:
+def _size(where: str, value: Value, sym: Sym) -> tuple[Value, Callable[[Value], Value]]:
     """A size that the plug-in reports, clamped between 0 and its bound, and the condition that ends the
     inference if it was outside."""
-    most, n = sym.most, cast(told, DataType.INT64)
+    most, n = sym.most, cast(value, DataType.INT64)
     if most is None or most == INF:
         return apply(Count(sym), n), lambda y: y
     size = apply(Count(sym), map_("max", map_("min", n, number(most, n)), scalar(0, n)))
     got, do = "a size tensor of {}", "write at most its upper_bound"
     rule = Assertion("AR822", where, got, f"0 to {most}", do)
-    found = map_("select", map_("eq", size, n), scalar(FINE, n), n)
-    return size, lambda y: apply(Asserted(rule), y, found)
+    status = map_("select", map_("eq", size, n), scalar(FINE, n), n)
+    return size, lambda y: apply(Asserted(rule), y, status)
 
 
-def _asked(kind: Kind, name: str, inputs: Sequence[Value], known: list[DimsExprs]) -> Outputs:
+def _outputs(kind: Kind, name: str, inputs: Sequence[Value], known: list[DimsExprs]) -> Outputs:
     """Types and sizes of the outputs."""
     kind.ranks = [len(v.shape) for v in inputs]
     types = kind.types([v.dtype for v in inputs])
     build = builder_of(name)
-    given = [DimsExprs([IDimensionExpr(d) for d in v.shape]) for v in inputs]
-    shapes = [_sizes(kind, dims) for dims in kind.shapes(given, known, build)]
-    there = {sym.name for dims in (*given, *known) for size in dims for sym in symbols(dim_of(size))}
-    there |= {sym.name for sym in declared(build).values()}
+    exprs = [DimsExprs([IDimensionExpr(d) for d in v.shape]) for v in inputs]
+    shapes = [_sizes(kind, dims) for dims in kind.shapes(exprs, known, build)]
+    names = {sym.name for dims in (*exprs, *known) for size in dims for sym in symbols(dim_of(size))}
+    names |= {sym.name for sym in declared(build).values()}
     for sym in {s for shape in shapes for d in shape for s in symbols(d)}:
-        if sym.name not in there:
+        if sym.name not in names:
             got, do = f"a size {sym.name}, of another call", "make sizes of inputs and expr_builder alone"
             raise kind.wrong("get_output_shapes", got, "sizes of this call", do)
-    found = tuple(Type(shape, dtype) for shape, dtype in zip(shapes, types, strict=True))
+    outputs = tuple(Type(shape, dtype) for shape, dtype in zip(shapes, types, strict=True))
     own = declared(build)
     used = {sym for shape in shapes for d in shape for sym in counts(d)}
     for output, sym in own.items():
-        if not 0 <= output < len(found):
-            raise kind.wrong("get_output_shapes", f"output {output} as a size", f"0 to {len(found) - 1}")
-        if found[output].shape != () or found[output].dtype not in INTS:
-            got, wanted = f"{found[output]} as output {output}, a size", "an int32 or int64 of rank 0"
+        if not 0 <= output < len(outputs):
+            raise kind.wrong("get_output_shapes", f"output {output} as a size", f"0 to {len(outputs) - 1}")
+        if outputs[output].shape != () or outputs[output].dtype not in INTS:
+            got, wanted = f"{outputs[output]} as output {output}, a size", "an int32 or int64 of rank 0"
             raise kind.wrong("get_output_shapes", got, wanted, "return trt.DimsExprs(0) for it")
         if sym not in used:
             own = {k: s for k, s in own.items() if s is not sym}
-    return Outputs(found, own)
+    return Outputs(outputs, own)
 
 
 def _sizes(kind: Kind, dims: DimsExprs) -> Shape:
@@ -163,14 +163,14 @@ def _counted(shape: Shape) -> frozenset[Sym]:
     return frozenset().union(*map(counts, shape))
 
 
-def _finds(of: Type, asked: Outputs) -> bool:
+def _is_data_dependent(of: Type, outputs: Outputs) -> bool:
     """Whether the plug-in itself decides a size of an output."""
-    return not _counted(of.shape).isdisjoint(asked.tells.values())
+    return not _counted(of.shape).isdisjoint(outputs.size_outputs.values())
 
 
-def _room(of: Type, asked: Outputs) -> Shape:
+def _buffer_shape(of: Type, outputs: Outputs) -> Shape:
     """What memory for an output is: flat, with room for the most elements, where the plug-in decides."""
-    return (product(map(highest, of.shape)),) if _finds(of, asked) else of.shape
+    return (product(map(highest, of.shape)),) if _is_data_dependent(of, outputs) else of.shape
 
 
 def _shown(result: Value, of: Type) -> Value:
@@ -184,61 +184,62 @@ def _built(
     kind: Kind,
     name: str,
     inputs: Sequence[Value],
-    asked: Outputs,
+    reported: Outputs,
     scales: Sequence[float],
     building: Building,
 ) -> list[Value]:
     """The outputs with formats, memory and tactic chosen."""
-    free = [not _finds(t, asked) for t in asked.types]
-    told = [Tensor(v.type, scale=s) for v, s in zip(inputs, scales, strict=False)]
-    told += [Tensor(t, scale=s) for t, s in zip(asked.types, scales[len(inputs) :], strict=True)]
+    free = [not _is_data_dependent(t, reported) for t in reported.types]
+    tensors = [Tensor(v.type, scale=s) for v, s in zip(inputs, scales, strict=False)]
+    tensors += [Tensor(t, scale=s) for t, s in zip(reported.types, scales[len(inputs) :], strict=True)]
     corners = [building.corners(p) for p in range(max(1, len(building.profiles)))]
-    corners = [tuple(_whole(c, told) for c in corner) for corner in corners]  # type: ignore[misc]  # three stay three
-    told = chosen(kind, told, len(inputs), free, corners[0], weak=building.weak)
+    corners = [tuple(_whole(c, tensors) for c in corner) for corner in corners]  # type: ignore[misc]  # three stay three
+    tensors = chosen(kind, tensors, len(inputs), free, corners[0], weak=building.weak)
     count = len(inputs)
-    room = 0
+    workspace = 0
     for corner in corners:
-        descs = [dynamic(t, *corner) for t in told]
+        descs = [dynamic(t, *corner) for t in tensors]
         kind.configure(descs[:count], descs[count:])
-        room = max(room, kind.workspace(descs[:count], descs[count:]))
-    if room > LARGEST:
+        workspace = max(workspace, kind.workspace(descs[:count], descs[count:]))
+    if workspace > LARGEST:
         do = "add an optimization profile with the largest shapes that you need"
-        raise ProfileError("AR501", kind.where, f"a workspace of {room} bytes", "dimensions with a bound", do)
-    packed = [_taken(v, t) for v, t in zip(inputs, told, strict=False)]
+        got = f"a workspace of {workspace} bytes"
+        raise ProfileError("AR501", kind.where, got, "dimensions with a bound", do)
+    packed = [_converted(v, t) for v, t in zip(inputs, tensors, strict=False)]
     outs = tuple(
-        Type(_room(t.type, asked) if t.format is TensorFormat.LINEAR else _memory(t), t.type.dtype)
-        for t in told[count:]
+        Type(_buffer_shape(t.type, reported) if t.format is TensorFormat.LINEAR else _memory(t), t.type.dtype)
+        for t in tensors[count:]
     )
-    over = tuple(_over(kind, k, told, count) for k in range(len(outs)))
+    over = tuple(_over(kind, k, tensors, count) for k in range(len(outs)))
     sees = tuple(
-        replace(t, type=replace(t.type, shape=tuple(map(highest, t.type.shape)))) for t in told[count:]
+        replace(t, type=replace(t.type, shape=tuple(map(highest, t.type.shape)))) for t in tensors[count:]
     )
-    op = Plugin(name, *kind.who, _nothing(), outs, (*told[:count], *sees), room, 0, over)
+    op = Plugin(name, *kind.key, _no_data(), outs, (*tensors[:count], *sees), workspace, 0, over)
     tactic = fastest(kind, op, corners[0][1], building.timings)
     kind.set_tactic(tactic)
-    data = np.frombuffer(kind.made(), np.uint8)
-    made = Made(data, DataType.UINT8, f"{name} (plug-in)", call=interpreted(kind))
-    results = apply_all(replace(op, made=made, tactic=tactic), *packed)
-    found = []
-    for result, tensor, of in zip(results, told[count:], asked.types, strict=False):
+    serialized = np.frombuffer(kind.serialized(), np.uint8)
+    data = PluginData(serialized, DataType.UINT8, f"{name} (plug-in)", call=interpreted(kind))
+    raw = apply_all(replace(op, data=data, tactic=tactic), *packed)
+    results = []
+    for result, tensor, of in zip(raw, tensors[count:], reported.types, strict=False):
         plain = tensor.format is TensorFormat.LINEAR
         whole = (
             _shown(result, replace(of, dtype=result.dtype))
             if plain
             else unpack(result, tensor.format, of.shape)
         )
-        found.append(cast(whole, of.dtype))
-    return found
+        results.append(cast(whole, of.dtype))
+    return results
 
 
-def _nothing() -> Made:
-    return Made(np.zeros(0, np.uint8), DataType.UINT8)
+def _no_data() -> PluginData:
+    return PluginData(np.zeros(0, np.uint8), DataType.UINT8)
 
 
-def _whole(corner: Corner, told: Sequence[Tensor]) -> Corner:
+def _whole(corner: Corner, tensors: Sequence[Tensor]) -> Corner:
     """The same with the upper bounds of data-dependent sizes."""
     syms: dict[Sym, None] = {}
-    todo: list[Dim] = [d for t in told for d in t.type.shape]
+    todo: list[Dim] = [d for t in tensors for d in t.type.shape]
     while todo:
         for sym in sorted(symbols(todo.pop()), key=lambda s: s.name):
             if sym.most is not None and sym not in syms:
@@ -251,21 +252,21 @@ def _memory(t: Tensor) -> Shape:
     return in_memory(t.format, t.type.dtype, t.type.shape)
 
 
-def _taken(value: Value, t: Tensor) -> Value:
+def _converted(value: Value, t: Tensor) -> Value:
     """An input in the type and format that the plug-in wants."""
-    wanted = cast(value, t.type.dtype)
-    return wanted if t.format is TensorFormat.LINEAR else pack(wanted, t.format)
+    converted = cast(value, t.type.dtype)
+    return converted if t.format is TensorFormat.LINEAR else pack(converted, t.format)
 
 
-def _over(kind: Kind, output: int, told: Sequence[Tensor], inputs: int) -> int:
+def _over(kind: Kind, output: int, tensors: Sequence[Tensor], inputs: int) -> int:
     """The input in whose memory an output lies."""
-    found = kind.aliased(output)
-    if found < 0:
+    source = kind.aliased(output)
+    if source < 0:
         return -1
-    if found >= inputs:
-        raise kind.wrong("get_aliased_input", f"input {found}", f"below {inputs}, or -1")
-    mine, its = told[inputs + output], told[found]
+    if source >= inputs:
+        raise kind.wrong("get_aliased_input", f"input {source}", f"below {inputs}, or -1")
+    mine, its = tensors[inputs + output], tensors[source]
     if (mine.type, mine.format) != (its.type, its.format):
-        got, do = f"input {found}, {its.type}, for output {output}, {mine.type}", "alias equal tensors alone"
+        got, do = f"input {source}, {its.type}, for output {output}, {mine.type}", "alias equal tensors alone"
         raise kind.wrong("get_aliased_input", got, "one type and shape", do)
-    return found
+    return source

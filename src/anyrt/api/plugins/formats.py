@@ -40,18 +40,18 @@ ORDER: Final = (
 
 def dynamic(t: Tensor, least: Corner, best: Corner, most: Corner) -> DynamicPluginTensorDesc:
     """The description of a tensor for a plug-in when building; −1 for dynamic sizes."""
-    made, shape = DynamicPluginTensorDesc(), t.type.shape
-    made.desc = described(t, [d if isinstance(d, int) else -1 for d in shape])
-    made.min, made.opt, made.max = (Dims([at(d, corner) for d in shape]) for corner in (least, best, most))
-    return made
+    desc, shape = DynamicPluginTensorDesc(), t.type.shape
+    desc.desc = described(t, [d if isinstance(d, int) else -1 for d in shape])
+    desc.min, desc.opt, desc.max = (Dims([at(d, corner) for d in shape]) for corner in (least, best, most))
+    return desc
 
 
 def described(t: Tensor, sizes: Sequence[int]) -> PluginTensorDesc:
     """The description of a tensor of these sizes for a plug-in."""
-    made = PluginTensorDesc()
-    made.dims, made.type, made.format = Dims(sizes), t.type.dtype, t.format
-    made.scale = t.scale if t.type.dtype is DataType.INT8 else 0.0
-    return made
+    desc = PluginTensorDesc()
+    desc.dims, desc.type, desc.format = Dims(sizes), t.type.dtype, t.format
+    desc.scale = t.scale if t.type.dtype is DataType.INT8 else 0.0
+    return desc
 
 
 def at(size: Dim, corner: Corner) -> int:
@@ -61,7 +61,7 @@ def at(size: Dim, corner: Corner) -> int:
 
 def chosen(
     kind: Kind,
-    told: Sequence[Tensor],
+    tensors: Sequence[Tensor],
     inputs: int,
     free: Sequence[bool],
     corner: tuple[Corner, Corner, Corner],
@@ -70,32 +70,32 @@ def chosen(
 ) -> list[Tensor]:
     """Inputs, then outputs, with formats that the plug-in takes; other types, too, where these may be
     converted (`weak`). `free`: outputs that may have other formats than row-major."""
-    asked = 0
-    for types in _types(kind, told, inputs, weak=weak):
-        search = _Search(kind, types, inputs, free, corner, kind.limit - asked)
-        found = search.from_(0, [])
-        if found is not None:
-            return found
-        asked += search.asked
-        if asked >= kind.limit:
+    queries = 0
+    for types in _types(kind, tensors, inputs, weak=weak):
+        search = _Search(kind, types, inputs, free, corner, kind.limit - queries)
+        combination = search.from_(0, [])
+        if combination is not None:
+            return combination
+        queries += search.queries
+        if queries >= kind.limit:
             break
-    got = ", ".join(short_name(t.type.dtype) for t in told)
+    got = ", ".join(short_name(t.type.dtype) for t in tensors)
     do = "cast the inputs with add_cast, or return True for them from supports_format_combination"
-    text = f"no support for inputs and outputs of {got}, in {asked} combinations"
+    text = f"no support for inputs and outputs of {got}, in {queries} combinations"
     raise PluginError("AR822", kind.where, text, "a supported combination", do)
 
 
-def _types(kind: Kind, told: Sequence[Tensor], inputs: int, *, weak: bool) -> Iterator[list[Tensor]]:
+def _types(kind: Kind, tensors: Sequence[Tensor], inputs: int, *, weak: bool) -> Iterator[list[Tensor]]:
     """The tensors with their own types, and then with other types of floats."""
-    yield list(told)
+    yield list(tensors)
     if not weak:
         return
     for dtype in OTHERS:
-        taken = [_as(t, dtype) if is_float(t.type.dtype) else t for t in told[:inputs]]
-        if taken == list(told[:inputs]):
+        converted = [_as(t, dtype) if is_float(t.type.dtype) else t for t in tensors[:inputs]]
+        if converted == list(tensors[:inputs]):
             continue
-        made = kind.types([t.type.dtype for t in taken])
-        yield [*taken, *(_as(t, d) for t, d in zip(told[inputs:], made, strict=True))]
+        outputs = kind.types([t.type.dtype for t in converted])
+        yield [*converted, *(_as(t, d) for t, d in zip(tensors[inputs:], outputs, strict=True))]
 
 
 def _as(t: Tensor, dtype: DataType) -> Tensor:
@@ -108,33 +108,33 @@ class _Search:
     def __init__(
         self,
         kind: Kind,
-        told: Sequence[Tensor],
+        tensors: Sequence[Tensor],
         inputs: int,
         free: Sequence[bool],
         corner: tuple[Corner, Corner, Corner],
         limit: int,
     ) -> None:
-        self.kind, self.told, self.inputs, self.free = kind, told, inputs, free
-        self.corner, self.limit, self.asked = corner, limit, 0
+        self.kind, self.tensors, self.inputs, self.free = kind, tensors, inputs, free
+        self.corner, self.limit, self.queries = corner, limit, 0
 
     def from_(self, pos: int, before: list[Tensor]) -> list[Tensor] | None:
         """The tensors with formats, where those before number `pos` have theirs."""
-        if pos == len(self.told):
+        if pos == len(self.tensors):
             return before
         for format in self._formats(pos):
-            here = [*before, replace(self.told[pos], format=format)]
-            whole = [*here, *self.told[pos + 1 :]]
-            if self.asked >= self.limit * len(self.told):
+            here = [*before, replace(self.tensors[pos], format=format)]
+            whole = [*here, *self.tensors[pos + 1 :]]
+            if self.queries >= self.limit * len(self.tensors):
                 return None
-            self.asked += 1
+            self.queries += 1
             if self.kind.supports(pos, [dynamic(t, *self.corner) for t in whole], self.inputs):
-                found = self.from_(pos + 1, here)
-                if found is not None:
-                    return found
+                combination = self.from_(pos + 1, here)
+                if combination is not None:
+                    return combination
         return None
 
     def _formats(self, pos: int) -> Iterator[TensorFormat]:
-        t = self.told[pos]
+        t = self.tensors[pos]
         free = pos < self.inputs or self.free[pos - self.inputs]
         return (
             f

@@ -34,7 +34,7 @@ class Guarded:
         outputs: Sequence[int],
     ) -> None:
         self._call, self._real = call, outputs
-        tensors = zip(call.told, sizes, strict=True)
+        tensors = zip(call.tensors, sizes, strict=True)
         nbytes = [_bytes(t.dtype, in_memory(t.format, t.dtype, s)) for t, s in tensors]
         self._before = [ctypes.string_at(a, n) for a, n in zip(inputs, nbytes, strict=False)]
         ins = [_block(n, x) for n, x in zip(nbytes, self._before, strict=False)]
@@ -53,7 +53,7 @@ class Guarded:
         """PluginError AR825 for invalid writes; otherwise outputs are copied to their memory."""
         call = self._call
         names = [f"input {k}" for k in range(call.inputs)]
-        names += [f"output {k}" for k in range(len(call.told) - call.inputs)]
+        names += [f"output {k}" for k in range(len(call.tensors) - call.inputs)]
         for name, block, n in zip([*names, "its workspace"], self._blocks, self._sizes, strict=True):
             wrong = np.flatnonzero(np.concatenate((block[:GUARD], block[GUARD + n :])) != MARK)
             if wrong.size:

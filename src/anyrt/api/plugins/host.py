@@ -37,7 +37,7 @@ from anyrt.core.lent import lending
 from anyrt.plan import abi
 from anyrt.plan.exchange import ExchangeCall
 from anyrt.plan.file import PlanFile
-from anyrt.plan.program import OutsideCall, PluginCall, Program, Told
+from anyrt.plan.program import OutsideCall, PluginCall, PluginTensor, Program
 from anyrt.runtime.exchanging import ExchangeSite, Seat
 from anyrt.runtime.external import Callers
 
@@ -52,11 +52,11 @@ def callers(file: PlanFile, program: Program, registry: IPluginRegistry, channel
     places = {x.name: dict(x.details).get("source") for x in file.plan.layers}
     kinds: dict[str, Kind] = {}
     for call in (x for x in program.outside if isinstance(x, PluginCall)):
-        if call.made not in kinds:
+        if call.constant not in kinds:
             source = places.get(call.where)
             where = f"{call.where} ({source})" if source else call.where
-            key, data = (call.name, call.version, call.space), _bytes(file, call.made)
-            kinds[call.made] = made_again(key, call.where, data, where, registry)
+            key, data = (call.name, call.version, call.space), _bytes(file, call.constant)
+            kinds[call.constant] = restore(key, call.where, data, where, registry)
     checked = CHECKED in dict(file.plan.settings)
     outside = [_placed(call, places.get(call.where)) for call in program.outside]
     return lambda: Host(outside, kinds, channel, checked=checked)
@@ -69,7 +69,7 @@ def _placed(call: OutsideCall, source: str | None) -> OutsideCall:
     return replace(call, where=f"{call.where} ({source})") if is_known else call
 
 
-def made_again(key: Key, layer: str, held: bytes, where: str, registry: IPluginRegistry) -> Kind:
+def restore(key: Key, layer: str, serialized: bytes, where: str, registry: IPluginRegistry) -> Kind:
     """The plug-in of a layer, from its serialized form."""
     creator = registry.get_creator(*key)
     if creator is None:
@@ -77,7 +77,7 @@ def made_again(key: Key, layer: str, held: bytes, where: str, registry: IPluginR
         others = [shown(k) for k in keys_of(registry) if k[0] == key[0]]
         wanted = f"a registered creator{', as ' * bool(others)}{' or '.join(others[:4])}"
         raise PluginError("AR823", where, f"the plug-in {shown(key)}", wanted, do)
-    fields = unpacked(held, where)
+    fields = unpacked(serialized, where)
     match creator:
         case IPluginCreator():
             data = fields[0].data.tobytes() if len(fields) else b""
@@ -86,17 +86,17 @@ def made_again(key: Key, layer: str, held: bytes, where: str, registry: IPluginR
             args = (layer, fields, TensorRTPhase.RUNTIME)
             method, plugin = "create_plugin", ask(where, creator, "create_plugin", *args)
         case IPluginCreatorV3Quick():
-            asked_for = (TensorRTPhase.RUNTIME, QuickPluginCreationRequest.UNKNOWN)
-            quick = (key[0], key[2], fields, *asked_for)
+            request = (TensorRTPhase.RUNTIME, QuickPluginCreationRequest.UNKNOWN)
+            quick = (key[0], key[2], fields, *request)
             method, plugin = "create_plugin", ask(where, creator, "create_plugin", *quick)
         case _:
             raise wrong(where, creator, "register_creator", type(creator).__name__, "an IPluginCreatorV3One")
     if plugin is None:
         raise wrong(where, creator, method, "None", "a plug-in")
-    tried_kind, error = tried(kind_of, plugin, where)
-    if error is not None or tried_kind is None:
+    kind, error = tried(kind_of, plugin, where)
+    if error is not None or kind is None:
         raise wrong(where, creator, method, type(plugin).__name__, "a plug-in") from error
-    return tried_kind
+    return kind
 
 
 def _bytes(file: PlanFile, name: str) -> bytes:
@@ -120,19 +120,19 @@ class Host:
             offered = IPluginResourceContext()
             offered.__dict__["_error_recorder"] = _recorder(channel)
             for call in (x for x in calls if isinstance(x, PluginCall)):
-                if call.made not in self._kinds:
-                    kind = kinds[call.made].attach(offered)
+                if call.constant not in self._kinds:
+                    kind = kinds[call.constant].attach(offered)
                     attached.callback(kind.release)
-                    self._kinds[call.made] = kind
+                    self._kinds[call.constant] = kind
                     kind.set_tactic(call.tactic)
             self._end = weakref.finalize(self, attached.pop_all().close)
         sites = [
             ExchangeSite(call, self.seat)
             if isinstance(call, ExchangeCall)
-            else Site(call, self._kinds[call.made], checked=checked)
+            else Site(call, self._kinds[call.constant], checked=checked)
             for call in calls
         ]
-        self._noted = [Noted(site) for site in sites]
+        self._traps = [ErrorTrap(site) for site in sites]
         self._functions: list[object] = [None] * len(sites)
         self._table = (ctypes.c_void_p * len(sites))()
         self.address = ctypes.addressof(self._table)
@@ -140,30 +140,30 @@ class Host:
 
     def _listen(self) -> None:
         """Functions for native code, one for each call."""
-        for k, noted in enumerate(self._noted):
-            answers = _answers(noted, weakref.ref(self))
+        for k, trap in enumerate(self._traps):
+            answers = _answers(trap, weakref.ref(self))
             next(answers)
             function = CALLED(answers.send)
             self._functions[k], self._table[k] = function, ctypes.cast(function, ctypes.c_void_p)
 
     def error(self) -> AnyrtError:
         """What ended the last run."""
-        noted = next((x for x in self._noted if x.error is not None), None)
-        if noted is None:
+        trap = next((x for x in self._traps if x.error is not None), None)
+        if trap is None:
             self._listen()  # one of them is at its end
             do = "see the traceback that Python printed, and run again"
             return PluginError("AR824", "inference", "an exception during a plug-in", "no exception", do)
-        raised, noted.error = noted.error, None
+        raised, trap.error = trap.error, None
         assert raised is not None, "that of a call that has ended"
         if not isinstance(raised, Exception):
             raise raised
-        made = noted.site.explained(raised)
-        if made is not raised:
-            made.__cause__ = raised
-        return made
+        error = trap.site.explained(raised)
+        if error is not raised:
+            error.__cause__ = raised
+        return error
 
 
-class Called(Protocol):
+class CallSite(Protocol):
     """What native code calls."""
 
     def call(self, frame: int, stream: int) -> None:
@@ -173,11 +173,11 @@ class Called(Protocol):
         """The error of an inference that `raised` has ended."""
 
 
-class Noted:
+class ErrorTrap:
     """Stores the exception that ends a call, since exceptions do not pass native code. `is_over`: nobody
     calls any more."""
 
-    def __init__(self, site: Called) -> None:
+    def __init__(self, site: CallSite) -> None:
         self.site = site
         self.error: BaseException | None = None
         self.is_over = False
@@ -194,21 +194,21 @@ class Noted:
         return True
 
 
-def _answers(noted: Noted, host: weakref.ref[Host]) -> Generator[int, int, None]:
+def _answers(trap: ErrorTrap, host: weakref.ref[Host]) -> Generator[int, int, None]:
     """Takes frames and returns the status for native code. Ctrl-C in a kernel is raised when Python resumes,
     at the entry of a function; a generator resumes inside of the code that records exceptions.
 
     It does not hold `host`: a cycle through native code would keep plug-ins alive for long."""
-    answer = abi.DONE
-    while not noted.is_over:
-        with noted:
+    status = abi.DONE
+    while not trap.is_over:
+        with trap:
             while True:
-                frame = yield answer
-                made_by = host()
-                assert made_by is not None, "a context lives while it runs"
-                lending(noted.site.call, frame, made_by.stream)
-                answer = abi.DONE
-        answer = abi.Status.RAISED
+                frame = yield status
+                owner = host()
+                assert owner is not None, "a context lives while it runs"
+                lending(trap.site.call, frame, owner.stream)
+                status = abi.DONE
+        status = abi.Status.RAISED
 
 
 def _recorder(channel: Channel) -> IErrorRecorder | None:
@@ -224,11 +224,11 @@ class Site:
     def __init__(self, call: PluginCall, kind: Kind, *, checked: bool) -> None:
         self.kind = kind
         self._call, self._checked = call, checked
-        self._words = len(call.told) + (call.workspace > 0) + sum(t.rank for t in call.told)
+        self._words = len(call.tensors) + (call.workspace > 0) + sum(t.rank for t in call.tensors)
         self._format = struct.Struct(f"<{self._words}q")
         self._known = b""
         self._sizes: tuple[tuple[int, ...], ...] = ()
-        self._made: list[tuple[PluginTensorDesc, Dims, list[int]]] = []
+        self._passed: list[tuple[PluginTensorDesc, Dims, list[int]]] = []
         self._descs: tuple[list[PluginTensorDesc], list[PluginTensorDesc]] = ([], [])
         self._addresses: tuple[list[int], list[int], int] = ([], [], 0)
         self._counts: list[tuple[int, int]] = []
@@ -239,11 +239,11 @@ class Site:
         words = ctypes.string_at(frame + HEADER, self._format.size)
         if words != self._known:
             self._renew(words)
-        if self.kind.told is not self._sizes:
+        if self.kind.shown_sizes is not self._sizes:
             self._describe()
             self.kind.show(*self._descs)
-            self.kind.told = self._sizes
-        if not self._are_as_told():
+            self.kind.shown_sizes = self._sizes
+        if not self._are_unchanged():
             self._describe()
         inputs, outputs, workspace = self._addresses
         if self._checked:
@@ -263,13 +263,13 @@ class Site:
 
     def _renew(self, words: bytes) -> None:
         numbers, call = self._format.unpack(words), self._call
-        count, tensors = call.inputs, len(call.told)
+        count, tensors = call.inputs, len(call.tensors)
         workspace = numbers[tensors] if call.workspace else 0
         self._addresses = [*numbers[:count]], [*numbers[count:tensors]], workspace
-        outs = zip(self._addresses[1], call.told[count:], call.over, strict=True)
+        outs = zip(self._addresses[1], call.tensors[count:], call.over, strict=True)
         self._counts = [(at, storage_bytes(t.dtype, 1)) for at, t, over in outs if over < 0 and _counts(t)]
         first = tensors + (call.workspace > 0)
-        ends = list(accumulate((t.rank for t in call.told), initial=first))
+        ends = list(accumulate((t.rank for t in call.tensors), initial=first))
         sizes = tuple(numbers[a:b] for a, b in pairwise(ends))
         if sizes != self._sizes:
             self._sizes = sizes
@@ -277,20 +277,21 @@ class Site:
         self._known = words
 
     def _describe(self) -> None:
-        told, count = [_desc(self._call, k, x) for k, x in enumerate(self._sizes)], self._call.inputs
-        self._made = [(d, d.dims, [*n]) for d, n in zip(told, self._sizes, strict=True)]
-        self._descs = told[:count], told[count:]
+        descs, count = [_desc(self._call, k, x) for k, x in enumerate(self._sizes)], self._call.inputs
+        self._passed = [(d, d.dims, [*n]) for d, n in zip(descs, self._sizes, strict=True)]
+        self._descs = descs[:count], descs[count:]
 
-    def _are_as_told(self) -> bool:
+    def _are_unchanged(self) -> bool:
         """Whether the plug-in has left its arguments unchanged; creating them each time takes longer than an
         empty call."""
         inp, out = self._descs
-        if len(inp) + len(out) != len(self._made):
+        if len(inp) + len(out) != len(self._passed):
             return False
-        for mine, (made, dims, sizes), told in zip((*inp, *out), self._made, self._call.told, strict=True):
-            if mine is not made or made.dims is not dims or dims != sizes:
+        rows = zip((*inp, *out), self._passed, self._call.tensors, strict=True)
+        for desc, (passed, dims, sizes), tensor in rows:
+            if desc is not passed or passed.dims is not dims or dims != sizes:
                 return False
-            if (made.type, made.format, made.scale) != (told.dtype, told.format, told.scale):
+            if (passed.type, passed.format, passed.scale) != (tensor.dtype, tensor.format, tensor.scale):
                 return False
         return True
 
@@ -301,12 +302,12 @@ class Site:
         guarded.check(self.kind.where, type(self.kind.plugin).__name__)
 
 
-def _counts(told: Told) -> bool:
+def _counts(tensor: PluginTensor) -> bool:
     """Whether a size may be reported there."""
-    return not told.rank and told.dtype in (DataType.INT32, DataType.INT64)
+    return not tensor.rank and tensor.dtype in (DataType.INT32, DataType.INT64)
 
 
 def _desc(call: PluginCall, k: int, sizes: tuple[int, ...]) -> PluginTensorDesc:
-    told, made = call.told[k], PluginTensorDesc()
-    made.dims, made.type, made.format, made.scale = Dims(sizes), told.dtype, told.format, told.scale
-    return made
+    tensor, desc = call.tensors[k], PluginTensorDesc()
+    desc.dims, desc.type, desc.format, desc.scale = Dims(sizes), tensor.dtype, tensor.format, tensor.scale
+    return desc

@@ -28,9 +28,9 @@ class Version2(Kind):
     _base = IPluginV2
 
     @property
-    def who(self) -> tuple[str, str, str]:
+    def key(self) -> tuple[str, str, str]:
         """As the plug-in says."""
-        names = (text(self.told_by(self.plugin, f"plugin_{x}")) for x in ("type", "version", "namespace"))
+        names = (text(self.attribute(self.plugin, f"plugin_{x}")) for x in ("type", "version", "namespace"))
         name, version, namespace = names
         if not name:
             raise self.wrong("plugin_type", "no name", "a name", "set self.plugin_type in its __init__")
@@ -39,25 +39,25 @@ class Version2(Kind):
     @property
     def outputs(self) -> int:
         """As `num_outputs` says."""
-        return whole(self, "num_outputs", self.told_by(self.plugin, "num_outputs"), 1, MOST_OUTPUTS)
+        return whole(self, "num_outputs", self.attribute(self.plugin, "num_outputs"), 1, MOST_OUTPUTS)
 
-    def made(self) -> bytes:
+    def serialized(self) -> bytes:
         """The bytes of `serialize`, as one field."""
-        found = self.ask("serialize")
+        result = self.ask("serialize")
         try:
-            data = b"" if found is None else as_bytes(found)
+            data = b"" if result is None else as_bytes(result)
         except (TypeError, UnicodeEncodeError) as error:
-            raise self.wrong("serialize", type(found).__name__, "bytes") from error
+            raise self.wrong("serialize", type(result).__name__, "bytes") from error
         return packed([PluginField("", data)])
 
     def attach(self, context: IPluginResourceContext) -> Kind:
         """A clone that is initialised."""
-        made = self.clone()
-        made.ask("attach_to_context", None, None, None) if isinstance(made.plugin, IPluginV2Ext) else None
-        status = made.ask("initialize")
+        clone = self.clone()
+        clone.ask("attach_to_context", None, None, None) if isinstance(clone.plugin, IPluginV2Ext) else None
+        status = clone.ask("initialize")
         if isinstance(status, int) and status != 0:
-            raise made.wrong("initialize", f"{status}", "0")
-        return made
+            raise clone.wrong("initialize", f"{status}", "0")
+        return clone
 
     def set_tactic(self, tactic: int) -> None:
         """There is one way to compute."""
@@ -65,9 +65,9 @@ class Version2(Kind):
     def release(self) -> None:
         """By `terminate` and `destroy`."""
         for method in ("terminate", "detach_from_context", "destroy"):
-            found = getattr(self.plugin, method, None)
-            if found is not None:
-                call_user(None, found)
+            function = getattr(self.plugin, method, None)
+            if function is not None:
+                call_user(None, function)
 
 
 class DynamicVersion2(Version2):
@@ -77,20 +77,20 @@ class DynamicVersion2(Version2):
 
     def types(self, inputs: list[DataType]) -> list[DataType]:
         """As `get_output_datatype` says."""
-        found = [self.ask("get_output_datatype", k, inputs) for k in range(self.outputs)]
-        return listed(self, "get_output_datatype", found, DataType)
+        types = [self.ask("get_output_datatype", k, inputs) for k in range(self.outputs)]
+        return listed(self, "get_output_datatype", types, DataType)
 
     def shapes(
         self, inputs: list[DimsExprs], elements: list[DimsExprs], build: IExprBuilder
     ) -> list[DimsExprs]:
         """As `get_output_dimensions` says."""
-        found = [self.ask("get_output_dimensions", k, inputs, build) for k in range(self.outputs)]
-        return listed(self, "get_output_dimensions", found, DimsExprs)
+        shapes = [self.ask("get_output_dimensions", k, inputs, build) for k in range(self.outputs)]
+        return listed(self, "get_output_dimensions", shapes, DimsExprs)
 
     def supports(self, pos: int, in_out: Dynamic, inputs: int) -> bool:
         """As `supports_format_combination` says."""
-        found = self.ask("supports_format_combination", pos, [x.desc for x in in_out], inputs)
-        return claim(self, "supports_format_combination", found)
+        result = self.ask("supports_format_combination", pos, [x.desc for x in in_out], inputs)
+        return claim(self, "supports_format_combination", result)
 
     def configure(self, inp: Dynamic, out: Dynamic) -> None:
         """By `configure_plugin`."""
@@ -108,8 +108,8 @@ class DynamicVersion2(Version2):
     @property
     def enqueue(self) -> Enqueue:
         """The plug-in's own."""
-        found: Enqueue = self.plugin.enqueue  # type: ignore[attr-defined]  # by its class
-        return found
+        function: Enqueue = self.plugin.enqueue  # type: ignore[attr-defined]  # by its class
+        return function
 
 
 class StaticVersion2(Version2):
@@ -119,8 +119,8 @@ class StaticVersion2(Version2):
         """As `get_output_data_type` says; without it as the first input's."""
         if not isinstance(self.plugin, IPluginV2Ext):
             return [inputs[0] if inputs else DataType.FLOAT] * self.outputs
-        found = [self.ask("get_output_data_type", k, inputs) for k in range(self.outputs)]
-        return listed(self, "get_output_data_type", found, DataType)
+        types = [self.ask("get_output_data_type", k, inputs) for k in range(self.outputs)]
+        return listed(self, "get_output_data_type", types, DataType)
 
     def shapes(
         self, inputs: list[DimsExprs], elements: list[DimsExprs], build: IExprBuilder
@@ -136,23 +136,23 @@ class StaticVersion2(Version2):
                 do,
             )
         sizes = [Dims([size.get_constant_value() for size in dims]) for dims in inputs]
-        found = [self.ask("get_output_shape", k, sizes) for k in range(self.outputs)]
-        return [self._exprs(x) for x in found]
+        shapes = [self.ask("get_output_shape", k, sizes) for k in range(self.outputs)]
+        return [self._exprs(x) for x in shapes]
 
     def _exprs(self, dims: object) -> DimsExprs:
         if not isinstance(dims, Dims | list | tuple):
             raise self.wrong("get_output_shape", type(dims).__name__, "Dims")
         sizes = asked(self.where, "get_output_shape", lambda: [IDimensionExpr(index(n)) for n in dims])
-        found: DimsExprs = asked(self.where, "get_output_shape", lambda: DimsExprs(sizes))
-        return found
+        exprs: DimsExprs = asked(self.where, "get_output_shape", lambda: DimsExprs(sizes))
+        return exprs
 
     def supports(self, pos: int, in_out: Dynamic, inputs: int) -> bool:
         """As `supports_format` says of each type and format, which are one for all tensors."""
         mine = in_out[pos].desc
         if pos and mine.format is not in_out[0].desc.format:
             return False
-        found = self.ask("supports_format", mine.type, mine.format)
-        return claim(self, "supports_format", found)
+        result = self.ask("supports_format", mine.type, mine.format)
+        return claim(self, "supports_format", result)
 
     def configure(self, inp: Dynamic, out: Dynamic) -> None:
         """By `configure_plugin` or `configure_with_format`."""
@@ -196,9 +196,9 @@ class FormattedVersion2(StaticVersion2):
 
     def supports(self, pos: int, in_out: Dynamic, inputs: int) -> bool:
         """As `supports_format_combination` says."""
-        told = [x.desc for x in in_out]
-        found = self.ask("supports_format_combination", pos, told, inputs, len(told) - inputs)
-        return claim(self, "supports_format_combination", found)
+        descs = [x.desc for x in in_out]
+        result = self.ask("supports_format_combination", pos, descs, inputs, len(descs) - inputs)
+        return claim(self, "supports_format_combination", result)
 
     def configure(self, inp: Dynamic, out: Dynamic) -> None:
         """By `configure_plugin`."""
@@ -206,12 +206,12 @@ class FormattedVersion2(StaticVersion2):
 
 
 def _greatest(x: DynamicPluginTensorDesc) -> PluginTensorDesc:
-    made = PluginTensorDesc()
-    made.dims, made.type, made.format, made.scale = x.max, x.desc.type, x.desc.format, x.desc.scale
-    return made
+    desc = PluginTensorDesc()
+    desc.dims, desc.type, desc.format, desc.scale = x.max, x.desc.type, x.desc.format, x.desc.scale
+    return desc
 
 
 def _fixed(x: PluginTensorDesc) -> DynamicPluginTensorDesc:
-    made = DynamicPluginTensorDesc()
-    made.desc, made.min, made.opt, made.max = x, x.dims, x.dims, x.dims
-    return made
+    desc = DynamicPluginTensorDesc()
+    desc.desc, desc.min, desc.opt, desc.max = x, x.dims, x.dims, x.dims
+    return desc

@@ -33,29 +33,29 @@ class Version3(Kind):
 
     _base = IPluginV3
 
-    def _face(self, kind: PluginCapabilityType) -> object:
-        found = self.ask("get_capability_interface", kind)
-        if found is None:
+    def _interface(self, kind: PluginCapabilityType) -> object:
+        interface = self.ask("get_capability_interface", kind)
+        if interface is None:
             got, wanted = f"None for {kind.name}", "the object with these methods"
             raise self.wrong("get_capability_interface", got, wanted, "return self where it has them")
-        return found
+        return interface
 
     @cached_property
     def core(self) -> object:
-        return self._face(PluginCapabilityType.CORE)
+        return self._interface(PluginCapabilityType.CORE)
 
     @cached_property
     def _build(self) -> object:
-        return self._face(PluginCapabilityType.BUILD)
+        return self._interface(PluginCapabilityType.BUILD)
 
     @cached_property
     def _run(self) -> object:
-        return self._face(PluginCapabilityType.RUNTIME)
+        return self._interface(PluginCapabilityType.RUNTIME)
 
     @property
-    def who(self) -> tuple[str, str, str]:
+    def key(self) -> tuple[str, str, str]:
         """As its core says."""
-        names = (text(self.told_by(self.core, f"plugin_{x}")) for x in ("name", "version", "namespace"))
+        names = (text(self.attribute(self.core, f"plugin_{x}")) for x in ("name", "version", "namespace"))
         name, version, namespace = names
         if not name:
             do = "set self.plugin_name in its __init__"
@@ -65,44 +65,43 @@ class Version3(Kind):
     @property
     def outputs(self) -> int:
         """As `num_outputs` says."""
-        return whole(self, "num_outputs", self.told_by(self._build, "num_outputs"), 1, MOST_OUTPUTS)
+        return whole(self, "num_outputs", self.attribute(self._build, "num_outputs"), 1, MOST_OUTPUTS)
 
     @property
     def limit(self) -> int:  # type: ignore[override]  # computed
         """As `format_combination_limit` says."""
-        return whole(
-            self, "format_combination_limit", self._told("format_combination_limit", FORMATS), 1, 1 << 20
-        )
+        name = "format_combination_limit"
+        return whole(self, name, self._build_attribute(name, FORMATS), 1, 1 << 20)
 
-    def _told(self, name: str, default: object) -> object:
-        return self.told_by(self._build, name, default)
+    def _build_attribute(self, name: str, default: object) -> object:
+        return self.attribute(self._build, name, default)
 
     @property
     def metadata(self) -> str:
         """As `metadata_string` says."""
-        return text(self._told("metadata_string", ""))
+        return text(self._build_attribute("metadata_string", ""))
 
     @property
     def timing_id(self) -> str:
         """As `timing_cache_id` says."""
-        return text(self._told("timing_cache_id", ""))
+        return text(self._build_attribute("timing_cache_id", ""))
 
     def types(self, inputs: list[DataType]) -> list[DataType]:
         """As `get_output_data_types` says."""
-        found = ask(self.where, self._build, "get_output_data_types", inputs)
-        return listed(self, "get_output_data_types", found, DataType, self.outputs)
+        types = ask(self.where, self._build, "get_output_data_types", inputs)
+        return listed(self, "get_output_data_types", types, DataType, self.outputs)
 
     def shapes(
         self, inputs: list[DimsExprs], elements: list[DimsExprs], build: IExprBuilder
     ) -> list[DimsExprs]:
         """As `get_output_shapes` says."""
-        found = ask(self.where, self._build, "get_output_shapes", inputs, elements, build)
-        return listed(self, "get_output_shapes", found, DimsExprs, self.outputs)
+        shapes = ask(self.where, self._build, "get_output_shapes", inputs, elements, build)
+        return listed(self, "get_output_shapes", shapes, DimsExprs, self.outputs)
 
     def supports(self, pos: int, in_out: Dynamic, inputs: int) -> bool:
         """As `supports_format_combination` says."""
-        found = ask(self.where, self._build, "supports_format_combination", pos, in_out, inputs)
-        return claim(self, "supports_format_combination", found)
+        result = ask(self.where, self._build, "supports_format_combination", pos, in_out, inputs)
+        return claim(self, "supports_format_combination", result)
 
     def configure(self, inp: Dynamic, out: Dynamic) -> None:
         """By `configure_plugin`."""
@@ -110,43 +109,43 @@ class Version3(Kind):
 
     def workspace(self, inp: Dynamic, out: Dynamic) -> int:
         """As `get_workspace_size` says."""
-        found = ask(self.where, self._build, "get_workspace_size", inp, out)
-        return whole(self, "get_workspace_size", found, 0, MOST_BYTES)
+        nbytes = ask(self.where, self._build, "get_workspace_size", inp, out)
+        return whole(self, "get_workspace_size", nbytes, 0, MOST_BYTES)
 
     def tactics(self) -> list[int]:
         """As `get_valid_tactics` says: other numbers than 0, each once."""
         if not hasattr(self._build, "get_valid_tactics"):
             return []
-        answer = ask(self.where, self._build, "get_valid_tactics")
+        result = ask(self.where, self._build, "get_valid_tactics")
         try:
-            numbers = [index(x) for x in (() if answer is None else answer)]
+            numbers = [index(x) for x in (() if result is None else result)]
         except TypeError:
-            raise self.wrong("get_valid_tactics", type(answer).__name__, "a list of ints") from None
-        found = [whole(self, "get_valid_tactics", x, 1, 2**31 - 1) for x in numbers]
-        if len(set(found)) != len(found):
-            raise self.wrong("get_valid_tactics", f"{found}", "each number once")
-        return found
+            raise self.wrong("get_valid_tactics", type(result).__name__, "a list of ints") from None
+        tactics = [whole(self, "get_valid_tactics", x, 1, 2**31 - 1) for x in numbers]
+        if len(set(tactics)) != len(tactics):
+            raise self.wrong("get_valid_tactics", f"{tactics}", "each number once")
+        return tactics
 
     def aliased(self, output: int) -> int:
         """As `get_aliased_input` says."""
         if not hasattr(self._build, "get_aliased_input"):
             return -1
-        found = ask(self.where, self._build, "get_aliased_input", output)
-        return whole(self, "get_aliased_input", found, -1, MOST_OUTPUTS)
+        source = ask(self.where, self._build, "get_aliased_input", output)
+        return whole(self, "get_aliased_input", source, -1, MOST_OUTPUTS)
 
-    def made(self) -> bytes:
+    def serialized(self) -> bytes:
         """The fields of `get_fields_to_serialize`."""
-        found = ask(self.where, self._run, "get_fields_to_serialize")
+        result = ask(self.where, self._run, "get_fields_to_serialize")
         try:
-            given: PluginFieldCollection_ = fields(found, "get_fields_to_serialize")
+            collection: PluginFieldCollection_ = fields(result, "get_fields_to_serialize")
         except TypeError as error:
-            raise self.wrong("get_fields_to_serialize", type(found).__name__, "fields") from error
-        return packed(given)
+            raise self.wrong("get_fields_to_serialize", type(result).__name__, "fields") from error
+        return packed(collection)
 
     def attach(self, context: IPluginResourceContext) -> Kind:
         """The result of `attach_to_context`."""
-        found = ask(self.where, self._run, "attach_to_context", context)
-        return self._another(found, "attach_to_context")
+        plugin = ask(self.where, self._run, "attach_to_context", context)
+        return self._another(plugin, "attach_to_context")
 
     def set_tactic(self, tactic: int) -> None:
         """By `set_tactic`."""

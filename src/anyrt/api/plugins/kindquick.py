@@ -18,8 +18,8 @@ from anyrt.core.formats import order, padded, splits
 
 def version3(plugin: IPluginV3, where: str) -> Version3:
     """A plug-in of version 3, by its core."""
-    found = Version3(plugin, where)
-    return Quick(plugin, where) if isinstance(found.core, IPluginV3QuickCore) else found
+    kind = Version3(plugin, where)
+    return Quick(plugin, where) if isinstance(kind.core, IPluginV3QuickCore) else kind
 
 
 class Quick(Version3):
@@ -27,14 +27,14 @@ class Quick(Version3):
 
     def __init__(self, plugin: object, where: str) -> None:
         Version3.__init__(self, plugin, where)
-        self._taken: Sequence[PluginTensorDesc] = ()
+        self._combinations: Sequence[PluginTensorDesc] = ()
         self._strides: tuple[list[list[int]], list[list[int]]] = ([], [])
 
     @property
     def outputs(self) -> int:
         """As `get_num_outputs` says."""
-        found = ask(self.where, self._build, "get_num_outputs")
-        return whole(self, "get_num_outputs", found, 1, MOST_OUTPUTS)
+        count = ask(self.where, self._build, "get_num_outputs")
+        return whole(self, "get_num_outputs", count, 1, MOST_OUTPUTS)
 
     @property
     def metadata(self) -> str:
@@ -48,26 +48,26 @@ class Quick(Version3):
 
     def types(self, inputs: list[DataType]) -> list[DataType]:
         """As `get_output_data_types` says."""
-        found = ask(self.where, self._build, "get_output_data_types", inputs, self.ranks)
-        return listed(self, "get_output_data_types", found, DataType, self.outputs)
+        types = ask(self.where, self._build, "get_output_data_types", inputs, self.ranks)
+        return listed(self, "get_output_data_types", types, DataType, self.outputs)
 
     def shapes(
         self, inputs: list[DimsExprs], elements: list[DimsExprs], build: IExprBuilder
     ) -> list[DimsExprs]:
         """As `get_output_shapes` says."""
-        found = ask(self.where, self._build, "get_output_shapes", inputs, elements, build, self.ranks)
-        return listed(self, "get_output_shapes", found, DimsExprs, self.outputs)
+        shapes = ask(self.where, self._build, "get_output_shapes", inputs, elements, build, self.ranks)
+        return listed(self, "get_output_shapes", shapes, DimsExprs, self.outputs)
 
     def supports(self, pos: int, in_out: Dynamic, inputs: int) -> bool:
         """As one of the combinations says, which are asked for with the first tensor."""
         if pos == 0:
             method = "get_supported_format_combinations"
-            found = ask(self.where, self._build, method, in_out, inputs)
-            self._taken = listed(self, method, found, PluginTensorDesc)
+            combinations = ask(self.where, self._build, method, in_out, inputs)
+            self._combinations = listed(self, method, combinations, PluginTensorDesc)
         count = len(in_out)
-        wanted = [(x.desc.type, x.desc.format) for x in in_out[: pos + 1]]
-        rows = (self._taken[k : k + pos + 1] for k in range(0, len(self._taken), count))
-        return any([(x.type, x.format) for x in row] == wanted for row in rows)
+        pairs = [(x.desc.type, x.desc.format) for x in in_out[: pos + 1]]
+        rows = (self._combinations[k : k + pos + 1] for k in range(0, len(self._combinations), count))
+        return any([(x.type, x.format) for x in row] == pairs for row in rows)
 
     def workspace(self, inp: Dynamic, out: Dynamic) -> int:
         """None."""

@@ -29,18 +29,18 @@ class Kind(ABC):
     """A plug-in of the layer `where`, for building and running."""
 
     limit = FORMATS
-    told: object = None  # the sizes that it was shown last
+    shown_sizes: object = None  # the sizes that it was shown last
 
     def __init__(self, plugin: object, where: str) -> None:
         self.plugin = plugin
         self.where = where
         self.ranks: list[int] = []  # of the inputs
 
-    # ---- who it is --------------------------------------------------------------------------------------
+    # ---- identity ---------------------------------------------------------------------------------------
 
     @property
     @abstractmethod
-    def who(self) -> tuple[str, str, str]:
+    def key(self) -> tuple[str, str, str]:
         """Name, version and namespace."""
 
     @property
@@ -91,7 +91,7 @@ class Kind(ABC):
         return -1
 
     @abstractmethod
-    def made(self) -> bytes:
+    def serialized(self) -> bytes:
         """What its creator makes it of again."""
 
     def clone(self) -> Kind:
@@ -129,11 +129,11 @@ class Kind(ABC):
         """The result of a method of the plug-in."""
         return ask(self.where, self.plugin, method, *args)
 
-    def told_by(self, owner: object, name: str, default: object = None) -> object:
+    def attribute(self, owner: object, name: str, default: object = None) -> object:
         """An attribute of the plug-in, or of a face of it, which may be computed."""
         called = f"{type(owner).__name__}.{name}"
-        found: object = asked(self.where, called, lambda: getattr(owner, name, default))
-        return found
+        value: object = asked(self.where, called, lambda: getattr(owner, name, default))
+        return value
 
     def wrong(self, method: str, got: str, wanted: str, do: str = "") -> PluginError:
         """The error for an answer that does not fit."""
@@ -153,38 +153,38 @@ def wrong(where: str, owner: object, method: str, got: str, wanted: str, do: str
     return PluginError("AR822", where, f"{got} from {type(owner).__name__}.{method}", wanted, do)
 
 
-def listed(kind: Kind, method: str, answer: object, of: type[T], count: int | None = None) -> list[T]:
+def listed(kind: Kind, method: str, result: object, of: type[T], count: int | None = None) -> list[T]:
     """An answer as a list of so many things of one type."""
-    if not isinstance(answer, Sequence) or isinstance(answer, str | bytes):
-        raise kind.wrong(method, type(answer).__name__, f"a list of {of.__name__}")
-    found: list[T] = []
-    for x in answer:
+    if not isinstance(result, Sequence) or isinstance(result, str | bytes):
+        raise kind.wrong(method, type(result).__name__, f"a list of {of.__name__}")
+    items: list[T] = []
+    for x in result:
         if not isinstance(x, of):
             raise kind.wrong(method, f"a list with {type(x).__name__}", f"a list of {of.__name__}")
-        found.append(x)
-    if count is not None and len(found) != count:
+        items.append(x)
+    if count is not None and len(items) != count:
         do = f"give one for each of {count} outputs, as num_outputs says"
-        raise kind.wrong(method, f"{len(found)} answers", f"{count}", do)
-    return found
+        raise kind.wrong(method, f"{len(items)} answers", f"{count}", do)
+    return items
 
 
-def whole(kind: Kind, method: str, answer: object, low: int, high: int) -> int:
+def whole(kind: Kind, method: str, result: object, low: int, high: int) -> int:
     """An answer as an int in a range."""
-    if answer is None:
-        answer = low if low >= 0 else -1
-    if isinstance(answer, bool) or not hasattr(answer, "__index__"):
-        raise kind.wrong(method, type(answer).__name__, "an int")
-    number = int(answer.__index__())
+    if result is None:
+        result = low if low >= 0 else -1
+    if isinstance(result, bool) or not hasattr(result, "__index__"):
+        raise kind.wrong(method, type(result).__name__, "an int")
+    number = int(result.__index__())
     if not low <= number <= high:
         raise kind.wrong(method, f"{number}", f"{low} to {high}")
     return number
 
 
-def claim(kind: Kind, method: str, answer: object) -> bool:
+def claim(kind: Kind, method: str, result: object) -> bool:
     """A result as a bool; the result of a NumPy comparison is one, too."""
-    if answer is None or isinstance(answer, str):
-        raise kind.wrong(method, type(answer).__name__, "a bool", "return True or False")
-    return bool(answer)
+    if result is None or isinstance(result, str):
+        raise kind.wrong(method, type(result).__name__, "a bool", "return True or False")
+    return bool(result)
 
 
 def text(x: object) -> str:

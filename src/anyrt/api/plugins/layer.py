@@ -61,12 +61,12 @@ class PluginState(LayerState):
             return values_of(plugin, self.name, values)
         floats = {v.dtype for v in values} & FLOATS
         wide = values if len(floats) < 2 else [_widened(v) for v in values]
-        made = values_of(plugin, self.name, wide)
-        return made if floats - {DataType.FLOAT} else [_widened(v) for v in made]
+        results = values_of(plugin, self.name, wide)
+        return results if floats - {DataType.FLOAT} else [_widened(v) for v in results]
 
-    def _converted(self, made: Sequence[Value]) -> tuple[Value, ...]:
+    def _converted(self, values: Sequence[Value]) -> tuple[Value, ...]:
         """The outputs in the requested types."""
-        pairs = zip(made, self.outputs, strict=True)
+        pairs = zip(values, self.outputs, strict=True)
         return tuple(convert(v, t.dtype or v.dtype) for v, t in pairs)
 
 
@@ -192,19 +192,19 @@ def add_plugin(
 
     Errors: AR822, other objects than these three; AR824, an exception in a function."""
     where = f"add_plugin ({user_line()})"
-    made: object = func
+    planned: object = func
     if not isinstance(func, tuple):
         if not callable(func):
             raise wrong_type("add_plugin: func", func, "what anyrt.plugin.op gives", "write op.space.name(x)")
-        made, error = tried(func, request_of(self, aot))
+        planned, error = tried(func, request_of(self, aot))
         if isinstance(error, WrongType | WrongValue):
             raise error
         if error is not None:
             raise failed(where, type_name(func), error) from error
-    if not isinstance(made, tuple) or len(made) != 3:
-        got = f"{type_name(made)} from what is added"
+    if not isinstance(planned, tuple) or len(planned) != 3:
+        got = f"{type_name(planned)} from what is added"
         raise PluginError("AR822", where, got, "a tuple of inputs, shape inputs and a plug-in")
-    return add_plugin_v3(self, *made)
+    return add_plugin_v3(self, *planned)
 
 
 def request_of(network: INetworkDefinition, aot: bool | None) -> Request:
@@ -218,11 +218,11 @@ def request_of(network: INetworkDefinition, aot: bool | None) -> Request:
     return Request.UNKNOWN
 
 
-def _tensors(network: NetworkState, where: str, given: object) -> list[TensorState]:
-    if not isinstance(given, Sequence) or isinstance(given, str):
-        raise wrong_type(where, given, "a list of ITensor", "write [tensor, ...]")
+def _tensors(network: NetworkState, where: str, argument: object) -> list[TensorState]:
+    if not isinstance(argument, Sequence) or isinstance(argument, str):
+        raise wrong_type(where, argument, "a list of ITensor", "write [tensor, ...]")
     method, _, name = where.partition(": ")
-    return [state_of(tensor(method, name, x, network)) for x in given]
+    return [state_of(tensor(method, name, x, network)) for x in argument]
 
 
 def _added(
@@ -234,7 +234,7 @@ def _added(
     shapes: list[TensorState],
 ) -> L:
     """A new layer of a plug-in, which has said its name and how many outputs it has."""
-    name, version, space = kind.who
+    name, version, space = kind.key
     slots = [Input(f"input{k}", EVERY) for k in range(len(inputs))]
     slots += [Input(f"shape{k}", EVERY, shape_values=True) for k in range(len(shapes))]
     outputs = tuple(f"output{k}" for k in range(kind.outputs))

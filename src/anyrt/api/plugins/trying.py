@@ -39,24 +39,24 @@ def interpreted(kind: Kind) -> Callable[[Plugin, tuple[Array, ...]], tuple[Array
 
 def run(kind: Kind, op: Plugin, args: Sequence[Array]) -> tuple[Array, ...]:
     """The results for stored operands; sizes of `op` are numbers."""
-    held = [_memory(x, t) for x, t in zip(args, op.sees, strict=False)]
-    told = op.sees[len(held) :]
-    made = [np.zeros(storage_bytes(t.dtype, _count(t.shape)), np.uint8) for t in op.outs]
-    for k, operand in enumerate(op.over):
-        if operand >= 0:
-            made[k][:] = held[operand]
-            held[operand] = made[k]
+    operands = [_memory(x, t) for x, t in zip(args, op.sees, strict=False)]
+    results = op.sees[len(operands) :]
+    buffers = [np.zeros(storage_bytes(t.dtype, _count(t.shape)), np.uint8) for t in op.outs]
+    for k, source in enumerate(op.over):
+        if source >= 0:
+            buffers[k][:] = operands[source]
+            operands[source] = buffers[k]
     descs = [described(t, _numbers(t)) for t in op.sees]
-    inp, out = descs[: len(held)], descs[len(held) :]
+    inp, out = descs[: len(operands)], descs[len(operands) :]
     kind.show(inp, out)
     room = np.zeros(op.workspace, np.uint8)
-    inputs, outputs = ([x.ctypes.data for x in side] for side in (held, made))
+    inputs, outputs = ([x.ctypes.data for x in side] for side in (operands, buffers))
     enqueue = kind.enqueue
     called = f"{type(kind.plugin).__name__}.enqueue"
-    given = (inp, out, inputs, outputs, room.ctypes.data, 0)
-    asked(kind.where, called, lambda: lending(enqueue, *given))
-    assert len(told) == len(made), f"{kind.where} tells of all its outputs"
-    return tuple(_array(x, replace(t, type=of)) for x, t, of in zip(made, told, op.outs, strict=True))
+    arguments = (inp, out, inputs, outputs, room.ctypes.data, 0)
+    asked(kind.where, called, lambda: lending(enqueue, *arguments))
+    assert len(results) == len(buffers), f"{kind.where} has a tensor for each output"
+    return tuple(_array(x, replace(t, type=of)) for x, t, of in zip(buffers, results, op.outs, strict=True))
 
 
 def _count(shape: Sequence[object]) -> int:
@@ -114,8 +114,8 @@ def _timed(kind: Kind, op: Plugin, args: Sequence[Array], tactic: int, timings: 
 
 
 def _key(kind: Kind, op: Plugin, tactic: int) -> str:
-    told = " ".join(f"{t.type} {t.format.name}" for t in op.sees)
-    text = f"plug-in {op.name} {op.version} {op.space} {kind.timing_id} {told} {tactic}"
+    tensors = " ".join(f"{t.type} {t.format.name}" for t in op.sees)
+    text = f"plug-in {op.name} {op.version} {op.space} {kind.timing_id} {tensors} {tactic}"
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
