@@ -57,9 +57,9 @@ class DimsExprs(Fixed):
     __slots__ = ("__weakref__", "_exprs")
 
     def __init__(self, arg0: DimsExprs | Iterable[IDimensionExpr] | int = ()) -> None:
-        given = [None] * _rank(arg0) if isinstance(arg0, int) else [_expr(x, "DimsExprs") for x in arg0]
-        _rank(len(given))
-        self._exprs: list[IDimensionExpr | None] = list(given)
+        sizes = [None] * _rank(arg0) if isinstance(arg0, int) else [_expr(x, "DimsExprs") for x in arg0]
+        _rank(len(sizes))
+        self._exprs: list[IDimensionExpr | None] = list(sizes)
 
     def __len__(self) -> int:
         return len(self._exprs)
@@ -68,8 +68,8 @@ class DimsExprs(Fixed):
         return (self[k] for k in range(len(self._exprs)))
 
     def __getitem__(self, arg0: int) -> IDimensionExpr:
-        found = self._exprs[arg0]
-        return nothing() if found is None else found  # which is not set
+        size = self._exprs[arg0]
+        return nothing() if size is None else size  # which is not set
 
     def __setitem__(self, arg0: int, arg1: IDimensionExpr) -> None:
         self._exprs[arg0] = _expr(arg1, "DimsExprs")
@@ -204,10 +204,10 @@ class ISymExprs(Fixed):
 
     @nbSymExprs.setter
     def nbSymExprs(self, count: int) -> None:
-        wanted = integer(count, "ISymExprs.nbSymExprs")
-        if wanted < 0:
-            raise WrongValue(ArgumentError("AR304", "ISymExprs.nbSymExprs", f"{wanted}", "0 or more"))
-        self._exprs = [*self._exprs, *[None] * wanted][:wanted]
+        length = integer(count, "ISymExprs.nbSymExprs")
+        if length < 0:
+            raise WrongValue(ArgumentError("AR304", "ISymExprs.nbSymExprs", f"{length}", "0 or more"))
+        self._exprs = [*self._exprs, *[None] * length][:length]
 
     def __len__(self) -> int:
         return len(self._exprs)
@@ -240,9 +240,9 @@ def sizes_of(dims: DimsExprs) -> list[IDimensionExpr | None]:
 
 def builder_of(name: str) -> IExprBuilder:
     """A builder for the layer of this name."""
-    made = IExprBuilder()
-    made._name = name
-    return made
+    builder = IExprBuilder()
+    builder._name = name
+    return builder
 
 
 def declared(builder: IExprBuilder) -> dict[int, Sym]:
@@ -250,7 +250,7 @@ def declared(builder: IExprBuilder) -> dict[int, Sym]:
     return builder._declared
 
 
-class _Launched:
+class _LaunchParameter:
     """One number of a launch: a size, or a number."""
 
     def __init__(self, doc: str) -> None:
@@ -260,31 +260,31 @@ class _Launched:
         self.name = name
 
     def __get__(self, owner: KernelLaunchParams | None, cls: type) -> object:
-        return self if owner is None else owner._given.get(self.name)
+        return self if owner is None else owner._values.get(self.name)
 
     def __set__(self, owner: KernelLaunchParams, value: ISymExpr | IDimensionExpr | int) -> None:
         if not isinstance(value, ISymExpr | IDimensionExpr | int):
             raise wrong_type(f"KernelLaunchParams.{self.name}", value, "an ISymExpr, a size or an int")
-        owner._given[self.name] = value
+        owner._values[self.name] = value
 
 
 @fold
 class KernelLaunchParams(Fixed):
     """How a kernel that was compiled ahead of time is launched: blocks, threads, and shared memory."""
 
-    __slots__ = ("__weakref__", "_given")
+    __slots__ = ("__weakref__", "_values")
 
-    grid_x = _Launched("Blocks along the first axis.")
-    grid_y = _Launched("Blocks along the second axis.")
-    grid_z = _Launched("Blocks along the third axis.")
-    block_x = _Launched("Threads of a block along the first axis.")
-    block_y = _Launched("Threads of a block along the second axis.")
-    block_z = _Launched("Threads of a block along the third axis.")
-    shared_mem = _Launched("Bytes of memory that the threads of a block share.")
+    grid_x = _LaunchParameter("Blocks along the first axis.")
+    grid_y = _LaunchParameter("Blocks along the second axis.")
+    grid_z = _LaunchParameter("Blocks along the third axis.")
+    block_x = _LaunchParameter("Threads of a block along the first axis.")
+    block_y = _LaunchParameter("Threads of a block along the second axis.")
+    block_z = _LaunchParameter("Threads of a block along the third axis.")
+    shared_mem = _LaunchParameter("Bytes of memory that the threads of a block share.")
 
     def __init__(self) -> None:
-        self._given: dict[str, object] = {}
+        self._values: dict[str, object] = {}
 
     @one_line
     def __repr__(self) -> str:
-        return f": {', '.join(name for name in LAUNCH if name in self._given) or 'nothing set'}"
+        return f": {', '.join(name for name in LAUNCH if name in self._values) or 'nothing set'}"

@@ -61,7 +61,7 @@ class PluginField(Fixed):
 
     `data` returns the elements as an array of the declared type; a buffer of another type is converted."""
 
-    __slots__ = ("__weakref__", "_given", "_name", "_size", "_type")
+    __slots__ = ("__weakref__", "_buffer", "_name", "_size", "_type")
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class PluginField(Fixed):
         data: ReadableBuffer | None = None,
         type: PluginFieldType = PluginFieldType.UNKNOWN,
     ) -> None:
-        self._given: Array | None = None
+        self._buffer: Array | None = None
         self._size = 0
         self.name = name
         self.type = type
@@ -120,28 +120,30 @@ class PluginField(Fixed):
 
     @data.setter
     def data(self, data: ReadableBuffer) -> None:
-        self._given = _array(data, f"PluginField {self._name!r}: data")
+        self._buffer = _array(data, f"PluginField {self._name!r}: data")
         self._size = self._elements().size
 
     def _elements(self) -> Array:
         """All that the buffer holds."""
-        given = self._given
-        if given is None:
+        buffer = self._buffer
+        if buffer is None:
             return np.empty(0, ELEMENTS.get(self._type, np.dtype(np.uint8)))
-        wanted = ELEMENTS.get(self._type)
-        if self._type is PluginFieldType.CHAR and given.dtype.kind in "SU":
-            text = "".join(x.decode() if isinstance(x, bytes) else str(x) for x in given.reshape(-1).tolist())
+        dtype = ELEMENTS.get(self._type)
+        if self._type is PluginFieldType.CHAR and buffer.dtype.kind in "SU":
+            text = "".join(
+                x.decode() if isinstance(x, bytes) else str(x) for x in buffer.reshape(-1).tolist()
+            )
             return np.frombuffer(text.encode(), np.int8)
-        if wanted is None or wanted == given.dtype:
-            return given.reshape(-1)
+        if dtype is None or dtype == buffer.dtype:
+            return buffer.reshape(-1)
         if (
-            given.dtype.itemsize != wanted.itemsize
-            and given.dtype.kind in NUMBERS
-            and given.dtype != np.uint8
+            buffer.dtype.itemsize != dtype.itemsize
+            and buffer.dtype.kind in NUMBERS
+            and buffer.dtype != np.uint8
         ):
-            return given.reshape(-1).astype(wanted)
-        raw = np.ascontiguousarray(given).reshape(-1).view(np.uint8)
-        return raw[: raw.size // wanted.itemsize * wanted.itemsize].view(wanted)
+            return buffer.reshape(-1).astype(dtype)
+        raw = np.ascontiguousarray(buffer).reshape(-1).view(np.uint8)
+        return raw[: raw.size // dtype.itemsize * dtype.itemsize].view(dtype)
 
     @one_line
     def __repr__(self) -> str:
@@ -154,13 +156,13 @@ def _array(data: object, where: str) -> Array:
         view = data if isinstance(data, np.ndarray | np.generic) else memoryview(data)  # type: ignore[arg-type]  # what has no buffer raises, as wanted
     except TypeError:
         raise wrong_type(where, data, "a buffer: an array or bytes") from None
-    found = np.asarray(view)
-    return found if found.dtype.isnative else found.astype(found.dtype.newbyteorder("="))
+    array = np.asarray(view)
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def buffer_of(field: PluginField) -> Array | None:
     """The data as it was given, of whatever type; None without data."""
-    return field._given
+    return field._buffer
 
 
 @fold
@@ -206,8 +208,8 @@ class PluginFieldCollection(Fixed):
     @overload
     def __getitem__(self, arg0: slice) -> PluginFieldCollection: ...
     def __getitem__(self, arg0: int | slice) -> PluginField | PluginFieldCollection:
-        found = self._items[arg0]
-        return PluginFieldCollection(found) if isinstance(found, list) else found
+        selected = self._items[arg0]
+        return PluginFieldCollection(selected) if isinstance(selected, list) else selected
 
     def __setitem__(
         self, arg0: int | slice, arg1: PluginField | PluginFieldCollection | Iterable[PluginField]
@@ -254,17 +256,17 @@ class PluginFieldCollection_(Fixed):
 Fields = PluginFieldCollection | PluginFieldCollection_ | list[PluginField] | tuple[PluginField, ...]
 
 
-def fields(given: object, where: str) -> PluginFieldCollection_:
+def fields(argument: object, where: str) -> PluginFieldCollection_:
     """A collection of fields from an argument; an empty one for None, TypeError for anything else."""
-    if isinstance(given, PluginFieldCollection_):
-        return given
-    if given is None:
+    if isinstance(argument, PluginFieldCollection_):
+        return argument
+    if argument is None:
         return PluginFieldCollection_(PluginFieldCollection())
-    if isinstance(given, PluginFieldCollection | list | tuple):
-        return PluginFieldCollection_(PluginFieldCollection(given))
-    raise wrong_type(where, given, "a PluginFieldCollection")
+    if isinstance(argument, PluginFieldCollection | list | tuple):
+        return PluginFieldCollection_(PluginFieldCollection(argument))
+    raise wrong_type(where, argument, "a PluginFieldCollection")
 
 
-def listed(given: object, where: str) -> tuple[PluginField, ...]:
+def listed(argument: object, where: str) -> tuple[PluginField, ...]:
     """The fields of what stands for a collection of them; TypeError for anything else."""
-    return fields(given, where)._items
+    return fields(argument, where)._items

@@ -15,10 +15,10 @@ from anyrt.prims.plugin import Plugin
 
 def lender(view: NetworkView, expansion: Expansion, output: TensorView) -> TensorView | None:
     """The input of the network in whose memory `output` may lie; None where there is none."""
-    found: TensorView | None = output
-    while found is not None and found.maker is not None:
-        found = _written_over(view, expansion, found)
-    return None if found is output else found
+    tensor: TensorView | None = output
+    while tensor is not None and tensor.maker is not None:
+        tensor = _written_over(view, expansion, tensor)
+    return None if tensor is output else tensor
 
 
 def _written_over(view: NetworkView, expansion: Expansion, tensor: TensorView) -> TensorView | None:

@@ -26,7 +26,7 @@ from anyrt.api.plugins.native import creators
 from anyrt.api.plugins.table import ENTRY
 from anyrt.core.errors import PluginError
 
-THEIRS: Final = re.compile(
+NVIDIA: Final = re.compile(
     r"lib(nvinfer|nvonnxparser|nvparsers|cuda|cudart|cudnn|cublas|nvrtc)[\w.-]*\.so[\d.]*"
 )
 INSTEAD: Final = (
@@ -52,7 +52,7 @@ class Opened(ctypes.CDLL):
 def load(path: str) -> Library:
     """The creators of a file; PluginError AR826 for one that has none."""
     name = Path(path).name
-    if THEIRS.fullmatch(name):
+    if NVIDIA.fullmatch(name):
         do = "register your own creators in Python or C; the standard plug-ins need no library"
         raise PluginError("AR826", path, "a library of NVIDIA", "a library for this machine", do)
     if not os.path.isfile(path):  # which names of any length can be asked of
@@ -82,16 +82,16 @@ def _of_table(path: str) -> Library:
 
 def _of_python(path: str) -> Library:
     module = _run(path)
-    kinds = [
+    classes = [
         x
         for _, x in inspect.getmembers(module, inspect.isclass)
         if issubclass(x, IPluginCreatorInterface) and x.__module__ == module.__name__
     ]
-    if not kinds:
+    if not classes:
         do = "define a class that derives from trt.IPluginCreatorV3One"
         raise PluginError("AR826", path, "no creator class", "at least one", do)
-    made = (asked(path, f"{kind.__name__}()", kind) for kind in kinds)
-    return Library(path, tuple(made), module)
+    instances = (asked(path, f"{cls.__name__}()", cls) for cls in classes)
+    return Library(path, tuple(instances), module)
 
 
 def _run(path: str) -> ModuleType:

@@ -41,8 +41,8 @@ TYPES = {ELEMENTS[kind]: kind for kind in NUMBERS}
 
 def creator_of(name: Name) -> Creator | None:
     """The creator of the plug-in of that name; None where none is registered."""
-    found = the_registry().get_creator(*name)
-    return found if isinstance(found, Creator) else None
+    creator = the_registry().get_creator(*name)
+    return creator if isinstance(creator, Creator) else None
 
 
 def without_creator(names: Iterable[Name]) -> set[Name]:
@@ -75,35 +75,35 @@ def plugin_layers(
 
     Errors: AR901, a value that no field can be; AR822, another object than a plug-in; AR824, an exception in
     the creator."""
-    given = [_field(layers.where, name, value) for name, value in values.items()]
-    made = _made(layers, creator, PluginFieldCollection_(PluginFieldCollection(given)), aot)
+    fields = [_field(layers.where, name, value) for name, value in values.items()]
+    plugin = _create(layers, creator, PluginFieldCollection_(PluginFieldCollection(fields)), aot)
     network: Any = layers.network  # whose methods are found by name
-    if isinstance(made, IPluginV3):
+    if isinstance(plugin, IPluginV3):
         places = {k % max(len(inputs), 1) for k in shapes}
         parts = [[x.it for k, x in enumerate(inputs) if (k in places) is of] for of in (False, True)]
-        layer = network.add_plugin_v3(*parts, made)
+        layer = network.add_plugin_v3(*parts, plugin)
     else:
-        layer = network.add_plugin_v2([x.it for x in inputs], made)
+        layer = network.add_plugin_v2([x.it for x in inputs], plugin)
     layers.give_name(layer)
     return layers.outputs(layer)
 
 
-def _made(layers: Layers, creator: Creator, given: PluginFieldCollection_, aot: bool | None) -> object:
+def _create(layers: Layers, creator: Creator, fields: PluginFieldCollection_, aot: bool | None) -> object:
     """The plug-in that a creator makes of fields."""
     name, phase = layers.where, TensorRTPhase.BUILD
     match creator:
         case IPluginCreator():
-            made = ask(name, creator, "create_plugin", name, given)
+            plugin = ask(name, creator, "create_plugin", name, fields)
         case IPluginCreatorV3One():
-            made = ask(name, creator, "create_plugin", name, given, phase)
+            plugin = ask(name, creator, "create_plugin", name, fields, phase)
         case _:
-            space, kind = str(creator.plugin_namespace), request_of(layers.network, aot)
-            made = ask(name, creator, "create_plugin", name, space, given, phase, kind)
-    wanted = IPluginV2 if isinstance(creator, IPluginCreator) else IPluginV3
-    if not isinstance(made, wanted):
-        got = f"{type(made).__name__} from {type(creator).__name__}.create_plugin"
-        raise PluginError("AR822", name, got, f"an {wanted.__name__}")
-    return made
+            space, request = str(creator.plugin_namespace), request_of(layers.network, aot)
+            plugin = ask(name, creator, "create_plugin", name, space, fields, phase, request)
+    base = IPluginV2 if isinstance(creator, IPluginCreator) else IPluginV3
+    if not isinstance(plugin, base):
+        got = f"{type(plugin).__name__} from {type(creator).__name__}.create_plugin"
+        raise PluginError("AR822", name, got, f"an {base.__name__}")
+    return plugin
 
 
 def restored_layers(layers: Layers, name: Name, inputs: Sequence[Tensor], data: bytes) -> list[Tensor]:
@@ -113,34 +113,34 @@ def restored_layers(layers: Layers, name: Name, inputs: Sequence[Tensor], data: 
     if not isinstance(creator, IPluginCreator):
         got, do = f"plug-in {name[0]!r}, version {name[1]!r}", "register its creator before"
         raise PluginError("AR823", layers.where, got, "one with a creator of version 2", do)
-    made = ask(layers.where, creator, "deserialize_plugin", layers.where, data)
+    plugin = ask(layers.where, creator, "deserialize_plugin", layers.where, data)
     network: Any = layers.network  # as above
-    layer = network.add_plugin_v2([x.it for x in inputs], made)
+    layer = network.add_plugin_v2([x.it for x in inputs], plugin)
     layers.give_name(layer)
     return layers.outputs(layer)
 
 
 def _field(where: str, name: str, value: object) -> PluginField:
     """A value as a field."""
-    found: tuple[memoryview | bytes, PluginFieldType | None]
+    content: tuple[memoryview | bytes, PluginFieldType | None]
     if isinstance(value, np.ndarray):
         array = np.ascontiguousarray(value).reshape(-1)
-        found, got = (array.data, TYPES.get(array.dtype)), f"a tensor of {array.dtype}"
+        content, got = (array.data, TYPES.get(array.dtype)), f"a tensor of {array.dtype}"
     else:
-        found, got = _data(value), f"a {type(value).__name__}"
-    if found[1] is None:
+        content, got = _data(value), f"a {type(value).__name__}"
+    if content[1] is None:
         raise NotSupportedError("AR901", where, f"attribute {name}, {got}", "numbers or text, for a field")
-    return PluginField(name, found[0], found[1])
+    return PluginField(name, content[0], content[1])
 
 
 def _data(value: object) -> tuple[memoryview | bytes, PluginFieldType | None]:
     """What a field holds, and its type, None for what no field can be. Texts end with a zero, as in C."""
-    held = list(value) if isinstance(value, list | tuple) else [value]
-    texts = [x + b"\0" for x in held if isinstance(x, bytes)]
-    if texts and len(texts) == len(held):
+    elements = list(value) if isinstance(value, list | tuple) else [value]
+    texts = [x + b"\0" for x in elements if isinstance(x, bytes)]
+    if texts and len(texts) == len(elements):
         return b"".join(texts), P.CHAR
-    if all(isinstance(x, int) for x in held):
-        return np.array(held, np.int32).data, P.INT32
-    if all(isinstance(x, float) for x in held):
-        return np.array(held, np.float32).data, P.FLOAT32
+    if all(isinstance(x, int) for x in elements):
+        return np.array(elements, np.int32).data, P.INT32
+    if all(isinstance(x, float) for x in elements):
+        return np.array(elements, np.float32).data, P.FLOAT32
     return b"", None

@@ -91,36 +91,36 @@ class NativeCreator(IPluginCreatorV3One):
         self.name, self.plugin_version = _text(kind.name), _text(kind.version)
         self.plugin_namespace = _text(kind.space)
         # Messages name plug-ins by their classes.
-        self.made_as = new_class(self.name, (NativePlugin,), {}, lambda body: body.update(__slots__=()))
-        told = [kind.fields[k] for k in range(kind.field_count if kind.fields else 0)]
+        self.plugin_class = new_class(self.name, (NativePlugin,), {}, lambda body: body.update(__slots__=()))
+        fields = [kind.fields[k] for k in range(kind.field_count if kind.fields else 0)]
         self.field_names = PluginFieldCollection(
-            [PluginField(_text(f.name), None, _field_type(f.type, path)) for f in told]
+            [PluginField(_text(f.name), None, _field_type(f.type, path)) for f in fields]
         )
 
     def create_plugin(
         self, name: str, field_collection: PluginFieldCollection_, phase: TensorRTPhase
     ) -> NativePlugin:
         """A plug-in of these fields, or from its serialized form."""
-        given = [field_collection[k] for k in range(len(field_collection))]
+        fields = [field_collection[k] for k in range(len(field_collection))]
         if phase is TensorRTPhase.RUNTIME and self.kind.restore:
-            return self.restored(given[0].data.tobytes() if given else b"")
-        return self.created(given)
+            return self.restored(fields[0].data.tobytes() if fields else b"")
+        return self.created(fields)
 
-    def created(self, given: Sequence[PluginField]) -> NativePlugin:
+    def created(self, fields: Sequence[PluginField]) -> NativePlugin:
         """A plug-in of fields."""
-        fields = unpacked(packed([*given]), self.path)
-        kept = [fields[k] for k in range(len(fields))]
-        data = [np.ascontiguousarray(f.data) for f in kept]
-        rows = (Field * len(kept))(
+        copies = unpacked(packed([*fields]), self.path)
+        own = [copies[k] for k in range(len(copies))]
+        data = [np.ascontiguousarray(f.data) for f in own]
+        rows = (Field * len(own))(
             *(
                 Field(f.name.encode(), x.ctypes.data, int(f.type), f.size)
-                for f, x in zip(kept, data, strict=True)
+                for f, x in zip(own, data, strict=True)
             )
         )
-        address = self.kind.create(rows, len(kept))
+        address = self.kind.create(rows, len(own))
         if not address:
             raise self.failed("create", "no plug-in", None)
-        return self._plugin(address, kept)
+        return self._plugin(address, own)
 
     def restored(self, data: bytes) -> NativePlugin:
         """A plug-in from its serialized form."""
@@ -129,18 +129,18 @@ class NativeCreator(IPluginCreatorV3One):
             raise self.failed("restore", "no plug-in", None)
         return self._plugin(address, [])
 
-    def _plugin(self, address: int, given: list[PluginField]) -> NativePlugin:
-        made = self.made_as(self, address, given)
-        assert isinstance(made, NativePlugin), "made as one"
-        return made
+    def _plugin(self, address: int, fields: list[PluginField]) -> NativePlugin:
+        plugin = self.plugin_class(self, address, fields)
+        assert isinstance(plugin, NativePlugin), "plugin_class derives from it"
+        return plugin
 
     def failed(self, function: str, got: str, plugin: int | None) -> PluginError:
         """The error for a failed call, with the library's own message."""
-        said = self.kind.error(plugin) if self.kind.error else None
-        text = f"{got}: {_text(said)}" if said else got
+        message = self.kind.error(plugin) if self.kind.error else None
+        text = f"{got}: {_text(message)}" if message else got
         do = (
             "see the message of the library"
-            if said
+            if message
             else "define an error function in the library, which explains the failure"
         )
         where = f"{self.name}.{function} ({self.path})"
@@ -152,10 +152,10 @@ class NativePlugin(IPluginV3, IPluginV3OneCore, IPluginV3OneBuildV2, IPluginV3On
 
     __slots__ = ()
 
-    def __init__(self, creator: NativeCreator, address: int, given: list[PluginField]) -> None:
+    def __init__(self, creator: NativeCreator, address: int, fields: list[PluginField]) -> None:
         for base in (IPluginV3, IPluginV3OneCore, IPluginV3OneBuildV2, IPluginV3OneRuntime):
             base.__init__(self)
-        self.creator, self.kind, self.given = creator, creator.kind, given
+        self.creator, self.kind, self.fields = creator, creator.kind, fields
         self.address = ctypes.c_void_p(address)
         self.known: tuple[object, object] = (None, None)
         self.tensors: tuple[object, int, object, int] = (None, 0, None, 0)
@@ -175,7 +175,7 @@ class NativePlugin(IPluginV3, IPluginV3OneCore, IPluginV3OneBuildV2, IPluginV3On
         """Another one, made as that of a plan is."""
         if self.kind.restore:
             return self.creator.restored(self._written())
-        return self.creator.created(self.given)
+        return self.creator.created(self.fields)
 
     def attach_to_context(self, resource_context: IPluginResourceContext) -> NativePlugin:
         """A clone."""
@@ -184,7 +184,7 @@ class NativePlugin(IPluginV3, IPluginV3OneCore, IPluginV3OneBuildV2, IPluginV3On
     def get_fields_to_serialize(self) -> PluginFieldCollection:
         """What `serialize` writes, or the fields that it was created of."""
         if not self.kind.serialize:
-            return PluginFieldCollection(self.given)
+            return PluginFieldCollection(self.fields)
         return PluginFieldCollection([PluginField("data", self._written(), PluginFieldType.INT8)])
 
     def _written(self) -> bytes:
@@ -200,30 +200,30 @@ class NativePlugin(IPluginV3, IPluginV3OneCore, IPluginV3OneBuildV2, IPluginV3On
     def get_output_data_types(self, input_types: list[DataType]) -> list[DataType]:
         """As `output_types` says."""
         count = self.num_outputs
-        given = (ctypes.c_int32 * len(input_types))(*map(int, input_types))
-        made = (ctypes.c_int32 * count)(*[-1] * count)
-        self._done("output_types", given, len(input_types), made, count)
-        for number in made:
+        types = (ctypes.c_int32 * len(input_types))(*map(int, input_types))
+        outputs = (ctypes.c_int32 * count)(*[-1] * count)
+        self._done("output_types", types, len(input_types), outputs, count)
+        for number in outputs:
             if number not in DataType._value2member_map_:
                 raise self._failed("output_types", f"type {number}")
-        return [DataType(number) for number in made]
+        return [DataType(number) for number in outputs]
 
     def get_output_shapes(
         self, inputs: list[DimsExprs], shape_inputs: list[DimsExprs], expr_builder: IExprBuilder
     ) -> list[DimsExprs]:
         """As `output_shapes` says of numbered sizes."""
         numbered = Numbered(expr_builder)
-        given = (Shape * len(inputs))(*(numbered.shape(x) for x in inputs))
+        shapes = (Shape * len(inputs))(*(numbered.shape(x) for x in inputs))
         values = [numbered.add(x) for row in shape_inputs for x in row]
-        made = (Shape * self.num_outputs)()
+        outputs = (Shape * self.num_outputs)()
         row = (ctypes.c_int32 * len(values))(*values)
-        args = (ctypes.byref(numbered.table), given, len(inputs), row, len(values), made, len(made))
+        args = (ctypes.byref(numbered.table), shapes, len(inputs), row, len(values), outputs, len(outputs))
         status = self.kind.output_shapes(self.address, *args)
         if numbered.raised is not None:
             raise numbered.raised
         if status:
             raise self._failed("output_shapes", f"status {status}")
-        return [self._exprs(x, numbered) for x in made]
+        return [self._exprs(x, numbered) for x in outputs]
 
     def _exprs(self, shape: Shape, numbered: Numbered) -> DimsExprs:
         if not 0 <= shape.rank <= len(shape.dims):
@@ -242,10 +242,10 @@ class NativePlugin(IPluginV3, IPluginV3OneCore, IPluginV3OneBuildV2, IPluginV3On
         if not self.kind.supports:
             return (mine.type, mine.format) == (DataType.FLOAT, TensorFormat.LINEAR)
         tensors = _tensors([x.desc for x in in_out])
-        found = self.kind.supports(self.address, pos, tensors, num_inputs, len(in_out) - num_inputs)
-        if found not in (0, 1):
-            raise self._failed("supports", f"{found}")
-        return bool(found)
+        answer = self.kind.supports(self.address, pos, tensors, num_inputs, len(in_out) - num_inputs)
+        if answer not in (0, 1):
+            raise self._failed("supports", f"{answer}")
+        return bool(answer)
 
     def get_aliased_input(self, output_index: int) -> int:
         """As `aliased` says."""
@@ -259,20 +259,20 @@ class NativePlugin(IPluginV3, IPluginV3OneCore, IPluginV3OneBuildV2, IPluginV3On
             return 0
         most = ([_at_most(x) for x in side] for side in (inp, out))
         first, second = map(_tensors, most)
-        found: int = self.kind.workspace(self.address, first, len(inp), second, len(out))
-        if found < 0:
-            raise self._failed("workspace", f"{found} bytes")
-        return found
+        nbytes: int = self.kind.workspace(self.address, first, len(inp), second, len(out))
+        if nbytes < 0:
+            raise self._failed("workspace", f"{nbytes} bytes")
+        return nbytes
 
     def get_valid_tactics(self) -> list[int]:
         """As `tactics` says."""
         count = self.kind.tactics(self.address, None, 0) if self.kind.tactics else 0
         if not 0 <= count <= MOST_TACTICS:
             raise self._failed("tactics", f"{count} tactics")
-        made = (ctypes.c_int32 * count)()
-        if count and (again := self.kind.tactics(self.address, made, count)) != count:
+        tactics = (ctypes.c_int32 * count)()
+        if count and (again := self.kind.tactics(self.address, tactics, count)) != count:
             raise self._failed("tactics", f"{again} tactics, after {count} before")
-        return [*made]
+        return [*tactics]
 
     def set_tactic(self, tactic: int) -> None:
         """By `choose`."""
@@ -330,29 +330,31 @@ class Numbered:
 
     def shape(self, dims: DimsExprs) -> Shape:
         """Sizes as numbers."""
-        made = Shape(len(dims))
+        shape = Shape(len(dims))
         for k, size in enumerate(dims):
-            made.dims[k] = self.add(size)
-        return made
+            shape.dims[k] = self.add(size)
+        return shape
 
     def _constant(self, builder: int | None, value: int) -> int:
         return self.add(self.build.constant(value))
 
     def _operation(self, builder: int | None, operation: int, a: int, b: int) -> int:
-        return self._made(
+        return self._number(
             lambda: self.build.operation(DimensionOperation(operation), self._size(a), self._size(b))
         )
 
     def _declare(self, builder: int | None, output: int, usual: int, most: int) -> int:
-        return self._made(lambda: self.build.declare_size_tensor(output, self._size(usual), self._size(most)))
+        return self._number(
+            lambda: self.build.declare_size_tensor(output, self._size(usual), self._size(most))
+        )
 
-    def _made(self, call: Callable[[], IDimensionExpr]) -> int:
+    def _number(self, call: Callable[[], IDimensionExpr]) -> int:
         """The number of the new expression; −1 after an exception."""
-        made, error = tried(call)
-        if made is None:
+        expr, error = tried(call)
+        if expr is None:
             self.raised = self.raised or error
             return -1
-        return self.add(made)
+        return self.add(expr)
 
     def _size(self, number: int) -> IDimensionExpr:
         if not 0 <= number < len(self.sizes):
@@ -362,14 +364,14 @@ class Numbered:
 
 
 def _tensors(descs: Sequence[PluginTensorDesc]) -> ctypes.Array[Tensor]:
-    made = (Tensor.of([*x.dims], int(x.type), int(x.format), x.scale) for x in descs)
-    return (Tensor * len(descs))(*made)
+    tensors = (Tensor.of([*x.dims], int(x.type), int(x.format), x.scale) for x in descs)
+    return (Tensor * len(descs))(*tensors)
 
 
 def _at_most(x: DynamicPluginTensorDesc) -> PluginTensorDesc:
-    made = PluginTensorDesc()
-    made.dims, made.type, made.format, made.scale = x.max, x.desc.type, x.desc.format, x.desc.scale
-    return made
+    desc = PluginTensorDesc()
+    desc.dims, desc.type, desc.format, desc.scale = x.max, x.desc.type, x.desc.format, x.desc.scale
+    return desc
 
 
 def _field_type(number: int, path: str) -> PluginFieldType:

@@ -107,10 +107,10 @@ class IPluginRegistry(Reporting):
         key = (*_who(creator), namespace)
         where = f"register_creator({shown(key)})"
         with self._lock:
-            found = self._creators.get(key)
-            if found is creator:
+            registered = self._creators.get(key)
+            if registered is creator:
                 return True
-            if found is not None:
+            if registered is not None:
                 raise _taken(where, creator)
             if _namespace(creator) != namespace:
                 called = f"{type(creator).__name__}.plugin_namespace"
@@ -148,8 +148,8 @@ class IPluginRegistry(Reporting):
         self, type: str, version: str, plugin_namespace: str = ""
     ) -> IPluginCreator | None:
         """The same among creators of plug-ins of version 2."""
-        found = self.get_creator(type, version, plugin_namespace)
-        return found if isinstance(found, IPluginCreator) else nothing()
+        creator = self.get_creator(type, version, plugin_namespace)
+        return creator if isinstance(creator, IPluginCreator) else nothing()
 
     @quiet(None)
     def load_library(self, plugin_path: str) -> Library:
@@ -232,7 +232,7 @@ def _text(x: object, where: str) -> str:
     return checked_text(str(x), where)
 
 
-def _told(creator: object, name: str) -> str:
+def _attribute(creator: object, name: str) -> str:
     """An attribute of a creator, which may be computed."""
     kind = type(creator).__name__
     return checked_text(str(asked(kind, f"{kind}.{name}", lambda: getattr(creator, name, ""))), kind)
@@ -240,7 +240,7 @@ def _told(creator: object, name: str) -> str:
 
 def _who(creator: object) -> tuple[str, str]:
     """Name and version of a creator."""
-    name, version = (_told(creator, x) for x in ("name", "plugin_version"))
+    name, version = (_attribute(creator, x) for x in ("name", "plugin_version"))
     if not name:
         do = "set self.name and self.plugin_version in its __init__"
         raise PluginError("AR822", type(creator).__name__, "no name", "a name", do)
@@ -255,7 +255,7 @@ def _taken(where: str, creator: object) -> PluginError:
 
 
 def _namespace(creator: object) -> str:
-    return _told(creator, "plugin_namespace")
+    return _attribute(creator, "plugin_namespace")
 
 
 def shown(key: Key) -> str:

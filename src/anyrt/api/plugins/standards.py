@@ -31,7 +31,7 @@ from anyrt.api.plugins.field import (
 from anyrt.api.plugins.registry import the_registry
 from anyrt.api.plugins.standard import STANDARD
 from anyrt.api.plugins.standard._part import composed
-from anyrt.api.plugins.standard._record import Given, Standard
+from anyrt.api.plugins.standard._record import FieldValue, Standard
 from anyrt.api.plugins.v2 import IPluginV2DynamicExt
 from anyrt.api.plugins.v3 import (
     IPluginV3,
@@ -53,8 +53,8 @@ class Composition:
 
     standard: Standard
     version: str
-    given: tuple[PluginField, ...]
-    values: Mapping[str, Given]
+    fields: tuple[PluginField, ...]
+    values: Mapping[str, FieldValue]
 
     def expand(self, name: str, inputs: Sequence[Value]) -> tuple[Value, ...]:
         """The values of the outputs of a layer called `name`."""
@@ -64,39 +64,39 @@ class Composition:
 class StandardV2(IPluginV2DynamicExt, Composed):
     """A standard plug-in of version 2."""
 
-    def __init__(self, made: Composition) -> None:
+    def __init__(self, composition: Composition) -> None:
         IPluginV2DynamicExt.__init__(self)
-        self._made = made
-        self.plugin_type, self.plugin_version = made.standard.name, made.version
-        self.num_outputs = made.standard.made_of(made.values)
+        self._composition = composition
+        self.plugin_type, self.plugin_version = composition.standard.name, composition.version
+        self.num_outputs = composition.standard.output_count(composition.values)
 
     def _composed(self, name: str, inputs: Sequence[Value]) -> tuple[Value, ...]:
-        return self._made.expand(name, inputs)
+        return self._composition.expand(name, inputs)
 
     def clone(self) -> StandardV2:
         """Another one with the same fields."""
-        made = StandardV2(self._made)
-        made.plugin_namespace = self.plugin_namespace
-        return made
+        plugin = StandardV2(self._composition)
+        plugin.plugin_namespace = self.plugin_namespace
+        return plugin
 
     def serialize(self) -> bytes:
         """Its fields as text."""
-        told = [[f.name, f.type.name, f.data.tolist()] for f in self._made.given]
-        return json.dumps(told).encode()
+        rows = [[f.name, f.type.name, f.data.tolist()] for f in self._composition.fields]
+        return json.dumps(rows).encode()
 
 
 class StandardV3(IPluginV3, IPluginV3OneCore, IPluginV3OneBuild, IPluginV3OneRuntime, Composed):
     """A standard plug-in of version 3."""
 
-    def __init__(self, made: Composition) -> None:
+    def __init__(self, composition: Composition) -> None:
         for base in (IPluginV3, IPluginV3OneCore, IPluginV3OneBuild, IPluginV3OneRuntime):
             base.__init__(self)
-        self._made = made
-        self.plugin_name, self.plugin_version = made.standard.name, made.version
-        self.num_outputs = made.standard.made_of(made.values)
+        self._composition = composition
+        self.plugin_name, self.plugin_version = composition.standard.name, composition.version
+        self.num_outputs = composition.standard.output_count(composition.values)
 
     def _composed(self, name: str, inputs: Sequence[Value]) -> tuple[Value, ...]:
-        return self._made.expand(name, inputs)
+        return self._composition.expand(name, inputs)
 
     def get_capability_interface(self, type: PluginCapabilityType) -> object:
         """The plug-in itself."""
@@ -104,13 +104,13 @@ class StandardV3(IPluginV3, IPluginV3OneCore, IPluginV3OneBuild, IPluginV3OneRun
 
     def clone(self) -> StandardV3:
         """Another one with the same fields."""
-        made = StandardV3(self._made)
-        made.plugin_namespace = self.plugin_namespace
-        return made
+        plugin = StandardV3(self._composition)
+        plugin.plugin_namespace = self.plugin_namespace
+        return plugin
 
     def get_fields_to_serialize(self) -> PluginFieldCollection:
         """The fields that it was made of."""
-        return PluginFieldCollection(self._made.given)
+        return PluginFieldCollection(self._composition.fields)
 
 
 class CreatorV2(IPluginCreator):
@@ -127,18 +127,18 @@ class CreatorV2(IPluginCreator):
         """A plug-in of these fields.
 
         Errors: AR823, an unknown field; AR822, a missing field; AR304, a wrong type or value."""
-        given = listed(field_collection, "create_plugin: field_collection")
-        return self._plugin(given)
+        fields = listed(field_collection, "create_plugin: field_collection")
+        return self._plugin(fields)
 
     @quiet(None)
     def deserialize_plugin(self, name: str, serialized_plugin: ReadableBuffer) -> StandardV2:
         """A plug-in of what one has written; AR822 for what none has."""
         return self._plugin(_fields(bytes(serialized_plugin), self.name))
 
-    def _plugin(self, given: Sequence[PluginField]) -> StandardV2:
-        made = StandardV2(_made(self._standard, self.plugin_version, given))
-        made.plugin_namespace = self.plugin_namespace
-        return made
+    def _plugin(self, fields: Sequence[PluginField]) -> StandardV2:
+        plugin = StandardV2(_composition(self._standard, self.plugin_version, fields))
+        plugin.plugin_namespace = self.plugin_namespace
+        return plugin
 
 
 class CreatorV3(IPluginCreatorV3One):
@@ -157,27 +157,27 @@ class CreatorV3(IPluginCreatorV3One):
         """A plug-in of these fields.
 
         Errors: AR823, an unknown field; AR822, a missing field; AR304, a wrong type or value."""
-        given = listed(field_collection, "create_plugin: field_collection")
-        made = StandardV3(_made(self._standard, self.plugin_version, given))
-        made.plugin_namespace = self.plugin_namespace
-        return made
+        fields = listed(field_collection, "create_plugin: field_collection")
+        plugin = StandardV3(_composition(self._standard, self.plugin_version, fields))
+        plugin.plugin_namespace = self.plugin_namespace
+        return plugin
 
 
-def _made(standard: Standard, version: str, given: Sequence[PluginField]) -> Composition:
-    return Composition(standard, version, tuple(given), standard.read(given))
+def _composition(standard: Standard, version: str, fields: Sequence[PluginField]) -> Composition:
+    return Composition(standard, version, tuple(fields), standard.read(fields))
 
 
 def _names(standard: Standard) -> PluginFieldCollection_:
     """The fields that a plug-in takes, without data."""
-    made = [PluginField(f.name, None, f.types[0]) for f in standard.fields]
-    return PluginFieldCollection_(PluginFieldCollection(made))
+    fields = [PluginField(f.name, None, f.types[0]) for f in standard.fields]
+    return PluginFieldCollection_(PluginFieldCollection(fields))
 
 
 def _fields(data: bytes, where: str) -> list[PluginField]:
     """The fields that `serialize` wrote."""
     try:
-        told = json.loads(data)
-        return [PluginField(name, _bytes(values, kind), PluginFieldType[kind]) for name, kind, values in told]
+        rows = json.loads(data)
+        return [PluginField(name, _bytes(values, kind), PluginFieldType[kind]) for name, kind, values in rows]
     except (ValueError, TypeError, KeyError) as error:
         got, wanted = f"{type(error).__name__}: {error}", "the result of its serialize method"
         raise PluginError("AR822", where, got, wanted, "pass the serialized bytes unchanged") from None

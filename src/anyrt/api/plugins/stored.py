@@ -38,14 +38,16 @@ def unpacked(data: bytes, where: str) -> PluginFieldCollection_:
     if len(data) < HEAD.size or HEAD.size + HEAD.unpack_from(data)[0] > len(data):
         raise PlanError("AR605", where, f"{len(data)} bytes of fields", "a list of fields")
     at = HEAD.size + HEAD.unpack_from(data)[0]
-    made = list[PluginField]()
+    fields = list[PluginField]()
     for row in Reader(load(data[HEAD.size : at], where, MOST), where).items(MOST):
         name, kind, size, nbytes = row.exactly(4)
         if kind.text() not in PluginFieldType.__members__:
             raise kind.error(repr(kind.text()[:40]), "a type of fields")
         count = nbytes.integer(0, len(data) - at)
-        made.append(PluginField(name.text(), bytearray(data[at : at + count]), PluginFieldType[kind.text()]))
+        fields.append(
+            PluginField(name.text(), bytearray(data[at : at + count]), PluginFieldType[kind.text()])
+        )
         at += count
-        if size.integer(0, made[-1].size) != made[-1].size:
-            made[-1].size = size.integer()
-    return PluginFieldCollection_(PluginFieldCollection(made))
+        if size.integer(0, fields[-1].size) != fields[-1].size:
+            fields[-1].size = size.integer()
+    return PluginFieldCollection_(PluginFieldCollection(fields))

@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from anyrt.api.plugins.library import INSTEAD, THEIRS
+from anyrt.api.plugins.library import INSTEAD, NVIDIA
 from anyrt.api.plugins.registry import the_registry
 from anyrt.api.plugins.table import ENTRY
 
@@ -84,7 +84,7 @@ def _open(library: ctypes.CDLL, name: Any, *settings: Any, **more: Any) -> None:
     try:
         _OPEN(library, name, *settings, **more)
     except OSError as error:
-        if THEIRS.match(str(error)):
+        if NVIDIA.match(str(error)):
             raise OSError(f"{name}: {error}; {INSTEAD}") from error
         raise
     if type(library) is ctypes.CDLL and name is not None and hasattr(library, ENTRY):

@@ -18,7 +18,7 @@ from anyrt.api.edge.interfaces import Silence
 from anyrt.api.model.network import INetworkDefinition
 from anyrt.api.model.state import NetworkState, state_of
 from anyrt.api.model.tensor import ITensor
-from anyrt.api.plugins.standard._record import Given, Standard
+from anyrt.api.plugins.standard._record import FieldValue, Standard
 from anyrt.core.enums import DataType, NetworkDefinitionCreationFlag
 from anyrt.core.errors import AnyrtError, ArgumentError, GraphError, ShapeError
 from anyrt.core.flags import strict
@@ -37,7 +37,7 @@ class Part(Layers):
         name: str,
         version: str,
         inputs: Sequence[ITensor],
-        values: Mapping[str, Given],
+        values: Mapping[str, FieldValue],
     ) -> None:
         Layers.__init__(self, network, name)
         self.version = version
@@ -107,27 +107,27 @@ class Part(Layers):
 
 
 def composed(
-    standard: Standard, version: str, name: str, values: Mapping[str, Given], given: Sequence[Value]
+    standard: Standard, version: str, name: str, values: Mapping[str, FieldValue], operands: Sequence[Value]
 ) -> tuple[Value, ...]:
     """The values of the outputs of a plug-in whose inputs have these values; `name`: of its layer."""
     least, most = standard.inputs
-    if not least <= len(given) <= most:
+    if not least <= len(operands) <= most:
         wanted = f"{least}" if least == most else f"{least} to {most}"
-        raise GraphError("AR406", name, f"{len(given)} inputs", f"{wanted} for {standard.name}")
+        raise GraphError("AR406", name, f"{len(operands)} inputs", f"{wanted} for {standard.name}")
     # Not by create_network, which refuses flags without EXPLICIT_BATCH where the API is that of 8.6.
     network = INetworkDefinition(Builder(Silence()), 1 << NetworkDefinitionCreationFlag.STRONGLY_TYPED)
     state = state_of(network)
     state.node = standard  # one layer to who uses it
-    inputs = [_input(state, f"{name}.{k}", value) for k, value in enumerate(given)]
+    inputs = [_input(state, f"{name}.{k}", value) for k, value in enumerate(operands)]
     try:
         with strict():
-            made = standard.compose(Part(network, name, version, inputs, values))
+            results = standard.compose(Part(network, name, version, inputs, values))
     except AnyrtError:
         raise
     except MALFORMED as error:
         got, wanted = f"{type(error).__name__}: {error}", f"valid inputs and fields of {standard.name}"
         raise ShapeError("AR123", name, got, wanted, "check the shapes of the inputs") from error
-    outputs = [made] if isinstance(made, Tensor) else made
+    outputs = [results] if isinstance(results, Tensor) else results
     return tuple(state.expansion.value(state_of(x.it)) for x in outputs)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from anyrt.api.compose.tensor import Tensor
     from anyrt.api.plugins.standard._part import Part
 
-Given: TypeAlias = "int | float | str | tuple[int, ...] | tuple[float, ...] | Array | None"
+FieldValue: TypeAlias = "int | float | str | tuple[int, ...] | tuple[float, ...] | Array | None"
 P = PluginFieldType
 WHOLE: Final = (P.INT32, P.INT64, P.INT8, P.INT16)
 REAL: Final = (P.FLOAT32, P.FLOAT16, P.FLOAT64, P.BF16)
@@ -37,7 +37,7 @@ class Field:
     needed: whether there is no plug-in without it."""
 
     name: str
-    default: Given
+    default: FieldValue
     low: float = -INF
     high: float = INF
     count: int = 0
@@ -57,27 +57,29 @@ class Field:
             case _:
                 return REAL
 
-    def read(self, given: PluginField, where: str) -> Given:
+    def read(self, field: PluginField, where: str) -> FieldValue:
         """The value that `given` has; ArgumentError AR304 where it is none for this field."""
         where = f"{where}: field {self.name}"
         # Programs name int32 as FLOAT32 where TensorRT's creator reads it without a look at that.
-        held = buffer_of(given)
-        whole = self.types is WHOLE and given.type in REAL and held is not None and held.dtype.kind in "iu"
-        if given.type not in self.types and not whole:
-            raise ArgumentError("AR304", where, f"{given.type.name}", f"{self.types[0].name}")
-        array = np.asarray(held).reshape(-1) if whole else given.data
+        buffer = buffer_of(field)
+        whole = (
+            self.types is WHOLE and field.type in REAL and buffer is not None and buffer.dtype.kind in "iu"
+        )
+        if field.type not in self.types and not whole:
+            raise ArgumentError("AR304", where, f"{field.type.name}", f"{self.types[0].name}")
+        array = np.asarray(buffer).reshape(-1) if whole else field.data
         if self.default is None:
             return np.asarray(array)
         if isinstance(self.default, str):
             return array.tobytes().rstrip(b"\0").decode(errors="replace")
-        found = tuple(array.tolist())
+        numbers = tuple(array.tolist())
         wanted = self.count if isinstance(self.default, tuple) else 1
-        if not found or (wanted and len(found) != wanted):
-            raise ArgumentError("AR304", where, f"{len(found)} numbers", f"{wanted or '1 or more'}")
-        for number in found:
+        if not numbers or (wanted and len(numbers) != wanted):
+            raise ArgumentError("AR304", where, f"{len(numbers)} numbers", f"{wanted or '1 or more'}")
+        for number in numbers:
             if not self.low <= number <= self.high:
                 raise ArgumentError("AR304", where, f"{number}", f"{_between(self.low, self.high)}")
-        return found if isinstance(self.default, tuple) else found[0]
+        return numbers if isinstance(self.default, tuple) else numbers[0]
 
 
 def _between(low: float, high: float) -> str:
@@ -102,28 +104,28 @@ class Standard:
     inputs: tuple[int, int] = (1, 1)
     outputs: int | str = 1
 
-    def made_of(self, values: Mapping[str, Given]) -> int:
+    def output_count(self, values: Mapping[str, FieldValue]) -> int:
         """How many outputs there are with these fields."""
         count = self.outputs if isinstance(self.outputs, int) else values[self.outputs]
         assert isinstance(count, int), f"{self.name} has {count!r} outputs"
         return count
 
-    def read(self, given: Sequence[PluginField]) -> Mapping[str, Given]:
+    def read(self, fields: Sequence[PluginField]) -> Mapping[str, FieldValue]:
         """The value of each field, its default where it is not given.
 
         Raises PluginError AR823 for a field that there is not, AR822 without one that must be there,
         ArgumentError AR304 for a wrong type or value."""
         values = {f.name: f.default for f in self.fields}
         specs = {f.name: f for f in self.fields}
-        for field in given:
+        for field in fields:
             if field.name not in specs:
                 wanted = ", ".join(specs) or "none"
                 raise PluginError(
                     "AR823", self.name, f"a field {field.name!r}", f"one of {wanted}", "remove it"
                 )
             values[field.name] = specs[field.name].read(field, self.name)
-        there = {field.name for field in given}
-        for name in (f.name for f in self.fields if f.needed and f.name not in there):
+        names = {field.name for field in fields}
+        for name in (f.name for f in self.fields if f.needed and f.name not in names):
             raise PluginError(
                 "AR822", self.name, f"no field {name!r}", "this field", "add it to the field collection"
             )
